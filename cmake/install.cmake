@@ -1,0 +1,15 @@
+# `cmake --install` + find_package(halfulp): the library of formats and arithmetic, its headers, its package file.
+include(CMakePackageConfigHelpers)
+
+set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/halfulp)
+install(TARGETS halfulp EXPORT halfulp-targets)
+install(EXPORT halfulp-targets NAMESPACE halfulp:: DESTINATION ${package_dir})
+foreach(folder formats emulation)
+  install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/halfulp/${folder}
+    FILES_MATCHING PATTERN "*.hpp")
+endforeach()
+write_basic_package_version_file(${PROJECT_BINARY_DIR}/halfulp-config-version.cmake COMPATIBILITY SameMinorVersion)
+file(WRITE ${PROJECT_BINARY_DIR}/halfulp-config.cmake
+  "include(\${CMAKE_CURRENT_LIST_DIR}/halfulp-targets.cmake)\n")
+install(FILES ${PROJECT_BINARY_DIR}/halfulp-config.cmake ${PROJECT_BINARY_DIR}/halfulp-config-version.cmake
+  DESTINATION ${package_dir})

@@ -1,0 +1,61 @@
+#include <halfulp/emulation/dot.hpp>
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+namespace halfulp {
+namespace {
+
+/// Single operations, evaluated and forgotten.
+struct Plain {
+  FloatFormat format;
+  Rounding rounding;
+  std::uint64_t run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) const {
+    return evaluate(operation, format, rounding, a, b, c, random).code;
+  }
+  std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t random) const { return run(Operation::add, a, b, 0, random); }
+  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t random) const { return run(Operation::sub, a, b, 0, random); }
+  std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t random) const { return run(Operation::mul, a, b, 0, random); }
+  std::uint64_t fma(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) const {
+    return run(Operation::fma, a, b, c, random);
+  }
+  std::uint64_t convert_from(const FloatFormat& from, std::uint64_t code, std::uint64_t random) const {
+    return convert(from, format, rounding, code, random).code;
+  }
+};
+
+DotEngine<Plain> engine(const DotModel& model) {
+  return {model, [](const FloatFormat& f, const Rounding& r) { return Plain{f, r}; }};
+}
+
+/// Whether every finite value of `inner` is a value of `outer`.
+bool holds(const FloatFormat& outer, const FloatFormat& inner) {
+  return outer.precision() >= inner.precision() && outer.emin() - outer.fraction_bits <= inner.emin() - inner.fraction_bits &&
+         outer.value(outer.max_finite()) >= inner.value(inner.max_finite()) && (outer.is_signed || !inner.is_signed);
+}
+
+}  // namespace
+
+std::string refusal(const DotModel& model) {
+  for (const Stage* s : {&model.accumulator, &model.outer(), model.product ? &*model.product : nullptr})
+    if (s && !s->format.has_zero) return format_name(s->format) + " holds scales: nothing is added or multiplied in it";
+  if (model.block == 0) return "a block has at least one term, not 0";
+  return {};
+}
+
+std::string dot_refusal(const DotModel& model) {
+  if (std::string why = refusal(model); !why.empty()) return why;
+  const FloatFormat& multiplier = model.product ? model.product->format : model.accumulator.format;
+  if (!holds(multiplier, model.input))
+    return "products of " + format_name(model.input) + " need a format that holds its values, not " + format_name(multiplier);
+  if (!model.product && model.compensation != Compensation::none)
+    return "compensation needs products that are rounded, not exact ones inside fma";
+  return {};
+}
+
+std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::uint64_t stream) { return engine(model).sum(x, stream); }
+
+std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream) {
+  return engine(model).dot(a, b, stream);
+}
+
+}  // namespace halfulp

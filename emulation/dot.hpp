@@ -1,0 +1,192 @@
+// Sums and dot products in which every operation, its format, its rounding and its place in the order are stated.
+#pragma once
+
+#include <halfulp/emulation/random.hpp>
+#include <halfulp/emulation/rounding.hpp>
+#include <halfulp/formats/format.hpp>
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace halfulp {
+
+/// Where operations happen: a format and the rounding of every result.
+struct Stage {
+  FloatFormat format;
+  Rounding rounding = {};
+};
+
+/// In which order terms meet. Terms are cut into blocks of consecutive ones; the last may be shorter.
+enum class Order : std::uint8_t {
+  sequential,  ///< one block: ((x0 + x1) + x2) + ...
+  blocked,     ///< each block sequentially, then the block results sequentially
+  pairwise,    ///< each block sequentially, then the m block results as a tree: the first ceil(m/2) plus the others
+};
+
+/// What a running sum does with the part of a term it could not hold.
+enum class Compensation : std::uint8_t {
+  none,      ///< s = s + x
+  kahan,     ///< y = x - c; t = s + y; c = (t - s) - y; s = t (Kahan 1965)
+  neumaier,  ///< t = s + x; c += |s| >= |x| ? (s - t) + x : (x - t) + s; s = t; the sum is s + c (Neumaier 1974)
+};
+
+inline constexpr std::array<Named<Order>, 3> orders{
+    {{"sequential", Order::sequential}, {"blocked", Order::blocked}, {"pairwise", Order::pairwise}}};
+inline constexpr std::array<Named<Compensation>, 3> compensations{
+    {{"none", Compensation::none}, {"kahan", Compensation::kahan}, {"neumaier", Compensation::neumaier}}};
+
+/// A way to add and multiply vectors of code words.
+///
+/// dot, term i:  with `product`, p = a[i] * b[i] rounded there, then converted into the accumulator's format by the
+///   accumulator's rounding; without, the product is exact and s = fma(a[i], b[i], s) (the first: s = a[i] * b[i]).
+/// sum, term i:  x[i] converted into the accumulator's format by its rounding.
+/// Conversions between equal formats are no operation. A running sum starts as its first term; the sum of nothing is +0.
+/// Block results are converted into `promoted` where it is given and added there: "promoted every N" is the order
+/// `blocked`, block = N. Compensation applies to every sequential running sum, that over block results included.
+/// A compensated sum that overflows is NaN: Inf - Inf.
+/// Stochastic roundings draw random_word(seed, stream, k) for the k-th operation that rounds so, conversions included.
+struct DotModel {
+  FloatFormat input;                 ///< of the operands' code words
+  std::optional<Stage> product;      ///< absent: products are exact. Its format holds every value of `input`
+  Stage accumulator;                 ///< of running sums inside a block
+  std::optional<Stage> promoted;     ///< of sums of block results; absent: the accumulator's
+  Order order = Order::sequential;
+  std::size_t block = 1;             ///< terms a block, at least 1; ignored by Order::sequential
+  Compensation compensation = Compensation::none;
+  std::uint64_t seed = 0;
+
+  const Stage& outer() const { return promoted ? *promoted : accumulator; }
+  /// The format of the result.
+  const FloatFormat& result() const { return outer().format; }
+};
+
+/// Why a model is refused, in one line; empty if it is fine.
+std::string refusal(const DotModel& model);
+/// The same for its dot products, which also need a format that holds the operands, and rounded products if compensated.
+std::string dot_refusal(const DotModel& model);
+
+/// A model on arithmetic objects of type A, which compute (and may record) single operations on code words of one format:
+/// add, sub, mul, fma (operands, random bits), convert_from(format, code, random bits).
+template <class A>
+class DotEngine {
+ public:
+  /// make(format, rounding) gives the A of a stage. Throws std::invalid_argument if the model is refused.
+  template <class Make>
+  DotEngine(const DotModel& model, Make&& make)
+      : model_(model), product_(stage(model.product.value_or(model.accumulator), make)), accumulator_(stage(model.accumulator, make)),
+        outer_(stage(model.outer(), make)), dot_refusal_(dot_refusal(model)) {
+    if (const std::string why = refusal(model); !why.empty()) throw std::invalid_argument(why);
+  }
+
+  /// The sum of x as a code word of model.result(). `stream` tells apart the random bits of different sums.
+  std::uint64_t sum(std::span<const std::uint64_t> x, std::uint64_t stream = 0) {
+    return total(x.size(), stream, [&](Running& s, std::size_t i) { enter(s, accumulator_, convert(accumulator_, model_.input, x[i])); });
+  }
+
+  /// The dot product of a and b as a code word of model.result(). Throws std::invalid_argument if their lengths differ
+  /// or dot_refusal(model) is not empty.
+  std::uint64_t dot(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0) {
+    if (!dot_refusal_.empty()) throw std::invalid_argument(dot_refusal_);
+    if (a.size() != b.size())
+      throw std::invalid_argument("dot: vectors of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) + " terms");
+    return total(a.size(), stream, [&](Running& s, std::size_t i) {
+      const std::uint64_t x = convert(product_, model_.input, a[i]), y = convert(product_, model_.input, b[i]);
+      if (model_.product)
+        return enter(s, accumulator_, convert(accumulator_, product_.format, product_.on.mul(x, y, bits(product_))));
+      s.sum = s.empty ? accumulator_.on.mul(x, y, bits(accumulator_)) : accumulator_.on.fma(x, y, s.sum, bits(accumulator_));
+      s.empty = false;
+    });
+  }
+
+ private:
+  struct Unit {
+    FloatFormat format;
+    bool stochastic;
+    A on;
+  };
+  struct Running {
+    std::uint64_t sum = 0, correction = 0;
+    bool empty = true;
+  };
+
+  template <class Make>
+  static Unit stage(const Stage& s, Make&& make) {
+    return {s.format, s.rounding.mode == RoundingMode::stochastic, make(s.format, s.rounding)};
+  }
+  std::uint64_t bits(const Unit& u) { return u.stochastic ? random_word(model_.seed, stream_, drawn_++) : 0; }
+  std::uint64_t convert(Unit& to, const FloatFormat& from, std::uint64_t code) {
+    return from == to.format ? code : to.on.convert_from(from, code, bits(to));
+  }
+
+  void enter(Running& s, Unit& u, std::uint64_t x) {
+    const auto add = [&](std::uint64_t a, std::uint64_t b) { return u.on.add(a, b, bits(u)); };
+    const auto sub = [&](std::uint64_t a, std::uint64_t b) { return u.on.sub(a, b, bits(u)); };
+    if (s.empty) {
+      s = {x, u.format.zero(), false};
+      return;
+    }
+    switch (model_.compensation) {
+      case Compensation::none: s.sum = add(s.sum, x); break;
+      case Compensation::kahan: {
+        const std::uint64_t y = sub(x, s.correction), t = add(s.sum, y);
+        s.correction = sub(sub(t, s.sum), y);
+        s.sum = t;
+        break;
+      }
+      case Compensation::neumaier: {
+        const std::uint64_t t = add(s.sum, x);
+        const bool sum_leads = u.format.magnitude(s.sum) >= u.format.magnitude(x);
+        const std::uint64_t leader = sum_leads ? s.sum : x, other = sum_leads ? x : s.sum;
+        s.correction = add(s.correction, add(sub(leader, t), other));
+        s.sum = t;
+        break;
+      }
+    }
+  }
+  std::uint64_t result(const Running& s, Unit& u) {
+    return model_.compensation == Compensation::neumaier ? u.on.add(s.sum, s.correction, bits(u)) : s.sum;
+  }
+
+  template <class Term>
+  std::uint64_t total(std::size_t n, std::uint64_t stream, Term&& term) {
+    stream_ = stream;
+    drawn_ = 0;
+    if (n == 0) return model_.result().zero();
+    const std::size_t block = model_.order == Order::sequential ? n : model_.block;
+    const std::size_t blocks = n / block + (n % block != 0);
+    const auto partial = [&](std::size_t index) {
+      Running s;
+      for (std::size_t i = index * block, end = std::min(n, i + std::min(block, n - i)); i < end; ++i) term(s, i);
+      return convert(outer_, accumulator_.format, result(s, accumulator_));
+    };
+    if (blocks == 1) return partial(0);
+    if (model_.order == Order::pairwise) return tree(0, blocks, partial);
+    Running s;
+    for (std::size_t i = 0; i < blocks; ++i) enter(s, outer_, partial(i));
+    return result(s, outer_);
+  }
+  template <class Partial>
+  std::uint64_t tree(std::size_t begin, std::size_t end, Partial& partial) {
+    if (end - begin == 1) return partial(begin);
+    const std::size_t middle = begin + (end - begin + 1) / 2;
+    const std::uint64_t left = tree(begin, middle, partial), right = tree(middle, end, partial);
+    return outer_.on.add(left, right, bits(outer_));
+  }
+
+  DotModel model_;
+  Unit product_, accumulator_, outer_;
+  std::string dot_refusal_;
+  std::uint64_t stream_ = 0, drawn_ = 0;
+};
+
+/// DotEngine on plain emulation: nothing is recorded.
+std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::uint64_t stream = 0);
+std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0);
+
+}  // namespace halfulp

@@ -1,0 +1,23 @@
+// Random bits as a function of (seed, stream, index): the same in any order, on any number of threads.
+#pragma once
+
+#include <cstdint>
+
+#include <Random123/philox.h>
+
+namespace halfulp {
+
+/// 128 random bits of Philox4x32-10 (Salmon et al. 2011) for key = seed, counter = (index, stream).
+inline r123::Philox4x32::ctr_type philox(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
+  const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
+  return r123::Philox4x32{}({{low(index), high(index), low(stream), high(stream)}}, {{low(seed), high(seed)}});
+}
+
+/// 64 random bits: the first two words of `philox`.
+inline std::uint64_t random_word(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  const auto words = philox(seed, stream, index);
+  return words[0] | static_cast<std::uint64_t>(words[1]) << 32;
+}
+
+}  // namespace halfulp

@@ -1,0 +1,25 @@
+// The commands of `halfulp`, one file each. main.cpp lists them.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include <string>
+
+namespace halfulp::cli {
+
+// Each function adds its subcommand to `app`. The subcommand's callback does the work and may set `status`, the exit
+// status, which is 0 otherwise; what it throws guarded_main (guard.hpp) turns into one line and an exit status:
+// std::invalid_argument and CLI::Error 2, BackendMissing 3, Interrupted 130, anything else 70. `app` and `status`
+// outlive the callback; option variables live in a std::shared_ptr captured by the callback.
+
+void add_formats_command(CLI::App& app, int& status);
+void add_explain_command(CLI::App& app, int& status);
+void add_eval_command(CLI::App& app, int& status);
+void add_list_command(CLI::App& app, int& status);
+/// `command` is the whole command line, for the report's environment.
+void add_run_command(CLI::App& app, int& status, std::string command);
+void add_validate_command(CLI::App& app, int& status);
+void add_diff_command(CLI::App& app, int& status);
+void add_backends_command(CLI::App& app, int& status);
+
+}  // namespace halfulp::cli

@@ -1,0 +1,107 @@
+#include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/eval_lines.hpp>
+#include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/cli/rounding_options.hpp>
+
+#include <fmt/core.h>
+
+#include <unistd.h>
+
+#include <cerrno>
+#include <memory>
+#include <stdexcept>
+#include <system_error>
+#include <vector>
+
+namespace halfulp::cli {
+namespace {
+
+struct Options {
+  std::string operation, format, to;
+  std::vector<std::string> operands;
+  RoundingOptions rounding;
+  bool check = false, strict_nan = false;
+};
+
+EvalOptions eval_options(const Options& options) {
+  EvalOptions result;
+  Task& task = result.task;
+  task.operation = parse_operation(options.operation);
+  task.from = parse_number_type(options.format);
+  const bool converts = task.operation == Operation::convert;
+  if (converts && options.to.empty()) throw std::invalid_argument("convert needs --to, a format or i32, i64, u32, u64");
+  if (!converts && !options.to.empty())
+    throw std::invalid_argument(fmt::format("--to belongs to convert; {} gives its operands' format", options.operation));
+  task.to = converts ? parse_number_type(options.to) : task.from;
+  task.rounding = options.rounding.rounding();
+  result.seed = options.rounding.seed;
+  result.check = options.check;
+  result.strict_nan = options.strict_nan;
+  return result;
+}
+
+/// Evaluates standard input until it ends. Whatever was computed is written before more is waited for, so that two
+/// programs can talk through pipes; an error leaves the lines before it written.
+void evaluate_input(LineEvaluator& evaluator) {
+  LineStream stream(evaluator);
+  std::string out;
+  const auto step = [&](auto&& evaluate) {
+    try {
+      evaluate();
+    } catch (const std::invalid_argument&) {
+      write_output(out);
+      throw;
+    }
+    write_output(out);
+    out.clear();
+  };
+  std::vector<char> block(1 << 16);
+  while (true) {
+    const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) throw std::invalid_argument("cannot read standard input: " + std::generic_category().message(errno));
+    if (count == 0) break;
+    step([&] { stream.feed({block.data(), static_cast<std::size_t>(count)}, out); });
+  }
+  step([&] { stream.finish(out); });
+}
+
+void eval(const Options& options, int& status) {
+  LineEvaluator evaluator(eval_options(options));
+  if (options.operands.empty()) {
+    evaluate_input(evaluator);
+  } else {
+    std::string line, out;
+    for (const std::string& operand : options.operands) line += operand + ' ';
+    evaluator.line(line, out);
+    if (evaluator.cases() == 0) throw std::invalid_argument("the operands are empty");
+    write_output(out);
+  }
+  if (!options.check) return;
+  write_output(fmt::format("{} checked, {} differ\n", evaluator.cases(), evaluator.differing()));
+  if (evaluator.differing() != 0) status = 1;
+}
+
+}  // namespace
+
+void add_eval_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("eval", "one operation on code words, in TestFloat's line format");
+  std::string names;
+  for (const OperationInfo& row : operations) names += (names.empty() ? "" : ", ") + std::string(row.name);
+  command->add_option("OP", options->operation, names)->required();
+  command->add_option("OPERAND", options->operands,
+                      "one case: hexadecimal code words; without any, one case a line is read from standard input");
+  command->add_option("--format", options->format, "of the operands; see `halfulp formats`")->type_name("FORMAT")->required();
+  command->add_option("--to", options->to, "of the result of convert: a format or i32, i64, u32, u64")->type_name("FORMAT");
+  options->rounding.add_to(*command);
+  options->rounding.add_integer_options_to(*command);
+  command->add_flag("--check", options->check,
+                    "the columns after the operands are the expected result and flags: print the lines that differ");
+  command->add_flag("--strict-nan", options->strict_nan, "in a check, a NaN equals only the same NaN");
+  command->footer("Writes operands, result and flags: 10 invalid, 08 divide by zero, 04 overflow, 02 underflow, 01 inexact.\n"
+                  "Example: printf '3C00 1000\\n' | halfulp eval add --format fp16");
+  command->callback([options, &status] { eval(*options, status); });
+}
+
+}  // namespace halfulp::cli

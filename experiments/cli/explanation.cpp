@@ -1,0 +1,172 @@
+#include <halfulp/experiments/cli/explanation.hpp>
+
+#include <halfulp/emulation/conversion.hpp>
+#include <halfulp/emulation/text.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/formats/nearest.hpp>
+
+#include <fmt/core.h>
+
+#include <charconv>
+#include <numeric>
+#include <stdexcept>
+
+namespace halfulp::cli {
+namespace {
+
+using boost::multiprecision::cpp_int;
+
+/// "0x3C00": hexadecimal without point and exponent is a code word, not a number.
+bool is_code_word(std::string_view text) {
+  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') && text.find_first_of(".pP") == text.npos;
+}
+
+std::uint64_t read_code(const FloatFormat& f, std::string_view text) {
+  std::uint64_t code = 0;
+  const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), code, 16);
+  if ((error != std::errc{} && error != std::errc::result_out_of_range) || end != text.data() + text.size())
+    throw std::invalid_argument(fmt::format("'{}' is not a code word; accepted: 0x and {} hexadecimal digits", shown(text), f.hex_digits()));
+  if (error != std::errc{} || code > f.code_mask())
+    throw std::invalid_argument(fmt::format("'{}' is wider than the {} bits of {}; accepted: 0x and {} hexadecimal digits", shown(text),
+                                            f.storage_bits(), format_name(f), f.hex_digits()));
+  return code;
+}
+
+Rational literal_value(const Literal& number, std::string_view text) {
+  const long long size = number.exponent + (number.hexadecimal ? 4 : 1) * static_cast<long long>(number.digits.size());
+  const long long limit = number.hexadecimal ? 16000 : 5000;
+  if (size > limit || size < -limit || number.digits.size() > 10'000)
+    throw std::invalid_argument(fmt::format("'{}' is out of range; accepted: sizes from 1e-4800 to 1e+4800, at most 10000 digits", shown(text)));
+  const cpp_int digits((number.hexadecimal ? "0x" : "") + number.digits);
+  const cpp_int scale = boost::multiprecision::pow(cpp_int(number.base()), static_cast<unsigned>(std::llabs(number.exponent)));
+  const Rational magnitude = number.exponent < 0 ? Rational(digits, scale) : Rational(cpp_int(digits * scale));
+  return number.sign ? Rational(-magnitude) : magnitude;
+}
+
+/// Finite codes in the order of their values: index 0 is zero (or the smallest value), negative ones lie below.
+struct NumberLine {
+  FloatFormat f;
+  std::int64_t last() const { return static_cast<std::int64_t>(f.max_finite()); }
+  std::int64_t first() const { return f.is_signed ? -last() : 0; }
+  std::uint64_t code(std::int64_t index) const {
+    return index < 0 ? f.with_sign(static_cast<std::uint64_t>(-index), true) : static_cast<std::uint64_t>(index);
+  }
+  Rational value(std::int64_t index) const { return exact_value(f, code(index)); }
+
+  /// The largest index whose value is at most x; first() - 1 if there is none.
+  std::int64_t floor(const Rational& x) const {
+    std::int64_t low = first() - 1, high = last();
+    while (low < high) {
+      const std::int64_t middle = std::midpoint(high, low);  // rounds towards high
+      if (value(middle) <= x) low = middle;
+      else high = middle - 1;
+    }
+    return low;
+  }
+  /// The neighbour at an index; one step beyond either end its value alone, none further out or below unsigned formats.
+  std::optional<Neighbour> at(std::int64_t index) const {
+    if (index >= first() && index <= last()) return Neighbour{code(index), value(index)};
+    const Rational beyond = value(last()) + power_of_two(f.exponent(f.max_finite()));
+    if (index == last() + 1) return Neighbour{std::nullopt, beyond};
+    if (index == first() - 1 && f.is_signed) return Neighbour{std::nullopt, Rational(-beyond)};
+    return std::nullopt;
+  }
+};
+
+/// Adds what one mode gives. `convert(rounding, random)` rounds the asked value.
+template <class Convert>
+void add_outcomes(Explanation& e, RoundingMode mode, Convert&& convert) {
+  Rounding rounding = e.rounding;
+  rounding.mode = mode;
+  // The result changes at few places as the random number grows: find each by bisection and count what lies between.
+  const std::uint64_t count = mode == RoundingMode::stochastic ? std::uint64_t{1} << rounding.random_bits : 1;
+  for (std::uint64_t begin = 0; begin < count;) {
+    const Rounded result = convert(rounding, begin);
+    std::uint64_t same = begin, other = count;  // the same result at `same`, another at `other`
+    if (convert(rounding, count - 1) == result) same = count - 1;
+    while (other - same > 1) {
+      const std::uint64_t middle = same + (other - same) / 2;
+      (convert(rounding, middle) == result ? same : other) = middle;
+    }
+    Outcome outcome{mode, result, Rational(other - begin, count), std::nullopt};
+    if (e.value && e.format.is_finite(result.code)) outcome.error = exact_value(e.format, result.code) - *e.value;
+    e.outcomes.push_back(std::move(outcome));
+    begin = other;
+  }
+}
+
+}  // namespace
+
+bool Explanation::unanimous() const {
+  for (const Outcome& outcome : outcomes)
+    if (outcome.result != outcomes.front().result) return false;
+  return true;
+}
+
+std::optional<Rational> Explanation::error() const {
+  if (!value || !format.is_finite(code)) return std::nullopt;
+  return Rational(exact_value(format, code) - *value);
+}
+
+Explanation explain(const FloatFormat& format, const Rounding& rounding, std::string_view text, std::uint64_t random) {
+  Explanation e;
+  e.format = format;
+  e.rounding = rounding;
+  e.asked = text;
+  e.by_code = is_code_word(text);
+  if (e.by_code) {
+    e.code = read_code(format, text);
+    if (format.is_finite(e.code)) e.value = exact_value(format, e.code);
+  } else {
+    const Literal number = read_literal(text);
+    if (number.kind == Kind::zero) e.value = 0;
+    if (number.kind == Kind::finite) e.value = literal_value(number, text);
+    e.code = parse(format, rounding, text, random).code;
+  }
+  for (const auto& row : rounding_modes)
+    add_outcomes(e, row.value, [&](const Rounding& r, std::uint64_t bits) {
+      return e.by_code ? convert(format, format, r, e.code, bits) : parse(format, r, text, bits);
+    });
+  if (!e.value) return e;
+
+  const int binade = e.value->is_zero() ? format.emin() : std::clamp(binary_exponent(*e.value), format.emin(), format.emax());
+  e.ulp = power_of_two(binade - format.fraction_bits);
+  const NumberLine line{format};
+  const std::int64_t floor = line.floor(*e.value);
+  e.exact = floor >= line.first() && line.value(floor) == *e.value;
+  e.below = line.at(e.exact ? floor - 1 : floor);
+  e.above = line.at(floor + 1);
+  // A step beyond either end that does not reach the asked value is no neighbour.
+  if (e.below && *e.value <= e.below->value) e.below.reset();
+  if (e.above && *e.value >= e.above->value) e.above.reset();
+  return e;
+}
+
+std::string_view class_name(const FloatFormat& f, std::uint64_t code) {
+  if (f.is_signaling(code)) return "signalling NaN";
+  if (f.is_nan(code)) return "NaN";
+  if (f.is_infinite(code)) return "infinity";
+  if (f.is_zero(code)) return "zero";
+  return f.is_subnormal(code) ? "subnormal" : "normal";
+}
+
+std::string flag_names(Flags flags) {
+  constexpr std::pair<Flags, std::string_view> names[] = {{flag::invalid, "invalid"},
+                                                          {flag::divide_by_zero, "divide-by-zero"},
+                                                          {flag::overflow, "overflow"},
+                                                          {flag::underflow, "underflow"},
+                                                          {flag::inexact, "inexact"}};
+  std::string text;
+  for (const auto& [bit, name] : names)
+    if (flags & bit) text += (text.empty() ? "" : " ") + std::string(name);
+  return text.empty() ? "none" : text;
+}
+
+std::string format_title(const FloatFormat& f) {
+  if (const NamedFormat* row = find_named(f)) return std::string(row->title);
+  constexpr std::string_view tops[] = {"IEEE-like", "no infinity, NaN all ones", "no infinity, NaN at -0", "P3109-like", "finite only"};
+  return fmt::format("{} exponent bits, {} fraction bits, bias {}, {}", f.exponent_bits, f.fraction_bits, f.bias,
+                     tops[static_cast<std::size_t>(f.nonfinite)]);
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,152 @@
+#include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/explanation.hpp>
+#include <halfulp/experiments/cli/output.hpp>
+
+#include <halfulp/emulation/text.hpp>
+#include <halfulp/experiments/json_text.hpp>
+#include <halfulp/experiments/report.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/core.h>
+
+#include <memory>
+
+namespace halfulp::cli {
+namespace {
+
+/// A positive finite code exactly, in powers of two: "2^-14", "7*2^6", "(2-2^-7)*2^127".
+std::string closed_form(const FloatFormat& f, std::uint64_t code) {
+  const std::uint64_t significand = f.significand(code);
+  const int zeros = std::countr_zero(significand), exponent = f.exponent(code) + zeros;
+  const std::uint64_t odd = significand >> zeros;
+  const int bits = std::bit_width(odd);
+  if (odd == 1) return fmt::format("2^{}", exponent);
+  if (bits > 4 && std::has_single_bit(odd + 1)) return fmt::format("(2-2^{})*2^{}", 1 - bits, exponent + bits - 1);
+  return fmt::format("{}*2^{}", odd, exponent);
+}
+
+/// Exactly: in decimal where that is short.
+std::string exactly(const FloatFormat& f, std::uint64_t code) {
+  const std::string digits = print_exact(f, code);
+  return digits.size() <= 10 ? digits : closed_form(f, code);
+}
+
+std::string integers_exact(const FloatFormat& f) { return fmt::format("{:.0f}", f.largest_consecutive_integer()); }
+
+std::string table() {
+  std::vector<std::vector<std::string>> rows{{"name", "bits", "s/e/m", "bias", "max", "min normal", "min positive", "epsilon",
+                                              "integers", "digits", "Inf", "NaN", "what it is"}};
+  for (const NamedFormat& row : catalogue()) {
+    const FloatFormat& f = row.format;
+    rows.push_back({std::string(row.name), fmt::format("{}", f.storage_bits()),
+                    fmt::format("{}/{}/{}", f.is_signed ? 1 : 0, f.exponent_bits, f.fraction_bits), fmt::format("{}", f.bias),
+                    exactly(f, f.max_finite()), closed_form(f, f.min_normal()), closed_form(f, f.min_positive()),
+                    fmt::format("2^{}", -f.fraction_bits), integers_exact(f), fmt::format("{}/{}", f.digits10(), f.max_digits10()),
+                    f.has_infinity() ? "yes" : "-", f.has_nan() ? "yes" : "-", std::string(row.title)});
+  }
+  return aligned(rows, 0) +
+         "\ns/e/m: bits of sign, exponent and fraction; integers: every one up to it is a value of the format;\n"
+         "digits: decimal digits that survive, and digits that identify every value. "
+         "`halfulp formats NAME` says more,\nalso of formats that are not in the table, such as e6m9finite.\n";
+}
+
+std::string details(const FloatFormat& f) {
+  const std::string signs = f.is_signed ? "1 sign, " : "";
+  std::vector<std::vector<std::string>> facts{
+      {"bits", fmt::format("{}: {}{} exponent, {} fraction", f.storage_bits(), signs, f.exponent_bits, f.fraction_bits)},
+      {"precision", fmt::format("{} with the hidden bit; epsilon 2^{}", f.precision(), -f.fraction_bits)},
+      {"bias", fmt::format("{}: exponents {} to {}", f.bias, f.emin(), f.emax())},
+      {"integers", "exact up to " + integers_exact(f)},
+      {"decimal digits", fmt::format("{} survive, {} identify every value", f.digits10(), f.max_digits10())},
+  };
+  std::vector<std::vector<std::string>> codes;
+  const auto add = [&](const char* name, std::uint64_t code) {
+    std::vector<std::string> row{name, print_code(f, code), print_exact(f, code), ""};
+    if (f.is_finite(code) && !f.is_zero(code)) {
+      if (row[2].size() > 24) row[2] = decimal_text(exact_value(f, code), 12);
+      row[3] = closed_form(f, code);
+    }
+    codes.push_back(std::move(row));
+  };
+  add("largest finite", f.max_finite());
+  add("smallest normal", f.min_normal());
+  if (f.has_subnormals()) add("smallest positive", f.min_positive());
+  if (f.has_zero) add("zero", f.zero());
+  if (f.has_negative_zero()) add("negative zero", f.zero(true));
+  if (f.has_infinity()) add("infinity", f.infinity());
+  if (f.has_nan()) add("NaN", f.canonical_nan());
+
+  std::string absent;
+  for (const auto& [there, name] : {std::pair(f.has_infinity(), "infinity"), std::pair(f.has_nan(), "NaN"),
+                                    std::pair(f.has_zero, "zero"), std::pair(f.has_negative_zero() || !f.has_zero, "negative zero"),
+                                    std::pair(f.is_signed, "negative values"), std::pair(f.has_subnormals(), "subnormals")})
+    if (!there) absent += (absent.empty() ? "" : ", ") + std::string(name);
+  facts.push_back({"has no", absent.empty() ? "-" : absent});
+  if (const NamedFormat* row = find_named(f)) {
+    std::string aliases;
+    for (const std::string_view alias : row->aliases)
+      if (!alias.empty()) aliases += (aliases.empty() ? "" : ", ") + std::string(alias);
+    if (!aliases.empty()) facts.push_back({"also called", aliases});
+    facts.push_back({"defined in", std::string(row->citation)});
+  }
+  return fmt::format("{}: {}\n\n{}\n{}", format_name(f), format_title(f), aligned(facts, 2), aligned(codes, 2));
+}
+
+Json to_json(const FloatFormat& f) {
+  const NamedFormat* row = find_named(f);
+  Json json{{"name", format_name(f)},
+            {"title", format_title(f)},
+            {"storage_bits", f.storage_bits()},
+            {"sign_bits", f.is_signed ? 1 : 0},
+            {"exponent_bits", f.exponent_bits},
+            {"fraction_bits", f.fraction_bits},
+            {"bias", f.bias},
+            {"emin", f.emin()},
+            {"emax", f.emax()},
+            {"max", emulated(f, f.max_finite())},
+            {"min_normal", emulated(f, f.min_normal())},
+            {"min_positive", emulated(f, f.min_positive())},
+            {"epsilon", f.epsilon()},
+            {"integers_exact_to", f.largest_consecutive_integer()},
+            {"digits10", f.digits10()},
+            {"max_digits10", f.max_digits10()},
+            {"has_zero", f.has_zero},
+            {"has_negative_zero", f.has_negative_zero()},
+            {"has_subnormals", f.has_subnormals()},
+            {"infinity", f.has_infinity() ? Json(print_code(f, f.infinity())) : Json(nullptr)},
+            {"nan", f.has_nan() ? Json(print_code(f, f.canonical_nan())) : Json(nullptr)}};
+  json["aliases"] = Json::array();
+  if (row)
+    for (const std::string_view alias : row->aliases)
+      if (!alias.empty()) json["aliases"].push_back(alias);
+  json["citation"] = row ? Json(row->citation) : Json(nullptr);
+  return json;
+}
+
+struct Options {
+  std::string name;
+  bool json = false;
+};
+
+void formats_command(const Options& options) {
+  if (!options.name.empty()) {
+    const FloatFormat format = parse_format(options.name);
+    return write_output(options.json ? pretty(to_json(format)) + "\n" : details(format));
+  }
+  if (!options.json) return write_output(table());
+  Json all = Json::array();
+  for (const NamedFormat& row : catalogue()) all.push_back(to_json(row.format));
+  write_output(pretty(all) + "\n");
+}
+
+}  // namespace
+
+void add_formats_command(CLI::App& app, int&) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("formats", "the formats and their constants");
+  command->add_option("NAME", options->name, "one format in detail: fp16, e4m3, or any eXmY such as e6m9finite");
+  command->add_flag("--json", options->json, "as JSON");
+  command->callback([options] { formats_command(*options); });
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,111 @@
+#include <halfulp/experiments/cli/guard.hpp>
+
+#include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/environment.hpp>
+#include <halfulp/experiments/runner.hpp>
+#include <halfulp/formats/nearest.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <new>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+namespace halfulp::cli {
+namespace {
+
+int report_error(std::string message, int status) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  std::fprintf(stderr, "halfulp: %s\n", message.c_str());
+  return status;
+}
+
+/// The innermost subcommand on the command line.
+const CLI::App& selected(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : selected(*subcommands.front());
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+/// CLI11's error, or the nearest spelling where a word of the command line is unknown.
+std::string explained(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = selected(app);
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (unknown.empty()) {
+    const bool no_command = &command == &app && !command_names(app).empty();
+    return no_command ? "a command is missing; see halfulp --help" : error.what();
+  }
+  const std::string& word = unknown.front();
+  if (word.size() > 1 && word[0] == '-') return unknown_name("option", word.substr(0, word.find('=')), option_names(command));
+  if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
+  return "unexpected argument '" + word + "'; see " + app.get_name() + (&command == &app ? "" : " " + command.get_name()) + " --help";
+}
+
+/// Reads the command line, which runs the callbacks; help and version are answers, not errors.
+void parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    write_output(app.help());
+  } catch (const CLI::CallForVersion& version) {
+    write_output("halfulp " + std::string(version.what()) + "\n");
+  }
+}
+
+}  // namespace
+
+int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App&, int&)>& add) {
+  const std::string_view path = argc > 0 ? argv[0] : "halfulp";
+  CLI::App app(std::move(description), std::string(path.substr(path.rfind('/') + 1)));
+  int status = exit_status::done;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error of write(), like a full disk
+  try {
+    app.set_version_flag("--version", version_text());
+    add(app, status);
+    parse(app, argc, argv);
+    return status;
+  } catch (const CLI::ParseError& error) {
+    return report_error(explained(app, error), exit_status::bad_input);
+  } catch (const std::invalid_argument& error) {
+    return report_error(error.what(), exit_status::bad_input);
+  } catch (const BackendMissing& error) {
+    return report_error(error.what(), exit_status::backend_missing);
+  } catch (const Interrupted&) {
+    return report_error("interrupted; the unfinished report was not written", exit_status::interrupted);
+  } catch (const std::bad_alloc&) {
+    return report_error("out of memory", exit_status::internal_error);
+  } catch (const std::exception& error) {
+    return report_error(std::string("internal error: ") + error.what(), exit_status::internal_error);
+  } catch (...) {
+    return report_error("internal error", exit_status::internal_error);
+  }
+}
+
+std::string command_text(int argc, char** argv) {
+  std::string text;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = i == 0 ? std::string(std::string_view(argv[0]).substr(std::string_view(argv[0]).rfind('/') + 1)) : argv[i];
+    const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%") ==
+                                            std::string::npos;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += (i ? " " : "") + (plain ? word : quoted + "'");
+  }
+  return text;
+}
+
+}  // namespace halfulp::cli

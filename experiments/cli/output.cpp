@@ -1,0 +1,60 @@
+#include <halfulp/experiments/cli/output.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <stdexcept>
+#include <system_error>
+
+namespace halfulp::cli {
+
+void write_output(std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
+    if (written >= 0) {
+      text.remove_prefix(static_cast<std::size_t>(written));
+    } else if (errno == EPIPE) {  // SIGPIPE was ignored by whoever started us
+      std::signal(SIGPIPE, SIG_DFL);
+      std::raise(SIGPIPE);
+      std::_Exit(128 + SIGPIPE);  // only where the signal is blocked
+    } else if (errno != EINTR) {
+      throw std::invalid_argument("cannot write standard output: " + std::generic_category().message(errno));
+    }
+  }
+}
+
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent) {
+  std::vector<std::size_t> widths;
+  for (const auto& row : rows) {
+    widths.resize(std::max(widths.size(), row.size()));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+  }
+  std::string text;
+  for (const auto& row : rows) {
+    std::string line(indent, ' ');
+    for (std::size_t i = 0; i < row.size(); ++i)
+      if (widths[i] > 0) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
+Style Style::of_output() {
+  if (!isatty(STDOUT_FILENO)) return {};
+  const auto variable = [](const char* name) {
+    const char* value = std::getenv(name);
+    return std::string(value ? value : "");
+  };
+  std::string locale;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (locale = variable(name); !locale.empty()) break;
+  bool utf8 = false;
+  for (const char* name : {"UTF-8", "utf-8", "UTF8", "utf8"}) utf8 = utf8 || locale.find(name) != std::string::npos;
+  return {utf8, variable("NO_COLOR").empty() && variable("TERM") != "dumb" && !variable("TERM").empty()};
+}
+
+}  // namespace halfulp::cli

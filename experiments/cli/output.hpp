@@ -1,0 +1,27 @@
+// Writing to standard output so that nothing is lost in silence, and what a terminal can show.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace halfulp::cli {
+
+/// Writes all of `text` to standard output at once. Throws std::invalid_argument in one line where it cannot be written
+/// (a full disk); a reader that went away (`| head`) ends the program quietly, by SIGPIPE.
+void write_output(std::string_view text);
+
+/// Rows with their columns aligned to the left, two blanks between them and `indent` before; empty columns vanish.
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent);
+
+/// How results are dressed up. Redirected output is plain ASCII without colour.
+struct Style {
+  bool unicode = false;  ///< box-drawing and mathematical characters
+  bool colour = false;   ///< ANSI escape sequences
+
+  /// What standard output can show: nothing special unless it is a terminal; Unicode in UTF-8 locales, colour unless
+  /// NO_COLOR is set (https://no-color.org) or TERM is "dumb".
+  static Style of_output();
+};
+
+}  // namespace halfulp::cli

@@ -1,0 +1,26 @@
+// A progress bar on standard error, where that is a terminal.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+namespace halfulp::cli {
+
+class ProgressBar {
+ public:
+  /// Draws nothing if standard error is no terminal or `quiet`.
+  ProgressBar(std::string label, bool quiet);
+  ~ProgressBar();  ///< wipes the bar
+  ProgressBar(const ProgressBar&) = delete;
+  ProgressBar& operator=(const ProgressBar&) = delete;
+  /// `fraction` in [0, 1]; redraws at most ten times a second.
+  void show(double fraction);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  std::string label_;
+  bool visible_, drawn_ = false;
+  Clock::time_point start_ = Clock::now(), next_ = start_;
+};
+
+}  // namespace halfulp::cli

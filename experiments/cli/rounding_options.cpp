@@ -1,0 +1,52 @@
+#include <halfulp/experiments/cli/rounding_options.hpp>
+
+#include <halfulp/experiments/names.hpp>
+
+namespace halfulp::cli {
+namespace {
+
+/// "ieee, saturate": a table's names for the help text.
+template <class T, std::size_t N>
+std::string listed(const std::array<Named<T>, N>& table) {
+  std::string text;
+  for (const auto& row : table) text += (text.empty() ? "" : ", ") + std::string(row.name);
+  return text;
+}
+
+}  // namespace
+
+void RoundingOptions::add_to(CLI::App& app) {
+  app.add_option("--round", round, "rounding mode: " + listed(rounding_modes))->type_name("MODE")->capture_default_str();
+  app.add_option("--overflow", overflow, "what overflow becomes: " + listed(overflow_rules))->type_name("RULE")->capture_default_str();
+  app.add_flag("--flush-inputs", flush_inputs, "subnormal operands count as zero (DAZ)");
+  app.add_flag("--flush-outputs", flush_outputs, "tiny results become zero (FTZ)");
+  app.add_option("--tininess", tininess, "when a result is tiny: before or after rounding")->type_name("RULE")->capture_default_str();
+  app.add_option("--nan", nan, "which NaN operations return: " + listed(nan_rules))->type_name("RULE")->capture_default_str();
+  app.add_option("--random-bits", random_bits, "random bits of stochastic rounding, 1 to 32")->type_name("N")->capture_default_str();
+  app.add_option("--seed", seed, "of stochastic rounding: case i takes word i of Philox4x32-10, stream 0")
+      ->type_name("S")->check(CLI::NonNegativeNumber)->capture_default_str();
+}
+
+void RoundingOptions::add_integer_options_to(CLI::App& app) {
+  app.add_option("--int-overflow", int_overflow, "what an integer out of range becomes: " + listed(int_overflow_rules))
+      ->type_name("RULE")->capture_default_str();
+  app.add_flag("--exact", exact, "rounding to an integer signals inexact (IEEE 754 roundToIntegralExact)");
+}
+
+Rounding RoundingOptions::rounding() const {
+  Rounding result;
+  result.mode = value_named(rounding_modes, "rounding mode", round);
+  result.overflow = value_named(overflow_rules, "overflow rule", overflow);
+  result.flush_inputs = flush_inputs;
+  result.flush_outputs = flush_outputs;
+  result.tininess = value_named(tininess_rules, "tininess rule", tininess);
+  result.nan = value_named(nan_rules, "NaN rule", nan);
+  result.int_overflow = value_named(int_overflow_rules, "integer overflow rule", int_overflow);
+  result.integer_inexact = exact;
+  if (random_bits < 1 || random_bits > max_random_bits)
+    throw std::invalid_argument("--random-bits must be 1 to " + std::to_string(max_random_bits) + ", not " + std::to_string(random_bits));
+  result.random_bits = random_bits;
+  return result;
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,177 @@
+#include <halfulp/experiments/cli/run.hpp>
+
+#include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/guard.hpp>
+#include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/cli/progress.hpp>
+#include <halfulp/experiments/cli/summary.hpp>
+#include <halfulp/experiments/interrupt.hpp>
+#include <halfulp/experiments/json_text.hpp>
+#include <halfulp/experiments/output_file.hpp>
+#include <halfulp/experiments/runner.hpp>
+#include <halfulp/formats/nearest.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace halfulp::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+bool declares(const Config& config, std::string_view name) {
+  return std::any_of(config.parameters().begin(), config.parameters().end(), [&](const Parameter& p) { return p.name == name; });
+}
+
+/// A configuration file, or a report of this experiment. Errors name the file.
+void apply_file(Config& config, const std::string& path, const Experiment& experiment) {
+  const Json json = read_json(path);
+  try {
+    if (json.is_object() && json.contains("schema_version") && json.contains("experiment") && json["experiment"] != experiment.name)
+      throw std::invalid_argument(fmt::format("a report of {}, not of {}", json["experiment"].dump(), experiment.name));
+    config.set(json);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(path + ": " + error.what());
+  }
+}
+
+/// With several experiments a setting goes to those that have the parameter; one must.
+void check_settings(const std::vector<Config>& configs, const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    const std::string name = setting.substr(0, setting.find('='));
+    std::vector<std::string> names;
+    for (const Config& config : configs)
+      for (const Parameter& parameter : config.parameters())
+        if (std::find(names.begin(), names.end(), parameter.name) == names.end()) names.push_back(parameter.name);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw std::invalid_argument(unknown_name("parameter", name, std::move(names)));
+  }
+}
+
+std::vector<Config> configurations(const std::vector<const Experiment*>& chosen, const RunArguments& arguments) {
+  if (chosen.size() > 1 && !arguments.config.empty())
+    throw std::invalid_argument("--config belongs to one experiment, not to all");
+  std::vector<Config> configs;
+  for (const Experiment* experiment : chosen) {
+    Config& config = configs.emplace_back(experiment->parameters());
+    if (!arguments.config.empty()) apply_file(config, arguments.config, *experiment);
+  }
+  if (chosen.size() > 1) check_settings(configs, arguments.settings);
+  for (Config& config : configs)
+    for (const std::string& setting : arguments.settings)
+      if (chosen.size() == 1 || declares(config, setting.substr(0, setting.find('=')))) config.set(setting);
+  return configs;
+}
+
+/// Where each report goes: a folder, made if it ends in a slash, takes EXPERIMENT.json; "-" is standard output.
+std::vector<std::string> output_files(const std::vector<const Experiment*>& chosen, const std::string& out) {
+  const bool several = chosen.size() > 1;
+  if (out.empty()) throw std::invalid_argument("--out: a file, a folder or - is missing");
+  if (out == "-") {
+    if (several) throw std::invalid_argument("--out -: several reports need a folder");
+    return {out};
+  }
+  std::error_code error;
+  const bool folder = out.back() == '/' || fs::is_directory(out, error);
+  if (several && !folder && fs::exists(out, error)) throw std::invalid_argument("--out " + out + ": several reports need a folder");
+  if (!folder && !several) {
+    check_writable(out);
+    return {out};
+  }
+  fs::create_directories(out, error);
+  if (error) throw std::invalid_argument(fmt::format("cannot make the folder {}: {}", out, error.message()));
+  std::vector<std::string> files;
+  for (const Experiment* experiment : chosen) {
+    files.push_back(fs::path(out) / (std::string(experiment->name) + ".json"));
+    check_writable(files.back());
+  }
+  return files;
+}
+
+Finished run_one(const Experiment& experiment, const Config& config, RunOptions options, const std::string& file, bool quiet) {
+  const auto start = std::chrono::steady_clock::now();
+  Report report = [&] {
+    ProgressBar bar(std::string(experiment.name), quiet);
+    options.progress = [&](double fraction) { bar.show(fraction); };
+    return run_experiment(experiment, config, options);
+  }();
+  const std::string text = pretty(report.to_json());
+  stop_if_interrupted();
+  file == "-" ? write_output(text) : write_file(file, text);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return {std::string(experiment.name), std::move(report), took.count(), file};
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& app, RunArguments& arguments) {
+  app.add_option("--config", arguments.config, "JSON file of parameters, or a report to run again (- is standard input)")->type_name("FILE");
+  app.add_option("--set", arguments.settings, "a parameter's value; may be repeated")->type_name("KEY=VALUE")->expected(1)
+      ->take_all()->allow_extra_args(false);
+  app.add_option("--backend", arguments.backends, "hold the results against these backends (default: all; see halfulp backends)")->type_name("B[,B]");
+  app.add_option("--out", arguments.out, "where the report goes; - is standard output (default: reports/)")->type_name("FILE|DIR|-");
+  app.add_option("--threads", arguments.threads, "default: one a core; the results do not depend on it")
+      ->type_name("N")->check(CLI::Range(1, 1024));
+  app.add_flag("--quiet", arguments.quiet, "no progress bar and no summary");
+  app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");
+}
+
+int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments) {
+  if (arguments.parameters) {
+    for (const Experiment* experiment : chosen) write_output(experiment_help(*experiment) + (chosen.size() > 1 ? "\n" : ""));
+    return exit_status::done;
+  }
+  RunOptions options;
+  options.threads = arguments.threads;
+  options.command = arguments.command;
+  options.backends = choose_backends(arguments.backends);
+  const std::vector<Config> configs = configurations(chosen, arguments);
+  const std::vector<std::string> files = output_files(chosen, arguments.out);
+
+  note_interrupts();
+  std::vector<Finished> finished;
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    finished.push_back(run_one(*chosen[i], configs[i], options, files[i], arguments.quiet));
+
+  const Style style = Style::of_output();
+  if (!arguments.quiet && arguments.out != "-")
+    write_output(chosen.size() == 1 ? summary(finished.front(), style) : summary_table(finished, style));
+  const bool failed = std::any_of(finished.begin(), finished.end(), [](const Finished& run) { return run.report.status() == "fail"; });
+  return failed ? exit_status::failed : exit_status::done;
+}
+
+void add_run_command(CLI::App& app, int& status, std::string command) {
+  struct Options : RunArguments {
+    std::string experiment;
+  };
+  const auto options = std::make_shared<Options>();
+  options->command = std::move(command);
+  CLI::App* run = app.add_subcommand("run", "Run an experiment, or all, and write its report");
+  CLI::Option* name = run->add_option("experiment", options->experiment, "its name (see halfulp list), or all")->type_name("EXPERIMENT");
+  add_run_options(*run, *options);
+  run->footer([name] {  // halfulp run EXPERIMENT --help shows that experiment's parameters
+    const auto given = name->results();
+    for (const Experiment& experiment : experiments())
+      if (!given.empty() && experiment.name == given.front()) return "\n" + experiment_help(experiment);
+    return std::string("\nhalfulp run EXPERIMENT --parameters shows what --set takes.");
+  });
+  run->callback([options, &status] {
+    std::vector<const Experiment*> chosen;
+    std::vector<std::string> names{"all"};
+    for (const Experiment& experiment : experiments()) {
+      names.emplace_back(experiment.name);
+      if (options->experiment == "all" || options->experiment == experiment.name) chosen.push_back(&experiment);
+    }
+    if (options->experiment.empty()) throw std::invalid_argument(fmt::format("run: an experiment is missing; accepted: {}", fmt::join(names, ", ")));
+    if (chosen.empty()) throw std::invalid_argument(unknown_name("experiment", options->experiment, std::move(names)));
+    status = run_experiments(chosen, *options);
+  });
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,42 @@
+// An experiment is a function from a configuration to a report.
+#pragma once
+
+#include <halfulp/experiments/config.hpp>
+#include <halfulp/experiments/report.hpp>
+#include <halfulp/experiments/trace.hpp>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace halfulp {
+
+/// What an experiment may use besides its configuration.
+struct Run {
+  Report& report;
+  Trace& trace;  ///< operations recorded here are replayed on every backend asked for, after the experiment
+  /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it at least a few times a second, from one thread.
+  std::function<void(double)> progress;
+};
+
+/// Thrown by Run::progress after Ctrl-C: exit status 130, nothing written.
+struct Interrupted {};
+
+struct Experiment {
+  std::string_view name;      ///< snake_case, as on the command line
+  std::string_view title;     ///< of the report
+  std::string_view question;  ///< one line: what it shows
+  std::vector<Parameter> (*parameters)();
+  void (*run)(const Config& config, Run& run);
+};
+
+/// The registry (registry.cpp): every experiment, in the order of a lecture. The file NAME.cpp of an experiment defines
+/// `Experiment NAME_experiment();` in namespace halfulp: its row, {name, title, question, parameters, run}.
+std::span<const Experiment> experiments();
+
+/// The experiment of that name. Throws std::invalid_argument naming the nearest ones.
+const Experiment& find_experiment(std::string_view name);
+
+}  // namespace halfulp

@@ -1,0 +1,45 @@
+// Reading the user's own tensor: NumPy's .npy files, streamed.
+#pragma once
+
+#include <halfulp/formats/format.hpp>
+
+#include <cstdint>
+#include <istream>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace halfulp {
+
+/// What the header of a .npy file says.
+struct NpyHeader {
+  FloatFormat format;  ///< fp16, fp32 or fp64
+  std::vector<std::uint64_t> shape;
+  bool fortran_order = false;
+  std::uint64_t count = 1;  ///< elements: the product of the shape, 1 for a 0-d array
+};
+
+/// A little-endian float16, float32 or float64 tensor of any shape, in file order, never whole in memory.
+/// Format versions 1.0, 2.0 and 3.0 (NumPy Enhancement Proposal 1; numpy.lib.format). Everything else, and a file
+/// whose length is not what its header promises, is std::invalid_argument in one line that names the file and why.
+class NpyReader {
+ public:
+  explicit NpyReader(const std::string& path);
+  /// `name` is what error messages call the stream.
+  NpyReader(std::unique_ptr<std::istream> stream, std::string name);
+
+  const NpyHeader& header() const { return header_; }
+  /// Fills `codes` from the front with the next code words of header().format; returns how many, 0 at the end.
+  std::size_t read(std::span<std::uint64_t> codes);
+
+ private:
+  void check_length();
+
+  std::unique_ptr<std::istream> stream_;
+  std::string name_;
+  NpyHeader header_;
+  std::uint64_t done_ = 0;
+};
+
+}  // namespace halfulp

@@ -1,0 +1,32 @@
+// The list of experiments: a new one is its file, its name in CMakeLists.txt, and its name here.
+#include <halfulp/experiments/experiment.hpp>
+
+#include <halfulp/formats/nearest.hpp>
+
+#include <stdexcept>
+#include <vector>
+
+namespace halfulp {
+
+// Each in the file of its name.
+Experiment underflow_experiment();
+Experiment swamping_experiment();
+Experiment position_ids_experiment();
+Experiment accumulation_experiment();
+
+std::span<const Experiment> experiments() {
+  static const std::vector<Experiment> all{underflow_experiment(), swamping_experiment(), position_ids_experiment(),
+                                           accumulation_experiment()};
+  return all;
+}
+
+const Experiment& find_experiment(std::string_view name) {
+  std::vector<std::string> names;
+  for (const Experiment& experiment : experiments()) {
+    if (experiment.name == name) return experiment;
+    names.emplace_back(experiment.name);
+  }
+  throw std::invalid_argument(unknown_name("experiment", name, std::move(names)));
+}
+
+}  // namespace halfulp

@@ -1,0 +1,35 @@
+// One experiment from configuration to report, held against the backends asked for.
+#pragma once
+
+#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/hardware/backend.hpp>
+
+#include <functional>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace halfulp {
+
+/// A backend named on the command line whose device is not here: exit status 3. what() is one line.
+struct BackendMissing : std::runtime_error {
+  using std::runtime_error::runtime_error;
+};
+
+struct RunOptions {
+  std::vector<const Backend*> backends;   ///< `emulated` among them or not: it always computes the results
+  int threads = 0;                        ///< 0: one a core
+  std::function<void(double)> progress;   ///< may be empty; called with [0, 1] from the thread that runs
+  std::string command;                    ///< the command line, for the report's environment
+};
+
+/// "emulated,x86" as backends. Throws std::invalid_argument for unknown and repeated names, BackendMissing for one whose
+/// device is not here. Nothing given: every backend this build knows, those without a device included (they are skipped).
+std::vector<const Backend*> choose_backends(const std::optional<std::string>& given);
+
+/// Runs the experiment, replays its trace on every backend but the emulation, and describes the environment.
+/// Throws what the experiment throws, and Interrupted after Ctrl-C.
+Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options);
+
+}  // namespace halfulp

@@ -1,0 +1,58 @@
+// The formats the project knows by name: one row each.
+#pragma once
+
+#include <halfulp/formats/format.hpp>
+
+#include <array>
+#include <initializer_list>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace halfulp {
+
+// clang-format off
+inline constexpr FloatFormat fp16       {5, 10,    15, NonFinite::ieee};
+inline constexpr FloatFormat bf16       {8,  7,   127, NonFinite::ieee};
+inline constexpr FloatFormat tf32       {8, 10,   127, NonFinite::ieee};
+inline constexpr FloatFormat fp32       {8, 23,   127, NonFinite::ieee};
+inline constexpr FloatFormat fp64       {11, 52, 1023, NonFinite::ieee};
+inline constexpr FloatFormat e4m3       {4,  3,     7, NonFinite::nan_all_ones};
+inline constexpr FloatFormat e5m2       {5,  2,    15, NonFinite::ieee};
+inline constexpr FloatFormat e4m3fnuz   {4,  3,     8, NonFinite::nan_negative_zero};
+inline constexpr FloatFormat e5m2fnuz   {5,  2,    16, NonFinite::nan_negative_zero};
+inline constexpr FloatFormat e4m3b11fnuz{4,  3,    11, NonFinite::nan_negative_zero};
+inline constexpr FloatFormat e4m3ieee   {4,  3,     7, NonFinite::ieee};
+inline constexpr FloatFormat e3m4       {3,  4,     3, NonFinite::ieee};
+inline constexpr FloatFormat e3m2       {3,  2,     3, NonFinite::none};
+inline constexpr FloatFormat e2m3       {2,  3,     1, NonFinite::none};
+inline constexpr FloatFormat e2m1       {2,  1,     1, NonFinite::none};
+inline constexpr FloatFormat e8m0       {8,  0,   127, NonFinite::nan_all_ones, false, false};
+inline constexpr FloatFormat p3109k8p3  {5,  2,    16, NonFinite::p3109};
+inline constexpr FloatFormat p3109k8p4  {4,  3,     8, NonFinite::p3109};
+// clang-format on
+
+/// One row of the catalogue.
+struct NamedFormat {
+  std::string_view name;
+  FloatFormat format;
+  std::string_view title;     ///< what it is, in a few words
+  std::string_view citation;  ///< the document that defines it
+  std::array<std::string_view, 5> aliases;  ///< other projects' names; unused ones are empty
+};
+
+/// All named formats, widest use first.
+std::span<const NamedFormat> catalogue();
+
+/// The row of the catalogue with this very descriptor, or nullptr.
+const NamedFormat* find_named(const FloatFormat& format);
+
+/// The format of that name: a catalogue name, an alias (case does not matter), or
+/// `eXmY[bBIAS][ieee|fn|fnuz|p3109|finite]` with 1..11 exponent and 0..52 fraction bits.
+/// Throws std::invalid_argument with one line: what was wrong, the nearest names, what is accepted.
+FloatFormat parse_format(std::string_view name);
+
+/// The shortest name that `parse_format` reads back as this descriptor.
+std::string format_name(const FloatFormat& format);
+
+}  // namespace halfulp

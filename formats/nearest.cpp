@@ -1,0 +1,57 @@
+#include <halfulp/formats/nearest.hpp>
+
+#include <algorithm>
+#include <cctype>
+#include <numeric>
+
+namespace halfulp {
+namespace {
+
+/// Levenshtein distance with free case; a name that `word` begins costs nothing per missing letter beyond one.
+int distance(std::string_view word, std::string_view name) {
+  const auto lower = [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); };
+  std::vector<int> row(name.size() + 1);
+  std::iota(row.begin(), row.end(), 0);
+  bool prefix = !word.empty() && word.size() <= name.size();
+  for (std::size_t i = 0; i < word.size(); ++i) {
+    int diagonal = row[0];
+    row[0] = static_cast<int>(i) + 1;
+    if (prefix && lower(word[i]) != lower(name[i])) prefix = false;
+    for (std::size_t j = 0; j < name.size(); ++j) {
+      const int substituted = diagonal + (lower(word[i]) != lower(name[j]));
+      diagonal = row[j + 1];
+      row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
+    }
+  }
+  return prefix ? std::min(1, row.back()) : row.back();
+}
+
+}  // namespace
+
+std::string shown(std::string_view word) {
+  std::string text;
+  for (const char c : word.substr(0, 60)) text += std::iscntrl(static_cast<unsigned char>(c)) ? '?' : c;
+  return word.size() > 60 ? text + "..." : text;
+}
+
+std::vector<std::string> nearest_first(std::string_view word, std::vector<std::string> names) {
+  word = word.substr(0, 200);  // the distance is quadratic: a megabyte of typing error is no better than its beginning
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
+    return distance(word, a) < distance(word, b);
+  });
+  return names;
+}
+
+std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names) {
+  std::string message = "unknown " + std::string(kind) + " '" + shown(word) + "'";
+  if (names.empty()) return message;
+  names = nearest_first(word, std::move(names));
+  if (distance(word.substr(0, 200), names.front()) <= std::max<int>(2, static_cast<int>(word.size()) / 3))
+    message += "; did you mean " + names.front() + "? accepted: ";
+  else
+    message += "; accepted: ";
+  for (std::size_t i = 0; i < names.size(); ++i) message += (i ? ", " : "") + names[i];
+  return message;
+}
+
+}  // namespace halfulp

@@ -1,0 +1,70 @@
+#include <halfulp/hardware/compare.hpp>
+
+#include <algorithm>
+
+namespace halfulp {
+namespace {
+
+constexpr std::size_t chunk_size = std::size_t{1} << 16;
+constexpr std::size_t max_witnesses = 8;
+
+/// In what way two results differ; integers and truth values have no classes.
+std::string_view difference(const Task& task, std::uint64_t x, std::uint64_t y) {
+  const auto* f = std::get_if<FloatFormat>(&task.to);
+  if (!f || info(task.operation).result == ResultKind::truth) return "other";
+  if (f->is_nan(x) || f->is_nan(y)) return "nan";
+  if (f->is_zero(x) && f->is_zero(y)) return "sign-of-zero";
+  if (f->is_infinite(x) || f->is_infinite(y)) return "overflow";
+  if (f->is_subnormal(x) || f->is_subnormal(y)) return "subnormal";
+  const std::uint64_t a = std::min(x, y), b = std::max(x, y);
+  return b - a == 1 && f->sign(a) == f->sign(b) ? "one-ulp" : "other";
+}
+
+Witness witness(const Task& task, const Operands& operands, std::size_t i, std::uint64_t emulated, std::uint64_t device) {
+  Witness w;
+  w.arity = info(task.operation).arity;
+  w.operands[0] = operands.a[i];
+  if (w.arity > 1) w.operands[1] = operands.b[i];
+  if (w.arity > 2) w.operands[2] = operands.c[i];
+  w.emulated = emulated;
+  w.device = device;
+  return w;
+}
+
+std::string why_not(const Backend& backend, const Task& task) {
+  if (std::string why = refusal(task); !why.empty()) return why;
+  if (task.rounding.mode == RoundingMode::stochastic) return "stochastic: the random bits of a device are its own";
+  if (const Support here = backend.available(); !here.yes) return here.reason;
+  return backend.supports(task).reason;
+}
+
+}  // namespace
+
+Comparison compare(const Backend& backend, Task task, const Operands& operands) {
+  Comparison result;
+  result.backend = backend.name();
+  result.independence = backend.independence();
+  task.rounding.nan = backend.nan_rule(task);
+  result.skipped = why_not(backend, task);
+  result.task = task;
+  if (!result.skipped.empty()) return result;
+  result.route = backend.supports(task).route;
+
+  std::vector<std::uint64_t> device(std::min(chunk_size, operands.size()));
+  for (std::size_t begin = 0; begin < operands.size(); begin += chunk_size) {
+    const Operands chunk = operands.slice(begin, std::min(chunk_size, operands.size() - begin));
+    backend.run(task, chunk, std::span(device).first(chunk.size()));
+    for (std::size_t i = 0; i < chunk.size(); ++i) {
+      const auto at = [i](std::span<const std::uint64_t> s) { return s.empty() ? 0 : s[i]; };
+      const std::uint64_t emulated = evaluate(task, at(chunk.a), at(chunk.b), at(chunk.c)).code;
+      if (emulated == device[i]) continue;
+      ++result.differing;
+      ++result.classes[std::string(difference(task, emulated, device[i]))];
+      if (result.witnesses.size() < max_witnesses) result.witnesses.push_back(witness(task, chunk, i, emulated, device[i]));
+    }
+  }
+  result.compared = operands.size();
+  return result;
+}
+
+}  // namespace halfulp

@@ -1,0 +1,34 @@
+// Emulation held against a device: how many code words differ, in what way, and where first.
+#pragma once
+
+#include <halfulp/hardware/backend.hpp>
+
+#include <array>
+#include <map>
+
+namespace halfulp {
+
+/// A case on which emulation and device disagree.
+struct Witness {
+  std::array<std::uint64_t, 3> operands{};
+  int arity = 0;
+  std::uint64_t emulated = 0, device = 0;
+};
+
+/// The outcome of one task on one backend.
+struct Comparison {
+  std::string backend;
+  std::string independence;
+  Task task;            ///< with the backend's NaN rule taken over
+  std::string route;    ///< the instructions that computed it
+  std::string skipped;  ///< why nothing was compared; empty where something was
+  std::uint64_t compared = 0, differing = 0;
+  std::map<std::string, std::uint64_t> classes;  ///< "nan", "sign-of-zero", "overflow", "subnormal", "one-ulp", "other" -> count
+  std::vector<Witness> witnesses;                ///< the first ones, at most 8
+};
+
+/// Runs a task on the emulation and on a backend over the same operands and compares code words.
+/// The emulation takes over the backend's NaN rule, so no difference is masked and none invented.
+Comparison compare(const Backend& backend, Task task, const Operands& operands);
+
+}  // namespace halfulp

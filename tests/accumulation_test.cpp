@@ -1,0 +1,138 @@
+// The references of the experiment "accumulation", and its results, recomputed with rationals.
+#include <halfulp/emulation/conversion.hpp>
+#include <halfulp/experiments/exact_sum.hpp>
+#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/experiments/sum_bounds.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <boost/multiprecision/cpp_int.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+namespace halfulp {
+namespace {
+
+using Rational = boost::multiprecision::cpp_rational;
+
+TEST(ExactSum, UnitsAndRatios) {
+  EXPECT_EQ(units(0x1p-1074, 1074), 1);
+  EXPECT_EQ(units(-3.5, 1), -7);
+  EXPECT_EQ(units(0x1.8p1000, 0), Units(3) << 999);
+  EXPECT_EQ(ratio(0, 5), 0);
+  EXPECT_EQ(ratio(1, 3), 1.0 / 3.0);
+  EXPECT_EQ(ratio(-2, 3), -2.0 / 3.0);
+  // Halfway between 2^53 and 2^53 + 2, then a hair above: ties to even, and the hair counts.
+  EXPECT_EQ(ratio((Units(1) << 53) + 1, 1), 0x1p53);
+  EXPECT_EQ(ratio((((Units(1) << 53) + 1) << 200) + 1, Units(1) << 200), 0x1p53 + 2);
+  for (std::uint64_t i = 1; i < 2000; ++i) {  // division of integers below 2^53 rounds once in hardware too
+    const std::uint64_t a = random_word(1, 0, i) >> 11, b = (random_word(1, 1, i) >> (12 + i % 40)) + 1;
+    ASSERT_EQ(ratio(a, b), static_cast<double>(a) / static_cast<double>(b)) << a << "/" << b;
+  }
+}
+
+TEST(SumBounds, Formulas) {
+  DotModel m{fp16, {}, {fp16}, {}};
+  const double u = 0x1p-11;
+  EXPECT_EQ(unit_roundoff({fp16}), u);
+  EXPECT_EQ(unit_roundoff({fp16, {RoundingMode::toward_zero}}), 2 * u);
+  EXPECT_EQ(error_bounds(m, 101, false).proven, 100 * u);
+  EXPECT_EQ(error_bounds(m, 65537, false).proven, 65536 * u);  // n u > 1: Rump's bound still holds
+  m.order = Order::pairwise;
+  EXPECT_EQ(error_bounds(m, 1000, false).linear, 10 * u);  // ceil(log2 1000) levels
+  EXPECT_NEAR(error_bounds(m, 1024, false).proven, 10 * u / (1 - 10 * u), 1e-15);
+  m.order = Order::blocked, m.block = 10, m.promoted = Stage{fp32};
+  EXPECT_DOUBLE_EQ(error_bounds(m, 95, false).linear, 9 * u + 9 * 0x1p-24);
+  m.accumulator.rounding.mode = RoundingMode::toward_zero;
+  m.order = Order::sequential, m.promoted.reset();
+  EXPECT_TRUE(std::isnan(error_bounds(m, 65536, false).proven));
+}
+
+/// The harmonic series in rationals: 1/n and the sum rounded to p bits, nearest, ties to even, by integer division.
+Rational round_to(const Rational& x, int p) {
+  int e = 0;
+  Rational scaled = x;
+  while (scaled >= Rational(Units(1) << p)) scaled /= 2, ++e;
+  while (scaled < Rational(Units(1) << (p - 1))) scaled *= 2, --e;
+  const Units whole = numerator(scaled) / denominator(scaled);
+  const Rational rest = scaled - Rational(whole);
+  const bool up = rest > Rational(1, 2) || (rest == Rational(1, 2) && whole % 2 != 0);
+  const Rational rounded(Units(whole + (up ? 1 : 0)));
+  return e >= 0 ? Rational(rounded * Rational(Units(1) << e)) : Rational(rounded / Rational(Units(1) << -e));
+}
+
+class AccumulationReport : public testing::Test {
+ protected:
+  static Json run(std::vector<std::string> assignments) {
+    const Experiment& experiment = find_experiment("accumulation");
+    Config config(experiment.parameters());
+    for (const std::string& a : assignments) config.set(a);
+    Report report("accumulation", "test", config);
+    Trace trace;
+    halfulp::Run r{report, trace, [](double) {}};
+    experiment.run(config, r);
+    for (const Claim& c : report.claims()) EXPECT_NE(c.verdict, Verdict::fail) << c.id << " " << c.measured;
+    return report.to_json();
+  }
+  static Json small(const std::string& more) {
+    return run({"lengths=16,256,2048", "known_formats=fp16,bf16,tf32", "ones=5000", "harmonic_limit=1000", more});
+  }
+};
+
+TEST_F(AccumulationReport, HarmonicSeriesAgainstRationals) {
+  const Json report = small("trials=1");
+  for (const Json& row : report["results"]["harmonic"]["rows"]) {
+    const FloatFormat f = parse_format(row[0].get<std::string>());
+    Rational sum = 0;
+    int n = 0;
+    for (bool grew = true; grew;) {
+      ++n;
+      const Rational next = round_to(sum + round_to(Rational(1, n), f.precision()), f.precision());
+      grew = next != sum;
+      sum = next;
+    }
+    EXPECT_EQ(row[2], n) << row[0];
+    EXPECT_EQ(row[1]["value"], static_cast<double>(sum)) << row[0];
+  }
+}
+
+/// Errors of sequential sums recomputed from scratch: ones have the closed form n - min(n, 2^p).
+TEST_F(AccumulationReport, OnesHaveAClosedForm) {
+  const Json report = small("distribution=ones");
+  int checked = 0;
+  for (const Json& row : report["results"]["sums"]["rows"]) {
+    if (row[1] != "nearest-even" || row[2] != "sequential") continue;
+    const double n = row[3].get<double>(), exact_up_to = FloatFormat::power_of_two(parse_format(row[0].get<std::string>()).precision());
+    EXPECT_EQ(row[4].get<double>(), (n - std::min(n, exact_up_to)) / n) << row;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 4 * 3);
+  for (const Json& row : report["results"]["conditions"]["rows"]) EXPECT_EQ(row[2], 1.0);
+}
+
+TEST_F(AccumulationReport, RowsAreWithinBoundsAndComplete) {
+  const Json report = small("distribution=symmetric");
+  const Json& rows = report["results"]["sums"]["rows"];
+  EXPECT_EQ(rows.size(), 4u * 4 * 6 * 3);  // formats, roundings, orders, lengths
+  EXPECT_EQ(report["results"]["dots"]["rows"].size(), 4u * 4 * (6 + 4) * 3);
+  for (const Json& row : rows) {
+    if (!row[5].is_number() || !row[9].is_number()) continue;
+    EXPECT_LE(row[5].get<double>(), row[9].get<double>()) << row;
+    EXPECT_LE(row[4].get<double>(), row[5].get<double>());
+  }
+}
+
+TEST_F(AccumulationReport, SeedsDecideAndRepeat) {
+  EXPECT_EQ(small("seed=1")["results"], small("seed=1")["results"]);
+  EXPECT_NE(small("seed=1")["results"]["sums"], small("seed=2")["results"]["sums"]);
+}
+
+TEST_F(AccumulationReport, BadConfigurations) {
+  EXPECT_THROW(run({"formats=e8m0"}), std::invalid_argument);
+  EXPECT_THROW(run({"known_formats=e8m0"}), std::invalid_argument);
+  EXPECT_THROW(run({"lengths=1048576", "trials=64", "seeds=256"}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace halfulp

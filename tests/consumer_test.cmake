@@ -1,0 +1,22 @@
+# Builds tests/consumer against halfulp, MODE = installed or subdirectory, in the scratch folder WORK, and runs it.
+file(REMOVE_RECURSE ${WORK})
+function(step)
+  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
+  if(NOT status EQUAL 0)
+    message(FATAL_ERROR "${ARGV}\n${output}")
+  endif()
+  set(output "${output}" PARENT_SCOPE)
+endfunction()
+
+set(use -DHALFULP_SOURCE=${SOURCE})
+if(MODE STREQUAL installed)
+  step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
+  set(use -DCMAKE_PREFIX_PATH=${WORK}/prefix)
+endif()
+step(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja -DCMAKE_BUILD_TYPE=Release
+  -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}" ${use})
+step(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)
+step(${WORK}/build/consumer)
+if(NOT output STREQUAL "2048 61000 0\n")
+  message(FATAL_ERROR "the consumer printed: ${output}")
+endif()

@@ -1,0 +1,258 @@
+// DotModel: the order of every operation, spelled out as text; results against loops over doubles, which hold
+// every fp16 and bf16 sum and product exactly before rounding.
+#include <halfulp/emulation/conversion.hpp>
+#include <halfulp/emulation/dot.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <vector>
+
+namespace halfulp {
+namespace {
+
+using Codes = std::vector<std::uint64_t>;
+
+// --- the order, as text ------------------------------------------------------------------------
+
+/// Arithmetic on expressions: a code word is the number of a text.
+struct Spelling {
+  std::vector<std::string>* texts;
+  std::string format;
+  std::string name;  ///< after operations; empty in the format of the operands
+  std::uint64_t put(std::string text) {
+    texts->push_back(std::move(text));
+    return texts->size() - 1;
+  }
+  std::string at(std::uint64_t code) const { return texts->at(code); }
+  std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t) { return put("(" + at(a) + "+" + at(b) + ")" + name); }
+  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t) { return put("(" + at(a) + "-" + at(b) + ")" + name); }
+  std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t) { return put("(" + at(a) + "*" + at(b) + ")" + name); }
+  std::uint64_t fma(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t) {
+    return put("fma(" + at(a) + "," + at(b) + "," + at(c) + ")" + name);
+  }
+  std::uint64_t convert_from(const FloatFormat&, std::uint64_t x, std::uint64_t) { return put(format + "(" + at(x) + ")"); }
+};
+
+/// What a model does to operands called 0, 1, 2 ... (a dot product multiplies a0 b0, a1 b1, ...).
+std::string spell(const DotModel& model, int n, bool products = false) {
+  std::vector<std::string> texts;
+  Codes a, b;
+  texts.emplace_back("0");  // code word 0 is zero: where a correction starts
+  for (int i = 0; i < n; ++i) {
+    texts.push_back(products ? "a" + std::to_string(i) : std::to_string(i));
+    a.push_back(texts.size() - 1);
+  }
+  for (int i = 0; i < n; ++i) {
+    texts.push_back("b" + std::to_string(i));
+    b.push_back(texts.size() - 1);
+  }
+  DotEngine<Spelling> engine(model, [&](const FloatFormat& f, const Rounding&) {
+    return Spelling{&texts, format_name(f), f == model.input ? "" : format_name(f)};
+  });
+  return texts.at(products ? engine.dot(a, b) : engine.sum(a));
+}
+
+DotModel plain(const FloatFormat& f = fp16) { return {f, Stage{f}, {f}, {}, Order::sequential, 1, Compensation::none, 0}; }
+
+TEST(Dot, OrderOfSums) {
+  DotModel m = plain();
+  EXPECT_EQ(spell(m, 1), "0");
+  EXPECT_EQ(spell(m, 4), "(((0+1)+2)+3)");
+  m.order = Order::pairwise;
+  EXPECT_EQ(spell(m, 4), "((0+1)+(2+3))");
+  EXPECT_EQ(spell(m, 5), "(((0+1)+2)+(3+4))");
+  EXPECT_EQ(spell(m, 7), "(((0+1)+(2+3))+((4+5)+6))");
+  m.block = 2;
+  EXPECT_EQ(spell(m, 5), "(((0+1)+(2+3))+4)");
+  m.order = Order::blocked;
+  EXPECT_EQ(spell(m, 7), "((((0+1)+(2+3))+(4+5))+6)");
+  m.block = 3;
+  EXPECT_EQ(spell(m, 7), "((((0+1)+2)+((3+4)+5))+6)");
+  m.block = std::size_t(-1);
+  EXPECT_EQ(spell(m, 3), "((0+1)+2)");
+}
+
+TEST(Dot, OrderOfPromotion) {
+  DotModel m = plain();
+  m.order = Order::blocked;
+  m.block = 2;
+  m.promoted = Stage{fp32};
+  EXPECT_EQ(spell(m, 5), "((fp32((0+1))+fp32((2+3)))fp32+fp32(4))fp32");
+  EXPECT_EQ(spell(m, 2), "fp32((0+1))");
+}
+
+TEST(Dot, OrderOfProducts) {
+  DotModel m = plain();
+  EXPECT_EQ(spell(m, 3, true), "(((a0*b0)+(a1*b1))+(a2*b2))");
+  m.product.reset();
+  EXPECT_EQ(spell(m, 3, true), "fma(a2,b2,fma(a1,b1,(a0*b0)))");
+  m.order = Order::blocked;
+  m.block = 2;
+  EXPECT_EQ(spell(m, 4, true), "(fma(a1,b1,(a0*b0))+fma(a3,b3,(a2*b2)))");
+  m = plain();
+  m.product = Stage{fp32};
+  EXPECT_EQ(spell(m, 2, true), "(fp16((fp32(a0)*fp32(b0))fp32)+fp16((fp32(a1)*fp32(b1))fp32))");
+  m.accumulator = {tf32};
+  EXPECT_EQ(spell(m, 1, true), "tf32((fp32(a0)*fp32(b0))fp32)");
+}
+
+TEST(Dot, OrderOfCompensation) {
+  DotModel m = plain();
+  m.compensation = Compensation::kahan;
+  EXPECT_EQ(spell(m, 2), "(0+(1-0))");
+  const std::string y1 = "(1-0)", t1 = "(0+(1-0))", c1 = "((" + t1 + "-0)-" + y1 + ")";
+  EXPECT_EQ(spell(m, 3), "(" + t1 + "+(2-" + c1 + "))");
+}
+
+// --- results against doubles ---------------------------------------------------------------------
+
+struct Reference {
+  FloatFormat f;
+  Rounding r = {};
+  double operator()(double exact) const { return f.value(encode(f, r, exact).code); }
+};
+
+/// What a reference on doubles can say: NaN for every NaN, and no sign of zero.
+std::string text(double x) { return std::isnan(x) ? "NaN" : std::to_string(x + 0.0); }
+
+Codes random_codes(const FloatFormat& f, std::size_t n, std::uint64_t stream, double offset) {
+  Codes codes;
+  for (std::size_t i = 0; i < n; ++i)
+    codes.push_back(encode(f, {}, static_cast<double>(random_word(7, stream, i) >> 40) * 0x1p-24 - offset).code);
+  return codes;
+}
+
+TEST(Dot, SequentialKahanNeumaierAgainstLoops) {
+  for (const FloatFormat& f : {fp16, bf16, e4m3, e5m2}) {
+    for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_zero, RoundingMode::toward_negative, RoundingMode::to_odd}) {
+      const Reference fl{f, {mode}};
+      for (const double offset : {0.0, 0.5}) {
+        const Codes a = random_codes(f, 300, 1, offset), b = random_codes(f, 300, 2, offset);
+        DotModel m = plain(f);
+        m.product = m.accumulator = {f, {mode}};
+        double s = 0, k = 0, kc = 0, t = 0, tc = 0;
+        for (std::size_t i = 0; i < a.size(); ++i) {
+          const double p = fl(f.value(a[i]) * f.value(b[i]));
+          s = fl(s + p);
+          const double y = fl(p - kc), next = fl(k + y);
+          kc = fl(fl(next - k) - y);
+          k = next;
+          const double sum = fl(t + p);
+          if (std::fabs(t) < std::fabs(p)) tc = fl(tc + fl(fl(p - sum) + t));
+          else tc = fl(tc + fl(fl(t - sum) + p));
+          t = sum;
+        }
+        EXPECT_EQ(text(f.value(dot(m, a, b))), text(s));
+        m.compensation = Compensation::kahan;
+        EXPECT_EQ(text(f.value(dot(m, a, b))), text(k));
+        m.compensation = Compensation::neumaier;
+        EXPECT_EQ(text(f.value(dot(m, a, b))), text(fl(t + tc)));
+      }
+    }
+  }
+}
+
+/// Pairwise sums the other way round: neighbours are added level by level (the same tree where n is a power of two).
+TEST(Dot, PairwiseAgainstLevels) {
+  const Reference fl{bf16};
+  for (std::size_t n = 1; n <= 4096; n *= 2) {
+    const Codes x = random_codes(bf16, n, 3, 0);
+    std::vector<double> level;
+    for (const auto code : x) level.push_back(bf16.value(code));
+    for (; level.size() > 1; level.resize(level.size() / 2))
+      for (std::size_t i = 0; i < level.size() / 2; ++i) level[i] = fl(level[2 * i] + level[2 * i + 1]);
+    DotModel m = plain(bf16);
+    m.order = Order::pairwise;
+    EXPECT_EQ(bf16.value(sum(m, x)), level[0]) << n;
+  }
+}
+
+TEST(Dot, FusedAndPromotedAgainstLoops) {
+  const Codes a = random_codes(fp16, 1000, 4, 0.5), b = random_codes(fp16, 1000, 5, 0.25);
+  DotModel m{fp16, {}, {fp16}, Stage{fp32}, Order::blocked, 128, Compensation::none, 0};
+  const Reference narrow{fp16}, wide{fp32};
+  double total = 0;
+  for (std::size_t i = 0; i < a.size();) {
+    double s = 0;
+    do {
+      s = narrow(std::fma(fp16.value(a[i]), fp16.value(b[i]), s));  // exact in double: |a b| < 1, s < 128, 2^-34 the finest bit
+      ++i;
+    } while (i % 128 != 0 && i < a.size());
+    total = wide(total + s);
+  }
+  EXPECT_EQ(fp32.value(dot(m, a, b)), total);
+}
+
+/// A model with another order gives another result on these operands: a mutated order cannot pass the tests above.
+TEST(Dot, OrdersDiffer) {
+  const Codes x = random_codes(bf16, 1000, 6, 0);
+  std::vector<double> results;
+  const auto note = [&](std::function<void(DotModel&)> change) {
+    DotModel m = plain(bf16);
+    change(m);
+    results.push_back(bf16.value(sum(m, x)));
+  };
+  note([](DotModel&) {});
+  note([](DotModel& m) { m.order = Order::pairwise; });
+  note([](DotModel& m) { m.order = Order::blocked, m.block = 8; });
+  EXPECT_EQ(results[0], 256);  // nearest-even stagnates
+  EXPECT_NE(results[0], results[1]);
+  EXPECT_NE(results[0], results[2]);
+  EXPECT_NE(results[1], results[2]);
+  const Codes reversed(x.rbegin(), x.rend());
+  DotModel m = plain(bf16);
+  m.order = Order::blocked, m.block = 8;
+  EXPECT_NE(sum(m, x), sum(m, reversed));
+}
+
+TEST(Dot, StochasticBitsAreCountedOperations) {
+  DotModel m = plain(bf16);
+  m.accumulator.rounding.mode = RoundingMode::stochastic;
+  m.seed = 11;
+  const Codes x = random_codes(bf16, 500, 8, 0);
+  const auto by_hand = [&](std::uint64_t stream) {
+    std::uint64_t s = x[0];
+    for (std::size_t i = 1; i < x.size(); ++i) {
+      // a bf16 sum in double is exact; random_bits = 32 of them lie below the last kept bit
+      s = encode(bf16, m.accumulator.rounding, bf16.value(s) + bf16.value(x[i]), random_word(11, stream, i - 1)).code;
+    }
+    return s;
+  };
+  EXPECT_EQ(sum(m, x, 0), by_hand(0));
+  EXPECT_EQ(sum(m, x, 5), by_hand(5));
+  EXPECT_NE(sum(m, x, 0), sum(m, x, 5));
+}
+
+TEST(Dot, EdgesAndRefusals) {
+  const DotModel m = plain();
+  EXPECT_EQ(sum(m, Codes{}), 0u);
+  EXPECT_EQ(sum(m, Codes{0x8000}), 0x8000u);  // the sum of one term is that term
+  EXPECT_THROW((void)dot(m, Codes{1}, Codes{1, 2}), std::invalid_argument);
+  EXPECT_THROW((void)sum(plain(e8m0), Codes{1}), std::invalid_argument);
+  DotModel zero = m;
+  zero.order = Order::blocked, zero.block = 0;
+  EXPECT_THROW((void)sum(zero, Codes{1}), std::invalid_argument);
+  DotModel narrow = m;
+  narrow.input = bf16;
+  EXPECT_THROW((void)dot(narrow, Codes{1}, Codes{1}), std::invalid_argument);
+  EXPECT_EQ(sum(narrow, Codes{0x3f80}), 0x3c00u);  // a sum converts its terms
+  DotModel fused = m;
+  fused.product.reset(), fused.compensation = Compensation::kahan;
+  EXPECT_THROW((void)dot(fused, Codes{1}, Codes{1}), std::invalid_argument);
+  EXPECT_EQ(sum(fused, Codes{0x3c00, 0x3c00}), 0x4000u);
+}
+
+/// What users run into: 70,000 ones in bf16 are 256 (ml-explore/mlx #3909), 4096 in fp16 are 2048 (huggingface/candle #3718).
+TEST(Dot, Ones) {
+  EXPECT_EQ(bf16.value(sum(plain(bf16), Codes(70000, 0x3f80))), 256);
+  EXPECT_EQ(fp16.value(sum(plain(fp16), Codes(4096, 0x3c00))), 2048);
+  DotModel m = plain(bf16);
+  m.order = Order::blocked, m.block = 128, m.promoted = Stage{fp32};
+  EXPECT_EQ(fp32.value(sum(m, Codes(70000, 0x3f80))), 70000);
+}
+
+}  // namespace
+}  // namespace halfulp

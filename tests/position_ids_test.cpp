@@ -1,0 +1,136 @@
+// The experiment "position_ids" against brute force written differently, and its cosine against 50 digits.
+#include <halfulp/emulation/conversion.hpp>
+#include <halfulp/emulation/random.hpp>
+#include <halfulp/experiments/position_ids.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <boost/multiprecision/cpp_bin_float.hpp>
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+
+namespace halfulp {
+namespace {
+
+using Precise = boost::multiprecision::cpp_bin_float_50;
+
+TEST(Cosine, AgainstFiftyDigits) {
+  double worst = 0;
+  for (std::uint64_t i = 0; i < 20000; ++i) {
+    const auto words = random_word(3, 0, i);
+    const double scale = FloatFormat::power_of_two(static_cast<int>(words % 40) - 20);  // to 2^20
+    const double high = static_cast<double>(words >> 11) * 0x1p-53 * scale;
+    const double low = high * (static_cast<double>(random_word(3, 1, i) >> 11) * 0x1p-53 - 0.5) * 0x1p-53;
+    const Precise exact = cos(Precise(high) + Precise(low));
+    worst = std::max(worst, std::fabs(static_cast<double>(Precise(exact - Precise(cosine({high, low}))))));
+  }
+  EXPECT_LT(worst, 3e-16);
+  EXPECT_EQ(cosine({0, 0}), 1);
+}
+
+TEST(Factors, AgainstFiftyDigits) {
+  Trace trace;
+  const auto rope = positions::rope_frequencies(64, 10000, trace);
+  ASSERT_EQ(rope.exact.size(), 32u);
+  for (int i = 0; i < 32; ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const Precise exact = exp(-Precise(2 * i) / 64 * log(Precise(10000)));
+    EXPECT_LT(abs((Precise(rope.exact[at].high) + Precise(rope.exact[at].low)) / exact - 1), Precise(1e-30)) << i;
+    EXPECT_LT(std::fabs(fp32.value(rope.fp32[at]) / rope.exact[at].high - 1), 2.0 * 0x1p-24);
+  }
+  const auto alibi = positions::alibi_slopes(16);  // every second slope is a power of two
+  for (int h = 2; h <= 16; h += 2) EXPECT_EQ(alibi.exact[static_cast<std::size_t>(h - 1)].high, FloatFormat::power_of_two(-h / 2));
+}
+
+Json run(std::vector<std::string> assignments) {
+  const Experiment& experiment = find_experiment("position_ids");
+  Config config(experiment.parameters());
+  for (const std::string& a : assignments) config.set(a);
+  Report report("position_ids", "test", config);
+  Trace trace;
+  Run r{report, trace, [](double) {}};
+  experiment.run(config, r);
+  for (const Claim& c : report.claims()) EXPECT_EQ(c.verdict, Verdict::pass) << c.id << " " << c.measured << " " << c.reason;
+  return report.to_json();
+}
+
+/// Sets and maps of values instead of runs of codes.
+TEST(PositionIds, CollisionsByBruteForce) {
+  const Json report = run({"formats=fp16,bf16,e4m3,e5m2,e3m2,e2m3,e2m1,p3109k8p3,e5m7,e4m3ieee,fp32", "lengths=7,300,3000", "rope_dim=4", "alibi_heads=2"});
+  int checked = 0;
+  for (const Json& row : report["results"]["collisions"]["rows"]) {
+    const FloatFormat f = parse_format(row[0].get<std::string>());
+    Rounding r;
+    if (row[1] == "toward-zero") r.mode = RoundingMode::toward_zero;
+    std::map<std::uint64_t, std::int64_t> tokens;
+    Json clash;
+    for (std::int64_t n = 0; n < row[2].get<std::int64_t>(); ++n) {
+      const std::int64_t now = ++tokens[encode(f, r, static_cast<double>(n)).code];
+      if (now == 2 && clash.is_null()) clash = n;
+    }
+    std::int64_t largest = 0;
+    for (const auto& [code, size] : tokens) largest = std::max(largest, size);
+    EXPECT_EQ(row[3], tokens.size()) << row;
+    EXPECT_EQ(row[4], clash) << row;
+    EXPECT_EQ(row[5], largest) << row;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 11 * 2 * 3);
+}
+
+/// Every token is in exactly one group, and the groups of a binade hold spacing tokens on average.
+TEST(PositionIds, GroupsCoverTheContext) {
+  const Json report = run({"formats=fp16,bf16,e5m2", "lengths=131072", "rope_dim=2", "alibi_heads=1"});
+  std::map<std::string, std::int64_t> next;
+  for (const Json& row : report["results"]["groups"]["rows"]) {
+    const std::string name = row[0];
+    EXPECT_EQ(row[1], next[name]) << row;
+    next[name] = row[2].get<std::int64_t>() + 1;
+    EXPECT_LE(row[6], row[8]);
+    EXPECT_LE(row[8], row[7]);
+    if (row[4].is_null() || row[5].get<int>() <= 4) continue;
+    EXPECT_NEAR(row[8].get<double>(), row[4].get<double>(), row[4].get<double>() / 50) << row;
+  }
+  for (const auto& [name, end] : next) EXPECT_EQ(end, 131072) << name;
+}
+
+/// RoPE rows recomputed in 50 digits and doubles: dim 4 has frequencies 1 and 1/100.
+TEST(PositionIds, RopeInFiftyDigits) {
+  const Json report = run({"formats=bf16", "lengths=600", "rope_dim=4", "alibi_heads=8"});
+  double angle = 0, cosine = 0, bias = 0;
+  for (int n = 0; n < 600; ++n) {
+    const double id = bf16.value(encode(bf16, {}, n).code);
+    for (const int hundred : {1, 100}) {
+      const double theta = static_cast<double>(1.0f / static_cast<float>(hundred));
+      const auto product = static_cast<float>(id * theta);
+      const Precise exact = Precise(n) / hundred;
+      angle = std::max(angle, static_cast<double>(abs(Precise(product) - exact)));
+      const auto c = static_cast<float>(static_cast<double>(cos(Precise(product))));
+      cosine = std::max(cosine, static_cast<double>(abs(Precise(c) - cos(exact))));
+    }
+    for (int h = 1; h <= 8; ++h) bias = std::max(bias, std::fabs(id - n) * FloatFormat::power_of_two(-h));
+  }
+  int seen = 0;
+  for (const Json& row : report["results"]["rope"]["rows"]) {
+    if (row[1] != "ids") continue;
+    EXPECT_NEAR(row[3].get<double>(), angle, 1e-12);
+    EXPECT_NEAR(row[4].get<double>(), cosine, 1e-12);
+    ++seen;
+  }
+  for (const Json& row : report["results"]["alibi"]["rows"]) {
+    if (row[1] != "ids" && row[1] != "fp32") continue;
+    EXPECT_EQ(row[3].get<double>(), row[1] == "ids" ? bias : 0.0);
+    ++seen;
+  }
+  EXPECT_EQ(seen, 3);
+}
+
+TEST(PositionIds, BadConfigurations) {
+  EXPECT_THROW(run({"formats=e8m0"}), std::invalid_argument);
+  EXPECT_THROW(run({"roundings=stochastic"}), std::invalid_argument);
+}
+
+}  // namespace
+}  // namespace halfulp

@@ -1,0 +1,202 @@
+// `halfulp run, list, validate, diff` as a user meets them: exit status, one line for every error, no half-written file.
+#include "command.hpp"
+
+#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/experiments/json_text.hpp>
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+#include <fcntl.h>
+
+namespace halfulp {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::is_one_line;
+using testing::Outcome;
+using testing::run_halfulp;
+
+class RunCommand : public ::testing::Test {
+ protected:
+  RunCommand() { fs::create_directories(folder); }
+  ~RunCommand() override { fs::remove_all(folder); }
+  std::string path(const std::string& name) const { return folder / name; }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator()));
+  }
+  /// Status 2, one line on standard error that says `word`, nothing on standard output, no file left.
+  void expect_bad_input(std::vector<std::string> arguments, const std::string& word) const {
+    const std::size_t before = files();
+    const Outcome outcome = run_halfulp(arguments);
+    std::string line;
+    for (const std::string& argument : arguments) line += argument + " ";
+    EXPECT_EQ(outcome.status, 2) << line << "\n" << outcome.err;
+    EXPECT_TRUE(is_one_line(outcome.err)) << line << "\n" << outcome.err;
+    EXPECT_EQ(outcome.err.rfind("halfulp: ", 0), 0u) << outcome.err;
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << line << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out, "") << line;
+    EXPECT_EQ(files(), before) << line;
+  }
+  const std::string name = "underflow";
+  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-run-" + std::to_string(::getpid()));
+};
+
+TEST_F(RunCommand, bad_usage_is_one_line) {
+  expect_bad_input({}, "command is missing");
+  expect_bad_input({"rum"}, "did you mean run");
+  expect_bad_input({"--bogus"}, "unknown option");
+  expect_bad_input({"run"}, "experiment is missing");
+  expect_bad_input({"run", name.substr(0, name.size() - 1)}, "did you mean " + name);
+  expect_bad_input({"run", "nonsense", "--quiet"}, "unknown experiment");
+  expect_bad_input({"run", name, "--thread", "2"}, "did you mean --threads");
+  expect_bad_input({"run", name, "--threads", "0", "--out", path("r.json")}, "--threads");
+  expect_bad_input({"run", name, "--threads", "many", "--out", path("r.json")}, "--threads");
+  expect_bad_input({"run", name, "again", "--out", path("r.json")}, "again");
+  expect_bad_input({"run", name, "--set"}, "--set");
+  expect_bad_input({"run", name, "--backend", "x68", "--out", path("r.json")}, "did you mean x86");
+  expect_bad_input({"run", name, "--backend", "", "--out", path("r.json")}, "backend");
+  expect_bad_input({"list", "extra"}, "extra");
+  expect_bad_input({"validate"}, "report is missing");
+  expect_bad_input({"diff", "one.json"}, "second");
+}
+
+TEST_F(RunCommand, bad_parameters_are_one_line_and_no_file) {
+  expect_bad_input({"run", name, "--set", "nothing=1", "--out", path("r.json")}, "unknown parameter");
+  expect_bad_input({"run", name, "--set", "formats=fp17", "--out", path("r.json")}, "fp16");
+  expect_bad_input({"run", name, "--set", "formats=", "--out", path("r.json")}, "empty");
+  expect_bad_input({"run", "all", "--set", "nothing=1", "--out", path("all/")}, "unknown parameter");
+  write("broken.json", "{\"formats\": [");
+  write("wrong.json", "{\"formats\": 3}");
+  write("other.json", R"({"schema_version": 1, "experiment": "other", "config": {}})");
+  expect_bad_input({"run", name, "--config", path("broken.json"), "--out", path("r.json")}, "line 1");
+  expect_bad_input({"run", name, "--config", path("wrong.json"), "--out", path("r.json")}, "wrong.json: parameter 'formats'");
+  expect_bad_input({"run", name, "--config", path("other.json"), "--out", path("r.json")}, "a report of");
+  expect_bad_input({"run", name, "--config", path("missing.json"), "--out", path("r.json")}, "cannot read");
+  expect_bad_input({"run", "all", "--config", path("wrong.json"), "--out", path("all/")}, "one experiment");
+}
+
+TEST_F(RunCommand, unwritable_output_is_refused_before_the_experiment_runs) {
+  write("file", "");
+  expect_bad_input({"run", name, "--out", path("missing/r.json")}, "cannot write");
+  expect_bad_input({"run", name, "--out", path("file/")}, "cannot make the folder");
+  expect_bad_input({"run", name, "--out", ""}, "--out");
+  expect_bad_input({"run", "all", "--out", "-"}, "folder");
+  expect_bad_input({"run", "all", "--out", path("file")}, "folder");
+  expect_bad_input({"run", name, "--out", "/proc/report.json"}, "cannot write");
+}
+
+TEST_F(RunCommand, a_full_disk_is_one_line) {
+  if (!fs::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  std::vector<std::string> small = {"run", name, "--config", std::string(HALFULP_GOLDEN) + "/" + name + ".config.json"};
+  std::vector<std::string> to_device = small;
+  to_device.insert(to_device.end(), {"--out", "/dev/full"});
+  expect_bad_input(to_device, "No space left");
+  small.insert(small.end(), {"--out", "-"});
+  const Outcome outcome = run_halfulp(small, {}, "/dev/full");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  for (const char* command : {"list", "--help", "--version"}) EXPECT_EQ(run_halfulp({command}, {}, "/dev/full").status, 2) << command;
+}
+
+TEST_F(RunCommand, an_explicit_backend_that_is_missing_is_status_3) {
+  const Outcome listed = run_halfulp({"run", name, "--backend", "emulated,cuda", "--out", path("r.json"), "--config",
+                                      std::string(HALFULP_GOLDEN) + "/" + name + ".config.json"});
+  if (listed.status == 0) GTEST_SKIP() << "a CUDA device is here";
+  if (listed.status == 2) GTEST_SKIP() << "this build has no cuda backend";
+  EXPECT_EQ(listed.status, 3);
+  EXPECT_TRUE(is_one_line(listed.err)) << listed.err;
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
+  const std::string config = std::string(HALFULP_GOLDEN) + "/" + name + ".config.json";
+  const Outcome first = run_halfulp({"run", name, "--config", config, "--out", folder.string()});
+  EXPECT_EQ(first.status, 0) << first.out << first.err;
+  EXPECT_EQ(first.err, "") << "redirected: no progress bar";
+  EXPECT_NE(first.out.find("pass"), std::string::npos) << first.out;
+  EXPECT_EQ(first.out.find('\033'), std::string::npos) << "redirected: no colours";
+  const std::string report = path(name + ".json");
+  ASSERT_TRUE(fs::exists(report));
+  EXPECT_EQ(files(), 1u);
+  const Outcome valid = run_halfulp({"validate", report});
+  EXPECT_EQ(valid.status, 0) << valid.out;
+
+  const Outcome again = run_halfulp({"run", name, "--config", report, "--out", path("again.json"), "--quiet"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, "");
+  EXPECT_EQ(run_halfulp({"diff", report, path("again.json")}).status, 0);
+
+  const Outcome printed = run_halfulp({"run", name, "--config", report, "--out", "-"});
+  EXPECT_EQ(parse_json(printed.out, "standard output")["results"], read_json(report)["results"]);
+
+  Json changed = read_json(report);
+  auto& rows = changed["results"].begin().value()["rows"];
+  rows.erase(rows.size() - 1);
+  write("changed.json", pretty(changed));
+  EXPECT_EQ(run_halfulp({"diff", report, path("changed.json")}).status, 1);
+  changed["claims"][0]["verdict"] = "perhaps";
+  write("changed.json", pretty(changed));
+  EXPECT_EQ(run_halfulp({"validate", report, path("changed.json")}).status, 1);
+  expect_bad_input({"diff", report, path("changed.json")}, "not a valid report");
+  expect_bad_input({"validate", path("missing.json")}, "cannot read");
+}
+
+TEST_F(RunCommand, lists_and_helps) {
+  const Outcome list = run_halfulp({"list"});
+  const Outcome json = run_halfulp({"list", "--json"});
+  ASSERT_EQ(json.status, 0);
+  const Json parsed = parse_json(json.out, "list");
+  ASSERT_EQ(parsed.size(), experiments().size());
+  for (const Experiment& experiment : experiments()) {
+    const std::string experiment_name(experiment.name);
+    EXPECT_NE(list.out.find(experiment_name + " "), std::string::npos);
+    for (const char* flag : {"--help", "--parameters"}) {
+      const Outcome help = run_halfulp({"run", experiment_name, flag});
+      EXPECT_EQ(help.status, 0) << help.err;
+      for (const Parameter& parameter : experiment.parameters())
+        EXPECT_NE(help.out.find("\n  " + parameter.name + " = "), std::string::npos) << parameter.name << "\n" << help.out;
+    }
+  }
+  EXPECT_EQ(run_halfulp({"--version"}).out.rfind("halfulp ", 0), 0u);
+  EXPECT_EQ(run_halfulp({"--help"}).status, 0);
+}
+
+/// Starts a long run, interrupts it, and looks at what is left.
+TEST_F(RunCommand, ctrl_c_leaves_no_file) {
+  for (const int signal : {SIGINT, SIGTERM}) {
+    const std::string error_file = path("err"), out = path("reports");
+    fs::create_directory(out);
+    const pid_t child = fork();
+    ASSERT_GE(child, 0);
+    if (child == 0) {
+      const int err = ::open(error_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
+      dup2(err, 2);
+      const std::string folder_argument = out + "/";
+      execl(HALFULP_COMMAND, "halfulp", "run", "underflow", "--set", "count=100000000", "--out", folder_argument.c_str(), nullptr);
+      _exit(127);
+    }
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
+    kill(child, signal);
+    int status = 0;
+    waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
+    EXPECT_EQ(WEXITSTATUS(status), 130);
+    EXPECT_TRUE(fs::is_empty(out));
+    std::string line, more;
+    std::ifstream err(error_file);
+    std::getline(err, line);
+    EXPECT_EQ(line, "halfulp: interrupted; the unfinished report was not written");
+    EXPECT_FALSE(std::getline(err, more)) << more;
+    fs::remove_all(out);
+  }
+}
+
+}  // namespace
+}  // namespace halfulp
