@@ -213,8 +213,9 @@ TEST(EvalCommand, OptionsReachTheRounding) {
   EXPECT_EQ(out({"add", "--format", "fp16", "--flush-outputs", "0001", "0001"}), "0001 0001 0000 03\n");
   EXPECT_EQ(out({"mul", "--format", "fp16", "--nan", "propagate", "7C00", "0000"}), "7C00 0000 FE00 10\n");
   EXPECT_EQ(out({"mul", "--format", "fp16", "--nan", "cuda", "7C00", "0000"}), "7C00 0000 7FFF 10\n");
-  // 0x03FF * 0x3C01: tiny before rounding, the smallest normal after it.
-  EXPECT_EQ(out({"mul", "--format", "fp16", "--tininess", "after", "03FF", "3C02"}), "03FF 3C02 0401 01\n");
+  // Tiny before rounding, the smallest normal after it.
+  EXPECT_EQ(out({"mul", "--format", "fp16", "03FF", "3C01"}), "03FF 3C01 0400 01\n");
+  EXPECT_EQ(out({"mul", "--format", "fp16", "--tininess", "before", "03FF", "3C01"}), "03FF 3C01 0400 03\n");
   EXPECT_EQ(out({"round-to-integral", "--format", "fp16", "3E00"}), "3E00 4000 00\n");
   EXPECT_EQ(out({"round-to-integral", "--format", "fp16", "--exact", "3E00"}), "3E00 4000 01\n");
   EXPECT_EQ(out({"convert", "--format", "fp16", "--to", "i32", "--int-overflow", "x86", "7C00"}), "7C00 80000000 10\n");

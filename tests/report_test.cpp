@@ -212,6 +212,7 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
       {"column without unit", [](Json& r) { r["results"]["sums"]["columns"][0].erase("unit"); }},
       {"negative count", [](Json& r) { r["comparisons"][0]["compared"] = -1; }},
       {"more differ than were compared", [](Json& r) { r["comparisons"][0]["compared"] = 1; }},
+      {"classes that do not add up", [](Json& r) { r["comparisons"][0]["classes"].begin().value() = 1; }},
       {"skipped without why", [](Json& r) { r["comparisons"].back()["skipped"] = ""; }},
       {"no NaN rule", [](Json& r) { r["comparisons"][0].erase("nan_rule"); }},
       {"not an object", [](Json& r) { r = Json::array(); }},

@@ -22,7 +22,7 @@ Json valid_report(const std::string& path) {
 }  // namespace
 
 void add_diff_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("diff", "Where the results of two reports differ: code words first, then numbers");
+  CLI::App* command = app.add_subcommand("diff", "where the results of two reports differ: code words first, then numbers");
   struct Options {
     std::string first, second;
   };

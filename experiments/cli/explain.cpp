@@ -28,6 +28,7 @@ bool is_negative_number(const std::string& word) {
 void explain_command(const CLI::App& command, const Options& options) {
   std::vector<std::string> values = options.values;
   for (const std::string& word : command.remaining()) {
+    if (word == "--") continue;
     if (is_negative_number(word)) {
       values.push_back(word);
       continue;

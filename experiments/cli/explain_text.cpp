@@ -85,13 +85,15 @@ class Drawing {
       std::string bits;
       for (int i = 0; i < field.bits; ++i) bits += (e_.code >> --left) & 1 ? '1' : '0';
       const std::size_t width = std::max(field.name.size(), bits.size()) + 2;
-      names += painted(centred(field.name, width), field.colour) + " ";
+      names += centred(field.name, width) + " ";
       top += std::string(style_.unicode ? (first ? "\u250c" : "\u252c") : "+") + repeated(dash, width);
       middle += std::string(bar) + painted(centred(bits, width), field.colour);
       bottom += std::string(style_.unicode ? (first ? "\u2514" : "\u2534") : "+") + repeated(dash, width);
       first = false;
     }
-    names.erase(style_.colour ? names.size() - 1 : names.find_last_not_of(' ') + 1);
+    names.erase(names.find_last_not_of(' ') + 1);
+    for (const Field& field : fields)
+      if (field.bits > 0) names.replace(names.find(field.name), field.name.size(), painted(field.name, field.colour));
     out_ += names + "\n" + top + (style_.unicode ? "\u2510" : "+") + "\n" + middle + std::string(bar) + "\n" + bottom +
             (style_.unicode ? "\u2518" : "+") + "\n\n";
   }

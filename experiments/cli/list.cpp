@@ -46,7 +46,7 @@ std::string as_text() {
 }  // namespace
 
 void add_list_command(CLI::App& app, int&) {
-  CLI::App* list = app.add_subcommand("list", "The experiments, one line each");
+  CLI::App* list = app.add_subcommand("list", "the experiments, one line each");
   const auto json = std::make_shared<bool>(false);
   list->add_flag("--json", *json, "names, titles, questions and parameters as JSON");
   list->callback([json] { write_output(*json ? as_json() : as_text()); });

@@ -43,7 +43,7 @@ Rational exact_value(const FloatFormat& f, std::uint64_t code) {
 int binary_exponent(const Rational& x) {
   const cpp_int n = abs(numerator(x)), d = denominator(x);
   const int e = static_cast<int>(msb(n)) - static_cast<int>(msb(d));
-  return (e >= 0 ? n >= d << e : n << -e >= d) ? e : e - 1;
+  return (e >= 0 ? n >= (d << e) : (n << -e) >= d) ? e : e - 1;
 }
 
 bool is_power_of_two(const Rational& x, int& e) {

@@ -28,7 +28,7 @@ bool validate(const std::string& path) {
 }  // namespace
 
 void add_validate_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("validate", "Check reports against their schema (experiments/report.schema.json)");
+  CLI::App* command = app.add_subcommand("validate", "check reports against their schema");
   const auto paths = std::make_shared<std::vector<std::string>>();
   const auto schema = std::make_shared<bool>(false);
   command->add_option("report", *paths, "reports; - is standard input")->type_name("REPORT...");
