@@ -35,7 +35,7 @@ constexpr Rounded convert(const FloatFormat& from, const FloatFormat& to, const 
   switch (x.kind) {
     case Kind::nan: return convert_nan(from, to, rounding, code);
     case Kind::infinite:
-      if (!to.is_signed) return {to.canonical_nan(), x.sign ? flag::invalid : Flags{0}};
+      if (x.sign && !to.is_signed) return {to.canonical_nan(), flag::invalid};
       if (rounding.overflow == Overflow::saturate)
         return {to.with_sign(to.max_finite(), x.sign), flag::overflow | flag::inexact};
       return infinite(to, rounding, x.sign, to.has_infinity() ? 0 : flag::overflow | flag::inexact);

@@ -1,9 +1,9 @@
 // An experiment is a function from a configuration to a report.
 #pragma once
 
-#include <halfulp/experiments/config.hpp>
-#include <halfulp/experiments/report.hpp>
-#include <halfulp/experiments/trace.hpp>
+#include <halfulp/experiments/report/config.hpp>
+#include <halfulp/experiments/report/report.hpp>
+#include <halfulp/experiments/run/trace.hpp>
 
 #include <functional>
 #include <span>

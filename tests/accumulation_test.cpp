@@ -1,8 +1,8 @@
 // The references of the experiment "accumulation", and its results, recomputed with rationals.
 #include <halfulp/emulation/conversion.hpp>
-#include <halfulp/experiments/exact_sum.hpp>
+#include <halfulp/experiments/accumulation/exact_sum.hpp>
 #include <halfulp/experiments/experiment.hpp>
-#include <halfulp/experiments/sum_bounds.hpp>
+#include <halfulp/experiments/accumulation/sum_bounds.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -53,8 +53,9 @@ TEST(SumBounds, Formulas) {
 Rational round_to(const Rational& x, int p) {
   int e = 0;
   Rational scaled = x;
-  while (scaled >= Rational(Units(1) << p)) scaled /= 2, ++e;
-  while (scaled < Rational(Units(1) << (p - 1))) scaled *= 2, --e;
+  const Units below = Units(1) << p, from = Units(1) << (p - 1);
+  while (scaled >= below) scaled /= 2, ++e;
+  while (scaled < from) scaled *= 2, --e;
   const Units whole = numerator(scaled) / denominator(scaled);
   const Rational rest = scaled - Rational(whole);
   const bool up = rest > Rational(1, 2) || (rest == Rational(1, 2) && whole % 2 != 0);

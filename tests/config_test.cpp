@@ -1,6 +1,6 @@
 // What a user may type into an experiment, and what is refused in one line.
-#include <halfulp/experiments/config.hpp>
-#include <halfulp/experiments/json_text.hpp>
+#include <halfulp/experiments/report/config.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <gtest/gtest.h>

@@ -124,7 +124,8 @@ TEST(Edges, e8m0) {
   EXPECT_EQ(encode(e8m0, nearest, 0x1p128), (Rounded{0xff, overflow}));
   EXPECT_EQ(encode(e8m0, in(toward_zero), 0x1p128), (Rounded{0xff, overflow}));
   EXPECT_EQ(convert(fp32, e8m0, nearest, 0x7fc00000), (Rounded{0xff, 0}));             // NaN
-  EXPECT_EQ(convert(fp32, e8m0, nearest, 0x7f800000), (Rounded{0xff, 0}));             // Inf
+  EXPECT_EQ(convert(fp32, e8m0, nearest, 0x7f800000), (Rounded{0xff, overflow}));      // Inf
+  EXPECT_EQ(convert(fp32, e8m0, {.overflow = Overflow::saturate}, 0x7f800000), (Rounded{0xfe, overflow}));
   EXPECT_EQ(encode(e8m0, nearest, -1), (Rounded{0xff, invalid_flag}));
   EXPECT_EQ(convert(fp32, e8m0, nearest, 0xff800000), (Rounded{0xff, invalid_flag}));  // -Inf
   EXPECT_EQ(convert(e8m0, fp32, nearest, 0), (Rounded{0x00400000, 0}));                // 2^-127, subnormal in fp32

@@ -1,5 +1,5 @@
 // .npy files: what is read, and that every bad file is refused in one line that names it.
-#include <halfulp/experiments/npy.hpp>
+#include <halfulp/experiments/data/npy.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <gtest/gtest.h>

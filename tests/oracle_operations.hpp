@@ -210,7 +210,7 @@ Rounded convert(const FloatFormat& from, const FloatFormat& to, const Rounding& 
   if (is_nan(from, code)) return convert_nan(from, to, r, code);
   const Value x = decode(from, code, r.flush_inputs);
   if (x.kind == Class::infinite) {
-    if (!to.is_signed) return {nan_code(to, r.nan), x.sign ? flag::invalid : Flags{0}};
+    if (x.sign && !to.is_signed) return {nan_code(to, r.nan), flag::invalid};
     if (r.overflow == Overflow::saturate) return {signed_code(to, max_code(to), x.sign), flag::overflow | flag::inexact};
     return finish(to, r, infinity(x.sign, has_infinity(to) ? 0 : flag::overflow | flag::inexact));
   }

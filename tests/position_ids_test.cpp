@@ -1,7 +1,7 @@
 // The experiment "position_ids" against brute force written differently, and its cosine against 50 digits.
 #include <halfulp/emulation/conversion.hpp>
 #include <halfulp/emulation/random.hpp>
-#include <halfulp/experiments/position_ids.hpp>
+#include <halfulp/experiments/position_ids/position_ids.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <boost/multiprecision/cpp_bin_float.hpp>

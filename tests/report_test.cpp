@@ -1,11 +1,11 @@
 // Claims, reports, their schema, their differences, and the run that makes them.
 #include "toy_experiment.hpp"
 
-#include <halfulp/experiments/json_text.hpp>
-#include <halfulp/experiments/output_file.hpp>
-#include <halfulp/experiments/report_diff.hpp>
-#include <halfulp/experiments/runner.hpp>
-#include <halfulp/experiments/schema.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/experiments/report/output_file.hpp>
+#include <halfulp/experiments/report/report_diff.hpp>
+#include <halfulp/experiments/run/runner.hpp>
+#include <halfulp/experiments/report/schema.hpp>
 #include <halfulp/hardware/emulated.hpp>
 
 #include <gtest/gtest.h>

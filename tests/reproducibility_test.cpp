@@ -2,10 +2,10 @@
 // tests/golden/NAME.json, which gcc and clang, any CPU and any thread count must reproduce. The configurations are
 // tests/golden/NAME.config.json. After a change that is meant to change results:
 //   HALFULP_REFRESH_GOLDEN=1 build/release/tests/reproducibility_test && git diff tests/golden
-#include <halfulp/experiments/json_text.hpp>
-#include <halfulp/experiments/output_file.hpp>
-#include <halfulp/experiments/runner.hpp>
-#include <halfulp/experiments/schema.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/experiments/report/output_file.hpp>
+#include <halfulp/experiments/run/runner.hpp>
+#include <halfulp/experiments/report/schema.hpp>
 
 #include <gtest/gtest.h>
 

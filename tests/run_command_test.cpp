@@ -2,7 +2,7 @@
 #include "command.hpp"
 
 #include <halfulp/experiments/experiment.hpp>
-#include <halfulp/experiments/json_text.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
 
 #include <gtest/gtest.h>
 

@@ -1,8 +1,8 @@
 // The science of `swamping`, computed a second time: by rationals where a sum is lost, in doubles over many steps.
-#include <halfulp/experiments/distributions.hpp>
+#include <halfulp/experiments/data/distributions.hpp>
 #include <halfulp/experiments/experiment.hpp>
-#include <halfulp/experiments/statistics.hpp>
-#include <halfulp/experiments/swamping.hpp>
+#include <halfulp/experiments/data/statistics.hpp>
+#include <halfulp/experiments/swamping/swamping.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <gtest/gtest.h>

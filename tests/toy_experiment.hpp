@@ -3,7 +3,7 @@
 
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/experiments/experiment.hpp>
-#include <halfulp/experiments/parallel.hpp>
+#include <halfulp/experiments/run/parallel.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 namespace halfulp::toy {

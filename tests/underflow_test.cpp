@@ -1,8 +1,8 @@
 // The science of `underflow`, computed a second time in doubles; the samples, and the user's own file.
-#include <halfulp/experiments/distributions.hpp>
-#include <halfulp/experiments/elementary.hpp>
+#include <halfulp/experiments/data/distributions.hpp>
+#include <halfulp/experiments/data/elementary.hpp>
 #include <halfulp/experiments/experiment.hpp>
-#include <halfulp/experiments/fate.hpp>
+#include <halfulp/experiments/underflow/fate.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <gtest/gtest.h>

@@ -1,9 +1,9 @@
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/guard.hpp>
 #include <halfulp/experiments/cli/output.hpp>
-#include <halfulp/experiments/json_text.hpp>
-#include <halfulp/experiments/report_diff.hpp>
-#include <halfulp/experiments/schema.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/experiments/report/report_diff.hpp>
+#include <halfulp/experiments/report/schema.hpp>
 
 #include <memory>
 #include <stdexcept>

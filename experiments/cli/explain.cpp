@@ -3,7 +3,7 @@
 #include <halfulp/experiments/cli/rounding_options.hpp>
 
 #include <halfulp/emulation/random.hpp>
-#include <halfulp/experiments/json_text.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/formats/nearest.hpp>
 

@@ -1,7 +1,7 @@
 #include <halfulp/experiments/cli/explanation.hpp>
 
 #include <halfulp/emulation/text.hpp>
-#include <halfulp/experiments/report.hpp>
+#include <halfulp/experiments/report/report.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 namespace halfulp::cli {

@@ -3,8 +3,8 @@
 #include <halfulp/experiments/cli/output.hpp>
 
 #include <halfulp/emulation/text.hpp>
-#include <halfulp/experiments/json_text.hpp>
-#include <halfulp/experiments/report.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/experiments/report/report.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/core.h>

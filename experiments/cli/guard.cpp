@@ -1,8 +1,8 @@
 #include <halfulp/experiments/cli/guard.hpp>
 
 #include <halfulp/experiments/cli/output.hpp>
-#include <halfulp/experiments/environment.hpp>
-#include <halfulp/experiments/runner.hpp>
+#include <halfulp/experiments/report/environment.hpp>
+#include <halfulp/experiments/run/runner.hpp>
 #include <halfulp/formats/nearest.hpp>
 
 #include <csignal>

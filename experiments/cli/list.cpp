@@ -1,7 +1,7 @@
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/output.hpp>
 #include <halfulp/experiments/experiment.hpp>
-#include <halfulp/experiments/json_text.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
 
 #include <fmt/format.h>
 

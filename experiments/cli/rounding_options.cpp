@@ -1,6 +1,6 @@
 #include <halfulp/experiments/cli/rounding_options.hpp>
 
-#include <halfulp/experiments/names.hpp>
+#include <halfulp/experiments/report/names.hpp>
 
 namespace halfulp::cli {
 namespace {

@@ -5,10 +5,10 @@
 #include <halfulp/experiments/cli/output.hpp>
 #include <halfulp/experiments/cli/progress.hpp>
 #include <halfulp/experiments/cli/summary.hpp>
-#include <halfulp/experiments/interrupt.hpp>
-#include <halfulp/experiments/json_text.hpp>
-#include <halfulp/experiments/output_file.hpp>
-#include <halfulp/experiments/runner.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/experiments/report/output_file.hpp>
+#include <halfulp/experiments/run/runner.hpp>
 #include <halfulp/formats/nearest.hpp>
 
 #include <fmt/format.h>

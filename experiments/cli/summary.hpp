@@ -2,7 +2,7 @@
 #pragma once
 
 #include <halfulp/experiments/cli/output.hpp>
-#include <halfulp/experiments/report.hpp>
+#include <halfulp/experiments/report/report.hpp>
 
 #include <string>
 #include <vector>

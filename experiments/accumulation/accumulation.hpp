@@ -1,0 +1,69 @@
+// The pieces of the experiment "accumulation".
+#pragma once
+
+#include <halfulp/experiments/accumulation/exact_sum.hpp>
+#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/experiments/accumulation/sum_bounds.hpp>
+
+#include <algorithm>
+#include <limits>
+
+namespace halfulp::accumulation {
+
+/// Tables `harmonic` and `ones`, sums whose every term is known, with the published results on them.
+void known_sums(const Config& config, Run& run);
+
+/// fused_dot: products enter exactly, by fma.
+enum class Quantity : std::uint8_t { sum, dot, fused_dot };
+inline constexpr std::array<Quantity, 3> quantities{Quantity::sum, Quantity::dot, Quantity::fused_dot};
+
+struct Settings {
+  std::vector<FormatChoice> formats;
+  std::vector<RoundingMode> roundings;
+  std::vector<std::string> orders;
+  std::vector<std::size_t> lengths;  ///< ascending
+  std::string distribution;
+  std::size_t trials, seeds, block, promote_every;
+  std::uint64_t seed;
+  int random_bits;
+
+  std::size_t repetitions(RoundingMode mode) const { return mode == RoundingMode::stochastic ? seeds : 1; }
+};
+
+/// Two vectors as code words of one format, and the exact sums of their first n terms for each length.
+struct Inputs {
+  std::vector<std::uint64_t> a, b;
+  struct Exact { Units sum, magnitudes; };
+  std::vector<Exact> sums, dots;
+  Trace trace;
+};
+
+/// The runs of one model at one length.
+struct Cell {
+  double total = 0, largest = 0, bias = 0, squares = 0;  ///< of the error divided by the sum of magnitudes
+  double of_bound = 0;                                   ///< largest error / what is proven; 0 where nothing is
+  std::size_t runs = 0, non_finite = 0, within_root = 0;
+  ErrorBounds bounds;
+
+  void merge(const Cell& other) {
+    total += other.total, bias += other.bias, squares += other.squares;
+    largest = std::max(largest, other.largest), of_bound = std::max(of_bound, other.of_bound);
+    runs += other.runs, non_finite += other.non_finite, within_root += other.within_root;
+    bounds = other.bounds;
+  }
+  std::size_t finite() const { return runs - non_finite; }
+  double mean(double of) const { return finite() ? of / static_cast<double>(finite()) : std::numeric_limits<double>::quiet_NaN(); }
+};
+
+/// Which format, rounding, quantity and order a row of cells (one a length) belongs to.
+struct Curve {
+  std::size_t format, rounding;
+  Quantity quantity;
+  std::string order;
+  std::vector<Cell> cells;
+};
+
+/// Tables `sums`, `dots` and `conditions`, and the claims on them. Inputs: trials of the first format, of the second, ...
+void report_accumulation(const Settings& settings, const std::vector<Curve>& curves, const std::vector<Inputs>& inputs, Run& run);
+
+}  // namespace halfulp::accumulation

@@ -1,0 +1,98 @@
+// Comparisons as a report shows them: every code word beside its value, tasks that were skipped alike in one entry.
+#include <halfulp/experiments/report/report.hpp>
+
+#include <halfulp/emulation/text.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace halfulp {
+namespace {
+
+/// The value of an integer code word, sign-extended where the type has a sign.
+Json integer_value(const IntegerType& type, std::uint64_t code) {
+  if (!type.is_signed) return code;
+  const int unused = 64 - type.bits;
+  return static_cast<std::int64_t>(code << unused) >> unused;
+}
+
+Json word(const NumberType& type, std::uint64_t code) {
+  if (const auto* format = std::get_if<FloatFormat>(&type)) return emulated(*format, code);
+  Json json;
+  json["code"] = fmt::format("0x{:0{}x}", code, hex_digits(type));
+  json["value"] = integer_value(std::get<IntegerType>(type), code);
+  return json;
+}
+
+Json result_word(const Task& task, std::uint64_t code) {
+  if (info(task.operation).result != ResultKind::truth) return word(task.to, code);
+  Json json;
+  json["code"] = fmt::format("0x{:x}", code);
+  json["value"] = code;
+  return json;
+}
+
+Json to_json(const Task& task, const Witness& witness) {
+  Json json;
+  json["operands"] = Json::array();
+  for (int i = 0; i < witness.arity; ++i)
+    json["operands"].push_back(word(task.from, witness.operands[static_cast<std::size_t>(i)]));
+  json["emulated"] = result_word(task, witness.emulated);
+  json["device"] = result_word(task, witness.device);
+  return json;
+}
+
+Json to_json(const Comparison& comparison) {
+  const Task& task = comparison.task;
+  Json json;
+  json["backend"] = comparison.backend;
+  json["independence"] = comparison.independence;
+  json["operation"] = info(task.operation).name;
+  json["from"] = number_type_name(task.from);
+  json["to"] = number_type_name(task.to);
+  json["rounding"] = name_of(task.rounding.mode);
+  json["overflow"] = name_of(task.rounding.overflow);
+  json["flush_inputs"] = task.rounding.flush_inputs;
+  json["flush_outputs"] = task.rounding.flush_outputs;
+  json["nan_rule"] = name_of(task.rounding.nan);
+  json["route"] = comparison.route;
+  json["compared"] = comparison.compared;
+  json["differing"] = comparison.differing;
+  json["classes"] = comparison.classes;
+  json["witnesses"] = Json::array();
+  for (const Witness& witness : comparison.witnesses) json["witnesses"].push_back(to_json(task, witness));
+  json["skipped"] = nullptr;
+  return json;
+}
+
+}  // namespace
+
+Json comparisons_to_json(const std::vector<Comparison>& comparisons) {
+  Json compared = Json::array(), skipped = Json::array();
+  for (const Comparison& comparison : comparisons) {
+    if (comparison.skipped.empty()) {
+      compared.push_back(to_json(comparison));
+      continue;
+    }
+    const auto alike = [&](const Json& entry) {
+      return entry.at("backend") == comparison.backend && entry.at("skipped") == comparison.skipped;
+    };
+    auto entry = std::find_if(skipped.begin(), skipped.end(), alike);
+    if (entry == skipped.end()) {
+      Json fresh;
+      fresh["backend"] = comparison.backend;
+      fresh["independence"] = comparison.independence;
+      fresh["tasks"] = Json::array();
+      fresh["skipped"] = comparison.skipped;
+      skipped.push_back(std::move(fresh));
+      entry = std::prev(skipped.end());
+    }
+    entry->at("tasks").push_back(comparison.task.description());
+  }
+  for (Json& entry : skipped) compared.push_back(std::move(entry));
+  return compared;
+}
+
+}  // namespace halfulp

@@ -1,0 +1,17 @@
+// Where and how a report was made: all that may differ between two machines that agree.
+#pragma once
+
+#include <halfulp/experiments/report/config.hpp>
+
+#include <string>
+
+namespace halfulp {
+
+/// Version, revision, compiler, flags, processor, operating system, backends, threads, date, command line.
+/// What cannot be found out is "unknown"; `dirty` is null without a repository.
+Json describe_environment(int threads, const std::string& command);
+
+/// "0.1.0 (git 1a2b3c4, modified)", for --version.
+std::string version_text();
+
+}  // namespace halfulp

@@ -1,0 +1,20 @@
+// JSON as text: written for people and byte-comparable, read with errors that name the line.
+#pragma once
+
+#include <halfulp/experiments/report/config.hpp>
+
+#include <string>
+
+namespace halfulp {
+
+/// JSON with two blanks of indentation; what fits on a line takes one line, and so does every row
+/// and column of a table.
+std::string pretty(const Json& json);
+
+/// A JSON file of at most 256 MiB, as "-" standard input. Throws std::invalid_argument with one line: why the file cannot
+/// be read, or the line and column where it stops being JSON (duplicate members and nesting beyond 64 levels included).
+Json read_json(const std::string& path);
+/// The same for text; `name` stands for it in errors.
+Json parse_json(const std::string& text, const std::string& name);
+
+}  // namespace halfulp

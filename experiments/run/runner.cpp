@@ -1,0 +1,83 @@
+#include <halfulp/experiments/run/runner.hpp>
+
+#include <halfulp/experiments/report/environment.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
+#include <halfulp/hardware/emulated.hpp>
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace halfulp {
+namespace {
+
+/// How much of the progress bar is the experiment's own; the replays share the rest.
+constexpr double experiment_share = 0.9;
+
+Comparison skipped(const Backend& backend, const Task& task, std::string reason) {
+  Comparison comparison;
+  comparison.backend = backend.name();
+  comparison.independence = backend.independence();
+  comparison.task = task;
+  comparison.skipped = std::move(reason);
+  return comparison;
+}
+
+void replay(const Trace& trace, const RunOptions& options, const std::function<void(double)>& progress, Report& report) {
+  const auto total = static_cast<double>(std::max<std::size_t>(1, trace.channels().size() * options.backends.size()));
+  double done = 0;
+  for (const Backend* backend : options.backends) {
+    if (backend == &emulated_backend()) continue;
+    const Support here = backend->available();
+    for (const Channel& channel : trace.channels()) {
+      progress(experiment_share + (1 - experiment_share) * done++ / total);
+      report.comparison(here.yes ? compare(*backend, channel.task, {channel.a, channel.b, channel.c})
+                                 : skipped(*backend, channel.task, here.reason));
+    }
+  }
+}
+
+}  // namespace
+
+std::vector<const Backend*> choose_backends(const std::optional<std::string>& given) {
+  if (!given) return {backends().begin(), backends().end()};
+  const std::string& names = *given;
+  std::vector<const Backend*> chosen;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const Backend& backend = find_backend(names.substr(begin, end - begin));
+    if (std::find(chosen.begin(), chosen.end(), &backend) != chosen.end())
+      throw std::invalid_argument("backend '" + std::string(backend.name()) + "' is named twice");
+    if (const Support here = backend.available(); !here.yes)
+      throw BackendMissing("backend '" + std::string(backend.name()) + "' is not here: " + here.reason);
+    chosen.push_back(&backend);
+    begin = end + 1;
+  }
+  return chosen;
+}
+
+Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options) {
+  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+  const int threads = options.threads > 0 ? options.threads : cores;
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  tbb::task_arena arena(threads);  // as many as asked for, even beyond the cores: --threads 2 means two everywhere
+
+  const auto progress = [&](double fraction) {
+    stop_if_interrupted();
+    if (options.progress) options.progress(fraction);
+  };
+  Report report{std::string(experiment.name), std::string(experiment.title), config};
+  arena.execute([&] {
+    Trace trace;
+    Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); }};
+    experiment.run(config, run);
+    replay(trace, options, progress, report);
+    progress(1);
+  });
+  report.environment(describe_environment(threads, options.command));
+  return report;
+}
+
+}  // namespace halfulp

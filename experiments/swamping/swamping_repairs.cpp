@@ -1,0 +1,240 @@
+// What brings a swamped update back: FP32 master weights, Kahan compensation, stochastic rounding.
+#include <halfulp/experiments/swamping/swamping.hpp>
+
+#include <halfulp/emulation/random.hpp>
+#include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/experiments/data/statistics.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <vector>
+
+namespace halfulp {
+namespace {
+
+constexpr std::uint64_t stochastic_stream = 1 << 20;  ///< and one more for each run
+
+/// The same swamped update again and again: u = fl(lr * g), near 0.8 of the largest lost one times 2^-binades_below.
+struct Drift {
+  FormatChoice choice;
+  std::uint64_t one = 0, update = 0;
+  std::int64_t steps = 0;
+  double u = 0, exact = 1;  ///< exact weight after all steps, from 1
+};
+
+/// Steps end where the exact weight has reached 1.5, so that the binade and with it the threshold stays.
+Drift make_drift(const FormatChoice& choice, const Config& config) {
+  const FloatFormat& f = choice.format;
+  Arithmetic in(f, {});
+  Drift drift{choice};
+  drift.one = in.encode(1);
+  const double target = 0.8 * f.epsilon() / 2 / FloatFormat::power_of_two(static_cast<int>(config.integer("binades_below")));
+  drift.update = in.mul(in.encode(config.real("lr")), in.encode(target / config.real("lr")));
+  drift.u = f.value(drift.update);
+  drift.steps = config.integer("repair_steps");
+  if (drift.u > 0 && drift.u * static_cast<double>(drift.steps) > 0.5) drift.steps = static_cast<std::int64_t>(0.5 / drift.u);
+  drift.exact = 1 + static_cast<double>(drift.steps) * drift.u;
+  return drift;
+}
+
+std::uint64_t plain_sum(const Drift& drift, Arithmetic& in) {
+  std::uint64_t w = drift.one;
+  for (std::int64_t i = 0; i < drift.steps; ++i) w = in.add(w, drift.update);
+  return w;
+}
+
+/// Kahan 1965: what a sum lost is subtracted from the next update. Everything is kept in the format itself.
+std::uint64_t kahan_sum(const Drift& drift, Arithmetic& in) {
+  std::uint64_t w = drift.one, c = in.format().zero();
+  for (std::int64_t i = 0; i < drift.steps; ++i) {
+    const std::uint64_t y = in.sub(drift.update, c), t = in.add(w, y);
+    c = in.sub(in.sub(t, w), y);
+    w = t;
+  }
+  return w;
+}
+
+/// The weights of `runs` seeds after stochastically rounded steps.
+std::vector<double> stochastic_sums(const Drift& drift, int random_bits, std::size_t runs, std::uint64_t seed) {
+  Rounding rounding;
+  rounding.mode = RoundingMode::stochastic;
+  rounding.random_bits = random_bits;
+  return parallel_map(runs, [&](std::size_t r) {
+    Arithmetic in(drift.choice.format, rounding);
+    std::uint64_t w = drift.one;
+    for (std::int64_t i = 0; i < drift.steps; ++i)
+      w = in.add(w, drift.update, random_word(seed, stochastic_stream + r, static_cast<std::uint64_t>(i)));
+    return in.value(w);
+  });
+}
+
+struct Moments {
+  double mean, deviation;
+};
+
+/// Expectation and standard deviation of such a weight, exactly (to double rounding): the chain over neighbouring
+/// numbers, each step going up with probability floor(u/gap 2^r) / 2^r. u is less than every gap.
+Moments stochastic_moments(const Drift& drift, int random_bits) {
+  const FloatFormat& f = drift.choice.format;
+  const double resolution = FloatFormat::power_of_two(random_bits);
+  std::vector<double> probability{1}, up;
+  for (std::int64_t i = 0; i < drift.steps; ++i) {
+    while (up.size() < probability.size())
+      up.push_back(std::floor(drift.u / FloatFormat::power_of_two(f.exponent(drift.one + up.size())) * resolution) / resolution);
+    if (probability.back() * up[probability.size() - 1] > 1e-300) probability.push_back(0);
+    for (std::size_t k = probability.size(); k-- > 0;)
+      probability[k] = probability[k] * (1 - (k < up.size() ? up[k] : 0)) + (k > 0 ? probability[k - 1] * up[k - 1] : 0);
+  }
+  double mean = 0, variance = 0;
+  for (std::size_t k = 0; k < probability.size(); ++k) mean += probability[k] * f.value(drift.one + k);
+  for (std::size_t k = 0; k < probability.size(); ++k) {
+    const double d = f.value(drift.one + k) - mean;
+    variance += probability[k] * d * d;
+  }
+  return {mean, std::sqrt(variance)};
+}
+
+/// A weight's error in units of the last place of numbers from 1 to 2.
+double ulps(const Drift& drift, double w) { return (w - drift.exact) / drift.choice.format.epsilon(); }
+
+void report_stochastic(const Drift& drift, const Config& config, Table& table, Table& repairs, Run& run) {
+  const FloatFormat& f = drift.choice.format;
+  const std::string name = format_name(f);
+  const auto runs = static_cast<std::size_t>(config.integer("seeds"));
+  const auto bits = config.integers("random_bits");
+  const auto most = *std::max_element(bits.begin(), bits.end());
+  for (const auto r : bits) {
+    const std::vector<double> finals = stochastic_sums(drift, static_cast<int>(r), runs, static_cast<std::uint64_t>(config.integer("seed")));
+    const MeanInterval interval = mean_interval(finals);
+    const Moments predicted = stochastic_moments(drift, static_cast<int>(r));
+    table.row({drift.choice.name, r, runs, number(interval.mean), number(interval.low), number(interval.high), number(drift.exact),
+               interval.contains(drift.exact), number(predicted.mean), number(predicted.deviation)});
+    const double tolerance = 5 * predicted.deviation / std::sqrt(static_cast<double>(runs)) + 1e-12;
+    run.report.claim(within(fmt::format("stochastic-{}-{}-bits", name, r), fmt::format("Stochastic rounding with {} random bits moves the weight in {} as the exact "
+        "chain of its probabilities predicts (mean over {} seeds).", r, drift.choice.name, runs),
+        "derived: each step goes up with probability floor(2^r u/ulp) / 2^r; tolerance 5 standard errors", predicted.mean, tolerance, interval.mean, "oracle"));
+    if (r != most) continue;
+    repairs.row({drift.choice.name, "stochastic", f.storage_bits(), drift.steps, number(drift.u), number(interval.mean), number(drift.exact),
+                 number(ulps(drift, interval.mean)), number((interval.mean - 1) / (drift.exact - 1))});
+    const std::string unbiased = fmt::format("Stochastic rounding is right on average in {}: its mean is the exact weight.", drift.choice.name);
+    const char* source = "Croci et al., Stochastic rounding: implementation, error analysis and applications, R. Soc. Open Sci. 2022, section 2; tolerance 5 standard errors";
+    if (std::fabs(predicted.mean - drift.exact) <= tolerance / 10)
+      run.report.claim(within("stochastic-unbiased-" + name, unbiased, source, drift.exact, tolerance, interval.mean, "oracle"));
+    else
+      run.report.claim(skipped("stochastic-unbiased-" + name, unbiased, source, fmt::format("{} random bits are too few for this update", r)));
+  }
+}
+
+}  // namespace
+
+void report_repairs(const Config& config, Run& run) {
+  Table& repairs = run.report.table("repairs", "A swamped update, many steps, and what repairs it", {
+      {"format", "", "the format's name"},
+      {"method", "", "nearest-even: no repair; fp32-master, kahan, stochastic"},
+      {"bits_per_weight", "bit", "storage: the weight, and its FP32 master or its compensation"},
+      {"steps", "step", "how many; fewer than asked where the exact weight reaches 1.5"},
+      {"update", "1", "u = fl(lr * g), the same at each step"},
+      {"weight", "1", "the weight after all steps from 1; of stochastic rounding the mean over seeds, with the most random bits"},
+      {"exact", "1", "1 + steps * u"},
+      {"error", "ulp", "weight - exact, in ulps of the format at 1"},
+      {"arrived", "1", "(weight - 1) / (exact - 1)"},
+  });
+  Table& stochastic = run.report.table("stochastic", "Stochastic rounding over many seeds, with few and many random bits", {
+      {"format", "", "the format's name"},
+      {"random_bits", "bit", "random bits a rounding"},
+      {"seeds", "run", "independent runs"},
+      {"mean", "1", "mean weight after all steps"},
+      {"low", "1", "lower end of its 95 % confidence interval, by Student's t"},
+      {"high", "1", "upper end"},
+      {"exact", "1", "the exact weight"},
+      {"exact_inside", "", "whether the interval holds the exact weight; by chance 1 in 20 does not"},
+      {"predicted_mean", "1", "expectation of one run, from the exact probabilities"},
+      {"predicted_deviation", "1", "standard deviation of one run"},
+  });
+  for (const FormatChoice& choice : formats_around_one(config)) {
+    const FloatFormat& f = choice.format;
+    const std::string name = format_name(f);
+    const Drift drift = make_drift(choice, config);
+    const auto n = static_cast<double>(drift.steps);
+    const std::string lost = fmt::format("To nearest even {} swamped updates leave {} at 1.", drift.steps, choice.name);
+    if (drift.u == 0 || drift.u > f.epsilon() / 2) {
+      run.report.claim(skipped("repair-" + name, lost, "derived: 1 + u = 1", "lr * g does not give a swamped update in this format"));
+      continue;
+    }
+    const auto row = [&](const char* method, int bits, double w) {
+      repairs.row({choice.name, method, bits, drift.steps, number(drift.u), number(w), number(drift.exact), number(ulps(drift, w)),
+                   number((w - 1) / (drift.exact - 1))});
+    };
+    Arithmetic in(f, {}, &run.trace);
+    const double plain = in.value(plain_sum(drift, in));
+    row("nearest-even", f.storage_bits(), plain);
+    run.report.claim(exactly("plain-" + name, lost, "derived: 1 + u = 1 for u of at most half an ulp", 1.0, number(plain), "oracle"));
+
+    const std::string master_text = fmt::format("An FP32 master weight keeps the updates: the {} weight cast from it is right to half an ulp.", choice.name);
+    const char* master_source = "derived: half an ulp for the cast, half an FP32 ulp a step; Micikevicius et al., ICLR 2018, section 3.1";
+    if (f.precision() < fp32.precision() && f.emin() >= fp32.emin()) {
+      Arithmetic wide(fp32, {}, &run.trace);
+      std::uint64_t master = wide.encode(1);
+      const std::uint64_t update = wide.convert_from(f, drift.update);
+      for (std::int64_t i = 0; i < drift.steps; ++i) master = wide.add(master, update);
+      const double w = in.value(in.convert_from(fp32, master));
+      row("fp32-master", f.storage_bits() + fp32.storage_bits(), w);
+      run.report.claim(at_most("master-" + name, master_text, master_source, 0.5 + n * fp32.epsilon() / 2 / f.epsilon(), std::fabs(ulps(drift, w)), "oracle"));
+    } else {
+      run.report.claim(skipped("master-" + name, master_text, master_source, "FP32 is no wider than this format"));
+    }
+
+    const double compensated = in.value(kahan_sum(drift, in));
+    row("kahan", 2 * f.storage_bits(), compensated);
+    run.report.claim(at_most("kahan-" + name, fmt::format("Kahan compensation keeps the updates in two {} numbers: the weight is right to half an ulp and what the "
+        "compensation itself rounds.", choice.name), "derived: half an ulp, and 2^-p ulp a step for update - compensation; Kahan 1965; Higham, Accuracy and Stability "
+        "of Numerical Algorithms, section 4.3", 0.5 + n * f.epsilon() / 2, std::fabs(ulps(drift, compensated)), "oracle"));
+    report_stochastic(drift, config, stochastic, repairs, run);
+    run.progress(0.8);
+  }
+}
+
+void report_random_bits(const Config& config, Run& run) {
+  Table& table = run.report.table("random_bits", "How far stochastic rounding with few random bits leans toward zero", {
+      {"format", "", "the format's name"},
+      {"random_bits", "bit", "random bits r a rounding"},
+      {"cases", "conversion", "every tail of 10 bits with every random number"},
+      {"bias", "ulp", "mean of rounded - exact over all of them"},
+      {"predicted", "ulp", "-(2^-r - 2^-10) / 2, near -2^-(r+1)"},
+  });
+  constexpr int tail_bits = 10;
+  constexpr std::uint64_t tails = 1 << tail_bits;
+  for (const FormatChoice& choice : formats_around_one(config)) {
+    const FloatFormat& f = choice.format;
+    const std::string statement = fmt::format("With r random bits, truncated, stochastic rounding to {} is too small by nearly 2^-(r+1) ulp on average.", choice.name);
+    const char* source = "derived: the mean over all tails of floor(2^r tail) / 2^r - tail";
+    Json expected = Json::object(), measured = Json::object();
+    for (const int r : {1, 2, 3, 4, 6, 8}) {
+      if (f.fraction_bits + tail_bits > fp64.fraction_bits) break;
+      Rounding rounding;
+      rounding.mode = RoundingMode::stochastic;
+      rounding.random_bits = r;
+      Arithmetic in(f, rounding);
+      std::int64_t excess = 0;  // of rounded - exact, in 2^-10 ulp
+      for (std::uint64_t tail = 0; tail < tails; ++tail) {
+        const double x = 1 + f.epsilon() * (static_cast<double>(tail) / tails);
+        for (std::uint64_t random = 0; random < std::uint64_t{1} << r; ++random)
+          excess += (in.value(in.encode(x, random)) > 1 ? static_cast<std::int64_t>(tails) : 0) - static_cast<std::int64_t>(tail);
+      }
+      const auto cases = tails << r;
+      const double bias = static_cast<double>(excess) / static_cast<double>(tails) / static_cast<double>(cases);
+      const double predicted = -(FloatFormat::power_of_two(-r) - FloatFormat::power_of_two(-tail_bits)) / 2;
+      table.row({choice.name, r, cases, number(bias), number(predicted)});
+      expected[std::to_string(r)] = number(predicted);
+      measured[std::to_string(r)] = number(bias);
+    }
+    const std::string id = "random-bits-bias-" + format_name(f);
+    if (expected.empty()) run.report.claim(skipped(id, statement, source, "tails of this format do not fit into a double"));
+    else run.report.claim(exactly(id, statement, source, expected, measured, "oracle"));
+  }
+}
+
+}  // namespace halfulp

@@ -1,0 +1,218 @@
+// underflow: which gradients vanish in each format, and what a loss scale does about it.
+#include <halfulp/experiments/data/npy.hpp>
+#include <halfulp/experiments/underflow/underflow_claims.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace halfulp {
+namespace {
+
+std::vector<Parameter> parameters() {
+  using Type = ParameterType;
+  return {
+      {"formats", Type::formats, "fp16,bf16,e5m2,e4m3", "formats the gradients are rounded to"},
+      {"roundings", Type::roundings, "nearest-even,toward-zero,toward-positive,toward-negative,stochastic",
+       "rounding modes of the table `fates`; the loss scale is swept under the first"},
+      {"overflow", Type::choice, "ieee", "what happens beyond the largest finite value", {}, {}, {"ieee", "saturate"}},
+      {"random_bits", Type::integer, "32", "random bits of stochastic rounding", 1, max_random_bits},
+      {"input", Type::path, "", "a .npy file (float16, float32 or float64) with gradients; empty: the synthetic distributions"},
+      {"distributions", Type::choices, "log-normal,normal,student-t,log-uniform", "shapes of the synthetic gradients", {}, {}, shape_names()},
+      {"count", Type::integer, "65536", "gradients drawn from each distribution", 1, 1e8},
+      {"seed", Type::integer, "1", "seed of the synthetic gradients and of stochastic rounding", 0, 0x1p53},
+      {"log2_median", Type::real, "-17.5", "log-normal: log2 of the median magnitude", -100, 30},
+      {"log2_sigma", Type::real, "4", "log-normal: standard deviation of log2|g|, in binades", 0.01, 16},
+      {"log2_scale", Type::real, "-16", "normal, laplace, student-t, uniform: log2 of sigma, b, scale, half-width", -100, 30},
+      {"degrees", Type::integer, "2", "student-t: degrees of freedom", 1, 30},
+      {"log2_low", Type::real, "-40", "log-uniform: log2 of the smallest magnitude", -120, 30},
+      {"log2_high", Type::real, "0", "log-uniform: log2 of the largest magnitude", -120, 30},
+      {"lr", Type::real, "0.001", "learning rate of the update lr * g; it is rounded to the format too", 1e-30, 1e6},
+      {"scale_from", Type::integer, "0", "smallest k of the loss scales 2^k", -60, 60},
+      {"scale_to", Type::integer, "32", "largest k", -60, 60},
+      {"scale_step", Type::integer, "1", "step of k", 1, 120},
+  };
+}
+
+std::vector<GradientSource> synthetic_sources(const Config& config) {
+  std::vector<GradientSource> sources;
+  const auto count = static_cast<std::uint64_t>(config.integer("count"));
+  const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
+  for (const std::string& name : config.choices("distributions")) {
+    Distribution d;
+    d.shape = parse_shape(name);
+    d.log2_scale = config.real(d.shape == Shape::log_normal ? "log2_median" : "log2_scale");
+    d.log2_sigma = config.real("log2_sigma");
+    d.degrees = static_cast<int>(config.integer("degrees"));
+    d.log2_low = config.real("log2_low");
+    d.log2_high = config.real("log2_high");
+    if (d.log2_low >= d.log2_high) throw std::invalid_argument("log2_low must be less than log2_high");
+    // FP32 first: that is what a framework computes gradients in when it can afford to.
+    const auto read = [d, seed, count, next = std::uint64_t{0}](std::span<std::uint64_t> codes) mutable {
+      std::size_t n = 0;
+      for (; n < codes.size() && next < count; ++n, ++next) codes[n] = encode(fp32, Rounding{}, d.sample(seed, next)).code;
+      return n;
+    };
+    sources.push_back({name, d.description(), fp32, count, d, read});
+  }
+  return sources;
+}
+
+std::string joined(const std::vector<std::uint64_t>& shape) {
+  return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
+}
+
+GradientSource file_source(const std::string& path) {
+  auto reader = std::make_shared<NpyReader>(path);
+  const NpyHeader& header = reader->header();
+  const FloatFormat container = header.format == fp64 ? fp64 : fp32;
+  const auto read = [reader, container](std::span<std::uint64_t> codes) {
+    const std::size_t n = reader->read(codes);
+    if (reader->header().format == fp16)
+      for (std::uint64_t& code : codes.first(n)) code = convert(fp16, container, Rounding{}, code).code;
+    return n;
+  };
+  return {"input", fmt::format("{} of shape {}", format_name(header.format), joined(header.shape)), container, header.count, {}, read};
+}
+
+/// Scale 0 under every rounding, the other scales under the first; scales ascend within a format and rounding.
+std::vector<Case> cases_of(const Config& config) {
+  const auto from = config.integer("scale_from"), to = config.integer("scale_to"), step = config.integer("scale_step");
+  if (from > to) throw std::invalid_argument(fmt::format("scale_from is {}, more than scale_to, which is {}", from, to));
+  const auto formats = config.formats("formats");
+  const auto modes = config.roundings("roundings");
+  if (formats.size() > 32) throw std::invalid_argument("formats: at most 32 in one run");
+  std::vector<int> scales{0};
+  for (auto k = from; k <= to; k += step)
+    if (k != 0) scales.push_back(static_cast<int>(k));
+  std::sort(scales.begin(), scales.end());
+  std::vector<Case> cases;
+  for (const FormatChoice& format : formats) {
+    if (!format.format.has_zero)
+      throw std::invalid_argument("formats: " + format.name + " holds scales and has no zero; accepted: formats with arithmetic");
+    for (const RoundingMode mode : modes)
+      for (const int k : scales)
+        if (k == 0 || mode == modes.front()) cases.push_back({format, mode, k});
+  }
+  return cases;
+}
+
+struct Tables {
+  Table &inputs, &fates, &sweep, &best, &histogram;
+};
+
+Tables declare_tables(Report& report) {
+  const Column source{"source", "", "distribution, or `input` for the user's file"}, format{"format", "", "the format's name"};
+  return {
+      report.table("inputs", "The gradients before any rounding to the formats", {
+          source, {"description", "", "parameters or shape"}, {"elements", "value", "how many numbers were read"},
+          {"nan", "value", "NaNs among them, left out of all shares"}, {"infinite", "value", "infinities, left out"},
+          {"zero", "value", "exact zeros, left out"}, {"smallest", "1", "the smallest non-zero magnitude"},
+          {"largest", "1", "the largest finite magnitude"}}),
+      report.table("fates", "What becomes of gradients g and updates lr * g without a loss scale", {
+          source, format, {"rounding", "", "rounding mode"}, {"quantity", "", "gradient g, or update lr * g with lr, g and the product each rounded"},
+          {"zero", "1", "share that vanishes, of the finite non-zero gradients"}, {"subnormal", "1", "share that loses precision"},
+          {"normal", "1", "share with full precision"}, {"overflow", "1", "share beyond the largest finite value"},
+          {"lost", "1", "what vanished as a share of the sum of all magnitudes: many zeros can be little signal"},
+          {"relative_error", "1", "root mean square of the relative error of what neither vanished nor overflowed"}}),
+      report.table("scale_sweep", "The same under loss scales of 2^k, for the first rounding", {
+          source, format, {"k", "binade", "log2 of the loss scale"}, {"gradient_zero", "1", "share of scaled gradients g * 2^k that vanish"},
+          {"gradient_subnormal", "1", "share that becomes subnormal"}, {"gradient_overflow", "1", "share that overflows"},
+          {"update_zero", "1", "share of scaled updates lr * (g * 2^k) that vanish"}, {"update_subnormal", "1", "share that becomes subnormal"},
+          {"update_overflow", "1", "share that overflows"}, {"relative_error", "1", "of the scaled gradients that are left, root mean square"}}),
+      report.table("best_scale", "The best loss scale: no overflow allowed; of those the fewest zeros, then the fewest subnormals, then the smallest k", {
+          source, format, {"best_k", "binade", "log2 of the best scale of the sweep; null if every scale overflows"},
+          {"from_k", "binade", "smallest k without overflow and with as few zeros"}, {"to_k", "binade", "largest such k"},
+          {"zero_unscaled", "1", "share of gradients that vanish without a scale"}, {"zero_at_best", "1", "and at the best scale"},
+          {"subnormal_at_best", "1", "share that is subnormal there"},
+          {"grad_scaler_k", "binade", "where a GradScaler that starts at 2^16 and halves at each overflow settles; null if nowhere in the sweep"}}),
+      report.table("histogram", "How many gradients have which magnitude", {
+          source, {"binade", "binade", "floor(log2|g|)"}, {"values", "value", "gradients in this binade"}}),
+  };
+}
+
+Json optional_int(const std::optional<int>& value) { return value ? Json(*value) : Json(); }
+
+void report_cases(const GradientSource& source, const SweepResult& result, RoundingMode first, Tables& tables) {
+  const InputSummary& in = result.input;
+  tables.inputs.row({source.name, source.description, in.elements, in.nan, in.infinite, in.zero, number(in.smallest), number(in.largest)});
+  for (const auto& [binade, n] : in.binades) tables.histogram.row({source.name, binade, n});
+  for (const Case& c : result.cases) {
+    if (c.scale == 0)
+      for (const auto& [quantity, t] : {std::pair<const char*, const Tally&>{"gradient", c.gradient}, {"update", c.update}}) {
+        tables.fates.row({source.name, c.format.name, name_of(c.mode), quantity, number(t.fraction(Fate::zero)), number(t.fraction(Fate::subnormal)),
+                          number(t.fraction(Fate::normal)), number(t.fraction(Fate::overflow)), number(t.lost_share()), number(t.relative_error())});
+      }
+    if (c.mode == first)
+      tables.sweep.row({source.name, c.format.name, c.scale, number(c.gradient.fraction(Fate::zero)), number(c.gradient.fraction(Fate::subnormal)),
+                        number(c.gradient.fraction(Fate::overflow)), number(c.update.fraction(Fate::zero)), number(c.update.fraction(Fate::subnormal)),
+                        number(c.update.fraction(Fate::overflow)), number(c.gradient.relative_error())});
+  }
+}
+
+void report_best(const GradientSource& source, const SweepResult& result, const std::vector<FormatChoice>& formats, RoundingMode first, Tables& tables) {
+  for (const FormatChoice& format : formats) {
+    std::vector<const Case*> cases;
+    for (const Case& c : result.cases)
+      if (c.format.format == format.format && c.mode == first) cases.push_back(&c);
+    const BestScale best = best_scale(cases);
+    const Case *unscaled = nullptr, *at_best = nullptr;
+    std::optional<int> scaler;
+    for (const Case* c : cases) {
+      if (c->scale == 0) unscaled = c;
+      if (best.best && c->scale == *best.best) at_best = c;
+      if (c->scale <= 16 && c->gradient[Fate::overflow] == 0) scaler = c->scale;
+    }
+    tables.best.row({source.name, format.name, optional_int(best.best), best.best ? Json(best.lowest_equal) : Json(),
+                     best.best ? Json(best.highest_equal) : Json(), number(unscaled->gradient.fraction(Fate::zero)),
+                     at_best ? number(at_best->gradient.fraction(Fate::zero)) : Json(),
+                     at_best ? number(at_best->gradient.fraction(Fate::subnormal)) : Json(), optional_int(scaler)});
+  }
+}
+
+void run(const Config& config, Run& run) {
+  const auto formats = config.formats("formats");
+  const RoundingMode first = config.roundings("roundings").front();
+  const std::string path = config.text("input");
+  const std::vector<GradientSource> sources = path.empty() ? synthetic_sources(config) : std::vector{file_source(path)};
+
+  SweepOptions options;
+  options.cases = cases_of(config);
+  options.lr = config.real("lr");
+  options.rounding.overflow = config.text("overflow") == "saturate" ? Overflow::saturate : Overflow::ieee;
+  options.rounding.random_bits = static_cast<int>(config.integer("random_bits"));
+  options.seed = static_cast<std::uint64_t>(config.integer("seed"));
+  options.trace_limit = run.trace.limit() / sources.size();
+
+  report_limits(formats, run);
+  Tables tables = declare_tables(run.report);
+  double total = 0, done = 0;
+  for (const GradientSource& source : sources) total += static_cast<double>(source.count);
+  std::optional<SweepResult> log_normal;
+  const Distribution* log_normal_distribution = nullptr;
+  for (const GradientSource& source : sources) {
+    SweepResult result = sweep_gradients(source, options, run.trace,
+        [&](std::uint64_t elements) { run.progress((done + static_cast<double>(elements)) / std::max(total, 1.0)); });
+    done += static_cast<double>(source.count);
+    report_cases(source, result, first, tables);
+    report_best(source, result, formats, first, tables);
+    claim_sweep(source, result, first, run);
+    if (source.distribution && source.distribution->shape == Shape::log_normal) {
+      log_normal = std::move(result);
+      log_normal_distribution = &*source.distribution;
+    }
+  }
+  claim_published_shares(log_normal ? &*log_normal : nullptr, log_normal_distribution, run);
+  report_constants(run);
+}
+
+}  // namespace
+
+Experiment underflow_experiment() {
+  return {"underflow", "Gradient underflow and loss scaling",
+          "which gradients become zero, subnormal or infinite in each format, and which loss scale brings them back", parameters, run};
+}
+
+}  // namespace halfulp

@@ -1,0 +1,32 @@
+// What `underflow` claims: limits of the formats, constants of training, and shares predicted in closed form.
+#pragma once
+
+#include <halfulp/experiments/underflow/underflow_sweep.hpp>
+
+#include <optional>
+
+namespace halfulp {
+
+/// The best loss scale of one format on one source, by the criterion the table states.
+struct BestScale {
+  std::optional<int> best;   ///< no overflow, then fewest zeros, then fewest subnormals, then the smallest scale
+  int lowest_equal = 0, highest_equal = 0;  ///< scales without overflow and with as few zeros as `best`
+  std::optional<int> highest;  ///< the largest scale of the sweep without overflow
+};
+
+/// `cases` are those of one format under one rounding, scales ascending.
+BestScale best_scale(const std::vector<const Case*>& cases);
+
+/// The table `limits` and its claims, found by bisection of the emulated conversion.
+void report_limits(const std::vector<FormatChoice>& formats, Run& run);
+
+/// Published constants of the formats, Adam's constants and the GradScaler: independent of the configuration.
+void report_constants(Run& run);
+
+/// Claims on one source; `mode` is the rounding the loss scale was swept under.
+void claim_sweep(const GradientSource& source, const SweepResult& result, RoundingMode mode, Run& run);
+
+/// Micikevicius et al.'s figures on real networks, beside the synthetic log-normal if it is among the sources.
+void claim_published_shares(const SweepResult* log_normal, const Distribution* distribution, Run& run);
+
+}  // namespace halfulp

@@ -1,0 +1,76 @@
+// The measurement behind `underflow`: every gradient through every format, rounding and loss scale.
+#pragma once
+
+#include <halfulp/experiments/data/distributions.hpp>
+#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/experiments/underflow/fate.hpp>
+
+#include <functional>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace halfulp {
+
+/// Where gradients come from: code words of `container` (fp32, or fp64 where the user's data are), in order.
+struct GradientSource {
+  std::string name, description;
+  FloatFormat container;
+  std::uint64_t count = 0;
+  std::optional<Distribution> distribution;  ///< of synthetic gradients
+  std::function<std::size_t(std::span<std::uint64_t>)> read;  ///< fills from the front; 0 at the end
+};
+
+/// What happened to one quantity under one format, rounding and scale.
+struct Tally {
+  std::array<std::uint64_t, 4> fates{};  ///< indexed by Fate
+  std::uint64_t mispredicted = 0;        ///< differs from NearestEvenLimits, where those apply
+  double mass = 0, lost = 0;             ///< sum of |x| over all values, and over those that vanished
+  double squared_error = 0;              ///< sum of squared relative errors over those that neither vanished nor overflowed
+
+  std::uint64_t operator[](Fate fate) const { return fates[static_cast<std::size_t>(fate)]; }
+  std::uint64_t total() const { return fates[0] + fates[1] + fates[2] + fates[3]; }
+  double fraction(Fate fate) const { return total() ? static_cast<double>((*this)[fate]) / static_cast<double>(total()) : 0; }
+  double lost_share() const { return mass > 0 ? lost / mass : 0; }
+  double relative_error() const;
+  void merge(const Tally& other);
+};
+
+/// One line of the experiment: gradients g * 2^scale and updates lr * (g * 2^scale) in `format`.
+struct Case {
+  FormatChoice format;
+  RoundingMode mode;
+  int scale;
+  Tally gradient = {}, update = {};
+};
+
+/// What the gradients are before any rounding.
+struct InputSummary {
+  std::uint64_t elements = 0, nan = 0, infinite = 0, zero = 0;
+  double smallest = 0, largest = 0;  ///< magnitudes of the finite non-zero ones, 0 if there are none
+  std::map<int, std::uint64_t> binades;  ///< floor(log2|x|) -> count
+  std::uint64_t finite_nonzero() const { return elements - nan - infinite - zero; }
+  void merge(const InputSummary& other);
+};
+
+struct SweepOptions {
+  std::vector<Case> cases;
+  double lr = 0;
+  Rounding rounding;  ///< but for the mode
+  std::uint64_t seed = 0;
+  std::size_t trace_limit = 0;  ///< operands to record a channel
+};
+
+struct SweepResult {
+  std::vector<Case> cases;
+  InputSummary input;
+};
+
+/// Reads the source to its end. Sums are taken in a fixed order: the result does not depend on the number of threads.
+/// `progress` gets the number of elements done.
+SweepResult sweep_gradients(const GradientSource& source, const SweepOptions& options, Trace& trace,
+                            const std::function<void(std::uint64_t)>& progress);
+
+}  // namespace halfulp
