@@ -40,7 +40,7 @@ void run(const Config& config, Run& run) {
 
 Experiment swamping_experiment() {
   return {"swamping", "Updates swamped by their weights, and what repairs it",
-          "when w + lr*g gives w again in each format and rounding, and how master weights, Kahan and stochastic rounding repair it", parameters, run};
+          "When does w + lr*g give w again, and how do master weights, Kahan and stochastic rounding repair it?", parameters, run};
 }
 
 }  // namespace halfulp

@@ -190,8 +190,7 @@ void run(const Config& config, Run& run) {
   Tables tables = declare_tables(run.report);
   double total = 0, done = 0;
   for (const GradientSource& source : sources) total += static_cast<double>(source.count);
-  std::optional<SweepResult> log_normal;
-  const Distribution* log_normal_distribution = nullptr;
+  std::optional<SweepResult> input;
   for (const GradientSource& source : sources) {
     SweepResult result = sweep_gradients(source, options, run.trace,
         [&](std::uint64_t elements) { run.progress((done + static_cast<double>(elements)) / std::max(total, 1.0)); });
@@ -199,12 +198,9 @@ void run(const Config& config, Run& run) {
     report_cases(source, result, first, tables);
     report_best(source, result, formats, first, tables);
     claim_sweep(source, result, first, run);
-    if (source.distribution && source.distribution->shape == Shape::log_normal) {
-      log_normal = std::move(result);
-      log_normal_distribution = &*source.distribution;
-    }
+    if (!source.distribution) input = std::move(result);
   }
-  claim_published_shares(log_normal ? &*log_normal : nullptr, log_normal_distribution, run);
+  claim_published_shares(input ? &*input : nullptr, run);
   report_constants(run);
 }
 
@@ -212,7 +208,7 @@ void run(const Config& config, Run& run) {
 
 Experiment underflow_experiment() {
   return {"underflow", "Gradient underflow and loss scaling",
-          "which gradients become zero, subnormal or infinite in each format, and which loss scale brings them back", parameters, run};
+          "Which gradients become zero, subnormal or infinite in each format, and which loss scale brings them back?", parameters, run};
 }
 
 }  // namespace halfulp

@@ -26,7 +26,7 @@ void report_constants(Run& run);
 /// Claims on one source; `mode` is the rounding the loss scale was swept under.
 void claim_sweep(const GradientSource& source, const SweepResult& result, RoundingMode mode, Run& run);
 
-/// Micikevicius et al.'s figures on real networks, beside the synthetic log-normal if it is among the sources.
-void claim_published_shares(const SweepResult* log_normal, const Distribution* distribution, Run& run);
+/// Micikevicius et al., figures on real networks, beside the user's file (nullptr: there is none).
+void claim_published_shares(const SweepResult* input, Run& run);
 
 }  // namespace halfulp
