@@ -19,7 +19,7 @@ std::string common_refusal(const Task& task) {
     case RoundingMode::toward_zero:
     case RoundingMode::toward_positive:
     case RoundingMode::toward_negative: break;
-    default: return "no x86 instruction rounds " + std::string(name_of(rounding.mode));
+    default: return "no x86 instruction offers the rounding mode " + std::string(name_of(rounding.mode));
   }
   switch (task.operation) {
     case Operation::rem: return "no SSE or AVX instruction computes the IEEE remainder";

@@ -111,7 +111,7 @@ class Adder final : public Route {
     const std::string_view first = task.operation == Operation::convert ? "" : task.operation == Operation::fma
         ? "VFMADD231SD (FMA3), " : task.operation == Operation::round_to_integral ? "ROUNDSD (SSE4.1), "
         : task.operation == Operation::sqrt ? "SQRTSD, " : task.operation == Operation::div ? "DIVSD, "
-        : task.operation == Operation::mul ? "MULSD, " : "ADDSD, ";
+        : task.operation == Operation::mul ? "MULSD, " : task.operation == Operation::sub ? "SUBSD, " : "ADDSD, ";
     return Support::by(std::string(first) + "rounded by the fp64 adder (SSE2), range in software");
   }
 
