@@ -148,6 +148,22 @@ TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
   expect_bad_input({"validate", path("missing.json")}, "cannot read");
 }
 
+TEST_F(RunCommand, shows_tables) {
+  const std::string report = path("report.json");
+  ASSERT_EQ(run_halfulp({"run", "position_ids", "--set", "formats=bf16", "--set", "lengths=512", "--backend", "emulated", "--out", report}).status, 0);
+  const Outcome contents = run_halfulp({"show", report});
+  EXPECT_EQ(contents.status, 0) << contents.err;
+  EXPECT_NE(contents.out.find("collisions"), std::string::npos);
+  const Outcome table = run_halfulp({"show", report, "collisions"});
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_NE(table.out.find("bf16"), std::string::npos);
+  EXPECT_NE(table.out.find("385"), std::string::npos);  // 0..256, every second one to 510, and 512 for 511
+  expect_bad_input({"show", report, "collision"}, "did you mean collisions?");
+  expect_bad_input({"show", path("missing.json")}, "cannot read");
+  write("toy.json", "{}");
+  expect_bad_input({"show", path("toy.json")}, "not a valid report");
+}
+
 TEST_F(RunCommand, lists_and_helps) {
   const Outcome list = run_halfulp({"list"});
   const Outcome json = run_halfulp({"list", "--json"});

@@ -20,6 +20,7 @@ void add_list_command(CLI::App& app, int& status);
 void add_run_command(CLI::App& app, int& status, std::string command);
 void add_validate_command(CLI::App& app, int& status);
 void add_diff_command(CLI::App& app, int& status);
+void add_show_command(CLI::App& app);
 void add_backends_command(CLI::App& app, int& status);
 
 }  // namespace halfulp::cli

@@ -78,6 +78,7 @@ void eval(const Options& options, int& status) {
     write_output(out);
   }
   if (!options.check) return;
+  if (evaluator.cases() == 0) throw std::invalid_argument("nothing to check: no case on standard input");
   write_output(fmt::format("{} checked, {} differ\n", evaluator.cases(), evaluator.differing()));
   if (evaluator.differing() != 0) status = 1;
 }

@@ -134,7 +134,7 @@ class Drawing {
                                    wide ? "\n             " : " ", times(), binade));
     const auto error = e_.error();
     if (!error) return labelled("error", f_.is_infinite(e_.code) ? "infinite" : "not a number");
-    labelled("error", fmt::format("{}{} = {} ulp", signed_text(decimal_text(*error, 8)), fraction(abs(*error)), in_ulp(*error)));
+    labelled("error", fmt::format("{}{} = {} ulp", signed_text(decimal_text(*error, 8)), fraction(*error), in_ulp(*error)));
     if (e_.value->is_zero()) return;
     const Rational relative = abs(Rational(*error / *e_.value));
     labelled("relative", decimal_text(relative, 8) + fraction(relative));
@@ -190,15 +190,21 @@ class Drawing {
                         painted(name, "1"));
   }
 
+  /// Exact where that is short; else enough digits to go with the error column, or, in formats too wide for one, to read back.
+  std::string value_text(std::uint64_t code) const {
+    const std::string exact = print_exact(f_, code);
+    if (exact.size() <= 9 || !f_.is_finite(code)) return exact;
+    return f_.storage_bits() > 19 ? print(f_, code) : decimal_text(exact_value(f_, code), 8);
+  }
+
   void modes() {
     out_ += '\n';
     std::vector<std::vector<std::string>> rows{{"rounding", "code", "value", f_.storage_bits() > 19 ? "" : "error", "in ulp", "flags"}};
     const bool unanimous = e_.unanimous();
     for (const Outcome& outcome : e_.outcomes) {
       const Rounded& result = outcome.result;
-      const std::string exact = print_exact(f_, result.code);
       std::vector<std::string> row{unanimous ? "every mode" : std::string(name_of(outcome.mode)), code(result.code),
-                                   exact.size() <= 9 ? exact : print(f_, result.code), "", "", flag_names(result.flags)};
+                                   value_text(result.code), "", "", flag_names(result.flags)};
       if (outcome.error) {
         row[3] = signed_text(rounded(*outcome.error, 4));
         row[4] = signed_text(rounded(*outcome.error / e_.ulp, 3));

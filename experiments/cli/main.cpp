@@ -13,6 +13,7 @@ int main(int argc, char** argv) {
     add_run_command(app, status, command_text(argc, argv));
     add_validate_command(app, status);
     add_diff_command(app, status);
+    add_show_command(app);
     add_backends_command(app, status);
   });
 }

@@ -122,7 +122,7 @@ std::string summary(const Finished& run, const Style& style) {
     if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
     text += fmt::format("{}{}\n", total.reasons.empty() ? "" : ": ", fmt::join(total.reasons, "; "));
   }
-  return text + fmt::format("report: {} ({:.1f} s)\n", run.file, run.seconds);
+  return text + fmt::format("report: {} ({:.1f} s); its tables: halfulp show {}\n", run.file, run.seconds, run.file);
 }
 
 std::string summary_table(const std::vector<Finished>& runs, const Style& style) {

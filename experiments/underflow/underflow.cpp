@@ -123,7 +123,7 @@ Tables declare_tables(Report& report) {
           {"update_zero", "1", "share of scaled updates lr * (g * 2^k) that vanish"}, {"update_subnormal", "1", "share that becomes subnormal"},
           {"update_overflow", "1", "share that overflows"}, {"relative_error", "1", "of the scaled gradients that are left, root mean square"}}),
       report.table("best_scale", "The best loss scale: no overflow allowed; of those the fewest zeros, then the fewest subnormals, then the smallest k", {
-          source, format, {"best_k", "binade", "log2 of the best scale of the sweep; null if every scale overflows"},
+          source, format, {"best_k", "binade", "log2 of the best scale of the sweep; null if every scale overflows or nothing is finite and non-zero"},
           {"from_k", "binade", "smallest k without overflow and with as few zeros"}, {"to_k", "binade", "largest such k"},
           {"zero_unscaled", "1", "share of gradients that vanish without a scale"}, {"zero_at_best", "1", "and at the best scale"},
           {"subnormal_at_best", "1", "share that is subnormal there"},
