@@ -194,7 +194,7 @@ class Drawing {
   std::string value_text(std::uint64_t code) const {
     const std::string exact = print_exact(f_, code);
     if (exact.size() <= 9 || !f_.is_finite(code)) return exact;
-    return f_.storage_bits() > 19 ? print(f_, code) : decimal_text(exact_value(f_, code), 8);
+    return f_.storage_bits() > 19 ? print(f_, code) : rounded(exact_value(f_, code), f_.storage_bits() > 16 ? 4 : 6);
   }
 
   void modes() {
@@ -207,7 +207,7 @@ class Drawing {
                                    value_text(result.code), "", "", flag_names(result.flags)};
       if (outcome.error) {
         row[3] = signed_text(rounded(*outcome.error, 4));
-        row[4] = signed_text(rounded(*outcome.error / e_.ulp, 3));
+        row[4] = signed_text(rounded(*outcome.error / e_.ulp, 1000 * abs(*outcome.error) < e_.ulp ? 1 : 3));
       } else if (e_.value) {
         row[3] = f_.is_infinite(result.code) ? "infinite" : "-";
       }
