@@ -58,6 +58,10 @@ ErrorBounds error_bounds(const DotModel& model, double n, bool products) {
   bounds.linear = inner * u + outer * outer_u;
   bounds.root = std::sqrt(inner * u * u + outer * outer_u * outer_u);
   bounds.proven = (1 + gamma(inner, u)) * (1 + gamma(outer, outer_u)) - 1;
+  if (model.outer().format.precision() < model.accumulator.format.precision()) {  // block results are rounded on the way out
+    bounds.linear += outer_u;
+    bounds.proven = (1 + bounds.proven) * (1 + outer_u) - 1;
+  }
   if (one_format && to_nearest(model.accumulator) && to_nearest(model.outer()) && (!products || model.product)) {
     const double any_order = (n - 1 + (products ? 1 : 0)) * u;
     if (!(bounds.proven <= any_order)) bounds.proven = any_order;

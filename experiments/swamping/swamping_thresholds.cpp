@@ -95,7 +95,7 @@ void report_thresholds(const Config& config, Run& run) {
                 "precision: u = 2^-{} is a tie, and 1 is even.", choice.name, f.precision()), derived,
                 number(FloatFormat::power_of_two(f.precision())), number(ratio), "oracle"));
             if (f == fp16)
-              run.report.claim(exactly("published-2048", "A weight at least 2048 times its update does not change in fp16.", micikevicius, 2048.0,
+              run.report.claim(exactly("published-2048", "A weight of 1 that is at least 2048 times its update does not change in fp16.", micikevicius, 2048.0,
                                        number(ratio), "published"));
             run.report.claim(exactly(id("tie-to-even", f), fmt::format("At exactly that ratio the sum is a tie and goes to the even neighbour: in {} 1 + u = 1, "
                 "but one step higher (1 + ulp) + u = 1 + 2 ulp.", choice.name), derived, Json::array({1.0, number(1 + 2 * f.epsilon())}),

@@ -156,7 +156,9 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
     }
   const std::string every = source.name + ": every gradient vanishes, becomes subnormal or overflows exactly where a comparison of its scaled value with "
       "the format's thresholds says so.";
-  if (nearest) run.report.claim(exactly(id("every-fate"), every + fmt::format(" ({} conversions.)", checked),
+  if (nearest && checked == 0) run.report.claim(skipped(id("every-fate"), every, "derived: round to nearest even, IEEE 754-2019, section 4.3.1",
+                                                        "there is no finite non-zero gradient"));
+  else if (nearest) run.report.claim(exactly(id("every-fate"), every + fmt::format(" ({} conversions.)", checked),
                                         "derived: round to nearest even, IEEE 754-2019, section 4.3.1", 0, mispredicted, "oracle"));
   else run.report.claim(skipped(id("every-fate"), every, "derived: round to nearest even, IEEE 754-2019, section 4.3.1", not_nearest));
 
