@@ -1,12 +1,6 @@
 # Builds tests/consumer against halfulp, MODE = installed or subdirectory, in the scratch folder WORK, and runs it.
 file(REMOVE_RECURSE ${WORK})
-function(step)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "${ARGV}\n${output}")
-  endif()
-  set(output "${output}" PARENT_SCOPE)
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
 
 set(use -DHALFULP_SOURCE=${SOURCE})
 if(MODE STREQUAL installed)

@@ -1,11 +1,6 @@
 # Runs every experiment of the program HALFULP at its defaults into the scratch folder WORK, twice, and compares.
 file(REMOVE_RECURSE ${WORK})
-function(step)
-  execute_process(COMMAND ${ARGV} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE output)
-  if(NOT status EQUAL 0)
-    message(FATAL_ERROR "exit status ${status}: ${ARGV}\n${output}")
-  endif()
-endfunction()
+include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
 
 step(${HALFULP} run all --out ${WORK}/first/)
 step(${HALFULP} run all --threads 1 --backend emulated --out ${WORK}/second/)
