@@ -61,7 +61,7 @@ double draw(const Settings& s, std::uint64_t stream, std::uint64_t i) {
 
 /// Samples are rounded to fp32, as a program would have them, then into the format.
 Inputs make_inputs(const Settings& s, const FloatFormat& f, std::size_t trial, std::size_t trace_limit) {
-  Inputs in{{}, {}, {}, {}, Trace(trace_limit)};
+  Inputs in{{}, {}, {}, {}, 0, Trace(trace_limit)};
   Arithmetic arithmetic(f, {}, &in.trace);
   const auto sample = [&](std::uint64_t stream, std::size_t i) {
     return arithmetic.convert_from(fp32, encode(fp32, {}, draw(s, stream, i)).code);
@@ -71,9 +71,12 @@ Inputs make_inputs(const Settings& s, const FloatFormat& f, std::size_t trial, s
   for (std::size_t i = 0; i < s.lengths.back(); ++i) {
     in.a.push_back(sample(2 * trial, i));
     in.b.push_back(sample(2 * trial + 1, i));
-    const Units x = units(f.value(in.a[i]), scale), p = x * units(f.value(in.b[i]), scale);
-    sum.sum += x, sum.magnitudes += abs(x);
-    dot.sum += p, dot.magnitudes += abs(p);
+    if (in.finite == i && f.is_finite(in.a[i]) && f.is_finite(in.b[i])) {
+      const Units x = units(f.value(in.a[i]), scale), p = x * units(f.value(in.b[i]), scale);
+      sum.sum += x, sum.magnitudes += abs(x);
+      dot.sum += p, dot.magnitudes += abs(p);
+      ++in.finite;
+    }
     if (i + 1 == s.lengths[in.sums.size()]) in.sums.push_back(sum), in.dots.push_back(dot);
   }
   return in;
@@ -82,7 +85,8 @@ Inputs make_inputs(const Settings& s, const FloatFormat& f, std::size_t trial, s
 std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& in, std::size_t trial, Trace& trace) {
   const FloatFormat& f = s.formats[curve.format].format;
   const DotModel m = model_of(s, f, s.roundings[curve.rounding], curve.order, curve.quantity);
-  DotEngine<Arithmetic> engine(m, [&](const FloatFormat& format, const Rounding& rounding) { return Arithmetic(format, rounding, &trace); });
+  Flags raised = 0;
+  DotEngine<Arithmetic> engine(m, [&](const FloatFormat& format, const Rounding& rounding) { return Arithmetic(format, rounding, &trace, &raised); });
   const bool products = curve.quantity != Quantity::sum;
   const int scale = (products ? 2 : 1) * std::max(scale_of(f), scale_of(m.result()));  // every result is whole
   const int finer = scale - (products ? 2 : 1) * scale_of(f);
@@ -94,15 +98,20 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
     cell.bounds = error_bounds(m, static_cast<double>(n), products);
     const auto& exact = (products ? in.dots : in.sums)[l];
     const Units reference = exact.sum << static_cast<unsigned>(finer), magnitudes = exact.magnitudes << static_cast<unsigned>(finer);
+    if (n > in.finite) {
+      cell.runs = cell.overflowed = s.repetitions(s.roundings[curve.rounding]);
+      continue;
+    }
     if (magnitudes == 0) continue;  // nothing but zeros: no error to speak of
     const double underflow = products ? ratio(units(underflow_allowance(m, static_cast<double>(n)), scale), magnitudes) : 0;
     for (std::size_t seed = 0; seed < s.repetitions(s.roundings[curve.rounding]); ++seed) {
       const std::uint64_t stream = trial * s.seeds + seed;
       const auto a = std::span(in.a).first(n), b = std::span(in.b).first(n);
+      raised = 0;
       const std::uint64_t code = products ? engine.dot(a, b, stream) : engine.sum(a, stream);
       ++cell.runs;
-      if (!m.result().is_finite(code)) {
-        ++cell.non_finite;
+      if (raised & flag::overflow) {  // whatever came out, finite (saturated, cut off) or not: no bound covers it
+        ++cell.overflowed;
         continue;
       }
       const double error = ratio(units(m.result().value(code), scale) - reference, magnitudes), size = std::fabs(error);

@@ -35,6 +35,7 @@ struct Inputs {
   std::vector<std::uint64_t> a, b;
   struct Exact { Units sum, magnitudes; };
   std::vector<Exact> sums, dots;
+  std::size_t finite = 0;  ///< terms before the first that is Infinity or NaN in the format
   Trace trace;
 };
 
@@ -42,17 +43,18 @@ struct Inputs {
 struct Cell {
   double total = 0, largest = 0, bias = 0, squares = 0;  ///< of the error divided by the sum of magnitudes
   double of_bound = 0;                                   ///< largest error / what is proven; 0 where nothing is
-  std::size_t runs = 0, non_finite = 0, within_root = 0;
+  std::size_t runs = 0, overflowed = 0, within_root = 0;  ///< overflowed: an operation raised the flag; no error is taken
   ErrorBounds bounds;
 
   void merge(const Cell& other) {
     total += other.total, bias += other.bias, squares += other.squares;
     largest = std::max(largest, other.largest), of_bound = std::max(of_bound, other.of_bound);
-    runs += other.runs, non_finite += other.non_finite, within_root += other.within_root;
+    runs += other.runs, overflowed += other.overflowed, within_root += other.within_root;
     bounds = other.bounds;
   }
-  std::size_t finite() const { return runs - non_finite; }
-  double mean(double of) const { return finite() ? of / static_cast<double>(finite()) : std::numeric_limits<double>::quiet_NaN(); }
+  std::size_t judged() const { return runs - overflowed; }
+  /// A sum over the judged runs as their mean. Precondition: judged() > 0.
+  double mean(double of) const { return of / static_cast<double>(judged()); }
 };
 
 /// Which format, rounding, quantity and order a row of cells (one a length) belongs to.

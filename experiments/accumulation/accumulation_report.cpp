@@ -10,27 +10,30 @@
 namespace halfulp::accumulation {
 namespace {
 
+Json or_null(double value) { return std::isnan(value) ? Json() : number(value); }
+
 void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run) {
   const auto columns = [] {
     return std::vector<Column>{
         {"accumulator", "", "Format of operands, products and running sums."},
         {"rounding", "", "Rounding mode of every operation; the FP32 accumulator of `promoted` rounds to nearest even."},
         {"order", "", "How terms meet: see the parameters `orders`, `block` and `promote_every`."},
-        {"terms", "1", "Length n of the sum or dot product."},
-        {"mean_error", "1", "Mean over vectors (and seeds) of |computed - exact| / sum of |terms|; runs that overflow are left out."},
+        {"terms", "term", "Length n of the sum or dot product."},
+        {"mean_error", "1", "Mean over vectors (and seeds) of |computed - exact| / sum of |terms|, runs that overflowed left out; null if all did."},
         {"max_error", "1", "The largest of these errors."},
         {"bias", "1", "Their signed mean: errors that average out leave a bias far below the mean error."},
-        {"n_u", "1", "n u: number of roundings a term can meet times the unit roundoff u (2^-p to nearest, 2^(1-p) else)."},
-        {"sqrt_n_u", "1", "sqrt(n) u: the typical size if rounding errors are independent with mean zero (Higham & Mary 2019)."},
-        {"proven_bound", "1", "No error without overflow or underflow can be larger (gamma_n and its relatives); NaN where no theorem applies."},
-        {"overflowed", "1", "Runs whose result is not finite."}};
+        {"n_u", "1", "Number of roundings a term can meet times the unit roundoff u (2^-p to nearest, 2^(1-p) else)."},
+        {"sqrt_n_u", "1", "The same with the root of that number: the typical size if rounding errors are independent with mean zero (Higham & Mary 2019)."},
+        {"proven_bound", "1", "No error of a run without overflow is larger, but for what products lose to underflow: (n - 1) u and its relatives; Kahan: "
+                              "6 u + 8 n u^2; Neumaier: u + gamma_(n-1)^2; null where no theorem applies."},
+        {"overflowed", "run", "Runs in which an operation overflowed, whether to Infinity or NaN or to the largest finite value."}};
   };
   const auto row = [&](const Curve& c, std::size_t l) {
     const Cell& cell = c.cells[l];
+    const auto mean = [&](double total) { return cell.judged() ? number(cell.mean(total)) : Json(); };
     return std::vector<Json>{s.formats[c.format].name, name_of(s.roundings[c.rounding]), c.order, s.lengths[l],
-                             number(cell.mean(cell.total)), number(cell.finite() ? cell.largest : std::numeric_limits<double>::quiet_NaN()),
-                             number(cell.mean(cell.bias)), number(cell.bounds.linear), number(cell.bounds.root), number(cell.bounds.proven),
-                             cell.non_finite};
+                             mean(cell.total), cell.judged() ? number(cell.largest) : Json(), mean(cell.bias),
+                             number(cell.bounds.linear), number(cell.bounds.root), or_null(cell.bounds.proven), cell.overflowed};
   };
   Table& sums = run.report.table("sums", "Errors of sums against their length", columns());
   auto with_product = columns();
@@ -52,40 +55,48 @@ void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run)
 void write_conditions(const Settings& s, const std::vector<Inputs>& inputs, Run& run) {
   Table& table = run.report.table("conditions", "What the relative error is: the error of the tables times this condition number", {
       {"format", "", "Format the operands were rounded into."},
-      {"terms", "1", "Length n."},
-      {"sum_condition", "1", "Mean over vectors of (sum of |x_i|) / |sum of x_i|."},
-      {"dot_condition", "1", "Mean over vectors of (sum of |a_i b_i|) / |sum of a_i b_i|."}});
+      {"terms", "term", "Length n."},
+      {"sum_condition", "1", "Mean over vectors of (sum of |x_i|) / |sum of x_i|; null if a term is not finite in the format."},
+      {"dot_condition", "1", "Mean over vectors of (sum of |a_i b_i|) / |sum of a_i b_i|; null if a term is not finite in the format."}});
   for (std::size_t f = 0; f < s.formats.size(); ++f) {
     for (std::size_t l = 0; l < s.lengths.size(); ++l) {
       double sum = 0, dot = 0;
+      bool finite = true;
       const auto condition = [](const Inputs::Exact& e) {
         return e.sum == 0 ? std::numeric_limits<double>::infinity() : ratio(e.magnitudes, abs(e.sum));
       };
       for (std::size_t t = 0; t < s.trials; ++t) {
-        sum += condition(inputs[f * s.trials + t].sums[l]);
-        dot += condition(inputs[f * s.trials + t].dots[l]);
+        const Inputs& in = inputs[f * s.trials + t];
+        finite = finite && in.finite >= s.lengths[l];
+        sum += condition(in.sums[l]);
+        dot += condition(in.dots[l]);
       }
-      table.row({s.formats[f].name, s.lengths[l], number(sum / static_cast<double>(s.trials)), number(dot / static_cast<double>(s.trials))});
+      const auto mean = [&](double total) { return finite ? number(total / static_cast<double>(s.trials)) : Json(); };
+      table.row({s.formats[f].name, s.lengths[l], mean(sum), mean(dot)});
     }
   }
 }
 
 void claim_bounds(const std::vector<Curve>& curves, const Settings& s, Run& run) {
-  struct Row { std::string_view order, statement, source; };
-  constexpr std::array<Row, 6> rows{{
+  struct Row {
+    std::string_view order, statement, source;
+    std::size_t above = 0;  ///< lengths up to this are sums of one block: sequential ones, judged there
+  };
+  const std::array<Row, 6> rows{{
       {"sequential", "No error of a sequential sum or dot product exceeds the proven n u bound.", "Jeannerod & Rump 2013; Higham 2002, section 4.2"},
-      {"blocked", "Blocking replaces n by block + n / block, and no error exceeds that bound.", "Higham 2002, section 4.2; Blanchard, Higham & Mary 2020"},
+      {"blocked", "Blocking replaces n by block + n / block, and no error of a sum longer than a block exceeds that bound.", "Higham 2002, section 4.2; Blanchard, Higham & Mary 2020", s.block},
       {"pairwise", "The error of pairwise summation stays below about log2(n) u.", "Higham 1993; Higham 2002, section 4.2"},
-      {"kahan", "The error of Kahan's compensated sum stays below 6 u + 8 n u^2 (2 u to first order): n hardly matters.", "Knuth; Higham 2002, section 4.3"},
+      {"kahan", "The error of Kahan's compensated sum stays below 6 u + 8 n u^2: while n u is small, n hardly matters.", "derived: the recurrence behind 2 u + O(n u^2) (Knuth; Higham 2002, section 4.3), with nothing left to O"},
       {"neumaier", "The error of Neumaier's compensated sum stays below u + gamma_(n-1)^2.", "Ogita, Rump & Oishi 2005"},
-      {"promoted", "Promoted to FP32 every N terms, the error stays below N u plus FP32's own bound, whatever the length.", "derived: Higham 2002, section 4.2, applied to the two stages"}}};
+      {"promoted", "Promoted to FP32 every N terms, the error of a longer sum stays below N u plus FP32's own bound.", "derived: Higham 2002, section 4.2, applied to the two stages", s.promote_every}}};
   for (const Row& row : rows) {
     double worst = 0;
     bool any = false;
     for (const Curve& c : curves) {
-      if (c.order != row.order) continue;
-      for (const Cell& cell : c.cells) {
-        any = any || (cell.finite() > 0 && !std::isnan(cell.bounds.proven));
+      for (std::size_t l = 0; c.order == row.order && l < c.cells.size(); ++l) {
+        const Cell& cell = c.cells[l];
+        if (s.lengths[l] <= row.above || cell.judged() == 0 || std::isnan(cell.bounds.proven)) continue;
+        any = true;
         worst = std::max(worst, cell.of_bound);
       }
     }
@@ -94,7 +105,8 @@ void claim_bounds(const std::vector<Curve>& curves, const Settings& s, Run& run)
                          : skipped(id, std::string(row.statement), std::string(row.source),
                                    std::find(s.orders.begin(), s.orders.end(), row.order) == s.orders.end()
                                        ? fmt::format("orders does not contain {}", row.order)
-                                       : "no sum of this configuration is covered by a theorem"));
+                                   : s.lengths.back() <= row.above ? fmt::format("no length exceeds a block of {} terms", row.above)
+                                       : "no sum of this configuration is covered by a theorem and free of overflow"));
   }
 }
 
@@ -105,13 +117,13 @@ void claim_stochastic(const std::vector<Curve>& curves, const Settings& s, Run& 
     const RoundingMode mode = s.roundings[c.rounding];
     if (c.order != "sequential") continue;
     const Cell& last = c.cells.back();
-    if (s.formats[c.format].format == bf16 && c.quantity == Quantity::sum && last.non_finite == 0) {
+    if (s.formats[c.format].format == bf16 && c.quantity == Quantity::sum && last.overflowed == 0) {
       if (mode == RoundingMode::nearest_even) nearest = last.mean(last.total);
       if (mode == RoundingMode::stochastic) stochastic = last.mean(last.total);
     }
     if (mode != RoundingMode::stochastic) continue;
     for (const Cell& cell : c.cells) {
-      if (cell.non_finite > 0 || cell.squares == 0) continue;
+      if (cell.overflowed > 0 || cell.squares == 0) continue;
       within += cell.within_root, runs += cell.runs;
       drift = std::max(drift, std::fabs(cell.bias) / std::sqrt(cell.squares));
     }
@@ -141,7 +153,7 @@ void claim_typical(const std::vector<Curve>& curves, const Settings& s, Run& run
   for (const Curve& c : curves) {
     if (c.order != "sequential" || s.roundings[c.rounding] != RoundingMode::nearest_even) continue;
     for (const Cell& cell : c.cells)
-      if (cell.bounds.linear <= 0.125 && cell.finite() > 0) worst = std::max(worst, cell.mean(cell.total) / cell.bounds.root);
+      if (cell.bounds.linear <= 0.125 && cell.judged() > 0) worst = std::max(worst, cell.mean(cell.total) / cell.bounds.root);
   }
   const std::string id = "nearest-typically-sqrt-n-u";
   const std::string statement = "While n u <= 1/8, mean errors to nearest stay below sqrt(n) u, far below n u (largest mean error / sqrt(n) u).";

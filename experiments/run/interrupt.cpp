@@ -2,16 +2,14 @@
 
 #include <halfulp/experiments/experiment.hpp>
 
-#include <csignal>
-
 #include <signal.h>
 
 namespace halfulp {
 namespace {
-// The one piece of global state: a signal handler has nothing else to write to.
-volatile std::sig_atomic_t interrupted = 0;
-extern "C" void note(int) { interrupted = 1; }
+extern "C" void note(int) { detail::interrupted.store(true, std::memory_order_relaxed); }
 }  // namespace
+
+void detail::throw_interrupted() { throw Interrupted{}; }
 
 void note_interrupts() {
   struct sigaction action {};
@@ -19,10 +17,6 @@ void note_interrupts() {
   action.sa_flags = SA_RESETHAND | SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
   sigaction(SIGTERM, &action, nullptr);
-}
-
-void stop_if_interrupted() {
-  if (interrupted) throw Interrupted{};
 }
 
 }  // namespace halfulp

@@ -1,5 +1,6 @@
 #include <halfulp/experiments/run/trace.hpp>
 
+#include <halfulp/experiments/run/interrupt.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
@@ -31,26 +32,28 @@ void Trace::append(const Trace& other) {
   }
 }
 
-Arithmetic::Arithmetic(const FloatFormat& format, const Rounding& rounding, Trace* trace)
-    : format_(format), rounding_(rounding), trace_(rounding.mode == RoundingMode::stochastic ? nullptr : trace) {}
+Arithmetic::Arithmetic(const FloatFormat& format, const Rounding& rounding, Trace* trace, Flags* raised)
+    : format_(format), rounding_(rounding), trace_(rounding.mode == RoundingMode::stochastic ? nullptr : trace), raised_(raised) {}
 
 std::uint64_t Arithmetic::run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) {
+  stop_if_interrupted();
   if (trace_) {
     Channel*& channel = channels_[static_cast<std::size_t>(operation)];
     if (!channel) channel = &trace_->channel({operation, format_, format_, rounding_});
     channel->record(a, b, c);
   }
-  return evaluate(operation, format_, rounding_, a, b, c, random).code;
+  return noted(evaluate(operation, format_, rounding_, a, b, c, random));
 }
 
 std::uint64_t Arithmetic::convert_from(const NumberType& from, std::uint64_t code, std::uint64_t random) {
+  stop_if_interrupted();
   const Task task{Operation::convert, from, format_, rounding_};
   if (trace_) {
     Channel*& channel = channels_[static_cast<std::size_t>(Operation::convert)];
     if (!channel || channel->task.from != from) channel = &trace_->channel(task);
     channel->record(code);
   }
-  return evaluate(task, code, 0, 0, random).code;
+  return noted(evaluate(task, code, 0, 0, random));
 }
 
 std::uint64_t Arithmetic::encode(double value, std::uint64_t random) {

@@ -40,10 +40,11 @@ class Trace {
 };
 
 /// One format under one rounding: operations on code words, recorded in a trace unless the rounding is stochastic
-/// (no device has our random bits).
+/// (no device has our random bits). Throws Interrupted from any operation after Ctrl-C.
 class Arithmetic {
  public:
-  Arithmetic(const FloatFormat& format, const Rounding& rounding, Trace* trace = nullptr);
+  /// `raised` collects the flags of every operation until its owner clears it.
+  Arithmetic(const FloatFormat& format, const Rounding& rounding, Trace* trace = nullptr, Flags* raised = nullptr);
 
   const FloatFormat& format() const { return format_; }
   const Rounding& rounding() const { return rounding_; }
@@ -64,10 +65,16 @@ class Arithmetic {
 
  private:
   std::uint64_t run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random);
+  /// The code word of a result whose flags are noted.
+  std::uint64_t noted(const Rounded& result) {
+    if (raised_) *raised_ |= result.flags;
+    return result.code;
+  }
 
   FloatFormat format_;
   Rounding rounding_;
   Trace* trace_;
+  Flags* raised_;
   std::array<Channel*, operations.size()> channels_{};  ///< found once, not at each operation
 };
 
