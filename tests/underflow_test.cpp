@@ -157,6 +157,19 @@ TEST(Underflow, CountsAreThoseOfASecondComputation) {
     }
 }
 
+/// Near FP32's own ends many gradients are zero or infinite before any format is asked; under a scale others become so.
+TEST(Underflow, SharesAreOfWhatFp32Holds) {
+  for (const std::string shape : {"log-normal", "student-t"})
+    for (const std::vector<std::string>& more : {std::vector<std::string>{"log2_median=-100", "log2_scale=-100", "log2_sigma=16"},
+                                                 {"log2_median=-100", "log2_scale=-100", "log2_sigma=16", "scale_from=-60", "scale_to=-40", "scale_step=5"},
+                                                 {"log2_median=30", "log2_scale=30", "log2_sigma=16", "scale_from=20", "scale_to=60", "scale_step=5"}}) {
+      std::vector<std::string> settings{"formats=fp32,bf16", "distributions=" + shape, "count=100000", "degrees=1", "roundings=nearest-even"};
+      settings.insert(settings.end(), more.begin(), more.end());
+      const Json report = run_underflow(settings);
+      for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << claim["id"] << claim["measured"] << more.back();
+    }
+}
+
 TEST(Underflow, ReadsTheUsersFileInItsOwnType) {
   // 100,000 times: 2^-25 (vanishes), just above it (survives), 1, 65520 (overflows), 0, -0, NaN, Infinity.
   const std::vector<double> pattern{0x1p-25, std::nextafter(0x1p-25, 1.0), 1, 65520, 0, -0.0, NAN, HUGE_VAL};
