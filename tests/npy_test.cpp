@@ -99,7 +99,8 @@ TEST(Npy, ShapesAndVersions) {
     std::string shape;
     std::uint64_t count;
   };
-  for (const auto& [shape, count] : {Case{"()", 1}, {"(0,)", 0}, {"(2, 0, 5)", 0}, {"(2, 3)", 6}, {"(1, 1, 1, 4,)", 4}})
+  for (const auto& [shape, count] : {Case{"()", 1}, {"(0,)", 0}, {"(2, 0, 5)", 0}, {"(2, 3)", 6}, {"(1, 1, 1, 4,)", 4},
+                                   {"(3L,)", 3}, {"(2L, 3)", 6}})
     for (const int major : {1, 2, 3})
       for (const bool fortran : {false, true}) {
         const File file{.major = major, .header = describe("<f4", shape, fortran), .data = std::string(4 * count, 'x')};
@@ -136,7 +137,7 @@ TEST(Npy, BadMagicVersionAndHeader) {
   expect_refused({.header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), } x"}, "after the dictionary");
   expect_refused({.header = "{'descr: <f4"}, "not closed");
   expect_refused({.header = "{'descr': '\n\x01\x80'"}, "dtype '");
-  for (const char* shape : {"3", "(3)", "(-3,)", "(3.0,)", "(3 4)", "(3", "(,)", "[3]", "None"})
+  for (const char* shape : {"3", "(3)", "(3L)", "(L,)", "(3LL,)", "(3l,)", "(3 L,)", "(-3,)", "(3.0,)", "(3 4)", "(3", "(,)", "[3]", "None"})
     expect_refused({.header = describe("<f4", shape)}, "malformed");
 }
 

@@ -6,13 +6,8 @@
 
 #include <gtest/gtest.h>
 
-#include <chrono>
-#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <thread>
-
-#include <fcntl.h>
 
 namespace halfulp {
 namespace {
@@ -182,36 +177,6 @@ TEST_F(RunCommand, lists_and_helps) {
   }
   EXPECT_EQ(run_halfulp({"--version"}).out.rfind("halfulp ", 0), 0u);
   EXPECT_EQ(run_halfulp({"--help"}).status, 0);
-}
-
-/// Starts a long run, interrupts it, and looks at what is left.
-TEST_F(RunCommand, ctrl_c_leaves_no_file) {
-  for (const int signal : {SIGINT, SIGTERM}) {
-    const std::string error_file = path("err"), out = path("reports");
-    fs::create_directory(out);
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      const int err = ::open(error_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-      dup2(err, 2);
-      const std::string folder_argument = out + "/";
-      execl(HALFULP_COMMAND, "halfulp", "run", "underflow", "--set", "count=100000000", "--out", folder_argument.c_str(), nullptr);
-      _exit(127);
-    }
-    std::this_thread::sleep_for(std::chrono::milliseconds(300));
-    kill(child, signal);
-    int status = 0;
-    waitpid(child, &status, 0);
-    ASSERT_TRUE(WIFEXITED(status)) << "killed by signal " << WTERMSIG(status);
-    EXPECT_EQ(WEXITSTATUS(status), 130);
-    EXPECT_TRUE(fs::is_empty(out));
-    std::string line, more;
-    std::ifstream err(error_file);
-    std::getline(err, line);
-    EXPECT_EQ(line, "halfulp: interrupted; the unfinished report was not written");
-    EXPECT_FALSE(std::getline(err, more)) << more;
-    fs::remove_all(out);
-  }
 }
 
 }  // namespace

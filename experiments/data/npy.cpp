@@ -1,5 +1,6 @@
 #include <halfulp/experiments/data/npy.hpp>
 
+#include <halfulp/experiments/run/interruptible_stream.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
@@ -112,6 +113,7 @@ class HeaderParser {
         if (value > most_bytes / 10 - 1) refuse(name_, "the shape in the header is impossibly large");
         value = value * 10 + static_cast<std::uint64_t>(text_[at_] - '0');
       }
+      if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote its long integers so: (3L,)
       values.push_back(value);
       if (!accept(',')) {
         expect(')');
@@ -181,6 +183,7 @@ std::unique_ptr<std::istream> open(const std::string& path) {
   const auto status = std::filesystem::status(path, error);
   if (!std::filesystem::exists(status)) refuse(path, "no such file");
   if (std::filesystem::is_directory(status)) refuse(path, "a directory, not a .npy file");
+  if (!std::filesystem::is_regular_file(status)) return open_interruptible(path);
   auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
   if (!*stream) refuse(path, "cannot be read");
   return stream;

@@ -2,6 +2,7 @@
 #include <halfulp/experiments/swamping/swamping.hpp>
 
 #include <halfulp/emulation/random.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
 #include <halfulp/experiments/run/parallel.hpp>
 #include <halfulp/experiments/data/statistics.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -82,6 +83,7 @@ Moments stochastic_moments(const Drift& drift, int random_bits) {
   const double resolution = FloatFormat::power_of_two(random_bits);
   std::vector<double> probability{1}, up;
   for (std::int64_t i = 0; i < drift.steps; ++i) {
+    stop_if_interrupted();  // seconds of work for many steps in a wide format, none of it emulated
     while (up.size() < probability.size())
       up.push_back(std::floor(drift.u / FloatFormat::power_of_two(f.exponent(drift.one + up.size())) * resolution) / resolution);
     if (probability.back() * up[probability.size() - 1] > 1e-300) probability.push_back(0);
