@@ -17,11 +17,12 @@ namespace halfulp {
 struct Run {
   Report& report;
   Trace& trace;  ///< operations recorded here are replayed on every backend asked for, after the experiment
-  /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it at least a few times a second, from one thread.
+  /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it a few times a second, from one thread.
   std::function<void(double)> progress;
 };
 
-/// Thrown by Run::progress after Ctrl-C: exit status 130, nothing written.
+/// Thrown after Ctrl-C by Run::progress, parallel_map and every operation of Arithmetic: exit status 130, nothing written.
+/// A long loop without any of these calls stop_if_interrupted (run/interrupt.hpp) itself.
 struct Interrupted {};
 
 struct Experiment {

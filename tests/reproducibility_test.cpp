@@ -9,14 +9,29 @@
 
 #include <gtest/gtest.h>
 
+#include <cctype>
 #include <cstdlib>
 #include <fstream>
+#include <set>
 #include <sstream>
 
 namespace halfulp {
 namespace {
 
 std::string golden(const std::string& name) { return std::string(HALFULP_GOLDEN) + "/" + name; }
+
+/// Columns as every reader finds them: a sentence each, units from one list, counts in what is counted.
+void expect_one_style(const Json& results) {
+  const std::set<std::string> units{"", "1", "ulp", "binade", "bit", "rad", "logit", "term", "token", "id", "value", "step", "run", "conversion"};
+  for (const auto& [name, table] : results.items())
+    for (const Json& column : table["columns"]) {
+      const std::string where = name + "." + column["name"].get<std::string>(), sentence = column["description"];
+      EXPECT_TRUE(units.count(column["unit"])) << where << " has the unit " << column["unit"];
+      ASSERT_FALSE(sentence.empty()) << where;
+      EXPECT_TRUE(std::isupper(static_cast<unsigned char>(sentence.front()))) << where << ": " << sentence;
+      EXPECT_EQ(sentence.back(), '.') << where << ": " << sentence;
+    }
+}
 
 class Reproducibility : public ::testing::TestWithParam<Experiment> {
  protected:
@@ -48,6 +63,7 @@ TEST_P(Reproducibility, results_are_the_same_bytes_everywhere) {
   EXPECT_TRUE(one == two) << first_difference(one, two);
   EXPECT_EQ(report_of_one["status"], "pass");
   for (const std::string& error : report_errors(report_of_one)) ADD_FAILURE() << error;
+  expect_one_style(report_of_one["results"]);
 
   const std::string path = golden(std::string(GetParam().name) + ".json");
   if (std::getenv("HALFULP_REFRESH_GOLDEN")) {

@@ -12,6 +12,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <set>
 
 using namespace halfulp;
 
@@ -194,6 +195,52 @@ TEST(Underflow, ReadsTheUsersFileInItsOwnType) {
   EXPECT_EQ(cell(report, "fates", {{"rounding", "toward-zero"}, {"quantity", "gradient"}}, "overflow"), 0.0);
   EXPECT_EQ(cell(report, "scale_sweep", {{"k", 1}}, "gradient_zero"), 0.0);
   EXPECT_EQ(cell(report, "best_scale", {}, "best_k"), nullptr);
+}
+
+/// An array of `values` as a float16 or float64 file, read by the experiment.
+Json run_on_file(const std::string& descr, const std::string& shape, const std::string& data) {
+  const auto path = std::filesystem::temp_directory_path() / ("halfulp_underflow_file_" + std::to_string(getpid()) + ".npy");
+  std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
+  header.resize(117, ' ');
+  std::ofstream(path, std::ios::binary) << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n' << data;
+  struct Removed {
+    std::filesystem::path path;
+    ~Removed() { std::filesystem::remove(path); }
+  } removed{path};
+  return run_underflow({"input=" + path.string(), "formats=fp16,bf16", "scale_to=1"});
+}
+
+TEST(Underflow, OfNoGradientsThereIsNothingToSay) {
+  EXPECT_THROW(run_on_file("<f4", "(0,)", ""), std::invalid_argument);
+  EXPECT_THROW(run_on_file("<f4", "(3, 0)", ""), std::invalid_argument);
+  const Json report = run_on_file("<f4", "(4,)", std::string(16, '\0'));
+  for (const char* column : {"smallest", "largest"}) EXPECT_EQ(cell(report, "inputs", {}, column), nullptr) << column;
+  for (const char* column : {"zero", "subnormal", "normal", "overflow", "lost", "relative_error"}) EXPECT_EQ(cell(report, "fates", {}, column), nullptr) << column;
+  for (const char* column : {"gradient_zero", "update_overflow", "relative_error"}) EXPECT_EQ(cell(report, "scale_sweep", {}, column), nullptr) << column;
+  for (const char* column : {"best_k", "from_k", "zero_unscaled", "grad_scaler_k"}) EXPECT_EQ(cell(report, "best_scale", {}, column), nullptr) << column;
+  for (const Json& claim : report["claims"]) {
+    const std::string id = claim["id"];
+    if (id.starts_with("input-")) {
+      EXPECT_EQ(claim["verdict"], "skipped") << id;
+    }
+  }
+}
+
+/// fp16 files have lost their smallest gradients before we see them: said where zeros are left out.
+TEST(Underflow, ZerosOfHalfPrecisionFilesAreExplained) {
+  const auto explained = [](const Json& report) { return report.dump().find("vanished when the gradients were rounded to fp16") != std::string::npos; };
+  EXPECT_TRUE(explained(run_on_file("<f2", "(2,)", std::string("\x00\x00\x00\x3c", 4))));
+  EXPECT_FALSE(explained(run_on_file("<f2", "(2,)", std::string("\x00\x3c\x00\x3c", 4))));
+  EXPECT_FALSE(explained(run_on_file("<f4", "(2,)", std::string("\x00\x00\x00\x00\x00\x00\x80\x3f", 8))));
+}
+
+/// One bound for the seeds of all experiments.
+TEST(Underflow, SeedsHaveOneRange) {
+  std::set<double> largest;
+  for (const Experiment& experiment : experiments())
+    for (const Parameter& parameter : experiment.parameters())
+      if (parameter.name == "seed") largest.insert(parameter.maximum);
+  EXPECT_EQ(largest, std::set<double>{largest_seed});
 }
 
 TEST(Underflow, ThreadsDoNotShow) {

@@ -140,7 +140,7 @@ std::vector<Parameter> parameters() {
       {"block", ParameterType::integer, "64", "terms a block of `blocked`", 1, 1048576},
       {"promote_every", ParameterType::integer, "128", "terms between promotions to FP32", 1, 1048576},
       {"random_bits", ParameterType::integer, "32", "of stochastic rounding", 1, max_random_bits},
-      {"seed", ParameterType::integer, "2019", "of terms and of stochastic rounding", 0, 9007199254740991.0},
+      {"seed", ParameterType::integer, "2019", "of terms and of stochastic rounding", 0, largest_seed},
       {"known_formats", ParameterType::formats, "fp16,bf16,tf32,fp32,e4m3,e5m2,e3m4,e3m2,e2m3,e2m1", "formats of the harmonic series and of sums of ones"},
       {"ones", ParameterType::integer, "70000", "how many ones are added", 1, 1048576},
       {"harmonic_limit", ParameterType::integer, "4000000", "terms after which the harmonic series is given up", 1, 20000000},

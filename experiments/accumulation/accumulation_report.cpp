@@ -37,7 +37,7 @@ void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run)
   };
   Table& sums = run.report.table("sums", "Errors of sums against their length", columns());
   auto with_product = columns();
-  with_product.insert(with_product.begin() + 3, {"product", "", "rounded: a*b is rounded, then added; exact: fma(a, b, s) rounds once."});
+  with_product.insert(with_product.begin() + 3, {"product", "", "How a*b enters: rounded and then added; or exact, in fma(a, b, s), which rounds once."});
   Table& dots = run.report.table("dots", "Errors of dot products against their length", with_product);
   for (const Curve& c : curves) {
     for (std::size_t l = 0; l < c.cells.size(); ++l) {

@@ -47,6 +47,9 @@ struct Distribution {
   std::string description() const;
 };
 
+/// Of every parameter `seed`: readers of JSON that know only doubles hold every integer up to here.
+inline constexpr double largest_seed = 0x1p53 - 1;
+
 /// A standard normal number, a function of (seed, stream, index) alone: Marsaglia's polar method.
 double normal_sample(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);
 

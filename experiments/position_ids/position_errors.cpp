@@ -190,9 +190,9 @@ void position_errors(const Config& config, Run& run) {
   const auto lengths = ascending(config.integers("lengths"));
   const auto dim = static_cast<int>(config.integer("rope_dim")), heads = static_cast<int>(config.integer("alibi_heads"));
   const Column format{"format", "", "Low-precision format; FP32 alone appears once, as the repair."};
-  const Column setup{"setup", "", "ids: position ids rounded, the rest FP32; value: the FP32 product rounded; all: ids, factors and product; fp32: nothing."};
+  const Column setup{"setup", "", "What is rounded to it. ids: position ids rounded, the rest FP32; value: the FP32 product rounded; all: ids, factors and product; fp32: nothing."};
   const Column tokens{"tokens", "token", "Context length N: positions 0 to N - 1 (beyond 8192, every 17th is looked at)."};
-  const Column lost{"non_finite", "1", "Share of values that overflow; they are left out of the errors."};
+  const Column lost{"non_finite", "1", "Share of values that are Infinity or NaN; they are left out of the errors."};
   Table& rope = run.report.table("rope", fmt::format("Rotary embeddings of {} dimensions: errors of angles and cosines", dim), {
       format, setup, tokens,
       {"max_angle_error", "rad", "Largest |angle - exact angle|."},
@@ -200,12 +200,12 @@ void position_errors(const Config& config, Run& run) {
       {"mean_cos_error", "1", "Mean of |cosine - exact cosine| over positions and frequencies."},
       {"max_cos_change", "1", "Largest |cosine - the FP32 computation's cosine|."},
       {"worst_position", "token", "Position of the largest cosine error."},
-      {"worst_pair", "1", "Its pair of dimensions i; the frequency is base^(-2i/dim)."}, lost});
+      {"worst_pair", "1", "Number i of its pair of dimensions; the frequency is base^(-2i/dim)."}, lost});
   Table& alibi = run.report.table("alibi", fmt::format("ALiBi with {} heads: errors of the bias slope * distance", heads), {
       format, setup, tokens,
       {"max_bias_error", "logit", "Largest |bias - exact bias|; a logit that is off by x scales an attention weight by e^x."},
-      {"worst_distance", "token", "Distance of the largest error."},
-      {"worst_head", "1", "Its head h; the slope is 2^(-8h/heads)."}, lost});
+      {"worst_distance", "token", "Distance of the largest bias error."},
+      {"worst_head", "1", "Number h of its head; the slope is 2^(-8h/heads)."}, lost});
 
   Trace factors_trace(run.trace.limit());
   const Factors frequencies = rope_frequencies(dim, config.real("rope_base"), factors_trace), slopes = alibi_slopes(heads);

@@ -149,9 +149,9 @@ void run_position_ids(const Config& config, Run& run) {
 
   Table& collisions = run.report.table("collisions", "How many positions are left", {
       {"format", "", "Format of the position ids."},
-      {"rounding", "", "How 0, 1, 2, ... are rounded into it."},
+      {"rounding", "", "Rounding mode: how 0, 1, 2, ... are rounded into it."},
       {"tokens", "token", "Context length N: positions 0 to N - 1."},
-      {"distinct", "1", "Distinct position ids among them."},
+      {"distinct", "id", "Distinct position ids among them."},
       {"first_clash", "token", "The first position with the same id as the one before it; null if there is none."},
       {"largest_group", "token", "Most tokens that share one id."},
       {"overflowed", "token", "Tokens whose id is Infinity or NaN."}});
@@ -161,7 +161,7 @@ void run_position_ids(const Config& config, Run& run) {
       {"last_position", "token", "Last position of the range."},
       {"first_id", "1", "The id of the first one."},
       {"spacing", "1", "Distance between neighbouring ids in this range; null beyond the format's range."},
-      {"ids", "1", "Distinct ids in the range."},
+      {"ids", "id", "Distinct ids in the range."},
       {"min_tokens", "token", "Fewest tokens an id stands for (ties go to the even neighbour, so ids take turns)."},
       {"max_tokens", "token", "Most tokens an id stands for."},
       {"mean_tokens", "token", "Tokens divided by ids."}});

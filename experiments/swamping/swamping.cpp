@@ -1,6 +1,8 @@
 // swamping: updates too small to change their weight, and what repairs it.
 #include <halfulp/experiments/swamping/swamping.hpp>
 
+#include <halfulp/experiments/data/distributions.hpp>
+
 namespace halfulp {
 namespace {
 
@@ -14,7 +16,7 @@ std::vector<Parameter> parameters() {
       {"lr", Type::real, "0.1", "learning rate; it is rounded to the format, like everything", 1e-30, 1e6},
       {"steps", Type::integer, "1000", "steps of the table `ratios`", 1, 100'000},
       {"count", Type::integer, "32768", "random weights of the table `population`", 1, 1e7},
-      {"seed", Type::integer, "1", "seed of random weights, gradients and stochastic rounding", 0, 0x1p52},
+      {"seed", Type::integer, "1", "seed of random weights, gradients and stochastic rounding", 0, largest_seed},
       {"log2_weight", Type::real, "-4", "log2 of the standard deviation of the random weights", -100, 30},
       {"log2_gradient", Type::real, "-12", "log2 of the median magnitude of the random gradients (log-normal)", -100, 30},
       {"log2_sigma", Type::real, "3", "standard deviation of log2 of their magnitude, in binades", 0.01, 16},

@@ -134,27 +134,27 @@ void report_stochastic(const Drift& drift, const Config& config, Table& table, T
 
 void report_repairs(const Config& config, Run& run) {
   Table& repairs = run.report.table("repairs", "A swamped update, many steps, and what repairs it", {
-      {"format", "", "the format's name"},
-      {"method", "", "nearest-even: no repair; fp32-master, kahan, stochastic"},
-      {"bits_per_weight", "bit", "storage: the weight, and its FP32 master or its compensation"},
-      {"steps", "step", "how many; fewer than asked where the exact weight reaches 1.5"},
-      {"update", "1", "u = fl(lr * g), the same at each step"},
-      {"weight", "1", "the weight after all steps from 1; of stochastic rounding the mean over seeds, with the most random bits"},
-      {"exact", "1", "1 + steps * u"},
-      {"error", "ulp", "weight - exact, in ulps of the format at 1"},
-      {"arrived", "1", "(weight - 1) / (exact - 1)"},
+      {"format", "", "Format of weight and update."},
+      {"method", "", "What is done about it: nearest-even (nothing), fp32-master, kahan, stochastic."},
+      {"bits_per_weight", "bit", "Storage: the weight, and its FP32 master or its compensation."},
+      {"steps", "step", "How many steps; fewer than asked where the exact weight reaches 1.5."},
+      {"update", "1", "Update u = fl(lr * g), the same at each step."},
+      {"weight", "1", "Weight after all steps from 1; of stochastic rounding the mean over seeds, with the most random bits."},
+      {"exact", "1", "Exact weight: 1 + steps * u."},
+      {"error", "ulp", "Error weight - exact, in ulps of the format at 1."},
+      {"arrived", "1", "Share of the way: (weight - 1) / (exact - 1); 1 is right, 0 is all lost."},
   });
   Table& stochastic = run.report.table("stochastic", "Stochastic rounding over many seeds, with few and many random bits", {
-      {"format", "", "the format's name"},
-      {"random_bits", "bit", "random bits a rounding"},
-      {"seeds", "run", "independent runs"},
-      {"mean", "1", "mean weight after all steps"},
-      {"low", "1", "lower end of its 95 % confidence interval, by Student's t"},
-      {"high", "1", "upper end"},
-      {"exact", "1", "the exact weight"},
-      {"exact_inside", "", "whether the interval holds the exact weight; by chance 1 in 20 does not"},
-      {"predicted_mean", "1", "expectation of one run, from the exact probabilities"},
-      {"predicted_deviation", "1", "standard deviation of one run"},
+      {"format", "", "Format of weight and update."},
+      {"random_bits", "bit", "Random bits a rounding."},
+      {"seeds", "run", "Independent runs."},
+      {"mean", "1", "Mean weight after all steps."},
+      {"low", "1", "Lower end of its 95 % confidence interval, by Student's t."},
+      {"high", "1", "Upper end of that interval."},
+      {"exact", "1", "Exact weight."},
+      {"exact_inside", "", "Whether the interval holds the exact weight; by chance 1 in 20 does not."},
+      {"predicted_mean", "1", "Expectation of one run, from the exact probabilities."},
+      {"predicted_deviation", "1", "Standard deviation of one run, from the exact probabilities."},
   });
   for (const FormatChoice& choice : formats_around_one(config)) {
     const FloatFormat& f = choice.format;
@@ -201,11 +201,11 @@ void report_repairs(const Config& config, Run& run) {
 
 void report_random_bits(const Config& config, Run& run) {
   Table& table = run.report.table("random_bits", "How far stochastic rounding with few random bits leans toward zero", {
-      {"format", "", "the format's name"},
-      {"random_bits", "bit", "random bits r a rounding"},
-      {"cases", "conversion", "every tail of 10 bits with every random number"},
-      {"bias", "ulp", "mean of rounded - exact over all of them"},
-      {"predicted", "ulp", "-(2^-r - 2^-10) / 2, near -2^-(r+1)"},
+      {"format", "", "Format of the rounded number."},
+      {"random_bits", "bit", "Random bits r a rounding."},
+      {"cases", "conversion", "How many: every tail of 10 bits with every random number."},
+      {"bias", "ulp", "Mean of rounded - exact over all of them."},
+      {"predicted", "ulp", "Bias in closed form: -(2^-r - 2^-10) / 2, near -2^-(r+1)."},
   });
   constexpr int tail_bits = 10;
   constexpr std::uint64_t tails = 1 << tail_bits;

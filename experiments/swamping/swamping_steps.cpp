@@ -48,16 +48,16 @@ struct Population {
 
 void report_ratios(const Config& config, Run& run) {
   Table& table = run.report.table("ratios", "w + lr * g from w = 1 over a sweep of w / (lr * g)", {
-      {"format", "", "the format's name"},
-      {"rounding", "", "rounding mode"},
-      {"form", "", "separate: product rounded, then the sum; fused: rounded once"},
-      {"asked_ratio", "1", "w / update asked for"},
-      {"ratio", "1", "w / (lr * g) after lr and g were rounded to the format; Infinity if nothing is left of them"},
-      {"after_one", "1", "the weight after one step"},
-      {"fate", "", "moved; swamped: the sum rounded back; product-zero, gradient-zero: nothing was left to add"},
-      {"after_all", "1", "the weight after all steps"},
-      {"exact", "1", "w + steps * lr * g without rounding the product or the sums"},
-      {"arrived", "1", "(after_all - w) / (exact - w): 1 is right, 0 is all lost; null where there is no update"},
+      {"format", "", "Format of weight, gradient and learning rate."},
+      {"rounding", "", "Rounding mode of product and sum."},
+      {"form", "", "How w + lr * g is done: separate rounds the product, then the sum; fused rounds once."},
+      {"asked_ratio", "1", "Ratio w / update asked for."},
+      {"ratio", "1", "Ratio w / (lr * g) after lr and g were rounded to the format; null if nothing is left of them."},
+      {"after_one", "1", "Weight after one step."},
+      {"fate", "", "What became of the first update: moved; swamped, the sum rounded back; product-zero or gradient-zero, nothing was left to add."},
+      {"after_all", "1", "Weight after all steps."},
+      {"exact", "1", "Exact weight: w + steps * lr * g without rounding the product or the sums."},
+      {"arrived", "1", "Share of the way: (after_all - w) / (exact - w); 1 is right, 0 is all lost; null where there is no update."},
   });
   const auto steps = config.integer("steps");
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
@@ -77,15 +77,15 @@ void report_ratios(const Config& config, Run& run) {
           const std::uint64_t first = step(one, lr, g, 0);
           std::uint64_t w = first;
           for (std::int64_t i = 1; i < steps; ++i) w = step(w, lr, g, static_cast<std::uint64_t>(i));
-          const double exact = 1 + static_cast<double>(steps) * update;
+          const double way = static_cast<double>(steps) * update;
           const bool zero_product = !fused && update != 0 && f.is_zero(evaluate(Operation::mul, f, rounding, lr, g).code);
           const char* fate = f.is_zero(g) || update == 0 ? "gradient-zero" : first != one ? "moved" : zero_product ? "product-zero" : "swamped";
           if (mode == RoundingMode::nearest_even && update != 0 && first == one) {
             ++swamped;
             stuck += w == one;
           }
-          table.row({choice.name, name_of(mode), fused ? "fused" : "separate", number(asked), number(1 / update), emulated(f, first), fate,
-                     emulated(f, w), number(exact), update != 0 ? number((f.value(w) - 1) / (exact - 1)) : Json()});
+          table.row({choice.name, name_of(mode), fused ? "fused" : "separate", number(asked), update != 0 ? number(1 / update) : Json(), emulated(f, first), fate,
+                     emulated(f, w), number(1 + way), update != 0 ? number((f.value(w) - 1) / way) : Json()});
         }
       run.progress(0.1);
     }
@@ -98,13 +98,13 @@ void report_ratios(const Config& config, Run& run) {
 
 void report_population(const Config& config, Run& run) {
   Table& table = run.report.table("population", "Random weights and gradients: how many updates do nothing", {
-      {"format", "", "the format's name"},
-      {"rounding", "", "rounding mode"},
-      {"weights", "value", "how many weights got one update each"},
-      {"no_update", "1", "share whose gradient or lr was already zero in the format"},
-      {"separate_lost", "1", "share of the others with fl(w + fl(lr * g)) = w"},
-      {"fused_lost", "1", "share of the others with fl(w + lr * g) = w"},
-      {"differ", "1", "share of the others on which separate and fused end in different weights"},
+      {"format", "", "Format of weight, gradient and learning rate."},
+      {"rounding", "", "Rounding mode of product and sum."},
+      {"weights", "value", "How many weights got one update each."},
+      {"no_update", "1", "Share without an update: lr * g is zero in the format, or weight or gradient are beyond its range."},
+      {"separate_lost", "1", "Share of the others with fl(w + fl(lr * g)) = w; null if there are none."},
+      {"fused_lost", "1", "Share of the others with fl(w + lr * g) = w; null if there are none."},
+      {"differ", "1", "Share of the others on which separate and fused end in different weights; null if there are none."},
   });
   const auto count = static_cast<std::uint64_t>(config.integer("count"));
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
@@ -165,7 +165,7 @@ void report_population(const Config& config, Run& run) {
       checked += sum.checked;
       wrong += sum.wrong;
       const auto share = [&](std::uint64_t part, std::uint64_t whole) {
-        return number(whole ? static_cast<double>(part) / static_cast<double>(whole) : 0);
+        return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json();
       };
       const std::uint64_t updated = sum.total - sum.no_update;
       table.row({choice.name, name_of(mode), sum.total, share(sum.no_update, sum.total), share(sum.separate_lost, updated),

@@ -54,13 +54,13 @@ std::vector<FormatChoice> formats_around_one(const Config& config) {
 
 void report_thresholds(const Config& config, Run& run) {
   Table& table = run.report.table("thresholds", "The largest update that leaves the weight unchanged", {
-      {"format", "", "the format's name"},
-      {"rounding", "", "rounding mode"},
-      {"weight", "1", "w: 1 (even code), the number after it (odd code), the number before 2"},
-      {"direction", "", "w + u away from zero or w - u toward zero"},
-      {"largest_lost", "1", "the largest u of the format with w ± u = w, by bisection; null if every u changes w"},
-      {"lost_from_ratio", "1", "w / u of that u: at this ratio and above the update is lost; null if never"},
-      {"smallest_kept", "1", "the next u of the format"},
+      {"format", "", "Format of weight and update."},
+      {"rounding", "", "Rounding mode of the sum."},
+      {"weight", "1", "Weight w: 1 (even code), the number after it (odd code), the number before 2."},
+      {"direction", "", "Direction of the update: w + u away from zero, or w - u toward zero."},
+      {"largest_lost", "1", "Largest u of the format with w ± u = w, by bisection; null if every u changes w."},
+      {"lost_from_ratio", "1", "Ratio w / u of that u: at this ratio and above the update is lost; null if never."},
+      {"smallest_kept", "1", "Next u of the format: the smallest that changes w."},
   });
   std::uint64_t scanned = 0, wrong = 0;
   for (const FormatChoice& choice : formats_around_one(config)) {

@@ -23,7 +23,7 @@ constexpr std::array<std::pair<Method, const char*>, 4> methods{{
 
 struct Training {
   double loss = 0;    ///< mean of (prediction - target)^2 / 2 over the last quarter of the steps
-  double lost = 0;    ///< share of non-zero updates in that quarter that left their weight unchanged
+  std::uint64_t updates = 0, lost = 0;  ///< non-zero gradients in that quarter; those that left their weight unchanged
   Trace trace{0};
 };
 
@@ -59,14 +59,13 @@ class Weight {
 Training train(const FloatFormat& f, Method method, const Config& config) {
   const auto steps = static_cast<std::uint64_t>(config.integer("training_steps")), measured = steps - steps / 4;
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
-  Training result{0, 0, Trace(20'000)};
+  Training result{0, 0, 0, Trace(20'000)};
   Rounding rounding;
   if (method == Method::stochastic) rounding.mode = RoundingMode::stochastic;
   Arithmetic in(f, rounding, &result.trace), product(f, {}, &result.trace), wide(fp32, {}, &result.trace);
   const double lr = config.real("training_lr");
 
   std::vector<Weight> weights(dimensions, Weight(f, method));
-  std::uint64_t updates = 0, lost = 0;
   for (std::uint64_t step = 0; step < steps; ++step) {
     std::array<double, dimensions> x;
     double error = noise * normal_sample(seed, noise_stream, step);  // prediction - target, summed from the first weight on
@@ -79,12 +78,11 @@ Training train(const FloatFormat& f, Method method, const Config& config) {
       const std::uint64_t g = product.encode(error * x[i]), before = weights[i].code();
       weights[i].update(in, product, wide, lr, g, random_word(seed, rounding_stream + i, step));
       if (step < measured || f.is_zero(g)) continue;
-      ++updates;
-      lost += weights[i].code() == before;
+      ++result.updates;
+      result.lost += weights[i].code() == before;
     }
   }
   result.loss /= static_cast<double>(steps - measured);
-  if (updates != 0) result.lost = static_cast<double>(lost) / static_cast<double>(updates);
   return result;
 }
 
@@ -92,12 +90,12 @@ Training train(const FloatFormat& f, Method method, const Config& config) {
 
 void report_least_squares(const Config& config, Run& run) {
   Table& table = run.report.table("least_squares", "Training 10 weights of a noisy linear model by stochastic gradient descent, only the weights' updates rounded", {
-      {"format", "", "format of weights, gradients and updates"},
-      {"method", "", "how w - lr * g is done; the fp32 row is the yardstick"},
-      {"lr", "1", "the learning rate in that format; where it is 0, only the FP32 master weights can learn"},
-      {"loss", "1", "mean squared error / 2 over the last quarter of the steps; the noise alone makes 0.125"},
-      {"relative_loss", "1", "loss / loss in fp32"},
-      {"unchanged", "1", "share of non-zero gradients in that quarter that left their weight as it was"},
+      {"format", "", "Format of weights, gradients and updates."},
+      {"method", "", "How w - lr * g is done; the fp32 row is the yardstick."},
+      {"lr", "1", "Learning rate in that format; where it is 0, only the FP32 master weights can learn."},
+      {"loss", "1", "Mean squared error / 2 over the last quarter of the steps; the noise alone makes 0.125."},
+      {"relative_loss", "1", "Loss divided by the loss in fp32."},
+      {"unchanged", "1", "Share of non-zero gradients in that quarter that left their weight as it was; null if all were zero."},
   });
   struct Job {
     FormatChoice choice;
@@ -117,7 +115,8 @@ void report_least_squares(const Config& config, Run& run) {
     const Training& t = results[j];
     run.trace.append(t.trace);
     const FloatFormat& f = jobs[j].method == Method::fp32_master ? fp32 : jobs[j].choice.format;
-    table.row({jobs[j].choice.name, jobs[j].name, emulated(f, encode(f, {}, config.real("training_lr")).code), number(t.loss), number(t.loss / yardstick), number(t.lost)});
+    table.row({jobs[j].choice.name, jobs[j].name, emulated(f, encode(f, {}, config.real("training_lr")).code), number(t.loss), number(t.loss / yardstick),
+               t.updates ? number(static_cast<double>(t.lost) / static_cast<double>(t.updates)) : Json()});
     if (jobs[j].choice.format == bf16) bf16_results[static_cast<std::size_t>(jobs[j].method)] = &t;
   }
 

@@ -23,7 +23,7 @@ std::vector<Parameter> parameters() {
       {"input", Type::path, "", "a .npy file (float16, float32 or float64) with gradients; empty: the synthetic distributions"},
       {"distributions", Type::choices, "log-normal,normal,student-t,log-uniform", "shapes of the synthetic gradients", {}, {}, shape_names()},
       {"count", Type::integer, "65536", "gradients drawn from each distribution", 1, 1e8},
-      {"seed", Type::integer, "1", "seed of the synthetic gradients and of stochastic rounding", 0, 0x1p53},
+      {"seed", Type::integer, "1", "seed of the synthetic gradients and of stochastic rounding", 0, largest_seed},
       {"log2_median", Type::real, "-17.5", "log-normal: log2 of the median magnitude", -100, 30},
       {"log2_sigma", Type::real, "4", "log-normal: standard deviation of log2|g|, in binades", 0.01, 16},
       {"log2_scale", Type::real, "-16", "normal, laplace, student-t, uniform: log2 of sigma, b, scale, half-width", -100, 30},
@@ -56,7 +56,7 @@ std::vector<GradientSource> synthetic_sources(const Config& config) {
       for (; n < codes.size() && next < count; ++n, ++next) codes[n] = encode(fp32, Rounding{}, d.sample(seed, next)).code;
       return n;
     };
-    sources.push_back({name, d.description(), fp32, count, d, read});
+    sources.push_back({name, d.description(), fp32, count, d, "", read});
   }
   return sources;
 }
@@ -68,6 +68,7 @@ std::string joined(const std::vector<std::uint64_t>& shape) {
 GradientSource file_source(const std::string& path) {
   auto reader = std::make_shared<NpyReader>(path);
   const NpyHeader& header = reader->header();
+  if (header.count == 0) throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no gradients; accepted: at least one", path, joined(header.shape)));
   const FloatFormat container = header.format == fp64 ? fp64 : fp32;
   const auto read = [reader, container](std::span<std::uint64_t> codes) {
     const std::size_t n = reader->read(codes);
@@ -75,7 +76,8 @@ GradientSource file_source(const std::string& path) {
       for (std::uint64_t& code : codes.first(n)) code = convert(fp16, container, Rounding{}, code).code;
     return n;
   };
-  return {"input", fmt::format("{} of shape {}", format_name(header.format), joined(header.shape)), container, header.count, {}, read};
+  return {"input", fmt::format("{} of shape {}", format_name(header.format), joined(header.shape)), container, header.count, {},
+          header.format == fp16 ? "what vanished when the gradients were rounded to fp16 for this file is among its zeros, which are left out" : "", read};
 }
 
 /// Scale 0 under every rounding, the other scales under the first; scales ascend within a format and rounding.
@@ -105,51 +107,76 @@ struct Tables {
 };
 
 Tables declare_tables(Report& report) {
-  const Column source{"source", "", "distribution, or `input` for the user's file"}, format{"format", "", "the format's name"};
+  const Column source{"source", "", "Distribution of the gradients, or `input` for the user's file."}, format{"format", "", "Format they are rounded to."};
   return {
       report.table("inputs", "The gradients before any rounding to the formats", {
-          source, {"description", "", "parameters or shape"}, {"elements", "value", "how many numbers were read"},
-          {"nan", "value", "NaNs among them, left out of all shares"}, {"infinite", "value", "infinities, left out"},
-          {"zero", "value", "exact zeros, left out"}, {"smallest", "1", "the smallest non-zero magnitude"},
-          {"largest", "1", "the largest finite magnitude"}}),
+          source,
+          {"description", "", "Parameters of the distribution, or type and shape of the file."},
+          {"elements", "value", "How many numbers were read."},
+          {"nan", "value", "NaNs among them, left out of all shares."},
+          {"infinite", "value", "Infinities among them, left out of all shares."},
+          {"zero", "value", "Exact zeros among them, left out of all shares."},
+          {"smallest", "1", "Smallest magnitude of those that are left; null if there are none."},
+          {"largest", "1", "Largest magnitude of those that are left; null if there are none."}}),
       report.table("fates", "What becomes of gradients g and updates lr * g without a loss scale", {
-          source, format, {"rounding", "", "rounding mode"}, {"quantity", "", "gradient g, or update lr * g with lr, g and the product each rounded"},
-          {"zero", "1", "share that vanishes, of the finite non-zero gradients"}, {"subnormal", "1", "share that loses precision"},
-          {"normal", "1", "share with full precision"}, {"overflow", "1", "share beyond the largest finite value"},
-          {"lost", "1", "what vanished as a share of the sum of all magnitudes: many zeros can be little signal"},
-          {"relative_error", "1", "root mean square of the relative error of what neither vanished nor overflowed"}}),
+          source, format,
+          {"rounding", "", "Rounding mode."},
+          {"quantity", "", "Gradient g, or update lr * g with lr, g and the product each rounded."},
+          {"zero", "1", "Share that vanishes, of the finite non-zero gradients; null if there are none."},
+          {"subnormal", "1", "Share that becomes subnormal and loses precision."},
+          {"normal", "1", "Share that keeps full precision."},
+          {"overflow", "1", "Share that overflows."},
+          {"lost", "1", "What vanished as a share of the sum of all magnitudes: many zeros can be little signal."},
+          {"relative_error", "1", "Root mean square of the relative error of what neither vanished nor overflowed; null if nothing is left."}}),
       report.table("scale_sweep", "The same under loss scales of 2^k, for the first rounding", {
-          source, format, {"k", "binade", "log2 of the loss scale"}, {"gradient_zero", "1", "share of scaled gradients g * 2^k that vanish"},
-          {"gradient_subnormal", "1", "share that becomes subnormal"}, {"gradient_overflow", "1", "share that overflows"},
-          {"update_zero", "1", "share of scaled updates lr * (g * 2^k) that vanish"}, {"update_subnormal", "1", "share that becomes subnormal"},
-          {"update_overflow", "1", "share that overflows"}, {"relative_error", "1", "of the scaled gradients that are left, root mean square"}}),
+          source, format,
+          {"k", "binade", "Log2 of the loss scale."},
+          {"gradient_zero", "1", "Share of scaled gradients g * 2^k that vanish; null if there are none."},
+          {"gradient_subnormal", "1", "Share of scaled gradients that become subnormal."},
+          {"gradient_overflow", "1", "Share of scaled gradients that overflow."},
+          {"update_zero", "1", "Share of scaled updates lr * (g * 2^k) that vanish."},
+          {"update_subnormal", "1", "Share of scaled updates that become subnormal."},
+          {"update_overflow", "1", "Share of scaled updates that overflow."},
+          {"relative_error", "1", "Root mean square of the relative error of scaled gradients that neither vanished nor overflowed; null if nothing is left."}}),
       report.table("best_scale", "The best loss scale: no overflow allowed; of those the fewest zeros, then the fewest subnormals, then the smallest k", {
-          source, format, {"best_k", "binade", "log2 of the best scale of the sweep; null if every scale overflows or nothing is finite and non-zero"},
-          {"from_k", "binade", "smallest k without overflow and with as few zeros"}, {"to_k", "binade", "largest such k"},
-          {"zero_unscaled", "1", "share of gradients that vanish without a scale"}, {"zero_at_best", "1", "and at the best scale"},
-          {"subnormal_at_best", "1", "share that is subnormal there"},
-          {"grad_scaler_k", "binade", "where a GradScaler that starts at 2^16 and halves at each overflow settles; null if nowhere in the sweep"}}),
+          source, format,
+          {"best_k", "binade", "Log2 of the best scale of the sweep; null if every scale overflows or no gradient is finite and non-zero."},
+          {"from_k", "binade", "Smallest k without overflow and with as few zeros."},
+          {"to_k", "binade", "Largest k without overflow and with as few zeros."},
+          {"zero_unscaled", "1", "Share of gradients that vanish without a scale."},
+          {"zero_at_best", "1", "Share that vanishes at the best scale."},
+          {"subnormal_at_best", "1", "Share that is subnormal at the best scale."},
+          {"grad_scaler_k", "binade", "Largest k of the sweep up to 16 without overflow: where a GradScaler that starts at 2^16 and halves at each overflow settles; null if nowhere."}}),
       report.table("histogram", "How many gradients have which magnitude", {
-          source, {"binade", "binade", "floor(log2|g|)"}, {"values", "value", "gradients in this binade"}}),
+          source,
+          {"binade", "binade", "Magnitude: floor(log2|g|)."},
+          {"values", "value", "Gradients in this binade."}}),
   };
 }
 
+// Of no gradients there is no share, no error and no scale: null.
 Json optional_int(const std::optional<int>& value) { return value ? Json(*value) : Json(); }
+Json share(const Tally& t, Fate fate) { return t.total() ? number(t.fraction(fate)) : Json(); }
+Json lost(const Tally& t) { return t.mass > 0 ? number(t.lost_share()) : Json(); }
+Json relative_error(const Tally& t) { return t.kept() ? number(t.relative_error()) : Json(); }
 
 void report_cases(const GradientSource& source, const SweepResult& result, RoundingMode first, Tables& tables) {
   const InputSummary& in = result.input;
-  tables.inputs.row({source.name, source.description, in.elements, in.nan, in.infinite, in.zero, number(in.smallest), number(in.largest)});
+  const bool any = in.finite_nonzero() != 0;
+  const std::string hint = in.zero != 0 && !source.zeros.empty() ? "; " + source.zeros : "";
+  tables.inputs.row({source.name, source.description + hint, in.elements, in.nan, in.infinite, in.zero, any ? number(in.smallest) : Json(),
+                     any ? number(in.largest) : Json()});
   for (const auto& [binade, n] : in.binades) tables.histogram.row({source.name, binade, n});
   for (const Case& c : result.cases) {
     if (c.scale == 0)
       for (const auto& [quantity, t] : {std::pair<const char*, const Tally&>{"gradient", c.gradient}, {"update", c.update}}) {
-        tables.fates.row({source.name, c.format.name, name_of(c.mode), quantity, number(t.fraction(Fate::zero)), number(t.fraction(Fate::subnormal)),
-                          number(t.fraction(Fate::normal)), number(t.fraction(Fate::overflow)), number(t.lost_share()), number(t.relative_error())});
+        tables.fates.row({source.name, c.format.name, name_of(c.mode), quantity, share(t, Fate::zero), share(t, Fate::subnormal),
+                          share(t, Fate::normal), share(t, Fate::overflow), lost(t), relative_error(t)});
       }
     if (c.mode == first)
-      tables.sweep.row({source.name, c.format.name, c.scale, number(c.gradient.fraction(Fate::zero)), number(c.gradient.fraction(Fate::subnormal)),
-                        number(c.gradient.fraction(Fate::overflow)), number(c.update.fraction(Fate::zero)), number(c.update.fraction(Fate::subnormal)),
-                        number(c.update.fraction(Fate::overflow)), number(c.gradient.relative_error())});
+      tables.sweep.row({source.name, c.format.name, c.scale, share(c.gradient, Fate::zero), share(c.gradient, Fate::subnormal),
+                        share(c.gradient, Fate::overflow), share(c.update, Fate::zero), share(c.update, Fate::subnormal),
+                        share(c.update, Fate::overflow), relative_error(c.gradient)});
   }
 }
 
@@ -164,12 +191,12 @@ void report_best(const GradientSource& source, const SweepResult& result, const 
     for (const Case* c : cases) {
       if (c->scale == 0) unscaled = c;
       if (best.best && c->scale == *best.best) at_best = c;
-      if (c->scale <= 16 && c->gradient[Fate::overflow] == 0) scaler = c->scale;
+      if (c->scale <= 16 && c->gradient.total() != 0 && c->gradient[Fate::overflow] == 0) scaler = c->scale;
     }
     tables.best.row({source.name, format.name, optional_int(best.best), best.best ? Json(best.lowest_equal) : Json(),
-                     best.best ? Json(best.highest_equal) : Json(), number(unscaled->gradient.fraction(Fate::zero)),
-                     at_best ? number(at_best->gradient.fraction(Fate::zero)) : Json(),
-                     at_best ? number(at_best->gradient.fraction(Fate::subnormal)) : Json(), optional_int(scaler)});
+                     best.best ? Json(best.highest_equal) : Json(), share(unscaled->gradient, Fate::zero),
+                     at_best ? share(at_best->gradient, Fate::zero) : Json(),
+                     at_best ? share(at_best->gradient, Fate::subnormal) : Json(), optional_int(scaler)});
   }
 }
 

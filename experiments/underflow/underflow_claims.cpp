@@ -14,8 +14,10 @@ constexpr const char* micikevicius = "Micikevicius et al., Mixed Precision Train
 constexpr const char* micikevicius_scaling = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2";
 constexpr const char* fp8_paper = "Micikevicius et al., FP8 Formats for Deep Learning, arXiv 2209.05433, tables 1 and 2; OCP OFP8 1.0";
 constexpr const char* ieee754 = "IEEE 754-2019, section 3.6, binary16";
-constexpr const char* adam = "Kingma & Ba, Adam, ICLR 2015: epsilon = 1e-8, beta2 = 0.999; derived: rounding to nearest even";
-constexpr const char* grad_scaler = "PyTorch documentation, torch.amp.GradScaler: init_scale 65536, growth_factor 2, backoff_factor 0.5";
+constexpr const char* overflow_rule = "rounding to nearest even, IEEE 754-2019, sections 4.3.1 and 7.4";
+constexpr const char* fp8_rule = "rounding to nearest even, OCP OFP8 1.0";
+constexpr const char* adam = "rounding to nearest even; Kingma & Ba, Adam, ICLR 2015: epsilon = 1e-8, beta2 = 0.999";
+constexpr const char* grad_scaler = "2^16 2^-16; PyTorch documentation, torch.amp.GradScaler: init_scale 65536, backoff_factor 0.5";
 
 /// The smallest positive double for which `holds`, which from there on must stay true; Infinity if there is none.
 template <class F>
@@ -66,13 +68,13 @@ BestScale best_scale(const std::vector<const Case*>& cases) {
 
 void report_limits(const std::vector<FormatChoice>& formats, Run& run) {
   Table& table = run.report.table("limits", "Where each format ends, rounding to nearest even", {
-      {"format", "", "the format's name"},
-      {"min_subnormal", "1", "the smallest positive value"},
-      {"min_normal", "1", "the smallest value with full precision"},
-      {"max_finite", "1", "the largest finite value"},
-      {"largest_zero", "1", "the largest number that becomes 0, by bisection of the conversion"},
-      {"smallest_overflow", "1", "the smallest number beyond the range, by bisection of the conversion"},
-      {"overflow_result", "", "what it becomes"},
+      {"format", "", "Format whose limits these are."},
+      {"min_subnormal", "1", "Smallest positive value."},
+      {"min_normal", "1", "Smallest value with full precision."},
+      {"max_finite", "1", "Largest finite value."},
+      {"largest_zero", "1", "Largest number that becomes 0, by bisection of the conversion."},
+      {"smallest_overflow", "1", "Smallest number beyond the range, by bisection of the conversion."},
+      {"overflow_result", "1", "What that number becomes."},
   });
   Json expected_zero = Json::object(), measured_zero = expected_zero, expected_overflow = expected_zero, measured_overflow = expected_zero;
   for (const FormatChoice& choice : formats) {
@@ -101,37 +103,41 @@ void report_constants(Run& run) {
     rounding.overflow = overflow;
     return number(f.value(Arithmetic(f, rounding, &run.trace).encode(x)));
   };
-  const auto claim = [&](std::string id, std::string statement, const char* source, double expected, Json measured) {
+  // What a source prints, and what follows from it by arithmetic.
+  const auto published = [&](std::string id, std::string statement, const char* source, double expected, Json measured) {
     run.report.claim(exactly(std::move(id), std::move(statement), source, number(expected), std::move(measured), "published"));
   };
+  const auto derived = [&](std::string id, std::string statement, const std::string& source, double expected, Json measured) {
+    run.report.claim(exactly(std::move(id), std::move(statement), "derived: " + source, number(expected), std::move(measured), "oracle"));
+  };
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
-  claim("fp16-max", "65504 is the largest fp16 number: what lies just below 65520 still rounds to it.", ieee754, 65504,
-        rounded(fp16, std::nextafter(65520.0, 0)));
-  claim("fp16-65520", "65520 overflows to Infinity in fp16.", ieee754, infinity, rounded(fp16, 65520));
-  claim("fp16-min-subnormal", "The smallest positive fp16 number is 2^-24.", ieee754, 0x1p-24, number(fp16.value(fp16.min_positive())));
-  claim("e4m3-max", "The largest E4M3 number is 448.", fp8_paper, 448, number(e4m3.value(e4m3.max_finite())));
-  claim("e4m3-min-normal", "The smallest normal E4M3 number is 2^-6.", fp8_paper, 0x1p-6, number(e4m3.value(e4m3.min_normal())));
-  claim("e4m3-min-subnormal", "The smallest positive E4M3 number is 2^-9.", fp8_paper, 0x1p-9, number(e4m3.value(e4m3.min_positive())));
-  claim("e4m3-464", "464 is a tie and goes to the even code: 448.", fp8_paper, 448, rounded(e4m3, 464));
-  claim("e4m3-above-464", "Above 464 E4M3, which has no Infinity, gives NaN.", fp8_paper, nan, rounded(e4m3, std::nextafter(464.0, 1e3)));
-  claim("e4m3-above-464-saturated", "Above 464 saturating E4M3 gives 448.", fp8_paper, 448,
+  published("fp16-max", "65504 is the largest fp16 number.", ieee754, 65504, number(fp16.value(fp16.max_finite())));
+  derived("fp16-below-65520", "What lies just below 65520 still rounds to 65504 in fp16.", overflow_rule, 65504, rounded(fp16, std::nextafter(65520.0, 0)));
+  derived("fp16-65520", "65520 overflows to Infinity in fp16.", overflow_rule, infinity, rounded(fp16, 65520));
+  published("fp16-min-subnormal", "The smallest positive fp16 number is 2^-24.", ieee754, 0x1p-24, number(fp16.value(fp16.min_positive())));
+  published("e4m3-max", "The largest E4M3 number is 448.", fp8_paper, 448, number(e4m3.value(e4m3.max_finite())));
+  published("e4m3-min-normal", "The smallest normal E4M3 number is 2^-6.", fp8_paper, 0x1p-6, number(e4m3.value(e4m3.min_normal())));
+  published("e4m3-min-subnormal", "The smallest positive E4M3 number is 2^-9.", fp8_paper, 0x1p-9, number(e4m3.value(e4m3.min_positive())));
+  derived("e4m3-464", "464 is a tie and goes to the even code: 448.", fp8_rule, 448, rounded(e4m3, 464));
+  derived("e4m3-above-464", "Above 464 E4M3, which has no Infinity, gives NaN.", fp8_rule, nan, rounded(e4m3, std::nextafter(464.0, 1e3)));
+  derived("e4m3-above-464-saturated", "Above 464 saturating E4M3 gives 448.", fp8_rule, 448,
         rounded(e4m3, std::nextafter(464.0, 1e3), Overflow::saturate));
-  claim("e5m2-max", "The largest E5M2 number is 57344.", fp8_paper, 57344, number(e5m2.value(e5m2.max_finite())));
-  claim("e5m2-min-normal", "The smallest normal E5M2 number is 2^-14.", fp8_paper, 0x1p-14, number(e5m2.value(e5m2.min_normal())));
-  claim("e5m2-min-subnormal", "The smallest positive E5M2 number is 2^-16.", fp8_paper, 0x1p-16, number(e5m2.value(e5m2.min_positive())));
-  claim("e5m2-61440", "61440 overflows to Infinity in E5M2.", fp8_paper, infinity, rounded(e5m2, 61440));
+  published("e5m2-max", "The largest E5M2 number is 57344.", fp8_paper, 57344, number(e5m2.value(e5m2.max_finite())));
+  published("e5m2-min-normal", "The smallest normal E5M2 number is 2^-14.", fp8_paper, 0x1p-14, number(e5m2.value(e5m2.min_normal())));
+  published("e5m2-min-subnormal", "The smallest positive E5M2 number is 2^-16.", fp8_paper, 0x1p-16, number(e5m2.value(e5m2.min_positive())));
+  derived("e5m2-61440", "61440 overflows to Infinity in E5M2.", fp8_rule, infinity, rounded(e5m2, 61440));
 
   // The paper's own example: a scale of 8 brings [2^-27, 2^-24) back.
   Arithmetic wide(fp32, {}, &run.trace), half(fp16, {}, &run.trace);
   const std::uint64_t scaled = wide.mul(wide.encode(0x1p-27), wide.encode(8));
-  claim("scale-8-restores", "A gradient of 2^-27 is 0 in fp16; times a loss scale of 8 it is 2^-24, the smallest fp16 number.",
-        micikevicius_scaling, 0x1p-24, number(half.value(half.convert_from(fp32, scaled))));
+  run.report.claim(exactly("scale-8-restores", "A gradient of 2^-27 is 0 in fp16; times a loss scale of 8 it is 2^-24, the smallest fp16 number.", micikevicius_scaling,
+                           Json::array({0.0, 0x1p-24}), Json::array({rounded(fp16, 0x1p-27), number(half.value(half.convert_from(fp32, scaled)))}), "published"));
 
   Table& table = run.report.table("adam_constants", "Adam's constants in each format", {
-      {"format", "", "the format's name"},
-      {"epsilon", "1", "1e-8, added to the root of the second moment so that it is never divided by 0"},
-      {"beta2", "1", "0.999, the decay of the second moment"},
-      {"one_minus_beta2", "1", "1 - beta2 computed in the format: the weight of the newest squared gradient"},
+      {"format", "", "Format they are rounded to."},
+      {"epsilon", "1", "Epsilon, 1e-8, added to the root of the second moment so that nothing is divided by 0."},
+      {"beta2", "1", "Decay of the second moment, 0.999."},
+      {"one_minus_beta2", "1", "Weight of the newest squared gradient: 1 - beta2 computed in the format."},
   });
   for (const NamedFormat& named : catalogue()) {
     const FloatFormat& f = named.format;
@@ -140,18 +146,18 @@ void report_constants(Run& run) {
     const std::uint64_t beta2 = in.encode(0.999);
     table.row({std::string(named.name), emulated(f, in.encode(1e-8)), emulated(f, beta2), emulated(f, in.sub(in.encode(1), beta2))});
   }
-  claim("adam-epsilon-fp16", "Adam's epsilon, 1e-8, is 0 in fp16.", adam, 0, rounded(fp16, 1e-8));
-  claim("adam-epsilon-2-25", "An epsilon of 2^-25 is still 0 in fp16: it lies halfway and the tie goes to 0.", adam, 0, rounded(fp16, 0x1p-25));
-  claim("adam-epsilon-survives", "An epsilon just above 2^-25 survives in fp16, as 2^-24.", adam, 0x1p-24,
+  derived("adam-epsilon-fp16", "Adam's epsilon, 1e-8, is 0 in fp16.", adam, 0, rounded(fp16, 1e-8));
+  derived("adam-epsilon-2-25", "An epsilon of 2^-25 is still 0 in fp16: it lies halfway and the tie goes to 0.", adam, 0, rounded(fp16, 0x1p-25));
+  derived("adam-epsilon-survives", "An epsilon just above 2^-25 survives in fp16, as 2^-24.", adam, 0x1p-24,
         rounded(fp16, std::nextafter(0x1p-25, 1)));
-  claim("adam-beta2-bf16", "Adam's beta2, 0.999, is 1 in bf16.", adam, 1, rounded(bf16, 0.999));
+  derived("adam-beta2-bf16", "Adam's beta2, 0.999, is 1 in bf16.", adam, 1, rounded(bf16, 0.999));
   Arithmetic brain(bf16, {}, &run.trace);
-  claim("adam-one-minus-beta2-bf16", "So 1 - beta2 is 0 in bf16: no gradient ever enters the second moment.", adam, 0,
+  derived("adam-one-minus-beta2-bf16", "So 1 - beta2 is 0 in bf16: no gradient ever enters the second moment.", adam, 0,
         number(brain.value(brain.sub(brain.encode(1), brain.encode(0.999)))));
 
   std::uint64_t scale = wide.encode(65536);
   for (int i = 0; i < 16; ++i) scale = wide.mul(scale, wide.encode(0.5));
-  claim("grad-scaler-16-overflows", "After 16 overflows in a row the GradScaler's 65536 has halved its way to 1: no loss scaling is left.",
+  derived("grad-scaler-16-overflows", "After 16 overflows in a row the GradScaler's 65536 has halved its way to 1: no loss scaling is left.",
         grad_scaler, 1, number(wide.value(scale)));
 }
 
@@ -211,7 +217,9 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
   const std::string closed = source.name + ": the share of gradients that vanish, of those that are not already zero or infinite in FP32, is the probability of "
       "|g| below half the smallest subnormal: largest deviation over all formats and scales, in standard errors.";
   const char* probability = "derived: the distribution function in closed form; binomial standard error";
-  if (!source.distribution) run.report.claim(skipped(id("zero-share"), closed, probability, "the gradients are the user's own: no distribution is known"));
+  const std::string unknown = "the gradients are the user's own: no distribution is known" +
+      (result.input.zero != 0 && !source.zeros.empty() ? "; " + source.zeros : "");
+  if (!source.distribution) run.report.claim(skipped(id("zero-share"), closed, probability, unknown));
   else if (!nearest) run.report.claim(skipped(id("zero-share"), closed, probability, not_nearest));
   else if (!compared) run.report.claim(skipped(id("zero-share"), closed, probability, nothing));
   else run.report.claim(at_most(id("zero-share"), closed, probability, 6, worst, "oracle"));
@@ -232,7 +240,8 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
 void claim_published_shares(const SweepResult* input, Run& run) {
   const char* id = "published-share-below-2-24";
   std::string reason = "needs that network's gradients: synthetic ones have whatever share their parameters say";
-  if (input && input->input.finite_nonzero() != 0) {
+  if (input && input->input.finite_nonzero() == 0) reason = "needs that network's gradients; the input file holds no finite non-zero ones";
+  else if (input) {
     std::uint64_t below = 0;
     for (const auto& [binade, n] : input->input.binades)
       if (binade < -24) below += n;

@@ -93,10 +93,7 @@ Piece measure(const FloatFormat& container, std::span<const std::uint64_t> codes
 
 }  // namespace
 
-double Tally::relative_error() const {
-  const std::uint64_t kept = (*this)[Fate::subnormal] + (*this)[Fate::normal];
-  return kept ? std::sqrt(squared_error / static_cast<double>(kept)) : 0;
-}
+double Tally::relative_error() const { return std::sqrt(squared_error / static_cast<double>(kept())); }
 
 void Tally::merge(const Tally& other) {
   for (std::size_t i = 0; i < fates.size(); ++i) fates[i] += other.fates[i];

@@ -20,6 +20,7 @@ struct GradientSource {
   FloatFormat container;
   std::uint64_t count = 0;
   std::optional<Distribution> distribution;  ///< of synthetic gradients
+  std::string zeros;  ///< what a reader must know about zeros among them; may be empty
   std::function<std::size_t(std::span<std::uint64_t>)> read;  ///< fills from the front; 0 at the end
 };
 
@@ -34,7 +35,8 @@ struct Tally {
   std::uint64_t total() const { return fates[0] + fates[1] + fates[2] + fates[3]; }
   double fraction(Fate fate) const { return total() ? static_cast<double>((*this)[fate]) / static_cast<double>(total()) : 0; }
   double lost_share() const { return mass > 0 ? lost / mass : 0; }
-  double relative_error() const;
+  std::uint64_t kept() const { return (*this)[Fate::subnormal] + (*this)[Fate::normal]; }
+  double relative_error() const;  ///< precondition: kept() > 0
   void merge(const Tally& other);
 };
 
