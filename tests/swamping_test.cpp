@@ -109,6 +109,16 @@ TEST(Swamping, NothingIsClaimedOfUpdatesThatWereNotChecked) {
     }
 }
 
+/// A tiny learning rate vanishes and its gradient overflows; a huge one overflows itself: no update, and none is judged.
+TEST(Swamping, LearningRatesBeyondTheRange) {
+  for (const std::string lr : {"1e-29", "1e6"}) {
+    const Json report = run_swamping({"formats=fp16,e4m3", "lr=" + lr});
+    EXPECT_EQ(report["status"], "pass") << lr;
+    for (auto& row : rows(report, "ratios")) EXPECT_TRUE(row["ratio"].is_null() && row["arrived"].is_null() && row["exact"].is_null() && row["fate"] != "moved") << lr << row["fate"];
+    for (auto& row : rows(report, "population")) EXPECT_EQ(row["no_update"], 1.0);
+  }
+}
+
 TEST(Swamping, StepsAreThoseOfASecondComputation) {
   const Json report = run_swamping({"formats=fp16,bf16,e4m3", "roundings=nearest-even", "ratios=3,20,100,1000,3000"});
   const std::map<std::string, std::pair<int, int>> shape{{"fp16", {11, -14}}, {"bf16", {8, -126}}, {"e4m3", {4, -6}}};

@@ -162,7 +162,7 @@ void report_repairs(const Config& config, Run& run) {
     const Drift drift = make_drift(choice, config);
     const auto n = static_cast<double>(drift.steps);
     const std::string lost = fmt::format("To nearest even {} swamped updates leave {} at 1.", drift.steps, choice.name);
-    if (drift.u == 0 || drift.u > f.epsilon() / 2) {
+    if (!(drift.u > 0 && drift.u <= f.epsilon() / 2)) {  // NaN: a learning rate so small that g overflows
       run.report.claim(skipped("repair-" + name, lost, "derived: 1 + u = 1", "lr * g does not give a swamped update in this format"));
       continue;
     }

@@ -52,12 +52,12 @@ void report_ratios(const Config& config, Run& run) {
       {"rounding", "", "Rounding mode of product and sum."},
       {"form", "", "How w + lr * g is done: separate rounds the product, then the sum; fused rounds once."},
       {"asked_ratio", "1", "Ratio w / update asked for."},
-      {"ratio", "1", "Ratio w / (lr * g) after lr and g were rounded to the format; null if nothing is left of them."},
+      {"ratio", "1", "Ratio w / (lr * g) after lr and g were rounded to the format; null if nothing is left of them, or more than the format holds."},
       {"after_one", "1", "Weight after one step."},
-      {"fate", "", "What became of the first update: moved; swamped, the sum rounded back; product-zero or gradient-zero, nothing was left to add."},
+      {"fate", "", "What became of the first update: moved; swamped, the sum rounded back; product-zero or gradient-zero, nothing was left to add; overflow, lr or g were beyond the range."},
       {"after_all", "1", "Weight after all steps."},
-      {"exact", "1", "Exact weight: w + steps * lr * g without rounding the product or the sums."},
-      {"arrived", "1", "Share of the way: (after_all - w) / (exact - w); 1 is right, 0 is all lost; null where there is no update."},
+      {"exact", "1", "Exact weight: w + steps * lr * g without rounding the product or the sums; null where there is no finite update."},
+      {"arrived", "1", "Share of the way: (after_all - w) / (exact - w); 1 is right, 0 is all lost; null where there is no finite update."},
   });
   const auto steps = config.integer("steps");
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
@@ -79,13 +79,14 @@ void report_ratios(const Config& config, Run& run) {
           for (std::int64_t i = 1; i < steps; ++i) w = step(w, lr, g, static_cast<std::uint64_t>(i));
           const double way = static_cast<double>(steps) * update;
           const bool zero_product = !fused && update != 0 && f.is_zero(evaluate(Operation::mul, f, rounding, lr, g).code);
-          const char* fate = f.is_zero(g) || update == 0 ? "gradient-zero" : first != one ? "moved" : zero_product ? "product-zero" : "swamped";
-          if (mode == RoundingMode::nearest_even && update != 0 && first == one) {
+          const bool usable = update != 0 && std::isfinite(update);
+          const char* fate = !std::isfinite(update) ? "overflow" : f.is_zero(g) || update == 0 ? "gradient-zero" : first != one ? "moved" : zero_product ? "product-zero" : "swamped";
+          if (mode == RoundingMode::nearest_even && usable && first == one) {
             ++swamped;
             stuck += w == one;
           }
-          table.row({choice.name, name_of(mode), fused ? "fused" : "separate", number(asked), update != 0 ? number(1 / update) : Json(), emulated(f, first), fate,
-                     emulated(f, w), number(1 + way), update != 0 ? number((f.value(w) - 1) / way) : Json()});
+          table.row({choice.name, name_of(mode), fused ? "fused" : "separate", number(asked), usable ? number(1 / update) : Json(), emulated(f, first), fate,
+                     emulated(f, w), usable ? number(1 + way) : Json(), usable ? number((f.value(w) - 1) / way) : Json()});
         }
       run.progress(0.1);
     }
@@ -101,7 +102,7 @@ void report_population(const Config& config, Run& run) {
       {"format", "", "Format of weight, gradient and learning rate."},
       {"rounding", "", "Rounding mode of product and sum."},
       {"weights", "value", "How many weights got one update each."},
-      {"no_update", "1", "Share without an update: lr * g is zero in the format, or weight or gradient are beyond its range."},
+      {"no_update", "1", "Share without an update: lr * g is zero in the format, or weight, lr or gradient are beyond its range."},
       {"separate_lost", "1", "Share of the others with fl(w + fl(lr * g)) = w; null if there are none."},
       {"fused_lost", "1", "Share of the others with fl(w + lr * g) = w; null if there are none."},
       {"differ", "1", "Share of the others on which separate and fused end in different weights; null if there are none."},
@@ -140,7 +141,7 @@ void report_population(const Config& config, Run& run) {
             const std::uint64_t w = encode(f, {}, weights.sample(seed + 1, i)).code, g = encode(f, {}, gradients.sample(seed, i)).code;
             ++piece.counts.total;
             const double update = f.value(lr) * f.value(g);
-            if (update == 0 || !f.is_finite(w) || !f.is_finite(g)) {
+            if (update == 0 || !std::isfinite(update) || !f.is_finite(w)) {
               ++piece.counts.no_update;
               continue;
             }
