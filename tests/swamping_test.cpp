@@ -119,6 +119,34 @@ TEST(Swamping, LearningRatesBeyondTheRange) {
   }
 }
 
+/// Formats so small that many steps may reach their end: E2M1 stays at 6, E5M2's chain ends before Infinity, E2M1 with
+/// infinities leaves its range in earnest.
+TEST(Swamping, WeightsNearTheEndOfTheRange) {
+  for (const std::string format : {"e2m1", "e5m2", "e4m3", "e2m2", "e2m1ieee"})
+    for (const std::string binades : {"0", "3", "12"}) {
+      const Json report = run_swamping({"formats=" + format, "binades_below=" + binades, "repair_steps=1000", "seeds=200", "random_bits=32"});
+      for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << format << binades << claim["id"] << claim["expected"] << claim["measured"];
+      for (auto& row : rows(report, "stochastic")) EXPECT_TRUE(row["predicted_mean"].is_number() && row["predicted_mean"] < 2.0) << row["predicted_mean"];
+    }
+  const Json report = run_swamping({"formats=e2m1ieee", "binades_below=0", "random_bits=32"});
+  for (const Json& claim : report["claims"])
+    if (claim["id"] == "stochastic-e2m1ieee-32-bits") {
+      EXPECT_EQ(claim["verdict"], "skipped") << claim;
+    }
+}
+
+/// 1 + steps * u of fp64 is no double: errors are measured without it.
+TEST(Swamping, RepairsOfFp64AreJudgedExactly) {
+  const Json report = run_swamping({"formats=fp64", "binades_below=4", "repair_steps=100"});
+  for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << claim["id"] << claim["measured"];
+}
+
+/// A weight that saturates, or stays at the largest number because it is rounded down, is not swamped.
+TEST(Swamping, UpdatesThatOverflowAreNotJudged) {
+  const Json report = run_swamping({"formats=e6m9finite,e3m2", "roundings=toward-positive,toward-zero,to-odd", "log2_weight=15", "log2_gradient=7"});
+  for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << claim["id"] << claim["measured"];
+}
+
 TEST(Swamping, StepsAreThoseOfASecondComputation) {
   const Json report = run_swamping({"formats=fp16,bf16,e4m3", "roundings=nearest-even", "ratios=3,20,100,1000,3000"});
   const std::map<std::string, std::pair<int, int>> shape{{"fp16", {11, -14}}, {"bf16", {8, -126}}, {"e4m3", {4, -6}}};
