@@ -138,6 +138,12 @@ Json toy_report(std::vector<const Backend*> backends = {}, int threads = 0, cons
   return run_experiment(toy::experiment(), config, options).to_json();
 }
 
+/// What is wrong with a report of the toy.
+std::vector<std::string> toy_errors(const Json& report) {
+  const Experiment toy = toy::experiment();
+  return report_errors(report, {&toy, 1});
+}
+
 std::string joined(const std::vector<std::string>& lines) {
   std::string text;
   for (const std::string& line : lines) text += line + "\n";
@@ -148,7 +154,7 @@ TEST(Runner, replays_the_trace_and_shows_every_difference) {
   const Broken broken;
   const Absent absent;
   const Json report = toy_report({&emulated_backend(), &broken, &absent});
-  EXPECT_EQ(joined(report_errors(report)), "");
+  EXPECT_EQ(joined(toy_errors(report)), "");
   EXPECT_EQ(report["status"], "fail");
   std::uint64_t differing = 0, compared = 0;
   std::map<std::string, std::size_t> skipped_tasks;
@@ -186,7 +192,7 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
   const Broken broken;
   const Absent absent;
   const Json report = toy_report({&broken, &absent});
-  ASSERT_EQ(joined(report_errors(report)), "");
+  ASSERT_EQ(joined(toy_errors(report)), "");
   const std::vector<std::pair<const char*, std::function<void(Json&)>>> mutilations{
       {"no schema_version", [](Json& r) { r.erase("schema_version"); }},
       {"other schema_version", [](Json& r) { r["schema_version"] = 2; }},
@@ -216,18 +222,62 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
       {"skipped without why", [](Json& r) { r["comparisons"].back()["skipped"] = ""; }},
       {"no NaN rule", [](Json& r) { r["comparisons"][0].erase("nan_rule"); }},
       {"not an object", [](Json& r) { r = Json::array(); }},
+      {"unknown experiment", [](Json& r) { r["experiment"] = "toi"; }},
+      {"empty config", [](Json& r) { r["config"] = Json::object(); }},
+      {"parameter missing", [](Json& r) { r["config"].erase("count"); }},
+      {"unknown parameter", [](Json& r) { r["config"]["counts"] = 3; }},
+      {"value the parameter refuses", [](Json& r) { r["config"]["count"] = 1001; }},
+      {"pass, but not as expected", [](Json& r) { r["claims"][0]["measured"] = 2.5; }},
+      {"fail, but as expected", [](Json& r) { r["claims"][0]["verdict"] = r["status"] = "fail"; }},
+      {"pass beyond the tolerance", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.25"}, {"measured", 2.5}}); }},
+      {"more than at most", [](Json& r) { r["claims"][0].update({{"tolerance", "at most"}, {"measured", 2.5}}); }},
+      {"less than at least", [](Json& r) { r["claims"][0].update({{"tolerance", "at least"}, {"measured", 1.5}}); }},
+      {"NaN near something", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 1"}, {"measured", "NaN"}}); }},
+      {"unknown tolerance", [](Json& r) { r["claims"][0]["tolerance"] = "roughly"; }},
+      {"tolerance without a number", [](Json& r) { r["claims"][0]["tolerance"] = "absolute one"; }},
+      {"measured nan", [](Json& r) { r["claims"][0].update({{"expected", "nan"}, {"measured", "nan"}}); }},
+      {"value of another code word", [](Json& r) { r["results"]["sums"]["rows"][3][2]["value"] = 1.5; }},
+      {"code word of another format", [](Json& r) { r["results"]["sums"]["rows"][3][0] = "bf16"; }},
+      {"code word too wide", [](Json& r) { r["results"]["sums"]["rows"][3][2]["code"] = "0x13d00"; }},
+      {"code word no format has", [](Json& r) { r["results"]["sums"]["rows"][3] = {"-", 4, {{"code", "0x3d00"}, {"value", 7}}}; }},
+      {"cell nan", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "nan"; }},
+      {"cell -inf", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "-inf"; }},
+      {"differences without witness", [](Json& r) { r["comparisons"][0]["witnesses"] = Json::array(); }},
+      {"witness that agrees", [](Json& r) { auto& w = r["comparisons"][0]["witnesses"][0]; w["device"] = w["emulated"]; }},
+      {"witness of another value", [](Json& r) { r["comparisons"][0]["witnesses"][0]["operands"][0]["value"] = 77; }},
+      {"witness with one operand", [](Json& r) { r["comparisons"][0]["witnesses"][0]["operands"].erase(0); }},
+      {"unknown operation", [](Json& r) { r["comparisons"][0]["operation"] = "ad"; }},
   };
   for (const auto& [what, mutilate] : mutilations) {
     Json broken_report = report;
     mutilate(broken_report);
-    EXPECT_FALSE(report_errors(broken_report).empty()) << what;
+    EXPECT_FALSE(toy_errors(broken_report).empty()) << what;
   }
   for (const auto& [field, value] : report["claims"][0].items()) {
     Json broken_report = report;
     broken_report["claims"][0].erase(field);
-    const std::string errors = joined(report_errors(broken_report));
+    const std::string errors = joined(toy_errors(broken_report));
     EXPECT_NE(errors.find("/claims/0"), std::string::npos) << field << "\n" << errors;
     EXPECT_NE(errors.find("'" + field + "'"), std::string::npos) << field << "\n" << errors;
+  }
+}
+
+TEST(Schema, accepts_what_is_right_in_another_way) {
+  const Json report = toy_report();
+  const std::vector<std::pair<const char*, std::function<void(Json&)>>> variations{
+      {"Infinity in a cell", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "-Infinity"; }},
+      {"NaN in a cell", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "NaN"; }},
+      {"words that only begin like one", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "info"; }},
+      {"a NaN's code word", [](Json& r) { r["results"]["sums"]["rows"][3][2] = emulated(fp16, 0x7e00); }},
+      {"a code word in a row without format", [](Json& r) { r["results"]["sums"]["rows"][3][0] = "-"; }},
+      {"at the tolerance", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.5"}, {"measured", 2.5}}); }},
+      {"the same infinity", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 1"}, {"expected", "Infinity"}, {"measured", "Infinity"}}); }},
+      {"another version's parameters", [](Json& r) { r["environment"]["version"] = "9.9.9"; r["config"].erase("count"); }},
+  };
+  for (const auto& [what, vary] : variations) {
+    Json other = report;
+    vary(other);
+    EXPECT_EQ(joined(toy_errors(other)), "") << what;
   }
 }
 
@@ -334,6 +384,27 @@ TEST_F(OutputFile, a_link_keeps_pointing_to_the_file_that_is_replaced) {
   write_file(folder / "link", "two");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(content(folder / "target"), "two");
+}
+
+TEST_F(OutputFile, a_link_to_nothing_makes_its_target) {
+  std::filesystem::create_directory(folder / "elsewhere");
+  std::filesystem::create_symlink("elsewhere/target", folder / "hop");  // relative to the folder of the link
+  std::filesystem::create_symlink(folder / "hop", folder / "link");
+  check_writable(folder / "link");
+  EXPECT_FALSE(std::filesystem::exists(folder / "elsewhere" / "target"));
+  write_file(folder / "link", "text");
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "hop"));
+  EXPECT_EQ(content(folder / "elsewhere" / "target"), "text");
+}
+
+TEST_F(OutputFile, links_in_a_circle_are_refused_and_stay) {
+  std::filesystem::create_symlink("second", folder / "first");
+  std::filesystem::create_symlink("first", folder / "second");
+  EXPECT_THROW(check_writable(folder / "first"), std::invalid_argument);
+  EXPECT_THROW(write_file(folder / "first", "text"), std::invalid_argument);
+  EXPECT_TRUE(std::filesystem::is_symlink(folder / "first"));
+  EXPECT_EQ(files(), 2u);
 }
 
 }  // namespace

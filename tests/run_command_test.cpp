@@ -141,6 +141,12 @@ TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
   EXPECT_EQ(run_halfulp({"validate", report, path("changed.json")}).status, 1);
   expect_bad_input({"diff", report, path("changed.json")}, "not a valid report");
   expect_bad_input({"validate", path("missing.json")}, "cannot read");
+  // An unreadable file does not keep the others from being judged; the worst of them is the exit status.
+  const Outcome mixed = run_halfulp({"validate", path("changed.json"), path("missing.json"), report});
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_TRUE(is_one_line(mixed.err)) << mixed.err;
+  EXPECT_NE(mixed.out.find("changed.json: /claims/0"), std::string::npos) << mixed.out;
+  EXPECT_NE(mixed.out.find(report + ": valid"), std::string::npos) << mixed.out;
 }
 
 TEST_F(RunCommand, shows_tables) {

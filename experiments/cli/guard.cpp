@@ -16,9 +16,7 @@ namespace halfulp::cli {
 namespace {
 
 int report_error(std::string message, int status) {
-  for (char& c : message)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  std::fprintf(stderr, "halfulp: %s\n", message.c_str());
+  print_error(std::move(message));
   return status;
 }
 
@@ -67,6 +65,12 @@ void parse(CLI::App& app, int argc, char** argv) {
 }
 
 }  // namespace
+
+void print_error(std::string message) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  std::fprintf(stderr, "halfulp: %s\n", message.c_str());
+}
 
 int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App&, int&)>& add) {
   const std::string_view path = argc > 0 ? argv[0] : "halfulp";

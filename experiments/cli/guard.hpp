@@ -22,6 +22,9 @@ inline constexpr int interrupted = 130;
 /// --version go to standard output, errors to standard error as one line "halfulp: ...".
 int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App& app, int& status)>& add);
 
+/// An error as every command reports it: one line "halfulp: ..." on standard error.
+void print_error(std::string message);
+
 /// The command line as one could type it again.
 std::string command_text(int argc, char** argv);
 

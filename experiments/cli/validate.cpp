@@ -6,7 +6,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
+#include <stdexcept>
 #include <string>
 #include <vector>
 
@@ -15,14 +17,20 @@ namespace {
 
 constexpr std::size_t shown_errors = 10;
 
-/// The verdict on one report; whether it is valid.
-bool validate(const std::string& path) {
-  const std::vector<std::string> errors = report_errors(read_json(path));
+/// Says what one report is; the exit status it alone would have.
+int validate(const std::string& path) {
+  std::vector<std::string> errors;
+  try {
+    errors = report_errors(read_json(path));
+  } catch (const std::invalid_argument& error) {  // the other reports are judged all the same
+    print_error(error.what());
+    return exit_status::bad_input;
+  }
   std::string text = errors.empty() ? path + ": valid\n" : "";
   for (std::size_t i = 0; i < errors.size() && i < shown_errors; ++i) text += fmt::format("{}: {}\n", path, errors[i]);
   if (errors.size() > shown_errors) text += fmt::format("{}: {} more errors\n", path, errors.size() - shown_errors);
   write_output(text);
-  return errors.empty();
+  return errors.empty() ? exit_status::done : exit_status::failed;
 }
 
 }  // namespace
@@ -36,8 +44,7 @@ void add_validate_command(CLI::App& app, int& status) {
   command->callback([paths, schema, &status] {
     if (*schema) write_output(report_schema());
     else if (paths->empty()) throw std::invalid_argument("validate: a report is missing; write halfulp validate REPORT...");
-    for (const std::string& path : *paths)
-      if (!validate(path)) status = exit_status::failed;
+    for (const std::string& path : *paths) status = std::max(status, validate(path));
   });
 }
 

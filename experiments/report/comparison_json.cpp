@@ -18,27 +18,11 @@ Json integer_value(const IntegerType& type, std::uint64_t code) {
   return static_cast<std::int64_t>(code << unused) >> unused;
 }
 
-Json word(const NumberType& type, std::uint64_t code) {
-  if (const auto* format = std::get_if<FloatFormat>(&type)) return emulated(*format, code);
-  Json json;
-  json["code"] = fmt::format("0x{:0{}x}", code, hex_digits(type));
-  json["value"] = integer_value(std::get<IntegerType>(type), code);
-  return json;
-}
-
-Json result_word(const Task& task, std::uint64_t code) {
-  if (info(task.operation).result != ResultKind::truth) return word(task.to, code);
-  Json json;
-  json["code"] = fmt::format("0x{:x}", code);
-  json["value"] = code;
-  return json;
-}
-
 Json to_json(const Task& task, const Witness& witness) {
   Json json;
   json["operands"] = Json::array();
   for (int i = 0; i < witness.arity; ++i)
-    json["operands"].push_back(word(task.from, witness.operands[static_cast<std::size_t>(i)]));
+    json["operands"].push_back(code_word(task.from, witness.operands[static_cast<std::size_t>(i)]));
   json["emulated"] = result_word(task, witness.emulated);
   json["device"] = result_word(task, witness.device);
   return json;
@@ -68,6 +52,22 @@ Json to_json(const Comparison& comparison) {
 }
 
 }  // namespace
+
+Json code_word(const NumberType& type, std::uint64_t code) {
+  if (const auto* format = std::get_if<FloatFormat>(&type)) return emulated(*format, code);
+  Json json;
+  json["code"] = fmt::format("0x{:0{}x}", code, hex_digits(type));
+  json["value"] = integer_value(std::get<IntegerType>(type), code);
+  return json;
+}
+
+Json result_word(const Task& task, std::uint64_t code) {
+  if (info(task.operation).result != ResultKind::truth) return code_word(task.to, code);
+  Json json;
+  json["code"] = fmt::format("0x{:x}", code);
+  json["value"] = code;
+  return json;
+}
 
 Json comparisons_to_json(const std::vector<Comparison>& comparisons) {
   Json compared = Json::array(), skipped = Json::array();

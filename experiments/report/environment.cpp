@@ -116,6 +116,8 @@ Json describe_environment(int threads, const std::string& command) {
   return json;
 }
 
+std::string_view program_version() { return build::version; }
+
 std::string version_text() {
   return fmt::format("{} (git {}{})", build::version, build::revision, build::dirty ? ", modified" : "");
 }

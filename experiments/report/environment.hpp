@@ -4,12 +4,16 @@
 #include <halfulp/experiments/report/config.hpp>
 
 #include <string>
+#include <string_view>
 
 namespace halfulp {
 
 /// Version, revision, compiler, flags, processor, operating system, backends, threads, date, command line.
 /// What cannot be found out is "unknown"; `dirty` is null without a repository.
 Json describe_environment(int threads, const std::string& command);
+
+/// "0.1.0".
+std::string_view program_version();
 
 /// "0.1.0 (git 1a2b3c4, modified)", for --version.
 std::string version_text();

@@ -19,13 +19,6 @@ namespace fs = std::filesystem;
   throw std::invalid_argument(fmt::format("cannot write {}: {}", path, why));
 }
 
-/// What the path leads to: a link's target is replaced, not the link.
-fs::path resolved(const std::string& path) {
-  std::error_code error;
-  const fs::path target = fs::weakly_canonical(path, error);
-  return error ? fs::path(path) : target;
-}
-
 bool is_folder(const fs::path& path) {
   std::error_code error;
   return fs::is_directory(path, error);
@@ -35,6 +28,22 @@ bool is_device(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   return !error && fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
+}
+
+/// What the path leads to: a link's target is written, be it there or not, never the link. Devices keep their name: some
+/// links to them (/dev/stdout) lead nowhere a path could.
+fs::path resolved(const std::string& path) {
+  constexpr int most_links = 40;  // as Linux allows
+  fs::path target = path;
+  if (is_device(target)) return target;
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(target, error)); ++links) {
+    if (links == most_links) cannot_write(path, std::strerror(ELOOP));
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) cannot_write(path, error.message());
+    target = target.parent_path() / next;
+  }
+  return target;
 }
 
 fs::path temporary_beside(const fs::path& target) {

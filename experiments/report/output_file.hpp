@@ -7,11 +7,11 @@
 namespace halfulp {
 
 /// Throws std::invalid_argument with one line if a file at `path` could not be written now (no such directory, no
-/// permission, a directory in its place). Leaves nothing behind.
+/// permission, a directory in its place, links that lead in a circle). Leaves nothing behind.
 void check_writable(const std::string& path);
 
 /// Writes `text` to `path`: into a temporary file beside it, renamed into place once it is complete. A path that is not a
-/// regular file (a device, a pipe) is written directly. Throws std::invalid_argument with one line (a full disk, ...); the
+/// regular file (a device, a pipe) is written directly; of a link the target is written, even if it is not there yet. Throws std::invalid_argument with one line (a full disk, ...); the
 /// file that was there before is then untouched.
 void write_file(const std::string& path, std::string_view text);
 

@@ -1,6 +1,7 @@
 #include <halfulp/experiments/report/report.hpp>
 
 #include <halfulp/emulation/text.hpp>
+#include <halfulp/experiments/report/tolerance.hpp>
 
 #include <fmt/format.h>
 
@@ -14,14 +15,15 @@ namespace {
 
 /// A number in a sentence: shortest digits that read back.
 std::string text(double value) { return fmt::format("{}", value); }
+std::string in_words(const Json& number) { return number.is_number() ? text(number.get<double>()) : number.get<std::string>(); }
 
-/// A verdict on numbers; a miss of a published figure says so in words.
-Claim judged(Claim claim, bool holds, double expected, double measured, Verdict on_miss) {
-  claim.expected = number(expected);
-  claim.measured = number(measured);
-  claim.verdict = holds ? Verdict::pass : on_miss;
+/// Decides the verdict; a miss of a published figure says so in words.
+Claim judged(Claim claim, Verdict on_miss) {
+  const auto holds = satisfied(claim.expected, claim.tolerance, claim.measured);
+  if (!holds) throw std::logic_error(fmt::format("claim '{}': tolerance '{}' does not apply", claim.id, claim.tolerance));
+  claim.verdict = *holds ? Verdict::pass : on_miss;
   if (claim.verdict == Verdict::differs)
-    claim.reason = fmt::format("measured {} where the source has {}", text(measured), text(expected));
+    claim.reason = fmt::format("measured {} where the source has {}", in_words(claim.measured), in_words(claim.expected));
   return claim;
 }
 
@@ -100,29 +102,26 @@ Json Table::to_json() const {
 }
 
 Claim exactly(std::string id, std::string statement, std::string source, Json expected, Json measured, std::string independence) {
-  Claim claim{std::move(id), std::move(statement), std::move(source), std::move(expected), "exact", std::move(measured),
-              Verdict::fail, "", std::move(independence)};
-  if (claim.measured == claim.expected) claim.verdict = Verdict::pass;
-  return claim;
+  return judged({std::move(id), std::move(statement), std::move(source), std::move(expected), "exact", std::move(measured), Verdict::fail, "",
+                 std::move(independence)}, Verdict::fail);
 }
 
 Claim within(std::string id, std::string statement, std::string source, double expected, double tolerance, double measured,
              std::string independence, Verdict on_miss) {
-  const bool holds = measured == expected || std::fabs(measured - expected) <= tolerance;  // NaN holds nothing
-  return judged({std::move(id), std::move(statement), std::move(source), {}, "absolute " + text(tolerance), {},
-                 Verdict::fail, "", std::move(independence)}, holds, expected, measured, on_miss);
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "absolute " + text(tolerance), number(measured),
+                 Verdict::fail, "", std::move(independence)}, on_miss);
 }
 
 Claim at_most(std::string id, std::string statement, std::string source, double expected, double measured,
               std::string independence, Verdict on_miss) {
-  return judged({std::move(id), std::move(statement), std::move(source), {}, "at most", {}, Verdict::fail, "",
-                 std::move(independence)}, measured <= expected, expected, measured, on_miss);
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at most", number(measured), Verdict::fail, "",
+                 std::move(independence)}, on_miss);
 }
 
 Claim at_least(std::string id, std::string statement, std::string source, double expected, double measured,
                std::string independence, Verdict on_miss) {
-  return judged({std::move(id), std::move(statement), std::move(source), {}, "at least", {}, Verdict::fail, "",
-                 std::move(independence)}, measured >= expected, expected, measured, on_miss);
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at least", number(measured), Verdict::fail, "",
+                 std::move(independence)}, on_miss);
 }
 
 Claim skipped(std::string id, std::string statement, std::string source, std::string reason) {

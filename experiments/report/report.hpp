@@ -105,6 +105,10 @@ class Report {
   Json environment_ = Json::object();
 };
 
+/// What `emulated` is to formats, for integers too, and for the result of a task: comparisons give 0 or 1.
+Json code_word(const NumberType& type, std::uint64_t code);
+Json result_word(const Task& task, std::uint64_t code);
+
 /// The "comparisons" of a report: what was compared, then what was skipped, one entry a backend and reason.
 Json comparisons_to_json(const std::vector<Comparison>& comparisons);
 

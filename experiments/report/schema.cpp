@@ -1,8 +1,9 @@
 #include <halfulp/experiments/report/schema.hpp>
 
+#include <halfulp/experiments/report/consistency.hpp>
+
 #include <halfulp_schema_text.hpp>  // made from report.schema.json at configuration
 
-#include <fmt/format.h>
 #include <valijson/adapters/nlohmann_json_adapter.hpp>
 #include <valijson/schema.hpp>
 #include <valijson/schema_parser.hpp>
@@ -10,7 +11,6 @@
 #include <valijson/validator.hpp>
 
 #include <algorithm>
-#include <set>
 
 namespace halfulp {
 namespace {
@@ -53,43 +53,13 @@ std::vector<std::string> schema_errors(const Json& report) {
   return innermost({results.begin(), results.end()});
 }
 
-/// What a schema cannot say. The report satisfies the schema here.
-std::vector<std::string> consistency_errors(const Json& report) {
-  std::vector<std::string> errors;
-  std::set<std::string> ids;
-  bool failed = false;
-  for (std::size_t i = 0; i < report.at("claims").size(); ++i) {
-    const Json& claim = report.at("claims")[i];
-    if (!ids.insert(claim.at("id")).second) errors.push_back(fmt::format("/claims/{}/id: '{}' is there twice", i, claim.at("id").get<std::string>()));
-    failed = failed || claim.at("verdict") == "fail";
-  }
-  for (const auto& [name, table] : report.at("results").items())
-    for (std::size_t i = 0; i < table.at("rows").size(); ++i)
-      if (table.at("rows")[i].size() != table.at("columns").size())
-        errors.push_back(fmt::format("/results/{}/rows/{}: {} cells for {} columns", name, i, table.at("rows")[i].size(),
-                                     table.at("columns").size()));
-  for (std::size_t i = 0; i < report.at("comparisons").size(); ++i) {
-    const Json& comparison = report.at("comparisons")[i];
-    if (!comparison.at("skipped").is_null()) continue;
-    const auto differing = comparison.at("differing").get<std::uint64_t>();
-    std::uint64_t classified = 0;
-    for (const auto& [name, count] : comparison.at("classes").items()) classified += count.get<std::uint64_t>();
-    if (differing > comparison.at("compared").get<std::uint64_t>() || classified != differing)
-      errors.push_back(fmt::format("/comparisons/{}: compared, differing and classes do not add up", i));
-    failed = failed || differing != 0;
-  }
-  if (report.at("status") != (failed ? "fail" : "pass"))
-    errors.push_back(fmt::format("/status: claims and comparisons say {}", failed ? "fail" : "pass"));
-  return errors;
-}
-
 }  // namespace
 
 std::string_view report_schema() { return report_schema_text; }
 
-std::vector<std::string> report_errors(const Json& report) {
+std::vector<std::string> report_errors(const Json& report, std::span<const Experiment> known) {
   std::vector<std::string> errors = schema_errors(report);
-  return errors.empty() ? consistency_errors(report) : errors;
+  return errors.empty() ? contradictions(report, known) : errors;
 }
 
 }  // namespace halfulp

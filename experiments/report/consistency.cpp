@@ -1,0 +1,212 @@
+#include <halfulp/experiments/report/consistency.hpp>
+
+#include <halfulp/experiments/report/environment.hpp>
+#include <halfulp/experiments/report/tolerance.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/formats/nearest.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <set>
+
+namespace halfulp {
+namespace {
+
+using Lines = std::vector<std::string>;
+
+std::string text(const Json& value) { return shown(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
+
+/// "nan", "-inf", "+Infinity": a non-finite number as a string, but not as reports spell it.
+bool is_misspelled_number(const Json& value) {
+  if (!value.is_string() || number_of(value)) return false;
+  std::string word;
+  for (const char c : value.get<std::string>()) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  if (!word.empty() && (word[0] == '+' || word[0] == '-')) word.erase(0, 1);
+  return word == "nan" || word == "inf" || word == "infinity";
+}
+
+void check_number(const Json& value, const std::string& where, Lines& errors) {
+  if (is_misspelled_number(value)) errors.push_back(fmt::format("{}: {}; accepted: \"NaN\", \"Infinity\", \"-Infinity\"", where, text(value)));
+}
+
+// --- claims -----------------------------------------------------------------------------------------------------------
+
+void check_claim(const Json& claim, const std::string& where, Lines& errors) {
+  for (const char* part : {"expected", "measured"}) check_number(claim.at(part), where + "/" + part, errors);
+  if (claim.at("verdict") == "skipped") return;
+  const auto tolerance = claim.at("tolerance").get<std::string>();
+  const auto holds = satisfied(claim.at("expected"), tolerance, claim.at("measured"));
+  if (!holds)
+    errors.push_back(fmt::format("{}/tolerance: '{}' does not apply to expected {} and measured {}; accepted: exact, and for numbers "
+                                 "absolute X, at most, at least", where, shown(tolerance), text(claim.at("expected")), text(claim.at("measured"))));
+  else if (*holds != (claim.at("verdict") == "pass"))
+    errors.push_back(fmt::format("{}/verdict: {}, but measured {} {} expected {} ({})", where, text(claim.at("verdict")), text(claim.at("measured")),
+                                 *holds ? "is the" : "is not the", text(claim.at("expected")), tolerance));
+}
+
+void check_claims(const Json& claims, Lines& errors) {
+  std::set<std::string> ids;
+  for (std::size_t i = 0; i < claims.size(); ++i) {
+    const std::string where = fmt::format("/claims/{}", i);
+    if (!ids.insert(claims[i].at("id")).second) errors.push_back(where + "/id: " + text(claims[i].at("id")) + " is there twice");
+    check_claim(claims[i], where, errors);
+  }
+}
+
+// --- tables -----------------------------------------------------------------------------------------------------------
+
+/// The code of {"code": "0x...", "value": ...}.
+std::uint64_t code_of(const Json& word) { return std::stoull(word.at("code").get<std::string>(), nullptr, 16); }
+
+/// Formats by name, each name looked up once.
+class FormatNames {
+ public:
+  std::optional<FloatFormat> find(const std::string& name) {
+    const auto [at, fresh] = found_.try_emplace(name);
+    if (fresh) {
+      try {
+        at->second = parse_format(name);
+      } catch (const std::invalid_argument&) {  // a word that is no format
+      }
+    }
+    return at->second;
+  }
+  /// The formats that strings of this array name.
+  std::vector<FloatFormat> among(const Json& array) {
+    std::vector<FloatFormat> formats;
+    for (const Json& element : array)
+      if (element.is_string())
+        if (const auto format = find(element.get<std::string>())) formats.push_back(*format);
+    return formats;
+  }
+
+ private:
+  std::map<std::string, std::optional<FloatFormat>> found_;
+};
+
+bool belongs_to(const Json& word, const FloatFormat& format) {
+  const std::uint64_t code = code_of(word);
+  return code <= format.code_mask() && emulated(format, code) == word;
+}
+
+class TableCheck {
+ public:
+  TableCheck(const Json& report, Lines& errors) : errors_(errors) {
+    for (const NamedFormat& row : catalogue()) anywhere_.push_back(row.format);
+    for (const auto& [name, value] : report.at("config").items())
+      if (value.is_array())
+        for (const FloatFormat& format : names_.among(value)) anywhere_.push_back(format);
+  }
+  void check(const std::string& name, const Json& table) {
+    const Json& rows = table.at("rows");
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      const std::string where = fmt::format("/results/{}/rows/{}", name, i);
+      if (rows[i].size() != table.at("columns").size())
+        errors_.push_back(fmt::format("{}: {} cells for {} columns", where, rows[i].size(), table.at("columns").size()));
+      check_row(rows[i], where);
+    }
+  }
+
+ private:
+  void check_row(const Json& row, const std::string& where) {
+    std::optional<std::vector<FloatFormat>> formats;
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      check_number(row[i], fmt::format("{}/{}", where, i), errors_);
+      if (!row[i].is_object()) continue;
+      if (!formats) formats = names_.among(row);
+      const auto& candidates = formats->empty() ? anywhere_ : *formats;
+      if (std::none_of(candidates.begin(), candidates.end(), [&](const FloatFormat& f) { return belongs_to(row[i], f); }))
+        errors_.push_back(fmt::format("{}/{}: {} is not the value of {} in {}", where, i, text(row[i].at("value")), text(row[i].at("code")),
+                                      formats->empty() ? "any format" : formats->size() == 1 ? format_name(formats->front()) : "a format of this row"));
+    }
+  }
+
+  Lines& errors_;
+  FormatNames names_;
+  std::vector<FloatFormat> anywhere_;  ///< where a row names no format
+};
+
+// --- comparisons ------------------------------------------------------------------------------------------------------
+
+void check_witness(const Task& task, const Json& witness, const std::string& where, Lines& errors) {
+  const auto same = [&](const Json& given, const Json& right) {
+    if (given != right) errors.push_back(fmt::format("{}: {} should be {}", where, text(given), text(right)));
+  };
+  for (const Json& operand : witness.at("operands")) same(operand, code_word(task.from, code_of(operand)));
+  for (const char* result : {"emulated", "device"}) same(witness.at(result), result_word(task, code_of(witness.at(result))));
+  if (witness.at("emulated") == witness.at("device")) errors.push_back(where + ": emulated and device do not differ");
+  if (static_cast<int>(witness.at("operands").size()) != info(task.operation).arity)
+    errors.push_back(fmt::format("{}: {} operands of {}", where, witness.at("operands").size(), info(task.operation).name));
+}
+
+void check_comparison(const Json& comparison, const std::string& where, Lines& errors) {
+  if (!comparison.at("skipped").is_null()) return;
+  const auto differing = comparison.at("differing").get<std::uint64_t>(), compared = comparison.at("compared").get<std::uint64_t>();
+  const Json& witnesses = comparison.at("witnesses");
+  std::uint64_t classified = 0;
+  for (const auto& [name, count] : comparison.at("classes").items()) classified += count.get<std::uint64_t>();
+  if (differing > compared || classified != differing || witnesses.size() > differing || witnesses.empty() != (differing == 0))
+    errors.push_back(where + ": compared, differing, classes and witnesses do not add up");
+  try {
+    const Task task{parse_operation(comparison.at("operation").get<std::string>()), parse_number_type(comparison.at("from").get<std::string>()),
+                    parse_number_type(comparison.at("to").get<std::string>()), {}};
+    for (std::size_t i = 0; i < witnesses.size(); ++i) check_witness(task, witnesses[i], fmt::format("{}/witnesses/{}", where, i), errors);
+  } catch (const std::invalid_argument& error) {
+    errors.push_back(where + ": " + error.what());
+  }
+}
+
+// --- the rest ---------------------------------------------------------------------------------------------------------
+
+void check_status(const Json& report, Lines& errors) {
+  bool failed = false;
+  for (const Json& claim : report.at("claims")) failed = failed || claim.at("verdict") == "fail";
+  for (const Json& comparison : report.at("comparisons"))
+    failed = failed || (comparison.at("skipped").is_null() && comparison.at("differing") != 0);
+  if (report.at("status") != (failed ? "fail" : "pass"))
+    errors.push_back(fmt::format("/status: claims and comparisons say {}", failed ? "fail" : "pass"));
+}
+
+void check_config(const Json& report, std::span<const Experiment> known, Lines& errors) {
+  const auto name = report.at("experiment").get<std::string>();
+  Lines names;
+  for (const Experiment& experiment : known) names.emplace_back(experiment.name);
+  const auto experiment = std::find_if(known.begin(), known.end(), [&](const Experiment& e) { return e.name == name; });
+  if (experiment == known.end()) {
+    errors.push_back("/experiment: " + unknown_name("experiment", name, std::move(names)));
+    return;
+  }
+  // What other versions had for parameters is theirs.
+  if (report.at("environment").at("version") != program_version()) return;
+  const Json& given = report.at("config");
+  Config config(experiment->parameters());
+  for (const auto& [parameter, value] : given.items()) {
+    try {
+      config.set(Json{{parameter, value}});
+    } catch (const std::invalid_argument& error) {
+      errors.push_back(std::string("/config: ") + error.what());
+    }
+  }
+  for (const Parameter& parameter : config.parameters())
+    if (!given.contains(parameter.name)) errors.push_back(fmt::format("/config: parameter '{}' is missing", parameter.name));
+}
+
+}  // namespace
+
+std::vector<std::string> contradictions(const Json& report, std::span<const Experiment> known) {
+  Lines errors;
+  check_config(report, known, errors);
+  check_claims(report.at("claims"), errors);
+  TableCheck tables(report, errors);
+  for (const auto& [name, table] : report.at("results").items()) tables.check(name, table);
+  for (std::size_t i = 0; i < report.at("comparisons").size(); ++i)
+    check_comparison(report.at("comparisons")[i], fmt::format("/comparisons/{}", i), errors);
+  check_status(report, errors);
+  return errors;
+}
+
+}  // namespace halfulp
