@@ -269,6 +269,8 @@ TEST(Schema, accepts_what_is_right_in_another_way) {
       {"NaN in a cell", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "NaN"; }},
       {"words that only begin like one", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "info"; }},
       {"a NaN's code word", [](Json& r) { r["results"]["sums"]["rows"][3][2] = emulated(fp16, 0x7e00); }},
+      {"a code word of a format that a word of the row names",
+       [](Json& r) { r["results"]["sums"]["rows"][3] = {"e5m2", "fp32-master", emulated(fp32, 0x3a03126f)}; }},
       {"a code word in a row without format", [](Json& r) { r["results"]["sums"]["rows"][3][0] = "-"; }},
       {"at the tolerance", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.5"}, {"measured", 2.5}}); }},
       {"the same infinity", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 1"}, {"expected", "Infinity"}, {"measured", "Infinity"}}); }},

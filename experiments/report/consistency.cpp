@@ -12,6 +12,7 @@
 #include <map>
 #include <optional>
 #include <set>
+#include <sstream>
 
 namespace halfulp {
 namespace {
@@ -75,12 +76,17 @@ class FormatNames {
     }
     return at->second;
   }
-  /// The formats that strings of this array name.
+  /// The formats that words of this array's strings name: "fp16", "fp32-master".
   std::vector<FloatFormat> among(const Json& array) {
     std::vector<FloatFormat> formats;
-    for (const Json& element : array)
-      if (element.is_string())
-        if (const auto format = find(element.get<std::string>())) formats.push_back(*format);
+    for (const Json& element : array) {
+      if (!element.is_string()) continue;
+      std::string words = element.get<std::string>();
+      std::replace_if(words.begin(), words.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_'; }, ' ');
+      std::istringstream each(words);
+      for (std::string word; each >> word;)
+        if (const auto format = find(word)) formats.push_back(*format);
+    }
     return formats;
   }
 
