@@ -17,6 +17,21 @@ using boost::multiprecision::cpp_int;
 /// Exponents beyond this decide the result alone: every format's values lie within 10^+-400.
 constexpr long long far = 5000;
 
+/// Digits behind these decide only whether there is something behind them: where one result gives way to the next, the
+/// random bits of stochastic rounding included, lie multiples of 2^-1107 of at most 86 bits, which have at most 802 digits.
+constexpr std::size_t deciding_digits = 1200;
+constexpr std::size_t most_digits = 100'000;
+
+/// The number with the digits that decide nothing replaced by one that says whether they were zeros.
+Literal shortened(Literal number) {
+  if (number.digits.size() <= deciding_digits) return number;
+  const bool more = number.digits.find_first_not_of('0', deciding_digits) != std::string::npos;
+  number.exponent += (number.hexadecimal ? 4 : 1) * static_cast<long long>(number.digits.size() - deciding_digits - 1);
+  number.digits.resize(deciding_digits);
+  number.digits += more ? '1' : '0';
+  return number;
+}
+
 /// The leading bits of numerator / denominator with the rest jammed into the last one.
 Exact<uint128> leading_bits(bool sign, cpp_int numerator, cpp_int denominator) {
   const int wanted = 120;
@@ -45,7 +60,8 @@ bool read_digits(std::string_view text, Literal& number) {
     if (!(number.digits.empty() && c == '0')) number.digits += c;
     if (point) number.exponent -= number.hexadecimal ? 4 : 1;
   }
-  if (number.digits.size() > 100'000) throw std::invalid_argument("a number of more than 100000 digits");
+  if (number.digits.size() > most_digits)
+    throw std::invalid_argument("a number of " + std::to_string(number.digits.size()) + " digits; accepted: at most " + std::to_string(most_digits));
   if (any && !text.empty() && lower(text.front()) == (number.hexadecimal ? 'p' : 'e')) {
     text.remove_prefix(1);
     bool negative = false;
@@ -148,7 +164,7 @@ Literal read_literal(std::string_view text) {
 }
 
 Rounded parse(const FloatFormat& f, const Rounding& rounding, std::string_view text, std::uint64_t random) {
-  const Literal number = read_literal(text);
+  const Literal number = shortened(read_literal(text));
   constexpr FloatFormat binary64{11, 52, 1023};
   switch (number.kind) {
     case Kind::infinite: return convert(binary64, f, rounding, binary64.infinity(number.sign));

@@ -23,7 +23,7 @@ Literal read_literal(std::string_view text);
 
 /// Reads a number as written by people and programs: decimal ("0.1", "-6.5e4"), hex-float ("0x1.8p-3"), "inf",
 /// "infinity", "nan" (case and a leading sign do not matter), and rounds it once, correctly, by `rounding`.
-/// Throws std::invalid_argument naming the text if it is none of these.
+/// Throws std::invalid_argument naming the text if it is none of these or has more than 100,000 significant digits.
 Rounded parse(const FloatFormat& f, const Rounding& rounding, std::string_view text, std::uint64_t random = 0);
 
 /// The shortest decimal that reads back as this code under nearest-even ("0.1", "65500", "6e-08", "Infinity", "NaN");

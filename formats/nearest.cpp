@@ -46,7 +46,7 @@ std::string unknown_name(std::string_view kind, std::string_view word, std::vect
   std::string message = "unknown " + std::string(kind) + " '" + shown(word) + "'";
   if (names.empty()) return message;
   names = nearest_first(word, std::move(names));
-  if (distance(word.substr(0, 200), names.front()) <= std::max<int>(2, static_cast<int>(word.size()) / 3))
+  if (!word.empty() && distance(word.substr(0, 200), names.front()) <= std::max<int>(2, static_cast<int>(word.size()) / 3))
     message += "; did you mean " + names.front() + "? accepted: ";
   else
     message += "; accepted: ";

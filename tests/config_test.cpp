@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
 #include <stdexcept>
 
 namespace halfulp {
@@ -99,6 +100,25 @@ TEST(Config, ranges_are_inclusive) {
     expect_refused(bad, "out of range", "accepted");
 }
 
+TEST(Config, integers_are_compared_as_integers) {
+  const auto config = [](double minimum, double maximum) { return Config({{"n", Type::integer, "0", "", minimum, maximum}}); };
+  for (const char* bad : {"n=9007199254740992", "n=9007199254740993", "n=-9007199254740993", "n=9007199254740993.0", "n=1e16", "n=9223372036854775807"})
+    EXPECT_THROW(config(-0x1p53, 0x1p53 - 1).set(bad), std::invalid_argument) << bad;
+  EXPECT_THROW(config(0, 0x1p53).set("n=9007199254740993"), std::invalid_argument);
+  for (const char* good : {"n=9007199254740991", "n=-9007199254740992"}) EXPECT_NO_THROW(config(-0x1p53, 0x1p53 - 1).set(good)) << good;
+  const double none = std::numeric_limits<double>::infinity();
+  for (const char* good : {"n=9223372036854775807", "n=-9223372036854775808"}) EXPECT_NO_THROW(config(-none, none).set(good)) << good;
+  EXPECT_NO_THROW(config(-0x1p63, 0x1p63).set("n=9223372036854775807"));
+}
+
+TEST(Config, long_decimals_round_once) {
+  Config config(parameters());
+  config.set("rate=0." + std::string(5'000, '3'));
+  EXPECT_EQ(config.real("rate"), 1.0 / 3);
+  config.set("rate=0.50000000000000005551115123125782702118158340454101562" + std::string("5") + std::string(5'000, '0') + "1");
+  EXPECT_EQ(config.real("rate"), 0.5 + 0x1p-53);
+}
+
 TEST(Config, lists_are_not_empty_and_have_no_repetition) {
   for (const char* name : {"formats=", "modes=", "lengths=", "scales= ", "orders="}) expect_refused(name, "empty", "accepted");
   for (const char* twice : {"formats=fp16,bf16,fp16", "formats=e4m3,float8_e4m3fn", "modes=to-odd,to-odd", "lengths=10,1,1e1", "scales=1,1.0",
@@ -123,7 +143,8 @@ TEST(Config, json_types_are_strict) {
                            R"({"steps": 18446744073709551615})", R"({"rate": "0.5"})", R"({"fused": 1})", R"({"fused": "true"})",
                            R"({"label": 3})", R"({"formats": "fp16"})", R"({"formats": [16]})", R"({"formats": []})",
                            R"({"lengths": [1, "2"]})", R"({"lengths": [[1]]})", R"({"lengths": {"a": 1}})", R"({"stepz": 3})", R"([])", R"(3)",
-                           R"({"schema_version": 1})"})
+                           R"({"schema_version": 1})", R"({"schema_version": 2, "config": {}})", R"({"schema_version": "1", "config": {}})",
+                           R"({"schema_version": 1, "config": []})", R"({"schema_version": 1, "config": {"schema_version": 1, "config": {}}})"})
     refused(Json::parse(text));
 }
 
@@ -163,7 +184,10 @@ TEST(ConfigFile, errors_name_the_place) {
   EXPECT_EQ(message("{\n  \"a\": 1,\n  oops\n}").rfind("c.json: not JSON at line 3, column", 0), 0u);
   EXPECT_NE(message("").find("not JSON at line 1"), std::string::npos);
   EXPECT_NE(message(R"({"a": 1, "a": 2})").find("there twice"), std::string::npos);
-  EXPECT_NE(message(R"({"a": 1e999})").find("not JSON"), std::string::npos);
+  EXPECT_EQ(message("{\"rate\": 1,\n \"lr\": [1e999]}"), "c.json: a number of member \"lr\" is too large; accepted: what fits a double, up to 1.79e308");
+  EXPECT_EQ(message("-1e999"), "c.json: a number is too large; accepted: what fits a double, up to 1.79e308");
+  EXPECT_EQ(message(std::string("{\"a\": 1}\n\0", 10)), "c.json: not JSON at line 2, column 1");
+  for (const char* behind : {"{\"a\": 1} 2", "{\"a\": 1}}", "{\"a\": 1}\xff", "{\"a\": 1} // no"}) EXPECT_NE(message(behind).find("not JSON at line 1"), std::string::npos) << behind;
   EXPECT_NE(message(std::string(100'000, '[')).find("nested deeper"), std::string::npos);
   EXPECT_THROW((void)read_json("/nonexistent/file.json"), std::invalid_argument);
   EXPECT_THROW((void)read_json("/"), std::invalid_argument);

@@ -239,8 +239,8 @@ TEST(EvalCommand, BadInputIsOneLine) {
     arguments.insert(arguments.begin(), "eval");
     return run_halfulp(std::move(arguments), input);
   };
-  expect_usage_error(eval({"add"}), "--format");
-  expect_usage_error(eval({"--format", "fp16"}), "OP");
+  expect_usage_error(eval({"add"}), "--format is missing; accepted: the operands' format");
+  expect_usage_error(eval({"--format", "fp16"}), "OP is missing; accepted: add, sub");
   expect_usage_error(eval({"ad", "--format", "fp16"}), "did you mean add");
   expect_usage_error(eval({"add", "--format", "fp17"}), "did you mean fp16");
   expect_usage_error(eval({"add", "--format", "i32"}), "integers only convert");
@@ -255,7 +255,7 @@ TEST(EvalCommand, BadInputIsOneLine) {
   expect_usage_error(eval({"add", "--format", "fp16", "--int-overflow", "wrap"}), "accepted");
   expect_usage_error(eval({"add", "--format", "fp16", "--random-bits", "33"}), "1 to 32");
   expect_usage_error(eval({"add", "--format", "fp16", "--random-bits", "x"}), "random-bits");
-  expect_usage_error(eval({"add", "--format", "fp16", "--seed", "-1"}), "seed");
+  expect_usage_error(eval({"add", "--format", "fp16", "--seed", "-1"}), "an integer from 0 to 18446744073709551615");
   expect_usage_error(eval({"add", "--format", "fp16", "--bogus"}), "--bogus");
   expect_usage_error(eval({"add", "--format", "fp16"}, "3C00\n"), "line 1");
   expect_usage_error(eval({"add", "--format", "fp16"}, "3C00 1.5\n"), "line 1");

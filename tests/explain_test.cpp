@@ -7,6 +7,7 @@
 
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include <cstring>
 #include <fstream>
 #include <set>
@@ -218,6 +219,21 @@ TEST(ExplainCommand, NegativeNumbersNeedNoDashes) {
   }
 }
 
+TEST(ExplainCommand, TheLargestSeedIsASeed) {
+  EXPECT_EQ(run_halfulp({"explain", "1", "--format", "fp16", "--seed", "18446744073709551615"}).status, 0);
+}
+
+/// Ten thousand digits are read exactly, and without waiting.
+TEST(Explain, LongDecimalsAreExactAndQuick) {
+  const auto start = std::chrono::steady_clock::now();
+  const std::string halfway = "1.00048828125" + std::string(9'900, '0');
+  EXPECT_EQ(explain(fp16, {}, halfway, 0).code, 0x3c00u);
+  const Explanation above = explain(fp16, {}, halfway + "1", 0);
+  EXPECT_EQ(above.code, 0x3c01u);
+  EXPECT_NE(*above.value, Rational(2049, 2048));
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << "under sanitizers; else well below a second";
+}
+
 TEST(ExplainCommand, BadInputIsOneLine) {
   expect_usage_error({"explain"}, "--format");
   expect_usage_error({"explain", "--format", "fp16"}, "takes one VALUE");
@@ -225,6 +241,9 @@ TEST(ExplainCommand, BadInputIsOneLine) {
   expect_usage_error({"explain", "", "--format", "fp16"}, "not a number");
   expect_usage_error({"explain", "one", "--format", "fp16"}, "not a number");
   expect_usage_error({"explain", "1\n2", "--format", "fp16"}, "not a number");
+  expect_usage_error({"explain", "3C00", "--format", "fp16"}, "a code word with its prefix such as 0x3C00");
+  expect_usage_error({"explain", std::string(10'001, '1'), "--format", "fp16"}, "has 10001 digits; accepted: at most 10000");
+  expect_usage_error({"explain", std::string(100'001, '1'), "--format", "fp16"}, "100001 digits; accepted: at most 100000");
   expect_usage_error({"explain", "0x", "--format", "fp16"}, "not a number");
   expect_usage_error({"explain", "0xZZ", "--format", "fp16"}, "not a code word");
   expect_usage_error({"explain", "0x17BFF", "--format", "fp16"}, "wider than the 16 bits");
@@ -234,7 +253,17 @@ TEST(ExplainCommand, BadInputIsOneLine) {
   expect_usage_error({"explain", "1", "--format", "fp99"}, "unknown format");
   expect_usage_error({"explain", "1", "--format", "fp16", "--round", "up"}, "unknown rounding mode");
   expect_usage_error({"explain", "1", "--fromat", "fp16"}, "--format");
-  expect_usage_error({"explain", "1", "--format", "fp16", "--seed", "x"}, "seed");
+  for (const char* seed : {"x", "-1", "18446744073709551616", "1e3", ""})
+    expect_usage_error({"explain", "1", "--format", "fp16", "--seed", seed},
+                       "--seed is '" + std::string(seed) + "'; accepted: an integer from 0 to 18446744073709551615");
+  expect_usage_error({"explain", "1", "--format", "fp16", "--random-bits", "33"}, "--random-bits is '33'; accepted: an integer from 1 to 32");
+  expect_usage_error({"explain", "1", "--format", "fp16", "--json=3"}, "--json takes no value");
+  expect_usage_error({"explain", "1"}, "--format is missing; accepted: a format such as");
+  expect_usage_error({"explain", "1", "--format"}, "--format: a value is missing; accepted: a format such as");
+  expect_usage_error({"explain", "1", "--format", "fp16", "--format", "bf16"}, "--format is there 2 times; accepted: once");
+  expect_usage_error({"explain", "--", "-0.1", "--format", "bf16"}, "--format is missing; accepted: a format such as fp16 or e5m3 (see halfulp formats); options stand before --");
+  expect_usage_error({"--", "list"}, "a command is missing");
+  expect_usage_error({"formats", ""}, "unknown format ''; accepted: fp16");
   expect_usage_error({"explain", "1", "--format", "fp16", "-x"}, "unknown option '-x'");
   expect_usage_error({"formats", "fp99"}, "unknown format");
   expect_usage_error({"formats", "fp16", "bf16"}, "bf16");

@@ -51,15 +51,21 @@ TEST_F(RunCommand, bad_usage_is_one_line) {
   expect_bad_input({"run", name.substr(0, name.size() - 1)}, "did you mean " + name);
   expect_bad_input({"run", "nonsense", "--quiet"}, "unknown experiment");
   expect_bad_input({"run", name, "--thread", "2"}, "did you mean --threads");
-  expect_bad_input({"run", name, "--threads", "0", "--out", path("r.json")}, "--threads");
-  expect_bad_input({"run", name, "--threads", "many", "--out", path("r.json")}, "--threads");
+  for (const char* threads : {"0", "many", "1025", "-1", ""})
+    expect_bad_input({"run", name, "--threads", threads, "--out", path("r.json")}, "--threads is '" + std::string(threads) + "'; accepted: an integer from 1 to 1024");
+  expect_bad_input({"run", name, "--quiet=maybe", "--out", path("r.json")}, "--quiet takes no value");
+  expect_bad_input({"run", name, "--out", path("r.json"), "--out", path("s.json")}, "--out is there 2 times; accepted: once");
+  expect_bad_input({"run", name, "--config", "", "--out", path("r.json")}, "cannot read");
   expect_bad_input({"run", name, "again", "--out", path("r.json")}, "again");
-  expect_bad_input({"run", name, "--set"}, "--set");
+  expect_bad_input({"run", name, "--set"}, "--set: a value is missing; accepted: a parameter and its value");
+  expect_bad_input({"run", name, "--set", "=3"}, "unknown parameter ''; accepted: ");
   expect_bad_input({"run", name, "--backend", "x68", "--out", path("r.json")}, "did you mean x86");
   expect_bad_input({"run", name, "--backend", "", "--out", path("r.json")}, "backend");
   expect_bad_input({"list", "extra"}, "extra");
   expect_bad_input({"validate"}, "report is missing");
-  expect_bad_input({"diff", "one.json"}, "second");
+  expect_bad_input({"diff"}, "first is missing; accepted: a report");
+  expect_bad_input({"diff", "one.json"}, "second is missing; accepted: a report of the same experiment");
+  expect_bad_input({"show"}, "REPORT is missing; accepted: a report");
 }
 
 TEST_F(RunCommand, bad_parameters_are_one_line_and_no_file) {
@@ -70,6 +76,10 @@ TEST_F(RunCommand, bad_parameters_are_one_line_and_no_file) {
   write("broken.json", "{\"formats\": [");
   write("wrong.json", "{\"formats\": 3}");
   write("other.json", R"({"schema_version": 1, "experiment": "other", "config": {}})");
+  write("later.json", R"({"schema_version": 2, "experiment": "underflow", "config": {}})");
+  write("nul.json", std::string("{\"count\": 3}\0{}", 15));
+  expect_bad_input({"run", name, "--config", path("later.json"), "--out", path("r.json")}, "schema_version 2; accepted: 1");
+  expect_bad_input({"run", name, "--config", path("nul.json"), "--out", path("r.json")}, "not JSON at line 1, column 13");
   expect_bad_input({"run", name, "--config", path("broken.json"), "--out", path("r.json")}, "line 1");
   expect_bad_input({"run", name, "--config", path("wrong.json"), "--out", path("r.json")}, "wrong.json: parameter 'formats'");
   expect_bad_input({"run", name, "--config", path("other.json"), "--out", path("r.json")}, "a report of");
@@ -160,6 +170,7 @@ TEST_F(RunCommand, shows_tables) {
   EXPECT_NE(table.out.find("bf16"), std::string::npos);
   EXPECT_NE(table.out.find("385"), std::string::npos);  // 0..256, every second one to 510, and 512 for 511
   expect_bad_input({"show", report, "collision"}, "did you mean collisions?");
+  expect_bad_input({"show", report, ""}, "unknown table ''; accepted: ");
   expect_bad_input({"show", path("missing.json")}, "cannot read");
   write("toy.json", "{}");
   expect_bad_input({"show", path("toy.json")}, "not a valid report");

@@ -31,6 +31,34 @@ Rounded rounded(const FloatFormat& f, const Rounding& r, const cpp_rational& x, 
 
 // --- parsing -----------------------------------------------------------------------------------------------------
 
+/// A digit thousands of places behind a midpoint decides, in every format and mode; hexadecimal digits too.
+TEST(Parse, thousands_of_digits) {
+  check::Random random{22};
+  for (const std::string name : {"e4m3", "fp16", "bf16", "fp64"}) {
+    const FloatFormat f = parse_format(name);
+    check::Differences differences("parse long " + name);
+    for (const std::uint64_t code : {std::uint64_t{1}, f.max_finite() / 2, f.max_finite()}) {
+      const oracle::Value v = oracle::decode(f, code);
+      const int k = std::max(0, 1 - v.exponent);
+      const cpp_int scaled = ((2 * cpp_int(v.significand) + 1) << (v.exponent - 1 + k)) * boost::multiprecision::pow(cpp_int(5), static_cast<unsigned>(k));
+      for (const int nudge : {-1, 0, 1}) {
+        constexpr int extra = 5'000;
+        const cpp_int digits = scaled * power_of_ten(extra) + nudge;
+        const std::string text = digits.str() + "e-" + std::to_string(k + extra);
+        const cpp_rational x(digits, power_of_ten(k + extra));
+        for (const Rounding& r : check::roundings(false)) {
+          const std::uint64_t word = random();
+          differences.compare(parse(f, r, text, word), rounded(f, r, x, word), r, code, 0, 0, word);
+        }
+      }
+    }
+  }
+  EXPECT_EQ(parse(fp16, {}, "0x1.002" + std::string(5'000, '0')).code, 0x3c00u);
+  EXPECT_EQ(parse(fp16, {}, "0x1.002" + std::string(5'000, '0') + "1").code, 0x3c01u);
+  EXPECT_EQ(parse(fp16, {}, std::string(99'999, '1') + "e-99998").code, parse(fp16, {}, "1.1111111111").code);
+  EXPECT_THROW((void)parse(fp16, {}, std::string(100'001, '1')), std::invalid_argument);
+}
+
 /// Decimals at and around the midpoint of a code and the next, in every mode.
 TEST(Parse, decimals_near_midpoints) {
   check::Random random{21};

@@ -93,8 +93,8 @@ void add_eval_command(CLI::App& app, int& status) {
   command->add_option("OP", options->operation, names)->required();
   command->add_option("OPERAND", options->operands,
                       "one case: hexadecimal code words; without any, one case a line is read from standard input");
-  command->add_option("--format", options->format, "of the operands; see `halfulp formats`")->type_name("FORMAT")->required();
-  command->add_option("--to", options->to, "of the result of convert: a format or i32, i64, u32, u64")->type_name("FORMAT");
+  command->add_option("--format", options->format, "the operands' format, such as fp16 or e5m3 (see halfulp formats), or i32, i64, u32, u64")->type_name("FORMAT")->required();
+  command->add_option("--to", options->to, "the result's format, of convert: a format or i32, i64, u32, u64")->type_name("FORMAT");
   options->rounding.add_to(*command);
   options->rounding.add_integer_options_to(*command);
   command->add_flag("--check", options->check,

@@ -32,11 +32,25 @@ std::uint64_t read_code(const FloatFormat& f, std::string_view text) {
   return code;
 }
 
+/// A number to explain; what is none may be a code word whose prefix was forgotten.
+Literal read_number(std::string_view text) {
+  try {
+    return read_literal(text);
+  } catch (const std::invalid_argument& error) {
+    if (text.size() > 60) throw;
+    const bool hexadecimal = !text.empty() && text.size() <= 16 && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
+    throw std::invalid_argument(fmt::format("{}, or a code word with its prefix such as 0x{}", error.what(), hexadecimal ? text : "3C00"));
+  }
+}
+
 Rational literal_value(const Literal& number, std::string_view text) {
+  constexpr std::size_t most_digits = 10'000;
+  if (number.digits.size() > most_digits)
+    throw std::invalid_argument(fmt::format("'{}' has {} digits; accepted: at most {}", shown(text), number.digits.size(), most_digits));
   const long long size = number.exponent + (number.hexadecimal ? 4 : 1) * static_cast<long long>(number.digits.size());
   const long long limit = number.hexadecimal ? 16000 : 5000;
-  if (size > limit || size < -limit || number.digits.size() > 10'000)
-    throw std::invalid_argument(fmt::format("'{}' is out of range; accepted: sizes from 1e-4800 to 1e+4800, at most 10000 digits", shown(text)));
+  if (size > limit || size < -limit)
+    throw std::invalid_argument(fmt::format("'{}' is out of range; accepted: sizes from 1e-4800 to 1e+4800", shown(text)));
   const cpp_int digits((number.hexadecimal ? "0x" : "") + number.digits);
   const cpp_int scale = boost::multiprecision::pow(cpp_int(number.base()), static_cast<unsigned>(std::llabs(number.exponent)));
   const Rational magnitude = number.exponent < 0 ? Rational(digits, scale) : Rational(cpp_int(digits * scale));
@@ -118,7 +132,7 @@ Explanation explain(const FloatFormat& format, const Rounding& rounding, std::st
     e.code = read_code(format, text);
     if (format.is_finite(e.code)) e.value = exact_value(format, e.code);
   } else {
-    const Literal number = read_literal(text);
+    const Literal number = read_number(text);
     if (number.kind == Kind::zero) e.value = 0;
     if (number.kind == Kind::finite) e.value = literal_value(number, text);
     e.code = parse(format, rounding, text, random).code;

@@ -10,6 +10,7 @@
 #include <fmt/core.h>
 
 #include <memory>
+#include <optional>
 
 namespace halfulp::cli {
 namespace {
@@ -124,13 +125,13 @@ Json to_json(const FloatFormat& f) {
 }
 
 struct Options {
-  std::string name;
+  std::optional<std::string> name;
   bool json = false;
 };
 
 void formats_command(const Options& options) {
-  if (!options.name.empty()) {
-    const FloatFormat format = parse_format(options.name);
+  if (options.name) {
+    const FloatFormat format = parse_format(*options.name);
     return write_output(options.json ? pretty(to_json(format)) + "\n" : details(format));
   }
   if (!options.json) return write_output(table());

@@ -5,6 +5,7 @@
 #include <halfulp/experiments/run/runner.hpp>
 #include <halfulp/formats/nearest.hpp>
 
+#include <algorithm>
 #include <csignal>
 #include <cstdio>
 #include <new>
@@ -39,18 +40,48 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
-/// CLI11's error, or the nearest spelling where a word of the command line is unknown.
+bool is_flag(const CLI::Option& option) { return option.get_expected_max() == 0; }
+
+/// Flags take no value: CLI11 would accept --json=3.
+void make_flags_strict(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](CLI::Option*) { return true; }))
+    if (is_flag(*option)) option->disable_flag_override();
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) make_flags_strict(*command);
+}
+
+/// An option with too few values, too many, or one where none belongs. CLI11's text begins with its name, of flags without
+/// dashes.
+std::string explained_mismatch(const CLI::App& command, const CLI::ArgumentMismatch& error) {
+  const auto bare = [](std::string_view text) { return text.substr(std::min(text.find_first_not_of('-'), text.size())); };
+  const std::string_view text = bare(error.what()), first = text.substr(0, text.find_first_of(": "));
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (bare(name) != first) continue;
+    if (is_flag(*option)) return name + " takes no value";
+    if (option->count() > 1) return name + " is there " + std::to_string(option->count()) + " times; accepted: once";
+    return name + ": a value is missing; accepted: " + option->get_description();
+  }
+  return error.what();
+}
+
+/// What is missing, or the nearest spelling where a word of the command line is unknown.
 std::string explained(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = selected(app);
+  const std::string help = "see " + app.get_name() + (&command == &app ? "" : " " + command.get_name()) + " --help";
+  if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return explained_mismatch(command, *mismatch);
+
   const std::vector<std::string> unknown = app.remaining(true);
-  if (unknown.empty()) {
-    const bool no_command = &command == &app && !command_names(app).empty();
-    return no_command ? "a command is missing; see halfulp --help" : error.what();
+  if (!unknown.empty() && unknown.front() != "--") {
+    const std::string& word = unknown.front();
+    if (word.size() > 1 && word[0] == '-') return unknown_name("option", word.substr(0, word.find('=')), option_names(command));
+    if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
+    return "unexpected argument '" + word + "'; " + help;
   }
-  const std::string& word = unknown.front();
-  if (word.size() > 1 && word[0] == '-') return unknown_name("option", word.substr(0, word.find('=')), option_names(command));
-  if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
-  return "unexpected argument '" + word + "'; see " + app.get_name() + (&command == &app ? "" : " " + command.get_name()) + " --help";
+  if (&command == &app && !command_names(app).empty()) return "a command is missing; " + help;
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_required() && option->count() == 0)
+      return option->get_name() + " is missing; accepted: " + option->get_description() + (unknown.empty() ? "" : "; options stand before --");
+  return std::string(error.what()) + "; " + help;
 }
 
 /// Reads the command line, which runs the callbacks; help and version are answers, not errors.
@@ -80,6 +111,7 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
   try {
     app.set_version_flag("--version", version_text());
     add(app, status);
+    make_flags_strict(app);
     parse(app, argc, argv);
     return status;
   } catch (const CLI::ParseError& error) {

@@ -1,6 +1,9 @@
 #include <halfulp/experiments/cli/rounding_options.hpp>
 
+#include <halfulp/experiments/cli/number_option.hpp>
 #include <halfulp/experiments/report/names.hpp>
+
+#include <limits>
 
 namespace halfulp::cli {
 namespace {
@@ -22,9 +25,11 @@ void RoundingOptions::add_to(CLI::App& app) {
   app.add_flag("--flush-outputs", flush_outputs, "tiny results become zero (FTZ)");
   app.add_option("--tininess", tininess, "when a result is tiny: before or after rounding")->type_name("RULE")->capture_default_str();
   app.add_option("--nan", nan, "which NaN operations return: " + listed(nan_rules))->type_name("RULE")->capture_default_str();
-  app.add_option("--random-bits", random_bits, "random bits of stochastic rounding, 1 to 32")->type_name("N")->capture_default_str();
-  app.add_option("--seed", seed, "of stochastic rounding: case i takes word i of Philox4x32-10, stream 0")
-      ->type_name("S")->check(CLI::NonNegativeNumber)->capture_default_str();
+  add_number_option(app, "--random-bits", random_bits, 1, max_random_bits, "random bits of stochastic rounding, 1 to 32")
+      ->default_str(std::to_string(random_bits));
+  add_number_option(app, "--seed", seed, 0, std::numeric_limits<std::uint64_t>::max(),
+                    "seed of stochastic rounding: case i takes word i of Philox4x32-10, stream 0")
+      ->default_str(std::to_string(seed));
 }
 
 void RoundingOptions::add_integer_options_to(CLI::App& app) {
@@ -43,8 +48,6 @@ Rounding RoundingOptions::rounding() const {
   result.nan = value_named(nan_rules, "NaN rule", nan);
   result.int_overflow = value_named(int_overflow_rules, "integer overflow rule", int_overflow);
   result.integer_inexact = exact;
-  if (random_bits < 1 || random_bits > max_random_bits)
-    throw std::invalid_argument("--random-bits must be 1 to " + std::to_string(max_random_bits) + ", not " + std::to_string(random_bits));
   result.random_bits = random_bits;
   return result;
 }

@@ -20,7 +20,7 @@ struct RoundingOptions {
   void add_to(CLI::App& app);
   /// Adds --int-overflow and --exact, which matter to integers only.
   void add_integer_options_to(CLI::App& app);
-  /// What was asked for. Throws std::invalid_argument naming the nearest accepted word or range.
+  /// What was asked for. Throws std::invalid_argument naming the nearest accepted word.
   Rounding rounding() const;
 };
 

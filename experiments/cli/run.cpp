@@ -2,6 +2,7 @@
 
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/guard.hpp>
+#include <halfulp/experiments/cli/number_option.hpp>
 #include <halfulp/experiments/cli/output.hpp>
 #include <halfulp/experiments/cli/progress.hpp>
 #include <halfulp/experiments/cli/summary.hpp>
@@ -55,12 +56,12 @@ void check_settings(const std::vector<Config>& configs, const std::vector<std::s
 }
 
 std::vector<Config> configurations(const std::vector<const Experiment*>& chosen, const RunArguments& arguments) {
-  if (chosen.size() > 1 && !arguments.config.empty())
+  if (chosen.size() > 1 && arguments.config)
     throw std::invalid_argument("--config belongs to one experiment, not to all");
   std::vector<Config> configs;
   for (const Experiment* experiment : chosen) {
     Config& config = configs.emplace_back(experiment->parameters());
-    if (!arguments.config.empty()) apply_file(config, arguments.config, *experiment);
+    if (arguments.config) apply_file(config, *arguments.config, *experiment);
   }
   if (chosen.size() > 1) check_settings(configs, arguments.settings);
   for (Config& config : configs)
@@ -111,13 +112,12 @@ Finished run_one(const Experiment& experiment, const Config& config, RunOptions 
 }  // namespace
 
 void add_run_options(CLI::App& app, RunArguments& arguments) {
-  app.add_option("--config", arguments.config, "JSON file of parameters, or a report to run again (- is standard input)")->type_name("FILE");
-  app.add_option("--set", arguments.settings, "a parameter's value; may be repeated")->type_name("KEY=VALUE")->expected(1)
+  app.add_option("--config", arguments.config, "a JSON file of parameters, or a report to run again (- is standard input)")->type_name("FILE");
+  app.add_option("--set", arguments.settings, "a parameter and its value; may be repeated")->type_name("KEY=VALUE")->expected(1)
       ->take_all()->allow_extra_args(false);
-  app.add_option("--backend", arguments.backends, "hold the results against these backends (default: all; see halfulp backends)")->type_name("B[,B]");
-  app.add_option("--out", arguments.out, "where the report goes; - is standard output (default: reports/)")->type_name("FILE|DIR|-");
-  app.add_option("--threads", arguments.threads, "default: one a core; the results do not depend on it")
-      ->type_name("N")->check(CLI::Range(1, 1024));
+  app.add_option("--backend", arguments.backends, "backends to hold the results against (default: all; see halfulp backends)")->type_name("B[,B]");
+  app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")->type_name("FILE|DIR|-");
+  add_number_option(app, "--threads", arguments.threads, 1, 1024, "how many threads (default: one a core; the results do not depend on it)");
   app.add_flag("--quiet", arguments.quiet, "no progress bar and no summary");
   app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");
 }

@@ -15,7 +15,7 @@ namespace halfulp::cli {
 
 /// What the options of a run were given.
 struct RunArguments {
-  std::string config;                   ///< --config FILE
+  std::optional<std::string> config;    ///< --config FILE
   std::vector<std::string> settings;    ///< --set key=value
   std::optional<std::string> backends;  ///< --backend B[,B]
   std::string out = "reports/";         ///< --out FILE|DIR|-

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 
 #include <memory>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -47,22 +48,23 @@ std::string contents_text(const Json& report, const std::string& path) {
   return report["title"].get<std::string>() + "\n\n" + aligned(rows, 2) + fmt::format("\nhalfulp show {} TABLE prints one.\n", path);
 }
 
-void show(const std::string& path, const std::string& name) {
+void show(const std::string& path, const std::optional<std::string>& name) {
   const Json report = read_json(path);
   if (const auto errors = report_errors(report); !errors.empty())
     throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
-  if (name.empty()) return write_output(contents_text(report, path));
+  if (!name) return write_output(contents_text(report, path));
   std::vector<std::string> names;
   for (const auto& [table, unused] : report["results"].items()) names.push_back(table);
-  if (!report["results"].contains(name)) throw std::invalid_argument(unknown_name("table", name, std::move(names)));
-  write_output(table_text(report["results"][name]));
+  if (!report["results"].contains(*name)) throw std::invalid_argument(unknown_name("table", *name, std::move(names)));
+  write_output(table_text(report["results"][*name]));
 }
 
 }  // namespace
 
 void add_show_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("show", "a report's tables as text");
-  const auto path = std::make_shared<std::string>(), table = std::make_shared<std::string>();
+  const auto path = std::make_shared<std::string>();
+  const auto table = std::make_shared<std::optional<std::string>>();
   command->add_option("REPORT", *path, "a report; - is standard input")->required();
   command->add_option("TABLE", *table, "a table of its results; without, they are listed");
   command->footer("Example: halfulp show reports/underflow.json best_scale");

@@ -85,13 +85,20 @@ std::optional<std::int64_t> integral(const Json& value) {
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (!value.is_number_float()) return std::nullopt;
   const double real = value.get<double>();
-  if (real != std::trunc(real) || std::fabs(real) > 0x1p53) return std::nullopt;
+  if (real != std::trunc(real) || std::fabs(real) >= 0x1p53) return std::nullopt;  // from there on it may stand for another
   return static_cast<std::int64_t>(real);
 }
 
-void check_range(const Parameter& parameter, const Json& value) {
-  const double number = value.get<double>();
-  if (!(number >= parameter.minimum && number <= parameter.maximum)) refuse(parameter, shown(value) + " is out of range");
+void check_range(const Parameter& parameter, double number) {
+  if (!(number >= parameter.minimum && number <= parameter.maximum)) refuse(parameter, shown(number) + " is out of range");
+}
+
+/// Compared as integers: doubles beyond 2^53 do not count in ones.
+void check_range(const Parameter& parameter, std::int64_t number) {
+  const auto most = std::floor(parameter.maximum), least = std::ceil(parameter.minimum);
+  const bool below = most >= 0x1p63 || (most >= -0x1p63 && number <= static_cast<std::int64_t>(most));
+  const bool above = least <= -0x1p63 || (least < 0x1p63 && number >= static_cast<std::int64_t>(least));
+  if (!below || !above) refuse(parameter, shown(number) + " is out of range");
 }
 
 /// A string fit for a report: UTF-8, without control characters.
@@ -117,7 +124,7 @@ Json checked_scalar(const Parameter& parameter, const Json& value) {
     }
     case Type::real:
       if (!value.is_number() || !std::isfinite(value.get<double>())) wrong();
-      check_range(parameter, value);
+      check_range(parameter, value.get<double>());
       return value.get<double>();
     case Type::boolean:
       if (!value.is_boolean()) wrong();
@@ -162,6 +169,16 @@ Json checked(const Parameter& parameter, const Json& value) {
     list.push_back(std::move(next));
   }
   return list;
+}
+
+/// The parameters in a configuration file: the object itself, or "config" where it is a report.
+const Json& parameters_of(const Json& object) {
+  if (!object.contains("schema_version")) return object;
+  if (object.at("schema_version") != report_schema_version)
+    throw std::invalid_argument(fmt::format("a report of schema_version {}; accepted: {}", shown(object.at("schema_version")), report_schema_version));
+  if (!object.contains("config") || !object.at("config").is_object())
+    throw std::invalid_argument("a report without a config; accepted: a report, or a JSON object of parameters");
+  return object.at("config");
 }
 
 /// "an integer from 1 to 100", "a number of at least 0".
@@ -246,8 +263,7 @@ void Config::set(std::string_view assignment) {
 
 void Config::set(const Json& object) {
   if (!object.is_object()) throw std::invalid_argument("a configuration is a JSON object of parameters, not " + shown(object));
-  if (object.contains("schema_version") && object.contains("config")) return set(object.at("config"));
-  for (const auto& [name, value] : object.items()) assign(named(name), value);
+  for (const auto& [name, value] : parameters_of(object).items()) assign(named(name), value);
 }
 
 void Config::assign(const Parameter& parameter, const Json& value) { values_[parameter.name] = checked(parameter, value); }

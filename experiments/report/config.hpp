@@ -37,6 +37,9 @@ struct Parameter {
   std::vector<std::string> accepted = {};  ///< of choice and choices
 };
 
+/// Of the JSON of a report (report.hpp); raised when a reader of old reports must take notice.
+inline constexpr int report_schema_version = 1;
+
 /// What a parameter accepts, in words: "an integer from 1 to 100".
 std::string accepted_values(const Parameter& parameter);
 /// "integer", "list of formats", ...
@@ -61,7 +64,8 @@ class Config {
   void set(std::string_view assignment);
   void set(const char* assignment) { set(std::string_view(assignment)); }
   void set(const std::string& assignment) { set(std::string_view(assignment)); }
-  /// The members of a configuration file's object, checked alike. A whole report is accepted too: its "config" is taken.
+  /// The members of a configuration file's object, checked alike. A whole report of this schema_version is accepted too: its
+  /// "config" is taken.
   void set(const Json& object);
 
   std::int64_t integer(std::string_view name) const;

@@ -79,11 +79,20 @@ std::string pretty(const Json& json) {
 }
 
 Json parse_json(const std::string& text, const std::string& name) {
+  const auto not_json = [&](std::size_t at) {
+    const std::string_view before = std::string_view(text).substr(0, at);
+    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+    return std::invalid_argument(fmt::format("{}: not JSON at line {}, column {}", name, std::count(before.begin(), before.end(), '\n') + 1,
+                                             before.size() - line_start + 1));
+  };
+  if (const auto nul = text.find('\0'); nul != text.npos) throw not_json(nul);  // the library takes it for the end
   std::vector<std::set<std::string>> members;  // of the objects that are open
+  std::string latest;                          // the last member that was begun
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
     if (depth > max_depth) throw std::invalid_argument(fmt::format("{}: nested deeper than {} levels", name, max_depth));
     if (event == Json::parse_event_t::object_start) members.emplace_back();
     if (event == Json::parse_event_t::object_end) members.pop_back();
+    if (event == Json::parse_event_t::key) latest = " of member " + scalar(parsed);
     if (event == Json::parse_event_t::key && !members.back().insert(parsed.get<std::string>()).second)
       throw std::invalid_argument(fmt::format("{}: member {} is there twice", name, scalar(parsed)));
     return true;
@@ -91,12 +100,9 @@ Json parse_json(const std::string& text, const std::string& name) {
   try {
     return Json::parse(text, watch);
   } catch (const Json::parse_error& error) {
-    const std::string before = text.substr(0, error.byte > 0 ? error.byte - 1 : 0);
-    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
-    throw std::invalid_argument(fmt::format("{}: not JSON at line {}, column {}", name,
-                                            std::count(before.begin(), before.end(), '\n') + 1, before.size() - line_start + 1));
-  } catch (const Json::exception& error) {
-    throw std::invalid_argument(fmt::format("{}: not JSON that fits a double: {}", name, error.what()));
+    throw not_json(error.byte > 0 ? error.byte - 1 : 0);
+  } catch (const Json::out_of_range&) {
+    throw std::invalid_argument(fmt::format("{}: a number{} is too large; accepted: what fits a double, up to 1.79e308", name, latest));
   }
 }
 

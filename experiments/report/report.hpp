@@ -14,9 +14,6 @@
 
 namespace halfulp {
 
-/// Of the JSON below; raised when a reader of old reports must take notice.
-inline constexpr int report_schema_version = 1;
-
 /// A double as JSON, which has no NaN and no infinity: those become the strings "NaN", "Infinity", "-Infinity".
 Json number(double value);
 /// A value of an emulated format: {"code": "0x7bff", "value": 65504.0}.
