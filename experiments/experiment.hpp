@@ -25,16 +25,25 @@ struct Run {
 /// A long loop without any of these calls stop_if_interrupted (run/interrupt.hpp) itself.
 struct Interrupted {};
 
+/// What a run shows of its report on the terminal: some columns of one table, its first rows.
+struct Headline {
+  std::string_view table;
+  std::vector<std::string_view> columns;  ///< at most 80 characters wide together
+  std::vector<std::string_view> first_of = {};  ///< rows that have in these columns what the first row has; the title says it
+  std::vector<std::string_view> last_of = {};  ///< of rows alike in these columns the last alone (the longest, the largest)
+};
+
 struct Experiment {
   std::string_view name;      ///< snake_case, as on the command line
   std::string_view title;     ///< of the report
   std::string_view question;  ///< one line: what it shows
   std::vector<Parameter> (*parameters)();
   void (*run)(const Config& config, Run& run);
+  Headline headline = {};
 };
 
 /// The registry (registry.cpp): every experiment, in the order of a lecture. The file NAME.cpp of an experiment defines
-/// `Experiment NAME_experiment();` in namespace halfulp: its row, {name, title, question, parameters, run}.
+/// `Experiment NAME_experiment();` in namespace halfulp: its row, {name, title, question, parameters, run, headline}.
 std::span<const Experiment> experiments();
 
 /// The experiment of that name. Throws std::invalid_argument naming the nearest ones.

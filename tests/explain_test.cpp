@@ -301,8 +301,34 @@ TEST(FormatsCommand, JsonHasEveryFormat) {
   }
 }
 
-TEST(BackendsCommand, NamesEveryBackendAndWhyNot) {
+/// One screen: every backend and every operation, cells that count what --json lists.
+TEST(BackendsCommand, MatrixFitsAScreen) {
   const RunOutcome text = run_halfulp({"backends"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  const auto json = nlohmann::json::parse(run_halfulp({"backends", "--json"}).out);
+  std::istringstream lines(text.out);
+  std::vector<std::string> all;
+  for (std::string line; std::getline(lines, line);) {
+    EXPECT_LE(line.size(), 80u) << line;
+    all.push_back(line);
+  }
+  EXPECT_LE(all.size(), 24u) << text.out;
+  for (const auto& backend : json) EXPECT_NE(text.out.find(backend["name"].get<std::string>() + ": "), std::string::npos);
+  for (const OperationInfo& row : operations) {
+    const auto line = std::find_if(all.begin(), all.end(), [&](const std::string& l) {
+      return l.starts_with("  ") && (l + " ").find(" " + std::string(row.name) + " ") != std::string::npos;
+    });
+    ASSERT_NE(line, all.end()) << row.name << "\n" << text.out;
+    std::set<std::string> tasks;
+    for (const auto& entry : json[0]["supports"])
+      if (entry["operation"] == row.name)
+        for (const auto& type : entry["types"]) tasks.insert(type);
+    EXPECT_NE(line->find(std::to_string(tasks.size()) + " x 7"), std::string::npos) << *line;
+  }
+}
+
+TEST(BackendsCommand, NamesEveryBackendAndWhyNot) {
+  const RunOutcome text = run_halfulp({"backends", "--routes"});
   const auto json = nlohmann::json::parse(run_halfulp({"backends", "--json"}).out);
   EXPECT_EQ(text.status, 0);
   ASSERT_FALSE(json.empty());

@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace halfulp {
 namespace {
@@ -94,6 +95,7 @@ TEST_F(RunCommand, unwritable_output_is_refused_before_the_experiment_runs) {
   expect_bad_input({"run", name, "--out", ""}, "--out");
   expect_bad_input({"run", "all", "--out", "-"}, "folder");
   expect_bad_input({"run", "all", "--out", path("file")}, "folder");
+  expect_bad_input({"run", "all", "--out", path("reports.json")}, "reports.json: several reports need a folder; accepted: ");
   expect_bad_input({"run", name, "--out", "/proc/report.json"}, "cannot write");
 }
 
@@ -125,7 +127,7 @@ TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
   const Outcome first = run_halfulp({"run", name, "--config", config, "--out", folder.string()});
   EXPECT_EQ(first.status, 0) << first.out << first.err;
   EXPECT_EQ(first.err, "") << "redirected: no progress bar";
-  EXPECT_NE(first.out.find("pass"), std::string::npos) << first.out;
+  EXPECT_NE(first.out.find(" held, 0 failed"), std::string::npos) << first.out;
   EXPECT_EQ(first.out.find('\033'), std::string::npos) << "redirected: no colours";
   const std::string report = path(name + ".json");
   ASSERT_TRUE(fs::exists(report));
@@ -157,6 +159,48 @@ TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
   EXPECT_TRUE(is_one_line(mixed.err)) << mixed.err;
   EXPECT_NE(mixed.out.find("changed.json: /claims/0"), std::string::npos) << mixed.out;
   EXPECT_NE(mixed.out.find(report + ": valid"), std::string::npos) << mixed.out;
+}
+
+/// Every experiment names a table it has; the table, what did not hold and the sums fit a terminal. Formats and modes with
+/// long names included.
+TEST_F(RunCommand, shows_a_headline_and_what_did_not_hold) {
+  for (const Experiment& experiment : experiments()) {
+    const std::string own(experiment.name), config = std::string(HALFULP_GOLDEN) + "/" + own + ".config.json";
+    for (const bool long_names : {false, true}) {
+      std::vector<std::string> arguments{"run", own, "--config", config, "--backend", "emulated", "--out", path("r.json")};
+      if (long_names) arguments.insert(arguments.end(), {"--set", "formats=e4m3b11fnuz,p3109k8p4"});
+      if (long_names && own != "swamping") arguments.insert(arguments.end(), {"--set", "roundings=toward-negative,toward-positive"});
+      const Outcome outcome = run_halfulp(arguments);
+      ASSERT_EQ(outcome.status, 0) << outcome.err;
+      const Json report = read_json(path("r.json"));
+      const Json& table = report["results"].at(std::string(experiment.headline.table));
+      EXPECT_EQ(outcome.out.rfind(table["title"].get<std::string>().substr(0, 20), 0), 0u) << outcome.out;
+      std::istringstream lines(outcome.out);
+      std::size_t rows = 0;
+      for (std::string line; std::getline(lines, line);) {
+        const bool has_path = line.find(path("")) != std::string::npos;
+        EXPECT_TRUE(has_path || line.size() <= 80) << line;
+        const bool claim = line.starts_with("  skipped ") || line.starts_with("  differs ") || line.starts_with("    ");
+        rows += line.starts_with("  ") && !claim && !has_path;
+      }
+      EXPECT_GT(rows, 1u) << outcome.out;
+      EXPECT_LE(rows, 1u + 12u) << outcome.out;
+      std::size_t pass = 0;
+      for (const Json& claim : report["claims"]) {
+        pass += claim["verdict"] == "pass";
+        const std::string begin = claim["statement"].get<std::string>().substr(0, 30);
+        EXPECT_EQ(outcome.out.find(begin) == std::string::npos, claim["verdict"] == "pass") << begin << "\n" << outcome.out;
+      }
+      EXPECT_NE(outcome.out.find("claims: " + std::to_string(pass) + " held"), std::string::npos) << outcome.out;
+      EXPECT_EQ(outcome.out.find("  pass "), std::string::npos) << outcome.out;
+      if (long_names) continue;
+      arguments.push_back("--verbose");
+      const Outcome verbose = run_halfulp(arguments);
+      std::size_t listed = 0;
+      for (auto at = verbose.out.find("  pass "); at != std::string::npos; at = verbose.out.find("  pass ", at + 1)) ++listed;
+      EXPECT_EQ(listed, pass) << verbose.out;
+    }
+  }
 }
 
 TEST_F(RunCommand, shows_tables) {

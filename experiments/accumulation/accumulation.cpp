@@ -205,7 +205,8 @@ void run_accumulation(const Config& config, Run& run) {
 Experiment accumulation_experiment() {
   return {"accumulation", "Sums and dot products in low precision",
           "How fast does the error of a sum grow, where does it stop growing, and which order or compensation repairs it?",
-          accumulation::parameters, accumulation::run_accumulation};
+          accumulation::parameters, accumulation::run_accumulation,
+          {"sums", {"accumulator", "order", "terms", "mean_error", "max_error", "n_u", "overflowed"}, {"rounding"}, {"accumulator", "order"}}};
 }
 
 }  // namespace halfulp

@@ -87,6 +87,56 @@ std::string joined(const Names& names) {
   return text;
 }
 
+/// What a backend does of one operation: "17 x 4" types (of conversions: pairs of types) times rounding modes, "9 in 3 x 4"
+/// where not every mode is there for every type, "-" for nothing.
+std::string extent(const Abilities& abilities, Operation operation) {
+  std::set<std::pair<std::string, std::string>> types, tasks;
+  std::set<std::string> modes;
+  for (const auto& group : abilities.groups) {
+    if (group.operation != operation) continue;
+    for (const auto& [from, targets] : group.types)
+      for (const std::string& to : targets) {
+        types.insert({from, to});
+        for (const std::string& mode : group.modes) tasks.insert({from + " " + to, mode});
+      }
+    modes.insert(group.modes.begin(), group.modes.end());
+  }
+  if (tasks.empty()) return "-";
+  const std::string whole = fmt::format("{} x {}", types.size(), modes.size());
+  return tasks.size() == types.size() * modes.size() ? whole : fmt::format("{} in {}", tasks.size(), whole);
+}
+
+/// Operations by backends: how much each one computes.
+std::string matrix_text() {
+  std::string out;
+  std::vector<std::vector<std::string>> rows{{"operation"}};
+  std::vector<Abilities> here;
+  for (const Backend* backend : backends()) {
+    const Support support = backend->available();
+    out += wrapped(fmt::format("{}: {}{}", backend->name(), backend->description(), support.yes ? "" : "; not here: " + support.reason), 0);
+    here.push_back(support.yes ? abilities_of(*backend) : Abilities{});
+    rows.front().emplace_back(backend->name());
+  }
+  // Operations that differ in nothing but their name share a row.
+  std::vector<std::pair<Names, std::string>> extents;  // of each backend -> names of operations
+  for (const OperationInfo& row : operations) {
+    Names cells;
+    for (const Abilities& abilities : here) cells.push_back(extent(abilities, row.operation));
+    auto at = std::find_if(extents.begin(), extents.end(), [&](const auto& e) { return e.first == cells; });
+    if (at == extents.end()) at = extents.insert(at, {std::move(cells), ""});
+    at->second += (at->second.empty() ? "" : " ") + std::string(row.name);
+  }
+  for (const auto& [cells, names] : extents) {
+    rows.push_back({names});
+    rows.back().insert(rows.back().end(), cells.begin(), cells.end());
+  }
+  return out + "\n" + aligned(rows, 2) + "\n" +
+         wrapped(fmt::format("m x n: m formats, or pairs of types to convert, times n rounding modes; there are {} formats, {} integer types and "
+                             "{} modes. Stochastic rounding cannot be compared: no backend shares our random bits.",
+                             catalogue().size(), number_types().size() - catalogue().size(), rounding_modes.size()), 0) +
+         "halfulp backends --routes: which formats, by which instructions, and why not.\n";
+}
+
 /// "every mode", "every mode but stochastic", or the names.
 std::string mode_text(const Names& modes) {
   std::string missing;
@@ -151,33 +201,15 @@ std::string type_text(const Abilities::Group& group) {
   return set_text(names);
 }
 
-/// Text broken between words into lines of at most 100 characters, each behind `indent` blanks.
-std::string wrapped(const std::string& text, std::size_t indent) {
-  std::string out, line;
-  const auto flush = [&] { out += std::string(indent, ' ') + line + "\n"; };
-  for (std::size_t begin = 0; begin < text.size();) {
-    const std::size_t end = std::min(text.find(' ', begin), text.size());
-    const std::string word = text.substr(begin, end - begin);
-    if (!line.empty() && indent + line.size() + 1 + word.size() > 100) {
-      flush();
-      line.clear();
-    }
-    line += (line.empty() ? "" : " ") + word;
-    begin = end + 1;
-  }
-  if (!line.empty()) flush();
-  return out;
-}
-
 std::string text_of(const Backend& backend) {
   const Support here = backend.available();
   std::string out = fmt::format("{}: {}\n", backend.name(), backend.description());
-  if (!here.yes) return out + wrapped("not here: " + here.reason, 2);
+  if (!here.yes) return out + wrapped("not here: " + here.reason, 2, 100);
   const Abilities abilities = abilities_of(backend);
   // Operations that differ in nothing but their name share an entry.
   std::vector<std::pair<std::string, std::string>> entries;  // what -> names of operations
   for (const auto& group : abilities.groups) {
-    const std::string what = wrapped(type_text(group), 6) + wrapped(mode_text(group.modes), 6) + wrapped("route: " + group.route, 6);
+    const std::string what = wrapped(type_text(group), 6, 100) + wrapped(mode_text(group.modes), 6, 100) + wrapped("route: " + group.route, 6, 100);
     const std::string name(info(group.operation).name);
     const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == what; });
     if (at == entries.end()) entries.emplace_back(what, name);
@@ -187,7 +219,7 @@ std::string text_of(const Backend& backend) {
   if (!abilities.refusals.empty()) out += "  not supported\n";
   for (const auto& refusal : abilities.refusals)
     out += wrapped(fmt::format("{} ({}{})", refusal.reason, refusal.example,
-                               refusal.count == 1 ? "" : fmt::format(" and {} more", refusal.count - 1)), 6);
+                               refusal.count == 1 ? "" : fmt::format(" and {} more", refusal.count - 1)), 6, 100);
   return out;
 }
 
@@ -216,17 +248,22 @@ Json json_of(const Backend& backend) {
 }  // namespace
 
 void add_backends_command(CLI::App& app, int&) {
-  auto json = std::make_shared<bool>(false);
+  struct Options {
+    bool json = false, routes = false;
+  };
+  auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("backends", "which silicon is here, and what each backend supports");
-  command->add_flag("--json", *json, "as JSON");
-  command->callback([json] {
+  command->add_flag("--routes", options->routes, "every format, by which instructions, and why something is not supported");
+  command->add_flag("--json", options->json, "everything, as JSON");
+  command->callback([options] {
+    if (!options->json && !options->routes) return write_output(matrix_text());
     std::string text;
     Json all = Json::array();
     for (const Backend* backend : backends()) {
-      if (*json) all.push_back(json_of(*backend));
+      if (options->json) all.push_back(json_of(*backend));
       else text += (text.empty() ? "" : "\n") + text_of(*backend);
     }
-    write_output(*json ? pretty(all) + "\n" : text);
+    write_output(options->json ? pretty(all) + "\n" : text);
   });
 }
 

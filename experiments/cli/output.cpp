@@ -43,6 +43,23 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
   return text;
 }
 
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
+  const std::string margin(indent, ' ');
+  std::string out, line;
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = std::min(text.find(' ', begin), text.size());
+    const std::string_view word = text.substr(begin, end - begin);
+    if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
+      out += margin + line + "\n";
+      line.clear();
+    }
+    if (!line.empty()) line += ' ';
+    line += word;
+    begin = end + 1;
+  }
+  return line.empty() ? out : out + margin + line + "\n";
+}
+
 Style Style::of_output() {
   if (!isatty(STDOUT_FILENO)) return {};
   const auto variable = [](const char* name) {

@@ -14,6 +14,9 @@ void write_output(std::string_view text);
 /// Rows with their columns aligned to the left, two blanks between them and `indent` before; empty columns vanish.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent);
 
+/// Text broken between words into lines of at most `width` characters, each behind `indent` blanks; a longer word stands alone.
+std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = 80);
+
 /// How results are dressed up. Redirected output is plain ASCII without colour.
 struct Style {
   bool unicode = false;  ///< box-drawing and mathematical characters

@@ -70,18 +70,17 @@ std::vector<Config> configurations(const std::vector<const Experiment*>& chosen,
   return configs;
 }
 
-/// Where each report goes: a folder, made if it ends in a slash, takes EXPERIMENT.json; "-" is standard output.
+/// Where each report goes: a folder, made if it ends in a slash or several reports go there, takes EXPERIMENT.json; "-" is
+/// standard output.
 std::vector<std::string> output_files(const std::vector<const Experiment*>& chosen, const std::string& out) {
   const bool several = chosen.size() > 1;
   if (out.empty()) throw std::invalid_argument("--out: a file, a folder or - is missing");
-  if (out == "-") {
-    if (several) throw std::invalid_argument("--out -: several reports need a folder");
-    return {out};
-  }
+  if (out == "-" && !several) return {out};
   std::error_code error;
-  const bool folder = out.back() == '/' || fs::is_directory(out, error);
-  if (several && !folder && fs::exists(out, error)) throw std::invalid_argument("--out " + out + ": several reports need a folder");
-  if (!folder && !several) {
+  const bool folder = fs::is_directory(out, error), slash = out.back() == '/';
+  if (several && !folder && (out == "-" || fs::exists(out, error) || (!slash && fs::path(out).extension() == ".json")))
+    throw std::invalid_argument(fmt::format("--out {}: several reports need a folder; accepted: a folder, or a new name that ends in / or not in .json", out));
+  if (!folder && !slash && !several) {
     check_writable(out);
     return {out};
   }
@@ -106,7 +105,7 @@ Finished run_one(const Experiment& experiment, const Config& config, RunOptions 
   stop_if_interrupted();
   file == "-" ? write_output(text) : write_file(file, text);
   const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
-  return {std::string(experiment.name), std::move(report), took.count(), file};
+  return {&experiment, std::move(report), took.count(), file};
 }
 
 }  // namespace
@@ -119,6 +118,7 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
   app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")->type_name("FILE|DIR|-");
   add_number_option(app, "--threads", arguments.threads, 1, 1024, "how many threads (default: one a core; the results do not depend on it)");
   app.add_flag("--quiet", arguments.quiet, "no progress bar and no summary");
+  app.add_flag("--verbose", arguments.verbose, "every claim, and every row of the table that is shown");
   app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");
 }
 
@@ -141,7 +141,7 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
 
   const Style style = Style::of_output();
   if (!arguments.quiet && arguments.out != "-")
-    write_output(chosen.size() == 1 ? summary(finished.front(), style) : summary_table(finished, style));
+    write_output(chosen.size() == 1 ? summary(finished.front(), arguments.verbose, style) : summary_table(finished, arguments.verbose, style));
   const bool failed = std::any_of(finished.begin(), finished.end(), [](const Finished& run) { return run.report.status() == "fail"; });
   return failed ? exit_status::failed : exit_status::done;
 }

@@ -20,7 +20,7 @@ struct RunArguments {
   std::optional<std::string> backends;  ///< --backend B[,B]
   std::string out = "reports/";         ///< --out FILE|DIR|-
   int threads = 0;
-  bool quiet = false;
+  bool quiet = false, verbose = false;
   bool parameters = false;  ///< --parameters: show them, run nothing
   std::string command;      ///< the whole command line
 };

@@ -1,6 +1,7 @@
 // `halfulp show`: the tables of a report as text, for people.
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/cli/table_text.hpp>
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/experiments/report/schema.hpp>
 #include <halfulp/formats/nearest.hpp>
@@ -15,31 +16,6 @@
 
 namespace halfulp::cli {
 namespace {
-
-/// A cell as a person reads it: six significant digits, and for emulated values their decimal value.
-std::string cell_text(const Json& cell) {
-  if (cell.is_object() && cell.contains("value")) return cell_text(cell["value"]);
-  if (cell.is_string()) return cell.get<std::string>();
-  if (cell.is_null()) return "-";
-  if (cell.is_number_float()) return fmt::format("{:.6g}", cell.get<double>());
-  return cell.dump();
-}
-
-std::string table_text(const Json& table) {
-  std::vector<std::vector<std::string>> rows(1);
-  std::string legend;
-  for (const Json& column : table["columns"]) {
-    const auto name = column["name"].get<std::string>(), unit = column["unit"].get<std::string>();
-    rows.front().push_back(name);
-    legend += fmt::format("  {}: {}{}\n", name, column["description"].get<std::string>(),
-                          unit.empty() || unit == "1" ? "" : " [" + unit + "]");
-  }
-  for (const Json& row : table["rows"]) {
-    rows.emplace_back();
-    for (const Json& cell : row) rows.back().push_back(cell_text(cell));
-  }
-  return table["title"].get<std::string>() + "\n\n" + aligned(rows, 2) + "\n" + legend;
-}
 
 std::string contents_text(const Json& report, const std::string& path) {
   std::vector<std::vector<std::string>> rows;

@@ -1,24 +1,26 @@
 #include <halfulp/experiments/cli/summary.hpp>
 
+#include <halfulp/experiments/cli/table_text.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 namespace halfulp::cli {
 namespace {
 
-/// What one backend had to say in one report.
+/// What one backend had to say.
 struct BackendTotal {
   std::string backend;
   std::uint64_t compared = 0, differing = 0, tasks = 0, skipped_tasks = 0;
   std::vector<std::string> reasons;  ///< of what was skipped, each once
 };
 
-std::vector<BackendTotal> backend_totals(const Report& report) {
-  std::vector<BackendTotal> totals;
+void add_totals(const Report& report, std::vector<BackendTotal>& totals) {
   for (const Comparison& comparison : report.comparisons()) {
     auto total = std::find_if(totals.begin(), totals.end(), [&](const auto& t) { return t.backend == comparison.backend; });
     if (total == totals.end()) total = totals.insert(totals.end(), BackendTotal{comparison.backend, 0, 0, 0, 0, {}});
@@ -32,7 +34,6 @@ std::vector<BackendTotal> backend_totals(const Report& report) {
         total->reasons.push_back(comparison.skipped);
     }
   }
-  return totals;
 }
 
 /// "1,234,567".
@@ -42,9 +43,22 @@ std::string grouped(std::uint64_t count) {
   return text;
 }
 
-std::string described(const BackendTotal& total) {
-  if (total.tasks == 0) return total.backend + " skipped";
-  return fmt::format("{} {} compared, {} differ", total.backend, grouped(total.compared), grouped(total.differing));
+/// Text after `first`, in lines of a terminal; the following ones begin where it did.
+std::string hanging(const std::string& first, std::size_t width, const std::string& text) {
+  return first + wrapped(text, width).substr(width);
+}
+
+/// One line a backend: how much was compared, what was skipped and, of a single experiment, why.
+std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_reasons) {
+  std::string lines;
+  for (const BackendTotal& total : totals) {
+    std::string text = total.backend + " skipped";
+    if (total.tasks) text = fmt::format("{}: {} results of {} operations compared, {} differ", total.backend, grouped(total.compared), total.tasks, grouped(total.differing));
+    if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
+    if (!total.reasons.empty() && (with_reasons || !total.tasks)) text += fmt::format(": {}", fmt::join(total.reasons, "; "));
+    lines += hanging("", 0, text);
+  }
+  return lines;
 }
 
 std::size_t count(const Report& report, Verdict verdict) {
@@ -65,91 +79,82 @@ std::string shown(const Json& value) {
   return text.size() > 100 ? text.substr(0, 97) + "..." : text;
 }
 
-std::string claim_line(const Claim& claim, const Style& style) {
-  const std::string word = claim.verdict == Verdict::fail ? "FAIL" : std::string(name_of(claim.verdict));
-  std::string line = "  " + coloured(fmt::format("{:<7}", word), claim.verdict, style) + "  " + claim.statement;
-  if (claim.verdict == Verdict::fail)
-    line += fmt::format(" [{}: expected {}, {}; measured {}]", claim.id, shown(claim.expected), claim.tolerance, shown(claim.measured));
-  if (!claim.reason.empty()) line += " [" + claim.reason + "]";
-  return line + "\n";
+/// A verdict in a margin of eleven characters, then text.
+std::string verdict_line(Verdict verdict, const std::string& text, const Style& style) {
+  const std::string word = verdict == Verdict::fail ? "FAIL" : std::string(name_of(verdict));
+  return hanging("  " + coloured(fmt::format("{:<7}", word), verdict, style) + "  ", 11, text);
 }
 
-std::string difference_lines(const std::string& experiment, const Report& report, const Style& style) {
+/// The claims that did not hold, or all; then the comparisons that differ.
+std::string claim_lines(const Finished& run, bool all, const Style& style) {
   std::string lines;
-  for (const Comparison& c : report.comparisons())
+  for (const Claim& claim : run.report.claims()) {
+    if (claim.verdict == Verdict::pass && !all) continue;
+    std::string text = claim.statement;
+    if (claim.verdict == Verdict::fail)
+      text += fmt::format(" [{}: expected {}, {}; measured {}]", claim.id, shown(claim.expected), claim.tolerance, shown(claim.measured));
+    if (!claim.reason.empty()) text += " [" + claim.reason + "]";
+    lines += verdict_line(claim.verdict, text, style);
+  }
+  for (const Comparison& c : run.report.comparisons())
     if (c.differing)
-      lines += fmt::format("  {}  {}: {} on {}: {} of {} code words differ\n", coloured("FAIL   ", Verdict::fail, style), experiment,
-                           c.task.description(), c.backend, grouped(c.differing), grouped(c.compared));
+      lines += verdict_line(Verdict::fail, fmt::format("{}: {} on {}: {} of {} code words differ", run.experiment->name, c.task.description(),
+                                                       c.backend, grouped(c.differing), grouped(c.compared)), style);
   return lines;
 }
 
-using Cells = std::array<std::string, 8>;
+std::string headline(const Finished& run, bool all) {
+  const Headline& headline = run.experiment->headline;
+  const Table* table = run.report.find_table(headline.table);
+  if (!table) return {};
+  return headline_text(table->to_json(), headline, all ? std::numeric_limits<std::size_t>::max() : headline_rows,
+                       fmt::format("halfulp show {} {}", run.file, headline.table)) + "\n";
+}
+
+using Cells = std::array<std::string, 7>;
 
 /// Columns as wide as their widest cell; numbers to the right. The last column is as long as it is.
-std::string aligned(const std::vector<Cells>& rows) {
+std::string aligned_numbers(const std::vector<Cells>& rows) {
   std::array<std::size_t, std::tuple_size_v<Cells>> width{};
   for (const Cells& row : rows)
     for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
   std::string text;
-  for (std::size_t r = 0; r < rows.size(); ++r) {
+  for (const Cells& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < width.size(); ++i) {
-      const bool is_number = (i >= 1 && i <= 4) || i == 6, last = i + 1 == width.size();
-      const std::string padding(last ? 0 : width[i] - rows[r][i].size(), ' ');
-      line += (i ? "  " : "") + (is_number ? padding + rows[r][i] : rows[r][i] + padding);
+      const std::string padding(width[i] - row[i].size(), ' ');
+      line += (i ? "  " : "") + (i >= 1 && i <= 5 ? padding + row[i] : row[i] + padding);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-    if (r == 0) {
-      std::size_t length = 2 * (width.size() - 1);
-      for (const std::size_t w : width) length += w;
-      text += std::string(length, '-') + "\n";
-    }
   }
   return text;
 }
 
 }  // namespace
 
-std::string summary(const Finished& run, const Style& style) {
-  std::string text = run.experiment + "\n";
-  for (const Claim& claim : run.report.claims()) text += claim_line(claim, style);
-  text += difference_lines(run.experiment, run.report, style);
-  text += fmt::format("claims: {} held, {} failed, {} differ, {} skipped\n", count(run.report, Verdict::pass),
-                      count(run.report, Verdict::fail), count(run.report, Verdict::differs), count(run.report, Verdict::skipped));
-  for (const BackendTotal& total : backend_totals(run.report)) {
-    text += described(total);
-    if (total.tasks) text += fmt::format(" in {} operations", total.tasks);
-    if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
-    text += fmt::format("{}{}\n", total.reasons.empty() ? "" : ": ", fmt::join(total.reasons, "; "));
-  }
-  return text + fmt::format("report: {} ({:.1f} s); its tables: halfulp show {}\n", run.file, run.seconds, run.file);
+std::string summary(const Finished& run, bool verbose, const Style& style) {
+  std::string text = headline(run, verbose);
+  if (const std::string lines = claim_lines(run, verbose, style); !lines.empty()) text += lines + "\n";
+  text += fmt::format("claims: {} held, {} failed, {} differ, {} skipped{}\n", count(run.report, Verdict::pass), count(run.report, Verdict::fail),
+                      count(run.report, Verdict::differs), count(run.report, Verdict::skipped), verbose ? "" : " (--verbose lists all)");
+  std::vector<BackendTotal> totals;
+  add_totals(run.report, totals);
+  return text + backend_lines(totals, true) + fmt::format("report: {} ({:.1f} s); its tables: halfulp show {}\n", run.file, run.seconds, run.file);
 }
 
-std::string summary_table(const std::vector<Finished>& runs, const Style& style) {
-  std::vector<Cells> rows{{"experiment", "held", "failed", "differ", "skipped", "backends", "time", "file"}};
-  std::string failures;
-  std::vector<std::string> notes;
+std::string summary_table(const std::vector<Finished>& runs, bool verbose, const Style& style) {
+  std::vector<Cells> rows{{"experiment", "held", "failed", "differ", "skipped", "time", "report"}};
+  std::string headlines, claims;
+  std::vector<BackendTotal> totals;
   for (const Finished& run : runs) {
-    std::string backends;
-    for (const BackendTotal& total : backend_totals(run.report)) {
-      backends += (backends.empty() ? "" : "; ") + described(total);
-      if (total.tasks) continue;
-      for (const std::string& reason : total.reasons) {
-        std::string note = fmt::format("  {} skipped: {}\n", total.backend, reason);
-        if (std::find(notes.begin(), notes.end(), note) == notes.end()) notes.push_back(std::move(note));
-      }
-    }
-    rows.push_back({run.experiment, std::to_string(count(run.report, Verdict::pass)), std::to_string(count(run.report, Verdict::fail)),
-                    std::to_string(count(run.report, Verdict::differs)), std::to_string(count(run.report, Verdict::skipped)),
-                    backends.empty() ? "emulated" : backends, fmt::format("{:.1f} s", run.seconds), run.file});
-    for (const Claim& claim : run.report.claims())
-      if (claim.verdict == Verdict::fail || claim.verdict == Verdict::differs) failures += claim_line(claim, style);
-    failures += difference_lines(run.experiment, run.report, style);
+    const auto counted = [&](Verdict verdict) { return std::to_string(count(run.report, verdict)); };
+    rows.push_back({std::string(run.experiment->name), counted(Verdict::pass), counted(Verdict::fail), counted(Verdict::differs),
+                    counted(Verdict::skipped), fmt::format("{:.1f} s", run.seconds), run.file});
+    headlines += headline(run, verbose);
+    claims += claim_lines(run, verbose, style);
+    add_totals(run.report, totals);
   }
-  std::string text = aligned(rows);
-  if (!failures.empty()) text += "\n" + failures;
-  if (!notes.empty()) text += fmt::format("\n{}", fmt::join(notes, ""));
-  return text;
+  return headlines + (claims.empty() ? "" : claims + "\n") + aligned_numbers(rows) + "\n" + backend_lines(totals, false);
 }
 
 }  // namespace halfulp::cli

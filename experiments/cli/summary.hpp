@@ -2,7 +2,7 @@
 #pragma once
 
 #include <halfulp/experiments/cli/output.hpp>
-#include <halfulp/experiments/report/report.hpp>
+#include <halfulp/experiments/experiment.hpp>
 
 #include <string>
 #include <vector>
@@ -11,16 +11,17 @@ namespace halfulp::cli {
 
 /// One experiment that ran.
 struct Finished {
-  std::string experiment;
+  const Experiment* experiment;
   Report report;
   double seconds;
   std::string file;
 };
 
-/// One experiment: its claims, one line each, what was compared, where the report is.
-std::string summary(const Finished& run, const Style& style);
+/// One experiment: its headline, the claims that did not hold (`verbose`: all claims, every row of the headline), what was
+/// compared, where the report is. At most 80 columns where names and paths are short.
+std::string summary(const Finished& run, bool verbose, const Style& style);
 
-/// Several experiments: a table, one line each; below it what failed, with expected and measured, and what was skipped.
-std::string summary_table(const std::vector<Finished>& runs, const Style& style);
+/// Several experiments: their headlines, the claims that did not hold, and a table, one line each.
+std::string summary_table(const std::vector<Finished>& runs, bool verbose, const Style& style);
 
 }  // namespace halfulp::cli

@@ -222,7 +222,8 @@ void run_position_ids(const Config& config, Run& run) {
 
 Experiment position_ids_experiment() {
   return {"position_ids", "Position ids in low precision",
-          "From which token on do positions collide, and how wrong do rotary angles and ALiBi biases become?", positions::parameters, positions::run_position_ids};
+          "From which token on do positions collide, and how wrong do rotary angles and ALiBi biases become?", positions::parameters, positions::run_position_ids,
+          {"collisions", {"format", "rounding", "tokens", "distinct", "first_clash", "overflowed"}, {}, {"format", "rounding"}}};
 }
 
 }  // namespace halfulp

@@ -132,9 +132,14 @@ Report::Report(std::string experiment, std::string title, const Config& config)
     : experiment_(std::move(experiment)), title_(std::move(title)), config_(config.to_json()) {}
 
 Table& Report::table(std::string name, std::string title, std::vector<Column> columns) {
-  for (const Table& table : tables_)
-    if (table.name() == name) throw std::logic_error("table '" + name + "' is there already");
+  if (find_table(name)) throw std::logic_error("table '" + name + "' is there already");
   return tables_.emplace_back(std::move(name), std::move(title), std::move(columns));
+}
+
+const Table* Report::find_table(std::string_view name) const {
+  for (const Table& table : tables_)
+    if (table.name() == name) return &table;
+  return nullptr;
 }
 
 void Report::claim(Claim claim) {

@@ -86,6 +86,8 @@ class Report {
   /// All that varies between machines and runs (environment.hpp).
   void environment(Json environment);
 
+  /// The table of that name, or null.
+  const Table* find_table(std::string_view name) const;
   const std::vector<Claim>& claims() const { return claims_; }
   const std::vector<Comparison>& comparisons() const { return comparisons_; }
   /// "fail" if a claim fails or a comparison differs, else "pass".

@@ -3,9 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
+#include <map>
 #include <set>
 #include <stdexcept>
+#include <utility>
 #include <vector>
 
 namespace halfulp {
@@ -58,27 +59,91 @@ std::string listing(const std::string& table, std::string_view kind, const std::
   return out;
 }
 
-/// The column of a table that names its rows: cells of the first ones, up to the first number.
-std::string row_name(const Json& row, std::size_t index) {
-  std::string name = fmt::format("row {}", index);
-  std::string label;
-  for (const Json& cell : row) {
-    if (!cell.is_string() || is_code(cell)) break;
-    label += (label.empty() ? "" : " ") + cell.get<std::string>();
-  }
-  return label.empty() ? name : name + " (" + label + ")";
+/// Leading columns whose cells name a row.
+std::vector<Json> name_of_row(const Json& row, std::size_t columns) {
+  return std::vector<Json>(row.begin(), row.begin() + static_cast<std::ptrdiff_t>(columns));
 }
 
-/// Both tables have the same columns.
-Differences compare_rows(const Json& first, const Json& second) {
+bool names_each_row(const Json& rows, std::size_t columns) {
+  std::set<std::vector<Json>> names;
+  return std::all_of(rows.begin(), rows.end(), [&](const Json& row) { return names.insert(name_of_row(row, columns)).second; });
+}
+
+/// How many leading columns name the rows of both tables: all that hold text, and as many more as it takes to tell the rows
+/// apart (their parameters). None if nothing does.
+std::size_t name_columns(const Json& first, const Json& second) {
+  const auto is_text = [](const Json& rows, std::size_t column) {
+    return std::all_of(rows.begin(), rows.end(), [&](const Json& row) { return row[column].is_string() && !is_code(row[column]); });
+  };
+  const Json &a = first.at("rows"), &b = second.at("rows");
+  const std::size_t columns = first.at("columns").size();
+  std::size_t names = 0;
+  while (names < columns && is_text(a, names) && is_text(b, names)) ++names;
+  for (names = std::max<std::size_t>(names, 1); names <= columns; ++names)
+    if (names_each_row(a, names) && names_each_row(b, names)) return names;
+  return 0;
+}
+
+/// "row 9 (fp16 10)".
+std::string row_text(const Json& row, std::size_t index, std::size_t names) {
+  std::string label;
+  for (std::size_t i = 0; i < names; ++i) label += (i ? " " : "") + (row[i].is_string() ? row[i].get<std::string>() : text(row[i]));
+  return fmt::format("row {}{}", index, names ? " (" + label + ")" : "");
+}
+
+/// Which row of each table stands for which of the other: those of the same name, by position where rows have no names.
+struct Pairing {
+  std::size_t names = 0;
+  std::vector<std::pair<std::size_t, std::size_t>> pairs;
+  std::vector<std::size_t> only_first, only_second;
+  bool reordered = false;
+};
+
+Pairing paired(const Json& first, const Json& second) {
+  const Json &a = first.at("rows"), &b = second.at("rows");
+  Pairing result;
+  result.names = name_columns(first, second);
+  std::map<std::vector<Json>, std::size_t> places;
+  const auto name = [&](const Json& rows, std::size_t row) {
+    return result.names ? name_of_row(rows[row], result.names) : std::vector<Json>{row};
+  };
+  for (std::size_t row = 0; row < b.size(); ++row) places[name(b, row)] = row;
+  std::vector<bool> met(b.size(), false);
+  for (std::size_t row = 0; row < a.size(); ++row) {
+    const auto at = places.find(name(a, row));
+    if (at == places.end()) {
+      result.only_first.push_back(row);
+      continue;
+    }
+    met[at->second] = true;
+    result.reordered = result.reordered || (!result.pairs.empty() && at->second < result.pairs.back().second);
+    result.pairs.emplace_back(row, at->second);
+  }
+  for (std::size_t row = 0; row < b.size(); ++row)
+    if (!met[row]) result.only_second.push_back(row);
+  return result;
+}
+
+/// Cells of paired rows. Both tables have the same columns.
+Differences compare_rows(const Json& first, const Json& second, const Pairing& pairing) {
   Differences differences;
-  const Json &a = first.at("rows"), &b = second.at("rows"), &columns = first.at("columns");
-  for (std::size_t row = 0; row < std::min(a.size(), b.size()); ++row)
+  const Json& columns = first.at("columns");
+  for (const auto& [i, j] : pairing.pairs) {
+    const Json &a = first.at("rows")[i], &b = second.at("rows")[j];
     for (std::size_t column = 0; column < columns.size(); ++column)
-      if (a[row][column] != b[row][column])
-        differences.add(a[row][column], b[row][column],
-                        row_name(a[row], row) + ", " + columns[column].at("name").get<std::string>());
+      if (a[column] != b[column])
+        differences.add(a[column], b[column], row_text(a, i, pairing.names) + ", " + columns[column].at("name").get<std::string>());
+  }
   return differences;
+}
+
+/// Rows that only one report has, the first few by name.
+std::string lone_rows(const std::string& table, const Json& rows, const std::vector<std::size_t>& lone, std::string_view which, std::size_t names) {
+  if (lone.empty()) return {};
+  std::string out = fmt::format("table {}: {} row{} only in the {} report\n", table, lone.size(), lone.size() == 1 ? "" : "s", which);
+  for (std::size_t i = 0; i < lone.size() && i < listed; ++i) out += fmt::format("  {}\n", row_text(rows[lone[i]], lone[i], names));
+  if (lone.size() > listed) out += fmt::format("  ... and {} more\n", lone.size() - listed);
+  return out;
 }
 
 struct Parts {
@@ -93,9 +158,11 @@ void compare_table(const std::string& name, const Json& first, const Json& secon
     parts.other += fmt::format("table {}: columns {} | {}\n", name, fmt::join(columns[0], " "), fmt::join(columns[1], " "));
     return;
   }
-  if (first.at("rows").size() != second.at("rows").size())
-    parts.other += fmt::format("table {}: {} rows | {} rows\n", name, first.at("rows").size(), second.at("rows").size());
-  const Differences found = compare_rows(first, second);
+  const Pairing pairing = paired(first, second);
+  parts.other += lone_rows(name, first.at("rows"), pairing.only_first, "first", pairing.names) +
+                 lone_rows(name, second.at("rows"), pairing.only_second, "second", pairing.names);
+  if (pairing.reordered) parts.other += fmt::format("table {}: rows in another order\n", name);
+  const Differences found = compare_rows(first, second, pairing);
   parts.codes += listing(name, "code words", found.codes, found.code_count);
   parts.numbers += listing(name, "other cells", found.numbers, found.number_count);
 }

@@ -13,7 +13,8 @@ struct ReportDiff {
 };
 
 /// Compares two valid reports (schema.hpp). Environments and comparisons, which vary between machines, are ignored;
-/// differences of the configuration are shown and do not count. Numbers compare exactly. Throws std::invalid_argument
+/// differences of the configuration are shown and do not count. Rows of a table are paired by the leading columns that name
+/// them, so that a row in between is one row more; by position where nothing tells them apart. Numbers compare exactly. Throws std::invalid_argument
 /// if they are reports of different experiments.
 ReportDiff diff_reports(const Json& first, const Json& second);
 

@@ -42,7 +42,8 @@ void run(const Config& config, Run& run) {
 
 Experiment swamping_experiment() {
   return {"swamping", "Updates swamped by their weights, and what repairs it",
-          "When does w + lr*g give w again, and how do master weights, Kahan and stochastic rounding repair it?", parameters, run};
+          "When does w + lr*g give w again, and how do master weights, Kahan and stochastic rounding repair it?", parameters, run,
+          {"repairs", {"format", "method", "bits_per_weight", "exact", "weight", "error", "arrived"}}};
 }
 
 }  // namespace halfulp

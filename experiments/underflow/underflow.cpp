@@ -236,7 +236,8 @@ void run(const Config& config, Run& run) {
 
 Experiment underflow_experiment() {
   return {"underflow", "Gradient underflow and loss scaling",
-          "Which gradients become zero, subnormal or infinite in each format, and which loss scale brings them back?", parameters, run};
+          "Which gradients become zero, subnormal or infinite in each format, and which loss scale brings them back?", parameters, run,
+          {"best_scale", {"source", "format", "best_k", "from_k", "to_k", "zero_unscaled", "zero_at_best"}}};
 }
 
 }  // namespace halfulp

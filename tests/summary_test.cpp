@@ -1,0 +1,70 @@
+// What a run says on the terminal: which rows of the headline, which claims, how wide.
+#include "toy_experiment.hpp"
+
+#include <halfulp/experiments/cli/summary.hpp>
+#include <halfulp/experiments/cli/table_text.hpp>
+
+#include <gtest/gtest.h>
+
+namespace halfulp::cli {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+Json errors_by_length() {
+  Table table("errors", "Errors", {{"format", "", "f"}, {"rounding", "", "r"}, {"n", "1", "n"}, {"error", "1", "e"}});
+  for (const char* rounding : {"up", "down"})
+    for (const char* format : {"fp16", "bf16"})
+      for (const int n : {10, 20}) table.row({format, rounding, n, number(n / 3.0)});
+  return table.to_json();
+}
+
+TEST(Headline, shows_the_rows_it_chooses_and_counts_the_others) {
+  const Json table = errors_by_length();
+  EXPECT_EQ(headline_text(table, {"errors", {"format", "n", "error"}, {"rounding"}, {"format"}}, 12, "more"),
+            "Errors; rounding: up\n\n  format  n   error\n  fp16    20  6.667\n  bf16    20  6.667\n  6 more rows: more\n");
+  EXPECT_EQ(headline_text(table, {"errors", {"n"}}, 1, "here"), "Errors\n\n  n\n  10\n  7 more rows: here\n");
+  EXPECT_FALSE(has(headline_text(table, {"errors", {"n"}}, 99, "here"), "more row"));
+  EXPECT_THROW((void)headline_text(table, {"errors", {"size"}}, 12, ""), std::logic_error);
+  Json empty = table;
+  empty["rows"] = Json::array();
+  EXPECT_EQ(headline_text(empty, {"errors", {"n"}, {"rounding"}, {"format"}}, 12, ""), "Errors\n\n  n\n");
+}
+
+TEST(Summary, lists_what_did_not_hold_and_counts_the_rest) {
+  Report report("toy", "A toy", Config(toy::parameters()));
+  report.claim(exactly("held", "One is one.", "derived: x", 1, 1, "oracle"));
+  report.claim(exactly("failed", "One is two, whatever they say, in every format and mode, and far beyond eighty columns.", "derived: x", 2, 1, "oracle"));
+  report.claim(within("missed", "A published figure.", "A paper", 3, 0, 4, "published", Verdict::differs));
+  report.claim(skipped("left", "Something else.", "A paper", "it needs a network"));
+  Comparison comparison;
+  comparison.backend = "x86";
+  comparison.compared = 3'000'000;
+  comparison.differing = 2;
+  report.comparison(comparison);
+  const Experiment experiment = toy::experiment();
+  const std::vector<Finished> runs{{&experiment, report, 1.0, "toy.json"}};
+
+  for (const std::string& text : {summary(runs.front(), false, {}), summary_table(runs, false, {})}) {
+    EXPECT_FALSE(has(text, "One is one.")) << text;
+    EXPECT_TRUE(has(text, "\n           beyond eighty columns. [failed: expected 2, exact; measured 1]\n")) << text;
+    EXPECT_TRUE(has(text, "  differs  A published figure. [measured 4 where the source has 3]\n")) << text;
+    EXPECT_TRUE(has(text, "  skipped  Something else. [it needs a network]\n")) << text;
+    EXPECT_TRUE(has(text, "2 of 3,000,000 code words differ")) << text;
+    EXPECT_TRUE(has(text, "x86: 3,000,000 results of 1 operations compared, 2 differ")) << text;
+  }
+  EXPECT_TRUE(has(summary(runs.front(), false, {}), "claims: 1 held, 1 failed, 1 differ, 1 skipped"));
+  EXPECT_TRUE(has(summary_table(runs, false, {}), "toy            1       1       1        1  1.0 s  toy.json\n")) << summary_table(runs, false, {});
+  EXPECT_TRUE(has(summary(runs.front(), true, {}), "  pass     One is one.\n"));
+  EXPECT_TRUE(has(summary_table(runs, true, {}), "  pass     One is one.\n"));
+  EXPECT_TRUE(has(summary(runs.front(), false, {false, true}), "\033[1;31mFAIL   \033[0m  One is two")) << "colour keeps the margin";
+}
+
+TEST(Wrapped, breaks_between_words) {
+  EXPECT_EQ(wrapped("one two three", 2, 9), "  one two\n  three\n");
+  EXPECT_EQ(wrapped("one-word-alone is", 0, 5), "one-word-alone\nis\n");
+  EXPECT_EQ(wrapped("", 4), "");
+}
+
+}  // namespace
+}  // namespace halfulp::cli
