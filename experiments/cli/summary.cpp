@@ -56,7 +56,8 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
     if (total.tasks) text = fmt::format("{}: {} results of {} operations compared, {} differ", total.backend, grouped(total.compared), total.tasks, grouped(total.differing));
     if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
     if (!total.reasons.empty() && (with_reasons || !total.tasks)) text += fmt::format(": {}", fmt::join(total.reasons, "; "));
-    lines += hanging("", 0, text);
+    if (total.tasks && total.skipped_tasks && !with_reasons) text += ", the reports say why";
+    lines += wrapped(text, 0);
   }
   return lines;
 }
