@@ -10,6 +10,6 @@ foreach(folder formats emulation)
 endforeach()
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/halfulp-config-version.cmake COMPATIBILITY SameMinorVersion)
 file(WRITE ${PROJECT_BINARY_DIR}/halfulp-config.cmake
-  "include(\${CMAKE_CURRENT_LIST_DIR}/halfulp-targets.cmake)\n")
+  "include(CMakeFindDependencyMacro)\nfind_dependency(TBB)\nfind_dependency(hwy)\ninclude(\${CMAKE_CURRENT_LIST_DIR}/halfulp-targets.cmake)\n")
 install(FILES ${PROJECT_BINARY_DIR}/halfulp-config.cmake ${PROJECT_BINARY_DIR}/halfulp-config-version.cmake
   DESTINATION ${package_dir})

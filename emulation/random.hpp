@@ -20,4 +20,10 @@ inline std::uint64_t random_word(std::uint64_t seed, std::uint64_t stream, std::
   return words[0] | static_cast<std::uint64_t>(words[1]) << 32;
 }
 
+/// The 32 random bits of the stochastic rounding with this index: word index mod 4 of block index / 4, so that arrays
+/// use every word of a block.
+inline std::uint32_t rounding_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+  return philox(seed, stream, index / 4)[index % 4];
+}
+
 }  // namespace halfulp

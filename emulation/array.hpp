@@ -1,0 +1,68 @@
+// Rounding and arithmetic over arrays, at the speed of memory where the format and the CPU allow it.
+//
+// Results are those of the scalar functions (conversion.hpp, arithmetic.hpp), element by element, on any number of
+// threads and with any instruction set; stochastic rounding takes rounding_bits(seed, stream, first + i) for element i.
+// The floating-point environment must be the default one (round to nearest, subnormals kept); FTZ and DAZ of the
+// caller are put aside meanwhile.
+//
+// Spans may have any length and alignment, zero included. Every function throws std::invalid_argument, before it writes
+// anything, for spans of different lengths, for results that overlap operands other than by being the very same
+// array, for code words wider than their type, and for a rounding that operation.hpp refuses.
+#pragma once
+
+#include <halfulp/emulation/operation.hpp>
+
+#include <cstdint>
+#include <span>
+
+namespace halfulp {
+
+/// Where the random bits of stochastic rounding come from.
+struct RandomStream {
+  std::uint64_t seed = 0, stream = 0;
+  std::uint64_t first = 0;  ///< index of the first element
+};
+
+/// What happened over an array. Counts add up; flags are ORed.
+struct Tally {
+  std::uint64_t elements = 0;
+  std::uint64_t nan = 0;         ///< results that are NaN
+  std::uint64_t overflow = 0;    ///< elements that raised overflow
+  std::uint64_t underflow = 0;   ///< elements that raised underflow: tiny and inexact
+  std::uint64_t inexact = 0;     ///< elements that raised inexact
+  std::uint64_t to_zero = 0;     ///< zero results that raised underflow
+  std::uint64_t subnormal = 0;   ///< subnormal results
+  Flags flags = 0;               ///< all flags raised
+  Tally& operator+=(const Tally& other);
+  bool operator==(const Tally&) const = default;
+};
+
+/// out[i] = the value of in[i] rounded to a format: decode(encode(in[i])). A NaN is the carrier's by rounding.nan.
+/// `out` may be `in`. With a tally, what happened is added to it.
+void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const float> in, std::span<float> out,
+              RandomStream random = {}, Tally* tally = nullptr);
+void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const double> in, std::span<double> out,
+              RandomStream random = {}, Tally* tally = nullptr);
+
+/// out[i] = the code word of in[i] rounded to a format.
+template <class T, class Code>
+void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<Code> out, RandomStream random = {},
+            Tally* tally = nullptr);
+
+/// out[i] = the value of in[i], a code word whose upper bits are zero; NaN is the carrier's canonical one. Values that
+/// are not floats (of formats wider than float) are rounded to nearest even.
+template <class Code>
+void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out);
+
+/// out[i] = a[i] op b[i] (op c[i]) on code words: add, sub, mul, div, sqrt, fma. Spans that an operation does not take
+/// are empty. `out` may be one of the operands.
+template <class Code>
+void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a, std::span<const Code> b,
+           std::span<const Code> c, std::span<Code> out, RandomStream random = {}, Tally* tally = nullptr);
+
+// Instantiated for T = float, double and Code = std::uint8_t, std::uint16_t, std::uint32_t.
+
+/// The instruction set that array functions use on this CPU: "AVX3" (AVX-512), "AVX2", "SSE4", "SCALAR"...
+std::string_view array_instruction_set();
+
+}  // namespace halfulp

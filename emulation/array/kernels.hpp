@@ -1,0 +1,44 @@
+// The vector kernels: one function each, which picks the best instruction set of this CPU at run time.
+#pragma once
+
+#include <halfulp/emulation/array/plan.hpp>
+#include <halfulp/emulation/operation.hpp>
+
+#include <string_view>
+
+namespace halfulp::array {
+
+/// Where random bits come from: element i takes word i mod 4 of block i / 4.
+struct RandomSource {
+  std::uint64_t seed = 0, stream = 0, first = 0;
+};
+
+/// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it.
+void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, float* out, std::size_t count);
+void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomSource random, const double* in, double* out, std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint8_t* out, std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint16_t* out, std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint32_t* out, std::size_t count);
+void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count);
+void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count);
+void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count);
+
+void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomSource random, const double* in, std::uint32_t* out, std::size_t count);
+
+/// How a sum is rounded in the carrier: to nearest; to odd; to odd, and -0 where terms of different signs cancel.
+enum class Sums { nearest, odd, odd_negative_zero };
+
+/// Arrays are padded to this many elements by the following; operands that an operation does not take may be null.
+inline constexpr std::size_t lane_padding = 64;
+/// add, sub, mul, div, sqrt, fma in a carrier.
+void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, float* out, std::size_t count);
+void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, double* out, std::size_t count);
+/// fp16 from code words to code words, by a plan without flushing. False where this CPU has no F16C: nothing is done.
+/// count: a multiple of lane_padding.
+bool combine_half_lanes(Operation op, Sums sums, bool saturates, const NarrowPlan<std::uint32_t>& plan, const std::uint16_t* a,
+                        const std::uint16_t* b, const std::uint16_t* c, std::uint16_t* out, std::size_t count);
+
+/// The name of the instruction set that would be used now: "AVX3", "AVX2", "SSE4"...
+std::string_view instruction_set();
+
+}  // namespace halfulp::array

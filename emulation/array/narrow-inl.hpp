@@ -1,0 +1,278 @@
+// Rounding a vector of carrier values to a format. Included once for each instruction set (Highway, foreach_target.h).
+//
+// One source of truth: the scalar kernel of round_pack.hpp. This body exists because it is faster; tests hold it to the
+// scalar one on every float.
+#if defined(HALFULP_ARRAY_NARROW_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HALFULP_ARRAY_NARROW_INL
+#undef HALFULP_ARRAY_NARROW_INL
+#else
+#define HALFULP_ARRAY_NARROW_INL
+#endif
+
+#include <halfulp/emulation/array/plan.hpp>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::array::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Results as values of the carrier, or as code words in the low bits of its lanes.
+enum class Domain { values, codes };
+
+/// v + 1 and v - 1 in the lanes of a mask, v elsewhere.
+template <class D, class V = hn::Vec<D>, class M>
+HWY_INLINE V add_one_if(D d, M mask, V v) {
+  return hn::Sub(v, hn::VecFromMask(d, mask));
+}
+template <class D, class V = hn::Vec<D>, class M>
+HWY_INLINE V sub_one_if(D d, M mask, V v) {
+  return hn::Add(v, hn::VecFromMask(d, mask));
+}
+
+#undef HALFULP_EMBEDDED_ROUNDING
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define HALFULP_EMBEDDED_ROUNDING 1
+#else
+#define HALFULP_EMBEDDED_ROUNDING 0
+#endif
+
+template <class T, RoundingMode mode, bool linear, bool flushes, Domain domain>
+class Narrow {
+ public:
+  using D = hn::ScalableTag<T>;
+  using Bits = typename Carrier<T>::Bits;
+  using DU = hn::Rebind<Bits, D>;
+  using DI = hn::RebindToSigned<D>;
+  using VF = hn::Vec<D>;
+  using VU = hn::Vec<DU>;
+  using VI = hn::Vec<DI>;
+
+  explicit HWY_INLINE Narrow(const NarrowPlan<Bits>& plan) : plan_(plan) {}
+
+  /// A vector of carrier bits, rounded; right where no lane is special(). `random`, for the stochastic mode alone: a
+  /// fraction of 2^32 in each lane.
+  HWY_INLINE VU regular(VU x, VU random) const {
+    const VU sign = hn::And(x, set(sign_bit));
+    const VU u = magnitude_of(x);
+    const VU rounded = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
+    return hn::Or(rounded, result_sign(rounded, sign));
+  }
+
+  /// What special() compares: the largest of several of these stands for all of them.
+  static HWY_INLINE VI key(VU x) { return hn::BitCast(di, hn::AndNot(set(sign_bit), x)); }
+  HWY_INLINE bool special(VI key) const { return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.special_from - 1)))); }
+
+  /// The same for any lanes: overflow, infinities and NaN too.
+  HWY_INLINE VU operator()(VU x, VU random) const {
+    const VU sign = hn::And(x, set(sign_bit));
+    const VU u = magnitude_of(x);
+    VU magnitude = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
+    VU result = hn::Or(magnitude, result_sign(magnitude, sign));
+    auto over = hn::Not(less(u, choose(x, plan_.over_from)));
+    if constexpr (mode == RoundingMode::stochastic) over = hn::Or(over, less(set(specials().max), magnitude));
+    result = select(over, choose(x, specials().over), result);
+    result = select(hn::Eq(hn::BitCast(di, u), hn::BitCast(di, set(infinity))), choose(x, specials().infinite), result);
+    return select(less(set(infinity), u), set(specials().nan), result);
+  }
+
+ private:
+  static constexpr D d{};
+  static constexpr DU du{};
+  static constexpr DI di{};
+  static constexpr Bits sign_bit = static_cast<Bits>(Carrier<T>::format.sign_mask());
+  static constexpr Bits infinity = static_cast<Bits>(Carrier<T>::format.infinity());
+  static constexpr Bits fraction_mask = static_cast<Bits>(Carrier<T>::format.fraction_mask());
+  static constexpr int fraction_bits = Carrier<T>::format.fraction_bits;
+  static constexpr bool directed = mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
+
+  const typename NarrowPlan<Bits>::Specials& specials() const { return domain == Domain::values ? plan_.values : plan_.codes; }
+
+  static HWY_INLINE VU set(Bits bits) { return hn::Set(du, bits); }
+  static HWY_INLINE VF as_float(VU v) { return hn::BitCast(d, v); }
+  static HWY_INLINE VU as_bits(VF v) { return hn::BitCast(du, v); }
+  /// a < b for magnitudes, which are never negative as signed integers.
+  static HWY_INLINE hn::Mask<DI> less(VU a, VU b) { return hn::Lt(hn::BitCast(di, a), hn::BitCast(di, b)); }
+  static HWY_INLINE VU select(hn::Mask<DI> mask, VU yes, VU no) {
+    return hn::BitCast(du, hn::IfThenElse(mask, hn::BitCast(di, yes), hn::BitCast(di, no)));
+  }
+  static HWY_INLINE VU one_if(hn::Mask<DI> mask, VU v) { return hn::BitCast(du, add_one_if(di, mask, hn::BitCast(di, v))); }
+  static HWY_INLINE VU one_less_if(hn::Mask<DI> mask, VU v) { return hn::BitCast(du, sub_one_if(di, mask, hn::BitCast(di, v))); }
+  static HWY_INLINE hn::Mask<DI> as_int(hn::Mask<D> mask) { return hn::RebindMask(di, mask); }
+  static HWY_INLINE hn::Mask<DI> negative(VU x) { return hn::Lt(hn::BitCast(di, x), hn::Zero(di)); }
+  /// One of two constants by the sign of x.
+  static HWY_INLINE VU choose(VU x, const std::array<Bits, 2>& by_sign) {
+    return select(negative(x), set(by_sign[1]), set(by_sign[0]));
+  }
+  /// Lanes that a directed mode rounds away from zero.
+  static HWY_INLINE hn::Mask<DI> away(VU sign) {
+    return mode == RoundingMode::toward_negative ? negative(sign) : hn::Eq(hn::BitCast(di, sign), hn::Zero(di));
+  }
+
+  HWY_INLINE VU magnitude_of(VU x) const {
+    const VU u = hn::AndNot(set(sign_bit), x);
+    if constexpr (!flushes) return u;
+    return hn::BitCast(du, hn::IfThenZeroElse(less(u, choose(x, plan_.zero_below)), hn::BitCast(di, u)));
+  }
+
+  /// The sign bit of the result, where it goes; none where a zero has none.
+  HWY_INLINE VU result_sign(VU rounded, VU sign) const {
+    if constexpr (domain == Domain::codes) sign = hn::ShiftRightSame(sign, plan_.sign_shift);
+    if (!plan_.unsigned_zero) return sign;
+    const auto zero = hn::Eq(hn::BitCast(di, hn::AndNot(set(sign_bit), rounded)), hn::Zero(di));
+    return hn::BitCast(du, hn::IfThenZeroElse(zero, hn::BitCast(di, sign)));
+  }
+
+  // --- the dropped bits are the last bits of the carrier --------------------------------------------------------------
+
+  HWY_INLINE VU round_linear(VU u, VU sign, VU random) const {
+    const Bits unit = Bits{1} << plan_.tail, mask = unit - 1;
+    VU sum = u;
+    if constexpr (mode == RoundingMode::nearest_even)
+      sum = hn::Add(hn::Add(u, set(unit / 2 - 1)), hn::And(hn::ShiftRightSame(u, plan_.tail), set(1)));
+    if constexpr (mode == RoundingMode::nearest_away) sum = hn::Add(u, set(unit / 2));
+    if constexpr (mode == RoundingMode::nearest_to_zero) sum = hn::Add(u, set(unit / 2 - 1));
+    if constexpr (directed)
+      sum = hn::Add(u, hn::BitCast(du, hn::IfThenElseZero(away(sign), hn::BitCast(di, set(mask)))));
+    if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly where something is dropped
+      sum = hn::Or(u, hn::Add(hn::And(u, set(mask)), set(mask)));
+    if constexpr (mode == RoundingMode::stochastic) {  // floats: narrower formats do not share the exponents of double
+      sum = hn::Add(u, hn::ShiftRightSame(random, 32 - plan_.tail));
+    }
+    if constexpr (domain == Domain::codes) return hn::ShiftRightSame(sum, plan_.tail);
+    else return hn::AndNot(set(mask), sum);
+  }
+
+  // --- the adder aligns ------------------------------------------------------------------------------------------------
+
+  /// In the domain of values a result may come with its sign.
+  HWY_INLINE VU round_aligned(VU u, VU x, VU sign, VU random) const {
+    const VU exponent = hn::And(u, set(infinity));
+    const VU binade = hn::BitCast(du, hn::Max(hn::BitCast(di, exponent), hn::BitCast(di, set(plan_.emin))));
+    const VU aligner = hn::Add(binade, set(plan_.align));
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (domain == Domain::values && directed) {
+      const VF signed_aligner = as_float(hn::Or(aligner, sign)), a = as_float(flushes ? hn::Or(u, sign) : x);
+      return as_bits(hn::Sub(directed_add(a, signed_aligner), signed_aligner));
+    }
+#else
+    (void)x;
+#endif
+    const VU sum = aligned_sum(u, aligner, binade, sign, random);
+    if constexpr (domain == Domain::codes) {
+      const VU kept = hn::And(sum, set(fraction_mask));
+      return hn::Add(hn::ShiftRightSame(binade, plan_.tail), hn::Sub(kept, set(plan_.code_offset)));
+    } else {
+      return as_bits(hn::Sub(as_float(sum), as_float(aligner)));
+    }
+  }
+
+  /// Bits of aligner + u rounded by the mode to the aligner's last bit, which weighs as much as the last bit kept of u.
+  /// The bits are consecutive integers: one more is one unit more.
+  HWY_INLINE VU aligned_sum(VU u, VU aligner, VU binade, VU sign, VU random) const {
+    const VF x = as_float(u), c = as_float(aligner);
+    if constexpr (mode == RoundingMode::nearest_even) return as_bits(hn::Add(x, c));
+    if constexpr (mode == RoundingMode::toward_zero) return truncated_sum(x, c);
+    if constexpr (directed) return directed_sum(x, c, sign);
+    if constexpr (mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero) {
+      // The adder's nearest-even goes one unit too low, or too high, on half of the ties.
+      const VF sum = hn::Add(x, c), rounded = hn::Sub(sum, c);
+      const VF half_unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
+      if constexpr (mode == RoundingMode::nearest_away)
+        return one_if(as_int(hn::Eq(hn::Sub(x, rounded), half_unit)), as_bits(sum));
+      else
+        return one_less_if(as_int(hn::Eq(hn::Sub(rounded, x), half_unit)), as_bits(sum));
+    }
+    const VU sum = truncated_sum(x, c);
+    const VF rounded = hn::Sub(as_float(sum), c);
+    if constexpr (mode == RoundingMode::to_odd)
+      return select(as_int(hn::Eq(rounded, x)), sum, hn::Or(sum, set(1)));
+    if constexpr (mode == RoundingMode::stochastic) return one_if(hn::RebindMask(di, carries(u, sum, aligner, binade, random)), sum);
+    return sum;
+  }
+
+  /// x + c toward zero, for 0 <= x < c.
+  static HWY_INLINE VU truncated_sum(VF x, VF c) {
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (sizeof(T) == 4) return as_bits(VF{_mm512_maskz_add_round_ps(0xffff, x.raw, c.raw, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)});
+    else return as_bits(VF{_mm512_maskz_add_round_pd(0xff, x.raw, c.raw, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)});
+#else
+    const VF sum = hn::Add(x, c);
+    return one_less_if(as_int(hn::Gt(hn::Sub(sum, c), x)), as_bits(sum));
+#endif
+  }
+
+#if HALFULP_EMBEDDED_ROUNDING
+  static HWY_INLINE VF directed_add(VF a, VF b) {
+    constexpr int direction = (mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF : _MM_FROUND_TO_POS_INF) | _MM_FROUND_NO_EXC;
+    if constexpr (sizeof(T) == 4) return VF{_mm512_maskz_add_round_ps(0xffff, a.raw, b.raw, direction)};
+    else return VF{_mm512_maskz_add_round_pd(0xff, a.raw, b.raw, direction)};
+  }
+#endif
+
+  static HWY_INLINE VU directed_sum(VF x, VF c, VU sign) {
+#if HALFULP_EMBEDDED_ROUNDING
+    return hn::Xor(as_bits(directed_add(as_float(hn::Or(as_bits(x), sign)), as_float(hn::Or(as_bits(c), sign)))), sign);
+#else
+    const VF sum = hn::Add(x, c), rounded = hn::Sub(sum, c);
+    const auto outward = away(sign);
+    const auto up = hn::And(outward, as_int(hn::Lt(rounded, x)));
+    const auto down = hn::AndNot(outward, as_int(hn::Gt(rounded, x)));
+    return one_less_if(down, one_if(up, as_bits(sum)));
+#endif
+  }
+
+  /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal carriers
+  /// count as nothing: narrow_plan() sees to it that they are.
+  HWY_INLINE hn::Mask<DU> carries(VU u, VU sum, VU aligner, VU binade, VU random) const {
+    (void)sum, (void)aligner;
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (sizeof(T) == 4) {
+      // What was cut off, in units of 2^-32 of the last kept bit; exact, then truncated.
+      const VF rest = hn::Sub(as_float(u), hn::Sub(as_float(sum), as_float(aligner)));
+      const VF scale = as_float(hn::Sub(set(static_cast<Bits>(2 * 127 + 32 + fraction_bits - plan_.tail) << fraction_bits), binade));
+      const VU tail = VU{_mm512_maskz_cvttps_epu32(0xffff, hn::Mul(rest, scale).raw)};
+      return hn::Lt(hn::Add(tail, random), tail);
+    }
+#endif
+    const VU significand = hn::Or(hn::And(u, set(fraction_mask)), set(fraction_mask + 1));
+    const VU below = hn::ShiftRight<fraction_bits>(hn::Sub(binade, hn::And(u, set(infinity))));  // binades below that of emin
+    // significand * 2^(32 - tail): bits below 2^-32 leave at the bottom, the kept ones at the top.
+    const VU fixed = set(static_cast<Bits>(32 - plan_.tail));
+    const VU tail = hn::Or(shift_left(significand, hn::Sub(fixed, below)), shift_right(significand, hn::Sub(below, fixed)));
+    if constexpr (sizeof(T) == 4) return hn::Lt(hn::Add(tail, random), tail);
+    const VU low = set(static_cast<Bits>(0xffff'ffffu));
+    return hn::Gt(hn::Add(hn::And(tail, low), random), low);
+  }
+
+  /// Shifts by any count; those outside [0, width) give zero.
+  static HWY_INLINE VU shift_left(VU v, VU count) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+    return hn::Shl(v, count);  // VPSLLV does just that
+#else
+    const auto inside = hn::Lt(count, set(8 * sizeof(T)));
+    return hn::IfThenElseZero(inside, hn::Shl(v, hn::And(count, set(8 * sizeof(T) - 1))));
+#endif
+  }
+  static HWY_INLINE VU shift_right(VU v, VU count) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+    return hn::Shr(v, count);
+#else
+    const auto inside = hn::Lt(count, set(8 * sizeof(T)));
+    return hn::IfThenElseZero(inside, hn::Shr(v, hn::And(count, set(8 * sizeof(T) - 1))));
+#endif
+  }
+
+  const NarrowPlan<Bits>& plan_;
+};
+
+/// Stores code words of 1, 2 or 4 bytes from wider lanes.
+template <class DU, class Code>
+HWY_INLINE void store_codes(DU du, hn::Vec<DU> codes, Code* to) {
+  if constexpr (sizeof(Code) == sizeof(hn::TFromD<DU>)) hn::StoreU(codes, du, to);
+  else hn::StoreU(hn::TruncateTo(hn::Rebind<Code, DU>{}, codes), hn::Rebind<Code, DU>{}, to);
+}
+
+}  // namespace halfulp::array::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

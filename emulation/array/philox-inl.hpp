@@ -1,0 +1,79 @@
+// Philox4x32-10 (Salmon et al. 2011) on vectors: the words of random.hpp, element after element.
+#if defined(HALFULP_ARRAY_PHILOX_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HALFULP_ARRAY_PHILOX_INL
+#undef HALFULP_ARRAY_PHILOX_INL
+#else
+#define HALFULP_ARRAY_PHILOX_INL
+#endif
+
+#include <halfulp/emulation/random.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::array::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// words[i] = word i mod 4 of block first_block + i / 4, for the blocks of key `seed` and stream `stream`.
+/// count: a multiple of philox_step(); at most 128 words on any CPU we know.
+inline HWY_ATTR std::size_t philox_step() { return 8 * hn::Lanes(hn::ScalableTag<std::uint64_t>{}); }
+
+inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t first_block, std::uint32_t* words,
+                                  std::size_t count) {
+#if HWY_TARGET == HWY_SCALAR  // no vectors at all
+  for (std::size_t i = 0; i < count; i += 4) std::ranges::copy(philox(seed, stream, first_block + i / 4), words + i);
+#else
+  const hn::ScalableTag<std::uint64_t> d;
+  const hn::Repartition<std::uint32_t, decltype(d)> d32;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto low = hn::Set(d, 0xffff'ffffu);
+  const auto m0 = hn::BitCast(d32, hn::Set(d, 0xD251'1F53u)), m1 = hn::BitCast(d32, hn::Set(d, 0xCD9E'8D57u));
+  HWY_ALIGN std::uint64_t keys[10][2][HWY_MAX_BYTES / 8];
+  for (std::uint32_t round = 0; round < 10; ++round) {
+    hn::Store(hn::Set(d, static_cast<std::uint32_t>(seed) + round * 0x9E37'79B9u), d, keys[round][0]);
+    hn::Store(hn::Set(d, static_cast<std::uint32_t>(seed >> 32) + round * 0xBB67'AE85u), d, keys[round][1]);
+  }
+  // One block a lane; of each counter word the upper half of the lane is rubbish that nothing looks at. Two vectors of
+  // blocks at a time: one alone would wait for its own multiplications.
+  struct Blocks {
+    hn::Vec<decltype(d)> c0, c1, c2, c3;
+  };
+  // Lanes 0 1 2 3 ... compute blocks 0 n/2 1 n/2+1 ...: interleaving pairs then leaves the blocks in order.
+  HWY_ALIGN std::uint64_t lane_blocks[HWY_MAX_BYTES / 8];
+  for (std::size_t lane = 0; lane < lanes; ++lane) lane_blocks[lane] = lane / 2 + (lane % 2) * (lanes / 2);
+  const auto lane = hn::Load(d, lane_blocks);
+  const auto start = [&](std::uint64_t block) HWY_ATTR {
+    const auto index = hn::Add(hn::Set(d, block), lane);
+    return Blocks{index, hn::ShiftRight<32>(index), hn::Set(d, stream), hn::Set(d, stream >> 32)};
+  };
+  const auto mix = [&](Blocks& b, int round) HWY_ATTR {
+    const auto p0 = hn::MulEven(hn::BitCast(d32, b.c0), m0), p1 = hn::MulEven(hn::BitCast(d32, b.c2), m1);
+    b.c0 = hn::Xor3(hn::ShiftRight<32>(p1), b.c1, hn::Load(d, keys[round][0]));
+    b.c2 = hn::Xor3(hn::ShiftRight<32>(p0), b.c3, hn::Load(d, keys[round][1]));
+    b.c1 = p1;
+    b.c3 = p0;
+  };
+  const auto finish = [&](const Blocks& b, std::uint32_t* to) HWY_ATTR {
+    const auto w01 = hn::Or(hn::And(b.c0, low), hn::ShiftLeft<32>(b.c1)), w23 = hn::Or(hn::And(b.c2, low), hn::ShiftLeft<32>(b.c3));
+    auto* const pairs = reinterpret_cast<std::uint64_t*>(to);
+    hn::StoreU(hn::InterleaveLower(d, w01, w23), d, pairs);
+    hn::StoreU(hn::InterleaveUpper(d, w01, w23), d, pairs + lanes);
+  };
+  for (std::size_t i = 0; i < count; i += 8 * lanes) {
+    Blocks a = start(first_block + i / 4), b = start(first_block + i / 4 + lanes);
+    for (int round = 0; round < 10; ++round) {
+      mix(a, round);
+      mix(b, round);
+    }
+    finish(a, words + i);
+    finish(b, words + i + 4 * lanes);
+  }
+#endif
+}
+
+}  // namespace halfulp::array::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,90 @@
+// Code words as floats: exact, so no mode matters. Included once for each instruction set.
+#if defined(HALFULP_ARRAY_WIDEN_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HALFULP_ARRAY_WIDEN_INL
+#undef HALFULP_ARRAY_WIDEN_INL
+#else
+#define HALFULP_ARRAY_WIDEN_INL
+#endif
+
+#include <halfulp/emulation/array/plan.hpp>
+
+#include <hwy/highway.h>
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::array::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// Code words in the low bits of 32-bit lanes to the bits of floats.
+template <bool linear, bool flushes>
+class Widen {
+ public:
+  using D = hn::ScalableTag<float>;
+  using DU = hn::Rebind<std::uint32_t, D>;
+  using DI = hn::Rebind<std::int32_t, D>;
+  using VU = hn::Vec<DU>;
+  using VI = hn::Vec<DI>;
+
+  explicit HWY_INLINE Widen(const WidenPlan& plan) : plan_(plan) {}
+
+  /// Values, right where no lane is special().
+  HWY_INLINE VU regular(VU code) const {
+    const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.sign_shift), set(0x8000'0000u));
+    VU magnitude = magnitude_of(code);
+    const auto small = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(plan_.min_normal)));
+    if constexpr (flushes) magnitude = hn::BitCast(du, hn::IfThenZeroElse(small, hn::BitCast(di, magnitude)));
+    const VU fields = hn::ShiftLeftSame(magnitude, plan_.tail);
+    if constexpr (linear) return hn::Or(fields, sign);
+    // Normal: the exponent field moves up. Subnormal: 2^emin + value has the same fields one exponent higher.
+    const VU normal = hn::Add(fields, set(plan_.emin - 0x0080'0000u));
+    const VU above = hn::Add(fields, set(plan_.emin));
+    const auto subnormal = hn::BitCast(di, hn::Sub(hn::BitCast(d, above), hn::BitCast(d, set(plan_.emin))));
+    return hn::Or(pick(small, hn::BitCast(du, subnormal), normal), sign);
+  }
+
+  /// What special() compares: the largest of several of these stands for all of them. Formats that keep their NaN where
+  /// others have -0 move it up to the top.
+  HWY_INLINE VI key(VU code) const {
+    const VI magnitude = hn::BitCast(di, magnitude_of(code));
+    if (!plan_.nan_negative_zero) return magnitude;
+    const auto nan = hn::Eq(hn::BitCast(di, code), hn::Set(di, static_cast<std::int32_t>(plan_.magnitude_mask + 1)));
+    return hn::IfThenElse(nan, hn::Set(di, 0x7fff'ffff), magnitude);
+  }
+  HWY_INLINE bool special(VI key) const {
+    return !hn::AllFalse(di, hn::Gt(key, hn::Set(di, static_cast<std::int32_t>(plan_.max_finite))));
+  }
+
+  /// Values of any code words.
+  HWY_INLINE VU operator()(VU code) const {
+    const VU magnitude = magnitude_of(code);
+    const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.sign_shift), set(0x8000'0000u));
+    const VU nan = set(0x7fc0'0000u);
+    VU value = regular(code);
+    const auto beyond = hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(plan_.max_finite)));
+    const auto infinite = hn::Eq(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(plan_.infinite)));
+    value = pick(beyond, pick(infinite, hn::Or(sign, set(0x7f80'0000u)), nan), value);
+    if (!plan_.nan_negative_zero) return value;
+    return pick(hn::And(hn::Eq(hn::BitCast(di, magnitude), hn::Zero(di)), hn::Lt(hn::BitCast(di, sign), hn::Zero(di))), nan, value);
+  }
+
+ private:
+  static constexpr D d{};
+  static constexpr DU du{};
+  static constexpr DI di{};
+  HWY_INLINE VU magnitude_of(VU code) const { return hn::And(code, set(plan_.magnitude_mask)); }
+  static HWY_INLINE VU set(std::uint32_t bits) { return hn::Set(du, bits); }
+  static HWY_INLINE VU pick(hn::Mask<DI> mask, VU yes, VU no) {
+    return hn::BitCast(du, hn::IfThenElse(mask, hn::BitCast(di, yes), hn::BitCast(di, no)));
+  }
+  const WidenPlan& plan_;
+};
+
+/// Loads of code words of 1, 2 or 4 bytes as 32-bit lanes.
+template <class DU, class Code>
+HWY_INLINE hn::Vec<DU> load_codes(DU du, const Code* from) {
+  if constexpr (sizeof(Code) == 4) return hn::LoadU(du, from);
+  else return hn::PromoteTo(du, hn::LoadU(hn::Rebind<Code, DU>{}, from));
+}
+
+}  // namespace halfulp::array::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

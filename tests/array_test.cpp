@@ -1,0 +1,327 @@
+// Array functions are the scalar ones, element by element: with every instruction set of this CPU, at any length and
+// alignment, on any number of threads.
+#include "check.hpp"
+
+#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/random.hpp>
+
+#include <hwy/targets.h>
+#include <tbb/global_control.h>
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+namespace {
+
+using namespace halfulp;
+
+/// Each test runs once an instruction set.
+class Arrays : public testing::TestWithParam<std::int64_t> {
+ protected:
+  void SetUp() override { use(GetParam()); }
+  void TearDown() override { use(0); }
+  static void use(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+  }
+};
+
+std::vector<std::int64_t> instruction_sets() {
+  std::vector<std::int64_t> sets;
+  for (const std::int64_t set : hwy::SupportedAndGeneratedTargets())
+    if (set != HWY_SSSE3) sets.push_back(set);  // not compiled: emulation/CMakeLists.txt
+  return sets;
+}
+INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, testing::ValuesIn(instruction_sets()), [](const auto& info) {
+  return info.param == HWY_SCALAR ? std::string("scalar") : std::string(hwy::TargetName(info.param));
+});
+
+/// The catalogue's formats and some that only a user would name: wide, narrow, at the edges of what the kernels take.
+std::vector<FloatFormat> formats() {
+  std::vector<FloatFormat> all;
+  for (const NamedFormat& row : catalogue()) all.push_back(row.format);
+  for (const auto& name : {"e8m3b110", "e8m7b95", "e8m22", "e6m9finite", "e5m10p3109", "e7m2fnuz", "e2m3b-3", "e4m0finite", "e1m3finite", "e3m20"})
+    all.push_back(parse_format(name));
+  return all;
+}
+
+std::vector<Rounding> roundings() {
+  std::vector<Rounding> all;
+  for (const auto& mode : rounding_modes)
+    for (int variant = 0; variant < 6; ++variant) {
+      Rounding r;
+      r.mode = mode.value;
+      r.overflow = variant & 1 ? Overflow::saturate : Overflow::ieee;
+      r.flush_inputs = variant == 2 || variant == 5;
+      r.flush_outputs = variant == 3 || variant == 5;
+      r.tininess = variant == 5 ? Tininess::before : Tininess::after;
+      r.nan = variant == 4 ? NanRule::propagate : variant == 1 ? NanRule::cuda : NanRule::canonical;
+      r.random_bits = variant % 2 ? 32 : 3 + 4 * variant;
+      all.push_back(r);
+    }
+  return all;
+}
+
+/// Values around every code of a narrow format, halfway points, their neighbours, and random bits.
+template <class T, class Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>
+std::vector<T> inputs(const FloatFormat& f, std::uint64_t seed) {
+  std::vector<T> values;
+  check::Random random{seed};
+  const auto near = [&](double x) {
+    const auto bits = std::bit_cast<Bits>(static_cast<T>(x));
+    for (const Bits b : {bits - 1, bits, bits + 1}) {
+      values.push_back(std::bit_cast<T>(b));
+      values.push_back(-std::bit_cast<T>(b));
+    }
+  };
+  const std::uint64_t step = f.storage_bits() <= 8 ? 1 : f.max_finite() / 97 + 1;
+  for (std::uint64_t code = 0; code <= f.max_finite(); code += step) {
+    near(f.value(code));
+    if (code < f.max_finite()) near((f.value(code) + f.value(code + 1)) / 2);
+  }
+  near(f.value(f.max_finite()));
+  near(f.value(f.max_finite()) * (1 + f.epsilon() / 4));
+  near(f.value(f.max_finite()) * (1 + f.epsilon() / 2));
+  near(f.value(f.min_normal()) * (1 - f.epsilon() / 4));
+  for (const double x : {0.0, 1e-46, 1e-45, 1.2e-38, 3e38, 1e308, 4e-324}) near(x);
+  near(std::numeric_limits<double>::infinity());
+  values.push_back(std::numeric_limits<T>::quiet_NaN());
+  for (int i = 0; i < 400; ++i) values.push_back(std::bit_cast<T>(static_cast<Bits>(random())));
+  for (int i = 0; i < 400; ++i) {  // near the format's range
+    const double scale = FloatFormat::power_of_two(std::clamp(f.emin() - f.fraction_bits - 12 + static_cast<int>(random() % 40), -1000, 1000));
+    values.push_back(static_cast<T>((static_cast<double>(random() >> 11) * 0x1p-52 - 1) * scale));
+  }
+  return values;
+}
+
+constexpr RandomStream stream{5, 6, (std::uint64_t{1} << 33) + 3};
+std::uint64_t bits_at(std::size_t i) { return rounding_bits(stream.seed, stream.stream, stream.first + i); }
+
+template <class T>
+void quantize_and_encode_like_convert(const FloatFormat& carrier) {
+  using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
+  for (const FloatFormat& f : formats()) {
+    const std::vector<T> in = inputs<T>(f, 1);
+    std::vector<T> out(in.size());
+    std::vector<std::uint32_t> codes(in.size());
+    for (const Rounding& r : roundings()) {
+      quantize(f, r, std::span<const T>(in), std::span<T>(out), stream);
+      if (f.storage_bits() <= 32) encode<T, std::uint32_t>(f, r, in, codes, stream);
+      Rounding back;
+      back.nan = r.nan;
+      int differing = 0;
+      for (std::size_t i = 0; i < in.size() && differing < 3; ++i) {
+        const Rounded wanted = convert(carrier, f, r, std::bit_cast<Bits>(in[i]), bits_at(i));
+        const auto value = static_cast<Bits>(convert(f, carrier, back, wanted.code).code);
+        const bool same = std::bit_cast<Bits>(out[i]) == value && (f.storage_bits() > 32 || codes[i] == wanted.code);
+        if (!same) ++differing;
+        EXPECT_TRUE(same) << format_name(f) << " " << name_of(r.mode) << " " << name_of(r.overflow) << " flush " << r.flush_inputs
+                          << r.flush_outputs << " nan " << name_of(r.nan) << " bits " << r.random_bits << ": " << std::hexfloat << in[i]
+                          << " gives " << out[i] << " = " << std::hex << codes[i] << ", not " << wanted.code;
+      }
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+TEST_P(Arrays, quantize_and_encode_floats_like_convert) { quantize_and_encode_like_convert<float>(fp32); }
+TEST_P(Arrays, quantize_and_encode_doubles_like_convert) { quantize_and_encode_like_convert<double>(fp64); }
+
+TEST_P(Arrays, decode_every_code) {
+  for (const FloatFormat& f : formats()) {
+    if (f.storage_bits() > 32) continue;
+    std::vector<std::uint32_t> codes;
+    const std::uint64_t step = f.storage_bits() <= 16 ? 1 : f.code_mask() / 50'021;
+    for (std::uint64_t code = 0; code <= f.code_mask(); code += step) codes.push_back(static_cast<std::uint32_t>(code));
+    codes.push_back(static_cast<std::uint32_t>(f.code_mask()));
+    std::vector<float> out(codes.size());
+    decode<std::uint32_t>(f, codes, out);
+    for (std::size_t i = 0; i < codes.size(); ++i)
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), convert(f, fp32, {}, codes[i]).code) << format_name(f) << " " << std::hex << codes[i];
+  }
+}
+
+constexpr Operation array_operations[] = {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::sqrt, Operation::fma};
+
+template <class Code>
+void expect_like_evaluate(const FloatFormat& f, Operation operation, const Rounding& r, std::span<const Code> a, std::span<const Code> b,
+                          std::span<const Code> c) {
+  const int arity = info(operation).arity;
+  std::vector<Code> out(a.size());
+  const std::span<const Code> none;
+  apply<Code>(operation, f, r, a, arity > 1 ? b : none, arity > 2 ? c : none, out, stream);
+  for (std::size_t i = 0; i < a.size(); ++i) {
+    const Rounded wanted = evaluate(operation, f, r, a[i], b[i], c[i], bits_at(i));
+    if (out[i] == wanted.code) continue;
+    ADD_FAILURE() << info(operation).name << " " << format_name(f) << " " << name_of(r.mode) << " " << name_of(r.overflow) << " flush "
+                  << r.flush_inputs << r.flush_outputs << std::hex << ": " << +a[i] << " " << +b[i] << " " << +c[i] << " gives " << +out[i]
+                  << ", not " << wanted.code;
+    return;
+  }
+}
+
+TEST_P(Arrays, arithmetic_on_all_pairs_of_narrow_formats) {
+  for (const auto& name : {"e4m3", "e5m2", "e2m1", "e3m4", "e5m2fnuz", "p3109k8p3", "e7m0finite"}) {
+    const FloatFormat f = parse_format(name);
+    const std::size_t n = f.code_mask() + 1;
+    std::vector<std::uint8_t> a(n * n), b(n * n), c(n * n);
+    check::Random random{2};
+    for (std::size_t i = 0; i < n * n; ++i) {
+      a[i] = static_cast<std::uint8_t>(i / n);
+      b[i] = static_cast<std::uint8_t>(i % n);
+      c[i] = static_cast<std::uint8_t>(random() & f.code_mask());
+    }
+    for (const Operation operation : array_operations)
+      for (const Rounding& r : roundings())
+        if (check::exhaustive() || (random() & 3) == 0) expect_like_evaluate<std::uint8_t>(f, operation, r, a, b, c);
+  }
+}
+
+template <class Code>
+void arithmetic_on_a_lattice(const std::vector<std::string>& names) {
+  for (const FloatFormat& f : check::named(names)) {
+    const auto points = check::lattice(f, 0);
+    check::Random random{3};
+    std::vector<Code> a, b, c;
+    const auto add = [&](std::uint64_t x, std::uint64_t y, std::uint64_t z) {
+      a.push_back(static_cast<Code>(x)), b.push_back(static_cast<Code>(y)), c.push_back(static_cast<Code>(z));
+    };
+    for (const std::uint64_t x : points)
+      for (const std::uint64_t y : points) add(x, y, points[random() % points.size()]);
+    for (int i = 0; i < 4000; ++i) {  // close exponents, so that digits meet
+      const std::uint64_t x = random() & f.code_mask(), shift = (random() % 8) << f.fraction_bits;
+      const std::uint64_t y = ((x + shift) & f.magnitude_mask() & ~f.fraction_mask()) | (random() & (f.fraction_mask() | f.sign_mask()));
+      add(x, i % 2 ? y : random() & f.code_mask(), i % 3 ? random() & f.code_mask() : y);
+    }
+    for (const Operation operation : array_operations)
+      for (const Rounding& r : roundings()) expect_like_evaluate<Code>(f, operation, r, a, b, c);
+  }
+}
+
+TEST_P(Arrays, arithmetic_on_16_bits) { arithmetic_on_a_lattice<std::uint16_t>({"fp16", "bf16", "e6m9finite", "e5m10p3109", "e8m7b95"}); }
+TEST_P(Arrays, arithmetic_on_32_bits) { arithmetic_on_a_lattice<std::uint32_t>({"tf32", "fp32", "e6m14", "e8m20"}); }
+
+TEST_P(Arrays, every_length_and_alignment) {
+  const Rounding r{.mode = RoundingMode::stochastic};
+  check::Random random{4};
+  std::vector<float> values(700);
+  for (float& x : values) x = static_cast<float>(static_cast<double>(random() >> 40) * 0x1p-20 - 8);
+  for (std::size_t offset = 0; offset < 3; ++offset)
+    for (std::size_t n = 0; n < 680; n += n < 140 ? 1 : 37) {
+      const auto in = std::span<const float>(values).subspan(offset, n);
+      std::vector<float> out(n + 8, -1);
+      std::vector<std::uint8_t> codes(n + 8, 0xee), sums(n + 8, 0xee);
+      std::vector<std::uint16_t> halves(n + 8, 0xeeee), products(n + 8, 0xeeee);
+      const RandomStream shifted{stream.seed, stream.stream, stream.first + offset};
+      quantize(e4m3, r, in, std::span(out).subspan(offset, n), shifted);
+      encode<float, std::uint8_t>(e4m3, r, in, std::span(codes).subspan(offset, n), shifted);
+      encode<float, std::uint16_t>(fp16, r, in, std::span(halves).subspan(offset, n), shifted);
+      apply<std::uint8_t>(Operation::add, e4m3, {}, std::span(codes).subspan(offset, n), std::span(codes).subspan(offset, n), {},
+                          std::span(sums).subspan(offset, n));
+      apply<std::uint16_t>(Operation::mul, fp16, {}, std::span(halves).subspan(offset, n), std::span(halves).subspan(offset, n), {},
+                           std::span(products).subspan(offset, n));
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto code = convert(fp32, e4m3, r, std::bit_cast<std::uint32_t>(in[i]), bits_at(i + offset)).code;
+        const auto half = convert(fp32, fp16, r, std::bit_cast<std::uint32_t>(in[i]), bits_at(i + offset)).code;
+        ASSERT_EQ(codes[offset + i], code) << n << " " << i;
+        ASSERT_EQ(static_cast<double>(out[offset + i]), e4m3.value(code));
+        ASSERT_EQ(halves[offset + i], half);
+        ASSERT_EQ(sums[offset + i], evaluate(Operation::add, e4m3, {}, code, code).code);
+        ASSERT_EQ(products[offset + i], evaluate(Operation::mul, fp16, {}, half, half).code);
+      }
+      for (std::size_t i = 0; i < out.size(); ++i)
+        if (i < offset || i >= offset + n) {
+          ASSERT_EQ(out[i], -1) << "written outside";
+          ASSERT_EQ(codes[i], 0xee);
+          ASSERT_EQ(sums[i], 0xee);
+          ASSERT_EQ(halves[i], 0xeeee);
+          ASSERT_EQ(products[i], 0xeeee);
+        }
+    }
+}
+
+TEST_P(Arrays, the_number_of_threads_does_not_show) {
+  const Rounding r{.mode = RoundingMode::stochastic};
+  std::vector<float> in(300'001), one(in.size()), two(in.size()), inplace;
+  for (std::size_t i = 0; i < in.size(); ++i) in[i] = static_cast<float>(i % 997) * 0.01f;
+  inplace = in;
+  Tally tally_one, tally_two;
+  {
+    const tbb::global_control single(tbb::global_control::max_allowed_parallelism, 1);
+    quantize(e5m2, r, in, one, stream);
+    quantize(e5m2, {}, std::span<const float>(in).first(150'000), std::span(two).first(150'000), {}, &tally_one);
+  }
+  {
+    const tbb::global_control both(tbb::global_control::max_allowed_parallelism, 2);
+    quantize(e5m2, r, in, two, stream);
+    EXPECT_EQ(one, two);
+    quantize(e5m2, {}, std::span<const float>(in).first(150'000), std::span(two).first(150'000), {}, &tally_two);
+  }
+  EXPECT_EQ(tally_one, tally_two);
+  quantize(e5m2, r, inplace, inplace, stream);
+  EXPECT_EQ(one, inplace);
+}
+
+#if defined(__SSE2__)
+TEST_P(Arrays, the_callers_environment_does_not_show) {
+  const std::vector<float> in = inputs<float>(bf16, 7);
+  std::vector<float> plain(in.size()), strange(in.size());
+  quantize(fp16, {}, in, plain);
+  const unsigned saved = _mm_getcsr();
+  _mm_setcsr(0x1f80 | 0x8040 | 0x4000);  // FTZ, DAZ, toward +Inf
+  quantize(fp16, {}, in, strange);
+  const unsigned after = _mm_getcsr();
+  _mm_setcsr(saved);
+  EXPECT_EQ(after & 0xe040u, 0xc040u) << "the caller's settings are put back";
+  for (std::size_t i = 0; i < in.size(); ++i) ASSERT_EQ(std::bit_cast<std::uint32_t>(plain[i]), std::bit_cast<std::uint32_t>(strange[i]));
+}
+#endif
+
+TEST(Tally, counts_what_the_flags_say) {
+  // fp16: exact, inexact, tiny and inexact (a zero and a subnormal), exactly subnormal, overflow, NaN, infinity.
+  const std::vector<float> in{1, 1.0001f, 1e-9f, 1e-7f, 0x1p-24f, 1e6f, std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()};
+  std::vector<float> out(in.size());
+  Tally tally;
+  quantize(fp16, {}, in, out, {}, &tally);
+  EXPECT_EQ(tally, (Tally{.elements = 8, .nan = 1, .overflow = 1, .underflow = 2, .inexact = 4, .to_zero = 1, .subnormal = 2,
+                          .flags = flag::inexact | flag::underflow | flag::overflow}));
+  std::vector<float> without(in.size());
+  quantize(fp16, {}, in, without);
+  for (std::size_t i = 0; i < in.size(); ++i) EXPECT_EQ(std::bit_cast<std::uint32_t>(out[i]), std::bit_cast<std::uint32_t>(without[i]));
+}
+
+TEST(ArrayErrors, are_told_before_anything_is_written) {
+  std::vector<float> in(10, 1.5f), out(10, 7), longer(11, 7);
+  std::vector<std::uint8_t> narrow(10, 7);
+  std::vector<std::uint16_t> a(10, 0x3c00), sum(10, 7);
+  const auto message = [](auto f) {
+    try {
+      f();
+    } catch (const std::invalid_argument& e) {
+      return std::string(e.what());
+    }
+    return std::string("nothing thrown");
+  };
+  using testing::Test;
+  EXPECT_EQ(message([&] { quantize(fp16, {}, in, longer); }), "the operand has 10 elements, the result 11: they must be equal");
+  EXPECT_EQ(message([&] { quantize(fp16, {}, std::span(in).first(9), std::span(in).subspan(1, 9)); }),
+            "the operand and the result overlap: they must be the same array or apart");
+  EXPECT_EQ(message([&] { encode<float, std::uint8_t>(fp16, {}, in, narrow); }), "fp16 code words have 16 bits, the array's elements 8");
+  EXPECT_EQ(message([&] { apply<std::uint16_t>(Operation::add, fp16, {}, a, {}, {}, sum); }),
+            "the second operand has 0 elements, the result 10: they must be equal");
+  EXPECT_EQ(message([&] { apply<std::uint16_t>(Operation::sqrt, fp16, {}, a, a, {}, sum); }),
+            "the second operand has 10 elements, the result 0: they must be equal");
+  EXPECT_EQ(message([&] { apply<std::uint16_t>(Operation::rem, fp16, {}, a, a, {}, sum); }), "arrays have add, sub, mul, div, sqrt and fma, not rem");
+  EXPECT_EQ(message([&] { apply<std::uint8_t>(Operation::add, e8m0, {}, narrow, narrow, {}, narrow); }),
+            "e8m0 holds scales: it has conversions only, no add");
+  Rounding many;
+  many.mode = RoundingMode::stochastic;
+  many.random_bits = 33;
+  EXPECT_EQ(message([&] { quantize(fp16, many, in, out); }), "random bits must be 1 to 32, not 33");
+  for (const float x : out) EXPECT_EQ(x, 7);
+  for (const float x : longer) EXPECT_EQ(x, 7);
+  for (const auto x : sum) EXPECT_EQ(x, 7);
+}
+
+}  // namespace
