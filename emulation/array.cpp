@@ -201,7 +201,6 @@ struct ArithmeticPlan {
   std::optional<array::NarrowPlan<std::uint32_t>> in_float;
   std::optional<array::NarrowPlan<std::uint64_t>> in_double;
   array::Sums sums = array::Sums::odd;
-  bool halves = false;  ///< the short way of fp16 may be tried
 };
 
 ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding) {
@@ -210,15 +209,24 @@ ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const 
   const bool draws = rounding.mode == RoundingMode::stochastic;
   if (p > 24 || !(plan.widen = array::widen_plan(f, rounding.flush_inputs))) return plan;
   if (draws && (p + max_random_bits + 2 > 53 || operation == Operation::div || operation == Operation::sqrt)) return plan;
-  if (rounding.mode == RoundingMode::nearest_even && !rounding.flush_outputs && operation != Operation::fma) plan.sums = array::Sums::nearest;
-  else if (rounding.mode == RoundingMode::toward_negative) plan.sums = array::Sums::odd_negative_zero;
+  switch (rounding.mode) {
+    case RoundingMode::nearest_even: plan.sums = operation == Operation::fma ? array::Sums::odd : array::Sums::nearest; break;
+    case RoundingMode::toward_zero: plan.sums = array::Sums::zero; break;
+    case RoundingMode::toward_positive: plan.sums = array::Sums::up; break;
+    case RoundingMode::toward_negative: plan.sums = array::Sums::down; break;
+    default: break;
+  }
+  // What is flushed is decided by the exact sum: only rounding to odd keeps it on its side of any limit.
+  if (rounding.flush_outputs) {
+    if (plan.sums == array::Sums::down) return {};  // the sign of a zero sum is lost in rounding to odd
+    plan.sums = array::Sums::odd;
+  }
   // No product or quotient leaves the normal floats, and 24 bits are enough.
   Rounding results = rounding;
   results.flush_inputs = false;  // that was for the operands
   const bool safe = 2 * low >= -126 && 2 * high <= 127 && low - high >= -126 && high - low <= 127;
   if (2 * p + 2 <= 24 && safe && !draws) plan.in_float = array::narrow_plan<float>(f, results, array::Source::arithmetic);
   if (!plan.in_float) plan.in_double = array::narrow_plan<double>(f, results, array::Source::arithmetic);
-  plan.halves = f == fp16 && plan.in_float && !rounding.flush_inputs && !rounding.flush_outputs;
   return plan;
 }
 
@@ -250,24 +258,19 @@ void in_blocks(Operation operation, const ArithmeticPlan& plan, std::span<const 
   }
 }
 
-/// fp16 in one step; false where the CPU cannot.
-bool in_halves(Operation operation, const ArithmeticPlan& plan, bool saturates, std::span<const std::uint16_t> a,
-               std::span<const std::uint16_t> b, std::span<const std::uint16_t> c, std::span<std::uint16_t> out, std::size_t begin,
-               std::size_t count) {
-  const auto from = [&](std::span<const std::uint16_t> s, std::size_t i) { return s.empty() ? nullptr : s.data() + i; };
-  const std::size_t whole = count / array::lane_padding * array::lane_padding;
-  if (!array::combine_half_lanes(operation, plan.sums, saturates, *plan.in_float, from(a, begin), from(b, begin), from(c, begin),
-                                 out.data() + begin, whole))
-    return false;
-  std::uint16_t rest[4][array::lane_padding] = {};
-  const std::size_t left = count - whole;
-  if (left == 0) return true;
-  const std::span<const std::uint16_t> operands[] = {a, b, c};
-  for (std::size_t k = 0; k < 3; ++k)
-    if (!operands[k].empty()) std::copy_n(operands[k].data() + begin + whole, left, rest[k]);
-  array::combine_half_lanes(operation, plan.sums, saturates, *plan.in_float, rest[0], rest[1], rest[2], rest[3], array::lane_padding);
-  std::copy_n(rest[3], left, out.data() + begin + whole);
-  return true;
+/// In one pass where there is a kernel for it; false where not.
+template <class Code>
+bool fused(Operation operation, const FloatFormat& f, const ArithmeticPlan& plan, std::span<const Code> a, std::span<const Code> b,
+           std::span<const Code> c, std::span<Code> out, std::size_t begin, std::size_t count) {
+  if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes) return false;
+  const auto from = [&](std::span<const Code> s) { return s.empty() ? nullptr : s.data() + begin; };
+  if constexpr (sizeof(Code) == 1) {
+    array::combine_byte_lanes(operation, *plan.widen, *plan.in_float, from(a), from(b), from(c), out.data() + begin, count);
+    return true;
+  }
+  if constexpr (sizeof(Code) == 2)
+    return f == fp16 && array::combine_half_lanes(operation, *plan.in_float, from(a), from(b), from(c), out.data() + begin, count);
+  return false;
 }
 
 }  // namespace
@@ -291,8 +294,7 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   const ArithmeticPlan plan = tally ? ArithmeticPlan{} : arithmetic_plan(operation, f, rounding);
   in_pieces(out.size(), tally, [&](std::size_t begin, std::size_t size) {
     Tally part;
-    if constexpr (sizeof(Code) == 2)
-      if (plan.halves && in_halves(operation, plan, rounding.overflow == Overflow::saturate, a, b, c, out, begin, size)) return part;
+    if (fused(operation, f, plan, a, b, c, out, begin, size)) return part;
     if (plan.in_float || plan.in_double) {
       in_blocks(operation, plan, a, b, c, out, random, begin, size);
       return part;

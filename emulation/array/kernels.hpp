@@ -25,18 +25,21 @@ void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, st
 
 void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomSource random, const double* in, std::uint32_t* out, std::size_t count);
 
-/// How a sum is rounded in the carrier: to nearest; to odd; to odd, and -0 where terms of different signs cancel.
-enum class Sums { nearest, odd, odd_negative_zero };
+/// How a sum is rounded in the carrier before the format's own rounding.
+enum class Sums { nearest, odd, zero, up, down };
 
-/// Arrays are padded to this many elements by the following; operands that an operation does not take may be null.
+/// add, sub, mul, div, sqrt, fma in a carrier. Arrays are padded to whole vectors, lane_padding elements at most;
+/// operands that an operation does not take may be null.
 inline constexpr std::size_t lane_padding = 64;
-/// add, sub, mul, div, sqrt, fma in a carrier.
 void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, float* out, std::size_t count);
 void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, double* out, std::size_t count);
-/// fp16 from code words to code words, by a plan without flushing. False where this CPU has no F16C: nothing is done.
-/// count: a multiple of lane_padding.
-bool combine_half_lanes(Operation op, Sums sums, bool saturates, const NarrowPlan<std::uint32_t>& plan, const std::uint16_t* a,
-                        const std::uint16_t* b, const std::uint16_t* c, std::uint16_t* out, std::size_t count);
+
+/// The same from code words to code words, by plans without flushing or stochastic rounding, any number of them: formats
+/// of up to 8 bits, and fp16. False where this CPU does not convert fp16: nothing is done.
+void combine_byte_lanes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a, const std::uint8_t* b,
+                        const std::uint8_t* c, std::uint8_t* out, std::size_t count);
+bool combine_half_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
+                        const std::uint16_t* c, std::uint16_t* out, std::size_t count);
 
 /// The name of the instruction set that would be used now: "AVX3", "AVX2", "SSE4"...
 std::string_view instruction_set();

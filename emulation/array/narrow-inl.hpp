@@ -37,6 +37,15 @@ HWY_INLINE V sub_one_if(D d, M mask, V v) {
 #define HALFULP_EMBEDDED_ROUNDING 0
 #endif
 
+#if HALFULP_EMBEDDED_ROUNDING
+/// a + b rounded in a direction (_MM_FROUND_TO_...), whatever the environment says.
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V add_toward(D, V a, V b) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_add_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_maskz_add_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+}
+#endif
+
 template <class T, RoundingMode mode, bool linear, bool flushes, Domain domain>
 class Narrow {
  public:
@@ -85,6 +94,10 @@ class Narrow {
   static constexpr Bits fraction_mask = static_cast<Bits>(Carrier<T>::format.fraction_mask());
   static constexpr int fraction_bits = Carrier<T>::format.fraction_bits;
   static constexpr bool directed = mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
+
+#if HALFULP_EMBEDDED_ROUNDING
+  static constexpr int direction = mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF : _MM_FROUND_TO_POS_INF;
+#endif
 
   const typename NarrowPlan<Bits>::Specials& specials() const { return domain == Domain::values ? plan_.values : plan_.codes; }
 
@@ -153,7 +166,7 @@ class Narrow {
 #if HALFULP_EMBEDDED_ROUNDING
     if constexpr (domain == Domain::values && directed) {
       const VF signed_aligner = as_float(hn::Or(aligner, sign)), a = as_float(flushes ? hn::Or(u, sign) : x);
-      return as_bits(hn::Sub(directed_add(a, signed_aligner), signed_aligner));
+      return as_bits(hn::Sub(add_toward<direction>(d, a, signed_aligner), signed_aligner));
     }
 #else
     (void)x;
@@ -194,25 +207,16 @@ class Narrow {
   /// x + c toward zero, for 0 <= x < c.
   static HWY_INLINE VU truncated_sum(VF x, VF c) {
 #if HALFULP_EMBEDDED_ROUNDING
-    if constexpr (sizeof(T) == 4) return as_bits(VF{_mm512_maskz_add_round_ps(0xffff, x.raw, c.raw, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)});
-    else return as_bits(VF{_mm512_maskz_add_round_pd(0xff, x.raw, c.raw, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)});
+    return as_bits(add_toward<_MM_FROUND_TO_ZERO>(d, x, c));
 #else
     const VF sum = hn::Add(x, c);
     return one_less_if(as_int(hn::Gt(hn::Sub(sum, c), x)), as_bits(sum));
 #endif
   }
 
-#if HALFULP_EMBEDDED_ROUNDING
-  static HWY_INLINE VF directed_add(VF a, VF b) {
-    constexpr int direction = (mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF : _MM_FROUND_TO_POS_INF) | _MM_FROUND_NO_EXC;
-    if constexpr (sizeof(T) == 4) return VF{_mm512_maskz_add_round_ps(0xffff, a.raw, b.raw, direction)};
-    else return VF{_mm512_maskz_add_round_pd(0xff, a.raw, b.raw, direction)};
-  }
-#endif
-
   static HWY_INLINE VU directed_sum(VF x, VF c, VU sign) {
 #if HALFULP_EMBEDDED_ROUNDING
-    return hn::Xor(as_bits(directed_add(as_float(hn::Or(as_bits(x), sign)), as_float(hn::Or(as_bits(c), sign)))), sign);
+    return hn::Xor(as_bits(add_toward<direction>(d, as_float(hn::Or(as_bits(x), sign)), as_float(hn::Or(as_bits(c), sign)))), sign);
 #else
     const VF sum = hn::Add(x, c), rounded = hn::Sub(sum, c);
     const auto outward = away(sign);

@@ -1,0 +1,222 @@
+// Arithmetic from code words to code words in one pass: fp16 where the CPU converts it, and formats of up to 8 bits.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "emulation/array/fused.cpp"
+#include <hwy/foreach_target.h>
+
+#include <halfulp/emulation/array/arithmetic-inl.hpp>
+#include <halfulp/emulation/array/widen-inl.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::array::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr hn::ScalableTag<float> df;
+inline constexpr hn::RebindToUnsigned<decltype(df)> du32;
+using VF = hn::Vec<decltype(df)>;
+
+/// How sums of an operation are rounded before a rounding in `mode`.
+constexpr Sums sums_before(RoundingMode mode, Operation op) {
+  switch (mode) {
+    case RoundingMode::nearest_even: return op == Operation::fma ? Sums::odd : Sums::nearest;
+    case RoundingMode::toward_zero: return Sums::zero;
+    case RoundingMode::toward_positive: return Sums::up;
+    case RoundingMode::toward_negative: return Sums::down;
+    default: return Sums::odd;
+  }
+}
+
+/// Operands, results and how they are reached: Widen and narrow of one kind of code words.
+template <class Words, Operation op, RoundingMode mode>
+struct Fused {
+  using Code = typename Words::Code;
+  static constexpr int arity = info(op).arity;
+
+  struct Pointers {
+    const Code *a, *b, *c;
+    Code* out;
+    Pointers at(std::size_t i) const { return {a + i, arity > 1 ? b + i : b, arity > 2 ? c + i : c, out + i}; }
+  };
+
+  static HWY_INLINE VF result(VF a, VF b, VF c) { return combine<op, sums_before(mode, op)>(df, a, b, c); }
+
+  /// Any operands, any number of them.
+  static HWY_NOINLINE HWY_ATTR void any(const Words& words, Pointers p, std::size_t count) {
+    const std::size_t lanes = hn::Lanes(df);
+    Code padded[3][HWY_MAX_BYTES / 4] = {}, last[HWY_MAX_BYTES / 4];
+    for (std::size_t i = 0; i < count; i += lanes) {
+      const std::size_t size = std::min(lanes, count - i);
+      Pointers q = p.at(i);
+      if (size < lanes) {
+        std::memcpy(padded[0], q.a, size * sizeof(Code));
+        if (arity > 1) std::memcpy(padded[1], q.b, size * sizeof(Code));
+        if (arity > 2) std::memcpy(padded[2], q.c, size * sizeof(Code));
+        q = {padded[0], padded[1], padded[2], last};
+      }
+      const VF a = words.any_value(q.a), b = arity > 1 ? words.any_value(q.b) : a, c = arity > 2 ? words.any_value(q.c) : a;
+      words.template store_any<mode>(result(a, b, c), q.out);
+      if (size < lanes) std::memcpy(p.out + i, last, size * sizeof(Code));
+    }
+  }
+
+  /// Four vectors at a time; those without special operands or results, nearly all, take the short way.
+  static HWY_ATTR void all(const Words& given, Pointers p, std::size_t count) {
+    const Words words = given;  // a local copy: stores cannot change it
+    const std::size_t lanes = hn::Lanes(df);
+    std::size_t i = 0;
+    for (; i + 4 * lanes <= count; i += 4 * lanes) {
+      VF r[4];
+      auto key = hn::Zero(hn::RebindToSigned<decltype(df)>{});
+      for (std::size_t k = 0; k < 4; ++k) {
+        const Pointers q = p.at(i + k * lanes);
+        const VF a = words.value(q.a, key), b = arity > 1 ? words.value(q.b, key) : a, c = arity > 2 ? words.value(q.c, key) : a;
+        r[k] = result(a, b, c);
+      }
+      if (HWY_UNLIKELY(words.special_operands(key) || words.template special_results<mode>(r))) {
+        any(words, p.at(i), 4 * lanes);
+        continue;
+      }
+      for (std::size_t k = 0; k < 4; ++k) words.template store<mode>(r[k], p.out + i + k * lanes);
+    }
+    any(words, p.at(i), count - i);
+  }
+};
+
+template <class Words>
+HWY_ATTR void fused(Operation operation, RoundingMode rounding, const Words& words, const typename Words::Code* a, const typename Words::Code* b,
+                    const typename Words::Code* c, typename Words::Code* out, std::size_t count) {
+  with_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op>) HWY_ATTR {
+    using enum RoundingMode;
+    switch (rounding) {
+      case nearest_even: return Fused<Words, op, nearest_even>::all(words, {a, b, c, out}, count);
+      case nearest_away: return Fused<Words, op, nearest_away>::all(words, {a, b, c, out}, count);
+      case nearest_to_zero: return Fused<Words, op, nearest_to_zero>::all(words, {a, b, c, out}, count);
+      case toward_zero: return Fused<Words, op, toward_zero>::all(words, {a, b, c, out}, count);
+      case toward_positive: return Fused<Words, op, toward_positive>::all(words, {a, b, c, out}, count);
+      case toward_negative: return Fused<Words, op, toward_negative>::all(words, {a, b, c, out}, count);
+      case to_odd: return Fused<Words, op, to_odd>::all(words, {a, b, c, out}, count);
+      case stochastic: break;
+    }
+    throw std::logic_error("array arithmetic: stochastic rounding goes through double");
+  });
+}
+
+// --- formats of up to 8 bits ----------------------------------------------------------------------------------------
+
+struct Bytes {
+  using Code = std::uint8_t;
+  using VI = hn::Vec<hn::RebindToSigned<decltype(df)>>;
+  template <RoundingMode mode>
+  using N = Narrow<float, mode, false, false, Domain::codes>;
+
+  WidenPlan from;
+  NarrowPlan<std::uint32_t> to;
+
+  HWY_INLINE VF value(const Code* codes, VI& key) const {
+    const Widen<false, false> widen(from);
+    const auto lanes = load_codes(du32, codes);
+    key = hn::Max(key, widen.key(lanes));
+    return hn::BitCast(df, widen.regular(lanes));
+  }
+  HWY_INLINE VF any_value(const Code* codes) const { return hn::BitCast(df, Widen<false, false>(from)(load_codes(du32, codes))); }
+  HWY_INLINE bool special_operands(VI key) const { return Widen<false, false>(from).special(key); }
+
+  template <RoundingMode mode>
+  HWY_INLINE bool special_results(const VF (&r)[4]) const {
+    const auto key = [](VF v) HWY_ATTR { return N<mode>::key(hn::BitCast(du32, v)); };
+    return N<mode>(to).special(hn::Max(hn::Max(key(r[0]), key(r[1])), hn::Max(key(r[2]), key(r[3]))));
+  }
+  template <RoundingMode mode>
+  HWY_INLINE void store(VF v, Code* out) const { store_codes(du32, N<mode>(to).regular(hn::BitCast(du32, v), hn::Zero(du32)), out); }
+  template <RoundingMode mode>
+  HWY_INLINE void store_any(VF v, Code* out) const { store_codes(du32, N<mode>(to)(hn::BitCast(du32, v), hn::Zero(du32)), out); }
+};
+
+HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a,
+                          const std::uint8_t* b, const std::uint8_t* c, std::uint8_t* out, std::size_t count) {
+  fused(op, to.mode, Bytes{from, to}, a, b, c, out, count);
+}
+
+// --- fp16 by F16C -----------------------------------------------------------------------------------------------------
+
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+struct Halves {
+  using Code = std::uint16_t;
+  using VI = hn::Vec<hn::RebindToSigned<decltype(df)>>;
+  template <RoundingMode mode>
+  using N = Narrow<float, mode, false, false, Domain::values>;
+  static constexpr hn::Rebind<std::uint16_t, decltype(df)> d16{};
+
+  NarrowPlan<std::uint32_t> to;
+
+  /// Modes of VCVTPS2PH, which rounds where the format's own overflow rule holds; it keeps payloads of NaN.
+  template <RoundingMode mode>
+  static constexpr int f16c_mode = mode == RoundingMode::nearest_even ? _MM_FROUND_TO_NEAREST_INT
+      : mode == RoundingMode::toward_zero ? _MM_FROUND_TO_ZERO
+      : mode == RoundingMode::toward_positive ? _MM_FROUND_TO_POS_INF
+      : mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF : -1;
+
+  HWY_INLINE VF any_value(const Code* codes) const {
+    return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, decltype(df)>{}, hn::LoadU(d16, codes)));
+  }
+  HWY_INLINE VF value(const Code* codes, VI&) const { return any_value(codes); }
+  HWY_INLINE bool special_operands(VI) const { return false; }
+
+  template <RoundingMode mode>
+  HWY_INLINE bool special_results(const VF (&r)[4]) const {
+    const auto key = [](VF v) HWY_ATTR { return N<mode>::key(hn::BitCast(du32, v)); };
+    return N<mode>(to).special(hn::Max(hn::Max(key(r[0]), key(r[1])), hn::Max(key(r[2]), key(r[3]))));
+  }
+  template <int immediate>
+  static HWY_INLINE void convert(VF v, Code* out) {
+#if HWY_TARGET <= HWY_AVX3
+    hn::StoreU(hn::Vec256<std::uint16_t>{_mm512_maskz_cvtps_ph(0xffff, v.raw, immediate | _MM_FROUND_NO_EXC)}, d16, out);
+#else
+    hn::StoreU(hn::Vec128<std::uint16_t>{_mm256_cvtps_ph(v.raw, immediate)}, d16, out);
+#endif
+  }
+  template <RoundingMode mode>
+  HWY_INLINE void store(VF v, Code* out) const {
+    if constexpr (f16c_mode<mode> >= 0) convert<f16c_mode<mode>>(v, out);
+    else convert<0>(hn::BitCast(df, N<mode>(to).regular(hn::BitCast(du32, v), hn::Zero(du32))), out);
+  }
+  template <RoundingMode mode>
+  HWY_INLINE void store_any(VF v, Code* out) const {
+    convert<0>(hn::BitCast(df, N<mode>(to)(hn::BitCast(du32, v), hn::Zero(du32))), out);  // exact
+  }
+};
+#endif
+
+HWY_ATTR bool fused_halves(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
+                           const std::uint16_t* c, std::uint16_t* out, std::size_t count) {
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+  fused(op, to.mode, Halves{to}, a, b, c, out, count);
+  return true;
+#else
+  (void)op, (void)to, (void)a, (void)b, (void)c, (void)out, (void)count;
+  return false;
+#endif
+}
+
+}  // namespace halfulp::array::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace halfulp::array {
+
+HWY_EXPORT(fused_bytes);
+HWY_EXPORT(fused_halves);
+
+void combine_byte_lanes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a, const std::uint8_t* b,
+                        const std::uint8_t* c, std::uint8_t* out, std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(fused_bytes)(op, from, to, a, b, c, out, count);
+}
+bool combine_half_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
+                        const std::uint16_t* c, std::uint16_t* out, std::size_t count) {
+  return HWY_DYNAMIC_DISPATCH(fused_halves)(op, to, a, b, c, out, count);
+}
+
+}  // namespace halfulp::array
+#endif
