@@ -50,7 +50,7 @@ inline constexpr std::array<Named<Compensation>, 3> compensations{
 /// Block results are converted into `promoted` where it is given and added there: "promoted every N" is the order
 /// `blocked`, block = N. Compensation applies to every sequential running sum, that over block results included.
 /// A compensated sum that overflows is NaN: Inf - Inf.
-/// Stochastic roundings draw random_word(seed, stream, k) for the k-th operation that rounds so, conversions included.
+/// Stochastic roundings draw rounding_bits(seed, stream, k) for the k-th operation that rounds so, conversions included.
 struct DotModel {
   FloatFormat input;                 ///< of the operands' code words
   std::optional<Stage> product;      ///< absent: products are exact. Its format holds every value of `input`
@@ -119,7 +119,7 @@ class DotEngine {
   static Unit stage(const Stage& s, Make&& make) {
     return {s.format, s.rounding.mode == RoundingMode::stochastic, make(s.format, s.rounding)};
   }
-  std::uint64_t bits(const Unit& u) { return u.stochastic ? random_word(model_.seed, stream_, drawn_++) : 0; }
+  std::uint64_t bits(const Unit& u) { return u.stochastic ? rounding_bits(model_.seed, stream_, drawn_++) : 0; }
   std::uint64_t convert(Unit& to, const FloatFormat& from, std::uint64_t code) {
     return from == to.format ? code : to.on.convert_from(from, code, bits(to));
   }

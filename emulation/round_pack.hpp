@@ -59,11 +59,30 @@ struct Integer {
   bool inexact;
 };
 
+/// r random bits just below the last kept bit, and what rounds the tail to r bits by the variant. A tail of no more than
+/// r bits takes the leading random ones: nothing is to be rounded, its probability is exact.
+template <class U>
+constexpr U random_addend(const Rounding& rounding, U significand, int tail, std::uint64_t random) {
+  const int r = rounding.random_bits;
+  const U bits = random & ((std::uint64_t{1} << r) - 1);
+  if (tail <= r) return bits >> (r - tail);
+  const int cut = tail - r;
+  const U half = U{1} << (cut - 1);
+  const bool odd = ((significand >> cut) & 1) != 0;
+  switch (rounding.variant) {
+    case StochasticVariant::truncate: break;
+    case StochasticVariant::nearest_even: return (bits << cut) + half - 1 + odd;
+    case StochasticVariant::nearest_odd: return (bits << cut) + half - 1 + !odd;
+    case StochasticVariant::nearest_up: return (bits << cut) + half;
+  }
+  return bits << cut;
+}
+
 /// The whole difference between rounding modes: what is added below the last kept bit.
 ///
-/// tail >= 1 bits are about to be dropped, 2^tail is the weight of the last kept bit, `odd` that bit.
+/// tail >= 1 bits are about to be dropped from the significand, 2^tail is the weight of the last kept bit, `odd` that bit.
 template <class U>
-constexpr U addend(const Rounding& rounding, bool sign, bool odd, int tail, std::uint64_t random) {
+constexpr U addend(const Rounding& rounding, bool sign, bool odd, U significand, int tail, std::uint64_t random) {
   const U unit = U{1} << tail;
   switch (rounding.mode) {
     case RoundingMode::nearest_even: return unit / 2 - 1 + odd;
@@ -75,11 +94,7 @@ constexpr U addend(const Rounding& rounding, bool sign, bool odd, int tail, std:
     case RoundingMode::to_odd: return odd ? 0 : unit - 1;
     case RoundingMode::stochastic: break;
   }
-  // r random bits just below the last kept bit; a shorter tail takes the leading ones, so that its
-  // probability is exact.
-  const int r = rounding.random_bits;
-  const U bits = random & ((std::uint64_t{1} << r) - 1);
-  return tail >= r ? bits << (tail - r) : bits >> (r - tail);
+  return random_addend(rounding, significand, tail, random);
 }
 
 /// significand / 2^tail rounded to an integer. `offset_odd` flips the parity that "even" and "odd" look at:
@@ -96,7 +111,7 @@ constexpr Integer<U> round_integer(const Rounding& rounding, bool sign, U signif
   }
   const bool odd = (((significand >> tail) & 1) != 0) != offset_odd;
   const U dropped = significand & ((U{1} << tail) - 1);
-  return {(significand + addend<U>(rounding, sign, odd, tail, random)) >> tail, dropped != 0};
+  return {(significand + addend<U>(rounding, sign, odd, significand, tail, random)) >> tail, dropped != 0};
 }
 
 /// A finite value beyond the range: DESIGN, "what happens at the edges".

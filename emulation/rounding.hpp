@@ -15,7 +15,18 @@ enum class RoundingMode : std::uint8_t {
   toward_positive,
   toward_negative,
   to_odd,      ///< inexact results take the neighbour with an odd code (Boldo & Melquiond 2008)
-  stochastic,  ///< truncate(value + random), random uniform with `random_bits` bits below the last kept bit
+  stochastic,  ///< up with a probability near the tail's share of the unit: StochasticVariant, `random_bits`
+};
+
+/// How the tail of an exact result (what lies below the last kept bit) meets r random bits: it is rounded to r bits, the
+/// random integer is added, and the carry into the last kept bit decides. With t = tail / unit the probability of rounding
+/// up is round(t * 2^r) / 2^r; a tail of at most r bits is never rounded, and the probability exact. With 32 random bits
+/// that is so for every float32 down to 2^-8 of the smallest subnormal of a narrow format.
+enum class StochasticVariant : std::uint8_t {
+  truncate,      ///< cut off: biased by -2^-(r+1) unit. MPTorch's prng_bits; gfloat's StochasticFastest
+  nearest_even,  ///< to nearest, ties to even: unbiased over uniform tails. gfloat's Stochastic
+  nearest_odd,   ///< to nearest, ties to odd. gfloat's StochasticOdd
+  nearest_up,    ///< to nearest, ties up: half a random unit is added first. gfloat's StochasticFast
 };
 
 /// What a finite result beyond the largest finite value becomes.
@@ -60,6 +71,7 @@ struct Rounding {
   NanRule nan = NanRule::canonical;
   IntOverflow int_overflow = IntOverflow::saturate;
   bool integer_inexact = false;  ///< rounding to an integer signals inexact (IEEE roundToIntegralExact, convertToIntegerExact)
+  StochasticVariant variant = StochasticVariant::truncate;
   int random_bits = 32;          ///< of stochastic rounding, 1 to max_random_bits
   constexpr bool operator==(const Rounding&) const = default;
 };
@@ -91,6 +103,9 @@ inline constexpr std::array<Named<RoundingMode>, 8> rounding_modes{{
   {"to-odd",          RoundingMode::to_odd},
   {"stochastic",      RoundingMode::stochastic},
 }};
+inline constexpr std::array<Named<StochasticVariant>, 4> stochastic_variants{{
+  {"truncate", StochasticVariant::truncate}, {"nearest-even", StochasticVariant::nearest_even},
+  {"nearest-odd", StochasticVariant::nearest_odd}, {"nearest-up", StochasticVariant::nearest_up}}};
 inline constexpr std::array<Named<Overflow>, 2> overflow_rules{{{"ieee", Overflow::ieee}, {"saturate", Overflow::saturate}}};
 inline constexpr std::array<Named<Tininess>, 2> tininess_rules{{{"after", Tininess::after}, {"before", Tininess::before}}};
 inline constexpr std::array<Named<NanRule>, 3> nan_rules{{

@@ -86,7 +86,7 @@ class Differences {
     std::ostringstream text;
     text << name_of(r.mode) << ' ' << name_of(r.overflow) << (r.flush_inputs ? " flush-inputs" : "")
          << (r.flush_outputs ? " flush-outputs" : "") << ' ' << name_in(tininess_rules, r.tininess) << ' ' << name_of(r.nan)
-         << ' ' << name_in(int_overflow_rules, r.int_overflow) << (r.integer_inexact ? " integer-inexact" : "") << " r" << r.random_bits;
+         << ' ' << name_in(int_overflow_rules, r.int_overflow) << (r.integer_inexact ? " integer-inexact" : "") << " r" << r.random_bits << ' ' << name_in(stochastic_variants, r.variant);
     return text.str();
   }
 
@@ -126,7 +126,10 @@ struct Draw {
     word = random();
     constexpr int widths[] = {1, 2, 3, 4, 6, 8, 31, 32};
     for (Rounding& r : all)
-      if (r.mode == RoundingMode::stochastic) r.random_bits = widths[word >> 61];
+      if (r.mode == RoundingMode::stochastic) {
+        r.random_bits = widths[word >> 61];
+        r.variant = stochastic_variants[word >> 59 & 3].value;
+      }
   }
 };
 

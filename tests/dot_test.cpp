@@ -217,7 +217,7 @@ TEST(Dot, StochasticBitsAreCountedOperations) {
     std::uint64_t s = x[0];
     for (std::size_t i = 1; i < x.size(); ++i) {
       // a bf16 sum in double is exact; random_bits = 32 of them lie below the last kept bit
-      s = encode(bf16, m.accumulator.rounding, bf16.value(s) + bf16.value(x[i]), random_word(11, stream, i - 1)).code;
+      s = encode(bf16, m.accumulator.rounding, bf16.value(s) + bf16.value(x[i]), rounding_bits(11, stream, i - 1)).code;
     }
     return s;
   };

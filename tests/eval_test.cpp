@@ -116,7 +116,7 @@ TEST(EvalLines, StochasticRoundingTakesOneWordACase) {
   std::string input, expected;
   char line[64];
   for (std::uint64_t i = 0; i < 100; ++i) {
-    const Rounded r = evaluate(add.task, 0x3C00, 0x1200, 0, random_word(77, 0, i));
+    const Rounded r = evaluate(add.task, 0x3C00, 0x1200, 0, rounding_bits(77, 0, i));
     input += "3C00 1200\n# between\n";
     std::snprintf(line, sizeof line, "3C00 1200 %04X %02X\n", static_cast<unsigned>(r.code), r.flags);
     expected += line;

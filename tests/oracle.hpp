@@ -20,7 +20,7 @@
 namespace oracle {
 
 using boost::multiprecision::cpp_int;
-using halfulp::Flags, halfulp::FloatFormat, halfulp::NonFinite, halfulp::Overflow, halfulp::Rounded, halfulp::Rounding,
+using halfulp::Flags, halfulp::FloatFormat, halfulp::NonFinite, halfulp::Overflow, halfulp::Rounded, halfulp::StochasticVariant, halfulp::Rounding,
     halfulp::RoundingMode;
 namespace flag = halfulp::flag;
 __extension__ using int128 = __int128;
@@ -180,15 +180,16 @@ int floor_log2(const Magnitude<Int>& x) {
 struct Bracket {
   bool exact = true;       ///< x is `below`
   int half = -1;           ///< x against the midpoint: -1 below, 0 at it, 1 above
-  std::uint32_t tail = 0;  ///< floor((x - below) * 2^32)
+  std::uint64_t tail = 0;  ///< floor((x - below) * 2^33)
+  bool whole = true;       ///< nothing was lost by that floor
 };
 template <class Int>
 Bracket bracket(const Magnitude<Int>& x, int unit, Int& below) {
-  const auto [n, exact] = floor_in(x, unit - 32);
-  below = n >> 32;
-  const auto tail = static_cast<std::uint32_t>(n & Int{0xffff'ffffu});
-  constexpr std::uint32_t middle = 0x8000'0000u;
-  return {exact && tail == 0, tail < middle ? -1 : tail == middle && exact ? 0 : 1, tail};
+  const auto [n, exact] = floor_in(x, unit - 33);
+  below = n >> 33;
+  const auto tail = static_cast<std::uint64_t>(n & Int{0x1'ffff'ffffu});
+  constexpr std::uint64_t middle = 0x1'0000'0000u;
+  return {exact && tail == 0, tail < middle ? -1 : tail == middle && exact ? 0 : 1, tail, exact};
 }
 
 /// Whether the neighbour farther from zero is chosen. `odd`: of the nearer neighbour; the farther has the other parity.
@@ -204,8 +205,17 @@ inline bool goes_away(const Rounding& r, bool sign, const Bracket& b, bool odd, 
     case RoundingMode::to_odd: return !odd;
     case RoundingMode::stochastic: break;
   }
-  // The tail truncated to random_bits bits, plus the random integer: the carry decides.
-  const std::uint64_t tail = b.tail >> (32 - r.random_bits);
+  // The tail rounded to random_bits bits by the variant, plus the random integer: the carry decides.
+  const int cut = 33 - r.random_bits;
+  std::uint64_t tail = b.tail >> cut;
+  const std::uint64_t rest = b.tail & bits(cut), middle = std::uint64_t{1} << (cut - 1);
+  const bool tie = rest == middle && b.whole, above = rest > middle || (rest == middle && !b.whole);
+  switch (r.variant) {
+    case StochasticVariant::truncate: break;
+    case StochasticVariant::nearest_even: tail += above || (tie && (tail & 1) != 0); break;
+    case StochasticVariant::nearest_odd: tail += above || (tie && (tail & 1) == 0); break;
+    case StochasticVariant::nearest_up: tail += above || tie; break;
+  }
   return tail + (random & bits(r.random_bits)) > bits(r.random_bits);
 }
 

@@ -63,6 +63,27 @@ TEST_P(Stochastic, bias_is_minus_half_a_random_unit_on_average) {
   }
 }
 
+TEST_P(Stochastic, variants_round_the_tail_to_r_bits) {
+  // Every tail of r + 3 bits, every random word: the count of roundings up is the tail rounded to r bits.
+  const FloatFormat f = GetParam();
+  const double low = f.value(f.min_normal()), gap = f.value(f.min_normal() + 1) - low;
+  for (const auto& variant : stochastic_variants)
+    for (int r = 1; r <= 5; ++r)
+      for (unsigned tail = 0; tail < (8u << r); ++tail) {
+        Rounding rounding = stochastic(r);
+        rounding.variant = variant.value;
+        int up = 0;
+        for (std::uint64_t word = 0; word < (1u << r); ++word)
+          up += encode(f, rounding, low + gap * std::ldexp(tail, -r - 3), word).code != f.min_normal();
+        const double share = tail / 8.0, down = std::floor(share);
+        const bool odd = static_cast<unsigned>(down) % 2 != 0;
+        const double tie = variant.value == StochasticVariant::nearest_up || odd == (variant.value == StochasticVariant::nearest_even);
+        const double wanted = variant.value == StochasticVariant::truncate ? down
+            : share - down < 0.5 ? down : share - down > 0.5 ? down + 1 : down + tie;
+        EXPECT_EQ(up, wanted) << variant.name << " r = " << r << " tail " << tail << "/8";
+      }
+}
+
 TEST_P(Stochastic, exact_values_infinities_and_nans_never_change) {
   const FloatFormat f = GetParam();
   check::Random random{4};

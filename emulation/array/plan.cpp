@@ -35,7 +35,7 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatForm
   if (!fits(f, carrier)) return std::nullopt;
   if (rounding.nan == NanRule::propagate && f.nonfinite == NonFinite::ieee) return std::nullopt;
   if (rounding.nan == NanRule::propagate && f.nonfinite == NonFinite::nan_all_ones) return std::nullopt;
-  if (rounding.mode == RoundingMode::stochastic && rounding.flush_outputs) return std::nullopt;
+  if (rounding.mode == RoundingMode::stochastic && (rounding.flush_outputs || rounding.variant != StochasticVariant::truncate)) return std::nullopt;
 
   // The kernel takes subnormal carriers for nothing: none of their bits may be within 32 places of the last kept one.
   const bool exact_fractions = f.emin() == carrier.emin() || f.emin() - f.fraction_bits - 33 > carrier.emin();
@@ -76,7 +76,7 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatForm
     const auto max = static_cast<Bits>(convert(f, carrier, {}, f.max_finite()).code);
     const bool odd = (f.max_finite() & 1) != 0;
     const Bits unit = Bits{1} << plan.tail;
-    plan.over_from[negative] = max + unit - addend<Bits>(rounding, negative, odd, plan.tail, 0);
+    plan.over_from[negative] = max + unit - addend<Bits>(rounding, negative, odd, max, plan.tail, 0);
     if (rounding.flush_inputs) plan.zero_below[negative] = static_cast<Bits>(carrier.min_normal());
     if (rounding.flush_outputs) {
       Rounding flushing = plain;

@@ -56,7 +56,7 @@ struct NarrowPlan {
 
 /// The plan, or nothing where the kernels do not apply (and the scalar functions of conversion.hpp do the work): formats
 /// without sign or zero, wider than the carrier or outside its range, NaN payloads to be kept, stochastic rounding whose
-/// flushing depends on the random bits.
+/// flushing depends on the random bits or whose variant is not truncate.
 template <class T>
 std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding, Source source);
 

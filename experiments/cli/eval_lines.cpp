@@ -110,7 +110,7 @@ void LineEvaluator::line(std::string_view text, std::string& out) {
   }
 
   const bool stochastic = options_.task.rounding.mode == RoundingMode::stochastic;
-  const std::uint64_t random = stochastic ? random_word(options_.seed, 0, cases_) : 0;
+  const std::uint64_t random = stochastic ? rounding_bits(options_.seed, 0, cases_) : 0;
   const Rounded result = evaluate(options_.task, word[0], arity_ > 1 ? word[1] : 0, arity_ > 2 ? word[2] : 0, random);
   ++cases_;
 

@@ -12,7 +12,7 @@ namespace halfulp::cli {
 
 struct EvalOptions {
   Task task;
-  std::uint64_t seed = 1;   ///< of stochastic rounding: case i takes random_word(seed, 0, i)
+  std::uint64_t seed = 1;   ///< of stochastic rounding: case i takes rounding_bits(seed, 0, i)
   bool check = false;       ///< the columns after the operands are the expected result and, optionally, flags
   bool strict_nan = false;  ///< in a check, a NaN equals only the same NaN
 };

@@ -43,7 +43,7 @@ void explain_command(const CLI::App& command, const Options& options) {
                                 "; accepted: a number such as 0.1 or 0x1.8p-3, inf, nan, or a code word such as 0x3C00");
   const FloatFormat format = parse_format(options.format);
   const Explanation explanation =
-      explain(format, options.rounding.rounding(), values.front(), random_word(options.rounding.seed, 0, 0));
+      explain(format, options.rounding.rounding(), values.front(), rounding_bits(options.rounding.seed, 0, 0));
   write_output(options.json ? pretty(to_json(explanation)) + "\n" : render(explanation, Style::of_output()));
 }
 

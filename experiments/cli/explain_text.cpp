@@ -223,7 +223,9 @@ class Drawing {
 
   void probabilities() {
     const int bits = e_.rounding.random_bits;
-    out_ += fmt::format("\n  stochastic rounding with {} random bits gives\n", bits);
+    const StochasticVariant variant = e_.rounding.variant;
+    out_ += fmt::format("\n  stochastic rounding with {} random bits{} gives\n", bits,
+                        variant == StochasticVariant{} ? "" : fmt::format(" ({})", name_in(stochastic_variants, variant)));
     for (const Outcome& outcome : e_.outcomes) {
       if (outcome.mode != RoundingMode::stochastic) continue;
       const Rational count = outcome.probability * power_of_two(bits);

@@ -25,6 +25,8 @@ void RoundingOptions::add_to(CLI::App& app) {
   app.add_flag("--flush-outputs", flush_outputs, "tiny results become zero (FTZ)");
   app.add_option("--tininess", tininess, "when a result is tiny: before or after rounding")->type_name("RULE")->capture_default_str();
   app.add_option("--nan", nan, "which NaN operations return: " + listed(nan_rules))->type_name("RULE")->capture_default_str();
+  app.add_option("--stochastic-variant", variant, "how the tail meets the random bits: " + listed(stochastic_variants))
+      ->type_name("VARIANT")->capture_default_str();
   add_number_option(app, "--random-bits", random_bits, 1, max_random_bits, "random bits of stochastic rounding, 1 to 32")
       ->default_str(std::to_string(random_bits));
   add_number_option(app, "--seed", seed, 0, std::numeric_limits<std::uint64_t>::max(),
@@ -48,6 +50,7 @@ Rounding RoundingOptions::rounding() const {
   result.nan = value_named(nan_rules, "NaN rule", nan);
   result.int_overflow = value_named(int_overflow_rules, "integer overflow rule", int_overflow);
   result.integer_inexact = exact;
+  result.variant = value_named(stochastic_variants, "stochastic variant", variant);
   result.random_bits = random_bits;
   return result;
 }

@@ -69,7 +69,7 @@ std::vector<double> stochastic_sums(const Drift& drift, int random_bits, std::si
     Arithmetic in(drift.choice.format, rounding);
     std::uint64_t w = drift.one;
     for (std::int64_t i = 0; i < drift.steps; ++i)
-      w = in.add(w, drift.update, random_word(seed, stochastic_stream + r, static_cast<std::uint64_t>(i)));
+      w = in.add(w, drift.update, rounding_bits(seed, stochastic_stream + r, static_cast<std::uint64_t>(i)));
     return in.value(w);
   });
 }

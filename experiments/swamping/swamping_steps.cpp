@@ -24,9 +24,9 @@ struct Step {
   std::uint64_t seed;
   std::uint64_t operator()(std::uint64_t w, std::uint64_t lr, std::uint64_t g, std::uint64_t index) const {
     const bool random = in.rounding().mode == RoundingMode::stochastic;
-    const std::uint64_t last = random ? random_word(seed, sum_stream, index) : 0;
+    const std::uint64_t last = random ? rounding_bits(seed, sum_stream, index) : 0;
     if (fused) return in.fma(lr, g, w, last);
-    return in.add(w, in.mul(lr, g, random ? random_word(seed, product_stream, index) : 0), last);
+    return in.add(w, in.mul(lr, g, random ? rounding_bits(seed, product_stream, index) : 0), last);
   }
 };
 

@@ -76,7 +76,7 @@ Training train(const FloatFormat& f, Method method, const Config& config) {
     if (step >= measured) result.loss += error * error / 2;
     for (std::size_t i = 0; i < dimensions; ++i) {
       const std::uint64_t g = product.encode(error * x[i]), before = weights[i].code();
-      weights[i].update(in, product, wide, lr, g, random_word(seed, rounding_stream + i, step));
+      weights[i].update(in, product, wide, lr, g, rounding_bits(seed, rounding_stream + i, step));
       if (step < measured || f.is_zero(g)) continue;
       ++result.updates;
       result.lost += weights[i].code() == before;

@@ -75,13 +75,13 @@ Piece measure(const FloatFormat& container, std::span<const std::uint64_t> codes
     const NearestEvenLimits limits(f);
     for (std::size_t i = 0; i < inputs.size(); ++i) {
       const double x = container.value(inputs[i]);
-      const std::uint64_t r = stochastic ? random_word(options.seed, gradient_stream, begin + i) : 0;
+      const std::uint64_t r = stochastic ? rounding_bits(options.seed, gradient_stream, begin + i) : 0;
       const std::uint64_t g = narrow.convert_from(container, inputs[i], r);
       const Fate fate = fate_of(f, g, [&] { return evaluate(to_narrow, inputs[i], 0, 0, r).flags; });
       count(c.gradient, fate, x, f.value(g));
       if (nearest && limits.fate(x) != fate) ++c.gradient.mispredicted;
 
-      const std::uint64_t s = stochastic ? random_word(options.seed, update_stream, begin + i) : 0;
+      const std::uint64_t s = stochastic ? rounding_bits(options.seed, update_stream, begin + i) : 0;
       const std::uint64_t u = narrow.mul(lr, g, s);
       const Fate update = fate == Fate::overflow ? fate
           : fate_of(f, u, [&] { return evaluate(Operation::mul, f, rounding, lr, g, 0, s).flags; });
