@@ -67,18 +67,21 @@ struct Fused {
     const std::size_t lanes = hn::Lanes(df);
     std::size_t i = 0;
     for (; i + 4 * lanes <= count; i += 4 * lanes) {
-      VF r[4];
-      auto key = hn::Zero(hn::RebindToSigned<decltype(df)>{});
-      for (std::size_t k = 0; k < 4; ++k) {
+      auto key = Words::no_key();
+      const auto at = [&](std::size_t k) HWY_ATTR {
         const Pointers q = p.at(i + k * lanes);
         const VF a = words.value(q.a, key), b = arity > 1 ? words.value(q.b, key) : a, c = arity > 2 ? words.value(q.c, key) : a;
-        r[k] = result(a, b, c);
-      }
-      if (HWY_UNLIKELY(words.special_operands(key) || words.template special_results<mode>(r))) {
+        return result(a, b, c);
+      };
+      const VF r0 = at(0), r1 = at(1), r2 = at(2), r3 = at(3);
+      if (HWY_UNLIKELY(words.special_operands(key) || words.template special_results<mode>(r0, r1, r2, r3))) {
         any(words, p.at(i), 4 * lanes);
         continue;
       }
-      for (std::size_t k = 0; k < 4; ++k) words.template store<mode>(r[k], p.out + i + k * lanes);
+      words.template store<mode>(r0, p.out + i);
+      words.template store<mode>(r1, p.out + i + lanes);
+      words.template store<mode>(r2, p.out + i + 2 * lanes);
+      words.template store<mode>(r3, p.out + i + 3 * lanes);
     }
     any(words, p.at(i), count - i);
   }
@@ -105,28 +108,31 @@ HWY_ATTR void fused(Operation operation, RoundingMode rounding, const Words& wor
 
 // --- formats of up to 8 bits ----------------------------------------------------------------------------------------
 
+/// W: WidenHalves or Widen<false, false>.
+template <class W>
 struct Bytes {
   using Code = std::uint8_t;
-  using VI = hn::Vec<hn::RebindToSigned<decltype(df)>>;
+  using Key = typename W::VI;
   template <RoundingMode mode>
   using N = Narrow<float, mode, false, false, Domain::codes>;
 
   WidenPlan from;
   NarrowPlan<std::uint32_t> to;
 
-  HWY_INLINE VF value(const Code* codes, VI& key) const {
-    const Widen<false, false> widen(from);
-    const auto lanes = load_codes(du32, codes);
+  static HWY_INLINE Key no_key() { return hn::Zero(typename W::DI{}); }
+  HWY_INLINE VF value(const Code* codes, Key& key) const {
+    const W widen(from);
+    const auto lanes = load_codes(typename W::DU{}, codes);
     key = hn::Max(key, widen.key(lanes));
-    return hn::BitCast(df, widen.regular(lanes));
+    return widen.regular(lanes);
   }
-  HWY_INLINE VF any_value(const Code* codes) const { return hn::BitCast(df, Widen<false, false>(from)(load_codes(du32, codes))); }
-  HWY_INLINE bool special_operands(VI key) const { return Widen<false, false>(from).special(key); }
+  HWY_INLINE VF any_value(const Code* codes) const { return Widen<false, false>(from)(load_codes(du32, codes)); }
+  HWY_INLINE bool special_operands(Key key) const { return W(from).special(key); }
 
   template <RoundingMode mode>
-  HWY_INLINE bool special_results(const VF (&r)[4]) const {
+  HWY_INLINE bool special_results(VF r0, VF r1, VF r2, VF r3) const {
     const auto key = [](VF v) HWY_ATTR { return N<mode>::key(hn::BitCast(du32, v)); };
-    return N<mode>(to).special(hn::Max(hn::Max(key(r[0]), key(r[1])), hn::Max(key(r[2]), key(r[3]))));
+    return N<mode>(to).special(hn::Max(hn::Max(key(r0), key(r1)), hn::Max(key(r2), key(r3))));
   }
   template <RoundingMode mode>
   HWY_INLINE void store(VF v, Code* out) const { store_codes(du32, N<mode>(to).regular(hn::BitCast(du32, v), hn::Zero(du32)), out); }
@@ -136,22 +142,26 @@ struct Bytes {
 
 HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a,
                           const std::uint8_t* b, const std::uint8_t* c, std::uint8_t* out, std::size_t count) {
-  fused(op, to.mode, Bytes{from, to}, a, b, c, out, count);
+#if HALFULP_F16C
+  if (from.halves) return fused(op, to.mode, Bytes<WidenHalves>{from, to}, a, b, c, out, count);
+#endif
+  fused(op, to.mode, Bytes<Widen<false, false>>{from, to}, a, b, c, out, count);
 }
 
 // --- fp16 by F16C -----------------------------------------------------------------------------------------------------
 
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#if HALFULP_F16C
 struct Halves {
   using Code = std::uint16_t;
-  using VI = hn::Vec<hn::RebindToSigned<decltype(df)>>;
+  struct Key {};  // VCVTPH2PS knows all operands
   template <RoundingMode mode>
   using N = Narrow<float, mode, false, false, Domain::values>;
   static constexpr hn::Rebind<std::uint16_t, decltype(df)> d16{};
 
   NarrowPlan<std::uint32_t> to;
+  bool ieee;  ///< the overflow rule is VCVTPS2PH's own
 
-  /// Modes of VCVTPS2PH, which rounds where the format's own overflow rule holds; it keeps payloads of NaN.
+  /// Modes of VCVTPS2PH; it keeps payloads of NaN.
   template <RoundingMode mode>
   static constexpr int f16c_mode = mode == RoundingMode::nearest_even ? _MM_FROUND_TO_NEAREST_INT
       : mode == RoundingMode::toward_zero ? _MM_FROUND_TO_ZERO
@@ -161,13 +171,15 @@ struct Halves {
   HWY_INLINE VF any_value(const Code* codes) const {
     return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, decltype(df)>{}, hn::LoadU(d16, codes)));
   }
-  HWY_INLINE VF value(const Code* codes, VI&) const { return any_value(codes); }
-  HWY_INLINE bool special_operands(VI) const { return false; }
+  static HWY_INLINE Key no_key() { return {}; }
+  HWY_INLINE VF value(const Code* codes, Key&) const { return any_value(codes); }
+  HWY_INLINE bool special_operands(Key) const { return false; }
 
   template <RoundingMode mode>
-  HWY_INLINE bool special_results(const VF (&r)[4]) const {
+  HWY_INLINE bool special_results(VF r0, VF r1, VF r2, VF r3) const {
+    if (f16c_mode<mode> >= 0 && ieee) return false;
     const auto key = [](VF v) HWY_ATTR { return N<mode>::key(hn::BitCast(du32, v)); };
-    return N<mode>(to).special(hn::Max(hn::Max(key(r[0]), key(r[1])), hn::Max(key(r[2]), key(r[3]))));
+    return N<mode>(to).special(hn::Max(hn::Max(key(r0), key(r1)), hn::Max(key(r2), key(r3))));
   }
   template <int immediate>
   static HWY_INLINE void convert(VF v, Code* out) {
@@ -179,7 +191,8 @@ struct Halves {
   }
   template <RoundingMode mode>
   HWY_INLINE void store(VF v, Code* out) const {
-    if constexpr (f16c_mode<mode> >= 0) convert<f16c_mode<mode>>(v, out);
+    if constexpr (f16c_mode<mode> >= 0)
+      convert<f16c_mode<mode>>(hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(df, hn::Set(du32, to.values.nan))), out);
     else convert<0>(hn::BitCast(df, N<mode>(to).regular(hn::BitCast(du32, v), hn::Zero(du32))), out);
   }
   template <RoundingMode mode>
@@ -191,8 +204,8 @@ struct Halves {
 
 HWY_ATTR bool fused_halves(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
                            const std::uint16_t* c, std::uint16_t* out, std::size_t count) {
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-  fused(op, to.mode, Halves{to}, a, b, c, out, count);
+#if HALFULP_F16C
+  fused(op, to.mode, Halves{to, !to.saturates}, a, b, c, out, count);
   return true;
 #else
   (void)op, (void)to, (void)a, (void)b, (void)c, (void)out, (void)count;

@@ -134,20 +134,20 @@ HWY_NOINLINE HWY_ATTR void widen_any(const WidenPlan& plan, const Code* in, floa
   for (std::size_t i = 0; i < count; i += lanes) {
     const std::size_t size = std::min(lanes, count - i);
     std::memcpy(padded, in + i, size * sizeof(Code));
-    hn::StoreU(hn::BitCast(d, value(load_codes(du, padded))), d, result);
+    hn::StoreU(value(load_codes(du, padded)), d, result);
     std::memcpy(out + i, result, size * sizeof(float));
   }
 }
 
-template <bool linear, bool flushes, class Code>
+/// W: WidenHalves or Widen<linear, flushes>.
+template <class W, bool linear, bool flushes, class Code>
 HWY_ATTR void widen(const WidenPlan& given, const Code* in, float* out, std::size_t count) {
   const WidenPlan plan = given;
-  using W = Widen<linear, flushes>;
   const W value(plan);
   const typename W::DU du;
   const typename W::D d;
   const std::size_t lanes = hn::Lanes(d);
-  const auto store = [&](auto bits, float* to) HWY_ATTR { hn::StoreU(hn::BitCast(d, bits), d, to); };
+  const auto store = [&](auto values, float* to) HWY_ATTR { hn::StoreU(values, d, to); };
   std::size_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
     const auto c0 = load_codes(du, in + i), c1 = load_codes(du, in + i + lanes);
@@ -166,8 +166,17 @@ HWY_ATTR void widen(const WidenPlan& given, const Code* in, float* out, std::siz
 
 template <class Code>
 HWY_ATTR void widen_code(const WidenPlan& plan, const Code* in, float* out, std::size_t count) {
-  if (plan.linear) return plan.flushes ? widen<true, true>(plan, in, out, count) : widen<true, false>(plan, in, out, count);
-  return plan.flushes ? widen<false, true>(plan, in, out, count) : widen<false, false>(plan, in, out, count);
+#if HALFULP_F16C
+  if constexpr (sizeof(Code) <= 2)
+    if (plan.halves) return widen<WidenHalves, false, false>(plan, in, out, count);
+#endif
+  if (plan.linear) {
+    if (plan.flushes) widen<Widen<true, true>, true, true>(plan, in, out, count);
+    else widen<Widen<true, false>, true, false>(plan, in, out, count);
+  } else {
+    if (plan.flushes) widen<Widen<false, true>, false, true>(plan, in, out, count);
+    else widen<Widen<false, false>, false, false>(plan, in, out, count);
+  }
 }
 
 // Dispatch works on plain functions.

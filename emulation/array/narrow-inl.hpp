@@ -13,6 +13,8 @@
 
 #include <hwy/highway.h>
 
+#include <limits>
+
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -23,11 +25,21 @@ enum class Domain { values, codes };
 /// v + 1 and v - 1 in the lanes of a mask, v elsewhere.
 template <class D, class V = hn::Vec<D>, class M>
 HWY_INLINE V add_one_if(D d, M mask, V v) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_mask_add_epi32(v.raw, mask.raw, v.raw, hn::Set(d, 1).raw)};
+  else return V{_mm512_mask_add_epi64(v.raw, mask.raw, v.raw, hn::Set(d, 1).raw)};
+#else
   return hn::Sub(v, hn::VecFromMask(d, mask));
+#endif
 }
 template <class D, class V = hn::Vec<D>, class M>
 HWY_INLINE V sub_one_if(D d, M mask, V v) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_mask_sub_epi32(v.raw, mask.raw, v.raw, hn::Set(d, 1).raw)};
+  else return V{_mm512_mask_sub_epi64(v.raw, mask.raw, v.raw, hn::Set(d, 1).raw)};
+#else
   return hn::Add(v, hn::VecFromMask(d, mask));
+#endif
 }
 
 #undef HALFULP_EMBEDDED_ROUNDING
@@ -43,6 +55,11 @@ template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V add_toward(D, V a, V b) {
   if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_add_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_maskz_add_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+}
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE V mul_toward_zero(D, V a, V b) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_mul_round_ps(0xffff, a.raw, b.raw, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_maskz_mul_round_pd(0xff, a.raw, b.raw, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)};
 }
 #endif
 
@@ -188,13 +205,20 @@ class Narrow {
     if constexpr (mode == RoundingMode::toward_zero) return truncated_sum(x, c);
     if constexpr (directed) return directed_sum(x, c, sign);
     if constexpr (mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero) {
+      const VF half_unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
+#if HALFULP_EMBEDDED_ROUNDING
+      // Half a unit more, truncated; just below it where ties go toward zero: x * (1 - epsilon / 2) is x's predecessor.
+      VF from = x;
+      if constexpr (mode == RoundingMode::nearest_to_zero) from = mul_toward_zero(d, x, hn::Set(d, 1 - std::numeric_limits<T>::epsilon() / 2));
+      return truncated_sum(add_toward<_MM_FROUND_TO_ZERO>(d, from, half_unit), c);
+#else
       // The adder's nearest-even goes one unit too low, or too high, on half of the ties.
       const VF sum = hn::Add(x, c), rounded = hn::Sub(sum, c);
-      const VF half_unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
       if constexpr (mode == RoundingMode::nearest_away)
         return one_if(as_int(hn::Eq(hn::Sub(x, rounded), half_unit)), as_bits(sum));
       else
         return one_less_if(as_int(hn::Eq(hn::Sub(rounded, x), half_unit)), as_bits(sum));
+#endif
     }
     const VU sum = truncated_sum(x, c);
     const VF rounded = hn::Sub(as_float(sum), c);

@@ -2,6 +2,7 @@
 #include <halfulp/emulation/conversion.hpp>
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace halfulp::array {
 namespace {
@@ -45,6 +46,7 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatForm
   plan.mode = rounding.mode;
   plan.random_bits = rounding.random_bits;
   plan.linear = f.emin() == carrier.emin();
+  plan.saturates = rounding.overflow == Overflow::saturate;
   plan.unsigned_zero = !f.has_negative_zero();
   plan.tail = carrier.fraction_bits - f.fraction_bits;
   const auto field = [&](int exponent) { return static_cast<Bits>(exponent + carrier.bias) << carrier.fraction_bits; };
@@ -114,6 +116,13 @@ std::optional<WidenPlan> widen_plan(const FloatFormat& f, bool flush_inputs) {
   plan.infinite = f.has_infinity() ? plan.max_finite + 1 : 0;
   plan.emin = static_cast<std::uint32_t>(f.emin() + carrier.bias) << carrier.fraction_bits;
   plan.sign_shift = 32 - f.storage_bits();
+  // The same fields in fp16, whose own infinities and NaN no finite code word may meet.
+  const int scale = 15 - f.bias;
+  plan.half_shift = 10 - f.fraction_bits;
+  plan.halves = !flush_inputs && f.storage_bits() <= 16 && plan.half_shift >= 0 && std::abs(scale) < 64 &&
+                (f.max_finite() << plan.half_shift) < 0x7c00;
+  plan.half_sign_shift = 16 - f.storage_bits();
+  plan.half_scale = plan.halves ? static_cast<float>(FloatFormat::power_of_two(scale)) : 0;
   return plan;
 }
 

@@ -36,6 +36,7 @@ struct NarrowPlan {
   int random_bits;
   bool linear;
   bool flushes;             ///< zero_below matters
+  bool saturates;           ///< the overflow rule
   bool unsigned_zero;       ///< the format has no -0
   int tail;                 ///< fraction bits of the carrier - those of the format
   Bits emin;                ///< bits of 2^emin
@@ -65,6 +66,9 @@ struct WidenPlan {
   bool linear;
   bool flushes;             ///< subnormal code words become zero
   bool nan_negative_zero;   ///< the code word of -0 is NaN
+  bool halves;              ///< finite code words are fp16 ones shifted by half_shift, times half_scale
+  int half_shift, half_sign_shift;
+  float half_scale;
   int tail;
   std::uint32_t magnitude_mask, max_finite, min_normal;
   std::uint32_t infinite;   ///< magnitude of the infinity; 0 where the format has none

@@ -14,7 +14,56 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Code words in the low bits of 32-bit lanes to the bits of floats.
+/// Whether the CPU converts fp16.
+#undef HALFULP_F16C
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define HALFULP_F16C 1
+#else
+#define HALFULP_F16C 0
+#endif
+
+/// Loads of code words of 1, 2 or 4 bytes as wider lanes.
+template <class DU, class Code>
+HWY_INLINE hn::Vec<DU> load_codes(DU du, const Code* from) {
+  if constexpr (sizeof(Code) == sizeof(hn::TFromD<DU>)) return hn::LoadU(du, from);
+  else return hn::PromoteTo(du, hn::LoadU(hn::Rebind<Code, DU>{}, from));
+}
+
+/// Code words that are fp16 ones in disguise (plan.halves), to floats; right where no lane is special().
+class WidenHalves {
+ public:
+  using D = hn::ScalableTag<float>;
+  using DU = hn::Rebind<std::uint16_t, D>;
+  using DI = hn::Rebind<std::int16_t, D>;
+  using VU = hn::Vec<DU>;
+  using VI = hn::Vec<DI>;
+
+  explicit HWY_INLINE WidenHalves(const WidenPlan& plan) : plan_(plan) {}
+
+  HWY_INLINE VI key(VU code) const {
+    const VI magnitude = hn::BitCast(di, hn::And(code, set(plan_.magnitude_mask)));
+    if (!plan_.nan_negative_zero) return magnitude;
+    const auto nan = hn::Eq(hn::BitCast(di, code), hn::BitCast(di, set(plan_.magnitude_mask + 1)));
+    return hn::IfThenElse(nan, hn::Set(di, 0x7fff), magnitude);
+  }
+  HWY_INLINE bool special(VI key) const { return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.max_finite)))); }
+
+  HWY_INLINE hn::Vec<D> regular(VU code) const {
+    const VU magnitude = hn::ShiftLeftSame(hn::And(code, set(plan_.magnitude_mask)), plan_.half_shift);
+    const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.half_sign_shift), set(0x8000));
+    const auto half = hn::BitCast(hn::Rebind<hwy::float16_t, D>{}, hn::Or(magnitude, sign));
+    return hn::Mul(hn::PromoteTo(d, half), hn::Set(d, plan_.half_scale));
+  }
+
+ private:
+  static constexpr D d{};
+  static constexpr DU du{};
+  static constexpr DI di{};
+  static HWY_INLINE VU set(std::uint32_t bits) { return hn::Set(du, static_cast<std::uint16_t>(bits)); }
+  const WidenPlan& plan_;
+};
+
+/// Code words in the low bits of 32-bit lanes to floats.
 template <bool linear, bool flushes>
 class Widen {
  public:
@@ -22,24 +71,13 @@ class Widen {
   using DU = hn::Rebind<std::uint32_t, D>;
   using DI = hn::Rebind<std::int32_t, D>;
   using VU = hn::Vec<DU>;
+  using VF = hn::Vec<D>;
   using VI = hn::Vec<DI>;
 
   explicit HWY_INLINE Widen(const WidenPlan& plan) : plan_(plan) {}
 
   /// Values, right where no lane is special().
-  HWY_INLINE VU regular(VU code) const {
-    const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.sign_shift), set(0x8000'0000u));
-    VU magnitude = magnitude_of(code);
-    const auto small = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(plan_.min_normal)));
-    if constexpr (flushes) magnitude = hn::BitCast(du, hn::IfThenZeroElse(small, hn::BitCast(di, magnitude)));
-    const VU fields = hn::ShiftLeftSame(magnitude, plan_.tail);
-    if constexpr (linear) return hn::Or(fields, sign);
-    // Normal: the exponent field moves up. Subnormal: 2^emin + value has the same fields one exponent higher.
-    const VU normal = hn::Add(fields, set(plan_.emin - 0x0080'0000u));
-    const VU above = hn::Add(fields, set(plan_.emin));
-    const auto subnormal = hn::BitCast(di, hn::Sub(hn::BitCast(d, above), hn::BitCast(d, set(plan_.emin))));
-    return hn::Or(pick(small, hn::BitCast(du, subnormal), normal), sign);
-  }
+  HWY_INLINE VF regular(VU code) const { return hn::BitCast(d, regular_bits(code)); }
 
   /// What special() compares: the largest of several of these stands for all of them. Formats that keep their NaN where
   /// others have -0 move it up to the top.
@@ -54,19 +92,34 @@ class Widen {
   }
 
   /// Values of any code words.
-  HWY_INLINE VU operator()(VU code) const {
+  HWY_INLINE VF operator()(VU code) const {
     const VU magnitude = magnitude_of(code);
     const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.sign_shift), set(0x8000'0000u));
     const VU nan = set(0x7fc0'0000u);
-    VU value = regular(code);
+    VU value = regular_bits(code);
     const auto beyond = hn::Gt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(plan_.max_finite)));
     const auto infinite = hn::Eq(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(plan_.infinite)));
     value = pick(beyond, pick(infinite, hn::Or(sign, set(0x7f80'0000u)), nan), value);
-    if (!plan_.nan_negative_zero) return value;
-    return pick(hn::And(hn::Eq(hn::BitCast(di, magnitude), hn::Zero(di)), hn::Lt(hn::BitCast(di, sign), hn::Zero(di))), nan, value);
+    if (!plan_.nan_negative_zero) return hn::BitCast(d, value);
+    value = pick(hn::And(hn::Eq(hn::BitCast(di, magnitude), hn::Zero(di)), hn::Lt(hn::BitCast(di, sign), hn::Zero(di))), nan, value);
+    return hn::BitCast(d, value);
   }
 
  private:
+  HWY_INLINE VU regular_bits(VU code) const {
+    const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.sign_shift), set(0x8000'0000u));
+    VU magnitude = magnitude_of(code);
+    const auto small = hn::Lt(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(plan_.min_normal)));
+    if constexpr (flushes) magnitude = hn::BitCast(du, hn::IfThenZeroElse(small, hn::BitCast(di, magnitude)));
+    const VU fields = hn::ShiftLeftSame(magnitude, plan_.tail);
+    if constexpr (linear) return hn::Or(fields, sign);
+    // Normal: the exponent field moves up. Subnormal: 2^emin + value has the same fields one exponent higher.
+    const VU normal = hn::Add(fields, set(plan_.emin - 0x0080'0000u));
+    const VU above = hn::Add(fields, set(plan_.emin));
+    const auto subnormal = hn::BitCast(di, hn::Sub(hn::BitCast(d, above), hn::BitCast(d, set(plan_.emin))));
+    return hn::Or(pick(small, hn::BitCast(du, subnormal), normal), sign);
+  }
+
   static constexpr D d{};
   static constexpr DU du{};
   static constexpr DI di{};
@@ -77,13 +130,6 @@ class Widen {
   }
   const WidenPlan& plan_;
 };
-
-/// Loads of code words of 1, 2 or 4 bytes as 32-bit lanes.
-template <class DU, class Code>
-HWY_INLINE hn::Vec<DU> load_codes(DU du, const Code* from) {
-  if constexpr (sizeof(Code) == 4) return hn::LoadU(du, from);
-  else return hn::PromoteTo(du, hn::LoadU(hn::Rebind<Code, DU>{}, from));
-}
 
 }  // namespace halfulp::array::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
