@@ -1,0 +1,95 @@
+#!/usr/bin/env python3
+"""Plants bugs, one at a time, in a copy of the sources, and sees that the test named beside each one fails.
+
+usage: tests/mutants.py [WORK_FOLDER]     (default: build/mutants; takes about twenty minutes on two cores)
+
+Exit status: 0 every bug was caught, 1 one was not, 2 the sources no longer hold the text that a bug replaces.
+"""
+import pathlib
+import shutil
+import subprocess
+import sys
+
+SCALAR, CONVERSION = "emulation/round_pack.hpp", "emulation/conversion.hpp"
+NARROW, PLAN, ARRAY = "emulation/array/narrow-inl.hpp", "emulation/array/plan.cpp", "emulation/array.cpp"
+
+# (what is wrong, file, right text, wrong text, test that must fail)
+BUGS = [
+    ("tie rule: to odd instead of even", SCALAR,
+     "return unit / 2 - 1 + odd;", "return unit / 2 - 1 + !odd;", "small_formats"),
+    ("tie rule, vectors: ties go up", NARROW,
+     "hn::And(hn::ShiftRightSame(u, plan_.tail), set(1))", "set(1)", "array"),
+    ("subnormal shift: one bit too many", SCALAR,
+     "const int binade = e < f.emin() ? f.emin() : e;", "const int binade = e < f.emin() ? f.emin() + 1 : e;", "small_formats"),
+    ("subnormal shift, vectors: the aligner ignores emin", NARROW,
+     "hn::Max(hn::BitCast(di, exponent), hn::BitCast(di, set(plan_.emin)))", "hn::BitCast(di, exponent)", "array"),
+    ("carry into the exponent is lost", SCALAR,
+     "base + static_cast<std::uint64_t>(kept.value)", "(base | static_cast<std::uint64_t>(kept.value))", "small_formats"),
+    ("Inf under directed modes: overflow always goes away from zero", SCALAR,
+     "case RoundingMode::toward_positive: away = !sign; break;", "case RoundingMode::toward_positive: break;", "small_formats"),
+    ("Inf under directed modes, vectors: infinities become the largest value", NARROW,
+     "choose(x, specials().infinite)", "choose(x, specials().over)", "array"),
+    ("NaN, vectors: the smallest payload counts as an infinity", NARROW,
+     "select(less(set(infinity), u), set(specials().nan), result)", "select(less(set(infinity + 1), u), set(specials().nan), result)", "array"),
+    ("-0 where a format has none", CONVERSION,
+     "return {to.zero(x.sign), 0};", "return {to.with_sign(0, x.sign), 0};", "edges"),
+    ("-0, vectors, where a format has none", NARROW,
+     "if (!plan_.unsigned_zero) return sign;", "return sign;", "array"),
+    ("saturation edge: one value too late", PLAN,
+     "plan.over_from[negative] = max + unit - ", "plan.over_from[negative] = max + 1 + unit - ", "array"),
+    ("sticky bit is dropped", SCALAR,
+     "return (x >> distance) | ((x & ((U{1} << distance) - 1)) != 0);", "return x >> distance;", "small_formats"),
+    ("fma is rounded twice", ARRAY,
+     "operation == Operation::fma ? array::Sums::odd : array::Sums::nearest", "array::Sums::nearest", "array"),
+    ("stochastic rounding off by one", SCALAR,
+     "  return bits << cut;\n", "  return (bits + 1) << cut;\n", "stochastic"),
+    ("stochastic rounding, vectors: goes up one word too early", NARROW,
+     "return hn::Lt(hn::Add(tail, random), tail);\n    }", "return hn::Le(hn::Add(tail, random), tail);\n    }", "array"),
+]
+
+
+def main():
+    root = pathlib.Path(__file__).resolve().parent.parent
+    work = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else root / "build" / "mutants").resolve()
+    source, build = work / "source", work / "build"
+    for _, name, right, _, _ in BUGS:
+        if (root / name).read_text().count(right) != 1:
+            print(f"mutants: {name} should hold once: {right.strip()}", file=sys.stderr)
+            return 2
+    files = subprocess.run(["git", "ls-files", "--cached", "--others", "--exclude-standard"], cwd=root, check=True,
+                           capture_output=True, text=True).stdout.split()
+    for name in files:
+        if (root / name).is_file():
+            (source / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(root / name, source / name)
+    log = open(work / "log.txt", "w")
+
+    def run(*command):
+        return subprocess.run(command, stdout=log, stderr=subprocess.STDOUT).returncode == 0
+
+    def test(name):
+        return run("cmake", "--build", build, "--parallel", "2", "--target", f"{name}_test") and run(build / "tests" / f"{name}_test")
+
+    if not run("cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O2",
+               "-DHALFULP_CUDA=OFF"):
+        print(f"mutants: cannot configure; see {log.name}", file=sys.stderr)
+        return 1
+    for name in sorted({bug[4] for bug in BUGS}):
+        if not test(name):
+            print(f"mutants: {name} fails without any bug; see {log.name}", file=sys.stderr)
+            return 1
+    missed = 0
+    for title, name, right, wrong, caught_by in BUGS:
+        text = (root / name).read_text()
+        (source / name).write_text(text.replace(right, wrong))
+        built = run("cmake", "--build", build, "--parallel", "2", "--target", f"{caught_by}_test")
+        caught = built and not run(build / "tests" / f"{caught_by}_test")
+        (source / name).write_text(text)
+        missed += not caught
+        print(f"{'caught' if caught else 'MISSED' if built else 'DOES NOT COMPILE'}  {title} ({caught_by})", flush=True)
+    print(f"{len(BUGS)} bugs, {len(BUGS) - missed} caught")
+    return 1 if missed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
