@@ -1,0 +1,142 @@
+#include "measure.hpp"
+
+#include "copies.hpp"
+#include "ours.hpp"
+
+#include <halfulp/emulation/array.hpp>
+
+#include <benchmark/benchmark.h>
+#include <hwy/targets.h>
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+#include <tbb/task_arena.h>
+
+#include <set>
+#include <thread>
+#include <tuple>
+
+namespace halfulp::bench {
+namespace {
+
+/// Restricts array functions to one instruction set; 0 stands for the CPU's best.
+class InstructionSet {
+ public:
+  explicit InstructionSet(std::int64_t target) { use(target); }
+  ~InstructionSet() { use(0); }
+  InstructionSet(const InstructionSet&) = delete;
+  InstructionSet& operator=(const InstructionSet&) = delete;
+
+ private:
+  static void use(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+  }
+};
+
+std::vector<std::int64_t> instruction_sets() {
+  std::vector<std::int64_t> sets{0};
+  if (array_instruction_set() != "AVX2" && (hwy::SupportedTargets() & HWY_AVX2) != 0) sets.push_back(HWY_AVX2);
+  return sets;
+}
+
+std::string name_of_set(std::int64_t target) {
+  const InstructionSet set(target);
+  return std::string(array_instruction_set());
+}
+
+bool too_few_cores(benchmark::State& state, int threads) {
+  if (std::thread::hardware_concurrency() >= static_cast<unsigned>(threads)) return false;
+  state.SkipWithError("fewer cores than threads");
+  return true;
+}
+
+/// f where parallel loops have that many threads. An arena: the main thread's own keeps the number it began with, so
+/// that tbb::global_control can lower, but not raise it.
+template <class F>
+void on_threads(int threads, F f) {
+  tbb::task_arena(threads).execute(f);
+}
+
+void time(benchmark::State& state, const Row& row, const Operands& operands, const Run& run) {
+  for (auto _ : state) {
+    run(operands);
+    benchmark::ClobberMemory();
+  }
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(row.size.count));
+  state.counters["elements"] = static_cast<double>(row.size.count);
+  state.counters["bytes"] = row.bytes();
+}
+
+void add(const std::string& name, const std::function<void(benchmark::State&)>& f) {
+  benchmark::RegisterBenchmark(name.c_str(), f)->UseRealTime();
+}
+
+void add_ours(const Row& row, const std::string& who, const Run& run, std::int64_t target) {
+  add(row.name() + "/" + who, [=](benchmark::State& state) {
+    if (too_few_cores(state, row.threads)) return;
+    const Operands operands = prepare(row);
+    const InstructionSet set(target);
+    on_threads(row.threads, [&] {
+      run(operands);  // pages, caches and threads are there when the clock starts
+      time(state, row, operands, run);
+    });
+  });
+}
+
+void add_peer(const Row& row, const std::string& who, const Kernel& kernel) {
+  const Run run = [f = kernel.run](const Operands& o) { f(o.in.data(), o.out, o.count); };
+  add(row.name() + "/" + who, [=, ours = array_function(row)](benchmark::State& state) {
+    const Operands operands = prepare(row);
+    const std::size_t differ = differing(row, operands, run, ours);
+    time(state, row, operands, run);
+    state.counters["differ"] = static_cast<double>(differ);
+  });
+}
+
+void add_limit(int bytes, const Size& size, int threads, const std::string& who, void (*copy)(const std::byte*, std::byte*, std::size_t)) {
+  const std::string name = "limit/" + std::to_string(bytes) + "/" + std::string(size.name) + "/" + std::to_string(threads) + "/" + who;
+  add(name, [=](benchmark::State& state) {
+    if (too_few_cores(state, threads)) return;
+    // As many bytes read as written; any row of fp16 has arrays that are long enough.
+    const Operands operands = prepare({"quantize", "fp16", "nearest-even", size});
+    const std::size_t total = size.count * static_cast<std::size_t>(bytes) / 2;
+    const auto piece = [&](std::size_t begin, std::size_t end) {
+      copy(static_cast<const std::byte*>(operands.in[0]) + begin, static_cast<std::byte*>(operands.out) + begin, end - begin);
+    };
+    on_threads(threads, [&] {
+      for (auto _ : state) {
+        if (threads == 1) piece(0, total);
+        else tbb::parallel_for(tbb::blocked_range<std::size_t>(0, total, 1 << 17), [&](const auto& r) { piece(r.begin(), r.end()); });
+        benchmark::ClobberMemory();
+      }
+    });
+    state.counters["elements"] = static_cast<double>(size.count);
+    state.counters["bytes"] = bytes;
+  });
+}
+
+/// The scalar functions take as long in all modes but the stochastic one, and in all sizes.
+bool with_scalars(const Row& row) {
+  if (row.data != "normal" || row.threads != 1) return false;
+  return row.is_conversion() ? row.size.name == "L1" : row.mode == "nearest-even" || row.mode == "stochastic";
+}
+
+}  // namespace
+
+void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers) {
+  std::set<std::tuple<int, std::size_t, int>> moved;
+  for (const Row& row : rows) {
+    if (moved.emplace(row.bytes(), row.size.count, row.threads).second) {
+      add_limit(row.bytes(), row.size, row.threads, "memcpy", copy_by_memcpy);
+      add_limit(row.bytes(), row.size, row.threads, "plain loop", copy_by_loop);
+    }
+    for (const std::int64_t target : instruction_sets()) add_ours(row, "ours " + name_of_set(target), array_function(row), target);
+    if (with_scalars(row)) add_ours(row, "scalar", scalar_function(row), 0);
+    if (row.threads > 1) continue;
+    for (const Peer& peer : peers)
+      for (const Kernel& kernel : peer.kernels)
+        if (kernel.work == row.work && kernel.format == row.format && kernel.mode == row.mode) add_peer(row, peer.name, kernel);
+  }
+}
+
+}  // namespace halfulp::bench

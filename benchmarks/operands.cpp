@@ -1,0 +1,101 @@
+#include "operands.hpp"
+
+#include <halfulp/emulation/array.hpp>
+
+#include <hwy/aligned_allocator.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace halfulp::bench {
+namespace {
+
+constexpr std::size_t distinct = 1 << 20;
+
+/// Memory that grows and is never given back.
+class Buffer {
+ public:
+  std::byte* of(std::size_t bytes) {
+    if (bytes > size_) {
+      memory_.reset();  // first, so that both are never held
+      memory_ = hwy::AllocateAligned<std::byte>(bytes);
+      if (!memory_) throw std::bad_alloc();
+      std::memset(memory_.get(), 0, bytes);
+      size_ = bytes;
+    }
+    return memory_.get();
+  }
+
+ private:
+  hwy::AlignedFreeUniquePtr<std::byte[]> memory_;
+  std::size_t size_ = 0;
+};
+
+std::vector<float> random_floats(std::string_view data, int operand, std::size_t count) {
+  std::mt19937_64 random(static_cast<std::uint64_t>(operand) + 1);
+  std::normal_distribution<float> normal;
+  std::vector<float> values(count);
+  for (float& x : values) x = data == "bits" ? std::bit_cast<float>(static_cast<std::uint32_t>(random())) : normal(random);
+  return values;
+}
+
+template <class T>
+void fill(std::byte* memory, const std::vector<T>& values, std::size_t count) {
+  for (std::size_t done = 0; done < count; done += values.size())
+    std::memcpy(memory + done * sizeof(T), values.data(), std::min(values.size(), count - done) * sizeof(T));
+}
+
+template <class Code>
+void fill_codes(std::byte* memory, const FloatFormat& f, const std::vector<float>& values, std::size_t count) {
+  std::vector<Code> codes(values.size());
+  encode<float, Code>(f, {}, values, codes);
+  fill(memory, codes, count);
+}
+
+/// Whether two results are the same, all NaNs being one.
+bool same(const Row& row, const FloatFormat& f, const std::byte* a, const std::byte* b) {
+  const auto bytes = static_cast<std::size_t>(row.result_bytes());
+  if (std::memcmp(a, b, bytes) == 0) return true;
+  std::uint32_t x = 0, y = 0;
+  std::memcpy(&x, a, bytes);
+  std::memcpy(&y, b, bytes);
+  if (bytes == 4) return std::isnan(std::bit_cast<float>(x)) && std::isnan(std::bit_cast<float>(y));
+  return x <= f.code_mask() && y <= f.code_mask() && f.is_nan(x) && f.is_nan(y);
+}
+
+}  // namespace
+
+Operands prepare(const Row& row) {
+  static std::array<Buffer, 4> buffers;
+  Operands operands{.count = row.size.count};
+  operands.out = buffers[3].of(row.size.count * static_cast<std::size_t>(row.result_bytes()));
+  for (int k = 0; k < row.arity(); ++k) {
+    std::byte* const memory = buffers[static_cast<std::size_t>(k)].of(row.size.count * static_cast<std::size_t>(row.operand_bytes()));
+    std::vector<float> values = random_floats(row.data, k, std::min(row.size.count, distinct));
+    if (row.work == "sqrt")
+      for (float& x : values) x = std::abs(x);
+    if (row.operand_bytes() == 4) fill(memory, values, row.size.count);
+    else if (row.operand_bytes() == 2) fill_codes<std::uint16_t>(memory, row.number(), values, row.size.count);
+    else fill_codes<std::uint8_t>(memory, row.number(), values, row.size.count);
+    operands.in[static_cast<std::size_t>(k)] = memory;
+  }
+  return operands;
+}
+
+std::size_t differing(const Row& row, const Operands& operands, const Run& run, const Run& wanted) {
+  static Buffer buffer;
+  const auto bytes = static_cast<std::size_t>(row.result_bytes());
+  Operands reference = operands;
+  reference.out = buffer.of(operands.count * bytes);
+  wanted(reference);
+  run(operands);
+  const auto *a = static_cast<const std::byte*>(operands.out), *b = static_cast<const std::byte*>(reference.out);
+  const FloatFormat f = row.number();
+  std::size_t count = 0;
+  for (std::size_t i = 0; i < operands.count; ++i) count += !same(row, f, a + i * bytes, b + i * bytes);
+  return count;
+}
+
+}  // namespace halfulp::bench

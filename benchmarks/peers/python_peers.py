@@ -1,0 +1,203 @@
+#!/usr/bin/env python3
+"""Times numpy, ml_dtypes and torch on the rows that the program `bench` measured.
+
+usage: python_peers.py MEASURED.json OUT.json [--quick] [--trouble TEXT]
+
+MEASURED.json is what bench wrote: its rows, no others, are measured here; OUT.json has the same shape (Google
+Benchmark's), with medians and coefficients of variation. A package that cannot be imported is in the context as
+skipped, with the reason, and with TEXT, what went wrong when it was to be installed. Exit status 2 for bad usage or input.
+"""
+import argparse
+import json
+import os
+import signal
+import statistics
+import sys
+import time
+
+ROW = ("work", "format", "mode", "size", "data", "threads")
+
+
+class NumpyPeer:
+    """numpy, and what adds types to it."""
+
+    def __init__(self, version, dtypes):
+        import numpy as np
+        np.seterr(all="ignore")
+        self.version, self.dtypes, self.np = version, dtypes, np
+
+    def empty(self, count, dtype=None):
+        return self.np.empty(count, dtype or self.np.float32)
+
+    def copy(self, out, values):
+        self.np.copyto(out, values, casting="unsafe")
+
+    def narrow(self, values, dtype):
+        return values.astype(dtype)
+
+    def function(self, work, dtype):
+        return {"add": self.np.add, "mul": self.np.multiply, "div": self.np.divide, "sqrt": self.np.sqrt}.get(work)
+
+
+class TorchPeer:
+    """torch on the CPU, with one thread; it has no arithmetic in 8 bits."""
+
+    def __init__(self, torch, dtypes):
+        torch.set_num_threads(1)
+        self.version, self.dtypes, self.torch = torch.__version__, dtypes, torch
+
+    def empty(self, count, dtype=None):
+        return self.torch.empty(count, dtype=dtype or self.torch.float32)
+
+    def copy(self, out, values):
+        out.copy_(values if isinstance(values, self.torch.Tensor) else self.torch.from_numpy(values))
+
+    def narrow(self, values, dtype):
+        return self.torch.from_numpy(values).to(dtype)
+
+    def function(self, work, dtype):
+        if dtype not in (self.torch.float16, self.torch.bfloat16):
+            return None
+        return {"add": self.torch.add, "mul": self.torch.mul, "div": self.torch.div, "sqrt": self.torch.sqrt}.get(work)
+
+
+class AbsentPeer:
+    dtypes = {}
+
+    def __init__(self, why, trouble):
+        self.version = f"skipped: {why}" + (f" ({trouble})" if trouble else "")
+
+
+def import_peers(trouble):
+    """{name: peer}"""
+    def numpy():
+        import numpy as np
+        return NumpyPeer(np.__version__, {"fp16": np.float16})
+
+    def ml_dtypes():
+        import ml_dtypes as m
+        names = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e2m1": "float4_e2m1fn"}
+        return NumpyPeer(m.__version__, {f: getattr(m, n) for f, n in names.items() if hasattr(m, n)})
+
+    def torch():
+        import torch as t
+        names = {"fp16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
+        return TorchPeer(t, {f: getattr(t, n) for f, n in names.items() if hasattr(t, n)})
+
+    peers = {}
+    for load in (numpy, ml_dtypes, torch):
+        try:
+            peers[load.__name__] = load()
+        except ImportError as why:
+            peers[load.__name__] = AbsentPeer(why, trouble if load is not torch else "")
+    return peers
+
+
+def call_of(peer, work, dtype, operands):
+    """What to call, again and again, for one row; None where the peer has no such function."""
+    count = len(operands[0])
+    narrow, wide = peer.empty(count, dtype), peer.empty(count)
+    if work == "encode":
+        return lambda: peer.copy(narrow, operands[0])
+    if work == "quantize":
+        return lambda: (peer.copy(narrow, operands[0]), peer.copy(wide, narrow))
+    codes = [peer.narrow(x, dtype) for x in operands]
+    if work == "decode":
+        return lambda: peer.copy(wide, codes[0])
+    function = peer.function(work, dtype)
+    return function and (lambda: function(*codes, out=narrow))
+
+
+def operands_of(row, count):
+    """As bench's: normal or random bits, a million of them again and again; positive for square roots."""
+    import numpy as np
+    values = []
+    for k in range(2 if row["work"] in ("add", "mul", "div") else 1):
+        random = np.random.default_rng(k + 1)
+        distinct = min(count, 1 << 20)
+        if row["data"] == "bits":
+            x = random.integers(0, 1 << 32, distinct, dtype=np.uint32).view(np.float32)
+        else:
+            x = random.standard_normal(distinct, dtype=np.float32)
+        values.append(np.resize(np.abs(x) if row["work"] == "sqrt" else x, count))
+    return values
+
+
+def seconds_a_call(call, least, repetitions):
+    """Each repetition's mean, of as many calls as fill `least` seconds."""
+    call()
+    calls = 1
+    while True:
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        spent = time.perf_counter() - start
+        if spent >= least:
+            break
+        calls = max(calls + 1, min(10 * calls, int(1.2 * calls * least / max(spent, 1e-9))))
+    means = []
+    for _ in range(repetitions):
+        start = time.perf_counter()
+        for _ in range(calls):
+            call()
+        means.append((time.perf_counter() - start) / calls)
+    return means
+
+
+def rows_of(measured):
+    """(name, row, elements) of the rows that halfulp measured, once each: one thread, rounding to nearest even."""
+    seen = {}
+    for entry in measured["benchmarks"]:
+        parts = entry["run_name"].split("/")
+        if entry.get("aggregate_name") != "median" or len(parts) < 7 or not parts[6].startswith("ours "):
+            continue
+        row = dict(zip(ROW, parts))
+        if row["threads"] == "1" and row["mode"] in ("nearest-even", "exact"):
+            seen["/".join(parts[:6])] = (row, int(entry["elements"]))
+    return [(name, *what) for name, what in seen.items()]
+
+
+def measure(peers, rows, quick):
+    least, repetitions = (0.01, 3) if quick else (0.1, 5)
+    benchmarks = []
+    for name, row, count in rows:
+        for who, peer in peers.items():
+            dtype = peer.dtypes.get(row["format"])
+            call = dtype and call_of(peer, row["work"], dtype, operands_of(row, count))
+            if not call:
+                continue
+            times = seconds_a_call(call, least, repetitions)
+            median, variation = statistics.median(times), statistics.stdev(times) / statistics.mean(times)
+            print(f"{name}/{who}  {median / count * 1e9:.3f} ns an element", file=sys.stderr)
+            shared = {"run_name": f"{name}/{who}", "run_type": "aggregate", "repetitions": repetitions, "elements": count}
+            benchmarks.append(shared | {"aggregate_name": "median", "real_time": median * 1e9, "time_unit": "ns"})
+            benchmarks.append(shared | {"aggregate_name": "cv", "real_time": variation, "time_unit": "ns"})
+    return benchmarks
+
+
+def main():
+    parser = argparse.ArgumentParser(description="numpy, ml_dtypes and torch on the rows that bench measured")
+    parser.add_argument("measured")
+    parser.add_argument("out")
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--trouble", default="")
+    options = parser.parse_args()
+    try:
+        with open(options.measured, encoding="utf-8") as file:
+            rows = rows_of(json.load(file))
+    except (OSError, ValueError, KeyError, TypeError) as why:
+        print(f"python_peers.py: {options.measured}: not what bench writes: {type(why).__name__} {why}", file=sys.stderr)
+        return 2
+    peers = import_peers(options.trouble)
+    context = {f"peer {name}": peer.version for name, peer in peers.items()}
+    context["python"] = sys.version.split()[0]
+    result = {"context": context, "benchmarks": measure(peers, rows, options.quick)}
+    with open(options.out + ".part", "w", encoding="utf-8") as file:
+        json.dump(result, file, indent=1)
+    os.replace(options.out + ".part", options.out)
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C ends it without a traceback
+    sys.exit(main())

@@ -1,0 +1,52 @@
+#include "row.hpp"
+
+namespace halfulp::bench {
+namespace {
+
+constexpr Size l1{"L1", 1 << 12}, million{"1M", 1 << 20}, many{"64M", 1 << 26};
+constexpr std::string_view formats[] = {"fp16", "bf16", "e4m3", "e5m2", "e2m1"};
+constexpr std::string_view arithmetic_formats[] = {"fp16", "bf16", "e4m3", "e5m2"};
+constexpr std::string_view operation_names[] = {"add", "mul", "div", "sqrt", "fma"};
+constexpr std::string_view main_modes[] = {"nearest-even", "toward-zero"};  // where all eight would only repeat themselves
+
+}  // namespace
+
+std::string Row::name() const {
+  std::string text;
+  for (const std::string_view part : {work, format, mode, size.name, data}) text.append(part) += '/';
+  return text + std::to_string(threads);
+}
+
+Rounding Row::rounding() const {
+  Rounding rounding;
+  for (const auto& known : rounding_modes)
+    if (known.name == mode) rounding.mode = known.value;
+  return rounding;
+}
+
+std::vector<Row> rows(bool quick) {
+  std::vector<Size> sizes{l1, million};
+  if (!quick) sizes.push_back(many);
+  std::vector<Row> all;
+  for (const std::string_view format : formats) {
+    for (const auto& mode : rounding_modes) all.push_back({"quantize", format, mode.name, l1});
+    all.push_back({"quantize", format, "nearest-even", l1, "bits"});
+    for (const Size size : sizes)
+      for (const std::string_view mode : main_modes)
+        if (size.count > l1.count) all.push_back({"quantize", format, mode, size});
+  }
+  for (const std::string_view format : formats)
+    for (const Size size : sizes)
+      for (const std::string_view mode : main_modes) all.push_back({"encode", format, mode, size});
+  for (const std::string_view format : formats)
+    for (const Size size : sizes) all.push_back({"decode", format, "exact", size});
+  for (const std::string_view operation : operation_names)
+    for (const std::string_view format : arithmetic_formats) {
+      for (const auto& mode : rounding_modes) all.push_back({operation, format, mode.name, million});
+      if (operation != "add" && operation != "mul") continue;
+      for (const std::string_view mode : main_modes) all.push_back({operation, format, mode, million, "normal", 2});
+    }
+  return all;
+}
+
+}  // namespace halfulp::bench

@@ -1,0 +1,42 @@
+// What is measured: a row of the table is one work on one kind of array, whoever does it.
+#pragma once
+
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace halfulp::bench {
+
+struct Size {
+  std::string_view name;
+  std::size_t count;
+};
+
+struct Row {
+  std::string_view work;  ///< quantize, encode, decode, or the name of an operation
+  std::string_view format;
+  std::string_view mode;  ///< of rounding; "exact" for decode
+  Size size;
+  std::string_view data = "normal";  ///< normal(0, 1), or random bits
+  int threads = 1;
+
+  /// "add/fp16/nearest-even/1M/normal/2": what benchmarks/table.py takes apart again.
+  std::string name() const;
+  bool is_conversion() const { return work == "quantize" || work == "encode" || work == "decode"; }
+  FloatFormat number() const { return parse_format(format); }
+  Rounding rounding() const;
+  int arity() const { return is_conversion() ? 1 : info(parse_operation(work)).arity; }
+  int code_bytes() const { return number().storage_bits() <= 8 ? 1 : 2; }
+  int operand_bytes() const { return work == "quantize" || work == "encode" ? 4 : code_bytes(); }
+  int result_bytes() const { return work == "quantize" || work == "decode" ? 4 : code_bytes(); }
+  /// Read and written for each element.
+  int bytes() const { return arity() * operand_bytes() + result_bytes(); }
+};
+
+/// All rows; a quick run leaves out the arrays of 64 M elements.
+std::vector<Row> rows(bool quick);
+
+}  // namespace halfulp::bench

@@ -1,0 +1,22 @@
+# benchmarks/table.py on files made up for it: every case of the table, and its one line for what it cannot read.
+include(${CMAKE_CURRENT_LIST_DIR}/step.cmake)
+find_program(PYTHON python3)
+if(NOT PYTHON)
+  message("skipped: no python3")
+  return()
+endif()
+
+set(files ${CMAKE_CURRENT_LIST_DIR}/speed_table)
+set(table ${SOURCE}/benchmarks/table.py)
+step(${PYTHON} ${table} ${files}/halfulp.json ${files}/python.json)
+file(READ ${CMAKE_CURRENT_LIST_DIR}/golden/speed_table.txt wanted)
+if(NOT output STREQUAL wanted)
+  message(FATAL_ERROR "the table is not that of tests/golden/speed_table.txt:\n${output}")
+endif()
+
+foreach(bad ${table} ${files}/absent.json ${SOURCE}/CMakePresets.json)
+  execute_process(COMMAND ${PYTHON} ${table} ${bad} RESULT_VARIABLE status OUTPUT_VARIABLE output ERROR_VARIABLE error)
+  if(NOT status EQUAL 2 OR NOT output STREQUAL "" OR NOT error MATCHES "^table.py: [^\n]*not Google Benchmark's JSON[^\n]*\n$")
+    message(FATAL_ERROR "${bad}: exit status ${status}\n${output}${error}")
+  endif()
+endforeach()
