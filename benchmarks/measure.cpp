@@ -88,6 +88,7 @@ void add_peer(const Row& row, const std::string& who, const Kernel& kernel) {
   add(row.name() + "/" + who, [=, ours = array_function(row)](benchmark::State& state) {
     const Operands operands = prepare(row);
     const std::size_t differ = differing(row, operands, run, ours);
+    run(operands);
     time(state, row, operands, run);
     state.counters["differ"] = static_cast<double>(differ);
   });

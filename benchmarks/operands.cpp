@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <map>
 #include <random>
 
 namespace halfulp::bench {
@@ -33,10 +34,14 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-std::vector<float> random_floats(std::string_view data, int operand, std::size_t count) {
+/// A million floats, the same at each call.
+const std::vector<float>& random_floats(std::string_view data, int operand) {
+  static std::map<std::pair<std::string_view, int>, std::vector<float>> known;
+  std::vector<float>& values = known[{data, operand}];
+  if (!values.empty()) return values;
   std::mt19937_64 random(static_cast<std::uint64_t>(operand) + 1);
   std::normal_distribution<float> normal;
-  std::vector<float> values(count);
+  values.resize(distinct);
   for (float& x : values) x = data == "bits" ? std::bit_cast<float>(static_cast<std::uint32_t>(random())) : normal(random);
   return values;
 }
@@ -73,7 +78,8 @@ Operands prepare(const Row& row) {
   operands.out = buffers[3].of(row.size.count * static_cast<std::size_t>(row.result_bytes()));
   for (int k = 0; k < row.arity(); ++k) {
     std::byte* const memory = buffers[static_cast<std::size_t>(k)].of(row.size.count * static_cast<std::size_t>(row.operand_bytes()));
-    std::vector<float> values = random_floats(row.data, k, std::min(row.size.count, distinct));
+    std::vector<float> values = random_floats(row.data, k);
+    values.resize(std::min(row.size.count, distinct));
     if (row.work == "sqrt")
       for (float& x : values) x = std::abs(x);
     if (row.operand_bytes() == 4) fill(memory, values, row.size.count);
@@ -87,14 +93,15 @@ Operands prepare(const Row& row) {
 std::size_t differing(const Row& row, const Operands& operands, const Run& run, const Run& wanted) {
   static Buffer buffer;
   const auto bytes = static_cast<std::size_t>(row.result_bytes());
-  Operands reference = operands;
-  reference.out = buffer.of(operands.count * bytes);
+  Operands some = operands, reference = operands;
+  some.count = reference.count = std::min(operands.count, distinct);
+  reference.out = buffer.of(reference.count * bytes);
   wanted(reference);
-  run(operands);
+  run(some);
   const auto *a = static_cast<const std::byte*>(operands.out), *b = static_cast<const std::byte*>(reference.out);
   const FloatFormat f = row.number();
   std::size_t count = 0;
-  for (std::size_t i = 0; i < operands.count; ++i) count += !same(row, f, a + i * bytes, b + i * bytes);
+  for (std::size_t i = 0; i < some.count; ++i) count += !same(row, f, a + i * bytes, b + i * bytes);
   return count;
 }
 

@@ -22,7 +22,7 @@ using Run = std::function<void(const Operands&)>;
 /// million elements repeat the first million. Operands of square roots are positive.
 Operands prepare(const Row& row);
 
-/// How many results of `run` are not those of `wanted`; any NaN equals any NaN.
+/// How many results of `run` are not those of `wanted`, among the first million; any NaN equals any NaN.
 std::size_t differing(const Row& row, const Operands& operands, const Run& run, const Run& wanted);
 
 }  // namespace halfulp::bench
