@@ -8,18 +8,6 @@ namespace {
 constexpr std::size_t chunk_size = std::size_t{1} << 16;
 constexpr std::size_t max_witnesses = 8;
 
-/// In what way two results differ; integers and truth values have no classes.
-std::string_view difference(const Task& task, std::uint64_t x, std::uint64_t y) {
-  const auto* f = std::get_if<FloatFormat>(&task.to);
-  if (!f || info(task.operation).result == ResultKind::truth) return "other";
-  if (f->is_nan(x) || f->is_nan(y)) return "nan";
-  if (f->is_zero(x) && f->is_zero(y)) return "sign-of-zero";
-  if (f->is_infinite(x) || f->is_infinite(y)) return "overflow";
-  if (f->is_subnormal(x) || f->is_subnormal(y)) return "subnormal";
-  const std::uint64_t a = std::min(x, y), b = std::max(x, y);
-  return b - a == 1 && f->sign(a) == f->sign(b) ? "one-ulp" : "other";
-}
-
 Witness witness(const Task& task, const Operands& operands, std::size_t i, std::uint64_t emulated, std::uint64_t device) {
   Witness w;
   w.arity = info(task.operation).arity;
@@ -58,9 +46,10 @@ Comparison compare(const Backend& backend, Task task, const Operands& operands) 
       const auto at = [i](std::span<const std::uint64_t> s) { return s.empty() ? 0 : s[i]; };
       const std::uint64_t emulated = evaluate(task, at(chunk.a), at(chunk.b), at(chunk.c)).code;
       if (emulated == device[i]) continue;
+      const Witness found = witness(task, chunk, i, emulated, device[i]);
       ++result.differing;
-      ++result.classes[std::string(difference(task, emulated, device[i]))];
-      if (result.witnesses.size() < max_witnesses) result.witnesses.push_back(witness(task, chunk, i, emulated, device[i]));
+      ++result.classes[std::string(difference_class(task, found))];
+      if (result.witnesses.size() < max_witnesses) result.witnesses.push_back(found);
     }
   }
   result.compared = operands.size();

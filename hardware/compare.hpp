@@ -2,18 +2,11 @@
 #pragma once
 
 #include <halfulp/hardware/backend.hpp>
+#include <halfulp/hardware/difference.hpp>
 
-#include <array>
 #include <map>
 
 namespace halfulp {
-
-/// A case on which emulation and device disagree.
-struct Witness {
-  std::array<std::uint64_t, 3> operands{};
-  int arity = 0;
-  std::uint64_t emulated = 0, device = 0;
-};
 
 /// The outcome of one task on one backend.
 struct Comparison {
@@ -23,7 +16,7 @@ struct Comparison {
   std::string route;    ///< the instructions that computed it
   std::string skipped;  ///< why nothing was compared; empty where something was
   std::uint64_t compared = 0, differing = 0;
-  std::map<std::string, std::uint64_t> classes;  ///< "nan", "sign-of-zero", "overflow", "subnormal", "one-ulp", "other" -> count
+  std::map<std::string, std::uint64_t> classes;  ///< difference_class -> count
   std::vector<Witness> witnesses;                ///< the first ones, at most 8
 };
 

@@ -11,6 +11,7 @@
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/hardware/in_double.hpp>
 #include <halfulp/hardware/x86.hpp>
+#include <halfulp/hardware/x86_adder_lanes.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -74,6 +75,7 @@ class Adder final : public Route {
   void run(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const override {
     const auto* to = std::get_if<FloatFormat>(&task.to);
     if (!to || compares(task.operation)) return run_to_integers(task, operands, results);
+    if (AdderLanes::take(task) && operands.size() > block_size) return run_lanes(task, operands, results);
     double block[block_size];
     for (std::size_t begin = 0; begin < operands.size(); begin += block_size) {
       const std::size_t count = std::min(block_size, operands.size() - begin);
@@ -116,6 +118,29 @@ class Adder final : public Route {
   }
 
  private:
+  /// Whole vectors; which NaN an operation gives is left to the scalar instructions.
+  void run_lanes(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const {
+    const std::uint64_t nan = std::get<FloatFormat>(task.to).canonical_nan();
+    std::uint64_t a[block_size], b[block_size], out[block_size];
+    std::size_t places[block_size];
+    const AdderLanes lanes(task);
+    for (std::size_t begin = 0; begin < operands.size(); begin += block_size) {
+      const Operands block = operands.slice(begin, std::min(block_size, operands.size() - begin));
+      const auto part = results.subspan(begin, block.size());
+      lanes.run(block, part);
+      std::size_t count = 0;
+      for (std::size_t i = 0; i < part.size(); ++i) {
+        a[count] = block.a[i];
+        b[count] = block.b[i];
+        places[count] = i;
+        count += part[i] == nan;
+      }
+      if (count == 0) continue;
+      run(task, {{a, count}, {b, count}, {}}, {out, count});
+      for (std::size_t i = 0; i < count; ++i) part[places[i]] = out[i];
+    }
+  }
+
   static void run_to_integers(const Task& task, const Operands& x, std::span<std::uint64_t> results) {
     const Codec codec(std::get<FloatFormat>(task.from));
     const ScopedMxcsr scope(mxcsr_for(task.rounding.mode));

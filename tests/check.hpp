@@ -1,10 +1,8 @@
 // What the arithmetic tests share: operations by name against the oracle, operand lattices, mismatch reports.
 #pragma once
 
-#include "oracle_operations.hpp"
-
-#include <halfulp/emulation/operation.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/hardware/oracle/by_name.hpp>
 
 #include <gtest/gtest.h>
 
@@ -31,34 +29,7 @@ struct Random {
   }
 };
 
-/// The oracle's outcome of every operation that `oracle::finish` rounds (not round-to-integral, not convert).
-template <class Int>
-oracle::Outcome outcome_in(Operation operation, const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-  using oracle::Relation;
-  switch (operation) {
-    case Operation::add: return oracle::sum<Int>(f, flush, a, b, false);
-    case Operation::sub: return oracle::sum<Int>(f, flush, a, b, true);
-    case Operation::mul: return oracle::mul<Int>(f, flush, a, b);
-    case Operation::div: return oracle::div<Int>(f, flush, a, b);
-    case Operation::rem: return oracle::rem<Int>(f, flush, a, b);
-    case Operation::sqrt: return oracle::sqrt<Int>(f, flush, a);
-    case Operation::fma: return oracle::fma<Int>(f, flush, a, b, c);
-    case Operation::min: return oracle::min_max<Int>(f, flush, a, b, false);
-    case Operation::max: return oracle::min_max<Int>(f, flush, a, b, true);
-    case Operation::eq: return oracle::relation<Int>(f, flush, a, b, Relation::eq);
-    case Operation::lt: return oracle::relation<Int>(f, flush, a, b, Relation::lt);
-    case Operation::le: return oracle::relation<Int>(f, flush, a, b, Relation::le);
-    case Operation::round_to_integral:
-    case Operation::convert: break;
-  }
-  throw std::logic_error("outcome: " + std::string(info(operation).name));
-}
-inline bool fits_int128(const FloatFormat& f) { return f.exponent_bits <= 5 && f.storage_bits() <= 16; }
-inline oracle::Outcome outcome(Operation operation, const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_t b = 0,
-                               std::uint64_t c = 0) {
-  return fits_int128(f) ? outcome_in<oracle::int128>(operation, f, flush, a, b, c)
-                        : outcome_in<oracle::cpp_int>(operation, f, flush, a, b, c);
-}
+using oracle::fits_int128, oracle::outcome;
 
 /// Counts comparisons; prints the first few that differ, and fails the test for them.
 class Differences {

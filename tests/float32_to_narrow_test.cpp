@@ -5,6 +5,8 @@
 // both sides of every step are compared with the oracle itself, flags included.
 #include "check.hpp"
 
+#include <halfulp/hardware/oracle/steps.hpp>
+
 #include <cmath>
 
 namespace {
@@ -12,36 +14,11 @@ namespace {
 using namespace halfulp;
 using namespace check;
 
-/// The result from `first` (the magnitude bits of a float) up to the next step.
-struct Step {
-  std::uint32_t first;
-  std::uint64_t code;
-};
-
-constexpr std::uint32_t infinity = 0x7f80'0000, sign_bit = 0x8000'0000;
+using oracle::Step;
+constexpr std::uint32_t infinity = oracle::float_infinity, sign_bit = oracle::float_sign;
 
 Rounded oracle_convert(const FloatFormat& to, const Rounding& r, std::uint32_t bits) {
   return oracle::convert<oracle::cpp_int>(fp32, to, r, bits);
-}
-
-void bisect(const FloatFormat& to, const Rounding& r, std::uint32_t sign, Step low, Step high, std::vector<Step>& steps) {
-  if (low.code == high.code) return;
-  if (high.first - low.first == 1) {
-    steps.push_back(high);
-    return;
-  }
-  const std::uint32_t middle = low.first + (high.first - low.first) / 2;
-  const Step between{middle, oracle_convert(to, r, middle | sign).code};
-  bisect(to, r, sign, low, between, steps);
-  bisect(to, r, sign, between, high, steps);
-}
-
-/// All steps over the non-zero finite floats of one sign.
-std::vector<Step> steps_of(const FloatFormat& to, const Rounding& r, std::uint32_t sign) {
-  const Step low{1, oracle_convert(to, r, 1 | sign).code}, high{infinity - 1, oracle_convert(to, r, (infinity - 1) | sign).code};
-  std::vector<Step> steps{low};
-  bisect(to, r, sign, low, high, steps);
-  return steps;
 }
 
 std::vector<FloatFormat> formats() {
@@ -63,7 +40,7 @@ TEST_P(Float32To, in_every_mode) {
     r.mode = mode.value;
     Differences sweep("fp32 to " + format_name(to)), edges("fp32 to " + format_name(to) + " around the steps");
     for (const std::uint32_t sign : {0u, sign_bit}) {
-      const std::vector<Step> steps = steps_of(to, r, sign);
+      const std::vector<Step> steps = oracle::finite_steps(to, r, sign);
       std::size_t at = 0;
       for (std::uint32_t bits = 1; bits < infinity; bits += stride) {
         while (at + 1 < steps.size() && steps[at + 1].first <= bits) ++at;

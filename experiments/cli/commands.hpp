@@ -22,5 +22,6 @@ void add_validate_command(CLI::App& app, int& status);
 void add_diff_command(CLI::App& app, int& status);
 void add_show_command(CLI::App& app);
 void add_backends_command(CLI::App& app, int& status);
+void add_verify_command(CLI::App& app, int& status);
 
 }  // namespace halfulp::cli

@@ -15,5 +15,6 @@ int main(int argc, char** argv) {
     add_diff_command(app, status);
     add_show_command(app);
     add_backends_command(app, status);
+    add_verify_command(app, status);
   });
 }

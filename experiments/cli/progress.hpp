@@ -14,9 +14,13 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
   /// `fraction` in [0, 1]; redraws at most ten times a second.
-  void show(double fraction);
+  void show(double fraction) { show(fraction, ""); }
+  /// The same with a rate, in 10^9 cases a second, and the time that is left, in seconds.
+  void show(double fraction, double rate, double left);
 
  private:
+  void show(double fraction, const std::string& note);
+
   using Clock = std::chrono::steady_clock;
   std::string label_;
   bool visible_, drawn_ = false;

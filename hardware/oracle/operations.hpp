@@ -1,7 +1,7 @@
 // The oracle's operations: IEEE 754-2019, 5.3 to 5.6, 6 and 7, each from its definition; DESIGN's edges.
 #pragma once
 
-#include "oracle.hpp"
+#include <halfulp/hardware/oracle/oracle.hpp>
 
 #include <initializer_list>
 #include <utility>

@@ -6,7 +6,7 @@
 // roots of such, and are decided by integer division and by squaring candidates.
 //
 // Int is cpp_int, or __int128 where it is known to suffice (formats of up to 5 exponent and 16 bits): every shift
-// is checked.
+// is checked. Tests and `halfulp verify` ask it.
 #pragma once
 
 #include <halfulp/emulation/rounding.hpp>

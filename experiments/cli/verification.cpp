@@ -1,0 +1,228 @@
+#include <halfulp/experiments/cli/verification.hpp>
+
+#include <halfulp/emulation/text.hpp>
+#include <halfulp/experiments/report/environment.hpp>
+#include <halfulp/experiments/report/names.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <charconv>
+
+namespace halfulp::cli {
+namespace {
+
+/// Every 16th chunk digest is kept in the ledger: enough to find where two machines part, and small in git.
+constexpr std::uint64_t chunk_stride = 16;
+
+Json witness_to_json(const Task& task, const Witness& w) {
+  Json json;
+  json["operands"] = Json::array();
+  for (int i = 0; i < w.arity; ++i) json["operands"].push_back(operand_text(task, w.operands[static_cast<std::size_t>(i)]));
+  json["ours"] = result_text(task, w.emulated);
+  json["theirs"] = result_text(task, w.device);
+  if (w.has_flags) json["flags"] = {w.emulated_flags, w.device_flags};
+  return json;
+}
+
+/// The code word that a text such as "0x3c00 (1)" begins with.
+std::uint64_t leading_code(const Json& json) { return parse_hex_word(json.get<std::string>().substr(0, json.get<std::string>().find(' '))); }
+
+Witness witness_from_json(const Json& json) {
+  Witness w;
+  for (const Json& operand : json.at("operands")) w.operands.at(static_cast<std::size_t>(w.arity++)) = leading_code(operand);
+  w.emulated = leading_code(json.at("ours"));
+  w.device = leading_code(json.at("theirs"));
+  if (json.contains("flags")) {
+    w.has_flags = true;
+    w.emulated_flags = json.at("flags").at(0);
+    w.device_flags = json.at("flags").at(1);
+  }
+  return w;
+}
+
+Json nans_to_json(const Verification& v) {
+  if (!v.nans) return "the reference's NaN is the canonical one";
+  Json json;
+  json["rule"] = name_of(v.nans->task.rounding.nan);
+  json["compared"] = v.nans->compared;
+  json["differing"] = v.nans->differing;
+  json["classes"] = v.nans->classes;
+  return json;
+}
+
+std::string classes_text(const std::map<std::string, std::uint64_t>& classes) {
+  std::string text;
+  for (const auto& [name, count] : classes) text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, count);
+  return text;
+}
+
+std::string witness_text(const Task& task, const Witness& w) {
+  std::string operands;
+  for (int i = 0; i < w.arity; ++i) operands += (i ? ", " : "") + operand_text(task, w.operands[static_cast<std::size_t>(i)]);
+  std::string text = fmt::format("    {}: {} here, {} there", operands, result_text(task, w.emulated), result_text(task, w.device));
+  if (w.has_flags) text += fmt::format(", flags {:02x} and {:02x}", w.emulated_flags, w.device_flags);
+  return text + "\n";
+}
+
+}  // namespace
+
+verify::Findings Verification::findings() const {
+  verify::Findings total;
+  for (const auto& [index, chunk] : chunks) total += chunk.findings;
+  return total;
+}
+
+std::string Verification::digest() const {
+  std::vector<std::uint64_t> digests;
+  for (const auto& [index, chunk] : chunks) digests.push_back(chunk.digest);
+  return verify::digest(digests);
+}
+
+std::string operand_text(const Task& task, std::uint64_t code) {
+  const auto& f = std::get<FloatFormat>(task.from);
+  return fmt::format("{} ({})", print_code(f, code), print(f, code));
+}
+
+std::string result_text(const Task& task, std::uint64_t code) {
+  if (info(task.operation).result == ResultKind::truth) return fmt::format("0x{:x}", code);
+  const auto& f = std::get<FloatFormat>(task.to);
+  return fmt::format("{} ({})", print_code(f, code), print(f, code));
+}
+
+Json task_to_json(const Task& task) {
+  const Rounding& r = task.rounding;
+  Json json;
+  json["operation"] = info(task.operation).name;
+  json["from"] = number_type_name(task.from);
+  json["to"] = number_type_name(task.to);
+  json["round"] = name_of(r.mode);
+  json["overflow"] = name_of(r.overflow);
+  json["flush_inputs"] = r.flush_inputs;
+  json["tininess"] = name_in(tininess_rules, r.tininess);
+  return json;
+}
+
+Task task_from_json(const Json& json) {
+  const auto text = [&](const char* key) { return json.at(key).get<std::string>(); };
+  Task task;
+  task.operation = parse_operation(text("operation"));
+  task.from = parse_format(text("from"));
+  task.to = parse_format(text("to"));
+  task.rounding.mode = value_named(rounding_modes, "rounding mode", text("round"));
+  task.rounding.overflow = value_named(overflow_rules, "overflow rule", text("overflow"));
+  task.rounding.flush_inputs = json.at("flush_inputs").get<bool>();
+  task.rounding.tininess = value_named(tininess_rules, "tininess rule", text("tininess"));
+  if (const std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
+  return task;
+}
+
+Json inputs_to_json(const verify::Inputs& inputs) {
+  Json json;
+  json["kind"] = inputs.exhaustive ? "all" : "sample";
+  json["count"] = inputs.count;
+  if (!inputs.exhaustive) json["seed"] = inputs.seed;
+  return json;
+}
+
+verify::Inputs inputs_from_json(const Task& task, const Json& json) {
+  const auto count = json.at("count").get<std::uint64_t>();
+  const std::string kind = json.at("kind");
+  if (kind == "all" && verify::number_of_inputs(task) == count) return verify::all_inputs(task);
+  if (kind == "sample") return verify::sampled_inputs(task, count, json.at("seed").get<std::uint64_t>());
+  throw std::invalid_argument("inputs of unknown kind or number");
+}
+
+Json chunk_to_json(const Task& task, const verify::Chunk& chunk) {
+  Json json;
+  json["index"] = chunk.index;
+  json["digest"] = hex_word(chunk.digest);
+  json["compared"] = chunk.findings.compared;
+  if (chunk.findings.differing == 0) return json;
+  json["differing"] = chunk.findings.differing;
+  json["classes"] = chunk.findings.classes;
+  for (const Witness& w : chunk.findings.witnesses) json["witnesses"].push_back(witness_to_json(task, w));
+  return json;
+}
+
+verify::Chunk chunk_from_json(const Json& json) {
+  verify::Chunk chunk;
+  chunk.index = json.at("index").get<std::uint64_t>();
+  chunk.digest = parse_hex_word(json.at("digest"));
+  chunk.findings.compared = json.at("compared").get<std::uint64_t>();
+  if (!json.contains("differing")) return chunk;
+  chunk.findings.differing = json.at("differing").get<std::uint64_t>();
+  chunk.findings.classes = json.at("classes").get<std::map<std::string, std::uint64_t>>();
+  for (const Json& w : json.at("witnesses")) chunk.findings.witnesses.push_back(witness_from_json(w));
+  return chunk;
+}
+
+Json entry_of(const Verification& v) {
+  const verify::Findings found = v.findings();
+  const verify::Subject subject(v.task);
+  const Json environment = describe_environment(0, "");
+  Json json;
+  json["task"] = task_to_json(v.task);
+  json["inputs"] = inputs_to_json(v.inputs);
+  json["against"] = {{"reference", v.reference->name()}, {"independence", v.reference->independence()},
+                     {"route", v.reference->supports(v.task).route}};
+  if (!v.skipped.empty()) {
+    json["skipped"] = v.skipped;
+    return json;
+  }
+  json["verified"] = subject.description();
+  json["flags_compared"] = v.reference->prepare(v.task, v.inputs)->knows_flags();
+  json["compared"] = found.compared;
+  json["differing"] = found.differing;
+  json["classes"] = found.classes;
+  json["witnesses"] = Json::array();
+  for (const Witness& w : found.witnesses) json["witnesses"].push_back(witness_to_json(v.task, w));
+  json["nan"] = nans_to_json(v);
+  json["digest"] = v.digest();
+  json["chunk_stride"] = chunk_stride;
+  json["chunks"] = Json::array();
+  for (const auto& [index, chunk] : v.chunks)
+    if (index % chunk_stride == 0) json["chunks"].push_back(hex_word(chunk.digest));
+  json["machine"] = environment.at("cpu");
+  json["compiler"] = environment.at("compiler");
+  json["version"] = environment.at("version");
+  json["revision"] = environment.at("revision").get<std::string>() + (environment.at("dirty") == Json(true) ? ", modified" : "");
+  json["date"] = environment.at("date");
+  json["seconds"] = std::round(v.seconds * 100) / 100;
+  return json;
+}
+
+std::string text_of(const Verification& v) {
+  const auto& reference = *v.reference;
+  const std::string overflow = v.task.rounding.overflow == Overflow::saturate ? " saturate" : "";
+  std::string text = fmt::format("{}{}{} against {} ({})\n", v.task.description(), overflow, v.task.rounding.flush_inputs ? " flush-inputs" : "",
+                                 reference.name(), reference.independence());
+  if (!v.skipped.empty()) return text + "  skipped: " + v.skipped + "\n";
+  const verify::Findings found = v.findings();
+  const bool flags = reference.prepare(v.task, v.inputs)->knows_flags();
+  text += fmt::format("  verified {}{} by {}\n", verify::Subject(v.task).description(), flags ? " and the flags of the scalar functions" : "",
+                      reference.supports(v.task).route);
+  text += fmt::format("  compared {} ({}), {} differ{}, {:.1f} s, {:.3f} G/s\n", found.compared,
+                      v.inputs.exhaustive ? "all inputs" : fmt::format("sample, seed {}", v.inputs.seed), found.differing,
+                      found.differing ? " (" + classes_text(found.classes) + ")" : "", v.seconds,
+                      static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
+  for (const Witness& w : found.witnesses) text += witness_text(v.task, w);
+  if (v.nans) {
+    text += fmt::format("  NaN: canonical above; by the reference's rule ({}) on {} NaN results {} differ{}\n", name_of(v.nans->task.rounding.nan),
+                        v.nans->compared, v.nans->differing, v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
+    for (const Witness& w : v.nans->witnesses) text += witness_text(v.task, w);
+  }
+  return text + "  digest " + v.digest() + "\n";
+}
+
+std::string hex_word(std::uint64_t word) { return fmt::format("0x{:016x}", word); }
+
+std::uint64_t parse_hex_word(const std::string& text) {
+  std::uint64_t word = 0;
+  const char* const end = text.data() + text.size();
+  const auto [stopped, error] = std::from_chars(text.data() + std::min<std::size_t>(2, text.size()), end, word, 16);
+  if (text.substr(0, 2) != "0x" || error != std::errc{} || stopped != end) throw std::invalid_argument("not a hexadecimal word: '" + text + "'");
+  return word;
+}
+
+}  // namespace halfulp::cli

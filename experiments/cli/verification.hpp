@@ -1,0 +1,52 @@
+// One verification as the command line shows it, keeps it in a state file and commits it to the ledger.
+#pragma once
+
+#include <halfulp/experiments/report/config.hpp>
+#include <halfulp/hardware/verify/verify.hpp>
+
+#include <map>
+#include <optional>
+#include <string>
+
+namespace halfulp::cli {
+
+/// One task against one reference, finished or not.
+struct Verification {
+  Task task;
+  verify::Inputs inputs;
+  const verify::Reference* reference = nullptr;
+  std::string skipped;                       ///< why nothing is compared; empty where something is
+  std::map<std::uint64_t, verify::Chunk> chunks;  ///< finished ones, by index
+  std::optional<Comparison> nans;            ///< which NaN, where the reference's is not the canonical one
+  double seconds = 0;                        ///< over all runs that contributed
+
+  bool complete() const { return chunks.size() == verify::number_of_chunks(inputs); }
+  verify::Findings findings() const;
+  std::uint64_t differing() const { return findings().differing + (nans ? nans->differing : 0); }
+  std::string digest() const;                ///< precondition: complete()
+};
+
+/// "0x3c00 (1)": a code word of a task's operand or result and its value.
+std::string operand_text(const Task& task, std::uint64_t code);
+std::string result_text(const Task& task, std::uint64_t code);
+
+/// What decides a task's results, for state files and the ledger; the NaN rule, always canonical there, is left out.
+Json task_to_json(const Task& task);
+/// The inverse. Throws std::invalid_argument or nlohmann::json::exception for anything else.
+Task task_from_json(const Json& json);
+Json inputs_to_json(const verify::Inputs& inputs);
+verify::Inputs inputs_from_json(const Task& task, const Json& json);
+Json chunk_to_json(const Task& task, const verify::Chunk& chunk);
+verify::Chunk chunk_from_json(const Json& json);
+
+/// A finished verification with machine, compiler, revision and date: an entry of the ledger, an element of --json.
+Json entry_of(const Verification& verification);
+
+/// Some lines for people.
+std::string text_of(const Verification& verification);
+
+/// "0x" and 16 digits, and back. Throws std::invalid_argument.
+std::string hex_word(std::uint64_t word);
+std::uint64_t parse_hex_word(const std::string& text);
+
+}  // namespace halfulp::cli

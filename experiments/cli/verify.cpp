@@ -1,0 +1,216 @@
+#include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/guard.hpp>
+#include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/cli/progress.hpp>
+#include <halfulp/experiments/cli/verify_ledger.hpp>
+#include <halfulp/experiments/cli/verify_state.hpp>
+
+#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/experiments/report/names.hpp>
+#include <halfulp/experiments/report/output_file.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
+#include <halfulp/experiments/run/runner.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <thread>
+
+namespace halfulp::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger;
+  bool flush_inputs = false, exhaustive = false, json = false, quiet = false;
+  std::uint64_t sample = std::uint64_t{1} << 24, seed = 1;
+  int threads = 0;
+};
+
+Task task_without_mode(const Options& options) {
+  Task task;
+  task.operation = parse_operation(options.operation);
+  const bool converts = task.operation == Operation::convert;
+  if (converts && options.to.empty()) throw std::invalid_argument("convert needs --to, a floating-point format");
+  if (!converts && !options.to.empty())
+    throw std::invalid_argument(fmt::format("--to belongs to convert; {} gives its operands' format", options.operation));
+  task.from = parse_format(options.format);
+  task.to = converts ? parse_format(options.to) : std::get<FloatFormat>(task.from);
+  task.rounding.overflow = value_named(overflow_rules, "overflow rule", options.overflow);
+  task.rounding.flush_inputs = options.flush_inputs;
+  if (const std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
+  return task;
+}
+
+/// The mode asked for, or every deterministic one.
+std::vector<RoundingMode> modes(const std::string& name) {
+  std::vector<RoundingMode> all;
+  for (const auto& row : rounding_modes)
+    if (row.value != RoundingMode::stochastic && (name == "all" || name == row.name)) all.push_back(row.value);
+  if (!all.empty()) return all;
+  value_named(rounding_modes, "rounding mode", name);  // throws unless it is the one left
+  throw std::invalid_argument("verify compares deterministic modes, not stochastic; accepted: all, or one of them");
+}
+
+std::vector<Verification> verifications(const Options& options) {
+  Verification v;
+  v.reference = &verify::find_reference(options.against);
+  v.task = task_without_mode(options);
+  if (options.exhaustive && !verify::number_of_inputs(v.task))
+    throw std::invalid_argument(fmt::format("{} has 2^{} inputs, --exhaustive takes 2^32 at most; accepted: --sample N", options.operation + " " + options.format,
+                                            std::get<FloatFormat>(v.task.from).storage_bits() * info(v.task.operation).arity));
+  v.inputs = options.exhaustive ? verify::all_inputs(v.task) : verify::sampled_inputs(v.task, options.sample, options.seed);
+  std::vector<Verification> all;
+  for (const RoundingMode mode : modes(options.round)) {
+    v.task.rounding.mode = mode;
+    const Support support = v.reference->supports(v.task);
+    v.skipped = support.reason;
+    all.push_back(v);
+  }
+  const Support here = v.reference->available();
+  if (!here.yes) throw BackendMissing("skipped: " + here.reason);
+  if (std::all_of(all.begin(), all.end(), [](const Verification& each) { return !each.skipped.empty(); })) throw BackendMissing("skipped: " + all.front().skipped);
+  return all;
+}
+
+/// The run's progress: what is done, the bar, the state file now and then.
+class Run {
+ public:
+  Run(const Options& options, std::vector<Verification>& all) : options_(options), all_(all), bar_("verify", options.quiet) {
+    for (const Verification& v : all_)
+      if (v.skipped.empty()) total_ += v.inputs.count - v.findings().compared;
+  }
+
+  void run(Verification& v) {
+    std::vector<std::uint64_t> todo;
+    for (std::uint64_t i = 0; i < verify::number_of_chunks(v.inputs); ++i)
+      if (v.chunks.count(i) == 0) todo.push_back(i);
+    const auto judge = v.reference->prepare(v.task, v.inputs);
+    const auto start = Clock::now();
+    const double before = v.seconds;
+    const auto time = [&] { v.seconds = before + std::chrono::duration<double>(Clock::now() - start).count(); };
+    verify::verify_chunks(v.task, v.inputs, *judge, todo, [this](std::uint64_t count) { advanced(count); }, [&](verify::Chunk chunk) {
+      v.chunks.emplace(chunk.index, std::move(chunk));
+      time();
+      if (Clock::now() - saved_ > std::chrono::seconds(3)) save();
+    });
+    time();
+    if (const Backend* backend = v.reference->nan_backend(v.task)) v.nans = verify::compare_nans(v.task, v.inputs, *backend);
+    save();
+  }
+
+  void save() {
+    if (!options_.state.empty()) save_state(options_.state, all_);
+    saved_ = Clock::now();
+  }
+
+ private:
+  /// From any thread.
+  void advanced(std::uint64_t count) {
+    stop_if_interrupted();
+    const std::scoped_lock lock(mutex_);
+    done_ += count;
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count(), rate = static_cast<double>(done_) / seconds;
+    bar_.show(static_cast<double>(done_) / static_cast<double>(total_), rate * 1e-9, static_cast<double>(total_ - done_) / rate);
+  }
+
+  const Options& options_;
+  std::vector<Verification>& all_;
+  ProgressBar bar_;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0, total_ = 0;
+  Clock::time_point start_ = Clock::now(), saved_ = start_;
+};
+
+/// After Ctrl-C: what is kept.
+std::string interrupted_text(const Options& options, const std::vector<Verification>& all) {
+  if (options.state.empty()) return "halfulp: interrupted; nothing was kept (--state FILE keeps what is done)\n";
+  std::uint64_t done = 0, total = 0;
+  for (const Verification& v : all) {
+    if (!v.skipped.empty()) continue;
+    done += v.chunks.size();
+    total += verify::number_of_chunks(v.inputs);
+  }
+  return fmt::format("halfulp: interrupted; {} of {} chunks are done and kept in {}\n", done, total, options.state);
+}
+
+void run_all(const Options& options, std::vector<Verification>& all, int& status) {
+  Run run(options, all);
+  Json runs = Json::array();
+  for (Verification& v : all) {
+    if (v.skipped.empty()) run.run(v);
+    const Json entry = entry_of(v);
+    if (options.json) runs.push_back(entry);
+    else write_output(text_of(v));
+    if (!v.skipped.empty()) continue;
+    if (v.differing() != 0) status = exit_status::failed;
+    if (options.ledger.empty()) continue;
+    for (const std::string& line : enter(options.ledger, entry)) {
+      fmt::print(stderr, "halfulp: {}\n", line);
+      status = exit_status::failed;
+    }
+  }
+  if (options.json) write_output(pretty(Json{{"verifications", std::move(runs)}}));
+}
+
+void verify_command(const Options& options, int& status) {
+  std::vector<Verification> all = verifications(options);
+  if (!options.ledger.empty()) {
+    check_writable(options.ledger);
+    read_ledger(options.ledger);
+  }
+  if (!options.state.empty()) {
+    check_writable(options.state);
+    load_state(options.state, all);
+  }
+  note_interrupts();
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int threads = options.threads > 0 ? options.threads : cores;
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  tbb::task_arena arena(threads);
+  try {
+    arena.execute([&] { run_all(options, all, status); });
+  } catch (const Interrupted&) {
+    if (!options.state.empty()) save_state(options.state, all);
+    fmt::print(stderr, "{}", interrupted_text(options, all));
+    status = exit_status::interrupted;
+  }
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("verify", "hold array functions against an independent reference, every input or a sample");
+  command->add_option("OP", options->operation, "add, sub, mul, div, sqrt, fma, convert; others by their scalar functions")->required();
+  command->add_option("--format", options->format, "of the operands; see `halfulp formats`")->type_name("FORMAT")->required();
+  command->add_option("--to", options->to, "of the result of convert")->type_name("FORMAT");
+  command->add_option("--round", options->round, "rounding mode, or all: every deterministic one")->type_name("MODE")->capture_default_str();
+  command->add_option("--overflow", options->overflow, "what overflow becomes: ieee, saturate")->type_name("RULE")->capture_default_str();
+  command->add_flag("--flush-inputs", options->flush_inputs, "subnormal operands count as zero (DAZ)");
+  command->add_option("--against", options->against, "oracle (rationals), x86 (this CPU), third-party (the CUDA headers' host code)")
+      ->type_name("REFERENCE")->required();
+  auto* exhaustive = command->add_flag("--exhaustive", options->exhaustive, "every input, 2^32 at most");
+  command->add_option("--sample", options->sample, "this many random inputs, or all if there are no more")
+      ->type_name("N")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))->capture_default_str()->excludes(exhaustive);
+  command->add_option("--seed", options->seed, "of the sample")->type_name("S")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")->type_name("FILE");
+  command->add_option("--ledger", options->ledger, "puts an entry a rounding mode into this file")->type_name("FILE");
+  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
+  command->add_flag("--json", options->json, "the same as an object");
+  command->add_flag("--quiet", options->quiet, "no progress bar");
+  command->footer("Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here, 130 interrupted.\n"
+                  "Example: halfulp verify add --format fp16 --against x86 --exhaustive");
+  command->callback([options, &status] { verify_command(*options, status); });
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,73 @@
+#include <halfulp/hardware/difference.hpp>
+
+#include <halfulp/formats/catalogue.hpp>
+
+#include <algorithm>
+
+namespace halfulp {
+namespace {
+
+bool differ_by_one(const FloatFormat& f, std::uint64_t x, std::uint64_t y) {
+  return f.sign(x) == f.sign(y) && std::max(x, y) - std::min(x, y) == 1;
+}
+
+/// The task's result in a wider format, its operands taken there exactly.
+Rounded result_in(const FloatFormat& wide, const Task& task, const Witness& w, const Rounding& rounding) {
+  if (task.operation == Operation::convert) return evaluate({Operation::convert, task.from, wide, rounding}, w.operands[0]);
+  const auto& f = std::get<FloatFormat>(task.from);
+  std::array<std::uint64_t, 3> x{};
+  for (std::size_t i = 0; i < 3; ++i) {
+    const bool flushed = rounding.flush_inputs && f.is_subnormal(w.operands[i]);  // subnormal here, maybe not there
+    x[i] = flushed ? wide.zero(f.sign(w.operands[i])) : convert(f, wide, {}, w.operands[i]).code;
+  }
+  return evaluate({task.operation, wide, wide, rounding}, x[0], x[1], x[2]);
+}
+
+/// Exactly halfway between neighbours is what a format with one more fraction bit holds, and whose last bit is set there.
+bool is_tie(const Task& task, const FloatFormat& f, const Witness& w) {
+  FloatFormat finer = f;
+  ++finer.fraction_bits;
+  if (finer.fraction_bits > 52 || finer.emin() - finer.fraction_bits < -1074) return false;
+  Rounding rounding = task.rounding;
+  rounding.mode = RoundingMode::toward_zero;
+  rounding.flush_outputs = false;
+  const Rounded result = result_in(finer, task, w, rounding);
+  return result.flags == 0 && finer.is_finite(result.code) && (result.code & 1) != 0;
+}
+
+bool is_double_rounding(const Task& task, const FloatFormat& f, const Witness& w) {
+  Rounding first = task.rounding;
+  first.flush_outputs = false;
+  first.overflow = Overflow::ieee;
+  Rounding second = task.rounding;
+  second.flush_inputs = false;
+  for (const FloatFormat& between : {fp16, bf16, fp32, fp64}) {
+    const bool wider = between.fraction_bits > f.fraction_bits && between.emin() <= f.emin() && between.emax() >= f.emax();
+    if (!wider || task.from == NumberType(between)) continue;
+    if (task.operation != Operation::convert && between.emin() - between.fraction_bits > f.emin() - f.fraction_bits) continue;
+    if (convert(between, f, second, result_in(between, task, w, first).code).code == w.device) return true;
+  }
+  return false;
+}
+
+}  // namespace
+
+std::string_view difference_class(const Task& task, const Witness& w) {
+  const std::uint64_t x = w.emulated, y = w.device;
+  if (x == y) return "flags";
+  const auto* f = std::get_if<FloatFormat>(&task.to);
+  if (!f || !std::holds_alternative<FloatFormat>(task.from) || info(task.operation).result == ResultKind::truth) return "other";
+  if (f->is_nan(x) && f->is_nan(y)) return f->magnitude(x) == f->magnitude(y) ? "nan-sign" : "nan-payload";
+  const auto largest = [&](std::uint64_t code) { return f->is_finite(code) && f->magnitude(code) == f->max_finite(); };
+  const auto beyond = [&](std::uint64_t code) { return f->is_infinite(code) || (f->is_nan(code) && !f->has_infinity()); };
+  if ((largest(x) && beyond(y)) || (largest(y) && beyond(x))) return "saturation";
+  if (f->is_nan(x) || f->is_nan(y)) return "nan";
+  if (f->is_zero(x) && f->is_zero(y)) return "sign-of-zero";
+  const bool neighbours = differ_by_one(*f, x, y);
+  if (neighbours && is_tie(task, *f, w)) return "tie";
+  if (neighbours && is_double_rounding(task, *f, w)) return "double-rounding";
+  if (f->is_subnormal(x) || f->is_subnormal(y)) return "subnormal";
+  return neighbours ? "one-ulp" : "other";
+}
+
+}  // namespace halfulp

@@ -1,0 +1,32 @@
+// What a verification is run on: every input, or a seeded sample; any part of either can be made at any time.
+#pragma once
+
+#include <halfulp/emulation/operation.hpp>
+
+#include <optional>
+#include <span>
+
+namespace halfulp::verify {
+
+/// Inputs are numbered in the order of their code words, the last operand fastest.
+struct Inputs {
+  FloatFormat from;
+  int arity = 1;
+  bool exhaustive = true;
+  std::uint64_t count = 0;
+  std::uint64_t seed = 0;  ///< of a sample
+
+  /// The operands of the inputs from `begin` on; those that the operation does not take are left alone.
+  void fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b, std::span<std::uint64_t> c) const;
+};
+
+/// How many inputs a task has; nothing beyond 2^32.
+std::optional<std::uint64_t> number_of_inputs(const Task& task);
+
+/// Precondition: number_of_inputs(task).
+Inputs all_inputs(const Task& task);
+/// `count` random cases, or all of them where there are no more. Half of the pairs and triples have exponents so close
+/// that their digits meet, and many have sparse fractions, which make ties: uniform codes rarely do either.
+Inputs sampled_inputs(const Task& task, std::uint64_t count, std::uint64_t seed);
+
+}  // namespace halfulp::verify

@@ -1,0 +1,50 @@
+// What array functions are held against. Each reference says how independent it is of them.
+#pragma once
+
+#include <halfulp/hardware/verify/inputs.hpp>
+
+#include <halfulp/hardware/backend.hpp>
+
+#include <memory>
+
+namespace halfulp::verify {
+
+/// A reference made ready for one task. Threads share it.
+class Judge {
+ public:
+  virtual ~Judge() = default;
+  /// Whether it knows the IEEE flags.
+  virtual bool knows_flags() const { return false; }
+  /// codes[i] = the right result of operands[i], NaN made canonical; flags likewise where it knows them, else the span is empty.
+  virtual void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags> flags) const = 0;
+};
+
+class Reference {
+ public:
+  virtual ~Reference() = default;
+  virtual std::string_view name() const = 0;          ///< as on the command line
+  virtual std::string_view independence() const = 0;  ///< "oracle", "silicon", "third-party"
+  virtual Support available() const = 0;
+  virtual Support supports(const Task& task) const = 0;
+  /// Precondition: supports(task).yes.
+  virtual std::unique_ptr<Judge> prepare(const Task& task, const Inputs& inputs) const = 0;
+  /// Where to ask which NaN the reference itself gives; nullptr if its NaN is the canonical one.
+  virtual const Backend* nan_backend(const Task& task) const = 0;
+};
+
+const Reference& oracle_reference();
+const Reference& x86_reference();
+const Reference& third_party_reference();
+
+/// Every reference, available or not.
+std::span<const Reference* const> references();
+/// The reference of that name. Throws std::invalid_argument naming the nearest ones.
+const Reference& find_reference(std::string_view name);
+
+/// A backend as a judge, its NaN results made canonical.
+std::unique_ptr<Judge> judge_of(const Backend& backend, const Task& task);
+
+/// The host code of the CUDA headers as a backend: float to fp16, bf16, e4m3, e5m2.
+const Backend& cuda_headers();
+
+}  // namespace halfulp::verify

@@ -1,0 +1,48 @@
+// The engine: array functions held against a reference, chunk by chunk, on all cores.
+#pragma once
+
+#include <halfulp/hardware/compare.hpp>
+#include <halfulp/hardware/verify/digest.hpp>
+#include <halfulp/hardware/verify/inputs.hpp>
+#include <halfulp/hardware/verify/reference.hpp>
+#include <halfulp/hardware/verify/subject.hpp>
+
+#include <functional>
+#include <map>
+
+namespace halfulp::verify {
+
+inline constexpr std::size_t max_witnesses = 8;
+
+/// What was found over some inputs.
+struct Findings {
+  std::uint64_t compared = 0, differing = 0;
+  std::map<std::string, std::uint64_t> classes;  ///< difference_class -> count
+  std::vector<Witness> witnesses;                ///< the first ones in input order
+  /// Adds what was found over the inputs that follow.
+  Findings& operator+=(const Findings& later);
+  bool operator==(const Findings&) const = default;
+};
+
+/// One run of chunk_size inputs (the last may be shorter): the unit of digests and of resuming.
+struct Chunk {
+  std::uint64_t index = 0, digest = 0;
+  Findings findings;
+};
+
+inline std::uint64_t number_of_chunks(const Inputs& inputs) { return (inputs.count + chunk_size - 1) / chunk_size; }
+
+/// Computes chunk `index` and, with a judge, compares it; where the judge knows flags, the scalar functions' result and
+/// flags are compared as well. `advanced` is called from any thread with the number of inputs just done; it may throw.
+Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
+                   const std::function<void(std::uint64_t)>& advanced = {});
+
+/// verify_chunk for each of `indices`, a few at a time; `finished` gets them in that order, one at a time.
+void verify_chunks(const Task& task, const Inputs& inputs, const Judge& judge, std::span<const std::uint64_t> indices,
+                   const std::function<void(std::uint64_t)>& advanced, const std::function<void(Chunk)>& finished);
+
+/// Which NaN: the scalar functions under the backend's NaN rule against the backend itself, on those of the first 2^22
+/// inputs (of a sample, where there are more) whose results are NaN, 2^20 of them at most.
+Comparison compare_nans(const Task& task, const Inputs& inputs, const Backend& backend);
+
+}  // namespace halfulp::verify
