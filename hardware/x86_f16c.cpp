@@ -20,17 +20,18 @@ constexpr std::size_t lanes = 4;
 /// Four cases at a time through `f(a, b, result)`, all pointers to arrays of four; missing cases are zero.
 template <class In, class Out, class F>
 void by_lanes(const Operands& x, std::span<std::uint64_t> results, F f) {
-  for (std::size_t begin = 0; begin < x.size(); begin += lanes) {
+  const auto step = [&](std::size_t begin, auto count) {  // count: a constant where all lanes are used
     In a[lanes] = {}, b[lanes] = {};
     Out result[lanes];
-    const std::size_t count = std::min(lanes, x.size() - begin);
-    for (std::size_t i = 0; i < count; ++i) {
-      a[i] = static_cast<In>(x.a[begin + i]);
-      if (!x.b.empty()) b[i] = static_cast<In>(x.b[begin + i]);
-    }
+    for (std::size_t i = 0; i < count; ++i) a[i] = static_cast<In>(x.a[begin + i]);
+    if (!x.b.empty())
+      for (std::size_t i = 0; i < count; ++i) b[i] = static_cast<In>(x.b[begin + i]);
     f(a, b, result);
     for (std::size_t i = 0; i < count; ++i) results[begin + i] = result[i];
-  }
+  };
+  std::size_t begin = 0;
+  for (; begin + lanes <= x.size(); begin += lanes) step(begin, std::integral_constant<std::size_t, lanes>{});
+  if (begin < x.size()) step(begin, x.size() - begin);
 }
 
 using U16 = std::uint16_t;

@@ -128,8 +128,8 @@ TEST(Compare, FindsAndClassesADifference) {
   EXPECT_EQ(compare(Faulty(~0ULL, 0), task, x.view(1)).differing, 0u);  // the device's NaN rule is taken over
   struct Fault { std::uint64_t a, wrong; std::string cls; };
   for (const Fault& fault : {Fault{0x3c00, 0x3c01, "one-ulp"}, Fault{0x3c00, 0x3c02, "other"}, Fault{0x3c00, 0xbc00, "other"},
-                             Fault{0x0000, 0x8000, "sign-of-zero"}, Fault{0x7c00, 0x7bff, "overflow"},
-                             Fault{0x7c01, 0x7e00, "nan"}, Fault{0x4000, 0x7fff, "nan"}, Fault{0x0001, 0x0001, "subnormal"}}) {
+                             Fault{0x0000, 0x8000, "sign-of-zero"}, Fault{0x7c00, 0x7bff, "saturation"},
+                             Fault{0x7c01, 0x7e00, "nan-payload"}, Fault{0x7c01, 0xffff, "nan-sign"}, Fault{0x4000, 0x7fff, "nan"}, Fault{0x0001, 0x0001, "subnormal"}}) {
     const Comparison result = compare(Faulty(fault.a, fault.wrong), task, x.view(1));
     const std::uint64_t expected = 3 + (fault.a < 200'000 - 3 * 65'536 ? 1 : 0);
     EXPECT_EQ(result.compared, 200'000u);

@@ -128,7 +128,7 @@ class Run {
   ProgressBar bar_;
   std::mutex mutex_;
   std::uint64_t done_ = 0, total_ = 0;
-  Clock::time_point start_ = Clock::now(), saved_ = start_;
+  Clock::time_point start_ = Clock::now(), saved_{};
 };
 
 /// After Ctrl-C: what is kept.

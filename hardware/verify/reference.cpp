@@ -10,18 +10,24 @@ namespace {
 
 class BackendJudge final : public Judge {
  public:
-  BackendJudge(const Backend& backend, const Task& task) : backend_(backend), task_(task) {}
+  BackendJudge(const Backend& backend, const Task& task) : backend_(backend), task_(task) {
+    const auto& f = std::get<FloatFormat>(task.to);
+    if (info(task.operation).result == ResultKind::truth || !f.has_nan() || !f.is_nan(f.magnitude_mask())) return;
+    // The NaNs are the magnitudes beyond all others; formats with another rule have one NaN only.
+    magnitude_mask_ = f.magnitude_mask();
+    largest_number_ = f.has_infinity() ? f.infinity() : f.max_finite();
+    nan_ = f.canonical_nan();
+  }
   void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags>) const override {
     backend_.run(task_, operands, codes);
-    const auto& f = std::get<FloatFormat>(task_.to);
-    if (info(task_.operation).result == ResultKind::truth || !f.has_nan()) return;
-    for (std::uint64_t& code : codes)
-      if (f.is_nan(code)) code = f.canonical_nan();
+    const std::uint64_t mask = magnitude_mask_, largest = largest_number_, nan = nan_;
+    for (std::uint64_t& code : codes) code = (code & mask) > largest ? nan : code;
   }
 
  private:
   const Backend& backend_;
   Task task_;
+  std::uint64_t magnitude_mask_ = 0, largest_number_ = 0, nan_ = 0;
 };
 
 /// This CPU's instructions. Of the routes that have the task the first is taken that shares no instruction with the array

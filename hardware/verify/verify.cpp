@@ -112,22 +112,31 @@ class Part {
   std::vector<Flags> flags_ = std::vector<Flags>(block_size);
 };
 
-}  // namespace
+/// Results of chunks in work. Their memory is used again: new pages would cost as much time as the arithmetic.
+class Buffers {
+ public:
+  std::vector<std::byte> take() {
+    const std::scoped_lock lock(mutex_);
+    if (free_.empty()) return {};
+    std::vector<std::byte> buffer = std::move(free_.back());
+    free_.pop_back();
+    return buffer;
+  }
+  void give(std::vector<std::byte> buffer) {
+    const std::scoped_lock lock(mutex_);
+    free_.push_back(std::move(buffer));
+  }
 
-Findings& Findings::operator+=(const Findings& later) {
-  compared += later.compared;
-  differing += later.differing;
-  for (const auto& [name, count] : later.classes) classes[name] += count;
-  for (const Witness& w : later.witnesses)
-    if (witnesses.size() < max_witnesses) witnesses.push_back(w);
-  return *this;
-}
+ private:
+  std::mutex mutex_;
+  std::vector<std::vector<std::byte>> free_;
+};
 
-Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
-                   const std::function<void(std::uint64_t)>& advanced) {
+Chunk chunk_in(std::vector<std::byte>& results, const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
+               const std::function<void(std::uint64_t)>& advanced) {
   const Subject subject(task);
   const std::uint64_t begin = index * chunk_size, count = std::min(chunk_size, inputs.count - begin);
-  std::vector<std::byte> results(count * subject.result_bytes());
+  results.resize(count * subject.result_bytes());
   std::map<std::uint64_t, Findings> parts;  // by position: those with differences
   Chunk chunk{index, 0, {}};
   std::mutex mutex;
@@ -135,7 +144,8 @@ Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, s
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(std::uint64_t{0}, (count + part_size - 1) / part_size, [&](std::uint64_t part) {
       const std::uint64_t first = part * part_size, size = std::min<std::uint64_t>(part_size, count - first);
-      Findings found = Part(task, subject, judge).run(inputs, begin + first, std::span(results).subspan(first * subject.result_bytes(), size * subject.result_bytes()));
+      const auto out = std::span(results).subspan(first * subject.result_bytes(), size * subject.result_bytes());
+      Findings found = Part(task, subject, judge).run(inputs, begin + first, out);
       {
         const std::scoped_lock lock(mutex);
         if (found.differing != 0) parts.emplace(first, std::move(found));
@@ -149,6 +159,23 @@ Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, s
   return chunk;
 }
 
+}  // namespace
+
+Findings& Findings::operator+=(const Findings& later) {
+  compared += later.compared;
+  differing += later.differing;
+  for (const auto& [name, count] : later.classes) classes[name] += count;
+  for (const Witness& w : later.witnesses)
+    if (witnesses.size() < max_witnesses) witnesses.push_back(w);
+  return *this;
+}
+
+Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
+                   const std::function<void(std::uint64_t)>& advanced) {
+  std::vector<std::byte> results;
+  return chunk_in(results, task, inputs, judge, index, advanced);
+}
+
 void verify_chunks(const Task& task, const Inputs& inputs, const Judge& judge, std::span<const std::uint64_t> indices,
                    const std::function<void(std::uint64_t)>& advanced, const std::function<void(Chunk)>& finished) {
   std::size_t next = 0;
@@ -159,7 +186,13 @@ void verify_chunks(const Task& task, const Inputs& inputs, const Judge& judge, s
     }
     return indices[next++];
   };
-  const auto work = [&](std::uint64_t index) { return verify_chunk(task, inputs, &judge, index, advanced); };
+  Buffers buffers;
+  const auto work = [&](std::uint64_t index) {
+    std::vector<std::byte> results = buffers.take();
+    Chunk chunk = chunk_in(results, task, inputs, &judge, index, advanced);
+    buffers.give(std::move(results));
+    return chunk;
+  };
   tbb::parallel_pipeline(chunks_in_flight, tbb::make_filter<void, std::uint64_t>(tbb::filter_mode::serial_in_order, source) &
                                                tbb::make_filter<std::uint64_t, Chunk>(tbb::filter_mode::parallel, work) &
                                                tbb::make_filter<Chunk, void>(tbb::filter_mode::serial_in_order, finished));

@@ -1,0 +1,88 @@
+// The committed ledger: a slice of every entry is computed again, so that no result it vouches for changes unnoticed.
+#include <halfulp/experiments/cli/verify_ledger.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+namespace {
+
+using namespace halfulp;
+using namespace halfulp::cli;
+
+std::vector<Json> committed() {
+  std::vector<Json> entries;
+  for (const auto& file : std::filesystem::directory_iterator(HALFULP_LEDGER)) {
+    if (file.path().extension() != ".json") continue;
+    for (const Json& entry : read_ledger(file.path())) entries.push_back(entry);
+  }
+  return entries;
+}
+
+TEST(Ledger, EntriesAreWhatThisProgramComputes) {
+  const std::size_t chunks = std::getenv("HALFULP_EXHAUSTIVE") ? SIZE_MAX : 4;
+  const std::vector<Json> entries = committed();
+  EXPECT_FALSE(entries.empty());
+  for (const Json& entry : entries) {
+    EXPECT_EQ(entry.at("differing"), 0) << entry.at("task").dump();
+    EXPECT_EQ(entry.at("compared"), entry.at("inputs").at("count")) << entry.at("task").dump();
+    for (const std::string& line : recheck(entry, chunks)) ADD_FAILURE() << line;
+  }
+}
+
+Verification verified(Operation operation, const FloatFormat& f) {
+  Verification v;
+  v.task = {operation, f, f, {}};
+  v.inputs = verify::all_inputs(v.task);
+  v.reference = &verify::oracle_reference();
+  const auto judge = v.reference->prepare(v.task, v.inputs);
+  for (std::uint64_t i = 0; i < verify::number_of_chunks(v.inputs); ++i) v.chunks.emplace(i, verify::verify_chunk(v.task, v.inputs, judge.get(), i));
+  return v;
+}
+
+TEST(Ledger, ARecheckSeesADigestThatIsWrong) {
+  const Json entry = entry_of(verified(Operation::add, e4m3));
+  EXPECT_TRUE(recheck(entry, 4).empty());
+  Json chunk = entry;
+  chunk["chunks"][0] = hex_word(parse_hex_word(chunk["chunks"][0]) ^ 1);
+  EXPECT_EQ(recheck(chunk, 4).size(), 2u);  // the chunk, and the digest of the chunks
+  Json whole = entry;
+  whole["digest"] = std::string(32, '0');
+  EXPECT_EQ(recheck(whole, 4).size(), 1u);
+  Json other = entry;
+  other["task"]["round"] = "toward-zero";
+  EXPECT_EQ(recheck(other, 4).size(), 1u);
+  for (Json* committed_chunk : {&chunk, &other}) EXPECT_NE(recheck(*committed_chunk, 4)[0].find("chunk 0"), std::string::npos);
+}
+
+TEST(Ledger, UnreadableEntriesAreRefused) {
+  const Json entry = entry_of(verified(Operation::add, e2m1));
+  for (const auto& pointer : {"/task/round", "/task/from", "/inputs/count", "/inputs/kind", "/chunk_stride", "/chunks", "/digest"}) {
+    Json broken = entry;
+    broken[Json::json_pointer(pointer)] = Json(nullptr);
+    EXPECT_THROW({ if (!recheck(broken, 4).empty()) throw std::invalid_argument("differs"); }, std::invalid_argument) << pointer;
+  }
+}
+
+TEST(Ledger, EntersReplacesAndContradicts) {
+  const std::string path = (std::filesystem::path(::testing::TempDir()) / ("ledger_test_" + std::to_string(::getpid()))).string();
+  Json entry = entry_of(verified(Operation::add, e2m1));
+  EXPECT_TRUE(enter(path, entry).empty());
+  EXPECT_TRUE(enter(path, entry).empty());
+  EXPECT_EQ(read_ledger(path).size(), 1u);  // the same task, reference, inputs and machine
+  entry["machine"] = "another";
+  EXPECT_TRUE(enter(path, entry).empty());
+  EXPECT_EQ(read_ledger(path).size(), 2u);
+  entry["machine"] = "a third";
+  entry["digest"] = std::string(32, '0');
+  EXPECT_EQ(enter(path, entry).size(), 2u);
+  std::ofstream(path) << "{\"kind\": \"something else\"}";
+  EXPECT_THROW(enter(path, entry), std::invalid_argument);
+  std::filesystem::remove(path);
+}
+
+}  // namespace

@@ -1,0 +1,434 @@
+// `halfulp verify`: the engine finds what is planted, classes it, and gives one digest on any number of threads and after
+// any interruption; state files; the command's errors.
+#include "check.hpp"
+#include "command.hpp"
+
+#include <halfulp/emulation/array.hpp>
+#include <halfulp/experiments/cli/verify_state.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/hardware/verify/verify.hpp>
+#include <halfulp/hardware/x86.hpp>
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <thread>
+
+namespace {
+
+using namespace halfulp;
+using namespace halfulp::verify;
+using halfulp::cli::Verification;
+using halfulp::testing::is_one_line;
+using halfulp::testing::run_halfulp;
+
+Task task_of(Operation operation, const FloatFormat& from, const FloatFormat& to, RoundingMode mode = RoundingMode::nearest_even) {
+  Task task{operation, from, to, {}};
+  task.rounding.mode = mode;
+  return task;
+}
+Task task_of(Operation operation, const FloatFormat& f) { return task_of(operation, f, f); }
+
+/// A reference that is the oracle but for what `change` makes of its results.
+class Planted final : public Judge {
+ public:
+  using Change = std::function<Rounded(const std::array<std::uint64_t, 3>& operands, Rounded right)>;
+  Planted(const Task& task, Change change) : task_(task), change_(std::move(change)) {}
+  bool knows_flags() const override { return true; }
+  void run(const Operands& x, std::span<std::uint64_t> codes, std::span<Flags> flags) const override {
+    const auto at = [](std::span<const std::uint64_t> s, std::size_t i) { return s.empty() ? 0 : s[i]; };
+    for (std::size_t i = 0; i < x.size(); ++i) {
+      const std::array<std::uint64_t, 3> operands{x.a[i], at(x.b, i), at(x.c, i)};
+      const Rounded result = change_(operands, oracle::evaluate(task_, operands[0], operands[1], operands[2]));
+      codes[i] = result.code;
+      flags[i] = result.flags;
+    }
+  }
+
+ private:
+  Task task_;
+  Change change_;
+};
+
+Findings findings(const Task& task, const Inputs& inputs, const Judge& judge) {
+  Findings found;
+  for (std::uint64_t i = 0; i < number_of_chunks(inputs); ++i) found += verify_chunk(task, inputs, &judge, i).findings;
+  return found;
+}
+
+// --- inputs ------------------------------------------------------------------------------------------------------------
+
+TEST(VerifyInputs, AreNumberedWithTheLastOperandFastest) {
+  std::vector<std::uint64_t> a(3), b(3), c(3);
+  all_inputs(task_of(Operation::fma, e4m3)).fill(0x0102fe, a, b, c);
+  EXPECT_EQ(a, (std::vector<std::uint64_t>{1, 1, 1}));
+  EXPECT_EQ(b, (std::vector<std::uint64_t>{2, 2, 3}));
+  EXPECT_EQ(c, (std::vector<std::uint64_t>{0xfe, 0xff, 0}));
+  all_inputs(task_of(Operation::add, fp16)).fill(0x7fffffff, a, b, {});
+  EXPECT_EQ(a, (std::vector<std::uint64_t>{0x7fff, 0x8000, 0x8000}));
+  EXPECT_EQ(b, (std::vector<std::uint64_t>{0xffff, 0, 1}));
+  EXPECT_EQ(number_of_inputs(task_of(Operation::add, e2m1)), 256u);
+  EXPECT_EQ(number_of_inputs(task_of(Operation::add, bf16)), std::uint64_t{1} << 32);
+  EXPECT_EQ(number_of_inputs(task_of(Operation::add, fp32)), std::nullopt);
+}
+
+TEST(VerifyInputs, SamplesAreTheSameInAnyPart) {
+  const Inputs inputs = sampled_inputs(task_of(Operation::fma, fp16), 1000, 7);
+  EXPECT_EQ(inputs.count, 1000u);
+  std::vector<std::uint64_t> whole[3], part[3];
+  for (auto& x : whole) x.resize(1000);
+  for (auto& x : part) x.resize(10);
+  inputs.fill(0, whole[0], whole[1], whole[2]);
+  inputs.fill(500, part[0], part[1], part[2]);
+  for (int k = 0; k < 3; ++k) {
+    EXPECT_TRUE(std::equal(part[k].begin(), part[k].end(), whole[k].begin() + 500));
+    EXPECT_GT(std::set<std::uint64_t>(whole[k].begin(), whole[k].end()).size(), 500u);
+  }
+  EXPECT_TRUE(sampled_inputs(task_of(Operation::add, e4m3), 1 << 24, 1).exhaustive);  // there are no more
+}
+
+// --- what is found -----------------------------------------------------------------------------------------------------
+
+TEST(Verify, EveryOperationOfFp8AgreesWithTheOracle) {
+  for (const FloatFormat& f : {e4m3, e5m2})
+    for (const OperationInfo& row : operations) {
+      if (row.arity == 3) continue;  // make_ledger.sh runs all triples
+      const Task task = task_of(row.operation, f, row.operation == Operation::convert ? e3m2 : f, RoundingMode::toward_positive);
+      const Inputs inputs = all_inputs(task);
+      const auto judge = oracle_reference().prepare(task, inputs);
+      const Findings found = findings(task, inputs, *judge);
+      EXPECT_EQ(found.compared, inputs.count) << task.description();
+      EXPECT_EQ(found.differing, 0u) << task.description();
+    }
+}
+
+TEST(Verify, StepsAreTheRationals) {
+  for (const FloatFormat& to : {fp16, bf16, e4m3fnuz, e8m0})
+    for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_negative}) {
+      Task task = task_of(Operation::convert, fp32, to, mode);
+      const Inputs sample = sampled_inputs(task, 20'000, 3);
+      const auto steps = oracle_reference().prepare(task, all_inputs(task)), rationals = oracle_reference().prepare(task, sample);
+      ASSERT_NE(steps->knows_flags(), rationals->knows_flags());
+      std::vector<std::uint64_t> a(sample.count), x(sample.count), y(sample.count);
+      std::vector<Flags> flags(sample.count);
+      sample.fill(0, a, {}, {});
+      for (const std::uint64_t edge : {0x0ull, 0x8000'0000ull, 0x7f80'0000ull, 0xff80'0000ull, 0x7f80'0001ull, 0xffff'ffffull, 0x7f7f'ffffull}) a[edge % 997] = edge;
+      steps->run({a, {}, {}}, x, {});
+      rationals->run({a, {}, {}}, y, flags);
+      EXPECT_EQ(x, y) << task.description();
+    }
+}
+
+TEST(Verify, FindsAndClassesWhatIsPlanted) {
+  struct Case {
+    std::string cls;
+    Task task;
+    Planted::Change change;
+  };
+  const auto when = [](bool condition, std::uint64_t code, Rounded right) { return condition ? Rounded{code, right.flags} : right; };
+  Task saturating = task_of(Operation::convert, fp16, e4m3);
+  const Case cases[] = {
+    // 1 + 2^-4 lies halfway between 1 and 1.125.
+    {"tie", task_of(Operation::convert, fp16, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x3c40, 0x39, r); }},
+    {"subnormal", task_of(Operation::convert, fp16, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x1a00, 0x00, r); }},
+    {"saturation", saturating, [&](const auto& x, Rounded r) { return when(x[0] == 0x7bff, 0x7e, r); }},
+    {"sign-of-zero", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x80 && x[1] == 0, 0x80, r); }},
+    {"nan", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x7f, r); }},
+    {"one-ulp", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x41, r); }},
+    {"other", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x38, r); }},
+    {"flags", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return x[0] == 0x38 && x[1] == 0x38 ? Rounded{r.code, flag::inexact} : r; }},
+    {"nan-sign", task_of(Operation::div, e5m2), [&](const auto& x, Rounded r) { return when(x[0] == 0 && x[1] == 0, 0xfe, r); }},
+    {"nan-payload", task_of(Operation::div, e5m2), [&](const auto& x, Rounded r) { return when(x[0] == 0 && x[1] == 0, 0x7f, r); }},
+  };
+  for (const Case& c : cases) {
+    const Findings found = findings(c.task, all_inputs(c.task), Planted(c.task, c.change));
+    EXPECT_EQ(found.classes, (std::map<std::string, std::uint64_t>{{c.cls, 1}})) << c.cls;
+    ASSERT_EQ(found.witnesses.size(), 1u) << c.cls;
+    EXPECT_EQ(found.witnesses[0].has_flags, c.cls == "flags");
+  }
+}
+
+TEST(Verify, ClassesDoubleRounding) {
+  // bf16 through fp16-like steps: fp32 -> fp16 -> e4m3 rounds twice.
+  const Task task = task_of(Operation::convert, fp32, e4m3);
+  const Planted twice(task, [](const auto& x, Rounded right) {
+    return Rounded{convert(fp16, e4m3, {}, convert(fp32, fp16, {}, x[0]).code).code, right.flags};
+  });
+  // 1.0625 + 2^-20: above the midpoint of 1 and 1.125, which it becomes in fp16.
+  const std::uint64_t operand = std::bit_cast<std::uint32_t>(1.0625f + 0x1p-20f);
+  std::vector<std::uint64_t> code(1);
+  std::vector<Flags> flags(1);
+  twice.run({std::span(&operand, 1), {}, {}}, code, flags);
+  Witness w;
+  w.operands[0] = operand;
+  w.arity = 1;
+  w.emulated = evaluate(task, operand).code;
+  w.device = code[0];
+  ASSERT_NE(w.emulated, w.device);
+  EXPECT_EQ(difference_class(task, w), "double-rounding");
+}
+
+TEST(Verify, KeepsTheFirstWitnessesInInputOrder) {
+  const Task task = task_of(Operation::fma, e4m3);
+  const Planted always(task, [](const auto&, Rounded right) { return Rounded{right.code ^ 1, right.flags}; });
+  const Inputs inputs = sampled_inputs(task, 200'000, 5);  // four parts
+  const Chunk chunk = verify_chunk(task, inputs, &always, 0);
+  EXPECT_EQ(chunk.findings.differing, 200'000u);
+  std::vector<std::uint64_t> a(max_witnesses), b(max_witnesses), c(max_witnesses);
+  inputs.fill(0, a, b, c);
+  ASSERT_EQ(chunk.findings.witnesses.size(), max_witnesses);
+  for (std::size_t i = 0; i < max_witnesses; ++i)
+    EXPECT_EQ(chunk.findings.witnesses[i].operands, (std::array<std::uint64_t, 3>{a[i], b[i], c[i]}));
+}
+
+TEST(Verify, TheAdderOnVectorsIsTheAdder) {
+  if (!x86_reference().available().yes) GTEST_SKIP() << x86_reference().available().reason;
+  for (const FloatFormat& f : {fp16, bf16, parse_format("e6m9")})
+    for (const Operation operation : {Operation::add, Operation::sub, Operation::mul, Operation::div})
+      for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_zero, RoundingMode::toward_positive, RoundingMode::toward_negative}) {
+        Task task = task_of(operation, f, f, mode);
+        const Inputs inputs = sampled_inputs(task, 30'000, 11);
+        std::vector<std::uint64_t> a(inputs.count), b(inputs.count), wide(inputs.count), narrow(inputs.count);
+        inputs.fill(0, a, b, {});
+        x86_reference().prepare(task, inputs)->run({a, b, {}}, wide, {});
+        for (std::size_t i = 0; i < inputs.count; i += 100)  // short runs go through the scalar instructions
+          x86::adder_route().run(task, Operands{a, b, {}}.slice(i, 100), std::span(narrow).subspan(i, 100));
+        for (std::size_t i = 0; i < inputs.count; ++i)
+          ASSERT_EQ(wide[i], f.is_nan(narrow[i]) ? f.canonical_nan() : narrow[i]) << task.description() << std::hex << ' ' << a[i] << ' ' << b[i];
+      }
+}
+
+TEST(Verify, X86SharesNoInstructionWithTheArrayFunctions) {
+  if (!x86_reference().available().yes) GTEST_SKIP() << x86_reference().available().reason;
+  for (const Operation operation : {Operation::add, Operation::mul, Operation::fma, Operation::sqrt})
+    EXPECT_EQ(x86_reference().supports(task_of(operation, fp16)).route.find("F16C"), std::string::npos);
+}
+
+TEST(Verify, DifferencesOfNansAreFound) {
+  /// The x86 backend that gives another NaN for 0 / 0.
+  class Odd final : public Backend {
+   public:
+    std::string_view name() const override { return "odd"; }
+    std::string description() const override { return "x86 with another NaN"; }
+    Support available() const override { return Support::by("test"); }
+    Support supports(const Task&) const override { return Support::by("test"); }
+    NanRule nan_rule(const Task&) const override { return NanRule::propagate; }
+    std::string_view independence() const override { return "emulation"; }
+    void run(const Task& task, const Operands& x, std::span<std::uint64_t> results) const override {
+      for (std::size_t i = 0; i < x.size(); ++i) {
+        results[i] = evaluate(task, x.a[i], x.b[i]).code;
+        if (x.a[i] == 0 && x.b[i] == 0) results[i] ^= 0x80;
+        if (x.a[i] == 0 && x.b[i] == 0x80) results[i] ^= 1;
+      }
+    }
+  } odd;
+  const Task task = task_of(Operation::div, e5m2);
+  const Comparison nans = compare_nans(task, all_inputs(task), odd);
+  EXPECT_GT(nans.compared, 1000u);
+  EXPECT_EQ(nans.classes, (std::map<std::string, std::uint64_t>{{"nan-payload", 1}, {"nan-sign", 1}}));
+}
+
+// --- digests -----------------------------------------------------------------------------------------------------------
+
+TEST(Digest, IsTheOneOfDesign) {
+  // Three results of one chunk, in fp16: XXH3-64 of six bytes, XXH3-128 of that word (made with the xxhash package).
+  const std::uint16_t words[] = {0x3c00, 0x7bff, 0x0001};
+  const std::uint64_t chunk = chunk_digest(std::as_bytes(std::span(words)));
+  EXPECT_EQ(cli::hex_word(chunk), "0x056dc3ef19ad0ec1");
+  EXPECT_EQ(digest(std::span(&chunk, 1)), "d349197355a8e00b4f6a89261c4d6380");
+}
+
+TEST(Digest, IsOfTheScalarFunctionsResults) {
+  const Task task = task_of(Operation::mul, e4m3);
+  std::vector<std::uint8_t> results;
+  for (int a = 0; a < 256; ++a)
+    for (int b = 0; b < 256; ++b) results.push_back(static_cast<std::uint8_t>(evaluate(task, a, b).code));
+  EXPECT_EQ(verify_chunk(task, all_inputs(task), nullptr, 0).digest, chunk_digest(std::as_bytes(std::span(results))));
+}
+
+Verification run(const Task& task, const Inputs& inputs, int threads, std::vector<std::uint64_t> todo) {
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  tbb::task_arena arena(threads);
+  Verification v;
+  v.task = task;
+  v.inputs = inputs;
+  v.reference = &oracle_reference();
+  const auto judge = v.reference->prepare(task, inputs);
+  arena.execute([&] {
+    verify_chunks(task, inputs, *judge, todo, {}, [&](Chunk chunk) { v.chunks.emplace(chunk.index, std::move(chunk)); });
+  });
+  return v;
+}
+
+TEST(Digest, IsTheSameOnAnyNumberOfThreads) {
+  const Task task = task_of(Operation::convert, fp32, e4m3);
+  Inputs inputs = all_inputs(task);
+  inputs.count = 3 * chunk_size + 12'345;  // the last chunk is short
+  const Verification one = run(task, inputs, 1, {0, 1, 2, 3}), two = run(task, inputs, 2, {0, 1, 2, 3});
+  EXPECT_TRUE(one.complete());
+  EXPECT_EQ(one.digest(), two.digest());
+  EXPECT_EQ(one.findings(), two.findings());
+  EXPECT_EQ(one.findings().compared, inputs.count);
+}
+
+// --- state -------------------------------------------------------------------------------------------------------------
+
+struct File {
+  std::string path = (std::filesystem::path(::testing::TempDir()) / ("verify_test_" + std::to_string(::getpid()))).string();
+  ~File() { std::filesystem::remove(path); }
+  std::string read() const {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write(const std::string& text) const { std::ofstream(path) << text; }
+};
+
+TEST(VerifyState, KeepsWhatWasFound) {
+  const Task task = task_of(Operation::convert, fp32, e4m3);
+  const Planted wrong(task, [](const auto& x, Rounded r) { return x[0] % 1000 == 0 ? Rounded{r.code ^ 1, r.flags} : x[0] == 7 ? Rounded{r.code, 0x1f} : r; });
+  Verification v;
+  v.task = task;
+  v.inputs = sampled_inputs(task, 100'000, 1);
+  v.reference = &oracle_reference();
+  v.seconds = 1.5;
+  Verification fresh = v;
+  v.chunks.emplace(0, verify_chunk(task, v.inputs, &wrong, 0));
+  ASSERT_GT(v.findings().differing, 0u);
+  const File file;
+  cli::save_state(file.path, {v});
+  std::vector<Verification> loaded{fresh};
+  cli::load_state(file.path, loaded);
+  EXPECT_EQ(loaded[0].digest(), v.digest());
+  EXPECT_EQ(loaded[0].findings(), v.findings());
+  EXPECT_EQ(loaded[0].seconds, 1.5);
+}
+
+const std::vector<std::string> small_run{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "20000", "--quiet"};
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(VerifyState, RefusesWhatIsNotItsOwnAndLeavesItUntouched) {
+  const File file;
+  ASSERT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+  const std::string good = file.read();
+  const auto expect_refused = [&](const std::string& text, const std::vector<std::string>& arguments, const std::string& needle) {
+    file.write(text);
+    const auto outcome = run_halfulp(with(arguments, {"--state", file.path}));
+    EXPECT_EQ(outcome.status, 2) << needle;
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_NE(outcome.err.find(needle), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(file.read(), text);
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  expect_refused(good, with(small_run, {"--seed", "2"}), "another task");
+  expect_refused(good, with(small_run, {"--round", "all"}), "another task");
+  expect_refused(replaced("\"version\": 1", "\"version\": 2"), small_run, "newer");
+  expect_refused(replaced("\"compared\": 20000", "\"compared\": 20001"), small_run, "damaged");
+  expect_refused(good.substr(0, good.size() / 2), small_run, "line");
+  expect_refused("{}", small_run, "no state file");
+  expect_refused("[1, 2]", small_run, "no state file");
+  expect_refused("", small_run, "");
+  file.write(good);
+  EXPECT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+}
+
+/// The digest line of a command's output.
+std::string digest_of(const std::string& out) { return out.substr(out.find("  digest ")); }
+
+TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
+  const std::vector<std::string> arguments{HALFULP_COMMAND, "verify", "add", "--format", "e5m7", "--against", "oracle",
+                                           "--exhaustive", "--quiet", "--threads", "2"};  // four chunks
+  const File file;
+  std::vector<std::string> stateful = with(arguments, {"--state", file.path});
+  std::vector<char*> argv;
+  for (std::string& argument : stateful) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::freopen("/dev/null", "w", stdout);
+    std::freopen("/dev/null", "w", stderr);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  // Its first state file says that a chunk is done; then it is interrupted.
+  for (int i = 0; i < 600 && !std::filesystem::exists(file.path); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  ASSERT_EQ(WEXITSTATUS(status), 130);
+  const Json state = read_json(file.path);
+  const std::size_t chunks = state.at("runs").at(0).at("chunks").size();
+  EXPECT_GT(chunks, 0u);
+  EXPECT_LT(chunks, 4u);
+  const auto resumed = run_halfulp(with({stateful.begin() + 1, stateful.end()}, {}));
+  const auto whole = run_halfulp(with({arguments.begin() + 1, arguments.end()}, {}));
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(digest_of(resumed.out), digest_of(whole.out));
+}
+
+// --- the command ---------------------------------------------------------------------------------------------------------
+
+TEST(VerifyCommand, RefusesBadUsageInOneLine) {
+  struct Case {
+    std::vector<std::string> arguments;
+    int status;
+    std::string needle;
+  };
+  const Case cases[] = {
+    {{"ad", "--format", "fp16", "--against", "oracle"}, 2, "add"},
+    {{"add", "--format", "fp61", "--against", "oracle"}, 2, "fp16"},
+    {{"add", "--format", "i32", "--against", "oracle"}, 2, "i32"},
+    {{"add", "--format", "fp16", "--against", "orcle"}, 2, "oracle"},
+    {{"add", "--format", "fp16"}, 2, "--against"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--round", "nearest"}, 2, "nearest-even"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--round", "stochastic"}, 2, "stochastic"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--overflow", "wrap"}, 2, "saturate"},
+    {{"add", "--format", "fp16", "--to", "bf16", "--against", "oracle"}, 2, "--to"},
+    {{"convert", "--format", "fp16", "--against", "oracle"}, 2, "--to"},
+    {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
+    {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--sample", "0"}, 2, "--sample"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--state", "/nowhere/state.json"}, 2, "/nowhere"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--ledger", "/nowhere/ledger.json"}, 2, "/nowhere"},
+    {{"add", "--format", "e4m3", "--against", "third-party"}, 3, "skipped: "},
+    {{"add", "--format", "fp16", "--against", "x86", "--round", "to-odd"}, 3, "skipped: "},
+  };
+  for (const Case& c : cases) {
+    const auto outcome = run_halfulp(with({"verify"}, c.arguments));
+    EXPECT_EQ(outcome.status, c.status) << c.needle << ": " << outcome.err;
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_NE(outcome.err.find(c.needle), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST(VerifyCommand, SaysWhatWasCompared) {
+  const auto text = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--round", "all"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  for (const auto& mode : rounding_modes)
+    EXPECT_EQ(text.out.find("mul e4m3 " + std::string(mode.name) + " against oracle") != std::string::npos, mode.value != RoundingMode::stochastic);
+  EXPECT_NE(text.out.find("compared 65536 (all inputs), 0 differ"), std::string::npos);
+  const auto object = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--json"});
+  const Json json = parse_json(object.out, "output");
+  ASSERT_EQ(json.at("verifications").size(), 1u);
+  const Json& entry = json.at("verifications").at(0);
+  EXPECT_EQ(entry.at("compared"), 65536);
+  EXPECT_EQ(entry.at("differing"), 0);
+  EXPECT_EQ(entry.at("flags_compared"), true);
+  EXPECT_EQ("  digest " + entry.at("digest").get<std::string>() + "\n", digest_of(text.out).substr(0, digest_of(text.out).find('\n') + 1));
+}
+
+}  // namespace
