@@ -13,6 +13,9 @@ import sys
 SCALAR, CONVERSION = "emulation/round_pack.hpp", "emulation/conversion.hpp"
 NARROW, PLAN, ARRAY = "emulation/array/narrow-inl.hpp", "emulation/array/plan.cpp", "emulation/array.cpp"
 
+# Enough of a test to catch what it is there for.
+FILTER = {"small_formats": "*/e4m3:*/e5m2:*/e2m1"}
+
 # (what is wrong, file, right text, wrong text, test that must fail)
 BUGS = [
     ("tie rule: to odd instead of even", SCALAR,
@@ -67,10 +70,16 @@ def main():
     def run(*command):
         return subprocess.run(command, stdout=log, stderr=subprocess.STDOUT).returncode == 0
 
-    def test(name):
-        return run("cmake", "--build", build, "--parallel", "2", "--target", f"{name}_test") and run(build / "tests" / f"{name}_test")
+    def make(name):
+        return run("cmake", "--build", build, "--parallel", "2", "--target", f"{name}_test")
 
-    if not run("cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O2",
+    def passes(name):
+        return run(build / "tests" / f"{name}_test", f"--gtest_filter={FILTER.get(name, '*')}")
+
+    def test(name):
+        return make(name) and passes(name)
+
+    if not run("cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1",
                "-DHALFULP_CUDA=OFF"):
         print(f"mutants: cannot configure; see {log.name}", file=sys.stderr)
         return 1
@@ -82,8 +91,8 @@ def main():
     for title, name, right, wrong, caught_by in BUGS:
         text = (root / name).read_text()
         (source / name).write_text(text.replace(right, wrong))
-        built = run("cmake", "--build", build, "--parallel", "2", "--target", f"{caught_by}_test")
-        caught = built and not run(build / "tests" / f"{caught_by}_test")
+        built = make(caught_by)
+        caught = built and not passes(caught_by)
         (source / name).write_text(text)
         missed += not caught
         print(f"{'caught' if caught else 'MISSED' if built else 'DOES NOT COMPILE'}  {title} ({caught_by})", flush=True)

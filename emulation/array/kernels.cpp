@@ -48,9 +48,10 @@ struct Sweep {
     Out result[HWY_MAX_BYTES / sizeof(T)];
     for (std::size_t i = 0; i < count; i += lanes) {
       const std::size_t size = std::min(lanes, count - i);
-      std::memcpy(padded, in + i, size * sizeof(T));
-      store(round(load(padded), random(words + (draws ? i : 0))), result);
-      std::memcpy(out + i, result, size * sizeof(Out));
+      const bool whole = size == lanes;
+      if (!whole) std::memcpy(padded, in + i, size * sizeof(T));
+      store(round(load(whole ? in + i : padded), random(words + (draws ? i : 0))), whole ? out + i : result);
+      if (!whole) std::memcpy(out + i, result, size * sizeof(Out));
     }
   }
 
@@ -133,9 +134,10 @@ HWY_NOINLINE HWY_ATTR void widen_any(const WidenPlan& plan, const Code* in, floa
   float result[HWY_MAX_BYTES / 4];
   for (std::size_t i = 0; i < count; i += lanes) {
     const std::size_t size = std::min(lanes, count - i);
-    std::memcpy(padded, in + i, size * sizeof(Code));
-    hn::StoreU(value(load_codes(du, padded)), d, result);
-    std::memcpy(out + i, result, size * sizeof(float));
+    const bool whole = size == lanes;
+    if (!whole) std::memcpy(padded, in + i, size * sizeof(Code));
+    hn::StoreU(value(load_codes(du, whole ? in + i : padded)), d, whole ? out + i : result);
+    if (!whole) std::memcpy(out + i, result, size * sizeof(float));
   }
 }
 
