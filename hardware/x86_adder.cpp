@@ -131,12 +131,12 @@ class Adder final : public Route {
       std::size_t count = 0;
       for (std::size_t i = 0; i < part.size(); ++i) {
         a[count] = block.a[i];
-        b[count] = block.b[i];
+        b[count] = block.b.empty() ? 0 : block.b[i];
         places[count] = i;
         count += part[i] == nan;
       }
       if (count == 0) continue;
-      run(task, {{a, count}, {b, count}, {}}, {out, count});
+      run(task, {{a, count}, {b, block.b.empty() ? 0 : count}, {}}, {out, count});
       for (std::size_t i = 0; i < count; ++i) part[places[i]] = out[i];
     }
   }

@@ -22,9 +22,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::x86::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-using Fields = AdderLanes::Fields;
+using Widening = AdderLanes::Widening;
+using Narrowing = AdderLanes::Narrowing;
 
-HWY_ATTR void decode(const Fields& f, const std::uint64_t* codes, double* out, std::size_t count) {
+HWY_ATTR void decode(const Widening& f, const std::uint64_t* codes, double* out, std::size_t count) {
   const hn::ScalableTag<double> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const hn::RebindToSigned<decltype(d)> di;
@@ -71,7 +72,7 @@ HWY_ATTR void odd_of(double* down, const double* up, std::size_t count) {
 }
 
 /// The second rounding, in the mode of MXCSR, and everything beyond the range.
-HWY_ATTR void round_to_codes(const Fields& f, const double* in, std::uint64_t* out, std::size_t count) {
+HWY_ATTR void round_to_codes(const Narrowing& f, const double* in, std::uint64_t* out, std::size_t count) {
   const hn::ScalableTag<double> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const auto exponent = hn::Set(du, std::uint64_t{0x7ff} << 52);
@@ -89,7 +90,7 @@ HWY_ATTR void round_to_codes(const Fields& f, const double* in, std::uint64_t* o
     const auto beyond = hn::RebindMask(du, hn::Gt(rounded, max));
     const auto over = hn::IfThenElse(hn::Eq(sign, hn::Zero(du)), hn::Set(du, f.over[0]), hn::Set(du, f.over[1]));
     code = hn::IfThenElse(beyond, over, code);
-    code = hn::IfThenElse(hn::RebindMask(du, hn::Eq(hn::Abs(x), infinite)), hn::Or(hn::Set(du, f.infinity), sign), code);
+    code = hn::IfThenElse(hn::RebindMask(du, hn::Eq(hn::Abs(x), infinite)), hn::Or(hn::Set(du, f.infinite), sign), code);
     code = hn::IfThenElse(hn::RebindMask(du, hn::Eq(x, x)), code, hn::Set(du, f.nan));
     hn::StoreU(code, du, out + i);
   }
@@ -108,36 +109,32 @@ HWY_EXPORT(round_to_codes);
 
 bool AdderLanes::take(const Task& task) {
   switch (task.operation) {
-    case Operation::add: case Operation::sub: case Operation::mul: case Operation::div: break;
+    case Operation::add: case Operation::sub: case Operation::mul: case Operation::div: case Operation::convert: break;
     default: return false;
   }
-  const auto* f = std::get_if<FloatFormat>(&task.from);
-  return f && f->nonfinite == NonFinite::ieee && Codec::takes(*f);
+  const auto* from = std::get_if<FloatFormat>(&task.from);
+  const auto* to = std::get_if<FloatFormat>(&task.to);
+  const auto fits = [](const FloatFormat* f) { return f && f->nonfinite == NonFinite::ieee && Codec::takes(*f); };
+  return fits(from) && fits(to);
 }
 
 AdderLanes::AdderLanes(const Task& task) : operation_(task.operation), mode_(task.rounding.mode) {
-  const auto& f = std::get<FloatFormat>(task.to);
-  fields_.shift = 52 - f.fraction_bits;
-  fields_.sign_shift = 64 - f.storage_bits();
-  fields_.magnitude_mask = f.magnitude_mask();
-  fields_.infinity = f.infinity();
-  fields_.nan = f.canonical_nan();
-  fields_.up = FloatFormat::power_of_two(1023 - f.bias);
-  fields_.down = FloatFormat::power_of_two(f.bias - 1023);
-  fields_.lowest = FloatFormat::power_of_two(f.emin());
-  fields_.highest = FloatFormat::power_of_two(f.emax() + 1);
-  fields_.max = f.value(f.max_finite());
+  const auto& from = std::get<FloatFormat>(task.from);
+  const auto& to = std::get<FloatFormat>(task.to);
+  widening_ = {52 - from.fraction_bits, 64 - from.storage_bits(), from.magnitude_mask(), from.infinity(), FloatFormat::power_of_two(1023 - from.bias)};
+  narrowing_ = {52 - to.fraction_bits, 64 - to.storage_bits(), FloatFormat::power_of_two(to.bias - 1023), FloatFormat::power_of_two(to.emin()),
+                FloatFormat::power_of_two(to.emax() + 1), to.value(to.max_finite()), {}, to.infinity(), to.canonical_nan()};
+  if (operation_ == Operation::convert && task.rounding.overflow == Overflow::saturate) narrowing_.infinite = to.max_finite();
   // What overflow becomes is asked of the scalar route, which asks the adder: twice the largest value.
-  Task sum = task;
-  sum.operation = Operation::add;
+  const Task sum{Operation::add, to, to, task.rounding};
   for (const bool negative : {false, true}) {
-    const std::uint64_t largest = f.with_sign(f.max_finite(), negative);
-    adder_route().run(sum, {{&largest, 1}, {&largest, 1}, {}}, {&fields_.over[negative], 1});
+    const std::uint64_t largest = to.with_sign(to.max_finite(), negative);
+    adder_route().run(sum, {{&largest, 1}, {&largest, 1}, {}}, {&narrowing_.over[negative], 1});
   }
 }
 
 void AdderLanes::run(const Operands& operands, std::span<std::uint64_t> results) const {
-  double a[block_size], b[block_size], x[block_size], up[block_size];
+  double a[block_size], b[block_size], up[block_size];
   std::uint64_t padded[block_size];  // the kernels work on whole vectors
   const auto load = [&](std::span<const std::uint64_t> codes, double* values) {
     const std::uint64_t* from = codes.data();
@@ -145,7 +142,7 @@ void AdderLanes::run(const Operands& operands, std::span<std::uint64_t> results)
       std::fill(std::copy(codes.begin(), codes.end(), padded), std::end(padded), 0);
       from = padded;
     }
-    HWY_DYNAMIC_DISPATCH(decode)(fields_, from, values, block_size);
+    HWY_DYNAMIC_DISPATCH(decode)(widening_, from, values, block_size);
   };
   const ScopedMxcsr scope(mxcsr_for(mode_));
   const auto combine_in = [&](RoundingMode mode, double* out) {
@@ -157,15 +154,17 @@ void AdderLanes::run(const Operands& operands, std::span<std::uint64_t> results)
     const auto out = results.subspan(begin, std::min(block_size, results.size() - begin));
     const Operands block = operands.slice(begin, out.size());
     load(block.a, a);
-    load(block.b, b);
-    if (mode_ == RoundingMode::nearest_even) {
-      combine_in(RoundingMode::toward_negative, x);
-      combine_in(RoundingMode::toward_positive, up);
-      HWY_DYNAMIC_DISPATCH(odd_of)(x, up, block_size);
-    } else {
-      combine_in(mode_, x);
+    if (operation_ != Operation::convert) {  // conversions are exact so far
+      load(block.b, b);
+      if (mode_ == RoundingMode::nearest_even) {
+        combine_in(RoundingMode::toward_positive, up);
+        combine_in(RoundingMode::toward_negative, a);
+        HWY_DYNAMIC_DISPATCH(odd_of)(a, up, block_size);
+      } else {
+        combine_in(mode_, a);
+      }
     }
-    HWY_DYNAMIC_DISPATCH(round_to_codes)(fields_, x, out.size() < block_size ? padded : out.data(), block_size);
+    HWY_DYNAMIC_DISPATCH(round_to_codes)(narrowing_, a, out.size() < block_size ? padded : out.data(), block_size);
     if (out.size() < block_size) std::copy_n(padded, out.size(), out.data());
   }
 }

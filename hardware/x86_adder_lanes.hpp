@@ -7,7 +7,7 @@
 
 namespace halfulp::x86 {
 
-/// add, sub, mul and div of an IEEE-like format.
+/// add, sub, mul and div of an IEEE-like format, and conversions between two of them.
 class AdderLanes {
  public:
   static bool take(const Task& task);
@@ -18,20 +18,26 @@ class AdderLanes {
   /// results[i] = task on operands[i]; a NaN is the canonical one, whatever it was made of.
   void run(const Operands& operands, std::span<std::uint64_t> results) const;
 
-  /// A format's fields inside a double, and what becomes of results beyond its range, by sign.
-  struct Fields {
-    int shift;                    ///< from a code word's fraction up to a double's
-    int sign_shift;               ///< from a code word's sign up to a double's
-    std::uint64_t magnitude_mask, infinity, nan;
-    double up, down;              ///< 2^(1023 - bias) and its inverse
+  /// Code words as doubles.
+  struct Widening {
+    int shift, sign_shift;  ///< from a code word's fraction and sign up to a double's
+    std::uint64_t magnitude_mask, infinity;
+    double up;              ///< 2^(1023 - bias)
+  };
+  /// Doubles as code words, and what becomes of those beyond the range.
+  struct Narrowing {
+    int shift, sign_shift;
+    double down;                  ///< 2^(bias - 1023)
     double lowest, highest, max;  ///< 2^emin, 2^(emax + 1), the largest value
-    std::uint64_t over[2];
+    std::uint64_t over[2];        ///< by sign
+    std::uint64_t infinite, nan;
   };
 
  private:
   Operation operation_;
   RoundingMode mode_;
-  Fields fields_;
+  Widening widening_;
+  Narrowing narrowing_;
 };
 
 }  // namespace halfulp::x86

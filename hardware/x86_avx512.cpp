@@ -13,37 +13,41 @@ namespace {
 
 // --- AVX512-FP16: the rounding mode is part of the instruction ------------------------------------------------------
 
-using Word = std::uint32_t;
-using Half = Word (*)(Word a, Word b, Word c);
+using Word = std::uint16_t;
+constexpr std::size_t half_lanes = 32;
+/// One vector; arrays of half_lanes.
+using Halves = void (*)(const Word* a, const Word* b, const Word* c, Word* result);
 
-#define HALFULP_HALF(instruction, mode)                                                                      \
-  [](Word a, Word b, Word c) {                                                                               \
-    asm volatile("vmovw %0, %%xmm0\n\tvmovw %1, %%xmm1\n\tvmovw %2, %%xmm2\n\t"                              \
-                 instruction " %{" mode "-sae%}, %%xmm2, %%xmm1, %%xmm0\n\tvmovw %%xmm0, %0"                 \
-                 : "+r"(a) : "r"(b), "r"(c) : "xmm0", "xmm1", "xmm2");                                       \
-    return a;                                                                                                \
+#define HALFULP_HALVES(instruction, mode, registers)                                                                  \
+  [](const Word* a, const Word* b, const Word* c, Word* result) {                                                      \
+    asm volatile("vmovdqu16 (%0), %%zmm0\n\tvmovdqu16 (%1), %%zmm1\n\tvmovdqu16 (%2), %%zmm2\n\t"                      \
+                 instruction " %{" mode "-sae%}, " registers "\n\tvmovdqu16 %%zmm0, (%3)\n\tvzeroupper"               \
+                 : : "r"(a), "r"(b), "r"(c), "r"(result)                                                               \
+                 : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",  \
+                   "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");                                                       \
   }
 // One instruction in the four modes, in the order of `mode_index`.
-#define HALFULP_HALF_MODES(instruction)                                          \
-  {HALFULP_HALF(instruction, "rn"), HALFULP_HALF(instruction, "rd"),             \
-   HALFULP_HALF(instruction, "ru"), HALFULP_HALF(instruction, "rz")}
+#define HALFULP_HALVES_MODES(instruction, registers)                                                \
+  {HALFULP_HALVES(instruction, "rn", registers), HALFULP_HALVES(instruction, "rd", registers),       \
+   HALFULP_HALVES(instruction, "ru", registers), HALFULP_HALVES(instruction, "rz", registers)}
+#define HALFULP_BINARY_HALVES(instruction) HALFULP_HALVES_MODES(instruction, "%%zmm2, %%zmm1, %%zmm0")
 
 int mode_index(RoundingMode mode) { return static_cast<int>(mxcsr_for(mode) >> 13 & 3); }
 
 struct Row {
   Operation operation;
   std::string_view route;
-  Half modes[4];
+  Halves modes[4];
 };
 
 // Unary instructions compute op(c), binary ones b op c, FMA of the form 231 b * c + a: see `run` for who is handed what.
 constexpr Row rows[] = {
-  {Operation::add, "VADDSH (AVX512-FP16)", HALFULP_HALF_MODES("vaddsh")},
-  {Operation::sub, "VSUBSH (AVX512-FP16)", HALFULP_HALF_MODES("vsubsh")},
-  {Operation::mul, "VMULSH (AVX512-FP16)", HALFULP_HALF_MODES("vmulsh")},
-  {Operation::div, "VDIVSH (AVX512-FP16)", HALFULP_HALF_MODES("vdivsh")},
-  {Operation::sqrt, "VSQRTSH (AVX512-FP16)", HALFULP_HALF_MODES("vsqrtsh")},
-  {Operation::fma, "VFMADD231SH (AVX512-FP16)", HALFULP_HALF_MODES("vfmadd231sh")},
+  {Operation::add, "VADDPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vaddph")},
+  {Operation::sub, "VSUBPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vsubph")},
+  {Operation::mul, "VMULPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vmulph")},
+  {Operation::div, "VDIVPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vdivph")},
+  {Operation::sqrt, "VSQRTPH (AVX512-FP16)", HALFULP_HALVES_MODES("vsqrtph", "%%zmm2, %%zmm0")},
+  {Operation::fma, "VFMADD231PH (AVX512-FP16)", HALFULP_BINARY_HALVES("vfmadd231ph")},
 };
 
 class Avx512Fp16 final : public Route {
@@ -53,15 +57,22 @@ class Avx512Fp16 final : public Route {
   void run(const Task& task, const Operands& x, std::span<std::uint64_t> results) const override {
     const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.operation == task.operation; });
     if (row == std::end(rows)) throw std::logic_error("x86.avx512fp16: unsupported task");
-    const Half instruction = row->modes[mode_index(task.rounding.mode)];
+    const Halves instruction = row->modes[mode_index(task.rounding.mode)];
     const ScopedMxcsr scope(mxcsr_for(RoundingMode::nearest_even));  // its rounding mode is not looked at
-    const auto word = [](std::span<const std::uint64_t> s, std::size_t i) { return static_cast<Word>(s[i]); };
-    for (std::size_t i = 0; i < x.size(); ++i) {
-      const Word a = word(x.a, i);
-      const Word result = x.b.empty()   ? instruction(0, 0, a)
-                          : x.c.empty() ? instruction(0, a, word(x.b, i))
-                                        : instruction(word(x.c, i), a, word(x.b, i));
-      results[i] = result & 0xffff;
+    Word zero[half_lanes] = {}, operands[3][half_lanes] = {}, result[half_lanes];
+    for (std::size_t begin = 0; begin < x.size(); begin += half_lanes) {
+      const std::size_t count = std::min(half_lanes, x.size() - begin);
+      const auto load = [&](std::span<const std::uint64_t> codes, Word* to) {
+        if (codes.empty()) return static_cast<const Word*>(zero);
+        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Word>(codes[begin + i]);
+        return static_cast<const Word*>(to);
+      };
+      const Word* a = load(x.a, operands[0]);
+      const Word* b = load(x.b, operands[1]);
+      const Word* c = load(x.c, operands[2]);
+      if (x.b.empty()) instruction(zero, zero, a, result);
+      else instruction(c, a, b, result);
+      for (std::size_t i = 0; i < count; ++i) results[begin + i] = result[i];
     }
   }
 

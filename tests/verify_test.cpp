@@ -378,6 +378,21 @@ TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
   EXPECT_EQ(digest_of(resumed.out), digest_of(whole.out));
 }
 
+TEST(VerifyState, WhatTheFileSaysIsNotComputedAgain) {
+  const std::vector<std::string> arguments{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "1000", "--quiet"};
+  Verification v;
+  v.task = task_of(Operation::add, fp16);
+  v.inputs = sampled_inputs(v.task, 1000, 1);
+  v.reference = &oracle_reference();
+  v.chunks[0] = {0, 0x1234, {1000, 0, {}, {}}};
+  const File file;
+  cli::save_state(file.path, {v});
+  const auto resumed = run_halfulp(with(arguments, {"--state", file.path})), fresh = run_halfulp(arguments);
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(digest_of(resumed.out), "  digest " + v.digest() + "\n");
+  EXPECT_NE(digest_of(resumed.out), digest_of(fresh.out));
+}
+
 // --- the command ---------------------------------------------------------------------------------------------------------
 
 TEST(VerifyCommand, RefusesBadUsageInOneLine) {

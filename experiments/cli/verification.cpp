@@ -200,7 +200,7 @@ std::string text_of(const Verification& v) {
   if (!v.skipped.empty()) return text + "  skipped: " + v.skipped + "\n";
   const verify::Findings found = v.findings();
   const bool flags = reference.prepare(v.task, v.inputs)->knows_flags();
-  text += fmt::format("  verified {}{} by {}\n", verify::Subject(v.task).description(), flags ? " and the flags of the scalar functions" : "",
+  text += fmt::format("  verified {}{}; reference: {}\n", verify::Subject(v.task).description(), flags ? " and the flags of the scalar functions" : "",
                       reference.supports(v.task).route);
   text += fmt::format("  compared {} ({}), {} differ{}, {:.1f} s, {:.3f} G/s\n", found.compared,
                       v.inputs.exhaustive ? "all inputs" : fmt::format("sample, seed {}", v.inputs.seed), found.differing,
