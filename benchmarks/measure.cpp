@@ -8,8 +8,8 @@
 #include <benchmark/benchmark.h>
 #include <hwy/targets.h>
 #include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
-#include <tbb/task_arena.h>
 
 #include <set>
 #include <thread>
@@ -50,12 +50,14 @@ bool too_few_cores(benchmark::State& state, int threads) {
   return true;
 }
 
-/// f where parallel loops have that many threads. An arena: the main thread's own keeps the number it began with, so
-/// that tbb::global_control can lower, but not raise it.
-template <class F>
-void on_threads(int threads, F f) {
-  tbb::task_arena(threads).execute(f);
-}
+/// Parallel loops have that many threads while it lives.
+class Threads {
+ public:
+  explicit Threads(int count) : control_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)) {}
+
+ private:
+  tbb::global_control control_;
+};
 
 void time(benchmark::State& state, const Row& row, const Operands& operands, const Run& run) {
   for (auto _ : state) {
@@ -76,10 +78,9 @@ void add_ours(const Row& row, const std::string& who, const Run& run, std::int64
     if (too_few_cores(state, row.threads)) return;
     const Operands operands = prepare(row);
     const InstructionSet set(target);
-    on_threads(row.threads, [&] {
-      run(operands);  // pages, caches and threads are there when the clock starts
-      time(state, row, operands, run);
-    });
+    const Threads threads(row.threads);
+    run(operands);  // pages, caches and threads are there when the clock starts
+    time(state, row, operands, run);
   });
 }
 
@@ -104,13 +105,12 @@ void add_limit(int bytes, const Size& size, int threads, const std::string& who,
     const auto piece = [&](std::size_t begin, std::size_t end) {
       copy(static_cast<const std::byte*>(operands.in[0]) + begin, static_cast<std::byte*>(operands.out) + begin, end - begin);
     };
-    on_threads(threads, [&] {
-      for (auto _ : state) {
-        if (threads == 1) piece(0, total);
-        else tbb::parallel_for(tbb::blocked_range<std::size_t>(0, total, 1 << 17), [&](const auto& r) { piece(r.begin(), r.end()); });
-        benchmark::ClobberMemory();
-      }
-    });
+    const Threads control(threads);
+    for (auto _ : state) {
+      if (threads == 1) piece(0, total);
+      else tbb::parallel_for(tbb::blocked_range<std::size_t>(0, total, 1 << 17), [&](const auto& r) { piece(r.begin(), r.end()); });
+      benchmark::ClobberMemory();
+    }
     state.counters["elements"] = static_cast<double>(size.count);
     state.counters["bytes"] = bytes;
   });
