@@ -1,0 +1,192 @@
+// `halfulp verify` as a user runs it: state files, interruption, the command's errors and what it prints.
+#include "check.hpp"
+#include "command.hpp"
+
+#include <halfulp/experiments/cli/verify_state.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <thread>
+
+namespace {
+
+using namespace halfulp;
+using namespace halfulp::verify;
+using halfulp::cli::Verification;
+using halfulp::testing::is_one_line;
+using halfulp::testing::run_halfulp;
+
+// --- state -------------------------------------------------------------------------------------------------------------
+
+struct File {
+  std::string path = (std::filesystem::path(::testing::TempDir()) / ("verify_test_" + std::to_string(::getpid()))).string();
+  ~File() { std::filesystem::remove(path); }
+  std::string read() const {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write(const std::string& text) const { std::ofstream(path) << text; }
+};
+
+TEST(VerifyState, KeepsWhatWasFound) {
+  const Task task{Operation::convert, fp32, e4m3, {}};
+  Verification v;
+  v.task = task;
+  v.inputs = sampled_inputs(task, 100'000, 1);
+  v.reference = &oracle_reference();
+  v.seconds = 1.5;
+  Verification fresh = v;
+  const Witness code{{0x3f800000, 0, 0}, 1, 0x38, 0x39}, flags{{0x3f800001, 0, 0}, 1, 0x38, 0x38, true, flag::inexact, 0};
+  v.chunks[0] = {0, 0xfedc'ba98'7654'3210, {100'000, 2, {{"one-ulp", 1}, {"flags", 1}}, {code, flags}}};
+  const File file;
+  cli::save_state(file.path, {v});
+  std::vector<Verification> loaded{fresh};
+  cli::load_state(file.path, loaded);
+  EXPECT_EQ(loaded[0].digest(), v.digest());
+  EXPECT_EQ(loaded[0].findings(), v.findings());
+  EXPECT_EQ(loaded[0].seconds, 1.5);
+}
+
+const std::vector<std::string> small_run{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "20000", "--quiet"};
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(VerifyState, RefusesWhatIsNotItsOwnAndLeavesItUntouched) {
+  const File file;
+  ASSERT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+  const std::string good = file.read();
+  const auto expect_refused = [&](const std::string& text, const std::vector<std::string>& arguments, const std::string& needle) {
+    file.write(text);
+    const auto outcome = run_halfulp(with(arguments, {"--state", file.path}));
+    EXPECT_EQ(outcome.status, 2) << needle;
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_NE(outcome.err.find(needle), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(file.read(), text);
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  expect_refused(good, with(small_run, {"--seed", "2"}), "another task");
+  expect_refused(good, with(small_run, {"--round", "all"}), "another task");
+  expect_refused(replaced("\"version\": 1", "\"version\": 2"), small_run, "newer");
+  expect_refused(replaced("\"compared\": 20000", "\"compared\": 20001"), small_run, "damaged");
+  expect_refused(good.substr(0, good.size() / 2), small_run, "line");
+  expect_refused("{}", small_run, "no state file");
+  expect_refused("[1, 2]", small_run, "no state file");
+  expect_refused("", small_run, "");
+  file.write(good);
+  EXPECT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+}
+
+/// The digest line of a command's output.
+std::string digest_of(const std::string& out) { return out.substr(out.find("  digest ")); }
+
+TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
+  const std::vector<std::string> arguments{HALFULP_COMMAND, "verify", "add", "--format", "e5m7", "--against", "oracle",
+                                           "--exhaustive", "--quiet", "--threads", "2"};  // four chunks
+  const File file;
+  std::vector<std::string> stateful = with(arguments, {"--state", file.path});
+  std::vector<char*> argv;
+  for (std::string& argument : stateful) argv.push_back(argument.data());
+  argv.push_back(nullptr);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    std::freopen("/dev/null", "w", stdout);
+    std::freopen("/dev/null", "w", stderr);
+    ::execv(argv[0], argv.data());
+    ::_exit(127);
+  }
+  // Its first state file says that a chunk is done; then it is interrupted.
+  for (int i = 0; i < 600 && !std::filesystem::exists(file.path); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
+  ::kill(child, SIGINT);
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  ASSERT_TRUE(WIFEXITED(status));
+  ASSERT_EQ(WEXITSTATUS(status), 130);
+  const Json state = read_json(file.path);
+  const std::size_t chunks = state.at("runs").at(0).at("chunks").size();
+  EXPECT_GT(chunks, 0u);
+  EXPECT_LT(chunks, 4u);
+  const auto resumed = run_halfulp(with({stateful.begin() + 1, stateful.end()}, {}));
+  const auto whole = run_halfulp(with({arguments.begin() + 1, arguments.end()}, {}));
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(digest_of(resumed.out), digest_of(whole.out));
+}
+
+TEST(VerifyState, WhatTheFileSaysIsNotComputedAgain) {
+  const std::vector<std::string> arguments{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "1000", "--quiet"};
+  Verification v;
+  v.task = {Operation::add, fp16, fp16, {}};
+  v.inputs = sampled_inputs(v.task, 1000, 1);
+  v.reference = &oracle_reference();
+  v.chunks[0] = {0, 0x1234, {1000, 0, {}, {}}};
+  const File file;
+  cli::save_state(file.path, {v});
+  const auto resumed = run_halfulp(with(arguments, {"--state", file.path})), fresh = run_halfulp(arguments);
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(digest_of(resumed.out), "  digest " + v.digest() + "\n");
+  EXPECT_NE(digest_of(resumed.out), digest_of(fresh.out));
+}
+
+// --- the command ---------------------------------------------------------------------------------------------------------
+
+TEST(VerifyCommand, RefusesBadUsageInOneLine) {
+  struct Case {
+    std::vector<std::string> arguments;
+    int status;
+    std::string needle;
+  };
+  const Case cases[] = {
+    {{"ad", "--format", "fp16", "--against", "oracle"}, 2, "add"},
+    {{"add", "--format", "fp61", "--against", "oracle"}, 2, "fp16"},
+    {{"add", "--format", "i32", "--against", "oracle"}, 2, "i32"},
+    {{"add", "--format", "fp16", "--against", "orcle"}, 2, "oracle"},
+    {{"add", "--format", "fp16"}, 2, "--against"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--round", "nearest"}, 2, "nearest-even"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--round", "stochastic"}, 2, "stochastic"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--overflow", "wrap"}, 2, "saturate"},
+    {{"add", "--format", "fp16", "--to", "bf16", "--against", "oracle"}, 2, "--to"},
+    {{"convert", "--format", "fp16", "--against", "oracle"}, 2, "--to"},
+    {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
+    {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--sample", "0"}, 2, "--sample"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--state", "/nowhere/state.json"}, 2, "/nowhere"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--ledger", "/nowhere/ledger.json"}, 2, "/nowhere"},
+    {{"add", "--format", "e4m3", "--against", "third-party"}, 3, "skipped: "},
+    {{"add", "--format", "fp16", "--against", "x86", "--round", "to-odd"}, 3, "skipped: "},
+  };
+  for (const Case& c : cases) {
+    const auto outcome = run_halfulp(with({"verify"}, c.arguments));
+    EXPECT_EQ(outcome.status, c.status) << c.needle << ": " << outcome.err;
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_NE(outcome.err.find(c.needle), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST(VerifyCommand, SaysWhatWasCompared) {
+  const auto text = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--round", "all"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  for (const auto& mode : rounding_modes)
+    EXPECT_EQ(text.out.find("mul e4m3 " + std::string(mode.name) + " against oracle") != std::string::npos, mode.value != RoundingMode::stochastic);
+  EXPECT_NE(text.out.find("compared 65536 (all inputs), 0 differ"), std::string::npos);
+  const auto object = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--json"});
+  const Json json = parse_json(object.out, "output");
+  ASSERT_EQ(json.at("verifications").size(), 1u);
+  const Json& entry = json.at("verifications").at(0);
+  EXPECT_EQ(entry.at("compared"), 65536);
+  EXPECT_EQ(entry.at("differing"), 0);
+  EXPECT_EQ(entry.at("flags_compared"), true);
+  EXPECT_EQ("  digest " + entry.at("digest").get<std::string>() + "\n", digest_of(text.out).substr(0, digest_of(text.out).find('\n') + 1));
+}
+
+}  // namespace
