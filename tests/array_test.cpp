@@ -27,13 +27,7 @@ class Arrays : public testing::TestWithParam<std::int64_t> {
   }
 };
 
-std::vector<std::int64_t> instruction_sets() {
-  std::vector<std::int64_t> sets;
-  for (const std::int64_t set : hwy::SupportedAndGeneratedTargets())
-    if (set != HWY_SSSE3) sets.push_back(set);  // not compiled: emulation/CMakeLists.txt
-  return sets;
-}
-INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, testing::ValuesIn(instruction_sets()), [](const auto& info) {
+INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()), [](const auto& info) {
   return info.param == HWY_SCALAR ? std::string("scalar") : std::string(hwy::TargetName(info.param));
 });
 
