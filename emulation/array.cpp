@@ -288,7 +288,8 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   const std::span<const Code> operands[] = {a, b, c};
   constexpr std::string_view names[] = {"the first operand", "the second operand", "the third operand"};
   for (int k = 0; k < 3; ++k) {
-    require_length(names[k], operands[k].size(), k < arity ? out.size() : 0);
+    if (k < arity) require_length(names[k], operands[k].size(), out.size());
+    else require(operands[k].empty(), std::string(info(operation).name) + " takes " + std::to_string(arity) + (arity == 1 ? " operand" : " operands") + ", and was given " + std::string(names[k]));
     require_apart(names[k], operands[k], out);
   }
   const ArithmeticPlan plan = tally ? ArithmeticPlan{} : arithmetic_plan(operation, f, rounding);

@@ -166,9 +166,8 @@ class Narrow {
       sum = hn::Add(u, hn::BitCast(du, hn::IfThenElseZero(away(sign), hn::BitCast(di, set(mask)))));
     if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly where something is dropped
       sum = hn::Or(u, hn::Add(hn::And(u, set(mask)), set(mask)));
-    if constexpr (mode == RoundingMode::stochastic) {  // floats: narrower formats do not share the exponents of double
-      sum = hn::Add(u, hn::ShiftRightSame(random, 32 - plan_.tail));
-    }
+    if constexpr (mode == RoundingMode::stochastic)
+      sum = hn::Add(u, plan_.tail <= 32 ? hn::ShiftRightSame(random, 32 - plan_.tail) : hn::ShiftLeftSame(random, plan_.tail - 32));
     if constexpr (domain == Domain::codes) return hn::ShiftRightSame(sum, plan_.tail);
     else return hn::AndNot(set(mask), sum);
   }

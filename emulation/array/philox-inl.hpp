@@ -17,14 +17,15 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// words[i] = word i mod 4 of block first_block + i / 4, for the blocks of key `seed` and stream `stream`.
+/// words[i] = word i mod 4 of block (first_block + i / 4) mod 2^62 (indices of words wrap at 2^64), for the blocks of key `seed` and stream `stream`.
 /// count: a multiple of philox_step(); at most 128 words on any CPU we know.
 inline HWY_ATTR std::size_t philox_step() { return 8 * hn::Lanes(hn::ScalableTag<std::uint64_t>{}); }
 
 inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t first_block, std::uint32_t* words,
                                   std::size_t count) {
+  constexpr std::uint64_t last_block = ~std::uint64_t{0} >> 2;
 #if HWY_TARGET == HWY_SCALAR  // no vectors at all
-  for (std::size_t i = 0; i < count; i += 4) std::ranges::copy(philox(seed, stream, first_block + i / 4), words + i);
+  for (std::size_t i = 0; i < count; i += 4) std::ranges::copy(philox(seed, stream, (first_block + i / 4) & last_block), words + i);
 #else
   const hn::ScalableTag<std::uint64_t> d;
   const hn::Repartition<std::uint32_t, decltype(d)> d32;
@@ -46,7 +47,7 @@ inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std:
   for (std::size_t lane = 0; lane < lanes; ++lane) lane_blocks[lane] = lane / 2 + (lane % 2) * (lanes / 2);
   const auto lane = hn::Load(d, lane_blocks);
   const auto start = [&](std::uint64_t block) HWY_ATTR {
-    const auto index = hn::Add(hn::Set(d, block), lane);
+    const auto index = hn::And(hn::Add(hn::Set(d, block), lane), hn::Set(d, last_block));
     return Blocks{index, hn::ShiftRight<32>(index), hn::Set(d, stream), hn::Set(d, stream >> 32)};
   };
   const auto mix = [&](Blocks& b, int round) HWY_ATTR {

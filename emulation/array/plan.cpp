@@ -12,6 +12,8 @@ bool fits(const FloatFormat& f, const FloatFormat& carrier) {
   if (!f.is_signed || !f.has_zero || f.fraction_bits < 1 || f.exponent_bits < 1) return false;
   if (f.fraction_bits >= carrier.fraction_bits || f.max_finite() < f.min_normal()) return false;
   if (f.emin() == carrier.emin()) return f.emax() <= carrier.emax();
+  // The aligner and the magnitude stay in one binade: two dropped bits at least.
+  if (f.fraction_bits + 2 > carrier.fraction_bits) return false;
   // 2^emin times 2^-(fraction_bits + 2) is normal, and so is C = 2^(e + tail) for every e up to emax + 1.
   return f.emin() - f.fraction_bits - 2 >= carrier.emin() && f.emax() + 2 + carrier.fraction_bits - f.fraction_bits <= carrier.emax();
 }

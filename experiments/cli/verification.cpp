@@ -208,7 +208,7 @@ std::string text_of(const Verification& v) {
                       static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
   for (const Witness& w : found.witnesses) text += witness_text(v.task, w);
   if (v.nans) {
-    text += fmt::format("  NaN: canonical above; by the reference's rule ({}) on {} NaN results {} differ{}\n", name_of(v.nans->task.rounding.nan),
+    text += fmt::format("  NaN: canonical above; by the reference's rule ({}) on {} NaN results of the first 2^22 inputs {} differ{}\n", name_of(v.nans->task.rounding.nan),
                         v.nans->compared, v.nans->differing, v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
     for (const Witness& w : v.nans->witnesses) text += witness_text(v.task, w);
   }

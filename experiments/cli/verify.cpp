@@ -164,6 +164,8 @@ void run_all(const Options& options, std::vector<Verification>& all, int& status
 
 void verify_command(const Options& options, int& status) {
   std::vector<Verification> all = verifications(options);
+  if (!options.ledger.empty() && options.ledger == options.state)
+    throw std::invalid_argument(fmt::format("--state and --ledger are both '{}'; accepted: two files", options.ledger));
   if (!options.ledger.empty()) {
     check_writable(options.ledger);
     read_ledger(options.ledger);
@@ -190,9 +192,12 @@ void verify_command(const Options& options, int& status) {
 
 void add_verify_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
+  const auto file_name = [](const std::string& name) {
+    return name.empty() || name == "-" ? "'" + name + "' is no file to keep anything in; accepted: the name of a file" : std::string();
+  };
   auto* command = app.add_subcommand("verify", "hold array functions against an independent reference, every input or a sample");
   command->add_option("OP", options->operation, "add, sub, mul, div, sqrt, fma, convert; others by their scalar functions")->required();
-  command->add_option("--format", options->format, "of the operands; see `halfulp formats`")->type_name("FORMAT")->required();
+  command->add_option("--format", options->format, "format of the operands: see `halfulp formats`")->type_name("FORMAT")->required();
   command->add_option("--to", options->to, "of the result of convert")->type_name("FORMAT");
   command->add_option("--round", options->round, "rounding mode, or all: every deterministic one")->type_name("MODE")->capture_default_str();
   command->add_option("--overflow", options->overflow, "what overflow becomes: ieee, saturate")->type_name("RULE")->capture_default_str();
@@ -203,8 +208,8 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--sample", options->sample, "this many random inputs, or all if there are no more")
       ->type_name("N")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))->capture_default_str()->excludes(exhaustive);
   command->add_option("--seed", options->seed, "of the sample")->type_name("S")->check(CLI::NonNegativeNumber)->capture_default_str();
-  command->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")->type_name("FILE");
-  command->add_option("--ledger", options->ledger, "puts an entry a rounding mode into this file")->type_name("FILE");
+  command->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")->type_name("FILE")->check(file_name);
+  command->add_option("--ledger", options->ledger, "puts an entry a rounding mode into this file")->type_name("FILE")->check(file_name);
   command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "the same as an object");
   command->add_flag("--quiet", options->quiet, "no progress bar");

@@ -42,7 +42,6 @@ constexpr Row rows[] = {
   HALFULP_HALF(bf16, toward_zero, __float2bfloat16_rz),
   HALFULP_HALF(bf16, toward_positive, __float2bfloat16_ru),
   HALFULP_HALF(bf16, toward_negative, __float2bfloat16_rd),
-  HALFULP_FP8(e4m3, ieee, __NV_NOSAT, __NV_E4M3),
   HALFULP_FP8(e4m3, saturate, __NV_SATFINITE, __NV_E4M3),
   HALFULP_FP8(e5m2, ieee, __NV_NOSAT, __NV_E5M2),
   HALFULP_FP8(e5m2, saturate, __NV_SATFINITE, __NV_E5M2),
@@ -79,7 +78,8 @@ class CudaHeaders final : public Backend {
     if (!compiled) return available();
     const Row* row = find(task);
     if (row) return Support::by(std::string(row->function) + " (" + description() + ")");
-    return Support::no("the CUDA headers convert fp32 to fp16 and bf16 in the four IEEE modes with overflow ieee, to e4m3 and e5m2 nearest-even");
+    return Support::no("the CUDA headers convert fp32 to fp16 and bf16 in the four IEEE modes with overflow ieee, to e5m2 nearest-even and to "
+                       "e4m3 nearest-even with overflow saturate (without, their NaN has the sign of what overflowed, a rule that halfulp has not)");
   }
   NanRule nan_rule(const Task&) const override { return NanRule::cuda; }
   std::string_view independence() const override { return "third-party"; }
