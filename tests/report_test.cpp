@@ -150,6 +150,13 @@ std::string joined(const std::vector<std::string>& lines) {
   return text;
 }
 
+TEST(Schema, errors_name_what_is_accepted) {
+  Json report = toy_report({&emulated_backend()});
+  report["claims"][0]["verdict"] = "maybe";
+  EXPECT_NE(joined(toy_errors(report)).find("/claims/0/verdict: Failed to match against any enum values; accepted: one of pass, fail, differs, skipped\n"),
+            std::string::npos) << joined(toy_errors(report));
+}
+
 TEST(Runner, replays_the_trace_and_shows_every_difference) {
   const Broken broken;
   const Absent absent;

@@ -17,10 +17,13 @@ namespace {
 
 using Error = valijson::ValidationResults::Error;
 
+/// "[claims]" as "claims".
+std::string unbracketed(const std::string& token) { return token.substr(1, token.size() - 2); }
+
 /// {"<root>", "[claims]", "[0]"} as "/claims/0".
 std::string pointer(const std::vector<std::string>& context) {
   std::string text;
-  for (std::size_t i = 1; i < context.size(); ++i) text += "/" + context[i].substr(1, context[i].size() - 2);
+  for (std::size_t i = 1; i < context.size(); ++i) text += "/" + unbracketed(context[i]);
   return text.empty() ? "/" : text;
 }
 
@@ -29,12 +32,53 @@ bool lies_within(const Error& inner, const Error& outer) {
          std::equal(outer.context.begin(), outer.context.end(), inner.context.begin());
 }
 
+/// What a place of the schema stands for, behind its reference.
+nlohmann::json resolved(const nlohmann::json& schema, nlohmann::json node) {
+  while (node.contains("$ref")) node = schema.at(nlohmann::json::json_pointer(node["$ref"].get<std::string>().substr(1)));
+  return node;
+}
+
+/// "one of pass, fail", "number or one of NaN": what the schema accepts in a place, as far as that is said in a few words.
+std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) {
+  const nlohmann::json node = resolved(schema, place);
+  std::string text;
+  const auto add = [&](const std::string& word, const char* separator) { text += (text.empty() ? "" : separator) + word; };
+  if (node.contains("enum")) {
+    for (const auto& value : node["enum"]) add(value.is_string() ? value.get<std::string>() : value.dump(), ", ");
+    return "one of " + text;
+  }
+  if (node.contains("oneOf"))
+    for (const auto& alternative : node["oneOf"]) add(accepted(schema, alternative), " or ");
+  if (node.contains("const")) return node["const"].dump();
+  if (node.contains("pattern")) return "text that matches " + node["pattern"].get<std::string>();
+  if (node.contains("type"))
+    for (const auto& type : node["type"].is_array() ? node["type"] : nlohmann::json::array({node["type"]})) add(type.get<std::string>(), " or ");
+  return text;
+}
+
+/// "; accepted: ..." for the place that an error is about; empty where the schema does not say it shortly.
+std::string accepted_at(const nlohmann::json& schema, const std::vector<std::string>& context) {
+  nlohmann::json node = resolved(schema, schema);
+  for (std::size_t i = 1; i < context.size(); ++i) {
+    const std::string token = unbracketed(context[i]);
+    if (node.contains("properties") && node["properties"].contains(token)) node = node["properties"][token];
+    else if (node.contains("items")) node = node["items"];
+    else if (node.contains("additionalProperties") && node["additionalProperties"].is_object()) node = node["additionalProperties"];
+    else return {};
+    node = resolved(schema, node);
+  }
+  const std::string text = accepted(schema, node);
+  return text.empty() || text == "object" || text == "array" ? "" : "; accepted: " + text;
+}
+
 /// The innermost errors: that an array fails because its element does goes without saying.
-std::vector<std::string> innermost(const std::vector<Error>& errors) {
+std::vector<std::string> innermost(const nlohmann::json& schema, const std::vector<Error>& errors) {
   std::vector<std::string> lines;
   for (const Error& error : errors) {
     if (std::any_of(errors.begin(), errors.end(), [&](const Error& other) { return lies_within(other, error); })) continue;
     std::string line = pointer(error.context) + ": " + error.description;
+    if (line.back() == '.') line.pop_back();
+    line += accepted_at(schema, error.context);
     if (std::find(lines.begin(), lines.end(), line) == lines.end()) lines.push_back(std::move(line));
   }
   return lines;
@@ -50,7 +94,7 @@ std::vector<std::string> schema_errors(const Json& report) {
   valijson::ValidationResults results;
   valijson::Validator validator(valijson::Validator::kStrongTypes);
   if (validator.validate(schema, Adapter(plain), &results)) return {};
-  return innermost({results.begin(), results.end()});
+  return innermost(schema_json, {results.begin(), results.end()});
 }
 
 }  // namespace
