@@ -82,8 +82,6 @@ std::uint64_t random_at(const Rounding& rounding, const RandomStream& random, st
   return rounding.mode == RoundingMode::stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0;
 }
 
-array::RandomSource source(const RandomStream& random, std::size_t begin) { return {random.seed, random.stream, random.first + begin}; }
-
 template <class T>
 auto bits_of(T value) {
   return std::bit_cast<typename Carrier<T>::Bits>(value);
@@ -93,16 +91,16 @@ constexpr std::size_t block_size = 512;
 
 /// The kernels know doubles to code words of 32 bits; narrower ones go through a block.
 template <class Code>
-void encode_lanes(const array::NarrowPlan<std::uint64_t>& plan, array::RandomSource random, const double* in, Code* out, std::size_t count) {
+void encode_lanes(const array::NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, Code* out, std::size_t count) {
   std::uint32_t codes[block_size];
   for (std::size_t i = 0; i < count; i += block_size) {
     const std::size_t size = std::min(block_size, count - i);
-    array::encode_lanes(plan, {random.seed, random.stream, random.first + i}, in + i, codes, size);
+    array::encode_lanes(plan, random.from(i), in + i, codes, size);
     std::copy_n(codes, size, out + i);
   }
 }
 template <class Code>
-void encode_lanes(const array::NarrowPlan<std::uint32_t>& plan, array::RandomSource random, const float* in, Code* out, std::size_t count) {
+void encode_lanes(const array::NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, Code* out, std::size_t count) {
   array::encode_lanes(plan, random, in, out, count);
 }
 
@@ -118,7 +116,7 @@ void quantize_any(const FloatFormat& f, const Rounding& rounding, std::span<cons
   in_pieces(in.size(), tally, [&](std::size_t begin, std::size_t size) {
     Tally part;
     if (plan) {
-      array::quantize_lanes(*plan, source(random, begin), in.data() + begin, out.data() + begin, size);
+      array::quantize_lanes(*plan, random.from(begin), in.data() + begin, out.data() + begin, size);
       return part;
     }
     for (std::size_t i = begin; i < begin + size; ++i) {
@@ -162,7 +160,7 @@ void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> i
   in_pieces(in.size(), tally, [&](std::size_t begin, std::size_t size) {
     Tally part;
     if (plan) {
-      encode_lanes(*plan, source(random, begin), in.data() + begin, out.data() + begin, size);
+      encode_lanes(*plan, random.from(begin), in.data() + begin, out.data() + begin, size);
       return part;
     }
     for (std::size_t i = begin; i < begin + size; ++i) {
@@ -195,7 +193,7 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
 
 namespace {
 
-/// How an operation is done by the vector kernels, if it is: see array/arithmetic.cpp for why it is right.
+/// How an operation is done by the vector kernels, if it is: see array/arithmetic-inl.hpp for why it is right.
 struct ArithmeticPlan {
   std::optional<array::WidenPlan> widen;
   std::optional<array::NarrowPlan<std::uint32_t>> in_float;
@@ -209,13 +207,7 @@ ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const 
   const bool draws = rounding.mode == RoundingMode::stochastic;
   if (p > 24 || !(plan.widen = array::widen_plan(f, rounding.flush_inputs))) return plan;
   if (draws && (p + max_random_bits + 2 > 53 || operation == Operation::div || operation == Operation::sqrt)) return plan;
-  switch (rounding.mode) {
-    case RoundingMode::nearest_even: plan.sums = operation == Operation::fma ? array::Sums::odd : array::Sums::nearest; break;
-    case RoundingMode::toward_zero: plan.sums = array::Sums::zero; break;
-    case RoundingMode::toward_positive: plan.sums = array::Sums::up; break;
-    case RoundingMode::toward_negative: plan.sums = array::Sums::down; break;
-    default: break;
-  }
+  plan.sums = array::sums_before(rounding.mode, operation);
   // What is flushed is decided by the exact sum: only rounding to odd keeps it on its side of any limit.
   if (rounding.flush_outputs) {
     if (plan.sums == array::Sums::down) return {};  // the sign of a zero sum is lost in rounding to odd
@@ -250,10 +242,10 @@ void in_blocks(Operation operation, const ArithmeticPlan& plan, std::span<const 
     const float* const w = widened(*plan.widen, c, at, size, z);
     if (plan.in_float) {
       array::combine_lanes(operation, plan.sums, u, v, w, x, size);
-      array::encode_lanes(*plan.in_float, source(random, at), x, out.data() + at, size);
+      array::encode_lanes(*plan.in_float, random.from(at), x, out.data() + at, size);
     } else {
       array::combine_lanes(operation, plan.sums, u, v, w, wide, size);
-      encode_lanes(*plan.in_double, source(random, at), wide, out.data() + at, size);
+      encode_lanes(*plan.in_double, random.from(at), wide, out.data() + at, size);
     }
   }
 }

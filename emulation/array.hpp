@@ -11,17 +11,12 @@
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/random.hpp>
 
 #include <cstdint>
 #include <span>
 
 namespace halfulp {
-
-/// Where the random bits of stochastic rounding come from.
-struct RandomStream {
-  std::uint64_t seed = 0, stream = 0;
-  std::uint64_t first = 0;  ///< index of the first element
-};
 
 /// What happened over an array. Counts add up; flags are ORed.
 struct Tally {

@@ -26,4 +26,11 @@ inline std::uint32_t rounding_bits(std::uint64_t seed, std::uint64_t stream, std
   return philox(seed, stream, index / 4)[index % 4];
 }
 
+/// Where the random bits of an array's stochastic roundings come from: element i takes rounding_bits(seed, stream, first + i).
+struct RandomStream {
+  std::uint64_t seed = 0, stream = 0;
+  std::uint64_t first = 0;  ///< index of the first element; indices wrap at 2^64
+  constexpr RandomStream from(std::uint64_t i) const { return {seed, stream, first + i}; }
+};
+
 }  // namespace halfulp

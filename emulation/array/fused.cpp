@@ -17,17 +17,6 @@ inline constexpr hn::ScalableTag<float> df;
 inline constexpr hn::RebindToUnsigned<decltype(df)> du32;
 using VF = hn::Vec<decltype(df)>;
 
-/// How sums of an operation are rounded before a rounding in `mode`.
-constexpr Sums sums_before(RoundingMode mode, Operation op) {
-  switch (mode) {
-    case RoundingMode::nearest_even: return op == Operation::fma ? Sums::odd : Sums::nearest;
-    case RoundingMode::toward_zero: return Sums::zero;
-    case RoundingMode::toward_positive: return Sums::up;
-    case RoundingMode::toward_negative: return Sums::down;
-    default: return Sums::odd;
-  }
-}
-
 /// Operands, results and how they are reached: Widen and narrow of one kind of code words.
 template <class Words, Operation op, RoundingMode mode>
 struct Fused {

@@ -78,7 +78,7 @@ struct Sweep {
 };
 
 template <class T, class Out, RoundingMode mode, bool linear, bool flushes, Domain domain>
-HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, RandomSource random, const T* in, Out* out, std::size_t count) {
+HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, RandomStream random, const T* in, Out* out, std::size_t count) {
   using S = Sweep<T, Out, mode, linear, flushes, domain>;
   const auto plan = given;  // a local copy: stores to `out` cannot change it
   if constexpr (mode != RoundingMode::stochastic) {
@@ -98,7 +98,7 @@ HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, RandomS
 }
 
 template <class T, class Out, RoundingMode mode, Domain domain>
-HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomSource random, const T* in, Out* out, std::size_t count) {
+HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, std::size_t count) {
   if (plan.linear) {
     if (plan.flushes) narrow<T, Out, mode, true, true, domain>(plan, random, in, out, count);
     else narrow<T, Out, mode, true, false, domain>(plan, random, in, out, count);
@@ -109,7 +109,7 @@ HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, 
 }
 
 template <class T, class Out, Domain domain>
-HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomSource random, const T* in, Out* out, std::size_t count) {
+HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, std::size_t count) {
   using enum RoundingMode;
   switch (plan.mode) {
     case nearest_even: return narrow_in_mode<T, Out, nearest_even, domain>(plan, random, in, out, count);
@@ -183,7 +183,7 @@ HWY_ATTR void widen_code(const WidenPlan& plan, const Code* in, float* out, std:
 
 // Dispatch works on plain functions.
 #define HALFULP_KERNEL(name, T, Out, domain)                                                                                        \
-  HWY_ATTR void name(const NarrowPlan<Carrier<T>::Bits>& plan, RandomSource random, const T* in, Out* out, std::size_t count) {      \
+  HWY_ATTR void name(const NarrowPlan<Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, std::size_t count) {      \
     narrow_any<T, Out, domain>(plan, random, in, out, count);                                                                        \
   }
 HALFULP_KERNEL(quantize_floats, float, float, Domain::values)
@@ -213,22 +213,22 @@ HWY_EXPORT(decode_floats_8);
 HWY_EXPORT(decode_floats_16);
 HWY_EXPORT(decode_floats_32);
 
-void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, float* out, std::size_t count) {
+void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out, std::size_t count) {
   HWY_DYNAMIC_DISPATCH(quantize_floats)(plan, random, in, out, count);
 }
-void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomSource random, const double* in, double* out, std::size_t count) {
+void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out, std::size_t count) {
   HWY_DYNAMIC_DISPATCH(quantize_doubles)(plan, random, in, out, count);
 }
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint8_t* out, std::size_t count) {
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out, std::size_t count) {
   HWY_DYNAMIC_DISPATCH(encode_floats_8)(plan, random, in, out, count);
 }
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint16_t* out, std::size_t count) {
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out, std::size_t count) {
   HWY_DYNAMIC_DISPATCH(encode_floats_16)(plan, random, in, out, count);
 }
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint32_t* out, std::size_t count) {
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out, std::size_t count) {
   HWY_DYNAMIC_DISPATCH(encode_floats_32)(plan, random, in, out, count);
 }
-void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomSource random, const double* in, std::uint32_t* out, std::size_t count) {
+void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out, std::size_t count) {
   HWY_DYNAMIC_DISPATCH(encode_doubles)(plan, random, in, out, count);
 }
 void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count) {

@@ -3,30 +3,37 @@
 
 #include <halfulp/emulation/array/plan.hpp>
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/random.hpp>
 
 #include <string_view>
 
 namespace halfulp::array {
 
-/// Where random bits come from: element i takes word i mod 4 of block i / 4.
-struct RandomSource {
-  std::uint64_t seed = 0, stream = 0, first = 0;
-};
-
 /// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it.
-void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, float* out, std::size_t count);
-void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomSource random, const double* in, double* out, std::size_t count);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint8_t* out, std::size_t count);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint16_t* out, std::size_t count);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomSource random, const float* in, std::uint32_t* out, std::size_t count);
+void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out, std::size_t count);
+void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out, std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out, std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out, std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out, std::size_t count);
 void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count);
 void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count);
 void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count);
 
-void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomSource random, const double* in, std::uint32_t* out, std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out, std::size_t count);
 
 /// How a sum is rounded in the carrier before the format's own rounding.
 enum class Sums { nearest, odd, zero, up, down };
+
+/// How sums of an operation are rounded before a rounding in `mode`.
+constexpr Sums sums_before(RoundingMode mode, Operation op) {
+  switch (mode) {
+    case RoundingMode::nearest_even: return op == Operation::fma ? Sums::odd : Sums::nearest;
+    case RoundingMode::toward_zero: return Sums::zero;
+    case RoundingMode::toward_positive: return Sums::up;
+    case RoundingMode::toward_negative: return Sums::down;
+    default: return Sums::odd;
+  }
+}
 
 /// add, sub, mul, div, sqrt, fma in a carrier. Arrays are padded to whole vectors, lane_padding elements at most;
 /// operands that an operation does not take may be null.

@@ -1,7 +1,7 @@
 // Rounding a vector of carrier values to a format. Included once for each instruction set (Highway, foreach_target.h).
 //
 // One source of truth: the scalar kernel of round_pack.hpp. This body exists because it is faster; tests hold it to the
-// scalar one on every float.
+// scalar one, the ledger to rationals on every float.
 #if defined(HALFULP_ARRAY_NARROW_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_ARRAY_NARROW_INL
 #undef HALFULP_ARRAY_NARROW_INL
