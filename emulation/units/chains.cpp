@@ -1,0 +1,94 @@
+// Rules made of IEEE operations in a stated order: chains of fused multiply-adds, trees, roundings to odd.
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/units/rules.hpp>
+
+namespace halfulp::units {
+namespace {
+
+/// Operations in the accumulator's format; operands are widened to it, exactly.
+struct Chain {
+  const MatrixUnit& unit;
+  const Products& x;
+  Rounding rounding;
+
+  std::uint64_t widen(const FloatFormat& from, std::uint64_t word) const {
+    Rounding exact;
+    exact.nan = rounding.nan;
+    return from == unit.accumulator ? word : convert(from, unit.accumulator, exact, word_code(from, word)).code;
+  }
+  std::uint64_t a(std::size_t k) const { return widen(unit.a, x.a[k]); }
+  std::uint64_t b(std::size_t k) const { return widen(unit.b, x.b[k]); }
+  std::uint64_t mul(std::size_t k) const { return evaluate(Operation::mul, unit.accumulator, rounding, a(k), b(k)).code; }
+  std::uint64_t fma(std::size_t k, std::uint64_t c) const { return evaluate(Operation::fma, unit.accumulator, rounding, a(k), b(k), c).code; }
+  std::uint64_t add(std::uint64_t p, std::uint64_t q) const { return evaluate(Operation::add, unit.accumulator, rounding, p, q).code; }
+};
+
+/// A NaN of whatever origin as the unit's own.
+std::uint64_t with_nan(const MatrixUnit& unit, std::uint64_t d) { return unit.accumulator.is_nan(d) ? unit.sum.nan : d; }
+
+std::uint64_t fma_chain_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  return with_nan(unit, Chain{unit, x, {}}.fma(0, c));
+}
+
+std::uint64_t product_chain_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  const Chain chain{unit, x, {}};
+  std::uint64_t t = chain.mul(0);
+  for (std::size_t k = 1; k < x.a.size(); ++k) t = chain.fma(k, t);
+  return with_nan(unit, chain.add(c, t));
+}
+
+Rounding flushing(NanRule nan = NanRule::propagate) {
+  Rounding r;
+  r.flush_inputs = r.flush_outputs = true;
+  r.nan = nan;
+  return r;
+}
+
+std::uint64_t even_odd_chains_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  const Chain chain{unit, x, flushing()};
+  std::uint64_t even = 0, odd = 0;
+  for (std::size_t k = 0; k < x.a.size(); k += 2) even = chain.fma(k, even), odd = chain.fma(k + 1, odd);
+  return chain.add(c, chain.add(even, odd));
+}
+
+std::uint64_t odd_even_pair_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  const Chain chain{unit, x, flushing()};
+  return chain.fma(0, chain.fma(1, c));
+}
+
+std::uint64_t to_odd_pair_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  Rounding r = flushing(NanRule::canonical);
+  r.mode = RoundingMode::to_odd;
+  const Chain chain{unit, x, r};
+  return with_nan(unit, chain.add(c, chain.add(chain.mul(0), chain.mul(1))));
+}
+
+/// CDNA2 flushes operands to +0 and results, once rounded, to the zero of their sign.
+std::uint64_t flushed_tree_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  const FloatFormat& f = unit.accumulator;
+  const Chain chain{unit, x, {}};
+  const auto flush = [](const FloatFormat& g, std::uint64_t code, bool keep_sign) {
+    return g.is_subnormal(code) ? g.zero(keep_sign && g.sign(code)) : code;
+  };
+  const auto product = [&](std::size_t k) {
+    const std::uint64_t a = chain.widen(unit.a, flush(unit.a, x.a[k], false)), b = chain.widen(unit.b, flush(unit.b, x.b[k], false));
+    return flush(f, evaluate(Operation::mul, f, {}, a, b).code, true);
+  };
+  const auto sum = [&](std::uint64_t p, std::uint64_t q) { return flush(f, chain.add(p, q), true); };
+  const auto tree = [&](const auto& self, std::size_t begin, std::size_t count) -> std::uint64_t {
+    return count == 1 ? product(begin) : sum(self(self, begin, count / 2), self(self, begin + count / 2, count / 2));
+  };
+  return with_nan(unit, sum(flush(f, c, false), tree(tree, 0, x.a.size())));
+}
+
+}  // namespace
+}  // namespace halfulp::units
+
+namespace halfulp::rules {
+const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step};
+const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, a0 b0))), to nearest", units::product_chain_step};
+const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c; to nearest, flushing", units::even_odd_chains_step};
+const Rule odd_even_pair{"odd-even-pair", "fma of the even product onto fma of the odd one onto c; to nearest, flushing", units::odd_even_pair_step};
+const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, flushing", units::to_odd_pair_step};
+const Rule flushed_tree{"flushed-tree", "products and a tree of sums, then c; each to nearest and flushed", units::flushed_tree_step};
+}  // namespace halfulp::rules

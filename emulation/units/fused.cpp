@@ -1,0 +1,125 @@
+// The interpreter of the fused dot-product-add, and the two rules that are made of it.
+#include <halfulp/emulation/units/fused.hpp>
+#include <halfulp/emulation/units/rules.hpp>
+
+#include <halfulp/emulation/operation.hpp>
+
+#include <algorithm>
+#include <vector>
+
+namespace halfulp::units {
+
+std::uint64_t special_result(const MatrixUnit& unit, const Special& special) {
+  return special.kind == Kind::nan ? unit.sum.nan : unit.accumulator.infinity(special.sign);
+}
+
+std::uint64_t fused_sum(const MatrixUnit& unit, std::span<const Term> terms) {
+  const FusedSum& rule = unit.sum;
+  Special special;
+  bool negative = true;  // until a term says otherwise
+  for (const Term& t : terms) special.meet(t), negative = negative && t.sign;
+  if (special.kind != Kind::finite) return special_result(unit, special);
+
+  const int emax = largest_exponent(terms, rule.least_exponent);
+  int128 sum = 0;
+  for (const Term& t : terms) sum += aligned(t, emax, rule.alignment_bits, rule.alignment);
+  const FloatFormat& d = unit.accumulator;
+  if (sum == 0) {
+    // Terms that cancel, and terms cut to nothing, give +0; only zeros that agree keep their sign.
+    const bool zeros = std::all_of(terms.begin(), terms.end(), [](const Term& t) { return t.kind == Kind::zero; });
+    return d.zero(rule.zero == ZeroSign::ieee && zeros && negative);
+  }
+  const std::uint64_t code = round_sum(rule.kept, rule.rounding, sum, emax - rule.alignment_bits, rule.flush_outputs).code;
+  if (rule.zero == ZeroSign::positive && rule.kept.is_zero(code)) return d.zero();
+  return code << (d.fraction_bits - rule.kept.fraction_bits);
+}
+
+namespace {
+
+Term normal(const FusedSum& rule, const Term& t) { return rule.normalized_products ? normalized_term(t) : t; }
+
+std::uint64_t fused_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  const FusedSum& rule = unit.sum;
+  const auto length = static_cast<std::size_t>(rule.length);
+  const std::size_t sums = x.a.size() / length;
+  std::vector<Term> terms(length + 1);
+  for (std::size_t s = 0; s < sums; ++s) {
+    const std::size_t j = rule.descending ? sums - 1 - s : s;
+    for (std::size_t i = 0; i < length; ++i) {
+      const std::size_t k = rule.grouping == Grouping::strided ? i * sums + j : j * length + i;
+      Term p = product(term(unit.a, rule, word_code(unit.a, x.a[k])), term(unit.b, rule, word_code(unit.b, x.b[k])));
+      if (unit.scaled()) {
+        const std::size_t block = k / static_cast<std::size_t>(unit.scale_block);
+        const Term scale = product(term(unit.scale, rule, x.scale_a[block]), term(unit.scale, rule, x.scale_b[block]));
+        if (scale.kind == Kind::nan) p.kind = Kind::nan;
+        p.exponent += scale.exponent;
+      }
+      terms[i] = normal(rule, p);
+    }
+    terms[length] = normal(rule, term(unit.accumulator, rule, c));
+    c = fused_sum(unit, terms);
+  }
+  return c;
+}
+
+constexpr std::size_t group = 16;
+
+/// Groups of 16 products of e2m1 are added exactly: multiples of 1/4 below 2^10. Their scales' significands multiply the
+/// sum, and only the scales' exponents align it.
+std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  const FusedSum& rule = unit.sum;
+  // A scale is unsigned: ue4m3 is e4m3 whose sign bit is ignored.
+  const auto scale = [&](std::uint64_t code) { return term(unit.scale, rule, unit.scale.magnitude(code)); };
+  std::vector<Term> terms;
+  for (std::size_t begin = 0; begin < x.a.size(); begin += group) {
+    int128 total = 0;  // in units of the last place of the smallest product: exponents of e2m1 are at least 0
+    for (std::size_t k = begin; k < begin + group; ++k) {
+      const Term p = product(term(unit.a, rule, x.a[k]), term(unit.b, rule, x.b[k]));
+      if (p.kind == Kind::finite) total += (p.sign ? -1 : 1) * static_cast<int128>(p.significand << p.exponent);
+    }
+    const std::size_t block = begin / static_cast<std::size_t>(unit.scale_block);
+    Term sum = product(scale(x.scale_a[block]), scale(x.scale_b[block]));
+    if (sum.kind == Kind::finite && total == 0) sum.kind = Kind::zero;
+    sum.sign = total < 0;
+    sum.significand *= static_cast<uint128>(total < 0 ? -total : total);
+    sum.fraction_bits += unit.a.fraction_bits + unit.b.fraction_bits;
+    terms.push_back(sum);
+  }
+  terms.push_back(term(unit.accumulator, rule, c));
+  return fused_sum(unit, terms);
+}
+
+/// Hopper's mma.sync of FP8 is no FP8 instruction: two sums of 16 products, those with k mod 4 in {0, 1} and then {2, 3},
+/// start from 0, and C is added afterwards, to nearest.
+std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+  const auto length = static_cast<std::size_t>(unit.sum.length);
+  std::vector<Term> terms(length + 1);
+  std::uint64_t d = 0;
+  for (const std::size_t half : {0, 2}) {
+    for (std::size_t i = 0; i < length; ++i) {
+      const std::size_t k = i / 2 * 4 + half + i % 2;
+      // Every FP8 value is a normal number of fp16 or a subnormal of its own: ptxas converts first, which normalises.
+      const auto half_term = [&](const FloatFormat& f, std::uint64_t code) {
+        Term t = normalized_term(term(f, unit.sum, code));
+        const int below = fp16.emin() - t.exponent;
+        if (t.kind == Kind::finite && below > 0) t.exponent += below, t.fraction_bits += below;
+        return t;
+      };
+      terms[i] = product(half_term(unit.a, x.a[k]), half_term(unit.b, x.b[k]));
+    }
+    terms[length] = term(unit.accumulator, unit.sum, d);
+    d = fused_sum(unit, terms);
+  }
+  Rounding r;
+  r.nan = NanRule::cuda;
+  return evaluate(Operation::add, unit.accumulator, r, c, d).code;
+}
+
+}  // namespace
+}  // namespace halfulp::units
+
+namespace halfulp::rules {
+const Rule fused{"fused", "L products and C are cut to one quantum, added exactly and rounded once", units::fused_step};
+const Rule scaled_groups{"scaled-groups", "exact sums of 16 products times their scales are cut to one quantum with C", units::scaled_groups_step};
+const Rule halves_apart{"halves-apart", "two fused sums of converted operands from 0, then C is added to nearest", units::halves_apart_step};
+}  // namespace halfulp::rules
