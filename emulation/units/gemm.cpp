@@ -1,0 +1,169 @@
+#include <halfulp/emulation/units/gemm.hpp>
+
+#include <halfulp/emulation/array/environment.hpp>
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/units/prepare.hpp>
+#include <halfulp/emulation/units/rules.hpp>
+
+#include <tbb/blocked_range2d.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+namespace halfulp {
+namespace {
+
+std::size_t scale_blocks(const MatrixUnit& unit, std::size_t k) {
+  const auto block = static_cast<std::size_t>(unit.scale_block);
+  return unit.scaled() ? (k + block - 1) / block : 0;
+}
+
+void check_words(std::string_view name, const CodeWords& words, std::size_t expected, const std::string& shape, const FloatFormat& f) {
+  if (words.size() != expected)
+    throw std::invalid_argument("mma_gemm: " + std::string(name) + " has " + std::to_string(words.size()) + " words, not " + shape);
+  const int bits = word_bits(f);
+  if (bits == 8 * words.bytes()) return;
+  words.visit([&](const auto* w) {
+    for (std::size_t i = 0; i < words.size(); ++i)
+      if (bits < 64 && std::uint64_t{w[i]} >> bits != 0)
+        throw std::invalid_argument("mma_gemm: " + std::string(name) + '[' + std::to_string(i) + "] has more than the " + std::to_string(bits) + " bits of " + format_name(f));
+  });
+}
+
+void check(const MatrixUnit& unit, const GemmOperands& x, std::size_t results) {
+  if (const std::string why = refusal(unit); !why.empty()) throw std::invalid_argument("mma_gemm: " + unit.name + ": " + why);
+  if (x.k == 0) throw std::invalid_argument("mma_gemm: k is at least 1");
+  const auto shape = [](std::size_t rows, std::size_t columns) { return std::to_string(rows) + " x " + std::to_string(columns); };
+  check_words("A", x.a, x.m * x.k, shape(x.m, x.k), unit.a);
+  check_words("B", x.b, x.k * x.n, shape(x.k, x.n), unit.b);
+  check_words("C", x.c, x.m * x.n, shape(x.m, x.n), unit.accumulator);
+  const std::size_t blocks = scale_blocks(unit, x.k);
+  check_words("scales of A", x.scale_a, x.m * blocks, shape(x.m, blocks), unit.scale);
+  check_words("scales of B", x.scale_b, blocks * x.n, shape(blocks, x.n), unit.scale);
+  if (results != x.m * x.n) throw std::invalid_argument("mma_gemm: D has room for " + std::to_string(results) + " words, not " + shape(x.m, x.n));
+}
+
+/// One output by the interpreter, its operands gathered anew each time.
+class Interpreter {
+ public:
+  Interpreter(const MatrixUnit& unit, const GemmOperands& x)
+      : unit_(unit), x_(x), blocks_(scale_blocks(unit, x.k)), a_(x.k), b_(x.k), scale_a_(blocks_), scale_b_(blocks_) {}
+
+  std::uint64_t operator()(std::size_t i, std::size_t j) {
+    for (std::size_t k = 0; k < x_.k; ++k) a_[k] = x_.a[i * x_.k + k], b_[k] = x_.b[k * x_.n + j];
+    for (std::size_t s = 0; s < blocks_; ++s) scale_a_[s] = x_.scale_a[i * blocks_ + s], scale_b_[s] = x_.scale_b[s * x_.n + j];
+    return mma(unit_, {a_, b_, scale_a_, scale_b_}, x_.c[i * x_.n + j]);
+  }
+
+ private:
+  const MatrixUnit& unit_;
+  const GemmOperands& x_;
+  std::size_t blocks_;
+  std::vector<std::uint64_t> a_, b_, scale_a_, scale_b_;
+};
+
+/// Values of the accumulator's format as floats, and back: nothing is rounded. A NaN becomes the unit's.
+class Accumulators {
+ public:
+  explicit Accumulators(const MatrixUnit& unit) : f_(unit.accumulator), nan_(unit.sum.nan) {}
+  float value(std::uint64_t code) const {
+    return f_ == fp32 ? std::bit_cast<float>(static_cast<std::uint32_t>(code)) : static_cast<float>(f_.value(code));
+  }
+  std::uint64_t code(float value) const {
+    if (value != value) return nan_;
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    if (f_ == fp32) return bits;
+    const std::uint64_t sign = bits >> 31 ? f_.sign_mask() : 0;
+    const std::uint32_t magnitude = bits & 0x7fff'ffff;
+    if (magnitude == 0x7f80'0000) return sign | f_.infinity();
+    const int exponent = static_cast<int>(magnitude >> 23) - 127, cut = 23 - f_.fraction_bits;
+    if (exponent >= f_.emin()) return sign | ((magnitude >> cut) - (static_cast<std::uint64_t>(127 - f_.bias) << f_.fraction_bits));
+    return sign | static_cast<std::uint64_t>(std::bit_cast<float>(magnitude) * FloatFormat::power_of_two(f_.fraction_bits - f_.emin()));
+  }
+
+ private:
+  FloatFormat f_;
+  std::uint64_t nan_;
+};
+
+/// Adds by IEEE to nearest in a format that float sums of two are rounded to once more without harm (24 >= 2 * 11 + 2).
+float nearest_sum(const FloatFormat& f, float a, float b) {
+  const float sum = a + b;
+  if (f == fp32) return sum;
+  return static_cast<float>(f.value(evaluate({Operation::convert, fp32, f, {}}, std::bit_cast<std::uint32_t>(sum)).code));
+}
+
+template <class D>
+void by_panels(const MatrixUnit& unit, const units::PanelRule& rule, const GemmOperands& x, std::span<D> d) {
+  using units::panel_columns, units::panel_rows;
+  const std::vector<std::size_t> order = units::order_of(unit, x.k);
+  const units::Prepared a = units::prepare_rows(unit, x, order), b = units::prepare_columns(unit, x, order);
+  const std::size_t depth = order.size(), panels = (x.n + panel_columns - 1) / panel_columns;
+  const Accumulators accumulators(unit);
+  const bool powers = units::takes_powers(unit);
+  // Hopper's FP8 mma.sync adds C to each instruction's sums, which start from 0.
+  const bool apart = unit.rule == &rules::halves_apart;
+  const std::size_t steps = apart ? depth / static_cast<std::size_t>(unit.depth()) : 1;
+
+  const auto tile = [&](std::size_t first, std::size_t rows, std::size_t panel, Interpreter& interpret) {
+    const std::size_t left = panel * panel_columns, columns = std::min(panel_columns, x.n - left);
+    alignas(64) float out[panel_rows * panel_columns] = {}, sums[panel_rows * panel_columns];
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < columns; ++j) out[r * panel_columns + j] = accumulators.value(x.c[(first + r) * x.n + left + j]);
+    const std::size_t b_at = panel * panel_columns * depth;
+    for (std::size_t s = 0; s < steps; ++s) {
+      const std::size_t begin = s * (depth / steps), count = depth / steps;
+      const std::size_t from_a = first * depth + begin, from_b = b_at + begin * panel_columns;
+      if (apart) std::fill(std::begin(sums), std::end(sums), 0.0f);
+      float* to = apart ? sums : out;
+      if (powers) units::fused_panel(rule, rows, count, depth, a.powers(from_a), b.powers(from_b), to, panel_columns);
+      else units::fused_panel(rule, rows, count, depth, a.parts(from_a), b.parts(from_b), to, panel_columns);
+      if (apart)
+        for (std::size_t i = 0; i < rows * panel_columns; ++i) out[i] = nearest_sum(unit.accumulator, out[i], sums[i]);
+    }
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < columns; ++j) {
+        const std::size_t at = (first + r) * x.n + left + j;
+        const bool special = a.special[first + r] || b.special[left + j];
+        d[at] = static_cast<D>(special ? interpret(first + r, left + j) : accumulators.code(out[r * panel_columns + j]));
+      }
+  };
+  const std::size_t row_tiles = (x.m + panel_rows - 1) / panel_rows;
+  tbb::parallel_for(tbb::blocked_range2d<std::size_t>(0, panels, 1, 0, row_tiles, 16), [&](const auto& range) {
+    const array::DefaultEnvironment environment;
+    Interpreter interpret(unit, x);
+    for (std::size_t panel = range.rows().begin(); panel != range.rows().end(); ++panel)
+      for (std::size_t t = range.cols().begin(); t != range.cols().end(); ++t)
+        tile(t * panel_rows, std::min(panel_rows, x.m - t * panel_rows), panel, interpret);
+  });
+}
+
+template <class D>
+void by_interpreter(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, x.m), [&](const auto& range) {
+    Interpreter interpret(unit, x);
+    for (std::size_t i = range.begin(); i != range.end(); ++i)
+      for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] = static_cast<D>(interpret(i, j));
+  });
+}
+
+template <class D>
+void gemm(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
+  if (word_bits(unit.accumulator) > static_cast<int>(8 * sizeof(D)))
+    throw std::invalid_argument("mma_gemm: words of D are too narrow for " + format_name(unit.accumulator));
+  check(unit, x, d.size());
+  if (d.empty()) return;
+  if (const auto rule = units::panel_rule(unit)) by_panels(unit, *rule, x, d);
+  else by_interpreter(unit, x, d);
+}
+
+}  // namespace
+
+void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d) { gemm(unit, operands, d); }
+void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint64_t> d) { gemm(unit, operands, d); }
+
+bool has_vector_body(const MatrixUnit& unit) { return units::panel_rule(unit).has_value(); }
+
+}  // namespace halfulp

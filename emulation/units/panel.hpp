@@ -1,0 +1,51 @@
+// What the vector body of fused sums works on: operands taken apart, outputs as floats, one panel of columns at a time.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <limits>
+
+namespace halfulp::units {
+
+/// Columns of a panel: one vector of floats with AVX-512, two with AVX2.
+inline constexpr std::size_t panel_columns = 16;
+/// Rows of outputs that share the loads of a panel.
+inline constexpr std::size_t panel_rows = 4;
+
+/// The exponent of a zero, far below every other (sums of two included).
+inline constexpr std::int32_t zero_exponent = -(1 << 12);
+
+/// A fused sum as the vector body needs it: truncation to 2^(emax - F), one rounding at the end.
+struct PanelRule {
+  std::size_t length;          ///< products of one sum
+  std::size_t group;           ///< products whose integers fit into 32 bits together; divides length
+  std::int32_t alignment_bits; ///< at most 28
+  std::int32_t least_exponent; ///< emax is at least this; below all exponents of non-zero terms where a unit has none
+  std::int32_t addend_emin;    ///< the smallest exponent of an addend: that of its subnormals
+  std::int32_t kept_bits;      ///< fraction bits of the result
+  std::int32_t least_quantum;  ///< log2 of the smallest subnormal of what is kept
+  double infinity_from;        ///< results of this magnitude and above are Inf
+  float min_normal, max_finite;  ///< of what is kept
+  bool to_nearest;             ///< of the result; else toward zero
+};
+
+/// (-1)^sign * significand * 2^exponent: the significand in (0, 2), subnormals with the format's smallest exponent; of zeros
+/// the significand is 0 and the exponent zero_exponent.
+struct Parts {
+  const float* significand;
+  const std::int32_t* exponent;
+};
+
+/// The same where products stay among the normal floats: the value itself, and 2^exponent (0 of zeros).
+struct Powers {
+  const float* value;
+  const float* power;
+};
+
+/// d[r * stride + j] += the first `depth` products of `rows` rows (1 to panel_rows, a_stride apart) and the columns of a
+/// panel (panel_columns words a product), sum after sum. depth is a multiple of rule.length.
+/// d holds values of the accumulator's format, which may be Inf or NaN: these stay. All operands are finite.
+void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a, Parts b, float* d, std::size_t stride);
+void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a, Powers b, float* d, std::size_t stride);
+
+}  // namespace halfulp::units
