@@ -1,4 +1,5 @@
-// How fast the array functions are, beside copies of the same bytes and other software. benchmarks/table.py prints it.
+// How fast array functions and matrix units are, beside copies of the same bytes and other software. benchmarks/table.py prints it.
+#include "matrix.hpp"
 #include "measure.hpp"
 
 #include <halfulp/emulation/array.hpp>
@@ -47,6 +48,7 @@ int main(int argc, char** argv) {
   const std::vector<bench::Peer> peers{bench::eigen(), bench::float16(), bench::cuda_headers()};
   describe(quick, peers);
   bench::register_rows(bench::rows(quick), peers);
+  bench::register_matrices(quick);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
 }

@@ -2,62 +2,17 @@
 
 #include "copies.hpp"
 #include "ours.hpp"
-
-#include <halfulp/emulation/array.hpp>
+#include "running.hpp"
 
 #include <benchmark/benchmark.h>
-#include <hwy/targets.h>
 #include <tbb/blocked_range.h>
-#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 
 #include <set>
-#include <thread>
 #include <tuple>
 
 namespace halfulp::bench {
 namespace {
-
-/// Restricts array functions to one instruction set; 0 stands for the CPU's best.
-class InstructionSet {
- public:
-  explicit InstructionSet(std::int64_t target) { use(target); }
-  ~InstructionSet() { use(0); }
-  InstructionSet(const InstructionSet&) = delete;
-  InstructionSet& operator=(const InstructionSet&) = delete;
-
- private:
-  static void use(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();
-  }
-};
-
-std::vector<std::int64_t> instruction_sets() {
-  std::vector<std::int64_t> sets{0};
-  if (array_instruction_set() != "AVX2" && (hwy::SupportedTargets() & HWY_AVX2) != 0) sets.push_back(HWY_AVX2);
-  return sets;
-}
-
-std::string name_of_set(std::int64_t target) {
-  const InstructionSet set(target);
-  return std::string(array_instruction_set());
-}
-
-bool too_few_cores(benchmark::State& state, int threads) {
-  if (std::thread::hardware_concurrency() >= static_cast<unsigned>(threads)) return false;
-  state.SkipWithError("fewer cores than threads");
-  return true;
-}
-
-/// Parallel loops have that many threads while it lives.
-class Threads {
- public:
-  explicit Threads(int count) : control_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)) {}
-
- private:
-  tbb::global_control control_;
-};
 
 void time(benchmark::State& state, const Row& row, const Operands& operands, const Run& run) {
   for (auto _ : state) {
@@ -67,10 +22,6 @@ void time(benchmark::State& state, const Row& row, const Operands& operands, con
   state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(row.size.count));
   state.counters["elements"] = static_cast<double>(row.size.count);
   state.counters["bytes"] = row.bytes();
-}
-
-void add(const std::string& name, const std::function<void(benchmark::State&)>& f) {
-  benchmark::RegisterBenchmark(name.c_str(), f)->UseRealTime();
 }
 
 void add_ours(const Row& row, const std::string& who, const Run& run, std::int64_t target) {

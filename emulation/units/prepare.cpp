@@ -8,72 +8,94 @@ namespace {
 
 constexpr int carrier_bits = 24;  // of a product of significands that is exact in float
 
-/// A finite operand's significand and exponent, subnormals not normalised; false for NaN and Inf.
+/// Significand and exponent of a code word; NaN and Inf are told apart. What does not depend on the word is computed once.
 struct Decoder {
-  FloatFormat format;
-  float unit;       ///< 2^-fraction_bits
-  int least_field;  ///< with normalising: subnormals are brought to the exponents of `least_exponent` and above
-  bool normalise;
-  int least_exponent;
+  explicit Decoder(const FloatFormat& f, bool to_halves)
+      : unit(static_cast<float>(FloatFormat::power_of_two(-f.fraction_bits))), fraction_bits(f.fraction_bits), bias(f.bias), ignored_bits(f == tf32 ? 13 : 0),
+        magnitude_mask(f.magnitude_mask()), sign_mask(f.sign_mask()), max_finite(f.max_finite()),
+        nan_at_sign(f.is_nan(f.sign_mask())), normalise(to_halves) {}
 
-  Decoder(const FloatFormat& f, bool normalises)
-      : format(f), unit(static_cast<float>(FloatFormat::power_of_two(-f.fraction_bits))), least_field(f.has_zero ? 1 : 0), normalise(normalises),
-        least_exponent(normalises ? fp16.emin() : f.emin()) {}
+  float unit;
+  int fraction_bits, bias, ignored_bits;
+  std::uint64_t magnitude_mask, sign_mask, max_finite;
+  bool nan_at_sign;  ///< the code of -0 is a NaN
+  bool normalise;    ///< subnormals are brought to fp16, which normalises those it can hold as normal numbers
 
   bool operator()(std::uint64_t word, float& significand, std::int32_t& exponent) const {
-    const std::uint64_t code = word_code(format, word), magnitude = format.magnitude(code);
-    const auto integer = static_cast<std::int32_t>(format.significand(code));
+    const std::uint64_t code = word >> ignored_bits, magnitude = code & magnitude_mask;
+    const auto field = static_cast<std::int32_t>(magnitude >> fraction_bits);
+    const std::uint64_t fraction = magnitude & ((std::uint64_t{1} << fraction_bits) - 1);
+    const auto integer = static_cast<std::int32_t>(fraction | (std::uint64_t{field != 0} << fraction_bits));
     significand = static_cast<float>(integer) * unit;
-    exponent = std::max(static_cast<int>(magnitude >> format.fraction_bits), least_field) - format.bias;
-    if (integer == 0) exponent = zero_exponent;
-    if (format.sign(code)) significand = -significand;
-    if (normalise && integer != 0) {
-      const int top = std::bit_width(static_cast<std::uint32_t>(integer)) - 1 - format.fraction_bits;
-      const int shift = std::max(top, least_exponent - exponent);  // at most 0: how far the significand rises
+    exponent = std::max(field, 1) - bias;
+    if (normalise && field == 0 && integer != 0) {
+      const int top = std::bit_width(static_cast<std::uint32_t>(integer)) - 1 - fraction_bits;
+      const int shift = std::max(top, fp16.emin() - exponent);  // below 0: how far the significand rises
       significand *= static_cast<float>(FloatFormat::power_of_two(-shift));
       exponent += shift;
     }
-    return format.is_finite(code);
+    if (integer == 0) exponent = zero_exponent;
+    if (code & sign_mask) significand = -significand;
+    return magnitude <= max_finite && !(nan_at_sign && code == sign_mask);
   }
 };
 
-/// Prepares vectors of words, `at(vector, product)` and `scale_at(vector, block)` their words, `place(vector, position)` where they go.
-template <class At, class ScaleAt, class Place>
-Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, std::size_t vectors, std::size_t room, std::span<const std::size_t> order, At at,
-                 ScaleAt scale_at, Place place) {
+/// Where vector v keeps its product at position i: base(v) + i * step.
+struct Layout {
+  std::size_t vectors, depth;
+  bool panels;  ///< of panel_columns vectors, which lie side by side; else one vector after the other
+  std::size_t room() const { return panels ? (vectors + panel_columns - 1) / panel_columns * panel_columns : vectors; }
+  std::size_t step() const { return panels ? panel_columns : 1; }
+  std::size_t base(std::size_t v) const { return panels ? v / panel_columns * panel_columns * depth + v % panel_columns : v * depth; }
+};
+
+/// Prepares an operand whose words are word(vector, product) and scales scale(vector, block).
+template <class Word, class Scale>
+Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Layout& layout, std::span<const std::size_t> order, Word word, Scale scale) {
   Prepared p;
-  const std::size_t size = room * order.size();
+  const std::size_t size = layout.room() * layout.depth;
   const bool powers = takes_powers(unit);
   p.factor = hwy::AllocateAligned<float>(size);
-  p.special.assign(room, 0);
+  p.special.assign(layout.room(), 0);
   std::fill_n(p.factor.get(), size, 0.0f);
   if (powers) std::fill_n((p.power = hwy::AllocateAligned<float>(size)).get(), size, 0.0f);
   else std::fill_n((p.exponent = hwy::AllocateAligned<std::int32_t>(size)).get(), size, zero_exponent);
-  const auto put = [&](std::size_t to, float significand, std::int32_t exponent) {
-    if (!powers) {
-      p.factor[to] = significand, p.exponent[to] = exponent;
-    } else {
+
+  const Decoder decode(format, unit.rule == &rules::halves_apart);
+  const auto put = [&](std::size_t v, std::size_t i) {
+    float significand;
+    std::int32_t exponent;
+    bool finite = decode(word(v, order[i]), significand, exponent);
+    const std::size_t to = layout.base(v) + i * layout.step();
+    if (powers) {
       const float power = exponent == zero_exponent ? 0 : std::bit_cast<float>((exponent + 127) << 23);
       p.factor[to] = significand * power, p.power[to] = power;
-    }
-  };
-  const Decoder decode(format, unit.rule == &rules::halves_apart);
-  for (std::size_t v = 0; v < vectors; ++v) {
-    for (std::size_t i = 0; i < order.size() && !p.special[v]; ++i) {
-      if (order[i] == padding) continue;
-      float significand;
-      std::int32_t exponent;
-      p.special[v] = !decode(at(v, order[i]), significand, exponent);
+    } else {
       if (unit.scaled()) {
-        const std::uint64_t scale = scale_at(v, order[i] / static_cast<std::size_t>(unit.scale_block));
-        if (!unit.scale.is_finite(scale)) p.special[v] = 1;
-        else if (exponent != zero_exponent) exponent += unit.scale.exponent(scale) + unit.scale.fraction_bits;
+        const std::uint64_t code = scale(v, order[i] / static_cast<std::size_t>(unit.scale_block));
+        finite = finite && unit.scale.is_finite(code);
+        if (exponent != zero_exponent) exponent += unit.scale.exponent(code) + unit.scale.fraction_bits;
       }
-      put(place(v, i), significand, exponent);
+      p.factor[to] = significand, p.exponent[to] = exponent;
     }
-    if (p.special[v])  // left to the interpreter; here it must be finite
-      for (std::size_t i = 0; i < order.size(); ++i) put(place(v, i), 0, zero_exponent);
+    p.special[v] = static_cast<std::uint8_t>(p.special[v] | !finite);
+  };
+  // In the order in which the words lie in memory.
+  if (layout.panels) {
+    for (std::size_t i = 0; i < layout.depth; ++i)
+      for (std::size_t v = 0; v < layout.vectors && order[i] != padding; ++v) put(v, i);
+  } else {
+    for (std::size_t v = 0; v < layout.vectors; ++v)
+      for (std::size_t i = 0; i < layout.depth; ++i)
+        if (order[i] != padding) put(v, i);
   }
+  for (std::size_t v = 0; v < layout.vectors; ++v)  // left to the interpreter; here they must be finite
+    for (std::size_t i = 0; p.special[v] && i < layout.depth; ++i) {
+      const std::size_t to = layout.base(v) + i * layout.step();
+      p.factor[to] = 0;
+      if (powers) p.power[to] = 0;
+      else p.exponent[to] = zero_exponent;
+    }
   return p;
 }
 
@@ -123,21 +145,16 @@ Prepared prepare_rows(const MatrixUnit& unit, const GemmOperands& x, std::span<c
   const std::size_t blocks = unit.scaled() ? x.scale_a.size() / x.m : 0;
   return x.a.visit([&](const auto* a) {
     return prepare(
-        unit, unit.a, x.m, x.m, order, [&, a](std::size_t i, std::size_t k) { return std::uint64_t{a[i * x.k + k]}; },
-        [&](std::size_t i, std::size_t block) { return x.scale_a[i * blocks + block]; },
-        [&](std::size_t i, std::size_t position) { return i * order.size() + position; });
+        unit, unit.a, {x.m, order.size(), false}, order, [a, k = x.k](std::size_t i, std::size_t at) { return std::uint64_t{a[i * k + at]}; },
+        [&](std::size_t i, std::size_t block) { return x.scale_a[i * blocks + block]; });
   });
 }
 
 Prepared prepare_columns(const MatrixUnit& unit, const GemmOperands& x, std::span<const std::size_t> order) {
-  const std::size_t room = (x.n + panel_columns - 1) / panel_columns * panel_columns;
   return x.b.visit([&](const auto* b) {
     return prepare(
-        unit, unit.b, x.n, room, order, [&, b](std::size_t j, std::size_t k) { return std::uint64_t{b[k * x.n + j]}; },
-        [&](std::size_t j, std::size_t block) { return x.scale_b[block * x.n + j]; },
-        [&](std::size_t j, std::size_t position) {
-          return j / panel_columns * panel_columns * order.size() + position * panel_columns + j % panel_columns;
-        });
+        unit, unit.b, {x.n, order.size(), true}, order, [b, n = x.n](std::size_t j, std::size_t at) { return std::uint64_t{b[at * n + j]}; },
+        [&](std::size_t j, std::size_t block) { return x.scale_b[block * x.n + j]; });
   });
 }
 

@@ -1,0 +1,89 @@
+#include "matrix.hpp"
+
+#include "running.hpp"
+
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/units/gemm.hpp>
+
+#include <Eigen/Core>
+
+#include <memory>
+#include <random>
+
+namespace halfulp::bench {
+namespace {
+
+constexpr std::string_view units[] = {"hopper.mma.fp16.fp32", "hopper.mma.fp16.fp16", "hopper.mma.bf16.fp32", "hopper.mma.tf32.fp32",
+                                      "hopper.mma.e4m3.fp32", "hopper.wgmma.e4m3.fp32", "ampere.mma.fp16.fp32", "blackwell.tcgen05.e4m3.fp32",
+                                      "blackwell.tcgen05.mxe4m3.fp32"};
+
+/// Square matrices of normally distributed numbers, rounded to a unit's operands; C is 0, scales are 1.
+struct Matrices {
+  std::size_t n;
+  std::vector<std::uint32_t> a, b, c, d, scales;
+
+  Matrices(const MatrixUnit& unit, std::size_t size) : n(size), c(n * n), d(n * n) {
+    std::mt19937_64 bits(1);
+    std::normal_distribution<double> normal;
+    for (auto& [words, f] : {std::pair{&a, &unit.a}, std::pair{&b, &unit.b}})
+      for (std::size_t i = 0; i < n * n; ++i)
+        words->push_back(static_cast<std::uint32_t>(code_word(*f, evaluate({Operation::convert, fp64, *f, {}}, std::bit_cast<std::uint64_t>(normal(bits))).code)));
+    if (unit.scaled()) scales.assign(n * n / static_cast<std::size_t>(unit.scale_block), 127);
+  }
+  GemmOperands operands() const {
+    const auto view = [](const std::vector<std::uint32_t>& v) { return CodeWords(std::span(v)); };
+    return {n, n, n, view(a), view(b), view(c), view(scales), view(scales)};
+  }
+};
+
+/// Counts multiply-adds as elements.
+void time(benchmark::State& state, std::size_t n, const std::function<void()>& multiply) {
+  multiply();
+  for (auto _ : state) {
+    multiply();
+    benchmark::ClobberMemory();
+  }
+  const std::size_t products = n * n * n;
+  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(products));
+  state.counters["elements"] = static_cast<double>(products);
+  state.counters["bytes"] = 0;
+}
+
+std::string name(std::string_view unit, std::size_t n, int threads, const std::string& who) {
+  return "mma/" + std::string(unit) + "/exact/" + std::to_string(n) + "/normal/" + std::to_string(threads) + "/" + who;
+}
+
+}  // namespace
+
+void register_matrices(bool quick) {
+  const std::size_t n = quick ? 256 : 512;
+  add("limit/0/" + std::to_string(n) + "/1/Eigen FP32", [n](benchmark::State& state) {
+    const auto size = static_cast<Eigen::Index>(n);
+    const Eigen::MatrixXf a = Eigen::MatrixXf::Random(size, size), b = Eigen::MatrixXf::Random(size, size);
+    Eigen::MatrixXf d(size, size);
+    time(state, n, [&] { d.noalias() = a * b; });
+  });
+  for (const std::string_view unit : units) {
+    const auto ours = [&](std::int64_t target, int threads) {
+      add(name(unit, n, threads, "ours " + name_of_set(target)), [=](benchmark::State& state) {
+        if (too_few_cores(state, threads)) return;
+        Matrices x(find_unit(unit), n);
+        const InstructionSet set(target);
+        const Threads control(threads);
+        time(state, n, [&] { mma_gemm(find_unit(unit), x.operands(), std::span(x.d)); });
+      });
+    };
+    for (const std::int64_t target : instruction_sets()) ours(target, 1);
+    ours(0, 2);
+    add(name(unit, n, 1, "scalar"), [unit](benchmark::State& state) {
+      constexpr std::size_t few = 32;  // the interpreter takes as long for every product
+      const Matrices x(find_unit(unit), few);
+      const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few), scales(x.scales.begin(), x.scales.begin() + (x.scales.empty() ? 0 : 1));
+      time(state, few, [&] {
+        for (std::size_t i = 0; i < few * few; ++i) benchmark::DoNotOptimize(mma(find_unit(unit), {a, b, scales, scales}, 0));
+      });
+    });
+  }
+}
+
+}  // namespace halfulp::bench

@@ -1,0 +1,65 @@
+// Under what a benchmark runs: an instruction set, a number of threads.
+#pragma once
+
+#include <halfulp/emulation/array.hpp>
+
+#include <benchmark/benchmark.h>
+#include <hwy/targets.h>
+#include <tbb/global_control.h>
+
+#include <functional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace halfulp::bench {
+
+/// Restricts vector kernels to one instruction set; 0 stands for the CPU's best.
+class InstructionSet {
+ public:
+  explicit InstructionSet(std::int64_t target) { use(target); }
+  ~InstructionSet() { use(0); }
+  InstructionSet(const InstructionSet&) = delete;
+  InstructionSet& operator=(const InstructionSet&) = delete;
+
+ private:
+  static void use(std::int64_t target) {
+    hwy::SetSupportedTargetsForTest(target);
+    hwy::GetChosenTarget().DeInit();
+  }
+};
+
+/// This CPU's best, as 0, and AVX2 beside AVX-512.
+inline std::vector<std::int64_t> instruction_sets() {
+  std::vector<std::int64_t> sets{0};
+  if (array_instruction_set() != "AVX2" && (hwy::SupportedTargets() & HWY_AVX2) != 0) sets.push_back(HWY_AVX2);
+  return sets;
+}
+
+inline std::string name_of_set(std::int64_t target) {
+  const InstructionSet set(target);
+  return std::string(array_instruction_set());
+}
+
+/// Skips a benchmark that needs more cores than there are.
+inline bool too_few_cores(benchmark::State& state, int threads) {
+  if (std::thread::hardware_concurrency() >= static_cast<unsigned>(threads)) return false;
+  state.SkipWithError("fewer cores than threads");
+  return true;
+}
+
+/// Parallel loops have that many threads while it lives.
+class Threads {
+ public:
+  explicit Threads(int count) : control_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)) {}
+
+ private:
+  tbb::global_control control_;
+};
+
+/// Registers a benchmark that is timed by the clock.
+inline void add(const std::string& name, const std::function<void(benchmark::State&)>& f) {
+  benchmark::RegisterBenchmark(name.c_str(), f)->UseRealTime();
+}
+
+}  // namespace halfulp::bench
