@@ -1,5 +1,6 @@
 // How wrong sums and dot products are, by accumulator, rounding, order and length, and what theory promises.
 #include <halfulp/experiments/accumulation/accumulation.hpp>
+#include <halfulp/experiments/accumulation/matrix_units.hpp>
 
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/experiments/data/distributions.hpp>
@@ -126,7 +127,7 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
 }
 
 std::vector<Parameter> parameters() {
-  return {
+  std::vector<Parameter> all{
       {"formats", ParameterType::formats, "fp16,bf16,e4m3,fp32", "accumulator formats; operands and products have the same"},
       {"roundings", ParameterType::roundings, "nearest-even,toward-zero,toward-positive,stochastic", "rounding modes of every operation"},
       {"orders", ParameterType::choices, "sequential,blocked,pairwise,kahan,neumaier,promoted",
@@ -145,10 +146,13 @@ std::vector<Parameter> parameters() {
       {"ones", ParameterType::integer, "70000", "how many ones are added", 1, 1048576},
       {"harmonic_limit", ParameterType::integer, "4000000", "terms after which the harmonic series is given up", 1, 20000000},
   };
+  for (Parameter& p : matrix_unit_parameters()) all.push_back(std::move(p));
+  return all;
 }
 
 void run_accumulation(const Config& config, Run& run) {
   const Settings s = read(config);
+  check_matrix_units(config);
   known_sums(config, run);
   run.progress(0.1);
 
@@ -197,6 +201,7 @@ void run_accumulation(const Config& config, Run& run) {
         });
 
   report_accumulation(s, curves, inputs, run);
+  matrix_units_report(config, run);
 }
 
 }  // namespace

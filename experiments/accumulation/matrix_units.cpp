@@ -1,0 +1,231 @@
+// Matrix units as accumulators: how the error of a dot product grows with its length, and what promotion to FP32 repairs.
+#include <halfulp/experiments/accumulation/matrix_units.hpp>
+
+#include <halfulp/emulation/units/gemm.hpp>
+#include <halfulp/experiments/accumulation/exact_sum.hpp>
+#include <halfulp/experiments/data/distributions.hpp>
+#include <halfulp/experiments/run/parallel.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace halfulp::accumulation {
+namespace {
+
+constexpr std::size_t side = 8;  ///< of the square of outputs
+
+struct Choices {
+  std::vector<const MatrixUnit*> units;
+  std::vector<std::size_t> lengths;  ///< ascending
+  std::size_t promote_every;
+  std::uint64_t seed;
+};
+
+Choices read(const Config& config) {
+  Choices c{{}, {}, static_cast<std::size_t>(config.integer("promote_every")), static_cast<std::uint64_t>(config.integer("seed"))};
+  std::string names = config.text("units");
+  for (std::size_t begin = 0; begin < names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const MatrixUnit& unit = find_unit(names.substr(begin, end - begin));
+    if (unit.scaled()) throw std::invalid_argument("units: " + unit.name + " takes scales; choose units without");
+    if (std::find(c.units.begin(), c.units.end(), &unit) != c.units.end()) throw std::invalid_argument("units: " + unit.name + " is there twice");
+    c.units.push_back(&unit);
+    begin = end + 1;
+  }
+  for (const std::int64_t n : config.integers("unit_lengths")) c.lengths.push_back(static_cast<std::size_t>(n));
+  std::sort(c.lengths.begin(), c.lengths.end());
+  c.lengths.erase(std::unique(c.lengths.begin(), c.lengths.end()), c.lengths.end());
+  return c;
+}
+
+/// A of side x n and B of n x side, rounded to a unit's operands, and the exact products by length.
+struct Factors {
+  std::vector<std::uint32_t> a, b;           ///< product by product: a[k * side + i], b[k * side + j]
+  std::vector<std::vector<double>> exact;    ///< [length][output], each rounded once
+};
+
+Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
+  Factors f;
+  const auto draw = [&](std::uint64_t stream, std::uint64_t i) { return normal ? normal_sample(c.seed, stream, i) : uniform_sample(c.seed, stream, i); };
+  const int scale_a = scale_of(unit.a), scale_b = scale_of(unit.b);
+  std::vector<Units> sums(side * side), a(side), b(side);
+  for (std::size_t k = 0; k < c.lengths.back(); ++k) {
+    const auto put = [&](const FloatFormat& format, std::uint64_t stream, std::size_t i, int scale, std::vector<std::uint32_t>& words) {
+      const std::uint64_t code = encode(format, {}, draw(stream, k * side + i)).code;
+      words.push_back(static_cast<std::uint32_t>(code_word(format, code)));
+      return units(format.value(code), scale);
+    };
+    for (std::size_t i = 0; i < side; ++i) a[i] = put(unit.a, 0, i, scale_a, f.a), b[i] = put(unit.b, 1, i, scale_b, f.b);
+    for (std::size_t o = 0; o < sums.size(); ++o) sums[o] += a[o / side] * b[o % side];
+    if (k + 1 != c.lengths[f.exact.size()]) continue;
+    std::vector<double>& exact = f.exact.emplace_back();
+    for (const Units& sum : sums) exact.push_back(ratio(sum, Units(1) << static_cast<unsigned>(scale_a + scale_b)));
+  }
+  return f;
+}
+
+/// The unit's outputs over the products [begin, end), from `addend`.
+std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, std::size_t begin, std::size_t end, const std::vector<std::uint64_t>& addend) {
+  const std::size_t n = end - begin;
+  std::vector<std::uint32_t> a(side * n);
+  for (std::size_t i = 0; i < side; ++i)
+    for (std::size_t k = 0; k < n; ++k) a[i * n + k] = f.a[(begin + k) * side + i];
+  std::vector<std::uint64_t> d(side * side);
+  const auto b = std::span(f.b).subspan(begin * side, n * side);
+  mma_gemm(unit, {side, side, n, std::span<const std::uint32_t>(a), b, std::span(addend)}, std::span(d));
+  return d;
+}
+
+/// Sums of `every` products by the unit, added in FP32 to nearest.
+std::vector<double> promoted(const MatrixUnit& unit, const Factors& f, std::size_t n, std::size_t every) {
+  const std::vector<std::uint64_t> zeros(side * side);
+  std::vector<std::uint64_t> total(side * side);
+  for (std::size_t begin = 0; begin < n; begin += every) {
+    const auto part = multiply(unit, f, begin, std::min(n, begin + every), zeros);
+    for (std::size_t o = 0; o < total.size(); ++o)
+      total[o] = evaluate(Operation::add, fp32, {}, total[o], evaluate({Operation::convert, unit.accumulator, fp32, {}}, part[o]).code).code;
+  }
+  std::vector<double> values;
+  for (const std::uint64_t code : total) values.push_back(fp32.value(code));
+  return values;
+}
+
+std::vector<double> plain(const MatrixUnit& unit, const Factors& f, std::size_t n) {
+  std::vector<double> values;
+  for (const std::uint64_t code : multiply(unit, f, 0, n, std::vector<std::uint64_t>(side * side))) values.push_back(unit.accumulator.value(code));
+  return values;
+}
+
+struct Errors {
+  double rms = 0, largest = 0, largest_output = 0;
+  std::size_t overflowed = 0;
+};
+
+Errors errors(const std::vector<double>& d, const std::vector<double>& exact) {
+  Errors e;
+  double squares = 0, size = 0;
+  for (std::size_t o = 0; o < d.size(); ++o) {
+    if (!std::isfinite(d[o])) {
+      ++e.overflowed;
+      continue;
+    }
+    const double error = d[o] - exact[o];
+    squares += error * error, size += exact[o] * exact[o];
+    if (exact[o] != 0) e.largest = std::max(e.largest, std::fabs(error / exact[o]));
+    e.largest_output = std::max(e.largest_output, std::fabs(d[o]));
+  }
+  e.rms = size > 0 ? std::sqrt(squares / size) : 0;
+  return e;
+}
+
+struct Curve {
+  const MatrixUnit* unit;
+  bool normal;
+  std::vector<Errors> plain, promoted;
+};
+
+constexpr std::string_view hopper = "hopper.wgmma.e4m3.fp32", blackwell = "blackwell.tcgen05.e4m3.fp32";
+
+/// What must follow from the units' rules, and what was published, on uniform products.
+void claims(const Choices& c, const std::vector<Curve>& curves, Report& report) {
+  const auto curve_of = [&](std::string_view name) {
+    const auto found = std::find_if(curves.begin(), curves.end(), [&](const Curve& curve) { return curve.unit->name == name && !curve.normal; });
+    return found == curves.end() ? nullptr : &*found;
+  };
+  const auto at = [&](std::size_t n) { return static_cast<std::size_t>(std::find(c.lengths.begin(), c.lengths.end(), n) - c.lengths.begin()); };
+  const Curve *h = curve_of(hopper), *b = curve_of(blackwell);
+  const std::string no_hopper = fmt::format("units does not contain {}", hopper), no_blackwell = fmt::format("units does not contain {}", blackwell);
+
+  const std::string stops_id = "hopper-fp8-stops-at-2-to-the-13";
+  const std::string stops = "On Hopper's FP8 unit, products below 1 add up to at most 2^13 + 32: beside 2^13, what lies below 1 is cut off.";
+  const std::string stops_source = "derived: 13 bits below the largest exponent, 32 products a sum";
+  if (h) {
+    double largest = 0;
+    for (const Errors& e : h->plain) largest = std::max(largest, e.largest_output);
+    report.claim(at_most(stops_id, stops, stops_source, 8192 + 32, largest, "oracle"));
+  } else {
+    report.claim(skipped(stops_id, stops, stops_source, no_hopper));
+  }
+
+  const std::string deepseek_id = "deepseek-fp8-accumulation", deepseek_source = "DeepSeek-V3, arXiv 2412.19437, section 3.3.2";
+  const std::string deepseek = "With K = 4096, accumulating on Hopper's FP8 unit gives a largest relative error of nearly 2%.";
+  if (const std::size_t i = at(4096); h && i < c.lengths.size()) {
+    Claim claim = within(deepseek_id, deepseek, deepseek_source, 0.02, 0.005, h->plain[i].largest, "published", Verdict::differs);
+    if (claim.verdict == Verdict::differs) claim.reason = "the paper names no distribution; these factors are uniform in (0, 1), and the error grows with the sum";
+    report.claim(std::move(claim));
+  } else {
+    report.claim(skipped(deepseek_id, deepseek, deepseek_source, h ? "unit_lengths does not contain 4096" : no_hopper));
+  }
+
+  // A sum of 32 positive products and an addend loses less than 2^(emax - 13) a term, and the result 2^-13 of itself. Terms
+  // lose something only if emax is the addend's, or at least -4 (the last bit of a product is 2^-18): then the largest
+  // product has no subnormal factor, as they are below 2^-6. Either way the sum is at least 2^emax.
+  const auto bound = [](double sums, int bits, int kept) { return sums * (33 * std::ldexp(1, -bits) + std::ldexp(1, -kept)); };
+  const std::string repair_id = "promotion-repairs-hopper-fp8", repair_source = "derived: truncation of every term and result, and FP32 additions; the repair is DeepSeek-V3's, section 3.3.2";
+  const std::string repair = fmt::format("Moved into FP32 every {} products, sums of positive products lose no more than {} products do, at any length.", c.promote_every, c.promote_every);
+  if (h) {
+    double largest = 0;
+    for (const Errors& e : h->promoted) largest = std::max(largest, e.largest);
+    const double sums = std::ceil(static_cast<double>(c.promote_every) / 32);
+    report.claim(at_most(repair_id, repair, repair_source, bound(sums, 13, 13) + static_cast<double>(c.lengths.back()) / static_cast<double>(c.promote_every) * 0x1p-24, largest, "oracle"));
+  } else {
+    report.claim(skipped(repair_id, repair, repair_source, no_hopper));
+  }
+
+  const std::string wide_id = "blackwell-keeps-25-bits", wide_source = "derived: 25 bits below the largest exponent, 24 bits kept";
+  const std::string wide = "Blackwell's FP8 unit keeps 25 bits below the largest exponent: without promotion the error grows by 2^-20 a sum at most.";
+  if (b) {
+    double excess = 0;  // largest error over its bound
+    for (std::size_t i = 0; i < c.lengths.size(); ++i)
+      excess = std::max(excess, b->plain[i].largest / bound(std::ceil(static_cast<double>(c.lengths[i]) / 32), 25, 23));
+    report.claim(at_most(wide_id, wide, wide_source, 1, excess, "oracle"));
+  } else {
+    report.claim(skipped(wide_id, wide, wide_source, no_blackwell));
+  }
+}
+
+}  // namespace
+
+std::vector<Parameter> matrix_unit_parameters() {
+  return {{"units", ParameterType::text, "hopper.wgmma.e4m3.fp32,hopper.mma.e4m3.fp32,ada.mma.e4m3.fp32,blackwell.tcgen05.e4m3.fp32,hopper.mma.fp16.fp32,hopper.mma.fp16.fp16",
+           "matrix units, separated by commas (see halfulp units), that accumulate dot products"},
+          {"unit_lengths", ParameterType::integers, "128,512,1024,4096,16384,65536", "products of a dot product on a matrix unit", 1, 262144}};
+}
+
+void check_matrix_units(const Config& config) { read(config); }
+
+void matrix_units_report(const Config& config, Run& run) {
+  const Choices c = read(config);
+  auto curves = parallel_map(c.units.size() * 2, [&](std::size_t i) {
+    Curve curve{c.units[i / 2], i % 2 == 1, {}, {}};
+    const Factors f = make_factors(c, *curve.unit, curve.normal);
+    for (std::size_t l = 0; l < c.lengths.size(); ++l) {
+      curve.plain.push_back(errors(plain(*curve.unit, f, c.lengths[l]), f.exact[l]));
+      curve.promoted.push_back(errors(promoted(*curve.unit, f, c.lengths[l], c.promote_every), f.exact[l]));
+    }
+    return curve;
+  });
+
+  Table& table = run.report.table("matrix_units", "Dot products on matrix units: the error grows with their length, promotion bounds it", {
+      {"unit", "", "The matrix unit: its own accumulator takes all products, or as many as promoted_every."},
+      {"factors", "", "Uniform in (0, 1), or normal: N(0, 1)."},
+      {"promoted_every", "product", "After as many products the unit's sum is added to another in FP32; null if it never is."},
+      {"terms", "product", "Length of the dot product."},
+      {"rms_error", "1", "Frobenius norm of the errors of all outputs, divided by that of the exact outputs."},
+      {"max_error", "1", "Largest error of an output divided by the exact output."},
+      {"overflowed", "output", "Outputs that are not finite, and in no error."}});
+  for (const Curve& curve : curves)
+    for (const bool promotes : {false, true})
+      for (std::size_t l = 0; l < c.lengths.size(); ++l) {
+        const Errors& e = (promotes ? curve.promoted : curve.plain)[l];
+        const bool any = e.overflowed < side * side;
+        table.row({curve.unit->name, curve.normal ? "normal" : "uniform", promotes ? Json(c.promote_every) : Json(), c.lengths[l], any ? number(e.rms) : Json(),
+                   any ? number(e.largest) : Json(), e.overflowed});
+      }
+  claims(c, curves, run.report);
+}
+
+}  // namespace halfulp::accumulation
