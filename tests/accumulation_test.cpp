@@ -69,6 +69,7 @@ class AccumulationReport : public testing::Test {
   static Json run(std::vector<std::string> assignments) {
     const Experiment& experiment = find_experiment("accumulation");
     Config config(experiment.parameters());
+    config.set("unit_lengths=128");
     for (const std::string& a : assignments) config.set(a);
     Report report("accumulation", "test", config);
     Trace trace;
@@ -97,6 +98,25 @@ TEST_F(AccumulationReport, HarmonicSeriesAgainstRationals) {
     EXPECT_EQ(row[2], n) << row[0];
     EXPECT_EQ(row[1]["value"], static_cast<double>(sum)) << row[0];
   }
+}
+
+/// Beside 2^13 products below 1 are cut off: 65536 of them, 16384 in all or so, give half of that; promoted, nearly all.
+TEST_F(AccumulationReport, HoppersFp8UnitStopsAtTwoToTheThirteen) {
+  const Json report = run({"lengths=16", "known_formats=fp16", "ones=10", "harmonic_limit=10", "units=hopper.wgmma.e4m3.fp32", "unit_lengths=65536"});
+  int seen = 0;
+  for (const Json& row : report["results"]["matrix_units"]["rows"]) {
+    if (row[1] != "uniform") continue;
+    const double rms = row[4].get<double>();
+    EXPECT_LT(rms, row[2].is_null() ? 0.55 : 0.001);
+    EXPECT_GT(rms, row[2].is_null() ? 0.45 : 0);
+    ++seen;
+  }
+  EXPECT_EQ(seen, 2);
+}
+
+TEST_F(AccumulationReport, UnitsAreCheckedBeforeAnythingRuns) {
+  for (const char* units : {"units=hopper.mma.fp16.fp23", "units=blackwell.tcgen05.nvfp4.fp32", "units=hopper.mma.fp16.fp32,hopper.mma.fp16.fp32", "units="})
+    EXPECT_THROW(run({"lengths=16", units}), std::invalid_argument) << units;
 }
 
 /// Errors of sequential sums recomputed from scratch: ones have the closed form n - min(n, 2^p).

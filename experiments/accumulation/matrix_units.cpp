@@ -26,7 +26,8 @@ struct Choices {
 
 Choices read(const Config& config) {
   Choices c{{}, {}, static_cast<std::size_t>(config.integer("promote_every")), static_cast<std::uint64_t>(config.integer("seed"))};
-  std::string names = config.text("units");
+  const std::string names = config.text("units");
+  if (names.empty()) throw std::invalid_argument("units: no unit given; halfulp units lists them");
   for (std::size_t begin = 0; begin < names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const MatrixUnit& unit = find_unit(names.substr(begin, end - begin));
@@ -51,6 +52,7 @@ Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
   Factors f;
   const auto draw = [&](std::uint64_t stream, std::uint64_t i) { return normal ? normal_sample(c.seed, stream, i) : uniform_sample(c.seed, stream, i); };
   const int scale_a = scale_of(unit.a), scale_b = scale_of(unit.b);
+  const Units one = Units(1) << static_cast<unsigned>(scale_a + scale_b);
   std::vector<Units> sums(side * side), a(side), b(side);
   for (std::size_t k = 0; k < c.lengths.back(); ++k) {
     const auto put = [&](const FloatFormat& format, std::uint64_t stream, std::size_t i, int scale, std::vector<std::uint32_t>& words) {
@@ -62,7 +64,7 @@ Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
     for (std::size_t o = 0; o < sums.size(); ++o) sums[o] += a[o / side] * b[o % side];
     if (k + 1 != c.lengths[f.exact.size()]) continue;
     std::vector<double>& exact = f.exact.emplace_back();
-    for (const Units& sum : sums) exact.push_back(ratio(sum, Units(1) << static_cast<unsigned>(scale_a + scale_b)));
+    for (const Units& sum : sums) exact.push_back(ratio(sum, one));
   }
   return f;
 }
@@ -212,8 +214,8 @@ void matrix_units_report(const Config& config, Run& run) {
   Table& table = run.report.table("matrix_units", "Dot products on matrix units: the error grows with their length, promotion bounds it", {
       {"unit", "", "The matrix unit: its own accumulator takes all products, or as many as promoted_every."},
       {"factors", "", "Uniform in (0, 1), or normal: N(0, 1)."},
-      {"promoted_every", "product", "After as many products the unit's sum is added to another in FP32; null if it never is."},
-      {"terms", "product", "Length of the dot product."},
+      {"promoted_every", "term", "After as many products the unit's sum is added to another in FP32; null if it never is."},
+      {"terms", "term", "Length of the dot product."},
       {"rms_error", "1", "Frobenius norm of the errors of all outputs, divided by that of the exact outputs."},
       {"max_error", "1", "Largest error of an output divided by the exact output."},
       {"overflowed", "output", "Outputs that are not finite, and in no error."}});
