@@ -52,7 +52,7 @@ Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
   Factors f;
   const auto draw = [&](std::uint64_t stream, std::uint64_t i) { return normal ? normal_sample(c.seed, stream, i) : uniform_sample(c.seed, stream, i); };
   const int scale_a = scale_of(unit.a), scale_b = scale_of(unit.b);
-  const Units one = Units(1) << static_cast<unsigned>(scale_a + scale_b);
+  const Units one = units(1, scale_a + scale_b);
   std::vector<Units> sums(side * side), a(side), b(side);
   for (std::size_t k = 0; k < c.lengths.back(); ++k) {
     const auto put = [&](const FloatFormat& format, std::uint64_t stream, std::size_t i, int scale, std::vector<std::uint32_t>& words) {
