@@ -104,13 +104,19 @@ void encode_lanes(const array::NarrowPlan<std::uint32_t>& plan, RandomStream ran
   array::encode_lanes(plan, random, in, out, count);
 }
 
+/// The plan of encode and quantize; none where the scalar functions do the work.
+template <class T>
+auto conversion_plan(const FloatFormat& f, const Rounding& rounding, const Tally* tally) {
+  return tally ? std::nullopt : array::narrow_plan<T>(f, rounding, array::Source::conversion);
+}
+
 template <class T>
 void quantize_any(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<T> out, RandomStream random, Tally* tally) {
   constexpr FloatFormat carrier = Carrier<T>::format;
   require_task({Operation::convert, carrier, f, rounding});
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
-  const auto plan = tally ? std::nullopt : array::narrow_plan<T>(f, rounding, array::Source::conversion);
+  const auto plan = conversion_plan<T>(f, rounding, tally);
   Rounding back;  // exact wherever the format fits the carrier
   back.nan = rounding.nan;
   in_pieces(in.size(), tally, [&](std::size_t begin, std::size_t size) {
@@ -156,7 +162,7 @@ void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> i
   require_width<Code>(f);
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
-  const auto plan = tally ? std::nullopt : array::narrow_plan<T>(f, rounding, array::Source::conversion);
+  const auto plan = conversion_plan<T>(f, rounding, tally);
   in_pieces(in.size(), tally, [&](std::size_t begin, std::size_t size) {
     Tally part;
     if (plan) {
@@ -174,6 +180,7 @@ void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> i
 
 template <class Code>
 void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out) {
+  require_task({Operation::convert, f, fp32, {}});
   require_width<Code>(f);
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
@@ -199,6 +206,7 @@ struct ArithmeticPlan {
   std::optional<array::NarrowPlan<std::uint32_t>> in_float;
   std::optional<array::NarrowPlan<std::uint64_t>> in_double;
   array::Sums sums = array::Sums::odd;
+  bool in_vectors() const { return in_float || in_double; }
 };
 
 ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding) {
@@ -288,7 +296,7 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   in_pieces(out.size(), tally, [&](std::size_t begin, std::size_t size) {
     Tally part;
     if (fused(operation, f, plan, a, b, c, out, begin, size)) return part;
-    if (plan.in_float || plan.in_double) {
+    if (plan.in_vectors()) {
       in_blocks(operation, plan, a, b, c, out, random, begin, size);
       return part;
     }
@@ -313,5 +321,16 @@ HALFULP_CODE(std::uint32_t)
 #undef HALFULP_CODE
 
 std::string_view array_instruction_set() { return array::instruction_set(); }
+
+template <class T>
+bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding) {
+  return conversion_plan<T>(f, rounding, nullptr).has_value();
+}
+template bool encodes_in_vectors<float>(const FloatFormat&, const Rounding&);
+template bool encodes_in_vectors<double>(const FloatFormat&, const Rounding&);
+bool decodes_in_vectors(const FloatFormat& f) { return array::widen_plan(f, false).has_value(); }
+bool applies_in_vectors(Operation operation, const FloatFormat& f, const Rounding& rounding) {
+  return arithmetic_plan(operation, f, rounding).in_vectors();
+}
 
 }  // namespace halfulp

@@ -7,7 +7,7 @@
 //
 // Spans may have any length and alignment, zero included. Every function throws std::invalid_argument, before it writes
 // anything, for spans of different lengths, for results that overlap operands other than by being the very same
-// array, for code words wider than their type, and for a rounding that operation.hpp refuses.
+// array, for code words wider than their type, and for a format or a rounding that operation.hpp refuses.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
@@ -59,5 +59,13 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
 
 /// The instruction set that array functions use on this CPU: "AVX3" (AVX-512), "AVX2", "SSE4", "SCALAR"...
 std::string_view array_instruction_set();
+
+/// Whether vector kernels in that instruction set do the work of encode and quantize from T (float or double), of decode, of
+/// apply. Where they do not, and always with a tally, every element goes through the scalar functions. Precondition: the
+/// function takes the format, the rounding and the operation.
+template <class T>
+bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding);
+bool decodes_in_vectors(const FloatFormat& f);
+bool applies_in_vectors(Operation operation, const FloatFormat& f, const Rounding& rounding);
 
 }  // namespace halfulp

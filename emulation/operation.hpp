@@ -72,7 +72,7 @@ struct Task {
   std::string description() const;
 };
 
-/// Why a task is refused (E8M0 arithmetic, integer operands outside conversions, random_bits out of range),
+/// Why a task is refused (a descriptor with a defect, E8M0 arithmetic, integer operands outside conversions, random_bits out of range),
 /// in one line; empty if it is fine.
 std::string refusal(const Task& task);
 

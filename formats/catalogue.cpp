@@ -72,19 +72,6 @@ bool take_letter(std::string_view& text, char letter) {
   return true;
 }
 
-void check_range(const std::string& name, const FloatFormat& f) {
-  const auto refuse = [&](const std::string& why) {
-    throw std::invalid_argument("format '" + name + "' " + why + "; accepted: " + std::string(grammar));
-  };
-  if (f.exponent_bits < 1 || f.exponent_bits > 11) refuse("has " + std::to_string(f.exponent_bits) + " exponent bits, not 1 to 11");
-  if (f.fraction_bits < 0 || f.fraction_bits > 52) refuse("has " + std::to_string(f.fraction_bits) + " fraction bits, not 0 to 52");
-  if (f.nonfinite == NonFinite::ieee && (f.fraction_bits < 1 || f.exponent_bits < 2))
-    refuse("is too small for IEEE infinities and NaNs (it needs e2m1 at least; try the suffix finite or fn)");
-  if (f.storage_bits() < 3) refuse("has fewer than 3 bits");
-  if (f.bias < -1100 || f.bias > 1100 || f.emin() - f.fraction_bits < -1074 || f.emax() > 1023)
-    refuse("has values beyond the range of a double (bias " + std::to_string(f.bias) + ")");
-}
-
 }  // namespace
 
 std::span<const NamedFormat> catalogue() { return rows; }
@@ -114,7 +101,8 @@ FloatFormat parse_format(std::string_view name) {
       format.nonfinite = suffix.nonfinite;
       if (!has_bias && format.exponent_bits >= 1 && format.exponent_bits <= 11)
         format.bias = default_bias(format.exponent_bits, format.nonfinite);
-      check_range(std::string(name), format);
+      if (const std::string why = defect(format); !why.empty())
+        throw std::invalid_argument("format '" + std::string(name) + "' " + why + "; accepted: " + std::string(grammar));
       return format;
     }
   }
@@ -122,6 +110,17 @@ FloatFormat parse_format(std::string_view name) {
   std::vector<std::string> names;
   for (const NamedFormat& row : rows) names.emplace_back(row.name);
   throw std::invalid_argument(unknown_name("format", name, std::move(names)) + ", or " + std::string(grammar));
+}
+
+std::string defect(const FloatFormat& f) {
+  if (f.exponent_bits < 1 || f.exponent_bits > 11) return "has " + std::to_string(f.exponent_bits) + " exponent bits, not 1 to 11";
+  if (f.fraction_bits < 0 || f.fraction_bits > 52) return "has " + std::to_string(f.fraction_bits) + " fraction bits, not 0 to 52";
+  if (f.nonfinite == NonFinite::ieee && (f.fraction_bits < 1 || f.exponent_bits < 2))
+    return "is too small for IEEE infinities and NaNs (it needs e2m1 at least; try the suffix finite or fn)";
+  if (f.storage_bits() < 3) return "has fewer than 3 bits";
+  if (f.bias < -1100 || f.bias > 1100 || f.emin() - f.fraction_bits < -1074 || f.emax() > 1023)
+    return "has values beyond the range of a double (bias " + std::to_string(f.bias) + ")";
+  return {};
 }
 
 std::string format_name(const FloatFormat& format) {

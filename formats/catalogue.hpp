@@ -52,7 +52,11 @@ const NamedFormat* find_named(const FloatFormat& format);
 /// Throws std::invalid_argument with one line: what was wrong, the nearest names, what is accepted.
 FloatFormat parse_format(std::string_view name);
 
-/// The shortest name that `parse_format` reads back as this descriptor.
+/// What keeps a descriptor from being a format that the project computes with, as in "has 0 exponent bits, not 1 to 11";
+/// empty if nothing does. A FloatFormat{} is none.
+std::string defect(const FloatFormat& format);
+
+/// The shortest name that `parse_format` reads back as this descriptor, which has no defect.
 std::string format_name(const FloatFormat& format);
 
 }  // namespace halfulp

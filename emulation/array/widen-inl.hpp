@@ -29,67 +29,59 @@ HWY_INLINE hn::Vec<DU> load_codes(DU du, const Code* from) {
   else return hn::PromoteTo(du, hn::LoadU(hn::Rebind<Code, DU>{}, from));
 }
 
-/// Code words that are fp16 ones in disguise (plan.halves), to floats; right where no lane is special().
-class WidenHalves {
+/// Code words in lanes of a type of their own, and which of them are no finite values.
+template <class Word>
+class CodeLanes {
  public:
   using D = hn::ScalableTag<float>;
-  using DU = hn::Rebind<std::uint16_t, D>;
-  using DI = hn::Rebind<std::int16_t, D>;
+  using DU = hn::Rebind<Word, D>;
+  using DI = hn::RebindToSigned<DU>;
   using VU = hn::Vec<DU>;
   using VI = hn::Vec<DI>;
 
-  explicit HWY_INLINE WidenHalves(const WidenPlan& plan) : plan_(plan) {}
-
-  HWY_INLINE VI key(VU code) const {
-    const VI magnitude = hn::BitCast(di, hn::And(code, set(plan_.magnitude_mask)));
-    if (!plan_.nan_negative_zero) return magnitude;
-    const auto nan = hn::Eq(hn::BitCast(di, code), hn::BitCast(di, set(plan_.magnitude_mask + 1)));
-    return hn::IfThenElse(nan, hn::Set(di, 0x7fff), magnitude);
-  }
-  HWY_INLINE bool special(VI key) const { return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.max_finite)))); }
-
-  HWY_INLINE hn::Vec<D> regular(VU code) const {
-    const VU magnitude = hn::ShiftLeftSame(hn::And(code, set(plan_.magnitude_mask)), plan_.half_shift);
-    const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.half_sign_shift), set(0x8000));
-    const auto half = hn::BitCast(hn::Rebind<hwy::float16_t, D>{}, hn::Or(magnitude, sign));
-    return hn::Mul(hn::PromoteTo(d, half), hn::Set(d, plan_.half_scale));
-  }
-
- private:
-  static constexpr D d{};
-  static constexpr DU du{};
-  static constexpr DI di{};
-  static HWY_INLINE VU set(std::uint32_t bits) { return hn::Set(du, static_cast<std::uint16_t>(bits)); }
-  const WidenPlan& plan_;
-};
-
-/// Code words in the low bits of 32-bit lanes to floats.
-template <bool linear, bool flushes>
-class Widen {
- public:
-  using D = hn::ScalableTag<float>;
-  using DU = hn::Rebind<std::uint32_t, D>;
-  using DI = hn::Rebind<std::int32_t, D>;
-  using VU = hn::Vec<DU>;
-  using VF = hn::Vec<D>;
-  using VI = hn::Vec<DI>;
-
-  explicit HWY_INLINE Widen(const WidenPlan& plan) : plan_(plan) {}
-
-  /// Values, right where no lane is special().
-  HWY_INLINE VF regular(VU code) const { return hn::BitCast(d, regular_bits(code)); }
+  explicit HWY_INLINE CodeLanes(const WidenPlan& plan) : plan_(plan) {}
 
   /// What special() compares: the largest of several of these stands for all of them. Formats that keep their NaN where
   /// others have -0 move it up to the top.
   HWY_INLINE VI key(VU code) const {
     const VI magnitude = hn::BitCast(di, magnitude_of(code));
     if (!plan_.nan_negative_zero) return magnitude;
-    const auto nan = hn::Eq(hn::BitCast(di, code), hn::Set(di, static_cast<std::int32_t>(plan_.magnitude_mask + 1)));
-    return hn::IfThenElse(nan, hn::Set(di, 0x7fff'ffff), magnitude);
+    const auto nan = hn::Eq(hn::BitCast(di, code), hn::BitCast(di, set(plan_.magnitude_mask + 1)));
+    return hn::IfThenElse(nan, hn::Set(di, hwy::HighestValue<hn::TFromD<DI>>()), magnitude);
   }
-  HWY_INLINE bool special(VI key) const {
-    return !hn::AllFalse(di, hn::Gt(key, hn::Set(di, static_cast<std::int32_t>(plan_.max_finite))));
+  HWY_INLINE bool special(VI key) const { return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.max_finite)))); }
+
+ protected:
+  static constexpr D d{};
+  static constexpr DU du{};
+  static constexpr DI di{};
+  static HWY_INLINE VU set(std::uint32_t bits) { return hn::Set(du, static_cast<Word>(bits)); }
+  HWY_INLINE VU magnitude_of(VU code) const { return hn::And(code, set(plan_.magnitude_mask)); }
+  const WidenPlan& plan_;
+};
+
+/// Code words that are fp16 ones in disguise (plan.halves), to floats; right where no lane is special().
+class WidenHalves : public CodeLanes<std::uint16_t> {
+ public:
+  explicit HWY_INLINE WidenHalves(const WidenPlan& plan) : CodeLanes(plan) {}
+
+  HWY_INLINE hn::Vec<D> regular(VU code) const {
+    const VU magnitude = hn::ShiftLeftSame(magnitude_of(code), plan_.half_shift);
+    const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.half_sign_shift), set(0x8000));
+    const auto half = hn::BitCast(hn::Rebind<hwy::float16_t, D>{}, hn::Or(magnitude, sign));
+    return hn::Mul(hn::PromoteTo(d, half), hn::Set(d, plan_.half_scale));
   }
+};
+
+/// Code words in the low bits of 32-bit lanes to floats.
+template <bool linear, bool flushes>
+class Widen : public CodeLanes<std::uint32_t> {
+ public:
+  using VF = hn::Vec<D>;
+  explicit HWY_INLINE Widen(const WidenPlan& plan) : CodeLanes(plan) {}
+
+  /// Values, right where no lane is special().
+  HWY_INLINE VF regular(VU code) const { return hn::BitCast(d, regular_bits(code)); }
 
   /// Values of any code words.
   HWY_INLINE VF operator()(VU code) const {
@@ -120,15 +112,9 @@ class Widen {
     return hn::Or(pick(small, hn::BitCast(du, subnormal), normal), sign);
   }
 
-  static constexpr D d{};
-  static constexpr DU du{};
-  static constexpr DI di{};
-  HWY_INLINE VU magnitude_of(VU code) const { return hn::And(code, set(plan_.magnitude_mask)); }
-  static HWY_INLINE VU set(std::uint32_t bits) { return hn::Set(du, bits); }
   static HWY_INLINE VU pick(hn::Mask<DI> mask, VU yes, VU no) {
     return hn::BitCast(du, hn::IfThenElse(mask, hn::BitCast(di, yes), hn::BitCast(di, no)));
   }
-  const WidenPlan& plan_;
 };
 
 }  // namespace halfulp::array::HWY_NAMESPACE

@@ -107,12 +107,17 @@ Subject::Subject(const Task& task) : task_(task) {
 }
 
 std::string Subject::description() const {
-  const std::string set = " (" + std::string(array_instruction_set()) + ")";
+  const auto set = [](bool in_vectors) { return " (" + (in_vectors ? std::string(array_instruction_set()) : "scalar") + ")"; };
+  const auto& from = std::get<FloatFormat>(task_.from);
+  const auto& to = std::get<FloatFormat>(task_.to);
   switch (kind_) {
-    case Kind::apply: return "apply" + set;
-    case Kind::encode_floats:
-    case Kind::encode_doubles: return "encode" + set;
-    case Kind::recode: return "decode, encode" + set;
+    case Kind::apply: return "apply" + set(applies_in_vectors(task_.operation, from, task_.rounding));
+    case Kind::encode_floats: return "encode" + set(encodes_in_vectors<float>(to, task_.rounding));
+    case Kind::encode_doubles: return "encode" + set(encodes_in_vectors<double>(to, task_.rounding));
+    case Kind::recode: {
+      const std::string decoded = set(decodes_in_vectors(from)), encoded = set(encodes_in_vectors<float>(to, task_.rounding));
+      return "decode" + (decoded == encoded ? "" : decoded) + ", encode" + encoded;
+    }
     case Kind::scalar: break;
   }
   return "scalar functions";
