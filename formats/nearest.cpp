@@ -34,23 +34,16 @@ std::string shown(std::string_view word) {
   return word.size() > 60 ? text + "..." : text;
 }
 
-std::vector<std::string> nearest_first(std::string_view word, std::vector<std::string> names) {
-  word = word.substr(0, 200);  // the distance is quadratic: a megabyte of typing error is no better than its beginning
-  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) {
-    return distance(word, a) < distance(word, b);
-  });
-  return names;
-}
-
 std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names) {
   std::string message = "unknown " + std::string(kind) + " '" + shown(word) + "'";
   if (names.empty()) return message;
-  names = nearest_first(word, std::move(names));
-  if (!word.empty() && distance(word.substr(0, 200), names.front()) <= std::max<int>(2, static_cast<int>(word.size()) / 3))
-    message += "; did you mean " + names.front() + "? accepted: ";
-  else
-    message += "; accepted: ";
-  for (std::size_t i = 0; i < names.size(); ++i) message += (i ? ", " : "") + names[i];
+  const std::string_view start = word.substr(0, 200);  // the distance is quadratic: a megabyte of typing error is no better than its beginning
+  const std::string* nearest = nullptr;
+  int least = std::max<int>(2, static_cast<int>(start.size()) / 3);
+  for (const std::string& name : names)
+    if (const int d = distance(start, name); d < least + (nearest ? 0 : 1)) nearest = &name, least = d;
+  message += nearest && !word.empty() ? "; did you mean " + *nearest + "? accepted: " : "; accepted: ";
+  for (const std::string& name : names) message += (&name == &names.front() ? "" : ", ") + name;
   return message;
 }
 

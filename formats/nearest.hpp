@@ -1,4 +1,4 @@
-// Error messages for unknown names: the nearest spellings first, then everything accepted.
+// Error messages for unknown names: the nearest spelling, and everything accepted in the order of its declaration.
 #pragma once
 
 #include <span>
@@ -11,10 +11,8 @@ namespace halfulp {
 /// A user's word, fit for one line of a terminal: control characters hidden, length bounded.
 std::string shown(std::string_view word);
 
-/// `names` ordered by edit distance to `word` (case ignored, prefixes favoured); ties keep their order.
-std::vector<std::string> nearest_first(std::string_view word, std::vector<std::string> names);
-
-/// "unknown format 'fp17'; did you mean fp16? accepted: fp16, bf16, ..." in one line.
+/// "unknown format 'fp17'; did you mean fp16? accepted: fp16, bf16, ..." in one line. The name meant is the nearest by edit
+/// distance (case ignored, prefixes favoured; the first of several), if it is near at all; `names` keep their order.
 std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names);
 
 }  // namespace halfulp

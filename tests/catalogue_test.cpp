@@ -142,7 +142,9 @@ TEST(Catalogue, bad_names) {
   expect_refused("fp17", "did you mean fp16?");
   expect_refused("tf23", "did you mean tf32?");
   expect_refused("e4m3fnu", "did you mean e4m3fnuz?");
-  expect_refused("", "unknown format ''");
+  expect_refused("tf23", "accepted: fp16, bf16, tf32, fp32,");  // always in the catalogue's order
+  expect_refused("i8", "unknown format 'i8'; ");
+  expect_refused("", "unknown format ''; accepted: fp16");
   expect_refused("e", "eXmY");
   expect_refused("e4", "eXmY");
   expect_refused("em3", "eXmY");
