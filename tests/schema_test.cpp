@@ -1,0 +1,114 @@
+// What a valid report is: mutilations that the schema or the contradictions between its parts give away.
+#include "toy_report.hpp"
+
+#include <functional>
+
+namespace halfulp {
+namespace {
+
+using namespace toy;
+
+TEST(Schema, errors_name_what_is_accepted) {
+  Json report = toy_report({&emulated_backend()});
+  report["claims"][0]["verdict"] = "maybe";
+  EXPECT_NE(joined(toy_errors(report)).find("/claims/0/verdict: Failed to match against any enum values; accepted: one of pass, fail, differs, skipped\n"),
+            std::string::npos) << joined(toy_errors(report));
+}
+
+TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
+  const Broken broken;
+  const Absent absent;
+  const Json report = toy_report({&broken, &absent});
+  ASSERT_EQ(joined(toy_errors(report)), "");
+  const std::vector<std::pair<const char*, std::function<void(Json&)>>> mutilations{
+      {"no schema_version", [](Json& r) { r.erase("schema_version"); }},
+      {"other schema_version", [](Json& r) { r["schema_version"] = 2; }},
+      {"no config", [](Json& r) { r.erase("config"); }},
+      {"no environment", [](Json& r) { r.erase("environment"); }},
+      {"no date", [](Json& r) { r["environment"].erase("date"); }},
+      {"wrong date", [](Json& r) { r["environment"]["date"] = "yesterday"; }},
+      {"unknown member", [](Json& r) { r["extra"] = 1; }},
+      {"null in config", [](Json& r) { r["config"]["count"] = nullptr; }},
+      {"claims no array", [](Json& r) { r["claims"] = Json::object(); }},
+      {"claim twice", [](Json& r) { r["claims"].push_back(r["claims"][0]); }},
+      {"wrong verdict", [](Json& r) { r["claims"][0]["verdict"] = "maybe"; }},
+      {"skipped without reason", [](Json& r) { r["claims"][1]["reason"] = nullptr; }},
+      {"differs without reason", [](Json& r) { r["claims"][0]["verdict"] = "differs"; }},
+      {"wrong independence", [](Json& r) { r["claims"][0]["independence"] = "me"; }},
+      {"pass without independence", [](Json& r) { r["claims"][0]["independence"] = nullptr; }},
+      {"failing claim, status unchanged", [](Json& r) { r["status"] = "pass"; }},
+      {"row too short", [](Json& r) { r["results"]["sums"]["rows"][3].erase(0); }},
+      {"nested cell", [](Json& r) { r["results"]["sums"]["rows"][3][0] = Json::array({1}); }},
+      {"code without value", [](Json& r) { r["results"]["sums"]["rows"][3][2].erase("value"); }},
+      {"code not hexadecimal", [](Json& r) { r["results"]["sums"]["rows"][3][2]["code"] = "3c00"; }},
+      {"no columns", [](Json& r) { r["results"]["sums"].erase("columns"); }},
+      {"column without unit", [](Json& r) { r["results"]["sums"]["columns"][0].erase("unit"); }},
+      {"negative count", [](Json& r) { r["comparisons"][0]["compared"] = -1; }},
+      {"more differ than were compared", [](Json& r) { r["comparisons"][0]["compared"] = 1; }},
+      {"classes that do not add up", [](Json& r) { r["comparisons"][0]["classes"].begin().value() = 1; }},
+      {"skipped without why", [](Json& r) { r["comparisons"].back()["skipped"] = ""; }},
+      {"no NaN rule", [](Json& r) { r["comparisons"][0].erase("nan_rule"); }},
+      {"not an object", [](Json& r) { r = Json::array(); }},
+      {"unknown experiment", [](Json& r) { r["experiment"] = "toi"; }},
+      {"empty config", [](Json& r) { r["config"] = Json::object(); }},
+      {"parameter missing", [](Json& r) { r["config"].erase("count"); }},
+      {"unknown parameter", [](Json& r) { r["config"]["counts"] = 3; }},
+      {"value the parameter refuses", [](Json& r) { r["config"]["count"] = 1001; }},
+      {"pass, but not as expected", [](Json& r) { r["claims"][0]["measured"] = 2.5; }},
+      {"fail, but as expected", [](Json& r) { r["claims"][0]["verdict"] = r["status"] = "fail"; }},
+      {"pass beyond the tolerance", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.25"}, {"measured", 2.5}}); }},
+      {"more than at most", [](Json& r) { r["claims"][0].update({{"tolerance", "at most"}, {"measured", 2.5}}); }},
+      {"less than at least", [](Json& r) { r["claims"][0].update({{"tolerance", "at least"}, {"measured", 1.5}}); }},
+      {"NaN near something", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 1"}, {"measured", "NaN"}}); }},
+      {"unknown tolerance", [](Json& r) { r["claims"][0]["tolerance"] = "roughly"; }},
+      {"tolerance without a number", [](Json& r) { r["claims"][0]["tolerance"] = "absolute one"; }},
+      {"measured nan", [](Json& r) { r["claims"][0].update({{"expected", "nan"}, {"measured", "nan"}}); }},
+      {"value of another code word", [](Json& r) { r["results"]["sums"]["rows"][3][2]["value"] = 1.5; }},
+      {"code word of another format", [](Json& r) { r["results"]["sums"]["rows"][3][0] = "bf16"; }},
+      {"code word too wide", [](Json& r) { r["results"]["sums"]["rows"][3][2]["code"] = "0x13d00"; }},
+      {"code word no format has", [](Json& r) { r["results"]["sums"]["rows"][3] = {"-", 4, {{"code", "0x3d00"}, {"value", 7}}}; }},
+      {"cell nan", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "nan"; }},
+      {"cell -inf", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "-inf"; }},
+      {"differences without witness", [](Json& r) { r["comparisons"][0]["witnesses"] = Json::array(); }},
+      {"witness that agrees", [](Json& r) { auto& w = r["comparisons"][0]["witnesses"][0]; w["device"] = w["emulated"]; }},
+      {"witness of another value", [](Json& r) { r["comparisons"][0]["witnesses"][0]["operands"][0]["value"] = 77; }},
+      {"witness with one operand", [](Json& r) { r["comparisons"][0]["witnesses"][0]["operands"].erase(0); }},
+      {"unknown operation", [](Json& r) { r["comparisons"][0]["operation"] = "ad"; }},
+  };
+  for (const auto& [what, mutilate] : mutilations) {
+    Json broken_report = report;
+    mutilate(broken_report);
+    EXPECT_FALSE(toy_errors(broken_report).empty()) << what;
+  }
+  for (const auto& [field, value] : report["claims"][0].items()) {
+    Json broken_report = report;
+    broken_report["claims"][0].erase(field);
+    const std::string errors = joined(toy_errors(broken_report));
+    EXPECT_NE(errors.find("/claims/0"), std::string::npos) << field << "\n" << errors;
+    EXPECT_NE(errors.find("'" + field + "'"), std::string::npos) << field << "\n" << errors;
+  }
+}
+
+TEST(Schema, accepts_what_is_right_in_another_way) {
+  const Json report = toy_report();
+  const std::vector<std::pair<const char*, std::function<void(Json&)>>> variations{
+      {"Infinity in a cell", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "-Infinity"; }},
+      {"NaN in a cell", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "NaN"; }},
+      {"words that only begin like one", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "info"; }},
+      {"a NaN's code word", [](Json& r) { r["results"]["sums"]["rows"][3][2] = emulated(fp16, 0x7e00); }},
+      {"a code word of a format that a word of the row names",
+       [](Json& r) { r["results"]["sums"]["rows"][3] = {"e5m2", "fp32-master", emulated(fp32, 0x3a03126f)}; }},
+      {"a code word in a row without format", [](Json& r) { r["results"]["sums"]["rows"][3][0] = "-"; }},
+      {"at the tolerance", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.5"}, {"measured", 2.5}}); }},
+      {"the same infinity", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 1"}, {"expected", "Infinity"}, {"measured", "Infinity"}}); }},
+      {"another version's parameters", [](Json& r) { r["environment"]["version"] = "9.9.9"; r["config"].erase("count"); }},
+  };
+  for (const auto& [what, vary] : variations) {
+    Json other = report;
+    vary(other);
+    EXPECT_EQ(joined(toy_errors(other)), "") << what;
+  }
+}
+
+}  // namespace
+}  // namespace halfulp
