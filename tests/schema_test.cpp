@@ -54,6 +54,8 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
       {"parameter missing", [](Json& r) { r["config"].erase("count"); }},
       {"unknown parameter", [](Json& r) { r["config"]["counts"] = 3; }},
       {"value the parameter refuses", [](Json& r) { r["config"]["count"] = 1001; }},
+      {"format without rows", [](Json& r) { r["config"]["formats"].push_back("e5m2"); }},
+      {"rows of a format deleted", [](Json& r) { auto& rows = r["results"]["sums"]["rows"]; rows.erase(rows.begin() + 50, rows.end()); }},
       {"pass, but not as expected", [](Json& r) { r["claims"][0]["measured"] = 2.5; }},
       {"fail, but as expected", [](Json& r) { r["claims"][0]["verdict"] = r["status"] = "fail"; }},
       {"pass beyond the tolerance", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.25"}, {"measured", 2.5}}); }},

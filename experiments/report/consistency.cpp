@@ -177,6 +177,23 @@ void check_status(const Json& report, Lines& errors) {
     errors.push_back(fmt::format("/status: claims and comparisons say {}", failed ? "fail" : "pass"));
 }
 
+/// Every format that was asked for is named in a row somewhere, if rows name formats at all. They may name more than those.
+void check_formats(const Config& config, const Json& results, Lines& errors) {
+  FormatNames names;
+  std::vector<FloatFormat> named;
+  for (const auto& [name, table] : results.items())
+    for (const Json& row : table.at("rows"))
+      for (const FloatFormat& format : names.among(row))
+        if (std::find(named.begin(), named.end(), format) == named.end()) named.push_back(format);
+  if (named.empty()) return;
+  for (const Parameter& parameter : config.parameters()) {
+    if (parameter.type != ParameterType::formats) continue;
+    for (const FormatChoice& choice : config.formats(parameter.name))
+      if (std::find(named.begin(), named.end(), choice.format) == named.end())
+        errors.push_back(fmt::format("/results: no row names {}, which /config/{} asks for", choice.name, parameter.name));
+  }
+}
+
 void check_config(const Json& report, std::span<const Experiment> known, Lines& errors) {
   const auto name = report.at("experiment").get<std::string>();
   Lines names;
@@ -190,6 +207,7 @@ void check_config(const Json& report, std::span<const Experiment> known, Lines& 
   if (report.at("environment").at("version") != program_version()) return;
   const Json& given = report.at("config");
   Config config(experiment->parameters());
+  const std::size_t before = errors.size();
   for (const auto& [parameter, value] : given.items()) {
     try {
       config.set(Json{{parameter, value}});
@@ -199,6 +217,7 @@ void check_config(const Json& report, std::span<const Experiment> known, Lines& 
   }
   for (const Parameter& parameter : config.parameters())
     if (!given.contains(parameter.name)) errors.push_back(fmt::format("/config: parameter '{}' is missing", parameter.name));
+  if (errors.size() == before) check_formats(config, report.at("results"), errors);
 }
 
 }  // namespace
