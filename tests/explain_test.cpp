@@ -159,6 +159,7 @@ const Golden goldens[] = {
     {"explain_fp64_tenth", {"explain", "-0.1", "--format", "fp64"}},
     {"explain_bf16_subnormal", {"explain", "1e-40", "--format", "bf16", "--flush-outputs"}},
     {"explain_e8m0", {"explain", "3", "--format", "e8m0"}},
+    {"explain_e8m0_zero", {"explain", "0", "--format", "e8m0"}},
     {"explain_fp16_code", {"explain", "0x7BFF", "--format", "fp16"}},
     {"explain_e2m1", {"explain", "--format", "e2m1", "--", "-0.3"}},
     {"explain_fp16_nan", {"explain", "0x7D01", "--format", "fp16"}},

@@ -127,17 +127,23 @@ class Drawing {
   void asked() {
     out_ += '\n';
     labelled("asked", abbreviated(e_.asked, 40) + fraction(*e_.value));
-    const int binade = e_.value->is_zero() ? f_.emin() : std::max(binary_exponent(*e_.value), f_.emin());
-    const bool wide = f_.fraction_bits > 24;
-    labelled("binary", fmt::format("{}{}{}{} 2^{}  (kept|dropped)", *e_.value < 0 ? "-" : "",
-                                   binary_text(*e_.value, binade, f_.fraction_bits, std::clamp(30 - f_.fraction_bits, 4, 16)),
-                                   wide ? "\n             " : " ", times(), binade));
+    if (f_.is_signed || e_.below) digits();
+    else labelled("range", fmt::format("below {}, the smallest value", code(f_.min_positive())));  // no digit of it is kept
     const auto error = e_.error();
     if (!error) return labelled("error", f_.is_infinite(e_.code) ? "infinite" : "not a number");
     labelled("error", fmt::format("{}{} = {} ulp", signed_text(decimal_text(*error, 8)), fraction(*error), in_ulp(*error)));
     if (e_.value->is_zero()) return;
     const Rational relative = abs(Rational(*error / *e_.value));
     labelled("relative", decimal_text(relative, 8) + fraction(relative));
+  }
+
+  /// Which digits of the asked value are kept, and which are not.
+  void digits() {
+    const int binade = e_.value->is_zero() ? f_.emin() : std::max(binary_exponent(*e_.value), f_.emin());
+    const bool wide = f_.fraction_bits > 24;
+    labelled("binary", fmt::format("{}{}{}{} 2^{}  (kept|dropped)", *e_.value < 0 ? "-" : "",
+                                   binary_text(*e_.value, binade, f_.fraction_bits, std::clamp(30 - f_.fraction_bits, 4, 16)),
+                                   wide ? "\n             " : " ", times(), binade));
   }
 
   void neighbours() {
