@@ -8,6 +8,11 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
+#include <set>
+
+#include <sys/wait.h>
+#include <unistd.h>
 
 namespace {
 
@@ -94,6 +99,24 @@ TEST(Ledger, EntersReplacesAndContradicts) {
   EXPECT_EQ(enter(path, entry).size(), 2u);
   std::ofstream(path) << "{\"kind\": \"something else\"}";
   EXPECT_THROW(enter(path, entry), std::invalid_argument);
+  std::filesystem::remove(path);
+}
+
+TEST(Ledger, NothingIsLostWhereSeveralRunsEnter) {
+  const std::string path = (std::filesystem::path(::testing::TempDir()) / ("ledger_test_" + std::to_string(::getpid()))).string();
+  const Json entry = entry_of(verified(Operation::add, e2m1));
+  constexpr int runs = 8, entries = 10;
+  for (int run = 0; run < runs; ++run)
+    if (::fork() == 0) {
+      Json mine = entry;
+      for (int i = 0; i < entries; ++i) {
+        mine["machine"] = std::to_string(run) + "." + std::to_string(i);
+        enter(path, mine);
+      }
+      ::_exit(0);
+    }
+  for (int run = 0; run < runs; ++run) ::wait(nullptr);
+  EXPECT_EQ(read_ledger(path).size(), static_cast<std::size_t>(runs * entries));
   std::filesystem::remove(path);
 }
 

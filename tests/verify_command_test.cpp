@@ -2,6 +2,7 @@
 #include "check.hpp"
 #include "command.hpp"
 
+#include <halfulp/experiments/cli/kept_file.hpp>
 #include <halfulp/experiments/cli/verify_state.hpp>
 #include <halfulp/experiments/report/json_text.hpp>
 
@@ -9,6 +10,8 @@
 #include <filesystem>
 #include <fstream>
 #include <thread>
+
+#include <sys/stat.h>
 
 namespace {
 
@@ -136,6 +139,47 @@ TEST(VerifyState, WhatTheFileSaysIsNotComputedAgain) {
   EXPECT_NE(digest_of(resumed.out), digest_of(fresh.out));
 }
 
+TEST(VerifyState, IsOfOneRunAtATime) {
+  const File file;
+  ASSERT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+  const std::string before = file.read();
+  const std::filesystem::path link = file.path + ".link";
+  std::filesystem::create_symlink(file.path, link);
+  {
+    const cli::FileLock lock(file.path, cli::FileLock::IfTaken::refuse);
+    for (const std::string& name : {file.path, link.string()}) {
+      const auto second = run_halfulp(with(small_run, {"--state", name}));
+      EXPECT_EQ(second.status, 2);
+      EXPECT_TRUE(is_one_line(second.err)) << second.err;
+      EXPECT_NE(second.err.find("is in use by another run"), std::string::npos) << second.err;
+      EXPECT_EQ(second.out, "");
+    }
+  }
+  std::filesystem::remove(link);
+  EXPECT_EQ(file.read(), before);
+  EXPECT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+  const std::filesystem::path path = file.path;
+  EXPECT_FALSE(std::filesystem::exists(path.parent_path() / ("." + path.filename().string() + ".lock")));
+}
+
+TEST(VerifyState, IsARegularFile) {
+  const File pipe;
+  ASSERT_EQ(::mkfifo(pipe.path.c_str(), 0600), 0);
+  for (const std::string& name : {pipe.path, std::string("/dev/full"), std::string("/dev/null")})
+    for (const std::string option : {"--state", "--ledger"}) {
+      const auto outcome = run_halfulp(with(small_run, {option, name}));
+      EXPECT_EQ(outcome.status, 2) << option << name;
+      EXPECT_EQ(outcome.err, "halfulp: " + option + ": '" + name + "' is a device or a pipe; accepted: a regular file, or the name of a new one\n");
+      EXPECT_EQ(outcome.out, "");
+    }
+  const File file;
+  std::filesystem::remove(pipe.path);
+  const auto both = run_halfulp(with(small_run, {"--state", file.path, "--ledger", std::filesystem::path(file.path).parent_path() / "." /
+                                                                                       std::filesystem::path(file.path).filename()}));
+  EXPECT_EQ(both.status, 2);
+  EXPECT_NE(both.err.find("accepted: two files"), std::string::npos) << both.err;
+}
+
 // --- the command ---------------------------------------------------------------------------------------------------------
 
 TEST(VerifyCommand, RefusesBadUsageInOneLine) {
@@ -155,6 +199,11 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
     {{"add", "--format", "fp16", "--against", "oracle", "--overflow", "wrap"}, 2, "saturate"},
     {{"add", "--format", "fp16", "--to", "bf16", "--against", "oracle"}, 2, "--to"},
     {{"convert", "--format", "fp16", "--against", "oracle"}, 2, "--to"},
+    {{"convert", "--format", "fp16", "--to", "i32", "--against", "oracle"}, 2, "--to is 'i32', an integer type: verify takes floating-point formats only"},
+    {{"convert", "--format", "u64", "--to", "fp16", "--against", "oracle"}, 2, "--format is 'u64', an integer type"},
+    {{"add", "--format", "fp16", "--against", "cuda"}, 3, "against a GPU yet, live or recorded ('cuda'); accepted: oracle, x86, third-party\n"},
+    {{"add", "--format", "fp16", "--against", "recorded:h100"}, 3, "('recorded:h100'); accepted: oracle, x86, third-party\n"},
+    {{"add", "--format", "fp16", "--against", "x68"}, 2, "did you mean x86? accepted: oracle, x86, third-party\n"},
     {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
     {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
     {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},

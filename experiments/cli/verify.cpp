@@ -1,5 +1,6 @@
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/guard.hpp>
+#include <halfulp/experiments/cli/kept_file.hpp>
 #include <halfulp/experiments/cli/output.hpp>
 #include <halfulp/experiments/cli/progress.hpp>
 #include <halfulp/experiments/cli/verify_ledger.hpp>
@@ -8,7 +9,6 @@
 #include <halfulp/experiments/experiment.hpp>
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/experiments/report/names.hpp>
-#include <halfulp/experiments/report/output_file.hpp>
 #include <halfulp/experiments/run/interrupt.hpp>
 #include <halfulp/experiments/run/runner.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -22,6 +22,7 @@
 #include <chrono>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace halfulp::cli {
@@ -36,6 +37,23 @@ struct Options {
   int threads = 0;
 };
 
+/// The format that an option names. Integers, which eval converts, have a message of their own.
+FloatFormat float_format(const char* option, const std::string& name) {
+  const NumberType type = parse_number_type(name);
+  if (const auto* format = std::get_if<FloatFormat>(&type)) return *format;
+  throw std::invalid_argument(fmt::format("{} is '{}', an integer type: verify takes floating-point formats only; accepted: a format such as fp16 or "
+                                          "e5m3 (see halfulp formats)", option, name));
+}
+
+const verify::Reference& reference_named(const std::string& name) {
+  if (name == "cuda" || name.rfind("recorded", 0) == 0) {
+    std::string accepted;
+    for (const verify::Reference* reference : verify::references()) accepted += (accepted.empty() ? "" : ", ") + std::string(reference->name());
+    throw BackendMissing(fmt::format("verify does not compare against a GPU yet, live or recorded ('{}'); accepted: {}", shown(name), accepted));
+  }
+  return verify::find_reference(name);
+}
+
 Task task_without_mode(const Options& options) {
   Task task;
   task.operation = parse_operation(options.operation);
@@ -43,8 +61,8 @@ Task task_without_mode(const Options& options) {
   if (converts && options.to.empty()) throw std::invalid_argument("convert needs --to, a floating-point format");
   if (!converts && !options.to.empty())
     throw std::invalid_argument(fmt::format("--to belongs to convert; {} gives its operands' format", options.operation));
-  task.from = parse_format(options.format);
-  task.to = converts ? parse_format(options.to) : std::get<FloatFormat>(task.from);
+  task.from = float_format("--format", options.format);
+  task.to = converts ? float_format("--to", options.to) : std::get<FloatFormat>(task.from);
   task.rounding.overflow = value_named(overflow_rules, "overflow rule", options.overflow);
   task.rounding.flush_inputs = options.flush_inputs;
   if (const std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
@@ -63,7 +81,7 @@ std::vector<RoundingMode> modes(const std::string& name) {
 
 std::vector<Verification> verifications(const Options& options) {
   Verification v;
-  v.reference = &verify::find_reference(options.against);
+  v.reference = &reference_named(options.against);
   v.task = task_without_mode(options);
   if (options.exhaustive && !verify::number_of_inputs(v.task))
     throw std::invalid_argument(fmt::format("{} has 2^{} inputs, --exhaustive takes 2^32 at most; accepted: --sample N", options.operation + " " + options.format,
@@ -164,14 +182,16 @@ void run_all(const Options& options, std::vector<Verification>& all, int& status
 
 void verify_command(const Options& options, int& status) {
   std::vector<Verification> all = verifications(options);
-  if (!options.ledger.empty() && options.ledger == options.state)
-    throw std::invalid_argument(fmt::format("--state and --ledger are both '{}'; accepted: two files", options.ledger));
   if (!options.ledger.empty()) {
-    check_writable(options.ledger);
+    check_kept_file("--ledger", options.ledger);
+    if (!options.state.empty() && same_file(options.ledger, options.state))
+      throw std::invalid_argument(fmt::format("--state and --ledger are both '{}'; accepted: two files", options.ledger));
     read_ledger(options.ledger);
   }
+  std::optional<FileLock> lock;  // until the last save: another run would go on from less than this one did
   if (!options.state.empty()) {
-    check_writable(options.state);
+    check_kept_file("--state", options.state);
+    lock.emplace(options.state, FileLock::IfTaken::refuse);
     load_state(options.state, all);
   }
   note_interrupts();

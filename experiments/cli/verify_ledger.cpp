@@ -1,5 +1,6 @@
 #include <halfulp/experiments/cli/verify_ledger.hpp>
 
+#include <halfulp/experiments/cli/kept_file.hpp>
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/experiments/report/output_file.hpp>
 
@@ -32,6 +33,7 @@ Json read_ledger(const std::string& path) {
 }
 
 std::vector<std::string> enter(const std::string& path, const Json& entry) {
+  const FileLock lock(path, FileLock::IfTaken::wait);  // between reading and writing no other run may write
   Json entries = read_ledger(path);
   std::vector<std::string> contradictions;
   Json* place = nullptr;

@@ -4,7 +4,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <filesystem>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -28,22 +27,6 @@ bool is_device(const fs::path& path) {
   std::error_code error;
   const fs::file_status status = fs::status(path, error);
   return !error && fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
-}
-
-/// What the path leads to: a link's target is written, be it there or not, never the link. Devices keep their name: some
-/// links to them (/dev/stdout) lead nowhere a path could.
-fs::path resolved(const std::string& path) {
-  constexpr int most_links = 40;  // as Linux allows
-  fs::path target = path;
-  if (is_device(target)) return target;
-  std::error_code error;
-  for (int links = 0; fs::is_symlink(fs::symlink_status(target, error)); ++links) {
-    if (links == most_links) cannot_write(path, std::strerror(ELOOP));
-    const fs::path next = fs::read_symlink(target, error);
-    if (error) cannot_write(path, error.message());
-    target = target.parent_path() / next;
-  }
-  return target;
 }
 
 fs::path temporary_beside(const fs::path& target) {
@@ -99,8 +82,22 @@ void write_beside(const fs::path& target, const std::string& name, std::string_v
 
 }  // namespace
 
+fs::path written_path(const std::string& path) {
+  constexpr int most_links = 40;  // as Linux allows
+  fs::path target = path;
+  if (is_device(target)) return target;  // some links to them (/dev/stdout) lead nowhere a path could
+  std::error_code error;
+  for (int links = 0; fs::is_symlink(fs::symlink_status(target, error)); ++links) {
+    if (links == most_links) cannot_write(path, std::strerror(ELOOP));
+    const fs::path next = fs::read_symlink(target, error);
+    if (error) cannot_write(path, error.message());
+    target = target.parent_path() / next;
+  }
+  return target;
+}
+
 void check_writable(const std::string& path) {
-  const fs::path target = resolved(path);
+  const fs::path target = written_path(path);
   if (is_folder(target)) cannot_write(path, "it is a directory");
   if (is_device(target)) {
     if (::access(target.c_str(), W_OK) != 0) cannot_write(path, std::strerror(errno));
@@ -110,7 +107,7 @@ void check_writable(const std::string& path) {
 }
 
 void write_file(const std::string& path, std::string_view text) {
-  const fs::path target = resolved(path);
+  const fs::path target = written_path(path);
   if (is_folder(target)) cannot_write(path, "it is a directory");
   if (!is_device(target)) return write_beside(target, path, text, true);
   Descriptor device(target, O_WRONLY, path);
