@@ -3,6 +3,7 @@
 
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/hardware/oracle/by_name.hpp>
+#include <halfulp/hardware/verify/lattice.hpp>
 
 #include <gtest/gtest.h>
 
@@ -30,6 +31,7 @@ struct Random {
 };
 
 using oracle::fits_int128, oracle::outcome;
+using verify::lattice;
 
 /// Counts comparisons; prints the first few that differ, and fails the test for them.
 class Differences {
@@ -124,26 +126,6 @@ inline std::vector<Rounding> settings_of(Operation operation, bool full) {
     if (full || (r.mode == RoundingMode::nearest_even && r.overflow == Overflow::ieee && r.tininess == Tininess::after))
       all.push_back(r);
   return all;
-}
-
-/// Operands after Berkeley TestFloat: interesting exponents times interesting fractions, both signs. `level` 0 is the
-/// small set, for triples.
-inline std::vector<std::uint64_t> lattice(const FloatFormat& f, int level) {
-  const auto top = oracle::bits(f.exponent_bits), ones = oracle::bits(f.fraction_bits);
-  const auto bias = static_cast<std::uint64_t>(f.bias), m = static_cast<std::uint64_t>(f.fraction_bits);
-  std::vector<std::uint64_t> exponents{0, 1, bias - 1, bias, bias + 1, top - 1, top}, fractions{0, 1, ones, ones >> 1, (ones >> 1) + 1};
-  if (level > 0) {
-    exponents.insert(exponents.end(), {2, bias - m, bias - m - 1, bias + m, bias + m + 1, bias + 2, bias / 2, bias + bias / 2, top - 2});
-    fractions.insert(fractions.end(), {ones - 1, (ones >> 1) + 2, (ones >> 1) - 1, ones / 3, ones / 5});
-  }
-  std::vector<std::uint64_t> codes;
-  for (const auto e : exponents)
-    for (const auto t : fractions)
-      for (const bool sign : {false, true})
-        if (e <= top && t <= ones) codes.push_back(oracle::signed_code(f, (e << f.fraction_bits) | t, sign));
-  std::sort(codes.begin(), codes.end());
-  codes.erase(std::unique(codes.begin(), codes.end()), codes.end());
-  return codes;
 }
 
 /// A name for parametrised tests.

@@ -9,6 +9,7 @@
 #include <tbb/global_control.h>
 #include <tbb/task_arena.h>
 
+#include <cmath>
 #include <set>
 
 namespace {
@@ -77,9 +78,51 @@ TEST(VerifyInputs, SamplesAreTheSameInAnyPart) {
   inputs.fill(500, part[0], part[1], part[2]);
   for (int k = 0; k < 3; ++k) {
     EXPECT_TRUE(std::equal(part[k].begin(), part[k].end(), whole[k].begin() + 500));
-    EXPECT_GT(std::set<std::uint64_t>(whole[k].begin(), whole[k].end()).size(), 500u);
+    EXPECT_GT(std::set<std::uint64_t>(whole[k].begin(), whole[k].end()).size(), 400u);  // of 500 random ones, and the boundary's
   }
   EXPECT_TRUE(sampled_inputs(task_of(Operation::add, e4m3), 1 << 24, 1).exhaustive);  // there are no more
+}
+
+std::vector<std::uint64_t> first_operands(const Inputs& inputs, std::uint64_t count) {
+  std::vector<std::uint64_t> a(count), b(count), c(count);
+  inputs.fill(0, a, b, c);
+  return a;
+}
+
+TEST(VerifyInputs, SamplesBeginWithBoundaryCases) {
+  const Inputs pairs = sampled_inputs(task_of(Operation::add, fp16), 1 << 20, 1);
+  EXPECT_EQ(pairs.boundary, pairs.points.size() * pairs.points.size());
+  std::vector<std::uint64_t> a(pairs.boundary), b(pairs.boundary);
+  pairs.fill(0, a, b, {});
+  std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
+  for (std::size_t i = 0; i < a.size(); ++i) seen.emplace(a[i], b[i]);
+  EXPECT_EQ(seen.size(), pairs.boundary);
+  for (const std::uint64_t x : {0x0000, 0x8000, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x3c01, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00})
+    for (const std::uint64_t y : {0x0000, 0x8000, 0x0001, 0x7bff, 0xfc00, 0x7e00}) EXPECT_TRUE(seen.count({x, y})) << std::hex << x << ' ' << y;
+
+  const Inputs few = sampled_inputs(task_of(Operation::add, fp16), 1000, 1), triples = sampled_inputs(task_of(Operation::fma, fp16), 1 << 20, 1);
+  EXPECT_EQ(few.boundary, 500u);
+  EXPECT_EQ(triples.points.size(), 70u);
+  EXPECT_EQ(triples.boundary, 70u * 70 * 70);
+  for (const std::uint64_t x : first_operands(few, few.boundary)) EXPECT_TRUE(std::binary_search(few.points.begin(), few.points.end(), x));
+  EXPECT_GT(std::set<std::uint64_t>(pairs.points.begin(), pairs.points.end()).size(), 200u);
+  std::vector<std::uint64_t> x(few.boundary), y(few.boundary);  // drawn, not the first ones
+  few.fill(0, x, y, {});
+  for (const auto& some : {x, y}) EXPECT_GT(std::set<std::uint64_t>(some.begin(), some.end()).size(), 200u);
+  EXPECT_NE(x, y);
+}
+
+TEST(VerifyInputs, ConversionsBeginWithTheEdgesOfTheResultsFormat) {
+  const Inputs inputs = sampled_inputs(task_of(Operation::convert, fp32, e4m3), 1 << 16, 1);
+  EXPECT_EQ(inputs.boundary, inputs.points.size());
+  const std::vector<std::uint64_t> a = first_operands(inputs, inputs.boundary);
+  const std::set<std::uint64_t> seen(a.begin(), a.end());
+  // A tie, its neighbours; the smallest subnormal and half of it; the largest value and where overflow begins.
+  for (const float x : {1.0625f, std::nextafter(1.0625f, 0.0f), std::nextafter(1.0625f, 2.0f), 0x1p-9f, 0x1p-10f, 448.0f, 464.0f, std::nextafter(464.0f, 999.0f)})
+    for (const float y : {x, -x}) EXPECT_TRUE(seen.count(std::bit_cast<std::uint32_t>(y))) << y;
+  const Inputs scales = sampled_inputs(task_of(Operation::convert, fp32, e8m0), 1 << 16, 1);
+  const std::vector<std::uint64_t> s = first_operands(scales, scales.boundary);
+  for (const float x : {0x1p-127f, 0x1p-128f, 1.5f, 0x1p127f, 0x1.8p127f}) EXPECT_EQ(std::count(s.begin(), s.end(), std::bit_cast<std::uint32_t>(x)), 1) << x;
 }
 
 TEST(VerifySubject, SaysWhichPathItTakes) {

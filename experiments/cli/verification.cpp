@@ -121,6 +121,7 @@ Json inputs_to_json(const verify::Inputs& inputs) {
   Json json;
   json["kind"] = inputs.exhaustive ? "all" : "sample";
   json["count"] = inputs.count;
+  if (!inputs.exhaustive) json["boundary"] = inputs.boundary;
   if (!inputs.exhaustive) json["seed"] = inputs.seed;
   return json;
 }
@@ -129,7 +130,10 @@ verify::Inputs inputs_from_json(const Task& task, const Json& json) {
   const auto count = json.at("count").get<std::uint64_t>();
   const std::string kind = json.at("kind");
   if (kind == "all" && verify::number_of_inputs(task) == count) return verify::all_inputs(task);
-  if (kind == "sample") return verify::sampled_inputs(task, count, json.at("seed").get<std::uint64_t>());
+  if (kind == "sample") {
+    const verify::Inputs inputs = verify::sampled_inputs(task, count, json.at("seed").get<std::uint64_t>());
+    if (!inputs.exhaustive && inputs.boundary == json.at("boundary").get<std::uint64_t>()) return inputs;
+  }
   throw std::invalid_argument("inputs of unknown kind or number");
 }
 
@@ -203,7 +207,7 @@ std::string text_of(const Verification& v) {
   text += fmt::format("  verified {}{}; reference: {}\n", verify::Subject(v.task).description(), flags ? " and the flags of the scalar functions" : "",
                       reference.supports(v.task).route);
   text += fmt::format("  compared {} ({}), {} differ{}, {:.1f} s, {:.3f} G/s\n", found.compared,
-                      v.inputs.exhaustive ? "all inputs" : fmt::format("sample, seed {}", v.inputs.seed), found.differing,
+                      v.inputs.exhaustive ? "all inputs" : fmt::format("a sample, the first {} boundary cases, seed {}", v.inputs.boundary, v.inputs.seed), found.differing,
                       found.differing ? " (" + classes_text(found.classes) + ")" : "", v.seconds,
                       static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
   for (const Witness& w : found.witnesses) text += witness_text(v.task, w);

@@ -225,7 +225,7 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--against", options->against, "oracle (rationals), x86 (this CPU), third-party (the CUDA headers' host code)")
       ->type_name("REFERENCE")->required();
   auto* exhaustive = command->add_flag("--exhaustive", options->exhaustive, "every input, 2^32 at most");
-  command->add_option("--sample", options->sample, "this many random inputs, or all if there are no more")
+  command->add_option("--sample", options->sample, "this many inputs, or all if there are no more: boundary cases, half of them at most, then random ones")
       ->type_name("N")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))->capture_default_str()->excludes(exhaustive);
   command->add_option("--seed", options->seed, "of the sample")->type_name("S")->check(CLI::NonNegativeNumber)->capture_default_str();
   command->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")->type_name("FILE")->check(file_name);

@@ -1,10 +1,12 @@
-// What a verification is run on: every input, or a seeded sample; any part of either can be made at any time.
+// What a verification is run on: every input, or a sample of boundary cases and random ones; any part of either can be made
+// at any time.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
 
 #include <optional>
 #include <span>
+#include <vector>
 
 namespace halfulp::verify {
 
@@ -15,6 +17,8 @@ struct Inputs {
   bool exhaustive = true;
   std::uint64_t count = 0;
   std::uint64_t seed = 0;  ///< of a sample
+  std::vector<std::uint64_t> points = {};  ///< of a sample: code words of which its boundary cases are made
+  std::uint64_t boundary = 0;              ///< of a sample: how many of its cases, the first ones, are boundary cases
 
   /// The operands of the inputs from `begin` on; those that the operation does not take are left alone.
   void fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b, std::span<std::uint64_t> c) const;
@@ -25,8 +29,11 @@ std::optional<std::uint64_t> number_of_inputs(const Task& task);
 
 /// Precondition: number_of_inputs(task).
 Inputs all_inputs(const Task& task);
-/// `count` random cases, or all of them where there are no more. Half of the pairs and triples have exponents so close
-/// that their digits meet, and many have sparse fractions, which make ties: uniform codes rarely do either.
+/// `count` cases, or all of them where there are no more. Boundary cases come first: every combination of the format's lattice
+/// (lattice.hpp) and, in conversions, of what lies at, beside and halfway between values of the lattice of the result's format; of
+/// combinations that are more than half of the sample, a seeded choice makes up that half. The rest is random. Half of the
+/// random pairs and triples have exponents so close that their digits meet, and many have sparse fractions, which make ties:
+/// uniform codes rarely do either.
 Inputs sampled_inputs(const Task& task, std::uint64_t count, std::uint64_t seed);
 
 }  // namespace halfulp::verify
