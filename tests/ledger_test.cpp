@@ -51,6 +51,34 @@ TEST(Ledger, EntriesAreWhatThisProgramComputes) {
   }
 }
 
+/// What was verified, whatever this machine's instruction set is called.
+std::string without_instruction_set(std::string text) {
+  for (std::size_t at = 0; (at = text.find('(', at)) != std::string::npos; ++at)
+    if (const std::size_t end = text.find(')', at); text.compare(at, end - at, "(scalar") != 0) text.replace(at + 1, end - at - 1, "vectors");
+  return text;
+}
+
+TEST(Ledger, EntriesSayWhichPathWasVerified) {
+  for (const Json& entry : committed())
+    EXPECT_EQ(without_instruction_set(entry.at("verified")), without_instruction_set(verify::Subject(task_from_json(entry.at("task"))).description()))
+        << entry.at("task").dump();
+}
+
+/// Conversions of all floats are there in every deterministic mode; saturating too where that is the usual way.
+TEST(Ledger, NoModeOfTheConversionsOfFloatsIsMissing) {
+  std::map<std::string, std::set<std::string>> modes;
+  for (const Json& entry : committed()) {
+    const Json& task = entry.at("task");
+    if (task.at("operation") == "convert" && task.at("from") == "fp32" && entry.at("against").at("reference") == "oracle")
+      modes[task.at("to").get<std::string>() + " " + task.at("overflow").get<std::string>()].insert(task.at("round").get<std::string>());
+  }
+  for (const NamedFormat& row : catalogue())
+    if (row.format.storage_bits() <= 16) {
+      EXPECT_EQ(modes[std::string(row.name) + " ieee"].size(), rounding_modes.size() - 1) << row.name;
+    }
+  for (const char* usual : {"e4m3 saturate", "e5m2 saturate"}) EXPECT_EQ(modes[usual].size(), rounding_modes.size() - 1) << usual;
+}
+
 Verification verified(Operation operation, const FloatFormat& f) {
   Verification v;
   v.task = {operation, f, f, {}};
