@@ -36,6 +36,13 @@ HWY_INLINE VI set_exponent(VI e) { return hn::ShiftLeft<23>(hn::Add(e, hn::Set(d
 /// 2^e in double, for -1022 <= e <= 1023.
 HWY_INLINE VD power(hn::Vec<DL> e) { return hn::BitCast(dd, hn::ShiftLeft<52>(hn::Add(e, hn::Set(dl, 1023)))); }
 
+/// The exponents of addends; zeros have the least.
+HWY_INLINE VI addend_exponent(const PanelRule& rule, VF d) {
+  const VI bits = hn::And(hn::BitCast(di, d), hn::Set(di, 0x7fff'ffff));
+  const VI exponent = hn::Max(hn::Sub(hn::ShiftRight<23>(bits), hn::Set(di, 127)), hn::Set(di, rule.addend_emin));
+  return hn::IfThenElse(hn::Eq(bits, hn::Zero(di)), hn::Set(di, rule.least_exponent), exponent);
+}
+
 /// Doubles as floats. (Highway's scalar DemoteTo turns Inf into the largest number.)
 HWY_INLINE hn::Vec<decltype(as_floats)> narrow(VD x) {
 #if HWY_TARGET == HWY_SCALAR

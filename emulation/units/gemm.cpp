@@ -96,13 +96,13 @@ float nearest_sum(const FloatFormat& f, float a, float b) {
 }
 
 template <class D>
-void by_panels(const MatrixUnit& unit, const units::PanelRule& rule, const GemmOperands& x, std::span<D> d) {
-  using units::panel_columns, units::panel_rows;
+void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const GemmOperands& x, std::span<D> d) {
+  using units::panel_columns, units::panel_rows, units::Body;
+  const units::PanelRule& rule = body.rule;
   const std::vector<std::size_t> order = units::order_of(unit, x.k);
-  const units::Prepared a = units::prepare_rows(unit, x, order), b = units::prepare_columns(unit, x, order);
+  const units::Prepared a = units::prepare_rows(unit, body, x, order), b = units::prepare_columns(unit, body, x, order);
   const std::size_t depth = order.size(), panels = (x.n + panel_columns - 1) / panel_columns;
   const Accumulators accumulators(unit);
-  const bool powers = units::takes_powers(unit);
   // Hopper's FP8 mma.sync adds C to each instruction's sums, which start from 0.
   const bool apart = unit.rule == &rules::halves_apart;
   const std::size_t steps = apart ? depth / static_cast<std::size_t>(unit.depth()) : 1;
@@ -118,8 +118,13 @@ void by_panels(const MatrixUnit& unit, const units::PanelRule& rule, const GemmO
       const std::size_t from_a = first * depth + begin, from_b = b_at + begin * panel_columns;
       if (apart) std::fill(std::begin(sums), std::end(sums), 0.0f);
       float* to = apart ? sums : out;
-      if (powers) units::fused_panel(rule, rows, count, depth, a.powers(from_a), b.powers(from_b), to, panel_columns);
-      else units::fused_panel(rule, rows, count, depth, a.parts(from_a), b.parts(from_b), to, panel_columns);
+      switch (body.body) {
+        case Body::parts: units::fused_panel(rule, rows, count, depth, a.parts(from_a), b.parts(from_b), to, panel_columns); break;
+        case Body::powers: units::fused_panel(rule, rows, count, depth, a.powers(from_a), b.powers(from_b), to, panel_columns); break;
+        case Body::groups:
+          units::grouped_panel(rule, rows, count, depth, a.groups(from_a, rule.group), b.groups(from_b, rule.group), to, panel_columns);
+          break;
+      }
       if (apart)
         for (std::size_t i = 0; i < rows * panel_columns; ++i) out[i] = nearest_sum(unit.accumulator, out[i], sums[i]);
     }
@@ -155,7 +160,7 @@ void gemm(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
     throw std::invalid_argument("mma_gemm: words of D are too narrow for " + format_name(unit.accumulator));
   check(unit, x, d.size());
   if (d.empty()) return;
-  if (const auto rule = units::panel_rule(unit)) by_panels(unit, *rule, x, d);
+  if (const auto body = units::vector_body(unit)) by_panels(unit, *body, x, d);
   else by_interpreter(unit, x, d);
 }
 
@@ -164,6 +169,6 @@ void gemm(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d) { gemm(unit, operands, d); }
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint64_t> d) { gemm(unit, operands, d); }
 
-bool has_vector_body(const MatrixUnit& unit) { return units::panel_rule(unit).has_value(); }
+bool has_vector_body(const MatrixUnit& unit) { return units::vector_body(unit).has_value(); }
 
 }  // namespace halfulp

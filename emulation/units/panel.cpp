@@ -64,14 +64,6 @@ HWY_INLINE VI truncated(VF x) {
 #endif
 }
 
-/// The key of addends; that of zeros is `least`.
-template <class E>
-HWY_INLINE VI addend_key(const PanelRule& rule, VF d, VI least) {
-  const VI bits = hn::And(hn::BitCast(di, d), hn::Set(di, 0x7fff'ffff));
-  const VI exponent = hn::Max(hn::Sub(hn::ShiftRight<23>(bits), hn::Set(di, 127)), hn::Set(di, rule.addend_emin));
-  return hn::IfThenElse(hn::Eq(bits, hn::Zero(di)), least, E::key_of(exponent));
-}
-
 /// The integer sums of a row: of a group of products, and of all groups before.
 struct alignas(64) Sums {
   std::int32_t sum[panel_columns];
@@ -83,7 +75,7 @@ template <class E, std::size_t R, bool to_nearest>
 HWY_INLINE void sum_once(const PanelRule& rule, typename E::Operand a, std::size_t a_stride, typename E::Operand b, std::size_t at, VF (&d)[R]) {
   const VI least = E::key_of(hn::Set(di, rule.least_exponent));
   VI largest[R];
-  for (std::size_t r = 0; r < R; ++r) largest[r] = hn::Max(least, addend_key<E>(rule, d[r], least));
+  for (std::size_t r = 0; r < R; ++r) largest[r] = hn::Max(least, E::key_of(addend_exponent(rule, d[r])));
   for (std::size_t k = 0; k < rule.length; ++k)
     for (std::size_t r = 0; r < R; ++r) largest[r] = hn::Max(largest[r], E::key(a, r * a_stride + k, b, at + k * panel_columns));
 

@@ -18,8 +18,8 @@ inline constexpr std::int32_t zero_exponent = -(1 << 12);
 /// A fused sum as the vector body needs it: truncation to 2^(emax - F), one rounding at the end.
 struct PanelRule {
   std::size_t length;          ///< products of one sum
-  std::size_t group;           ///< products whose integers fit into 32 bits together; divides length
-  std::int32_t alignment_bits; ///< at most 28
+  std::size_t group;           ///< products whose integers fit into 32 bits together, or that share a scale; divides length
+  std::int32_t alignment_bits; ///< at most 28, of groups 38
   std::int32_t least_exponent; ///< emax is at least this; below all exponents of non-zero terms where a unit has none
   std::int32_t addend_emin;    ///< the smallest exponent of an addend: that of its subnormals
   std::int32_t kept_bits;      ///< fraction bits of the result
@@ -42,10 +42,20 @@ struct Powers {
   const float* power;
 };
 
+/// Where groups of products are added before they are scaled: values, and for each group the scale's significand and exponent.
+struct Groups {
+  const float* value;
+  const float* scale;
+  const std::int32_t* exponent;
+};
+inline constexpr std::size_t max_groups = 4;  ///< of a sum
+
 /// d[r * stride + j] += the first `depth` products of `rows` rows (1 to panel_rows, a_stride apart) and the columns of a
 /// panel (panel_columns words a product), sum after sum. depth is a multiple of rule.length.
 /// d holds values of the accumulator's format, which may be Inf or NaN: these stay. All operands are finite.
 void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a, Parts b, float* d, std::size_t stride);
 void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a, Powers b, float* d, std::size_t stride);
+/// The same for groups of rule.group products; results are truncated.
+void grouped_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Groups a, Groups b, float* d, std::size_t stride);
 
 }  // namespace halfulp::units

@@ -7,6 +7,7 @@ namespace halfulp::units {
 namespace {
 
 constexpr int carrier_bits = 24;  // of a product of significands that is exact in float
+constexpr int group_length = 16;  // of MXFP4 and NVFP4
 
 /// Significand and exponent of a code word; NaN and Inf are told apart. What does not depend on the word is computed once.
 struct Decoder {
@@ -51,32 +52,43 @@ struct Layout {
 
 /// Prepares an operand whose words are word(vector, product) and scales scale(vector, block).
 template <class Word, class Scale>
-Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Layout& layout, std::span<const std::size_t> order, Word word, Scale scale) {
+Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const VectorBody& v_body, const Layout& layout, std::span<const std::size_t> order, Word word,
+                 Scale scale) {
   Prepared p;
-  const std::size_t size = layout.room() * layout.depth;
-  const bool powers = takes_powers(unit);
-  p.factor = hwy::AllocateAligned<float>(size);
+  const auto [body, rule] = v_body;
+  const std::size_t size = layout.room() * layout.depth, scales = body == Body::groups ? size / rule.group : size;
   p.special.assign(layout.room(), 0);
-  std::fill_n(p.factor.get(), size, 0.0f);
-  if (powers) std::fill_n((p.power = hwy::AllocateAligned<float>(size)).get(), size, 0.0f);
-  else std::fill_n((p.exponent = hwy::AllocateAligned<std::int32_t>(size)).get(), size, zero_exponent);
+  std::fill_n((p.factor = hwy::AllocateAligned<float>(size)).get(), size, 0.0f);
+  if (body != Body::parts) std::fill_n((p.power = hwy::AllocateAligned<float>(scales)).get(), scales, 0.0f);
+  if (body != Body::powers) std::fill_n((p.exponent = hwy::AllocateAligned<std::int32_t>(scales)).get(), scales, zero_exponent);
 
+  const auto scale_of = [&](std::size_t v, std::size_t k, bool& finite) {
+    const std::uint64_t code = unit.scale.magnitude(scale(v, k / static_cast<std::size_t>(unit.scale_block)));
+    finite = finite && unit.scale.is_finite(code);
+    return code;
+  };
   const Decoder decode(format, unit.rule == &rules::halves_apart);
   const auto put = [&](std::size_t v, std::size_t i) {
     float significand;
     std::int32_t exponent;
     bool finite = decode(word(v, order[i]), significand, exponent);
     const std::size_t to = layout.base(v) + i * layout.step();
-    if (powers) {
-      const float power = exponent == zero_exponent ? 0 : std::bit_cast<float>((exponent + 127) << 23);
-      p.factor[to] = significand * power, p.power[to] = power;
-    } else {
+    const float power = exponent == zero_exponent ? 0 : std::bit_cast<float>((std::max(exponent, -126) + 127) << 23);
+    if (body == Body::parts) {
       if (unit.scaled()) {
-        const std::uint64_t code = scale(v, order[i] / static_cast<std::size_t>(unit.scale_block));
-        finite = finite && unit.scale.is_finite(code);
+        const std::uint64_t code = scale_of(v, order[i], finite);
         if (exponent != zero_exponent) exponent += unit.scale.exponent(code) + unit.scale.fraction_bits;
       }
       p.factor[to] = significand, p.exponent[to] = exponent;
+    } else {
+      p.factor[to] = significand * power;
+      if (body == Body::powers) p.power[to] = power;
+    }
+    if (body == Body::groups && i % rule.group == 0) {
+      const std::uint64_t code = scale_of(v, order[i], finite);
+      const std::size_t at = Layout{layout.vectors, layout.depth / rule.group, layout.panels}.base(v) + i / rule.group * layout.step();
+      p.power[at] = static_cast<float>(static_cast<double>(unit.scale.significand(code)) * FloatFormat::power_of_two(-unit.scale.fraction_bits));
+      p.exponent[at] = unit.scale.exponent(code) + unit.scale.fraction_bits;
     }
     p.special[v] = static_cast<std::uint8_t>(p.special[v] | !finite);
   };
@@ -93,38 +105,56 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Layout
     for (std::size_t i = 0; p.special[v] && i < layout.depth; ++i) {
       const std::size_t to = layout.base(v) + i * layout.step();
       p.factor[to] = 0;
-      if (powers) p.power[to] = 0;
-      else p.exponent[to] = zero_exponent;
+      if (body == Body::powers) p.power[to] = 0;
+      if (body == Body::parts) p.exponent[to] = zero_exponent;
     }
   return p;
 }
 
-}  // namespace
-
-std::optional<PanelRule> panel_rule(const MatrixUnit& unit) {
-  const FusedSum& s = unit.sum;
-  const bool halves = unit.rule == &rules::halves_apart;
-  if (unit.rule != &rules::fused && !halves) return {};
-  if (unit.a.precision() + unit.b.precision() > carrier_bits || unit.accumulator.precision() > carrier_bits) return {};
-  if (s.alignment != RoundingMode::toward_zero || s.normalized_products || s.flush_inputs || s.flush_outputs || s.zero != ZeroSign::positive) return {};
-  if (s.rounding != RoundingMode::toward_zero && s.rounding != RoundingMode::nearest_even) return {};
-  if (unit.scaled() && unit.scale != e8m0) return {};  // powers of two are exponents; other scales have significands
-  const FloatFormat& kept = s.kept;
-  // An integer of a product is below 4 * 2^F, and `group` of them stay below 2^31.
-  const int room = 31 - 2 - s.alignment_bits;
-  if (room < 0 || s.alignment_bits < 1) return {};
-  std::size_t group = 1;
-  while (group < (std::size_t{1} << room) && static_cast<std::size_t>(s.length) % (2 * group) == 0) group *= 2;
-  // Every exponent of a product or an addend is above -600, so that smaller limits change nothing.
-  return PanelRule{static_cast<std::size_t>(s.length), group, s.alignment_bits, std::max(s.least_exponent, -600), unit.accumulator.emin(),
-                   kept.fraction_bits, kept.emin() - kept.fraction_bits, FloatFormat::power_of_two(kept.emax() + 1),
-                   static_cast<float>(kept.value(kept.min_normal())), static_cast<float>(kept.value(kept.max_finite())),
-                   s.rounding == RoundingMode::nearest_even};
+/// What both kinds of vector body need: truncation at the quantum, nothing flushed, +0.
+bool is_plain(const FusedSum& s) {
+  return s.alignment == RoundingMode::toward_zero && !s.normalized_products && !s.flush_inputs && !s.flush_outputs && s.zero == ZeroSign::positive &&
+         s.alignment_bits >= 1;
 }
 
+PanelRule rule_of(const MatrixUnit& unit, std::size_t group) {
+  const FusedSum& s = unit.sum;
+  const FloatFormat& kept = s.kept;
+  // Every exponent of a product or an addend is above -600, so that smaller limits change nothing.
+  return {static_cast<std::size_t>(s.length), group, s.alignment_bits, std::max(s.least_exponent, -600), unit.accumulator.emin(),
+          kept.fraction_bits, kept.emin() - kept.fraction_bits, FloatFormat::power_of_two(kept.emax() + 1),
+          static_cast<float>(kept.value(kept.min_normal())), static_cast<float>(kept.value(kept.max_finite())),
+          s.rounding == RoundingMode::nearest_even};
+}
+
+/// Products that stay among the normal floats.
 bool takes_powers(const MatrixUnit& unit) {
   const auto lowest = [](const FloatFormat& f) { return f.emin() - f.fraction_bits; };
   return !unit.scaled() && unit.a.emax() + unit.b.emax() < 60 && lowest(unit.a) + lowest(unit.b) > -60;
+}
+
+}  // namespace
+
+std::optional<VectorBody> vector_body(const MatrixUnit& unit) {
+  const FusedSum& s = unit.sum;
+  if (!is_plain(s) || unit.accumulator.precision() > carrier_bits || unit.accumulator.nonfinite != NonFinite::ieee) return {};
+  if (unit.rule == &rules::scaled_groups) {
+    const auto group = static_cast<std::size_t>(group_length);
+    const std::size_t groups = static_cast<std::size_t>(s.length) / group;
+    // Sums of 12 bits and two scales are exact in float, and with F <= 38 in double.
+    if (12 + 2 * unit.scale.precision() > carrier_bits || groups > max_groups || s.alignment_bits > 38 || s.rounding != RoundingMode::toward_zero) return {};
+    return VectorBody{Body::groups, rule_of(unit, group)};
+  }
+  if (unit.rule != &rules::fused && unit.rule != &rules::halves_apart) return {};
+  if (unit.a.precision() + unit.b.precision() > carrier_bits) return {};
+  if (s.rounding != RoundingMode::toward_zero && s.rounding != RoundingMode::nearest_even) return {};
+  if (unit.scaled() && unit.scale != e8m0) return {};  // powers of two are exponents; other scales have significands
+  // An integer of a product is below 4 * 2^F, and `group` of them stay below 2^31.
+  const int room = 31 - 2 - s.alignment_bits;
+  if (room < 0) return {};
+  std::size_t group = 1;
+  while (group < (std::size_t{1} << room) && static_cast<std::size_t>(s.length) % (2 * group) == 0) group *= 2;
+  return VectorBody{takes_powers(unit) ? Body::powers : Body::parts, rule_of(unit, group)};
 }
 
 std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k) {
@@ -141,19 +171,19 @@ std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k) {
   return order;
 }
 
-Prepared prepare_rows(const MatrixUnit& unit, const GemmOperands& x, std::span<const std::size_t> order) {
+Prepared prepare_rows(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x, std::span<const std::size_t> order) {
   const std::size_t blocks = unit.scaled() ? x.scale_a.size() / x.m : 0;
   return x.a.visit([&](const auto* a) {
     return prepare(
-        unit, unit.a, {x.m, order.size(), false}, order, [a, k = x.k](std::size_t i, std::size_t at) { return std::uint64_t{a[i * k + at]}; },
+        unit, unit.a, body, {x.m, order.size(), false}, order, [a, k = x.k](std::size_t i, std::size_t at) { return std::uint64_t{a[i * k + at]}; },
         [&](std::size_t i, std::size_t block) { return x.scale_a[i * blocks + block]; });
   });
 }
 
-Prepared prepare_columns(const MatrixUnit& unit, const GemmOperands& x, std::span<const std::size_t> order) {
+Prepared prepare_columns(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x, std::span<const std::size_t> order) {
   return x.b.visit([&](const auto* b) {
     return prepare(
-        unit, unit.b, {x.n, order.size(), true}, order, [b, n = x.n](std::size_t j, std::size_t at) { return std::uint64_t{b[at * n + j]}; },
+        unit, unit.b, body, {x.n, order.size(), true}, order, [b, n = x.n](std::size_t j, std::size_t at) { return std::uint64_t{b[at * n + j]}; },
         [&](std::size_t j, std::size_t block) { return x.scale_b[block * x.n + j]; });
   });
 }
