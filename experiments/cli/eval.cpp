@@ -5,12 +5,8 @@
 
 #include <fmt/core.h>
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <memory>
 #include <stdexcept>
-#include <system_error>
 #include <vector>
 
 namespace halfulp::cli {
@@ -40,36 +36,10 @@ EvalOptions eval_options(const Options& options) {
   return result;
 }
 
-/// Evaluates standard input until it ends. Whatever was computed is written before more is waited for, so that two
-/// programs can talk through pipes; an error leaves the lines before it written.
-void evaluate_input(LineEvaluator& evaluator) {
-  LineStream stream(evaluator);
-  std::string out;
-  const auto step = [&](auto&& evaluate) {
-    try {
-      evaluate();
-    } catch (const std::invalid_argument&) {
-      write_output(out);
-      throw;
-    }
-    write_output(out);
-    out.clear();
-  };
-  std::vector<char> block(1 << 16);
-  while (true) {
-    const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw std::invalid_argument("cannot read standard input: " + std::generic_category().message(errno));
-    if (count == 0) break;
-    step([&] { stream.feed({block.data(), static_cast<std::size_t>(count)}, out); });
-  }
-  step([&] { stream.finish(out); });
-}
-
 void eval(const Options& options, int& status) {
   LineEvaluator evaluator(eval_options(options));
   if (options.operands.empty()) {
-    evaluate_input(evaluator);
+    answer_input(evaluator);
   } else {
     std::string line, out;
     for (const std::string& operand : options.operands) line += operand + ' ';
@@ -77,10 +47,7 @@ void eval(const Options& options, int& status) {
     if (evaluator.cases() == 0) throw std::invalid_argument("the operands are empty");
     write_output(out);
   }
-  if (!options.check) return;
-  if (evaluator.cases() == 0) throw std::invalid_argument("nothing to check: no case on standard input");
-  write_output(fmt::format("{} checked, {} differ\n", evaluator.cases(), evaluator.differing()));
-  if (evaluator.differing() != 0) status = 1;
+  if (options.check) conclude_check(evaluator.cases(), evaluator.differing(), status);
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 #include <halfulp/experiments/cli/eval_lines.hpp>
 
 #include <halfulp/emulation/random.hpp>
-#include <halfulp/formats/nearest.hpp>
+#include <halfulp/experiments/cli/hex_word.hpp>
 
 #include <fmt/core.h>
 
@@ -10,51 +10,7 @@
 namespace halfulp::cli {
 namespace {
 
-constexpr int flag_digits = 2;
-
-constexpr bool is_blank(char c) { return c == ' ' || c == '\t' || c == '\r'; }
-
-/// Value of a hexadecimal digit, 0xff for other characters.
-constexpr auto digit_values = [] {
-  std::array<std::uint8_t, 256> table{};
-  for (auto& entry : table) entry = 0xff;
-  for (int i = 0; i < 10; ++i) table[static_cast<std::size_t>('0' + i)] = static_cast<std::uint8_t>(i);
-  for (int i = 0; i < 6; ++i)
-    table[static_cast<std::size_t>('a' + i)] = table[static_cast<std::size_t>('A' + i)] = static_cast<std::uint8_t>(10 + i);
-  return table;
-}();
-
-void append_hex(std::string& out, std::uint64_t code, int digits) {
-  char text[16];
-  for (int i = digits; i-- > 0; code >>= 4) text[i] = "0123456789ABCDEF"[code & 15];
-  out.append(text, static_cast<std::size_t>(digits));
-}
-
-/// Takes the next word off the front of a line; empty at its end.
-std::string_view take_word(std::string_view& text) {
-  std::size_t begin = 0;
-  while (begin < text.size() && is_blank(text[begin])) ++begin;
-  std::size_t end = begin;
-  while (end < text.size() && !is_blank(text[end])) ++end;
-  const std::string_view word = text.substr(begin, end - begin);
-  text.remove_prefix(end);
-  return word;
-}
-
-enum class Hex : std::uint8_t { fine, not_hexadecimal, too_wide };
-
-Hex read_hex(std::string_view word, int bits, std::uint64_t& code) {
-  if (word.size() > 2 && word[0] == '0' && (word[1] | 0x20) == 'x') word.remove_prefix(2);
-  bool lost = false;
-  code = 0;
-  for (const char c : word) {
-    const std::uint8_t digit = digit_values[static_cast<unsigned char>(c)];
-    if (digit == 0xff) return Hex::not_hexadecimal;
-    lost = lost || (code >> 60) != 0;
-    code = code << 4 | digit;
-  }
-  return lost || (bits < 64 && (code >> bits) != 0) ? Hex::too_wide : Hex::fine;
-}
+constexpr int flag_bits = 5;
 
 }  // namespace
 
@@ -62,13 +18,11 @@ LineEvaluator::LineEvaluator(const EvalOptions& options)
     : options_(options), arity_(info(options.task.operation).arity) {
   const Task& task = options.task;
   if (std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
-  const auto column = [&](std::string name, int bits, int digits) {
-    column_[static_cast<std::size_t>(columns_++)] = {std::move(name), bits, digits};
-  };
-  for (int i = 0; i < arity_; ++i) column(fmt::format("operand {}", i + 1), storage_bits(task.from), hex_digits(task.from));
+  const auto column = [&](std::string name, int bits) { column_[static_cast<std::size_t>(columns_++)] = {std::move(name), bits}; };
+  for (int i = 0; i < arity_; ++i) column(fmt::format("operand {}", i + 1), storage_bits(task.from));
   const bool truth = info(task.operation).result == ResultKind::truth;
-  column("the expected result", truth ? 1 : storage_bits(task.to), task.result_hex_digits());
-  column("the expected flags", 5, flag_digits);
+  column("the expected result", truth ? 1 : storage_bits(task.to));
+  column("the expected flags", flag_bits);
   if (!options.check) columns_ = arity_;
 }
 
@@ -90,15 +44,8 @@ void LineEvaluator::line(std::string_view text, std::string& out) {
       break;
     }
     const Column& column = column_[static_cast<std::size_t>(count)];
-    switch (read_hex(token, column.bits, word[static_cast<std::size_t>(count)])) {
-      case Hex::fine: break;
-      case Hex::not_hexadecimal:
-        throw std::invalid_argument(fmt::format("{} is '{}'; accepted: {} hexadecimal digits", column.name, shown(token), column.digits));
-      case Hex::too_wide:
-        throw std::invalid_argument(fmt::format("{} is '{}', wider than {} bit{}; accepted: {} hexadecimal digit{}", column.name,
-                                                shown(token), column.bits, column.bits == 1 ? "" : "s", column.digits,
-                                                column.digits == 1 ? "" : "s"));
-    }
+    if (!read_hex_word(token, column.bits, word[static_cast<std::size_t>(count)]))
+      throw std::invalid_argument(hex_word_refusal(column.name, token, column.bits));
   }
   if (count == 0) return;
   if (options_.check ? count <= arity_ || count > columns_ : count != arity_) {
@@ -122,58 +69,25 @@ void LineEvaluator::line(std::string_view text, std::string& out) {
     ++differing_;
   }
   for (int i = 0; i < arity_; ++i) {
-    append_hex(out, word[static_cast<std::size_t>(i)], column_[static_cast<std::size_t>(i)].digits);
+    append_hex_word(out, word[static_cast<std::size_t>(i)], column_[static_cast<std::size_t>(i)].bits);
     out += ' ';
   }
-  const int digits = options_.task.result_hex_digits();
+  const int bits = 4 * options_.task.result_hex_digits();
   if (options_.check) {
     out += " expected ";
-    append_hex(out, expected, digits);
+    append_hex_word(out, expected, bits);
     if (has_flags) {
       out += ' ';
-      append_hex(out, expected_flags, flag_digits);
+      append_hex_word(out, expected_flags, flag_bits);
     }
     out += "  got ";
   }
-  append_hex(out, result.code, digits);
+  append_hex_word(out, result.code, bits);
   if (has_flags || !options_.check) {
     out += ' ';
-    append_hex(out, result.flags, flag_digits);
+    append_hex_word(out, result.flags, flag_bits);
   }
   out += '\n';
-}
-
-void LineStream::line(std::string_view text, std::string& out) {
-  ++number_;
-  try {
-    if (text.size() > max_line) throw std::invalid_argument(fmt::format("is longer than {} characters", max_line));
-    evaluator_.line(text, out);
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(fmt::format("standard input, line {}: {}", number_, error.what()));
-  }
-}
-
-void LineStream::feed(std::string_view block, std::string& out) {
-  for (auto end = block.find('\n'); end != block.npos; end = block.find('\n')) {
-    if (pending_.empty()) {
-      line(block.substr(0, end), out);
-    } else {
-      pending_ += block.substr(0, end);
-      const std::string whole = std::move(pending_);
-      pending_.clear();
-      line(whole, out);
-    }
-    block.remove_prefix(end + 1);
-  }
-  pending_ += block;
-  if (pending_.size() > max_line) finish(out);  // refuses it, however much more would come
-}
-
-void LineStream::finish(std::string& out) {
-  if (pending_.empty()) return;
-  const std::string whole = std::move(pending_);
-  pending_.clear();
-  line(whole, out);
 }
 
 }  // namespace halfulp::cli

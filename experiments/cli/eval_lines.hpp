@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/experiments/cli/line_stream.hpp>
 
 #include <array>
 #include <cstdint>
@@ -19,7 +20,7 @@ struct EvalOptions {
 
 /// Evaluates cases one after the other. Their operands, results and flags are hexadecimal code words ("3C00", "0x3c00")
 /// separated by blanks; blank lines and lines that begin with # count for nothing.
-class LineEvaluator {
+class LineEvaluator : public LineHandler {
  public:
   /// Throws std::invalid_argument if the task is refused (`refusal`).
   explicit LineEvaluator(const EvalOptions& options);
@@ -27,7 +28,7 @@ class LineEvaluator {
   /// One line without its newline. Appends to `out` the operands, the result and the flags ("3C00 1000 3C00 01"); in a
   /// check only what differs, with what was expected and what came out. Throws std::invalid_argument saying what is
   /// wrong with the line and what is accepted, and leaves `out` as it was.
-  void line(std::string_view text, std::string& out);
+  void line(std::string_view text, std::string& out) override;
 
   std::uint64_t cases() const { return cases_; }
   std::uint64_t differing() const { return differing_; }
@@ -36,7 +37,6 @@ class LineEvaluator {
   struct Column {
     std::string name;  ///< "operand 1", "the expected result"
     int bits;
-    int digits;
   };
 
   bool same_result(std::uint64_t expected, std::uint64_t result) const;
@@ -46,26 +46,6 @@ class LineEvaluator {
   int columns_ = 0;
   std::array<Column, 5> column_;  ///< operands, expected result, expected flags
   std::uint64_t cases_ = 0, differing_ = 0;
-};
-
-/// Longest line accepted, in characters.
-inline constexpr std::size_t max_line = 4096;
-
-/// Feeds a stream to an evaluator, block by block: cuts it into lines wherever the blocks end and numbers them.
-class LineStream {
- public:
-  explicit LineStream(LineEvaluator& evaluator) : evaluator_(evaluator) {}
-  /// Throws std::invalid_argument naming the line; `out` then holds what the complete lines before it gave.
-  void feed(std::string_view block, std::string& out);
-  /// The last line, where no newline ended it.
-  void finish(std::string& out);
-
- private:
-  void line(std::string_view text, std::string& out);
-
-  LineEvaluator& evaluator_;
-  std::string pending_;  ///< the beginning of a line whose end has not come yet
-  std::uint64_t number_ = 0;
 };
 
 }  // namespace halfulp::cli

@@ -1,7 +1,7 @@
 #include <halfulp/experiments/cli/rounding_options.hpp>
 
+#include <halfulp/emulation/names.hpp>
 #include <halfulp/experiments/cli/number_option.hpp>
-#include <halfulp/experiments/report/names.hpp>
 
 #include <limits>
 

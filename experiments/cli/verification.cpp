@@ -1,8 +1,8 @@
 #include <halfulp/experiments/cli/verification.hpp>
 
+#include <halfulp/emulation/names.hpp>
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/experiments/report/environment.hpp>
-#include <halfulp/experiments/report/names.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>

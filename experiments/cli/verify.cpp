@@ -6,9 +6,9 @@
 #include <halfulp/experiments/cli/verify_ledger.hpp>
 #include <halfulp/experiments/cli/verify_state.hpp>
 
+#include <halfulp/emulation/names.hpp>
 #include <halfulp/experiments/experiment.hpp>
 #include <halfulp/experiments/report/json_text.hpp>
-#include <halfulp/experiments/report/names.hpp>
 #include <halfulp/experiments/run/interrupt.hpp>
 #include <halfulp/experiments/run/runner.hpp>
 #include <halfulp/formats/catalogue.hpp>

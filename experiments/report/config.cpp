@@ -1,6 +1,6 @@
 #include <halfulp/experiments/report/config.hpp>
 
-#include <halfulp/experiments/report/names.hpp>
+#include <halfulp/emulation/names.hpp>
 #include <halfulp/experiments/report/parameter_value.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
