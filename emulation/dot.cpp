@@ -27,13 +27,12 @@ DotEngine<Plain> engine(const DotModel& model) {
   return {model, [](const FloatFormat& f, const Rounding& r) { return Plain{f, r}; }};
 }
 
-/// Whether every finite value of `inner` is a value of `outer`.
+}  // namespace
+
 bool holds(const FloatFormat& outer, const FloatFormat& inner) {
   return outer.precision() >= inner.precision() && outer.emin() - outer.fraction_bits <= inner.emin() - inner.fraction_bits &&
          outer.value(outer.max_finite()) >= inner.value(inner.max_finite()) && (outer.is_signed || !inner.is_signed);
 }
-
-}  // namespace
 
 std::string refusal(const DotModel& model) {
   for (const Stage* s : {&model.accumulator, &model.outer(), model.product ? &*model.product : nullptr})

@@ -66,6 +66,9 @@ struct DotModel {
   const FloatFormat& result() const { return outer().format; }
 };
 
+/// Whether every finite value of `inner` is a value of `outer`.
+bool holds(const FloatFormat& outer, const FloatFormat& inner);
+
 /// Why a model is refused, in one line; empty if it is fine.
 std::string refusal(const DotModel& model);
 /// The same for its dot products, which also need a format that holds the operands, and rounded products if compensated.

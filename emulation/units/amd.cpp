@@ -24,6 +24,8 @@ Special special_of(std::span<const Term> products, const Term& c) {
   return special;
 }
 
+constexpr int scale = 320;  ///< products of bf16 are multiples of 2^-266, of fp32 of 2^-298
+
 std::uint64_t exact_sum_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
   std::vector<Term> terms = products_of(unit, x);
   terms.push_back(term(unit.accumulator, unit.sum, c));
@@ -32,7 +34,6 @@ std::uint64_t exact_sum_step(const MatrixUnit& unit, const Products& x, std::uin
   if (special.kind != Kind::finite) return special_result(unit, special);
 
   using boost::multiprecision::cpp_int;
-  constexpr int scale = 320;  // products of bf16 are multiples of 2^-266
   cpp_int sum = 0;
   for (const Term& t : terms) {
     if (t.kind != Kind::finite) continue;
@@ -104,11 +105,19 @@ std::uint64_t even_odd_then_addend_step(const MatrixUnit& unit, const Products& 
   return add_addend(unit, even, addend, true);
 }
 
+/// Products within 48 bits, and multiples of 2^-scale.
+std::string amd_refusal(const MatrixUnit& unit) {
+  for (const FloatFormat& f : {unit.a, unit.b, unit.accumulator})
+    if (f.precision() > 24 || f.emin() - f.fraction_bits < -scale / 2)
+      return "format " + format_name(f) + ": the rule " + std::string(unit.rule->name) + " takes up to 24 significant bits and 8 exponent bits";
+  return {};
+}
+
 }  // namespace
 }  // namespace halfulp::units
 
 namespace halfulp::rules {
-const Rule exact_sum{"exact-sum", "all products and c, rounded once to nearest", units::exact_sum_step};
-const Rule sum_then_addend{"sum-then-addend", "products cut to one quantum and added, then cut with c, to nearest", units::sum_then_addend_step};
-const Rule even_odd_then_addend{"even-odd-then-addend", "even and odd products added apart, then together, then with c, to nearest", units::even_odd_then_addend_step};
+const Rule exact_sum{"exact-sum", "all products and c, rounded once to nearest", units::exact_sum_step, units::amd_refusal};
+const Rule sum_then_addend{"sum-then-addend", "products cut to one quantum and added, then cut with c, to nearest", units::sum_then_addend_step, units::amd_refusal};
+const Rule even_odd_then_addend{"even-odd-then-addend", "even and odd products added apart, then together, then with c, to nearest", units::even_odd_then_addend_step, units::amd_refusal};
 }  // namespace halfulp::rules

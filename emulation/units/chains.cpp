@@ -1,4 +1,5 @@
 // Rules made of IEEE operations in a stated order: chains of fused multiply-adds, trees, roundings to odd.
+#include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/units/rules.hpp>
 
@@ -81,14 +82,29 @@ std::uint64_t flushed_tree_step(const MatrixUnit& unit, const Products& x, std::
   return with_nan(unit, sum(flush(f, c, false), tree(tree, 0, x.a.size())));
 }
 
+/// Operands are widened to the accumulator's format, and a step takes so many products.
+std::string chain_refusal(const MatrixUnit& unit, bool length_fits, std::string_view lengths) {
+  for (const FloatFormat& f : {unit.a, unit.b})
+    if (!holds(unit.accumulator, f)) return "accumulator " + format_name(unit.accumulator) + " does not hold every value of " + format_name(f);
+  if (!length_fits) return "length: the rule " + std::string(unit.rule->name) + " takes " + std::string(lengths) + ", not " + std::to_string(unit.sum.length);
+  return {};
+}
+std::string any_length(const MatrixUnit& unit) { return chain_refusal(unit, true, ""); }
+std::string length_one(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 1, "1"); }
+std::string length_two(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 2, "2"); }
+std::string even_length(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length % 2 == 0, "an even number"); }
+std::string tree_length(const MatrixUnit& unit) {
+  return chain_refusal(unit, (unit.sum.length & (unit.sum.length - 1)) == 0, "a power of two");
+}
+
 }  // namespace
 }  // namespace halfulp::units
 
 namespace halfulp::rules {
-const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step};
-const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, a0 b0))), to nearest", units::product_chain_step};
-const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c; to nearest, flushing", units::even_odd_chains_step};
-const Rule odd_even_pair{"odd-even-pair", "fma of the even product onto fma of the odd one onto c; to nearest, flushing", units::odd_even_pair_step};
-const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, flushing", units::to_odd_pair_step};
-const Rule flushed_tree{"flushed-tree", "products and a tree of sums, then c; each to nearest and flushed", units::flushed_tree_step};
+const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step, units::length_one};
+const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, a0 b0))), to nearest", units::product_chain_step, units::any_length};
+const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c; to nearest, flushing", units::even_odd_chains_step, units::even_length};
+const Rule odd_even_pair{"odd-even-pair", "fma of the even product onto fma of the odd one onto c; to nearest, flushing", units::odd_even_pair_step, units::length_two};
+const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, flushing", units::to_odd_pair_step, units::length_two};
+const Rule flushed_tree{"flushed-tree", "products and a tree of sums, then c; each to nearest and flushed", units::flushed_tree_step, units::tree_length};
 }  // namespace halfulp::rules

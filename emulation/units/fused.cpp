@@ -2,6 +2,7 @@
 #include <halfulp/emulation/units/fused.hpp>
 #include <halfulp/emulation/units/rules.hpp>
 
+#include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/operation.hpp>
 
 #include <algorithm>
@@ -62,7 +63,7 @@ std::uint64_t fused_step(const MatrixUnit& unit, const Products& x, std::uint64_
   return c;
 }
 
-constexpr std::size_t group = 16;
+constexpr int group = 16;
 
 /// Groups of 16 products of e2m1 are added exactly: multiples of 1/4 below 2^10. Their scales' significands multiply the
 /// sum, and only the scales' exponents align it.
@@ -71,7 +72,7 @@ std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std:
   // A scale is unsigned: ue4m3 is e4m3 whose sign bit is ignored.
   const auto scale = [&](std::uint64_t code) { return term(unit.scale, rule, unit.scale.magnitude(code)); };
   std::vector<Term> terms;
-  for (std::size_t begin = 0; begin < x.a.size(); begin += group) {
+  for (std::size_t begin = 0; begin < x.a.size(); begin += std::size_t{group}) {
     int128 total = 0;  // in units of the last place of the smallest product: exponents of e2m1 are at least 0
     for (std::size_t k = begin; k < begin + group; ++k) {
       const Term p = product(term(unit.a, rule, x.a[k]), term(unit.b, rule, x.b[k]));
@@ -115,11 +116,35 @@ std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::
   return evaluate(Operation::add, unit.accumulator, r, c, d).code;
 }
 
+std::string fused_refusal(const MatrixUnit& unit) {
+  if (unit.scaled() && (unit.scale.is_signed || unit.scale.fraction_bits != 0))
+    return "scale " + format_name(unit.scale) + ": the rule fused takes powers of two, such as e8m0";
+  return {};
+}
+
+std::string scaled_groups_refusal(const MatrixUnit& unit) {
+  if (unit.a != e2m1 || unit.b != e2m1) return "the rule scaled-groups takes operands of e2m1, not " + format_name(unit.a == e2m1 ? unit.b : unit.a);
+  if (!unit.scaled() || unit.scale_block % group != 0 || unit.sum.length % group != 0)
+    return "the rule scaled-groups takes scales; length and scale_block are multiples of " + std::to_string(group);
+  if (unit.scale.precision() > 8) return "scale " + format_name(unit.scale) + ": the rule scaled-groups takes scales of up to 8 significant bits";
+  return {};
+}
+
+std::string halves_apart_refusal(const MatrixUnit& unit) {
+  for (const FloatFormat& f : {unit.a, unit.b})
+    if (!holds(fp16, f)) return "the rule halves-apart converts operands to fp16, which does not hold every value of " + format_name(f);
+  if (unit.scaled()) return "scale: the rule halves-apart takes no scales";
+  if (unit.sum.length % 2 != 0) return "the rule halves-apart takes pairs: length is even, not " + std::to_string(unit.sum.length);
+  return {};
+}
+
 }  // namespace
 }  // namespace halfulp::units
 
 namespace halfulp::rules {
-const Rule fused{"fused", "L products and C are cut to one quantum, added exactly and rounded once", units::fused_step};
-const Rule scaled_groups{"scaled-groups", "exact sums of 16 products times their scales are cut to one quantum with C", units::scaled_groups_step};
-const Rule halves_apart{"halves-apart", "two fused sums of converted operands from 0, then C is added to nearest", units::halves_apart_step};
+const Rule fused{"fused", "L products and C are cut to one quantum, added exactly and rounded once", units::fused_step, units::fused_refusal, RuleTakes::all};
+const Rule scaled_groups{"scaled-groups", "exact sums of 16 products times their scales are cut to one quantum with C", units::scaled_groups_step,
+                         units::scaled_groups_refusal, RuleTakes::sum};
+const Rule halves_apart{"halves-apart", "two fused sums of converted operands from 0, then C is added to nearest", units::halves_apart_step,
+                        units::halves_apart_refusal, RuleTakes::sum};
 }  // namespace halfulp::rules

@@ -22,6 +22,28 @@ const Rule* find(std::string_view name) {
 
 }  // namespace rules
 
+namespace {
+
+constexpr int max_size = 65536;
+
+/// What a fused sum cannot be.
+std::string sum_refusal(const MatrixUnit& unit) {
+  const FusedSum& s = unit.sum;
+  for (const FloatFormat& f : {unit.a, unit.b, unit.accumulator})
+    if (f.precision() > 24) return "format " + format_name(f) + ": fused sums take up to 24 significant bits";
+  if (s.alignment == RoundingMode::stochastic || s.rounding == RoundingMode::stochastic) return "stochastic rounding needs random bits, which units have none of";
+  const FloatFormat &kept = s.kept, &d = unit.accumulator;
+  FloatFormat longer = kept;
+  longer.fraction_bits = d.fraction_bits;
+  if (longer != d || kept.fraction_bits > d.fraction_bits || kept.fraction_bits < 1)
+    return "kept " + format_name(kept) + " is not " + format_name(d) + " with fewer fraction bits";
+  // Only there do Inf and NaN stay what they are when zeros are appended.
+  if (kept != d && d.nonfinite != NonFinite::ieee) return "kept " + format_name(kept) + " has another Inf than " + format_name(d);
+  return {};
+}
+
+}  // namespace
+
 int MatrixUnit::depth() const {
   if (rule == &rules::halves_apart) return 2 * sum.length;
   return sum.grouping == Grouping::strided || sum.descending ? k : sum.length;
@@ -29,22 +51,27 @@ int MatrixUnit::depth() const {
 
 std::string refusal(const MatrixUnit& unit) {
   const FusedSum& s = unit.sum;
+  const FloatFormat& d = unit.accumulator;
   if (!unit.rule) return "a unit needs a rule";
-  if (unit.m < 1 || unit.n < 1 || unit.k < 1) return "shape: m, n and k are at least 1";
+  for (const int size : {unit.m, unit.n, unit.k})
+    if (size < 1 || size > max_size) return "shape: m, n and k are 1 to " + std::to_string(max_size) + ", not " + std::to_string(size);
   if (s.length < 1 || s.length > 1024) return "length: 1 to 1024 products, not " + std::to_string(s.length);
   if (s.alignment_bits < 0 || s.alignment_bits > 60) return "alignment_bits: 0 to 60, not " + std::to_string(s.alignment_bits);
-  if (unit.rule != &rules::fused) return {};
-  for (const FloatFormat& f : {unit.a, unit.b, unit.accumulator})
-    if (f.precision() > 24 || !f.has_zero) return "format " + format_name(f) + ": fused sums take up to 24 significant bits and formats with zero";
-  if (!unit.accumulator.has_infinity()) return "accumulator " + format_name(unit.accumulator) + " has no Inf";
-  if (s.alignment == RoundingMode::stochastic || s.rounding == RoundingMode::stochastic) return "stochastic rounding needs random bits, which units have none of";
-  const FloatFormat &kept = s.kept, &d = unit.accumulator;
-  if (kept.exponent_bits != d.exponent_bits || kept.bias != d.bias || kept.nonfinite != d.nonfinite || kept.is_signed != d.is_signed ||
-      kept.fraction_bits > d.fraction_bits || kept.fraction_bits < 1)
-    return "kept " + format_name(kept) + " is not " + format_name(d) + " with fewer fraction bits";
-  if (!d.is_nan(s.nan)) return "nan is not the code word of a NaN of " + format_name(d);
+  for (const FloatFormat& f : {unit.a, unit.b, d})
+    if (!f.has_zero) return "format " + format_name(f) + ": operands and accumulators need a zero";
+  if (d == tf32) return "accumulator tf32: TF32 is read only; a sum kept to its precision is fp32 with kept e8m10";
+  if (!d.has_infinity()) return "accumulator " + format_name(d) + " has no Inf";
+  if (!d.is_nan(s.nan) || (s.nan & ~d.code_mask()) != 0) return "nan is not the code word of a NaN of " + format_name(d);
   if (unit.depth() % s.length != 0) return "an instruction of k " + std::to_string(unit.k) + " is not made of sums of " + std::to_string(s.length);
-  return {};
+  if (unit.scaled()) {
+    if (unit.rule->takes == RuleTakes::length) return "scale: the rule " + std::string(unit.rule->name) + " takes no scales";
+    if (unit.scale_block < 1 || unit.depth() % unit.scale_block != 0)
+      return "scale_block: " + std::to_string(unit.depth()) + " products that are added in one step are not made of blocks of " + std::to_string(unit.scale_block);
+    if (unit.scale == FloatFormat{}) return "scale_block is there without scale";
+  }
+  if (unit.rule->takes != RuleTakes::length)
+    if (std::string why = sum_refusal(unit); !why.empty()) return why;
+  return unit.rule->refusal(unit);
 }
 
 std::uint64_t mma(const MatrixUnit& unit, const Products& x, std::uint64_t c) {

@@ -59,11 +59,20 @@ struct Products {
   std::span<const std::uint64_t> a, b, scale_a, scale_b;
 };
 
+/// Which parameters of FusedSum a rule looks at, besides `length` and `nan`, which all do.
+enum class RuleTakes : std::uint8_t {
+  length,  ///< none: the rule itself says how it aligns and rounds
+  sum,     ///< all but how products are normalised, grouped and ordered
+  all,
+};
+
 /// How one output follows from unit.depth() products and an addend, as code words.
 struct Rule {
   std::string_view name;
   std::string_view description;  ///< one line
   std::uint64_t (*step)(const MatrixUnit& unit, const Products& products, std::uint64_t c);
+  std::string (*refusal)(const MatrixUnit& unit);  ///< why the rule cannot compute such a unit, in one line; empty if it can
+  RuleTakes takes = RuleTakes::length;
 };
 
 /// One matrix instruction: D = A B + C for A of m x k, B of k x n code words, C and D of m x n.
@@ -83,6 +92,7 @@ struct MatrixUnit {
   bool scaled() const { return scale_block != 0; }
   /// The products that one step of the rule takes: K is padded with zeros to a multiple of it.
   int depth() const;
+  bool operator==(const MatrixUnit&) const = default;
 };
 
 /// Bits of the words in which operands of a format are handed to a unit, and the code word in such a word.
