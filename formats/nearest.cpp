@@ -34,7 +34,7 @@ std::string shown(std::string_view word) {
   return word.size() > 60 ? text + "..." : text;
 }
 
-std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names) {
+std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names, std::size_t most) {
   std::string message = "unknown " + std::string(kind) + " '" + shown(word) + "'";
   if (names.empty()) return message;
   const std::string_view start = word.substr(0, 200);  // the distance is quadratic: a megabyte of typing error is no better than its beginning
@@ -43,7 +43,13 @@ std::string unknown_name(std::string_view kind, std::string_view word, std::vect
   for (const std::string& name : names)
     if (const int d = distance(start, name); d < least + (nearest ? 0 : 1)) nearest = &name, least = d;
   message += nearest && !word.empty() ? "; did you mean " + *nearest + "? accepted: " : "; accepted: ";
+  const std::size_t others = names.size() > most ? names.size() - most : 0;
+  if (others > 0) {
+    std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) { return distance(start, a) < distance(start, b); });
+    names.resize(most);
+  }
   for (const std::string& name : names) message += (&name == &names.front() ? "" : ", ") + name;
+  if (others > 0) message += ", and " + std::to_string(others) + " more";
   return message;
 }
 

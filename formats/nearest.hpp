@@ -12,7 +12,8 @@ namespace halfulp {
 std::string shown(std::string_view word);
 
 /// "unknown format 'fp17'; did you mean fp16? accepted: fp16, bf16, ..." in one line. The name meant is the nearest by edit
-/// distance (case ignored, prefixes favoured; the first of several), if it is near at all; `names` keep their order.
-std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names);
+/// distance (case ignored, prefixes favoured; the first of several), if it is near at all; `names` keep their order. Of more
+/// than `most` names the nearest come, nearest first, and the others are counted: "accepted: fp16, bf16, and 229 more".
+std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names, std::size_t most = 100);
 
 }  // namespace halfulp
