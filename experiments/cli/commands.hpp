@@ -23,5 +23,7 @@ void add_diff_command(CLI::App& app, int& status);
 void add_show_command(CLI::App& app);
 void add_backends_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
+void add_units_command(CLI::App& app, int& status);
+void add_mma_command(CLI::App& app, int& status);
 
 }  // namespace halfulp::cli

@@ -16,5 +16,7 @@ int main(int argc, char** argv) {
     add_show_command(app);
     add_backends_command(app, status);
     add_verify_command(app, status);
+    add_units_command(app, status);
+    add_mma_command(app, status);
   });
 }
