@@ -89,7 +89,7 @@ std::string chain_refusal(const MatrixUnit& unit, bool length_fits, std::string_
   if (!length_fits) return "length: the rule " + std::string(unit.rule->name) + " takes " + std::string(lengths) + ", not " + std::to_string(unit.sum.length);
   return {};
 }
-std::string any_length(const MatrixUnit& unit) { return chain_refusal(unit, true, ""); }
+std::string whole_length(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == unit.k, "all products of an instruction"); }
 std::string length_one(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 1, "1"); }
 std::string length_two(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 2, "2"); }
 std::string even_length(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length % 2 == 0, "an even number"); }
@@ -102,7 +102,7 @@ std::string tree_length(const MatrixUnit& unit) {
 
 namespace halfulp::rules {
 const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step, units::length_one};
-const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, a0 b0))), to nearest", units::product_chain_step, units::any_length};
+const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, a0 b0))), to nearest", units::product_chain_step, units::whole_length};
 const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c; to nearest, flushing", units::even_odd_chains_step, units::even_length};
 const Rule odd_even_pair{"odd-even-pair", "fma of the even product onto fma of the odd one onto c; to nearest, flushing", units::odd_even_pair_step, units::length_two};
 const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, flushing", units::to_odd_pair_step, units::length_two};

@@ -1,0 +1,125 @@
+// Every matrix unit of the table, and fused sums of any parameters, against the oracle.
+#include "matrix_cases.hpp"
+
+#include <halfulp/emulation/units/rules.hpp>
+#include <halfulp/hardware/oracle/matrix.hpp>
+
+
+namespace halfulp {
+namespace {
+
+using check::MatrixCase;
+
+/// Counts results; prints the first few that differ.
+class Judge {
+ public:
+  explicit Judge(std::string subject) : subject_(std::move(subject)) {}
+  ~Judge() {
+    EXPECT_EQ(differing_, 0u) << subject_ << ": of " << compared_;
+    EXPECT_GT(compared_, 0u) << subject_;
+  }
+  Judge(const Judge&) = delete;
+  Judge& operator=(const Judge&) = delete;
+
+  void compare(const MatrixUnit& unit, const MatrixCase& x, const std::string& about = {}) {
+    ++compared_;
+    const std::uint64_t got = mma(unit, x.products(), x.c), want = oracle::mma(unit, x.products(), x.c);
+    kinds_[unit.accumulator.is_nan(want) ? 0 : unit.accumulator.is_infinite(want) ? 1 : unit.accumulator.is_zero(want) ? 2 : 3]++;
+    if (got == want) return;
+    if (++differing_ > 3) return;
+    std::ostringstream text;
+    text << std::hex << unit.name << ' ' << about << "\n  ";
+    for (const auto* words : {&x.a, &x.b, &x.scale_a, &x.scale_b}) {
+      for (const std::uint64_t word : *words) text << word << ' ';
+      text << "| ";
+    }
+    ADD_FAILURE() << text.str() << std::hex << x.c << ": got " << got << ", the oracle says " << want;
+  }
+  /// The results met every kind of value.
+  void expect_variety() const {
+    for (const std::uint64_t count : kinds_) EXPECT_GT(count, compared_ / 500) << subject_ << ": few results of some kind";
+    EXPECT_GT(kinds_[3], compared_ / 3) << subject_ << ": few results are numbers";
+  }
+
+ private:
+  std::string subject_;
+  std::uint64_t compared_ = 0, differing_ = 0;
+  std::uint64_t kinds_[4] = {};  ///< NaN, Inf, zero, others
+};
+
+class UnitsOracle : public testing::TestWithParam<const Rule*> {};
+
+TEST_P(UnitsOracle, EveryUnitOfTheRule) {
+  const Rule* rule = GetParam();
+  const auto units = static_cast<std::size_t>(
+      std::count_if(matrix_units().begin(), matrix_units().end(), [&](const MatrixUnit& u) { return u.rule == rule; }));
+  ASSERT_GT(units, 0u) << rule->name;
+  const std::size_t cases = std::max<std::size_t>(24'000 / units, 400) * (check::exhaustive() ? 100 : 1);
+  Judge judge{std::string(rule->name)};
+  std::uint64_t seed = 1;
+  for (const MatrixUnit& unit : matrix_units()) {
+    if (unit.rule != rule) continue;
+    check::MatrixCases operands(unit, seed++);
+    for (std::size_t i = 0; i < cases; ++i) judge.compare(unit, operands.next());
+  }
+  judge.expect_variety();
+}
+
+std::string rule_name(const testing::TestParamInfo<const Rule*>& info) {
+  std::string name(info.param->name);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+INSTANTIATE_TEST_SUITE_P(Rules, UnitsOracle, testing::ValuesIn(rules::all().begin(), rules::all().end()), rule_name);
+
+/// A fused sum with every parameter drawn.
+MatrixUnit random_unit(check::Random& random) {
+  const auto below = [&](std::uint64_t n) { return static_cast<int>(random() % n); };
+  static const std::vector<FloatFormat> operands = check::named({"fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "e4m3fnuz", "e3m2", "e2m1", "p3109k8p3", "e6m4"});
+  static const std::vector<FloatFormat> accumulators = check::named({"fp32", "fp16", "bf16", "e5m2", "p3109k8p3", "e6m9"});
+  MatrixUnit u;
+  u.name = "random";
+  u.rule = &rules::fused;
+  u.a = operands[static_cast<std::size_t>(below(operands.size()))];
+  u.b = operands[static_cast<std::size_t>(below(operands.size()))];
+  u.accumulator = accumulators[static_cast<std::size_t>(below(accumulators.size()))];
+  FusedSum& s = u.sum;
+  s.length = 1 + below(9);
+  s.alignment_bits = below(61);
+  if (below(3)) s.least_exponent = below(320) - 240;
+  s.alignment = rounding_modes[static_cast<std::size_t>(below(7))].value;
+  s.rounding = rounding_modes[static_cast<std::size_t>(below(7))].value;
+  s.kept = u.accumulator;
+  if (u.accumulator.nonfinite == NonFinite::ieee) s.kept.fraction_bits = 1 + below(static_cast<std::uint64_t>(u.accumulator.fraction_bits));
+  s.normalized_products = below(2);
+  s.flush_inputs = below(2);
+  s.flush_outputs = below(2);
+  s.zero = below(2) ? ZeroSign::ieee : ZeroSign::positive;
+  s.grouping = below(2) ? Grouping::strided : Grouping::consecutive;
+  s.descending = below(2);
+  s.nan = u.accumulator.canonical_nan();
+  u.k = s.length * (1 + below(4));
+  if (below(3) == 0) u.scale = e8m0, u.scale_block = s.length;
+  return u;
+}
+
+TEST(UnitsOracle, FusedSumsOfAnyParameters) {
+  check::Random random{2026};
+  Judge judge("fused sums");
+  for (int i = 0; i < (check::exhaustive() ? 400'000 : 8'000); ++i) {
+    const MatrixUnit unit = random_unit(random);
+    ASSERT_EQ(refusal(unit), "") << i;
+    std::ostringstream about;
+    const FusedSum& s = unit.sum;
+    about << format_name(unit.a) << '*' << format_name(unit.b) << "+" << format_name(unit.accumulator) << std::dec << " L" << s.length << " F" << s.alignment_bits
+          << " e0 " << s.least_exponent << ' ' << name_of(s.alignment) << " kept " << format_name(s.kept) << ' ' << name_of(s.rounding) << " normalized "
+          << s.normalized_products << " flush " << s.flush_inputs << s.flush_outputs << " zero " << name_in(zero_signs, s.zero) << ' '
+          << name_in(groupings, s.grouping) << " descending " << s.descending << " k " << unit.k << " scale " << unit.scale_block;
+    check::MatrixCases operands(unit, random());
+    for (int j = 0; j < 4; ++j) judge.compare(unit, operands.next(), about.str());
+  }
+  judge.expect_variety();
+}
+
+}  // namespace
+}  // namespace halfulp
