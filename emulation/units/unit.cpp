@@ -46,7 +46,8 @@ std::string sum_refusal(const MatrixUnit& unit) {
 
 int MatrixUnit::depth() const {
   if (rule == &rules::halves_apart) return 2 * sum.length;
-  return sum.grouping == Grouping::strided || sum.descending ? k : sum.length;
+  const bool whole = rule->takes == RuleTakes::all && (sum.grouping == Grouping::strided || sum.descending);
+  return whole ? k : sum.length;
 }
 
 std::string refusal(const MatrixUnit& unit) {

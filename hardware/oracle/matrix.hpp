@@ -227,7 +227,8 @@ inline std::uint64_t then_addend_rule(const Chunk& x, std::uint64_t c, bool by_p
 inline int chunk_length(const MatrixUnit& u) {
   if (u.rule->name == "halves-apart") return 2 * u.sum.length;
   if (u.rule->name == "product-chain") return u.k;  // C is added once an instruction
-  return u.sum.grouping == halfulp::Grouping::strided || u.sum.descending ? u.k : u.sum.length;
+  const bool reordered = u.sum.grouping == halfulp::Grouping::strided || u.sum.descending;
+  return u.rule->name == "fused" && reordered ? u.k : u.sum.length;
 }
 
 inline std::uint64_t chunk_result(const Chunk& x, std::uint64_t c) {

@@ -1,0 +1,217 @@
+// `halfulp mma` and `halfulp units`: the line format, checks, units from files, bad input; published examples as a user runs them.
+#include "command.hpp"
+
+#include <halfulp/emulation/units/unit.hpp>
+#include <halfulp/experiments/cli/mma_lines.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <unistd.h>
+
+#include <fstream>
+
+namespace {
+
+using namespace halfulp;
+using halfulp::testing::is_one_line;
+using halfulp::testing::Outcome;
+using halfulp::testing::run_halfulp;
+
+/// A file of the test's own that vanishes with it.
+class TemporaryFile {
+ public:
+  explicit TemporaryFile(const std::string& content) : path_(::testing::TempDir() + "halfulp_unit_" + std::to_string(::getpid()) + ".json") {
+    std::ofstream(path_) << content;
+  }
+  ~TemporaryFile() { ::unlink(path_.c_str()); }
+  TemporaryFile(const TemporaryFile&) = delete;
+  TemporaryFile& operator=(const TemporaryFile&) = delete;
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+Outcome run_mma(const std::string& unit, const std::string& input, std::vector<std::string> more = {}) {
+  more.insert(more.begin(), {"mma", "--unit", unit});
+  return run_halfulp(std::move(more), input);
+}
+/// What a unit answers, without errors.
+std::string answered(const std::string& unit, const std::string& input, std::vector<std::string> more = {}) {
+  const Outcome outcome = run_mma(unit, input, std::move(more));
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  return outcome.out;
+}
+void expect_error(const Outcome& outcome, const std::string& needle, const std::string& out = "") {
+  EXPECT_EQ(outcome.status, 2) << outcome.err;
+  EXPECT_EQ(outcome.out, out);
+  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  EXPECT_NE(outcome.err.find(needle), std::string::npos) << "no '" << needle << "' in: " << outcome.err;
+}
+
+const std::string half = "hopper.mma.fp16.fp32", nvfp4 = "blackwell.tcgen05.nvfp4.fp32";
+
+// arXiv 2511.10909, table 8: (-2^13) 2^10 - 0.5 - 0.25 - 0.125 + 2^23.
+TEST(MmaCommand, OneSumOnEveryArchitecture) {
+  const std::string fp16_words = "F000 B800 B400 B000 | 6400 3C00 3C00 3C00 | 4B000000\n", e5m2_words = "F0 B8 B4 B0 | 64 3C 3C 3C | 4B000000\n";
+  EXPECT_EQ(answered("volta.mma.fp16.fp32", fp16_words), "00000000\n");
+  for (const auto* unit : {"turing.mma.fp16.fp32", "ampere.mma.fp16.fp32", "ada.mma.fp16.fp32"}) EXPECT_EQ(answered(unit, fp16_words), "BF000000\n") << unit;
+  for (const auto* unit : {"hopper.mma.fp16.fp32", "hopper.wgmma.fp16.fp32"}) EXPECT_EQ(answered(unit, fp16_words), "BF400000\n") << unit;
+  for (const auto* unit : {"hopper.wgmma.e5m2.fp32", "ada.mma.e5m2.fp32"}) EXPECT_EQ(answered(unit, e5m2_words), "00000000\n") << unit;
+  EXPECT_EQ(answered("blackwell.tcgen05.e5m2.fp32", e5m2_words), "BF400000\n");
+  EXPECT_EQ(answered("hopper.mma.fp64.fp64", "-8192 -.5 -.25 -.125 | 1024 1 1 1 | 8388608", {"--values"}), "-0.875\n");
+}
+
+TEST(MmaCommand, HoppersExamples) {
+  // Products are not normalised: c = 2^-25 stays beside products below 4 of exponent 0, not beside those of exponent 1.
+  EXPECT_EQ(answered(half, "3E00 BE00 | 3E00 3E00 | 33000000\n4080 C080 | 3C00 3C00 | 33000000\n"), "33000000\n00000000\n");
+  // FP8: wgmma keeps 13 bits, mma.sync is made of FP16 instructions and a scalar addition.
+  std::string ones;
+  for (int i = 0; i < 32; ++i) ones += "38 ";
+  EXPECT_EQ(answered("hopper.wgmma.e4m3.fp32", "38 | 38 | 38800000"), "3F800000\n");
+  EXPECT_EQ(answered("hopper.mma.e4m3.fp32", "38 | 38 | 38800000"), "3F800200\n");
+  EXPECT_EQ(answered("hopper.wgmma.e4m3.fp32", ones + "|" + ones + "| 3B000000"), "42000000\n");
+  EXPECT_EQ(answered("hopper.mma.e4m3.fp32", ones + "|" + ones + "| 3B000000"), "42000200\n");  // 32.001953125
+}
+
+TEST(MmaCommand, ReadsWhatProgramsWrite) {
+  for (const char* line : {"3C00 4000|3C00 3C00|3F800000", " 0x3c00\t4000 | 3C00 0X3C00 |3F800000 \r\n", "# A | B | C\n\n3C00 4000 | 3C00 3C00 | 3F800000\n"})
+    EXPECT_EQ(answered(half, line), "40800000\n") << line;
+  EXPECT_EQ(answered(half, ""), "");
+  EXPECT_EQ(answered(half, "\n# nothing\n"), "");
+  // Operands and scales in their own widths; TF32 in words of 32 bits.
+  EXPECT_EQ(answered(nvfp4, "2 3 | 4 5 | 0 | 38 | 38"), "40D00000\n");  // 1*2 + 1.5*3
+  EXPECT_EQ(answered("hopper.mma.tf32.fp32", "3F801FFF | 40000000 | 0"), "40000000\n");
+  EXPECT_EQ(answered("hopper.mma.fp16.fp16", "3C00 | 3C00 | 3C00"), "4000\n");
+  // Any depth: 17 products are a chunk of 16 and one more.
+  std::string many;
+  for (int i = 0; i < 17; ++i) many += "3C00 ";
+  EXPECT_EQ(answered(half, many + "|" + many + "| 0"), "41880000\n");
+  std::string line;
+  for (int i = 0; i < 20000; ++i) line += "3C00 ";
+  EXPECT_EQ(answered(half, line + "|" + line + "| 0\n"), "469C4000\n");
+}
+
+TEST(MmaCommand, ValuesAreRoundedToTheFormats) {
+  EXPECT_EQ(answered(half, "1 -0.5 | 1 1e0 | 0x1p-1\ninf | 1 | 0\n", {"--values"}), "1\nInfinity\n");
+  EXPECT_EQ(answered("hopper.mma.tf32.fp32", "1.00048828125 | 1 | 0\n1.0005 | 1 | 0\n", {"--values"}), "1\n1.0009765625\n");  // a tie, and above it
+  EXPECT_EQ(answered(nvfp4, "6 | 6 | 1 | 1.5 | 2\n", {"--values"}), "109\n");
+  EXPECT_EQ(answered(half, "1 | 1 | 1 | 2\n", {"--values", "--check"}), "1 checked, 0 differ\n");
+  expect_error(run_mma(half, "1 one | 1 1 | 0\n", {"--values"}), "standard input, line 1: word 2 of A: ");
+}
+
+TEST(MmaCommand, CheckEndsWithItsSumAndItsStatus) {
+  EXPECT_EQ(answered(half, "3C00 | 3C00 | 0 | 3F800000\n7E00 | 3C00 | 0 | 7FC00000\n", {"--check"}), "2 checked, 0 differ\n");
+  const Outcome strict = run_mma(half, "7E00 | 3C00 | 0 | 7FC00000\n", {"--check", "--strict-nan"});
+  EXPECT_EQ(strict.status, 1);
+  EXPECT_EQ(strict.out, "7E00 | 3C00 | 00000000  expected 7FC00000  got 7FFFFFFF\n1 checked, 1 differ\n");
+  const Outcome scaled = run_mma(nvfp4, "2 3 | 4 5 | 0 | 38 | 38 | 40D00000\n2 3 | 4 5 | 0 | 38 | 38 | 0\n", {"--check"});
+  EXPECT_EQ(scaled.status, 1);
+  EXPECT_EQ(scaled.out, "2 3 | 4 5 | 00000000 | 38 | 38  expected 00000000  got 40D00000\n2 checked, 1 differ\n");
+}
+
+TEST(MmaCommand, BadLinesAreNamed) {
+  const std::string good = "3C00 | 3C00 | 3F800000\n", one = "40000000\n";
+  expect_error(run_mma(half, good + "13C00 | 3C00 | 0\n"), "standard input, line 2: word 1 of A is '13C00', wider than 16 bits; accepted: 4 hexadecimal digits", one);
+  expect_error(run_mma(half, "3C00 | 3C00 zz | 0\n"), "line 1: word 2 of B is 'zz'; accepted: 4 hexadecimal digits");
+  expect_error(run_mma(half, "3C00 | 3C00 | 100000000\n"), "C is '100000000', wider than 32 bits");
+  expect_error(run_mma(nvfp4, "12 | 2 | 0 | 38 | 38\n"), "word 1 of A is '12', wider than 4 bits; accepted: 1 hexadecimal digit");
+  expect_error(run_mma(half, "3C00 3C00 | 3C00 | 0\n"), "A has 2 words along k, B 1");
+  expect_error(run_mma(half, "| | 0\n"), "A and B are empty");
+  expect_error(run_mma(half, "3C00 | 3C00 | \n"), "C: 0 words; accepted: 1");
+  expect_error(run_mma(half, "3C00 | 3C00 | 0 0\n"), "C: 2 words; accepted: 1");
+  expect_error(run_mma(half, "3C00 | 3C00\n"), "2 groups between bars; hopper.mma.fp16.fp32 takes 3: A | B | C");
+  expect_error(run_mma(half, "3C00 3C00 0\n"), "1 group between bars");
+  expect_error(run_mma(half, "3C00 | 3C00 | 0 | 38 | 38\n"), "5 groups between bars");
+  expect_error(run_mma(half, "3C00 | 3C00 | 0\n", {"--check"}), "takes 4: A | B | C | the expected D");
+  expect_error(run_mma(nvfp4, "2 | 2 | 0\n"), "takes 5: A | B | C | scales of A | scales of B");
+  expect_error(run_mma(nvfp4, "2 | 2 | 0 | 38 38 | 38\n"), "scales of A: 2 given, blackwell.tcgen05.nvfp4.fp32 takes 1, one for 16 products");
+  expect_error(run_mma(nvfp4, "2 | 2 | 0 | 38 | \n"), "scales of B: 0 given");
+  expect_error(run_mma(half, std::string(2 << 20, '0')), "longer than 1048576 characters");
+}
+
+TEST(MmaCommand, BadUsageIsOneLine) {
+  expect_error(run_halfulp({"mma"}), "accepted: one of --unit NAME");
+  expect_error(run_halfulp({"mma", "--unit", half, "--unit-file", "x"}), "accepted: one of --unit NAME");
+  expect_error(run_mma("hoper.mma.fp16.fp32", ""), "did you mean hopper.mma.fp16.fp32? accepted: ");
+  expect_error(run_mma("hoper.mma.fp16.fp32", ""), "and 225 more");
+  expect_error(run_mma(half, "", {"--strict-nan"}), "--strict-nan belongs to --check");
+  expect_error(run_mma(half, "", {"--check"}), "nothing to check");
+  expect_error(run_halfulp({"mma", "--unit-file", "/nonexistent.json"}), "cannot read /nonexistent.json");
+  expect_error(run_halfulp({"mma", "--unit-file", "/"}), "cannot read /");
+  expect_error(run_halfulp({"mma", "--unit-file", "-"}), "standard input holds the operands");
+  expect_error(run_mma(half, "3C00 | 3C00 | 0\n", {"--unit"}), "--unit");
+  for (const auto& [content, needle] : {std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\",}", ": not JSON at line 1, column 37"},
+                                        std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\",\n \"lenght\": 8}", "unknown member 'lenght'; did you mean length?"},
+                                        std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\", \"k\": 1, \"k\": 2}", "\"k\" is there twice"},
+                                        std::pair{"[]", "not an object"}, std::pair{"", "not JSON at line 1"}}) {
+    const TemporaryFile file(content);
+    expect_error(run_halfulp({"mma", "--unit-file", file.path()}), needle);
+    expect_error(run_halfulp({"mma", "--unit-file", file.path()}), file.path());
+  }
+}
+
+TEST(MmaCommand, UnitsComeFromFiles) {
+  // What the table says of a unit, written and read back, is that unit.
+  const Outcome written = run_halfulp({"units", half, "--json"});
+  ASSERT_EQ(written.status, 0);
+  const TemporaryFile same(written.out);
+  const std::string line = "F000 B800 B400 B000 | 6400 3C00 3C00 3C00 | 4B000000\n";
+  EXPECT_EQ(run_halfulp({"mma", "--unit-file", same.path()}, line).out, "BF400000\n");
+}
+TEST(MmaCommand, OneParameterIsChanged) {
+  const TemporaryFile volta("{\"based_on\": \"hopper.mma.fp16.fp32\", \"alignment_bits\": 23}");
+  const Outcome outcome = run_halfulp({"mma", "--unit-file", volta.path()}, "F000 B800 B400 B000 | 6400 3C00 3C00 3C00 | 4B000000\n");
+  EXPECT_EQ(outcome.out, "00000000\n");
+  EXPECT_EQ(outcome.err, "");
+}
+
+TEST(MmaLines, BlocksMayEndAnywhere) {
+  const std::string input = "3C00 | 3C00 | 0\n# more\n3C00 4000 | 3C00 3C00 | 3F800000\n";
+  for (std::size_t block = 1; block < input.size(); ++block) {
+    cli::MmaEvaluator evaluator(find_unit(half), {});
+    cli::LineStream stream(evaluator);
+    std::string out;
+    for (std::size_t i = 0; i < input.size(); i += block) stream.feed(std::string_view(input).substr(i, block), out);
+    stream.finish(out);
+    EXPECT_EQ(out, "3F800000\n40800000\n") << block;
+  }
+}
+
+TEST(UnitsCommand, EveryUnitIsListed) {
+  const Outcome table = run_halfulp({"units"});
+  EXPECT_EQ(table.status, 0);
+  EXPECT_NE(table.out.find(std::to_string(matrix_units().size()) + " units"), std::string::npos);
+  EXPECT_NE(table.out.find("hopper.wgmma"), std::string::npos);
+  const Outcome all = run_halfulp({"units", "--json"});
+  const auto json = nlohmann::ordered_json::parse(all.out);
+  ASSERT_EQ(json.size(), matrix_units().size());
+  for (std::size_t i = 0; i < json.size(); ++i) EXPECT_EQ(json[i]["name"], matrix_units()[i].name);
+}
+
+TEST(UnitsCommand, NamesAndTheirBeginnings) {
+  const Outcome hopper = run_halfulp({"units", "hopper.wgmma"});
+  EXPECT_EQ(hopper.status, 0);
+  EXPECT_EQ(hopper.out.find("hopper.mma"), std::string::npos);
+  EXPECT_NE(hopper.out.find("\nhopper.wgmma.e4m3-e5m2.fp32 "), std::string::npos) << hopper.out;
+  EXPECT_NE(hopper.out.find("wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e5m2\n"), std::string::npos) << hopper.out;
+  const Outcome one = run_halfulp({"units", "hopper.wgmma.e4m3.fp32"});
+  for (const char* needle : {"hopper.wgmma.e4m3.fp32\n", "fused: ", "e8m13, rounded toward-zero", "0x7fffffff", "arXiv 2511.10909"})
+    EXPECT_NE(one.out.find(needle), std::string::npos) << "no '" << needle << "' in: " << one.out;
+  expect_error(run_halfulp({"units", "hoppr"}), "did you mean hopper?");
+  EXPECT_EQ(nlohmann::ordered_json::parse(run_halfulp({"units", "x86", "--json"}).out).size(), 2u);
+}
+
+TEST(UnitsCommand, EveryKindOfUnitIsDescribed) {
+  for (const char* unit : {"volta.mma.fp16.fp16", "hopper.mma-m8n8k4.fp16.fp32", "blackwell.tcgen05.nvfp4.fp32", "cdna3.mfma.e4m3fnuz.fp32", "x86.amx.bf16.fp32"}) {
+    const Outcome outcome = run_halfulp({"units", unit});
+    EXPECT_EQ(outcome.status, 0) << outcome.err;
+    EXPECT_EQ(outcome.out.rfind(std::string(unit) + "\n", 0), 0u);
+    EXPECT_NE(outcome.out.find(find_unit(unit).evidence), std::string::npos);
+  }
+}
+
+}  // namespace
