@@ -53,6 +53,10 @@ TEST(UnitFile, EveryParameterReadsBack) {
   unit.scale_block = 16;
   ASSERT_EQ(refusal(unit), "");
   EXPECT_EQ(unit_of_json(unit_to_json(unit), "unit.json"), unit) << unit_to_json(unit);
+  for (bool FusedSum::*flag : {&FusedSum::normalized_products, &FusedSum::flush_inputs, &FusedSum::flush_outputs, &FusedSum::descending}) {
+    unit.sum.*flag = false;
+    EXPECT_EQ(unit_of_json(unit_to_json(unit), "unit.json"), unit) << unit_to_json(unit);
+  }
 }
 
 TEST(UnitFile, WhatIsNotSaidHasDefaults) {
