@@ -166,7 +166,7 @@ MatrixUnit read_unit(const Json& object, const std::string& file) {
   std::vector<std::string> names{"based_on"};
   for (const Parameter& p : parameters) names.emplace_back(p.name);
   for (const auto& [key, value] : object.items())
-    if (key != "based_on" && !find(key)) throw std::invalid_argument(unknown_name("member", key, names, 8));
+    if (key != "based_on" && !find(key)) throw std::invalid_argument(unknown_name("member", key, names));
 
   MatrixUnit unit = beginning(object, file);
   for (const Parameter& p : parameters) {
