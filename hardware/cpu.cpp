@@ -63,6 +63,8 @@ CpuFeatures detect_cpu() {
     cpu.avx512fp16 = bit(extended.edx, 23);
     cpu.avx512bf16 = extended.eax >= 1 && bit(cpuid(7, 1).eax, 5);
   }
+  constexpr std::uint32_t tiles = 1U << 17 | 1U << 18;  // configuration and data
+  cpu.amxbf16 = (saved & tiles) == tiles && bit(extended.edx, 24) && bit(extended.edx, 22);
   return cpu;
 }
 #else

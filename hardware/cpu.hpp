@@ -8,6 +8,7 @@ namespace halfulp {
 struct CpuFeatures {
   bool x86 = false;  ///< x86-64, hence SSE2
   bool sse41 = false, f16c = false, fma = false, avx512bf16 = false, avx512fp16 = false;
+  bool amxbf16 = false;  ///< AMX-TILE and AMX-BF16; the tile registers must still be asked for (matrix/x86_devices.cpp)
   std::string brand;  ///< the processor's own name; empty off x86
 };
 
