@@ -3,6 +3,7 @@
 
 #include <halfulp/emulation/operation.hpp>
 
+#include <algorithm>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,15 +39,19 @@ class Backend {
   virtual Support available() const = 0;            ///< is the device here at all?
   virtual Support supports(const Task& task) const = 0;
   virtual NanRule nan_rule(const Task& task) const = 0;  ///< which NaN the device returns: comparisons take it over
-  virtual std::string_view independence() const = 0;     ///< "silicon", "emulation"
+  virtual std::string_view independence() const = 0;     ///< "silicon", "emulation", "recorded"
   /// results[i] = task on operands[i]. Preconditions: supports(task).yes, results.size() == operands.size().
   virtual void run(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const = 0;
+  /// known[i] = whether run() has a result of operands[i]: a recording has those it was asked for, and its other results mean
+  /// nothing. Preconditions as of run().
+  virtual void answered(const Task&, const Operands&, std::span<char> known) const { std::fill(known.begin(), known.end(), 1); }
 };
 
 /// Every backend this build knows, the emulation first. Their devices may be missing: ask available().
 std::span<const Backend* const> backends();
 
-/// The backend of that name. Throws std::invalid_argument naming the nearest ones.
+/// The backend of that name; "recorded:NAME" is a recording (recording/replay.hpp). Throws std::invalid_argument naming the
+/// nearest ones, or saying what is wrong with the recording.
 const Backend& find_backend(std::string_view name);
 
 }  // namespace halfulp

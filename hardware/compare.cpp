@@ -39,10 +39,16 @@ Comparison compare(const Backend& backend, Task task, const Operands& operands) 
   result.route = backend.supports(task).route;
 
   std::vector<std::uint64_t> device(std::min(chunk_size, operands.size()));
+  std::vector<char> known(device.size());
   for (std::size_t begin = 0; begin < operands.size(); begin += chunk_size) {
     const Operands chunk = operands.slice(begin, std::min(chunk_size, operands.size() - begin));
     backend.run(task, chunk, std::span(device).first(chunk.size()));
+    backend.answered(task, chunk, std::span(known).first(chunk.size()));
     for (std::size_t i = 0; i < chunk.size(); ++i) {
+      if (!known[i]) {
+        ++result.unanswered;
+        continue;
+      }
       const auto at = [i](std::span<const std::uint64_t> s) { return s.empty() ? 0 : s[i]; };
       const std::uint64_t emulated = evaluate(task, at(chunk.a), at(chunk.b), at(chunk.c)).code;
       if (emulated == device[i]) continue;
@@ -52,7 +58,9 @@ Comparison compare(const Backend& backend, Task task, const Operands& operands) 
       if (result.witnesses.size() < max_witnesses) result.witnesses.push_back(found);
     }
   }
-  result.compared = operands.size();
+  result.compared = operands.size() - result.unanswered;
+  if (result.compared == 0 && result.unanswered != 0)
+    result.skipped = result.unanswered == 1 ? "the one operand is not recorded" : "none of the " + std::to_string(result.unanswered) + " operands are recorded";
   return result;
 }
 

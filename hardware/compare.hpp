@@ -16,12 +16,14 @@ struct Comparison {
   std::string route;    ///< the instructions that computed it
   std::string skipped;  ///< why nothing was compared; empty where something was
   std::uint64_t compared = 0, differing = 0;
+  std::uint64_t unanswered = 0;  ///< operands of which the backend has no result: not among those compared
   std::map<std::string, std::uint64_t> classes;  ///< difference_class -> count
   std::vector<Witness> witnesses;                ///< the first ones, at most 8
 };
 
 /// Runs a task on the emulation and on a backend over the same operands and compares code words.
-/// The emulation takes over the backend's NaN rule, so no difference is masked and none invented.
+/// The emulation takes over the backend's NaN rule, so no difference is masked and none invented. Of a recording, those
+/// operands are compared that it was asked for; if it was asked for none of them, that is why the comparison is skipped.
 Comparison compare(const Backend& backend, Task task, const Operands& operands);
 
 }  // namespace halfulp

@@ -3,9 +3,9 @@
 
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/hardware/recording/replay.hpp>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <iterator>
@@ -130,6 +130,8 @@ std::string matrix_text() {
     rows.push_back({names});
     rows.back().insert(rows.back().end(), cells.begin(), cells.end());
   }
+  const Names recorded = recording::recording_names();
+  if (!recorded.empty()) out += wrapped(fmt::format("recorded:NAME: what devices answered earlier; NAME is {}, or the folder of a recording", fmt::join(recorded, ", ")), 0);
   return out + "\n" + aligned(rows, 2) + "\n" +
          wrapped(fmt::format("m x n: m formats, or pairs of types to convert, times n rounding modes; there are {} formats, {} integer types and "
                              "{} modes. Stochastic rounding cannot be compared: no backend shares our random bits.",

@@ -16,18 +16,21 @@ namespace {
 /// What one backend had to say.
 struct BackendTotal {
   std::string backend;
-  std::uint64_t compared = 0, differing = 0, tasks = 0, skipped_tasks = 0;
+  std::uint64_t compared = 0, differing = 0, tasks = 0, skipped_tasks = 0, unanswered = 0, unanswered_tasks = 0;
   std::vector<std::string> reasons;  ///< of what was skipped, each once
 };
 
 void add_totals(const Report& report, std::vector<BackendTotal>& totals) {
   for (const Comparison& comparison : report.comparisons()) {
     auto total = std::find_if(totals.begin(), totals.end(), [&](const auto& t) { return t.backend == comparison.backend; });
-    if (total == totals.end()) total = totals.insert(totals.end(), BackendTotal{comparison.backend, 0, 0, 0, 0, {}});
+    if (total == totals.end()) total = totals.insert(totals.end(), BackendTotal{comparison.backend, 0, 0, 0, 0, 0, 0, {}});
+    total->unanswered += comparison.unanswered;
     if (comparison.skipped.empty()) {
       total->compared += comparison.compared;
       total->differing += comparison.differing;
       ++total->tasks;
+    } else if (comparison.unanswered) {
+      ++total->unanswered_tasks;
     } else {
       ++total->skipped_tasks;
       if (std::find(total->reasons.begin(), total->reasons.end(), comparison.skipped) == total->reasons.end())
@@ -54,6 +57,8 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
   for (const BackendTotal& total : totals) {
     std::string text = total.backend + " skipped";
     if (total.tasks) text = fmt::format("{}: {} results of {} operations compared, {} differ", total.backend, grouped(total.compared), total.tasks, grouped(total.differing));
+    if (total.unanswered) text += fmt::format("; {} operands are not recorded", grouped(total.unanswered));
+    if (total.unanswered_tasks) text += fmt::format(", among them all of {} operations", total.unanswered_tasks);
     if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
     if (!total.reasons.empty() && (with_reasons || !total.tasks)) text += fmt::format(": {}", fmt::join(total.reasons, "; "));
     if (total.tasks && total.skipped_tasks && !with_reasons) text += ", the reports say why";

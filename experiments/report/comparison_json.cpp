@@ -44,6 +44,7 @@ Json to_json(const Comparison& comparison) {
   json["route"] = comparison.route;
   json["compared"] = comparison.compared;
   json["differing"] = comparison.differing;
+  if (comparison.unanswered) json["unanswered"] = comparison.unanswered;
   json["classes"] = comparison.classes;
   json["witnesses"] = Json::array();
   for (const Witness& witness : comparison.witnesses) json["witnesses"].push_back(to_json(task, witness));

@@ -2,10 +2,9 @@
 
 #include <fmt/format.h>
 
-#include <halfulp/hardware/backend.hpp>
-
 #include <halfulp_revision.hpp>  // made by cmake/revision.cmake at each build
 
+#include <algorithm>
 #include <array>
 #include <ctime>
 #include <fstream>
@@ -81,9 +80,12 @@ std::string now_utc() {
   return text.data();
 }
 
-Json backend_list() {
+Json backend_list(std::span<const Backend* const> used) {
+  std::vector<const Backend*> all(backends().begin(), backends().end());
+  for (const Backend* backend : used)
+    if (std::find(all.begin(), all.end(), backend) == all.end()) all.push_back(backend);
   Json list = Json::array();
-  for (const Backend* backend : backends()) {
+  for (const Backend* backend : all) {
     const Support here = backend->available();
     Json entry;
     entry["name"] = backend->name();
@@ -97,7 +99,7 @@ Json backend_list() {
 
 }  // namespace
 
-Json describe_environment(int threads, const std::string& command) {
+Json describe_environment(int threads, const std::string& command, std::span<const Backend* const> used) {
   Json json;
   json["version"] = build::version;
   json["revision"] = build::revision;
@@ -110,10 +112,15 @@ Json describe_environment(int threads, const std::string& command) {
   json["os"] = os_name();
   json["cores"] = std::thread::hardware_concurrency();
   json["threads"] = threads;
-  json["backends"] = backend_list();
+  json["backends"] = backend_list(used);
   json["date"] = now_utc();
   json["command"] = command;
   return json;
+}
+
+std::string microcode() {
+  const std::string revision = field("/proc/cpuinfo", "microcode", ':');
+  return revision.empty() ? "unknown" : "microcode " + revision;
 }
 
 std::string_view program_version() { return build::version; }

@@ -2,15 +2,21 @@
 #pragma once
 
 #include <halfulp/experiments/report/config.hpp>
+#include <halfulp/hardware/backend.hpp>
 
+#include <span>
 #include <string>
 #include <string_view>
 
 namespace halfulp {
 
 /// Version, revision, compiler, flags, processor, operating system, backends, threads, date, command line.
-/// What cannot be found out is "unknown"; `dirty` is null without a repository.
-Json describe_environment(int threads, const std::string& command);
+/// What cannot be found out is "unknown"; `dirty` is null without a repository. `used` are backends of the run: those that
+/// are no backends() of the build, recordings, are described beside them.
+Json describe_environment(int threads, const std::string& command, std::span<const Backend* const> used = {});
+
+/// "microcode 0x1000065", or "unknown".
+std::string microcode();
 
 /// "0.1.0".
 std::string_view program_version();

@@ -25,6 +25,10 @@ Comparison skipped(const Backend& backend, const Task& task, std::string reason)
   return comparison;
 }
 
+int threads_of(const RunOptions& options) {
+  return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
 void replay(const Trace& trace, const RunOptions& options, const std::function<void(double)>& progress, Report& report) {
   const auto total = static_cast<double>(std::max<std::size_t>(1, trace.channels().size() * options.backends.size()));
   double done = 0;
@@ -58,11 +62,13 @@ std::vector<const Backend*> choose_backends(const std::optional<std::string>& gi
   return chosen;
 }
 
-Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options) {
-  const int cores = static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
-  const int threads = options.threads > 0 ? options.threads : cores;
-  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
-  tbb::task_arena arena(threads);  // as many as asked for, even beyond the cores: --threads 2 means two everywhere
+namespace {
+
+/// Runs the experiment and hands its trace to `then`, on as many threads as asked for.
+Report run_traced(const Experiment& experiment, const Config& config, const RunOptions& options,
+                  const std::function<void(const std::function<void(double)>& progress, Trace& trace, Report& report)>& then) {
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads_of(options)));
+  tbb::task_arena arena(threads_of(options));  // as many as asked for, even beyond the cores: --threads 2 means two everywhere
 
   const auto progress = [&](double fraction) {
     stop_if_interrupted();
@@ -73,10 +79,23 @@ Report run_experiment(const Experiment& experiment, const Config& config, const 
     Trace trace;
     Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); }};
     experiment.run(config, run);
-    replay(trace, options, progress, report);
+    then(progress, trace, report);
     progress(1);
   });
-  report.environment(describe_environment(threads, options.command));
+  return report;
+}
+
+}  // namespace
+
+Trace operands_of(const Experiment& experiment, const Config& config, const RunOptions& options) {
+  Trace kept;
+  run_traced(experiment, config, options, [&](const auto&, Trace& trace, Report&) { kept = std::move(trace); });
+  return kept;
+}
+
+Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options) {
+  Report report = run_traced(experiment, config, options, [&](const auto& progress, Trace& trace, Report& r) { replay(trace, options, progress, r); });
+  report.environment(describe_environment(threads_of(options), options.command, options.backends));
   return report;
 }
 

@@ -28,6 +28,9 @@ struct RunOptions {
 /// device is not here. Nothing given: every backend this build knows, those without a device included (they are skipped).
 std::vector<const Backend*> choose_backends(const std::optional<std::string>& given);
 
+/// The operands that the experiment meets: a run of it without backends. Throws as run_experiment does.
+Trace operands_of(const Experiment& experiment, const Config& config, const RunOptions& options);
+
 /// Runs the experiment, replays its trace on every backend but the emulation, and describes the environment.
 /// Throws what the experiment throws, and Interrupted after Ctrl-C.
 Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options);

@@ -4,6 +4,7 @@
 #include <halfulp/emulation/units/unit.hpp>
 #include <halfulp/hardware/backend.hpp>
 
+#include <algorithm>
 #include <memory>
 #include <vector>
 
@@ -40,6 +41,9 @@ class MatrixDevice {
   virtual MatrixShape shape() const = 0;
   /// d[i] = the output of case i. Preconditions: available().yes, d.size() == cases.size(), cases.k >= 1.
   virtual void run(const MatrixCases& cases, std::span<std::uint64_t> d) const = 0;
+  /// known[i] = whether run() has an output of case i: a recording has those it was asked for, and its other outputs mean
+  /// nothing. Preconditions as of run().
+  virtual void answered(const MatrixCases&, std::span<char> known) const { std::fill(known.begin(), known.end(), 1); }
 };
 
 /// The model of a unit. Keeps a copy of it.

@@ -1,0 +1,159 @@
+// `halfulp record`: what a device answers to the recording suite, kept in a folder.
+#include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/guard.hpp>
+#include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/cli/progress.hpp>
+
+#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/experiments/report/environment.hpp>
+#include <halfulp/experiments/report/output_file.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
+#include <halfulp/experiments/run/runner.hpp>
+#include <halfulp/hardware/recording/recorder.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <memory>
+#include <set>
+
+#include <unistd.h>
+
+namespace halfulp::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Options {
+  std::string backend, out;
+  bool quick = false, quiet = false;
+};
+
+const Backend& device_named(const std::string& name) {
+  const Backend& backend = find_backend(name);
+  if (backend.independence() != "silicon")
+    throw std::invalid_argument(fmt::format("--backend {}: no device ({}); accepted: x86, cuda", name, backend.independence()));
+  if (const Support here = backend.available(); !here.yes) throw BackendMissing(fmt::format("backend '{}' is not here: {}", name, here.reason));
+  return backend;
+}
+
+/// A folder beside the one asked for, which it becomes once it is complete; it vanishes otherwise.
+class FolderInTheMaking {
+ public:
+  explicit FolderInTheMaking(const std::string& out) : target_(out) {
+    if (target_.filename().empty()) target_ = target_.parent_path();  // "folder/"
+    std::error_code error;
+    if (fs::exists(fs::symlink_status(target_, error)) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error)))
+      throw std::invalid_argument(fmt::format("--out {}: it is there already; accepted: a new folder", out));
+    path_ = target_.parent_path() / fmt::format(".{}.{}.tmp", target_.filename().string(), ::getpid());
+    if (!fs::create_directory(path_, error)) throw std::invalid_argument(fmt::format("--out {}: cannot make a folder there: {}", out, error ? error.message() : "it exists"));
+  }
+  FolderInTheMaking(const FolderInTheMaking&) = delete;
+  FolderInTheMaking& operator=(const FolderInTheMaking&) = delete;
+  ~FolderInTheMaking() {
+    std::error_code ignored;
+    fs::remove_all(path_, ignored);
+  }
+  const fs::path& path() const { return path_; }
+  void keep() const {
+    if (::rename(path_.c_str(), target_.c_str()) != 0)
+      throw std::invalid_argument(fmt::format("cannot write {}: {}", target_.string(), std::strerror(errno)));
+  }
+
+ private:
+  fs::path target_, path_;
+};
+
+/// Some of a channel's operands, each once, from its beginning to its end.
+recording::Columns some_of(const Channel& channel) {
+  constexpr std::size_t most = 64;
+  const int arity = info(channel.task.operation).arity;
+  const auto at = [](const std::vector<std::uint64_t>& column, std::size_t i) { return column.empty() ? 0 : column[i]; };
+  std::set<std::array<std::uint64_t, 3>> seen;
+  recording::Columns all, some;
+  for (std::size_t i = 0; i < channel.a.size(); ++i)
+    if (seen.insert({at(channel.a, i), at(channel.b, i), at(channel.c, i)}).second) all.push(arity, at(channel.a, i), at(channel.b, i), at(channel.c, i));
+  const std::size_t count = std::min(most, all.size());
+  for (std::size_t k = 0; k < count; ++k) {
+    const std::size_t i = k * all.size() / count;
+    some.push(arity, all.a[i], at(all.b, i), at(all.c, i));
+  }
+  return some;
+}
+
+/// What experiments ask at their defaults.
+std::vector<recording::Asked> asked_by_experiments(const std::function<void(double)>& progress) {
+  std::vector<recording::Asked> asked;
+  double done = 0;
+  for (const Experiment& experiment : experiments()) {
+    RunOptions options;
+    options.progress = [&](double fraction) { progress((done + fraction) / static_cast<double>(experiments().size())); };
+    const Trace trace = operands_of(experiment, Config(experiment.parameters()), options);
+    for (const Channel& channel : trace.channels()) asked.push_back({"experiments", channel.task, some_of(channel)});
+    ++done;
+  }
+  return asked;
+}
+
+void describe_origin(recording::Origin& origin) {
+  const Json environment = describe_environment(0, "");
+  origin.driver = origin.backend == "x86" ? microcode() : "named with the device";
+  origin.toolkit = environment.at("compiler");
+  const std::string os = environment.at("os");
+  origin.system = os.substr(0, os.find(','));  // the distribution; kernels do not round
+  origin.program = version_text();
+  origin.date = environment.at("date");
+}
+
+void record_command(const Options& options) {
+  const Backend& backend = device_named(options.backend);
+  const FolderInTheMaking folder(options.out);
+  note_interrupts();
+  recording::Recording recording;
+  {
+    ProgressBar bar("record", options.quiet);
+    const double share = options.quick ? 0 : 0.9;
+    const auto shown = [&](double from, double width) {
+      return [&bar, from, width](double fraction) {
+        stop_if_interrupted();
+        bar.show(from + width * fraction);
+      };
+    };
+    const auto asked = options.quick ? std::vector<recording::Asked>{} : asked_by_experiments(shown(0, share));
+    recording = recording::record(backend, asked, shown(share, 1 - share));
+  }
+  describe_origin(recording.origin);
+  const recording::Files files = to_files(recording);
+  write_file(folder.path() / recording::manifest_file, files.manifest);
+  write_file(folder.path() / recording::answers_file, files.answers);
+  recording::read_recording(folder.path());  // what cannot be read back is not kept
+  folder.keep();
+  std::set<std::string> units;
+  for (const auto& section : recording.matrices) units.insert(section.unit);
+  write_output(fmt::format("{}: {}\n  {} answers in {} sections, {} of tasks and {} of {} matrix instruction{}; {:.2f} MB\n", options.out, recording.origin.device,
+                           recording.answers(), recording.tasks.size() + recording.matrices.size(), recording.tasks.size(), recording.matrices.size(),
+                           units.size(), units.size() == 1 ? "" : "s", static_cast<double>(files.manifest.size() + files.answers.size()) * 1e-6));
+  for (const auto& missing : recording.missing) write_output(fmt::format("  {} skipped: {}\n", missing.what, missing.reason));
+}
+
+}  // namespace
+
+void add_record_command(CLI::App& app, int&) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("record", "keep what a device answers to the recording suite, for machines without it");
+  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU)")->type_name("BACKEND")->required();
+  command->add_option("--out", options->out, "a new folder: manifest.json and answers.bin")->type_name("DIR")->required()->check([](const std::string& name) {
+    return name.empty() ? std::string("an empty name is no folder; accepted: a new folder") : std::string();
+  });
+  command->add_flag("--quick", options->quick, "without what experiments ask, for which all of them run");
+  command->add_flag("--quiet", options->quiet, "no progress bar");
+  command->footer("Replay it: --backend recorded:DIR, or recorded:NAME for a folder of hardware/recordings/.\n"
+                  "Exit status: 0 recorded, 2 bad usage, 3 the device is not here, 130 interrupted.");
+  command->callback([options] { record_command(*options); });
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,298 @@
+#include <halfulp/hardware/recording/manifest.hpp>
+
+#include <halfulp/emulation/names.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/formats/nearest.hpp>
+
+#include <nlohmann/json.hpp>
+
+#include <stdexcept>
+
+namespace halfulp::recording {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr const char* kind = "halfulp recording";
+
+// --- writing ----------------------------------------------------------------------------------------------------------
+
+Json to_json(const Place& place) {
+  Json json;
+  json["count"] = place.count;
+  json["width"] = place.answer_bytes;
+  json["offset"] = place.offset;
+  json["operands"] = place.operands_digest;
+  json["answers"] = place.answers_digest;
+  return json;
+}
+
+Json to_json(const TaskSection& section, const Place& place) {
+  const Rounding& r = section.task.rounding;
+  constexpr Rounding plain;
+  Json json;
+  json["source"] = section.source;
+  json["operation"] = info(section.task.operation).name;
+  json["from"] = number_type_name(section.task.from);
+  json["to"] = number_type_name(section.task.to);
+  json["round"] = name_of(r.mode);
+  // What is not there is at its default: most of it is, in a thousand sections.
+  if (r.overflow != plain.overflow) json["overflow"] = name_of(r.overflow);
+  if (r.flush_inputs) json["flush_inputs"] = true;
+  if (r.flush_outputs) json["flush_outputs"] = true;
+  if (r.tininess != plain.tininess) json["tininess"] = name_in(tininess_rules, r.tininess);
+  if (r.int_overflow != plain.int_overflow) json["int_overflow"] = name_in(int_overflow_rules, r.int_overflow);
+  json["nan"] = name_of(r.nan);
+  json["route"] = section.route;
+  json.update(to_json(place));
+  return json;
+}
+
+Json to_json(const MatrixSection& section, const Place& place) {
+  const MatrixShape& s = section.shape;
+  Json json;
+  json["source"] = section.source;
+  json["unit"] = section.unit;
+  json["description"] = section.description;
+  json["a"] = format_name(s.a);
+  json["b"] = format_name(s.b);
+  json["accumulator"] = format_name(s.accumulator);
+  json["k"] = s.k;
+  json["scale"] = s.scale_block ? Json(format_name(s.scale)) : Json();
+  json["scale_block"] = s.scale_block;
+  json["depth"] = section.cases.k;
+  json.update(to_json(place));
+  return json;
+}
+
+// --- reading ----------------------------------------------------------------------------------------------------------
+
+/// The members of one object, each with an error that says where it is and what it should be.
+class Members {
+ public:
+  Members(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
+    if (!json.is_object()) fail("is no object; accepted: an object");
+  }
+  [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument(std::string(manifest_file) + ": " + where_ + what); }
+
+  const Json& at(const char* name, const char* accepted) const {
+    const auto found = json_.find(name);
+    if (found == json_.end()) fail("'" + std::string(name) + "' is missing; accepted: " + accepted);
+    return *found;
+  }
+  std::string text(const char* name) const {
+    constexpr const char* accepted = "text";
+    const Json& json = at(name, accepted);
+    if (!json.is_string() || json.get_ref<const std::string&>().empty()) wrong(name, json, accepted);
+    return json;
+  }
+  /// False where it is not there.
+  bool flag(const char* name) const {
+    const auto found = json_.find(name);
+    if (found == json_.end()) return false;
+    if (!found->is_boolean()) wrong(name, *found, "true or false");
+    return *found;
+  }
+  std::uint64_t number(const char* name, std::uint64_t most = std::uint64_t{1} << 48) const {
+    constexpr const char* accepted = "a whole number";
+    const Json& json = at(name, accepted);
+    if (!json.is_number_unsigned() || json.get<std::uint64_t>() > most) wrong(name, json, accepted + std::string(", at most ") + std::to_string(most));
+    return json;
+  }
+  const Json& list(const char* name) const {
+    constexpr const char* accepted = "a list";
+    const Json& json = at(name, accepted);
+    if (!json.is_array()) wrong(name, json, accepted);
+    return json;
+  }
+  /// Text that `parse` takes; its error says what is accepted.
+  template <class Parse>
+  auto parsed(const char* name, Parse parse) const {
+    const std::string value = text(name);
+    try {
+      return parse(value);
+    } catch (const std::invalid_argument& error) {
+      fail("'" + std::string(name) + "': " + error.what());
+    }
+  }
+  template <class T, std::size_t N>
+  T one_of(const char* name, const std::array<Named<T>, N>& table) const {
+    return parsed(name, [&](const std::string& value) { return value_named(table, "word", value); });
+  }
+  template <class T, std::size_t N>
+  T one_of(const char* name, const std::array<Named<T>, N>& table, T otherwise) const {
+    return json_.contains(name) ? one_of(name, table) : otherwise;
+  }
+
+ private:
+  [[noreturn]] void wrong(const char* name, const Json& json, const std::string& accepted) const {
+    std::string value = json.dump(-1, ' ', true, Json::error_handler_t::replace);
+    if (value.size() > 60) value = value.substr(0, 57) + "...";
+    fail("'" + std::string(name) + "' is " + value + "; accepted: " + accepted);
+  }
+  const Json& json_;
+  std::string where_;
+};
+
+Origin origin_of(const Members& m) {
+  return {m.text("backend"), m.text("device"), m.text("driver"), m.text("toolkit"), m.text("system"), m.text("halfulp"), m.text("date")};
+}
+
+std::string digest_of(const Members& m, const char* name) {
+  return m.parsed(name, [](const std::string& text) {
+    if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+      throw std::invalid_argument("no digest; accepted: 32 hexadecimal digits");
+    return text;
+  });
+}
+
+void read_place(const Members& m, Place& place) {
+  place.count = m.number("count", std::uint64_t{1} << 32);
+  if (m.number("width") != static_cast<std::uint64_t>(place.answer_bytes))
+    m.fail("'width' is not the width of these answers; accepted: " + std::to_string(place.answer_bytes));
+  place.offset = m.number("offset");
+  place.operands_digest = digest_of(m, "operands");
+  place.answers_digest = digest_of(m, "answers");
+}
+
+template <class Source>
+std::string source_of(const Members& m, std::span<const Source> sources) {
+  const std::string source = m.text("source");
+  std::string names;
+  for (const Source& one : sources) {
+    if (one.name == source) return source;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
+  m.fail("'source' is '" + shown(source) + "', which this program's suite does not have; accepted: " + names);
+}
+
+void read_task(const Members& m, Manifest& manifest) {
+  TaskSection section;
+  section.source = source_of(m, task_sources());
+  Task& task = section.task;
+  task.operation = m.parsed("operation", [](const std::string& s) { return parse_operation(s); });
+  task.from = m.parsed("from", [](const std::string& s) { return parse_number_type(s); });
+  task.to = m.parsed("to", [](const std::string& s) { return parse_number_type(s); });
+  task.rounding.mode = m.one_of("round", rounding_modes);
+  constexpr Rounding plain;
+  task.rounding.overflow = m.one_of("overflow", overflow_rules, plain.overflow);
+  task.rounding.flush_inputs = m.flag("flush_inputs");
+  task.rounding.flush_outputs = m.flag("flush_outputs");
+  task.rounding.tininess = m.one_of("tininess", tininess_rules, plain.tininess);
+  task.rounding.int_overflow = m.one_of("int_overflow", int_overflow_rules, plain.int_overflow);
+  task.rounding.nan = m.one_of("nan", nan_rules);
+  if (const std::string why = refusal(task); !why.empty()) m.fail(why);
+  if (task.operation != Operation::convert && task.from != task.to) m.fail("'to' is not 'from', and only conversions have two types");
+  section.route = m.text("route");
+  Place place;
+  place.answer_bytes = answer_bytes(task);
+  place.operand_bytes = bytes_of(task.from);
+  if (!find_task_source(section.source)->operands) place.columns = info(task.operation).arity;
+  read_place(m, place);
+  manifest.recording.tasks.push_back(std::move(section));
+  manifest.places.push_back(std::move(place));
+}
+
+void read_matrix(const Members& m, Manifest& manifest) {
+  const auto format = [&](const char* name) { return m.parsed(name, [](const std::string& s) { return parse_format(s); }); };
+  MatrixSection section;
+  section.source = source_of(m, matrix_sources());
+  section.unit = m.text("unit");
+  section.description = m.text("description");
+  MatrixShape& s = section.shape;
+  s.a = format("a");
+  s.b = format("b");
+  s.accumulator = format("accumulator");
+  s.k = static_cast<int>(m.number("k", 1024));
+  s.scale_block = static_cast<int>(m.number("scale_block", 1024));
+  if (s.scale_block) s.scale = format("scale");
+  section.cases.k = m.number("depth", 1 << 20);
+  if (s.k == 0 || section.cases.k == 0) m.fail("'k' or 'depth' is 0; accepted: a positive number");
+  Place place;
+  place.answer_bytes = word_bytes(s.accumulator);
+  read_place(m, place);
+  manifest.recording.matrices.push_back(std::move(section));
+  manifest.places.push_back(std::move(place));
+}
+
+Json parse_json(const std::string& text) {
+  try {
+    return Json::parse(text);
+  } catch (const Json::exception& error) {
+    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 3, column 5: ..."
+    throw std::invalid_argument(std::string(manifest_file) + ": no JSON: " + what.substr(what.find("] ") + 2));
+  }
+}
+
+}  // namespace
+
+int bytes_of(const NumberType& type) {
+  const int bits = storage_bits(type);
+  return bits <= 8 ? 1 : bits <= 16 ? 2 : bits <= 32 ? 4 : 8;
+}
+int answer_bytes(const Task& task) { return info(task.operation).result == ResultKind::truth ? 1 : bytes_of(task.to); }
+int word_bytes(const FloatFormat& f) { return (word_bits(f) + 7) / 8; }
+
+std::string manifest_text(const Manifest& manifest) {
+  const Recording& recording = manifest.recording;
+  Json json;
+  json["kind"] = kind;
+  json["version"] = format_version;
+  json["suite"] = suite_version;
+  const Origin& origin = recording.origin;
+  json["backend"] = origin.backend;
+  json["device"] = origin.device;
+  json["driver"] = origin.driver;
+  json["toolkit"] = origin.toolkit;
+  json["system"] = origin.system;
+  json["halfulp"] = origin.program;
+  json["date"] = origin.date;
+  json["answer_file_bytes"] = manifest.answer_file_bytes;
+  std::string text = json.dump(1);
+  text.resize(text.size() - 2);  // the last line follows below
+  // One line each: that is what people look for and versions differ in.
+  const auto list = [&](const char* name, const std::vector<Json>& lines) {
+    text += ",\n \"" + std::string(name) + "\": [";
+    for (std::size_t i = 0; i < lines.size(); ++i) text += (i ? ",\n  " : "\n  ") + lines[i].dump();
+    text += lines.empty() ? "]" : "\n ]";
+  };
+  std::vector<Json> missing, sections;
+  for (const Missing& m : recording.missing) missing.push_back(Json{{"what", m.what}, {"reason", m.reason}});
+  for (const TaskSection& section : recording.tasks) sections.push_back(to_json(section, manifest.places[sections.size()]));
+  for (const MatrixSection& section : recording.matrices) sections.push_back(to_json(section, manifest.places[sections.size()]));
+  list("missing", missing);
+  list("sections", sections);
+  return text + "\n}\n";
+}
+
+Manifest parse_manifest(const std::string& text) {
+  const Json json = parse_json(text);
+  const Members m(json, "");
+  if (const std::string given = m.text("kind"); given != kind) m.fail("'kind' is '" + shown(given) + "'; accepted: " + kind);
+  const std::uint64_t version = m.number("version"), suite = m.number("suite");
+  if (version != format_version)
+    m.fail("format version " + std::to_string(version) + (version > format_version ? ", written by a newer halfulp" : "") + "; accepted: " + std::to_string(format_version));
+  if (suite != suite_version)
+    m.fail("answers to suite version " + std::to_string(suite) + ", whose operands this program does not make; accepted: " + std::to_string(suite_version));
+  Manifest manifest;
+  manifest.recording.origin = origin_of(m);
+  manifest.answer_file_bytes = m.number("answer_file_bytes");
+  const Json &missing = m.list("missing"), &sections = m.list("sections");
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    const Members one(missing[i], "missing[" + std::to_string(i) + "]: ");
+    manifest.recording.missing.push_back({one.text("what"), one.text("reason")});
+  }
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    const Members one(sections[i], "sections[" + std::to_string(i) + "]: ");
+    if (sections[i].contains("unit")) {
+      read_matrix(one, manifest);
+    } else if (manifest.recording.matrices.empty()) {
+      read_task(one, manifest);
+    } else {
+      one.fail("a task behind matrix sections; accepted: tasks first");
+    }
+  }
+  return manifest;
+}
+
+}  // namespace halfulp::recording

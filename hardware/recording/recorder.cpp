@@ -1,0 +1,83 @@
+#include <halfulp/hardware/recording/recorder.hpp>
+
+#include <halfulp/hardware/matrix/x86_devices.hpp>
+
+#include <stdexcept>
+
+namespace halfulp::recording {
+namespace {
+
+/// The canonical task with the backend's NaN rule, where it has the task.
+bool supported(const Backend& backend, Task& task, std::string& route) {
+  task = canonical(task);
+  task.rounding.nan = backend.nan_rule(task);
+  const Support support = backend.supports(task);
+  route = support.route;
+  return support.yes && task.rounding.mode != RoundingMode::stochastic;
+}
+
+void ask(const Backend& backend, std::string source, Task task, Columns operands, Recording& recording) {
+  TaskSection section;
+  if (operands.size() == 0 || !supported(backend, task, section.route)) return;
+  section.source = std::move(source);
+  section.task = task;
+  section.operands = std::move(operands);
+  section.answers.resize(section.operands.size());
+  backend.run(task, section.operands.view(), section.answers);
+  recording.tasks.push_back(std::move(section));
+}
+
+void ask(const MatrixDevice& device, const MatrixSource& source, Recording& recording) {
+  MatrixSection section;
+  section.source = source.name;
+  section.unit = device.name().substr(device.name().find(':') + 1);
+  section.description = device.description();
+  section.shape = device.shape();
+  section.cases = source.cases(section.shape);
+  if (section.cases.size() == 0) return;
+  section.answers.resize(section.cases.size());
+  device.run(section.cases, section.answers);
+  recording.matrices.push_back(std::move(section));
+}
+
+}  // namespace
+
+std::span<const MatrixDevice* const> matrix_devices(const Backend& backend) {
+  if (backend.name() == "x86") return x86_matrix_devices();
+  return {};
+}
+
+Recording record(const Backend& backend, const std::vector<Asked>& asked, const std::function<void(double)>& progress) {
+  Recording recording;
+  recording.origin.backend = backend.name();
+  recording.origin.device = backend.description();
+  const std::vector<Task> tasks = suite_tasks();
+  const auto devices = matrix_devices(backend);
+  const auto steps = static_cast<double>(tasks.size() + asked.size() + devices.size());
+  double done = 0;
+  for (const Task& task : tasks) {
+    progress(done++ / steps);
+    Task ours = task;
+    std::string route;
+    if (!supported(backend, ours, route)) continue;
+    for (const TaskSource& source : task_sources())
+      if (source.operands) ask(backend, std::string(source.name), task, source.operands(task), recording);
+  }
+  for (const Asked& one : asked) {
+    progress(done++ / steps);
+    const TaskSource* source = find_task_source(one.source);
+    if (!source || source->operands) throw std::logic_error("record: '" + one.source + "' takes no operands");
+    ask(backend, one.source, one.task, one.operands, recording);
+  }
+  for (const MatrixDevice* device : devices) {
+    progress(done++ / steps);
+    if (const Support here = device->available(); !here.yes) {
+      recording.missing.push_back({device->name(), here.reason});
+      continue;
+    }
+    for (const MatrixSource& source : matrix_sources()) ask(*device, source, recording);
+  }
+  return recording;
+}
+
+}  // namespace halfulp::recording
