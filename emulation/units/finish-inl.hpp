@@ -43,10 +43,14 @@ HWY_INLINE VI addend_exponent(const PanelRule& rule, VF d) {
   return hn::IfThenElse(hn::Eq(bits, hn::Zero(di)), hn::Set(di, rule.least_exponent), exponent);
 }
 
-/// Doubles as floats. (Highway's scalar DemoteTo turns Inf into the largest number.)
+/// Doubles as floats. (Where there are no vector instructions, Highway's DemoteTo turns Inf into the largest number.)
 HWY_INLINE hn::Vec<decltype(as_floats)> narrow(VD x) {
-#if HWY_TARGET == HWY_SCALAR
-  return hn::Set(as_floats, static_cast<float>(hn::GetLane(x)));
+#if HWY_TARGET == HWY_SCALAR || HWY_TARGET == HWY_EMU128
+  alignas(64) double from[panel_columns];
+  alignas(64) float to[panel_columns];
+  hn::Store(x, dd, from);
+  for (std::size_t i = 0; i < hn::Lanes(dd); ++i) to[i] = static_cast<float>(from[i]);
+  return hn::Load(as_floats, to);
 #else
   return hn::DemoteTo(as_floats, x);
 #endif

@@ -52,10 +52,11 @@ struct Layout {
 
 /// Prepares an operand whose words are word(vector, product) and scales scale(vector, block).
 template <class Word, class Scale>
-Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const VectorBody& v_body, const Layout& layout, std::span<const std::size_t> order, Word word,
+Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const VectorBody& made_for, const Layout& layout, std::span<const std::size_t> order, Word word,
                  Scale scale) {
   Prepared p;
-  const auto [body, rule] = v_body;
+  const Body body = made_for.body;
+  const PanelRule& rule = made_for.rule;
   const std::size_t size = layout.room() * layout.depth, scales = body == Body::groups ? size / rule.group : size;
   p.special.assign(layout.room(), 0);
   std::fill_n((p.factor = hwy::AllocateAligned<float>(size)).get(), size, 0.0f);
