@@ -122,9 +122,9 @@ def print_context(context, entries):
           + (", a quick run: short, without the arrays of 64 M" if context.get("quick") == "true" else ""))
     print()
     print("ns an element, medians. L1: arrays of 4096 elements. limit: the faster of two copies of as many bytes, read and")
-    print("written: memcpy and a plain loop. mma: ns a multiply-add of square matrices; the limit is a plain FP32 product by")
-    print("Eigen, scalar the interpreter. x: ours divided by it; below 1 ours is the faster. scalar: convert() or evaluate()")
-    print(f"in a loop. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's results differ")
+    print("written: memcpy and a plain loop. x: ours divided by it; below 1 ours is the faster. scalar: convert() or evaluate()")
+    print("in a loop. mma: ns a multiply-add of square matrices; its limit is a plain FP32 product by Eigen, its scalar the")
+    print(f"interpreter. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's results differ")
     print("from ours on these operands (those of Python packages were not compared).")
     print()
 

@@ -33,19 +33,19 @@ std::uint64_t exact_sum_step(const MatrixUnit& unit, const Products& x, std::uin
   for (const Term& t : terms) special.meet(t);
   if (special.kind != Kind::finite) return special_result(unit, special);
 
-  using boost::multiprecision::cpp_int;
-  cpp_int sum = 0;
+  using Sum = boost::multiprecision::int1024_t;  // 320 bits below 1, 266 above for fp32
+  Sum sum = 0;
   for (const Term& t : terms) {
     if (t.kind != Kind::finite) continue;
-    const cpp_int magnitude = cpp_int(static_cast<std::uint64_t>(t.significand)) << (t.exponent - t.fraction_bits + scale);
+    const Sum magnitude = Sum(static_cast<std::uint64_t>(t.significand)) << (t.exponent - t.fraction_bits + scale);
     if (t.sign) sum -= magnitude;
     else sum += magnitude;
   }
   if (sum == 0) return unit.accumulator.zero();
   const bool sign = sum < 0;
-  cpp_int magnitude = abs(sum);
+  const Sum magnitude = abs(sum);
   const int cut = std::max(0, static_cast<int>(msb(magnitude)) - 60);
-  const cpp_int kept = magnitude >> cut;
+  const Sum kept = magnitude >> cut;
   const bool sticky = (kept << cut) != magnitude;
   return round_pack(unit.accumulator, {}, Exact<uint128>{sign, cut - scale, static_cast<std::uint64_t>(kept) | sticky}).code;
 }

@@ -178,8 +178,9 @@ std::string accepted_values(const Parameter& parameter) {
 std::string shown_value(const Json& value) {
   if (value.is_object()) return "an object";
   if (value.is_array()) return value.empty() ? "an empty list" : "a list";
-  const std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
-  return text.size() > 60 ? text.substr(0, 57) + "..." : text;
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  if (text.size() > 60) text.resize(57), text += "...";
+  return text;
 }
 
 std::string_view trimmed(std::string_view text) {
