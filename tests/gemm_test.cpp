@@ -155,6 +155,8 @@ TEST(Gemm, RefusesWhatDoesNotFit) {
   refused({2, 2, 2, std::span(four), std::span(four), std::span(four)}, std::span(d).first(3));
   refused({2, 2, 0, {}, {}, std::span(four)}, d);
   refused({2, 2, 2, std::span(four), std::span(four), std::span(four), std::span(four), std::span(four)}, d);
+  const std::vector<std::uint16_t> halves(4);
+  refused({2, 2, 2, std::span(four), std::span(four), std::span(halves)}, d);  // C of fp32 in 16-bit words
   mma_gemm(u, {0, 2, 2, {}, std::span(four), {}}, std::span(d).first(0));
 }
 

@@ -117,7 +117,7 @@ std::string amd_refusal(const MatrixUnit& unit) {
 }  // namespace halfulp::units
 
 namespace halfulp::rules {
-const Rule exact_sum{"exact-sum", "all products and c, rounded once to nearest", units::exact_sum_step, units::amd_refusal};
-const Rule sum_then_addend{"sum-then-addend", "products cut to one quantum and added, then cut with c, to nearest", units::sum_then_addend_step, units::amd_refusal};
-const Rule even_odd_then_addend{"even-odd-then-addend", "even and odd products added apart, then together, then with c, to nearest", units::even_odd_then_addend_step, units::amd_refusal};
+const Rule exact_sum{"exact-sum", "L products and c are added exactly and rounded once, to nearest; subnormals kept", units::exact_sum_step, units::amd_refusal};
+const Rule sum_then_addend{"sum-then-addend", "L products, cut toward zero to 2^(emax - 24), are added; with E the larger exponent of theirs and c's, their sum is cut to 2^(E - 31) and c to 2^(E - 24), downwards; added and rounded to nearest. Products from 2^128 on are Inf, subnormals kept", units::sum_then_addend_step, units::amd_refusal};
+const Rule even_odd_then_addend{"even-odd-then-addend", "even and odd products, each cut toward zero to 2^(emax - 24) of their own, are added apart, then at the larger exponent, downwards; with E the larger of that and c's exponent, the sum is cut to 2^(E - 31) and c to 2^(E - 24), downwards (dropped below 2^(E - 25)); to nearest", units::even_odd_then_addend_step, units::amd_refusal};
 }  // namespace halfulp::rules

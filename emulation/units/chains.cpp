@@ -103,8 +103,8 @@ std::string tree_length(const MatrixUnit& unit) {
 namespace halfulp::rules {
 const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step, units::length_one};
 const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, a0 b0))), to nearest", units::product_chain_step, units::whole_length};
-const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c; to nearest, flushing", units::even_odd_chains_step, units::even_length};
-const Rule odd_even_pair{"odd-even-pair", "fma of the even product onto fma of the odd one onto c; to nearest, flushing", units::odd_even_pair_step, units::length_two};
-const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, flushing", units::to_odd_pair_step, units::length_two};
-const Rule flushed_tree{"flushed-tree", "products and a tree of sums, then c; each to nearest and flushed", units::flushed_tree_step, units::tree_length};
+const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c + sum; each to nearest, subnormal operands and tiny results are zeros of their sign", units::even_odd_chains_step, units::even_length};
+const Rule odd_even_pair{"odd-even-pair", "fma(a0, b0, fma(a1, b1, c)); each to nearest, subnormal operands and tiny results are zeros of their sign", units::odd_even_pair_step, units::length_two};
+const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, subnormal operands and tiny results are zeros of their sign", units::to_odd_pair_step, units::length_two};
+const Rule flushed_tree{"flushed-tree", "operands flushed to +0; products, a binary tree of their L-fold sum, then c + sum: each rounded to nearest and, if subnormal, flushed to the zero of its sign", units::flushed_tree_step, units::tree_length};
 }  // namespace halfulp::rules

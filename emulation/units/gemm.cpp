@@ -24,6 +24,9 @@ void check_words(std::string_view name, const CodeWords& words, std::size_t expe
   if (words.size() != expected)
     throw std::invalid_argument("mma_gemm: " + std::string(name) + " has " + std::to_string(words.size()) + " words, not " + shape);
   const int bits = word_bits(f);
+  if (words.size() != 0 && bits > 8 * words.bytes())
+    throw std::invalid_argument("mma_gemm: " + std::string(name) + " has words of " + std::to_string(8 * words.bytes()) + " bits; " + format_name(f) +
+                                " takes " + std::to_string(bits));
   if (bits == 8 * words.bytes()) return;
   words.visit([&](const auto* w) {
     for (std::size_t i = 0; i < words.size(); ++i)
@@ -166,6 +169,7 @@ void gemm(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
 
 }  // namespace
 
+void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint16_t> d) { gemm(unit, operands, d); }
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d) { gemm(unit, operands, d); }
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint64_t> d) { gemm(unit, operands, d); }
 

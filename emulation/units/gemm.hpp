@@ -46,7 +46,9 @@ struct GemmOperands {
 
 /// d = A B + C, m x n words of unit.accumulator: every output is mma() of its row and column, bit for bit, on any number of
 /// threads and with any instruction set. Fused sums that truncate run on vectors. Throws std::invalid_argument, before it
-/// writes anything, for sizes that do not fit, words wider than the unit's, an empty k, and a unit that refusal() refuses.
+/// writes anything, for sizes that do not fit, words wider than the unit's or types too
+/// narrow for them, an empty k, and a unit that refusal() refuses.
+void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint16_t> d);
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d);
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint64_t> d);
 

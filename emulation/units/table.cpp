@@ -139,6 +139,9 @@ void add_nvidia(Table& t) {
     t.add({prefix, mma_sync ? mma : tcgen05, mma_sync ? 16 : 128, 8, 16, &rules::fused, f32(16, 25, -133), evidence, both}, bfloat_input, fp32);
     t.add({prefix, mma_sync ? std::string_view(mma_tf32) : "tcgen05.mma.cta_group::1.kind::tf32 {a} {b} -> {d}", mma_sync ? 16 : 128, 8, 8, &rules::fused, f32(8, 25, -133), evidence, both}, tf32_input, fp32);
   }
+  const std::string_view assumed_halves = "emulated by the compiler; assumed to be as on Hopper";
+  t.add_pairs({"blackwell.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f32(16, 25, -133), assumed_halves, "ptxas 13.0"}, fp8_inputs, fp32);
+  t.add_pairs({"blackwell.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f16(16, 25, -133), assumed_halves, "ptxas 13.0"}, fp8_inputs, fp16);
   t.add({"blackwell.mma", mma_fp64, 8, 8, 4, &rules::fma_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
   for (const auto& [prefix, plain, scaled, fp4] : {std::array<std::string_view, 4>{"blackwell.tcgen05", "tcgen05.mma.cta_group::1.kind::f8f6f4 {a} {b} -> {d}", "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale {a} {b} -> {d}", "tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale {a} {b} -> {d}"},
                                            std::array<std::string_view, 4>{"rtx-blackwell.mma", "mma.sync.aligned.m16n8k32.row.col.kind::f8f6f4.{d}.{a}.{b}.{d}", "mma.sync.aligned.m16n8k32.row.col.kind::mxf8f6f4.block_scale.{d}.{a}.{b}.{d}.ue8m0", "mma.sync.aligned.m16n8k64.row.col.kind::mxf4nvf4.block_scale.{d}.{a}.{b}.{d}"}}) {
@@ -153,7 +156,7 @@ void add_nvidia(Table& t) {
 
 void add_amd(Table& t) {
   const Input fp32_input{"fp32", "f32", fp32}, fp64_input{"fp64", "f64", fp64};
-  const std::string_view secondary = "two papers' models, not tested here; the NaN code is assumed", disputed = "two papers' models, which differ below the last place; the NaN code is assumed";
+  const std::string_view secondary = "two papers' models, not tested here; the NaN code is assumed", disputed = "the second paper's model; the first cuts the sum of products at another place below the last one; the NaN code is assumed";
   t.add({"cdna1.mfma", "v_mfma_f32_16x16x16f16", 16, 16, 16, &rules::exact_sum, nan_is(ieee_nan32, 4), secondary, both}, half_input, fp32);
   t.add({"cdna1.mfma", "v_mfma_f32_16x16x8bf16", 16, 16, 8, &rules::exact_sum, nan_is(ieee_nan32, 2), secondary, both}, bfloat_input, fp32);
   t.add({"cdna2.mfma", "v_mfma_f32_16x16x16f16", 16, 16, 16, &rules::flushed_tree, nan_is(ieee_nan32, 4), secondary, both}, half_input, fp32);

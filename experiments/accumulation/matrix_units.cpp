@@ -4,7 +4,9 @@
 #include <halfulp/emulation/units/gemm.hpp>
 #include <halfulp/experiments/accumulation/exact_sum.hpp>
 #include <halfulp/experiments/data/distributions.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/hardware/matrix/unit_file.hpp>
 
 #include <fmt/format.h>
 
@@ -18,7 +20,7 @@ namespace {
 constexpr std::size_t side = 8;  ///< of the square of outputs
 
 struct Choices {
-  std::vector<const MatrixUnit*> units;
+  std::vector<MatrixUnit> units;
   std::vector<std::size_t> lengths;  ///< ascending
   std::size_t promote_every;
   std::uint64_t seed;
@@ -26,16 +28,19 @@ struct Choices {
 
 Choices read(const Config& config) {
   Choices c{{}, {}, static_cast<std::size_t>(config.integer("promote_every")), static_cast<std::uint64_t>(config.integer("seed"))};
-  const std::string names = config.text("units");
-  if (names.empty()) throw std::invalid_argument("units: no unit given; halfulp units lists them");
+  const auto put = [&](const MatrixUnit& unit) {
+    for (const MatrixUnit& other : c.units)
+      if (other.name == unit.name) throw std::invalid_argument("units: " + unit.name + " is there twice");
+    c.units.push_back(unit);
+  };
+  const std::string names = config.text("units"), file = config.text("unit_file");
+  if (names.empty() && file.empty()) throw std::invalid_argument("units: no unit given; halfulp units lists them");
   for (std::size_t begin = 0; begin < names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
-    const MatrixUnit& unit = find_unit(names.substr(begin, end - begin));
-    if (unit.scaled()) throw std::invalid_argument("units: " + unit.name + " takes scales; choose units without");
-    if (std::find(c.units.begin(), c.units.end(), &unit) != c.units.end()) throw std::invalid_argument("units: " + unit.name + " is there twice");
-    c.units.push_back(&unit);
+    put(find_unit(names.substr(begin, end - begin)));
     begin = end + 1;
   }
+  if (!file.empty()) put(unit_of_json(read_json(file), file));
   for (const std::int64_t n : config.integers("unit_lengths")) c.lengths.push_back(static_cast<std::size_t>(n));
   std::sort(c.lengths.begin(), c.lengths.end());
   c.lengths.erase(std::unique(c.lengths.begin(), c.lengths.end()), c.lengths.end());
@@ -77,7 +82,10 @@ std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, st
     for (std::size_t k = 0; k < n; ++k) a[i * n + k] = f.a[(begin + k) * side + i];
   std::vector<std::uint64_t> d(side * side);
   const auto b = std::span(f.b).subspan(begin * side, n * side);
-  mma_gemm(unit, {side, side, n, std::span<const std::uint32_t>(a), b, std::span(addend)}, std::span(d));
+  // Scales, where a unit takes them, are 1.
+  const auto block = static_cast<std::size_t>(unit.scale_block);
+  const std::vector<std::uint8_t> ones(unit.scaled() ? side * ((n + block - 1) / block) : 0, static_cast<std::uint8_t>(encode(unit.scale, {}, 1).code));
+  mma_gemm(unit, {side, side, n, std::span<const std::uint32_t>(a), b, std::span(addend), std::span(ones), std::span(ones)}, std::span(d));
   return d;
 }
 
@@ -124,7 +132,7 @@ Errors errors(const std::vector<double>& d, const std::vector<double>& exact) {
 }
 
 struct Curve {
-  const MatrixUnit* unit;
+  MatrixUnit unit;
   bool normal;
   std::vector<Errors> plain, promoted;
 };
@@ -134,7 +142,7 @@ constexpr std::string_view hopper = "hopper.wgmma.e4m3.fp32", blackwell = "black
 /// What must follow from the units' rules, and what was published, on uniform products.
 void claims(const Choices& c, const std::vector<Curve>& curves, Report& report) {
   const auto curve_of = [&](std::string_view name) {
-    const auto found = std::find_if(curves.begin(), curves.end(), [&](const Curve& curve) { return curve.unit->name == name && !curve.normal; });
+    const auto found = std::find_if(curves.begin(), curves.end(), [&](const Curve& curve) { return curve.unit.name == name && !curve.normal; });
     return found == curves.end() ? nullptr : &*found;
   };
   const auto at = [&](std::size_t n) { return static_cast<std::size_t>(std::find(c.lengths.begin(), c.lengths.end(), n) - c.lengths.begin()); };
@@ -194,6 +202,7 @@ void claims(const Choices& c, const std::vector<Curve>& curves, Report& report) 
 std::vector<Parameter> matrix_unit_parameters() {
   return {{"units", ParameterType::text, "hopper.wgmma.e4m3.fp32,hopper.mma.e4m3.fp32,ada.mma.e4m3.fp32,blackwell.tcgen05.e4m3.fp32,hopper.mma.fp16.fp32,hopper.mma.fp16.fp16",
            "matrix units, separated by commas (see halfulp units), that accumulate dot products"},
+          {"unit_file", ParameterType::path, "", "a JSON file with one more unit, of your own, as halfulp mma --unit-file takes it"},
           {"unit_lengths", ParameterType::integers, "128,512,1024,4096,16384,65536", "products of a dot product on a matrix unit", 1, 262144}};
 }
 
@@ -203,30 +212,30 @@ void matrix_units_report(const Config& config, Run& run) {
   const Choices c = read(config);
   auto curves = parallel_map(c.units.size() * 2, [&](std::size_t i) {
     Curve curve{c.units[i / 2], i % 2 == 1, {}, {}};
-    const Factors f = make_factors(c, *curve.unit, curve.normal);
+    const Factors f = make_factors(c, curve.unit, curve.normal);
     for (std::size_t l = 0; l < c.lengths.size(); ++l) {
-      curve.plain.push_back(errors(plain(*curve.unit, f, c.lengths[l]), f.exact[l]));
-      curve.promoted.push_back(errors(promoted(*curve.unit, f, c.lengths[l], c.promote_every), f.exact[l]));
+      curve.plain.push_back(errors(plain(curve.unit, f, c.lengths[l]), f.exact[l]));
+      curve.promoted.push_back(errors(promoted(curve.unit, f, c.lengths[l], c.promote_every), f.exact[l]));
     }
     return curve;
   });
 
-  Table& table = run.report.table("matrix_units", "Dot products on matrix units: the error grows with their length, promotion bounds it", {
-      {"unit", "", "The matrix unit: its own accumulator takes all products, or as many as promoted_every."},
+  Table& table = run.report.table("matrix_units", "Dot products on matrix units: the error grows with their length, promotion to FP32 bounds it", {
+      {"unit", "", "The matrix unit (halfulp units NAME says how it adds); scales, where it takes them, are 1."},
       {"factors", "", "Uniform in (0, 1), or normal: N(0, 1)."},
-      {"promoted_every", "term", "After as many products the unit's sum is added to another in FP32; null if it never is."},
       {"terms", "term", "Length of the dot product."},
-      {"rms_error", "1", "Frobenius norm of the errors of all outputs, divided by that of the exact outputs."},
-      {"max_error", "1", "Largest error of an output divided by the exact output."},
-      {"overflowed", "output", "Outputs that are not finite, and in no error."}});
+      {"rms_error", "1", "The unit's accumulator takes all terms: Frobenius norm of the errors of all outputs, divided by that of the exact outputs."},
+      {"max_error", "1", "Largest error of an output divided by the exact output, which may be near 0 where factors have both signs."},
+      {"promoted_rms_error", "1", "The same where the unit's sum is added to another in FP32 after every promote_every terms."},
+      {"promoted_max_error", "1", "And the largest error of an output then."},
+      {"overflowed", "output", "Outputs that are not finite, promoted or not, and in no error."}});
   for (const Curve& curve : curves)
-    for (const bool promotes : {false, true})
-      for (std::size_t l = 0; l < c.lengths.size(); ++l) {
-        const Errors& e = (promotes ? curve.promoted : curve.plain)[l];
-        const bool any = e.overflowed < side * side;
-        table.row({curve.unit->name, curve.normal ? "normal" : "uniform", promotes ? Json(c.promote_every) : Json(), c.lengths[l], any ? number(e.rms) : Json(),
-                   any ? number(e.largest) : Json(), e.overflowed});
-      }
+    for (std::size_t l = 0; l < c.lengths.size(); ++l) {
+      const Errors &e = curve.plain[l], &p = curve.promoted[l];
+      const auto cell = [&](const Errors& of, double value) { return of.overflowed < side * side ? number(value) : Json(); };
+      table.row({curve.unit.name, curve.normal ? "normal" : "uniform", c.lengths[l], cell(e, e.rms), cell(e, e.largest), cell(p, p.rms), cell(p, p.largest),
+                 e.overflowed + p.overflowed});
+    }
   claims(c, curves, run.report);
 }
 
