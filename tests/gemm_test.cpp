@@ -123,6 +123,35 @@ TEST(Gemm, EqualsTheInterpreterForRandomRules) {
   EXPECT_GT(on_vectors, 100u);
 }
 
+// What floats cannot carry, or 32-bit integers count, is left to the interpreter.
+TEST(Gemm, EqualsTheInterpreterForUnusualUnits) {
+  std::size_t compared = 0;
+  Random random{11};
+  for (const char* name : {"hopper.mma.bf16.fp32", "hopper.wgmma.e4m3.fp32", "hopper.mma.fp16.fp16", "hopper.mma.e5m2.fp32", "blackwell.tcgen05.nvfp4.fp32"}) {
+    const MatrixUnit& base = find_unit(name);
+    for (const int least : {127, 128, 129, 200, 1100, 16384}) {
+      MatrixUnit u = base;
+      u.sum.least_exponent = least;
+      for (int i = 0; i < 4; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+    }
+    for (const char* accumulator : {"e9m10", "e11m10", "e8m10b20", "e8m23b120", "e8m10b200", "e8m15", "e8m12"}) {
+      MatrixUnit u = base;
+      u.accumulator = u.sum.kept = parse_format(accumulator);
+      u.sum.nan = u.accumulator.magnitude_mask();
+      ASSERT_EQ(refusal(u), "") << accumulator;
+      for (int i = 0; i < 5; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+    }
+    if (base.scaled() || base.rule != &rules::fused) continue;
+    for (const char* operand : {"e9m6", "e11m10", "e8m7b240"}) {
+      MatrixUnit u = base;
+      u.a = u.b = parse_format(operand);
+      ASSERT_EQ(refusal(u), "") << operand;
+      for (int i = 0; i < 5; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+    }
+  }
+  EXPECT_GT(compared, 10'000u);
+}
+
 TEST(Gemm, IsTheSameOnAnyNumberOfThreadsAndOfAnyWidthOfWords) {
   const MatrixUnit& u = find_unit("hopper.wgmma.e4m3.fp32");
   Random random{3};
@@ -157,6 +186,7 @@ TEST(Gemm, RefusesWhatDoesNotFit) {
   refused({2, 2, 2, std::span(four), std::span(four), std::span(four), std::span(four), std::span(four)}, d);
   const std::vector<std::uint16_t> halves(4);
   refused({2, 2, 2, std::span(four), std::span(four), std::span(halves)}, d);  // C of fp32 in 16-bit words
+  refused({2, 2, std::size_t{1} << 63, {}, {}, std::span(four)}, d);  // 2 k is 0 in 64 bits
   mma_gemm(u, {0, 2, 2, {}, std::span(four), {}}, std::span(d).first(0));
 }
 

@@ -303,7 +303,9 @@ TEST(RecordingFiles, SayWhatIsWrong) {
   write(folder.path / manifest_file, files.manifest);
   EXPECT_NE(problem(folder.path).find("answers.bin is not there"), std::string::npos);
   write(folder.path / manifest_file, "{\"kind\": ");
-  EXPECT_NE(problem(folder.path).find("manifest.json: no JSON: parse error at line 1"), std::string::npos);
+  EXPECT_NE(problem(folder.path).find("manifest.json: not JSON at line 1"), std::string::npos);
+  write(folder.path / manifest_file, "{\"kind\": " + std::string(100'000, '[') + std::string(100'000, ']') + "}");
+  EXPECT_NE(problem(folder.path).find("manifest.json: nested deeper than 64 levels"), std::string::npos);
   EXPECT_NE(problem(folder.path / "nowhere").find("is no folder"), std::string::npos);
 }
 

@@ -86,6 +86,23 @@ TEST(Units, SpecialValues) {
   EXPECT_EQ(mma(u, {a, b, {}, {}}, 0), 0x7f80'0000u);
 }
 
+TEST(Units, AUnitHasOneNan) {
+  MatrixUnit u = find_unit("hopper.mma.e4m3.fp32");
+  u.sum.nan = 0x7fc0'0001;
+  const std::vector<std::uint64_t> nan{0x7f}, one{0x38};
+  EXPECT_EQ(mma(u, {nan, one, {}, {}}, 0), 0x7fc0'0001u);
+  EXPECT_EQ(mma(u, {one, one, {}, {}}, 0xffff'ffff), 0x7fc0'0001u);
+  u = find_unit("x86.avx512.bf16.fp32");  // which propagates NaNs: there is none to choose
+  u.sum.nan = 0x7fff'ffff;
+  EXPECT_NE(refusal(u), "");
+}
+
+TEST(Units, ExactSumsStayWithinTheirIntegers) {
+  MatrixUnit u = find_unit("cdna1.mfma.fp16.fp32");
+  u.a = u.b = parse_format("e10m4b150");
+  EXPECT_NE(refusal(u), "");
+}
+
 TEST(Units, ScalesMultiplyProducts) {
   const std::vector<double> a(32, 1.5), b(32, 2.0);
   EXPECT_EQ(result("blackwell.tcgen05.mxe2m1.fp32", a, b, 0, {0.25}, {8}), 192);

@@ -162,6 +162,21 @@ TEST(VerifyState, IsOfOneRunAtATime) {
   EXPECT_FALSE(std::filesystem::exists(path.parent_path() / ("." + path.filename().string() + ".lock")));
 }
 
+TEST(VerifyLedger, EntriesOfNobodyAreRefusedBeforeTheWork) {
+  for (const char* entry : {"5", "{}", R"({"task": 1, "inputs": 1, "date": 5, "machine": "m", "digest": "d", "against": {"reference": "oracle"}})",
+                            R"({"task": 1, "inputs": 1, "date": "d", "machine": "m", "digest": "d", "against": "oracle"})"}) {
+    const File file;
+    const std::string text = std::string(R"({"kind": "halfulp ledger", "version": 1, "entries": [)") + entry + "]}";
+    std::ofstream(file.path) << text;
+    const auto run = run_halfulp(with(small_run, {"--ledger", file.path}));
+    EXPECT_EQ(run.status, 2) << entry;
+    EXPECT_TRUE(is_one_line(run.err)) << run.err;
+    EXPECT_NE(run.err.find("entries[0]"), std::string::npos) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_EQ(file.read(), text);
+  }
+}
+
 TEST(VerifyState, IsARegularFile) {
   const File pipe;
   ASSERT_EQ(::mkfifo(pipe.path.c_str(), 0600), 0);

@@ -108,7 +108,7 @@ std::uint64_t even_odd_then_addend_step(const MatrixUnit& unit, const Products& 
 /// Products within 48 bits, and multiples of 2^-scale.
 std::string amd_refusal(const MatrixUnit& unit) {
   for (const FloatFormat& f : {unit.a, unit.b, unit.accumulator})
-    if (f.precision() > 24 || f.emin() - f.fraction_bits < -scale / 2)
+    if (f.precision() > 24 || f.emin() - f.fraction_bits < -scale / 2 || f.emax() > scale / 2)
       return "format " + format_name(f) + ": the rule " + std::string(unit.rule->name) + " takes up to 24 significant bits and 8 exponent bits";
   return {};
 }

@@ -91,8 +91,20 @@ std::string chain_refusal(const MatrixUnit& unit, bool length_fits, std::string_
 }
 std::string whole_length(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == unit.k, "all products of an instruction"); }
 std::string length_one(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 1, "1"); }
+/// NaNs of operands keep their payload, as x86 does it: the unit has no code word of its own.
+std::string x86_refusal(const MatrixUnit& unit) {
+  if (unit.sum.nan == unit.accumulator.canonical_nan()) return {};
+  return "nan: the rule " + std::string(unit.rule->name) + " propagates NaNs as x86 does; accepted: the canonical NaN alone";
+}
+std::string x86_pair(const MatrixUnit& unit) {
+  if (std::string why = x86_refusal(unit); !why.empty()) return why;
+  return chain_refusal(unit, unit.sum.length == 2, "2");
+}
 std::string length_two(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 2, "2"); }
-std::string even_length(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length % 2 == 0, "an even number"); }
+std::string even_length(const MatrixUnit& unit) {
+  if (std::string why = x86_refusal(unit); !why.empty()) return why;
+  return chain_refusal(unit, unit.sum.length % 2 == 0, "an even number");
+}
 std::string tree_length(const MatrixUnit& unit) {
   return chain_refusal(unit, (unit.sum.length & (unit.sum.length - 1)) == 0, "a power of two");
 }
@@ -104,7 +116,7 @@ namespace halfulp::rules {
 const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step, units::length_one};
 const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, a0 b0))), to nearest", units::product_chain_step, units::whole_length};
 const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c + sum; each to nearest, subnormal operands and tiny results are zeros of their sign", units::even_odd_chains_step, units::even_length};
-const Rule odd_even_pair{"odd-even-pair", "fma(a0, b0, fma(a1, b1, c)); each to nearest, subnormal operands and tiny results are zeros of their sign", units::odd_even_pair_step, units::length_two};
+const Rule odd_even_pair{"odd-even-pair", "fma(a0, b0, fma(a1, b1, c)); each to nearest, subnormal operands and tiny results are zeros of their sign", units::odd_even_pair_step, units::x86_pair};
 const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, subnormal operands and tiny results are zeros of their sign", units::to_odd_pair_step, units::length_two};
 const Rule flushed_tree{"flushed-tree", "operands flushed to +0; products, a binary tree of their L-fold sum, then c + sum: each rounded to nearest and, if subnormal, flushed to the zero of its sign", units::flushed_tree_step, units::tree_length};
 }  // namespace halfulp::rules

@@ -80,7 +80,8 @@ std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std:
     }
     const std::size_t block = begin / static_cast<std::size_t>(unit.scale_block);
     Term sum = product(scale(x.scale_a[block]), scale(x.scale_b[block]));
-    if (sum.kind == Kind::finite && total == 0) sum.kind = Kind::zero;
+    if (total == 0 && sum.kind == Kind::finite) sum.kind = Kind::zero;
+    if (total == 0 && sum.kind == Kind::infinite) sum.kind = Kind::nan;  // a scale of Inf: no format of the table has one
     sum.sign = total < 0;
     sum.significand *= static_cast<uint128>(total < 0 ? -total : total);
     sum.fraction_bits += unit.a.fraction_bits + unit.b.fraction_bits;
@@ -111,9 +112,8 @@ std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::
     terms[length] = term(unit.accumulator, unit.sum, d);
     d = fused_sum(unit, terms);
   }
-  Rounding r;
-  r.nan = NanRule::cuda;
-  return evaluate(Operation::add, unit.accumulator, r, c, d).code;
+  const std::uint64_t sum = evaluate(Operation::add, unit.accumulator, {}, c, d).code;
+  return unit.accumulator.is_nan(sum) ? unit.sum.nan : sum;
 }
 
 std::string fused_refusal(const MatrixUnit& unit) {

@@ -38,6 +38,9 @@ void check_words(std::string_view name, const CodeWords& words, std::size_t expe
 void check(const MatrixUnit& unit, const GemmOperands& x, std::size_t results) {
   if (const std::string why = refusal(unit); !why.empty()) throw std::invalid_argument("mma_gemm: " + unit.name + ": " + why);
   if (x.k == 0) throw std::invalid_argument("mma_gemm: k is at least 1");
+  const std::size_t largest = std::size_t{1} << 40;
+  if (x.m > largest || x.n > largest || x.k > largest || (x.m > 0 && x.k > largest / x.m) || (x.n > 0 && x.k > largest / x.n) || (x.n > 0 && x.m > largest / x.n))
+    throw std::invalid_argument("mma_gemm: " + std::to_string(x.m) + " x " + std::to_string(x.n) + " x " + std::to_string(x.k) + " is more than 2^40 words a matrix");
   const auto shape = [](std::size_t rows, std::size_t columns) { return std::to_string(rows) + " x " + std::to_string(columns); };
   check_words("A", x.a, x.m * x.k, shape(x.m, x.k), unit.a);
   check_words("B", x.b, x.k * x.n, shape(x.k, x.n), unit.b);

@@ -118,6 +118,9 @@ bool is_plain(const FusedSum& s) {
          s.alignment_bits >= 1;
 }
 
+/// Whether floats hold every value, subnormals of theirs excepted where they are not the format's own.
+bool is_carried(const FloatFormat& f) { return f.precision() <= carrier_bits && f.emin() >= fp32.emin() && f.emax() <= fp32.emax(); }
+
 PanelRule rule_of(const MatrixUnit& unit, std::size_t group) {
   const FusedSum& s = unit.sum;
   const FloatFormat& kept = s.kept;
@@ -138,7 +141,9 @@ bool takes_powers(const MatrixUnit& unit) {
 
 std::optional<VectorBody> vector_body(const MatrixUnit& unit) {
   const FusedSum& s = unit.sum;
-  if (!is_plain(s) || unit.accumulator.precision() > carrier_bits || unit.accumulator.nonfinite != NonFinite::ieee) return {};
+  const FloatFormat& d = unit.accumulator;
+  if (!is_plain(s) || !is_carried(unit.a) || !is_carried(unit.b) || !is_carried(d) || d.nonfinite != NonFinite::ieee) return {};
+  if (s.least_exponent > fp32.emax()) return {};
   if (unit.rule == &rules::scaled_groups) {
     const auto group = static_cast<std::size_t>(group_length);
     const std::size_t groups = static_cast<std::size_t>(s.length) / group;
@@ -147,6 +152,8 @@ std::optional<VectorBody> vector_body(const MatrixUnit& unit) {
     return VectorBody{Body::groups, rule_of(unit, group)};
   }
   if (unit.rule != &rules::fused && unit.rule != &rules::halves_apart) return {};
+  // The last addition of halves is one of floats, rounded once more: sound where 24 >= 2 p + 2 (Figueroa 1995).
+  if (unit.rule == &rules::halves_apart && d != fp32 && 2 * d.precision() + 2 > carrier_bits) return {};
   if (unit.a.precision() + unit.b.precision() > carrier_bits) return {};
   if (s.rounding != RoundingMode::toward_zero && s.rounding != RoundingMode::nearest_even) return {};
   if (unit.scaled() && unit.scale != e8m0) return {};  // powers of two are exponents; other scales have significands

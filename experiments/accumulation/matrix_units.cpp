@@ -37,6 +37,7 @@ Choices read(const Config& config) {
   if (names.empty() && file.empty()) throw std::invalid_argument("units: no unit given; halfulp units lists them");
   for (std::size_t begin = 0; begin < names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
+    if (end == begin) throw std::invalid_argument("units: an empty name between commas; halfulp units lists the names");
     put(find_unit(names.substr(begin, end - begin)));
     begin = end + 1;
   }
@@ -49,7 +50,7 @@ Choices read(const Config& config) {
 
 /// A of side x n and B of n x side, rounded to a unit's operands, and the exact products by length.
 struct Factors {
-  std::vector<std::uint32_t> a, b;           ///< product by product: a[k * side + i], b[k * side + j]
+  std::vector<std::uint64_t> a, b;           ///< product by product: a[k * side + i], b[k * side + j]
   std::vector<std::vector<double>> exact;    ///< [length][output], each rounded once
 };
 
@@ -60,9 +61,9 @@ Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
   const Units one = units(1, scale_a + scale_b);
   std::vector<Units> sums(side * side), a(side), b(side);
   for (std::size_t k = 0; k < c.lengths.back(); ++k) {
-    const auto put = [&](const FloatFormat& format, std::uint64_t stream, std::size_t i, int scale, std::vector<std::uint32_t>& words) {
+    const auto put = [&](const FloatFormat& format, std::uint64_t stream, std::size_t i, int scale, std::vector<std::uint64_t>& words) {
       const std::uint64_t code = encode(format, {}, draw(stream, k * side + i)).code;
-      words.push_back(static_cast<std::uint32_t>(code_word(format, code)));
+      words.push_back(code_word(format, code));
       return units(format.value(code), scale);
     };
     for (std::size_t i = 0; i < side; ++i) a[i] = put(unit.a, 0, i, scale_a, f.a), b[i] = put(unit.b, 1, i, scale_b, f.b);
@@ -77,7 +78,7 @@ Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
 /// The unit's outputs over the products [begin, end), from `addend`.
 std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, std::size_t begin, std::size_t end, const std::vector<std::uint64_t>& addend) {
   const std::size_t n = end - begin;
-  std::vector<std::uint32_t> a(side * n);
+  std::vector<std::uint64_t> a(side * n);
   for (std::size_t i = 0; i < side; ++i)
     for (std::size_t k = 0; k < n; ++k) a[i * n + k] = f.a[(begin + k) * side + i];
   std::vector<std::uint64_t> d(side * side);
@@ -85,7 +86,7 @@ std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, st
   // Scales, where a unit takes them, are 1.
   const auto block = static_cast<std::size_t>(unit.scale_block);
   const std::vector<std::uint8_t> ones(unit.scaled() ? side * ((n + block - 1) / block) : 0, static_cast<std::uint8_t>(encode(unit.scale, {}, 1).code));
-  mma_gemm(unit, {side, side, n, std::span<const std::uint32_t>(a), b, std::span(addend), std::span(ones), std::span(ones)}, std::span(d));
+  mma_gemm(unit, {side, side, n, std::span<const std::uint64_t>(a), b, std::span(addend), std::span(ones), std::span(ones)}, std::span(d));
   return d;
 }
 

@@ -20,6 +20,13 @@ bool same(const Json& x, const Json& y, std::initializer_list<const char*> keys)
   return true;
 }
 
+/// Whether an entry has what `enter` looks at.
+bool whole(const Json& entry) {
+  const auto text = [&](const char* key) { return entry.contains(key) && entry[key].is_string(); };
+  return entry.is_object() && entry.contains("task") && entry.contains("inputs") && text("date") && text("machine") && text("digest") &&
+         entry.contains("against") && entry["against"].is_object() && entry["against"].contains("reference");
+}
+
 }  // namespace
 
 Json read_ledger(const std::string& path) {
@@ -29,6 +36,9 @@ Json read_ledger(const std::string& path) {
   const bool known = json.is_object() && json.value("kind", Json()) == Json(kind) && json.value("version", Json()) == Json(ledger_version);
   if (!known || !json.contains("entries") || !json["entries"].is_array())
     throw std::invalid_argument(fmt::format("'{}' is no ledger of version {}; give the name of a new file, or of one that --ledger wrote", path, ledger_version));
+  for (std::size_t i = 0; i < json["entries"].size(); ++i)
+    if (!whole(json["entries"][i]))
+      throw std::invalid_argument(fmt::format("'{}': entries[{}] is no entry that --ledger wrote; give the name of a new file, or mend it", path, i));
   return json["entries"];
 }
 

@@ -3,8 +3,7 @@
 
 #include <halfulp/emulation/rounding.hpp>
 #include <halfulp/formats/format.hpp>
-
-#include <nlohmann/json.hpp>
+#include <halfulp/hardware/json_file.hpp>
 
 #include <cstdint>
 #include <initializer_list>
@@ -16,8 +15,6 @@
 #include <vector>
 
 namespace halfulp {
-
-using Json = nlohmann::ordered_json;
 
 enum class ParameterType : std::uint8_t {
   integer, real, boolean, text, path, choice,

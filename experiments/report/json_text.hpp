@@ -1,7 +1,8 @@
-// JSON as text: written for people and byte-comparable, read with errors that name the line.
+// JSON as text, for people and byte-comparable.
 #pragma once
 
 #include <halfulp/experiments/report/config.hpp>
+#include <halfulp/hardware/json_file.hpp>
 
 #include <string>
 
@@ -10,11 +11,5 @@ namespace halfulp {
 /// JSON with two blanks of indentation; what fits on a line takes one line, and so does every row
 /// and column of a table.
 std::string pretty(const Json& json);
-
-/// A JSON file of at most 256 MiB, as "-" standard input. Throws std::invalid_argument with one line: why the file cannot
-/// be read, or the line and column where it stops being JSON (NUL bytes, duplicate members and nesting beyond 64 levels included).
-Json read_json(const std::string& path);
-/// The same for text; `name` stands for it in errors.
-Json parse_json(const std::string& text, const std::string& name);
 
 }  // namespace halfulp

@@ -95,9 +95,8 @@ inline std::uint64_t halves_apart_rule(const Chunk& x, std::uint64_t c) {
     }
     d = fused(x.u, terms);
   }
-  Rounding r;
-  r.nan = halfulp::NanRule::cuda;
-  return finish(x.u.accumulator, r, sum<cpp_int>(x.u.accumulator, false, c, d, false)).code;
+  const std::uint64_t total = finish(x.u.accumulator, {}, sum<cpp_int>(x.u.accumulator, false, c, d, false)).code;
+  return is_nan(x.u.accumulator, total) ? x.u.sum.nan : total;
 }
 
 /// IEEE operations in the accumulator's format.

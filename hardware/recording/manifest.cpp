@@ -3,15 +3,13 @@
 #include <halfulp/emulation/names.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/formats/nearest.hpp>
-
-#include <nlohmann/json.hpp>
+#include <halfulp/hardware/json_file.hpp>
 
 #include <stdexcept>
 
 namespace halfulp::recording {
 namespace {
 
-using Json = nlohmann::ordered_json;
 
 constexpr const char* kind = "halfulp recording";
 
@@ -215,15 +213,6 @@ void read_matrix(const Members& m, Manifest& manifest) {
   manifest.places.push_back(std::move(place));
 }
 
-Json parse_json(const std::string& text) {
-  try {
-    return Json::parse(text);
-  } catch (const Json::exception& error) {
-    const std::string what = error.what();  // "[json.exception.parse_error.101] parse error at line 3, column 5: ..."
-    throw std::invalid_argument(std::string(manifest_file) + ": no JSON: " + what.substr(what.find("] ") + 2));
-  }
-}
-
 }  // namespace
 
 int bytes_of(const NumberType& type) {
@@ -266,7 +255,7 @@ std::string manifest_text(const Manifest& manifest) {
 }
 
 Manifest parse_manifest(const std::string& text) {
-  const Json json = parse_json(text);
+  const Json json = parse_json(text, manifest_file);
   const Members m(json, "");
   if (const std::string given = m.text("kind"); given != kind) m.fail("'kind' is '" + shown(given) + "'; accepted: " + kind);
   const std::uint64_t version = m.number("version"), suite = m.number("suite");
