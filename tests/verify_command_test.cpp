@@ -216,8 +216,8 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
     {{"convert", "--format", "fp16", "--against", "oracle"}, 2, "--to"},
     {{"convert", "--format", "fp16", "--to", "i32", "--against", "oracle"}, 2, "--to is 'i32', an integer type: verify takes floating-point formats only"},
     {{"convert", "--format", "u64", "--to", "fp16", "--against", "oracle"}, 2, "--format is 'u64', an integer type"},
-    {{"add", "--format", "fp16", "--against", "cuda"}, 3, "against a GPU yet, live or recorded ('cuda'); accepted: oracle, x86, third-party\n"},
-    {{"add", "--format", "fp16", "--against", "recorded:h100"}, 3, "('recorded:h100'); accepted: oracle, x86, third-party\n"},
+    {{"add", "--format", "fp16", "--against", "cuda"}, 3, "--against cuda: verify does not compare against recordings or a GPU; accepted: oracle, x86, third-party\n"},
+    {{"add", "--format", "fp16", "--against", "recorded:h100"}, 3, "--against recorded:h100: verify does not compare against recordings or a GPU; accepted: oracle, x86, third-party\n"},
     {{"add", "--format", "fp16", "--against", "x68"}, 2, "did you mean x86? accepted: oracle, x86, third-party\n"},
     {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
     {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
@@ -243,6 +243,7 @@ TEST(VerifyCommand, SaysWhatWasCompared) {
   for (const auto& mode : rounding_modes)
     EXPECT_EQ(text.out.find("mul e4m3 " + std::string(mode.name) + " against oracle") != std::string::npos, mode.value != RoundingMode::stochastic);
   EXPECT_NE(text.out.find("compared 65536 (all inputs), 0 differ"), std::string::npos);
+  EXPECT_EQ(text.out.find("oracle (oracle)"), std::string::npos);
   const auto object = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--json"});
   const Json json = parse_json(object.out, "output");
   ASSERT_EQ(json.at("verifications").size(), 1u);
@@ -251,6 +252,17 @@ TEST(VerifyCommand, SaysWhatWasCompared) {
   EXPECT_EQ(entry.at("differing"), 0);
   EXPECT_EQ(entry.at("flags_compared"), true);
   EXPECT_EQ("  digest " + entry.at("digest").get<std::string>() + "\n", digest_of(text.out).substr(0, digest_of(text.out).find('\n') + 1));
+}
+
+TEST(VerifyCommand, SaysOfHowManyInputsNansAre) {
+  if (!x86_reference().available().yes) GTEST_SKIP() << x86_reference().available().reason;
+  const auto out = [](const char* sample) {
+    return run_halfulp({"verify", "add", "--format", "fp16", "--against", "x86", "--sample", sample, "--quiet"}).out;
+  };
+  const std::string small = out("20000"), large = out("5000000");
+  EXPECT_NE(small.find("against x86 (silicon)\n"), std::string::npos) << small;
+  EXPECT_NE(small.find(" NaN results of the 20000 inputs 0 differ"), std::string::npos) << small;
+  EXPECT_NE(large.find(" NaN results of a sample of 4194304 inputs 0 differ"), std::string::npos) << large;
 }
 
 }  // namespace

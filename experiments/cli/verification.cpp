@@ -199,8 +199,9 @@ Json entry_of(const Verification& v) {
 std::string text_of(const Verification& v) {
   const auto& reference = *v.reference;
   const std::string overflow = v.task.rounding.overflow == Overflow::saturate ? " saturate" : "";
-  std::string text = fmt::format("{}{}{} against {} ({})\n", v.task.description(), overflow, v.task.rounding.flush_inputs ? " flush-inputs" : "",
-                                 reference.name(), reference.independence());
+  const std::string independence = reference.name() == reference.independence() ? "" : fmt::format(" ({})", reference.independence());
+  std::string text = fmt::format("{}{}{} against {}{}\n", v.task.description(), overflow, v.task.rounding.flush_inputs ? " flush-inputs" : "",
+                                 reference.name(), independence);
   if (!v.skipped.empty()) return text + "  skipped: " + v.skipped + "\n";
   const verify::Findings found = v.findings();
   const bool flags = reference.prepare(v.task, v.inputs)->knows_flags();
@@ -212,8 +213,8 @@ std::string text_of(const Verification& v) {
                       static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
   for (const Witness& w : found.witnesses) text += witness_text(v.task, w);
   if (v.nans) {
-    text += fmt::format("  NaN: canonical above; by the reference's rule ({}) on {} NaN results of the first 2^22 inputs {} differ{}\n", name_of(v.nans->task.rounding.nan),
-                        v.nans->compared, v.nans->differing, v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
+    text += fmt::format("  NaN: canonical above; by the reference's rule ({}) on {} NaN results of {} {} inputs {} differ{}\n", name_of(v.nans->task.rounding.nan),
+                        v.nans->compared, v.inputs.count > verify::nan_inputs ? "a sample of" : "the", std::min(v.inputs.count, verify::nan_inputs), v.nans->differing, v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
     for (const Witness& w : v.nans->witnesses) text += witness_text(v.task, w);
   }
   return text + "  digest " + v.digest() + "\n";

@@ -49,7 +49,7 @@ const verify::Reference& reference_named(const std::string& name) {
   if (name == "cuda" || name.rfind("recorded", 0) == 0) {
     std::string accepted;
     for (const verify::Reference* reference : verify::references()) accepted += (accepted.empty() ? "" : ", ") + std::string(reference->name());
-    throw BackendMissing(fmt::format("verify does not compare against a GPU yet, live or recorded ('{}'); accepted: {}", shown(name), accepted));
+    throw BackendMissing(fmt::format("--against {}: verify does not compare against recordings or a GPU; accepted: {}", shown(name), accepted));
   }
   return verify::find_reference(name);
 }

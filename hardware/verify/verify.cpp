@@ -199,8 +199,8 @@ void verify_chunks(const Task& task, const Inputs& inputs, const Judge& judge, s
 }
 
 Comparison compare_nans(const Task& task, const Inputs& inputs, const Backend& backend) {
-  constexpr std::uint64_t looked_at = std::uint64_t{1} << 22, most = std::uint64_t{1} << 20;
-  const Inputs some = inputs.count <= looked_at ? inputs : sampled_inputs(task, looked_at, inputs.seed);
+  constexpr std::uint64_t most = std::uint64_t{1} << 20;
+  const Inputs some = inputs.count <= nan_inputs ? inputs : sampled_inputs(task, nan_inputs, inputs.seed);
   const Subject subject(task);
   const auto& f = std::get<FloatFormat>(task.to);
   const std::size_t bytes = subject.result_bytes();

@@ -41,8 +41,11 @@ Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, s
 void verify_chunks(const Task& task, const Inputs& inputs, const Judge& judge, std::span<const std::uint64_t> indices,
                    const std::function<void(std::uint64_t)>& advanced, const std::function<void(Chunk)>& finished);
 
-/// Which NaN: the scalar functions under the backend's NaN rule against the backend itself, on those of the first 2^22
-/// inputs (of a sample, where there are more) whose results are NaN, 2^20 of them at most.
+/// Inputs whose results compare_nans looks at, where there are more.
+inline constexpr std::uint64_t nan_inputs = std::uint64_t{1} << 22;
+
+/// Which NaN: the scalar functions under the backend's NaN rule against the backend itself, on those inputs (of a sample of
+/// nan_inputs, where there are more) whose results are NaN; it stops after the first 2^20 of them or a little more.
 Comparison compare_nans(const Task& task, const Inputs& inputs, const Backend& backend);
 
 }  // namespace halfulp::verify
