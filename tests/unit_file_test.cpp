@@ -74,7 +74,7 @@ TEST(UnitFile, WhatIsNotSaidHasDefaults) {
 TEST(UnitFile, AUnitOfTheTableIsChanged) {
   const MatrixUnit unit = unit_of_json(Json::parse(R"({"based_on": "hopper.mma.fp16.fp16", "least_exponent": -21})"), "unit.json");
   MatrixUnit expected = find_unit("hopper.mma.fp16.fp16");
-  expected.name += ".changed", expected.sum.least_exponent = -21, expected.evidence = "unit.json, after hopper.mma.fp16.fp16";
+  expected.name += "*", expected.sum.least_exponent = -21, expected.evidence = "unit.json, after hopper.mma.fp16.fp16";
   EXPECT_EQ(unit, expected);
   // Without scales, with another accumulator: the parameters that hang on these follow.
   const MatrixUnit plain = unit_of_json(Json::parse(R"({"based_on": "blackwell.tcgen05.mxe4m3.fp32", "scale": null, "accumulator": "fp16"})"), "unit.json");
@@ -85,6 +85,9 @@ TEST(UnitFile, AUnitOfTheTableIsChanged) {
 
 TEST(UnitFile, WhatIsWrongIsNamed) {
   expect_in(refused(own, "lenght", 8), "unknown member 'lenght'; did you mean length?");
+  expect_in(refused(own, "L", 8), "unknown member 'L'; it is called length");
+  expect_in(refused(own, "F", 8), "unknown member 'F'; it is called alignment_bits");
+  expect_in(refused(own, "e0", 8), "unknown member 'e0'; it is called least_exponent");
   expect_in(refused(own, "length", "8"), "length is \"8\"; accepted: an integer from 1 to 1024");
   expect_in(refused(own, "length", 8.5), "accepted: an integer");
   expect_in(refused(own, "length", 0), "length is 0;");

@@ -137,6 +137,15 @@ bool has(const MatrixUnit& unit, const Parameter& parameter) {
   return true;
 }
 
+/// What `halfulp units` and the papers call them.
+constexpr std::pair<std::string_view, std::string_view> symbols[] = {{"L", "length"}, {"F", "alignment_bits"}, {"e0", "least_exponent"}};
+
+std::string unknown_member(const std::string& key, std::vector<std::string> names) {
+  for (const auto& [symbol, name] : symbols)
+    if (key == symbol) return "unknown member '" + key + "'; it is called " + std::string(name);
+  return unknown_name("member", key, std::move(names));
+}
+
 const Parameter* find(std::string_view name) {
   for (const Parameter& p : parameters)
     if (p.name == name) return &p;
@@ -151,7 +160,7 @@ MatrixUnit beginning(const Json& object, const std::string& file) {
     const Member member{key, *base};
     unit = member.within([&] { return find_unit(member.text()); });
     unit.evidence = file + ", after " + unit.name;
-    unit.name += ".changed";
+    unit.name += "*";
     return unit;
   }
   for (const char* needed : {"name", "a", "b", "accumulator", "k"})
@@ -166,7 +175,7 @@ MatrixUnit read_unit(const Json& object, const std::string& file) {
   std::vector<std::string> names{"based_on"};
   for (const Parameter& p : parameters) names.emplace_back(p.name);
   for (const auto& [key, value] : object.items())
-    if (key != "based_on" && !find(key)) throw std::invalid_argument(unknown_name("member", key, names));
+    if (key != "based_on" && !find(key)) throw std::invalid_argument(unknown_member(key, names));
 
   MatrixUnit unit = beginning(object, file);
   for (const Parameter& p : parameters) {
