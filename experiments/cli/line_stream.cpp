@@ -19,7 +19,7 @@ void LineStream::line(std::string_view text, std::string& out) {
   try {
     if (text.size() > handler_.longest_line())
       throw std::invalid_argument(fmt::format("is longer than {} characters", handler_.longest_line()));
-    handler_.line(text, out);
+    handler_.numbered_line(number_, text, out);
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("standard input, line {}: {}", number_, error.what()));
   }

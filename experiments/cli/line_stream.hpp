@@ -15,6 +15,8 @@ class LineHandler {
   /// One line without its newline. Appends its answer to `out`. Throws std::invalid_argument saying what is wrong with the
   /// line and what is accepted, and leaves `out` as it was.
   virtual void line(std::string_view text, std::string& out) = 0;
+  /// The same with the line's number, from 1, for handlers whose answers name it.
+  virtual void numbered_line(std::uint64_t, std::string_view text, std::string& out) { line(text, out); }
   /// Longest line accepted, in characters.
   virtual std::size_t longest_line() const { return 4096; }
 };

@@ -39,12 +39,13 @@ void add_mma_command(CLI::App& app, int& status) {
   command->add_option("--unit", options->unit, "a unit's name, such as hopper.wgmma.e4m3.fp32 (see halfulp units)")->type_name("NAME");
   command->add_option("--unit-file", options->file, "a unit of your own: JSON as `halfulp units NAME --json` writes it")->type_name("FILE");
   command->add_flag("--values", options->lines.values, "operands are numbers, rounded to nearest even to the unit's formats; D is written exactly, in decimal");
-  command->add_flag("--check", options->lines.check, "a last group is the expected D: print the lines that differ");
+  command->add_flag("--check", options->lines.check, "a last group is the expected D: name the lines that differ, and by how many code words");
   command->add_flag("--strict-nan", options->lines.strict_nan, "in a check, a NaN equals only the same NaN");
   command->footer("A line is one output: K code words of a row of A | K of a column of B | one of C, for scaled units also\n"
                   "| scales of A | scales of B. Words are hexadecimal, in the unit's formats; TF32 comes in 32-bit words.\n"
                   "Writes the code word of D. Any K: the last chunk is padded with zeros.\n"
-                  "Example: echo '3C00 4000 | 3C00 3C00 | 3F800000' | halfulp mma --unit hopper.mma.fp16.fp32");
+                  "Examples: echo '3C00 4000 | 3C00 3C00 | 3F800000' | halfulp mma --unit hopper.mma.fp16.fp32\n"
+                  "  of 2 FP4 products, scaled by 1 (38) and 2 (40): echo '2 3 | 4 5 | 0 | 38 | 40' | halfulp mma --unit blackwell.tcgen05.nvfp4.fp32");
   command->callback([options, &status] { mma_command(*options, status); });
 }
 

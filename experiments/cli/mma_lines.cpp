@@ -9,6 +9,18 @@
 #include <stdexcept>
 
 namespace halfulp::cli {
+namespace {
+
+constexpr std::size_t most_operands = 8;  ///< words of a case that a difference shows; more are counted
+
+/// How many code words lie from one finite value to another, in the order of their values; both zeros are one.
+std::uint64_t distance(const FloatFormat& f, std::uint64_t x, std::uint64_t y) {
+  const std::uint64_t sign = std::uint64_t{1} << (f.storage_bits() - 1), below_x = x & ~sign, below_y = y & ~sign;
+  if ((x & sign) != (y & sign)) return below_x + below_y;
+  return below_x > below_y ? below_x - below_y : below_y - below_x;
+}
+
+}  // namespace
 
 MmaEvaluator::MmaEvaluator(const MatrixUnit& unit, const MmaOptions& options) : unit_(unit), options_(options) {
   groups_ = {{"A", unit.a, false}, {"B", unit.b, false}, {"C", unit.accumulator, true}};
@@ -39,7 +51,31 @@ void MmaEvaluator::write(const FloatFormat& format, std::uint64_t word, std::str
   else append_hex_word(out, word, word_bits(format));
 }
 
-void MmaEvaluator::line(std::string_view text, std::string& out) {
+void MmaEvaluator::write_difference(std::uint64_t number, std::uint64_t d, std::uint64_t expected, std::string& out) const {
+  const FloatFormat& format = unit_.accumulator;
+  out += fmt::format("line {}: got ", number);
+  write(format, d, out);
+  out += ", expected ";
+  write(format, expected, out);
+  const std::uint64_t got_code = word_code(format, d), expected_code = word_code(format, expected);
+  if (format.is_finite(got_code) && format.is_finite(expected_code)) {
+    const std::uint64_t apart = distance(format, got_code, expected_code);
+    out += fmt::format(", {} code word{} apart", apart, apart == 1 ? "" : "s");
+  }
+  std::size_t words = 0;
+  for (std::size_t g = 0; g + 1 < groups_.size(); ++g) words += groups_[g].words.size();
+  if (words > most_operands) {
+    out += fmt::format("; {} operands\n", words);
+    return;
+  }
+  for (std::size_t g = 0; g + 1 < groups_.size(); ++g) {
+    out += g == 0 ? ";" : " |";
+    for (const std::uint64_t word : groups_[g].words) out += ' ', write(groups_[g].format, word, out);
+  }
+  out += '\n';
+}
+
+void MmaEvaluator::numbered_line(std::uint64_t number, std::string_view text, std::string& out) {
   std::string_view rest = text;
   if (const std::string_view first = take_word(rest); first.empty() || first[0] == '#') return;
 
@@ -64,13 +100,7 @@ void MmaEvaluator::line(std::string_view text, std::string& out) {
     const std::uint64_t expected = groups_.back().words[0];
     if (d == expected || (!options_.strict_nan && format.is_nan(d) && format.is_nan(expected))) return;
     ++differing_;
-    for (std::size_t g = 0; g + 1 < groups_.size(); ++g) {
-      if (g > 0) out += "| ";
-      for (const std::uint64_t word : groups_[g].words) write(groups_[g].format, word, out), out += ' ';
-    }
-    out += " expected ";
-    write(format, expected, out);
-    out += "  got ";
+    return write_difference(number, d, expected, out);
   }
   write(format, d, out);
   out += '\n';

@@ -24,8 +24,10 @@ class MmaEvaluator : public LineHandler {
   /// Keeps a reference to the unit.
   MmaEvaluator(const MatrixUnit& unit, const MmaOptions& options);
 
-  /// Appends the word of D; in a check only what differs, with what was expected and what came out.
-  void line(std::string_view text, std::string& out) override;
+  /// Appends the word of D; in a check only what differs: the line's number, the word that came out, the one expected, how
+  /// far apart they are, in code words, where both are finite, and the operands where they are few.
+  void numbered_line(std::uint64_t number, std::string_view text, std::string& out) override;
+  void line(std::string_view text, std::string& out) override { numbered_line(0, text, out); }
   std::size_t longest_line() const override { return std::size_t{1} << 20; }
 
   std::uint64_t cases() const { return cases_; }
@@ -42,6 +44,7 @@ class MmaEvaluator : public LineHandler {
   std::string accepted() const;
   std::uint64_t read(const Group& group, std::string_view word) const;
   void write(const FloatFormat& format, std::uint64_t word, std::string& out) const;
+  void write_difference(std::uint64_t number, std::uint64_t d, std::uint64_t expected, std::string& out) const;
 
   const MatrixUnit& unit_;
   MmaOptions options_;
