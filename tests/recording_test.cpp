@@ -353,6 +353,16 @@ TEST(RecordCommand, MakesWhatReplays) {
   EXPECT_EQ(json["environment"]["backends"].back()["name"], "recorded:" + out);
 }
 
+TEST(RecordCommand, AnInterruptedOneLeavesNothing) {
+  if (!find_backend("x86").available().yes) GTEST_SKIP() << find_backend("x86").available().reason;
+  const Folder folder;
+  const std::string out = folder.path / "here";
+  const auto outcome = testing::run_program({"/usr/bin/env", "timeout", "--preserve-status", "--signal=INT", "1", HALFULP_COMMAND, "record", "--backend", "x86", "--out", out, "--quiet"});
+  EXPECT_EQ(outcome.status, 130);
+  EXPECT_EQ(outcome.err, "halfulp: interrupted; the unfinished recording was not kept\n");
+  EXPECT_TRUE(fs::is_empty(folder.path));
+}
+
 TEST(RecordCommand, RefusesWhatIsNoDevice) {
   const Folder folder;
   const std::string out = (folder.path / "new").string();

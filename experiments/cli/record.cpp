@@ -142,18 +142,26 @@ void record_command(const Options& options) {
 
 }  // namespace
 
-void add_record_command(CLI::App& app, int&) {
+void add_record_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("record", "keep what a device answers to the recording suite, for machines without it");
   command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU)")->type_name("BACKEND")->required();
   command->add_option("--out", options->out, "a new folder: manifest.json and answers.bin")->type_name("DIR")->required()->check([](const std::string& name) {
     return name.empty() ? std::string("an empty name is no folder; accepted: a new folder") : std::string();
   });
-  command->add_flag("--quick", options->quick, "without what experiments ask, for which all of them run");
+  command->add_flag("--quick", options->quick, "under a second: without operands from the experiments, of which a replayed experiment then compares fewer");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("Replay it: --backend recorded:DIR, or recorded:NAME for a folder of hardware/recordings/.\n"
+  command->footer("It takes about a minute, nearly all of which goes into running every experiment once, to learn what they ask.\n"
+                  "Replay it: --backend recorded:DIR, such as recorded:./NAME; a name without a slash is a folder of hardware/recordings/.\n"
                   "Exit status: 0 recorded, 2 bad usage, 3 the device is not here, 130 interrupted.");
-  command->callback([options] { record_command(*options); });
+  command->callback([options, &status] {
+    try {
+      record_command(*options);
+    } catch (const Interrupted&) {
+      print_error("interrupted; the unfinished recording was not kept");
+      status = exit_status::interrupted;
+    }
+  });
 }
 
 }  // namespace halfulp::cli

@@ -58,7 +58,8 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
     std::string text = total.backend + " skipped";
     if (total.tasks) text = fmt::format("{}: {} results of {} operations compared, {} differ", total.backend, grouped(total.compared), total.tasks, grouped(total.differing));
     if (total.unanswered) text += fmt::format("; {} operands are not recorded", grouped(total.unanswered));
-    if (total.unanswered_tasks) text += fmt::format(", among them all of {} operations", total.unanswered_tasks);
+    if (total.unanswered_tasks) text += fmt::format("; {}{} operation{} not compared, for none of their operands is recorded", total.unanswered_tasks, total.tasks ? " more" : "",
+                                               total.unanswered_tasks == 1 ? " is" : "s are");
     if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
     if (!total.reasons.empty() && (with_reasons || !total.tasks)) text += fmt::format(": {}", fmt::join(total.reasons, "; "));
     if (total.tasks && total.skipped_tasks && !with_reasons) text += ", the reports say why";
