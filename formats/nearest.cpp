@@ -7,6 +7,9 @@
 namespace halfulp {
 namespace {
 
+/// Characters of a word that count: the distance is quadratic, and a megabyte of typing error is no better than its beginning.
+constexpr std::size_t longest_word = 200;
+
 /// Levenshtein distance with free case; a name that `word` begins costs nothing per missing letter beyond one.
 int distance(std::string_view word, std::string_view name) {
   const auto lower = [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); };
@@ -34,20 +37,24 @@ std::string shown(std::string_view word) {
   return word.size() > 60 ? text + "..." : text;
 }
 
+std::vector<std::string> nearest_names(std::string_view word, std::vector<std::string> names, std::size_t most) {
+  const std::string_view start = word.substr(0, longest_word);
+  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) { return distance(start, a) < distance(start, b); });
+  names.resize(std::min(most, names.size()));
+  return names;
+}
+
 std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names, std::size_t most) {
   std::string message = "unknown " + std::string(kind) + " '" + shown(word) + "'";
   if (names.empty()) return message;
-  const std::string_view start = word.substr(0, 200);  // the distance is quadratic: a megabyte of typing error is no better than its beginning
+  const std::string_view start = word.substr(0, longest_word);
   const std::string* nearest = nullptr;
   int least = std::max<int>(2, static_cast<int>(start.size()) / 3);
   for (const std::string& name : names)
     if (const int d = distance(start, name); d < least + (nearest ? 0 : 1)) nearest = &name, least = d;
   message += nearest && !word.empty() ? "; did you mean " + *nearest + "? accepted: " : "; accepted: ";
   const std::size_t others = names.size() > most ? names.size() - most : 0;
-  if (others > 0) {
-    std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) { return distance(start, a) < distance(start, b); });
-    names.resize(most);
-  }
+  if (others > 0) names = nearest_names(word, std::move(names), most);
   for (const std::string& name : names) message += (&name == &names.front() ? "" : ", ") + name;
   if (others > 0) message += ", and " + std::to_string(others) + " more";
   return message;

@@ -10,7 +10,9 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <sstream>
 
 namespace {
 
@@ -107,10 +109,22 @@ TEST(MmaCommand, CheckEndsWithItsSumAndItsStatus) {
   EXPECT_EQ(answered(half, "3C00 | 3C00 | 0 | 3F800000\n7E00 | 3C00 | 0 | 7FC00000\n", {"--check"}), "2 checked, 0 differ\n");
   const Outcome strict = run_mma(half, "7E00 | 3C00 | 0 | 7FC00000\n", {"--check", "--strict-nan"});
   EXPECT_EQ(strict.status, 1);
-  EXPECT_EQ(strict.out, "7E00 | 3C00 | 00000000  expected 7FC00000  got 7FFFFFFF\n1 checked, 1 differ\n");
+  EXPECT_EQ(strict.out, "line 1: got 7FFFFFFF, expected 7FC00000; 7E00 | 3C00 | 00000000\n1 checked, 1 differ\n");
   const Outcome scaled = run_mma(nvfp4, "2 3 | 4 5 | 0 | 38 | 38 | 40D00000\n2 3 | 4 5 | 0 | 38 | 38 | 0\n", {"--check"});
   EXPECT_EQ(scaled.status, 1);
-  EXPECT_EQ(scaled.out, "2 3 | 4 5 | 00000000 | 38 | 38  expected 00000000  got 40D00000\n2 checked, 1 differ\n");
+  EXPECT_EQ(scaled.out, "line 2: got 40D00000, expected 00000000, 1087373312 code words apart; 2 3 | 4 5 | 00000000 | 38 | 38\n2 checked, 1 differ\n");
+}
+
+TEST(MmaCommand, DifferencesAreCounted) {
+  const auto said = [](const std::string& input) { return run_mma(half, input, {"--check"}).out; };
+  // 1 is 3F800000; blank lines and remarks have numbers too.
+  EXPECT_EQ(said("# why\n\n3C00 | 3C00 | 0 | 3F800001\n"), "line 3: got 3F800000, expected 3F800001, 1 code word apart; 3C00 | 3C00 | 00000000\n1 checked, 1 differ\n");
+  EXPECT_EQ(said("3C00 | 3C00 | 0 | 3F7FFFFE\n").rfind("line 1: got 3F800000, expected 3F7FFFFE, 2 code words apart; ", 0), 0u);
+  EXPECT_EQ(said("8000 | 3C00 | 80000003 | 00000002\n").rfind("line 1: got 80000003, expected 00000002, 5 code words apart; ", 0), 0u);  // across zero
+  EXPECT_EQ(said("3C00 | 3C00 | 0 | 7F800000\n").rfind("line 1: got 3F800000, expected 7F800000; 3C00", 0), 0u);
+  // Of more than 8 words the operands are counted, else shown.
+  EXPECT_EQ(said("3C00 0 0 0 | 3C00 0 0 0 | 0 | 0\n"), "line 1: got 3F800000, expected 00000000, 1065353216 code words apart; 9 operands\n1 checked, 1 differ\n");
+  EXPECT_NE(said("3C00 0 0 | 3C00 0 0 | 0 | 0\n").find("; 3C00 0000 0000 | 3C00 0000 0000 | 00000000\n"), std::string::npos);
 }
 
 TEST(MmaCommand, BadLinesAreNamed) {
@@ -192,16 +206,62 @@ TEST(UnitsCommand, EveryUnitIsListed) {
   for (std::size_t i = 0; i < json.size(); ++i) EXPECT_EQ(json[i]["name"], matrix_units()[i].name);
 }
 
-TEST(UnitsCommand, NamesAndTheirBeginnings) {
+/// The names that `halfulp units WORDS...` lists.
+std::vector<std::string> chosen(std::vector<std::string> words) {
+  words.insert(words.begin(), "units");
+  words.push_back("--json");
+  const Outcome outcome = run_halfulp(words);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  std::vector<std::string> names;
+  for (const auto& unit : nlohmann::ordered_json::parse(outcome.out)) names.push_back(unit["name"]);
+  return names;
+}
+
+TEST(UnitsCommand, WordsChooseUnits) {
+  const auto count = [](auto&& fits) { return static_cast<std::size_t>(std::count_if(matrix_units().begin(), matrix_units().end(), fits)); };
+  const auto has = [](const std::string& name, const char* part) { return name.find(part) != std::string::npos; };
+  EXPECT_EQ(chosen({"nvfp4"}), (std::vector<std::string>{nvfp4, "rtx-blackwell.mma.nvfp4.fp32"}));
+  for (const char* word : {"hopper", "H100", "h200"}) {
+    const auto names = chosen({"E4M3", word});
+    EXPECT_EQ(names.size(), count([&](const MatrixUnit& u) { return has(u.name, "hopper") && has(u.name, "e4m3"); })) << word;
+    for (const auto& name : names) EXPECT_TRUE(has(name, "hopper") && has(name, "e4m3")) << name;
+  }
+  // Devices, also where their letters are in other names (cdna2, gb200, rtx-blackwell).
+  for (const auto& [device, architecture] : {std::pair{"A2", "ampere."}, {"a100", "ampere."}, {"B200", "blackwell."}, {"RTX4090", "ada."}, {"rtx5070ti", "rtx-blackwell."}, {"MI250X", "cdna2."}, {"MI300A", "cdna3."}}) {
+    const auto names = chosen({device});
+    EXPECT_EQ(names.size(), count([&, a = architecture](const MatrixUnit& u) { return u.name.rfind(a, 0) == 0; })) << device;
+    for (const auto& name : names) EXPECT_EQ(name.rfind(architecture, 0), 0u) << device << ": " << name;
+  }
+  const std::string all = run_halfulp({"units"}).out;
+  for (const char* needle : {"hopper = H100, H200;", "cdna2 = MI210, MI250, MI250X;", "turing = T4;"}) EXPECT_NE(all.find(needle), std::string::npos) << needle;
+  for (const auto& words : {std::vector<std::string>{"units"}, {"units", "rtx-blackwell"}, {"units", "blackwell", "mxe4m3"}, {"units", "e4m3-e"}, {"units", "cdna3"}}) {
+    std::istringstream lines(run_halfulp(words).out);
+    for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
+  }
+  expect_error(run_halfulp({"units", "volta", "nvfp4"}), "no unit fits all of 'volta', 'nvfp4', though each fits some; `halfulp units` lists all " + std::to_string(matrix_units().size()) + " units\n");
+  expect_error(run_halfulp({"units", "hopper", "hoppr"}), "no unit has 'hoppr' in its name; nearest: hopper, ");
+}
+
+TEST(UnitsCommand, UnitsOfFiles) {
+  const TemporaryFile file("{\"based_on\": \"hopper.mma.fp16.fp32\", \"alignment_bits\": 40}");
+  const Outcome card = run_halfulp({"units", "--unit-file", file.path()});
+  EXPECT_EQ(card.status, 0) << card.err;
+  EXPECT_EQ(card.out.rfind("hopper.mma.fp16.fp32*\n", 0), 0u) << card.out;
+  EXPECT_NE(card.out.find("2^(emax - 40)"), std::string::npos) << card.out;
+  const auto json = nlohmann::ordered_json::parse(run_halfulp({"units", "--unit-file", file.path(), "--json"}).out);
+  EXPECT_EQ(json["alignment_bits"], 40);
+  expect_error(run_halfulp({"units", "--unit-file", file.path(), "hopper"}), "no WORD beside it");
+  expect_error(run_halfulp({"units", "--unit-file", "/nonexistent.json"}), "cannot read /nonexistent.json");
+}
+
+TEST(UnitsCommand, NamesAndTheirParts) {
   const Outcome hopper = run_halfulp({"units", "hopper.wgmma"});
   EXPECT_EQ(hopper.status, 0);
   EXPECT_EQ(hopper.out.find("hopper.mma"), std::string::npos);
-  EXPECT_NE(hopper.out.find("\nhopper.wgmma.e4m3-e5m2.fp32 "), std::string::npos) << hopper.out;
-  EXPECT_NE(hopper.out.find("wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e5m2\n"), std::string::npos) << hopper.out;
+  EXPECT_NE(hopper.out.find("\nhopper.wgmma  e4m3 e5m2 *  fp32 "), std::string::npos) << hopper.out;
   const Outcome one = run_halfulp({"units", "hopper.wgmma.e4m3.fp32"});
-  for (const char* needle : {"hopper.wgmma.e4m3.fp32\n", "fused: ", "e8m13, rounded toward-zero", "0x7fffffff", "arXiv 2511.10909"})
+  for (const char* needle : {"hopper.wgmma.e4m3.fp32\n", "fused: ", "e8m13, rounded toward-zero", "0x7fffffff", "arXiv 2511.10909", "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\n", "does not depend on m and n"})
     EXPECT_NE(one.out.find(needle), std::string::npos) << "no '" << needle << "' in: " << one.out;
-  expect_error(run_halfulp({"units", "hoppr"}), "did you mean hopper?");
   EXPECT_EQ(nlohmann::ordered_json::parse(run_halfulp({"units", "x86", "--json"}).out).size(), 2u);
 }
 

@@ -2,12 +2,13 @@
 #include <halfulp/experiments/cli/output.hpp>
 
 #include <halfulp/emulation/text.hpp>
+#include <halfulp/emulation/units/architectures.hpp>
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/formats/nearest.hpp>
 #include <halfulp/hardware/matrix/unit_file.hpp>
 
-#include <fmt/core.h>
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <memory>
@@ -63,28 +64,44 @@ bool alike(const MatrixUnit& u, const MatrixUnit& v) {
          u.scale == v.scale && u.scale_block == v.scale_block && u.evidence == v.evidence;
 }
 
-/// "fp16 bf16"; where any two of them multiply, "e4m3 e5m2 *".
+/// "fp16 bf16", "e4m3 e4m3-e5m2"; where any two of them multiply, "e4m3 e5m2 *"; many of two formats are counted, "e4m3 +8 mixed".
 std::string inputs_of(const Units& group) {
-  std::string plain;
-  bool mixed = false;
+  std::vector<std::string> plain, all;
   for (const MatrixUnit* u : group) {
-    if (u->a == u->b) plain += (plain.empty() ? "" : " ") + name_of(*u).inputs;
-    mixed = mixed || u->a != u->b;
+    all.push_back(name_of(*u).inputs);
+    if (u->a == u->b) plain.push_back(all.back());
   }
-  return plain + (mixed ? " *" : "");
+  const bool any_two = plain.size() > 1 && all.size() == plain.size() * plain.size();
+  if (any_two) return fmt::format("{} *", fmt::join(plain, " "));
+  if (all.size() <= 4) return fmt::format("{}", fmt::join(all, " "));
+  return fmt::format("{}{}+{} mixed", fmt::join(plain, " "), plain.empty() ? "" : " ", all.size() - plain.size());
+}
+
+std::string architecture(const MatrixUnit& u) { return u.name.substr(0, u.name.find('.')); }
+
+/// "volta = V100; turing = T4", of the architectures of these units.
+std::string devices_of(const Units& units) {
+  std::string text;
+  std::string_view last;
+  for (const auto& [device, name] : architecture_devices) {
+    if (std::none_of(units.begin(), units.end(), [&, wanted = name](const MatrixUnit* u) { return architecture(*u) == wanted; })) continue;
+    text += name == last ? fmt::format(", {}", device) : fmt::format("{}{} = {}", text.empty() ? "" : "; ", name, device);
+    last = name;
+  }
+  return text;
 }
 
 constexpr const char* legend =
     "L: products of one sum; F: bits that a term keeps below the largest exponent,\n"
     "which is at least e0; out: what a sum is rounded to, and how.";
 
-/// All units, one row for those that differ in their operands alone.
-std::string overview() {
+/// A table of units, one row for those that differ in their operands alone.
+std::string overview(const Units& units) {
   std::vector<Units> groups;
-  for (const MatrixUnit& u : matrix_units()) {
-    const auto at = std::find_if(groups.begin(), groups.end(), [&](const Units& group) { return alike(*group.front(), u); });
-    if (at == groups.end()) groups.push_back({&u});
-    else at->push_back(&u);
+  for (const MatrixUnit* u : units) {
+    const auto at = std::find_if(groups.begin(), groups.end(), [&](const Units& group) { return alike(*group.front(), *u); });
+    if (at == groups.end()) groups.push_back({u});
+    else at->push_back(u);
   }
   Rows rows{{"unit", "inputs", "D", "m x n x k", "rule", "L", "F", "e0", "out", "evidence"}};
   Notes notes;
@@ -94,21 +111,13 @@ std::string overview() {
     for (std::string& column : sum_columns(u)) rows.back().push_back(std::move(column));
     rows.back().push_back(notes.number(u.evidence));
   }
-  return fmt::format("{}\n*: A and B of any two of them. {}\n\n{}\n{} units, named UNIT.INPUTS.D: hopper.mma.fp16.fp32, hopper.wgmma.e4m3-e5m2.fp32.\n"
-                     "`halfulp units PREFIX` lists those whose names begin so, `halfulp units NAME` describes one.\n",
-                     aligned(rows, 0), legend, notes.legend(), matrix_units().size());
-}
-
-std::string listed(const Units& units) {
-  Rows rows{{"name", "m x n x k", "rule", "L", "F", "e0", "out", "evidence", "instruction"}};
-  Notes notes;
-  for (const MatrixUnit* u : units) {
-    rows.push_back({u->name, shape(*u), std::string(u->rule->name)});
-    for (std::string& column : sum_columns(*u)) rows.back().push_back(std::move(column));
-    rows.back().push_back(notes.number(u->evidence));
-    rows.back().push_back(u->instruction);
-  }
-  return fmt::format("{}\n{}\n\n{}", aligned(rows, 0), legend, notes.legend());
+  const std::string table = aligned(rows, 0), devices = devices_of(units);
+  const std::string star = std::string(table.find(" *") == std::string::npos ? "" : "*: A and B of any two of them. ") +
+                           (table.find(" mixed ") == std::string::npos ? "" : "mixed: A and B of two formats. ");
+  return fmt::format("{}\n{}{}\n\n{}\n{}{} unit{}, named UNIT.INPUTS.D: {}{}.\n"
+                     "`halfulp units WORD...` lists those whose names contain every word, or of a device; `halfulp units NAME` describes one.\n",
+                     table, star, legend, notes.legend(), devices.empty() ? "" : wrapped("Devices: " + devices + ".", 0), units.size(), units.size() == 1 ? "" : "s",
+                     units.front()->name, units.size() == 1 ? "" : ", " + units.back()->name);
 }
 
 std::string operand(const FloatFormat& f) {
@@ -117,7 +126,7 @@ std::string operand(const FloatFormat& f) {
 
 std::string details(const MatrixUnit& u) {
   const FusedSum& s = u.sum;
-  Rows rows{{"instruction", u.instruction}, {"shape", fmt::format("m {}, n {}, k {}", u.m, u.n, u.k)}, {"A", operand(u.a)}, {"B", operand(u.b)}, {"C and D", operand(u.accumulator)}};
+  Rows rows{{"instruction", u.instruction}, {"shape", fmt::format("m {}, n {}, k {}; an output does not depend on m and n", u.m, u.n, u.k)}, {"A", operand(u.a)}, {"B", operand(u.b)}, {"C and D", operand(u.accumulator)}};
   if (u.scaled()) rows.push_back({"scales", fmt::format("{}, one for {} products", operand(u.scale), u.scale_block)});
   rows.push_back({"rule", fmt::format("{}: {}", u.rule->name, u.rule->description)});
   rows.push_back({"L", fmt::format("{}: products of one sum", s.length)});
@@ -136,31 +145,66 @@ std::string details(const MatrixUnit& u) {
   return u.name + "\n\n" + aligned(rows, 2);
 }
 
-/// What a name may begin with, to the dots: "hopper", "hopper.mma", ...
-std::vector<std::string> beginnings() {
+std::string lower(std::string text) {
+  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  return text;
+}
+
+/// Whether a word, in lower case, is in a unit's name, or a device with such units.
+bool fits(const MatrixUnit& u, const std::string& word) {
+  const std::string_view of_device = architecture_of(word);
+  return of_device.empty() ? u.name.find(word) != std::string::npos : architecture(u) == of_device;
+}
+
+/// What people look for in names: their beginnings ("hopper", "hopper.mma", ...), the parts between dots, devices.
+std::vector<std::string> vocabulary() {
   std::vector<std::string> names;
+  const auto add = [&](std::string name) {
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
+  };
   for (const MatrixUnit& u : matrix_units())
-    for (std::size_t end = u.name.find('.');; end = u.name.find('.', end + 1)) {
-      std::string name = u.name.substr(0, end);
-      if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(std::move(name));
-      if (end == std::string::npos) break;
+    for (std::size_t begin = 0, end = 0; end != std::string::npos; begin = end + 1) {
+      end = u.name.find('.', begin);
+      add(u.name.substr(begin, end - begin));
+      add(u.name.substr(0, end));
     }
+  for (const ArchitectureDevice& row : architecture_devices) add(std::string(row.device));
   return names;
 }
 
+/// Why no unit fits every word.
+std::string no_unit(const std::vector<std::string>& words) {
+  const std::string all = fmt::format("`halfulp units` lists all {} units", matrix_units().size());
+  for (const std::string& word : words)
+    if (std::none_of(matrix_units().begin(), matrix_units().end(), [&](const MatrixUnit& u) { return fits(u, word); }))
+      return fmt::format("no unit has '{}' in its name; nearest: {}; {}", shown(word), fmt::join(nearest_names(word, vocabulary(), 4), ", "), all);
+  std::string together;
+  for (const std::string& word : words) together += (together.empty() ? "'" : ", '") + shown(word) + "'";
+  return fmt::format("no unit fits all of {}, though each fits some; {}", together, all);
+}
+
 struct Options {
-  std::string name;
+  std::vector<std::string> words;
+  std::string file;
   bool json = false;
 };
 
+void show_one(const MatrixUnit& unit, bool json) { write_output(json ? pretty(unit_to_json(unit)) : details(unit)); }
+
 void units_command(const Options& options) {
+  if (!options.file.empty()) {
+    if (!options.words.empty()) throw std::invalid_argument("--unit-file shows the unit of that file; accepted: no WORD beside it");
+    return show_one(unit_of_json(read_json(options.file), options.file), options.json);
+  }
+  std::vector<std::string> words;
+  for (const std::string& word : options.words) words.push_back(lower(word));
   Units chosen;
   for (const MatrixUnit& u : matrix_units()) {
-    if (u.name == options.name) return write_output(options.json ? pretty(unit_to_json(u)) : details(u));
-    if (u.name.rfind(options.name, 0) == 0) chosen.push_back(&u);
+    if (words.size() == 1 && u.name == words.front()) return show_one(u, options.json);
+    if (std::all_of(words.begin(), words.end(), [&](const std::string& word) { return fits(u, word); })) chosen.push_back(&u);
   }
-  if (chosen.empty()) throw std::invalid_argument(unknown_name("unit", options.name, beginnings(), 6));
-  if (!options.json) return write_output(options.name.empty() ? overview() : listed(chosen));
+  if (chosen.empty()) throw std::invalid_argument(no_unit(words));
+  if (!options.json) return write_output(overview(chosen));
   Json all = Json::array();
   for (const MatrixUnit* u : chosen) all.push_back(unit_to_json(*u));
   write_output(pretty(all));
@@ -171,8 +215,11 @@ void units_command(const Options& options) {
 void add_units_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("units", "matrix units: instruction, shape, model, evidence");
-  command->add_option("NAME", options->name, "one unit in full, or the beginning of several names, such as hopper or blackwell.tcgen05");
+  command->add_option("WORD", options->words, "a unit's name, which shows it in full, or words that names contain, such as hopper e4m3; a device, such as H100, stands for its architecture");
+  command->add_option("--unit-file", options->file, "a unit of your own instead: JSON, as for mma")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON; of one unit, what `mma --unit-file` reads");
+  command->footer("m and n are the instruction's shape and do not affect results: an output depends on its row of A, its column of B and C.\n"
+                  "Examples: halfulp units nvfp4; halfulp units H100 e4m3; halfulp units hopper.mma.fp16.fp32");
   command->callback([options] { units_command(*options); });
 }
 
