@@ -1,0 +1,47 @@
+#include <halfulp/hardware/matrix/devices.hpp>
+
+#include <halfulp/formats/nearest.hpp>
+#include <halfulp/hardware/matrix/x86_devices.hpp>
+#include <halfulp/hardware/recording/replay.hpp>
+
+#include <stdexcept>
+
+namespace halfulp {
+namespace {
+
+/// What lives as long as the program does.
+MatrixDevices all_of(std::span<const MatrixDevice* const> devices, std::string reason) {
+  MatrixDevices found;
+  for (const MatrixDevice* device : devices) found.devices.emplace_back(std::shared_ptr<const MatrixDevice>(), device);
+  if (found.devices.empty()) found.reason = std::move(reason);
+  return found;
+}
+
+/// Where the devices of a backend are looked up.
+MatrixDevices devices_of(std::string_view backend) {
+  if (backend == "x86") return all_of(x86_matrix_devices(), "this build has no matrix instructions of a CPU");
+  if (backend == "cuda") return {{}, "this build runs no matrix instructions on a GPU"};
+  if (backend.substr(0, recording::prefix.size()) == recording::prefix)
+    return all_of(recording::find_recording(std::string(backend.substr(recording::prefix.size()))).matrix_devices(), "the recording has no matrix instructions");
+  throw std::invalid_argument(unknown_name("backend", backend, {"x86", "cuda", "emulated:UNIT", "recorded:NAME"}));
+}
+
+}  // namespace
+
+MatrixDevices find_matrix_devices(std::string_view name) {
+  constexpr std::string_view emulated = "emulated:";
+  if (name.substr(0, emulated.size()) == emulated) return {{emulated_matrix_device(find_unit(name.substr(emulated.size())))}, ""};
+  // BACKEND:UNIT, and of a recording recorded:NAME:UNIT.
+  const std::size_t begin = name.substr(0, recording::prefix.size()) == recording::prefix ? recording::prefix.size() : 0;
+  const std::size_t colon = name.find(':', begin);
+  MatrixDevices found = devices_of(name.substr(0, colon));
+  if (colon == std::string_view::npos || found.devices.empty()) return found;
+  std::vector<std::string> names;
+  for (const auto& device : found.devices) {
+    if (device->name() == name) return {{device}, ""};
+    names.push_back(device->name());
+  }
+  throw std::invalid_argument(unknown_name("matrix device", name, std::move(names)));
+}
+
+}  // namespace halfulp

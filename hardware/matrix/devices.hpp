@@ -1,0 +1,21 @@
+// Matrix devices by the name of their backend.
+#pragma once
+
+#include <halfulp/hardware/matrix/device.hpp>
+
+#include <string>
+#include <string_view>
+
+namespace halfulp {
+
+/// The matrix instructions of a backend, some of which may be missing here: ask available().
+struct MatrixDevices {
+  std::vector<std::shared_ptr<const MatrixDevice>> devices;
+  std::string reason;  ///< why there are none; empty where there are
+};
+
+/// emulated:UNIT is the model of a unit of the table; x86, cuda and recorded:NAME are devices, with :UNIT behind it one of theirs.
+/// Throws std::invalid_argument in one line for other names, the nearest ones named.
+MatrixDevices find_matrix_devices(std::string_view name);
+
+}  // namespace halfulp
