@@ -18,6 +18,7 @@ int main(int argc, char** argv) {
     add_verify_command(app, status);
     add_units_command(app, status);
     add_mma_command(app, status);
+    add_probe_command(app, status);
     add_record_command(app, status);
   });
 }
