@@ -5,6 +5,7 @@
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/experiments/run/runner.hpp>
 #include <halfulp/hardware/matrix/devices.hpp>
+#include <halfulp/hardware/matrix/unit_file.hpp>
 #include <halfulp/hardware/probe/questions.hpp>
 
 #include <algorithm>
@@ -14,12 +15,19 @@ namespace halfulp::cli {
 namespace {
 
 struct Options {
-  std::string backend;
+  std::string backend, file;
   bool json = false;
 };
 
+MatrixDevices devices(const Options& options) {
+  if (options.backend.empty() == options.file.empty())
+    throw std::invalid_argument("which unit? accepted: one of --backend BACKEND and --unit-file FILE");
+  if (!options.backend.empty()) return find_matrix_devices(options.backend);
+  return {{emulated_matrix_device(unit_of_json(read_json(options.file), options.file))}, ""};
+}
+
 void probe_command(const Options& options) {
-  const MatrixDevices here = find_matrix_devices(options.backend);
+  const MatrixDevices here = devices(options);
   std::string text, reason = here.reason;
   Json list = Json::array();
   for (const auto& device : here.devices) {
@@ -49,7 +57,8 @@ void probe_command(const Options& options) {
 void add_probe_command(CLI::App& app, int&) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("probe", "which matrix unit is this? its parameters, by what it answers to chosen operands");
-  command->add_option("--backend", options->backend, "emulated:UNIT, x86, cuda or recorded:NAME")->type_name("BACKEND")->required();
+  command->add_option("--backend", options->backend, "emulated:UNIT, x86, cuda or recorded:NAME")->type_name("BACKEND");
+  command->add_option("--unit-file", options->file, "a unit of your own, as mma takes it")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON, with all operands");
   command->footer("Example: halfulp probe --backend emulated:hopper.mma.fp16.fp32");
   command->callback([options] { probe_command(*options); });

@@ -2,6 +2,7 @@
 
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/hardware/matrix/tiles.hpp>
+#include <halfulp/hardware/probe/questions.hpp>
 #include <halfulp/hardware/recording/operands.hpp>
 
 #include <algorithm>
@@ -36,6 +37,7 @@ constexpr MatrixSource matrices_asked[] = {
   {"subnormal", asked<Tiles::subnormal>},
   {"special", asked<Tiles::special>},
   {"chained", chained},
+  {"probe", probe::questions},
 };
 
 // --- tasks ------------------------------------------------------------------------------------------------------------
