@@ -147,6 +147,11 @@ TEST(MmaCommand, BadLinesAreNamed) {
   expect_error(run_mma(half, std::string(2 << 20, '0')), "longer than 1048576 characters");
 }
 
+TEST(MmaCommand, ValuesThatAFormatHasNot) {
+  expect_error(run_mma("blackwell.tcgen05.nvfp4.fp32", "1 | 1 | 0 | -1 | 1\n", {"--values"}), "scales are not negative");
+  expect_error(run_mma("blackwell.tcgen05.nvfp4.fp32", "nan | 1 | 0 | 1 | 1\n", {"--values"}), "is no value of e2m1");
+}
+
 TEST(MmaCommand, BadUsageIsOneLine) {
   expect_error(run_halfulp({"mma"}), "accepted: one of --unit NAME");
   expect_error(run_halfulp({"mma", "--unit", half, "--unit-file", "x"}), "accepted: one of --unit NAME");

@@ -42,7 +42,8 @@ void add_mma_command(CLI::App& app, int& status) {
   command->add_flag("--check", options->lines.check, "a last group is the expected D: name the lines that differ, and by how many code words");
   command->add_flag("--strict-nan", options->lines.strict_nan, "in a check, a NaN equals only the same NaN");
   command->footer("A line is one output: K code words of a row of A | K of a column of B | one of C, for scaled units also\n"
-                  "| scales of A | scales of B. Words are hexadecimal, in the unit's formats; TF32 comes in 32-bit words.\n"
+                  "| scales of A | scales of B (unsigned: the sign bit of an e4m3 scale is ignored). Words are hexadecimal, in\n"
+                  "the unit's formats; TF32 comes in 32-bit words.\n"
                   "Writes the code word of D. Any K: the last chunk is padded with zeros.\n"
                   "Examples: echo '3C00 4000 | 3C00 3C00 | 3F800000' | halfulp mma --unit hopper.mma.fp16.fp32\n"
                   "  of 2 FP4 products, scaled by 1 (38) and 2 (40): echo '2 3 | 4 5 | 0 | 38 | 40' | halfulp mma --unit blackwell.tcgen05.nvfp4.fp32");

@@ -2,6 +2,7 @@
 
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/experiments/cli/hex_word.hpp>
+#include <halfulp/formats/nearest.hpp>
 
 #include <fmt/core.h>
 
@@ -24,7 +25,7 @@ std::uint64_t distance(const FloatFormat& f, std::uint64_t x, std::uint64_t y) {
 
 MmaEvaluator::MmaEvaluator(const MatrixUnit& unit, const MmaOptions& options) : unit_(unit), options_(options) {
   groups_ = {{"A", unit.a, false}, {"B", unit.b, false}, {"C", unit.accumulator, true}};
-  if (unit.scaled()) groups_.insert(groups_.end(), {{"scales of A", unit.scale, false}, {"scales of B", unit.scale, false}});
+  if (unit.scaled()) groups_.insert(groups_.end(), {{"scales of A", unit.scale, false, true}, {"scales of B", unit.scale, false, true}});
   if (options.check) groups_.push_back({"the expected D", unit.accumulator, true});
 }
 
@@ -37,7 +38,10 @@ std::string MmaEvaluator::accepted() const {
 std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) const {
   const auto name = [&] { return group.one ? group.name : fmt::format("word {} of {}", group.words.size() + 1, group.name); };
   if (options_.values) try {
-      return code_word(group.format, parse(group.format, {}, word).code);
+      const Rounded value = parse(group.format, {}, word);
+      if (value.flags & flag::invalid) throw std::invalid_argument(fmt::format("'{}' is no value of {}", shown(word), format_name(group.format)));
+      if (group.is_scale && group.format.sign(value.code)) throw std::invalid_argument(fmt::format("'{}': scales are not negative", shown(word)));
+      return code_word(group.format, value.code);
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(name() + ": " + error.what());
     }

@@ -38,6 +38,7 @@ class MmaEvaluator : public LineHandler {
     std::string name;  ///< "A", "scales of A"
     FloatFormat format;
     bool one;          ///< holds one word, not a vector
+    bool is_scale = false;  ///< unsigned: the sign of a code word is ignored
     std::vector<std::uint64_t> words = {};
   };
 

@@ -47,7 +47,7 @@ class FolderInTheMaking {
   explicit FolderInTheMaking(const std::string& out) : target_(out) {
     if (target_.filename().empty()) target_ = target_.parent_path();  // "folder/"
     std::error_code error;
-    if (fs::exists(fs::symlink_status(target_, error)) && !(fs::is_directory(target_, error) && fs::is_empty(target_, error)))
+    if (fs::exists(fs::symlink_status(target_, error)))
       throw std::invalid_argument(fmt::format("--out {}: it is there already; accepted: a new folder", out));
     path_ = target_.parent_path() / fmt::format(".{}.{}.tmp", target_.filename().string(), ::getpid());
     if (!fs::create_directory(path_, error)) throw std::invalid_argument(fmt::format("--out {}: cannot make a folder there: {}", out, error ? error.message() : "it exists"));
