@@ -20,12 +20,12 @@ std::string shape_text(const MatrixShape& s) {
   return text;
 }
 
-std::string together_text(const FusedSum& found, const std::vector<Alternative>& alternatives) {
+std::string together_text(const std::vector<Alternative>& alternatives) {
   std::string text;
   for (const Alternative& a : alternatives)
     text += fmt::format("{}{}{} with {}", text.empty() ? "" : "; ", name_of(a.alignment), a.normalized ? ", products normalised," : "",
-                        a.bits.first == a.bits.last ? number_of(static_cast<std::size_t>(a.bits.first), "bit") : fmt::format("{} to {} bits", a.bits.first, a.bits.last));
-  if (found.least_exponent != FusedSum::no_least_exponent) text += "; the least exponent moves with the bits";
+                        a.bits.first == a.bits.last ? number_of(static_cast<std::size_t>(a.bits.first), "bit") : fmt::format("{} to {} bits", a.bits.first, a.bits.last)) +
+            (a.exponent_moves ? " and as much more or less for the least exponent" : "");
   return text;
 }
 
@@ -40,7 +40,7 @@ std::string model_text(const MatrixShape& shape, const MatrixCases& cases, const
     why += fmt::format("; {} would give {}", text(shape, f.parameter, w.other), print_code(shape.accumulator, w.other_answer));
     out += wrapped(why, 6, width);
   }
-  if (!model.alternatives.empty()) out += wrapped("changed together, these give the same answers: " + together_text(model.unit.sum, model.alternatives), 2, width);
+  if (!model.alternatives.empty()) out += wrapped("changed together, these give the same answers: " + together_text(model.alternatives), 2, width);
   return out;
 }
 
@@ -75,7 +75,7 @@ Json model_json(const MatrixShape& shape, const MatrixCases& cases, const Model&
     json["parameters"].push_back(std::move(row));
   }
   for (const Alternative& a : model.alternatives)
-    json["together"].push_back({{"alignment", name_of(a.alignment)}, {"normalized_products", a.normalized}, {"alignment_bits", {a.bits.first, a.bits.last}}});
+    json["together"].push_back({{"alignment", name_of(a.alignment)}, {"normalized_products", a.normalized}, {"alignment_bits", {a.bits.first, a.bits.last}}, {"least_exponent_moves", a.exponent_moves}});
   return json;
 }
 

@@ -5,20 +5,22 @@
 namespace halfulp::probe {
 
 int Alternative::least_exponent(const FusedSum& found, std::int64_t bits_there) const {
-  if (found.least_exponent == FusedSum::no_least_exponent) return found.least_exponent;
+  if (!exponent_moves) return found.least_exponent;
   return found.least_exponent + static_cast<int>(bits_there) - found.alignment_bits;
 }
 
 std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& model) {
   std::vector<Alternative> result;
-  if (model.rule != &rules::fused || model.sum.length != 1) return result;
+  if (model.rule != &rules::fused) return result;
   Order order = answers.all();
   for (const std::int64_t mode : candidates(answers.shape(), Parameter::alignment))
-    for (const bool normalized : {false, true}) {
-      Alternative a{static_cast<RoundingMode>(mode), normalized, {0, 0}};
+    for (const auto& [normalized, moves] : {std::pair{false, false}, std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
+      Alternative a{static_cast<RoundingMode>(mode), normalized, moves, {0, 0}};
+      const bool own = a.alignment == model.sum.alignment && normalized == model.sum.normalized_products;
+      if (moves ? model.sum.least_exponent == FusedSum::no_least_exponent || model.sum.length != 1 : own) continue;
       MatrixUnit other = model;
       const auto explains = [&](std::int64_t bits) {
-        other.sum.alignment = a.alignment, other.sum.normalized_products = normalized;
+        other.sum.alignment = a.alignment, other.sum.normalized_products = a.normalized;
         other.sum.alignment_bits = static_cast<int>(bits), other.sum.least_exponent = a.least_exponent(model.sum, bits);
         return answers.explained_by(other, order);
       };
@@ -33,12 +35,9 @@ std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& 
         (explains(middle) ? right : wrong) = middle;
       }
       a.bits = {right, last};
-      const bool own = a.alignment == model.sum.alignment && normalized == model.sum.normalized_products;
-      if (!own || right < last) result.push_back(a);
+      const bool told = !result.empty() && moves && right == last && right == model.sum.alignment_bits;  // nothing moved
+      if (!told) result.push_back(a);
     }
-  if (result.size() == 1 && result.front().alignment == model.sum.alignment && result.front().normalized == model.sum.normalized_products &&
-      model.sum.least_exponent == FusedSum::no_least_exponent)
-    result.clear();  // the range of one parameter alone
   return result;
 }
 

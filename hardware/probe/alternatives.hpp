@@ -7,7 +7,7 @@
 namespace halfulp::probe {
 
 /// Other alignments, and products normalised or not, with the range of alignment bits that goes with each; the model's own
-/// setting is not among them. Empty unless the model is a fused sum of one product and an addend.
+/// setting is not among them unless its range is wider together with the least exponent. Empty for other rules than fused.
 std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& model);
 
 }  // namespace halfulp::probe

@@ -34,11 +34,11 @@ struct Finding {
 };
 
 /// Several parameters changed at once, and every answer is the same: with this alignment of products normalised or not, the
-/// first and the last number of alignment bits give it (and those between were not asked about one by one). A least exponent
-/// that matters moves with the bits, so that the last one kept stays where it is.
+/// first and the last number of alignment bits give it (and those between were not asked about one by one).
 struct Alternative {
   RoundingMode alignment;
   bool normalized;
+  bool exponent_moves;  ///< the least exponent goes with the bits, so that the last one kept in small sums stays where it is
   Interval bits;
   int least_exponent(const FusedSum& found, std::int64_t bits_there) const;
 };
@@ -47,7 +47,7 @@ struct Alternative {
 struct Model {
   MatrixUnit unit;
   std::vector<Finding> findings;
-  std::vector<Alternative> alternatives;  ///< looked for where sums take one product: of two terms only one is cut
+  std::vector<Alternative> alternatives;  ///< of fused sums; frequent where they take one product: of two terms only one is cut
 };
 
 struct Findings {
