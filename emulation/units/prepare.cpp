@@ -1,6 +1,9 @@
 #include <halfulp/emulation/units/prepare.hpp>
 #include <halfulp/emulation/units/rules.hpp>
 
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
 #include <algorithm>
 
 namespace halfulp::units {
@@ -93,22 +96,27 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
     }
     p.special[v] = static_cast<std::uint8_t>(p.special[v] | !finite);
   };
-  // In the order in which the words lie in memory.
-  if (layout.panels) {
-    for (std::size_t i = 0; i < layout.depth; ++i)
-      for (std::size_t v = 0; v < layout.vectors && order[i] != padding; ++v) put(v, i);
-  } else {
-    for (std::size_t v = 0; v < layout.vectors; ++v)
+  // In the order in which the words lie in memory, as far as threads allow.
+  const std::size_t together = layout.panels ? panel_columns : 1;
+  const std::size_t parts = (layout.vectors + together - 1) / together, grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / (together * layout.depth));
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, parts, grain), [&](const auto& range) {
+    const std::size_t first = range.begin() * together, last = std::min(range.end() * together, layout.vectors);
+    if (layout.panels) {
       for (std::size_t i = 0; i < layout.depth; ++i)
-        if (order[i] != padding) put(v, i);
-  }
-  for (std::size_t v = 0; v < layout.vectors; ++v)  // left to the interpreter; here they must be finite
-    for (std::size_t i = 0; p.special[v] && i < layout.depth; ++i) {
-      const std::size_t to = layout.base(v) + i * layout.step();
-      p.factor[to] = 0;
-      if (body == Body::powers) p.power[to] = 0;
-      if (body == Body::parts) p.exponent[to] = zero_exponent;
+        for (std::size_t v = first; v < last && order[i] != padding; ++v) put(v, i);
+    } else {
+      for (std::size_t v = first; v < last; ++v)
+        for (std::size_t i = 0; i < layout.depth; ++i)
+          if (order[i] != padding) put(v, i);
     }
+    for (std::size_t v = first; v < last; ++v)  // left to the interpreter; here they must be finite
+      for (std::size_t i = 0; p.special[v] && i < layout.depth; ++i) {
+        const std::size_t to = layout.base(v) + i * layout.step();
+        p.factor[to] = 0;
+        if (body == Body::powers) p.power[to] = 0;
+        if (body == Body::parts) p.exponent[to] = zero_exponent;
+      }
+  });
   return p;
 }
 
