@@ -5,6 +5,7 @@
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/hardware/compare.hpp>
 #include <halfulp/hardware/emulated.hpp>
+#include <halfulp/hardware/matrix/devices.hpp>
 #include <halfulp/hardware/recording/recorder.hpp>
 #include <halfulp/hardware/recording/replay.hpp>
 
@@ -324,7 +325,7 @@ TEST(RecordCommand, MakesWhatReplays) {
   EXPECT_EQ(recording.origin.device, find_backend("x86").description());
   // What cannot be recorded here is named.
   std::size_t absent = 0;
-  for (const MatrixDevice* device : matrix_devices(find_backend("x86"))) absent += !device->available().yes;
+  for (const MatrixDevice* device : native_matrix_devices("x86")) absent += !device->available().yes;
   EXPECT_EQ(recording.missing.size(), absent);
   const Replay replay("here", recording);
   for (const TaskSection& s : replay.recording().tasks) EXPECT_EQ(compare(replay.backend(), s.task, s.operands.view()).differing, 0u) << s.task.description();

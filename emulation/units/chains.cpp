@@ -1,7 +1,7 @@
 // Rules made of IEEE operations in a stated order: chains of fused multiply-adds, trees, roundings to odd.
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/operation.hpp>
-#include <halfulp/emulation/units/rules.hpp>
+#include <halfulp/emulation/units/fused.hpp>
 
 namespace halfulp::units {
 namespace {
@@ -23,9 +23,6 @@ struct Chain {
   std::uint64_t fma(std::size_t k, std::uint64_t c) const { return evaluate(Operation::fma, unit.accumulator, rounding, a(k), b(k), c).code; }
   std::uint64_t add(std::uint64_t p, std::uint64_t q) const { return evaluate(Operation::add, unit.accumulator, rounding, p, q).code; }
 };
-
-/// A NaN of whatever origin as the unit's own.
-std::uint64_t with_nan(const MatrixUnit& unit, std::uint64_t d) { return unit.accumulator.is_nan(d) ? unit.sum.nan : d; }
 
 std::uint64_t fma_chain_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
   return with_nan(unit, Chain{unit, x, {}}.fma(0, c));

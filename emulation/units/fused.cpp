@@ -45,9 +45,8 @@ std::uint64_t fused_step(const MatrixUnit& unit, const Products& x, std::uint64_
   const std::size_t sums = x.a.size() / length;
   std::vector<Term> terms(length + 1);
   for (std::size_t s = 0; s < sums; ++s) {
-    const std::size_t j = rule.descending ? sums - 1 - s : s;
     for (std::size_t i = 0; i < length; ++i) {
-      const std::size_t k = rule.grouping == Grouping::strided ? i * sums + j : j * length + i;
+      const std::size_t k = product_of(unit, sums, s, i);
       Term p = product(term(unit.a, rule, word_code(unit.a, x.a[k])), term(unit.b, rule, word_code(unit.b, x.b[k])));
       if (unit.scaled()) {
         const std::size_t block = k / static_cast<std::size_t>(unit.scale_block);
@@ -63,8 +62,6 @@ std::uint64_t fused_step(const MatrixUnit& unit, const Products& x, std::uint64_
   return c;
 }
 
-constexpr int group = 16;
-
 /// Groups of 16 products of e2m1 are added exactly: multiples of 1/4 below 2^10. Their scales' significands multiply the
 /// sum, and only the scales' exponents align it.
 std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
@@ -72,9 +69,9 @@ std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std:
   // A scale is unsigned: ue4m3 is e4m3 whose sign bit is ignored.
   const auto scale = [&](std::uint64_t code) { return term(unit.scale, rule, unit.scale.magnitude(code)); };
   std::vector<Term> terms;
-  for (std::size_t begin = 0; begin < x.a.size(); begin += std::size_t{group}) {
+  for (std::size_t begin = 0; begin < x.a.size(); begin += std::size_t{group_length}) {
     int128 total = 0;  // in units of the last place of the smallest product: exponents of e2m1 are at least 0
-    for (std::size_t k = begin; k < begin + group; ++k) {
+    for (std::size_t k = begin; k < begin + group_length; ++k) {
       const Term p = product(term(unit.a, rule, x.a[k]), term(unit.b, rule, x.b[k]));
       if (p.kind == Kind::finite) total += (p.sign ? -1 : 1) * static_cast<int128>(p.significand << p.exponent);
     }
@@ -97,9 +94,9 @@ std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::
   const auto length = static_cast<std::size_t>(unit.sum.length);
   std::vector<Term> terms(length + 1);
   std::uint64_t d = 0;
-  for (const std::size_t half : {0, 2}) {
+  for (const std::size_t half : {0, 1}) {
     for (std::size_t i = 0; i < length; ++i) {
-      const std::size_t k = i / 2 * 4 + half + i % 2;
+      const std::size_t k = product_of(unit, 2, half, i);
       // Every FP8 value is a normal number of fp16 or a subnormal of its own: ptxas converts first, which normalises.
       const auto half_term = [&](const FloatFormat& f, std::uint64_t code) {
         Term t = normalized_term(term(f, unit.sum, code));
@@ -112,8 +109,7 @@ std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::
     terms[length] = term(unit.accumulator, unit.sum, d);
     d = fused_sum(unit, terms);
   }
-  const std::uint64_t sum = evaluate(Operation::add, unit.accumulator, {}, c, d).code;
-  return unit.accumulator.is_nan(sum) ? unit.sum.nan : sum;
+  return with_nan(unit, evaluate(Operation::add, unit.accumulator, {}, c, d).code);
 }
 
 std::string fused_refusal(const MatrixUnit& unit) {
@@ -124,8 +120,8 @@ std::string fused_refusal(const MatrixUnit& unit) {
 
 std::string scaled_groups_refusal(const MatrixUnit& unit) {
   if (unit.a != e2m1 || unit.b != e2m1) return "the rule scaled-groups takes operands of e2m1, not " + format_name(unit.a == e2m1 ? unit.b : unit.a);
-  if (!unit.scaled() || unit.scale_block % group != 0 || unit.sum.length % group != 0)
-    return "the rule scaled-groups takes scales; length and scale_block are multiples of " + std::to_string(group);
+  if (!unit.scaled() || unit.scale_block % group_length != 0 || unit.sum.length % group_length != 0)
+    return "the rule scaled-groups takes scales; length and scale_block are multiples of " + std::to_string(group_length);
   if (unit.scale.precision() > 8) return "scale " + format_name(unit.scale) + ": the rule scaled-groups takes scales of up to 8 significant bits";
   return {};
 }

@@ -1,5 +1,6 @@
 #include <halfulp/emulation/units/prepare.hpp>
-#include <halfulp/emulation/units/rules.hpp>
+
+#include <halfulp/emulation/units/fused.hpp>
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -10,7 +11,6 @@ namespace halfulp::units {
 namespace {
 
 constexpr int carrier_bits = 24;  // of a product of significands that is exact in float
-constexpr int group_length = 16;  // of MXFP4 and NVFP4
 
 /// Significand and exponent of a code word; NaN and Inf are told apart. What does not depend on the word is computed once.
 struct Decoder {
@@ -126,7 +126,7 @@ bool is_plain(const FusedSum& s) {
          s.alignment_bits >= 1;
 }
 
-/// Whether floats hold every value, subnormals of theirs excepted where they are not the format's own.
+/// Whether every finite value is a float, and normal there where it is normal in the format.
 bool is_carried(const FloatFormat& f) { return f.precision() <= carrier_bits && f.emin() >= fp32.emin() && f.emax() <= fp32.emax(); }
 
 PanelRule rule_of(const MatrixUnit& unit, std::size_t group) {
@@ -179,10 +179,8 @@ std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k) {
   for (std::size_t begin = 0; begin < k; begin += depth)
     for (std::size_t s = 0; s < sums; ++s)
       for (std::size_t i = 0; i < length; ++i) {
-        const std::size_t j = unit.sum.descending ? sums - 1 - s : s;
-        std::size_t at = unit.sum.grouping == Grouping::strided ? i * sums + j : j * length + i;
-        if (unit.rule == &rules::halves_apart) at = i / 2 * 4 + 2 * s + i % 2;
-        order.push_back(begin + at < k ? begin + at : padding);
+        const std::size_t at = begin + product_of(unit, sums, s, i);
+        order.push_back(at < k ? at : padding);
       }
   return order;
 }

@@ -19,7 +19,7 @@ MatrixUnit chosen_unit(const Options& options) {
   if (options.unit.empty() == options.file.empty())
     throw std::invalid_argument("which unit? accepted: one of --unit NAME (see halfulp units) and --unit-file FILE");
   if (!options.unit.empty()) return find_unit(options.unit);
-  return unit_of_json(read_json(options.file), options.file);
+  return read_unit_file(options.file);
 }
 
 void mma_command(const Options& options, int& status) {

@@ -23,7 +23,7 @@ MatrixDevices devices(const Options& options) {
   if (options.backend.empty() == options.file.empty())
     throw std::invalid_argument("which unit? accepted: one of --backend BACKEND and --unit-file FILE");
   if (!options.backend.empty()) return find_matrix_devices(options.backend);
-  return {{emulated_matrix_device(unit_of_json(read_json(options.file), options.file))}, ""};
+  return {{emulated_matrix_device(read_unit_file(options.file))}, ""};
 }
 
 void probe_command(const Options& options) {

@@ -194,7 +194,7 @@ void show_one(const MatrixUnit& unit, bool json) { write_output(json ? pretty(un
 void units_command(const Options& options) {
   if (!options.file.empty()) {
     if (!options.words.empty()) throw std::invalid_argument("--unit-file shows the unit of that file; accepted: no WORD beside it");
-    return show_one(unit_of_json(read_json(options.file), options.file), options.json);
+    return show_one(read_unit_file(options.file), options.json);
   }
   std::vector<std::string> words;
   for (const std::string& word : options.words) words.push_back(lower(word));

@@ -19,14 +19,19 @@ MatrixDevices all_of(std::span<const MatrixDevice* const> devices, std::string r
 
 /// Where the devices of a backend are looked up.
 MatrixDevices devices_of(std::string_view backend) {
-  if (backend == "x86") return all_of(x86_matrix_devices(), "this build has no matrix instructions of a CPU");
-  if (backend == "cuda") return {{}, "this build runs no matrix instructions on a GPU"};
+  if (backend == "x86") return all_of(native_matrix_devices(backend), "this build has no matrix instructions of a CPU");
+  if (backend == "cuda") return all_of(native_matrix_devices(backend), "this build runs no matrix instructions on a GPU");
   if (backend.substr(0, recording::prefix.size()) == recording::prefix)
     return all_of(recording::find_recording(std::string(backend.substr(recording::prefix.size()))).matrix_devices(), "the recording has no matrix instructions");
   throw std::invalid_argument(unknown_name("backend", backend, {"x86", "cuda", "emulated:UNIT", "recorded:NAME"}));
 }
 
 }  // namespace
+
+std::span<const MatrixDevice* const> native_matrix_devices(std::string_view backend) {
+  if (backend == "x86") return x86_matrix_devices();
+  return {};
+}
 
 MatrixDevices find_matrix_devices(std::string_view name) {
   constexpr std::string_view emulated = "emulated:";

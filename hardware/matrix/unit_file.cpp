@@ -4,6 +4,7 @@
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/emulation/units/rules.hpp>
 #include <halfulp/formats/nearest.hpp>
+#include <halfulp/hardware/json_file.hpp>
 
 #include <array>
 #include <charconv>
@@ -216,5 +217,7 @@ MatrixUnit unit_of_json(const nlohmann::ordered_json& object, const std::string&
     throw std::invalid_argument(file + ": " + error.what());
   }
 }
+
+MatrixUnit read_unit_file(const std::string& path) { return unit_of_json(read_json(path), path); }
 
 }  // namespace halfulp

@@ -19,5 +19,7 @@ nlohmann::ordered_json unit_to_json(const MatrixUnit& unit);
 /// below a clear sign, flags false. Throws std::invalid_argument in one line that begins with `file`: a member that is
 /// unknown, of another type or out of range, that the rule does not look at, or a unit that cannot be computed (`refusal`).
 MatrixUnit unit_of_json(const nlohmann::ordered_json& object, const std::string& file);
+/// The same for the file itself, "-" being standard input; what read_json refuses too.
+MatrixUnit read_unit_file(const std::string& path);
 
 }  // namespace halfulp

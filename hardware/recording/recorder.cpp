@@ -1,6 +1,6 @@
 #include <halfulp/hardware/recording/recorder.hpp>
 
-#include <halfulp/hardware/matrix/x86_devices.hpp>
+#include <halfulp/hardware/matrix/devices.hpp>
 
 #include <stdexcept>
 
@@ -42,17 +42,12 @@ void ask(const MatrixDevice& device, const MatrixSource& source, Recording& reco
 
 }  // namespace
 
-std::span<const MatrixDevice* const> matrix_devices(const Backend& backend) {
-  if (backend.name() == "x86") return x86_matrix_devices();
-  return {};
-}
-
 Recording record(const Backend& backend, const std::vector<Asked>& asked, const std::function<void(double)>& progress) {
   Recording recording;
   recording.origin.backend = backend.name();
   recording.origin.device = backend.description();
   const std::vector<Task> tasks = suite_tasks();
-  const auto devices = matrix_devices(backend);
+  const auto devices = native_matrix_devices(backend.name());
   const auto steps = static_cast<double>(tasks.size() + asked.size() + devices.size());
   double done = 0;
   for (const Task& task : tasks) {

@@ -14,9 +14,6 @@ struct Asked {
   Columns operands;
 };
 
-/// The matrix instructions of a backend, here or not; none of one that has none.
-std::span<const MatrixDevice* const> matrix_devices(const Backend& backend);
-
 /// What the backend answers to the suite and to `asked`, as far as it supports the tasks; sections in the order of the suite.
 /// `progress` is called with [0, 1] and may throw. Of the origin the backend and the device are filled in.
 /// Precondition: backend.available().yes.
