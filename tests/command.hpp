@@ -4,10 +4,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <functional>
+#include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace halfulp::testing {
@@ -15,6 +20,7 @@ namespace halfulp::testing {
 /// What a program left behind. `status` is its exit status, or 128 + the signal that killed it.
 struct Outcome {
   int status = -1;
+  bool killed = false;
   std::string out, err;
 };
 
@@ -45,28 +51,68 @@ class Scratch {
   std::FILE* file_;
 };
 
-/// Runs arguments[0] with the rest as its arguments and `input` on its standard input. Its standard output goes to the
-/// file `out_path` instead where one is given ("/dev/full").
-inline Outcome run_program(std::vector<std::string> arguments, const std::string& input = {},
-                           const char* out_path = nullptr) {
-  Scratch in, out, err;
-  in.fill(input);
-  std::vector<char*> argv;
-  for (std::string& argument : arguments) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  const pid_t child = fork();
-  if (child < 0) throw std::runtime_error("fork failed");
-  if (child == 0) {
-    dup2(in.descriptor(), 0);
-    dup2(out.descriptor(), 1);
-    dup2(err.descriptor(), 2);
+/// arguments[0], running with the rest as its arguments and `input` on its standard input. Its standard output goes to
+/// the file `out_path` instead where one is given ("/dev/full").
+class Program {
+ public:
+  explicit Program(std::vector<std::string> arguments, const std::string& input = {}, const char* out_path = nullptr) {
+    in_.fill(input);
+    std::vector<char*> argv;
+    for (std::string& argument : arguments) argv.push_back(argument.data());
+    argv.push_back(nullptr);
+    child_ = fork();
+    if (child_ < 0) throw std::runtime_error("fork failed");
+    if (child_ > 0) return;
+    dup2(in_.descriptor(), 0);
+    dup2(out_.descriptor(), 1);
+    dup2(err_.descriptor(), 2);
     if (out_path && !std::freopen(out_path, "w", stdout)) _exit(126);
     execv(argv[0], argv.data());
     _exit(127);
   }
-  int status = 0;
-  waitpid(child, &status, 0);
-  return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), out.content(), err.content()};
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+  ~Program() {
+    if (child_ <= 0) return;
+    ::kill(child_, SIGKILL);
+    waitpid(child_, nullptr, 0);
+  }
+
+  void send(int signal) const { ::kill(child_, signal); }
+
+  Outcome wait() {
+    int status = 0;
+    waitpid(child_, &status, 0);
+    return ended(status);
+  }
+  /// Nothing where it still runs after that time.
+  std::optional<Outcome> wait_for(std::chrono::milliseconds limit) {
+    int status = 0;
+    for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+      if (waitpid(child_, &status, WNOHANG) == child_) return ended(status);
+    return std::nullopt;
+  }
+
+ private:
+  Outcome ended(int status) {
+    child_ = -1;
+    return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), WIFSIGNALED(status), out_.content(), err_.content()};
+  }
+
+  Scratch in_, out_, err_;
+  pid_t child_ = -1;
+};
+
+inline Outcome run_program(std::vector<std::string> arguments, const std::string& input = {}, const char* out_path = nullptr) {
+  return Program(std::move(arguments), input, out_path).wait();
+}
+
+/// Sends one signal as soon as `ready()` says so (a minute at most) and gives what became of the program.
+inline Outcome run_interrupted(std::vector<std::string> arguments, const std::function<bool()>& ready, int signal = SIGINT) {
+  Program program(std::move(arguments));
+  for (int i = 0; i < 12000 && !ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  program.send(signal);
+  return program.wait();
 }
 
 #ifdef HALFULP_COMMAND

@@ -7,7 +7,6 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <optional>
 #include <thread>
 
 #include <fcntl.h>
@@ -32,43 +31,18 @@ class Interrupt : public ::testing::Test {
       words.insert(words.end(), {"--set", setting});
       line += " " + setting;
     }
-    std::vector<char*> argv;
-    for (std::string& word : words) argv.push_back(word.data());
-    argv.push_back(nullptr);
-    const std::string error_file = folder / "err";
-    const pid_t child = fork();
-    ASSERT_GE(child, 0);
-    if (child == 0) {
-      dup2(::open(error_file.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600), 2);
-      execv(argv[0], argv.data());
-      _exit(127);
-    }
+    halfulp::testing::Program program(words);
     std::this_thread::sleep_for(delay);
     const auto sent = Clock::now();
-    kill(child, signal);
-    const auto status = ended_within(child, 20s);
+    program.send(signal);
+    const auto outcome = program.wait_for(20s);
     const double seconds = std::chrono::duration<double>(Clock::now() - sent).count();
-    if (!status) {
-      kill(child, SIGKILL);
-      waitpid(child, nullptr, 0);
-      FAIL() << line << " does not stop";
-    }
-    ASSERT_TRUE(WIFEXITED(*status)) << line << ": killed by signal " << WTERMSIG(*status);
-    EXPECT_EQ(WEXITSTATUS(*status), 130) << line << ": it must still run after " << delay.count() << " ms";
+    ASSERT_TRUE(outcome) << line << " does not stop";
+    ASSERT_FALSE(outcome->killed) << line;
+    EXPECT_EQ(outcome->status, 130) << line << ": it must still run after " << delay.count() << " ms";
     EXPECT_LT(seconds, 1) << line;  // a fifth of that on an idle machine
     EXPECT_TRUE(fs::is_empty(reports)) << line;
-    std::string text, more;
-    std::ifstream err(error_file);
-    std::getline(err, text);
-    EXPECT_EQ(text, "halfulp: interrupted; the unfinished report was not written") << line;
-    EXPECT_FALSE(std::getline(err, more)) << more;
-  }
-
-  static std::optional<int> ended_within(pid_t child, std::chrono::seconds limit) {
-    int status = 0;
-    for (const auto end = Clock::now() + limit; Clock::now() < end; std::this_thread::sleep_for(5ms))
-      if (waitpid(child, &status, WNOHANG) == child) return status;
-    return std::nullopt;
+    EXPECT_EQ(outcome->err, "halfulp: interrupted; the unfinished report was not written\n") << line;
   }
 
   const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-interrupt-" + std::to_string(::getpid())), reports = folder / "reports";

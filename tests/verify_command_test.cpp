@@ -6,10 +6,8 @@
 #include <halfulp/experiments/cli/verify_state.hpp>
 #include <halfulp/experiments/report/json_text.hpp>
 
-#include <csignal>
 #include <filesystem>
 #include <fstream>
-#include <thread>
 
 #include <sys/stat.h>
 
@@ -20,6 +18,7 @@ using namespace halfulp::verify;
 using halfulp::cli::Verification;
 using halfulp::testing::is_one_line;
 using halfulp::testing::run_halfulp;
+using halfulp::testing::run_interrupted;
 
 // --- state -------------------------------------------------------------------------------------------------------------
 
@@ -97,23 +96,10 @@ TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
                                            "--exhaustive", "--quiet", "--threads", "2"};  // four chunks
   const File file;
   std::vector<std::string> stateful = with(arguments, {"--state", file.path});
-  std::vector<char*> argv;
-  for (std::string& argument : stateful) argv.push_back(argument.data());
-  argv.push_back(nullptr);
-  const pid_t child = ::fork();
-  if (child == 0) {
-    std::freopen("/dev/null", "w", stdout);
-    std::freopen("/dev/null", "w", stderr);
-    ::execv(argv[0], argv.data());
-    ::_exit(127);
-  }
   // Its first state file says that a chunk is done; then it is interrupted.
-  for (int i = 0; i < 600 && !std::filesystem::exists(file.path); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(50));
-  ::kill(child, SIGINT);
-  int status = 0;
-  ::waitpid(child, &status, 0);
-  ASSERT_TRUE(WIFEXITED(status));
-  ASSERT_EQ(WEXITSTATUS(status), 130);
+  const auto interrupted = run_interrupted(stateful, [&] { return std::filesystem::exists(file.path); });
+  ASSERT_FALSE(interrupted.killed);
+  ASSERT_EQ(interrupted.status, 130) << interrupted.err;
   const Json state = read_json(file.path);
   const std::size_t chunks = state.at("runs").at(0).at("chunks").size();
   EXPECT_GT(chunks, 0u);

@@ -111,8 +111,8 @@ void describe_origin(recording::Origin& origin) {
 
 void record_command(const Options& options) {
   const Backend& backend = device_named(options.backend);
-  const FolderInTheMaking folder(options.out);
   note_interrupts();
+  const FolderInTheMaking folder(options.out);
   recording::Recording recording;
   {
     ProgressBar bar("record", options.quiet);
