@@ -92,13 +92,10 @@ constexpr Rounded fma(const FloatFormat& f, const Rounding& rounding, std::uint6
   return sum(f, rounding, product, normalized<U>(z), random);
 }
 
-/// IEEE 754 division.
+/// x / y for operands that are no NaN: the one place where digits of quotients are made.
 template <class U>
-constexpr Rounded div(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b,
-                      std::uint64_t random = 0) {
-  const Operand x = unpack(f, rounding, a), y = unpack(f, rounding, b);
+constexpr Rounded quotient(const FloatFormat& f, const Rounding& rounding, const Operand& x, const Operand& y, std::uint64_t random) {
   const bool sign = x.sign != y.sign;
-  if (x.kind == Kind::nan || y.kind == Kind::nan) return nan_result(f, rounding, {a, b});
   if (x.kind == y.kind && (x.kind == Kind::zero || x.kind == Kind::infinite)) return invalid(f, rounding);
   if (x.kind == Kind::infinite) return infinite(f, rounding, sign);
   if (y.kind == Kind::zero) return infinite(f, rounding, sign, flag::divide_by_zero);
@@ -114,6 +111,23 @@ constexpr Rounded div(const FloatFormat& f, const Rounding& rounding, std::uint6
   const bool sticky = (rest << digit) % denominator != 0;
   const int exponent = x.exponent - shift_x - (y.exponent - shift_y) - 2 * digit;
   return round_pack<U>(f, rounding, {sign, exponent, (high << digit) | low | U{sticky}}, random);
+}
+
+/// IEEE 754 division.
+template <class U>
+constexpr Rounded div(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b,
+                      std::uint64_t random = 0) {
+  const Operand x = unpack(f, rounding, a), y = unpack(f, rounding, b);
+  if (x.kind == Kind::nan || y.kind == Kind::nan) return nan_result(f, rounding, {a, b});
+  return quotient<U>(f, rounding, x, y, random);
+}
+
+/// 1 / a as division has it: rcp(+-0) = +-Inf with divide-by-zero, rcp(+-Inf) = +-0. The format need not have the value 1.
+template <class U>
+constexpr Rounded rcp(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t random = 0) {
+  const Operand x = unpack(f, rounding, a);
+  if (x.kind == Kind::nan) return nan_result(f, rounding, {a});
+  return quotient<U>(f, rounding, {Kind::finite, false, 0, 1}, x, random);
 }
 
 /// IEEE 754 squareRoot; sqrt(-0) = -0.

@@ -1,4 +1,5 @@
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/recommended.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/formats/nearest.hpp>
 
@@ -27,6 +28,9 @@ Rounded evaluate_in(Operation operation, const FloatFormat& f, const Rounding& r
     case Operation::eq: return eq(f, r, a, b);
     case Operation::lt: return lt(f, r, a, b);
     case Operation::le: return le(f, r, a, b);
+    case Operation::rcp: return rcp<U>(f, r, a, random);
+    case Operation::rsqrt: return rsqrt(f, r, a, random);
+    case Operation::exp: return exp(f, r, a, random);
     case Operation::convert: break;
   }
   throw std::logic_error("evaluate: a conversion needs a target");

@@ -12,7 +12,7 @@
 
 namespace halfulp {
 
-enum class Operation : std::uint8_t { add, sub, mul, div, rem, sqrt, fma, round_to_integral, min, max, eq, lt, le, convert };
+enum class Operation : std::uint8_t { add, sub, mul, div, rem, sqrt, fma, round_to_integral, min, max, eq, lt, le, convert, rcp, rsqrt, exp };
 
 /// What an operation's result is a code word of.
 enum class ResultKind : std::uint8_t { format, truth, target };
@@ -26,7 +26,7 @@ struct OperationInfo {
 };
 
 // clang-format off
-inline constexpr std::array<OperationInfo, 14> operations{{
+inline constexpr std::array<OperationInfo, 17> operations{{
   {Operation::add,               "add",               2, ResultKind::format, "a + b"},
   {Operation::sub,               "sub",               2, ResultKind::format, "a - b"},
   {Operation::mul,               "mul",               2, ResultKind::format, "a * b"},
@@ -41,6 +41,9 @@ inline constexpr std::array<OperationInfo, 14> operations{{
   {Operation::lt,                "lt",                2, ResultKind::truth,  "a < b, signalling"},
   {Operation::le,                "le",                2, ResultKind::truth,  "a <= b, signalling"},
   {Operation::convert,           "convert",           1, ResultKind::target, "the same value in another format or integer type"},
+  {Operation::rcp,               "rcp",               1, ResultKind::format, "1 / a"},
+  {Operation::rsqrt,             "rsqrt",             1, ResultKind::format, "1 / square root of a"},
+  {Operation::exp,               "exp",               1, ResultKind::format, "e to the power of a"},
 }};
 // clang-format on
 
@@ -76,7 +79,7 @@ struct Task {
 /// in one line; empty if it is fine.
 std::string refusal(const Task& task);
 
-/// An operation of `arithmetic.hpp` or `conversion.hpp` on code words of one run-time format.
+/// An operation of `arithmetic.hpp`, `recommended.hpp` or `conversion.hpp` on code words of one run-time format.
 /// Preconditions: f.has_zero; not Operation::convert.
 Rounded evaluate(Operation operation, const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b = 0,
                  std::uint64_t c = 0, std::uint64_t random = 0);

@@ -1,6 +1,7 @@
 // The oracle's operations by the names that the command line and tests use. Of emulation/ the names alone are taken.
 #pragma once
 
+#include <halfulp/hardware/oracle/exponential.hpp>
 #include <halfulp/hardware/oracle/operations.hpp>
 
 #include <halfulp/emulation/operation.hpp>
@@ -24,6 +25,9 @@ Outcome outcome_in(halfulp::Operation operation, const FloatFormat& f, bool flus
     case Operation::eq: return oracle::relation<Int>(f, flush, a, b, Relation::eq);
     case Operation::lt: return oracle::relation<Int>(f, flush, a, b, Relation::lt);
     case Operation::le: return oracle::relation<Int>(f, flush, a, b, Relation::le);
+    case Operation::rcp: return oracle::rcp<Int>(f, flush, a);
+    case Operation::rsqrt: return oracle::rsqrt<Int>(f, flush, a);
+    case Operation::exp: return oracle::exp(f, flush, a);
     case Operation::round_to_integral:
     case Operation::convert: break;
   }

@@ -149,6 +149,27 @@ Outcome sqrt(const FloatFormat& f, bool flush, std::uint64_t a) {
   return number(f, false, Magnitude<Int>{Int(x.significand), 1, x.exponent, true});
 }
 
+/// The reciprocal, as the quotient of 1 and a number; 1 / 0 is the pole of 7.3.
+template <class Int>
+Outcome rcp(const FloatFormat& f, bool flush, std::uint64_t a) {
+  if (is_nan(f, a)) return any_nan(f, {a});
+  const Value x = decode(f, a, flush);
+  if (x.kind == Class::infinite) return zero(x.sign);
+  if (x.zero()) return infinity(x.sign, flag::divide_by_zero);
+  return number(f, x.sign, Magnitude<Int>{1, Int(x.significand), -x.exponent});
+}
+
+/// rSqrt (9.2.1): the square root of a rational.
+template <class Int>
+Outcome rsqrt(const FloatFormat& f, bool flush, std::uint64_t a) {
+  if (is_nan(f, a)) return any_nan(f, {a});
+  const Value x = decode(f, a, flush);
+  if (x.zero()) return infinity(x.sign, flag::divide_by_zero);
+  if (x.sign) return invalid();
+  if (x.kind == Class::infinite) return zero(false);
+  return number(f, false, Magnitude<Int>{1, Int(x.significand), -x.exponent, true});
+}
+
 /// a against b as real numbers: -1, 0, 1. Neither is a NaN.
 template <class Int>
 int compare(const Value& a, const Value& b) {
