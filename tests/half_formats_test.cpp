@@ -2,6 +2,8 @@
 // operands and on random ones.
 #include "check.hpp"
 
+#include <halfulp/emulation/recommended.hpp>
+
 namespace {
 
 using namespace halfulp;
@@ -100,15 +102,73 @@ std::vector<std::uint64_t> unary_operands(const FloatFormat& f) {
   return codes;
 }
 
-TEST_P(HalfFormats, square_root) {
+TEST_P(HalfFormats, roots_and_reciprocals) {
   const FloatFormat f = GetParam();
-  Differences differences(format_name(f) + " sqrt");
-  std::vector<Rounding> all = roundings(exhaustive());
-  Draw draw{{15}};
-  for (const std::uint64_t a : unary_operands(f)) {
-    draw.next(all);
-    check_all(differences, Operation::sqrt, f, all, draw.word, a);
+  for (const Operation operation : {Operation::sqrt, Operation::rcp, Operation::rsqrt}) {
+    Differences differences(format_name(f) + " " + std::string(info(operation).name));
+    std::vector<Rounding> all = roundings(exhaustive());
+    Draw draw{{15}};
+    for (const std::uint64_t a : unary_operands(f)) {
+      draw.next(all);
+      check_all(differences, operation, f, all, draw.word, a);
+    }
   }
+}
+
+/// Most operands of wide formats are so large or small that e^x is 0, 1 or Inf but for a bit: those between are added, and
+/// where results become subnormal, vanish and overflow.
+std::vector<std::uint64_t> exp_operands(const FloatFormat& f) {
+  std::vector<std::uint64_t> codes = unary_operands(f);
+  if (f.storage_bits() <= 16) return codes;
+  Random random{18};
+  const double ln2 = 0.6931471805599453;
+  for (const double edge : {(f.emax() + 1) * ln2, f.emin() * ln2, (f.emin() - f.fraction_bits) * ln2, (f.emin() - f.fraction_bits - 1) * ln2, ln2, -ln2}) {
+    const std::uint64_t code = convert(fp64, f, Rounding{}, std::bit_cast<std::uint64_t>(edge)).code;
+    for (std::uint64_t d = 0; d < 40; ++d) codes.push_back((code - 20 + d) & f.code_mask());
+  }
+  const auto top = static_cast<std::uint64_t>(f.bias + std::bit_width(static_cast<unsigned>(f.emax())));
+  for (int i = 0; i < 5'000; ++i) {
+    const std::uint64_t word = random(), field = top - std::min(top, word >> 50 & (i % 2 == 0 ? 7 : 127));
+    codes.push_back((word & (f.fraction_mask() | f.sign_mask())) | field << f.fraction_bits);
+  }
+  return codes;
+}
+
+TEST_P(HalfFormats, exponential) {
+  const FloatFormat f = GetParam();
+  Differences differences(format_name(f) + " exp");
+  std::vector<Rounding> all;  // every mode plainly, and the other settings in turn
+  for (const auto& mode : rounding_modes) {
+    Rounding r;
+    r.mode = mode.value;
+    all.push_back(r);
+  }
+  std::vector<Rounding> others = roundings(true);
+  Draw draw{{19}};
+  std::size_t count = 0;
+  all.resize(all.size() + 2);
+  for (const std::uint64_t a : exp_operands(f)) {
+    for (std::size_t i = all.size() - 2; i < all.size(); ++i) all[i] = others[count++ % others.size()];
+    std::vector<Rounding>& these = exhaustive() ? others : all;
+    draw.next(these);
+    check_all(differences, Operation::exp, f, these, draw.word, a);
+  }
+}
+
+/// The width of the first attempt decides nothing: narrow ones fail more or less often, and go on.
+TEST(Exponential, does_not_depend_on_the_first_width) {
+  Random random{20};
+  for (const int bits : {45, 58, 88, 120})
+    for (int i = 0; i < 20'000; ++i) {
+      const std::uint64_t word = random(), significand = random() >> (11 + word % 50) | 1;
+      const bool negative = (word & 1 << 8) != 0;
+      const int length = static_cast<int>(std::bit_width(significand)), exponent = static_cast<int>(word >> 16 & 127) - 115 - length;
+      const auto wide = exp_bits(negative, significand, exponent, bits, 300);
+      for (const int first : {bits, bits + 17 + static_cast<int>(word >> 40 & 7), 120, 248}) {
+        const auto narrow = exp_bits(negative, significand, exponent, bits, first);
+        ASSERT_TRUE(narrow.significand == wide.significand && narrow.exponent == wide.exponent) << bits << ' ' << first << ' ' << significand << ' ' << exponent;
+      }
+    }
 }
 
 TEST_P(HalfFormats, round_to_integral_and_to_integers) {
