@@ -25,6 +25,9 @@ std::string common_refusal(const Task& task) {
     case Operation::rem: return "no SSE or AVX instruction computes the IEEE remainder";
     case Operation::min:
     case Operation::max: return "MINPS and MAXPS are not minimumNumber and maximumNumber";
+    case Operation::rcp: return "RCPPS is an estimate within 1.5 * 2^-12, not rounded; div with 1 on the left is the same operation";
+    case Operation::rsqrt: return "RSQRTPS is an estimate within 1.5 * 2^-12, not rounded";
+    case Operation::exp: return "no SSE or AVX instruction computes e^a";
     default: break;
   }
   const auto* from = std::get_if<IntegerType>(&task.from);

@@ -223,4 +223,53 @@ TEST(Edges, tininess_and_flushing) {
   EXPECT_EQ(evaluate(Operation::eq, fp16, daz, 0x03ff, 0x8001), (Rounded{1, 0}));
 }
 
+/// IEEE 754-2019, 9.2: which results are exact, where the poles are, what is invalid.
+TEST(Edges, reciprocals_and_roots) {
+  EXPECT_EQ(evaluate(Operation::rcp, fp16, nearest, 0x0000), (Rounded{0x7c00, by_zero}));
+  EXPECT_EQ(evaluate(Operation::rcp, fp16, nearest, 0x8000), (Rounded{0xfc00, by_zero}));
+  EXPECT_EQ(evaluate(Operation::rcp, fp16, nearest, 0xfc00), (Rounded{0x8000, 0}));
+  EXPECT_EQ(evaluate(Operation::rcp, fp16, nearest, 0x0001), (Rounded{0x7c00, overflow}));  // 2^24
+  EXPECT_EQ(evaluate(Operation::rcp, fp16, in(toward_zero), 0x8001), (Rounded{0xfbff, overflow}));
+  EXPECT_EQ(evaluate(Operation::rcp, fp16, nearest, 0x7bff), (Rounded{0x0100, underflow}));
+  EXPECT_EQ(evaluate(Operation::rsqrt, fp16, nearest, 0x0000), (Rounded{0x7c00, by_zero}));
+  EXPECT_EQ(evaluate(Operation::rsqrt, fp16, nearest, 0x8000), (Rounded{0xfc00, by_zero}));
+  EXPECT_EQ(evaluate(Operation::rsqrt, e4m3fnuz, nearest, 0), (Rounded{0x80, by_zero}));  // no infinity
+  EXPECT_EQ(evaluate(Operation::rsqrt, fp16, nearest, 0x7c00), (Rounded{0x0000, 0}));
+  EXPECT_EQ(evaluate(Operation::rsqrt, fp16, nearest, 0xfc00), (Rounded{0x7e00, invalid_flag}));
+  EXPECT_EQ(evaluate(Operation::rsqrt, fp16, nearest, 0x8001), (Rounded{0x7e00, invalid_flag}));
+  EXPECT_EQ(evaluate(Operation::rsqrt, fp16, nearest, 0x0001), (Rounded{0x6c00, 0}));  // 2^12
+  for (const Operation operation : {Operation::rcp, Operation::rsqrt, Operation::exp}) {
+    EXPECT_EQ(evaluate(operation, fp16, nearest, 0xfe01), (Rounded{0x7e00, 0}));
+    EXPECT_EQ(evaluate(operation, fp16, nearest, 0x7d00), (Rounded{0x7e00, invalid_flag}));  // signalling
+    EXPECT_FALSE(refusal({operation, e8m0, e8m0, nearest}).empty());
+  }
+}
+
+TEST(Edges, exponentials) {
+  for (const auto& mode : rounding_modes)
+    for (const std::uint64_t zero : {0x0000u, 0x8000u}) EXPECT_EQ(evaluate(Operation::exp, fp16, in(mode.value), zero), (Rounded{0x3c00, 0}));
+  EXPECT_EQ(evaluate(Operation::exp, fp16, nearest, 0x7c00), (Rounded{0x7c00, 0}));
+  EXPECT_EQ(evaluate(Operation::exp, fp16, nearest, 0xfc00), (Rounded{0x0000, 0}));
+  EXPECT_EQ(evaluate(Operation::exp, e2m1, nearest, 0x7), (Rounded{0x7, overflow}));  // e^6, no infinity
+  // Around 1 and beyond the range, where results differ from neighbours by less than any bit that is kept.
+  for (const std::uint64_t tiny : {0x0001u, 0x0400u}) {
+    EXPECT_EQ(evaluate(Operation::exp, fp16, nearest, tiny), (Rounded{0x3c00, inexact}));
+    EXPECT_EQ(evaluate(Operation::exp, fp16, in(toward_positive), tiny), (Rounded{0x3c01, inexact}));
+    EXPECT_EQ(evaluate(Operation::exp, fp16, in(toward_zero), 0x8000 | tiny), (Rounded{0x3bff, inexact}));
+    EXPECT_EQ(evaluate(Operation::exp, fp64, in(toward_positive), tiny), (Rounded{0x3ff0'0000'0000'0001, inexact}));
+    EXPECT_EQ(evaluate(Operation::exp, fp64, in(toward_negative), fp64.sign_mask() | tiny), (Rounded{0x3fef'ffff'ffff'ffff, inexact}));
+  }
+  for (const FloatFormat& f : {fp16, bf16, fp32, fp64}) {
+    const std::uint64_t huge = f.max_finite(), low = f.with_sign(huge, true);
+    EXPECT_EQ(evaluate(Operation::exp, f, nearest, huge), (Rounded{f.infinity(), overflow}));
+    EXPECT_EQ(evaluate(Operation::exp, f, in(toward_negative), huge), (Rounded{huge, overflow}));
+    EXPECT_EQ(evaluate(Operation::exp, f, nearest, low), (Rounded{0, underflow}));
+    EXPECT_EQ(evaluate(Operation::exp, f, in(toward_positive), low), (Rounded{1, underflow}));
+    EXPECT_EQ(evaluate(Operation::exp, f, in(to_odd), low), (Rounded{1, underflow}));
+  }
+  // Digits that tables give: e = 2.71828182845904523536..., 1/e = 0.36787944117144232160...
+  EXPECT_EQ(evaluate(Operation::exp, fp64, nearest, 0x3ff0'0000'0000'0000), (Rounded{0x4005'bf0a'8b14'5769, inexact}));
+  EXPECT_EQ(evaluate(Operation::exp, fp64, nearest, 0xbff0'0000'0000'0000), (Rounded{0x3fd7'8b56'362c'ef38, inexact}));
+}
+
 }  // namespace

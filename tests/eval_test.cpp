@@ -62,6 +62,9 @@ TEST(EvalLines, WritesTestFloatsFormat) {
   EXPECT_EQ(evaluated(options(Operation::lt, fp16), "3C00 4000\n4000 3C00\n7E00 3C00\n"),
             "3C00 4000 1 00\n4000 3C00 0 00\n7E00 3C00 0 10\n");
   EXPECT_EQ(evaluated(options(Operation::fma, fp16), "3C00 4000 4200\n"), "3C00 4000 4200 4500 00\n");
+  EXPECT_EQ(evaluated(options(Operation::rcp, fp16), "4000\n4200\n8000\n"), "4000 3800 00\n4200 3555 01\n8000 FC00 08\n");
+  EXPECT_EQ(evaluated(options(Operation::rsqrt, fp16), "4400\n4000\nBC00\n"), "4400 3800 00\n4000 39A8 01\nBC00 7E00 10\n");
+  EXPECT_EQ(evaluated(options(Operation::exp, fp16), "8000\n3C00\n4A00\n"), "8000 3C00 00\n3C00 4170 01\n4A00 7C00 05\n");
   EXPECT_EQ(evaluated(options(Operation::convert, fp16, i32), "C000\n3E00\n"), "C000 FFFFFFFE 00\n3E00 00000002 00\n");
   EXPECT_EQ(evaluated(options(Operation::convert, fp16, i64), "C000\n"), "C000 FFFFFFFFFFFFFFFE 00\n");
   EXPECT_EQ(evaluated(options(Operation::convert, u64, fp16), "FFFFFFFFFFFFFFFF\n1\n"),

@@ -144,6 +144,9 @@ TEST(X86, SaysWhatItCannotDo) {
   EXPECT_NE(reason(Operation::add, RoundingMode::stochastic).find("stochastic"), std::string::npos);
   EXPECT_NE(reason(Operation::min, RoundingMode::nearest_even).find("minimumNumber"), std::string::npos);
   EXPECT_NE(reason(Operation::rem, RoundingMode::nearest_even).find("remainder"), std::string::npos);
+  EXPECT_NE(reason(Operation::rcp, RoundingMode::nearest_even).find("RCPPS"), std::string::npos);
+  EXPECT_NE(reason(Operation::rsqrt, RoundingMode::nearest_even).find("RSQRTPS"), std::string::npos);
+  EXPECT_NE(reason(Operation::exp, RoundingMode::nearest_even).find("e^a"), std::string::npos);
 }
 
 TEST(X86, DefaultNanIsNegative) {

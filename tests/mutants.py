@@ -11,10 +11,11 @@ import subprocess
 import sys
 
 SCALAR, CONVERSION = "emulation/round_pack.hpp", "emulation/conversion.hpp"
+RECOMMENDED = "emulation/recommended.cpp"
 NARROW, PLAN, KERNELS = "emulation/array/narrow-inl.hpp", "emulation/array/plan.cpp", "emulation/array/kernels.hpp"
 
 # Enough of a test to catch what it is there for.
-FILTER = {"small_formats": "*/e4m3:*/e5m2:*/e2m1", "half_formats": "*/bf16"}
+FILTER = {"small_formats": "*/e4m3:*/e5m2:*/e2m1", "half_formats": "*/bf16:Exponential.*"}
 
 # (what is wrong, file, right text, wrong text, test that must fail)
 BUGS = [
@@ -44,6 +45,13 @@ BUGS = [
      "return (x >> distance) | ((x & ((U{1} << distance) - 1)) != 0);", "return x >> distance;", "half_formats"),
     ("fma is rounded twice", KERNELS,
      "return op == Operation::fma ? Sums::odd : Sums::nearest;", "return Sums::nearest;", "array"),
+    ("rsqrt: exact roots count as inexact", RECOMMENDED,
+     "uint128{rest != 0}", "1", "small_formats"),
+    ("exp just below 1 is taken for just above", RECOMMENDED,
+     "return negative ? Exact<uint128>{false, -bits - 1, 2 * one - 1} : Exact<uint128>{false, -bits, one | 1};",
+     "return Exact<uint128>{false, -bits, one | 1};", "half_formats"),
+    ("exp: bits that are open are taken for known", RECOMMENDED,
+     "const Integer error = Integer(width + 256) << 10;", "const Integer error = 0;", "half_formats"),
     ("stochastic rounding off by one", SCALAR,
      "  return bits << cut;\n", "  return (bits + 1) << cut;\n", "stochastic"),
     ("stochastic rounding, vectors: goes up one word too early", NARROW,

@@ -216,7 +216,7 @@ void add_verify_command(CLI::App& app, int& status) {
     return name.empty() || name == "-" ? "'" + name + "' is no file to keep anything in; accepted: the name of a file" : std::string();
   };
   auto* command = app.add_subcommand("verify", "hold array functions against an independent reference, every input or a sample");
-  command->add_option("OP", options->operation, "add, sub, mul, div, sqrt, fma, convert; others by their scalar functions")->required();
+  command->add_option("OP", options->operation, "add, sub, mul, div, sqrt, fma, convert; others (rem, min, rsqrt, exp, ...) by their scalar functions")->required();
   command->add_option("--format", options->format, "format of the operands: see `halfulp formats`")->type_name("FORMAT")->required();
   command->add_option("--to", options->to, "of the result of convert")->type_name("FORMAT");
   command->add_option("--round", options->round, "rounding mode, or all: every deterministic one")->type_name("MODE")->capture_default_str();

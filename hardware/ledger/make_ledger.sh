@@ -33,9 +33,11 @@ for to in e4m3 e5m2; do
   verify "convert_fp32_${to}_oracle" convert --format fp32 --to "$to" --round all --overflow saturate --against oracle
 done
 
-# Square roots and conversions between formats on all codes.
+# Roots, reciprocals, exponentials and conversions between formats on all codes.
 for format in $every16 $every8; do
-  verify "sqrt_${format}_oracle" sqrt --format "$format" --round all --against oracle
+  for operation in sqrt rcp rsqrt exp; do
+    verify "${operation}_${format}_oracle" "$operation" --format "$format" --round all --against oracle
+  done
 done
 for from in $every16 e4m3 e5m2; do
   for to in $every16 e4m3 e5m2 e3m2 e2m3 e2m1 e8m0; do

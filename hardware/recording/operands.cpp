@@ -17,7 +17,7 @@ bool has_every_code(const Task& task) {
   if (info(task.operation).arity != 1) return false;
   if (bits <= 8) return true;
   const bool narrow = storage_bits(task.to) == bits || (task.from == NumberType(fp16) && task.to == NumberType(fp32));
-  return bits <= 16 && by_default(task.rounding) && narrow && (task.operation == Operation::sqrt || task.operation == Operation::convert);
+  return bits <= 16 && by_default(task.rounding) && narrow && task.operation != Operation::round_to_integral;
 }
 
 bool has_integers(const Task& task) {
