@@ -94,7 +94,8 @@ constexpr Rounded fma(const FloatFormat& f, const Rounding& rounding, std::uint6
 
 /// x / y for operands that are no NaN: the one place where digits of quotients are made.
 template <class U>
-constexpr Rounded quotient(const FloatFormat& f, const Rounding& rounding, const Operand& x, const Operand& y, std::uint64_t random) {
+constexpr Rounded quotient(const FloatFormat& f, const Rounding& rounding, const Operand& x, const Operand& y,
+                           std::uint64_t random) {
   const bool sign = x.sign != y.sign;
   if (x.kind == y.kind && (x.kind == Kind::zero || x.kind == Kind::infinite)) return invalid(f, rounding);
   if (x.kind == Kind::infinite) return infinite(f, rounding, sign);

@@ -132,7 +132,8 @@ Rounded exp(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std
 
   // No format reaches to 2^2000, nor down to 2^-2000: every number beyond rounds like every other.
   constexpr int far = 4000;
-  if (bit_length(x.significand) + x.exponent > 12) return round_pack<uint128>(f, rounding, {false, x.sign ? -far : far, 3}, random);
+  if (bit_length(x.significand) + x.exponent > 12)
+    return round_pack<uint128>(f, rounding, {false, x.sign ? -far : far, 3}, random);
   return round_pack(f, rounding, exp_bits(x.sign, x.significand, x.exponent, bits_needed(f)), random);
 }
 

@@ -52,6 +52,8 @@ inline bool same_place(const Place& p, const Place& q) {
 /// The bracket of a number that is neither a value nor a midpoint nor anything else with an end.
 inline Bracket irrational(const Bracket& b) { return {false, b.tail < 0x1'0000'0000u ? -1 : 1, b.tail, false}; }
 
+inline Magnitude<cpp_int> inverse(const Magnitude<cpp_int>& x) { return {x.denominator, x.numerator, -x.exponent}; }
+
 inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
   if (is_nan(f, a)) return any_nan(f, {a});
   const Value x = decode(f, a, flush);
@@ -72,8 +74,8 @@ inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
   const int near_one = std::max(0, -(x.exponent + length(cpp_int(x.significand))));
   for (int digits = near_one + 2 * f.precision() + 64;; digits *= 2) {
     const Interval y = exp_of_positive(x.significand, x.exponent, digits);
-    const Place below = locate(f, false, x.sign ? Magnitude<cpp_int>{1, y.high, -y.exponent} : Magnitude<cpp_int>{y.low, 1, y.exponent});
-    const Place above = locate(f, false, x.sign ? Magnitude<cpp_int>{1, y.low, -y.exponent} : Magnitude<cpp_int>{y.high, 1, y.exponent});
+    const Magnitude<cpp_int> low{y.low, 1, y.exponent}, high{y.high, 1, y.exponent};
+    const Place below = locate(f, false, x.sign ? inverse(high) : low), above = locate(f, false, x.sign ? inverse(low) : high);
     if (!same_place(below, above)) continue;
     Place p = below;
     p.bracket = irrational(p.bracket);
