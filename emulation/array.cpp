@@ -205,6 +205,7 @@ struct ArithmeticPlan {
   std::optional<array::WidenPlan> widen;
   std::optional<array::NarrowPlan<std::uint32_t>> in_float;
   std::optional<array::NarrowPlan<std::uint64_t>> in_double;
+  std::optional<array::NarrowPlan<std::uint32_t>> as_short_floats;  ///< most elements; in_double the rest
   array::Sums sums = array::Sums::odd;
   bool in_vectors() const { return in_float || in_double; }
 };
@@ -227,6 +228,8 @@ ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const 
   const bool safe = 2 * low >= -126 && 2 * high <= 127 && low - high >= -126 && high - low <= 127;
   if (2 * p + 2 <= 24 && safe && !draws) plan.in_float = array::narrow_plan<float>(f, results, array::Source::arithmetic);
   if (!plan.in_float) plan.in_double = array::narrow_plan<double>(f, results, array::Source::arithmetic);
+  const bool flushes = rounding.flush_inputs || rounding.flush_outputs;
+  if (plan.in_double && array::short_float(f) && !flushes && !draws) plan.as_short_floats = array::narrow_plan<float>(f, results, array::Source::arithmetic);
   return plan;
 }
 
@@ -235,13 +238,14 @@ template <class Code>
 const float* widened(const array::WidenPlan& plan, std::span<const Code> codes, std::size_t begin, std::size_t size, float* block) {
   if (codes.empty()) return nullptr;
   array::decode_lanes(plan, codes.data() + begin, block, size);
+  std::fill_n(block + size, array::lane_padding, 0.0f);
   return block;
 }
 
 template <class Code>
 void in_blocks(Operation operation, const ArithmeticPlan& plan, std::span<const Code> a, std::span<const Code> b, std::span<const Code> c,
                std::span<Code> out, RandomStream random, std::size_t begin, std::size_t count) {
-  float x[block_size + array::lane_padding] = {}, y[block_size + array::lane_padding] = {}, z[block_size + array::lane_padding] = {};
+  float x[block_size + array::lane_padding], y[block_size + array::lane_padding], z[block_size + array::lane_padding];
   double wide[block_size + array::lane_padding];
   for (std::size_t done = 0; done < count; done += block_size) {
     const std::size_t at = begin + done, size = std::min(block_size, count - done);
@@ -262,8 +266,15 @@ void in_blocks(Operation operation, const ArithmeticPlan& plan, std::span<const 
 template <class Code>
 bool fused(Operation operation, const FloatFormat& f, const ArithmeticPlan& plan, std::span<const Code> a, std::span<const Code> b,
            std::span<const Code> c, std::span<Code> out, std::size_t begin, std::size_t count) {
-  if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes) return false;
   const auto from = [&](std::span<const Code> s) { return s.empty() ? nullptr : s.data() + begin; };
+  if constexpr (sizeof(Code) > 1) {
+    if (plan.as_short_floats) {
+      const auto rest = [&](std::size_t first, std::size_t size) { in_blocks(operation, plan, a, b, c, out, {}, begin + first, size); };
+      array::combine_short_lanes(operation, *plan.as_short_floats, from(a), from(b), from(c), out.data() + begin, count, rest);
+      return true;
+    }
+  }
+  if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes) return false;
   if constexpr (sizeof(Code) == 1) {
     array::combine_byte_lanes(operation, *plan.widen, *plan.in_float, from(a), from(b), from(c), out.data() + begin, count);
     return true;

@@ -1,11 +1,7 @@
 // Array functions are the scalar ones, element by element: with every instruction set of this CPU, at any length and
 // alignment, on any number of threads.
-#include "check.hpp"
+#include "array_cases.hpp"
 
-#include <halfulp/emulation/array.hpp>
-#include <halfulp/emulation/random.hpp>
-
-#include <hwy/targets.h>
 #include <tbb/global_control.h>
 
 #if defined(__SSE2__)
@@ -15,21 +11,9 @@
 namespace {
 
 using namespace halfulp;
+using namespace check;
 
-/// Each test runs once an instruction set.
-class Arrays : public testing::TestWithParam<std::int64_t> {
- protected:
-  void SetUp() override { use(GetParam()); }
-  void TearDown() override { use(0); }
-  static void use(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();
-  }
-};
-
-INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, testing::ValuesIn(hwy::SupportedAndGeneratedTargets()), [](const auto& info) {
-  return info.param == HWY_SCALAR ? std::string("scalar") : std::string(hwy::TargetName(info.param));
-});
+INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, instruction_sets(), set_name);
 
 /// The catalogue's formats and some that only a user would name: wide, narrow, at the edges of what the kernels take.
 std::vector<FloatFormat> formats() {
@@ -37,23 +21,6 @@ std::vector<FloatFormat> formats() {
   for (const NamedFormat& row : catalogue()) all.push_back(row.format);
   for (const auto& name : {"e8m3b110", "e8m7b95", "e8m22", "e6m9finite", "e5m10p3109", "e7m2fnuz", "e2m3b-3", "e4m0finite", "e1m3finite", "e3m20", "e5m22", "e3m22finite", "e5m21", "e11m2", "e11m16", "e11m20"})
     all.push_back(parse_format(name));
-  return all;
-}
-
-std::vector<Rounding> roundings() {
-  std::vector<Rounding> all;
-  for (const auto& mode : rounding_modes)
-    for (int variant = 0; variant < 6; ++variant) {
-      Rounding r;
-      r.mode = mode.value;
-      r.overflow = variant & 1 ? Overflow::saturate : Overflow::ieee;
-      r.flush_inputs = variant == 2 || variant == 5;
-      r.flush_outputs = variant == 3 || variant == 5;
-      r.tininess = variant == 5 ? Tininess::before : Tininess::after;
-      r.nan = variant == 4 ? NanRule::propagate : variant == 1 ? NanRule::cuda : NanRule::canonical;
-      r.random_bits = variant % 2 ? 32 : 3 + 4 * variant;
-      all.push_back(r);
-    }
   return all;
 }
 
@@ -90,9 +57,6 @@ std::vector<T> inputs(const FloatFormat& f, std::uint64_t seed) {
   }
   return values;
 }
-
-constexpr RandomStream stream{5, 6, (std::uint64_t{1} << 33) + 3};
-std::uint64_t bits_at(std::size_t i) { return rounding_bits(stream.seed, stream.stream, stream.first + i); }
 
 template <class T>
 void quantize_and_encode_like_convert(const FloatFormat& carrier) {
@@ -135,25 +99,6 @@ TEST_P(Arrays, decode_every_code) {
     decode<std::uint32_t>(f, codes, out);
     for (std::size_t i = 0; i < codes.size(); ++i)
       ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), convert(f, fp32, {}, codes[i]).code) << format_name(f) << " " << std::hex << codes[i];
-  }
-}
-
-constexpr Operation array_operations[] = {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::sqrt, Operation::fma};
-
-template <class Code>
-void expect_like_evaluate(const FloatFormat& f, Operation operation, const Rounding& r, std::span<const Code> a, std::span<const Code> b,
-                          std::span<const Code> c) {
-  const int arity = info(operation).arity;
-  std::vector<Code> out(a.size());
-  const std::span<const Code> none;
-  apply<Code>(operation, f, r, a, arity > 1 ? b : none, arity > 2 ? c : none, out, stream);
-  for (std::size_t i = 0; i < a.size(); ++i) {
-    const Rounded wanted = evaluate(operation, f, r, a[i], b[i], c[i], bits_at(i));
-    if (out[i] == wanted.code) continue;
-    ADD_FAILURE() << info(operation).name << " " << format_name(f) << " " << name_of(r.mode) << " " << name_of(r.overflow) << " flush "
-                  << r.flush_inputs << r.flush_outputs << std::hex << ": " << +a[i] << " " << +b[i] << " " << +c[i] << " gives " << +out[i]
-                  << ", not " << wanted.code;
-    return;
   }
 }
 

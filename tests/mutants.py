@@ -13,6 +13,7 @@ import sys
 SCALAR, CONVERSION = "emulation/round_pack.hpp", "emulation/conversion.hpp"
 RECOMMENDED = "emulation/recommended.cpp"
 NARROW, PLAN, KERNELS = "emulation/array/narrow-inl.hpp", "emulation/array/plan.cpp", "emulation/array/kernels.hpp"
+ARITHMETIC, FUSED = "emulation/array/arithmetic-inl.hpp", "emulation/array/fused-inl.hpp"
 
 # Enough of a test to catch what it is there for.
 FILTER = {"small_formats": "*/e4m3:*/e5m2:*/e2m1", "half_formats": "*/bf16:Exponential.*"}
@@ -56,6 +57,18 @@ BUGS = [
      "  return bits << cut;\n", "  return (bits + 1) << cut;\n", "stochastic"),
     ("stochastic rounding, vectors: goes up one word too early", NARROW,
      "return hn::Lt(hn::Add(tail, random), tail);\n    const VU low", "return hn::Not(hn::Lt(tail, hn::Add(tail, random)));\n    const VU low", "array"),
+    ("AVX-512: sums to odd are even", ARITHMETIC,
+     "hn::Set(du, 1))), low, high)", "hn::Set(du, 1))), high, low)", "array"),
+    ("AVX-512: bf16 products rounded twice below 2^-126", KERNELS,
+     "sums_before(mode, op == Operation::mul ? Operation::fma : op)", "sums_before(mode, op)", "array_short"),
+    ("bf16 products rounded twice below 2^-126, without embedded rounding", ARITHMETIC,
+     "hn::Set(d, std::numeric_limits<hn::TFromD<D>>::min())", "hn::Zero(d)", "array_short"),
+    ("bf16 quotients that vanish are exact zeros", ARITHMETIC,
+     "hn::IfThenElseZero(vanished, least)", "hn::Zero(d)", "array_short"),
+    ("quotients of 14 bits through 24", PLAN,
+     "2 * f.precision() + 2 <= carrier.precision()", "2 * f.precision() - 4 <= carrier.precision()", "array_short"),
+    ("elements left for later are done with those before", FUSED,
+     "begin = i;", "begin = 0;", "array_short"),
 ]
 
 

@@ -22,22 +22,31 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+#if HALFULP_EMBEDDED_ROUNDING
+/// What rounded<direction>() gives in all directions, rounded as `sums` says.
+template <Sums sums, class D, class F>
+HWY_INLINE hn::Vec<D> in_direction(D d, F rounded) {
+  if constexpr (sums == Sums::nearest) return rounded.template operator()<_MM_FROUND_TO_NEAREST_INT>();
+  if constexpr (sums == Sums::zero) return rounded.template operator()<_MM_FROUND_TO_ZERO>();
+  const auto low = rounded.template operator()<_MM_FROUND_TO_NEG_INF>();
+  if constexpr (sums == Sums::down) return low;
+  const auto high = rounded.template operator()<_MM_FROUND_TO_POS_INF>();
+  if constexpr (sums == Sums::up) return high;
+  // The same, or neighbours: one of these is odd. (An exact zero is that of `high`, +0.)
+  const hn::RebindToUnsigned<D> du;
+  return hn::IfThenElse(hn::RebindMask(d, hn::TestBit(hn::BitCast(du, low), hn::Set(du, 1))), low, high);
+}
+#endif
+
 /// a + b rounded as `sums` says. Without embedded rounding, directed sums are rounded to odd, from which a directed
 /// rounding to fewer bits gives the same; what is left to see to is the sign of an exactly zero sum.
 template <Sums sums, class D, class V = hn::Vec<D>>
 HWY_INLINE V add_in(D d, V a, V b) {
   if constexpr (sums == Sums::nearest) return hn::Add(a, b);
-  const hn::RebindToSigned<D> di;
 #if HALFULP_EMBEDDED_ROUNDING
-  if constexpr (sums == Sums::zero) return add_toward<_MM_FROUND_TO_ZERO>(d, a, b);
-  const V low = add_toward<_MM_FROUND_TO_NEG_INF>(d, a, b);
-  if constexpr (sums == Sums::down) return low;
-  const V high = add_toward<_MM_FROUND_TO_POS_INF>(d, a, b);
-  if constexpr (sums == Sums::up) return high;
-  const auto inexact = hn::RebindMask(di, hn::Lt(low, high));
-  const auto truncated = hn::BitCast(di, add_toward<_MM_FROUND_TO_ZERO>(d, a, b));
-  return hn::BitCast(d, hn::IfThenElse(inexact, hn::Or(truncated, hn::Set(di, 1)), truncated));
+  return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return add_toward<direction>(d, a, b); });
 #else
+  const hn::RebindToSigned<D> di;
   const V sum = hn::Add(a, b);
   const V b_part = hn::Sub(sum, a);
   const V error = hn::Add(hn::Sub(a, hn::Sub(sum, b_part)), hn::Sub(b, b_part));
@@ -63,6 +72,42 @@ HWY_INLINE V combine(D d, V a, V b, V c) {
   else if constexpr (op == Operation::div) return hn::Div(a, b);
   else if constexpr (op == Operation::sqrt) return hn::Sqrt(a);
   else return add_in<sums>(d, hn::Mul(a, b), c);
+}
+
+/// The same in float for formats with float's exponents and a precision of at most 11, whose results may be subnormal
+/// floats or lie beyond them. Right where the result, rounded to the format, does not overflow, and not lost().
+///
+/// Sums of such numbers are multiples of float's last place: nothing is lost below. Quotients that are subnormal are further
+/// than 2^-149 from every value and midpoint of the format that they do not equal, but for zero: a quotient is a / b with
+/// integers below 2^p times powers of two, h = 2^(-126-p) the format's smallest midpoint and m a multiple of it, so
+/// |a / b - m| = |a - m b| / b > h / 2 / 2^p = 2^(-127-2p). So any direction will do; only what vanishes must not become an
+/// exact zero where modes see the difference (to odd: quotients away from zero). Products keep
+/// their 2p bits where they are not below 2^-126; there embedded rounding to odd (or in the direction asked for) is as good.
+/// With it the sum of an fma, too, is rounded once, however small or large the product is.
+template <Operation op, Sums sums, class D, class V = hn::Vec<D>>
+HWY_INLINE V combine_short(D d, V a, V b, V c) {
+#if HALFULP_EMBEDDED_ROUNDING
+  if constexpr (op == Operation::mul) return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return mul_toward<direction>(d, a, b); });
+  if constexpr (op == Operation::fma) return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return fma_toward<direction>(d, a, b, c); });
+  if constexpr (op == Operation::div && sums == Sums::odd)
+    return hn::CopySignToAbs(div_toward<_MM_FROUND_TO_POS_INF>(d, hn::Abs(a), hn::Abs(b)), hn::Xor(a, b));
+  if constexpr (op == Operation::div) return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return div_toward<direction>(d, a, b); });
+#endif
+  if constexpr (op == Operation::div && sums != Sums::nearest && sums != Sums::zero) {
+    const hn::RebindToUnsigned<D> du;
+    const V quotient = hn::Div(a, b), least = hn::BitCast(d, hn::Set(du, 1));
+    const auto vanished = hn::And(hn::And(hn::Eq(quotient, hn::Zero(d)), hn::Lt(hn::Abs(b), hn::Inf(d))), hn::Ne(a, hn::Zero(d)));
+    return hn::Or(quotient, hn::IfThenElseZero(vanished, least));
+  }
+  return combine<op, sums>(d, a, b, c);
+}
+
+/// Lanes of combine_short() whose product is rounded before it can be rounded to odd.
+template <Operation op, class D, class V = hn::Vec<D>>
+HWY_INLINE hn::Mask<D> lost(D d, V a, V b) {
+  if constexpr (HALFULP_EMBEDDED_ROUNDING || (op != Operation::mul && op != Operation::fma)) return hn::FirstN(d, 0);
+  const auto nonzero = hn::Gt(hn::Min(hn::Abs(a), hn::Abs(b)), hn::Zero(d));
+  return hn::And(nonzero, hn::Lt(hn::Abs(hn::Mul(a, b)), hn::Set(d, std::numeric_limits<hn::TFromD<D>>::min())));
 }
 
 /// Calls f with the operation as a compile-time constant.

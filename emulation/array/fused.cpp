@@ -3,103 +3,18 @@
 #define HWY_TARGET_INCLUDE "emulation/array/fused.cpp"
 #include <hwy/foreach_target.h>
 
-#include <halfulp/emulation/array/arithmetic-inl.hpp>
+#include <halfulp/emulation/array/fused-inl.hpp>
 #include <halfulp/emulation/array/widen-inl.hpp>
-
-#include <algorithm>
-#include <cstring>
 
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-inline constexpr hn::ScalableTag<float> df;
-inline constexpr hn::RebindToUnsigned<decltype(df)> du32;
-using VF = hn::Vec<decltype(df)>;
-
-/// Operands, results and how they are reached: Widen and narrow of one kind of code words.
-template <class Words, Operation op, RoundingMode mode>
-struct Fused {
-  using Code = typename Words::Code;
-  static constexpr int arity = info(op).arity;
-
-  struct Pointers {
-    const Code *a, *b, *c;
-    Code* out;
-    Pointers at(std::size_t i) const { return {a + i, arity > 1 ? b + i : b, arity > 2 ? c + i : c, out + i}; }
-  };
-
-  static HWY_INLINE VF result(VF a, VF b, VF c) { return combine<op, sums_before(mode, op)>(df, a, b, c); }
-
-  /// Any operands, any number of them.
-  static HWY_NOINLINE HWY_ATTR void any(const Words& words, Pointers p, std::size_t count) {
-    const std::size_t lanes = hn::Lanes(df);
-    Code padded[3][HWY_MAX_BYTES / 4] = {}, last[HWY_MAX_BYTES / 4];
-    for (std::size_t i = 0; i < count; i += lanes) {
-      const std::size_t size = std::min(lanes, count - i);
-      Pointers q = p.at(i);
-      if (size < lanes) {
-        std::memcpy(padded[0], q.a, size * sizeof(Code));
-        if (arity > 1) std::memcpy(padded[1], q.b, size * sizeof(Code));
-        if (arity > 2) std::memcpy(padded[2], q.c, size * sizeof(Code));
-        q = {padded[0], padded[1], padded[2], last};
-      }
-      const VF a = words.any_value(q.a), b = arity > 1 ? words.any_value(q.b) : a, c = arity > 2 ? words.any_value(q.c) : a;
-      words.template store_any<mode>(result(a, b, c), q.out);
-      if (size < lanes) std::memcpy(p.out + i, last, size * sizeof(Code));
-    }
-  }
-
-  /// Four vectors at a time; those without special operands or results, nearly all, take the short way.
-  static HWY_ATTR void all(const Words& given, Pointers p, std::size_t count) {
-    const Words words = given;  // a local copy: stores cannot change it
-    const std::size_t lanes = hn::Lanes(df);
-    std::size_t i = 0;
-    for (; i + 4 * lanes <= count; i += 4 * lanes) {
-      auto key = Words::no_key();
-      const auto at = [&](std::size_t k) HWY_ATTR {
-        const Pointers q = p.at(i + k * lanes);
-        const VF a = words.value(q.a, key), b = arity > 1 ? words.value(q.b, key) : a, c = arity > 2 ? words.value(q.c, key) : a;
-        return result(a, b, c);
-      };
-      const VF r0 = at(0), r1 = at(1), r2 = at(2), r3 = at(3);
-      if (HWY_UNLIKELY(words.special_operands(key) || words.template special_results<mode>(r0, r1, r2, r3))) {
-        any(words, p.at(i), 4 * lanes);
-        continue;
-      }
-      words.template store<mode>(r0, p.out + i);
-      words.template store<mode>(r1, p.out + i + lanes);
-      words.template store<mode>(r2, p.out + i + 2 * lanes);
-      words.template store<mode>(r3, p.out + i + 3 * lanes);
-    }
-    any(words, p.at(i), count - i);
-  }
-};
-
-template <class Words>
-HWY_ATTR void fused(Operation operation, RoundingMode rounding, const Words& words, const typename Words::Code* a, const typename Words::Code* b,
-                    const typename Words::Code* c, typename Words::Code* out, std::size_t count) {
-  with_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op>) HWY_ATTR {
-    using enum RoundingMode;
-    switch (rounding) {
-      case nearest_even: return Fused<Words, op, nearest_even>::all(words, {a, b, c, out}, count);
-      case nearest_away: return Fused<Words, op, nearest_away>::all(words, {a, b, c, out}, count);
-      case nearest_to_zero: return Fused<Words, op, nearest_to_zero>::all(words, {a, b, c, out}, count);
-      case toward_zero: return Fused<Words, op, toward_zero>::all(words, {a, b, c, out}, count);
-      case toward_positive: return Fused<Words, op, toward_positive>::all(words, {a, b, c, out}, count);
-      case toward_negative: return Fused<Words, op, toward_negative>::all(words, {a, b, c, out}, count);
-      case to_odd: return Fused<Words, op, to_odd>::all(words, {a, b, c, out}, count);
-      case stochastic: break;
-    }
-    throw std::logic_error("array arithmetic: stochastic rounding goes through double");
-  });
-}
-
 // --- formats of up to 8 bits ----------------------------------------------------------------------------------------
 
 /// W: WidenHalves or Widen<false, false>.
 template <class W>
-struct Bytes {
+struct Bytes : InLanes<Bytes<W>> {
   using Code = std::uint8_t;
   using Key = typename W::VI;
   template <RoundingMode mode>
@@ -132,15 +47,15 @@ struct Bytes {
 HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a,
                           const std::uint8_t* b, const std::uint8_t* c, std::uint8_t* out, std::size_t count) {
 #if HALFULP_F16C
-  if (from.halves) return fused(op, to.mode, Bytes<WidenHalves>{from, to}, a, b, c, out, count);
+  if (from.halves) return fused(op, to.mode, Bytes<WidenHalves>{{}, from, to}, a, b, c, out, count);
 #endif
-  fused(op, to.mode, Bytes<Widen<false, false>>{from, to}, a, b, c, out, count);
+  fused(op, to.mode, Bytes<Widen<false, false>>{{}, from, to}, a, b, c, out, count);
 }
 
 // --- fp16 by F16C -----------------------------------------------------------------------------------------------------
 
 #if HALFULP_F16C
-struct Halves {
+struct Halves : InLanes<Halves> {
   using Code = std::uint16_t;
   struct Key {};  // VCVTPH2PS knows all operands
   template <RoundingMode mode>
@@ -194,7 +109,7 @@ struct Halves {
 HWY_ATTR bool fused_halves(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
                            const std::uint16_t* c, std::uint16_t* out, std::size_t count) {
 #if HALFULP_F16C
-  fused(op, to.mode, Halves{to, !to.saturates}, a, b, c, out, count);
+  fused(op, to.mode, Halves{{}, to, !to.saturates}, a, b, c, out, count);
   return true;
 #else
   (void)op, (void)to, (void)a, (void)b, (void)c, (void)out, (void)count;

@@ -5,6 +5,7 @@
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/random.hpp>
 
+#include <functional>
 #include <string_view>
 
 namespace halfulp::array {
@@ -35,6 +36,13 @@ constexpr Sums sums_before(RoundingMode mode, Operation op) {
   }
 }
 
+/// The same where results may be subnormal in the carrier (combine_short): products are rounded there, too, and of
+/// quotients some vanish, which nearest modes do not mind.
+constexpr Sums sums_before_short(RoundingMode mode, Operation op) {
+  const Sums sums = sums_before(mode, op == Operation::mul ? Operation::fma : op);
+  return op == Operation::div && sums == Sums::odd && mode != RoundingMode::to_odd ? Sums::nearest : sums;
+}
+
 /// add, sub, mul, div, sqrt, fma in a carrier. Arrays are padded to whole vectors, lane_padding elements at most;
 /// operands that an operation does not take may be null.
 inline constexpr std::size_t lane_padding = 64;
@@ -47,6 +55,14 @@ void combine_byte_lanes(Operation op, const WidenPlan& from, const NarrowPlan<st
                         const std::uint8_t* c, std::uint8_t* out, std::size_t count);
 bool combine_half_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
                         const std::uint16_t* c, std::uint16_t* out, std::size_t count);
+
+/// The same for short floats (plan.hpp), by a plan without flushing or stochastic rounding. Runs of elements that take more
+/// than floats are left to `rest`.
+using Rest = std::function<void(std::size_t begin, std::size_t count)>;
+void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
+                         const std::uint16_t* c, std::uint16_t* out, std::size_t count, const Rest& rest);
+void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint32_t* a, const std::uint32_t* b,
+                         const std::uint32_t* c, std::uint32_t* out, std::size_t count, const Rest& rest);
 
 /// The name of the instruction set that would be used now: "AVX3", "AVX2", "SSE4"...
 std::string_view instruction_set();

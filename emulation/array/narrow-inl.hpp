@@ -50,16 +50,26 @@ HWY_INLINE V sub_one_if(D d, M mask, V v) {
 #endif
 
 #if HALFULP_EMBEDDED_ROUNDING
-/// a + b rounded in a direction (_MM_FROUND_TO_...), whatever the environment says.
+/// a + b, a * b, a / b and a * b + c rounded in a direction (_MM_FROUND_TO_...), whatever the environment says.
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V add_toward(D, V a, V b) {
   if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_add_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_maskz_add_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
 }
-template <class D, class V = hn::Vec<D>>
-HWY_INLINE V mul_toward_zero(D, V a, V b) {
-  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_mul_round_ps(0xffff, a.raw, b.raw, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)};
-  else return V{_mm512_maskz_mul_round_pd(0xff, a.raw, b.raw, _MM_FROUND_TO_ZERO | _MM_FROUND_NO_EXC)};
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V mul_toward(D, V a, V b) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_mul_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_maskz_mul_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+}
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V div_toward(D, V a, V b) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_div_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_maskz_div_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+}
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V fma_toward(D, V a, V b, V c) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_fmadd_round_ps(0xffff, a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_maskz_fmadd_round_pd(0xff, a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
 }
 #endif
 
@@ -83,6 +93,12 @@ class Narrow {
     const VU u = magnitude_of(x);
     const VU rounded = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
     return hn::Or(rounded, result_sign(rounded, sign));
+  }
+
+  /// The same where the sign stays beside the magnitude: code words are the upper bits of the carrier's.
+  HWY_INLINE VU regular_upper(VU x) const {
+    static_assert(linear && !flushes && domain == Domain::codes && mode != RoundingMode::stochastic);
+    return round_linear(x, x, hn::Zero(du));
   }
 
   /// What special() compares: the largest of several of these stands for all of them.
@@ -134,9 +150,9 @@ class Narrow {
   static HWY_INLINE VU choose(VU x, const std::array<Bits, 2>& by_sign) {
     return select(negative(x), set(by_sign[1]), set(by_sign[0]));
   }
-  /// Lanes that a directed mode rounds away from zero.
-  static HWY_INLINE hn::Mask<DI> away(VU sign) {
-    return mode == RoundingMode::toward_negative ? negative(sign) : hn::Eq(hn::BitCast(di, sign), hn::Zero(di));
+  /// Lanes that a directed mode rounds away from zero, by their sign bits.
+  static HWY_INLINE hn::Mask<DI> away(VU x) {
+    return mode == RoundingMode::toward_negative ? negative(x) : hn::Gt(hn::BitCast(di, x), hn::Set(di, -1));
   }
 
   HWY_INLINE VU magnitude_of(VU x) const {
@@ -208,7 +224,7 @@ class Narrow {
 #if HALFULP_EMBEDDED_ROUNDING
       // Half a unit more, truncated; just below it where ties go toward zero: x * (1 - epsilon / 2) is x's predecessor.
       VF from = x;
-      if constexpr (mode == RoundingMode::nearest_to_zero) from = mul_toward_zero(d, x, hn::Set(d, 1 - std::numeric_limits<T>::epsilon() / 2));
+      if constexpr (mode == RoundingMode::nearest_to_zero) from = mul_toward<_MM_FROUND_TO_ZERO>(d, x, hn::Set(d, 1 - std::numeric_limits<T>::epsilon() / 2));
       return truncated_sum(add_toward<_MM_FROUND_TO_ZERO>(d, from, half_unit), c);
 #else
       // The adder's nearest-even goes one unit too low, or too high, on half of the ties.

@@ -101,6 +101,13 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatForm
 template std::optional<NarrowPlan<std::uint32_t>> narrow_plan<float>(const FloatFormat&, const Rounding&, Source);
 template std::optional<NarrowPlan<std::uint64_t>> narrow_plan<double>(const FloatFormat&, const Rounding&, Source);
 
+bool short_float(const FloatFormat& f) {
+  constexpr FloatFormat carrier = Carrier<float>::format;
+  FloatFormat whole = f;
+  whole.fraction_bits = carrier.fraction_bits;
+  return whole == carrier && f.fraction_bits >= 1 && 2 * f.precision() + 2 <= carrier.precision();
+}
+
 std::optional<WidenPlan> widen_plan(const FloatFormat& f, bool flush_inputs) {
   constexpr FloatFormat carrier = Carrier<float>::format;
   if (!f.is_signed || !f.has_zero || f.fraction_bits < 1 || f.exponent_bits < 1 || f.storage_bits() > 32) return std::nullopt;

@@ -61,6 +61,10 @@ struct NarrowPlan {
 template <class T>
 std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding, Source source);
 
+/// Whether code words are floats without their last bits (bf16, tf32), so few bits that two roundings, first to float, are
+/// one: 2p + 2 <= 24 for a precision p.
+bool short_float(const FloatFormat& f);
+
 /// How code words become values of a carrier.
 struct WidenPlan {
   bool linear;

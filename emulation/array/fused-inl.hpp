@@ -1,0 +1,124 @@
+// Arithmetic from code words to code words in one pass: the loop over arrays, whatever their code words are. Included once
+// for each instruction set.
+#if defined(HALFULP_ARRAY_FUSED_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HALFULP_ARRAY_FUSED_INL
+#undef HALFULP_ARRAY_FUSED_INL
+#else
+#define HALFULP_ARRAY_FUSED_INL
+#endif
+
+#include <halfulp/emulation/array/arithmetic-inl.hpp>
+
+#include <algorithm>
+#include <cstring>
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::array::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr hn::ScalableTag<float> df;
+inline constexpr hn::RebindToUnsigned<decltype(df)> du32;
+using VF = hn::Vec<decltype(df)>;
+
+/// Operands, as many as an operation takes, and the result.
+template <class Code, int arity>
+struct Pointers {
+  const Code *a, *b, *c;
+  Code* out;
+  Pointers at(std::size_t i) const { return {a + i, arity > 1 ? b + i : b, arity > 2 ? c + i : c, out + i}; }
+};
+
+/// Words of which any vector has a result: words.any_value() and store_any(), one vector after the other.
+template <class Words>
+struct InLanes {
+  template <Operation op, RoundingMode mode, class Key>
+  static HWY_INLINE VF result(VF a, VF b, VF c, Key&) { return combine<op, sums_before(mode, op)>(df, a, b, c); }
+
+  /// Any operands, any number of them.
+  template <Operation op, RoundingMode mode, class Code, int arity>
+  HWY_NOINLINE HWY_ATTR void any(Pointers<Code, arity> p, std::size_t, std::size_t count) const {
+    const Words& words = static_cast<const Words&>(*this);
+    const std::size_t lanes = hn::Lanes(df);
+    Code padded[3][HWY_MAX_BYTES / 4] = {}, last[HWY_MAX_BYTES / 4];
+    for (std::size_t i = 0; i < count; i += lanes) {
+      const std::size_t size = std::min(lanes, count - i);
+      Pointers<Code, arity> q = p.at(i);
+      if (size < lanes) {
+        std::memcpy(padded[0], q.a, size * sizeof(Code));
+        if (arity > 1) std::memcpy(padded[1], q.b, size * sizeof(Code));
+        if (arity > 2) std::memcpy(padded[2], q.c, size * sizeof(Code));
+        q = {padded[0], padded[1], padded[2], last};
+      }
+      const VF a = words.any_value(q.a), b = arity > 1 ? words.any_value(q.b) : a, c = arity > 2 ? words.any_value(q.c) : a;
+      int no_key = 0;
+      words.template store_any<mode>(result<op, mode>(a, b, c, no_key), q.out);
+      if (size < lanes) std::memcpy(p.out + i, last, size * sizeof(Code));
+    }
+  }
+};
+
+/// One operation in one mode. Words are one kind of code words: how they become floats, how operations on these are done
+/// and rounded, what is too special for that, and how that is done.
+template <class Words, Operation op, RoundingMode mode>
+struct Fused {
+  using Code = typename Words::Code;
+  static constexpr int arity = info(op).arity;
+  using P = Pointers<Code, arity>;
+
+  /// Four vectors at a time; those without special operands or results, nearly all, take the short way. The others wait
+  /// until their run ends.
+  static HWY_ATTR void all(const Words& given, P p, std::size_t count) {
+    const Words words = given;  // a local copy: stores cannot change it
+    const std::size_t lanes = hn::Lanes(df);
+    std::size_t i = 0, begin = 0, end = 0;  // the run
+    const auto postpone = [&](std::size_t size) HWY_ATTR {
+      if (i != end) {
+        words.template any<op, mode>(p.at(begin), begin, end - begin);
+        begin = i;
+      }
+      end = i + size;
+    };
+    for (; i + 4 * lanes <= count; i += 4 * lanes) {
+      auto key = Words::no_key();
+      const auto at = [&](std::size_t k) HWY_ATTR {
+        const P q = p.at(i + k * lanes);
+        const VF a = words.value(q.a, key), b = arity > 1 ? words.value(q.b, key) : a, c = arity > 2 ? words.value(q.c, key) : a;
+        return words.template result<op, mode>(a, b, c, key);
+      };
+      const VF r0 = at(0), r1 = at(1), r2 = at(2), r3 = at(3);
+      if (HWY_UNLIKELY(words.special_operands(key) || words.template special_results<mode>(r0, r1, r2, r3))) {
+        postpone(4 * lanes);
+        continue;
+      }
+      words.template store<mode>(r0, p.out + i);
+      words.template store<mode>(r1, p.out + i + lanes);
+      words.template store<mode>(r2, p.out + i + 2 * lanes);
+      words.template store<mode>(r3, p.out + i + 3 * lanes);
+    }
+    if (i < count) postpone(count - i);
+    if (begin < end) words.template any<op, mode>(p.at(begin), begin, end - begin);
+  }
+};
+
+template <class Words>
+HWY_ATTR void fused(Operation operation, RoundingMode rounding, const Words& words, const typename Words::Code* a, const typename Words::Code* b,
+                    const typename Words::Code* c, typename Words::Code* out, std::size_t count) {
+  with_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op>) HWY_ATTR {
+    using enum RoundingMode;
+    switch (rounding) {
+      case nearest_even: return Fused<Words, op, nearest_even>::all(words, {a, b, c, out}, count);
+      case nearest_away: return Fused<Words, op, nearest_away>::all(words, {a, b, c, out}, count);
+      case nearest_to_zero: return Fused<Words, op, nearest_to_zero>::all(words, {a, b, c, out}, count);
+      case toward_zero: return Fused<Words, op, toward_zero>::all(words, {a, b, c, out}, count);
+      case toward_positive: return Fused<Words, op, toward_positive>::all(words, {a, b, c, out}, count);
+      case toward_negative: return Fused<Words, op, toward_negative>::all(words, {a, b, c, out}, count);
+      case to_odd: return Fused<Words, op, to_odd>::all(words, {a, b, c, out}, count);
+      case stochastic: break;
+    }
+    throw std::logic_error("array arithmetic: stochastic rounding goes through double");
+  });
+}
+
+}  // namespace halfulp::array::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
