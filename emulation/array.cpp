@@ -22,12 +22,11 @@ constexpr std::size_t grain = std::size_t{1} << 16;
 
 // --- what is refused --------------------------------------------------------------------------------------------------
 
-void require(bool condition, const std::string& message) {
-  if (!condition) throw std::invalid_argument(message);
-}
+[[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
 void require_length(std::string_view what, std::size_t size, std::size_t wanted) {
-  require(size == wanted, std::string(what) + " has " + std::to_string(size) + " elements, the result " + std::to_string(wanted) + ": they must be equal");
+  if (size == wanted) return;
+  refuse(std::string(what) + " has " + std::to_string(size) + " elements, the result " + std::to_string(wanted) + ": they must be equal");
 }
 
 /// Operand and result may be the same array, element on element; any other overlap would read results.
@@ -36,18 +35,18 @@ void require_apart(std::string_view what, std::span<const In> in, std::span<Out>
   const auto begin = [](auto s) { return reinterpret_cast<std::uintptr_t>(s.data()); };
   const bool same = begin(in) == begin(out) && sizeof(In) == sizeof(Out);
   const bool apart = begin(in) + in.size_bytes() <= begin(out) || begin(out) + out.size_bytes() <= begin(in);
-  require(same || apart || in.empty(), std::string(what) + " and the result overlap: they must be the same array or apart");
+  if (same || apart || in.empty()) return;
+  refuse(std::string(what) + " and the result overlap: they must be the same array or apart");
 }
 
 template <class Code>
 void require_width(const FloatFormat& f) {
-  require(f.storage_bits() <= static_cast<int>(sizeof(Code) * 8),
-          format_name(f) + " code words have " + std::to_string(f.storage_bits()) + " bits, the array's elements " + std::to_string(sizeof(Code) * 8));
+  if (f.storage_bits() <= static_cast<int>(sizeof(Code) * 8)) return;
+  refuse(format_name(f) + " code words have " + std::to_string(f.storage_bits()) + " bits, the array's elements " + std::to_string(sizeof(Code) * 8));
 }
 
 void require_task(const Task& task) {
-  const std::string why = refusal(task);
-  require(why.empty(), why);
+  if (const std::string why = refusal(task); !why.empty()) refuse(why);
 }
 
 // --- threads -----------------------------------------------------------------------------------------------------------
@@ -292,7 +291,7 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   const int arity = info(operation).arity;
   switch (operation) {
     case Operation::add: case Operation::sub: case Operation::mul: case Operation::div: case Operation::sqrt: case Operation::fma: break;
-    default: require(false, "arrays have add, sub, mul, div, sqrt and fma, not " + std::string(info(operation).name));
+    default: refuse("arrays have add, sub, mul, div, sqrt and fma, not " + std::string(info(operation).name));
   }
   require_task({operation, f, f, rounding});
   require_width<Code>(f);
@@ -300,7 +299,7 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   constexpr std::string_view names[] = {"the first operand", "the second operand", "the third operand"};
   for (int k = 0; k < 3; ++k) {
     if (k < arity) require_length(names[k], operands[k].size(), out.size());
-    else require(operands[k].empty(), std::string(info(operation).name) + " takes " + std::to_string(arity) + (arity == 1 ? " operand" : " operands") + ", and was given " + std::string(names[k]));
+    else if (!operands[k].empty()) refuse(std::string(info(operation).name) + " takes " + std::to_string(arity) + (arity == 1 ? " operand" : " operands") + ", and was given " + std::string(names[k]));
     require_apart(names[k], operands[k], out);
   }
   const ArithmeticPlan plan = tally ? ArithmeticPlan{} : arithmetic_plan(operation, f, rounding);

@@ -61,16 +61,10 @@ struct Halves : InLanes<Halves> {
   template <RoundingMode mode>
   using N = Narrow<float, mode, false, false, Domain::values>;
   static constexpr hn::Rebind<std::uint16_t, decltype(df)> d16{};
+  using VH = hn::Vec<decltype(d16)>;
 
   NarrowPlan<std::uint32_t> to;
-  bool ieee;  ///< the overflow rule is VCVTPS2PH's own
-
-  /// Modes of VCVTPS2PH; it keeps payloads of NaN.
-  template <RoundingMode mode>
-  static constexpr int f16c_mode = mode == RoundingMode::nearest_even ? _MM_FROUND_TO_NEAREST_INT
-      : mode == RoundingMode::toward_zero ? _MM_FROUND_TO_ZERO
-      : mode == RoundingMode::toward_positive ? _MM_FROUND_TO_POS_INF
-      : mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF : -1;
+  bool ieee;  ///< the overflow rule is VCVTPS2PH's own, so that no result is special
 
   HWY_INLINE VF any_value(const Code* codes) const {
     return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, decltype(df)>{}, hn::LoadU(d16, codes)));
@@ -81,27 +75,47 @@ struct Halves : InLanes<Halves> {
 
   template <RoundingMode mode>
   HWY_INLINE bool special_results(VF r0, VF r1, VF r2, VF r3) const {
-    if (f16c_mode<mode> >= 0 && ieee) return false;
+    if (ieee) return false;
     const auto key = [](VF v) HWY_ATTR { return N<mode>::key(hn::BitCast(du32, v)); };
     return N<mode>(to).special(hn::Max(hn::Max(key(r0), key(r1)), hn::Max(key(r2), key(r3))));
   }
-  template <int immediate>
-  static HWY_INLINE void convert(VF v, Code* out) {
+  /// VCVTPS2PH in a direction. It keeps payloads of NaN.
+  template <int direction>
+  static HWY_INLINE VH convert(VF v) {
 #if HWY_TARGET <= HWY_AVX3
-    hn::StoreU(hn::Vec256<std::uint16_t>{_mm512_maskz_cvtps_ph(0xffff, v.raw, immediate | _MM_FROUND_NO_EXC)}, d16, out);
+    return hn::Vec256<std::uint16_t>{_mm512_maskz_cvtps_ph(0xffff, v.raw, direction | _MM_FROUND_NO_EXC)};
 #else
-    hn::StoreU(hn::Vec128<std::uint16_t>{_mm256_cvtps_ph(v.raw, immediate)}, d16, out);
+    return hn::Vec128<std::uint16_t>{_mm256_cvtps_ph(v.raw, direction)};
 #endif
+  }
+  /// The float's last bit set: it stays on its side of all midpoints of fp16, and is none of them.
+  static HWY_INLINE VF off_midpoints(VF v) {
+    const auto bit = hn::BitCast(df, hn::Set(du32, 1));
+    return hn::Or(v, hn::IfThenElseZero(hn::IsFinite(v), bit));
+  }
+  /// v, no NaN, rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and square roots) are no
+  /// midpoints unless exactly so.
+  template <RoundingMode mode>
+  static HWY_INLINE VH rounded(VF v) {
+    if constexpr (mode == RoundingMode::nearest_even) return convert<_MM_FROUND_TO_NEAREST_INT>(v);
+    if constexpr (mode == RoundingMode::toward_zero) return convert<_MM_FROUND_TO_ZERO>(v);
+    if constexpr (mode == RoundingMode::toward_positive) return convert<_MM_FROUND_TO_POS_INF>(v);
+    if constexpr (mode == RoundingMode::toward_negative) return convert<_MM_FROUND_TO_NEG_INF>(v);
+    if constexpr (mode == RoundingMode::nearest_away) return convert<_MM_FROUND_TO_NEAREST_INT>(off_midpoints(v));
+    // x * (1 - epsilon / 2) is the number before x.
+    if constexpr (mode == RoundingMode::nearest_to_zero)
+      return convert<_MM_FROUND_TO_NEAREST_INT>(off_midpoints(hn::Mul(v, hn::Set(df, 1 - std::numeric_limits<float>::epsilon() / 2))));
+    // The same, or neighbours: one of these is odd.
+    const auto low = convert<_MM_FROUND_TO_NEG_INF>(v), high = convert<_MM_FROUND_TO_POS_INF>(v);
+    return hn::IfThenElse(hn::TestBit(low, hn::Set(d16, 1)), low, high);
   }
   template <RoundingMode mode>
   HWY_INLINE void store(VF v, Code* out) const {
-    if constexpr (f16c_mode<mode> >= 0)
-      convert<f16c_mode<mode>>(hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(df, hn::Set(du32, to.values.nan))), out);
-    else convert<0>(hn::BitCast(df, N<mode>(to).regular(hn::BitCast(du32, v), hn::Zero(du32))), out);
+    hn::StoreU(rounded<mode>(hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(df, hn::Set(du32, to.values.nan)))), d16, out);
   }
   template <RoundingMode mode>
   HWY_INLINE void store_any(VF v, Code* out) const {
-    convert<0>(hn::BitCast(df, N<mode>(to)(hn::BitCast(du32, v), hn::Zero(du32))), out);  // exact
+    hn::StoreU(convert<0>(hn::BitCast(df, N<mode>(to)(hn::BitCast(du32, v), hn::Zero(du32)))), d16, out);  // exact
   }
 };
 #endif

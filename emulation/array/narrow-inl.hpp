@@ -89,6 +89,12 @@ class Narrow {
   /// A vector of carrier bits, rounded; right where no lane is special(). `random`, for the stochastic mode alone: a
   /// fraction of 2^32 in each lane.
   HWY_INLINE VU regular(VU x, VU random) const {
+    if constexpr (linear && !flushes && domain == Domain::values) {  // the sign stays where it is
+      const VU rounded = round_linear(x, x, random);
+      if (!plan_.unsigned_zero) return rounded;
+      const auto zero = hn::Eq(hn::BitCast(di, hn::AndNot(set(sign_bit), rounded)), hn::Zero(di));
+      return hn::BitCast(du, hn::IfThenZeroElse(zero, hn::BitCast(di, rounded)));
+    }
     const VU sign = hn::And(x, set(sign_bit));
     const VU u = magnitude_of(x);
     const VU rounded = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
@@ -236,6 +242,12 @@ class Narrow {
 #endif
     }
     const VU sum = truncated_sum(x, c);
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (mode == RoundingMode::to_odd) {  // the same, or neighbours: one of these is odd
+      const VU above = as_bits(add_toward<_MM_FROUND_TO_POS_INF>(d, x, c));
+      return select(hn::RebindMask(di, hn::TestBit(sum, set(1))), sum, above);
+    }
+#endif
     const VF rounded = hn::Sub(as_float(sum), c);
     if constexpr (mode == RoundingMode::to_odd)
       return select(as_int(hn::Eq(rounded, x)), sum, hn::Or(sum, set(1)));

@@ -17,9 +17,12 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
+/// Vectors of blocks at a time: one alone would wait for its own multiplications. AVX-512 has registers for four.
+inline constexpr std::size_t philox_vectors = HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 ? 4 : 2;
+
 /// words[i] = word i mod 4 of block (first_block + i / 4) mod 2^62 (indices of words wrap at 2^64), for the blocks of key `seed` and stream `stream`.
 /// count: a multiple of philox_step(); at most 128 words on any CPU we know.
-inline HWY_ATTR std::size_t philox_step() { return 8 * hn::Lanes(hn::ScalableTag<std::uint64_t>{}); }
+inline HWY_ATTR std::size_t philox_step() { return 4 * philox_vectors * hn::Lanes(hn::ScalableTag<std::uint64_t>{}); }
 
 inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t first_block, std::uint32_t* words,
                                   std::size_t count) {
@@ -37,8 +40,7 @@ inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std:
     hn::Store(hn::Set(d, static_cast<std::uint32_t>(seed) + round * 0x9E37'79B9u), d, keys[round][0]);
     hn::Store(hn::Set(d, static_cast<std::uint32_t>(seed >> 32) + round * 0xBB67'AE85u), d, keys[round][1]);
   }
-  // One block a lane; of each counter word the upper half of the lane is rubbish that nothing looks at. Two vectors of
-  // blocks at a time: one alone would wait for its own multiplications.
+  // One block a lane; of each counter word the upper half of the lane is rubbish that nothing looks at.
   struct Blocks {
     hn::Vec<decltype(d)> c0, c1, c2, c3;
   };
@@ -63,11 +65,16 @@ inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std:
     hn::StoreU(hn::InterleaveLower(d, w01, w23), d, pairs);
     hn::StoreU(hn::InterleaveUpper(d, w01, w23), d, pairs + lanes);
   };
-  for (std::size_t i = 0; i < count; i += 8 * lanes) {
-    Blocks a = start(first_block + i / 4), b = start(first_block + i / 4 + lanes);
-    for (int round = 0; round < 10; ++round) {
-      mix(a, round);
-      mix(b, round);
+  for (std::size_t i = 0; i < count; i += 4 * philox_vectors * lanes) {
+    const std::uint64_t block = first_block + i / 4;
+    Blocks a = start(block), b = start(block + lanes);
+    if constexpr (philox_vectors == 4) {
+      Blocks c = start(block + 2 * lanes), e = start(block + 3 * lanes);
+      for (int round = 0; round < 10; ++round) mix(a, round), mix(b, round), mix(c, round), mix(e, round);
+      finish(c, words + i + 8 * lanes);
+      finish(e, words + i + 12 * lanes);
+    } else {
+      for (int round = 0; round < 10; ++round) mix(a, round), mix(b, round);
     }
     finish(a, words + i);
     finish(b, words + i + 4 * lanes);
