@@ -25,6 +25,20 @@ TEST(Tally, counts_what_the_flags_say) {
   for (std::size_t i = 0; i < in.size(); ++i) EXPECT_EQ(std::bit_cast<std::uint32_t>(out[i]), std::bit_cast<std::uint32_t>(without[i]));
 }
 
+// Saturation takes infinities of conversions, not of sums, whichever came before.
+TEST(ArrayCalls, do_not_depend_on_the_call_before) {
+  const Rounding saturating{.overflow = Overflow::saturate};
+  const std::vector<float> infinity{std::numeric_limits<float>::infinity()};
+  const std::vector<std::uint8_t> infinite{static_cast<std::uint8_t>(e5m2.infinity())}, one{static_cast<std::uint8_t>(0x3c)};
+  std::vector<std::uint8_t> code(1), sum(1);
+  for (int k = 0; k < 2; ++k) {
+    encode<float, std::uint8_t>(e5m2, saturating, infinity, code);
+    EXPECT_EQ(code[0], e5m2.max_finite());
+    apply<std::uint8_t>(Operation::add, e5m2, saturating, infinite, one, {}, sum);
+    EXPECT_EQ(sum[0], e5m2.infinity());
+  }
+}
+
 TEST(ArrayErrors, are_told_before_anything_is_written) {
   std::vector<float> in(10, 1.5f), out(10, 7), longer(11, 7);
   std::vector<std::uint8_t> narrow(10, 7);

@@ -67,6 +67,12 @@ BUGS = [
      "hn::IfThenElseZero(vanished, least)", "hn::Zero(d)", "array_short"),
     ("quotients of 14 bits through 24", PLAN,
      "2 * f.precision() + 2 <= carrier.precision()", "2 * f.precision() - 4 <= carrier.precision()", "array_short"),
+    ("fp16, vectors: ties away go to even", "emulation/array/fused.cpp",
+     "hn::IfThenElseZero(hn::IsFinite(v), bit)", "hn::Zero(df)", "array"),
+    ("fp16, vectors: to odd is to even", "emulation/array/fused.cpp",
+     "hn::TestBit(low, hn::Set(d16, 1)), low, high", "hn::TestBit(low, hn::Set(d16, 1)), high, low", "array"),
+    ("a conversion's plan serves the next addition", PLAN,
+     " || last->source != source)", ")", "array_contract"),
     ("elements left for later are done with those before", FUSED,
      "begin = i;", "begin = 0;", "array_short"),
 ]
@@ -101,7 +107,7 @@ def main():
         return run("cmake", "--build", build, "--parallel", "2", "--target", f"{name}_test")
 
     def passes(name):
-        return run(build / "tests" / f"{name}_test", f"--gtest_filter={FILTER.get(name, '*')}")
+        return run(build / "tests" / f"{name}_test", f"--gtest_filter={FILTER.get(name, '*')}", "--gtest_fail_fast")
 
     def test(name):
         return make(name) and passes(name)

@@ -68,8 +68,8 @@ HWY_INLINE V div_toward(D, V a, V b) {
 }
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V fma_toward(D, V a, V b, V c) {
-  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_fmadd_round_ps(0xffff, a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
-  else return V{_mm512_maskz_fmadd_round_pd(0xff, a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_fmadd_round_ps(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_fmadd_round_pd(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
 }
 #endif
 
@@ -98,6 +98,9 @@ class Narrow {
     const VU sign = hn::And(x, set(sign_bit));
     const VU u = magnitude_of(x);
     const VU rounded = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
+    if constexpr (domain == Domain::values) {
+      if (!plan_.unsigned_zero) return hn::OrAnd(rounded, x, set(sign_bit));
+    }
     return hn::Or(rounded, result_sign(rounded, sign));
   }
 
@@ -200,76 +203,88 @@ class Narrow {
   HWY_INLINE VU round_aligned(VU u, VU x, VU sign, VU random) const {
     const VU exponent = hn::And(u, set(infinity));
     const VU binade = hn::BitCast(du, hn::Max(hn::BitCast(di, exponent), hn::BitCast(di, set(plan_.emin))));
-    const VU aligner = hn::Add(binade, set(plan_.align));
 #if HALFULP_EMBEDDED_ROUNDING
     if constexpr (domain == Domain::values && directed) {
-      const VF signed_aligner = as_float(hn::Or(aligner, sign)), a = as_float(flushes ? hn::Or(u, sign) : x);
-      return as_bits(hn::Sub(add_toward<direction>(d, a, signed_aligner), signed_aligner));
+      const VU signed_binade = hn::Or(binade, sign), a = flushes ? hn::Or(u, sign) : x;
+      return as_bits(minus_aligner(plus_aligner<direction>(as_float(a), signed_binade), signed_binade));
     }
 #else
     (void)x;
 #endif
-    const VU sum = aligned_sum(u, aligner, binade, sign, random);
+    const VU sum = aligned_sum(u, binade, sign, random);
     if constexpr (domain == Domain::codes) {
       const VU kept = hn::And(sum, set(fraction_mask));
       return hn::Add(hn::ShiftRightSame(binade, plan_.tail), hn::Sub(kept, set(plan_.code_offset)));
     } else {
-      return as_bits(hn::Sub(as_float(sum), as_float(aligner)));
+      return as_bits(minus_aligner(as_float(sum), binade));
     }
   }
 
+  // C = binade * 2^tail, of which fused multiplications need no instruction: the product is exact.
+#if HALFULP_EMBEDDED_ROUNDING
+  HWY_INLINE VF scale() const { return as_float(set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits))); }
+  template <int direction>
+  HWY_INLINE VF plus_aligner(VF v, VU binade) const { return fma_toward<direction>(d, as_float(binade), scale(), v); }
+  HWY_INLINE VF plus_aligner(VF v, VU binade) const { return hn::MulAdd(as_float(binade), scale(), v); }
+  HWY_INLINE VF minus_aligner(VF v, VU binade) const { return hn::NegMulAdd(as_float(binade), scale(), v); }
+#else
+  HWY_INLINE VF aligner(VU binade) const { return as_float(hn::Add(binade, set(plan_.align))); }
+  HWY_INLINE VF plus_aligner(VF v, VU binade) const { return hn::Add(v, aligner(binade)); }
+  HWY_INLINE VF minus_aligner(VF v, VU binade) const { return hn::Sub(v, aligner(binade)); }
+#endif
+
   /// Bits of aligner + u rounded by the mode to the aligner's last bit, which weighs as much as the last bit kept of u.
   /// The bits are consecutive integers: one more is one unit more.
-  HWY_INLINE VU aligned_sum(VU u, VU aligner, VU binade, VU sign, VU random) const {
-    const VF x = as_float(u), c = as_float(aligner);
-    if constexpr (mode == RoundingMode::nearest_even) return as_bits(hn::Add(x, c));
-    if constexpr (mode == RoundingMode::toward_zero) return truncated_sum(x, c);
-    if constexpr (directed) return directed_sum(x, c, sign);
+  HWY_INLINE VU aligned_sum(VU u, VU binade, VU sign, VU random) const {
+    const VF x = as_float(u);
+    if constexpr (mode == RoundingMode::nearest_even) return as_bits(plus_aligner(x, binade));
+    if constexpr (mode == RoundingMode::toward_zero) return truncated_sum(x, binade);
+    if constexpr (directed) return directed_sum(x, binade, sign);
     if constexpr (mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero) {
       const VF half_unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
 #if HALFULP_EMBEDDED_ROUNDING
       // Half a unit more, truncated; just below it where ties go toward zero: x * (1 - epsilon / 2) is x's predecessor.
       VF from = x;
       if constexpr (mode == RoundingMode::nearest_to_zero) from = mul_toward<_MM_FROUND_TO_ZERO>(d, x, hn::Set(d, 1 - std::numeric_limits<T>::epsilon() / 2));
-      return truncated_sum(add_toward<_MM_FROUND_TO_ZERO>(d, from, half_unit), c);
+      return truncated_sum(add_toward<_MM_FROUND_TO_ZERO>(d, from, half_unit), binade);
 #else
       // The adder's nearest-even goes one unit too low, or too high, on half of the ties.
-      const VF sum = hn::Add(x, c), rounded = hn::Sub(sum, c);
+      const VF sum = plus_aligner(x, binade), rounded = minus_aligner(sum, binade);
       if constexpr (mode == RoundingMode::nearest_away)
         return one_if(as_int(hn::Eq(hn::Sub(x, rounded), half_unit)), as_bits(sum));
       else
         return one_less_if(as_int(hn::Eq(hn::Sub(rounded, x), half_unit)), as_bits(sum));
 #endif
     }
-    const VU sum = truncated_sum(x, c);
+    const VU sum = truncated_sum(x, binade);
 #if HALFULP_EMBEDDED_ROUNDING
     if constexpr (mode == RoundingMode::to_odd) {  // the same, or neighbours: one of these is odd
-      const VU above = as_bits(add_toward<_MM_FROUND_TO_POS_INF>(d, x, c));
+      const VU above = as_bits(plus_aligner<_MM_FROUND_TO_POS_INF>(x, binade));
       return select(hn::RebindMask(di, hn::TestBit(sum, set(1))), sum, above);
     }
 #endif
-    const VF rounded = hn::Sub(as_float(sum), c);
+    const VF rounded = minus_aligner(as_float(sum), binade);
     if constexpr (mode == RoundingMode::to_odd)
       return select(as_int(hn::Eq(rounded, x)), sum, hn::Or(sum, set(1)));
-    if constexpr (mode == RoundingMode::stochastic) return one_if(hn::RebindMask(di, carries(u, sum, aligner, binade, random)), sum);
+    if constexpr (mode == RoundingMode::stochastic) return one_if(hn::RebindMask(di, carries(u, rounded, binade, random)), sum);
     return sum;
   }
 
-  /// x + c toward zero, for 0 <= x < c.
-  static HWY_INLINE VU truncated_sum(VF x, VF c) {
+  /// x + C toward zero, for 0 <= x < C.
+  HWY_INLINE VU truncated_sum(VF x, VU binade) const {
 #if HALFULP_EMBEDDED_ROUNDING
-    return as_bits(add_toward<_MM_FROUND_TO_ZERO>(d, x, c));
+    return as_bits(plus_aligner<_MM_FROUND_TO_ZERO>(x, binade));
 #else
-    const VF sum = hn::Add(x, c);
-    return one_less_if(as_int(hn::Gt(hn::Sub(sum, c), x)), as_bits(sum));
+    const VF sum = plus_aligner(x, binade);
+    return one_less_if(as_int(hn::Gt(minus_aligner(sum, binade), x)), as_bits(sum));
 #endif
   }
 
-  static HWY_INLINE VU directed_sum(VF x, VF c, VU sign) {
+  HWY_INLINE VU directed_sum(VF x, VU binade, VU sign) const {
 #if HALFULP_EMBEDDED_ROUNDING
-    return hn::Xor(as_bits(add_toward<direction>(d, as_float(hn::Or(as_bits(x), sign)), as_float(hn::Or(as_bits(c), sign)))), sign);
+    return hn::Xor(as_bits(plus_aligner<direction>(as_float(hn::Or(as_bits(x), sign)), hn::Or(binade, sign))), sign);
 #else
-    const VF sum = hn::Add(x, c), rounded = hn::Sub(sum, c);
+    const VF sum = plus_aligner(x, binade), rounded = minus_aligner(sum, binade);
     const auto outward = away(sign);
     const auto up = hn::And(outward, as_int(hn::Lt(rounded, x)));
     const auto down = hn::AndNot(outward, as_int(hn::Gt(rounded, x)));
@@ -279,12 +294,12 @@ class Narrow {
 
   /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal carriers
   /// count as nothing: narrow_plan() sees to it that they are.
-  HWY_INLINE hn::Mask<DU> carries(VU u, VU sum, VU aligner, VU binade, VU random) const {
-    (void)sum, (void)aligner;
+  HWY_INLINE hn::Mask<DU> carries(VU u, VF rounded, VU binade, VU random) const {
+    (void)rounded;
 #if HALFULP_EMBEDDED_ROUNDING
     if constexpr (sizeof(T) == 4) {
       // What was cut off, in units of 2^-32 of the last kept bit; exact, then truncated.
-      const VF rest = hn::Sub(as_float(u), hn::Sub(as_float(sum), as_float(aligner)));
+      const VF rest = hn::Sub(as_float(u), rounded);
       const VF scale = as_float(hn::Sub(set(static_cast<Bits>(2 * 127 + 32 + fraction_bits - plan_.tail) << fraction_bits), binade));
       const VU tail = VU{_mm512_maskz_cvttps_epu32(0xffff, hn::Mul(rest, scale).raw)};
       return hn::Lt(hn::Add(tail, random), tail);
