@@ -98,8 +98,9 @@ class Narrow {
     const VU sign = hn::And(x, set(sign_bit));
     const VU u = magnitude_of(x);
     const VU rounded = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
-    if constexpr (domain == Domain::values) {
-      if (!plan_.unsigned_zero) return hn::OrAnd(rounded, x, set(sign_bit));
+    if (!plan_.unsigned_zero) {
+      if constexpr (domain == Domain::values) return hn::OrAnd(rounded, x, set(sign_bit));
+      else return hn::OrAnd(rounded, hn::ShiftRightSame(x, plan_.sign_shift), set(plan_.code_sign));
     }
     return hn::Or(rounded, result_sign(rounded, sign));
   }
