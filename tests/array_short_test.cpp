@@ -99,6 +99,24 @@ TEST_P(Arrays, short_floats_next_to_subnormal_midpoints) {
     for (const Rounding& r : roundings()) expect_like_evaluate<std::uint16_t>(bf16, operation, r, all.a, all.b, all.c);
 }
 
+/// Products next to midpoints m 2^(-126-p) by less than float's last place: more bits than bf16's products have.
+TEST_P(Arrays, short_float_products_next_to_subnormal_midpoints) {
+  const FloatFormat f = tf32;
+  Columns<std::uint32_t> all;
+  Draw draw(f, 14);
+  const auto code = [&](std::uint64_t integer, int exponent) {
+    return convert(fp64, f, {}, std::bit_cast<std::uint64_t>(static_cast<double>(integer) * FloatFormat::power_of_two(exponent))).code;
+  };
+  for (std::uint64_t a = 1024; a < 2048; ++a)
+    for (const std::uint64_t m : {1, 3, 5}) {
+      const int shift = m == 1 ? 21 : 19;
+      const std::uint64_t b = (m << shift) / a, sign = draw.sign();
+      for (const std::uint64_t near : {b, b + 1}) all.add(code(a, -70) | sign, code(near, -126 - f.precision() - shift + 70) | draw.sign(), 0);
+    }
+  for (const Operation operation : {Operation::mul, Operation::fma})
+    for (const Rounding& r : roundings()) expect_like_evaluate<std::uint32_t>(f, operation, r, all.a, all.b, all.c);
+}
+
 /// Elements for the slow way alone, in pairs, in runs, at the ends, at every place of a vector; result over an operand.
 TEST_P(Arrays, short_floats_that_are_left_to_double_stay_in_place) {
   const std::uint64_t special[] = {bf16.infinity() | bf16.quiet_bit(), bf16.infinity(), bf16.max_finite(), 1};
