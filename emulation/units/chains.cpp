@@ -30,8 +30,8 @@ std::uint64_t fma_chain_step(const MatrixUnit& unit, const Products& x, std::uin
 
 std::uint64_t product_chain_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
   const Chain chain{unit, x, {}};
-  std::uint64_t t = chain.mul(0);
-  for (std::size_t k = 1; k < x.a.size(); ++k) t = chain.fma(k, t);
+  std::uint64_t t = unit.accumulator.zero();
+  for (std::size_t k = 0; k < x.a.size(); ++k) t = chain.fma(k, t);
   return with_nan(unit, chain.add(c, t));
 }
 
@@ -111,7 +111,7 @@ std::string tree_length(const MatrixUnit& unit) {
 
 namespace halfulp::rules {
 const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step, units::length_one};
-const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, a0 b0))), to nearest", units::product_chain_step, units::whole_length};
+const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, fma(a0, b0, +0)))), to nearest", units::product_chain_step, units::whole_length};
 const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c + sum; each to nearest, subnormal operands and tiny results are zeros of their sign", units::even_odd_chains_step, units::even_length};
 const Rule odd_even_pair{"odd-even-pair", "fma(a0, b0, fma(a1, b1, c)); each to nearest, subnormal operands and tiny results are zeros of their sign", units::odd_even_pair_step, units::x86_pair};
 const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, subnormal operands and tiny results are zeros of their sign", units::to_odd_pair_step, units::length_two};

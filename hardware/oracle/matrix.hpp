@@ -122,8 +122,8 @@ inline Rounding flushing(RoundingMode mode, halfulp::NanRule nan) {
 
 inline std::uint64_t product_chain_rule(const Chunk& x, std::uint64_t c) {
   const Ieee ieee{x};
-  std::uint64_t t = ieee.mul(ieee.a(0), ieee.b(0));
-  for (std::size_t k = 1; k < x.a.size(); ++k) t = ieee.fma(k, t);
+  std::uint64_t t = 0;  // +0 first: products of -0 alone give +0
+  for (std::size_t k = 0; k < x.a.size(); ++k) t = ieee.fma(k, t);
   return ieee.own(ieee.add(c, t));
 }
 inline std::uint64_t even_odd_chains_rule(const Chunk& x, std::uint64_t c) {
