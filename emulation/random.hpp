@@ -5,10 +5,17 @@
 
 #include <Random123/philox.h>
 
+// Random123 is not constexpr: nvcc must be told that device code calls these too.
+#ifdef __CUDACC__
+#define HALFULP_HOST_DEVICE __host__ __device__
+#else
+#define HALFULP_HOST_DEVICE
+#endif
+
 namespace halfulp {
 
 /// 128 random bits of Philox4x32-10 (Salmon et al. 2011) for key = seed, counter = (index, stream).
-inline r123::Philox4x32::ctr_type philox(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+HALFULP_HOST_DEVICE inline r123::Philox4x32::ctr_type philox(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
   const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
   return r123::Philox4x32{}({{low(index), high(index), low(stream), high(stream)}}, {{low(seed), high(seed)}});
@@ -22,7 +29,7 @@ inline std::uint64_t random_word(std::uint64_t seed, std::uint64_t stream, std::
 
 /// The 32 random bits of the stochastic rounding with this index: word index mod 4 of block index / 4, so that arrays
 /// use every word of a block.
-inline std::uint32_t rounding_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+HALFULP_HOST_DEVICE inline std::uint32_t rounding_bits(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
   return philox(seed, stream, index / 4)[index % 4];
 }
 
@@ -34,3 +41,5 @@ struct RandomStream {
 };
 
 }  // namespace halfulp
+
+#undef HALFULP_HOST_DEVICE

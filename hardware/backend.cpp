@@ -21,6 +21,7 @@ const Backend& find_backend(std::string_view name) {
     if (backend->name() == name) return *backend;
     names.emplace_back(backend->name());
   }
+  if (name == rehearsal_backend().name()) return rehearsal_backend();
   for (const std::string& recorded : recording::recording_names()) names.push_back(std::string(recording::prefix) + recorded);
   throw std::invalid_argument(unknown_name("backend", name, std::move(names)));
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <span>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -16,9 +17,10 @@ struct Support {
   bool yes = false;
   std::string reason;  ///< empty where yes: "this CPU has no AVX512-FP16", "no instruction rounds to odd"
   std::string route;   ///< "VCVTPS2PH (F16C)"; empty where no
+  bool approximate = false;  ///< the route need not be correctly rounded: that it differs is a finding, and no failure
 
-  static Support by(std::string route) { return {true, {}, std::move(route)}; }
-  static Support no(std::string reason) { return {false, std::move(reason), {}}; }
+  static Support by(std::string route, bool approximate = false) { return {true, {}, std::move(route), approximate}; }
+  static Support no(std::string reason) { return {false, std::move(reason), {}, false}; }
 };
 
 /// Operand code words, one case an index. Spans an operation does not take are empty; the others have one length.
@@ -29,6 +31,12 @@ struct Operands {
     const auto part = [&](auto s) { return s.empty() ? s : s.subspan(begin, count); };
     return {part(a), part(b), part(c)};
   }
+};
+
+/// A device that could not answer: no memory left, a fault, no end. One line; thrown by run() of backends and matrix devices.
+class DeviceFailure : public std::runtime_error {
+ public:
+  using std::runtime_error::runtime_error;
 };
 
 class Backend {

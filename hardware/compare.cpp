@@ -36,13 +36,20 @@ Comparison compare(const Backend& backend, Task task, const Operands& operands) 
   result.skipped = why_not(backend, task);
   result.task = task;
   if (!result.skipped.empty()) return result;
-  result.route = backend.supports(task).route;
+  const Support support = backend.supports(task);
+  result.route = support.route;
+  result.approximate = support.approximate;
 
   std::vector<std::uint64_t> device(std::min(chunk_size, operands.size()));
   std::vector<char> known(device.size());
   for (std::size_t begin = 0; begin < operands.size(); begin += chunk_size) {
     const Operands chunk = operands.slice(begin, std::min(chunk_size, operands.size() - begin));
-    backend.run(task, chunk, std::span(device).first(chunk.size()));
+    try {
+      backend.run(task, chunk, std::span(device).first(chunk.size()));
+    } catch (const DeviceFailure& failure) {
+      result.skipped = failure.what();
+      return result;
+    }
     backend.answered(task, chunk, std::span(known).first(chunk.size()));
     for (std::size_t i = 0; i < chunk.size(); ++i) {
       if (!known[i]) {
@@ -54,6 +61,7 @@ Comparison compare(const Backend& backend, Task task, const Operands& operands) 
       if (emulated == device[i]) continue;
       const Witness found = witness(task, chunk, i, emulated, device[i]);
       ++result.differing;
+      result.farthest = std::max(result.farthest, units_apart(task, found));
       ++result.classes[std::string(difference_class(task, found))];
       if (result.witnesses.size() < max_witnesses) result.witnesses.push_back(found);
     }

@@ -15,10 +15,14 @@ struct Comparison {
   Task task;            ///< with the backend's NaN rule taken over
   std::string route;    ///< the instructions that computed it
   std::string skipped;  ///< why nothing was compared; empty where something was
+  bool approximate = false;  ///< the route need not be correctly rounded
   std::uint64_t compared = 0, differing = 0;
+  std::uint64_t farthest = 0;  ///< the largest units_apart of those that differ
   std::uint64_t unanswered = 0;  ///< operands of which the backend has no result: not among those compared
   std::map<std::string, std::uint64_t> classes;  ///< difference_class -> count
   std::vector<Witness> witnesses;                ///< the first ones, at most 8
+  /// It differs though the route is correctly rounded.
+  bool fails() const { return differing != 0 && !approximate; }
 };
 
 /// Runs a task on the emulation and on a backend over the same operands and compares code words.

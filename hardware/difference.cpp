@@ -52,6 +52,14 @@ bool is_double_rounding(const Task& task, const FloatFormat& f, const Witness& w
 
 }  // namespace
 
+std::uint64_t units_apart(const Task& task, const Witness& w) {
+  const auto* f = std::get_if<FloatFormat>(&task.to);
+  if (!f || info(task.operation).result == ResultKind::truth || !f->is_finite(w.emulated) || !f->is_finite(w.device)) return 0;
+  const std::uint64_t x = f->magnitude(w.emulated), y = f->magnitude(w.device);
+  if (f->sign(w.emulated) != f->sign(w.device)) return x + y;
+  return std::max(x, y) - std::min(x, y);
+}
+
 std::string_view difference_class(const Task& task, const Witness& w) {
   const std::uint64_t x = w.emulated, y = w.device;
   if (x == y) return "flags";

@@ -33,4 +33,8 @@ struct Witness {
 /// Ties and double rounding are found by the emulation; integers and truth values are "other".
 std::string_view difference_class(const Task& task, const Witness& witness);
 
+/// How many steps from one finite result to the other, from value to next value; 0 where one is not finite, and of integers and
+/// truth values.
+std::uint64_t units_apart(const Task& task, const Witness& witness);
+
 }  // namespace halfulp

@@ -40,10 +40,10 @@ Recording small() {
   for (const auto& [source, task] : {std::pair{"codes", Task{Operation::sqrt, e4m3, e4m3, {}}}, std::pair{"sampled", Task{Operation::fma, fp16, fp16, {}}},
                                      std::pair{"sampled", Task{Operation::convert, fp32, bf16, {}}}, std::pair{"integers", Task{Operation::convert, fp32, i32, {}}},
                                      std::pair{"sampled", Task{Operation::lt, bf16, bf16, {}}}, std::pair{"integers", Task{Operation::convert, i32, fp16, {}}}}) {
-    TaskSection s{source, canonical(task), "toy", find_task_source(source)->operands(canonical(task)), {}};
+    TaskSection s{source, canonical(task), "toy", false, find_task_source(source)->operands(canonical(task)), {}};
     recording.tasks.push_back(std::move(s));
   }
-  TaskSection stored{"experiments", {Operation::add, fp16, fp16, {}}, "toy", {}, {}};
+  TaskSection stored{"experiments", {Operation::add, fp16, fp16, {}}, "toy", false, {}, {}};
   for (std::uint64_t i = 0; i < 10; ++i) stored.operands.push(2, 0x3c00 + i, 0x1000 + i);
   recording.tasks.push_back(std::move(stored));
   for (TaskSection& s : recording.tasks) {

@@ -41,7 +41,7 @@ TEST(VerifyState, KeepsWhatWasFound) {
   v.seconds = 1.5;
   Verification fresh = v;
   const Witness code{{0x3f800000, 0, 0}, 1, 0x38, 0x39}, flags{{0x3f800001, 0, 0}, 1, 0x38, 0x38, true, flag::inexact, 0};
-  v.chunks[0] = {0, 0xfedc'ba98'7654'3210, {100'000, 2, {{"one-ulp", 1}, {"flags", 1}}, {code, flags}}};
+  v.chunks[0] = {0, 0xfedc'ba98'7654'3210, {100'000, 2, 1, {{"one-ulp", 1}, {"flags", 1}}, {code, flags}}};
   const File file;
   cli::save_state(file.path, {v});
   std::vector<Verification> loaded{fresh};
@@ -110,13 +110,35 @@ TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
   EXPECT_EQ(digest_of(resumed.out), digest_of(whole.out));
 }
 
+/// The path that a GPU takes, with the emulation in its place: chunks that a device makes, resumed.
+TEST(VerifyState, OfADeviceIsResumed) {
+  const std::vector<std::string> arguments{"verify", "convert", "--format", "fp16", "--to", "bf16", "--round", "all", "--exhaustive", "--quiet"};
+  const File file;
+  const auto rehearsed = run_halfulp(with(arguments, {"--against", "rehearsal", "--state", file.path}));
+  EXPECT_EQ(rehearsed.status, 0) << rehearsed.err;
+  EXPECT_NE(rehearsed.out.find("against rehearsal (emulation)\n  verified halfulp's functions on the device; reference: cvt.rn.bf16.f16\n"), std::string::npos) << rehearsed.out;
+  EXPECT_NE(rehearsed.out.find("skipped: the device has it for"), std::string::npos);
+  const auto again = run_halfulp(with(arguments, {"--against", "rehearsal", "--state", file.path}));
+  EXPECT_EQ(again.out, rehearsed.out) << "nothing is computed anew, the time included";
+  const auto host = run_halfulp(with(arguments, {"--against", "oracle"}));
+  EXPECT_EQ(digest_of(rehearsed.out).substr(0, 42), digest_of(host.out).substr(0, 42)) << "of nearest-even, on the device and on the host";
+}
+
+TEST(VerifyState, AMissingDeviceIsNoBadInput) {
+  if (find_backend("cuda").available().yes) GTEST_SKIP() << "there is one";
+  const auto outcome = run_halfulp({"verify", "add", "--format", "fp16", "--against", "cuda"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.err, "halfulp: skipped: " + find_backend("cuda").available().reason + "\n");
+}
+
 TEST(VerifyState, WhatTheFileSaysIsNotComputedAgain) {
   const std::vector<std::string> arguments{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "1000", "--quiet"};
   Verification v;
   v.task = {Operation::add, fp16, fp16, {}};
   v.inputs = sampled_inputs(v.task, 1000, 1);
   v.reference = &oracle_reference();
-  v.chunks[0] = {0, 0x1234, {1000, 0, {}, {}}};
+  v.chunks[0].digest = 0x1234;
+  v.chunks[0].findings.compared = 1000;
   const File file;
   cli::save_state(file.path, {v});
   const auto resumed = run_halfulp(with(arguments, {"--state", file.path})), fresh = run_halfulp(arguments);
@@ -202,9 +224,8 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
     {{"convert", "--format", "fp16", "--against", "oracle"}, 2, "--to"},
     {{"convert", "--format", "fp16", "--to", "i32", "--against", "oracle"}, 2, "--to is 'i32', an integer type: verify takes floating-point formats only"},
     {{"convert", "--format", "u64", "--to", "fp16", "--against", "oracle"}, 2, "--format is 'u64', an integer type"},
-    {{"add", "--format", "fp16", "--against", "cuda"}, 3, "--against cuda: verify does not compare against recordings or a GPU; accepted: oracle, x86, third-party\n"},
-    {{"add", "--format", "fp16", "--against", "recorded:h100"}, 3, "--against recorded:h100: verify does not compare against recordings or a GPU; accepted: oracle, x86, third-party\n"},
-    {{"add", "--format", "fp16", "--against", "x68"}, 2, "did you mean x86? accepted: oracle, x86, third-party\n"},
+    {{"add", "--format", "fp16", "--against", "recorded:h100"}, 3, "--against recorded:h100: verify does not compare against recordings; accepted: oracle, x86, cuda, third-party\n"},
+    {{"add", "--format", "fp16", "--against", "x68"}, 2, "did you mean x86? accepted: oracle, x86, cuda, third-party\n"},
     {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
     {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
     {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},

@@ -9,7 +9,7 @@ namespace halfulp::cli {
 
 // Each function adds its subcommand to `app`. The subcommand's callback does the work and may set `status`, the exit
 // status, which is 0 otherwise; what it throws guarded_main (guard.hpp) turns into one line and an exit status:
-// std::invalid_argument and CLI::Error 2, BackendMissing 3, Interrupted 130, anything else 70. `app` and `status`
+// std::invalid_argument and CLI::Error 2, BackendMissing and DeviceFailure 3, Interrupted 130, anything else 70. `app` and `status`
 // outlive the callback; option variables live in a std::shared_ptr captured by the callback.
 
 void add_formats_command(CLI::App& app, int& status);
@@ -27,5 +27,6 @@ void add_units_command(CLI::App& app, int& status);
 void add_mma_command(CLI::App& app, int& status);
 void add_probe_command(CLI::App& app, int& status);
 void add_record_command(CLI::App& app, int& status);
+void add_check_command(CLI::App& app, int& status);
 
 }  // namespace halfulp::cli

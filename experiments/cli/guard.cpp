@@ -4,6 +4,7 @@
 #include <halfulp/experiments/report/environment.hpp>
 #include <halfulp/experiments/run/runner.hpp>
 #include <halfulp/formats/nearest.hpp>
+#include <halfulp/hardware/backend.hpp>
 
 #include <algorithm>
 #include <csignal>
@@ -119,6 +120,8 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
   } catch (const std::invalid_argument& error) {
     return report_error(error.what(), exit_status::bad_input);
   } catch (const BackendMissing& error) {
+    return report_error(error.what(), exit_status::backend_missing);
+  } catch (const DeviceFailure& error) {
     return report_error(error.what(), exit_status::backend_missing);
   } catch (const Interrupted&) {
     return report_error("interrupted; the unfinished report was not written", exit_status::interrupted);

@@ -20,5 +20,6 @@ int main(int argc, char** argv) {
     add_mma_command(app, status);
     add_probe_command(app, status);
     add_record_command(app, status);
+    add_check_command(app, status);
   });
 }

@@ -1,4 +1,5 @@
 // `halfulp record`: what a device answers to the recording suite, kept in a folder.
+#include <halfulp/cuda/backend.hpp>
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/guard.hpp>
 #include <halfulp/experiments/cli/output.hpp>
@@ -18,6 +19,7 @@
 #include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <map>
 #include <memory>
 #include <set>
 
@@ -35,7 +37,8 @@ struct Options {
 
 const Backend& device_named(const std::string& name) {
   const Backend& backend = find_backend(name);
-  if (backend.independence() != "silicon")
+  const bool rehearsed = &backend == &rehearsal_backend();  // which its recording says
+  if (backend.independence() != "silicon" && !rehearsed)
     throw std::invalid_argument(fmt::format("--backend {}: no device ({}); accepted: x86, cuda", name, backend.independence()));
   if (const Support here = backend.available(); !here.yes) throw BackendMissing(fmt::format("backend '{}' is not here: {}", name, here.reason));
   return backend;
@@ -137,7 +140,10 @@ void record_command(const Options& options) {
   write_output(fmt::format("{}: {}\n  {} answers in {} sections, {} of tasks and {} of {} matrix instruction{}; {:.2f} MB\n", options.out, recording.origin.device,
                            recording.answers(), recording.tasks.size() + recording.matrices.size(), recording.tasks.size(), recording.matrices.size(),
                            units.size(), units.size() == 1 ? "" : "s", static_cast<double>(files.manifest.size() + files.answers.size()) * 1e-6));
-  for (const auto& missing : recording.missing) write_output(fmt::format("  {} skipped: {}\n", missing.what, missing.reason));
+  std::map<std::string, std::vector<std::string>> missing;  // what one reason keeps away is said at once
+  for (const auto& each : recording.missing) missing[each.reason].push_back(each.what);
+  for (const auto& [reason, what] : missing)
+    write_output(fmt::format("  {} skipped: {}\n", what.size() == 1 ? what.front() : fmt::format("{} matrix instructions", what.size()), reason));
 }
 
 }  // namespace

@@ -105,8 +105,9 @@ std::string claim_lines(const Finished& run, bool all, const Style& style) {
   }
   for (const Comparison& c : run.report.comparisons())
     if (c.differing)
-      lines += verdict_line(Verdict::fail, fmt::format("{}: {} on {}: {} of {} code words differ", run.experiment->name, c.task.description(),
-                                                       c.backend, grouped(c.differing), grouped(c.compared)), style);
+      lines += verdict_line(c.fails() ? Verdict::fail : Verdict::differs,
+                            fmt::format("{}: {} on {}: {} of {} code words differ{}", run.experiment->name, c.task.description(), c.backend, grouped(c.differing),
+                                        grouped(c.compared), c.approximate ? fmt::format(", by {} units at most [{}]", c.farthest, c.route) : ""), style);
   return lines;
 }
 

@@ -144,6 +144,7 @@ Json chunk_to_json(const Task& task, const verify::Chunk& chunk) {
   json["compared"] = chunk.findings.compared;
   if (chunk.findings.differing == 0) return json;
   json["differing"] = chunk.findings.differing;
+  if (chunk.findings.farthest) json["farthest"] = chunk.findings.farthest;
   json["classes"] = chunk.findings.classes;
   for (const Witness& w : chunk.findings.witnesses) json["witnesses"].push_back(witness_to_json(task, w));
   return json;
@@ -156,6 +157,7 @@ verify::Chunk chunk_from_json(const Json& json) {
   chunk.findings.compared = json.at("compared").get<std::uint64_t>();
   if (!json.contains("differing")) return chunk;
   chunk.findings.differing = json.at("differing").get<std::uint64_t>();
+  chunk.findings.farthest = json.value("farthest", std::uint64_t{0});
   chunk.findings.classes = json.at("classes").get<std::map<std::string, std::uint64_t>>();
   for (const Json& w : json.at("witnesses")) chunk.findings.witnesses.push_back(witness_from_json(w));
   return chunk;
@@ -163,7 +165,6 @@ verify::Chunk chunk_from_json(const Json& json) {
 
 Json entry_of(const Verification& v) {
   const verify::Findings found = v.findings();
-  const verify::Subject subject(v.task);
   const Json environment = describe_environment(0, "");
   Json json;
   json["task"] = task_to_json(v.task);
@@ -174,19 +175,22 @@ Json entry_of(const Verification& v) {
     json["skipped"] = v.skipped;
     return json;
   }
-  json["verified"] = subject.description();
+  json["verified"] = v.reference->subject(v.task);
   json["flags_compared"] = v.reference->prepare(v.task, v.inputs)->knows_flags();
   json["compared"] = found.compared;
   json["differing"] = found.differing;
+  if (v.approximate) json["approximate"] = true;
+  if (found.farthest) json["farthest"] = found.farthest;
   json["classes"] = found.classes;
   json["witnesses"] = Json::array();
   for (const Witness& w : found.witnesses) json["witnesses"].push_back(witness_to_json(v.task, w));
   json["nan"] = nans_to_json(v);
   json["digest"] = v.digest();
-  json["chunk_stride"] = chunk_stride;
+  const std::uint64_t stride = v.inputs.count > verify::most_inputs ? 1 : chunk_stride;
+  json["chunk_stride"] = stride;
   json["chunks"] = Json::array();
   for (const auto& [index, chunk] : v.chunks)
-    if (index % chunk_stride == 0) json["chunks"].push_back(hex_word(chunk.digest));
+    if (index % stride == 0) json["chunks"].push_back(hex_word(chunk.digest));
   json["machine"] = environment.at("cpu");
   json["compiler"] = environment.at("compiler");
   json["version"] = environment.at("version");
@@ -205,12 +209,13 @@ std::string text_of(const Verification& v) {
   if (!v.skipped.empty()) return text + "  skipped: " + v.skipped + "\n";
   const verify::Findings found = v.findings();
   const bool flags = reference.prepare(v.task, v.inputs)->knows_flags();
-  text += fmt::format("  verified {}{}; reference: {}\n", verify::Subject(v.task).description(), flags ? " and the flags of the scalar functions" : "",
+  text += fmt::format("  verified {}{}; reference: {}\n", reference.subject(v.task), flags ? " and the flags of the scalar functions" : "",
                       reference.supports(v.task).route);
   text += fmt::format("  compared {} ({}), {} differ{}, {:.1f} s, {:.3f} G/s\n", found.compared,
                       v.inputs.exhaustive ? "all inputs" : fmt::format("a sample, the first {} boundary cases, seed {}", v.inputs.boundary, v.inputs.seed), found.differing,
-                      found.differing ? " (" + classes_text(found.classes) + ")" : "", v.seconds,
+                      found.differing ? " (" + classes_text(found.classes) + (found.farthest ? fmt::format("; farthest {} unit{}", found.farthest, found.farthest == 1 ? "" : "s") : "") + ")" : "", v.seconds,
                       static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
+  if (found.differing && v.approximate) text += "  this route need not be correctly rounded: differences are a finding, and no failure\n";
   for (const Witness& w : found.witnesses) text += witness_text(v.task, w);
   if (v.nans) {
     text += fmt::format("  NaN: canonical above; by the reference's rule ({}) on {} NaN results of {} {} inputs {} differ{}\n", name_of(v.nans->task.rounding.nan),

@@ -15,6 +15,7 @@ struct Verification {
   Task task;
   verify::Inputs inputs;
   const verify::Reference* reference = nullptr;
+  bool approximate = false;                  ///< the reference need not be correctly rounded
   std::string skipped;                       ///< why nothing is compared; empty where something is
   std::map<std::uint64_t, verify::Chunk> chunks;  ///< finished ones, by index
   std::optional<Comparison> nans;            ///< which NaN, where the reference's is not the canonical one
@@ -22,7 +23,8 @@ struct Verification {
 
   bool complete() const { return chunks.size() == verify::number_of_chunks(inputs); }
   verify::Findings findings() const;
-  std::uint64_t differing() const { return findings().differing + (nans ? nans->differing : 0); }
+  /// It differs though the reference is correctly rounded.
+  bool fails() const { return (findings().differing != 0 && !approximate) || (nans && nans->differing != 0); }
   std::string digest() const;                ///< precondition: complete()
 };
 

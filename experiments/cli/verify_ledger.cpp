@@ -74,7 +74,8 @@ std::vector<std::string> recheck(const Json& entry, std::size_t most) {
     const Json& chunks = entry.at("chunks");
     const auto stride = entry.at("chunk_stride").get<std::uint64_t>();
     if (stride == 0 || chunks.size() != (verify::number_of_chunks(inputs) + stride - 1) / stride) throw std::invalid_argument("the chunks are not those of the inputs");
-    const std::size_t count = std::min(most, chunks.size());
+    // A chunk of triples beyond most_inputs is more than a host computes in passing; all its digests are there instead.
+    const std::size_t count = inputs.count > verify::most_inputs ? 0 : std::min(most, chunks.size());
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t i = count < 2 ? 0 : k * (chunks.size() - 1) / (count - 1);
       const std::uint64_t index = i * stride, now = verify::verify_chunk(task, inputs, nullptr, index).digest;

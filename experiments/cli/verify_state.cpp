@@ -28,8 +28,8 @@ std::string checksum(const Json& runs) {
   throw std::invalid_argument(fmt::format("state file '{}' {}; give another --state, or remove it to start anew", path, why));
 }
 
-/// Which array functions computed what is in the file.
-std::string program(const Verification& v) { return version_text() + ", " + verify::Subject(v.task).description(); }
+/// What computed what is in the file.
+std::string program(const Verification& v) { return version_text() + ", " + v.reference->subject(v.task); }
 
 void fill(Verification& v, const Json& json) {
   v.seconds = json.at("seconds").get<double>();

@@ -44,6 +44,8 @@ Json to_json(const Comparison& comparison) {
   json["route"] = comparison.route;
   json["compared"] = comparison.compared;
   json["differing"] = comparison.differing;
+  if (comparison.approximate) json["approximate"] = true;
+  if (comparison.farthest) json["farthest"] = comparison.farthest;
   if (comparison.unanswered) json["unanswered"] = comparison.unanswered;
   json["classes"] = comparison.classes;
   json["witnesses"] = Json::array();

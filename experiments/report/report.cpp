@@ -155,7 +155,7 @@ void Report::environment(Json environment) { environment_ = std::move(environmen
 
 std::string Report::status() const {
   const bool failed = std::any_of(claims_.begin(), claims_.end(), [](const Claim& c) { return c.verdict == Verdict::fail; }) ||
-                      std::any_of(comparisons_.begin(), comparisons_.end(), [](const Comparison& c) { return c.differing != 0; });
+                      std::any_of(comparisons_.begin(), comparisons_.end(), [](const Comparison& c) { return c.fails(); });
   return failed ? "fail" : "pass";
 }
 

@@ -1,5 +1,6 @@
 #include <halfulp/hardware/matrix/devices.hpp>
 
+#include <halfulp/cuda/matrix/devices.hpp>
 #include <halfulp/formats/nearest.hpp>
 #include <halfulp/hardware/matrix/x86_devices.hpp>
 #include <halfulp/hardware/recording/replay.hpp>
@@ -17,19 +18,35 @@ MatrixDevices all_of(std::span<const MatrixDevice* const> devices, std::string r
   return found;
 }
 
-/// Where the devices of a backend are looked up.
-MatrixDevices devices_of(std::string_view backend) {
-  if (backend == "x86") return all_of(native_matrix_devices(backend), "this build has no matrix instructions of a CPU");
-  if (backend == "cuda") return all_of(native_matrix_devices(backend), "this build runs no matrix instructions on a GPU");
-  if (backend.substr(0, recording::prefix.size()) == recording::prefix)
-    return all_of(recording::find_recording(std::string(backend.substr(recording::prefix.size()))).matrix_devices(), "the recording has no matrix instructions");
-  throw std::invalid_argument(unknown_name("backend", backend, {"x86", "cuda", "emulated:UNIT", "recorded:NAME"}));
-}
+/// The devices of a GPU that is there for good.
+struct GpuDevices {
+  explicit GpuDevices(const cuda::Gpu& gpu) : owned(cuda::cuda_matrix_devices(gpu)) {
+    for (const auto& device : owned) all.push_back(device.get());
+  }
+  std::vector<std::unique_ptr<const MatrixDevice>> owned;
+  std::vector<const MatrixDevice*> all;
+};
 
 }  // namespace
 
+MatrixDevices matrix_devices_of(std::string_view backend) {
+  if (backend == "x86") return all_of(native_matrix_devices(backend), "this build has no matrix instructions of a CPU");
+  if (backend == "cuda" || backend == "rehearsal") return all_of(native_matrix_devices(backend), "no matrix instructions of a GPU");
+  if (backend.substr(0, recording::prefix.size()) == recording::prefix)
+    return all_of(recording::find_recording(std::string(backend.substr(recording::prefix.size()))).matrix_devices(), "the recording has no matrix instructions");
+  throw std::invalid_argument(unknown_name("backend", backend, {"x86", "cuda", "rehearsal", "emulated:UNIT", "recorded:NAME"}));
+}
+
 std::span<const MatrixDevice* const> native_matrix_devices(std::string_view backend) {
   if (backend == "x86") return x86_matrix_devices();
+  if (backend == "cuda") {
+    static const GpuDevices cuda(cuda::native_gpu());
+    return cuda.all;
+  }
+  if (backend == "rehearsal") {
+    static const GpuDevices rehearsal(cuda::rehearsal_gpu());
+    return rehearsal.all;
+  }
   return {};
 }
 
@@ -39,7 +56,7 @@ MatrixDevices find_matrix_devices(std::string_view name) {
   // BACKEND:UNIT, and of a recording recorded:NAME:UNIT.
   const std::size_t begin = name.substr(0, recording::prefix.size()) == recording::prefix ? recording::prefix.size() : 0;
   const std::size_t colon = name.find(':', begin);
-  MatrixDevices found = devices_of(name.substr(0, colon));
+  MatrixDevices found = matrix_devices_of(name.substr(0, colon));
   if (colon == std::string_view::npos || found.devices.empty()) return found;
   std::vector<std::string> names;
   for (const auto& device : found.devices) {

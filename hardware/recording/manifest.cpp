@@ -42,6 +42,7 @@ Json to_json(const TaskSection& section, const Place& place) {
   if (r.int_overflow != plain.int_overflow) json["int_overflow"] = name_in(int_overflow_rules, r.int_overflow);
   json["nan"] = name_of(r.nan);
   json["route"] = section.route;
+  if (section.approximate) json["approximate"] = true;
   json.update(to_json(place));
   return json;
 }
@@ -182,6 +183,7 @@ void read_task(const Members& m, Manifest& manifest) {
   if (const std::string why = refusal(task); !why.empty()) m.fail(why);
   if (task.operation != Operation::convert && task.from != task.to) m.fail("'to' is not 'from', and only conversions have two types");
   section.route = m.text("route");
+  section.approximate = m.flag("approximate");
   Place place;
   place.answer_bytes = answer_bytes(task);
   place.operand_bytes = bytes_of(task.from);

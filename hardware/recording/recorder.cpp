@@ -8,17 +8,18 @@ namespace halfulp::recording {
 namespace {
 
 /// The canonical task with the backend's NaN rule, where it has the task.
-bool supported(const Backend& backend, Task& task, std::string& route) {
+Support supported(const Backend& backend, Task& task) {
   task = canonical(task);
   task.rounding.nan = backend.nan_rule(task);
-  const Support support = backend.supports(task);
-  route = support.route;
-  return support.yes && task.rounding.mode != RoundingMode::stochastic;
+  return task.rounding.mode == RoundingMode::stochastic ? Support::no("stochastic") : backend.supports(task);
 }
 
 void ask(const Backend& backend, std::string source, Task task, Columns operands, Recording& recording) {
   TaskSection section;
-  if (operands.size() == 0 || !supported(backend, task, section.route)) return;
+  const Support support = supported(backend, task);
+  if (operands.size() == 0 || !support.yes) return;
+  section.route = support.route;
+  section.approximate = support.approximate;
   section.source = std::move(source);
   section.task = task;
   section.operands = std::move(operands);
@@ -53,8 +54,7 @@ Recording record(const Backend& backend, const std::vector<Asked>& asked, const 
   for (const Task& task : tasks) {
     progress(done++ / steps);
     Task ours = task;
-    std::string route;
-    if (!supported(backend, ours, route)) continue;
+    if (!supported(backend, ours).yes) continue;
     for (const TaskSource& source : task_sources())
       if (source.operands) ask(backend, std::string(source.name), task, source.operands(task), recording);
   }

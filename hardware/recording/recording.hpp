@@ -29,6 +29,7 @@ struct TaskSection {
   std::string source;  ///< of the suite
   Task task;           ///< canonical, but with the device's NaN rule
   std::string route;   ///< the instructions that answered
+  bool approximate = false;  ///< which need not be correctly rounded
   Columns operands;
   std::vector<std::uint64_t> answers;
 };

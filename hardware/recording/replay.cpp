@@ -71,13 +71,14 @@ class Replay::Answers final : public Backend {
   Support supports(const Task& task) const override {
     const Entry* entry = find(task);
     if (!entry) return Support::no("the recording does not have this task");
-    return Support::by(entry->sections.front()->route + ", recorded");
+    return Support::by(entry->sections.front()->route + ", recorded", entry->sections.front()->approximate);
   }
   NanRule nan_rule(const Task& task) const override {
     const Entry* entry = find(task);
     return entry ? entry->sections.front()->task.rounding.nan : NanRule::canonical;
   }
-  std::string_view independence() const override { return "recorded"; }
+  /// What a rehearsal answered is the emulation, kept in a file.
+  std::string_view independence() const override { return recording_.origin.backend == "rehearsal" ? "emulation" : "recorded"; }
 
   void run(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const override {
     look_up(task, operands, [&](std::size_t i, const std::uint64_t* answer) { results[i] = answer ? *answer : 0; });

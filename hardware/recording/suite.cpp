@@ -104,7 +104,7 @@ const MatrixSource* find_matrix_source(std::string_view name) {
 }
 
 std::vector<Task> suite_tasks() {
-  const FloatFormat computed[] = {fp16, bf16, fp32, e4m3, e5m2};
+  const FloatFormat computed[] = {fp16, bf16, fp32, fp64, e4m3, e5m2};
   const NumberType converted[] = {fp16, bf16, fp32, e4m3, e5m2, i32, fp64};
   std::vector<Task> tasks;
   for (const OperationInfo& row : operations) {
@@ -113,7 +113,11 @@ std::vector<Task> suite_tasks() {
   }
   for (const NumberType& from : converted)
     for (const NumberType& to : converted)
-      if (from != to && to != NumberType(fp64)) ask(tasks, Operation::convert, from, to);
+      if (from != to && (to != NumberType(fp64) || from == NumberType(fp16) || from == NumberType(fp32))) ask(tasks, Operation::convert, from, to);
+  // Formats with conversions alone on the devices that have them.
+  for (const FloatFormat& to : {tf32, e3m2, e2m3, e2m1, e8m0}) ask(tasks, Operation::convert, fp32, to);
+  for (const FloatFormat& from : {e3m2, e2m3, e2m1}) ask(tasks, Operation::convert, from, fp16);
+  ask(tasks, Operation::convert, e8m0, bf16);
   return tasks;
 }
 

@@ -101,7 +101,7 @@ void Inputs::fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std
 
 std::optional<std::uint64_t> number_of_inputs(const Task& task) {
   const int bits = std::get<FloatFormat>(task.from).storage_bits() * info(task.operation).arity;
-  if (bits > 32) return std::nullopt;
+  if (bits > 48) return std::nullopt;
   return std::uint64_t{1} << bits;
 }
 

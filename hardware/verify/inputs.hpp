@@ -24,7 +24,10 @@ struct Inputs {
   void fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b, std::span<std::uint64_t> c) const;
 };
 
-/// How many inputs a task has; nothing beyond 2^32.
+/// What a host verifies at most, and what anything does.
+inline constexpr std::uint64_t most_inputs = std::uint64_t{1} << 32, most_triples = std::uint64_t{1} << 48;
+
+/// How many inputs a task has; nothing beyond most_triples.
 std::optional<std::uint64_t> number_of_inputs(const Task& task);
 
 /// Precondition: number_of_inputs(task).

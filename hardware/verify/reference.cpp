@@ -1,9 +1,12 @@
 #include <halfulp/hardware/verify/reference.hpp>
 
+#include <halfulp/cuda/reference.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/formats/nearest.hpp>
 #include <halfulp/hardware/x86.hpp>
 #include <halfulp/hardware/x86_adder_lanes.hpp>
+
+#include <stdexcept>
 
 namespace halfulp::verify {
 namespace {
@@ -87,6 +90,8 @@ class ThirdParty final : public Reference {
 
 }  // namespace
 
+Chunk Judge::chunk(std::uint64_t, const std::function<void(std::uint64_t)>&) const { throw std::logic_error("verify: this judge makes no chunks"); }
+
 std::unique_ptr<Judge> judge_of(const Backend& backend, const Task& task) { return std::make_unique<BackendJudge>(backend, task); }
 
 const Reference& x86_reference() {
@@ -100,7 +105,7 @@ const Reference& third_party_reference() {
 }
 
 std::span<const Reference* const> references() {
-  static const Reference* const all[] = {&oracle_reference(), &x86_reference(), &third_party_reference()};
+  static const Reference* const all[] = {&oracle_reference(), &x86_reference(), &cuda_reference(), &third_party_reference()};
   return all;
 }
 
@@ -110,6 +115,7 @@ const Reference& find_reference(std::string_view name) {
     if (reference->name() == name) return *reference;
     names.emplace_back(reference->name());
   }
+  if (name == rehearsal_reference().name()) return rehearsal_reference();
   throw std::invalid_argument(unknown_name("reference", name, std::move(names)));
 }
 

@@ -1,10 +1,13 @@
 // What array functions are held against. Each reference says how independent it is of them.
 #pragma once
 
+#include <halfulp/hardware/verify/findings.hpp>
 #include <halfulp/hardware/verify/inputs.hpp>
+#include <halfulp/hardware/verify/subject.hpp>
 
 #include <halfulp/hardware/backend.hpp>
 
+#include <functional>
 #include <memory>
 
 namespace halfulp::verify {
@@ -17,6 +20,12 @@ class Judge {
   virtual bool knows_flags() const { return false; }
   /// codes[i] = the right result of operands[i], NaN made canonical; flags likewise where it knows them, else the span is empty.
   virtual void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags> flags) const = 0;
+
+  /// Whether it computes whole chunks with both sides itself: on a device, where a copy of halfulp's arithmetic runs beside the
+  /// instruction.
+  virtual bool makes_chunks() const { return false; }
+  /// Such a chunk, with the digest of halfulp's results. Several threads may ask at once.
+  virtual Chunk chunk(std::uint64_t index, const std::function<void(std::uint64_t)>& advanced) const;
 };
 
 class Reference {
@@ -28,6 +37,10 @@ class Reference {
   virtual Support supports(const Task& task) const = 0;
   /// Precondition: supports(task).yes.
   virtual std::unique_ptr<Judge> prepare(const Task& task, const Inputs& inputs) const = 0;
+  /// What is held against it.
+  virtual std::string subject(const Task& task) const { return Subject(task).description(); }
+  /// Whether it takes all inputs of a task where they are more than most_inputs.
+  virtual bool takes_beyond(const Task&) const { return false; }
   /// Where to ask which NaN the reference itself gives; nullptr if its NaN is the canonical one.
   virtual const Backend* nan_backend(const Task& task) const = 0;
 };
@@ -38,7 +51,7 @@ const Reference& third_party_reference();
 
 /// Every reference, available or not.
 std::span<const Reference* const> references();
-/// The reference of that name. Throws std::invalid_argument naming the nearest ones.
+/// The reference of that name, "rehearsal" included, which is not among them. Throws std::invalid_argument naming the nearest ones.
 const Reference& find_reference(std::string_view name);
 
 /// A backend as a judge, its NaN results made canonical.

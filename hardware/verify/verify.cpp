@@ -69,7 +69,7 @@ class Part {
       for (std::size_t i = 0; i < x.size(); ++i) {
         std::uint64_t code = 0;
         std::memcpy(&code, results.data() + i * subject_.result_bytes(), subject_.result_bytes());
-        if (code != codes[i]) note(witness(x, i, code, codes[i]));
+        if (code != codes[i]) findings_.note(task_, witness(x, i, code, codes[i]));
       }
     }
     if (!flags.empty()) judge_scalar(x, results, codes, flags);
@@ -85,7 +85,7 @@ class Part {
       w.has_flags = true;
       w.emulated_flags = mine.flags;
       w.device_flags = flags[i];
-      note(w);
+      findings_.note(task_, w);
     }
   }
 
@@ -96,12 +96,6 @@ class Part {
     w.emulated = mine;
     w.device = right;
     return w;
-  }
-
-  void note(const Witness& w) {
-    ++findings_.differing;
-    ++findings_.classes[std::string(difference_class(task_, w))];
-    if (findings_.witnesses.size() < max_witnesses) findings_.witnesses.push_back(w);
   }
 
   const Task& task_;
@@ -134,6 +128,7 @@ class Buffers {
 
 Chunk chunk_in(std::vector<std::byte>& results, const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
                const std::function<void(std::uint64_t)>& advanced) {
+  if (judge && judge->makes_chunks()) return judge->chunk(index, advanced);
   const Subject subject(task);
   const std::uint64_t begin = index * chunk_size, count = std::min(chunk_size, inputs.count - begin);
   results.resize(count * subject.result_bytes());
@@ -160,15 +155,6 @@ Chunk chunk_in(std::vector<std::byte>& results, const Task& task, const Inputs& 
 }
 
 }  // namespace
-
-Findings& Findings::operator+=(const Findings& later) {
-  compared += later.compared;
-  differing += later.differing;
-  for (const auto& [name, count] : later.classes) classes[name] += count;
-  for (const Witness& w : later.witnesses)
-    if (witnesses.size() < max_witnesses) witnesses.push_back(w);
-  return *this;
-}
 
 Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
                    const std::function<void(std::uint64_t)>& advanced) {

@@ -3,36 +3,20 @@
 
 #include <halfulp/hardware/compare.hpp>
 #include <halfulp/hardware/verify/digest.hpp>
+#include <halfulp/hardware/verify/findings.hpp>
 #include <halfulp/hardware/verify/inputs.hpp>
 #include <halfulp/hardware/verify/reference.hpp>
 #include <halfulp/hardware/verify/subject.hpp>
+#include <halfulp/hardware/verify/triples.hpp>
 
 #include <functional>
-#include <map>
 
 namespace halfulp::verify {
 
-inline constexpr std::size_t max_witnesses = 8;
+/// Chunks of chunk_size inputs; triples beyond most_inputs come in pairs of magnitudes (triples.hpp).
+inline std::uint64_t number_of_chunks(const Inputs& inputs) { return inputs.count > most_inputs ? triple_chunks : (inputs.count + chunk_size - 1) / chunk_size; }
 
-/// What was found over some inputs.
-struct Findings {
-  std::uint64_t compared = 0, differing = 0;
-  std::map<std::string, std::uint64_t> classes;  ///< difference_class -> count
-  std::vector<Witness> witnesses;                ///< the first ones in input order
-  /// Adds what was found over the inputs that follow.
-  Findings& operator+=(const Findings& later);
-  bool operator==(const Findings&) const = default;
-};
-
-/// One run of chunk_size inputs (the last may be shorter): the unit of digests and of resuming.
-struct Chunk {
-  std::uint64_t index = 0, digest = 0;
-  Findings findings;
-};
-
-inline std::uint64_t number_of_chunks(const Inputs& inputs) { return (inputs.count + chunk_size - 1) / chunk_size; }
-
-/// Computes chunk `index` and, with a judge, compares it; where the judge knows flags, the scalar functions' result and
+/// Computes chunk `index` and, with a judge, compares it, or lets a judge do so that makes chunks itself; where the judge knows flags, the scalar functions' result and
 /// flags are compared as well. `advanced` is called from any thread with the number of inputs just done; it may throw.
 Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
                    const std::function<void(std::uint64_t)>& advanced = {});

@@ -1,0 +1,9 @@
+#include <halfulp/cuda/gpu.hpp>
+
+namespace halfulp::cuda {
+
+std::string GpuProperties::description() const {
+  return name + ", sm_" + std::to_string(sm) + ", driver " + driver + ", runtime " + runtime;
+}
+
+}  // namespace halfulp::cuda

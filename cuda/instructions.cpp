@@ -1,0 +1,61 @@
+#include <halfulp/cuda/instructions.hpp>
+
+#include <halfulp/formats/catalogue.hpp>
+
+namespace halfulp::cuda {
+namespace {
+
+constexpr Instruction rows[] = {
+#define HALFULP_ROW(operation, from, to, mode, overflow, flush, nan, approximate, sm, route, expression) \
+  {Operation::operation, from, to, RoundingMode::mode, Overflow::overflow, flush != 0, NanRule::nan, approximate != 0, sm, route},
+#include <halfulp/cuda/instructions.def>
+};
+
+/// Whether every value of the one is a value of the other.
+bool widens(const FloatFormat& from, const FloatFormat& to) {
+  return from.precision() <= to.precision() && from.emin() - from.fraction_bits >= to.emin() - to.fraction_bits && from.emax() <= to.emax();
+}
+
+}  // namespace
+
+std::span<const Instruction> instructions() { return rows; }
+
+bool Instruction::exact() const {
+  if (info(operation).result == ResultKind::truth || operation == Operation::min || operation == Operation::max) return true;
+  const auto *f = std::get_if<FloatFormat>(&from), *t = std::get_if<FloatFormat>(&to);
+  return operation == Operation::convert && f && t && widens(*f, *t);
+}
+
+bool Instruction::computes(const Task& t) const {
+  if (operation != t.operation || from != t.from || to != t.to) return false;
+  if (t.rounding.flush_inputs != flush || t.rounding.flush_outputs != flush) return false;
+  if (std::holds_alternative<IntegerType>(to) && t.rounding.int_overflow != IntOverflow::saturate) return false;
+  if (exact() && !(operation == Operation::convert && t.rounding.overflow == Overflow::saturate)) return true;  // which would move Inf to max
+  return mode == t.rounding.mode && overflow == t.rounding.overflow;
+}
+
+Task Instruction::task() const {
+  Task task{operation, from, to, {}};
+  task.rounding.mode = mode;
+  task.rounding.overflow = overflow;
+  task.rounding.flush_inputs = task.rounding.flush_outputs = flush;
+  task.rounding.nan = nan;
+  return task;
+}
+
+bool sweeps(const Instruction& instruction) {
+  const auto *from = std::get_if<FloatFormat>(&instruction.from), *to = std::get_if<FloatFormat>(&instruction.to);
+  if (!from || !to || instruction.flush) return false;
+  switch (instruction.operation) {
+    case Operation::add:
+    case Operation::sub:
+    case Operation::mul:
+    case Operation::div:
+    case Operation::sqrt:
+    case Operation::fma: return to->storage_bits() <= 16;
+    case Operation::convert: return to->storage_bits() <= 16 && from->storage_bits() <= 32;
+    default: return false;
+  }
+}
+
+}  // namespace halfulp::cuda

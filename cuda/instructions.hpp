@@ -1,0 +1,41 @@
+// The element-wise instructions of NVIDIA GPUs: which task each computes. The rows stand in instructions.def, where device code
+// finds them too.
+#pragma once
+
+#include <halfulp/emulation/operation.hpp>
+
+#include <span>
+#include <string_view>
+
+namespace halfulp::cuda {
+
+/// One instruction, or a short sequence behind an intrinsic: a task with the one mode and the one overflow rule it implements.
+struct Instruction {
+  Operation operation;
+  NumberType from, to;
+  RoundingMode mode;
+  Overflow overflow;
+  bool flush;            ///< .ftz: subnormal operands and results become zeros
+  NanRule nan;
+  bool approximate;      ///< the result need not be correctly rounded
+  int sm;                ///< the first architecture that has it
+  std::string_view route;
+
+  /// Rounds nothing (a widening conversion, a comparison, a minimum): `mode` does not matter.
+  bool exact() const;
+  /// Whether it computes the task, whatever the device.
+  bool computes(const Task& task) const;
+  /// The task it computes.
+  Task task() const;
+};
+
+std::span<const Instruction> instructions();
+
+/// An architecture that has every row.
+inline constexpr int newest_sm = 1000;
+
+/// Whether device code has halfulp's own arithmetic beside the instruction: operations on, and conversions to, formats of at
+/// most 16 bits.
+bool sweeps(const Instruction& instruction);
+
+}  // namespace halfulp::cuda
