@@ -76,6 +76,12 @@ class GpuBackend final : public Backend {
     if (!found.reason.empty()) return Support::no(found.reason);
     return here.yes ? Support::by(std::string(instructions()[found.row].route), instructions()[found.row].approximate) : here;
   }
+  std::vector<Task> own_tasks() const override {
+    std::vector<Task> tasks;
+    for (const Instruction& row : instructions())
+      if (row.sm <= gpu_.properties().sm) tasks.push_back(row.task());
+    return tasks;
+  }
   NanRule nan_rule(const Task& task) const override {
     const RowOrReason found = find_row(task, newest_sm);
     return found.reason.empty() ? instructions()[found.row].nan : NanRule::cuda;

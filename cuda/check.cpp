@@ -1,6 +1,7 @@
 #include <halfulp/cuda/check.hpp>
 
 #include <halfulp/cuda/kernels.hpp>
+#include <halfulp/cuda/matrix/devices.hpp>
 #include <halfulp/cuda/program_check.hpp>
 #include <halfulp/emulation/array.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -11,7 +12,8 @@
 namespace halfulp::cuda {
 namespace {
 
-constexpr RandomStream stream{11, 2, 1};  // an odd beginning: blocks of random numbers are met in the middle
+/// Stochastic roundings whose blocks of random numbers begin with a thread's elements, and in their midst.
+constexpr RandomStream streams[] = {{11, 2, 0}, {11, 2, 1}};
 
 /// Random floats, most of exponents that the format has, halfway cases among them, and the special ones.
 std::vector<float> inputs(const FloatFormat& f, std::size_t count) {
@@ -34,16 +36,19 @@ std::vector<float> inputs(const FloatFormat& f, std::size_t count) {
 
 template <class Out, class Launch>
 std::vector<Out> run(const Gpu& gpu, const void* in, std::size_t in_bytes, std::size_t count, const char* what, Launch&& launch) {
+  // Through page-locked memory: a copy from elsewhere waits for the kernel before it, however long that takes.
+  const HostMemory<std::uint8_t> given(gpu, in_bytes);
+  const HostMemory<Out> taken(gpu, count);
   const Memory<std::uint8_t> from(gpu, in_bytes);
   const Memory<Out> to(gpu, count);
-  std::vector<Out> out(count);
-  gpu.upload(Lane::first, from.data(), in, in_bytes);
+  std::memcpy(given.data(), in, in_bytes);
+  gpu.upload(Lane::first, from.data(), given.data(), in_bytes);
   gpu.fill(Lane::first, to.data(), 0xa5, to.bytes());
   launch(from.data(), to.data());
   gpu.launched(what);
-  gpu.download(Lane::first, out.data(), to.data(), to.bytes());
+  gpu.download(Lane::first, taken.data(), to.data(), to.bytes());
   gpu.wait(Lane::first, what);
-  return out;
+  return {taken.data(), taken.data() + count};
 }
 
 template <class Out>
@@ -59,7 +64,6 @@ void check_narrow(const Gpu& gpu, const FloatFormat& f, const Rounding& r, const
   if (!plan) return;
   args.plan = *plan;
   args.count = x.size();
-  args.random = stream;
   const auto on_device = [&]<class Out>(int bytes, Out) {
     args.bytes = bytes;
     return run<Out>(gpu, x.data(), x.size() * sizeof(float), x.size(), "narrow", [&](const void* in, void* out) {
@@ -68,18 +72,22 @@ void check_narrow(const Gpu& gpu, const FloatFormat& f, const Rounding& r, const
     });
   };
   const std::string mode = format_name(f) + " " + std::string(name_of(r.mode));
-  Check quantized{"kernel", "quantize " + mode, "halfulp's own", {}, false, 0, 0, 0, {}}, encoded = quantized;
+  Check quantized{.group = "kernel", .name = "quantize " + mode, .route = "halfulp's own"}, encoded = quantized;
   encoded.name = "encode " + mode;
-  std::vector<float> values(x.size());
-  quantize(f, r, std::span<const float>(x), std::span<float>(values), stream);
-  compare_bits(on_device(0, float{}), values, quantized);
-  const auto codes = [&]<class Code>(Code zero) {
-    std::vector<Code> host(x.size());
-    encode<float, Code>(f, r, x, host, stream);
-    compare_bits(on_device(sizeof(Code), zero), host, encoded);
-  };
-  if (f.storage_bits() <= 8) codes(std::uint8_t{});
-  else codes(std::uint16_t{});
+  for (const RandomStream& stream : streams) {
+    if (r.mode != RoundingMode::stochastic && stream.first != 0) continue;
+    args.random = stream;
+    std::vector<float> values(x.size());
+    quantize(f, r, std::span<const float>(x), std::span<float>(values), stream);
+    compare_bits(on_device(0, float{}), values, quantized);
+    const auto codes = [&]<class Code>(Code zero) {
+      std::vector<Code> host(x.size());
+      encode<float, Code>(f, r, x, host, stream);
+      compare_bits(on_device(sizeof(Code), zero), host, encoded);
+    };
+    if (f.storage_bits() <= 8) codes(std::uint8_t{});
+    else codes(std::uint16_t{});
+  }
   checks.push_back(std::move(quantized));
   checks.push_back(std::move(encoded));
 }
@@ -95,7 +103,7 @@ void check_widen(const Gpu& gpu, const FloatFormat& f, std::vector<Check>& check
   for (std::uint64_t code = 0; code <= f.code_mask(); ++code) codes.push_back(static_cast<Code>(code));
   codes.resize(codes.size() + 3);  // no multiple of what a thread takes
   args.count = codes.size();
-  Check check{"kernel", "decode " + format_name(f), "halfulp's own", {}, false, 0, 0, 0, {}};
+  Check check{.group = "kernel", .name = "decode " + format_name(f), .route = "halfulp's own"};
   std::vector<float> host(codes.size());
   decode<Code>(f, codes, host);
   compare_bits(run<float>(gpu, codes.data(), codes.size() * sizeof(Code), codes.size(), "widen", [&](const void* in, void* out) {
@@ -114,8 +122,11 @@ std::vector<Check> check_kernels(const Gpu& gpu, std::size_t count, const Progre
     progress(static_cast<double>(i) / static_cast<double>(formats.size()));
     const FloatFormat& f = formats[i].format;
     if (f.storage_bits() > 16) continue;
-    const std::vector<float> x = inputs(f, count);
-    for (const auto& mode : rounding_modes) check_narrow(gpu, f, {.mode = mode.value}, x, checks);
+    const std::vector<float> x = inputs(f, count + 3);  // no multiple of what a thread takes
+    for (const auto& mode : rounding_modes) {
+      progress((static_cast<double>(i) + 0.1 * static_cast<double>(mode.value)) / static_cast<double>(formats.size()));
+      check_narrow(gpu, f, {.mode = mode.value}, x, checks);
+    }
     if (f.storage_bits() <= 8) check_widen<std::uint8_t>(gpu, f, checks);
     else check_widen<std::uint16_t>(gpu, f, checks);
   }
@@ -125,12 +136,26 @@ std::vector<Check> check_kernels(const Gpu& gpu, std::size_t count, const Progre
 std::vector<Check> check_programs_and_sums(const Gpu& gpu, const Progress& progress) {
   std::vector<Check> checks;
   const auto take = [&](const char* group, const std::vector<ProgramCheck>& some) {
-    for (const ProgramCheck& c : some) checks.push_back({group, c.name, c.compared_with, c.compared == 0 ? "nothing was compared" : "", !c.must_agree, c.compared, c.differing, c.largest_distance, c.witness});
+    for (const ProgramCheck& c : some) checks.push_back({.group = group, .name = c.name, .route = c.compared_with, .skipped = c.compared == 0 ? "nothing was compared" : "", .approximate = !c.must_agree,
+                      .compared = c.compared, .differing = c.differing, .farthest = c.largest_distance, .witness = c.witness, .wild = c.unlike != 0 || c.largest_distance > most_units_apart});
   };
   progress(0);
   take("sum", check_sums(gpu, 1));
   progress(0.5);
   take("program", check_programs(gpu, 1));
+  return checks;
+}
+
+std::vector<Check> check_whole_tiles(const Gpu& gpu, const Progress& progress) {
+  std::vector<Check> checks;
+  const auto rows = matrix_rows();
+  for (std::size_t row = 0; row < rows.size(); ++row) {
+    progress(static_cast<double>(row) / static_cast<double>(rows.size()));
+    if (!runs(gpu, rows[row]).yes) continue;
+    const auto k = static_cast<std::size_t>(rows[row].unit->k);
+    const PlaceCheck found = check_places(gpu, row, 3, 2 * k, 1);
+    checks.push_back({.group = "whole tile", .name = rows[row].unit->name, .route = "every element beside the diagonal", .compared = found.compared, .differing = found.differing, .witness = found.first});
+  }
   return checks;
 }
 

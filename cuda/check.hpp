@@ -14,6 +14,9 @@ std::vector<Check> check_kernels(const Gpu& gpu, std::size_t count, const Progre
 /// The sums and programs of program_check.hpp. As above.
 std::vector<Check> check_programs_and_sums(const Gpu& gpu, const Progress& progress);
 
+/// Every matrix instruction that runs there: whole tiles beside the same products on a diagonal. As above.
+std::vector<Check> check_whole_tiles(const Gpu& gpu, const Progress& progress);
+
 /// The device behind a backend, "cuda" or "rehearsal"; nullptr for others.
 const Gpu* find_gpu(std::string_view backend);
 

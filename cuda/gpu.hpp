@@ -12,13 +12,8 @@ namespace halfulp::cuda {
 
 class Kernels;
 
-/// What went wrong on a device, in one line: no memory left, a fault, a kernel that does not end. The device is not to be asked
-/// again by this program, unless `lost` is false.
-class GpuError : public DeviceFailure {
- public:
-  explicit GpuError(const std::string& what, bool is_lost = true) : DeviceFailure(what), lost(is_lost) {}
-  bool lost;
-};
+/// What went wrong on a device. The device is not to be asked again by this program, unless `lost` is false.
+using GpuError = DeviceFailure;
 
 struct GpuProperties {
   std::string name;             ///< "NVIDIA H200"

@@ -9,6 +9,7 @@
 # No step keeps the others from running, and none outlasts its limit. Ends with 1 if anything differs that should not, 3 without
 # a device.
 set -uo pipefail
+unset CDPATH
 [ $# -ge 2 ] || { sed -n '2,12s/^# \{0,1\}//p' "$0" >&2; exit 2; }
 bin=$(cd "$1" && pwd) || exit 2
 mkdir "$2" || exit 2
@@ -26,12 +27,15 @@ say() { printf '%s\n' "$*" | tee -a "$out/summary.txt" >&3; }
 # All in all no longer than this; what there is no time for is said.
 total=570
 
-# step LIMIT NAME COMMAND...: standard output goes where the command sends it, messages into the log.
+# step LIMIT NAME COMMAND...: standard output goes where the command sends it, messages into the log. A step that is cut short has
+# not shown anything: that is a failure, unless may_stop is set.
+may_stop=false
 step() {
   local limit=$1 name=$2 begin=$SECONDS result left=$((total - (SECONDS - started)))
   shift 2
   if [ "$left" -lt 5 ]; then
     say "$(printf '%-58s not begun: %d s are over' "$name" "$total")"
+    $may_stop || status=1
     return 1
   fi
   [ "$left" -lt "$limit" ] && limit=$left
@@ -40,8 +44,8 @@ step() {
   result=$?
   case $result in
     0) say "$(printf '%-58s done     %4d s' "$name" $((SECONDS - begin)))" ;;
-    124 | 130) say "$(printf '%-58s stopped after %d s' "$name" $((SECONDS - begin)))" ;;
-    3) say "$(printf '%-58s skipped: %s' "$name" "$(tail -n 1 "$out/log")")" ;;
+    124 | 130 | 137) $may_stop || status=1; say "$(printf '%-58s stopped after %d s' "$name" $((SECONDS - begin)))" ;;
+    3) say "$(printf '%-58s FAILS, the device broke down: %s' "$name" "$(tail -n 1 "$out/log")")"; status=1 ;;
     *) say "$(printf '%-58s FAILS (%d), %d s: %s' "$name" "$result" $((SECONDS - begin)) "$(tail -n 1 "$out/log")")"; status=1 ;;
   esac
   return $result
@@ -49,7 +53,7 @@ step() {
 
 "$halfulp" verify add --format fp16 --against "$backend" --sample 16 --quiet >/dev/null 2>"$out/log"
 if [ $? -eq 3 ]; then
-  say "skipped: $(tail -n 1 "$out/log")"
+  say "$(tail -n 1 "$out/log")"
   exit 3
 fi
 say "$("$halfulp" --version), $(date -u +%Y-%m-%dT%H:%M:%SZ), $(nvidia-smi --query-gpu=name,driver_version --format=csv,noheader 2>/dev/null || echo 'no nvidia-smi')"
@@ -112,6 +116,7 @@ fi
 if rehearsed; then
   say "all triples of fma                 skipped: a rehearsal would take years"
 else
+  may_stop=true  # the state file goes on where it stopped
   step "$seconds" "all triples of fp16 fma" "$halfulp" verify fma --format fp16 --against "$backend" --exhaustive --state "$out/triples.json" \
     --ledger "$out/ledger/fma_fp16.json" --quiet >>"$out/verify.txt"
 fi

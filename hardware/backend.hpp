@@ -36,7 +36,8 @@ struct Operands {
 /// A device that could not answer: no memory left, a fault, no end. One line; thrown by run() of backends and matrix devices.
 class DeviceFailure : public std::runtime_error {
  public:
-  using std::runtime_error::runtime_error;
+  explicit DeviceFailure(const std::string& what, bool is_lost = true) : std::runtime_error(what), lost(is_lost) {}
+  bool lost;  ///< it is not to be asked again; otherwise a smaller or another question may have an answer
 };
 
 class Backend {
@@ -48,6 +49,8 @@ class Backend {
   virtual Support supports(const Task& task) const = 0;
   virtual NanRule nan_rule(const Task& task) const = 0;  ///< which NaN the device returns: comparisons take it over
   virtual std::string_view independence() const = 0;     ///< "silicon", "emulation", "recorded"
+  /// Tasks beyond those that every device is asked (recording/suite.hpp): what this one has instructions for.
+  virtual std::vector<Task> own_tasks() const { return {}; }
   /// results[i] = task on operands[i]. Preconditions: supports(task).yes, results.size() == operands.size().
   virtual void run(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const = 0;
   /// known[i] = whether run() has a result of operands[i]: a recording has those it was asked for, and its other results mean

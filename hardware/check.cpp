@@ -28,6 +28,8 @@ void add(Check& check, const Comparison& c) {
   check.compared += c.compared;
   check.differing += c.differing;
   check.farthest = std::max(check.farthest, c.farthest);
+  check.unanswered += c.unanswered;
+  check.wild = check.wild || (c.differing != 0 && !is_approximation(c.classes, c.farthest));
   if (check.witness.empty() && !c.witnesses.empty()) check.witness = witness_text(c.witnesses.front());
 }
 
@@ -43,7 +45,10 @@ void compare_tiles(const MatrixDevice& device, const MatrixUnit& unit, const Mat
   device.run(cases, d);
   device.answered(cases, known);
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    if (!known[i]) continue;
+    if (!known[i]) {
+      ++check.unanswered;
+      continue;
+    }
     const std::uint64_t model = mma(unit, cases.products(i), cases.c[i]);
     ++check.compared;
     if (d[i] == model) continue;
@@ -61,12 +66,13 @@ void compare_tiles(const MatrixDevice& device, const MatrixUnit& unit, const Mat
 
 std::vector<Check> check_operations(const Backend& backend, const Progress& progress) {
   std::vector<Check> checks;
-  const std::vector<Task> tasks = recording::suite_tasks();
+  const std::vector<Task> tasks = recording::tasks_for(backend);
   for (std::size_t i = 0; i < tasks.size(); ++i) {
     progress(static_cast<double>(i) / static_cast<double>(tasks.size()));
     if (!backend.supports(tasks[i]).yes) continue;
     const Rounding& r = tasks[i].rounding;
-    Check check{"operation", tasks[i].description() + (r.overflow == Overflow::saturate ? " saturate" : "") + (r.flush_inputs ? " flush" : ""), {}, {}, false, 0, 0, 0, {}};
+    Check check{.group = "operation", .name = tasks[i].description() + (r.overflow == Overflow::saturate ? " saturate" : "") + (r.flush_inputs ? " flush-inputs" : "") + (r.flush_outputs ? " flush-outputs" : "") +
+                    (std::holds_alternative<IntegerType>(tasks[i].to) && r.int_overflow == IntOverflow::x86 ? " int-overflow-x86" : "")};
     for (const recording::TaskSource& source : recording::task_sources()) {
       if (!source.operands) continue;
       const recording::Columns columns = source.operands(tasks[i]);
@@ -82,17 +88,20 @@ std::vector<Check> check_matrix_units(std::span<const MatrixDevice* const> devic
   for (std::size_t i = 0; i < devices.size(); ++i) {
     progress(static_cast<double>(i) / static_cast<double>(devices.size()));
     const MatrixDevice& device = *devices[i];
-    Check check{"matrix unit", unit_of(device), device.description(), {}, false, 0, 0, 0, {}};
+    Check check{.group = "matrix unit", .name = unit_of(device), .route = device.description()};
     if (const Support here = device.available(); !here.yes) {
       check.skipped = here.reason;
     } else try {
       const MatrixUnit& unit = find_unit(check.name);
-      for (const recording::MatrixSource& source : recording::matrix_sources()) compare_tiles(device, unit, source.cases(device.shape()), check);
+      const auto again = [&] { progress(static_cast<double>(i) / static_cast<double>(devices.size())); };  // where it may be interrupted
+      for (const recording::MatrixSource& source : recording::matrix_sources()) again(), compare_tiles(device, unit, source.cases(device.shape()), check);
       const auto k = static_cast<std::size_t>(unit.k);
       for (const auto& kind : tile_kinds)
-        for (const std::size_t depth : {k, 5 * k / 2 + 1}) compare_tiles(device, unit, tiles(kind.value, device.shape(), depth, count, 1 + depth), check);
+        for (const std::size_t depth : {k, 5 * k / 2 + 1}) again(), compare_tiles(device, unit, tiles(kind.value, device.shape(), depth, count, 1 + depth), check);
     } catch (const DeviceFailure& failure) {
+      if (failure.lost) throw;
       check.skipped = failure.what();
+      check.compared = check.differing = 0;
     }
     checks.push_back(std::move(check));
   }

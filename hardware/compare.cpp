@@ -47,8 +47,11 @@ Comparison compare(const Backend& backend, Task task, const Operands& operands) 
     try {
       backend.run(task, chunk, std::span(device).first(chunk.size()));
     } catch (const DeviceFailure& failure) {
-      result.skipped = failure.what();
-      return result;
+      if (failure.lost) throw;
+      Comparison nothing;
+      nothing.backend = result.backend, nothing.independence = result.independence, nothing.task = result.task;
+      nothing.skipped = failure.what();
+      return nothing;
     }
     backend.answered(task, chunk, std::span(known).first(chunk.size()));
     for (std::size_t i = 0; i < chunk.size(); ++i) {

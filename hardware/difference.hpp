@@ -4,6 +4,8 @@
 #include <halfulp/emulation/operation.hpp>
 
 #include <array>
+#include <map>
+#include <string>
 #include <string_view>
 
 namespace halfulp {
@@ -36,5 +38,12 @@ std::string_view difference_class(const Task& task, const Witness& witness);
 /// How many steps from one finite result to the other, from value to next value; 0 where one is not finite, and of integers and
 /// truth values.
 std::uint64_t units_apart(const Task& task, const Witness& witness);
+
+/// Whether differences of these classes and of at most this distance are those of a function that is not correctly rounded:
+/// no NaN where a number should be, nothing more than most_units_apart away. Anything else is a wrong answer, or none.
+inline constexpr std::uint64_t most_units_apart = 1000;
+inline bool is_approximation(const std::map<std::string, std::uint64_t>& classes, std::uint64_t farthest) {
+  return classes.count("nan") == 0 && farthest <= most_units_apart;
+}
 
 }  // namespace halfulp

@@ -33,7 +33,7 @@ TEST(CheckCommand, HoldsEverythingOfAGpu) {
       EXPECT_EQ(check["verdict"], "agrees");
     }
   }
-  EXPECT_EQ(groups, (std::set<std::string>{"operation", "matrix unit", "sum", "program", "kernel"}));
+  EXPECT_EQ(groups, (std::set<std::string>{"operation", "matrix unit", "whole tile", "sum", "program", "kernel"}));
   for (const char* name : {"fma fp16 nearest-even", "exp bf16 nearest-even", "convert fp32 to e4m3 nearest-even saturate", "hopper.wgmma.e4m3.fp32", "quantize e4m3 stochastic", "decode bf16"})
     EXPECT_EQ(names.count(name), 1u) << name;
 }
@@ -65,7 +65,7 @@ TEST(CheckCommand, BadInputIsOneLine) {
     EXPECT_NE(outcome.err.find(what), std::string::npos) << outcome.err;
   };
   refused({"check"}, 2, "--backend is missing");
-  refused({"check", "--backend", "emulated"}, 2, "accepted: x86, cuda, recorded:NAME");
+  refused({"check", "--backend", "emulated"}, 2, "accepted: x86, cuda, recorded:NAME, rehearsal");
   refused({"check", "--backend", "cudda"}, 2, "did you mean cuda?");
   refused({"check", "--backend", "x86", "--tiles", "0"}, 2, "--tiles");
   if (!find_backend("cuda").available().yes) refused({"check", "--backend", "cuda"}, 3, "backend 'cuda' is not here: ");

@@ -130,10 +130,10 @@ TEST(CudaMatrixRows, RunWhereTheyCan) {
     return std::string("no such device");
   };
   EXPECT_EQ(reason(90, "hopper.wgmma.e4m3.fp32"), "");
-  EXPECT_EQ(reason(80, "hopper.wgmma.e4m3.fp32"), "needs sm_90a, this is sm_80");
-  EXPECT_EQ(reason(100, "hopper.wgmma.e4m3.fp32"), "needs sm_90a, this is sm_100");
+  EXPECT_EQ(reason(80, "hopper.wgmma.e4m3.fp32"), "a unit of another architecture, sm_90a; this is sm_80");
+  EXPECT_EQ(reason(100, "hopper.wgmma.e4m3.fp32"), "a unit of another architecture, sm_90a; this is sm_100");
   EXPECT_EQ(reason(86, "ampere.mma.tf32.fp32"), "");
-  EXPECT_EQ(reason(89, "ampere.mma.tf32.fp32"), "needs sm_80, this is sm_89");
+  EXPECT_EQ(reason(89, "ampere.mma.tf32.fp32"), "a unit of another architecture, sm_80; this is sm_89");
   EXPECT_EQ(reason(89, "ada.mma.e5m2-e4m3.fp16"), "");
   EXPECT_EQ(reason(100, "blackwell.mma.fp64.fp64"), "");
 }

@@ -127,10 +127,11 @@ TEST(TriplesOnADevice, DigestsAddUpAndDifferencesAreFound) {
 TEST(TriplesOnADevice, OnlyAGpuTakesThem) {
   EXPECT_EQ(number_of_inputs(fma_task(fp16)), most_triples);
   EXPECT_EQ(number_of_chunks(all_inputs(fma_task(fp16))), triple_chunks);
-  EXPECT_TRUE(rehearsal_reference().takes_beyond(fma_task(bf16)));
+  EXPECT_TRUE(cuda_reference().takes_beyond(fma_task(bf16)));
+  EXPECT_FALSE(rehearsal_reference().takes_beyond(fma_task(bf16))) << "it would take years";
   Task down = fma_task(fp16);
   down.rounding.mode = RoundingMode::toward_zero;
-  EXPECT_FALSE(rehearsal_reference().takes_beyond(down));
+  EXPECT_FALSE(cuda_reference().takes_beyond(down));
   EXPECT_FALSE(oracle_reference().takes_beyond(fma_task(fp16)));
 }
 

@@ -5,9 +5,6 @@
 namespace halfulp::bench {
 namespace {
 
-__global__ void words(std::uint32_t* to, std::size_t count, std::uint64_t seed) {
-  for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x) to[i] = rounding_bits(seed, 0, i);
-}
 __global__ void uniform(float* to, std::size_t count, std::uint64_t seed) {
   for (std::size_t i = std::size_t{blockIdx.x} * blockDim.x + threadIdx.x; i < count; i += std::size_t{gridDim.x} * blockDim.x)
     to[i] = static_cast<float>(static_cast<int>(rounding_bits(seed, 1, i))) * 0x1p-31f;
@@ -15,7 +12,6 @@ __global__ void uniform(float* to, std::size_t count, std::uint64_t seed) {
 
 }  // namespace
 
-void fill_random(void* device, std::size_t bytes, std::uint64_t seed, cudaStream_t stream) { words<<<4096, 256, 0, stream>>>(static_cast<std::uint32_t*>(device), bytes / 4, seed); }
 void fill_uniform(float* device, std::size_t count, std::uint64_t seed, cudaStream_t stream) { uniform<<<4096, 256, 0, stream>>>(device, count, seed); }
 
 }  // namespace halfulp::bench

@@ -38,9 +38,7 @@ void time_on_device(benchmark::State& state, cudaStream_t stream, int times, Wor
   cudaEventDestroy(end);
 }
 
-/// Random words on the device: never zeros, on which hardware may be faster.
-void fill_random(void* device, std::size_t bytes, std::uint64_t seed, cudaStream_t stream);
-/// Random floats in [-1, 1).
+/// Random floats in [-1, 1): never zeros, on which hardware may be faster.
 void fill_uniform(float* device, std::size_t count, std::uint64_t seed, cudaStream_t stream);
 
 void add_array_rows(const cuda::Gpu& gpu, std::size_t elements);

@@ -90,6 +90,7 @@ HALFULP_CVT(cvt_rn_tf32_f32, "cvt.rn.tf32.f32", tf32, f32)
 HALFULP_CVT(cvt_rz_tf32_f32, "cvt.rz.tf32.f32", tf32, f32)
 HALFULP_CVT(cvt_rna_tf32_f32, "cvt.rna.tf32.f32", tf32, f32)
 HALFULP_CVT(cvt_f32_f16, "cvt.f32.f16", f32, f16)
+HALFULP_CVT(cvt_f32_bf16, "cvt.f32.bf16", f32, bf16)
 HALFULP_CVT(cvt_f64_f16, "cvt.f64.f16", f64, f16)
 HALFULP_CVT(cvt_f64_f32, "cvt.f64.f32", f64, f32)
 #undef HALFULP_CVT
@@ -186,7 +187,6 @@ __device__ inline __half from_fp6(device_type<e3m2> a) { return __half(__nv_cvt_
 template <FloatFormat to>
 __device__ inline device_type<to> to_fp4(float a) { return of_bits<device_type<to>>(__nv_cvt_float_to_fp4(a, __NV_E2M1, cudaRoundNearest)); }
 __device__ inline __half from_fp4(device_type<e2m1> a) { return __half(__nv_cvt_fp4_to_halfraw(a.__x, __NV_E2M1)); }
-__device__ inline device_type<e8m0> to_e8m0(float a, cudaRoundMode mode) { return of_bits<device_type<e8m0>>(__nv_cvt_float_to_e8m0(a, __NV_SATFINITE, mode)); }
 __device__ inline __nv_bfloat16 from_e8m0(device_type<e8m0> a) { return __nv_bfloat16(__nv_cvt_e8m0_to_bf16raw(a.__x)); }
 
 }  // namespace halfulp::cuda

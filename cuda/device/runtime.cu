@@ -2,6 +2,7 @@
 #include <halfulp/cuda/device/launch.cuh>
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <fstream>
 #include <mutex>
@@ -10,8 +11,8 @@
 namespace halfulp::cuda {
 namespace {
 
-/// No kernel of ours takes a tenth of it on the slowest device that has these instructions.
-constexpr auto longest_wait = std::chrono::seconds(60);
+/// The longest kernel, a chunk of triples, takes two seconds of an H200, by an estimate; small devices have fifty times less.
+constexpr auto longest_wait = std::chrono::seconds(120);
 
 __global__ void nothing() {}
 
@@ -114,6 +115,7 @@ class Cuda final : public Gpu {
   void launched(std::string_view what) const override { check(cudaGetLastError(), std::string("launch of ") + std::string(what)); }
 
   void wait(Lane lane, std::string_view what) const override {
+    if (lost_) throw GpuError("cuda: " + std::string(what) + ": the device was lost before");
     const auto end = std::chrono::steady_clock::now() + longest_wait;
     for (int polls = 0;; ++polls) {
       const cudaError_t status = cudaStreamQuery(stream_of(lane));
@@ -137,7 +139,7 @@ class Cuda final : public Gpu {
   }
 
   Launchers kernels_;
-  mutable bool lost_ = false;
+  mutable std::atomic<bool> lost_{false};
 };
 
 }  // namespace

@@ -75,7 +75,7 @@ void run_tiles(const Gpu& gpu, std::size_t row, const Lines& x, bool whole, std:
     gpu.download(Lane::first, results.data(), d.data(), elements * sizeof(std::uint64_t));
     gpu.wait(Lane::first, what.unit->name);
     for (std::size_t i = 0; i < there; ++i) {
-      if (results.data()[i] == poisoned) throw GpuError(std::string(gpu.name()) + ": " + what.unit->name + " left a result out", false);
+      if (results.data()[i] == poisoned) throw GpuError(std::string(gpu.name()) + ": " + what.unit->name + " left a result out");
       x.d[begin * x.per_d + i] = results.data()[i];
     }
   }
@@ -118,7 +118,7 @@ std::vector<std::unique_ptr<const MatrixDevice>> cuda_matrix_devices(const Gpu& 
 Support runs(const Gpu& gpu, const MatrixRow& row) {
   if (Support here = gpu.available(); !here.yes) return here;
   const int sm = gpu.properties().sm;
-  if (!row.runs_on(sm)) return Support::no("needs " + std::string(row.target) + ", this is sm_" + std::to_string(sm));
+  if (!row.runs_on(sm)) return Support::no("a unit of another architecture, " + std::string(row.target) + "; this is sm_" + std::to_string(sm));
   return Support::by(spelling(row.made_of()));
 }
 

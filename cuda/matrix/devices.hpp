@@ -19,7 +19,7 @@ inline constexpr std::size_t matrix_chunk = std::size_t{1} << 26;
 /// throws GpuError. They take its first lane: one at a time.
 std::vector<std::unique_ptr<const MatrixDevice>> cuda_matrix_devices(const Gpu& gpu, std::size_t chunk = matrix_chunk);
 
-/// Why a GPU does not run a row: "needs sm_90a, this is sm_80"; or that it does.
+/// Why a GPU does not run a row: "a unit of another architecture, sm_90a; this is sm_80"; or that it does.
 Support runs(const Gpu& gpu, const MatrixRow& row);
 
 /// Whole tiles as memory holds them: words of A, tiles x m rows of k; of B, tiles x n columns of k; of C, tiles x m x n.

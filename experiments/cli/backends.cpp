@@ -51,7 +51,11 @@ Abilities abilities_of(const Backend& backend) {
       Task task{operation, parse_number_type(from), parse_number_type(to), {}};
       task.rounding.mode = mode.value;
       task.rounding.int_overflow = IntOverflow::x86;
-      const Support support = backend.supports(task);
+      Support support = backend.supports(task);
+      if (!support.yes && std::holds_alternative<IntegerType>(task.to)) {  // GPUs saturate
+        task.rounding.int_overflow = IntOverflow::saturate;
+        if (const Support other = backend.supports(task); other.yes) support = other;
+      }
       if (support.yes) {
         auto at = std::find_if(routes.begin(), routes.end(), [&](const auto& r) { return r.first == support.route; });
         if (at == routes.end()) at = routes.insert(at, {support.route, {}});

@@ -30,7 +30,7 @@ struct Options {
 
 const Backend& device_named(const std::string& name) {
   const Backend& backend = find_backend(name);
-  if (backend.name() == "emulated") throw std::invalid_argument("--backend emulated: the emulation is what is compared with; accepted: x86, cuda, recorded:NAME");
+  if (backend.name() == "emulated") throw std::invalid_argument("--backend emulated: the emulation is what is compared with; accepted: x86, cuda, recorded:NAME, rehearsal");
   if (const Support here = backend.available(); !here.yes) throw BackendMissing(fmt::format("backend '{}' is not here: {}", name, here.reason));
   return backend;
 }
@@ -53,7 +53,8 @@ std::vector<Check> checks_of(const Options& options, const Backend& backend) {
   for (const auto& device : devices.devices) views.push_back(device.get());
   part(0.3, [&](const Progress& progress) { return check_matrix_units(views, options.tiles, progress); });
   if (const cuda::Gpu* gpu = cuda::find_gpu(backend.name())) {
-    part(0.1, [&](const Progress& progress) { return cuda::check_programs_and_sums(*gpu, progress); });
+    part(0.05, [&](const Progress& progress) { return cuda::check_whole_tiles(*gpu, progress); });
+    part(0.05, [&](const Progress& progress) { return cuda::check_programs_and_sums(*gpu, progress); });
     part(0.2, [&](const Progress& progress) { return cuda::check_kernels(*gpu, options.floats, progress); });
   }
   return all;
@@ -62,40 +63,41 @@ std::vector<Check> checks_of(const Options& options, const Backend& backend) {
 std::string verdict(const Check& c) {
   if (c.compared == 0) return "skipped";
   if (c.differing == 0) return "agrees";
-  return c.approximate ? "differs" : "FAILS";
+  return c.fails() ? "FAILS" : "differs";
 }
 
 Json to_json(const Check& c) {
   Json json{{"group", c.group}, {"name", c.name}, {"route", c.route}, {"verdict", c.fails() ? "fails" : verdict(c)}, {"compared", c.compared}, {"differing", c.differing}};
   if (c.farthest != 0) json["farthest"] = c.farthest;
   if (!c.witness.empty()) json["witness"] = c.witness;
+  if (c.unanswered != 0) json["unanswered"] = c.unanswered;
   if (c.compared == 0) json["skipped"] = c.skipped;
   return json;
 }
 
 std::string text_of(const std::vector<Check>& checks, const Backend& backend, bool all) {
-  std::string text = fmt::format("{}: {}\nagainst the emulation ({})\n\n", backend.name(), backend.description(), backend.independence());
+  std::string text = fmt::format("{} ({}): {}\nagainst the emulation\n\n", backend.name(), backend.independence(), backend.description());
   std::vector<std::vector<std::string>> totals, rows;
   std::vector<std::string> groups;
   for (const Check& c : checks)
     if (std::find(groups.begin(), groups.end(), c.group) == groups.end()) groups.push_back(c.group);
   for (const std::string& group : groups) {
     std::size_t agree = 0, differ = 0, fail = 0, skipped = 0;
-    std::uint64_t compared = 0;
+    std::uint64_t compared = 0, unanswered = 0;
     for (const Check& c : checks) {
       if (c.group != group) continue;
-      compared += c.compared;
+      compared += c.compared, unanswered += c.unanswered;
       ++(c.compared == 0 ? skipped : c.fails() ? fail : c.differing != 0 ? differ : agree);
     }
     totals.push_back({group, fmt::format("{} agree", agree), fmt::format("{} fail", fail), fmt::format("{} differ as they may", differ), fmt::format("{} skipped", skipped),
-                      fmt::format("{} cases", compared)});
+                      fmt::format("{} cases", compared), unanswered == 0 ? "" : fmt::format("{} more not recorded", unanswered)});
   }
   text += aligned(totals, 0);
   std::map<std::pair<std::string, std::string>, int> skipped;  // by group and reason: an architecture's units are many
   for (const Check& c : checks) {
     if (!all && c.compared == 0) ++skipped[{c.group, c.skipped}];
     if (!all && (c.compared == 0 || c.differing == 0)) continue;
-    std::string note = c.compared == 0 ? c.skipped : c.differing == 0 ? c.route : fmt::format("{} of {}", c.differing, c.compared);
+    std::string note = c.compared == 0 ? c.skipped : c.differing == 0 ? fmt::format("{} cases; {}", c.compared, c.route) : fmt::format("{} of {}", c.differing, c.compared);
     if (c.farthest != 0) note += fmt::format(", by {} unit{} at most", c.farthest, c.farthest == 1 ? "" : "s");
     if (!c.witness.empty() && c.witness.size() < 100) note += "; " + c.witness;
     rows.push_back({verdict(c), c.name, note});
@@ -123,7 +125,7 @@ void check_command(const Options& options, int& status) {
 void add_check_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("check", "hold everything that a backend computes against the emulation, in one table");
-  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU), recorded:NAME")->type_name("BACKEND")->required();
+  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU), recorded:NAME, rehearsal (cuda's host code with the emulation in a GPU's place)")->type_name("BACKEND")->required();
   add_number_option(*command, "--tiles", options->tiles, 1, 1'000'000, "cases of a matrix unit, of each of twelve kinds (default 256)");
   add_number_option(*command, "--floats", options->floats, 16, std::uint64_t{1} << 26, "floats that each of halfulp's own kernels on a GPU rounds (default 2^20)");
   command->add_flag("--all", options->all, "what agrees line by line, too");

@@ -57,7 +57,7 @@ void probe_command(const Options& options) {
 void add_probe_command(CLI::App& app, int&) {
   const auto options = std::make_shared<Options>();
   CLI::App* command = app.add_subcommand("probe", "which matrix unit is this? its parameters, by what it answers to chosen operands");
-  command->add_option("--backend", options->backend, "emulated:UNIT, x86, cuda or recorded:NAME")->type_name("BACKEND");
+  command->add_option("--backend", options->backend, "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; behind each but the first :UNIT picks one of its units")->type_name("BACKEND");
   command->add_option("--unit-file", options->file, "a unit of your own, as mma takes it")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON, with all operands");
   command->footer("Example: halfulp probe --backend emulated:hopper.mma.fp16.fp32");

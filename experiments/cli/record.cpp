@@ -1,5 +1,6 @@
 // `halfulp record`: what a device answers to the recording suite, kept in a folder.
 #include <halfulp/cuda/backend.hpp>
+#include <halfulp/cuda/check.hpp>
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/guard.hpp>
 #include <halfulp/experiments/cli/output.hpp>
@@ -104,8 +105,12 @@ std::vector<recording::Asked> asked_by_experiments(const std::function<void(doub
 
 void describe_origin(recording::Origin& origin) {
   const Json environment = describe_environment(0, "");
-  origin.driver = origin.backend == "x86" ? microcode() : "named with the device";
+  origin.driver = origin.backend == "x86" ? microcode() : "unknown";
   origin.toolkit = environment.at("compiler");
+  if (const cuda::Gpu* gpu = cuda::find_gpu(origin.backend)) {
+    origin.driver = gpu->properties().driver;
+    origin.toolkit = "CUDA runtime " + gpu->properties().runtime + ", " + origin.toolkit;
+  }
   const std::string os = environment.at("os");
   origin.system = os.substr(0, os.find(','));  // the distribution; kernels do not round
   origin.program = version_text();
@@ -151,14 +156,14 @@ void record_command(const Options& options) {
 void add_record_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("record", "keep what a device answers to the recording suite, for machines without it");
-  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU)")->type_name("BACKEND")->required();
+  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU), rehearsal (no device)")->type_name("BACKEND")->required();
   command->add_option("--out", options->out, "a new folder: manifest.json and answers.bin")->type_name("DIR")->required()->check([](const std::string& name) {
     return name.empty() ? std::string("an empty name is no folder; accepted: a new folder") : std::string();
   });
-  command->add_flag("--quick", options->quick, "under a second: without operands from the experiments, of which a replayed experiment then compares fewer");
+  command->add_flag("--quick", options->quick, "seconds: without operands from the experiments, of which a replayed experiment then compares next to none");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer("It takes about a minute, nearly all of which goes into running every experiment once, to learn what they ask.\n"
-                  "Replay it: --backend recorded:DIR, such as recorded:./NAME; a name without a slash is a folder of hardware/recordings/.\n"
+                  "Replay it: --backend recorded:DIR, such as recorded:./NAME; a name without a slash is first looked for in hardware/recordings/.\n"
                   "Exit status: 0 recorded, 2 bad usage, 3 the device is not here, 130 interrupted.");
   command->callback([options, &status] {
     try {

@@ -227,9 +227,9 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--round", options->round, "rounding mode, or all: every deterministic one")->type_name("MODE")->capture_default_str();
   command->add_option("--overflow", options->overflow, "what overflow becomes: ieee, saturate")->type_name("RULE")->capture_default_str();
   command->add_flag("--flush-inputs", options->flush_inputs, "subnormal operands count as zero (DAZ)");
-  command->add_option("--against", options->against, "oracle (rationals), x86 (this CPU), third-party (the CUDA headers' host code)")
+  command->add_option("--against", options->against, "oracle (rationals), x86 (this CPU), cuda (a GPU), third-party (the CUDA headers' host code)")
       ->type_name("REFERENCE")->required();
-  auto* exhaustive = command->add_flag("--exhaustive", options->exhaustive, "every input, 2^32 at most");
+  auto* exhaustive = command->add_flag("--exhaustive", options->exhaustive, "every input, 2^32 at most; of fp16 and bf16 fma to nearest even, on a GPU, all 2^48");
   command->add_option("--sample", options->sample, "this many inputs, or all if there are no more: boundary cases, half of them at most, then random ones")
       ->type_name("N")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))->capture_default_str()->excludes(exhaustive);
   command->add_option("--seed", options->seed, "of the sample")->type_name("S")->check(CLI::NonNegativeNumber)->capture_default_str();
@@ -238,7 +238,7 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "the same as an object");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here, 130 interrupted.\n"
+  command->footer("Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here or breaks down, 130 interrupted.\n"
                   "Example: halfulp verify add --format fp16 --against x86 --exhaustive");
   command->callback([options, &status] { verify_command(*options, status); });
 }

@@ -46,7 +46,7 @@ void load_state(const std::string& path, std::vector<Verification>& run) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
   const Json json = read_json(path);
-  if (!json.is_object() || json.value("kind", "") != kind) refuse(path, "is no state file of halfulp verify");
+  if (!json.is_object() || json.value("kind", Json()) != Json(kind)) refuse(path, "is no state file of halfulp verify");
   const auto version = json.find("version");
   if (version == json.end() || !version->is_number_integer()) refuse(path, "is damaged (no version)");
   if (*version > state_version) refuse(path, fmt::format("is of version {}, newer than the {} of this program", version->dump(), state_version));

@@ -35,10 +35,16 @@ void replay(const Trace& trace, const RunOptions& options, const std::function<v
   for (const Backend* backend : options.backends) {
     if (backend == &emulated_backend()) continue;
     const Support here = backend->available();
+    std::string reason = here.reason;  // why it is not asked any more
     for (const Channel& channel : trace.channels()) {
       progress(experiment_share + (1 - experiment_share) * done++ / total);
-      report.comparison(here.yes ? compare(*backend, channel.task, {channel.a, channel.b, channel.c})
-                                 : skipped(*backend, channel.task, here.reason));
+      if (reason.empty()) try {
+        report.comparison(compare(*backend, channel.task, {channel.a, channel.b, channel.c}));
+        continue;
+      } catch (const DeviceFailure& failure) {
+        reason = failure.what();
+      }
+      report.comparison(skipped(*backend, channel.task, reason));
     }
   }
 }

@@ -47,7 +47,7 @@ Recording record(const Backend& backend, const std::vector<Asked>& asked, const 
   Recording recording;
   recording.origin.backend = backend.name();
   recording.origin.device = backend.description();
-  const std::vector<Task> tasks = suite_tasks();
+  const std::vector<Task> tasks = tasks_for(backend);
   const auto devices = native_matrix_devices(backend.name());
   const auto steps = static_cast<double>(tasks.size() + asked.size() + devices.size());
   double done = 0;

@@ -73,6 +73,13 @@ class Replay::Answers final : public Backend {
     if (!entry) return Support::no("the recording does not have this task");
     return Support::by(entry->sections.front()->route + ", recorded", entry->sections.front()->approximate);
   }
+  /// What it was asked by the suite; of other tasks it has experiments' operands alone.
+  std::vector<Task> own_tasks() const override {
+    std::vector<Task> tasks;
+    for (const auto& entry : tasks_)
+      if (std::any_of(entry->sections.begin(), entry->sections.end(), [](const TaskSection* s) { return find_task_source(s->source)->operands; })) tasks.push_back(entry->key);
+    return tasks;
+  }
   NanRule nan_rule(const Task& task) const override {
     const Entry* entry = find(task);
     return entry ? entry->sections.front()->task.rounding.nan : NanRule::canonical;

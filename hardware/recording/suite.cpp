@@ -114,10 +114,15 @@ std::vector<Task> suite_tasks() {
   for (const NumberType& from : converted)
     for (const NumberType& to : converted)
       if (from != to && (to != NumberType(fp64) || from == NumberType(fp16) || from == NumberType(fp32))) ask(tasks, Operation::convert, from, to);
-  // Formats with conversions alone on the devices that have them.
-  for (const FloatFormat& to : {tf32, e3m2, e2m3, e2m1, e8m0}) ask(tasks, Operation::convert, fp32, to);
-  for (const FloatFormat& from : {e3m2, e2m3, e2m1}) ask(tasks, Operation::convert, from, fp16);
-  ask(tasks, Operation::convert, e8m0, bf16);
+  return tasks;
+}
+
+std::vector<Task> tasks_for(const Backend& backend) {
+  std::vector<Task> tasks = suite_tasks();
+  for (const Task& own : backend.own_tasks()) {
+    const Task task = canonical(own);
+    if (std::none_of(tasks.begin(), tasks.end(), [&](const Task& t) { return same(t, task); })) tasks.push_back(task);
+  }
   return tasks;
 }
 

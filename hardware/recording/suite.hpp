@@ -38,6 +38,9 @@ const MatrixSource* find_matrix_source(std::string_view name);
 /// Every task that a device is asked, canonical, each once; it may refuse many.
 std::vector<Task> suite_tasks();
 
+/// The same, and what the backend has beyond them (Backend::own_tasks).
+std::vector<Task> tasks_for(const Backend& backend);
+
 /// The task with whatever cannot matter to its code words at its default, the NaN rule too, which is the device's own: tasks
 /// of one canonical form have the same answers.
 Task canonical(Task task);

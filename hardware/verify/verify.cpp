@@ -204,7 +204,9 @@ Comparison compare_nans(const Task& task, const Inputs& inputs, const Backend& b
       for (int k = 0; k < some.arity; ++k) kept[k].push_back(x[k][i]);
     }
   }
-  return compare(backend, task, {kept[0], kept[1], kept[2]});
+  Comparison nans = compare(backend, task, {kept[0], kept[1], kept[2]});
+  if (!kept[0].empty() && nans.compared == 0) throw DeviceFailure(nans.skipped);
+  return nans;
 }
 
 }  // namespace halfulp::verify
