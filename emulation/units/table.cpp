@@ -139,7 +139,7 @@ void add_nvidia(Table& t) {
     t.add({prefix, mma_sync ? mma : tcgen05, mma_sync ? 16 : 128, 8, 16, &rules::fused, f32(16, 25, -133), evidence, both}, bfloat_input, fp32);
     t.add({prefix, mma_sync ? std::string_view(mma_tf32) : "tcgen05.mma.cta_group::1.kind::tf32 {a} {b} -> {d}", mma_sync ? 16 : 128, 8, 8, &rules::fused, f32(8, 25, -133), evidence, both}, tf32_input, fp32);
   }
-  const std::string_view assumed_halves = "emulated by the compiler; assumed to be as on Hopper";
+  const std::string_view assumed_halves = "two f16 instructions and an addition, decoded from machine code; their sums assumed to be as on Hopper";
   t.add_pairs({"blackwell.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f32(16, 25, -133), assumed_halves, "ptxas 13.0"}, fp8_inputs, fp32);
   t.add_pairs({"blackwell.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f16(16, 25, -133), assumed_halves, "ptxas 13.0"}, fp8_inputs, fp16);
   t.add({"blackwell.mma", mma_fp64, 8, 8, 4, &rules::fma_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
