@@ -6,7 +6,6 @@
 #include <array>
 #include <cstring>
 #include <mutex>
-#include <optional>
 
 namespace halfulp {
 namespace cuda {

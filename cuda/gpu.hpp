@@ -19,8 +19,6 @@ struct GpuProperties {
   std::string name;             ///< "NVIDIA H200"
   int sm = 0;                   ///< compute capability: 90
   std::string driver, runtime;  ///< "580.159.03", "13.0"
-  std::size_t memory = 0;       ///< bytes
-  int multiprocessors = 0;
   /// "NVIDIA H200, sm_90, driver 580.159.03, runtime 13.0"
   std::string description() const;
 };

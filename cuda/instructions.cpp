@@ -1,5 +1,6 @@
 #include <halfulp/cuda/instructions.hpp>
 
+#include <halfulp/emulation/dot.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 namespace halfulp::cuda {
@@ -11,11 +12,6 @@ constexpr Instruction rows[] = {
 #include <halfulp/cuda/instructions.def>
 };
 
-/// Whether every value of the one is a value of the other.
-bool widens(const FloatFormat& from, const FloatFormat& to) {
-  return from.precision() <= to.precision() && from.emin() - from.fraction_bits >= to.emin() - to.fraction_bits && from.emax() <= to.emax();
-}
-
 }  // namespace
 
 std::span<const Instruction> instructions() { return rows; }
@@ -23,7 +19,7 @@ std::span<const Instruction> instructions() { return rows; }
 bool Instruction::exact() const {
   if (info(operation).result == ResultKind::truth || operation == Operation::min || operation == Operation::max) return true;
   const auto *f = std::get_if<FloatFormat>(&from), *t = std::get_if<FloatFormat>(&to);
-  return operation == Operation::convert && f && t && widens(*f, *t);
+  return operation == Operation::convert && f && t && holds(*t, *f);
 }
 
 bool Instruction::computes(const Task& t) const {
@@ -41,21 +37,6 @@ Task Instruction::task() const {
   task.rounding.flush_inputs = task.rounding.flush_outputs = flush;
   task.rounding.nan = nan;
   return task;
-}
-
-bool sweeps(const Instruction& instruction) {
-  const auto *from = std::get_if<FloatFormat>(&instruction.from), *to = std::get_if<FloatFormat>(&instruction.to);
-  if (!from || !to || instruction.flush) return false;
-  switch (instruction.operation) {
-    case Operation::add:
-    case Operation::sub:
-    case Operation::mul:
-    case Operation::div:
-    case Operation::sqrt:
-    case Operation::fma: return to->storage_bits() <= 16;
-    case Operation::convert: return to->storage_bits() <= 16 && from->storage_bits() <= 32;
-    default: return false;
-  }
 }
 
 }  // namespace halfulp::cuda

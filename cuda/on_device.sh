@@ -30,11 +30,12 @@ total=570
 # step LIMIT NAME COMMAND...: standard output goes where the command sends it, messages into the log. A step that is cut short has
 # not shown anything: that is a failure, unless may_stop is set.
 may_stop=false
+line() { printf '%-58s %s' "$1" "$2"; }
 step() {
   local limit=$1 name=$2 begin=$SECONDS result left=$((total - (SECONDS - started)))
   shift 2
   if [ "$left" -lt 5 ]; then
-    say "$(printf '%-58s not begun: %d s are over' "$name" "$total")"
+    say "$(line "$name" "not begun: $total s are over")"
     $may_stop || status=1
     return 1
   fi
@@ -43,10 +44,10 @@ step() {
   timeout --foreground --signal=INT --kill-after=10 "$limit" "$@" 2>>"$out/log"
   result=$?
   case $result in
-    0) say "$(printf '%-58s done     %4d s' "$name" $((SECONDS - begin)))" ;;
-    124 | 130 | 137) $may_stop || status=1; say "$(printf '%-58s stopped after %d s' "$name" $((SECONDS - begin)))" ;;
-    3) say "$(printf '%-58s FAILS, the device broke down: %s' "$name" "$(tail -n 1 "$out/log")")"; status=1 ;;
-    *) say "$(printf '%-58s FAILS (%d), %d s: %s' "$name" "$result" $((SECONDS - begin)) "$(tail -n 1 "$out/log")")"; status=1 ;;
+    0) say "$(line "$name" "done in $((SECONDS - begin)) s")" ;;
+    124 | 130 | 137) $may_stop || status=1; say "$(line "$name" "stopped after $((SECONDS - begin)) s")" ;;
+    3) say "$(line "$name" "FAILS, the device broke down: $(tail -n 1 "$out/log")")"; status=1 ;;
+    *) say "$(line "$name" "FAILS ($result), $((SECONDS - begin)) s: $(tail -n 1 "$out/log")")"; status=1 ;;
   esac
   return $result
 }
@@ -100,21 +101,21 @@ verify convert_bf16_fp16 convert --format bf16 --to fp16 --round all
 
 # 6. Does any kernel touch what is not its own?
 if rehearsed || ! command -v compute-sanitizer >/dev/null; then
-  say "$(printf '%-58s skipped: %s' "compute-sanitizer" "$(rehearsed && echo 'a rehearsal has no device memory' || echo 'not installed')")"
+  say "$(line compute-sanitizer "skipped: $(rehearsed && echo 'a rehearsal has no device memory' || echo 'not installed')")"
 else
   step 90 "compute-sanitizer" compute-sanitizer --error-exitcode 9 "$halfulp" check --backend "$backend" --tiles 2 --floats 4096 --quiet >"$out/sanitizer.txt"
 fi
 
 # 7. How fast?
 if rehearsed; then
-  say "benchmarks                         skipped: a rehearsal has no speed"
+  say "$(line benchmarks "skipped: a rehearsal has no speed")"
 else
   step 120 "benchmarks" "$bin/gpu_bench" --benchmark_out="$out/bench.json" --benchmark_out_format=json >>"$out/log"
 fi
 
 # 8. All 2^48 triples of fp16 fma, as far as the time goes.
 if rehearsed; then
-  say "all triples of fma                 skipped: a rehearsal would take years"
+  say "$(line "all triples of fp16 fma" "skipped: a rehearsal would take years")"
 else
   may_stop=true  # the state file goes on where it stopped
   step "$seconds" "all triples of fp16 fma" "$halfulp" verify fma --format fp16 --against "$backend" --exhaustive --state "$out/triples.json" \

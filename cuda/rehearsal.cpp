@@ -1,5 +1,6 @@
 #include <halfulp/cuda/rehearsal.hpp>
 
+#include <halfulp/cuda/backend.hpp>
 #include <halfulp/cuda/code_operations.hpp>
 #include <halfulp/cuda/matrix/rehearsal.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -17,13 +18,6 @@ namespace halfulp::cuda {
 namespace {
 
 void store(std::uint8_t* to, std::size_t i, std::uint64_t code, std::size_t bytes) { std::memcpy(to + i * bytes, &code, bytes); }
-
-/// The row of a 16-bit fma to nearest.
-const Instruction& fma_row(const FloatFormat& f) {
-  for (const Instruction& row : instructions())
-    if (row.operation == Operation::fma && row.from == NumberType(f) && row.mode == RoundingMode::nearest_even && !row.flush) return row;
-  throw std::logic_error("rehearsal: no such fma");
-}
 
 class Loops final : public Kernels {
  public:
@@ -113,7 +107,7 @@ class Loops final : public Kernels {
 
   template <FloatFormat f>
   void triples_of(const TriplesArgs& x) const {
-    const Instruction& row = fma_row(f);
+    const Instruction& row = instructions()[find_row({Operation::fma, f, f, {}}, newest_sm).row];
     for (std::uint64_t n = x.begin; n < x.begin + x.count; ++n)
       for (std::uint32_t c = 0; c < 1U << 16; ++c, ++x.counts->done)
         x.counts->digest += verify::digest_term(n, c, verify::check_triple<f>(verify::pair_of(n), c,
@@ -137,7 +131,7 @@ class Rehearsed final : public Gpu {
   std::string_view name() const override { return "rehearsal"; }
   std::string_view independence() const override { return "emulation"; }
   Support available() const override { return Support::by(properties().description()); }
-  GpuProperties properties() const override { return {"no GPU, the emulation in its place", rehearsal_.sm, "none", "none", rehearsal_.memory, 0}; }
+  GpuProperties properties() const override { return {"no GPU, the emulation in its place", rehearsal_.sm, "none", "none"}; }
   const Kernels& kernels() const override { return kernels_; }
 
   void* allocate(std::size_t bytes) const override {

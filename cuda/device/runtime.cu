@@ -56,7 +56,7 @@ Found look() {
   if (const cudaError_t status = cudaGetDeviceProperties(&p, 0); status != cudaSuccess) return missing(std::string("no CUDA device: ") + cudaGetErrorString(status));
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
-  found.properties = {p.name, p.major * 10 + p.minor, driver_version(), version(runtime), p.totalGlobalMem, p.multiProcessorCount};
+  found.properties = {p.name, p.major * 10 + p.minor, driver_version(), version(runtime)};
   cudaFuncAttributes attributes{};
   if (const cudaError_t status = cudaFuncGetAttributes(&attributes, nothing); status != cudaSuccess)
     return missing(found.properties.name + " is sm_" + std::to_string(found.properties.sm) + ", for which this build has no machine code (" + cudaGetErrorString(status) + ")");

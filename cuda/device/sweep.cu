@@ -9,16 +9,9 @@
 namespace halfulp::cuda {
 namespace {
 
-template <int i>
+template <class R>
 constexpr bool has_sweep() {
-  using R = Row<i>;
-  if constexpr (!std::is_same_v<decltype(R::from), const FloatFormat> || !std::is_same_v<decltype(R::to), const FloatFormat>) {
-    return false;
-  } else {
-    constexpr bool computes = R::operation == Operation::add || R::operation == Operation::sub || R::operation == Operation::mul || R::operation == Operation::div ||
-                              R::operation == Operation::sqrt || R::operation == Operation::fma || R::operation == Operation::convert;
-    return computes && !R::rounding.flush_inputs && R::to.storage_bits() <= 16 && R::from.storage_bits() <= 32;
-  }
+  return sweeps(R::operation, NumberType(R::from), NumberType(R::to), R::rounding.flush_inputs);
 }
 
 template <class R>
@@ -72,7 +65,7 @@ using Launcher = void (*)(Lane, const SweepArgs&);
 
 template <int i>
 constexpr Launcher launcher() {
-  if constexpr (has_sweep<i>())
+  if constexpr (has_sweep<Row<i>>())
     return [](Lane lane, const SweepArgs& x) { sweep<i><<<blocks_for(x.count), threads_per_block, 0, stream_of(lane)>>>(x); };
   else return nullptr;
 }

@@ -31,7 +31,7 @@ struct Options {
 const Backend& device_named(const std::string& name) {
   const Backend& backend = find_backend(name);
   if (backend.name() == "emulated") throw std::invalid_argument("--backend emulated: the emulation is what is compared with; accepted: x86, cuda, recorded:NAME, rehearsal");
-  if (const Support here = backend.available(); !here.yes) throw BackendMissing(fmt::format("backend '{}' is not here: {}", name, here.reason));
+  require_available(backend);
   return backend;
 }
 

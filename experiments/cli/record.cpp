@@ -41,7 +41,7 @@ const Backend& device_named(const std::string& name) {
   const bool rehearsed = &backend == &rehearsal_backend();  // which its recording says
   if (backend.independence() != "silicon" && !rehearsed)
     throw std::invalid_argument(fmt::format("--backend {}: no device ({}); accepted: x86, cuda", name, backend.independence()));
-  if (const Support here = backend.available(); !here.yes) throw BackendMissing(fmt::format("backend '{}' is not here: {}", name, here.reason));
+  require_available(backend);
   return backend;
 }
 

@@ -51,6 +51,11 @@ void replay(const Trace& trace, const RunOptions& options, const std::function<v
 
 }  // namespace
 
+void require_available(const Backend& backend) {
+  if (const Support here = backend.available(); !here.yes)
+    throw BackendMissing("backend '" + std::string(backend.name()) + "' is not here: " + here.reason);
+}
+
 std::vector<const Backend*> choose_backends(const std::optional<std::string>& given) {
   if (!given) return {backends().begin(), backends().end()};
   const std::string& names = *given;
@@ -60,8 +65,7 @@ std::vector<const Backend*> choose_backends(const std::optional<std::string>& gi
     const Backend& backend = find_backend(names.substr(begin, end - begin));
     if (std::find(chosen.begin(), chosen.end(), &backend) != chosen.end())
       throw std::invalid_argument("backend '" + std::string(backend.name()) + "' is named twice");
-    if (const Support here = backend.available(); !here.yes)
-      throw BackendMissing("backend '" + std::string(backend.name()) + "' is not here: " + here.reason);
+    require_available(backend);
     chosen.push_back(&backend);
     begin = end + 1;
   }

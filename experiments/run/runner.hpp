@@ -24,6 +24,9 @@ struct RunOptions {
   std::string command;                    ///< the command line, for the report's environment
 };
 
+/// Throws BackendMissing, in one line with the reason, where the backend's device is not here.
+void require_available(const Backend& backend);
+
 /// "emulated,x86" as backends. Throws std::invalid_argument for unknown and repeated names, BackendMissing for one whose
 /// device is not here. Nothing given: every backend this build knows, those without a device included (they are skipped).
 std::vector<const Backend*> choose_backends(const std::optional<std::string>& given);

@@ -1,5 +1,6 @@
 #include <halfulp/hardware/recording/suite.hpp>
 
+#include <halfulp/emulation/dot.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/hardware/matrix/tiles.hpp>
 #include <halfulp/hardware/probe/questions.hpp>
@@ -45,7 +46,7 @@ constexpr MatrixSource matrices_asked[] = {
 /// Whether every value of `from` is one of `to`.
 bool widens(const NumberType& from, const NumberType& to) {
   const auto *f = std::get_if<FloatFormat>(&from), *t = std::get_if<FloatFormat>(&to);
-  return f && t && f->precision() <= t->precision() && f->emin() - f->fraction_bits >= t->emin() - t->fraction_bits && f->emax() <= t->emax();
+  return f && t && holds(*t, *f);
 }
 
 /// The settings that devices have, of a mode.
