@@ -35,17 +35,25 @@ bool holds(const FloatFormat& outer, const FloatFormat& inner) {
 }
 
 std::string refusal(const DotModel& model) {
-  for (const Stage* s : {&model.accumulator, &model.outer(), model.product ? &*model.product : nullptr})
-    if (s && !s->format.has_zero) return format_name(s->format) + " holds scales: nothing is added or multiplied in it";
+  for (const Stage* s : {&model.accumulator, &model.outer(), model.product ? &*model.product : nullptr, model.output ? &*model.output : nullptr}) {
+    if (!s) continue;
+    if (const std::string why = defect(s->format); !why.empty()) return "a stage's format " + why;
+    if (!s->format.has_zero) return format_name(s->format) + " holds scales: nothing is added or multiplied in it";
+    if (const int bits = s->rounding.random_bits; bits < 1 || bits > max_random_bits) return "random bits are 1 to 32, not " + std::to_string(bits);
+  }
+  for (const FloatFormat* f : {&model.input, &model.second()})
+    if (const std::string why = defect(*f); !why.empty()) return "an operand's format " + why;
   if (model.block == 0) return "a block has at least one term, not 0";
+  if (model.order == Order::tree && model.width < 2) return "a tree is at least 2 wide, not " + std::to_string(model.width);
+  if (model.order == Order::interleaved && model.width == 0) return "there is at least one lane, not 0";
   return {};
 }
 
 std::string dot_refusal(const DotModel& model) {
   if (std::string why = refusal(model); !why.empty()) return why;
   const FloatFormat& multiplier = model.product ? model.product->format : model.accumulator.format;
-  if (!holds(multiplier, model.input))
-    return "products of " + format_name(model.input) + " need a format that holds its values, not " + format_name(multiplier);
+  for (const FloatFormat& input : {model.input, model.second()})
+    if (!holds(multiplier, input)) return "products of " + format_name(input) + " need a format that holds its values, not " + format_name(multiplier);
   if (!model.product && model.compensation != Compensation::none)
     return "compensation needs products that are rounded, not exact ones inside fma";
   return {};
@@ -55,6 +63,15 @@ std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::
 
 std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream) {
   return engine(model).dot(a, b, stream);
+}
+
+struct PlainDots::Engine {
+  DotEngine<Plain> on;
+};
+PlainDots::PlainDots(const DotModel& model) : engine_(new Engine{engine(model)}) {}
+PlainDots::~PlainDots() = default;
+std::uint64_t PlainDots::operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::optional<std::uint64_t> c, std::uint64_t stream) {
+  return engine_->on.dot_add(a, b, c, stream);
 }
 
 }  // namespace halfulp

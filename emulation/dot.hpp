@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <span>
 #include <stdexcept>
@@ -20,13 +21,22 @@ namespace halfulp {
 struct Stage {
   FloatFormat format;
   Rounding rounding = {};
+  bool operator==(const Stage&) const = default;
 };
 
-/// In which order terms meet. Terms are cut into blocks of consecutive ones; the last may be shorter.
+/// In which order terms meet. Terms are cut into parts, each added sequentially; then the parts' results are added.
+/// Parts are blocks of consecutive terms, of which the last may be shorter, or lanes.
+///
+/// In halves: the sum of m parts is that of the first ceil(m/2) plus that of the others, and so on.
+/// NumPy adds a contiguous array so: 8 interleaved lanes for up to 128 terms, lanes in halves, more terms in halves
+/// (numpy/_core/src/umath/loops_utils.h.src, pairwise_sum). XLA replaces a long reduction by reductions of windows of 32, again
+/// and again (tree_reduction_rewriter.h), as adder trees of w inputs in a dot-product unit do: trees of that width.
 enum class Order : std::uint8_t {
-  sequential,  ///< one block: ((x0 + x1) + x2) + ...
-  blocked,     ///< each block sequentially, then the block results sequentially
-  pairwise,    ///< each block sequentially, then the m block results as a tree: the first ceil(m/2) plus the others
+  sequential,   ///< one block: ((x0 + x1) + x2) + ...
+  blocked,      ///< the block results sequentially
+  pairwise,     ///< the block results in halves
+  tree,         ///< w consecutive block results at a time, in halves; of the ceil(m/w) results again, until one remains
+  interleaved,  ///< w lanes instead of blocks: lane j adds terms j, j + w, j + 2w, ...; then the lanes that have terms in halves
 };
 
 /// What a running sum does with the part of a term it could not hold.
@@ -36,8 +46,11 @@ enum class Compensation : std::uint8_t {
   neumaier,  ///< t = s + x; c += |s| >= |x| ? (s - t) + x : (x - t) + s; s = t; the sum is s + c (Neumaier 1974)
 };
 
-inline constexpr std::array<Named<Order>, 3> orders{
-    {{"sequential", Order::sequential}, {"blocked", Order::blocked}, {"pairwise", Order::pairwise}}};
+inline constexpr std::array<Named<Order>, 5> orders{{{"sequential", Order::sequential},
+                                                     {"blocked", Order::blocked},
+                                                     {"pairwise", Order::pairwise},
+                                                     {"tree", Order::tree},
+                                                     {"interleaved", Order::interleaved}}};
 inline constexpr std::array<Named<Compensation>, 3> compensations{
     {{"none", Compensation::none}, {"kahan", Compensation::kahan}, {"neumaier", Compensation::neumaier}}};
 
@@ -47,23 +60,30 @@ inline constexpr std::array<Named<Compensation>, 3> compensations{
 ///   accumulator's rounding; without, the product is exact and s = fma(a[i], b[i], s) (the first: s = a[i] * b[i]).
 /// sum, term i:  x[i] converted into the accumulator's format by its rounding.
 /// Conversions between equal formats are no operation. A running sum starts as its first term; the sum of nothing is +0.
-/// Block results are converted into `promoted` where it is given and added there: "promoted every N" is the order
+/// Results of parts are converted into `promoted` where it is given and added there: "promoted every N" is the order
 /// `blocked`, block = N. Compensation applies to every sequential running sum, that over block results included.
 /// A compensated sum that overflows is NaN: Inf - Inf.
+/// An addend (the C of A B + C) is added last, in the stage of sums of parts, into whose format it is converted from that of the
+/// result; to no terms at all nothing is added, it is the result. The result is converted into `output` where it is given.
 /// Stochastic roundings draw rounding_bits(seed, stream, k) for the k-th operation that rounds so, conversions included.
 struct DotModel {
   FloatFormat input;                 ///< of the operands' code words
-  std::optional<Stage> product;      ///< absent: products are exact. Its format holds every value of `input`
-  Stage accumulator;                 ///< of running sums inside a block
-  std::optional<Stage> promoted;     ///< of sums of block results; absent: the accumulator's
+  std::optional<Stage> product = {};  ///< absent: products are exact. Its format holds every value of the operands
+  Stage accumulator;                 ///< of running sums inside a part
+  std::optional<Stage> promoted = {}; ///< of sums of parts; absent: the accumulator's
   Order order = Order::sequential;
-  std::size_t block = 1;             ///< terms a block, at least 1; ignored by Order::sequential
+  std::size_t block = 1;             ///< terms a block, at least 1; ignored by Order::sequential and Order::interleaved
   Compensation compensation = Compensation::none;
   std::uint64_t seed = 0;
+  std::optional<FloatFormat> input_b = {};  ///< of the second operand of products; absent: `input`
+  std::size_t width = 8;             ///< w: of Order::tree, at least 2; lanes of Order::interleaved, at least 1
+  std::optional<Stage> output = {};  ///< what results are stored in
 
+  const FloatFormat& second() const { return input_b ? *input_b : input; }
   const Stage& outer() const { return promoted ? *promoted : accumulator; }
   /// The format of the result.
-  const FloatFormat& result() const { return outer().format; }
+  const FloatFormat& result() const { return output ? output->format : outer().format; }
+  bool operator==(const DotModel&) const = default;
 };
 
 /// Whether every finite value of `inner` is a value of `outer`.
@@ -83,23 +103,26 @@ class DotEngine {
   template <class Make>
   DotEngine(const DotModel& model, Make&& make)
       : model_(model), product_(stage(model.product.value_or(model.accumulator), make)), accumulator_(stage(model.accumulator, make)),
-        outer_(stage(model.outer(), make)), dot_refusal_(dot_refusal(model)) {
+        outer_(stage(model.outer(), make)), output_(stage(model.output.value_or(model.outer()), make)), dot_refusal_(dot_refusal(model)) {
     if (const std::string why = refusal(model); !why.empty()) throw std::invalid_argument(why);
   }
 
   /// The sum of x as a code word of model.result(). `stream` tells apart the random bits of different sums.
   std::uint64_t sum(std::span<const std::uint64_t> x, std::uint64_t stream = 0) {
-    return total(x.size(), stream, [&](Running& s, std::size_t i) { enter(s, accumulator_, convert(accumulator_, model_.input, x[i])); });
+    return total(x.size(), {}, stream, [&](Running& s, std::size_t i) { enter(s, accumulator_, convert(accumulator_, model_.input, x[i])); });
   }
 
   /// The dot product of a and b as a code word of model.result(). Throws std::invalid_argument if their lengths differ
   /// or dot_refusal(model) is not empty.
-  std::uint64_t dot(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0) {
+  std::uint64_t dot(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0) { return dot_add(a, b, {}, stream); }
+
+  /// The same plus c, a code word of model.result(), if there is one.
+  std::uint64_t dot_add(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::optional<std::uint64_t> c, std::uint64_t stream = 0) {
     if (!dot_refusal_.empty()) throw std::invalid_argument(dot_refusal_);
     if (a.size() != b.size())
       throw std::invalid_argument("dot: vectors of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) + " terms");
-    return total(a.size(), stream, [&](Running& s, std::size_t i) {
-      const std::uint64_t x = convert(product_, model_.input, a[i]), y = convert(product_, model_.input, b[i]);
+    return total(a.size(), c, stream, [&](Running& s, std::size_t i) {
+      const std::uint64_t x = convert(product_, model_.input, a[i]), y = convert(product_, model_.second(), b[i]);
       if (model_.product)
         return enter(s, accumulator_, convert(accumulator_, product_.format, product_.on.mul(x, y, bits(product_))));
       s.sum = s.empty ? accumulator_.on.mul(x, y, bits(accumulator_)) : accumulator_.on.fma(x, y, s.sum, bits(accumulator_));
@@ -157,33 +180,58 @@ class DotEngine {
   }
 
   template <class Term>
-  std::uint64_t total(std::size_t n, std::uint64_t stream, Term&& term) {
+  std::uint64_t total(std::size_t n, std::optional<std::uint64_t> addend, std::uint64_t stream, Term&& term) {
     stream_ = stream;
     drawn_ = 0;
-    if (n == 0) return model_.result().zero();
-    const std::size_t block = model_.order == Order::sequential ? n : model_.block;
-    const std::size_t blocks = n / block + (n % block != 0);
-    const auto partial = [&](std::size_t index) {
+    if (n == 0) return addend.value_or(model_.result().zero());
+    std::uint64_t sum = of_parts(n, term);
+    if (addend) {
+      const std::uint64_t c = convert(outer_, model_.result(), *addend);
+      sum = outer_.on.add(sum, c, bits(outer_));
+    }
+    return convert(output_, outer_.format, sum);
+  }
+  template <class Term>
+  std::uint64_t of_parts(std::size_t n, Term& term) {
+    const auto part = [&](std::size_t begin, std::size_t end, std::size_t step) {
       Running s;
-      for (std::size_t i = index * block, end = std::min(n, i + std::min(block, n - i)); i < end; ++i) term(s, i);
+      for (std::size_t i = begin; i < end; i += std::min(step, end - i)) term(s, i);
       return convert(outer_, accumulator_.format, result(s, accumulator_));
     };
+    const std::size_t lanes = std::min(model_.width, n);
+    if (model_.order == Order::interleaved) return halves(0, lanes, [&](std::size_t j) { return part(j, n, lanes); });
+    const std::size_t block = model_.order == Order::sequential ? n : std::min(model_.block, n);
+    const std::size_t blocks = n / block + (n % block != 0);
+    const auto partial = [&](std::size_t index) { return part(index * block, index * block + std::min(block, n - index * block), 1); };
     if (blocks == 1) return partial(0);
-    if (model_.order == Order::pairwise) return tree(0, blocks, partial);
+    if (model_.order == Order::pairwise) return halves(0, blocks, partial);
+    if (model_.order == Order::tree) return tree(0, blocks, partial);
     Running s;
     for (std::size_t i = 0; i < blocks; ++i) enter(s, outer_, partial(i));
     return result(s, outer_);
   }
   template <class Partial>
-  std::uint64_t tree(std::size_t begin, std::size_t end, Partial& partial) {
+  std::uint64_t halves(std::size_t begin, std::size_t end, const Partial& partial) {
     if (end - begin == 1) return partial(begin);
     const std::size_t middle = begin + (end - begin + 1) / 2;
-    const std::uint64_t left = tree(begin, middle, partial), right = tree(middle, end, partial);
+    const std::uint64_t left = halves(begin, middle, partial), right = halves(middle, end, partial);
     return outer_.on.add(left, right, bits(outer_));
+  }
+  /// From the top: up to w subtrees of a power of w parts each.
+  template <class Partial>
+  std::uint64_t tree(std::size_t begin, std::size_t end, const Partial& partial) {
+    const std::size_t count = end - begin;
+    if (count == 1) return partial(begin);
+    std::size_t below = 1;
+    while (below <= (count - 1) / model_.width) below *= model_.width;
+    return halves(0, (count - 1) / below + 1, [&](std::size_t j) {
+      const std::size_t from = begin + j * below;
+      return tree(from, from + std::min(below, end - from), partial);
+    });
   }
 
   DotModel model_;
-  Unit product_, accumulator_, outer_;
+  Unit product_, accumulator_, outer_, output_;
   std::string dot_refusal_;
   std::uint64_t stream_ = 0, drawn_ = 0;
 };
@@ -191,5 +239,17 @@ class DotEngine {
 /// DotEngine on plain emulation: nothing is recorded.
 std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::uint64_t stream = 0);
 std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0);
+
+/// The same again and again: the engine is made once.
+class PlainDots {
+ public:
+  explicit PlainDots(const DotModel& model);
+  ~PlainDots();
+  std::uint64_t operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::optional<std::uint64_t> c, std::uint64_t stream);
+
+ private:
+  struct Engine;
+  std::unique_ptr<Engine> engine_;
+};
 
 }  // namespace halfulp

@@ -75,6 +75,91 @@ TEST(Dot, OrderOfSums) {
   EXPECT_EQ(spell(m, 3), "((0+1)+2)");
 }
 
+TEST(Dot, OrderOfTrees) {
+  DotModel m = plain();
+  m.order = Order::tree, m.width = 2;
+  EXPECT_EQ(spell(m, 1), "0");
+  EXPECT_EQ(spell(m, 5), "(((0+1)+(2+3))+4)");
+  EXPECT_EQ(spell(m, 6), "(((0+1)+(2+3))+(4+5))");
+  m.width = 3;
+  EXPECT_EQ(spell(m, 3), "((0+1)+2)");
+  EXPECT_EQ(spell(m, 7), "((((0+1)+2)+((3+4)+5))+6)");
+  EXPECT_EQ(spell(m, 10), "(((((0+1)+2)+((3+4)+5))+((6+7)+8))+9)");
+  m.width = 4;
+  EXPECT_EQ(spell(m, 6), "(((0+1)+(2+3))+(4+5))");
+  EXPECT_EQ(spell(m, 9), "((((0+1)+(2+3))+((4+5)+(6+7)))+8)");
+  m.block = 2;
+  EXPECT_EQ(spell(m, 10), "((((0+1)+(2+3))+((4+5)+(6+7)))+(8+9))");
+  m.block = 1, m.width = std::size_t(-1);
+  EXPECT_EQ(spell(m, 5), "(((0+1)+2)+(3+4))");  // wide enough: in halves
+}
+
+/// Level by level, as hardware does it: groups of w neighbours, until one remains.
+TEST(Dot, TreesAgainstLevels) {
+  const auto group = [](auto& self, const std::vector<std::string>& x, std::size_t begin, std::size_t end) -> std::string {
+    if (end - begin == 1) return x[begin];
+    const std::size_t middle = (begin + end + 1) / 2;
+    return "(" + self(self, x, begin, middle) + "+" + self(self, x, middle, end) + ")";
+  };
+  for (std::size_t width = 2; width <= 9; ++width)
+    for (int n = 1; n <= 100; ++n) {
+      DotModel m = plain();
+      m.order = Order::tree, m.width = width;
+      std::vector<std::string> level;
+      for (int i = 0; i < n; ++i) level.push_back(std::to_string(i));
+      while (level.size() > 1) {
+        std::vector<std::string> next;
+        for (std::size_t i = 0; i < level.size(); i += width) next.push_back(group(group, level, i, std::min(level.size(), i + width)));
+        level = next;
+      }
+      ASSERT_EQ(spell(m, n), level[0]) << n << " terms, width " << width;
+    }
+}
+
+TEST(Dot, OrderOfLanes) {
+  DotModel m = plain();
+  m.order = Order::interleaved, m.width = 1;
+  EXPECT_EQ(spell(m, 4), "(((0+1)+2)+3)");
+  m.width = 4;
+  EXPECT_EQ(spell(m, 3), "((0+1)+2)");  // a lane without terms adds nothing
+  EXPECT_EQ(spell(m, 4), "((0+1)+(2+3))");
+  EXPECT_EQ(spell(m, 10), "((((0+4)+8)+((1+5)+9))+((2+6)+(3+7)))");
+  m.promoted = Stage{fp32};
+  EXPECT_EQ(spell(m, 5), "((fp32((0+4))+fp32(1))fp32+(fp32(2)+fp32(3))fp32)fp32");
+  m = plain();
+  m.order = Order::interleaved, m.width = 2, m.compensation = Compensation::neumaier;
+  EXPECT_EQ(spell(m, 3), "(((0+2)+(0+((2-(0+2))+0)))+(1+0))");
+}
+
+TEST(Dot, OutputAndAddend) {
+  DotModel m = plain();
+  m.output = Stage{bf16};
+  EXPECT_EQ(spell(m, 2), "bf16((0+1))");
+  m.output = Stage{fp16};
+  EXPECT_EQ(spell(m, 2), "(0+1)");
+  m = plain(bf16);
+  PlainDots dots(m);
+  const Codes ones(300, 0x3f80);
+  EXPECT_EQ(bf16.value(dots(ones, ones, {}, 0)), 256);
+  EXPECT_EQ(bf16.value(dots(ones, ones, 0x4080, 0)), 260);  // C = 4 is added last: first it would be lost
+  EXPECT_EQ(dots(Codes{}, Codes{}, 0x4080, 0), 0x4080u);
+  EXPECT_EQ(dots(Codes{}, Codes{}, {}, 0), 0u);
+  m.output = Stage{e5m2};
+  PlainDots stored(m);
+  EXPECT_EQ(e5m2.value(stored(ones, ones, {}, 0)), 256);
+  EXPECT_EQ(e5m2.value(stored(ones, ones, 0x48, 0)), 256);  // 8, added in bf16: 264, which e5m2 rounds to 256
+  EXPECT_EQ(stored(Codes{}, Codes{}, 0x7f, 0), 0x7fu);      // nothing is added, a NaN keeps its code word
+}
+
+TEST(Dot, OperandsOfTwoFormats) {
+  DotModel m{e4m3, {}, {fp32}};
+  m.input_b = e5m2;
+  EXPECT_EQ(fp32.value(dot(m, Codes{0x38, 0x40}, Codes{0x40, 0x3c})), 4);  // 1 * 2 + 2 * 1
+  m.accumulator = {e4m3};
+  EXPECT_THROW((void)dot(m, Codes{0x38}, Codes{0x38}), std::invalid_argument);  // e4m3 does not hold e5m2
+  EXPECT_EQ(sum(m, Codes{0x38, 0x38}), 0x40u);
+}
+
 TEST(Dot, OrderOfPromotion) {
   DotModel m = plain();
   m.order = Order::blocked;

@@ -1,6 +1,7 @@
 #include <halfulp/emulation/units/gemm.hpp>
 
 #include <halfulp/emulation/array/environment.hpp>
+#include <halfulp/emulation/matrix_check.hpp>
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/units/prepare.hpp>
 #include <halfulp/emulation/units/rules.hpp>
@@ -20,52 +21,42 @@ std::size_t scale_blocks(const MatrixUnit& unit, std::size_t k) {
   return unit.scaled() ? (k + block - 1) / block : 0;
 }
 
-void check_words(std::string_view name, const CodeWords& words, std::size_t expected, const std::string& shape, const FloatFormat& f) {
-  if (words.size() != expected)
-    throw std::invalid_argument("mma_gemm: " + std::string(name) + " has " + std::to_string(words.size()) + " words, not " + shape);
-  const int bits = word_bits(f);
-  if (words.size() != 0 && bits > 8 * words.bytes())
-    throw std::invalid_argument("mma_gemm: " + std::string(name) + " has words of " + std::to_string(8 * words.bytes()) + " bits; " + format_name(f) +
-                                " takes " + std::to_string(bits));
-  if (bits == 8 * words.bytes()) return;
-  words.visit([&](const auto* w) {
-    for (std::size_t i = 0; i < words.size(); ++i)
-      if (bits < 64 && std::uint64_t{w[i]} >> bits != 0)
-        throw std::invalid_argument("mma_gemm: " + std::string(name) + '[' + std::to_string(i) + "] has more than the " + std::to_string(bits) + " bits of " + format_name(f));
+template <class D>
+void check(const MatrixUnit& unit, const GemmOperands& x, std::span<const D> d) {
+  const Checker checker{"mma_gemm"};
+  if (const std::string why = refusal(unit); !why.empty()) checker.refuse(unit.name + ": " + why);
+  if (x.k == 0) checker.refuse("k is at least 1");
+  const CodeWords results(d);
+  checker.each(x, [&](const std::string& name, const CodeWords& words, std::size_t rows, std::size_t columns, std::size_t leading) {
+    const FloatFormat& f = name == "A" ? unit.a : name == "B" ? unit.b : unit.accumulator;
+    checker.words(name, words, rows, columns, leading, word_bits(f), format_name(f));
+    const bool in_place = name == "C" && words.data() == results.data() && words.bytes() == results.bytes() && x.place_c().row == x.place_d().row;
+    if (!in_place) checker.apart(name, words.data(), words.size() * static_cast<std::size_t>(words.bytes()), d.data(), d.size_bytes());
   });
+  const std::size_t blocks = scale_blocks(unit, x.k);
+  checker.words("scales of A", x.scale_a, x.m, blocks, 0, unit.scaled() ? word_bits(unit.scale) : 64, unit.scaled() ? format_name(unit.scale) : "");
+  checker.words("scales of B", x.scale_b, blocks, x.n, 0, unit.scaled() ? word_bits(unit.scale) : 64, unit.scaled() ? format_name(unit.scale) : "");
+  checker.extent("D", d.size(), x.m, x.n, x.ldd);
 }
 
-void check(const MatrixUnit& unit, const GemmOperands& x, std::size_t results) {
-  if (const std::string why = refusal(unit); !why.empty()) throw std::invalid_argument("mma_gemm: " + unit.name + ": " + why);
-  if (x.k == 0) throw std::invalid_argument("mma_gemm: k is at least 1");
-  const std::size_t largest = std::size_t{1} << 40;
-  if (x.m > largest || x.n > largest || x.k > largest || (x.m > 0 && x.k > largest / x.m) || (x.n > 0 && x.k > largest / x.n) || (x.n > 0 && x.m > largest / x.n))
-    throw std::invalid_argument("mma_gemm: " + std::to_string(x.m) + " x " + std::to_string(x.n) + " x " + std::to_string(x.k) + " is more than 2^40 words a matrix");
-  const auto shape = [](std::size_t rows, std::size_t columns) { return std::to_string(rows) + " x " + std::to_string(columns); };
-  check_words("A", x.a, x.m * x.k, shape(x.m, x.k), unit.a);
-  check_words("B", x.b, x.k * x.n, shape(x.k, x.n), unit.b);
-  check_words("C", x.c, x.m * x.n, shape(x.m, x.n), unit.accumulator);
-  const std::size_t blocks = scale_blocks(unit, x.k);
-  check_words("scales of A", x.scale_a, x.m * blocks, shape(x.m, blocks), unit.scale);
-  check_words("scales of B", x.scale_b, blocks * x.n, shape(blocks, x.n), unit.scale);
-  if (results != x.m * x.n) throw std::invalid_argument("mma_gemm: D has room for " + std::to_string(results) + " words, not " + shape(x.m, x.n));
-}
+std::uint64_t addend(const GemmOperands& x, std::size_t i, std::size_t j) { return x.c.size() == 0 ? 0 : x.c[x.place_c()(i, j)]; }
 
 /// One output by the interpreter, its operands gathered anew each time.
 class Interpreter {
  public:
   Interpreter(const MatrixUnit& unit, const GemmOperands& x)
-      : unit_(unit), x_(x), blocks_(scale_blocks(unit, x.k)), a_(x.k), b_(x.k), scale_a_(blocks_), scale_b_(blocks_) {}
+      : unit_(unit), x_(x), place_a_(x.place_a()), place_b_(x.place_b()), blocks_(scale_blocks(unit, x.k)), a_(x.k), b_(x.k), scale_a_(blocks_), scale_b_(blocks_) {}
 
   std::uint64_t operator()(std::size_t i, std::size_t j) {
-    for (std::size_t k = 0; k < x_.k; ++k) a_[k] = x_.a[i * x_.k + k], b_[k] = x_.b[k * x_.n + j];
+    for (std::size_t k = 0; k < x_.k; ++k) a_[k] = x_.a[place_a_(i, k)], b_[k] = x_.b[place_b_(k, j)];
     for (std::size_t s = 0; s < blocks_; ++s) scale_a_[s] = x_.scale_a[i * blocks_ + s], scale_b_[s] = x_.scale_b[s * x_.n + j];
-    return mma(unit_, {a_, b_, scale_a_, scale_b_}, x_.c[i * x_.n + j]);
+    return mma(unit_, {a_, b_, scale_a_, scale_b_}, addend(x_, i, j));
   }
 
  private:
   const MatrixUnit& unit_;
   const GemmOperands& x_;
+  Placement place_a_, place_b_;
   std::size_t blocks_;
   std::vector<std::uint64_t> a_, b_, scale_a_, scale_b_;
 };
@@ -117,7 +108,7 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
     const std::size_t left = panel * panel_columns, columns = std::min(panel_columns, x.n - left);
     alignas(64) float out[panel_rows * panel_columns] = {}, sums[panel_rows * panel_columns];
     for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t j = 0; j < columns; ++j) out[r * panel_columns + j] = accumulators.value(x.c[(first + r) * x.n + left + j]);
+      for (std::size_t j = 0; j < columns; ++j) out[r * panel_columns + j] = accumulators.value(addend(x, first + r, left + j));
     const std::size_t b_at = panel * panel_columns * depth;
     for (std::size_t s = 0; s < steps; ++s) {
       const std::size_t begin = s * (depth / steps), count = depth / steps;
@@ -136,7 +127,7 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
     }
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t j = 0; j < columns; ++j) {
-        const std::size_t at = (first + r) * x.n + left + j;
+        const std::size_t at = x.place_d()(first + r, left + j);
         const bool special = a.special[first + r] || b.special[left + j];
         d[at] = static_cast<D>(special ? interpret(first + r, left + j) : accumulators.code(out[r * panel_columns + j]));
       }
@@ -156,7 +147,7 @@ void by_interpreter(const MatrixUnit& unit, const GemmOperands& x, std::span<D> 
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, x.m), [&](const auto& range) {
     Interpreter interpret(unit, x);
     for (std::size_t i = range.begin(); i != range.end(); ++i)
-      for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] = static_cast<D>(interpret(i, j));
+      for (std::size_t j = 0; j < x.n; ++j) d[x.place_d()(i, j)] = static_cast<D>(interpret(i, j));
   });
 }
 
@@ -164,8 +155,8 @@ template <class D>
 void gemm(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
   if (word_bits(unit.accumulator) > static_cast<int>(8 * sizeof(D)))
     throw std::invalid_argument("mma_gemm: words of D are too narrow for " + format_name(unit.accumulator));
-  check(unit, x, d.size());
-  if (d.empty()) return;
+  check(unit, x, std::span<const D>(d));
+  if (x.m == 0 || x.n == 0) return;
   if (const auto body = units::vector_body(unit)) by_panels(unit, *body, x, d);
   else by_interpreter(unit, x, d);
 }

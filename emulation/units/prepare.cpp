@@ -189,7 +189,7 @@ Prepared prepare_rows(const MatrixUnit& unit, const VectorBody& body, const Gemm
   const std::size_t blocks = unit.scaled() ? x.scale_a.size() / x.m : 0;
   return x.a.visit([&](const auto* a) {
     return prepare(
-        unit, unit.a, body, {x.m, order.size(), false}, order, [a, k = x.k](std::size_t i, std::size_t at) { return std::uint64_t{a[i * k + at]}; },
+        unit, unit.a, body, {x.m, order.size(), false}, order, [a, place = x.place_a()](std::size_t i, std::size_t at) { return std::uint64_t{a[place(i, at)]}; },
         [&](std::size_t i, std::size_t block) { return x.scale_a[i * blocks + block]; });
   });
 }
@@ -197,7 +197,7 @@ Prepared prepare_rows(const MatrixUnit& unit, const VectorBody& body, const Gemm
 Prepared prepare_columns(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x, std::span<const std::size_t> order) {
   return x.b.visit([&](const auto* b) {
     return prepare(
-        unit, unit.b, body, {x.n, order.size(), true}, order, [b, n = x.n](std::size_t j, std::size_t at) { return std::uint64_t{b[at * n + j]}; },
+        unit, unit.b, body, {x.n, order.size(), true}, order, [b, place = x.place_b()](std::size_t j, std::size_t at) { return std::uint64_t{b[place(at, j)]}; },
         [&](std::size_t j, std::size_t block) { return x.scale_b[block * x.n + j]; });
   });
 }

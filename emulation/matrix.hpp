@@ -1,0 +1,77 @@
+// Matrices as callers hand them over: words or values in row-major order, perhaps with gaps, perhaps transposed.
+#pragma once
+
+#include <concepts>
+#include <cstddef>
+#include <cstdint>
+#include <span>
+
+namespace halfulp {
+
+/// Code words of 1, 2, 4 or 8 bytes, not owned.
+class CodeWords {
+ public:
+  CodeWords() = default;
+  template <std::unsigned_integral T>
+  CodeWords(std::span<const T> words) : data_(words.data()), size_(words.size()), bytes_(sizeof(T)) {}
+  template <std::unsigned_integral T>
+  CodeWords(std::span<T> words) : CodeWords(std::span<const T>(words)) {}
+  const void* data() const { return data_; }
+  std::size_t size() const { return size_; }
+  int bytes() const { return bytes_; }
+  /// f(pointer to the first word, as its own type).
+  template <class F>
+  decltype(auto) visit(F&& f) const {
+    switch (bytes_) {
+      case 1: return f(static_cast<const std::uint8_t*>(data_));
+      case 2: return f(static_cast<const std::uint16_t*>(data_));
+      case 4: return f(static_cast<const std::uint32_t*>(data_));
+      default: return f(static_cast<const std::uint64_t*>(data_));
+    }
+  }
+  std::uint64_t operator[](std::size_t i) const {
+    return visit([i](const auto* p) { return std::uint64_t{p[i]}; });
+  }
+
+ private:
+  const void* data_ = nullptr;
+  std::size_t size_ = 0;
+  int bytes_ = 8;
+};
+
+/// Where element (i, j) of an operand lies.
+struct Placement {
+  std::size_t row = 0, column = 1;  ///< words from one row, from one column to the next
+  std::size_t operator()(std::size_t i, std::size_t j) const { return i * row + j * column; }
+};
+
+/// The operands of D = A B + C, A of m x k, B of k x n, C and D of m x n, each in row-major order; and, for a matrix unit with
+/// scales, one scale for `scale_block` products (the last block may be shorter): scale_a m x blocks, scale_b blocks x n.
+///
+/// With transpose_a the memory of A holds A^T, k x m in row-major order; with transpose_b that of B holds B^T, n x k.
+/// Leading dimensions are words from one row in memory to the next, 0: rows without gaps. A matrix with a leading dimension
+/// may end after its last element. No C (an empty span) is allowed where m n > 0 too: nothing is added.
+template <class Words>
+struct MatrixOperands {
+  std::size_t m = 0, n = 0, k = 0;
+  Words a, b, c = {}, scale_a = {}, scale_b = {};
+  std::size_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
+  bool transpose_a = false, transpose_b = false;
+
+  Placement place_a() const { return place(transpose_a, m, k, lda); }
+  Placement place_b() const { return place(transpose_b, k, n, ldb); }
+  Placement place_c() const { return {ldc ? ldc : n, 1}; }
+  Placement place_d() const { return {ldd ? ldd : n, 1}; }
+
+ private:
+  static Placement place(bool transposed, std::size_t rows, std::size_t columns, std::size_t leading) {
+    if (transposed) return {1, leading ? leading : rows};
+    return {leading ? leading : columns, 1};
+  }
+};
+
+using GemmOperands = MatrixOperands<CodeWords>;
+/// Values of the formats as floats.
+using FloatOperands = MatrixOperands<std::span<const float>>;
+
+}  // namespace halfulp

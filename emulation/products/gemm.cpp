@@ -1,0 +1,446 @@
+#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/environment.hpp>
+#include <halfulp/emulation/matrix_check.hpp>
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/products.hpp>
+#include <halfulp/emulation/products/pack.hpp>
+#include <halfulp/emulation/units/gemm.hpp>
+
+#include <tbb/blocked_range2d.h>
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+namespace halfulp {
+namespace {
+
+using products::Panels, products::Plan, products::panel_columns, products::panel_rows, products::tile_size;
+
+// --- words and values -----------------------------------------------------------------------------------------------------------
+
+std::uint64_t code_of(const FloatFormat& f, float value) {
+  if (value != value) return f.canonical_nan();
+  return convert(fp32, f, {}, std::bit_cast<std::uint32_t>(value)).code;
+}
+float value_of(const FloatFormat& f, std::uint64_t code) { return f.is_nan(code) ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(f.value(code)); }
+
+/// The code word of an element, whichever way operands come.
+std::uint64_t word(const CodeWords& x, const FloatFormat&, std::size_t i) { return x[i]; }
+std::uint64_t word(std::span<const float> x, const FloatFormat& f, std::size_t i) { return code_of(f, x[i]); }
+
+/// Rows of an operand as floats: the operand itself where it is that, else decoded.
+class Values {
+ public:
+  Values(std::span<const float> x, const FloatFormat&, std::size_t, std::size_t, std::size_t leading) : data_(x.data()), leading_(leading) {}
+  Values(const CodeWords& x, const FloatFormat& f, std::size_t rows, std::size_t columns, std::size_t leading) : own_(rows * columns), leading_(columns) {
+    data_ = own_.data();
+    const std::size_t lines = leading == columns ? 1 : rows, length = leading == columns ? rows * columns : columns;
+    if (length == 0) return;
+    x.visit([&](const auto* words) {
+      using Code = std::remove_cvref_t<decltype(*words)>;
+      tbb::parallel_for(tbb::blocked_range<std::size_t>(0, lines), [&](const auto& range) {
+        for (std::size_t i = range.begin(); i != range.end(); ++i) {
+          const std::span<float> to = std::span(own_).subspan(i * columns, length);
+          if constexpr (sizeof(Code) == 8) {
+            for (std::size_t j = 0; j < length; ++j) to[j] = value_of(f, words[i * leading + j]);
+          } else {
+            decode(f, std::span<const Code>(words + i * leading, length), to);
+          }
+        }
+      });
+    });
+  }
+  const float* data() const { return data_; }
+  std::size_t leading() const { return leading_; }
+
+ private:
+  std::vector<float> own_;
+  const float* data_;
+  std::size_t leading_;
+};
+
+// --- by the scalar definition ----------------------------------------------------------------------------------------------------
+
+/// One output as a code word.
+template <class Words>
+class Scalar {
+ public:
+  Scalar(const DotModel& model, const MatrixOperands<Words>& x, std::uint64_t first_stream)
+      : model_(model), x_(x), first_stream_(first_stream), dots_(model), a_(x.k), b_(x.k) {}
+
+  std::uint64_t operator()(std::size_t i, std::size_t j) {
+    if (row_ != i)
+      for (std::size_t k = 0; k < x_.k; ++k) a_[k] = word(x_.a, model_.input, x_.place_a()(i, k));
+    row_ = i;
+    for (std::size_t k = 0; k < x_.k; ++k) b_[k] = word(x_.b, model_.second(), x_.place_b()(k, j));
+    std::optional<std::uint64_t> c;
+    if (x_.c.size() != 0) c = word(x_.c, model_.result(), x_.place_c()(i, j));
+    return dots_(a_, b_, c, first_stream_ + i * x_.n + j);
+  }
+
+ private:
+  const DotModel& model_;
+  const MatrixOperands<Words>& x_;
+  std::uint64_t first_stream_;
+  PlainDots dots_;
+  std::vector<std::uint64_t> a_, b_;
+  std::size_t row_ = static_cast<std::size_t>(-1);
+};
+
+// --- by vectors ------------------------------------------------------------------------------------------------------------------
+
+/// An output that the scalar definition computed.
+struct Redone {
+  std::size_t i, j;
+  std::uint64_t code;
+};
+
+void set_direction(products::Direction direction) {
+#if defined(__SSE2__)
+  _mm_setcsr(0x1f80 | static_cast<unsigned>(direction) << 13);
+#else
+  constexpr int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
+  std::fesetround(modes[static_cast<int>(direction)]);
+#endif
+}
+
+/// One tile of outputs in the model's order.
+class Tile {
+ public:
+  Tile(const DotModel& model, const Plan::Rules& rules, std::size_t k, const float* a, const float* b) : model_(model), rules_(rules), k_(k), a_(a), b_(b) {}
+
+  void run(float* out) {
+    const auto lane_part = [&](std::size_t j, float* to, std::size_t) { part(j, k_, std::min(model_.width, k_), to); };
+    const std::size_t block = model_.order == Order::sequential ? k_ : std::min(model_.block, k_), blocks = k_ / block + (k_ % block != 0);
+    const auto block_part = [&](std::size_t j, float* to, std::size_t) { part(j * block, j * block + std::min(block, k_ - j * block), 1, to); };
+    if (model_.order == Order::interleaved) return halves(0, std::min(model_.width, k_), lane_part, out, 0);
+    if (blocks == 1) return block_part(0, out, 0);
+    if (model_.order == Order::pairwise) return halves(0, blocks, block_part, out, 0);
+    if (model_.order == Order::tree) return tree(0, blocks, block_part, out, 0);
+    block_part(0, out, 0);
+    for (std::size_t j = 1; j < blocks; ++j) {
+      block_part(j, room(0), 0);
+      add(out, room(0));
+    }
+  }
+
+ private:
+  void part(std::size_t begin, std::size_t end, std::size_t step, float* out) const {
+    set_direction(rules_.running.direction);
+    products::run_tile(rules_.running, (end - begin - 1) / step + 1, a_ + begin * panel_rows, step * panel_rows, b_ + begin * panel_columns, step * panel_columns, out);
+  }
+  void add(float* to, const float* x) const {
+    set_direction(rules_.outer.direction);
+    products::add_tiles(rules_.outer, to, x, to);
+  }
+  template <class Partial>
+  void halves(std::size_t begin, std::size_t end, const Partial& partial, float* out, std::size_t level) {
+    if (end - begin == 1) return partial(begin, out, level);
+    const std::size_t middle = begin + (end - begin + 1) / 2;
+    halves(begin, middle, partial, out, level);
+    halves(middle, end, partial, room(level), level + 1);
+    add(out, room(level));
+  }
+  template <class Partial>
+  void tree(std::size_t begin, std::size_t end, const Partial& partial, float* out, std::size_t level) {
+    const std::size_t count = end - begin;
+    if (count == 1) return partial(begin, out, level);
+    std::size_t below = 1;
+    while (below <= (count - 1) / model_.width) below *= model_.width;
+    const auto subtree = [&](std::size_t j, float* to, std::size_t at) {
+      const std::size_t from = begin + j * below;
+      tree(from, from + std::min(below, end - from), partial, to, at);
+    };
+    halves(0, (count - 1) / below + 1, subtree, out, level);
+  }
+  /// A tile for what is added at a depth of the recursion.
+  float* room(std::size_t level) {
+    while (rooms_.size() <= level) rooms_.push_back(hwy::AllocateAligned<float>(tile_size));
+    return rooms_[level].get();
+  }
+
+  const DotModel& model_;
+  const Plan::Rules& rules_;
+  std::size_t k_;
+  const float *a_, *b_;
+  std::vector<hwy::AlignedFreeUniquePtr<float[]>> rooms_;
+};
+
+/// Everything of one product that does not depend on the tile.
+template <class Words>
+struct Work {
+  const DotModel& model;
+  const Plan& plan;
+  const MatrixOperands<Words>& x;
+  std::uint64_t first_stream;
+  const Panels &a, &b;
+  const float* c;  ///< in the outer stage's format, m x n; or none
+  float* d;        ///< values of the outer stage
+  std::size_t ldd;
+};
+
+/// Whether the result at row r and column j of a tile is -0, by the signs of its products.
+bool negative_zero(const Plan& plan, const float* a, const float* b, std::size_t k) {
+  bool all_negative = true, all_positive = true;
+  for (std::size_t i = 0; i < k && (all_negative || all_positive); ++i) {
+    const bool negative = std::signbit(a[i * panel_rows]) != std::signbit(b[i * panel_columns]);
+    (negative ? all_positive : all_negative) = false;
+  }
+  return plan.negative_zero(all_negative, all_positive);
+}
+
+template <class Words>
+void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_panel, std::optional<Scalar<Words>>& scalar, std::vector<Redone>& redone) {
+  const std::size_t top = row_panel * panel_rows, left = column_panel * panel_columns;
+  const std::size_t rows = std::min(panel_rows, w.x.m - top), columns = std::min(panel_columns, w.x.n - left);
+  const auto redo = [&](std::size_t r, std::size_t j) {
+    set_direction(products::Direction::nearest);
+    if (!scalar) scalar.emplace(w.model, w.x, w.first_stream);
+    redone.push_back({top + r, left + j, (*scalar)(top + r, left + j)});
+  };
+  const auto rules = w.plan.rules(w.model, w.x.k, w.a.extents[row_panel], w.b.extents[column_panel]);
+  if (!rules) {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < columns; ++j) {
+        w.d[(top + r) * w.ldd + left + j] = 0;
+        redo(r, j);
+      }
+    return;
+  }
+  alignas(64) float out[tile_size], addend[tile_size];
+  const float *a = w.a.panel(row_panel), *b = w.b.panel(column_panel);
+  Tile(w.model, *rules, w.x.k, a, b).run(out);
+
+  const auto each = [&](auto f) {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < columns; ++j) f(r, j, out[r * panel_columns + j]);
+  };
+  if (w.plan.signless_zeros)
+    each([&](std::size_t r, std::size_t j, float& v) {
+      if (v == 0) v = w.plan.signs_tell ? std::copysign(0.0f, negative_zero(w.plan, a + r, b + j, w.x.k) ? -1.0f : 1.0f) : std::numeric_limits<float>::quiet_NaN();
+    });
+  const bool zeros_are_nan = w.plan.signless_zeros && !w.plan.signs_tell;
+  if (w.c) {
+    std::fill(std::begin(addend), std::end(addend), 0.0f);
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < columns; ++j) addend[r * panel_columns + j] = w.c[(top + r) * w.x.n + left + j];
+    const products::StepRule rule = w.plan.addend_rule();
+    set_direction(rule.direction);
+    products::add_tiles(rule, out, addend, out);
+  }
+  const bool positive_zeros = !w.plan.outer.format.has_negative_zero();
+  each([&](std::size_t r, std::size_t j, float& v) {
+    float& to = w.d[(top + r) * w.ldd + left + j];
+    to = v;
+    if (v != v) {
+      to = std::numeric_limits<float>::quiet_NaN();
+      if (w.plan.redo_nan || zeros_are_nan) redo(r, j);
+    }
+    if (positive_zeros && v == 0) to = 0;
+  });
+}
+
+template <class Words>
+std::vector<Redone> run_tiles(const Work<Words>& w) {
+  struct Own {
+    std::optional<Scalar<Words>> scalar;
+    std::vector<Redone> redone;
+  };
+  tbb::enumerable_thread_specific<Own> all;
+  const std::size_t row_panels = w.a.extents.size(), column_panels = w.b.extents.size();
+  tbb::parallel_for(tbb::blocked_range2d<std::size_t>(0, column_panels, 1, 0, row_panels, 8), [&](const auto& range) {
+    const array::DefaultEnvironment environment;
+    Own& own = all.local();
+    for (std::size_t j = range.rows().begin(); j != range.rows().end(); ++j)
+      for (std::size_t i = range.cols().begin(); i != range.cols().end(); ++i) run_tile(w, i, j, own.scalar, own.redone);
+  });
+  std::vector<Redone> redone;
+  for (const Own& own : all) redone.insert(redone.end(), own.redone.begin(), own.redone.end());
+  return redone;
+}
+
+/// What becomes of values of the outer stage on their way into the result's format; with its NaN.
+Rounding into_result(const DotModel& model, const Plan& plan) {
+  Rounding rounding;
+  if (model.output && model.output->format != model.outer().format) rounding = model.output->rounding;
+  else rounding.nan = plan.nan;
+  return rounding;
+}
+
+/// Values to D: words or floats.
+template <class Code>
+void store(const DotModel& model, const Rounding& rounding, const float* values, std::size_t m, std::size_t n, std::size_t ldd, std::span<Code> d, std::uint64_t) {
+  const FloatFormat& f = model.result();
+  const std::size_t lines = ldd == n ? 1 : m, length = ldd == n ? m * n : n;
+  for (std::size_t i = 0; i < lines; ++i) {
+    const std::span<const float> from(values + i * n, length);
+    const std::span<Code> to = d.subspan(i * ldd, length);
+    if constexpr (sizeof(Code) == 8) {
+      for (std::size_t j = 0; j < length; ++j) to[j] = convert(fp32, f, rounding, std::bit_cast<std::uint32_t>(from[j])).code;
+    } else {
+      encode(f, rounding, from, to);
+    }
+  }
+}
+
+bool output_rounds(const DotModel& model) { return model.output && model.output->format != model.outer().format; }
+
+template <class Words, class D>
+void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperands<Words>& x, std::span<D> d, std::uint64_t first_stream) {
+  const Values va(x.a, model.input, x.transpose_a ? x.k : x.m, x.transpose_a ? x.m : x.k, x.transpose_a ? x.place_a().column : x.place_a().row);
+  const Values vb(x.b, model.second(), x.transpose_b ? x.n : x.k, x.transpose_b ? x.k : x.n, x.transpose_b ? x.place_b().column : x.place_b().row);
+  const Panels a = products::pack(va.data(), x.m, x.k, panel_rows, x.transpose_a ? 1 : va.leading(), x.transpose_a ? va.leading() : 1);
+  const Panels b = products::pack(vb.data(), x.n, x.k, panel_columns, x.transpose_b ? vb.leading() : 1, x.transpose_b ? 1 : vb.leading());
+  std::vector<float> c, values;
+  if (x.c.size() != 0) {
+    const Values vc(x.c, model.result(), x.m, x.n, x.place_c().row);
+    c.resize(x.m * x.n);
+    for (std::size_t i = 0; i < x.m; ++i) std::copy_n(vc.data() + i * vc.leading(), x.n, c.data() + i * x.n);
+    if (output_rounds(model)) quantize(model.outer().format, model.outer().rounding, std::span<const float>(c), std::span(c));
+  }
+  const bool direct = std::is_same_v<D, float> && !output_rounds(model);
+  Work<Words> work{model, plan, x, first_stream, a, b, c.empty() ? nullptr : c.data(), nullptr, x.n};
+  if constexpr (std::is_same_v<D, float>) work.d = d.data(), work.ldd = x.place_d().row;
+  if (!direct) {
+    values.resize(x.m * x.n);
+    work.d = values.data(), work.ldd = x.n;
+  }
+  const std::vector<Redone> redone = run_tiles(work);
+  const std::size_t ldd = x.place_d().row;
+  if constexpr (std::is_same_v<D, float>) {
+    if (!direct)
+      for (std::size_t i = 0; i < x.m; ++i)
+        quantize(model.result(), into_result(model, plan), std::span<const float>(values).subspan(i * x.n, x.n), d.subspan(i * ldd, x.n));
+    for (const Redone& r : redone) d[r.i * ldd + r.j] = value_of(model.result(), r.code);
+  } else {
+    store(model, into_result(model, plan), values.data(), x.m, x.n, ldd, d, 0);
+    for (const Redone& r : redone) d[r.i * ldd + r.j] = static_cast<D>(r.code);
+  }
+}
+
+// --- whichever way ---------------------------------------------------------------------------------------------------------------
+
+template <class D>
+void put(std::span<D> d, std::size_t at, const FloatFormat& f, std::uint64_t code) {
+  if constexpr (std::is_same_v<D, float>) d[at] = value_of(f, code);
+  else d[at] = static_cast<D>(code);
+}
+
+template <class Words, class D>
+void gemm_by_dot_model(const DotModel& model, const MatrixOperands<Words>& x, std::span<D> d, std::uint64_t first_stream) {
+  if (x.k > 0)
+    if (const auto plan = products::make_plan(model)) return gemm_by_vectors(model, *plan, x, d, first_stream);
+  tbb::parallel_for(tbb::blocked_range2d<std::size_t>(0, x.m, 1, 0, x.n, 16), [&](const auto& range) {
+    const array::DefaultEnvironment environment;
+    Scalar<Words> scalar(model, x, first_stream);
+    for (std::size_t i = range.rows().begin(); i != range.rows().end(); ++i)
+      for (std::size_t j = range.cols().begin(); j != range.cols().end(); ++j) put(d, x.place_d()(i, j), model.result(), scalar(i, j));
+  });
+}
+
+/// The words of an operand of floats without gaps, as its memory has them.
+std::vector<std::uint32_t> words_of(std::span<const float> x, const FloatFormat& f, std::size_t rows, std::size_t columns, std::size_t leading) {
+  std::vector<std::uint32_t> words(x.empty() ? 0 : rows * columns);
+  for (std::size_t i = 0; i < rows && !x.empty(); ++i)
+    for (std::size_t j = 0; j < columns; ++j) words[i * columns + j] = static_cast<std::uint32_t>(code_word(f, code_of(f, x[i * leading + j])));
+  return words;
+}
+
+template <class D>
+void gemm_by_unit(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
+  if constexpr (sizeof(D) == 1) Checker{"gemm"}.refuse("words of D are too narrow for " + format_name(unit.accumulator));
+  else mma_gemm(unit, x, d);
+}
+void gemm_by_unit(const MatrixUnit& unit, const FloatOperands& x, std::span<float> d) {
+  const auto a = words_of(x.a, unit.a, x.transpose_a ? x.k : x.m, x.transpose_a ? x.m : x.k, x.transpose_a ? x.place_a().column : x.place_a().row);
+  const auto b = words_of(x.b, unit.b, x.transpose_b ? x.n : x.k, x.transpose_b ? x.k : x.n, x.transpose_b ? x.place_b().column : x.place_b().row);
+  const auto c = words_of(x.c, unit.accumulator, x.m, x.n, x.place_c().row);
+  std::vector<std::uint32_t> words(x.m * x.n);
+  GemmOperands with_words{x.m, x.n, x.k, std::span(a), std::span(b), std::span(c)};
+  with_words.transpose_a = x.transpose_a, with_words.transpose_b = x.transpose_b;
+  mma_gemm(unit, with_words, std::span(words));
+  for (std::size_t i = 0; i < x.m; ++i)
+    for (std::size_t j = 0; j < x.n; ++j) d[x.place_d()(i, j)] = value_of(unit.accumulator, words[i * x.n + j]);
+}
+
+const char* const where = "gemm";
+
+template <class D>
+void check(const ProductModel& model, const GemmOperands& x, std::span<D> d) {
+  const Checker checker{where};
+  const int bits = word_bits(model, format_of_result(model));
+  if (bits > static_cast<int>(8 * sizeof(D)))
+    checker.refuse("D has words of " + std::to_string(8 * sizeof(D)) + " bits; " + format_name(format_of_result(model)) + " takes " + std::to_string(bits));
+  checker.each(x, [&](const std::string& name, const CodeWords& words, std::size_t rows, std::size_t columns, std::size_t leading) {
+    const FloatFormat& f = name == "A" ? format_of_a(model) : name == "B" ? format_of_b(model) : format_of_result(model);
+    checker.words(name, words, rows, columns, leading, word_bits(model, f), format_name(f));
+    const bool in_place = name == "C" && words.data() == d.data() && words.bytes() == sizeof(D) && x.place_c().row == x.place_d().row;
+    if (!in_place) checker.apart(name, words.data(), words.size() * static_cast<std::size_t>(words.bytes()), d.data(), d.size_bytes());
+  });
+  const auto* unit = std::get_if<MatrixUnit>(&model);
+  if (!(unit && unit->scaled()) && (x.scale_a.size() != 0 || x.scale_b.size() != 0)) checker.refuse("scales are for matrix units that take them, not for " + product_model_name(model));
+  checker.extent("D", d.size(), x.m, x.n, x.ldd);
+}
+void check(const ProductModel& model, const FloatOperands& x, std::span<float> d) {
+  const Checker checker{where};
+  for (const FloatFormat* f : {&format_of_a(model), &format_of_b(model), &format_of_result(model)})
+    if (!holds(fp32, *f)) checker.refuse("floats do not hold the values of " + format_name(*f));
+  checker.each(x, [&](const std::string& name, std::span<const float> values, std::size_t rows, std::size_t columns, std::size_t leading) {
+    checker.extent(name, values.size(), rows, columns, leading);
+    const bool in_place = name == "C" && values.data() == d.data() && x.place_c().row == x.place_d().row;
+    if (!in_place) checker.apart(name, values.data(), values.size_bytes(), d.data(), d.size_bytes());
+  });
+  const auto* unit = std::get_if<MatrixUnit>(&model);
+  if (x.scale_a.size() != 0 || x.scale_b.size() != 0 || (unit && unit->scaled())) checker.refuse("scales are code words: matrix units with scales take words, not floats");
+  checker.extent("D", d.size(), x.m, x.n, x.ldd);
+}
+
+template <class Words, class D>
+void gemm_of(const ProductModel& model, const MatrixOperands<Words>& x, std::span<D> d, std::uint64_t first_stream) {
+  if (const std::string why = product_refusal(model); !why.empty()) throw std::invalid_argument(std::string(where) + ": " + why);
+  check(model, x, d);
+  if (x.m == 0 || x.n == 0) return;
+  if (const auto* dots = std::get_if<DotModel>(&model)) return gemm_by_dot_model(*dots, x, d, first_stream);
+  if (x.k > 0) return gemm_by_unit(std::get<MatrixUnit>(model), x, d);
+  const FloatFormat& f = format_of_result(model);
+  for (std::size_t i = 0; i < x.m; ++i)
+    for (std::size_t j = 0; j < x.n; ++j) put(d, x.place_d()(i, j), f, x.c.size() != 0 ? word(x.c, f, x.place_c()(i, j)) : 0);
+}
+
+}  // namespace
+
+template <class Code>
+void gemm(const ProductModel& model, const GemmOperands& x, std::span<Code> d, std::uint64_t first_stream) {
+  gemm_of(model, x, d, first_stream);
+}
+template void gemm(const ProductModel&, const GemmOperands&, std::span<std::uint8_t>, std::uint64_t);
+template void gemm(const ProductModel&, const GemmOperands&, std::span<std::uint16_t>, std::uint64_t);
+template void gemm(const ProductModel&, const GemmOperands&, std::span<std::uint32_t>, std::uint64_t);
+template void gemm(const ProductModel&, const GemmOperands&, std::span<std::uint64_t>, std::uint64_t);
+
+void gemm(const ProductModel& model, const FloatOperands& x, std::span<float> d, std::uint64_t first_stream) { gemm_of(model, x, d, first_stream); }
+
+std::uint64_t dot(const ProductModel& model, const CodeWords& a, const CodeWords& b, std::optional<std::uint64_t> c, std::uint64_t stream) {
+  if (a.size() != b.size()) throw std::invalid_argument("dot: vectors of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) + " terms");
+  const std::uint64_t addend = c.value_or(0);
+  std::uint64_t d = 0;
+  GemmOperands x{1, 1, a.size(), a, b};
+  if (c) x.c = std::span(&addend, 1);
+  gemm(model, x, std::span(&d, 1), stream);
+  return d;
+}
+
+bool has_vector_products(const ProductModel& model) {
+  if (const auto* unit = std::get_if<MatrixUnit>(&model)) return has_vector_body(*unit);
+  return dot_refusal(std::get<DotModel>(model)).empty() && products::make_plan(std::get<DotModel>(model)).has_value();
+}
+
+}  // namespace halfulp

@@ -1,0 +1,287 @@
+// Running sums of a tile of outputs, for each instruction set.
+//
+// Values of formats up to 22 bits of precision are carried by floats. The environment rounds in the stage's own direction, so that
+// rounding twice, to float and then to the format, is rounding once in the directed modes and toward zero. To nearest it is harmless for
+// sums of p bits where 24 >= 2 p + 2 (Figueroa 1995), and for products where 2 p <= 24, which are exact; elsewhere
+// (`odd`) the first rounding is to odd, which leaves the second its ties (Boldo & Melquiond 2008: 24 >= p + 2).
+//
+// Sums of values of a format are multiples of its smallest subnormal: they need no regard to emin, only products do. The adder
+// loses the sign of zeros: whoever calls knows it from the operands' signs (see gemm.cpp).
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "emulation/products/kernels.cpp"
+#include <hwy/foreach_target.h>
+
+#include <halfulp/emulation/products/kernels.hpp>
+
+#include <hwy/highway.h>
+
+#include <stdexcept>
+#include <type_traits>
+
+#undef HALFULP_ODD
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define HALFULP_ODD 1
+#else
+#define HALFULP_ODD 0
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::products::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr hn::CappedTag<float, panel_columns> d;
+inline constexpr hn::RebindToUnsigned<decltype(d)> du;
+inline constexpr hn::RebindToSigned<decltype(d)> di;
+using V = hn::Vec<decltype(d)>;
+using VU = hn::Vec<decltype(du)>;
+
+#if HALFULP_ODD
+/// One of two neighbours (or equals): the odd one.
+HWY_INLINE V odd_of(V low, V high) {
+  return hn::IfThenElse(hn::RebindMask(d, hn::TestBit(hn::BitCast(du, low), hn::Set(du, 1))), low, high);
+}
+#endif
+
+template <bool odd>
+HWY_INLINE V multiplied(V a, V b) {
+#if HALFULP_ODD
+  if constexpr (odd)
+    return odd_of(V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}, V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
+#endif
+  return hn::Mul(a, b);
+}
+template <bool odd>
+HWY_INLINE V added(V a, V b) {
+#if HALFULP_ODD
+  if constexpr (odd)
+    return odd_of(V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}, V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
+#endif
+  return hn::Add(a, b);
+}
+template <bool odd>
+HWY_INLINE V multiplied_and_added(V a, V b, V s) {
+#if HALFULP_ODD
+  if constexpr (odd)
+    return odd_of(V{_mm512_fmadd_round_ps(a.raw, b.raw, s.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)},
+                  V{_mm512_fmadd_round_ps(a.raw, b.raw, s.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
+#endif
+  return hn::MulAdd(a, b, s);
+}
+
+template <Fix fix>
+HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
+  const V max = hn::Set(d, rule.max), least = hn::Set(d, -rule.max);
+  // NaN is what the adder makes of Inf and NaN: comparisons are such that it counts as beyond.
+  const auto exchanged = [&](auto within, V otherwise) HWY_ATTR { return hn::IfThenElse(within, otherwise, hn::Mul(v, hn::Set(d, rule.beyond))); };
+  if constexpr (fix == Fix::none) return rounded;
+  if constexpr (fix == Fix::clamp) return hn::Min(hn::Max(rounded, least), max);
+  if constexpr (fix == Fix::clamp_keep) return hn::IfThenElse(hn::Eq(rounded, rounded), hn::Min(hn::Max(rounded, least), max), v);
+  if constexpr (fix == Fix::over) return exchanged(hn::Le(hn::Abs(rounded), max), rounded);
+  if constexpr (fix == Fix::over_up) return exchanged(hn::Le(rounded, max), hn::Max(rounded, least));
+  if constexpr (fix == Fix::over_down) return exchanged(hn::Ge(rounded, least), hn::Min(rounded, max));
+}
+
+/// v rounded by the adder. Toward zero C has the sign of v; otherwise C = 1.5 * 2^k serves both signs.
+template <Direction direction, bool product, Fix fix>
+HWY_INLINE V aligned(const Rounder& rule, V v) {
+  constexpr bool is_signed = direction == Direction::zero;
+  const V emin = hn::Set(d, rule.emin), scale = hn::Set(d, rule.scale);
+  V power = hn::BitCast(d, hn::And(hn::BitCast(du, v), hn::Set(du, is_signed ? 0xff80'0000u : 0x7f80'0000u)));
+  if constexpr (product) {
+    if constexpr (is_signed) {
+#if HALFULP_ODD
+      power = V{_mm512_range_ps(power.raw, emin.raw, 0b0011)};  // the larger magnitude, the first one's sign
+#else
+      power = hn::CopySignToAbs(hn::Max(hn::Abs(power), emin), v);
+#endif
+    } else {
+      power = hn::Max(power, emin);
+    }
+  }
+  return fixed<fix>(rule, hn::NegMulAdd(power, scale, hn::MulAdd(power, scale, v)), v);
+}
+
+/// Overflow carries into the exponent, Inf and NaN (whose tails are zeros) stay.
+template <Direction direction>
+HWY_INLINE V linear(const Rounder& rule, V v) {
+  const VU x = hn::BitCast(du, v), mask = hn::Set(du, (std::uint32_t{1} << rule.tail) - 1);
+  VU sum = x;
+  if constexpr (direction == Direction::nearest) {
+    const VU last = hn::Set(du, std::uint32_t{1} << rule.tail);
+    sum = hn::Add(x, hn::ShiftRight<1>(mask));
+    const auto odd = hn::TestBit(x, last);
+#if HALFULP_ODD
+    sum = VU{_mm512_mask_add_epi32(sum.raw, odd.raw, sum.raw, hn::Set(du, 1).raw)};
+#else
+    sum = hn::Sub(sum, hn::VecFromMask(du, odd));
+#endif
+  }
+  if constexpr (direction == Direction::up || direction == Direction::down) {
+    const auto negative = hn::BitCast(du, hn::BroadcastSignBit(hn::BitCast(di, x)));
+    sum = hn::Add(x, direction == Direction::up ? hn::AndNot(negative, mask) : hn::And(negative, mask));
+  }
+  return hn::BitCast(d, hn::AndNot(mask, sum));
+}
+
+template <Way way, Direction direction, bool product, Fix fix>
+HWY_INLINE V rounded(const Rounder& rule, V v) {
+  if constexpr (way == Way::aligned) return aligned<direction, product, fix>(rule, v);
+  if constexpr (way == Way::linear) return linear<direction>(rule, v);
+  return v;
+}
+
+template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, bool odd>
+struct Steps {
+  static HWY_INLINE V product(const StepRule& rule, V a, V b) {
+    const V v = multiplied<odd>(a, b);
+    // Without a stage of its own the first product is one of the sum's results.
+    if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, v);
+    return rounded<product_way, direction, true, product_fix>(rule.product, v);
+  }
+  static HWY_INLINE V next(const StepRule& rule, V s, V a, V b) {
+    if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, multiplied_and_added<odd>(a, b, s));
+    return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<odd>(s, product(rule, a, b)));
+  }
+
+  /// R rows and N vectors of columns.
+  template <std::size_t R, std::size_t N>
+  static HWY_INLINE void rows(const StepRule& rule, std::size_t count, const float* HWY_RESTRICT a, std::size_t a_step, const float* HWY_RESTRICT b, std::size_t b_step,
+                              float* HWY_RESTRICT out) {
+    const StepRule constants = rule;  // a copy that no store can change: its vectors stay in registers
+    const std::size_t lanes = hn::Lanes(d);
+    V s[R][N], column[N];
+    for (std::size_t j = 0; j < N; ++j) column[j] = hn::LoadU(d, b + j * lanes);
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t j = 0; j < N; ++j) s[r][j] = product(constants, hn::Set(d, a[r]), column[j]);
+    for (std::size_t i = 1; i < count; ++i) {
+      a += a_step, b += b_step;
+      for (std::size_t j = 0; j < N; ++j) column[j] = hn::LoadU(d, b + j * lanes);
+      for (std::size_t r = 0; r < R; ++r) {
+        const V row = hn::Set(d, a[r]);
+        for (std::size_t j = 0; j < N; ++j) s[r][j] = next(constants, s[r][j], row, column[j]);
+      }
+    }
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t j = 0; j < N; ++j) hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
+  }
+
+  static HWY_ATTR HWY_NOINLINE void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+    constexpr std::size_t lanes = hn::MaxLanes(d);
+    if constexpr (lanes == panel_columns) {
+      rows<panel_rows, 1>(rule, count, a, a_step, b, b_step, out);
+    } else {  // 16 registers
+      constexpr std::size_t together = lanes == 1 ? 1 : 2, few = 4 / together;
+      for (std::size_t r = 0; r < panel_rows; r += few)
+        for (std::size_t j = 0; j < panel_columns; j += together * lanes) rows<few, together>(rule, count, a + r, a_step, b + j, b_step, out + r * panel_columns + j);
+    }
+  }
+
+  static HWY_ATTR HWY_NOINLINE void add(const StepRule& rule, const float* x, const float* y, float* out) {
+    const StepRule constants = rule;
+    for (std::size_t i = 0; i < tile_size; i += hn::Lanes(d)) {
+      const V v = added<odd>(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), r = rounded<sum_way, direction, false, sum_fix>(constants.sum, v);
+      hn::StoreU(sum_way == Way::aligned ? hn::CopySign(r, v) : r, d, out + i);
+    }
+  }
+};
+
+template <auto value>
+using Is = std::integral_constant<decltype(value), value>;
+
+/// f(fix of a product, fix of a sum) for those that a rule has: both the same, or the product has none.
+template <Direction direction, class F>
+HWY_INLINE void with_fix(const StepRule& rule, F f) {
+  const auto both = [&]<Fix fix>(Is<fix>) HWY_ATTR { rule.product.fix == Fix::none ? f(Is<Fix::none>{}, Is<fix>{}) : f(Is<fix>{}, Is<fix>{}); };
+  switch (rule.sum.fix) {
+    case Fix::none: return f(Is<Fix::none>{}, Is<Fix::none>{});
+    case Fix::clamp: return both(Is<Fix::clamp>{});
+    case Fix::clamp_keep: return both(Is<Fix::clamp_keep>{});
+    case Fix::over:
+      if constexpr (direction != Direction::zero) return both(Is<Fix::over>{});
+      break;
+    case Fix::over_up:
+      if constexpr (direction == Direction::up) return both(Is<Fix::over_up>{});
+      break;
+    case Fix::over_down:
+      if constexpr (direction == Direction::down) return both(Is<Fix::over_down>{});
+      break;
+  }
+  throw std::logic_error("products: no such overflow in this direction");
+}
+
+/// f(Steps<...>{}) for a rule.
+template <Direction direction, class F>
+HWY_INLINE void with_ways(const StepRule& rule, F f) {
+  constexpr bool nearest = direction == Direction::nearest && HALFULP_ODD;
+  const auto exact = [&]<Way product, Way sum, Fix product_fix, Fix sum_fix>(Is<product>, Is<sum>, Is<product_fix>, Is<sum_fix>) HWY_ATTR {
+    if constexpr (nearest && (sum != Way::plain || product != Way::fused)) {
+      if (rule.odd) return f(Steps<product, sum, direction, product_fix, sum_fix, true>{});
+    }
+    f(Steps<product, sum, direction, product_fix, sum_fix, false>{});
+  };
+  const auto ways = [&]<Way product, Way sum>(Is<product> p, Is<sum> s) HWY_ATTR {
+    if constexpr (product == Way::aligned && sum == Way::plain) {
+      StepRule swapped = rule;  // the product alone is fixed
+      swapped.sum.fix = rule.product.fix;
+      with_fix<direction>(swapped, [&](auto, auto fix) HWY_ATTR { exact(p, s, fix, Is<Fix::none>{}); });
+    } else if constexpr (product == Way::aligned || sum == Way::aligned) {
+      with_fix<direction>(rule, [&](auto fix_p, auto fix_s) HWY_ATTR {
+        if constexpr (product == Way::aligned) exact(p, s, fix_p, fix_s);
+        else exact(p, s, Is<Fix::none>{}, fix_s);
+      });
+    } else {
+      exact(p, s, Is<Fix::none>{}, Is<Fix::none>{});
+    }
+  };
+  const auto pair = [](Way product, Way sum) { return static_cast<int>(product) * 4 + static_cast<int>(sum); };
+  switch (pair(rule.product.way, rule.sum.way)) {
+    case 0 * 4 + 1: return ways(Is<Way::fused>{}, Is<Way::plain>{});
+    case 0 * 4 + 2: return ways(Is<Way::fused>{}, Is<Way::aligned>{});
+    case 0 * 4 + 3: return ways(Is<Way::fused>{}, Is<Way::linear>{});
+    case 1 * 4 + 1: return ways(Is<Way::plain>{}, Is<Way::plain>{});
+    case 1 * 4 + 2: return ways(Is<Way::plain>{}, Is<Way::aligned>{});
+    case 1 * 4 + 3: return ways(Is<Way::plain>{}, Is<Way::linear>{});
+    case 2 * 4 + 1: return ways(Is<Way::aligned>{}, Is<Way::plain>{});
+    case 2 * 4 + 2: return ways(Is<Way::aligned>{}, Is<Way::aligned>{});
+    case 3 * 4 + 1: return ways(Is<Way::linear>{}, Is<Way::plain>{});
+    case 3 * 4 + 3: return ways(Is<Way::linear>{}, Is<Way::linear>{});
+    default: throw std::logic_error("products: no such pair of ways");
+  }
+}
+
+template <class F>
+HWY_INLINE void with_steps(const StepRule& rule, F f) {
+  switch (rule.direction) {
+    case Direction::nearest: return with_ways<Direction::nearest>(rule, f);
+    case Direction::down: return with_ways<Direction::down>(rule, f);
+    case Direction::up: return with_ways<Direction::up>(rule, f);
+    case Direction::zero: return with_ways<Direction::zero>(rule, f);
+  }
+}
+
+HWY_ATTR void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+  with_steps(rule, [&](auto steps) HWY_ATTR { decltype(steps)::tile(rule, count, a, a_step, b, b_step, out); });
+}
+HWY_ATTR void add(const StepRule& rule, const float* x, const float* y, float* out) {
+  with_steps(rule, [&](auto steps) HWY_ATTR { decltype(steps)::add(rule, x, y, out); });
+}
+HWY_ATTR bool can_run(const StepRule& rule) { return (!rule.odd || HALFULP_ODD) && (rule.product.way != Way::fused || HWY_NATIVE_FMA); }
+
+}  // namespace halfulp::products::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace halfulp::products {
+
+HWY_EXPORT(tile);
+HWY_EXPORT(add);
+HWY_EXPORT(can_run);
+
+void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+  HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
+}
+void add_tiles(const StepRule& rule, const float* x, const float* y, float* out) { HWY_DYNAMIC_DISPATCH(add)(rule, x, y, out); }
+bool runs(const StepRule& rule) { return HWY_DYNAMIC_DISPATCH(can_run)(rule); }
+
+}  // namespace halfulp::products
+#endif
