@@ -97,7 +97,13 @@ constexpr const char* formats[] = {"fp16", "bf16", "e4m3", "e5m2", "e4m3fnuz", "
 constexpr const char* modes[] = {"nearest-even", "toward-zero", "toward-positive", "toward-negative"};
 
 void compare_all_kinds(const std::string& text, Random& random, Count& count) {
-  const DotModel model = std::get<DotModel>(parse_product_model(text));
+  DotModel model;
+  try {
+    model = std::get<DotModel>(parse_product_model(text));
+  } catch (const std::invalid_argument& error) {  // a format that fp32 does not hold
+    ASSERT_NE(std::string(error.what()).find("need a format that holds"), std::string::npos) << error.what();
+    return;
+  }
   for (int kind = 0; kind < static_cast<int>(Kind::count); ++kind) {
     const bool addend = random() & 1;
     const Matrices x(model, 1 + random() % 18, 1 + random() % 34, 1 + random() % 40, static_cast<Kind>(kind), addend, random);

@@ -36,37 +36,6 @@ float value_of(const FloatFormat& f, std::uint64_t code) { return f.is_nan(code)
 std::uint64_t word(const CodeWords& x, const FloatFormat&, std::size_t i) { return x[i]; }
 std::uint64_t word(std::span<const float> x, const FloatFormat& f, std::size_t i) { return code_of(f, x[i]); }
 
-/// Rows of an operand as floats: the operand itself where it is that, else decoded.
-class Values {
- public:
-  Values(std::span<const float> x, const FloatFormat&, std::size_t, std::size_t, std::size_t leading) : data_(x.data()), leading_(leading) {}
-  Values(const CodeWords& x, const FloatFormat& f, std::size_t rows, std::size_t columns, std::size_t leading) : own_(rows * columns), leading_(columns) {
-    data_ = own_.data();
-    const std::size_t lines = leading == columns ? 1 : rows, length = leading == columns ? rows * columns : columns;
-    if (length == 0) return;
-    x.visit([&](const auto* words) {
-      using Code = std::remove_cvref_t<decltype(*words)>;
-      tbb::parallel_for(tbb::blocked_range<std::size_t>(0, lines), [&](const auto& range) {
-        for (std::size_t i = range.begin(); i != range.end(); ++i) {
-          const std::span<float> to = std::span(own_).subspan(i * columns, length);
-          if constexpr (sizeof(Code) == 8) {
-            for (std::size_t j = 0; j < length; ++j) to[j] = value_of(f, words[i * leading + j]);
-          } else {
-            decode(f, std::span<const Code>(words + i * leading, length), to);
-          }
-        }
-      });
-    });
-  }
-  const float* data() const { return data_; }
-  std::size_t leading() const { return leading_; }
-
- private:
-  std::vector<float> own_;
-  const float* data_;
-  std::size_t leading_;
-};
-
 // --- by the scalar definition ----------------------------------------------------------------------------------------------------
 
 /// One output as a code word.
@@ -115,7 +84,7 @@ void set_direction(products::Direction direction) {
 /// One tile of outputs in the model's order.
 class Tile {
  public:
-  Tile(const DotModel& model, const Plan::Rules& rules, std::size_t k, const float* a, const float* b) : model_(model), rules_(rules), k_(k), a_(a), b_(b) {}
+  Tile(const DotModel& model, const products::TileRules& rules, std::size_t k, const float* a, const float* b) : model_(model), rules_(rules), k_(k), a_(a), b_(b) {}
 
   void run(float* out) {
     const auto lane_part = [&](std::size_t j, float* to, std::size_t) { part(j, k_, std::min(model_.width, k_), to); };
@@ -168,7 +137,7 @@ class Tile {
   }
 
   const DotModel& model_;
-  const Plan::Rules& rules_;
+  const products::TileRules& rules_;
   std::size_t k_;
   const float *a_, *b_;
   std::vector<hwy::AlignedFreeUniquePtr<float[]>> rooms_;
@@ -181,6 +150,7 @@ struct Work {
   const Plan& plan;
   const MatrixOperands<Words>& x;
   std::uint64_t first_stream;
+  const products::RulesOfTiles& rules;
   const Panels &a, &b;
   const float* c;  ///< in the outer stage's format, m x n; or none
   float* d;        ///< values of the outer stage
@@ -206,7 +176,7 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
     if (!scalar) scalar.emplace(w.model, w.x, w.first_stream);
     redone.push_back({top + r, left + j, (*scalar)(top + r, left + j)});
   };
-  const auto rules = w.plan.rules(w.model, w.x.k, w.a.extents[row_panel], w.b.extents[column_panel]);
+  const auto rules = w.rules(w.a.extents[row_panel], w.b.extents[column_panel]);
   if (!rules) {
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t j = 0; j < columns; ++j) {
@@ -223,29 +193,28 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t j = 0; j < columns; ++j) f(r, j, out[r * panel_columns + j]);
   };
-  if (w.plan.signless_zeros)
+  const bool unknown_zeros = w.plan.signless_zeros && !w.plan.signs_tell;
+  if (w.plan.signless_zeros && products::oddities_of(out).zero)
     each([&](std::size_t r, std::size_t j, float& v) {
-      if (v == 0) v = w.plan.signs_tell ? std::copysign(0.0f, negative_zero(w.plan, a + r, b + j, w.x.k) ? -1.0f : 1.0f) : std::numeric_limits<float>::quiet_NaN();
+      if (v == 0) v = unknown_zeros ? std::numeric_limits<float>::quiet_NaN() : std::copysign(0.0f, negative_zero(w.plan, a + r, b + j, w.x.k) ? -1.0f : 1.0f);
     });
-  const bool zeros_are_nan = w.plan.signless_zeros && !w.plan.signs_tell;
   if (w.c) {
     std::fill(std::begin(addend), std::end(addend), 0.0f);
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t j = 0; j < columns; ++j) addend[r * panel_columns + j] = w.c[(top + r) * w.x.n + left + j];
+    for (std::size_t r = 0; r < rows; ++r) std::copy_n(w.c + (top + r) * w.x.n + left, columns, addend + r * panel_columns);
     const products::StepRule rule = w.plan.addend_rule();
     set_direction(rule.direction);
     products::add_tiles(rule, out, addend, out);
   }
-  const bool positive_zeros = !w.plan.outer.format.has_negative_zero();
-  each([&](std::size_t r, std::size_t j, float& v) {
-    float& to = w.d[(top + r) * w.ldd + left + j];
-    to = v;
-    if (v != v) {
-      to = std::numeric_limits<float>::quiet_NaN();
-      if (w.plan.redo_nan || zeros_are_nan) redo(r, j);
-    }
-    if (positive_zeros && v == 0) to = 0;
-  });
+  const products::Oddities oddities = products::oddities_of(out);
+  if (oddities.nan)
+    each([&](std::size_t r, std::size_t j, float& v) {
+      if (v == v) return;
+      v = std::numeric_limits<float>::quiet_NaN();
+      if (w.plan.redo_nan || unknown_zeros) redo(r, j);
+    });
+  if (oddities.zero && !w.plan.outer.format.has_negative_zero())
+    each([](std::size_t, std::size_t, float& v) { v = v == 0 ? 0 : v; });
+  for (std::size_t r = 0; r < rows; ++r) std::copy_n(out + r * panel_columns, columns, w.d + (top + r) * w.ldd + left);
 }
 
 template <class Words>
@@ -275,15 +244,18 @@ Rounding into_result(const DotModel& model, const Plan& plan) {
   return rounding;
 }
 
-/// Values to D: words or floats.
+/// Values to the words of D.
 template <class Code>
-void store(const DotModel& model, const Rounding& rounding, const float* values, std::size_t m, std::size_t n, std::size_t ldd, std::span<Code> d, std::uint64_t) {
+void store(const DotModel& model, const Rounding& rounding, const float* values, std::size_t m, std::size_t n, std::size_t ldd, std::span<Code> d) {
   const FloatFormat& f = model.result();
   const std::size_t lines = ldd == n ? 1 : m, length = ldd == n ? m * n : n;
+  const auto nan = static_cast<Code>(fresh_nan(fp32, rounding));
   for (std::size_t i = 0; i < lines; ++i) {
     const std::span<const float> from(values + i * n, length);
     const std::span<Code> to = d.subspan(i * ldd, length);
-    if constexpr (sizeof(Code) == 8) {
+    if (f == fp32 && model.outer().format == fp32) {
+      for (std::size_t j = 0; j < length; ++j) to[j] = from[j] == from[j] ? static_cast<Code>(std::bit_cast<std::uint32_t>(from[j])) : nan;
+    } else if constexpr (sizeof(Code) == 8) {
       for (std::size_t j = 0; j < length; ++j) to[j] = convert(fp32, f, rounding, std::bit_cast<std::uint32_t>(from[j])).code;
     } else {
       encode(f, rounding, from, to);
@@ -291,26 +263,46 @@ void store(const DotModel& model, const Rounding& rounding, const float* values,
   }
 }
 
+/// A matrix as floats without gaps.
+void copy_rows(std::span<const float> x, const FloatFormat&, std::size_t m, std::size_t n, std::size_t leading, float* to) {
+  for (std::size_t i = 0; i < m; ++i) std::copy_n(x.data() + i * leading, n, to + i * n);
+}
+void copy_rows(const CodeWords& x, const FloatFormat& f, std::size_t m, std::size_t n, std::size_t leading, float* to) {
+  x.visit([&](const auto* words) {
+    using Code = std::remove_cvref_t<decltype(*words)>;
+    for (std::size_t i = 0; i < m; ++i) {
+      if constexpr (sizeof(Code) == 8) {
+        for (std::size_t j = 0; j < n; ++j) to[i * n + j] = value_of(f, words[i * leading + j]);
+      } else {
+        decode(f, std::span<const Code>(words + i * leading, n), std::span(to + i * n, n));
+      }
+    }
+  });
+}
+
 bool output_rounds(const DotModel& model) { return model.output && model.output->format != model.outer().format; }
 
 template <class Words, class D>
 void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperands<Words>& x, std::span<D> d, std::uint64_t first_stream) {
-  const Values va(x.a, model.input, x.transpose_a ? x.k : x.m, x.transpose_a ? x.m : x.k, x.transpose_a ? x.place_a().column : x.place_a().row);
-  const Values vb(x.b, model.second(), x.transpose_b ? x.n : x.k, x.transpose_b ? x.k : x.n, x.transpose_b ? x.place_b().column : x.place_b().row);
-  const Panels a = products::pack(va.data(), x.m, x.k, panel_rows, x.transpose_a ? 1 : va.leading(), x.transpose_a ? va.leading() : 1);
-  const Panels b = products::pack(vb.data(), x.n, x.k, panel_columns, x.transpose_b ? vb.leading() : 1, x.transpose_b ? 1 : vb.leading());
-  std::vector<float> c, values;
+  const auto lines = [](bool transposed, std::size_t rows, std::size_t columns, const Placement& place, bool rows_are_vectors) {
+    if (transposed) return products::Lines{columns, rows, place.column, !rows_are_vectors};
+    return products::Lines{rows, columns, place.row, rows_are_vectors};
+  };
+  const Panels a = products::pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows);
+  const Panels b = products::pack(x.b, model.second(), lines(x.transpose_b, x.k, x.n, x.place_b(), false), panel_columns);
+  products::Scratch c, values;
   if (x.c.size() != 0) {
-    const Values vc(x.c, model.result(), x.m, x.n, x.place_c().row);
-    c.resize(x.m * x.n);
-    for (std::size_t i = 0; i < x.m; ++i) std::copy_n(vc.data() + i * vc.leading(), x.n, c.data() + i * x.n);
-    if (output_rounds(model)) quantize(model.outer().format, model.outer().rounding, std::span<const float>(c), std::span(c));
+    c = products::Scratch(x.m * x.n);
+    copy_rows(x.c, model.result(), x.m, x.n, x.place_c().row, c.data());
+    const std::span<float> all(c.data(), x.m * x.n);
+    if (output_rounds(model)) quantize(model.outer().format, model.outer().rounding, std::span<const float>(all), all);
   }
   const bool direct = std::is_same_v<D, float> && !output_rounds(model);
-  Work<Words> work{model, plan, x, first_stream, a, b, c.empty() ? nullptr : c.data(), nullptr, x.n};
+  const products::RulesOfTiles rules(plan, model, x.k);
+  Work<Words> work{model, plan, x, first_stream, rules, a, b, c.data(), nullptr, x.n};
   if constexpr (std::is_same_v<D, float>) work.d = d.data(), work.ldd = x.place_d().row;
   if (!direct) {
-    values.resize(x.m * x.n);
+    values = products::Scratch(x.m * x.n);
     work.d = values.data(), work.ldd = x.n;
   }
   const std::vector<Redone> redone = run_tiles(work);
@@ -318,10 +310,10 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
   if constexpr (std::is_same_v<D, float>) {
     if (!direct)
       for (std::size_t i = 0; i < x.m; ++i)
-        quantize(model.result(), into_result(model, plan), std::span<const float>(values).subspan(i * x.n, x.n), d.subspan(i * ldd, x.n));
+        quantize(model.result(), into_result(model, plan), std::span<const float>(values.data() + i * x.n, x.n), d.subspan(i * ldd, x.n));
     for (const Redone& r : redone) d[r.i * ldd + r.j] = value_of(model.result(), r.code);
   } else {
-    store(model, into_result(model, plan), values.data(), x.m, x.n, ldd, d, 0);
+    store(model, into_result(model, plan), values.data(), x.m, x.n, ldd, d);
     for (const Redone& r : redone) d[r.i * ldd + r.j] = static_cast<D>(r.code);
   }
 }

@@ -15,6 +15,7 @@
 
 #include <hwy/highway.h>
 
+#include <bit>
 #include <stdexcept>
 #include <type_traits>
 
@@ -265,6 +266,39 @@ HWY_ATTR void tile(const StepRule& rule, std::size_t count, const float* a, std:
 HWY_ATTR void add(const StepRule& rule, const float* x, const float* y, float* out) {
   with_steps(rule, [&](auto steps) HWY_ATTR { decltype(steps)::add(rule, x, y, out); });
 }
+/// Bits of magnitudes are ordered as magnitudes are.
+HWY_ATTR Extent extent(const float* values, std::size_t count) {
+  using VI = hn::Vec<decltype(di)>;
+  const std::size_t lanes = hn::Lanes(d);
+  const VI clear = hn::Set(di, 0x7fff'ffff), infinity = hn::Set(di, 0x7f80'0000);
+  VI most = hn::Zero(di), least = clear, largest_finite = hn::Zero(di);
+  const auto take = [&](V v) HWY_ATTR {
+    const VI magnitude = hn::And(hn::BitCast(di, v), clear);
+    most = hn::Max(most, magnitude);
+    largest_finite = hn::Max(largest_finite, hn::IfThenElseZero(hn::Lt(magnitude, infinity), magnitude));
+    least = hn::Min(least, hn::And(hn::Sub(magnitude, hn::Set(di, 1)), clear));  // zeros go to the top
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) take(hn::LoadU(d, values + i));
+  for (; i < count; ++i) take(hn::Set(d, values[i]));
+  const std::int32_t above = hn::GetLane(hn::MinOfLanes(di, least));
+  Extent extent;
+  extent.finite = hn::GetLane(hn::MaxOfLanes(di, most)) < 0x7f80'0000;
+  extent.max = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(di, largest_finite)));
+  if (above < 0x7f80'0000 - 1) extent.min = std::bit_cast<float>(above + 1);
+  return extent;
+}
+
+HWY_ATTR Oddities oddities(const float* tile) {
+  auto zero = hn::FirstN(d, 0), nan = zero;
+  for (std::size_t i = 0; i < tile_size; i += hn::Lanes(d)) {
+    const V v = hn::LoadU(d, tile + i);
+    zero = hn::Or(zero, hn::Eq(v, hn::Zero(d)));
+    nan = hn::Or(nan, hn::IsNaN(v));
+  }
+  return {!hn::AllFalse(d, zero), !hn::AllFalse(d, nan)};
+}
+
 HWY_ATTR bool can_run(const StepRule& rule) { return (!rule.odd || HALFULP_ODD) && (rule.product.way != Way::fused || HWY_NATIVE_FMA); }
 
 }  // namespace halfulp::products::HWY_NAMESPACE
@@ -275,12 +309,16 @@ namespace halfulp::products {
 
 HWY_EXPORT(tile);
 HWY_EXPORT(add);
+HWY_EXPORT(extent);
+HWY_EXPORT(oddities);
 HWY_EXPORT(can_run);
 
 void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
   HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
 }
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out) { HWY_DYNAMIC_DISPATCH(add)(rule, x, y, out); }
+Extent extent_of(const float* values, std::size_t count) { return HWY_DYNAMIC_DISPATCH(extent)(values, count); }
+Oddities oddities_of(const float* tile) { return HWY_DYNAMIC_DISPATCH(oddities)(tile); }
 bool runs(const StepRule& rule) { return HWY_DYNAMIC_DISPATCH(can_run)(rule); }
 
 }  // namespace halfulp::products

@@ -3,6 +3,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
 namespace halfulp::products {
 
@@ -54,6 +55,22 @@ void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size
 
 /// out = round(x + y), by rule.sum; zeros have the right sign if those of x and y have.
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out);
+
+/// What is known of the operands of a tile: magnitudes of finite numbers, and whether there are others.
+struct Extent {
+  float max = 0;                                  ///< 0: all are zeros
+  float min = std::numeric_limits<float>::max();  ///< of those that are not zero
+  bool finite = true;
+};
+
+/// Of any number of floats.
+Extent extent_of(const float* values, std::size_t count);
+
+/// Which of these a tile holds: a zero, a NaN.
+struct Oddities {
+  bool zero, nan;
+};
+Oddities oddities_of(const float* tile);
 
 /// Whether this CPU's instruction set runs a rule: to odd takes AVX-512's embedded rounding, fused ones fma.
 bool runs(const StepRule& rule);

@@ -3,8 +3,7 @@
 
 #include <halfulp/emulation/matrix.hpp>
 #include <halfulp/emulation/products/plan.hpp>
-
-#include <hwy/aligned_allocator.h>
+#include <halfulp/emulation/products/scratch.hpp>
 
 #include <vector>
 
@@ -14,13 +13,20 @@ namespace halfulp::products {
 /// Vectors that are missing from the last panel are zeros.
 struct Panels {
   std::size_t width = 0, depth = 0;
-  hwy::AlignedFreeUniquePtr<float[]> values;
+  Scratch values;
   std::vector<Extent> extents;  ///< of each panel
 
-  const float* panel(std::size_t index) const { return values.get() + index * width * depth; }
+  const float* panel(std::size_t index) const { return values.data() + index * width * depth; }
 };
 
-/// Component p of vector v is at values[v * of_vector + p * of_component].
-Panels pack(const float* values, std::size_t vectors, std::size_t depth, std::size_t width, std::size_t of_vector, std::size_t of_component);
+/// How an operand lies in memory: `lines` of `length` elements, `leading` apart. Lines are vectors, or components.
+struct Lines {
+  std::size_t lines, length, leading;
+  bool are_vectors;
+};
+
+/// Panels of panel_rows (rows of A) or panel_columns (columns of B), of code words or of values.
+Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width);
+Panels pack(std::span<const float> values, const FloatFormat& f, const Lines& lines, std::size_t width);
 
 }  // namespace halfulp::products

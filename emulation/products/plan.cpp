@@ -140,33 +140,51 @@ std::optional<Plan> make_plan(const DotModel& m) {
   return plan;
 }
 
-std::optional<Plan::Rules> Plan::rules(const DotModel& model, std::size_t k, const Extent& a, const Extent& b) const {
-  Rules rules{{product.rounder, accumulator.rounder, accumulator.direction, odd}, {{}, outer.rounder, outer.direction, false}};
-  if (!model.promoted || outer.rounder.way != Way::plain) rules.outer.odd = odd && accumulator.rounder.way == Way::aligned;
+RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k)
+    : base_{{plan.product.rounder, plan.accumulator.rounder, plan.accumulator.direction, plan.odd}, {{}, plan.outer.rounder, plan.outer.direction, false}},
+      odd_if_tiny_(plan.odd_if_tiny) {
+  constexpr double any = std::numeric_limits<double>::infinity();
+  base_.outer.odd = plan.odd && plan.outer.rounder.way == Way::aligned;
+  products_to_ = base_.running.product.way == Way::aligned ? base_.running.product.max : any;
+  sums_to_ = any;
+  const bool outer_apart = model.promoted && plan.outer.rounder.way == Way::plain;
+  if (base_.running.sum.way == Way::aligned) {
+    const std::size_t terms = outer_apart && model.order == Order::blocked ? std::min(k, model.block) : k;
+    // Powers of two, from the top: the search takes a few hundred steps at most.
+    int e = plan.accumulator.format.emax() + 1;
+    const auto fits = [&](int exponent) {
+      return largest_sum(plan.accumulator.format, plan.accumulator.direction, model, terms, std::ldexp(1.0, exponent)) <= base_.running.sum.max;
+    };
+    while (e >= lowest(plan.accumulator.format) && !fits(e)) --e;
+    sums_to_ = fits(e) ? std::ldexp(1.0, e) : -1;
+  }
+  const auto in_reach = [](const PlannedStage& s) { return 2 * (s.format.emax() + 1) + carrier_bits - s.format.precision() + 1 <= fp32.emax(); };
+  product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
+}
+
+std::optional<TileRules> RulesOfTiles::operator()(const Extent& a, const Extent& b) const {
+  TileRules rules = base_;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
   const bool finite = a.finite && b.finite;
-
-  const bool products_fit = of_products.way != Way::aligned || (finite && largest <= of_products.max);
-  const std::size_t terms = outer.rounder.way == Way::plain && model.order == Order::blocked ? std::min(k, model.block) : k;
-  const bool sums_fit = of_sums.way != Way::aligned || (finite && products_fit && largest_sum(accumulator.format, accumulator.direction, model, terms, largest) <= of_sums.max);
-  // What is larger must not reach beyond the floats before it is fixed.
-  const auto in_reach = [](const PlannedStage& s) { return 2 * (s.format.emax() + 1) + carrier_bits - s.format.precision() + 1 <= fp32.emax(); };
-  const auto chosen = [&](Fix fix, bool fit) { return fit ? Fix::none : fix == Fix::clamp && !finite ? Fix::clamp_keep : fix; };
+  const bool products_fit = of_products.way != Way::aligned || (finite && largest <= products_to_);
+  const bool sums_fit = of_sums.way != Way::aligned || (finite && products_fit && largest <= sums_to_);
+  const auto choose = [&](Fix& fix, bool fit) { fix = fit ? Fix::none : fix == Fix::clamp && !finite ? Fix::clamp_keep : fix; };
   if (of_products.way == Way::aligned) {
-    of_products.fix = chosen(product.rounder.fix, products_fit);
-    if (!products_fit && !in_reach(product)) return {};
+    choose(of_products.fix, products_fit);
+    if (!products_fit && !product_in_reach_) return {};
   }
   if (of_sums.way == Way::aligned) {
-    of_sums.fix = chosen(accumulator.rounder.fix, sums_fit);
-    if (!sums_fit && !in_reach(accumulator)) return {};
+    choose(of_sums.fix, sums_fit);
+    if (!sums_fit && !sum_in_reach_) return {};
     if (of_products.fix != Fix::none && of_products.fix != of_sums.fix) return {};
-    if (of_products.way == Way::plain && !sums_fit && largest > 0x1p60) return {};
-    if (of_products.way == Way::fused && !sums_fit && !(largest <= 0x1p60)) return {};
+    if (of_products.way != Way::aligned && !sums_fit && !(largest <= 0x1p60)) return {};
   }
   if (rules.outer.sum.way == Way::aligned) rules.outer.sum.fix = of_sums.fix;
-  if (odd_if_tiny && smallest < FloatFormat::power_of_two(fp32.emin())) rules.running.odd = true;
-  if (!runs(rules.running)) return {};
+  if (odd_if_tiny_ && smallest < FloatFormat::power_of_two(fp32.emin())) {
+    rules.running.odd = true;
+    if (!runs(rules.running)) return {};
+  }
   return rules;
 }
 

@@ -5,17 +5,9 @@
 #include <halfulp/emulation/products/kernels.hpp>
 
 #include <cstddef>
-#include <limits>
 #include <optional>
 
 namespace halfulp::products {
-
-/// What is known of the operands of a tile: magnitudes of finite numbers, and whether there are others.
-struct Extent {
-  float max = 0;                                  ///< 0: all are zeros
-  float min = std::numeric_limits<float>::max();  ///< of those that are not zero
-  bool finite = true;
-};
 
 /// A stage for the kernels.
 struct PlannedStage {
@@ -33,11 +25,6 @@ struct Plan {
   bool redo_nan;        ///< NaN results have code words that the last stage alone does not say
   NanRule nan;          ///< of all NaN results otherwise
 
-  /// The rule of running sums and that of sums of parts for a tile; nothing where the scalar definition has to do it.
-  struct Rules {
-    StepRule running, outer;
-  };
-  std::optional<Rules> rules(const DotModel& model, std::size_t k, const Extent& a, const Extent& b) const;
   /// The rule by which anything is added in the outer stage.
   StepRule addend_rule() const;
 
@@ -50,5 +37,24 @@ struct Plan {
 
 /// Nothing where the scalar definition has to do everything. Precondition: dot_refusal(model) is empty.
 std::optional<Plan> make_plan(const DotModel& model);
+
+/// The rules of running sums and of sums of parts.
+struct TileRules {
+  StepRule running, outer;
+};
+
+/// Which rules a tile takes: what does not depend on its operands is worked out once.
+class RulesOfTiles {
+ public:
+  RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k);
+  /// Nothing where the scalar definition has to do it.
+  std::optional<TileRules> operator()(const Extent& a, const Extent& b) const;
+
+ private:
+  TileRules base_;                  ///< with the fixes of values beyond the largest
+  double products_to_, sums_to_;    ///< products up to this magnitude fit into their format, sums of such products into theirs
+  bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
+  bool odd_if_tiny_;
+};
 
 }  // namespace halfulp::products
