@@ -54,7 +54,7 @@ struct Placement {
 template <class Words>
 struct MatrixOperands {
   std::size_t m = 0, n = 0, k = 0;
-  Words a, b, c = {}, scale_a = {}, scale_b = {};
+  Words a = {}, b = {}, c = {}, scale_a = {}, scale_b = {};
   std::size_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
   bool transpose_a = false, transpose_b = false;
 
