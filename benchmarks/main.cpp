@@ -49,6 +49,7 @@ int main(int argc, char** argv) {
   describe(quick, peers);
   bench::register_rows(bench::rows(quick), peers);
   bench::register_matrices(quick);
+  bench::register_products(quick);
   benchmark::RunSpecifiedBenchmarks();
   benchmark::Shutdown();
 }

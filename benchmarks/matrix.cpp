@@ -5,8 +5,6 @@
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/units/gemm.hpp>
 
-#include <Eigen/Core>
-
 #include <memory>
 #include <random>
 
@@ -36,19 +34,6 @@ struct Matrices {
   }
 };
 
-/// Counts multiply-adds as elements.
-void time(benchmark::State& state, std::size_t n, const std::function<void()>& multiply) {
-  multiply();
-  for (auto _ : state) {
-    multiply();
-    benchmark::ClobberMemory();
-  }
-  const std::size_t products = n * n * n;
-  state.SetItemsProcessed(state.iterations() * static_cast<std::int64_t>(products));
-  state.counters["elements"] = static_cast<double>(products);
-  state.counters["bytes"] = 0;
-}
-
 std::string name(std::string_view unit, std::size_t n, int threads, const std::string& who) {
   return "mma/" + std::string(unit) + "/exact/" + std::to_string(n) + "/normal/" + std::to_string(threads) + "/" + who;
 }
@@ -57,12 +42,7 @@ std::string name(std::string_view unit, std::size_t n, int threads, const std::s
 
 void register_matrices(bool quick) {
   const std::size_t n = quick ? 256 : 512;
-  add("limit/0/" + std::to_string(n) + "/1/Eigen FP32", [n](benchmark::State& state) {
-    const auto size = static_cast<Eigen::Index>(n);
-    const Eigen::MatrixXf a = Eigen::MatrixXf::Random(size, size), b = Eigen::MatrixXf::Random(size, size);
-    Eigen::MatrixXf d(size, size);
-    time(state, n, [&] { d.noalias() = a * b; });
-  });
+  add_product_limit(n);
   for (const std::string_view unit : units) {
     const auto ours = [&](std::int64_t target, int threads) {
       add(name(unit, n, threads, "ours " + name_of_set(target)), [=](benchmark::State& state) {
@@ -70,7 +50,7 @@ void register_matrices(bool quick) {
         Matrices x(find_unit(unit), n);
         const InstructionSet set(target);
         const Threads control(threads);
-        time(state, n, [&] { mma_gemm(find_unit(unit), x.operands(), std::span(x.d)); });
+        time_products(state, n, [&] { mma_gemm(find_unit(unit), x.operands(), std::span(x.d)); });
       });
     };
     for (const std::int64_t target : instruction_sets()) ours(target, 1);
@@ -79,7 +59,7 @@ void register_matrices(bool quick) {
       constexpr std::size_t few = 32;  // the interpreter takes as long for every product
       const Matrices x(find_unit(unit), few);
       const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few), scales(x.scales.begin(), x.scales.begin() + (x.scales.empty() ? 0 : 1));
-      time(state, few, [&] {
+      time_products(state, few, [&] {
         for (std::size_t i = 0; i < few * few; ++i) benchmark::DoNotOptimize(mma(find_unit(unit), {a, b, scales, scales}, 0));
       });
     });

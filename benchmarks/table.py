@@ -123,8 +123,8 @@ def print_context(context, entries):
     print()
     print("ns an element, medians. L1: arrays of 4096 elements. limit: the faster of two copies of as many bytes, read and")
     print("written: memcpy and a plain loop. x: ours divided by it; below 1 ours is the faster. scalar: convert() or evaluate()")
-    print("in a loop. mma: ns a multiply-add of square matrices; its limit is a plain FP32 product by Eigen, its scalar the")
-    print(f"interpreter. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's results differ")
+    print("in a loop. mma, product: ns a multiply-add of square matrices; their limit is a plain FP32 product by Eigen, their scalar")
+    print(f"the interpreter, or the scalar definition. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's results differ")
     print("from ours on these operands (those of Python packages were not compared).")
     print()
 

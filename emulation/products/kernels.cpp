@@ -3,7 +3,7 @@
 // Values of formats up to 22 bits of precision are carried by floats. The environment rounds in the stage's own direction, so that
 // rounding twice, to float and then to the format, is rounding once in the directed modes and toward zero. To nearest it is harmless for
 // sums of p bits where 24 >= 2 p + 2 (Figueroa 1995), and for products where 2 p <= 24, which are exact; elsewhere
-// (`odd`) the first rounding is to odd, which leaves the second its ties (Boldo & Melquiond 2008: 24 >= p + 2).
+// (`odd_product`, `odd_sum`) the first rounding is to odd, which leaves the second its ties (Boldo & Melquiond 2008: 24 >= p + 2).
 //
 // Sums of values of a format are multiples of its smallest subnormal: they need no regard to emin, only products do. The adder
 // loses the sign of zeros: whoever calls knows it from the operands' signs (see gemm.cpp).
@@ -131,17 +131,17 @@ HWY_INLINE V rounded(const Rounder& rule, V v) {
   return v;
 }
 
-template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, bool odd>
+template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, bool odd_product, bool odd_sum>
 struct Steps {
   static HWY_INLINE V product(const StepRule& rule, V a, V b) {
-    const V v = multiplied<odd>(a, b);
     // Without a stage of its own the first product is one of the sum's results.
+    const V v = multiplied<product_way == Way::fused ? odd_sum : odd_product>(a, b);
     if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, v);
     return rounded<product_way, direction, true, product_fix>(rule.product, v);
   }
   static HWY_INLINE V next(const StepRule& rule, V s, V a, V b) {
-    if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, multiplied_and_added<odd>(a, b, s));
-    return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<odd>(s, product(rule, a, b)));
+    if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, multiplied_and_added<odd_sum>(a, b, s));
+    return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<odd_sum>(s, product(rule, a, b)));
   }
 
   /// R rows and N vectors of columns.
@@ -180,7 +180,7 @@ struct Steps {
   static HWY_ATTR HWY_NOINLINE void add(const StepRule& rule, const float* x, const float* y, float* out) {
     const StepRule constants = rule;
     for (std::size_t i = 0; i < tile_size; i += hn::Lanes(d)) {
-      const V v = added<odd>(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), r = rounded<sum_way, direction, false, sum_fix>(constants.sum, v);
+      const V v = added<odd_sum>(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), r = rounded<sum_way, direction, false, sum_fix>(constants.sum, v);
       hn::StoreU(sum_way == Way::aligned ? hn::CopySign(r, v) : r, d, out + i);
     }
   }
@@ -215,10 +215,18 @@ template <Direction direction, class F>
 HWY_INLINE void with_ways(const StepRule& rule, F f) {
   constexpr bool nearest = direction == Direction::nearest && HALFULP_ODD;
   const auto exact = [&]<Way product, Way sum, Fix product_fix, Fix sum_fix>(Is<product>, Is<sum>, Is<product_fix>, Is<sum_fix>) HWY_ATTR {
-    if constexpr (nearest && (sum != Way::plain || product != Way::fused)) {
-      if (rule.odd) return f(Steps<product, sum, direction, product_fix, sum_fix, true>{});
+    constexpr bool products = nearest && (product == Way::aligned || product == Way::linear), sums = nearest && (sum == Way::aligned || (product == Way::fused && sum == Way::linear));
+    const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>) HWY_ATTR { f(Steps<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{}); };
+    if constexpr (products && sums) {
+      if (rule.odd_product && rule.odd_sum) return with(Is<true>{}, Is<true>{});
     }
-    f(Steps<product, sum, direction, product_fix, sum_fix, false>{});
+    if constexpr (products) {
+      if (rule.odd_product) return with(Is<true>{}, Is<false>{});
+    }
+    if constexpr (sums) {
+      if (rule.odd_sum) return with(Is<false>{}, Is<true>{});
+    }
+    with(Is<false>{}, Is<false>{});
   };
   const auto ways = [&]<Way product, Way sum>(Is<product> p, Is<sum> s) HWY_ATTR {
     if constexpr (product == Way::aligned && sum == Way::plain) {
@@ -299,7 +307,7 @@ HWY_ATTR Oddities oddities(const float* tile) {
   return {!hn::AllFalse(d, zero), !hn::AllFalse(d, nan)};
 }
 
-HWY_ATTR bool can_run(const StepRule& rule) { return (!rule.odd || HALFULP_ODD) && (rule.product.way != Way::fused || HWY_NATIVE_FMA); }
+HWY_ATTR bool can_run(const StepRule& rule) { return (!(rule.odd_product || rule.odd_sum) || HALFULP_ODD) && (rule.product.way != Way::fused || HWY_NATIVE_FMA); }
 
 }  // namespace halfulp::products::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();

@@ -45,7 +45,8 @@ struct Rounder {
 struct StepRule {
   Rounder product, sum;
   Direction direction = Direction::nearest;
-  bool odd = false;  ///< to nearest: operations round to odd before the stage rounds (needs embedded rounding)
+  /// To nearest: the multiplication, the addition (or fma) rounds to odd before the stage rounds. This needs embedded rounding.
+  bool odd_product = false, odd_sum = false;
 };
 
 /// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the first product

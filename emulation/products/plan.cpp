@@ -95,7 +95,7 @@ std::optional<Plan> make_plan(const DotModel& m) {
   const bool same_outer = !m.promoted || *m.promoted == m.accumulator;
   if (!same_outer && (outer->rounder.way != Way::plain || !keeps_specials(outer->format, accumulator->format) || !holds(fp32, accumulator->format))) return {};
 
-  Plan plan{*accumulator, *accumulator, *outer, false, false, false, true, false, m.accumulator.rounding.nan};
+  Plan plan{*accumulator, *accumulator, *outer, false, false, false, false, true, false, m.accumulator.rounding.nan};
   const bool exact = m.input.precision() + m.second().precision() <= carrier_bits && lowest(m.input) + lowest(m.second()) >= carrier_lowest;
   const bool nearest = accumulator->direction == Direction::nearest;
   if (m.product) {
@@ -107,9 +107,8 @@ std::optional<Plan> make_plan(const DotModel& m) {
     if (product->rounder.way == Way::plain && accumulator->rounder.way != Way::plain && !holds_products(a, m.input, m.second())) return {};
     if (holds_products(product->format, m.input, m.second())) plan.product.rounder = {};
     else if (product->rounder.way != Way::plain) {
-      plan.odd = nearest && (!exact && product->rounder.way != Way::linear);
+      plan.odd_product = nearest && !exact && product->rounder.way == Way::aligned;
       plan.odd_if_tiny = nearest && product->rounder.way == Way::linear;
-      if (nearest && m.input.precision() + m.second().precision() > carrier_bits) plan.odd = true;
     }
     if (product->rounder.way != Way::plain && accumulator->rounder.way != Way::plain && product->rounder.way != accumulator->rounder.way &&
         plan.product.rounder.way != Way::plain)
@@ -122,13 +121,13 @@ std::optional<Plan> make_plan(const DotModel& m) {
   } else {
     plan.product.rounder = {};
     plan.product.rounder.way = Way::fused;
-    plan.odd = nearest;
+    plan.odd_sum = nearest;
     plan.signs_tell = false;  // fused sums can be tiny and lose their last bits
   }
   // Sums of two values to nearest.
   const FloatFormat& f = accumulator->format;
   const bool sums_exact = f.emax() + 2 - lowest(f) <= carrier_bits;
-  if (nearest && accumulator->rounder.way == Way::aligned && !sums_exact && 2 * f.precision() + 2 > carrier_bits) plan.odd = true;
+  if (nearest && accumulator->rounder.way == Way::aligned && !sums_exact && 2 * f.precision() + 2 > carrier_bits) plan.odd_sum = true;
 
   plan.signless_zeros = plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned;
   if ((plan.product.direction == Direction::down) != (outer->direction == Direction::down) ||
@@ -136,15 +135,15 @@ std::optional<Plan> make_plan(const DotModel& m) {
       accumulator->format.has_negative_zero() != outer->format.has_negative_zero() || multiplier.has_negative_zero() != outer->format.has_negative_zero())
     plan.signs_tell = false;
   plan.redo_nan = plan.redo_nan || plan.nan == NanRule::propagate || m.outer().rounding.nan != plan.nan;
-  if (!runs({plan.product.rounder, plan.accumulator.rounder, accumulator->direction, plan.odd})) return {};
+  if (!runs({plan.product.rounder, plan.accumulator.rounder, accumulator->direction, plan.odd_product, plan.odd_sum})) return {};
   return plan;
 }
 
 RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k)
-    : base_{{plan.product.rounder, plan.accumulator.rounder, plan.accumulator.direction, plan.odd}, {{}, plan.outer.rounder, plan.outer.direction, false}},
+    : base_{{plan.product.rounder, plan.accumulator.rounder, plan.accumulator.direction, plan.odd_product, plan.odd_sum}, {{}, plan.outer.rounder, plan.outer.direction}},
       odd_if_tiny_(plan.odd_if_tiny) {
   constexpr double any = std::numeric_limits<double>::infinity();
-  base_.outer.odd = plan.odd && plan.outer.rounder.way == Way::aligned;
+  base_.outer.odd_sum = plan.odd_sum && plan.outer.rounder.way == Way::aligned;
   products_to_ = base_.running.product.way == Way::aligned ? base_.running.product.max : any;
   sums_to_ = any;
   const bool outer_apart = model.promoted && plan.outer.rounder.way == Way::plain;
@@ -182,14 +181,14 @@ std::optional<TileRules> RulesOfTiles::operator()(const Extent& a, const Extent&
   }
   if (rules.outer.sum.way == Way::aligned) rules.outer.sum.fix = of_sums.fix;
   if (odd_if_tiny_ && smallest < FloatFormat::power_of_two(fp32.emin())) {
-    rules.running.odd = true;
+    rules.running.odd_product = true;
     if (!runs(rules.running)) return {};
   }
   return rules;
 }
 
 StepRule Plan::addend_rule() const {
-  StepRule rule{{}, outer.rounder, outer.direction, odd && outer.rounder.way == Way::aligned};
+  StepRule rule{{}, outer.rounder, outer.direction, false, odd_sum && outer.rounder.way == Way::aligned};
   if (rule.sum.fix == Fix::clamp) rule.sum.fix = Fix::clamp_keep;
   return rule;
 }

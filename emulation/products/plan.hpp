@@ -18,7 +18,7 @@ struct PlannedStage {
 
 struct Plan {
   PlannedStage product, accumulator, outer;
-  bool odd;             ///< whatever the operands are
+  bool odd_product, odd_sum;  ///< whatever the operands are
   bool odd_if_tiny;     ///< where products may be below float's normal numbers
   bool signless_zeros;  ///< zero results come without their sign
   bool signs_tell;      ///< the sign of a zero result follows from the signs of operands: negative_zero()
