@@ -105,13 +105,18 @@ std::optional<Plan> make_plan(const DotModel& m) {
     const FloatFormat& a = accumulator->format;
     if (product->format != a && (!holds(a, product->format) || !keeps_specials(a, product->format))) return {};
     if (product->rounder.way == Way::plain && accumulator->rounder.way != Way::plain && !holds_products(a, m.input, m.second())) return {};
-    if (holds_products(product->format, m.input, m.second())) plan.product.rounder = {};
-    else if (product->rounder.way != Way::plain) {
+    if (holds_products(product->format, m.input, m.second())) {
+      plan.product.rounder = {};
+      // An exact product leaves fma nothing else to do than multiplying and adding do.
+      StepRule fused{{}, accumulator->rounder, accumulator->direction};
+      fused.product.way = Way::fused;
+      if (accumulator->rounder.way == Way::plain && runs(fused)) plan.product.rounder.way = Way::fused;
+    } else if (product->rounder.way != Way::plain) {
       plan.odd_product = nearest && !exact && product->rounder.way == Way::aligned;
       plan.odd_if_tiny = nearest && product->rounder.way == Way::linear;
     }
     if (product->rounder.way != Way::plain && accumulator->rounder.way != Way::plain && product->rounder.way != accumulator->rounder.way &&
-        plan.product.rounder.way != Way::plain)
+        plan.product.rounder.way == product->rounder.way)
       return {};  // an aligner's stage after an integers' one, or the other way round
     plan.redo_nan = m.product->rounding.nan != plan.nan;
   } else if (accumulator->rounder.way == Way::plain) {
@@ -129,7 +134,8 @@ std::optional<Plan> make_plan(const DotModel& m) {
   const bool sums_exact = f.emax() + 2 - lowest(f) <= carrier_bits;
   if (nearest && accumulator->rounder.way == Way::aligned && !sums_exact && 2 * f.precision() + 2 > carrier_bits) plan.odd_sum = true;
 
-  plan.signless_zeros = plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned;
+  plan.signless_zeros = plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned ||
+                        multiplier.has_negative_zero() != outer->format.has_negative_zero();  // fnuz products have no -0, floats do
   if ((plan.product.direction == Direction::down) != (outer->direction == Direction::down) ||
       (accumulator->direction == Direction::down) != (outer->direction == Direction::down) || plan.product.format.has_negative_zero() != outer->format.has_negative_zero() ||
       accumulator->format.has_negative_zero() != outer->format.has_negative_zero() || multiplier.has_negative_zero() != outer->format.has_negative_zero())
