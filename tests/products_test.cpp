@@ -158,6 +158,19 @@ TEST(Products, StagesThatDiffer) {
   EXPECT_GT(count.compared, 500'000u);
 }
 
+TEST(Products, CompensatedSums) {
+  Count count;
+  Random random{7};
+  for (const char* format : {"fp16", "bf16", "e4m3", "e5m2fnuz", "e3m4", "fp32", "in=fp16,acc=fp32", "in=e4m3,acc=fp16", "in=bf16,mul=bf16,acc=fp32", "e2m3", "e4m11", "in=e4m3,acc=bf16"})
+    for (const char* mode : modes)
+      for (const char* more : {",comp=kahan", ",comp=neumaier", ",comp=kahan,overflow=saturate", ",comp=kahan,order=blocked:5", ",comp=neumaier,order=interleaved:4", ",comp=kahan,order=pairwise:8,promote=fp32",
+                               ",comp=neumaier,nan=cuda"}) {
+        compare_all_kinds(format + std::string(",round=") + mode + more, random, count);
+        if (HasFatalFailure()) return;
+      }
+  EXPECT_GT(count.by_vectors, count.compared / 2);
+}
+
 TEST(Products, StochasticStreamsAreOutputs) {
   const DotModel model = std::get<DotModel>(parse_product_model("bf16,round=stochastic,seed=9"));
   Random random{4};

@@ -1,6 +1,8 @@
 // What the vector kernels of products work on: floats in panels, one tile of outputs at a time.
 #pragma once
 
+#include <halfulp/emulation/dot.hpp>
+
 #include <cstddef>
 #include <cstdint>
 #include <limits>
@@ -47,6 +49,9 @@ struct StepRule {
   Direction direction = Direction::nearest;
   /// To nearest: the multiplication, the addition (or fma) rounds to odd before the stage rounds. This needs embedded rounding.
   bool odd_product = false, odd_sum = false;
+  /// Of running sums. Compensated ones take no fma, nothing to odd, the same fix for products and sums, and none but clamp_keep, over,
+  /// over_up and over_down: what they subtract from each other has no bound that operands tell.
+  Compensation compensation = Compensation::none;
 };
 
 /// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the first product

@@ -83,7 +83,8 @@ double largest_sum(const FloatFormat& f, Direction direction, const DotModel& mo
 }  // namespace
 
 std::optional<Plan> make_plan(const DotModel& m) {
-  if (m.compensation != Compensation::none) return {};
+  const bool compensated = m.compensation != Compensation::none;
+  if (compensated && m.order == Order::blocked) return {};  // sums of blocks are compensated too
   for (const FloatFormat* f : {&m.input, &m.second(), &m.result()})
     if (!holds(fp32, *f) || !f->has_zero || f->storage_bits() > 32) return {};
   if (m.output && m.output->rounding.flush_inputs) return {};
@@ -110,7 +111,7 @@ std::optional<Plan> make_plan(const DotModel& m) {
       // An exact product leaves fma nothing else to do than multiplying and adding do.
       StepRule fused{{}, accumulator->rounder, accumulator->direction};
       fused.product.way = Way::fused;
-      if (accumulator->rounder.way == Way::plain && runs(fused)) plan.product.rounder.way = Way::fused;
+      if (!compensated && accumulator->rounder.way == Way::plain && runs(fused)) plan.product.rounder.way = Way::fused;
     } else if (product->rounder.way != Way::plain) {
       plan.odd_product = nearest && !exact && product->rounder.way == Way::aligned;
       plan.odd_if_tiny = nearest && product->rounder.way == Way::linear;
@@ -134,6 +135,10 @@ std::optional<Plan> make_plan(const DotModel& m) {
   const bool sums_exact = f.emax() + 2 - lowest(f) <= carrier_bits;
   if (nearest && accumulator->rounder.way == Way::aligned && !sums_exact && 2 * f.precision() + 2 > carrier_bits) plan.odd_sum = true;
 
+  if (compensated) {
+    if (plan.odd_product || plan.odd_sum) return {};
+    plan.signs_tell = false;  // what cancels is zero of either sign
+  }
   plan.signless_zeros = plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned ||
                         multiplier.has_negative_zero() != outer->format.has_negative_zero();  // fnuz products have no -0, floats do
   if ((plan.product.direction == Direction::down) != (outer->direction == Direction::down) ||
@@ -149,6 +154,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
     : base_{{plan.product.rounder, plan.accumulator.rounder, plan.accumulator.direction, plan.odd_product, plan.odd_sum}, {{}, plan.outer.rounder, plan.outer.direction}},
       odd_if_tiny_(plan.odd_if_tiny) {
   constexpr double any = std::numeric_limits<double>::infinity();
+  base_.running.compensation = model.compensation;
   base_.outer.odd_sum = plan.odd_sum && plan.outer.rounder.way == Way::aligned;
   products_to_ = base_.running.product.way == Way::aligned ? base_.running.product.max : any;
   sums_to_ = any;
@@ -171,7 +177,7 @@ std::optional<TileRules> RulesOfTiles::operator()(const Extent& a, const Extent&
   TileRules rules = base_;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
-  const bool finite = a.finite && b.finite;
+  const bool compensated = rules.running.compensation != Compensation::none, finite = a.finite && b.finite && !compensated;
   const bool products_fit = of_products.way != Way::aligned || (finite && largest <= products_to_);
   const bool sums_fit = of_sums.way != Way::aligned || (finite && products_fit && largest <= sums_to_);
   const auto choose = [&](Fix& fix, bool fit) { fix = fit ? Fix::none : fix == Fix::clamp && !finite ? Fix::clamp_keep : fix; };
@@ -188,7 +194,7 @@ std::optional<TileRules> RulesOfTiles::operator()(const Extent& a, const Extent&
   if (rules.outer.sum.way == Way::aligned) rules.outer.sum.fix = of_sums.fix;
   if (odd_if_tiny_ && smallest < FloatFormat::power_of_two(fp32.emin())) {
     rules.running.odd_product = true;
-    if (!runs(rules.running)) return {};
+    if (compensated || !runs(rules.running)) return {};
   }
   return rules;
 }
