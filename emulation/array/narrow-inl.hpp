@@ -204,14 +204,8 @@ class Narrow {
   HWY_INLINE VU round_aligned(VU u, VU x, VU sign, VU random) const {
     const VU exponent = hn::And(u, set(infinity));
     const VU binade = hn::BitCast(du, hn::Max(hn::BitCast(di, exponent), hn::BitCast(di, set(plan_.emin))));
-#if HALFULP_EMBEDDED_ROUNDING
-    if constexpr (domain == Domain::values && directed) {
-      const VU signed_binade = hn::Or(binade, sign), a = flushes ? hn::Or(u, sign) : x;
-      return as_bits(minus_aligner(plus_aligner<direction>(as_float(a), signed_binade), signed_binade));
-    }
-#else
+    if constexpr (domain == Domain::values && directed) return as_bits(directed_value(as_float(flushes ? hn::Or(u, sign) : x), binade));
     (void)x;
-#endif
     const VU sum = aligned_sum(u, binade, sign, random);
     if constexpr (domain == Domain::codes) {
       const VU kept = hn::And(sum, set(fraction_mask));
@@ -219,6 +213,21 @@ class Narrow {
     } else {
       return as_bits(minus_aligner(as_float(sum), binade));
     }
+  }
+
+  /// x rounded up or down, but for the sign of zeros. With 1.5 C instead of C the sum stays in its binade whatever the sign
+  /// of x: two bits at least are dropped.
+  HWY_INLINE VF directed_value(VF x, VU binade) const {
+#if HALFULP_EMBEDDED_ROUNDING
+    const VF factor = as_float(set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits) + (fraction_mask + 1) / 2));
+    return hn::NegMulAdd(as_float(binade), factor, fma_toward<direction>(d, as_float(binade), factor, x));
+#else
+    const VF aligner = as_float(hn::Add(binade, set(plan_.align + (fraction_mask + 1) / 2)));
+    const VF nearest = hn::Sub(hn::Add(x, aligner), aligner);
+    const VF unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail) << fraction_bits)));
+    if constexpr (mode == RoundingMode::toward_positive) return hn::Add(nearest, hn::IfThenElseZero(hn::Lt(nearest, x), unit));
+    else return hn::Sub(nearest, hn::IfThenElseZero(hn::Gt(nearest, x), unit));
+#endif
   }
 
   // C = binade * 2^tail, of which fused multiplications need no instruction: the product is exact.
