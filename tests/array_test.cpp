@@ -15,49 +15,6 @@ using namespace check;
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, instruction_sets(), set_name);
 
-/// The catalogue's formats and some that only a user would name: wide, narrow, at the edges of what the kernels take.
-std::vector<FloatFormat> formats() {
-  std::vector<FloatFormat> all;
-  for (const NamedFormat& row : catalogue()) all.push_back(row.format);
-  for (const auto& name : {"e8m3b110", "e8m7b95", "e8m22", "e6m9finite", "e5m10p3109", "e7m2fnuz", "e2m3b-3", "e4m0finite", "e1m3finite", "e3m20", "e5m22", "e3m22finite", "e5m21", "e11m2", "e11m16", "e11m20"})
-    all.push_back(parse_format(name));
-  return all;
-}
-
-/// Values around every code of a narrow format, halfway points, their neighbours, and random bits.
-template <class T, class Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>>
-std::vector<T> inputs(const FloatFormat& f, std::uint64_t seed) {
-  std::vector<T> values;
-  check::Random random{seed};
-  const auto near = [&](double x) {
-    const auto bits = std::bit_cast<Bits>(static_cast<T>(x));
-    for (const Bits b : {bits - 1, bits, bits + 1}) {
-      values.push_back(std::bit_cast<T>(b));
-      values.push_back(-std::bit_cast<T>(b));
-    }
-  };
-  const std::uint64_t step = f.storage_bits() <= 8 ? 1 : f.max_finite() / 97 + 1;
-  for (std::uint64_t code = 0; code <= f.max_finite(); code += step) {
-    near(f.value(code));
-    if (code < f.max_finite()) near((f.value(code) + f.value(code + 1)) / 2);
-  }
-  for (const int e : {f.emin() + 1, 0, 1, f.emax()})  // what carries into the exponent
-    if (e >= f.emin() && e <= f.emax()) near(FloatFormat::power_of_two(e));
-  near(f.value(f.max_finite()));
-  near(f.value(f.max_finite()) * (1 + f.epsilon() / 4));
-  near(f.value(f.max_finite()) * (1 + f.epsilon() / 2));
-  near(f.value(f.min_normal()) * (1 - f.epsilon() / 4));
-  for (const double x : {0.0, 1e-46, 1e-45, 1.2e-38, 3e38, 1e308, 4e-324}) near(x);
-  near(std::numeric_limits<double>::infinity());
-  values.push_back(std::numeric_limits<T>::quiet_NaN());
-  for (int i = 0; i < 400; ++i) values.push_back(std::bit_cast<T>(static_cast<Bits>(random())));
-  for (int i = 0; i < 400; ++i) {  // near the format's range
-    const double scale = FloatFormat::power_of_two(std::clamp(f.emin() - f.fraction_bits - 12 + static_cast<int>(random() % 40), -1000, 1000));
-    values.push_back(static_cast<T>((static_cast<double>(random() >> 11) * 0x1p-52 - 1) * scale));
-  }
-  return values;
-}
-
 template <class T>
 void quantize_and_encode_like_convert(const FloatFormat& carrier) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;

@@ -1,6 +1,7 @@
 // The vector kernels: one function each, which picks the best instruction set of this CPU at run time.
 #pragma once
 
+#include <halfulp/emulation/array.hpp>
 #include <halfulp/emulation/array/plan.hpp>
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/random.hpp>
@@ -10,17 +11,26 @@
 
 namespace halfulp::array {
 
-/// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it.
-void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out, std::size_t count);
-void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out, std::size_t count);
+/// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it. With `streams` most results go past the caches;
+/// wait_for_streams() (stream.hpp) before another thread may look.
+void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out, std::size_t count, bool streams = false);
+void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out, std::size_t count, bool streams = false);
 void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out, std::size_t count);
 void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out, std::size_t count);
 void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out, std::size_t count);
-void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count);
-void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count);
-void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count);
+void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count, bool streams = false);
+void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count, bool streams = false);
+void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count, bool streams = false);
 
 void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out, std::size_t count);
+
+/// Elements that a kernel leaves to its caller.
+using Rest = std::function<void(std::size_t begin, std::size_t count)>;
+
+/// Adds to a tally what happened when x[i] was rounded to results[i] by a plan without flushing (quantize_lanes), or by its
+/// encoding. Runs of elements that it cannot tell are left to `rest`: Inf, NaN, and few others.
+void tally_lanes(const NarrowPlan<std::uint32_t>& plan, const float* x, const float* results, std::size_t count, Tally& tally, const Rest& rest);
+void tally_lanes(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results, std::size_t count, Tally& tally, const Rest& rest);
 
 /// How a sum is rounded in the carrier before the format's own rounding.
 enum class Sums { nearest, odd, zero, up, down };
@@ -58,7 +68,6 @@ bool combine_half_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const
 
 /// The same for short floats (plan.hpp), by a plan without flushing or stochastic rounding. Runs of elements that take more
 /// than floats are left to `rest`.
-using Rest = std::function<void(std::size_t begin, std::size_t count)>;
 void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
                          const std::uint16_t* c, std::uint16_t* out, std::size_t count, const Rest& rest);
 void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint32_t* a, const std::uint32_t* b,

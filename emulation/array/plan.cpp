@@ -80,13 +80,12 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const Floa
     const Bits unit = Bits{1} << plan.tail;
     plan.over_from[negative] = max + unit - addend<Bits>(rounding, negative, odd, max, plan.tail, 0);
     if (rounding.flush_inputs) plan.zero_below[negative] = static_cast<Bits>(carrier.min_normal());
-    if (rounding.flush_outputs) {
-      Rounding flushing = plain;
-      flushing.flush_outputs = true;
-      const Bits sign = static_cast<Bits>(carrier.with_sign(0, negative));
-      const auto tiny = [&](Bits magnitude) { return (convert(carrier, f, flushing, sign | magnitude).flags & flag::underflow) != 0; };
-      plan.zero_below[negative] = std::max(plan.zero_below[negative], first_not<Bits>(1, plan.emin, tiny));
-    }
+    Rounding flushing = plain;
+    flushing.flush_outputs = true;
+    const Bits sign = static_cast<Bits>(carrier.with_sign(0, negative));
+    const auto tiny = [&](Bits magnitude) { return (convert(carrier, f, flushing, sign | magnitude).flags & flag::underflow) != 0; };
+    plan.tiny_below[negative] = first_not<Bits>(1, plan.emin, tiny);
+    if (rounding.flush_outputs) plan.zero_below[negative] = std::max(plan.zero_below[negative], plan.tiny_below[negative]);
   }
   plan.flushes = rounding.flush_inputs || rounding.flush_outputs;
   plan.special_from = std::min(plan.over_from[0], plan.over_from[1]);

@@ -44,6 +44,7 @@ struct NarrowPlan {
   Bits special_from;        ///< from here on magnitudes need the tables below: overflow, Inf, NaN
   std::array<Bits, 2> zero_below;  ///< smaller magnitudes become zero; by sign, as the following
   std::array<Bits, 2> over_from;   ///< finite magnitudes from here on overflow
+  std::array<Bits, 2> tiny_below;  ///< smaller magnitudes raise underflow where they are inexact; not of stochastic rounding
   /// Complete results, as bits of the carrier or as code words.
   struct Specials {
     std::array<Bits, 2> over, infinite;

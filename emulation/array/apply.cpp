@@ -1,0 +1,209 @@
+#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/byte_table.hpp>
+#include <halfulp/emulation/array/pieces.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+namespace halfulp {
+namespace {
+
+using namespace array;
+
+/// How an operation is done by the vector kernels, if it is: see array/arithmetic-inl.hpp for why it is right.
+struct ArithmeticPlan {
+  std::optional<WidenPlan> widen;
+  std::optional<NarrowPlan<std::uint32_t>> in_float;
+  std::optional<NarrowPlan<std::uint64_t>> in_double;
+  std::optional<NarrowPlan<std::uint32_t>> as_short_floats;  ///< most elements; in_double the rest
+  Sums sums = Sums::odd;
+  bool in_vectors() const { return in_float || in_double; }
+  /// The same with a tally, which looks at sums in double, rounded to odd; without vectors where something is flushed.
+  ArithmeticPlan with_tally() const {
+    ArithmeticPlan plan;
+    if (!in_double || widen->flushes || in_double->flushes) return plan;
+    plan.widen = widen;
+    plan.in_double = in_double;
+    plan.sums = sums == Sums::down ? Sums::down : Sums::odd;  // rounding to odd loses the sign of zero sums
+    return plan;
+  }
+};
+
+ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
+  ArithmeticPlan plan;
+  const int p = f.precision(), low = f.emin() - f.fraction_bits, high = f.emax() + 1;
+  const bool draws = rounding.mode == RoundingMode::stochastic;
+  if (p > 24 || !(plan.widen = widen_plan(f, rounding.flush_inputs))) return plan;
+  if (draws && (p + max_random_bits + 2 > 53 || operation == Operation::div || operation == Operation::sqrt)) return plan;
+  plan.sums = sums_before(rounding.mode, operation);
+  // What is flushed is decided by the exact sum: only rounding to odd keeps it on its side of any limit.
+  if (rounding.flush_outputs) {
+    if (plan.sums == Sums::down) return {};  // the sign of a zero sum is lost in rounding to odd
+    plan.sums = Sums::odd;
+  }
+  // No product or quotient leaves the normal floats, and 24 bits are enough.
+  Rounding results = rounding;
+  results.flush_inputs = false;  // that was for the operands
+  const bool safe = 2 * low >= -126 && 2 * high <= 127 && low - high >= -126 && high - low <= 127;
+  if (2 * p + 2 <= 24 && safe && !draws) plan.in_float = narrow_plan<float>(f, results, Source::arithmetic);
+  if (!plan.in_float || tally) plan.in_double = narrow_plan<double>(f, results, Source::arithmetic);
+  const bool flushes = rounding.flush_inputs || rounding.flush_outputs;
+  if (plan.in_double && !tally && short_float(f) && !flushes && !draws) plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
+  return tally ? plan.with_tally() : plan;
+}
+
+/// A block of operands, as values.
+template <class Code>
+const float* widened(const WidenPlan& plan, std::span<const Code> codes, std::size_t begin, std::size_t size, float* block) {
+  if (codes.empty()) return nullptr;
+  decode_lanes(plan, codes.data() + begin, block, size);
+  std::fill_n(block + size, lane_padding, 0.0f);
+  return block;
+}
+
+/// An operation on arrays of code words.
+template <class Code>
+struct Application {
+  Operation operation;
+  const FloatFormat& f;
+  const Rounding& rounding;
+  const ArithmeticPlan& plan;
+  std::span<const Code> a, b, c;
+  RandomStream random;
+
+  Rounded scalar(std::size_t i) const {
+    return evaluate(operation, f, rounding, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i], random_at(rounding, random, i));
+  }
+
+  void by_scalars(std::size_t begin, std::size_t size, Code* to, Tally& part) const {
+    for (std::size_t i = 0; i < size; ++i) {
+      const Rounded result = scalar(begin + i);
+      to[i] = static_cast<Code>(result.code);
+      count_result(part, f, result);
+    }
+  }
+
+  void in_blocks(std::size_t begin, std::size_t count, Code* to, Tally* part) const {
+    float x[block_size + lane_padding], y[block_size + lane_padding], z[block_size + lane_padding];
+    double wide[block_size + lane_padding];
+    for (std::size_t done = 0; done < count; done += block_size) {
+      const std::size_t at = begin + done, size = std::min(block_size, count - done);
+      const float* const u = widened(*plan.widen, a, at, size, x);
+      const float* const v = widened(*plan.widen, b, at, size, y);
+      const float* const w = widened(*plan.widen, c, at, size, z);
+      if (plan.in_float) {
+        combine_lanes(operation, plan.sums, u, v, w, x, size);
+        encode_codes(*plan.in_float, random.from(at), x, to + done, size);
+        continue;
+      }
+      combine_lanes(operation, plan.sums, u, v, w, wide, size);
+      if (!part) {
+        encode_codes(*plan.in_double, random.from(at), wide, to + done, size);
+        continue;
+      }
+      Code codes[block_size];  // `to` may be where the operands are
+      encode_codes(*plan.in_double, random.from(at), wide, codes, size);
+      if (plan.sums == Sums::down) combine_lanes(operation, Sums::odd, u, v, w, wide, size);
+      double values[block_size];
+      quantize_lanes(*plan.in_double, random.from(at), wide, values, size);
+      tally_lanes(*plan.in_double, wide, values, size, *part, [&](std::size_t first, std::size_t n) {
+        for (std::size_t k = at + first; k < at + first + n; ++k) count_result(*part, f, scalar(k));
+      });
+      std::copy_n(codes, size, to + done);
+    }
+  }
+
+  /// In one pass where there is a kernel for it; false where not.
+  bool fused(std::size_t begin, std::size_t count, Code* to) const {
+    const auto from = [&](std::span<const Code> s) { return s.empty() ? nullptr : s.data() + begin; };
+    if constexpr (sizeof(Code) > 1) {
+      if (plan.as_short_floats) {
+        const auto rest = [&](std::size_t first, std::size_t size) { in_blocks(begin + first, size, to + first, nullptr); };
+        combine_short_lanes(operation, *plan.as_short_floats, from(a), from(b), from(c), to, count, rest);
+        return true;
+      }
+    }
+    if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes) return false;
+    if constexpr (sizeof(Code) == 1) {
+      combine_byte_lanes(operation, *plan.widen, *plan.in_float, from(a), from(b), from(c), to, count);
+      return true;
+    }
+    if constexpr (sizeof(Code) == 2)
+      return f == fp16 && combine_half_lanes(operation, *plan.in_float, from(a), from(b), from(c), to, count);
+    return false;
+  }
+
+  void operator()(std::size_t begin, std::size_t size, Code* to, Tally& part, bool tally) const {
+    if (!tally && fused(begin, size, to)) return;
+    if (plan.in_vectors()) in_blocks(begin, size, to, tally ? &part : nullptr);
+    else by_scalars(begin, size, to, part);
+  }
+};
+
+/// Arrays that are worth a table of all results: a look-up takes two thirds of the time of the best kernel, whatever the mode,
+/// and making the table as long as its 65536 elements. Without kernels, any array that is longer.
+template <class Code>
+bool by_table(const Application<Code>& application, std::size_t count) {
+  if (sizeof(Code) > 1 || info(application.operation).arity != 2 || application.rounding.mode == RoundingMode::stochastic) return false;
+  const std::size_t entries = ByteTable{}.size();
+  return application.plan.in_vectors() ? count >= 4 * entries : count > entries;
+}
+
+std::shared_ptr<const ByteTable> table_of(const Application<std::uint8_t>& application) {
+  return byte_table(application.operation, application.f, application.rounding, [&](auto a, auto b, std::span<std::uint8_t> results) {
+    const DefaultEnvironment environment;
+    Tally unused;
+    Application<std::uint8_t> all = application;
+    all.a = a, all.b = b;
+    all(0, results.size(), results.data(), unused, false);
+  });
+}
+
+}  // namespace
+
+template <class Code>
+void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a, std::span<const Code> b,
+           std::span<const Code> c, std::span<Code> out, RandomStream random, Tally* tally) {
+  const int arity = info(operation).arity;
+  switch (operation) {
+    case Operation::add: case Operation::sub: case Operation::mul: case Operation::div: case Operation::sqrt: case Operation::fma: break;
+    default: refuse("arrays have add, sub, mul, div, sqrt and fma, not " + std::string(info(operation).name));
+  }
+  require_task({operation, f, f, rounding});
+  require_width<Code>(f);
+  const std::span<const Code> operands[] = {a, b, c};
+  constexpr std::string_view names[] = {"the first operand", "the second operand", "the third operand"};
+  for (int k = 0; k < 3; ++k) {
+    if (k < arity) require_length(names[k], operands[k].size(), out.size());
+    else if (!operands[k].empty()) refuse(std::string(info(operation).name) + " takes " + std::to_string(arity) + (arity == 1 ? " operand" : " operands") + ", and was given " + std::string(names[k]));
+    require_apart(names[k], operands[k], out);
+  }
+  const bool in_place = same_array(a, out) || same_array(b, out) || same_array(c, out);
+  const ArithmeticPlan plan = arithmetic_plan(operation, f, rounding, tally != nullptr);
+  const Application<Code> application{operation, f, rounding, plan, a, b, c, random};
+  if constexpr (sizeof(Code) == 1) {
+    if (!tally && by_table(application, out.size())) {
+      const auto table = table_of(application);
+      return in_pieces(out, in_place, nullptr, [&](std::size_t begin, std::size_t size, std::uint8_t* to, Tally&, bool streams) {
+        by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, std::uint8_t* block) {
+          look_up(*table, a.data() + at, b.data() + at, block, n);
+        });
+      });
+    }
+  }
+  in_pieces(out, in_place, tally, [&](std::size_t begin, std::size_t size, Code* to, Tally& part, bool streams) {
+    by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Code* block) { application(at, n, block, part, tally != nullptr); });
+  });
+}
+
+#define HALFULP_CODE(Code)                                                                                                            \
+  template void apply(Operation, const FloatFormat&, const Rounding&, std::span<const Code>, std::span<const Code>,                    \
+                      std::span<const Code>, std::span<Code>, RandomStream, Tally*);
+HALFULP_CODE(std::uint8_t)
+HALFULP_CODE(std::uint16_t)
+HALFULP_CODE(std::uint32_t)
+#undef HALFULP_CODE
+
+bool applies_in_vectors(Operation operation, const FloatFormat& f, const Rounding& rounding) {
+  return arithmetic_plan(operation, f, rounding, false).in_vectors();
+}
+
+}  // namespace halfulp
