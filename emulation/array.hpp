@@ -61,8 +61,9 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
 std::string_view array_instruction_set();
 
 /// Whether vector kernels in that instruction set do the work of encode and quantize from T (float or double), of decode, of
-/// apply. Where they do not, and always with a tally, every element goes through the scalar functions. Precondition: the
-/// function takes the format, the rounding and the operation.
+/// apply. Where they do not, and with a tally where subnormals are flushed, every element goes through the scalar functions; but
+/// add, sub, mul and div on long arrays of bytes look results up in a table of all of them. Precondition: the function takes the
+/// format, the rounding and the operation.
 template <class T>
 bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding);
 bool decodes_in_vectors(const FloatFormat& f);

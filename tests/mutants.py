@@ -14,6 +14,8 @@ SCALAR, CONVERSION = "emulation/round_pack.hpp", "emulation/conversion.hpp"
 RECOMMENDED = "emulation/recommended.cpp"
 NARROW, PLAN, KERNELS = "emulation/array/narrow-inl.hpp", "emulation/array/plan.cpp", "emulation/array/kernels.hpp"
 ARITHMETIC, FUSED = "emulation/array/arithmetic-inl.hpp", "emulation/array/fused-inl.hpp"
+PHILOX, TALLY, TABLE = "emulation/array/philox-inl.hpp", "emulation/array/tally.cpp", "emulation/array/byte_table.cpp"
+STREAM, APPLY = "emulation/array/stream.cpp", "emulation/array/apply.cpp"
 
 # Enough of a test to catch what it is there for.
 FILTER = {"small_formats": "*/e4m3:*/e5m2:*/e2m1", "half_formats": "*/bf16:Exponential.*"}
@@ -75,6 +77,25 @@ BUGS = [
      " || last->source != source)", ")", "array_contract"),
     ("elements left for later are done with those before", FUSED,
      "begin = i;", "begin = 0;", "array_short"),
+    ("toward positive, vectors: one unit is missing, without embedded rounding", NARROW,
+     "hn::IfThenElseZero(hn::Lt(nearest, x), unit)", "hn::Zero(d)", "array"),
+    ("AVX-512: the aligner of directed modes leaves its binade", NARROW,
+     "(static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits) + (fraction_mask + 1) / 2)",
+     "(static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits))", "array"),
+    ("Philox: the second round forgets the upper half of the seed", PHILOX,
+     "high(product0) ^ keys[1][1][0]", "high(product0) ^ keys[0][1][0]", "array_paths"),
+    ("tally: all inexact subnormals underflow", TALLY,
+     "set(plan.tiny_below[1]), set(plan.tiny_below[0])", "set(plan.emin), set(plan.emin)", "array_paths"),
+    ("tally: stochastic results are tiny whatever the random bits", TALLY,
+     "hn::Gt(u, near_emin)), hn::Eq(v, emin)", "hn::Gt(u, near_emin)), hn::Eq(v, max)", "array_paths"),
+    ("tally: a result that is NaN counts as exact", TALLY,
+     "auto differs = hn::Not(hn::RebindMask(di, hn::Eq(value, result)));", "auto differs = hn::RebindMask(di, hn::Ne(value, result));", "array_paths"),
+    ("tables: one for all roundings", TABLE,
+     " && e.rounding == rounding;", ";", "array_paths"),
+    ("streams: the last bytes of a block stay behind", STREAM,
+     "std::memcpy(to + i, from + i, bytes - i);", "", "array_paths"),
+    ("stochastic quotients of fp16 through 53 bits", APPLY,
+     "2 * p + max_random_bits - 1 >= 53", "2 * p + max_random_bits - 3 >= 53", "array_contract"),
 ]
 
 
@@ -83,7 +104,7 @@ AVX512 = CPU.exists() and "avx512dq" in CPU.read_text()
 
 # Vector kernels take most of the time to compile. Tests of scalar functions do without vectors; those of arrays have code
 # without vectors and this CPU's best.
-ARRAY_TESTS = {"array", "array_short", "array_contract"}
+ARRAY_TESTS = {"array", "array_short", "array_paths", "array_contract"}
 WITHOUT = {True: "HWY_SSSE3|HWY_SSE4" + ("|HWY_AVX2" if AVX512 else ""), False: "HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3|HWY_AVX3_DL"}
 
 

@@ -16,14 +16,13 @@ struct ArithmeticPlan {
   std::optional<NarrowPlan<std::uint32_t>> as_short_floats;  ///< most elements; in_double the rest
   Sums sums = Sums::odd;
   bool in_vectors() const { return in_float || in_double; }
-  /// The same with a tally, which looks at sums in double, rounded to odd; without vectors where something is flushed.
+  /// The same with a tally, which looks at sums rounded to odd; without vectors where something is flushed.
   ArithmeticPlan with_tally() const {
-    ArithmeticPlan plan;
-    if (!in_double || widen->flushes || in_double->flushes) return plan;
-    plan.widen = widen;
-    plan.in_double = in_double;
+    ArithmeticPlan plan = *this;
+    plan.as_short_floats.reset();
     plan.sums = sums == Sums::down ? Sums::down : Sums::odd;  // rounding to odd loses the sign of zero sums
-    return plan;
+    const bool flushes = widen && (widen->flushes || (in_float ? in_float->flushes : in_double && in_double->flushes));
+    return flushes ? ArithmeticPlan{} : plan;
   }
 };
 
@@ -32,7 +31,10 @@ ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const 
   const int p = f.precision(), low = f.emin() - f.fraction_bits, high = f.emax() + 1;
   const bool draws = rounding.mode == RoundingMode::stochastic;
   if (p > 24 || !(plan.widen = widen_plan(f, rounding.flush_inputs))) return plan;
-  if (draws && (p + max_random_bits + 2 > 53 || operation == Operation::div || operation == Operation::sqrt)) return plan;
+  // Stochastic rounding looks at p + 32 bits, cut off. A quotient in [1, 2) is at least 2^-(2p + 31) away from any number of that
+  // many that it is not: to nearest with 53 bits it stays on its side of them. Roots do not.
+  if (draws && (p + max_random_bits + 2 > 53 || operation == Operation::sqrt)) return plan;
+  if (draws && operation == Operation::div && 2 * p + max_random_bits - 1 >= 53) return plan;
   plan.sums = sums_before(rounding.mode, operation);
   // What is flushed is decided by the exact sum: only rounding to odd keeps it on its side of any limit.
   if (rounding.flush_outputs) {
@@ -44,9 +46,9 @@ ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const 
   results.flush_inputs = false;  // that was for the operands
   const bool safe = 2 * low >= -126 && 2 * high <= 127 && low - high >= -126 && high - low <= 127;
   if (2 * p + 2 <= 24 && safe && !draws) plan.in_float = narrow_plan<float>(f, results, Source::arithmetic);
-  if (!plan.in_float || tally) plan.in_double = narrow_plan<double>(f, results, Source::arithmetic);
+  if (!plan.in_float) plan.in_double = narrow_plan<double>(f, results, Source::arithmetic);
   const bool flushes = rounding.flush_inputs || rounding.flush_outputs;
-  if (plan.in_double && !tally && short_float(f) && !flushes && !draws) plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
+  if (plan.in_double && short_float(f) && !flushes && !draws) plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
   return tally ? plan.with_tally() : plan;
 }
 
@@ -82,33 +84,32 @@ struct Application {
   }
 
   void in_blocks(std::size_t begin, std::size_t count, Code* to, Tally* part) const {
-    float x[block_size + lane_padding], y[block_size + lane_padding], z[block_size + lane_padding];
+    float x[block_size + lane_padding], y[block_size + lane_padding], z[block_size + lane_padding], sums[block_size + lane_padding];
     double wide[block_size + lane_padding];
     for (std::size_t done = 0; done < count; done += block_size) {
       const std::size_t at = begin + done, size = std::min(block_size, count - done);
       const float* const u = widened(*plan.widen, a, at, size, x);
       const float* const v = widened(*plan.widen, b, at, size, y);
       const float* const w = widened(*plan.widen, c, at, size, z);
-      if (plan.in_float) {
-        combine_lanes(operation, plan.sums, u, v, w, x, size);
-        encode_codes(*plan.in_float, random.from(at), x, to + done, size);
-        continue;
-      }
-      combine_lanes(operation, plan.sums, u, v, w, wide, size);
-      if (!part) {
-        encode_codes(*plan.in_double, random.from(at), wide, to + done, size);
-        continue;
-      }
-      Code codes[block_size];  // `to` may be where the operands are
-      encode_codes(*plan.in_double, random.from(at), wide, codes, size);
-      if (plan.sums == Sums::down) combine_lanes(operation, Sums::odd, u, v, w, wide, size);
-      double values[block_size];
-      quantize_lanes(*plan.in_double, random.from(at), wide, values, size);
-      tally_lanes(*plan.in_double, wide, values, size, *part, [&](std::size_t first, std::size_t n) {
-        for (std::size_t k = at + first; k < at + first + n; ++k) count_result(*part, f, scalar(k));
-      });
-      std::copy_n(codes, size, to + done);
+      if (plan.in_float) block(*plan.in_float, u, v, w, sums, at, size, to + done, part);
+      else block(*plan.in_double, u, v, w, wide, at, size, to + done, part);
     }
+  }
+
+  /// `sums`: room for the results before they are rounded, and their padding.
+  template <class Plan, class T>
+  void block(const Plan& to_codes, const float* u, const float* v, const float* w, T* sums, std::size_t at, std::size_t size, Code* to, Tally* part) const {
+    combine_lanes(operation, plan.sums, u, v, w, sums, size);
+    if (!part) return encode_codes(to_codes, random.from(at), sums, to, size);
+    Code codes[block_size];  // `to` may be where the operands are, which the tally asks for
+    encode_codes(to_codes, random.from(at), sums, codes, size);
+    if (plan.sums == Sums::down) combine_lanes(operation, Sums::odd, u, v, w, sums, size);
+    T values[block_size];
+    quantize_lanes(to_codes, random.from(at), sums, values, size);
+    tally_lanes(to_codes, sums, values, size, *part, [&](std::size_t first, std::size_t n) {
+      for (std::size_t k = at + first; k < at + first + n; ++k) count_result(*part, f, scalar(k));
+    });
+    std::copy_n(codes, size, to);
   }
 
   /// In one pass where there is a kernel for it; false where not.

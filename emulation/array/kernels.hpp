@@ -28,7 +28,7 @@ void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, co
 using Rest = std::function<void(std::size_t begin, std::size_t count)>;
 
 /// Adds to a tally what happened when x[i] was rounded to results[i] by a plan without flushing (quantize_lanes), or by its
-/// encoding. Runs of elements that it cannot tell are left to `rest`: Inf, NaN, and few others.
+/// encoding. Elements that it cannot tell are left to `rest`: Inf, NaN, and few others.
 void tally_lanes(const NarrowPlan<std::uint32_t>& plan, const float* x, const float* results, std::size_t count, Tally& tally, const Rest& rest);
 void tally_lanes(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results, std::size_t count, Tally& tally, const Rest& rest);
 

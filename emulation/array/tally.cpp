@@ -25,40 +25,43 @@ HWY_ATTR void tally_any(const NarrowPlan<Bits>& plan, const T* x, const T* resul
   using Signed = hn::TFromD<decltype(di)>;
   const std::size_t lanes = hn::Lanes(d);
   const auto set = [&](Bits bits) HWY_ATTR { return hn::Set(di, static_cast<Signed>(bits)); };
-  std::size_t counted = 0, inexact = 0, overflow = 0, underflow = 0, to_zero = 0, subnormal = 0, nan = 0, i = 0;
-  // Random bits decide what overflows and, within a factor of two below emin, what is tiny: that is left to `rest`.
+  std::size_t outside = 0, inexact = 0, overflow = 0, underflow = 0, to_zero = 0, subnormal = 0, nan = 0, i = 0;
+  // Random bits decide what overflows just above the largest value, and whether what became 2^emin was tiny.
   const bool draws = plan.mode == RoundingMode::stochastic;
-  const Bits half = static_cast<Bits>(1) << Carrier<T>::format.fraction_bits;
-  const auto beyond = set(draws ? plan.values.max : static_cast<Bits>(Carrier<T>::format.infinity()) - 1);
-  const auto emin = set(plan.emin), below_emin = set(plan.emin - half);
+  const auto last_finite = set(static_cast<Bits>(Carrier<T>::format.infinity()) - 1), max = set(plan.values.max);
+  const auto emin = set(plan.emin), near_emin = set(plan.emin - (static_cast<Bits>(1) << plan.tail));
   const auto no_sign = hn::Set(di, hwy::HighestValue<Signed>());
   const auto least_over = set(std::min(plan.over_from[0], plan.over_from[1]));
   for (; i + lanes <= count; i += lanes) {
     const auto value = hn::LoadU(d, x + i), result = hn::LoadU(d, results + i);
-    const auto bits = hn::BitCast(di, value), u = hn::And(bits, no_sign);
-    auto left = hn::Gt(u, beyond);
-    if (draws) left = hn::Or(left, hn::And(hn::Lt(u, emin), hn::Not(hn::Lt(u, below_emin))));
-    if (HWY_UNLIKELY(!hn::AllFalse(di, left))) {
-      rest(i, lanes);
-      continue;
+    const auto bits = hn::BitCast(di, value), u = hn::And(bits, no_sign), v = hn::And(hn::BitCast(di, result), no_sign);
+    auto left = hn::Gt(u, last_finite);
+    if (draws) {
+      left = hn::Or(left, hn::And(hn::Gt(u, max), hn::Lt(u, least_over)));
+      left = hn::Or(left, hn::And(hn::And(hn::Lt(u, emin), hn::Gt(u, near_emin)), hn::Eq(v, emin)));
     }
-    counted += lanes;
     // (Comparisons by Ne are false for NaN.)
-    const auto differs = hn::Not(hn::RebindMask(di, hn::Eq(value, result)));
+    auto differs = hn::Not(hn::RebindMask(di, hn::Eq(value, result)));
+    if (HWY_UNLIKELY(!hn::AllFalse(di, left))) {
+      HWY_ALIGN std::uint8_t mask[8 + HWY_MAX_BYTES / 8] = {};
+      hn::StoreMaskBits(di, left, mask);
+      for (std::size_t k = 0; k < lanes; ++k)
+        if (mask[k / 8] >> (k % 8) & 1) rest(i + k, 1), ++outside;
+      differs = hn::AndNot(left, differs);
+    }
     inexact += hn::CountTrue(di, differs);
     if (hn::AllFalse(di, hn::Or(hn::Lt(u, emin), hn::Not(hn::Lt(u, least_over))))) continue;
     const auto negative = hn::Lt(bits, hn::Zero(di));
-    const auto over = hn::Not(hn::Lt(u, hn::IfThenElse(negative, set(plan.over_from[1]), set(plan.over_from[0]))));
+    const auto over = hn::AndNot(left, hn::Not(hn::Lt(u, hn::IfThenElse(negative, set(plan.over_from[1]), set(plan.over_from[0])))));
     const auto tiny = hn::And(differs, hn::Lt(u, hn::IfThenElse(negative, set(plan.tiny_below[1]), set(plan.tiny_below[0]))));
-    const auto v = hn::And(hn::BitCast(di, result), no_sign);
     const auto zero = hn::Eq(v, hn::Zero(di));
     overflow += hn::CountTrue(di, over);
     underflow += hn::CountTrue(di, tiny);
     to_zero += hn::CountTrue(di, hn::And(tiny, zero));
-    subnormal += hn::CountTrue(di, hn::AndNot(zero, hn::Lt(v, emin)));
-    nan += hn::CountTrue(di, hn::Not(hn::RebindMask(di, hn::Eq(result, result))));
+    subnormal += hn::CountTrue(di, hn::AndNot(zero, hn::AndNot(left, hn::Lt(v, emin))));
+    nan += hn::CountTrue(di, hn::AndNot(left, hn::Not(hn::RebindMask(di, hn::Eq(result, result)))));
   }
-  tally.elements += counted;
+  tally.elements += i - outside;
   tally.inexact += inexact;
   tally.overflow += overflow;
   tally.underflow += underflow;
