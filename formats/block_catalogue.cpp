@@ -132,13 +132,20 @@ std::vector<std::string_view> pieces(std::string_view text) {
   throw std::invalid_argument("block format '" + shown(name) + "' " + why + "; accepted: " + std::string(grammar));
 }
 
+std::optional<FloatFormat> float_format(std::string_view word) {
+  try {
+    return parse_format(word);
+  } catch (const std::invalid_argument&) {
+    return std::nullopt;
+  }
+}
+
+bool is_element(std::string_view word) { return integer_element(word) || float_format(word); }
+
 BlockElement parse_element(std::string_view name, std::string_view word) {
   if (const auto e = integer_element(word)) return *e;
-  try {
-    return floats(parse_format(word));
-  } catch (const std::invalid_argument&) {
-    refuse(name, "has an unknown element '" + shown(word) + "': a format of at most 8 bits, or intB[.F][full|affine], uintBaffine with 2 to 8 bits");
-  }
+  if (const auto f = float_format(word)) return floats(*f);
+  refuse(name, "has an unknown element '" + shown(word) + "': a format of at most 8 bits, or intB[.F][full|affine], uintBaffine with 2 to 8 bits");
 }
 
 }  // namespace
@@ -162,17 +169,14 @@ BlockFormat parse_block_format(std::string_view name) {
     f.element = parse_element(name, words[0]);
     f.rows = shape(words[1])->rows, f.columns = shape(words[1])->columns;
     if (words.size() < 3) refuse(name, "lacks the format of its scales");
-    try {
-      f.scale = parse_format(words[2]);
-    } catch (const std::invalid_argument&) {
-      refuse(name, "has scales of an unknown format '" + shown(words[2]) + "'");
-    }
+    const auto scale = float_format(words[2]);
+    if (!scale) refuse(name, "has scales of an unknown format '" + shown(words[2]) + "'");
+    f.scale = *scale;
     f.rule = f.scale == e8m0 ? ScaleRule::floor : ScaleRule::amax;
     next = 3;
   } else if (const NamedBlockFormat* row = find_name(words[0])) {
     f = row->format;
-  } else if (words.size() > 1 && (integer_element(words[0]) || words[0].size() > 1)) {
-    parse_element(name, words[0]);
+  } else if (words.size() > 1 && is_element(words[0])) {
     refuse(name, "has an unknown shape '" + shown(words[1]) + "': RxC such as 1x32, row, column or tensor");
   } else {
     std::vector<std::string> names;

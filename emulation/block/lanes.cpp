@@ -1,0 +1,152 @@
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "emulation/block/lanes.cpp"
+#include <hwy/foreach_target.h>
+
+#include <halfulp/emulation/block/lanes.hpp>
+
+#include <hwy/highway.h>
+
+#include <algorithm>
+#include <bit>
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::block::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+using Floats = hn::ScalableTag<float>;
+using Ints = hn::ScalableTag<std::int32_t>;  // of magnitudes: none is negative
+
+/// f(begin, size, i) for each block i.
+template <class F>
+HWY_INLINE void each_block(std::size_t block, std::size_t count, F f) {
+  for (std::size_t i = 0, begin = 0; begin < count; ++i, begin += block) f(begin, std::min(block, count - begin), i);
+}
+
+HWY_INLINE std::int32_t magnitude(const float* x) { return std::bit_cast<std::int32_t>(*x) & 0x7fff'ffff; }
+
+HWY_ATTR void magnitudes_of(const float* in, std::size_t block, std::size_t count, std::uint32_t* out) {
+  constexpr Floats d;
+  constexpr Ints di;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto mask = hn::Set(di, 0x7fff'ffff);
+  const auto load = [&](const float* from) HWY_ATTR { return hn::And(hn::BitCast(di, hn::LoadU(d, from)), mask); };
+  if (block == 1) {
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) {
+      const auto old = hn::BitCast(di, hn::LoadU(hn::RebindToUnsigned<Ints>(), out + i));
+      hn::StoreU(hn::BitCast(hn::RebindToUnsigned<Ints>(), hn::Max(old, load(in + i))), hn::RebindToUnsigned<Ints>(), out + i);
+    }
+    for (; i < count; ++i) out[i] = std::max(out[i], static_cast<std::uint32_t>(magnitude(in + i)));
+    return;
+  }
+  each_block(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) HWY_ATTR {
+    const float* x = in + begin;
+    auto m0 = hn::Zero(di), m1 = hn::Zero(di);
+    std::size_t i = 0;
+    for (; i + 2 * lanes <= size; i += 2 * lanes) {
+      m0 = hn::Max(m0, load(x + i));
+      m1 = hn::Max(m1, load(x + i + lanes));
+    }
+    if (i + lanes <= size) {
+      m0 = hn::Max(m0, load(x + i));
+      i += lanes;
+    }
+    std::int32_t most = hn::GetLane(hn::MaxOfLanes(di, hn::Max(m0, m1)));
+    for (; i < size; ++i) most = std::max(most, magnitude(x + i));
+    out[index] = std::max(out[index], static_cast<std::uint32_t>(most));
+  });
+}
+
+HWY_ATTR void extremes_of(const float* in, std::size_t block, std::size_t count, float* low, float* high) {
+  constexpr Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  each_block(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) HWY_ATTR {
+    const float* x = in + begin;
+    auto least = hn::Set(d, low[index]), most = hn::Set(d, high[index]);
+    std::size_t i = 0;
+    for (; i + lanes <= size; i += lanes) {
+      const auto v = hn::LoadU(d, x + i);
+      least = hn::Min(least, v);
+      most = hn::Max(most, v);
+    }
+    float a = hn::GetLane(hn::MinOfLanes(d, least)), b = hn::GetLane(hn::MaxOfLanes(d, most));
+    for (; i < size; ++i) a = std::min(a, x[i]), b = std::max(b, x[i]);
+    low[index] = a, high[index] = b;
+  });
+}
+
+template <bool divides>
+HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, const float* factors, float limit, float* out) {
+  constexpr Floats d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto most = hn::Set(d, limit);
+  const auto apply = [&](auto v, auto f) HWY_ATTR {
+    auto q = v;
+    if constexpr (divides) q = hn::Div(v, f);
+    else q = hn::Mul(v, f);
+    return hn::IfThenElse(hn::Gt(hn::Abs(q), most), hn::CopySign(most, q), q);  // a NaN is no larger
+  };
+  const auto one = [&](float v, float f) {
+    const float q = divides ? v / f : v * f;
+    return q > limit ? limit : q < -limit ? -limit : q;
+  };
+  if (block == 1) {
+    std::size_t i = 0;
+    for (; i + lanes <= count; i += lanes) hn::StoreU(apply(hn::LoadU(d, in + i), hn::LoadU(d, factors + i)), d, out + i);
+    for (; i < count; ++i) out[i] = one(in[i], factors[i]);
+    return;
+  }
+  each_block(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) HWY_ATTR {
+    const auto f = hn::Set(d, factors[index]);
+    std::size_t i = 0;
+    for (; i + lanes <= size; i += lanes) hn::StoreU(apply(hn::LoadU(d, in + begin + i), f), d, out + begin + i);
+    for (; i < size; ++i) out[begin + i] = one(in[begin + i], factors[index]);
+  });
+}
+
+HWY_ATTR void scaled_any(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit, float* out) {
+  if (divides) scaled_by<true>(in, block, count, factors, limit, out);
+  else scaled_by<false>(in, block, count, factors, limit, out);
+}
+
+HWY_ATTR void to_twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
+  constexpr hn::ScalableTag<std::uint8_t> d;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto sign_bit = static_cast<std::uint8_t>(1u << (bits - 1)), mask = static_cast<std::uint8_t>(sign_bit * 2 - 1);
+  const auto sign = hn::Set(d, sign_bit), all = hn::Set(d, mask);
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) {
+    const auto code = hn::LoadU(d, codes + i), magnitude = hn::AndNot(sign, code);
+    const auto negated = hn::And(hn::Sub(hn::Zero(d), magnitude), all);
+    hn::StoreU(hn::IfThenElse(hn::TestBit(code, sign), negated, magnitude), d, codes + i);
+  }
+  for (; i < count; ++i) {
+    const unsigned magnitude = codes[i] & (sign_bit - 1u);
+    codes[i] = static_cast<std::uint8_t>((codes[i] & sign_bit ? 0 - magnitude : magnitude) & mask);
+  }
+}
+
+}  // namespace halfulp::block::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace halfulp::block {
+
+HWY_EXPORT(magnitudes_of);
+HWY_EXPORT(extremes_of);
+HWY_EXPORT(scaled_any);
+HWY_EXPORT(to_twos_complement);
+
+void magnitudes(const float* in, std::size_t block, std::size_t count, std::uint32_t* out) {
+  HWY_DYNAMIC_DISPATCH(magnitudes_of)(in, block, count, out);
+}
+void extremes(const float* in, std::size_t block, std::size_t count, float* low, float* high) {
+  HWY_DYNAMIC_DISPATCH(extremes_of)(in, block, count, low, high);
+}
+void scaled(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit, float* out) {
+  HWY_DYNAMIC_DISPATCH(scaled_any)(in, block, count, factors, divides, limit, out);
+}
+void twos_complement(std::uint8_t* codes, std::size_t count, int bits) { HWY_DYNAMIC_DISPATCH(to_twos_complement)(codes, count, bits); }
+
+}  // namespace halfulp::block
+#endif
