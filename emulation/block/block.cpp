@@ -38,7 +38,7 @@ void parallel(std::size_t count, std::size_t grain, const T& piece) {
 }
 
 /// Bits of the largest magnitude; `with_nan` says whether a NaN is larger than infinity or nothing.
-std::uint32_t largest_magnitude(std::span<const float> in, bool with_nan) {
+std::uint32_t largest_bits(std::span<const float> in, bool with_nan) {
   const auto piece = [&](const tbb::blocked_range<std::size_t>& r, std::uint32_t most) {
     block::magnitudes(in.data() + r.begin(), r.size(), r.size(), &most);
     if (with_nan || most <= 0x7f80'0000) return most;
@@ -168,7 +168,7 @@ std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std
   if (one_step) {
     Steps known;
     const array::DefaultEnvironment environment;
-    const std::uint32_t bits = options.amax && !f.tensor_scale ? block::bits_of(*options.amax) & 0x7fff'ffff : largest_magnitude(in, true);
+    const std::uint32_t bits = options.amax && !f.tensor_scale ? block::bits_of(*options.amax) & 0x7fff'ffff : largest_bits(in, true);
     block::find_steps(f, std::span(&bits, 1), tensor, known);
     parallel(in.size(), tile_size, [&](std::size_t begin, std::size_t end) { use(Tile{0, 1, begin, end - begin, 0, 0, end - begin}, known); });
     return known[0];
@@ -207,7 +207,7 @@ std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std
 float find_tensor_scale(const BlockFormat& f, std::span<const float> in, const BlockOptions& options) {
   if (!f.tensor_scale) return 1;
   const array::DefaultEnvironment environment;
-  return tensor_scale(f, options.amax ? std::abs(*options.amax) : std::bit_cast<float>(largest_magnitude(in, false)));
+  return tensor_scale(f, options.amax ? std::abs(*options.amax) : std::bit_cast<float>(largest_bits(in, false)));
 }
 
 /// Rows of whole blocks one row high are one long row.
@@ -217,6 +217,8 @@ BlockGrid flattened(BlockGrid g) {
 }
 
 }  // namespace
+
+float largest_magnitude(std::span<const float> in) { return std::bit_cast<float>(largest_bits(in, true)); }
 
 BlockGrid block_grid(const BlockFormat& f, std::size_t rows, std::size_t columns) {
   if (const std::string why = defect(f); !why.empty()) throw std::invalid_argument("the block format " + why);

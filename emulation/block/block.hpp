@@ -51,6 +51,9 @@ struct BlockOptions {
   std::optional<float> amax;
 };
 
+/// The largest magnitude of an array: NaN if it holds one, 0 if it is empty.
+float largest_magnitude(std::span<const float> in);
+
 /// `rounding` says how elements are rounded: its mode and the bits of stochastic rounding count (element_rounding). Throws
 /// std::invalid_argument for spans that are not of rows x columns elements, and what block_grid refuses.
 BlockArray quantize_blocks(const BlockFormat& format, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns,
