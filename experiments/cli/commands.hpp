@@ -24,6 +24,7 @@ void add_show_command(CLI::App& app);
 void add_backends_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 void add_units_command(CLI::App& app, int& status);
+void add_quantize_command(CLI::App& app, int& status);
 void add_mma_command(CLI::App& app, int& status);
 void add_probe_command(CLI::App& app, int& status);
 void add_record_command(CLI::App& app, int& status);

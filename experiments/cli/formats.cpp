@@ -1,10 +1,13 @@
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/explanation.hpp>
+#include <halfulp/experiments/cli/formats_blocks.hpp>
 #include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/cli/quantization.hpp>
 
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/experiments/report/report.hpp>
+#include <halfulp/formats/block_catalogue.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/core.h>
@@ -126,17 +129,23 @@ Json to_json(const FloatFormat& f) {
 
 struct Options {
   std::optional<std::string> name;
-  bool json = false;
+  bool json = false, blocks = false;
 };
 
 void formats_command(const Options& options) {
   if (options.name) {
-    const FloatFormat format = parse_format(*options.name);
+    const AnyFormat any = parse_any_format(*options.name);
+    if (const auto* block = std::get_if<BlockFormat>(&any)) return write_output(options.json ? pretty(block_json(*block)) + "\n" : block_details(*block));
+    const FloatFormat format = std::get<FloatFormat>(any);
     return write_output(options.json ? pretty(to_json(format)) + "\n" : details(format));
   }
-  if (!options.json) return write_output(table());
+  if (!options.json) return write_output(options.blocks ? block_table() : table() + "`halfulp formats --blocks` lists block formats: MX, NVFP4, FP8 and integers with scales.\n");
   Json all = Json::array();
-  for (const NamedFormat& row : catalogue()) all.push_back(to_json(row.format));
+  if (options.blocks) {
+    for (const NamedBlockFormat& row : block_catalogue()) all.push_back(block_json(row.format));
+  } else {
+    for (const NamedFormat& row : catalogue()) all.push_back(to_json(row.format));
+  }
   write_output(pretty(all) + "\n");
 }
 
@@ -145,7 +154,8 @@ void formats_command(const Options& options) {
 void add_formats_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("formats", "the formats and their constants");
-  command->add_option("NAME", options->name, "one format in detail: fp16, e4m3, or any eXmY such as e6m9finite");
+  command->add_option("NAME", options->name, "one format in detail: fp16, e4m3, any eXmY such as e6m9finite, or a block format such as mxfp4");
+  command->add_flag("--blocks", options->blocks, "block formats: elements of a few bits that share a scale");
   command->add_flag("--json", options->json, "as JSON");
   command->callback([options] { formats_command(*options); });
 }

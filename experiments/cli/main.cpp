@@ -9,6 +9,7 @@ int main(int argc, char** argv) {
     add_formats_command(app, status);
     add_explain_command(app, status);
     add_eval_command(app, status);
+    add_quantize_command(app, status);
     add_list_command(app, status);
     add_run_command(app, status, command_text(argc, argv));
     add_validate_command(app, status);

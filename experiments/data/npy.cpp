@@ -238,4 +238,17 @@ std::size_t NpyReader::read(std::span<std::uint64_t> codes) {
   return wanted;
 }
 
+std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> shape, std::string_view data) {
+  std::string header = "{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': (";
+  for (const std::uint64_t size : shape) header += std::to_string(size) + (shape.size() == 1 ? "," : ", ");
+  if (shape.size() > 1) header.resize(header.size() - 2);
+  header += "), }";
+  constexpr std::size_t before = 10;  // magic, version, length
+  header.resize((before + header.size() + 1 + 63) / 64 * 64 - before - 1, ' ');
+  header += '\n';
+  std::string file = "\x93NUMPY";
+  for (const std::size_t byte : {std::size_t{1}, std::size_t{0}, header.size() & 255, header.size() >> 8}) file += static_cast<char>(byte);
+  return file.append(header).append(data);
+}
+
 }  // namespace halfulp

@@ -1,4 +1,4 @@
-// Reading the user's own tensor: NumPy's .npy files, streamed.
+// The user's own tensor: NumPy's .npy files, read as a stream and written whole.
 #pragma once
 
 #include <halfulp/formats/format.hpp>
@@ -8,6 +8,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace halfulp {
@@ -41,5 +42,8 @@ class NpyReader {
   NpyHeader header_;
   std::uint64_t done_ = 0;
 };
+
+/// A .npy file of format version 1.0: the type as NumPy spells it ("<f4", "|u1"), a shape in C order, the elements' bytes.
+std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> shape, std::string_view data);
 
 }  // namespace halfulp

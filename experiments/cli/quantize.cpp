@@ -1,0 +1,122 @@
+#include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/kept_file.hpp>
+#include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/cli/quantization.hpp>
+#include <halfulp/experiments/cli/rounding_options.hpp>
+#include <halfulp/experiments/data/npy.hpp>
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/experiments/report/output_file.hpp>
+#include <halfulp/formats/block_catalogue.hpp>
+#include <halfulp/formats/nearest.hpp>
+
+#include <charconv>
+#include <cstring>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+namespace halfulp::cli {
+namespace {
+
+struct Options {
+  std::string input, format;
+  std::optional<std::string> rule, axis, out, codes, scales, zeros;
+
+  /// The files that only block formats fill.
+  std::vector<std::pair<std::string, const std::optional<std::string>*>> parts() const { return {{"--codes", &codes}, {"--scales", &scales}, {"--zeros", &zeros}}; }
+  RoundingOptions rounding;
+  bool json = false;
+};
+
+/// The format with --rule, which must be a scale rule.
+AnyFormat format_of(const Options& options) {
+  AnyFormat format = parse_any_format(options.format);
+  if (!options.rule) return format;
+  std::vector<std::string> names;
+  for (const auto& [name, rule] : scale_rules) names.emplace_back(name);
+  auto* block = std::get_if<BlockFormat>(&format);
+  if (!block) throw std::invalid_argument("--rule is for block formats, and " + options.format + " is none");
+  for (const auto& [name, rule] : scale_rules)
+    if (*options.rule == name) return parse_block_format(description(*block) + "/" + *options.rule);
+  throw std::invalid_argument(unknown_name("scale rule", *options.rule, std::move(names)));
+}
+
+std::optional<int> axis_of(const Options& options) {
+  if (!options.axis) return std::nullopt;
+  int axis = 0;
+  const char* const end = options.axis->data() + options.axis->size();
+  const auto [rest, error] = std::from_chars(options.axis->data(), end, axis);
+  if (error != std::errc{} || rest != end) throw std::invalid_argument("--axis is '" + shown(*options.axis) + "'; accepted: an integer, -1 for the last axis");
+  return axis;
+}
+
+template <class T, class From>
+std::string bytes_of(const std::vector<From>& values) {
+  std::string bytes(values.size() * sizeof(T), '\0');
+  for (std::size_t i = 0; i < values.size(); ++i) {
+    const T value = static_cast<T>(values[i]);
+    std::memcpy(bytes.data() + i * sizeof(T), &value, sizeof(T));
+  }
+  return bytes;
+}
+
+std::string scales_file(const FloatFormat& f, const Quantized& q) {
+  switch (f.storage_bytes()) {
+    case 1: return npy_bytes("|u1", q.scales_shape, bytes_of<std::uint8_t>(q.scales));
+    case 2: return npy_bytes("<u2", q.scales_shape, bytes_of<std::uint16_t>(q.scales));
+    default: return npy_bytes("<u4", q.scales_shape, bytes_of<std::uint32_t>(q.scales));
+  }
+}
+
+void quantize_command(const Options& options) {
+  const AnyFormat format = format_of(options);
+  const auto* block = std::get_if<BlockFormat>(&format);
+  for (const auto& [name, path] : options.parts())
+    if (*path && !block) throw std::invalid_argument(name + " is for block formats, and " + options.format + " is none");
+  if (options.zeros && !block->element.is_affine()) throw std::invalid_argument("--zeros is for formats with a zero point, and " + options.format + " has none");
+  const std::optional<int> axis = axis_of(options);
+  const Rounding rounding = options.rounding.rounding();
+  const std::vector<std::pair<std::string, std::string>> files = [&] {
+    std::vector<std::pair<std::string, std::string>> all;
+    if (options.out) all.emplace_back("--out", *options.out);
+    for (const auto& [name, path] : options.parts())
+      if (*path) all.emplace_back(name, **path);
+    return all;
+  }();
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    for (std::size_t k = 0; k < i; ++k)
+      if (same_file(files[i].second, files[k].second)) throw std::invalid_argument(files[k].first + " and " + files[i].first + " are one file: " + shown(files[i].second));
+    check_writable(files[i].second);
+  }
+  const Tensor tensor = read_tensor(options.input);
+  const Quantized q = quantize_tensor(tensor, format, rounding, options.rounding.seed, axis);
+  if (options.out) {
+    const bool wide = !block && tensor.format.storage_bytes() == 8;
+    write_file(*options.out, wide ? npy_bytes("<f8", tensor.shape, bytes_of<double>(q.values)) : npy_bytes("<f4", tensor.shape, bytes_of<float>(q.values)));
+  }
+  if (options.codes) write_file(*options.codes, npy_bytes("|u1", tensor.shape, bytes_of<std::uint8_t>(q.codes)));
+  if (options.scales) write_file(*options.scales, scales_file(block->scale, q));
+  if (options.zeros) write_file(*options.zeros, npy_bytes("<i2", q.scales_shape, bytes_of<std::int16_t>(q.zeros)));
+  write_output(options.json ? pretty(summary_json(options.input, tensor, format, rounding, q)) + "\n" : summary_line(options.input, tensor, format, q));
+}
+
+}  // namespace
+
+void add_quantize_command(CLI::App& app, int&) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("quantize", "a tensor (.npy) in a format or block format, and what that costs");
+  command->add_option("FILE", options->input, "a .npy file of float16, float32 or float64")->required();
+  command->add_option("--format", options->format, "a format (fp16, e5m2, e6m9finite) or a block format (mxfp8e4m3, nvfp4, e4m3/1x64/e8m0/rceil): halfulp formats")->type_name("FORMAT")->required();
+  command->add_option("--rule", options->rule, "how scales follow from blocks: amax, floor, ceil, even, rceil; absent: the format's own")->type_name("RULE");
+  command->add_option("--axis", options->axis, "the axis along which blocks 1xN run; absent: the last")->type_name("N");
+  command->add_option("--out", options->out, "the values, as float32 (float64 for a plain format of a float64 array)")->type_name("FILE.npy");
+  command->add_option("--codes", options->codes, "the elements' code words, as uint8")->type_name("FILE.npy");
+  command->add_option("--scales", options->scales, "the scales' code words, as unsigned integers")->type_name("FILE.npy");
+  command->add_option("--zeros", options->zeros, "the zero points, as int16")->type_name("FILE.npy");
+  options->rounding.add_to(*command);
+  command->get_option("--overflow")->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
+  command->add_flag("--json", options->json, "the summary as JSON");
+  command->callback([options] { quantize_command(*options); });
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,168 @@
+// `halfulp quantize` and the block formats of `halfulp formats`, as a user runs them.
+#include "command.hpp"
+
+#include <halfulp/emulation/block/block.hpp>
+#include <halfulp/experiments/data/npy.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+using namespace halfulp;
+using halfulp::testing::is_one_line, halfulp::testing::Outcome, halfulp::testing::run_halfulp;
+using Json = nlohmann::json;
+
+class Quantize : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    folder_ = std::filesystem::temp_directory_path() / ("halfulp_quantize_" + std::to_string(getpid()));
+    std::filesystem::create_directories(folder_);
+  }
+  void TearDown() override { std::filesystem::remove_all(folder_); }
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+
+  template <class T>
+  std::string save(const std::string& name, std::string_view descr, std::vector<std::uint64_t> shape, const std::vector<T>& values) const {
+    std::string bytes(values.size() * sizeof(T), '\0');
+    std::memcpy(bytes.data(), values.data(), bytes.size());
+    std::ofstream(path(name), std::ios::binary) << npy_bytes(descr, shape, bytes);
+    return path(name);
+  }
+  std::vector<float> load(const std::string& name) const {
+    NpyReader npy(path(name));
+    std::vector<std::uint64_t> codes(npy.header().count);
+    npy.read(codes);
+    std::vector<float> values;
+    for (const auto c : codes) values.push_back(static_cast<float>(npy.header().format.value(c)));
+    return values;
+  }
+  std::string raw(const std::string& name) const {
+    std::ifstream file(path(name), std::ios::binary);
+    std::stringstream text;
+    text << file.rdbuf();
+    return text.str();
+  }
+
+  std::filesystem::path folder_;
+};
+
+std::vector<float> ramp(std::size_t count) {
+  std::vector<float> x(count);
+  for (std::size_t i = 0; i < count; ++i) x[i] = std::ldexp(static_cast<float>(static_cast<int>(i * 2654435761u % 2001) - 1000), -static_cast<int>(i % 7));
+  return x;
+}
+
+TEST_F(Quantize, WritesTheValuesThatTheLibraryGives) {
+  const std::vector<float> x = ramp(6 * 80);
+  const std::string in = save("x.npy", "<f4", {6, 80}, x);
+  for (const char* name : {"mxfp8", "nvfp4", "fp8-128x128", "int8-affine", "e4m3-tensor", "mxint8/rceil"}) {
+    const Outcome o = run_halfulp({"quantize", in, "--format", name, "--out", path("q.npy")});
+    ASSERT_EQ(o.status, 0) << o.err;
+    EXPECT_TRUE(is_one_line(o.out)) << o.out;
+    std::vector<float> want(x.size());
+    quantize_block_values(parse_block_format(name), {}, x, 6, 80, want);
+    EXPECT_EQ(load("q.npy"), want) << name;
+  }
+}
+
+TEST_F(Quantize, AxesAndShapes) {
+  const std::vector<float> x = ramp(2 * 40 * 3);
+  const std::string in = save("x.npy", "<f4", {2, 40, 3}, x);
+  ASSERT_EQ(run_halfulp({"quantize", in, "--format", "mxfp4", "--axis", "1", "--out", path("q.npy"), "--scales", path("s.npy")}).status, 0);
+  std::vector<float> want(x.size());
+  for (std::size_t m = 0; m < 2; ++m)
+    quantize_block_values(parse_block_format("mxfp4/32x1"), {}, std::span(x).subspan(m * 120, 120), 40, 3, std::span(want).subspan(m * 120, 120));
+  EXPECT_EQ(load("q.npy"), want);
+  EXPECT_NE(raw("s.npy").find("'descr': '|u1', 'fortran_order': False, 'shape': (2, 2, 3)"), std::string::npos);
+  // The same elements in Fortran order: the file's first index runs fastest.
+  std::vector<float> turned(x.size());
+  for (std::size_t i = 0; i < 2; ++i)
+    for (std::size_t j = 0; j < 40; ++j)
+      for (std::size_t k = 0; k < 3; ++k) turned[i + 2 * (j + 40 * k)] = x[(i * 40 + j) * 3 + k];
+  std::string bytes = raw("x.npy");
+  std::memcpy(bytes.data() + 128, turned.data(), turned.size() * 4);
+  const std::size_t at = bytes.find("False");
+  bytes.replace(at, 5, "True ");
+  std::ofstream(path("f.npy"), std::ios::binary) << bytes;
+  ASSERT_EQ(run_halfulp({"quantize", path("f.npy"), "--format", "mxfp4", "--axis", "-2", "--out", path("g.npy")}).status, 0);
+  EXPECT_EQ(load("g.npy"), want);
+  // Scales relative to one tensor are the same for all of its matrices.
+  ASSERT_EQ(run_halfulp({"quantize", in, "--format", "nvfp4", "--axis", "1", "--out", path("n.npy")}).status, 0);
+  BlockOptions options;
+  options.amax = largest_magnitude(x);
+  for (std::size_t m = 0; m < 2; ++m)
+    quantize_block_values(parse_block_format("nvfp4/16x1"), {}, std::span(x).subspan(m * 120, 120), 40, 3, std::span(want).subspan(m * 120, 120), options);
+  EXPECT_EQ(load("n.npy"), want);
+}
+
+TEST_F(Quantize, CountsWhatIsLost) {
+  const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
+  const std::string in = save("x.npy", "<f4", {1, 8}, std::vector<float>{7.5f, 1.0f, 0.01f, -0.0f, 4.0f, -7.0f, 2.0f, 6.0f});
+  const Json j = Json::parse(run_halfulp({"quantize", in, "--format", "mxfp4", "--json"}).out);  // scale 1, largest 6
+  EXPECT_EQ(j["saturated"], 2);
+  EXPECT_EQ(j["to_zero"], 1);
+  EXPECT_EQ(j["largest_error"], 1.5);
+  EXPECT_EQ(j["elements"], 8);
+  EXPECT_EQ(j["scales_shape"], Json::parse("[1, 1]"));
+  EXPECT_NEAR(j["relative_error"].get<double>(), std::sqrt((2.25 + 1 + 1e-4) / (56.25 + 1 + 1e-4 + 16 + 49 + 4 + 36)), 1e-6);
+  const std::string special = save("s.npy", "<f4", {4}, std::vector<float>{1, inf, nan, 70000});
+  const Json k = Json::parse(run_halfulp({"quantize", special, "--format", "fp16", "--json"}).out);
+  EXPECT_EQ(k["nan_before"], 1);
+  EXPECT_EQ(k["infinite_before"], 1);
+  EXPECT_EQ(k["infinite_after"], 2);
+  EXPECT_EQ(k["saturated"], 2);
+}
+
+TEST_F(Quantize, PlainFormatsOfEveryDtype) {
+  const std::string in = save("d.npy", "<f8", {3}, std::vector<double>{0.1, 1 + 0x1p-11 + 0x1p-40, 3});
+  ASSERT_EQ(run_halfulp({"quantize", in, "--format", "fp16", "--out", path("q.npy")}).status, 0);
+  EXPECT_EQ(NpyReader(path("q.npy")).header().format, fp64);
+  EXPECT_EQ(load("q.npy"), (std::vector<float>{0.0999755859375f, 1 + 0x1p-10f, 3}));  // not by way of fp32
+  const Outcome odd = run_halfulp({"quantize", in, "--format", "e5m2", "--round", "to-odd", "--out", path("q.npy")});
+  EXPECT_EQ(load("q.npy"), (std::vector<float>{0.109375f, 1.25f, 3.0f})) << odd.err;
+}
+
+TEST_F(Quantize, BadInputIsOneLine) {
+  const std::string in = save("x.npy", "<f4", {6, 64}, ramp(6 * 64));
+  const std::vector<std::vector<std::string>> bad{
+      {"--format", "mxfp5"}, {"--format", "mxfp4", "--axis", "2"}, {"--format", "mxfp4", "--axis", "first"}, {"--format", "fp8-128x128", "--axis", "0"},
+      {"--format", "fp16", "--axis", "0"}, {"--format", "fp16", "--rule", "floor"}, {"--format", "mxfp4", "--rule", "flor"}, {"--format", "int8-affine", "--rule", "floor"},
+      {"--format", "mxfp4", "--out", path("no/such.npy")}, {"--format", "mxfp4", "--codes", path("a"), "--scales", path("a")}, {"--format", "fp16", "--codes", path("a")},
+      {"--format", "mxfp4", "--zeros", path("a")}, {"--format", "mxfp8/1x48/whole"}, {"--format", "mxfp4", "--round", "up"}, {"--format", "e4m3/1x32/e8m0/amax"}, {}};
+  for (const auto& arguments : bad) {
+    std::vector<std::string> all{"quantize", in};
+    all.insert(all.end(), arguments.begin(), arguments.end());
+    const Outcome o = run_halfulp(all);
+    EXPECT_EQ(o.status, 2) << o.err;
+    EXPECT_EQ(o.out, "");
+    EXPECT_TRUE(is_one_line(o.err)) << o.err;
+    EXPECT_FALSE(std::filesystem::exists(path("a")));
+  }
+  EXPECT_EQ(run_halfulp({"quantize", path("none.npy"), "--format", "mxfp4"}).status, 2);
+}
+
+TEST(FormatsCommand, ListsAndDescribesBlockFormats) {
+  const Json all = Json::parse(run_halfulp({"formats", "--blocks", "--json"}).out);
+  EXPECT_EQ(all.size(), block_catalogue().size());
+  for (const Json& j : all) {
+    const BlockFormat f = parse_block_format(j["name"].get<std::string>());
+    EXPECT_EQ(parse_block_format(j["description"].get<std::string>()), f);
+    EXPECT_NE(j["citation"], "");
+    EXPECT_EQ(Json::parse(run_halfulp({"formats", j["name"].get<std::string>(), "--json"}).out), j);
+  }
+  const std::string mxfp4 = run_halfulp({"formats", "MXFP4"}).out;
+  for (const char* fact : {"4.25 with the scale", "2^(floor(log2 amax) - 2)", "largest 6", "OCP Microscaling"}) EXPECT_NE(mxfp4.find(fact), std::string::npos) << mxfp4;
+  EXPECT_NE(run_halfulp({"formats", "e4m3/1x64/e8m0/rceil"}).out.find("no less than amax / 448"), std::string::npos);
+  const std::string table = run_halfulp({"formats", "--blocks"}).out;
+  for (const NamedBlockFormat& row : block_catalogue()) EXPECT_NE(table.find(std::string(row.name) + " "), std::string::npos);
+  EXPECT_EQ(run_halfulp({"formats", "mxfp5"}).status, 2);
+}
+
+}  // namespace
