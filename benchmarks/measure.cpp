@@ -69,7 +69,7 @@ void add_limit(int bytes, const Size& size, int threads, const std::string& who,
 
 /// The scalar functions take as long in all modes but the stochastic one, and in all sizes.
 bool with_scalars(const Row& row) {
-  if (row.data != "normal" || row.threads != 1) return false;
+  if (row.data != "normal" || row.threads != 1 || row.is_block()) return false;
   return row.is_conversion() ? row.size.name == "L1" : row.mode == "nearest-even" || row.mode == "stochastic";
 }
 

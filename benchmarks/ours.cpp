@@ -1,7 +1,10 @@
 #include "ours.hpp"
 
 #include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/block/block.hpp>
 #include <halfulp/emulation/random.hpp>
+
+#include <memory>
 
 namespace halfulp::bench {
 namespace {
@@ -13,6 +16,17 @@ std::span<const T> operand(const Operands& o, std::size_t k = 0) {
 template <class T>
 std::span<T> result(const Operands& o) {
   return {static_cast<T*>(o.out), o.count};
+}
+
+Run by_blocks(const Row& row) {
+  const BlockFormat f = parse_block_format(row.format);
+  const Rounding r = row.rounding();
+  const auto columns = [](std::size_t count) { return count >= 1 << 20 ? std::size_t{1024} : std::size_t{128}; };
+  if (row.work == "block-quantize")
+    return [=](const Operands& o) { quantize_block_values(f, r, operand<float>(o), o.count / columns(o.count), columns(o.count), result<float>(o)); };
+  return [=, array = std::make_shared<BlockArray>()](const Operands& o) {
+    quantize_blocks(f, r, operand<float>(o), o.count / columns(o.count), columns(o.count), *array);
+  };
 }
 
 std::uint64_t random_at(const Rounding& rounding, std::size_t i) {
@@ -62,7 +76,10 @@ Run by_scalars(const Row& row) {
 
 }  // namespace
 
-Run array_function(const Row& row) { return row.code_bytes() == 1 ? by_arrays<std::uint8_t>(row) : by_arrays<std::uint16_t>(row); }
+Run array_function(const Row& row) {
+  if (row.is_block()) return by_blocks(row);
+  return row.code_bytes() == 1 ? by_arrays<std::uint8_t>(row) : by_arrays<std::uint16_t>(row);
+}
 Run scalar_function(const Row& row) { return row.code_bytes() == 1 ? by_scalars<std::uint8_t>(row) : by_scalars<std::uint16_t>(row); }
 
 }  // namespace halfulp::bench

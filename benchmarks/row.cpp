@@ -6,6 +6,7 @@ namespace {
 constexpr Size l1{"L1", 1 << 12}, million{"1M", 1 << 20}, many{"64M", 1 << 26};
 constexpr std::string_view formats[] = {"fp16", "bf16", "e4m3", "e5m2", "e2m1"};
 constexpr std::string_view arithmetic_formats[] = {"fp16", "bf16", "e4m3", "e5m2"};
+constexpr std::string_view block_formats[] = {"mxfp8e4m3", "mxfp6e2m3", "mxfp4", "mxint8", "nvfp4", "fp8-1x128", "fp8-128x128", "e4m3-tensor", "int8", "int8-affine"};
 constexpr std::string_view operation_names[] = {"add", "mul", "div", "sqrt", "fma"};
 constexpr std::string_view main_modes[] = {"nearest-even", "toward-zero"};  // where all eight would only repeat themselves
 
@@ -40,6 +41,11 @@ std::vector<Row> rows(bool quick) {
       for (const std::string_view mode : main_modes) all.push_back({"encode", format, mode, size});
   for (const std::string_view format : formats)
     for (const Size size : sizes) all.push_back({"decode", format, "exact", size});
+  for (const std::string_view work : {"block-quantize", "block-encode"})
+    for (const std::string_view format : block_formats) {
+      all.push_back({work, format, "nearest-even", million});
+      if (!quick) all.push_back({work, format, "nearest-even", many});
+    }
   for (const std::string_view operation : operation_names)
     for (const std::string_view format : arithmetic_formats) {
       for (const auto& mode : rounding_modes) all.push_back({operation, format, mode.name, million});

@@ -16,8 +16,8 @@ struct Size {
 };
 
 struct Row {
-  std::string_view work;  ///< quantize, encode, decode, or the name of an operation
-  std::string_view format;
+  std::string_view work;  ///< quantize, encode, decode, block-quantize, block-encode, or the name of an operation
+  std::string_view format;  ///< or block format
   std::string_view mode;  ///< of rounding; "exact" for decode
   Size size;
   std::string_view data = "normal";  ///< normal(0, 1), or random bits
@@ -25,13 +25,15 @@ struct Row {
 
   /// "add/fp16/nearest-even/1M/normal/2": what benchmarks/table.py takes apart again.
   std::string name() const;
-  bool is_conversion() const { return work == "quantize" || work == "encode" || work == "decode"; }
-  FloatFormat number() const { return parse_format(format); }
+  /// Arrays of 128 columns, or 1024 where there are many elements, in blocks.
+  bool is_block() const { return work.starts_with("block-"); }
+  bool is_conversion() const { return work == "quantize" || work == "encode" || work == "decode" || is_block(); }
+  FloatFormat number() const { return is_block() ? fp32 : parse_format(format); }
   Rounding rounding() const;
   int arity() const { return is_conversion() ? 1 : info(parse_operation(work)).arity; }
   int code_bytes() const { return number().storage_bits() <= 8 ? 1 : 2; }
-  int operand_bytes() const { return work == "quantize" || work == "encode" ? 4 : code_bytes(); }
-  int result_bytes() const { return work == "quantize" || work == "decode" ? 4 : code_bytes(); }
+  int operand_bytes() const { return work == "quantize" || work == "encode" || is_block() ? 4 : code_bytes(); }
+  int result_bytes() const { return work == "block-encode" ? 1 : work == "quantize" || work == "decode" || is_block() ? 4 : code_bytes(); }
   /// Read and written for each element.
   int bytes() const { return arity() * operand_bytes() + result_bytes(); }
 };

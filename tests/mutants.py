@@ -13,12 +13,14 @@ import sys
 SCALAR, CONVERSION = "emulation/round_pack.hpp", "emulation/conversion.hpp"
 RECOMMENDED = "emulation/recommended.cpp"
 NARROW, PLAN, KERNELS = "emulation/array/narrow-inl.hpp", "emulation/array/plan.cpp", "emulation/array/kernels.hpp"
+SCALE, STEPS = "emulation/block/scale.hpp", "emulation/block/steps.cpp"
 ARITHMETIC, FUSED = "emulation/array/arithmetic-inl.hpp", "emulation/array/fused-inl.hpp"
 PHILOX, TALLY, TABLE = "emulation/array/philox-inl.hpp", "emulation/array/tally.cpp", "emulation/array/byte_table.cpp"
 STREAM, APPLY = "emulation/array/stream.cpp", "emulation/array/apply.cpp"
 
 # Enough of a test to catch what it is there for.
-FILTER = {"small_formats": "*/e4m3:*/e5m2:*/e2m1", "half_formats": "*/bf16:Exponential.*"}
+FILTER = {"small_formats": "*/e4m3:*/e5m2:*/e2m1", "half_formats": "*/bf16:Exponential.*",
+          "block_oracle": "*/e4m3_1x32_*:*/int8*:*/e2m1_1x16*"}
 
 # (what is wrong, file, right text, wrong text, test that must fail)
 BUGS = [
@@ -75,6 +77,32 @@ BUGS = [
      "hn::TestBit(low, hn::Set(d16, 1)), low, high", "hn::TestBit(low, hn::Set(d16, 1)), high, low", "array"),
     ("a conversion's plan serves the next addition", PLAN,
      " || last->source != source)", ")", "array_contract"),
+    ("block scale: ceil takes powers of two for more", SCALE,
+     "return exponent(x) + !is_power(x);", "return exponent(x) + 1;", "block_oracle"),
+    ("block scale: even looks at one bit less", SCALE,
+     "<< (22 - fraction_bits)) >=", "<< (23 - fraction_bits)) >=", "block_oracle"),
+    ("block scale: floor of subnormal magnitudes is their field's", SCALE,
+     ": std::bit_width(bits) - 150;", ": -127;", "block_oracle"),
+    ("block scale: quotients may round to zero", SCALE,
+     "return f.is_nan(code) || code > f.min_normal() ? code : static_cast<std::uint32_t>(f.min_normal());", "return code;", "block_oracle"),
+    ("block scale: the tensor's goes first into the block's", SCALE,
+     "bounded(f.tensor_scale ? (1.0f / tensor) / s : 1.0f / s)", "bounded(1.0f / step.value)", "block_oracle"),
+    ("block elements: zero points are rounded away from zero", SCALE,
+     "std::nearbyint(low / step.value)", "std::round(low / step.value)", "block_oracle"),
+    ("block elements: infinities do not saturate", SCALE,
+     "r.overflow = Overflow::saturate;", "r.overflow = Overflow::ieee;", "block_oracle"),
+    ("block steps: rceil of subnormal quotients", STEPS,
+     "(k == -127 ? 0x40'0000u : 0u)", "0u", "block"),
+    ("block steps: the reciprocal of 2^127 is zero", STEPS,
+     "k > 126 ? 0x40'0000u", "k > 126 ? 0u", "block"),
+    ("block arrays: a short last block takes its neighbour's scale", "emulation/block/lanes.cpp",
+     "std::min(block, count - begin), i);", "std::min(block, count - begin), count - begin < block && i ? i - 1 : i);", "block"),
+    ("block arrays: random bits begin anew in each piece", "emulation/block/block.cpp",
+     "const RandomStream random = random_.from(at + begin);", "const RandomStream random = random_.from(at);", "block"),
+    ("block arrays: -0 of integers stays", "emulation/block/block.cpp",
+     "const float x = q[i] + 0.0f;", "const float x = q[i];", "block"),
+    ("block products: scales are multiplied first", "emulation/block/dot.cpp",
+     "dot_.order == ScaleOrder::after", "dot_.order != ScaleOrder::after", "block_dot"),
     ("elements left for later are done with those before", FUSED,
      "begin = i;", "begin = 0;", "array_short"),
     ("toward positive, vectors: one unit is missing, without embedded rounding", NARROW,
@@ -104,7 +132,7 @@ AVX512 = CPU.exists() and "avx512dq" in CPU.read_text()
 
 # Vector kernels take most of the time to compile. Tests of scalar functions do without vectors; those of arrays have code
 # without vectors and this CPU's best.
-ARRAY_TESTS = {"array", "array_short", "array_paths", "array_contract"}
+ARRAY_TESTS = {"array", "array_short", "array_paths", "array_contract", "block", "block_dot"}
 WITHOUT = {True: "HWY_SSSE3|HWY_SSE4" + ("|HWY_AVX2" if AVX512 else ""), False: "HWY_SSSE3|HWY_SSE4|HWY_AVX2|HWY_AVX3|HWY_AVX3_DL"}
 
 

@@ -38,6 +38,18 @@ class NumpyPeer:
     def function(self, work, dtype):
         return {"add": self.np.add, "mul": self.np.multiply, "div": self.np.divide, "sqrt": self.np.sqrt}.get(work)
 
+    def blocks(self, values, dtype, narrow):
+        """MX blocks of 32 by the rule floor, as one writes them with these packages."""
+        import ml_dtypes
+        np, most = self.np, self.np.float32(ml_dtypes.finfo(dtype).max)
+        emax, blocks = int(np.frexp(most)[1]), values.reshape(-1, 32)
+
+        def call():
+            k = np.clip(np.frexp(np.abs(blocks).max(axis=1))[1] - emax, -127, 127)
+            np.copyto(narrow.reshape(-1, 32), np.clip(np.ldexp(blocks, -k[:, None]), -most, most), casting="unsafe")
+            return (k + 127).astype(np.uint8)
+        return call
+
 
 class TorchPeer:
     """torch on the CPU, with one thread; it has no arithmetic in 8 bits."""
@@ -76,7 +88,8 @@ def import_peers(trouble):
 
     def ml_dtypes():
         import ml_dtypes as m
-        names = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e2m1": "float4_e2m1fn"}
+        names = {"bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "e2m1": "float4_e2m1fn",
+                 "mxfp8e4m3": "float8_e4m3fn", "mxfp6e2m3": "float6_e2m3fn", "mxfp4": "float4_e2m1fn"}
         return NumpyPeer(m.__version__, {f: getattr(m, n) for f, n in names.items() if hasattr(m, n)})
 
     def torch():
@@ -101,6 +114,10 @@ def call_of(peer, work, dtype, operands):
         return lambda: peer.copy(narrow, operands[0])
     if work == "quantize":
         return lambda: (peer.copy(narrow, operands[0]), peer.copy(wide, narrow))
+    if work == "block-encode":
+        return hasattr(peer, "blocks") and peer.blocks(operands[0], dtype, narrow)
+    if work.startswith("block-"):
+        return None
     codes = [peer.narrow(x, dtype) for x in operands]
     if work == "decode":
         return lambda: peer.copy(wide, codes[0])

@@ -240,12 +240,20 @@ BlockStep BlockArray::step(std::size_t block) const {
 
 BlockArray quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns,
                            const BlockOptions& options) {
-  const BlockGrid whole = block_grid(f, rows, columns), g = flattened(whole);
+  BlockArray out;
+  quantize_blocks(f, rounding, in, rows, columns, out, options);
+  return out;
+}
+
+void quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns, BlockArray& out,
+                     const BlockOptions& options) {
+  const BlockGrid g = flattened(block_grid(f, rows, columns));
   require_size("the array", in.size(), rows, columns);
-  BlockArray out{f, rows, columns, {}, {}, {}, find_tensor_scale(f, in, options)};
+  out.format = f, out.rows = rows, out.columns = columns;
+  out.tensor_scale = find_tensor_scale(f, in, options);
   out.codes.resize(in.size());
   out.scales.resize(g.count());
-  if (f.element.is_affine()) out.zeros.resize(g.count());
+  out.zeros.resize(f.element.is_affine() ? g.count() : 0);
   const Elements elements(f, rounding, options.random);
   const auto one = each_tile(f, g, in, options, out.tensor_scale, [&](const Tile& t, const Steps& steps) {
     for (std::size_t i = 0; i < t.blocks; ++i) {
@@ -258,7 +266,6 @@ BlockArray quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::
     }
   });
   if (one) std::fill(out.scales.begin(), out.scales.end(), one->scale);
-  return out;
 }
 
 void quantize_block_values(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns,

@@ -59,6 +59,10 @@ float largest_magnitude(std::span<const float> in);
 BlockArray quantize_blocks(const BlockFormat& format, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns,
                            const BlockOptions& options = {});
 
+/// The same into an array whose memory is used again.
+void quantize_blocks(const BlockFormat& format, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns, BlockArray& out,
+                     const BlockOptions& options = {});
+
 /// out = the values: block_value of every element.
 void dequantize_blocks(const BlockArray& array, std::span<float> out);
 

@@ -21,8 +21,13 @@ void put(Steps& steps, std::size_t i, const BlockStep& step) {
   if (!steps.zeros.empty()) steps.zeros[i] = step.zero;
 }
 
-/// Powers of two, without branches. Elements have an emax of 1 or more, so that of subnormal magnitudes only rceil looks at
-/// more than the exponent field: all other exponents are clamped.
+/// Whether powers_of_two is right: of subnormal magnitudes only rceil looks at more than the exponent field, and the exponents of
+/// the other rules are clamped. That takes an emax of 0 (floor) or 1 (ceil, even).
+bool by_exponent_field(const BlockFormat& f) {
+  return f.rule == ScaleRule::rceil || f.element.emax() >= (f.rule == ScaleRule::floor ? 0 : 1);
+}
+
+/// Powers of two, without branches.
 template <ScaleRule rule>
 void powers_of_two(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, Steps& steps) {
   const int least = f.scale.emin(), most = f.scale.emax(), emax = f.element.emax(), first = f.scale.has_zero ? 1 : 0, shift = f.scale.fraction_bits;
@@ -81,7 +86,7 @@ void quotients(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, 
 void find_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, float tensor, Steps& steps) {
   resize(steps, magnitudes.size(), false);
   if (f.rule == ScaleRule::amax && f.use != ScaleUse::multiplier) return quotients(f, magnitudes, tensor, steps);
-  if (f.element.emax() >= 1) {
+  if (by_exponent_field(f)) {
     switch (f.rule) {
       case ScaleRule::amax: break;
       case ScaleRule::floor: return powers_of_two<ScaleRule::floor>(f, magnitudes, steps);
