@@ -5,6 +5,7 @@ usage: tests/mutants.py [WORK_FOLDER [WORD]]     (default: build/mutants; WORD: 
 
 Exit status: 0 every bug was caught, 1 one was not, 2 the sources no longer hold the text that a bug replaces.
 """
+import argparse
 import pathlib
 import shutil
 import subprocess
@@ -138,8 +139,11 @@ WITHOUT = {True: "HWY_SSSE3|HWY_SSE4" + ("|HWY_AVX2" if AVX512 else ""), False: 
 
 def main():
     root = pathlib.Path(__file__).resolve().parent.parent
-    bugs = [bug for bug in BUGS if len(sys.argv) < 3 or sys.argv[2] in bug[0]]
-    work = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else root / "build" / "mutants").resolve()
+    parser = argparse.ArgumentParser(description="Plants bugs one at a time, and sees that a test fails for each.")
+    parser.add_argument("work", nargs="?", type=pathlib.Path, default=root / "build" / "mutants", help="folder for a copy of the sources and its builds")
+    parser.add_argument("word", nargs="?", default="", help="only bugs whose titles contain it")
+    arguments = parser.parse_args()
+    bugs, work = [bug for bug in BUGS if arguments.word in bug[0]], arguments.work.resolve()
     source, builds = work / "source", {True: work / "vectors", False: work / "scalars"}
     for _, name, right, _, _ in BUGS:
         if (root / name).read_text().count(right) != 1:
