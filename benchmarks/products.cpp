@@ -99,7 +99,7 @@ void register_products(bool quick) {
       };
       for (const std::int64_t target : instruction_sets()) ours(target, 1);
       ours(0, 2);
-      if (kind.mode == "nearest-even" && kind.model == "fp16") add_eigen<Eigen::half>(kind, n);
+      if (kind.mode == "nearest-even" && kind.model == "fp16" && n == 256) add_eigen<Eigen::half>(kind, n);
       if (kind.mode == "nearest-even" && kind.model == "bf16") add_eigen<Eigen::bfloat16>(kind, n);
       add(name(kind, n, 1, "scalar"), [=](benchmark::State& state) {
         constexpr std::size_t few = 32;  // the scalar definition takes as long for every product

@@ -4,6 +4,8 @@
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/products.hpp>
 #include <halfulp/emulation/products/pack.hpp>
+#include <halfulp/emulation/products/scalar.hpp>
+#include <halfulp/emulation/products/tile.hpp>
 #include <halfulp/emulation/units/gemm.hpp>
 
 #include <tbb/blocked_range2d.h>
@@ -22,47 +24,8 @@
 namespace halfulp {
 namespace {
 
-using products::Panels, products::Plan, products::panel_columns, products::panel_rows, products::tile_size;
-
-// --- words and values -----------------------------------------------------------------------------------------------------------
-
-std::uint64_t code_of(const FloatFormat& f, float value) {
-  if (value != value) return f.canonical_nan();
-  return convert(fp32, f, {}, std::bit_cast<std::uint32_t>(value)).code;
-}
-float value_of(const FloatFormat& f, std::uint64_t code) { return f.is_nan(code) ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(f.value(code)); }
-
-/// The code word of an element, whichever way operands come.
-std::uint64_t word(const CodeWords& x, const FloatFormat&, std::size_t i) { return x[i]; }
-std::uint64_t word(std::span<const float> x, const FloatFormat& f, std::size_t i) { return code_of(f, x[i]); }
-
-// --- by the scalar definition ----------------------------------------------------------------------------------------------------
-
-/// One output as a code word.
-template <class Words>
-class Scalar {
- public:
-  Scalar(const DotModel& model, const MatrixOperands<Words>& x, std::uint64_t first_stream)
-      : model_(model), x_(x), first_stream_(first_stream), dots_(model), a_(x.k), b_(x.k) {}
-
-  std::uint64_t operator()(std::size_t i, std::size_t j) {
-    if (row_ != i)
-      for (std::size_t k = 0; k < x_.k; ++k) a_[k] = word(x_.a, model_.input, x_.place_a()(i, k));
-    row_ = i;
-    for (std::size_t k = 0; k < x_.k; ++k) b_[k] = word(x_.b, model_.second(), x_.place_b()(k, j));
-    std::optional<std::uint64_t> c;
-    if (x_.c.size() != 0) c = word(x_.c, model_.result(), x_.place_c()(i, j));
-    return dots_(a_, b_, c, first_stream_ + i * x_.n + j);
-  }
-
- private:
-  const DotModel& model_;
-  const MatrixOperands<Words>& x_;
-  std::uint64_t first_stream_;
-  PlainDots dots_;
-  std::vector<std::uint64_t> a_, b_;
-  std::size_t row_ = static_cast<std::size_t>(-1);
-};
+using products::Panels, products::Plan, products::Scalar, products::Tile, products::code_of, products::set_direction, products::value_of, products::word,
+     products::panel_columns, products::panel_rows, products::tile_size;
 
 // --- by vectors ------------------------------------------------------------------------------------------------------------------
 
@@ -70,77 +33,6 @@ class Scalar {
 struct Redone {
   std::size_t i, j;
   std::uint64_t code;
-};
-
-void set_direction(products::Direction direction) {
-#if defined(__SSE2__)
-  _mm_setcsr(0x1f80 | static_cast<unsigned>(direction) << 13);
-#else
-  constexpr int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
-  std::fesetround(modes[static_cast<int>(direction)]);
-#endif
-}
-
-/// One tile of outputs in the model's order.
-class Tile {
- public:
-  Tile(const DotModel& model, const products::TileRules& rules, std::size_t k, const float* a, const float* b) : model_(model), rules_(rules), k_(k), a_(a), b_(b) {}
-
-  void run(float* out) {
-    const auto lane_part = [&](std::size_t j, float* to, std::size_t) { part(j, k_, std::min(model_.width, k_), to); };
-    const std::size_t block = model_.order == Order::sequential ? k_ : std::min(model_.block, k_), blocks = k_ / block + (k_ % block != 0);
-    const auto block_part = [&](std::size_t j, float* to, std::size_t) { part(j * block, j * block + std::min(block, k_ - j * block), 1, to); };
-    if (model_.order == Order::interleaved) return halves(0, std::min(model_.width, k_), lane_part, out, 0);
-    if (blocks == 1) return block_part(0, out, 0);
-    if (model_.order == Order::pairwise) return halves(0, blocks, block_part, out, 0);
-    if (model_.order == Order::tree) return tree(0, blocks, block_part, out, 0);
-    block_part(0, out, 0);
-    for (std::size_t j = 1; j < blocks; ++j) {
-      block_part(j, room(0), 0);
-      add(out, room(0));
-    }
-  }
-
- private:
-  void part(std::size_t begin, std::size_t end, std::size_t step, float* out) const {
-    set_direction(rules_.running.direction);
-    products::run_tile(rules_.running, (end - begin - 1) / step + 1, a_ + begin * panel_rows, step * panel_rows, b_ + begin * panel_columns, step * panel_columns, out);
-  }
-  void add(float* to, const float* x) const {
-    set_direction(rules_.outer.direction);
-    products::add_tiles(rules_.outer, to, x, to);
-  }
-  template <class Partial>
-  void halves(std::size_t begin, std::size_t end, const Partial& partial, float* out, std::size_t level) {
-    if (end - begin == 1) return partial(begin, out, level);
-    const std::size_t middle = begin + (end - begin + 1) / 2;
-    halves(begin, middle, partial, out, level);
-    halves(middle, end, partial, room(level), level + 1);
-    add(out, room(level));
-  }
-  template <class Partial>
-  void tree(std::size_t begin, std::size_t end, const Partial& partial, float* out, std::size_t level) {
-    const std::size_t count = end - begin;
-    if (count == 1) return partial(begin, out, level);
-    std::size_t below = 1;
-    while (below <= (count - 1) / model_.width) below *= model_.width;
-    const auto subtree = [&](std::size_t j, float* to, std::size_t at) {
-      const std::size_t from = begin + j * below;
-      tree(from, from + std::min(below, end - from), partial, to, at);
-    };
-    halves(0, (count - 1) / below + 1, subtree, out, level);
-  }
-  /// A tile for what is added at a depth of the recursion.
-  float* room(std::size_t level) {
-    while (rooms_.size() <= level) rooms_.push_back(hwy::AllocateAligned<float>(tile_size));
-    return rooms_[level].get();
-  }
-
-  const DotModel& model_;
-  const products::TileRules& rules_;
-  std::size_t k_;
-  const float *a_, *b_;
-  std::vector<hwy::AlignedFreeUniquePtr<float[]>> rooms_;
 };
 
 /// Everything of one product that does not depend on the tile.

@@ -6,7 +6,7 @@
 // (`odd_product`, `odd_sum`) the first rounding is to odd, which leaves the second its ties (Boldo & Melquiond 2008: 24 >= p + 2).
 //
 // Sums of values of a format are multiples of its smallest subnormal: they need no regard to emin, only products do. The adder
-// loses the sign of zeros: whoever calls knows it from the operands' signs (see gemm.cpp).
+// loses the sign of zeros: whoever calls knows it from the operands' signs (Plan::negative_zero).
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "emulation/products/kernels.cpp"
 #include <hwy/foreach_target.h>
