@@ -13,10 +13,11 @@ Experiment underflow_experiment();
 Experiment swamping_experiment();
 Experiment position_ids_experiment();
 Experiment accumulation_experiment();
+Experiment attribution_experiment();
 
 std::span<const Experiment> experiments() {
   static const std::vector<Experiment> all{underflow_experiment(), swamping_experiment(), position_ids_experiment(),
-                                           accumulation_experiment()};
+                                           accumulation_experiment(), attribution_experiment()};
   return all;
 }
 

@@ -18,9 +18,9 @@ namespace {
 using Rational = boost::multiprecision::cpp_rational;
 
 TEST(ExactSum, UnitsAndRatios) {
-  EXPECT_EQ(units(0x1p-1074, 1074), 1);
-  EXPECT_EQ(units(-3.5, 1), -7);
-  EXPECT_EQ(units(0x1.8p1000, 0), Units(3) << 999);
+  EXPECT_EQ(in_units(0x1p-1074, 1074), 1);
+  EXPECT_EQ(in_units(-3.5, 1), -7);
+  EXPECT_EQ(in_units(0x1.8p1000, 0), Units(3) << 999);
   EXPECT_EQ(ratio(0, 5), 0);
   EXPECT_EQ(ratio(1, 3), 1.0 / 3.0);
   EXPECT_EQ(ratio(-2, 3), -2.0 / 3.0);

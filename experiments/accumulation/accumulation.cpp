@@ -73,7 +73,7 @@ Inputs make_inputs(const Settings& s, const FloatFormat& f, std::size_t trial, s
     in.a.push_back(sample(2 * trial, i));
     in.b.push_back(sample(2 * trial + 1, i));
     if (in.finite == i && f.is_finite(in.a[i]) && f.is_finite(in.b[i])) {
-      const Units x = units(f.value(in.a[i]), scale), p = x * units(f.value(in.b[i]), scale);
+      const Units x = in_units(f.value(in.a[i]), scale), p = x * in_units(f.value(in.b[i]), scale);
       sum.sum += x, sum.magnitudes += abs(x);
       dot.sum += p, dot.magnitudes += abs(p);
       ++in.finite;
@@ -104,7 +104,7 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
       continue;
     }
     if (magnitudes == 0) continue;  // nothing but zeros: no error to speak of
-    const double underflow = products ? ratio(units(underflow_allowance(m, static_cast<double>(n)), scale), magnitudes) : 0;
+    const double underflow = products ? ratio(in_units(underflow_allowance(m, static_cast<double>(n)), scale), magnitudes) : 0;
     for (std::size_t seed = 0; seed < s.repetitions(s.roundings[curve.rounding]); ++seed) {
       const std::uint64_t stream = trial * s.seeds + seed;
       const auto a = std::span(in.a).first(n), b = std::span(in.b).first(n);
@@ -115,7 +115,7 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
         ++cell.overflowed;
         continue;
       }
-      const double error = ratio(units(m.result().value(code), scale) - reference, magnitudes), size = std::fabs(error);
+      const double error = ratio(in_units(m.result().value(code), scale) - reference, magnitudes), size = std::fabs(error);
       cell.total += size, cell.bias += error, cell.squares += error * error;
       cell.largest = std::max(cell.largest, size);
       if (size <= cell.bounds.root + underflow) ++cell.within_root;

@@ -7,7 +7,7 @@
 
 namespace halfulp {
 
-Units units(double x, int scale) {
+Units in_units(double x, int scale) {
   const auto code = std::bit_cast<std::uint64_t>(x);
   assert(fp64.is_finite(code));
   if (fp64.is_zero(code)) return 0;
@@ -19,9 +19,9 @@ Units units(double x, int scale) {
   return fp64.sign(code) ? Units(-magnitude) : magnitude;
 }
 
-double ratio(const Units& a, const Units& b) {
-  assert(b > 0);
-  if (a == 0) return 0;
+std::uint64_t rounded(const FloatFormat& f, const Rounding& rounding, const Units& a, const Units& b, int exponent) {
+  assert(b > 0 && rounding.mode != RoundingMode::stochastic);
+  if (a == 0) return f.zero();
   Units numerator = abs(a), denominator = b, remainder;
   // A quotient of 66 or 67 bits and whether anything is left: enough to round once.
   const int shift = 66 - (static_cast<int>(msb(numerator)) - static_cast<int>(msb(denominator)));
@@ -32,7 +32,9 @@ double ratio(const Units& a, const Units& b) {
   const Units high = quotient >> 64;
   const uint128 significand = uint128{static_cast<std::uint64_t>(high)} << 64 |
                               static_cast<std::uint64_t>(Units(quotient - (high << 64))) | (remainder != 0);
-  return fp64.value(round_pack<uint128>(fp64, {}, {a < 0, -shift, significand}).code);
+  return round_pack<uint128>(f, rounding, {a < 0, exponent - shift, significand}).code;
 }
+
+double ratio(const Units& a, const Units& b) { return fp64.value(rounded(fp64, {}, a, b)); }
 
 }  // namespace halfulp

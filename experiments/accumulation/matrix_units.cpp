@@ -58,13 +58,13 @@ Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
   Factors f;
   const auto draw = [&](std::uint64_t stream, std::uint64_t i) { return normal ? normal_sample(c.seed, stream, i) : uniform_sample(c.seed, stream, i); };
   const int scale_a = scale_of(unit.a), scale_b = scale_of(unit.b);
-  const Units one = units(1, scale_a + scale_b);
+  const Units one = in_units(1, scale_a + scale_b);
   std::vector<Units> sums(side * side), a(side), b(side);
   for (std::size_t k = 0; k < c.lengths.back(); ++k) {
     const auto put = [&](const FloatFormat& format, std::uint64_t stream, std::size_t i, int scale, std::vector<std::uint64_t>& words) {
       const std::uint64_t code = encode(format, {}, draw(stream, k * side + i)).code;
       words.push_back(code_word(format, code));
-      return units(format.value(code), scale);
+      return in_units(format.value(code), scale);
     };
     for (std::size_t i = 0; i < side; ++i) a[i] = put(unit.a, 0, i, scale_a, f.a), b[i] = put(unit.b, 1, i, scale_b, f.b);
     for (std::size_t o = 0; o < sums.size(); ++o) sums[o] += a[o / side] * b[o % side];

@@ -1,0 +1,236 @@
+// Which part of a product's error comes from where: scales, rounded inputs, products, accumulation, the output's rounding.
+#include <halfulp/experiments/attribution/attribution.hpp>
+
+#include <halfulp/experiments/attribution/report.hpp>
+#include <halfulp/experiments/data/distributions.hpp>
+#include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace halfulp {
+namespace attribution {
+
+FormatPair parse_pair(const std::string& text) {
+  const std::size_t plus = text.find('+');
+  const OperandFormat a = parse_operand_format(text.substr(0, plus));
+  return {text, a, plus == std::string::npos ? a : parse_operand_format(text.substr(plus + 1))};
+}
+
+Result attribute(const Operand& a, const Operand& b, const Inside& inside, const Settings& s, Trace& trace) {
+  Product product(a, b, inside, s.output);
+  const Split parts = split(product, s.active);
+  Result r;
+  r.separate_products = product.separate_products(), r.unit = inside.unit() != nullptr, r.no_reverse = product.real_refusal();
+  r.outputs = product.count();
+  r.overflowed = static_cast<std::size_t>(std::count(parts.finite.begin(), parts.finite.end(), 0));
+  r.has_reverse = parts.has_reverse, r.has_alone = parts.has_alone;
+  const std::int64_t common = product.common();
+  for (std::size_t i = 0; i < source_count; ++i) {
+    r.forward[i] = measure(parts.forward[i], parts, common);
+    if (r.has_reverse[i]) r.reverse[i] = measure(parts.reverse[i], parts, common);
+    if (r.has_alone[i]) r.alone[i] = measure(parts.alone[i], parts, common);
+  }
+  r.total = measure(parts.total, parts, common);
+
+  const auto defined = [](const std::array<bool, source_count>& has) { return std::all_of(has.begin(), has.end(), [](bool h) { return h; }); };
+  r.not_adding_up = parts.not_adding_up(parts.forward) + (defined(parts.has_reverse) ? parts.not_adding_up(parts.reverse) : 0);
+  for (std::size_t i = 0; i < source_count; ++i) {
+    if (!parts.has_alone[i]) continue;
+    const Split one = split(product, only(static_cast<Source>(i)));
+    for (std::size_t o = 0; o < product.count(); ++o)
+      for (std::size_t other = 0; other < source_count; ++other) {
+        const bool it = other == i;
+        r.not_alone += it ? !(one.forward[i][o] == one.total[o] && one.reverse[i][o] == one.total[o]) : !(one.forward[other][o].is_zero() && one.reverse[other][o].is_zero());
+      }
+  }
+  // Where that is a theorem: fp32 numbers whose quotients do not underflow.
+  const auto power = [](const Operand& x) {
+    if (x.has_scales() && x.format.block->rule == ScaleRule::amax) return false;
+    for (std::size_t i = 0; x.has_scales() && i < x.size(); ++i)
+      if (x.exact[i] != double{static_cast<float>(x.exact[i])} || (x.exact[i] != 0 && std::fabs(x.scaled[i]) < 0x1p-126)) return false;
+    return true;
+  };
+  r.powers_of_two = power(a) && power(b) && (a.has_scales() || b.has_scales());
+  r.scaling_is_zero = std::all_of(parts.forward[0].begin(), parts.forward[0].end(), [](const Dyadic& d) { return d.is_zero(); });
+  if (s.active == all_sources) {
+    const std::vector<std::uint64_t> words = product.words();
+    for (std::size_t j = 0; j < b.rows; ++j) {
+      const std::uint64_t word = defined_output(a, 0, b, j, inside, s.output, j == 0 ? &trace : nullptr);
+      const FloatFormat& f = product.result();
+      r.not_the_definition += word != words[j] && !(f.is_nan(word) && f.is_nan(words[j]));
+    }
+  }
+  return r;
+}
+
+namespace {
+
+std::vector<std::string> pieces(const std::string& text, char separator, std::string_view parameter) {
+  std::vector<std::string> all;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(separator, begin), text.size());
+    std::string piece = text.substr(begin, end - begin);
+    while (!piece.empty() && piece.front() == ' ') piece.erase(0, 1);
+    while (!piece.empty() && piece.back() == ' ') piece.pop_back();
+    if (piece.empty()) throw std::invalid_argument(fmt::format("{}: an empty name; names are separated by '{}'", parameter, separator));
+    for (const std::string& other : all)
+      if (other == piece) throw std::invalid_argument(fmt::format("{}: {} is there twice", parameter, piece));
+    all.push_back(std::move(piece));
+    begin = end + 1;
+  }
+  if (all.size() > 64) throw std::invalid_argument(fmt::format("{}: {} names; at most 64", parameter, all.size()));
+  return all;
+}
+
+std::vector<Parameter> parameters() {
+  using Type = ParameterType;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  const std::vector<std::string> sources(source_names.begin(), source_names.end()), samples(sample_names.begin(), sample_names.end());
+  std::vector<std::string> modes;
+  for (const auto& mode : rounding_modes)
+    if (mode.value != RoundingMode::stochastic) modes.emplace_back(mode.name);
+  return {
+      {"formats", Type::text, "e4m3-tensor,fp8-1x128,fp8-1x128+fp8-128x128,mxfp8e4m3,mxfp8e4m3/rceil,nvfp4,int8",
+       "how factors are stored: formats and block formats (halfulp formats lists them), A+B where they differ; blocks run along k"},
+      {"accumulators", Type::text, "fp32,mul=exact; hopper.wgmma.e4m3.fp32; hopper.wgmma.e4m3.fp32@128; exact",
+       "how products are summed, separated by semicolons: a model as in fp16,acc=fp32, a matrix unit, or exact (rounded to fp32 once); @N: sums of N products are added in fp32"},
+      {"output", Type::text, "bf16", "format of the result, or none: as it was summed"},
+      {"rounding", Type::choice, "nearest-even", "of elements", -infinity, infinity, modes},
+      {"sources", Type::choices, "scaling,input,products,accumulation,output", "sources that are active; others are off everywhere, and their parts zero", -infinity, infinity, sources},
+      {"a", Type::path, "", "a .npy file (float16, float32 or float64) with A, m x k; empty: samples"},
+      {"b", Type::path, "", "a .npy file with B, k x n; empty: samples"},
+      {"distribution", Type::choice, "normal", "of samples: N(0, 1), uniform in (0, 1), or Student's t with 3 degrees of freedom", -infinity, infinity,
+       samples},
+      {"rows", Type::integer, "16", "m, of samples", 1, 1024},
+      {"columns", Type::integer, "16", "n, of samples", 1, 1024},
+      {"terms", Type::integer, "1024", "k, of samples", 1, 65536},
+      {"outlier", Type::real, "1", "factor of one channel of A: a column, one of the k", 1e-30, 1e30},
+      {"outlier_channel", Type::integer, "0", "which one", 0, 16777215},
+      {"lengths", Type::integers, "128,512,1024,4096", "numbers of products k of the table `lengths`, of the first 8 rows and columns", 1, 65536},
+      {"outliers", Type::reals, "1,100,1000,10000,100000,1000000", "factors of the outlier channel in the table `channels`", 1e-30, 1e30},
+      {"seed", Type::integer, "2024", "of samples", 0, largest_seed},
+  };
+}
+
+Settings read(const Config& config) {
+  Settings s;
+  for (const std::string& name : pieces(config.text("formats"), ',', "formats")) s.formats.push_back(parse_pair(name));
+  for (const std::string& name : pieces(config.text("accumulators"), ';', "accumulators")) s.accumulators.push_back(parse_inside(name));
+  if (const std::string output = config.text("output"); output != "none") {
+    try {
+      s.output = parse_format(output);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument("output: " + std::string(error.what()) + "; or none");
+    }
+    if (!s.output->has_zero || !s.output->is_signed) throw std::invalid_argument("output: " + output + " has no zero or no sign: no matrix is stored in it");
+  }
+  const std::string mode = config.text("rounding");
+  for (const auto& m : rounding_modes)
+    if (m.name == mode) s.rounding.mode = m.value;
+  s.active = 0;
+  for (const std::string& name : config.choices("sources"))
+    s.active |= only(static_cast<Source>(std::find(source_names.begin(), source_names.end(), name) - source_names.begin()));
+  for (const std::int64_t n : config.integers("lengths")) s.lengths.push_back(static_cast<std::size_t>(n));
+  s.outliers = config.reals("outliers");
+  const auto in_order = [](auto& all) {
+    std::sort(all.begin(), all.end());
+    all.erase(std::unique(all.begin(), all.end()), all.end());
+  };
+  in_order(s.lengths), in_order(s.outliers);
+  s.seed = static_cast<std::uint64_t>(config.integer("seed"));
+  return s;
+}
+
+/// Elements as they are rounded, for backends: fp32 (fp64 where there are no scales) to the element's format.
+void record_conversions(const Operand& o, const Rounding& rounding, Trace& trace) {
+  if (o.format.integers()) return;
+  Channel& channel = trace.channel({Operation::convert, o.has_scales() ? fp32 : fp64, o.format.grid, o.has_scales() ? element_rounding(rounding) : rounding});
+  for (const double q : o.scaled) channel.record(encode(o.has_scales() ? fp32 : fp64, {}, q).code);
+}
+
+Matrix corner(const Matrix& m, std::size_t rows, std::size_t columns) {
+  Matrix c = m.first_columns(columns);
+  c.rows = std::min(rows, c.rows);
+  c.values.resize(c.rows * c.columns);
+  return c;
+}
+
+void run_attribution(const Config& config, Run& run) {
+  const Settings s = read(config);
+  const Factors factors = make_factors(config, static_cast<std::size_t>(config.integer("terms")));
+  const bool files = !config.text("a").empty() || !config.text("b").empty();
+  const std::size_t longest = s.lengths.back();
+  const Factors growing = files ? factors : make_factors(config, longest);
+  const double outputs = static_cast<double>(factors.a.rows * factors.b.rows), small = 64;
+  double work = outputs * static_cast<double>(factors.a.columns);
+  for (const std::size_t n : s.lengths) work += small * static_cast<double>(std::min(n, growing.a.columns));
+  work *= static_cast<double>(s.formats.size() * s.accumulators.size());
+  constexpr double limit = 2e9;
+  if (work > limit)
+    throw std::invalid_argument(fmt::format("matrices, lengths, formats and accumulators ask for {:.2g} multiplications; at most {:.0e}", work, limit));
+
+  Choices choices = choose(s, run.report);
+  // Operands are the same for all accumulators: pair by pair, A and B.
+  const auto operands = [&](const Matrix& a, const Matrix& b) {
+    return parallel_map(s.formats.size() * 2, [&](std::size_t i) {
+      const FormatPair& pair = s.formats[i / 2];
+      const Matrix& m = i % 2 == 0 ? a : b;
+      try {
+        return make_operand(i % 2 == 0 ? pair.a : pair.b, s.rounding, m.values, m.rows, m.columns);
+      } catch (const std::invalid_argument& error) {
+        throw std::invalid_argument((i % 2 == 0 ? "A holds " : "B holds ") + std::string(error.what()));
+      }
+    });
+  };
+  struct Measured {
+    Result result;
+    Trace trace;
+  };
+  const auto attribute_all = [&](const std::vector<Operand>& all, double from, double to) {
+    std::vector<Result> results;
+    constexpr std::size_t wave = 4;
+    for (std::size_t begin = 0; begin < choices.size(); begin += wave) {
+      auto part = parallel_map(std::min(wave, choices.size() - begin), [&](std::size_t i) {
+        const Choice& c = choices[begin + i];
+        Measured m{{}, Trace(run.trace.limit())};
+        m.result = attribute(all[2 * c.format], all[2 * c.format + 1], s.accumulators[c.accumulator], s, m.trace);
+        return m;
+      });
+      for (Measured& m : part) results.push_back(m.result), run.trace.append(m.trace);
+      run.progress(from + (to - from) * static_cast<double>(begin + part.size()) / static_cast<double>(choices.size()));
+    }
+    return results;
+  };
+
+  const std::vector<Operand> main = operands(factors.a, factors.b);
+  for (const Operand& o : main) record_conversions(o, s.rounding, run.trace);
+  Curves curves;
+  curves.main = attribute_all(main, 0, 0.4);
+  for (std::size_t l = 0; l < s.lengths.size() && s.lengths[l] <= growing.a.columns; ++l) {
+    const double share = 0.4 / static_cast<double>(s.lengths.size());
+    curves.lengths.push_back(s.lengths[l]);
+    curves.by_length.push_back(attribute_all(operands(corner(growing.a, 8, s.lengths[l]), corner(growing.b, 8, s.lengths[l])),
+                                             0.4 + share * static_cast<double>(l), 0.4 + share * static_cast<double>(l + 1)));
+  }
+  report_sources(s, choices, curves, run.report);
+  channels_report(s, run);
+  run.progress(0.9);
+  promotion_report(s, run);
+}
+
+}  // namespace
+}  // namespace attribution
+
+Experiment attribution_experiment() {
+  return {"attribution", "Where the error of a matrix product comes from",
+          "How much of a product's error comes from scales, rounded inputs, products, accumulation and the output?",
+          attribution::parameters, attribution::run_attribution,
+          {"sources", {"formats", "source", "error", "share", "reverse_error", "alone_error"}, {"accumulator"}, {}}};
+}
+
+}  // namespace halfulp
