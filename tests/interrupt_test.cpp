@@ -58,6 +58,7 @@ TEST_F(Interrupt, LongLoopsOfEveryExperiment) {
   expect_stops("accumulation", {"known_formats=fp64", "harmonic_limit=20000000", no_ones});
   expect_stops("accumulation", {"formats=bf16", "roundings=stochastic", "orders=sequential", "lengths=1048576", "trials=1", "seeds=256", no_harmonics, no_ones}, 1500ms);
   const std::string no_steps = "steps=1", no_weights = "count=1";
+  expect_stops("attribution", {"rows=256", "columns=256", "terms=4096", "formats=fp8-1x128"}, 1500ms);
   expect_stops("swamping", {"formats=fp16", no_steps, no_weights, "seeds=10000", "repair_steps=100000", "random_bits=8"});
   expect_stops("swamping", {"formats=fp32", no_steps, no_weights, "seeds=10", "repair_steps=100000"}, 1000ms);
   expect_stops("swamping", {"formats=fp16", no_steps, no_weights, "seeds=10", "repair_steps=1", "training_steps=1000000"}, 1000ms);

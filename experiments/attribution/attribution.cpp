@@ -162,17 +162,20 @@ Matrix corner(const Matrix& m, std::size_t rows, std::size_t columns) {
 
 void run_attribution(const Config& config, Run& run) {
   const Settings s = read(config);
-  const Factors factors = make_factors(config, static_cast<std::size_t>(config.integer("terms")));
   const bool files = !config.text("a").empty() || !config.text("b").empty();
-  const std::size_t longest = s.lengths.back();
-  const Factors growing = files ? factors : make_factors(config, longest);
-  const double outputs = static_cast<double>(factors.a.rows * factors.b.rows), small = 64;
-  double work = outputs * static_cast<double>(factors.a.columns);
-  for (const std::size_t n : s.lengths) work += small * static_cast<double>(std::min(n, growing.a.columns));
-  work *= static_cast<double>(s.formats.size() * s.accumulators.size());
-  constexpr double limit = 2e9;
-  if (work > limit)
-    throw std::invalid_argument(fmt::format("matrices, lengths, formats and accumulators ask for {:.2g} multiplications; at most {:.0e}", work, limit));
+  const auto terms = static_cast<std::size_t>(config.integer("terms"));
+  const auto require_work = [&](double outputs, std::size_t products) {
+    double work = outputs * static_cast<double>(products);
+    for (const std::size_t n : s.lengths) work += std::min(outputs, 64.0) * static_cast<double>(files ? std::min(n, products) : n);
+    work *= static_cast<double>(s.formats.size() * s.accumulators.size());
+    constexpr double limit = 2e9;
+    if (work > limit)
+      throw std::invalid_argument(fmt::format("matrices, lengths, formats and accumulators ask for {:.2g} multiplications; at most {:.0e}", work, limit));
+  };
+  if (!files) require_work(static_cast<double>(config.integer("rows") * config.integer("columns")), terms);
+  const Factors factors = make_factors(config, terms);
+  require_work(static_cast<double>(factors.a.rows * factors.b.rows), factors.a.columns);
+  const Factors growing = files ? factors : make_factors(config, s.lengths.back());
 
   Choices choices = choose(s, run.report);
   // Operands are the same for all accumulators: pair by pair, A and B.

@@ -44,6 +44,85 @@ Cell measure_channels(const OperandFormat& format, const Settings& s, double fac
   return c;
 }
 
+/// The other channels' error of one seed, by the array functions.
+double others_error(const BlockFormat& format, const Rounding& rounding, const Matrix& samples, double factor) {
+  Matrix a = samples;
+  scale_channel(a, channel, factor);
+  std::vector<float> in(a.values.begin(), a.values.end()), out(in.size());
+  quantize_block_values(format, rounding, in, tokens, channels, out);
+  double errors = 0, squares = 0;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    if (i % channels == channel) continue;
+    const double e = double{out[i]} - double{in[i]};
+    errors += e * e, squares += double{in[i]} * double{in[i]};
+  }
+  return std::sqrt(errors / squares);
+}
+
+/// Of one error over all seeds.
+struct Range {
+  double least = 0, mean = 0, largest = 0;
+};
+
+constexpr std::size_t seeds = 16;
+constexpr std::array<double, 4> published_factors{1, 100, 1e4, 1e6};
+struct Published {
+  std::string_view id, format, name;
+  double at_1e4, at_1e6;
+};
+constexpr std::array<Published, 3> published{{{"per-tensor", "e4m3-tensor", "one fp32 scale", 0.030, 1.00},
+                                              {"1x128", "fp8-1x128", "an fp32 scale for 1 x 128", 0.026, 0.24},
+                                              {"mx32", "mxfp8e4m3", "a power of two for 1 x 32 by the rule floor", 0.030, 0.12}}};
+
+/// Table `outlier_seeds`: the samples decide how large the largest are, and with them everything.
+void published_claims(const Settings& s, Run& run) {
+  const auto by_seed = parallel_map(seeds, [&](std::size_t seed) {
+    const Matrix samples = sample_matrix(Samples::normal, s.seed + seed, 0, tokens, channels);
+    std::vector<double> errors;
+    for (const Published& p : published)
+      for (const double factor : published_factors) errors.push_back(others_error(parse_block_format(p.format), {}, samples, factor));
+    return errors;
+  });
+  const auto range = [&](std::size_t format, std::size_t factor) {
+    Range r{by_seed[0][format * published_factors.size() + factor], 0, 0};
+    for (const auto& errors : by_seed) {
+      const double e = errors[format * published_factors.size() + factor];
+      r.least = std::min(r.least, e), r.largest = std::max(r.largest, e), r.mean += e / seeds;
+    }
+    return r;
+  };
+  Table& table = run.report.table("outlier_seeds", fmt::format("The others' error again, over {} seeds: {} x {} samples of N(0, 1), nearest even", seeds, tokens, channels), {
+      {"format", "", "How the samples are stored."},
+      {"outlier", "1", "Factor of the outlier channel."},
+      {"least", "1", "Frobenius norm of the other channels' errors over that of their values: the least of all seeds."},
+      {"mean", "1", "Its mean."},
+      {"largest", "1", "The largest."}});
+  const std::string source = "this project: 32 x 1024 of N(0, 1), one channel scaled, E4M3, Frobenius norm of the other channels";
+  double spread = 0;
+  for (std::size_t factor = 0; factor < 2; ++factor) {
+    const auto [low, high] = std::minmax({range(0, factor).mean, range(1, factor).mean, range(2, factor).mean});
+    spread = std::max(spread, high / low - 1);
+  }
+  for (std::size_t p = 0; p < published.size(); ++p)
+    for (std::size_t f = 0; f < published_factors.size(); ++f) {
+      const Range r = range(p, f);
+      table.row({published[p].format, number(published_factors[f]), number(r.least), number(r.mean), number(r.largest)});
+      if (f < 2) continue;
+      // One seed's figure, given with as many digits: between the least and the largest, or within half a unit of its last place.
+      const double expected = f == 2 ? published[p].at_1e4 : published[p].at_1e6, half = f == 2 ? 0.0005 : 0.005;
+      Claim claim = within(fmt::format("outlier-channel-{}-{:.0f}", published[p].id, published_factors[f]),
+                           fmt::format("With {} and an outlier channel of {:.0f} times, the other channels' error is {:.3g} % for some seed: the middle of {} seeds, give or take their range.",
+                                       published[p].name, published_factors[f], 100 * expected, seeds),
+                           source, expected, half + (r.largest - r.least) / 2, (r.largest + r.least) / 2, "published", Verdict::differs);
+      if (claim.verdict == Verdict::differs) claim.reason = "none of these seeds gives it; the table outlier_seeds has their range";
+      run.report.claim(std::move(claim));
+    }
+  Claim equal = at_most("outlier-of-100-is-harmless", "Without an outlier, and with one of 100 times, the three mean errors are within a quarter of each other: per-tensor FP8 does not break there.",
+                        source, 0.25, spread, "published", Verdict::differs);
+  if (equal.verdict == Verdict::differs) equal.reason = "the figure says nearly equal, not how nearly";
+  run.report.claim(std::move(equal));
+}
+
 }  // namespace
 
 void channels_report(const Settings& s, Run& run) {
@@ -53,12 +132,8 @@ void channels_report(const Settings& s, Run& run) {
       if (f.grid == format.grid && f.block == format.block) return;
     if (format.block) formats.push_back(format);
   };
-  for (const char* name : {"e4m3-tensor", "fp8-1x128", "mxfp8e4m3"}) put(parse_operand_format(name));
   for (const FormatPair& pair : s.formats) put(pair.a);
-  std::vector<double> factors = s.outliers;
-  for (const double f : {1.0, 100.0, 1e4, 1e6})
-    if (std::find(factors.begin(), factors.end(), f) == factors.end()) factors.push_back(f);
-  std::sort(factors.begin(), factors.end());
+  const std::vector<double>& factors = s.outliers;
   const auto cells = parallel_map(formats.size() * factors.size(), [&](std::size_t i) { return measure_channels(formats[i / factors.size()], s, factors[i % factors.size()]); });
 
   Table& table = run.report.table("channels", fmt::format("One outlier channel among {} x {} samples of N(0, 1): what becomes of the others", tokens, channels), {
@@ -79,30 +154,7 @@ void channels_report(const Settings& s, Run& run) {
                  number(c.part_of_others.input), number(c.part_of_outlier.scaling), number(c.part_of_outlier.input)});
     }
 
-  const auto at = [&](std::size_t format, double factor) {
-    const auto o = static_cast<std::size_t>(std::find(factors.begin(), factors.end(), factor) - factors.begin());
-    return cells[format * factors.size() + o].others;
-  };
-  const std::string source = "this project: 32 x 1024 of N(0, 1), one channel scaled, E4M3, Frobenius norm of the other channels";
-  struct Published { std::size_t format; std::string_view id, name; double at_1e4, at_1e6; };
-  for (const Published& p : {Published{0, "per-tensor", "one fp32 scale", 0.030, 1.00}, Published{1, "1x128", "an fp32 scale for 1 x 128", 0.026, 0.24},
-                             Published{2, "mx32", "a power of two for 1 x 32 by the rule floor", 0.030, 0.12}})
-    for (const auto& [factor, expected, tolerance] : {std::tuple{1e4, p.at_1e4, 0.0005}, std::tuple{1e6, p.at_1e6, 0.005}}) {
-      Claim claim = within(fmt::format("outlier-channel-{}-{}", p.id, factor == 1e4 ? "10000" : "1000000"),
-                           fmt::format("With {} and an outlier channel of {:.0f} times, the other channels' error is {:.3g} %.", p.name, factor, 100 * expected), source,
-                           expected, tolerance, at(p.format, factor), "published", Verdict::differs);
-      if (claim.verdict == Verdict::differs) claim.reason = "other samples: the seed decides how large the largest values are";
-      run.report.claim(std::move(claim));
-    }
-  double spread = 0;
-  for (const double factor : {1.0, 100.0}) {
-    const auto [low, high] = std::minmax({at(0, factor), at(1, factor), at(2, factor)});
-    spread = std::max(spread, high / low - 1);
-  }
-  Claim equal = at_most("outlier-of-100-is-harmless", "Without an outlier, and with one of 100 times, the three errors are within a quarter of each other: per-tensor FP8 does not break there.",
-                        source, 0.25, spread, "published", Verdict::differs);
-  if (equal.verdict == Verdict::differs) equal.reason = "the figure says nearly equal, not how nearly";
-  run.report.claim(std::move(equal));
+  published_claims(s, run);
 
   // microsoft/microxcaling, issue 4: the largest value of a block at 957.
   std::vector<double> block(32, 1.0);

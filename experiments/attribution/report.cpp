@@ -74,7 +74,7 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
   Table& lengths = report.table("lengths", "The same against the number of products k: Frobenius norms of parts over that of the exact product", {
       {"formats", "", "Of A and B."},
       {"accumulator", "", "What sums products."},
-      {"terms", "term", "k, the products of an output; the first 8 rows of A and columns of B."},
+      {"terms", "term", "Number k of products in an output; the first 8 rows of A and columns of B."},
       {"scaling", "1", "Part of scaling, switched on first."},
       {"input", "1", "Part of input quantization, switched on second."},
       {"products", "1", "Part of rounded products, switched on third; null for matrix units."},
