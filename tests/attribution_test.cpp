@@ -108,6 +108,13 @@ TEST(Attribution, exact_products_are_exact) {
   }
 }
 
+TEST(Attribution, exact_products_are_exact_beyond_128_bits) {
+  std::vector<double> x(40, 1);
+  x[0] = 0x1p-61;
+  const ExactRows a(x, 1, 40);
+  EXPECT_EQ(rational(exact_dot(a, 0, a, 0, 0, 40)), 39 + rational(0x1p-122));
+}
+
 TEST(Attribution, ideal_elements_are_the_nearest) {
   Random random{2};
   for (const char* name : {"mxfp4", "e4m3-tensor", "int8-tensor", "int4full/tensor/fp32", "mxint8", "e5m2-row"}) {
@@ -151,6 +158,15 @@ TEST(Attribution, parts_by_hand) {
   EXPECT_EQ(p.forward[scaling] + p.forward[input], 7 * s - 8);
   EXPECT_EQ(p.total, rational(static_cast<double>(static_cast<float>(7 * (9786709 / 8388608.0)))) - 8);
 
+  // E2M1 in an MX block by the rule floor: of (5, 1) the scale is 1, and 5 becomes 4. By 5/6, 5 is 6 elements and 1 one.
+  std::vector<double> five(32, 0);
+  five[0] = 5, five[1] = 1;
+  const Parts mx = parts_of(operand("mxfp4", five), operand("fp16", std::vector<double>(32, 1)), "exact", {}, all_sources & ~only(Source::accumulation));
+  EXPECT_EQ(mx.forward[scaling], 0);
+  EXPECT_EQ(mx.forward[input], -1);
+  EXPECT_EQ(mx.reverse[input], cpp_rational(-1, 6));
+  EXPECT_EQ(mx.reverse[scaling], cpp_rational(-5, 6));
+
   // fp16: 2048 + 1 + 1 stays 2048.
   const Parts sums = parts_of(operand("fp16", {2048, 1, 1}), operand("fp16", {1, 1, 1}), "fp16,mul=exact");
   EXPECT_EQ(sums.forward[accumulation], -2);
@@ -185,10 +201,11 @@ TEST(Attribution, one_source_that_is_there_has_all_the_error) {
     values[0] = values[32] = 448;
     expect_only(parts_of(operand(format, values), operand("e4m3", std::vector<double>(64, 1)), "fp64,mul=exact"), input);
   }
-  // The same with two levels of scales: 6 * 448 is largest, so the tensor's scale is 1, and the block's e4m3 scales are exact.
+  // The same with two levels of scales: 4 * 6 * 448 is largest, so the tensor's scale is 4, and the blocks' are 448 and 1.
   std::vector<double> two(32, 0.6875);
   for (int i = 0; i < 16; ++i) two[static_cast<std::size_t>(i)] *= 448;
   two[0] = 6 * 448, two[16] = 6;
+  for (double& v : two) v *= 4;
   expect_only(parts_of(operand("nvfp4/divide", two), operand("e4m3", std::vector<double>(32, 1)), "fp64,mul=exact"), input);
   // Products, accumulation, output: of E4M3 numbers.
   Random random{4};
@@ -258,6 +275,27 @@ TEST(Attribution, real_sums_are_rounded_from_rationals) {
           want = rounded(f, r, numerator(sum), denominator(sum));
         }
         sums.compare(real_sum(model, true, terms), want, std::string(name_of(mode)) + " case " + std::to_string(n));
+      }
+}
+
+TEST(Attribution, ties_of_reals_and_their_neighbours) {
+  // (3 m) / 3 and its neighbours, m halfway between numbers of fp16: doubles cannot tell them.
+  Words words("near ties");
+  const std::vector<double> one{1, 1};
+  DotModel model{fp16, {}, {fp16, {}}};
+  for (int n = 2049; n < 2300; n += 2)
+    for (const double third : {3.0, 7.0, 1.1})
+      for (const int step : {-1, 0, 1}) {
+        double x = n * third;
+        if (step) x = std::nextafter(x, step * 1e9);
+        const RealTerms terms{std::span(&x, 1), std::span(one).first(1), 1, third, 1, 1};
+        const cpp_rational q = rational(x) / rational(third);
+        const std::uint64_t want = rounded(fp16, {}, numerator(q), denominator(q));
+        words.compare(rounded_term(fp16, {}, terms, 0), want, std::to_string(n));
+        // 2048 more, where fp16 is twice as coarse.
+        const std::vector<double> both{2048 * third, x};
+        const cpp_rational sum = q + 2048;
+        words.compare(real_sum(model, true, {both, one, 1, third, 1, 1}), rounded(fp16, {}, numerator(sum), denominator(sum)), "sum of " + std::to_string(n));
       }
 }
 
@@ -402,6 +440,8 @@ TEST(Attribution, reads_matrices) {
   const Json report = report_of({"a=" + a, "b=" + b, "formats=fp16", "accumulators=exact", "output=none"});
   EXPECT_EQ(report["status"], "pass");
   for (const Json& row_of : report["results"]["sources"]["rows"]) EXPECT_EQ(row_of[3], 0.0) << row_of;
+  EXPECT_EQ(report["results"]["lengths"]["rows"].size(), 1u) << "the files' own";
+  EXPECT_EQ(report["results"]["lengths"]["rows"][0][2], 3);
   EXPECT_EQ(refused({"a=" + a, "b=" + a}), "a and b do not multiply: 2 x 3 times 2 x 3; the columns of a are to be the rows of b");
   EXPECT_EQ(refused({"a=" + row}), "a: " + row + " has 1 axes; a matrix has 2");
   EXPECT_EQ(refused({"b=" + empty}), "b: " + empty + " has the shape 0 x 3: it is empty");

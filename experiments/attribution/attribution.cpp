@@ -111,7 +111,7 @@ std::vector<Parameter> parameters() {
       {"terms", Type::integer, "1024", "k, of samples", 1, 65536},
       {"outlier", Type::real, "1", "factor of one channel of A: a column, one of the k", 1e-30, 1e30},
       {"outlier_channel", Type::integer, "0", "which one", 0, 16777215},
-      {"lengths", Type::integers, "128,512,1024,4096", "numbers of products k of the table `lengths`, of the first 8 rows and columns", 1, 65536},
+      {"lengths", Type::integers, "128,512,1024,4096", "numbers of products k of the table `lengths`, of the first 8 rows and columns; files: up to their own", 1, 65536},
       {"outliers", Type::reals, "1,100,1000,10000,100000,1000000", "factors of the outlier channel in the table `channels`", 1e-30, 1e30},
       {"seed", Type::integer, "2024", "of samples", 0, largest_seed},
   };
@@ -161,7 +161,7 @@ Matrix corner(const Matrix& m, std::size_t rows, std::size_t columns) {
 }
 
 void run_attribution(const Config& config, Run& run) {
-  const Settings s = read(config);
+  Settings s = read(config);
   const bool files = !config.text("a").empty() || !config.text("b").empty();
   const auto terms = static_cast<std::size_t>(config.integer("terms"));
   const auto require_work = [&](double outputs, std::size_t products) {
@@ -175,6 +175,10 @@ void run_attribution(const Config& config, Run& run) {
   if (!files) require_work(static_cast<double>(config.integer("rows") * config.integer("columns")), terms);
   const Factors factors = make_factors(config, terms);
   require_work(static_cast<double>(factors.a.rows * factors.b.rows), factors.a.columns);
+  if (files && s.lengths.back() > factors.a.columns) {  // a file's own number of products instead of what it does not reach
+    while (!s.lengths.empty() && s.lengths.back() >= factors.a.columns) s.lengths.pop_back();
+    s.lengths.push_back(factors.a.columns);
+  }
   const Factors growing = files ? factors : make_factors(config, s.lengths.back());
 
   Choices choices = choose(s, run.report);
@@ -214,7 +218,7 @@ void run_attribution(const Config& config, Run& run) {
   for (const Operand& o : main) record_conversions(o, s.rounding, run.trace);
   Curves curves;
   curves.main = attribute_all(main, 0, 0.4);
-  for (std::size_t l = 0; l < s.lengths.size() && s.lengths[l] <= growing.a.columns; ++l) {
+  for (std::size_t l = 0; l < s.lengths.size(); ++l) {
     const double share = 0.4 / static_cast<double>(s.lengths.size());
     curves.lengths.push_back(s.lengths[l]);
     curves.by_length.push_back(attribute_all(operands(corner(growing.a, 8, s.lengths[l]), corner(growing.b, 8, s.lengths[l])),
