@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# venv.sh FOLDER MODULE...: a virtual environment with other people's Python libraries, made where it is not there yet.
+# Prints nothing, or what went wrong (status 1); what pip says goes to standard error. Two at a time wait for each other.
+set -uo pipefail
+venv=$1
+shift
+mkdir -p "$(dirname "$venv")"
+exec 9>"$venv.lock"
+flock 9
+
+if [ ! -x "$venv/bin/pip" ] && ! python3 -m venv --system-site-packages "$venv" >&2; then
+  echo "python3 -m venv failed"
+  exit 1
+fi
+missing=()
+for module in "$@"; do
+  "$venv/bin/python" -c "import $module" 2>/dev/null || missing+=("$module")
+done
+[ ${#missing[@]} -eq 0 ] && exit 0
+
+install=("$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 10)
+# torch for CPUs alone is a tenth of what the usual index has.
+if [[ " ${missing[*]} " == *" torch "* ]]; then
+  "${install[@]}" --index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple torch >&2 || "${install[@]}" torch >&2
+fi
+"${install[@]}" "${missing[@]}" >&2 && exit 0
+echo "pip install failed"
+exit 1
