@@ -1,13 +1,11 @@
 #include <halfulp/experiments/data/npy.hpp>
 
-#include <halfulp/experiments/run/interruptible_stream.hpp>
+#include <halfulp/experiments/data/open_input.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
-#include <filesystem>
-#include <fstream>
 #include <limits>
 #include <stdexcept>
 #include <string_view>
@@ -26,13 +24,6 @@ constexpr std::array<NpyType, 3> npy_types{{{"<f2", fp16}, {"<f4", fp32}, {"<f8"
 
 [[noreturn]] void refuse(const std::string& name, const std::string& reason) {
   throw std::invalid_argument(name + ": " + reason);
-}
-
-/// Text of a file fit for one line of a message.
-std::string printable(std::string_view text) {
-  std::string out;
-  for (const char c : text.substr(0, 40)) out += std::isprint(static_cast<unsigned char>(c)) ? c : '?';
-  return out + (text.size() > 40 ? "..." : "");
 }
 
 /// The header's text: a Python dictionary literal with the keys descr, fortran_order and shape.
@@ -178,20 +169,9 @@ NpyHeader read_header(std::istream& stream, const std::string& name) {
   return HeaderParser(text, name).parse();
 }
 
-std::unique_ptr<std::istream> open(const std::string& path) {
-  std::error_code error;
-  const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) refuse(path, "no such file");
-  if (std::filesystem::is_directory(status)) refuse(path, "a directory, not a .npy file");
-  if (!std::filesystem::is_regular_file(status)) return open_interruptible(path);
-  auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (!*stream) refuse(path, "cannot be read");
-  return stream;
-}
-
 }  // namespace
 
-NpyReader::NpyReader(const std::string& path) : NpyReader(open(path), path) {}
+NpyReader::NpyReader(const std::string& path) : NpyReader(open_input(path, "a .npy file"), path) {}
 
 NpyReader::NpyReader(std::unique_ptr<std::istream> stream, std::string name)
     : stream_(std::move(stream)), name_(std::move(name)), header_(read_header(*stream_, name_)) {
