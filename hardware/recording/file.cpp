@@ -1,6 +1,7 @@
 // answers.bin, and both files together.
 #include <halfulp/hardware/recording/manifest.hpp>
 
+#include <halfulp/hardware/framed_file.hpp>
 #include <halfulp/hardware/verify/digest.hpp>
 
 #include <array>
@@ -16,8 +17,8 @@ static_assert(std::endian::native == std::endian::little, "recordings are little
 
 using Words = std::vector<std::uint64_t>;
 
-constexpr std::string_view magic = "halfulpR";
-constexpr std::size_t header_bytes = 32, trailer_bytes = 8;
+constexpr FramedFormat answers_format{"halfulpR", format_version, "the answers of a recording", 8};
+constexpr std::size_t header_bytes = frame_header_bytes + 8, trailer_bytes = frame_trailer_bytes;  // the digest of the manifest as well
 constexpr std::uintmax_t most_bytes = std::uintmax_t{1} << 30;
 
 std::uint64_t hash(std::string_view bytes) { return verify::chunk_digest(std::as_bytes(std::span(bytes))); }
@@ -64,17 +65,13 @@ std::string read_file(const std::filesystem::path& path) {
   return text;
 }
 
-[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument(answers_file + (": " + what)); }
-
 /// Whether the file is whole and undamaged, by itself.
 void check_answers(std::string_view bytes) {
-  if (bytes.size() < header_bytes + trailer_bytes) fail("truncated: " + std::to_string(bytes.size()) + " bytes are no header");
-  if (bytes.substr(0, magic.size()) != magic) fail("does not begin with '" + std::string(magic) + "'; accepted: the answers of a recording");
-  if (const std::uint64_t version = word_at(bytes, 8, 4); version != format_version)
-    fail("format version " + std::to_string(version) + (version > format_version ? ", written by a newer halfulp" : "") + "; accepted: " + std::to_string(format_version));
-  if (const std::uint64_t size = word_at(bytes, 16); size != bytes.size())
-    fail((size > bytes.size() ? "truncated: " : "too long: ") + std::to_string(bytes.size()) + " bytes of " + std::to_string(size));
-  if (word_at(bytes, bytes.size() - trailer_bytes) != hash(bytes.substr(0, bytes.size() - trailer_bytes))) fail("corrupted: its checksum is not that of its content");
+  try {
+    unframed(answers_format, bytes);
+  } catch (const std::invalid_argument& problem) {
+    throw std::invalid_argument(answers_file + (": " + std::string(problem.what())));
+  }
 }
 
 /// Reads words of a section one column after the other.
@@ -163,13 +160,9 @@ Files to_files(const Recording& recording) {
 
   Files files;
   files.manifest = manifest_text(manifest);
-  files.answers = magic;
-  append(files.answers, std::uint32_t{format_version});
-  append(files.answers, std::uint32_t{suite_version});
-  append(files.answers, manifest.answer_file_bytes);
-  append(files.answers, hash(files.manifest));
-  files.answers += payload;
-  append(files.answers, hash(files.answers));
+  std::string content;
+  append(content, hash(files.manifest));
+  files.answers = framed(answers_format, suite_version, content + payload);
   return files;
 }
 
