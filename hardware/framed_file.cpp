@@ -43,10 +43,13 @@ std::string framed(const FramedFormat& format, std::uint32_t word, std::string_v
 }
 
 std::string_view unframed(const FramedFormat& format, std::string_view file) {
-  if (file.substr(0, format.magic.size()) != format.magic.substr(0, file.size())) fail("does not begin with '" + std::string(format.magic) + "'; accepted: " + std::string(format.kind));
-  if (file.size() < frame_header_bytes + format.least_content + frame_trailer_bytes) fail("truncated: " + std::to_string(file.size()) + " bytes are no header");
+  if (file.substr(0, format.magic.size()) != format.magic.substr(0, file.size()))
+    fail("does not begin with '" + std::string(format.magic) + "'; accepted: " + std::string(format.kind));
+  if (file.size() < frame_header_bytes + format.least_content + frame_trailer_bytes)
+    fail("truncated: " + std::to_string(file.size()) + " bytes are no header");
   if (const auto version = at<std::uint32_t>(file, 8); version != format.version)
-    fail("format version " + std::to_string(version) + (version > format.version ? ", written by a newer halfulp" : "") + "; accepted: " + std::to_string(format.version));
+    fail("format version " + std::to_string(version) + (version > format.version ? ", written by a newer halfulp" : "") +
+         "; accepted: " + std::to_string(format.version));
   if (const auto size = at<std::uint64_t>(file, 16); size != file.size())
     fail((size > file.size() ? "truncated: " : "too long: ") + std::to_string(file.size()) + " bytes of " + std::to_string(size));
   const std::size_t end = file.size() - frame_trailer_bytes;

@@ -28,7 +28,8 @@ class Checkpoints : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder); }
 };
 
-const Json identity = {{"policy", {{"name", "amp-fp16"}, {"weights", "fp16"}}}, {"network", "mlp"}, {"layers", {784, 256, 10}}, {"seed", 3}};
+const Json identity = {
+    {"policy", {{"name", "amp-fp16"}, {"weights", "fp16"}}}, {"network", "mlp"}, {"layers", {784, 256, 10}}, {"seed", 3}};
 const std::vector<float> floats{1.5f, -0.0f, 0x1p-149f, std::bit_cast<float>(0x7fc1'2345u), std::numeric_limits<float>::infinity()};
 const std::vector<double> doubles{0.1, -0x1p-1074};
 
@@ -85,7 +86,8 @@ TEST_F(Checkpoints, AreReplacedWholeOrNotAtAll) {
   later.state["step"] = 18;
   write_checkpoint(path, later);
   EXPECT_EQ(read_checkpoint(path, identity).state["step"], 18);
-  EXPECT_TRUE(refusal([&] { write_checkpoint((folder / "none" / "x").string(), later); }).starts_with("cannot write ")) << "a folder that is not there";
+  EXPECT_TRUE(refusal([&] { write_checkpoint((folder / "none" / "x").string(), later); }).starts_with("cannot write "))
+      << "a folder that is not there";
 }
 
 TEST_F(Checkpoints, OfAnotherRun) {
@@ -126,7 +128,8 @@ TEST_F(Checkpoints, ArraysThatAreNotThere) {
 TEST_F(Checkpoints, DamagedFiles) {
   const std::string good = example().bytes();
   EXPECT_EQ(refused(good), "accepted");
-  for (std::size_t size = 0; size < good.size(); ++size) EXPECT_TRUE(refused(good.substr(0, size)).starts_with("run.ckpt: truncated: ")) << size;
+  for (std::size_t size = 0; size < good.size(); ++size)
+    EXPECT_TRUE(refused(good.substr(0, size)).starts_with("run.ckpt: truncated: ")) << size;
   EXPECT_TRUE(refused(good + "x").starts_with("run.ckpt: too long: "));
   for (std::size_t i = 0; i < good.size(); ++i) {
     std::string spoiled = good;
@@ -150,8 +153,10 @@ TEST_F(Checkpoints, DamagedWithinAWholeFrame) {
   EXPECT_EQ(refused(described(arrays + "3}]}", std::string(8, '\0'))), "run.ckpt: its lengths do not fit its size");
   EXPECT_EQ(refused(described(arrays + "1}]}", std::string(8, '\0'))), "run.ckpt: its lengths do not fit its size");
   EXPECT_EQ(refused(described(arrays + "4611686018427387906}]}", std::string(8, '\0'))), "run.ckpt: its lengths do not fit its size");
-  EXPECT_EQ(refused(described(arrays + "-1}]}", "")), "run.ckpt: its arrays[0] is not described by a name, a type (float32, float64) and a count");
-  EXPECT_EQ(refused(described(arrays + R"(0},{"name":"a","type":"float64","count":0}]})")), "run.ckpt: its arrays[1] has the name of another");
+  EXPECT_EQ(refused(described(arrays + "-1}]}", "")),
+            "run.ckpt: its arrays[0] is not described by a name, a type (float32, float64) and a count");
+  EXPECT_EQ(refused(described(arrays + R"(0},{"name":"a","type":"float64","count":0}]})")),
+            "run.ckpt: its arrays[1] has the name of another");
   EXPECT_EQ(refused(described("{}", "", 1'000'000)), "run.ckpt: its lengths do not fit its size");
   EXPECT_EQ(refused(described("{]")), "run.ckpt: its description: not JSON at line 1, column 2");
   EXPECT_EQ(refused(described("[]")), "run.ckpt: its description has no 'identity'");

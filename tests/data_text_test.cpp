@@ -78,7 +78,8 @@ TEST(Windows, DependOnSeedAndStepAlone) {
     std::vector<int> targets(rows * context);
     draw_windows(text, text.training(), context, seed, step, inputs, targets);
     for (std::size_t row = 0; row < rows; ++row)
-      for (std::size_t i = 0; i + 1 < context; ++i) EXPECT_EQ(inputs[row * context + i + 1], static_cast<float>(targets[row * context + i]));
+      for (std::size_t i = 0; i + 1 < context; ++i)
+        EXPECT_EQ(inputs[row * context + i + 1], static_cast<float>(targets[row * context + i]));
     return std::pair{inputs, targets};
   };
   EXPECT_EQ(windows(1, 2), windows(1, 2));
@@ -87,7 +88,8 @@ TEST(Windows, DependOnSeedAndStepAlone) {
   const auto small = windows(1, 2, 3);
   const auto large = windows(1, 2);
   EXPECT_TRUE(std::equal(small.first.begin(), small.first.end(), large.first.begin()));
-  EXPECT_NE(std::vector<float>(large.first.begin(), large.first.begin() + context), std::vector<float>(large.first.begin() + context, large.first.begin() + 2 * context));
+  EXPECT_NE(std::vector<float>(large.first.begin(), large.first.begin() + context),
+            std::vector<float>(large.first.begin() + context, large.first.begin() + 2 * context));
 }
 
 TEST(Draws, AShuffleIsAPermutation) {
@@ -116,11 +118,13 @@ TEST(Text, RefusesInOneLine) {
   EXPECT_EQ(refusal(8, path), path + ": no such file");
   EXPECT_EQ(refusal(8, "/tmp"), "/tmp: a directory, not a text file");
   write(std::string(89, 'x'));
-  EXPECT_EQ(refusal(8, path), path + ": a text of 89 characters; accepted: at least 90, for 8 and one more in the last tenth, which is for validation");
+  EXPECT_EQ(refusal(8, path),
+            path + ": a text of 89 characters; accepted: at least 90, for 8 and one more in the last tenth, which is for validation");
   write(std::string(90, 'x'));
   EXPECT_EQ(refusal(8, path), "accepted");
   write("");
-  EXPECT_EQ(refusal(8, path), path + ": a text of 0 characters; accepted: at least 90, for 8 and one more in the last tenth, which is for validation");
+  EXPECT_EQ(refusal(8, path),
+            path + ": a text of 0 characters; accepted: at least 90, for 8 and one more in the last tenth, which is for validation");
   write(std::string(100, 'x') + std::string("\0y", 2));
   EXPECT_EQ(refusal(8, path), path + ": a NUL byte at byte 100; accepted: a text");
   write("\x1f\x8b\x08");

@@ -46,7 +46,9 @@ std::string gzip(const std::string& bytes) {
   return out;
 }
 
-IdxArray read(const std::string& bytes, int dimensions) { return read_idx(std::make_unique<std::istringstream>(bytes), "x.idx", dimensions); }
+IdxArray read(const std::string& bytes, int dimensions) {
+  return read_idx(std::make_unique<std::istringstream>(bytes), "x.idx", dimensions);
+}
 
 template <class Call>
 std::string refusal_of(Call&& call) {
@@ -80,7 +82,8 @@ TEST(Idx, ReadsMoreThanOnePiece) {
   const std::string values = counting(3'000'001, 251), bytes = idx({3'000'001}, values);
   for (const std::string& file : {bytes, gzip(bytes)}) {
     const IdxArray a = read(file, 1);
-    EXPECT_TRUE(std::equal(a.values.begin(), a.values.end(), values.begin(), values.end(), [](std::uint8_t x, char y) { return x == static_cast<std::uint8_t>(y); }));
+    EXPECT_TRUE(std::equal(a.values.begin(), a.values.end(), values.begin(), values.end(),
+                           [](std::uint8_t x, char y) { return x == static_cast<std::uint8_t>(y); }));
   }
 }
 
@@ -93,9 +96,11 @@ TEST(Idx, RefusesInOneLine) {
   EXPECT_EQ(refusal(good + "de"), "x.idx: trailing garbage from byte 11 on, after the 3 values that the IDX header promises");
   EXPECT_EQ(refusal("hello, world"), "x.idx: begins with 68656c6c; accepted: 00000801, an IDX file of unsigned bytes in 1 dimension");
   EXPECT_EQ(refusal(good, 3), "x.idx: begins with 00000801; accepted: 00000803, an IDX file of unsigned bytes in 3 dimensions");
-  EXPECT_EQ(refusal(std::string("\0\0\x0d\x01", 4)), "x.idx: begins with 00000d01; accepted: 00000801, an IDX file of unsigned bytes in 1 dimension");
+  EXPECT_EQ(refusal(std::string("\0\0\x0d\x01", 4)),
+            "x.idx: begins with 00000d01; accepted: 00000801, an IDX file of unsigned bytes in 1 dimension");
   // What a header claims takes no memory.
-  EXPECT_EQ(refusal(idx({4'294'967'295u, 4'294'967'295u, 4'294'967'295u}, "a"), 3), "x.idx: the IDX header, at byte 4, promises 4294967295 x 4294967295 x 4294967295 values; accepted: at most 2^30");
+  EXPECT_EQ(refusal(idx({4'294'967'295u, 4'294'967'295u, 4'294'967'295u}, "a"), 3),
+            "x.idx: the IDX header, at byte 4, promises 4294967295 x 4294967295 x 4294967295 values; accepted: at most 2^30");
   EXPECT_EQ(refusal(idx({1u << 30}, "a")), "x.idx: truncated: 1 values of the 1073741824 that the IDX header promises, it ends at byte 9");
 }
 
@@ -103,7 +108,8 @@ TEST(Idx, RefusesBadGzipInOneLine) {
   const std::string packed = gzip(idx({3'000}, counting(3000)));
   const auto size = std::to_string(packed.size());
   for (std::size_t length = 2; length < packed.size(); ++length)
-    EXPECT_EQ(refusal(packed.substr(0, length)), "x.idx: truncated: the gzip file ends at byte " + std::to_string(length) + ", within its data");
+    EXPECT_EQ(refusal(packed.substr(0, length)),
+              "x.idx: truncated: the gzip file ends at byte " + std::to_string(length) + ", within its data");
   EXPECT_EQ(refusal(packed + "!"), "x.idx: trailing garbage after the gzip data, from byte " + size + " on");
   std::string spoiled = packed;
   spoiled[packed.size() - 6] ^= 1;  // the CRC
@@ -161,7 +167,8 @@ TEST(Images, AFolderOfTheUser) {
 
 TEST(Images, RefusesInOneLine) {
   const Folder folder;
-  const std::string images = folder.of("train-images-idx3-ubyte.gz"), labels = folder.of("train-labels-idx1-ubyte"), test = folder.of("t10k-images-idx3-ubyte");
+  const std::string images = folder.of("train-images-idx3-ubyte.gz"), labels = folder.of("train-labels-idx1-ubyte"),
+                    test = folder.of("t10k-images-idx3-ubyte");
   folder.write("train-labels-idx1-ubyte", idx({3}, "\x01\x02\x03"));
   EXPECT_EQ(folder.refused(), labels + ": 3 labels for the 4 images of " + images + "; accepted: one each");
   folder.write("train-labels-idx1-ubyte", idx({4}, "\x01\x02\x0a\x03"));
@@ -174,7 +181,9 @@ TEST(Images, RefusesInOneLine) {
   folder.write("t10k-images-idx3-ubyte", "junk");
   EXPECT_TRUE(folder.refused().starts_with(test + ": begins with 6a756e6b")) << folder.refused();
   std::filesystem::remove(test);
-  EXPECT_EQ(folder.refused(), folder.path.string() + ": no t10k-images-idx3-ubyte.gz and no t10k-images-idx3-ubyte in this folder; accepted: a folder with the four files of MNIST or Fashion-MNIST");
+  EXPECT_EQ(folder.refused(), folder.path.string() +
+                                  ": no t10k-images-idx3-ubyte.gz and no t10k-images-idx3-ubyte in this folder; accepted: a folder with "
+                                  "the four files of MNIST or Fashion-MNIST");
   EXPECT_NE(refusal_of([] { load_images("/no/such/folder"); }), "accepted");
 }
 

@@ -1,227 +1,14 @@
-// The loss scaler against what torch.amp.GradScaler answered (tests/golden/torch_scaler.json, made by tests/peers/torch_scaler.py),
-// and what it says of itself.
+// What the loss scaler says of itself, keeps and refuses; unscaling and clipping. That it answers as PyTorch's: torch_scaler_test.
 #include "check.hpp"
-#include "peers.hpp"
+#include "gradient_tensors.hpp"
 
-#include <halfulp/experiments/report/tolerance.hpp>
 #include <halfulp/experiments/training/gradient_clipping.hpp>
-
-#include <fstream>
 
 namespace {
 
 using namespace halfulp;
 using namespace halfulp::training;
-
-float from_word(const Json& word) { return std::bit_cast<float>(static_cast<std::uint32_t>(std::stoul(word.get<std::string>(), nullptr, 16))); }
-
-std::string to_word(float x) {
-  char text[9];
-  std::snprintf(text, sizeof text, "%08x", std::isnan(x) ? 0x7fc0'0000u : std::bit_cast<std::uint32_t>(x));
-  return text;
-}
-
-using Tensors = std::vector<std::vector<float>>;
-
-Tensors from_words(const Json& list) {
-  Tensors tensors;
-  for (const Json& words : list) {
-    const std::string text = words.get<std::string>();
-    for (auto& tensor = tensors.emplace_back(); tensor.size() * 8 < text.size();) tensor.push_back(from_word(text.substr(tensor.size() * 8, 8)));
-  }
-  return tensors;
-}
-
-Json to_words(const Tensors& tensors) {
-  Json list = Json::array();
-  for (const auto& tensor : tensors) {
-    std::string text;
-    for (const float x : tensor) text += to_word(x);
-    list.push_back(text);
-  }
-  return list;
-}
-
-std::vector<std::span<float>> spans(Tensors& tensors) { return {tensors.begin(), tensors.end()}; }
-
-LossScalerSettings settings_from(const Json& json, bool is_static = false) {
-  LossScalerSettings s;
-  s.dynamic = !is_static;
-  for (const auto& [name, value] : json.items()) {
-    if (name == "init_scale") s.initial_scale = *number_of(value);
-    else if (name == "growth_factor") s.growth_factor = *number_of(value);
-    else if (name == "backoff_factor") s.backoff_factor = *number_of(value);
-    else if (name == "growth_interval") s.growth_interval = value.get<std::int64_t>();
-    else if (name == "enabled") s.enabled = value.get<bool>();
-    else ADD_FAILURE() << "a setting " << name;
-  }
-  return s;
-}
-
-struct Counts {
-  std::size_t scenarios = 0, calls = 0, updates = 0, taken = 0, skipped = 0, refused = 0, gradients = 0;
-};
-
-/// One scenario of the trace: the same calls, and the same answers.
-class Replay {
- public:
-  Replay(const Json& scenario, Counts& counts)
-      : name_(scenario["name"].get<std::string>()), scaler_(settings_from(scenario["settings"], scenario["static"].get<bool>())), optimizers_(scenario["optimizers"].get<std::size_t>()), counts_(counts) {
-    ++counts.scenarios;
-    for (const Json& operation : scenario["operations"]) {
-      call(operation);
-      if (::testing::Test::HasFailure()) return;
-    }
-  }
-
- private:
-  void call(const Json& o) {
-    ++counts_.calls;
-    const auto& what = o[0].get_ref<const std::string&>();
-    const std::string where = name_ + ", call " + std::to_string(counts_.calls) + ": " + o.dump().substr(0, 300);
-    Json answer = o;
-    while (!answer.empty() && answer.size() > inputs(what)) answer.erase(answer.size() - 1);
-    const Json question = answer;
-    try {
-      ask(question, o, answer);
-    } catch (const std::exception& refusal) {
-      if (dynamic_cast<const std::logic_error*>(&refusal) == nullptr) throw;
-      ++counts_.refused;
-      answer = question;
-      answer.push_back("error");
-    }
-    EXPECT_EQ(answer, o) << where;
-  }
-
-  static std::size_t inputs(const std::string& what) {
-    if (what == "update" || what == "save") return 1;
-    if (what == "clip" || what == "gradients" || what == "repeat") return 3;
-    return 2;
-  }
-
-  void add_place(Json& answer) {
-    answer.push_back(to_word(static_cast<float>(scaler_.current())));
-    answer.push_back(scaler_.growth_tracker());
-  }
-
-  /// `answer` comes as the question and goes as the whole operation.
-  void ask(const Json& question, const Json& told, Json& answer) {
-    const auto& what = question[0].get_ref<const std::string&>();
-    if (what == "scale") {
-      answer.push_back(to_word(scaler_.scale(from_word(question[1]))));
-    } else if (what == "gradients") {
-      optimizers_[question[1].get<std::size_t>()] = from_words(question[2]);
-    } else if (what == "update") {
-      scaler_.update();
-      ++counts_.updates;
-      add_place(answer);
-    } else if (what == "set") {
-      scaler_.update(*number_of(question[1]));
-      add_place(answer);
-    } else if (what == "save") {
-      Json state = scaler_.state();
-      state.erase("history");
-      answer.push_back(Json::object());
-      for (const auto& [member, value] : state.items())
-        if (number_of(value) == number_of(told[1].value(member, Json()))) answer[1][member] = told[1][member];  // 65536 and 65536.0
-        else answer[1][member] = number_of(value) && std::isnan(*number_of(value)) ? Json("NaN") : value;
-    } else if (what == "load") {
-      scaler_.restore(question[1], "torch");
-      add_place(answer);
-    } else if (what == "new") {
-      scaler_ = LossScaler(settings_from(question[1]));
-    } else if (what == "repeat") {
-      repeat(question, answer);
-    } else {
-      const auto id = question[1].get<int>();
-      Tensors& tensors = optimizers_[static_cast<std::size_t>(id)];
-      const Json before = to_words(tensors);
-      const auto gradients = spans(tensors);
-      if (what == "unscale") {
-        scaler_.unscale(id, gradients);
-        const auto found = scaler_.found_non_finite(id);
-        answer.push_back(found ? Json(*found ? 1 : 0) : Json());
-        answer.push_back(to_words(tensors));
-      } else if (what == "step") {
-        int taken = 0;
-        const bool said = scaler_.step(id, gradients, [&] { ++taken; });
-        EXPECT_EQ(taken, said ? 1 : 0);
-        ++(taken ? counts_.taken : counts_.skipped);
-        answer.push_back(taken);
-        answer.push_back(to_words(tensors) == before ? Json() : to_words(tensors));
-      } else if (what == "clip") {
-        clip(tensors, question, told, answer);
-      } else {
-        ADD_FAILURE() << what;
-      }
-      for (const auto& tensor : tensors) counts_.gradients += tensor.size();
-    }
-  }
-
-  /// torch sums squares in fp32, in an order of its own: norms agree to rounding, unless its squares overflow.
-  void clip(Tensors& tensors, const Json& question, const Json& told, Json& answer) {
-    const float norm = from_word(told[3]);
-    const Tensors theirs = from_words(told[4]);
-    const Clipping ours = clip_gradients(spans(tensors), from_word(question[2]));
-    const auto close = [](double a, double b) { return (std::isnan(a) && std::isnan(b)) || a == b || std::abs(a - b) <= 1e-6 * std::abs(b); };
-    const bool overflowed = std::isinf(norm) && std::isfinite(ours.norm);
-    if (overflowed) { EXPECT_GT(ours.norm, 1e15); }
-    else { EXPECT_TRUE(close(ours.norm, norm)) << ours.norm << " and " << norm; }
-    for (std::size_t t = 0; !overflowed && t < theirs.size(); ++t)
-      for (std::size_t i = 0; i < theirs[t].size(); ++i) { EXPECT_TRUE(close(tensors[t][i], theirs[t][i])) << tensors[t][i] << " and " << theirs[t][i]; }
-    tensors = theirs;
-    answer = told;
-  }
-
-  void repeat(const Json& question, Json& answer) {
-    std::uint64_t mix = 0;
-    const std::size_t before = counts_.taken;
-    for (int i = 0; i < question[1].get<int>(); ++i) {
-      for (const Json& inner : question[2]) {
-        Json ignored = inner;
-        ask(inner, inner, ignored);
-      }
-      mix = mix * 0x100'0000'01b3 ^ std::bit_cast<std::uint32_t>(static_cast<float>(scaler_.current()));
-    }
-    add_place(answer);
-    answer.push_back(counts_.taken - before);
-    char text[17];
-    std::snprintf(text, sizeof text, "%016llx", static_cast<unsigned long long>(mix));
-    answer.push_back(text);
-  }
-
-  std::string name_;
-  LossScaler scaler_;
-  std::vector<Tensors> optimizers_;
-  Counts& counts_;
-};
-
-Counts replay(const std::string& path) {
-  const Json trace = read_json(path);
-  Counts counts;
-  for (const Json& scenario : trace["scenarios"]) Replay(scenario, counts);
-  std::printf("torch %s: %zu scenarios, %zu calls, %zu updates, %zu steps taken, %zu left out, %zu calls refused, %zu gradients\n", trace["torch"].get<std::string>().c_str(),
-              counts.scenarios, counts.calls, counts.updates, counts.taken, counts.skipped, counts.refused, counts.gradients);
-  return counts;
-}
-
-TEST(LossScaler, AnswersAsTorch) {
-  const Counts counts = replay(HALFULP_GOLDEN "/torch_scaler.json");
-  EXPECT_GT(counts.updates, 6000u);
-  EXPECT_GT(counts.taken, 6000u);
-  EXPECT_GT(counts.skipped, 300u);
-  EXPECT_GT(counts.refused, 100u);
-}
-
-TEST(LossScaler, AnswersAsTorchLive) {
-  if (!check::exhaustive()) GTEST_SKIP() << "asks torch in the exhaustive run alone";
-  const auto peer = halfulp::testing::peer_python({"torch"});
-  if (!peer.trouble.empty()) GTEST_SKIP() << "no torch: " << peer.trouble;
-  const std::string path = ::testing::TempDir() + "torch_scaler_live.json";
-  const auto made = halfulp::testing::run_program({peer.python, HALFULP_PEERS_SCRIPTS "/torch_scaler.py", "--out", path, "--random", "400", "--seed", "100000"});
-  ASSERT_EQ(made.status, 0) << made.err;
-  EXPECT_GT(replay(path).updates, 10'000u);
-}
+using check::spans, check::Tensors, check::to_word;
 
 /// An iteration of one optimizer with these scaled gradients.
 bool iterate(LossScaler& scaler, std::vector<float> gradients, int optimizer = 0) {
@@ -279,7 +66,10 @@ TEST(LossScaler, SaysWhyItCollapsed) {
   EXPECT_EQ(last.streak.with_nan, 111);
   EXPECT_EQ(last.streak.optimizer, 2);
   EXPECT_EQ(last.streak.first.nan, 1u);
-  EXPECT_NE(description(last).find("-> 0: 166 updates in a row found Inf or NaN, 111 of them NaN; the first had 0 Inf and 1 NaN, the first in tensor 1, element 1 of optimizer 2"), std::string::npos) << description(last);
+  EXPECT_NE(description(last).find("-> 0: 166 updates in a row found Inf or NaN, 111 of them NaN; the first had 0 Inf and 1 NaN, the first "
+                                   "in tensor 1, element 1 of optimizer 2"),
+            std::string::npos)
+      << description(last);
   // From here on a gradient of zero is NaN once unscaled, and nobody skips it.
   EXPECT_TRUE(iterate(scaler, {0, 1}));
   const auto after = scaler.take_events();
@@ -310,7 +100,8 @@ TEST(LossScaler, AStateGoesOnAsIfNothingHadHappened) {
     for (LossScaler* scaler : {&one, &other}) iterate(*scaler, {nan});
   const auto a = one.take_events(), b = other.take_events();
   ASSERT_EQ(a.size(), b.size());
-  for (std::size_t i = 0; i < a.size(); ++i) EXPECT_EQ(description(a[i]) + std::to_string(a[i].update), description(b[i]) + std::to_string(b[i].update));
+  for (std::size_t i = 0; i < a.size(); ++i)
+    EXPECT_EQ(description(a[i]) + std::to_string(a[i].update), description(b[i]) + std::to_string(b[i].update));
   EXPECT_EQ(one.state(), other.state());
 }
 
@@ -338,7 +129,8 @@ TEST(LossScaler, RefusesStatesInOneLine) {
   EXPECT_EQ(changed("scale", "big"), "run.ckpt: 'scale' is \"big\"; accepted: a number");
   EXPECT_EQ(changed("scale", 1e39), "run.ckpt: 'scale' is 1e+39; accepted: what fits fp32");
   EXPECT_EQ(changed("_growth_tracker", 1.5), "run.ckpt: '_growth_tracker' is 1.5; accepted: an integer from -2147483648 to 2147483647");
-  EXPECT_EQ(changed("_growth_tracker", std::uint64_t{1} << 63), "run.ckpt: '_growth_tracker' is 9223372036854775808; accepted: an integer from -2147483648 to 2147483647");
+  EXPECT_EQ(changed("_growth_tracker", std::uint64_t{1} << 63),
+            "run.ckpt: '_growth_tracker' is 9223372036854775808; accepted: an integer from -2147483648 to 2147483647");
   EXPECT_TRUE(changed("scael", 1).starts_with("run.ckpt: unknown member 'scael'; did you mean scale?")) << changed("scael", 1);
   EXPECT_EQ(changed("history", Json::object()), "run.ckpt: history: 'updates' is missing");
   Json less = good;
@@ -368,7 +160,9 @@ TEST(Unscale, LongTensorsAsOneByOne) {
   for (const float factor : {0x1p-16f, 0.3f, 1.0f, 1e10f, infinity, nan, 0.0f})
     for (const std::size_t size : {0, 1, 63, 64, 65, 1000}) {
       std::vector<float> x(size);
-      for (float& value : x) value = std::bit_cast<float>(static_cast<std::uint32_t>(random() >> (random() % 97 == 0 ? 33 : 32)) & (random() % 50 ? 0xbfff'ffffu : ~0u));
+      for (float& value : x)
+        value = std::bit_cast<float>(static_cast<std::uint32_t>(random() >> (random() % 97 == 0 ? 33 : 32)) &
+                                     (random() % 50 ? 0xbfff'ffffu : ~0u));
       if (size > 100) x[70] = infinity, x[99] = nan, x[500] = -infinity;
       std::vector<float> y = x;
       const Unscaled result = unscale_in_place(y, factor, 3);
@@ -377,7 +171,8 @@ TEST(Unscale, LongTensorsAsOneByOne) {
         const float product = x[i] * factor;
         ASSERT_EQ(to_word(y[i]), to_word(product)) << i;
         if (std::isnan(y[i])) { ASSERT_EQ(std::bit_cast<std::uint32_t>(y[i]), 0x7fc0'0000u); }
-        NonFiniteGradients one{std::isinf(x[i]), std::isnan(x[i]), 3, i}, late{std::isinf(product) && std::isfinite(x[i]), std::isnan(product) && std::isfinite(x[i]), 3, i};
+        NonFiniteGradients one{std::isinf(x[i]), std::isnan(x[i]), 3, i},
+            late{std::isinf(product) && std::isfinite(x[i]), std::isnan(product) && std::isfinite(x[i]), 3, i};
         before.add(one), appeared.add(late);
       }
       for (const auto& [got, want] : {std::pair{result.before, before}, {result.appeared, appeared}}) {

@@ -25,7 +25,8 @@ struct UnpackingReader::Inflater {
   bool ended = false;
 };
 
-UnpackingReader::UnpackingReader(std::unique_ptr<std::istream> stream, std::string name) : stream_(std::move(stream)), name_(std::move(name)) {
+UnpackingReader::UnpackingReader(std::unique_ptr<std::istream> stream, std::string name)
+    : stream_(std::move(stream)), name_(std::move(name)) {
   start_.resize(2);
   start_.resize(take(*stream_, start_));
   if (start_ != "\x1f\x8b") return;
@@ -59,7 +60,8 @@ std::size_t UnpackingReader::read(std::span<char> bytes) {
     if (in.z.avail_in == 0) {
       in.z.avail_in = static_cast<uInt>(take(*stream_, in.input));
       in.z.next_in = reinterpret_cast<Bytef*>(in.input.data());
-      if (in.z.avail_in == 0) throw std::invalid_argument(fmt::format("{}: truncated: the gzip file ends at byte {}, within its data", name_, in.taken));
+      if (in.z.avail_in == 0)
+        throw std::invalid_argument(fmt::format("{}: truncated: the gzip file ends at byte {}, within its data", name_, in.taken));
       in.taken += in.z.avail_in;
     }
     const auto room = static_cast<uInt>(std::min<std::size_t>(bytes.size() - done, 1u << 30));
@@ -69,11 +71,13 @@ std::size_t UnpackingReader::read(std::span<char> bytes) {
     done += room - in.z.avail_out;
     if (status == Z_MEM_ERROR) throw std::bad_alloc();
     if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-      throw std::invalid_argument(fmt::format("{}: corrupted gzip data before byte {}: {}", name_, in.taken - in.z.avail_in, in.z.msg ? in.z.msg : "it asks for a dictionary"));
+      throw std::invalid_argument(fmt::format("{}: corrupted gzip data before byte {}: {}", name_, in.taken - in.z.avail_in,
+                                              in.z.msg ? in.z.msg : "it asks for a dictionary"));
     if (status != Z_STREAM_END) continue;
     in.ended = true;
     if (in.z.avail_in > 0 || stream_->peek() != std::istream::traits_type::eof())
-      throw std::invalid_argument(fmt::format("{}: trailing garbage after the gzip data, from byte {} on", name_, in.taken - in.z.avail_in));
+      throw std::invalid_argument(
+          fmt::format("{}: trailing garbage after the gzip data, from byte {} on", name_, in.taken - in.z.avail_in));
   }
   position_ += done;
   return done;

@@ -40,7 +40,8 @@ IdxArray read_idx(std::unique_ptr<std::istream> stream, const std::string& name,
   UnpackingReader reader(std::move(stream), name);
   const Word magic = word_of(reader, name), accepted{0, 0, 8, static_cast<char>(dimensions)};
   if (magic != accepted)
-    refuse(name, fmt::format("begins with {:08x}; accepted: {:08x}, an IDX file of unsigned bytes in {} dimension{}", big_endian(magic), big_endian(accepted), dimensions, dimensions == 1 ? "" : "s"));
+    refuse(name, fmt::format("begins with {:08x}; accepted: {:08x}, an IDX file of unsigned bytes in {} dimension{}", big_endian(magic),
+                             big_endian(accepted), dimensions, dimensions == 1 ? "" : "s"));
   IdxArray array;
   std::uint64_t promised = 1;
   std::string shape;
@@ -55,10 +56,14 @@ IdxArray read_idx(std::unique_ptr<std::istream> stream, const std::string& name,
     const std::size_t before = array.values.size(), wanted = static_cast<std::size_t>(std::min<std::uint64_t>(piece, promised - before));
     array.values.resize(before + wanted);
     const std::size_t count = reader.read({reinterpret_cast<char*>(array.values.data()) + before, wanted});
-    if (count < wanted) refuse(name, fmt::format("truncated: {} values of the {} that the IDX header promises, it ends at byte {}", before + count, shape, reader.position()));
+    if (count < wanted)
+      refuse(name, fmt::format("truncated: {} values of the {} that the IDX header promises, it ends at byte {}", before + count, shape,
+                               reader.position()));
   }
   char more = 0;
-  if (reader.read({&more, 1}) != 0) refuse(name, fmt::format("trailing garbage from byte {} on, after the {} values that the IDX header promises", reader.position() - 1, shape));
+  if (reader.read({&more, 1}) != 0)
+    refuse(name,
+           fmt::format("trailing garbage from byte {} on, after the {} values that the IDX header promises", reader.position() - 1, shape));
   return array;
 }
 

@@ -28,8 +28,11 @@ std::optional<std::string> find(const std::string& folder, const std::string& na
 LabelledImages read_part(const std::string& images, const std::string& labels) {
   LabelledImages part;
   IdxArray pixels = read_idx(images, 3), classes = read_idx(labels, 1);
-  if (pixels.values.empty()) refuse(images, fmt::format("{} images of {} x {} pixels; accepted: at least one of each", pixels.shape[0], pixels.shape[1], pixels.shape[2]));
-  if (classes.shape[0] != pixels.shape[0]) refuse(labels, fmt::format("{} labels for the {} images of {}; accepted: one each", classes.shape[0], pixels.shape[0], images));
+  if (pixels.values.empty())
+    refuse(images,
+           fmt::format("{} images of {} x {} pixels; accepted: at least one of each", pixels.shape[0], pixels.shape[1], pixels.shape[2]));
+  if (classes.shape[0] != pixels.shape[0])
+    refuse(labels, fmt::format("{} labels for the {} images of {}; accepted: one each", classes.shape[0], pixels.shape[0], images));
   const auto high = std::find_if(classes.values.begin(), classes.values.end(), [](std::uint8_t label) { return label >= image_classes; });
   if (high != classes.values.end())
     refuse(labels, fmt::format("label {} at byte {}; accepted: 0 to {}", *high, high - classes.values.begin() + 8, image_classes - 1));
@@ -54,16 +57,22 @@ std::variant<ImageSet, NotInstalled> load_images(const std::string& folder) {
   for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
     const auto path = find(set.folder, name);
     if (!path && folder.empty())
-      return NotInstalled{fmt::format("Fashion-MNIST is not here ({}/{}.gz): apt install dataset-fashion-mnist, or name a folder with its four files", set.folder, name)};
-    if (!path) refuse(folder, fmt::format("no {0}.gz and no {0} in this folder; accepted: a folder with the four files of MNIST or Fashion-MNIST", name));
+      return NotInstalled{
+          fmt::format("Fashion-MNIST is not here ({}/{}.gz): apt install dataset-fashion-mnist, or name a folder with its four files",
+                      set.folder, name)};
+    if (!path)
+      refuse(folder,
+             fmt::format("no {0}.gz and no {0} in this folder; accepted: a folder with the four files of MNIST or Fashion-MNIST", name));
     paths.push_back(*path);
   }
   set.train = read_part(paths[0], paths[1]);
   set.test = read_part(paths[2], paths[3]);
   if (set.test.rows != set.train.rows || set.test.columns != set.train.columns)
-    refuse(paths[2], fmt::format("images of {} x {} pixels; accepted: {} x {}, as in {}", set.test.rows, set.test.columns, set.train.rows, set.train.columns, paths[0]));
+    refuse(paths[2], fmt::format("images of {} x {} pixels; accepted: {} x {}, as in {}", set.test.rows, set.test.columns, set.train.rows,
+                                 set.train.columns, paths[0]));
   std::vector<std::uint64_t> chunks;
-  for (const auto* bytes : {&set.train.pixels, &set.train.labels, &set.test.pixels, &set.test.labels}) chunks.push_back(verify::chunk_digest(std::as_bytes(std::span(*bytes))));
+  for (const auto* bytes : {&set.train.pixels, &set.train.labels, &set.test.pixels, &set.test.labels})
+    chunks.push_back(verify::chunk_digest(std::as_bytes(std::span(*bytes))));
   set.digest = verify::digest(chunks);
   return set;
 }

@@ -45,7 +45,8 @@ std::size_t window_start(std::span<const TextRange> ranges, std::size_t context,
 void draw_windows(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t seed, std::uint64_t step,
                   std::span<float> inputs, std::span<int> targets);
 /// Window `index`, as one row of them.
-void take_window(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t index, std::span<float> inputs, std::span<int> targets);
+void take_window(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t index,
+                 std::span<float> inputs, std::span<int> targets);
 
 /// Package base-files has them here, in Debian and Ubuntu alike.
 inline constexpr const char* licence_folder = "/usr/share/common-licenses";

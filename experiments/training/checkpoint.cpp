@@ -101,7 +101,10 @@ void Checkpoint::add_values(std::string name, std::span<const T> values) {
 
 template <class T>
 void Checkpoint::take_values(std::string_view name, std::span<T> values) const {
-  const auto refuse = [&](const std::string& why) { throw std::invalid_argument(fmt::format("{}: array '{}' {}; accepted: {} numbers of {}", source_, name, why, values.size(), type_name<T>)); };
+  const auto refuse = [&](const std::string& why) {
+    throw std::invalid_argument(
+        fmt::format("{}: array '{}' {}; accepted: {} numbers of {}", source_, name, why, values.size(), type_name<T>));
+  };
   const CheckpointArray* const array = find(arrays_, name);
   if (!array) return refuse("is missing");
   const auto* const kept = std::get_if<std::vector<T>>(&array->values);
@@ -142,8 +145,11 @@ Checkpoint Checkpoint::from_bytes(std::string_view file, const std::string& name
     if (!arrays.is_array()) throw std::invalid_argument("its 'arrays' are no list");
     for (const Json& array : arrays) {
       const Json &id = member(array, "name"), &type = member(array, "type"), &count = member(array, "count");
-      if (!id.is_string() || !count.is_number_unsigned() || (type != "float32" && type != "float64")) throw std::invalid_argument(fmt::format("its arrays[{}] is not described by a name, a type (float32, float64) and a count", checkpoint.arrays_.size()));
-      if (find(checkpoint.arrays_, id.get_ref<const std::string&>())) throw std::invalid_argument(fmt::format("its arrays[{}] has the name of another", checkpoint.arrays_.size()));
+      if (!id.is_string() || !count.is_number_unsigned() || (type != "float32" && type != "float64"))
+        throw std::invalid_argument(
+            fmt::format("its arrays[{}] is not described by a name, a type (float32, float64) and a count", checkpoint.arrays_.size()));
+      if (find(checkpoint.arrays_, id.get_ref<const std::string&>()))
+        throw std::invalid_argument(fmt::format("its arrays[{}] has the name of another", checkpoint.arrays_.size()));
       CheckpointArray& kept = checkpoint.arrays_.emplace_back();
       kept.name = id.get<std::string>();
       if (type == "float32") kept.values = reader.array<float>(count.get<std::uint64_t>());
@@ -161,7 +167,8 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) { w
 Checkpoint read_checkpoint(const std::string& path, const Json& identity) {
   Checkpoint checkpoint = Checkpoint::from_bytes(read_bytes(path), path);
   if (const auto differs = difference(checkpoint.identity, identity))
-    throw std::invalid_argument(fmt::format("{}: a checkpoint of another run: {}; accepted: one of this run, or no file, to start anew", path, *differs));
+    throw std::invalid_argument(
+        fmt::format("{}: a checkpoint of another run: {}; accepted: one of this run, or no file, to start anew", path, *differs));
   return checkpoint;
 }
 

@@ -35,7 +35,8 @@ class StateReader {
   }
   std::int64_t whole(const char* member, std::int64_t least, std::int64_t most) const {
     const Json& value = at(member);
-    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62) || value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
+    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62) ||
+        value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
       fail(fmt::format("'{}' is {}; accepted: an integer from {} to {}", member, value.dump(), least, most));
     return value.get<std::int64_t>();
   }
@@ -53,8 +54,9 @@ class StateReader {
 constexpr std::int64_t most = std::int64_t{1} << 53;  // every reader of JSON knows integers up to here
 
 Json history_json(std::int64_t updates, const NonFiniteStreak& streak) {
-  return {{"updates", updates}, {"in_a_row", streak.updates}, {"with_nan", streak.with_nan}, {"begun", streak.begun}, {"optimizer", streak.optimizer},
-          {"infinite", streak.first.infinite}, {"nan", streak.first.nan}, {"tensor", streak.first.tensor}, {"element", streak.first.element}};
+  return {{"updates", updates},      {"in_a_row", streak.updates},    {"with_nan", streak.with_nan},
+          {"begun", streak.begun},   {"optimizer", streak.optimizer}, {"infinite", streak.first.infinite},
+          {"nan", streak.first.nan}, {"tensor", streak.first.tensor}, {"element", streak.first.element}};
 }
 
 NonFiniteStreak read_history(const Json& json, const std::string& name, std::int64_t& updates) {
@@ -62,7 +64,11 @@ NonFiniteStreak read_history(const Json& json, const std::string& name, std::int
   const auto natural = [&](const char* member) { return reader.whole(member, 0, most); };
   const auto size = [&](const char* member) { return static_cast<std::uint64_t>(natural(member)); };
   updates = natural("updates");
-  NonFiniteStreak streak{natural("in_a_row"), natural("with_nan"), natural("begun"), static_cast<int>(reader.whole("optimizer", std::numeric_limits<int>::min(), std::numeric_limits<int>::max())), {}};
+  NonFiniteStreak streak{natural("in_a_row"),
+                         natural("with_nan"),
+                         natural("begun"),
+                         static_cast<int>(reader.whole("optimizer", std::numeric_limits<int>::min(), std::numeric_limits<int>::max())),
+                         {}};
   streak.first = {size("infinite"), size("nan"), size("tensor"), size("element")};
   return streak;
 }
@@ -208,8 +214,12 @@ std::optional<bool> LossScaler::found_non_finite(int optimizer) const {
 
 Json LossScaler::state() const {
   if (!settings_.enabled) return Json::object();
-  return {{"scale", number(current())}, {"growth_factor", number(settings_.growth_factor)}, {"backoff_factor", number(settings_.backoff_factor)},
-          {"growth_interval", settings_.growth_interval}, {"_growth_tracker", tracker_}, {"history", history_json(updates_, streak_)}};
+  return {{"scale", number(current())},
+          {"growth_factor", number(settings_.growth_factor)},
+          {"backoff_factor", number(settings_.backoff_factor)},
+          {"growth_interval", settings_.growth_interval},
+          {"_growth_tracker", tracker_},
+          {"history", history_json(updates_, streak_)}};
 }
 
 void LossScaler::restore(const Json& state, const std::string& name) {
@@ -221,7 +231,8 @@ void LossScaler::restore(const Json& state, const std::string& name) {
   settings.growth_factor = reader.real("growth_factor");
   settings.backoff_factor = reader.real("backoff_factor");
   settings.growth_interval = reader.whole("growth_interval", -most, most);
-  const auto tracker = static_cast<std::int32_t>(reader.whole("_growth_tracker", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()));
+  const auto tracker = static_cast<std::int32_t>(
+      reader.whole("_growth_tracker", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()));
   if (!fits_float(settings.initial_scale)) reader.fail(fmt::format("'scale' is {}; accepted: what fits fp32", settings.initial_scale));
   std::int64_t updates = 0;
   NonFiniteStreak streak;

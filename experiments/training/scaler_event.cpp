@@ -32,11 +32,13 @@ std::string description(const ScalerEvent& event) {
     case ScalerEvent::Kind::set: return moved;
     case ScalerEvent::Kind::growth_refused: return fmt::format("scale {} stays: grown it would be infinite", event.before);
     case ScalerEvent::Kind::collapsed:
-      return fmt::format("{}: {} updates in a row found Inf or NaN, {} of them NaN; the first had {} of optimizer {}", moved, event.streak.updates,
-                         event.streak.with_nan, described(event.streak.first), event.streak.optimizer);
-    case ScalerEvent::Kind::skipped: return fmt::format("step of optimizer {} left out at scale {}: {}", event.optimizer, event.before, described(event.found));
+      return fmt::format("{}: {} updates in a row found Inf or NaN, {} of them NaN; the first had {} of optimizer {}", moved,
+                         event.streak.updates, event.streak.with_nan, described(event.streak.first), event.streak.optimizer);
+    case ScalerEvent::Kind::skipped:
+      return fmt::format("step of optimizer {} left out at scale {}: {}", event.optimizer, event.before, described(event.found));
     case ScalerEvent::Kind::unnoticed:
-      return fmt::format("step of optimizer {} taken although unscaling by {} made {}", event.optimizer, event.before, described(event.found));
+      return fmt::format("step of optimizer {} taken although unscaling by {} made {}", event.optimizer, event.before,
+                         described(event.found));
   }
   return moved;
 }
