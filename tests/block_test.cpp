@@ -121,6 +121,9 @@ TEST_P(Arrays, LargeArraysOfEveryShape) {
     const BlockFormat f = parse_block_format(name);
     expect_definition(f, {}, edge_array(f, 301, 700, random), 301, 700);
     expect_definition(f, {}, edge_array(f, 2, 70'000, random), 2, 70'000);
+    Rounding stochastic;
+    stochastic.mode = RoundingMode::stochastic;
+    expect_definition(f, stochastic, edge_array(f, 3, 5000, random), 3, 5000);
   }
 }
 
