@@ -80,7 +80,7 @@ ExactRows::ExactRows(std::span<const double> values, std::size_t rows, std::size
       row.n.push_back(p.n);
       row.exponents.push_back(p.exponent);
       if (p.n == 0) continue;
-      const int above = p.exponent + std::bit_width(static_cast<std::uint64_t>(std::abs(p.n)));
+      const int above = p.exponent + static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::abs(p.n))));
       lowest = any ? std::min(lowest, p.exponent) : p.exponent;
       top = any ? std::max(top, above) : above;
       any = true;
