@@ -1,0 +1,88 @@
+#include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/output.hpp>
+#include <halfulp/experiments/cli/profile_text.hpp>
+#include <halfulp/experiments/cli/progress.hpp>
+
+#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
+
+#include <tbb/global_control.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <thread>
+
+namespace halfulp::cli {
+namespace {
+
+struct ListOptions {
+  std::optional<std::string> name;
+  bool json = false;
+};
+
+void profiles_command(const ListOptions& options) {
+  if (options.name) {
+    const Profile& profile = find_profile(*options.name);
+    return write_output(options.json ? pretty(to_json(profile)) + "\n" : profile_text(profile));
+  }
+  if (!options.json) return write_output(profiles_table());
+  Json all = Json::array();
+  for (const Profile& profile : profiles()) all.push_back(to_json(profile));
+  write_output(pretty(all) + "\n");
+}
+
+struct DiffOptions {
+  std::string a, b, from = "fp32", to;
+  bool any_nan = false, all = false, json = false, quiet = false;
+  int threads = 0;
+};
+
+void diff_command(const DiffOptions& options) {
+  ProfileDiff diff{&find_profile(options.a), &find_profile(options.b), {}, {}};
+  const FloatFormat from = parse_format(options.from), to = parse_format(options.to);
+  diff.question = {from, &rule_for(*diff.a, from, to), &rule_for(*diff.b, from, to), options.any_nan};
+  note_interrupts();
+  const int threads = options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  {
+    ProgressBar bar("diff-profiles", options.quiet);
+    diff.answer = differences(diff.question, [&](double fraction) {
+      stop_if_interrupted();
+      bar.show(fraction);
+    });
+  }
+  const std::size_t most = options.all ? SIZE_MAX : 40;
+  write_output(options.json ? pretty(to_json(diff, most)) + "\n" : diff_text(diff, most));
+}
+
+}  // namespace
+
+void add_profiles_command(CLI::App& app, int&) {
+  auto options = std::make_shared<ListOptions>();
+  auto* command = app.add_subcommand("profiles", "cast profiles: what libraries, specifications and CPUs make of a float in a narrower format");
+  command->add_option("NAME", options->name, "one profile's rules in full");
+  command->add_flag("--json", options->json, "as JSON");
+  command->callback([options] { profiles_command(*options); });
+}
+
+void add_diff_profiles_command(CLI::App& app, int&) {
+  auto options = std::make_shared<DiffOptions>();
+  auto* command = app.add_subcommand("diff-profiles", "every input on which two cast profiles differ");
+  command->add_option("A", options->a, "a profile (see halfulp profiles)")->required();
+  command->add_option("B", options->b, "another")->required();
+  command->add_option("--from", options->from, "the format that is converted: fp32, fp16, bf16, fp64")->type_name("FORMAT")->capture_default_str();
+  command->add_option("--to", options->to, "the format it is converted to")->type_name("FORMAT")->required();
+  command->add_flag("--any-nan", options->any_nan, "a NaN equals every NaN; otherwise signs and payloads count");
+  command->add_flag("--all", options->all, "every range, not the first 40");
+  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
+  command->add_flag("--json", options->json, "as JSON");
+  command->add_flag("--quiet", options->quiet, "no progress bar");
+  command->footer("All inputs are looked at, 2^16 or 2^32 of them; of fp64 a sample. A range is maximal: its inputs are all finite, all\n"
+                  "infinite or all NaN, and so are the results of either profile.\n"
+                  "Exit status: 0 also where they differ, for that is the answer; 2 bad usage, 130 interrupted.\n"
+                  "Example: halfulp diff-profiles ml_dtypes cuda-satfinite --from fp32 --to e4m3");
+  command->callback([options] { diff_command(*options); });
+}
+
+}  // namespace halfulp::cli
