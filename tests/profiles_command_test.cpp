@@ -26,6 +26,18 @@ TEST(ProfilesCommand, ListsAndShows) {
   EXPECT_EQ(rule["through_fp32"], json::array({"fp64"}));
 }
 
+TEST(ProfilesCommand, AsksEveryProfile) {
+  const auto asked = run_halfulp({"profiles", "--of", "449,465,0xffc00000"});
+  EXPECT_EQ(asked.status, 0);
+  EXPECT_NE(asked.out.find("ml_dtypes        0x7e 448        0x7f NaN        0xff -NaN"), std::string::npos) << asked.out;
+  EXPECT_NE(asked.out.find("cuda-satfinite   0x7e 448        0x7e 448        0x7f NaN"), std::string::npos) << asked.out;
+  const json scale = json::parse(run_halfulp({"profiles", "--of=-2", "--from", "bf16", "--to", "e8m0", "--json"}).out);
+  EXPECT_EQ(scale["operands"][0]["code"], "0xc000");
+  for (const json& row : scale["profiles"]) {
+    EXPECT_EQ(row["results"][0]["code"], row["profile"] == "ml_dtypes" ? "0xff" : "0x80") << row;
+  }
+}
+
 TEST(ProfilesCommand, FindsDifferences) {
   const auto found = run_halfulp({"diff-profiles", "ml_dtypes", "pytorch", "--from", "fp16", "--to", "e4m3"});
   EXPECT_EQ(found.status, 0);  // a difference is the answer
@@ -62,7 +74,7 @@ TEST(ProfilesCommand, LongListsAreCut) {
 TEST(ProfilesCommand, RefusesInOneLine) {
   const std::vector<std::vector<std::string>> bad{{"profiles", "pytorsch"}, {"diff-profiles", "onnx", "onxx", "--to", "e4m3"}, {"diff-profiles", "onnx", "pytorch", "--to", "e4m9x"},
                                                   {"diff-profiles", "onnx", "tensorflow", "--to", "e2m1"}, {"diff-profiles", "onnx", "pytorch", "--from", "e5m2", "--to", "e4m3"},
-                                                  {"diff-profiles", "onnx", "pytorch"}, {"diff-profiles", "onnx", "pytorch", "--to", "e4m3", "--threads", "0"}};
+                                                  {"diff-profiles", "onnx", "pytorch"}, {"profiles", "--of", "x"}, {"profiles", "--of", "1", "--to", "tf32"}, {"profiles", "onnx", "--of", "1"}, {"diff-profiles", "onnx", "pytorch", "--to", "e4m3", "--threads", "0"}};
   for (const auto& arguments : bad) {
     const auto outcome = run_halfulp(arguments);
     EXPECT_EQ(outcome.status, 2) << outcome.err;

@@ -23,19 +23,19 @@ constexpr CastRule finite_only(const FloatFormat& to, std::string_view function)
 }
 
 constexpr CastRule satfinite[] = {
-  narrow(e4m3, "__nv_cvt_float_to_fp8, __NV_SATFINITE", largest(e4m3)),
+  narrow(e4m3, "__nv_cvt_*_to_fp8, __NV_SATFINITE", largest(e4m3)),
   of_double(e4m3, largest(e4m3)),
-  narrow(e5m2, "__nv_cvt_float_to_fp8, __NV_SATFINITE", largest(e5m2)),
+  narrow(e5m2, "__nv_cvt_*_to_fp8, __NV_SATFINITE", largest(e5m2)),
   of_double(e5m2, largest(e5m2)),
   scale(both(0xfe)),
-  finite_only(e3m2, "__nv_cvt_float_to_fp6"),
-  finite_only(e2m3, "__nv_cvt_float_to_fp6"),
-  finite_only(e2m1, "__nv_cvt_float_to_fp4"),
+  finite_only(e3m2, "__nv_cvt_*_to_fp6"),
+  finite_only(e2m3, "__nv_cvt_*_to_fp6"),
+  finite_only(e2m1, "__nv_cvt_*_to_fp4"),
 };
 constexpr CastRule nosat[] = {
-  narrow(e4m3, "__nv_cvt_float_to_fp8, __NV_NOSAT", nan_of_ones(e4m3)),
+  narrow(e4m3, "__nv_cvt_*_to_fp8, __NV_NOSAT", nan_of_ones(e4m3)),
   of_double(e4m3, nan_of_ones(e4m3)),
-  narrow(e5m2, "__nv_cvt_float_to_fp8, __NV_NOSAT", infinite(e5m2)),
+  narrow(e5m2, "__nv_cvt_*_to_fp8, __NV_NOSAT", infinite(e5m2)),
   of_double(e5m2, infinite(e5m2)),
   scale(both(0xff)),
   rule(fp16, f32 | f64, "__float2half_rn, __double2half", infinite(fp16), infinite(fp16), both(0x7fff)),

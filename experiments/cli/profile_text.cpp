@@ -12,6 +12,7 @@ namespace {
 std::string value_text(const FloatFormat& f, std::uint64_t code) {
   if (f.is_nan(code)) return f.sign(code) && f.magnitude(code) != 0 ? "-NaN" : "NaN";
   if (f.is_infinite(code)) return f.sign(code) ? "-Inf" : "Inf";
+  if (!f.has_zero) return fmt::format("2^{}", f.exponent(code));
   const std::string exact = print_exact(f, code);
   return exact.size() <= 12 ? exact : print(f, code);
 }
@@ -152,6 +153,32 @@ std::string profile_text(const Profile& profile) {
   std::string text = fmt::format("{}: {}\n\n{}", profile.name, profile.title, aligned(head, 2));
   for (const CastRule& rule : profile.rules) text += "\n" + rule_text(rule);
   return text;
+}
+
+std::string casts_text(const CastTable& table) {
+  std::vector<std::vector<std::string>> rows{{fmt::format("{} to {}", format_name(table.from), format_name(table.to))}};
+  for (const std::uint64_t operand : table.operands) rows.front().push_back(code_and_value(table.from, operand));
+  for (const Profile& profile : profiles()) {
+    const CastRule* rule = find_rule(profile, table.from, table.to);
+    if (!rule) continue;
+    rows.push_back({std::string(profile.name)});
+    for (const std::uint64_t operand : table.operands) rows.back().push_back(code_and_value(table.to, apply(*rule, table.from, operand)));
+  }
+  return aligned(rows, 0);
+}
+
+nlohmann::ordered_json to_json(const CastTable& table) {
+  nlohmann::ordered_json json{{"from", format_name(table.from)}, {"to", format_name(table.to)}};
+  for (const std::uint64_t operand : table.operands) json["operands"].push_back(emulated(table.from, operand));
+  json["profiles"] = nlohmann::ordered_json::array();
+  for (const Profile& profile : profiles()) {
+    const CastRule* rule = find_rule(profile, table.from, table.to);
+    if (!rule) continue;
+    nlohmann::ordered_json results = nlohmann::ordered_json::array();
+    for (const std::uint64_t operand : table.operands) results.push_back(emulated(table.to, apply(*rule, table.from, operand)));
+    json["profiles"].push_back({{"profile", profile.name}, {"results", std::move(results)}});
+  }
+  return json;
 }
 
 nlohmann::ordered_json to_json(const Profile& profile) {

@@ -18,6 +18,15 @@ std::string profiles_table();
 std::string profile_text(const Profile& profile);
 nlohmann::ordered_json to_json(const Profile& profile);
 
+/// Operands that every profile with such a rule converts.
+struct CastTable {
+  FloatFormat from, to;
+  std::vector<std::uint64_t> operands;
+};
+/// A row a profile, a column an operand.
+std::string casts_text(const CastTable& table);
+nlohmann::ordered_json to_json(const CastTable& table);
+
 /// A question by the names it was asked with, and its answer.
 struct ProfileDiff {
   const Profile* a = nullptr;

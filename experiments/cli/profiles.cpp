@@ -1,10 +1,12 @@
 #include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/explanation.hpp>
 #include <halfulp/experiments/cli/output.hpp>
 #include <halfulp/experiments/cli/profile_text.hpp>
 #include <halfulp/experiments/cli/progress.hpp>
 
 #include <halfulp/experiments/report/json_text.hpp>
 #include <halfulp/experiments/run/interrupt.hpp>
+#include <halfulp/formats/nearest.hpp>
 
 #include <tbb/global_control.h>
 
@@ -18,10 +20,27 @@ namespace {
 
 struct ListOptions {
   std::optional<std::string> name;
+  std::vector<std::string> values;
+  std::string from = "fp32", to = "e4m3";
   bool json = false;
 };
 
+/// What every profile makes of some numbers.
+CastTable cast_table(const ListOptions& options) {
+  CastTable table{parse_format(options.from), parse_format(options.to), {}};
+  const auto all = profiles();
+  if (std::none_of(all.begin(), all.end(), [&](const Profile& profile) { return find_rule(profile, table.from, table.to) != nullptr; }))
+    throw std::invalid_argument("no profile converts " + format_name(table.from) + " to " + format_name(table.to) + "; accepted: --from fp32, fp16, bf16 or fp64, and --to as `halfulp profiles` lists them");
+  for (const std::string& value : options.values) table.operands.push_back(explain(table.from, {}, value, 0).code);
+  return table;
+}
+
 void profiles_command(const ListOptions& options) {
+  if (!options.values.empty()) {
+    if (options.name) throw std::invalid_argument("--of asks every profile; accepted: --of without '" + shown(*options.name) + "'");
+    const CastTable table = cast_table(options);
+    return write_output(options.json ? pretty(to_json(table)) + "\n" : casts_text(table));
+  }
   if (options.name) {
     const Profile& profile = find_profile(*options.name);
     return write_output(options.json ? pretty(to_json(profile)) + "\n" : profile_text(profile));
@@ -62,7 +81,12 @@ void add_profiles_command(CLI::App& app, int&) {
   auto options = std::make_shared<ListOptions>();
   auto* command = app.add_subcommand("profiles", "cast profiles: what libraries, specifications and CPUs make of a float in a narrower format");
   command->add_option("NAME", options->name, "one profile's rules in full");
+  command->add_option("--of", options->values, "what every profile makes of these numbers or code words: --of 449,465,inf or --of=-1,0xffc00000")
+      ->type_name("VALUE,...")->delimiter(',')->allow_extra_args(false);
+  command->add_option("--from", options->from, "with --of: the format of the numbers")->type_name("FORMAT")->capture_default_str();
+  command->add_option("--to", options->to, "with --of: the format they are converted to")->type_name("FORMAT")->capture_default_str();
   command->add_flag("--json", options->json, "as JSON");
+  command->footer("Example: halfulp profiles --of 449,465,inf,nan --from fp32 --to e4m3");
   command->callback([options] { profiles_command(*options); });
 }
 
