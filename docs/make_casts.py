@@ -47,8 +47,8 @@ What else differs is NaN: E4M3 has one of each sign, and CUDA's host code always
 of which ml_dtypes takes 0x7e and PyTorch and CUDA 0x7f. `--any-nan` leaves that out.
 
 From float64 more differs: PyTorch, ml_dtypes and ONNX go through float32 and round twice, CUDA and TensorFlow do not
-(`halfulp diff-profiles ml_dtypes cuda-nosat --from fp64 --to e4m3`). To E8M0 nothing is alike: PyTorch, ONNX and CUDA look at
-no sign, ml_dtypes makes zero and negative numbers NaN, ONNX and CUDA round up, PyTorch to nearest with ties up, ml_dtypes to even.
+(`halfulp diff-profiles ml_dtypes cuda-nosat --from fp64 --to e4m3`). To E8M0 hardly anything is alike: PyTorch, ONNX and CUDA
+look at no sign, ml_dtypes makes zero and negative numbers NaN; ONNX and CUDA round up, PyTorch and ml_dtypes to nearest, ties up.
 """
 
 

@@ -14,7 +14,9 @@ using namespace halfulp;
 /// Finite operands, by rationals: the edges are the rule's own words.
 std::uint64_t judged(const CastRule& rule, FloatFormat from, std::uint64_t code) {
   if (rule.through_fp32 & source_bit(from)) {
-    code = oracle::evaluate({Operation::convert, from, fp32, {}}, code).code;
+    Rounding to_fp32;
+    to_fp32.flush_outputs = rule.flush_fp32;
+    code = oracle::evaluate({Operation::convert, from, fp32, to_fp32}, code).code;
     from = fp32;
   }
   const bool negative = from.sign(code);
@@ -22,12 +24,12 @@ std::uint64_t judged(const CastRule& rule, FloatFormat from, std::uint64_t code)
   if (from.magnitude(code) == 0) return rule.zero[negative];
   const double value = std::abs(from.value(code));
   if (rule.flush_inputs && value < from.value(from.min_normal())) return rule.zero[negative];
-  for (const CastException& e : rule.exceptions)
-    if (value >= fp32.value(e.first) && value <= fp32.value(e.last)) return e.result;
   if (negative && rule.to == e8m0) {
     if (!rule.ignore_sign) return 0xff;
     code ^= from.sign_mask();
   }
+  for (const CastException& e : rule.exceptions)
+    if (value >= fp32.value(e.first) && value <= fp32.value(e.last)) return e.result;
   if (rule.overflow_above != 0 && value > rule.to.value(rule.to.max_finite())) return rule.overflow[negative];
   Rounding rounding;
   rounding.mode = rule.mode;
@@ -82,7 +84,7 @@ constexpr Case cases[] = {
     {"ml_dtypes", "fp32", "e4m3", 0xc47a'0000, 0xff}, {"ml_dtypes", "fp32", "e5m2", 0x4770'0000, 0x7c}, {"ml_dtypes", "fp32", "e5m2", 0x476f'ffff, 0x7b},
     {"ml_dtypes", "fp32", "e4m3", 0xffc0'0000, 0xff}, {"ml_dtypes", "fp32", "e4m3fnuz", 0x8000'0000, 0x00}, {"ml_dtypes", "fp32", "e4m3fnuz", 0x7f80'0000, 0x80},
     {"ml_dtypes", "fp32", "e2m1", 0x7fc0'0000, 0x8}, {"ml_dtypes", "fp32", "e2m1", 0xffc0'0000, 0x0}, {"ml_dtypes", "fp32", "e8m0", 0, 0xff},
-    {"ml_dtypes", "fp32", "e8m0", 0x4040'0000, 0x80}, {"ml_dtypes", "fp32", "e8m0", 0xc000'0000, 0xff}, {"ml_dtypes", "fp32", "fp16", 0x7f80'0001, 0x7c01},
+    {"ml_dtypes", "fp32", "e8m0", 0x4040'0000, 0x81}, {"ml_dtypes", "fp32", "e8m0", 0xc000'0000, 0xff}, {"ml_dtypes", "fp32", "e8m0", 0x8040'0001, 0xff}, {"ml_dtypes", "fp32", "e8m0", 0x0040'0001, 0x01}, {"ml_dtypes", "fp32", "fp16", 0x7f80'0001, 0x7c01},
     // 1 + 2^-4 + 2^-52, beside a midpoint: by way of float32 or not.
     {"ml_dtypes", "fp64", "e4m3", 0x3ff1'0000'0000'0001, 0x38}, {"tensorflow", "fp64", "e4m3", 0x3ff1'0000'0000'0001, 0x39}, {"cuda-nosat", "fp64", "e4m3", 0x3ff1'0000'0000'0001, 0x39},
     {"pytorch", "fp64", "e4m3", 0x3ff1'0000'0000'0001, 0x38}, {"onnx", "fp64", "e4m3", 0x3ff1'0000'0000'0001, 0x38},
@@ -102,9 +104,10 @@ constexpr Case cases[] = {
     {"x86", "fp32", "bf16", 0x807f'ffff, 0x8000}, {"x86", "fp32", "bf16", 0x0080'0000, 0x0080}, {"x86", "fp32", "bf16", 0x7fa0'0000, 0x7fe0}, {"x86", "fp32", "fp16", 0xff80'0001, 0xfe00},
     {"x86", "fp64", "fp32", 0x7ff4'0000'0000'0000, 0x7fe0'0000}, {"x86", "fp16", "e4m3", 0x7c00, 0x7f}, {"x86", "fp16", "e5m2", 0x7c00, 0x7c},
     {"tensorflow", "fp32", "bf16", 0xffc0'0000, 0x7fc0}, {"tensorflow", "fp64", "bf16", 0xfff8'0000'0000'0000, 0xffc0}, {"tensorflow", "fp16", "e5m2", 0x7d00, 0x7f},
+    {"tensorflow", "fp64", "bf16", 0xb7ba'7d80'0000'0000, 0x8000}, {"pytorch", "fp64", "bf16", 0xb7ba'7d80'0000'0000, 0x8003}, {"tensorflow", "fp32", "bf16", 0x0001'0000, 0x0001},
     // microxcaling: 1.0625 is a tie in E4M3 and goes up; -0 loses its sign, what rounds to -0 does not.
     {"microxcaling", "fp32", "e4m3", 0x3f88'0000, 0x39}, {"microxcaling", "fp32", "e4m3", 0x8000'0000, 0x00}, {"microxcaling", "fp32", "e4m3", 0x8000'0001, 0x80},
-    {"microxcaling", "fp32", "bf16", 0x7f7f'ffff, 0x7f80}, {"microxcaling", "fp32", "e4m3", 0x7f7f'ffff, 0x7e},
+    {"microxcaling", "fp32", "bf16", 0x7f7f'ffd3, 0x7f80}, {"microxcaling", "fp32", "e4m3", 0x7f7f'ffd3, 0x7e}, {"microxcaling", "fp32", "e4m3", 0xff7f'ffd4, 0x7f},
     // FNUZ by HIP: everything above 240 is beyond the range; an infinity is NaN.
     {"fnuz", "fp32", "e4m3fnuz", 0x4370'0001, 0x7f}, {"fnuz-nosat", "fp32", "e4m3fnuz", 0x4370'0001, 0x80}, {"fnuz-nosat", "fp32", "e4m3fnuz", 0x4370'0000, 0x7f},
     {"fnuz", "fp32", "e4m3fnuz", 0x7f80'0000, 0x80}, {"fnuz", "fp32", "e5m2fnuz", 0xc77f'0000, 0xff},

@@ -85,7 +85,9 @@ void apply_to_floats(const CastRule& rule, std::span<const std::uint32_t> in, st
     const auto block = in.subspan(at, std::min(values.size(), in.size() - at));
     const auto results = out.subspan(at, block.size());
     const Extent extent = extent_of(block);
-    if (extent.least >= overflows_from && extent.positive != extent.negative && rule.exceptions.empty()) {  // one code word for all of them
+    bool exceptional = false;
+    for (const CastException& e : rule.exceptions) exceptional |= static_cast<std::int32_t>(e.first) <= extent.most && extent.least <= static_cast<std::int32_t>(e.last);
+    if (extent.least >= overflows_from && extent.positive != extent.negative && !exceptional) {  // one code word for all of them
       const bool sign = extent.negative;
       if (extent.most < infinity) {
         std::fill(results.begin(), results.end(), edges.overflow[sign]);
@@ -100,8 +102,7 @@ void apply_to_floats(const CastRule& rule, std::span<const std::uint32_t> in, st
     for (std::size_t i = 0; i < block.size(); ++i) values[i] = std::bit_cast<float>(block[i] & keep);
     encode<float, Out>(rule.to, {.mode = rule.mode}, std::span<const float>(values.data(), block.size()), results);
     if (extent.most >= overflows_from || extent.least < static_cast<std::int32_t>(edges.nonzero_from)) patch(edges, block, results);
-    if (extent.most <= infinity && rule.exceptions.empty()) continue;
-    if (rule.payload == NanPayload::dropped && rule.exceptions.empty()) continue;
+    if (!exceptional && (rule.payload == NanPayload::dropped || extent.most <= infinity)) continue;
     for (std::size_t i = 0; i < block.size(); ++i) {
       const std::uint32_t magnitude = block[i] & 0x7fff'ffff;
       bool special = magnitude > infinite && rule.payload != NanPayload::dropped;

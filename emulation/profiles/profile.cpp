@@ -87,20 +87,20 @@ const CastRule& rule_for(const Profile& profile, const FloatFormat& from, const 
 std::uint64_t apply(const CastRule& rule, const FloatFormat& source, std::uint64_t code) {
   FloatFormat from = source;
   if (rule.through_fp32 & source_bit(source)) {
-    code = convert(source, fp32, {.nan = NanRule::propagate}, code).code;
+    code = convert(source, fp32, {.flush_outputs = rule.flush_fp32, .nan = NanRule::propagate}, code).code;
     from = fp32;
   }
   const bool negative = from.sign(code);
   if (from.is_nan(code)) return nan_of(rule, from, code);
   if (from.is_infinite(code)) return rule.infinity[negative];
   if (from.is_zero(code) || (rule.flush_inputs && from.is_subnormal(code))) return rule.zero[negative];
-  for (const CastException& exception : rule.exceptions) {
-    const double value = std::abs(from.value(code));
-    if (fp32.value(exception.first) <= value && value <= fp32.value(exception.last)) return exception.result;
-  }
   if (negative && !rule.to.is_signed) {
     if (!rule.ignore_sign) return rule.nan.negative;
     code = from.magnitude(code);
+  }
+  for (const CastException& exception : rule.exceptions) {
+    const double value = std::abs(from.value(code));
+    if (fp32.value(exception.first) <= value && value <= fp32.value(exception.last)) return exception.result;
   }
   if (rule.overflow_above != 0 && std::abs(from.value(code)) > rule.overflow_above) return rule.overflow[negative];
   const Rounded rounded = convert(from, rule.to, {.mode = rule.mode}, code);

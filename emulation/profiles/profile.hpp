@@ -44,7 +44,7 @@ inline constexpr CastSources all = fp32 | fp16 | bf16 | fp64;
 
 /// What a rule is known from.
 enum class CastEvidence : std::uint8_t {
-  compared,       ///< the library answered every input (of fp64 a sample), and the rule gives the same code words
+  compared,       ///< the library was run, and the rule gives the same code words: tests/peers/casts says on which inputs
   rederived,      ///< the same with the library's algorithm, written anew from its source and run
   source_read,    ///< read in the library's source; it was not run
   specification,  ///< a document says so
@@ -65,6 +65,7 @@ struct CastRule {
   double overflow_above = 0;
   /// Operands of these formats are rounded to fp32 first, to nearest even as CPUs do (a NaN's payload kept, made quiet).
   CastSources through_fp32 = 0;
+  bool flush_fp32 = false;        ///< that rounding makes zeros of what is tiny in fp32 (x86's FTZ)
   bool flush_inputs = false;      ///< subnormal operands count as zeros of their sign
   bool ignore_sign = false;       ///< negative operands go to a format without sign as their magnitude; otherwise they are `nan`
   std::span<const CastException> exceptions{};

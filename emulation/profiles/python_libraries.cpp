@@ -18,6 +18,16 @@ constexpr CastRule finite_only(const FloatFormat& to, std::string_view function)
   return noted(through_fp32(rule(to, all, function, largest(to), largest(to), {to.zero(true), to.zero(false)}), f64), no_nan);
 }
 
+/// Below 2^-126 everything above 2^-127 goes up, where nearest begins at 1.5 * 2^-127: the fraction's first bit, worth half a unit
+/// elsewhere, is worth 2^-127 itself there.
+constexpr CastException e8m0_subnormals[] = {{0x0040'0001, 0x005f'ffff, 0x01}};
+constexpr CastRule ml_dtypes_e8m0() {
+  CastRule r = mode(zero(narrow(e8m0, "astype(float8_e8m0fnu)", both(0xff)), both(0xff)), RoundingMode::nearest_away);
+  r.exceptions = e8m0_subnormals;
+  r.note = "zero and negative numbers become NaN; ties go up; from 2^-127 to 2^-126 everything inexact goes up";
+  return r;
+}
+
 constexpr CastRule ml_dtypes[] = {
   narrow(e4m3, "astype(float8_e4m3fn)", nan(e4m3)),
   narrow(e5m2, "astype(float8_e5m2)", infinite(e5m2)),
@@ -26,7 +36,7 @@ constexpr CastRule ml_dtypes[] = {
   narrow(e4m3b11fnuz, "astype(float8_e4m3b11fnuz)", nan(e4m3b11fnuz)),
   narrow(e4m3ieee, "astype(float8_e4m3)", infinite(e4m3ieee)),
   narrow(e3m4, "astype(float8_e3m4)", infinite(e3m4)),
-  noted(zero(narrow(e8m0, "astype(float8_e8m0fnu)", both(0xff)), both(0xff)), "zero and negative numbers become NaN"),
+  ml_dtypes_e8m0(),
   finite_only(e3m2, "astype(float6_e3m2fn)"),
   finite_only(e2m3, "astype(float6_e2m3fn)"),
   finite_only(e2m1, "astype(float4_e2m1fn)"),
@@ -37,9 +47,6 @@ constexpr CastRule ml_dtypes[] = {
 
 // --- PyTorch ---------------------------------------------------------------------------------------------------------------
 
-/// E8M0 by the exponent field and the fraction's first bit, the sign unseen. Below 2^-126 that bit is worth 2^-127 itself, so that
-/// all above 2^-127 goes up, where nearest begins at 1.5 * 2^-127.
-constexpr CastException e8m0_subnormals[] = {{0x0040'0001, 0x005f'ffff, 0x01}};
 constexpr CastRule torch_e8m0() {
   CastRule r = zero(ignore_sign(mode(through_fp32(rule(e8m0, all, "Tensor.to(torch.float8_e8m0fnu)", both(0xff), both(0xff), both(0xff)), f64), RoundingMode::nearest_away)), both(0));
   r.exceptions = e8m0_subnormals;
@@ -96,22 +103,35 @@ constexpr CastRule onnx_nosaturate[] = {
 
 // --- TensorFlow --------------------------------------------------------------------------------------------------------------
 
+/// Kernels run with FTZ and DAZ, which conversions of doubles meet where they go through float32.
+constexpr CastRule flushed(CastRule r) {
+  r.flush_fp32 = true;
+  r.note = "by way of float32 with FTZ: what is tiny there becomes zero";
+  return r;
+}
 constexpr CastRule tensorflow[] = {
   rule(e4m3, all, "tf.cast(x, tf.float8_e4m3fn)", nan(e4m3), nan(e4m3), nan(e4m3)),
   rule(e5m2, f32 | b16 | f64, "tf.cast(x, tf.float8_e5m2)", infinite(e5m2), infinite(e5m2), nan(e5m2)),
   payload(rule(e5m2, f16, "tf.cast(x, tf.float8_e5m2)", infinite(e5m2), infinite(e5m2), nan(e5m2)), NanPayload::quieted),
   noted(rule(bf16, f32, "tf.cast(x, tf.bfloat16)", infinite(bf16), infinite(bf16), both(0x7fc0)), "the vector code's NaN"),
-  through_fp32(rule(bf16, f16 | f64, "tf.cast(x, tf.bfloat16)", infinite(bf16), infinite(bf16), nan(bf16)), f64),
+  rule(bf16, f16, "tf.cast(x, tf.bfloat16)", infinite(bf16), infinite(bf16), nan(bf16)),
+  flushed(through_fp32(rule(bf16, f64, "tf.cast(x, tf.bfloat16)", infinite(bf16), infinite(bf16), nan(bf16)), f64)),
   through_fp32(payload(rule(fp16, f32 | b16 | f64, "tf.cast(x, tf.float16)", infinite(fp16), infinite(fp16), nan(fp16)), NanPayload::quieted), f64),
 };
 
 // --- microxcaling ------------------------------------------------------------------------------------------------------------
 
+/// log2 of the 44 largest floats rounds to 128, their scale 2^128 is an infinity of float32, and the quotient times it NaN.
+constexpr CastException largest_floats(std::uint64_t nan) { return {0x7f7f'ffd4, 0x7f7f'ffff, nan}; }
+constexpr CastException mx_nan[] = {largest_floats(0x7f), largest_floats(0x7e), largest_floats(0x1f), largest_floats(0x07), largest_floats(0x7fc0), largest_floats(0x7e00)};
 constexpr CastRule mx(const FloatFormat& to, BySign overflow, BySign infinity, std::string_view note) {
-  return known(noted(zero(mode(rule(to, f32, "_quantize_elemwise_core, round nearest", overflow, infinity, both(to.canonical_nan())), RoundingMode::nearest_away), both(0)), note), CastEvidence::rederived);
+  CastRule r = known(noted(zero(mode(rule(to, f32, "_quantize_elemwise_core, round nearest", overflow, infinity, both(to.canonical_nan())), RoundingMode::nearest_away), both(0)), note), CastEvidence::rederived);
+  for (const CastException& e : mx_nan)
+    if (e.result == to.canonical_nan()) r.exceptions = {&e, 1};
+  return r;
 }
-constexpr std::string_view in_float = "values stay in float32; ties go away from zero; -0 becomes +0";
-constexpr std::string_view no_code = "values stay in float32, infinities and NaN too, for which the format has no code (here NaN, or max); ties go away from zero";
+constexpr std::string_view in_float = "values stay in float32; ties go away from zero; -0 becomes +0; the 44 largest floats give NaN";
+constexpr std::string_view no_code = "values stay in float32, infinities and NaN too, for which the format has no code (here NaN, or max); ties go away from zero; the 44 largest floats give NaN";
 constexpr CastRule microxcaling[] = {
   mx(e4m3, largest(e4m3), nan(e4m3), no_code),
   mx(e5m2, largest(e5m2), infinite(e5m2), in_float),

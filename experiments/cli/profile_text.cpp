@@ -44,8 +44,8 @@ std::string_view name_of(NanPayload payload) {
 
 std::string_view evidence_text(CastEvidence evidence) {
   switch (evidence) {
-    case CastEvidence::compared: return "compared with what was run, on all inputs (of fp64 on a sample): no difference";
-    case CastEvidence::rederived: return "compared with the algorithm written anew from the source, on all inputs: no difference";
+    case CastEvidence::compared: return "held against what it answers, no difference (tests/peers/casts: on which inputs)";
+    case CastEvidence::rederived: return "held against its algorithm, written anew from the source, no difference (tests/peers/casts)";
     case CastEvidence::source_read: return "read in the source, not run";
     case CastEvidence::specification: return "by the document, not run";
   }
@@ -75,7 +75,7 @@ std::string rule_text(const CastRule& rule) {
   std::vector<std::vector<std::string>> rows;
   rows.push_back({"called", std::string(rule.function)});
   rows.push_back({"rounding", std::string(name_of(rule.mode)) +
-                                  (rule.through_fp32 ? ", from " + joined(source_formats(rule.through_fp32)) + " by way of fp32 (rounded twice)" : "")});
+                                  (rule.through_fp32 ? ", from " + joined(source_formats(rule.through_fp32)) + " by way of fp32 (rounded twice)" + (rule.flush_fp32 ? ", tiny ones there to zero" : "") : "")});
   rows.push_back({"overflow", by_sign(to, rule.overflow) +
                                   (rule.overflow_above != 0 ? fmt::format("; everything above {}, before rounding", print_exact(to, to.max_finite())) : "")});
   rows.push_back({"Inf", by_sign(to, rule.infinity)});
@@ -105,6 +105,7 @@ nlohmann::ordered_json rule_json(const CastRule& rule) {
   json["nan"] = pair_json(rule.to, rule.nan);
   json["nan_payload"] = name_of(rule.payload);
   json["zero"] = pair_json(rule.to, rule.zero);
+  json["flush_fp32"] = rule.flush_fp32;
   json["flush_inputs"] = rule.flush_inputs;
   json["ignore_sign"] = rule.ignore_sign;
   json["exceptions"] = nlohmann::ordered_json::array();
