@@ -31,5 +31,6 @@ void add_record_command(CLI::App& app, int& status);
 void add_check_command(CLI::App& app, int& status);
 void add_profiles_command(CLI::App& app, int& status);
 void add_diff_profiles_command(CLI::App& app, int& status);
+void add_witness_command(CLI::App& app, int& status);
 
 }  // namespace halfulp::cli

@@ -24,5 +24,6 @@ int main(int argc, char** argv) {
     add_check_command(app, status);
     add_profiles_command(app, status);
     add_diff_profiles_command(app, status);
+    add_witness_command(app, status);
   });
 }

@@ -1,0 +1,118 @@
+#include <halfulp/emulation/witness/subject.hpp>
+
+#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/names.hpp>
+
+#include <stdexcept>
+
+namespace halfulp::witness {
+namespace {
+
+std::vector<std::string> split(std::string_view text) {
+  std::vector<std::string> parts;
+  for (std::size_t end; (end = text.find(':')) != std::string_view::npos; text.remove_prefix(end + 1)) parts.emplace_back(text.substr(0, end));
+  parts.emplace_back(text);
+  return parts;
+}
+
+/// Whether a word is the name of an operation that gives a number.
+bool is_operation(std::string_view name) {
+  for (const OperationInfo& row : operations)
+    if (row.name == name) return row.result != ResultKind::truth;
+  return false;
+}
+
+void take_setting(Rounding& rounding, const std::string& word) {
+  if (word == "saturate") rounding.overflow = Overflow::saturate;
+  else if (word == "flush-inputs") rounding.flush_inputs = true;
+  else if (word == "flush-outputs") rounding.flush_outputs = true;
+  else {
+    std::vector<std::string> names = names_of(rounding_modes);
+    names.pop_back();  // stochastic: two runs differ by their random bits
+    if (word == "stochastic") throw std::invalid_argument("stochastic rounding has no witness: its results depend on random bits; accepted: a deterministic mode");
+    for (const auto& mode : rounding_modes)
+      if (mode.name == word) {
+        rounding.mode = mode.value;
+        return;
+      }
+    names.insert(names.end(), {"saturate", "flush-inputs", "flush-outputs"});
+    throw std::invalid_argument(unknown_name("setting", word, std::move(names)));
+  }
+}
+
+Subject operation_subject(std::string_view text, const std::vector<std::string>& words) {
+  OperationSubject what{parse_operation(words[0]), {}, {}, {}};
+  const bool convert = what.operation == Operation::convert;
+  const std::size_t formats = convert ? 2 : 1;
+  if (words.size() < 1 + formats) throw std::invalid_argument("'" + shown(text) + "' lacks a format; accepted: " + (convert ? "convert:FROM:TO[:MODE]" : words[0] + ":FORMAT[:MODE]"));
+  what.format = parse_format(words[1]);
+  what.to = convert ? parse_format(words[2]) : what.format;
+  for (std::size_t i = 1 + formats; i < words.size(); ++i) take_setting(what.rounding, words[i]);
+  Subject subject{std::string(text), what, {{}, std::vector<FloatFormat>(static_cast<std::size_t>(info(what.operation).arity), what.format)}, what.to, {}, {}};
+  if (const std::string why = halfulp::refusal(Task{what.operation, what.format, what.to, what.rounding}); !why.empty()) throw std::invalid_argument(why);
+  if (convert) {
+    subject.evaluate = [what](std::span<const std::uint64_t> x) { return halfulp::convert(what.format, what.to, what.rounding, x[0]).code; };
+    return subject;
+  }
+  subject.evaluate = [what](std::span<const std::uint64_t> x) {
+    return halfulp::evaluate(what.operation, what.format, what.rounding, x[0], x.size() > 1 ? x[1] : 0, x.size() > 2 ? x[2] : 0).code;
+  };
+  const bool in_arrays = what.operation == Operation::add || what.operation == Operation::sub || what.operation == Operation::mul || what.operation == Operation::div;
+  if (in_arrays && what.format.storage_bits() <= 16)
+    subject.pairs = [what](std::span<const std::uint16_t> a, std::span<const std::uint16_t> b, std::span<std::uint16_t> out) {
+      halfulp::apply<std::uint16_t>(what.operation, what.format, what.rounding, a, b, {}, out);
+    };
+  return subject;
+}
+
+Subject cast_subject(std::string_view text, const std::vector<std::string>& words) {
+  const Profile& profile = find_profile(words[0]);
+  if (words.size() != 3) throw std::invalid_argument("'" + shown(text) + "' is no conversion; accepted: " + words[0] + ":FROM:TO");
+  const FloatFormat from = parse_format(words[1]), to = parse_format(words[2]);
+  const CastRule& rule = rule_for(profile, from, to);
+  Subject subject{std::string(text), CastSubject{&profile, &rule, from}, {{}, {from}}, to, {}, {}};
+  subject.evaluate = [&rule, from](std::span<const std::uint64_t> x) { return apply(rule, from, x[0]); };
+  return subject;
+}
+
+Subject unit_subject(std::string_view text) {
+  const MatrixUnit& unit = find_unit(text);
+  if (unit.scaled()) throw std::invalid_argument("unit " + unit.name + " takes scales, for which no witness is looked for; accepted: a unit without");
+  // tf32 stands in the upper bits of a word of 32: operands are code words here.
+  Subject subject{std::string(text), UnitSubject{&unit}, {{unit.a, unit.b}, {unit.accumulator}}, unit.accumulator, {}, {}};
+  subject.evaluate = [&unit](std::span<const std::uint64_t> x) {
+    std::vector<std::uint64_t> a, b;
+    for (std::size_t i = 0; i + 1 < x.size(); i += 2) a.push_back(code_word(unit.a, x[i])), b.push_back(code_word(unit.b, x[i + 1]));
+    return mma(unit, {a, b, {}, {}}, x.back());
+  };
+  return subject;
+}
+
+}  // namespace
+
+Subject parse_subject(std::string_view text) {
+  const std::vector<std::string> words = split(text);
+  if (is_operation(words[0])) return operation_subject(text, words);
+  for (const Profile& profile : profiles())
+    if (profile.name == words[0]) return cast_subject(text, words);
+  if (words.size() == 1 && text.find('.') != std::string_view::npos) return unit_subject(text);
+  std::vector<std::string> names;
+  for (const OperationInfo& row : operations)
+    if (row.result != ResultKind::truth) names.emplace_back(row.name);
+  for (const Profile& profile : profiles()) names.emplace_back(profile.name);
+  throw std::invalid_argument(unknown_name("operation or profile", words[0], std::move(names)) + ", or the name of a matrix unit");
+}
+
+std::string refusal(const Subject& a, const Subject& b) {
+  const auto text = [](const Subject& s) {
+    std::string formats;
+    for (const FloatFormat& f : s.shape.repeated) formats += (formats.empty() ? "" : ", ") + format_name(f);
+    if (!formats.empty()) formats = "vectors of " + formats;
+    for (const FloatFormat& f : s.shape.fixed) formats += (formats.empty() ? "" : ", ") + format_name(f);
+    return formats + " to " + format_name(s.result);
+  };
+  if (a.shape == b.shape && a.result == b.result) return {};
+  return a.name + " takes " + text(a) + ", " + b.name + " takes " + text(b) + "; accepted: two with the same operands and result";
+}
+
+}  // namespace halfulp::witness

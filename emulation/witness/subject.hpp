@@ -1,0 +1,68 @@
+// What a witness is looked for between: computations of one code word from others, by a text that names them.
+#pragma once
+
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/profiles/profile.hpp>
+#include <halfulp/emulation/units/unit.hpp>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace halfulp::witness {
+
+/// Operands in order: `repeated` any number of times (the terms of a vector), then `fixed`.
+struct Shape {
+  std::vector<FloatFormat> repeated, fixed;
+  bool operator==(const Shape&) const = default;
+  std::size_t terms(std::size_t operands) const { return repeated.empty() ? 0 : (operands - fixed.size()) / repeated.size(); }
+  std::size_t operands(std::size_t terms) const { return terms * repeated.size() + fixed.size(); }
+  /// The format of operand i of a case with that many operands.
+  const FloatFormat& format(std::size_t i, std::size_t operands) const {
+    const std::size_t vector = operands - fixed.size();
+    return i < vector ? repeated[i % repeated.size()] : fixed[i - vector];
+  }
+};
+
+/// An operation in a format and a rounding.
+struct OperationSubject {
+  Operation operation;
+  FloatFormat format, to;  ///< `to`: of convert
+  Rounding rounding;
+};
+/// A profile's conversion.
+struct CastSubject {
+  const Profile* profile;
+  const CastRule* rule;
+  FloatFormat from;
+};
+/// A matrix unit without scales: terms are pairs of A and B, and C is the fixed operand.
+struct UnitSubject {
+  const MatrixUnit* unit;
+};
+
+struct Subject {
+  std::string name;
+  std::variant<OperationSubject, CastSubject, UnitSubject> what;
+  Shape shape;
+  FloatFormat result;
+  std::function<std::uint64_t(std::span<const std::uint64_t>)> evaluate;
+  /// Two operands of at most 16 bits over arrays; empty where there is no such function.
+  std::function<void(std::span<const std::uint16_t>, std::span<const std::uint16_t>, std::span<std::uint16_t>)> pairs;
+};
+
+/// Reads
+///   OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs]           add:fp16:nearest-even, fma:e4m3:toward-zero:saturate
+///   convert:FROM:TO[:MODE]...                                            convert:fp32:bf16:toward-zero
+///   PROFILE:FROM:TO                                                      ml_dtypes:fp32:e4m3
+///   UNIT                                                                 hopper.mma.fp16.fp32
+/// Throws std::invalid_argument in one line for anything else, for comparisons and for integers, stochastic rounding, and units with scales.
+Subject parse_subject(std::string_view text);
+
+/// Why two subjects have no common operands, in one line; empty if they do.
+std::string refusal(const Subject& a, const Subject& b);
+
+}  // namespace halfulp::witness

@@ -1,0 +1,70 @@
+// `halfulp witness` as a user runs it; its test vectors are what eval and mma compute.
+#include "command.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <sstream>
+
+namespace {
+
+using halfulp::testing::is_one_line;
+using halfulp::testing::run_halfulp;
+using nlohmann::json;
+
+std::vector<std::string> words(const std::string& text) {
+  std::istringstream in(text);
+  std::vector<std::string> all;
+  for (std::string word; in >> word;) all.push_back(word);
+  return all;
+}
+
+/// The commands in the answer, run on their lines, agree with them.
+void check_vectors(const json& answer) {
+  for (const char* side : {"a", "b"}) {
+    const json& result = answer["witness"][side];
+    std::vector<std::string> command = words(result["command"]);
+    command.erase(command.begin());
+    const auto checked = run_halfulp(command, result["test_vector"].get<std::string>() + "\n");
+    EXPECT_EQ(checked.status, 0) << result << checked.err;
+    EXPECT_NE(checked.out.find("1 checked, 0 differ"), std::string::npos) << checked.out;
+  }
+}
+
+TEST(WitnessCommand, DerivesBothResults) {
+  const auto found = run_halfulp({"witness", "add:e4m3", "add:e4m3:toward-zero"});
+  EXPECT_EQ(found.status, 0);
+  for (const char* part : {"all that are smaller, none of which differs", "a + b = ", "between 0x", "of the way", "rounded nearest-even", "rounded toward-zero", "halfulp eval add --format e4m3 --round toward-zero --check"})
+    EXPECT_NE(found.out.find(part), std::string::npos) << part << '\n' << found.out;
+  check_vectors(json::parse(run_halfulp({"witness", "add:e4m3", "add:e4m3:toward-zero", "--json"}).out));
+  check_vectors(json::parse(run_halfulp({"witness", "convert:fp16:e5m2", "convert:fp16:e5m2:to-odd", "--json"}).out));
+}
+
+TEST(WitnessCommand, ProfilesAndUnits) {
+  const auto cast = run_halfulp({"witness", "ml_dtypes:bf16:e4m3", "onnx:bf16:e4m3"});
+  EXPECT_NE(cast.out.find("0x7f NaN  by overflow"), std::string::npos) << cast.out;
+  EXPECT_NE(cast.out.find("beyond the largest, 0x7e 448"), std::string::npos) << cast.out;
+  const json unit = json::parse(run_halfulp({"witness", "volta.mma.fp16.fp32", "hopper.mma.fp16.fp32", "--json"}).out);
+  EXPECT_FALSE(unit["exhaustive"].get<bool>());
+  check_vectors(unit);
+}
+
+TEST(WitnessCommand, NoneIsAnAnswer) {
+  const auto none = run_halfulp({"witness", "mul:e4m3", "mul:e4m3:nearest-even"});
+  EXPECT_EQ(none.status, 0);
+  EXPECT_NE(none.out.find("65,536 cases looked at: all of them"), std::string::npos) << none.out;
+  EXPECT_NE(none.out.find("no difference found"), std::string::npos);
+}
+
+TEST(WitnessCommand, RefusesInOneLine) {
+  const std::vector<std::vector<std::string>> bad{{"witness", "add:fp16"}, {"witness", "add:fp16", "sqrt:fp16"}, {"witness", "addd:fp16", "add:fp16"},
+                                                  {"witness", "add:fp16", "add:fp16", "--cases", "0"}, {"witness", "hopper.mma", "hopper.mma.fp16.fp32"}};
+  for (const auto& arguments : bad) {
+    const auto outcome = run_halfulp(arguments);
+    EXPECT_EQ(outcome.status, 2) << outcome.err;
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+}  // namespace

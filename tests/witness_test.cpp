@@ -1,0 +1,142 @@
+// The witness finder: what it finds differs, and where it says that nothing is smaller, nothing is.
+#include "check.hpp"
+
+#include <halfulp/emulation/witness/search.hpp>
+
+namespace {
+
+using namespace halfulp;
+using namespace halfulp::witness;
+
+std::uint64_t heaviest(const Subject& s, const std::vector<std::uint64_t>& x) {
+  std::uint64_t most = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) most = std::max(most, weight(s.shape.format(i, x.size()), x[i]));
+  return most;
+}
+std::uint64_t sum_of(const Subject& s, const std::vector<std::uint64_t>& x) {
+  std::uint64_t sum = 0;
+  for (std::size_t i = 0; i < x.size(); ++i) sum += weight(s.shape.format(i, x.size()), x[i]);
+  return sum;
+}
+
+/// The smallest case of all pairs of a format, one after the other.
+std::optional<std::pair<std::uint64_t, std::uint64_t>> smallest_pair(const Subject& a, const Subject& b) {
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> least;
+  const FloatFormat& f = a.shape.fixed[0];
+  for (std::uint64_t x = 0; x <= f.code_mask(); ++x)
+    for (std::uint64_t y = 0; y <= f.code_mask(); ++y) {
+      const std::vector<std::uint64_t> c{x, y};
+      const std::uint64_t ra = a.evaluate(c), rb = b.evaluate(c);
+      if (ra == rb || (a.result.is_nan(ra) && a.result.is_nan(rb))) continue;
+      const std::pair size(heaviest(a, c), sum_of(a, c));
+      if (!least || size < *least) least = size;
+    }
+  return least;
+}
+
+TEST(Witness, IsTheSmallestOfAllPairs) {
+  for (const auto& [first, second] : {std::pair("add:e4m3", "add:e4m3:nearest-away"), std::pair("mul:e5m2", "mul:e5m2:flush-outputs"), std::pair("div:e4m3", "div:e4m3:to-odd"),
+                                      std::pair("sub:e5m2:toward-zero", "sub:e5m2:toward-negative"), std::pair("rem:e4m3", "min:e4m3"), std::pair("mul:e4m3", "mul:e4m3:saturate")}) {
+    const Subject a = parse_subject(first), b = parse_subject(second);
+    const Found found = search(a, b);
+    EXPECT_TRUE(found.exhaustive);
+    const auto least = smallest_pair(a, b);
+    ASSERT_EQ(found.operands.has_value(), least.has_value()) << first;
+    EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands));
+    EXPECT_EQ(std::pair(heaviest(a, *found.operands), sum_of(a, *found.operands)), *least) << first;
+  }
+}
+
+TEST(Witness, SaysThatThereIsNone) {
+  const Found found = search(parse_subject("mul:e4m3"), parse_subject("mul:e4m3:nearest-even"));
+  EXPECT_TRUE(found.exhaustive);
+  EXPECT_FALSE(found.operands);
+  EXPECT_EQ(found.looked_at, 65536u);
+  // Single operands, and profiles over all 2^16.
+  EXPECT_FALSE(search(parse_subject("sqrt:fp16"), parse_subject("sqrt:fp16")).operands);
+  const Found casts = search(parse_subject("onnx-nosaturate:fp16:e4m3"), parse_subject("ml_dtypes:fp16:e4m3"));
+  EXPECT_FALSE(casts.operands);
+  EXPECT_EQ(casts.looked_at, 65536u);
+}
+
+/// Arrays over pairs of 16 bits: 1 + 2^-12 is the lightest sum that toward-zero and nearest tell apart... by weight.
+TEST(Witness, PairsOf16BitsGoOverArrays) {
+  const Subject a = parse_subject("add:bf16"), b = parse_subject("add:bf16:toward-positive");
+  ASSERT_TRUE(a.pairs && b.pairs);
+  const Found found = search(a, b);
+  EXPECT_TRUE(found.exhaustive);
+  ASSERT_TRUE(found.operands);
+  EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands));
+  // Nothing among lighter operands, one by one.
+  std::vector<std::uint64_t> lighter;
+  for (std::uint64_t code = 0; code <= bf16.code_mask(); ++code)
+    if (weight(bf16, code) < heaviest(a, *found.operands)) lighter.push_back(code);
+  EXPECT_GT(lighter.size(), 10u);
+  for (const std::uint64_t x : lighter)
+    for (const std::uint64_t y : lighter) {
+      const std::vector<std::uint64_t> c{x, y};
+      const std::uint64_t ra = a.evaluate(c), rb = b.evaluate(c);
+      ASSERT_TRUE(ra == rb || (bf16.is_nan(ra) && bf16.is_nan(rb))) << std::hex << x << ' ' << y;
+    }
+}
+
+TEST(Witness, ProfilesAreAskedEverything) {
+  const Subject a = parse_subject("ml_dtypes:fp16:e4m3"), b = parse_subject("pytorch:fp16:e4m3");
+  const Found found = search(a, b);
+  ASSERT_TRUE(found.operands);
+  std::uint64_t least = ~std::uint64_t{0};
+  for (std::uint64_t code = 0; code < 1 << 16; ++code) {
+    const std::uint64_t x = a.evaluate(std::span(&code, 1)), y = b.evaluate(std::span(&code, 1));
+    if (x != y && !(e4m3.is_nan(x) && e4m3.is_nan(y))) least = std::min(least, weight(fp16, code));
+  }
+  EXPECT_EQ(weight(fp16, found.operands->front()), least);
+  EXPECT_EQ(found.operands->front(), 0x6000u);  // 512
+}
+
+/// Guided searches find what is there, and cannot be made smaller by dropping a term.
+TEST(Witness, VectorsAreShort) {
+  for (const auto& [first, second] : {std::pair("volta.mma.fp16.fp32", "hopper.mma.fp16.fp32"), std::pair("ampere.mma.fp16.fp32", "hopper.mma.fp16.fp32")}) {
+    const Subject a = parse_subject(first), b = parse_subject(second);
+    const Found found = search(a, b);
+    EXPECT_FALSE(found.exhaustive);
+    ASSERT_TRUE(found.operands) << first;
+    EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands));
+    EXPECT_LE(a.shape.terms(found.operands->size()), 3u);
+    EXPECT_EQ(search(a, b).operands, found.operands);  // by the seed alone
+  }
+}
+
+TEST(Witness, WeighsNumbers) {
+  EXPECT_EQ(weight(fp16, 0), 0u);
+  EXPECT_LT(weight(fp16, 0x3c00), weight(fp16, 0x4000));            // 1, 2
+  EXPECT_LT(weight(fp16, 0x4000), weight(fp16, 0x3e00));            // 2, 1.5
+  EXPECT_EQ(weight(fp16, 0x4000), weight(fp16, 0x3800));            // 2, 0.5
+  EXPECT_LT(weight(fp16, 0x3c00), weight(fp16, 0xbc00));            // 1, -1
+  EXPECT_LT(weight(fp16, 0x7bff), weight(fp16, 0x7c00));
+  EXPECT_LT(weight(fp16, 0xfc00), weight(fp16, 0x7e00));
+}
+
+std::string refused(const char* text) {
+  try {
+    parse_subject(text);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Witness, RefusesInOneLine) {
+  EXPECT_NE(refused("ad:fp16").find("unknown operation or profile 'ad'; did you mean add?"), std::string::npos) << refused("ad:fp16");
+  EXPECT_NE(refused("add:fp16:toward-zeros").find("did you mean toward-zero?"), std::string::npos);
+  for (const char* bad : {"add", "add:fp17", "add:fp16:stochastic", "convert:fp16", "ml_dtypes:fp32", "ml_dtypes:fp32:p3109k8p3", "hopper.mma.fp16", "eq:fp16", "", "add:e8m0", "blackwell.tcgen05.nvfp4.fp32"}) {
+    const std::string why = refused(bad);
+    EXPECT_NE(why, "") << bad;
+    EXPECT_EQ(why.find('\n'), std::string::npos);
+  }
+  EXPECT_NE(refusal(parse_subject("add:fp16"), parse_subject("sqrt:fp16")), "");
+  EXPECT_NE(refusal(parse_subject("add:fp16"), parse_subject("add:bf16")), "");
+  EXPECT_EQ(refusal(parse_subject("convert:fp32:e4m3"), parse_subject("ml_dtypes:fp32:e4m3")), "");
+  EXPECT_THROW(search(parse_subject("add:fp16"), parse_subject("sqrt:fp16")), std::invalid_argument);
+}
+
+}  // namespace
