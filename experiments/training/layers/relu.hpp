@@ -1,0 +1,34 @@
+// max(x, 0).
+#pragma once
+
+#include <halfulp/experiments/training/module.hpp>
+
+namespace halfulp::training {
+
+/// Any shape. NaN stays NaN; the gradient at 0 is 0, as torch's.
+template <class T>
+class Relu : public Module<T> {
+ public:
+  using Module<T>::Module;
+  const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override {
+    y_.resize(x.extents());
+    for_rows(x.size(), 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) y_[i] = x[i] <= 0 ? T{0} : x[i];
+    });
+    pass.numerics.cast({OperatorKind::relu, this->name()}, Role::activation, y_.values());
+    return y_;
+  }
+  const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override {
+    dx_.resize(dy.extents());
+    for_rows(dy.size(), 1, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i) dx_[i] = y_[i] <= 0 ? T{0} : dy[i];
+    });
+    pass.numerics.cast({OperatorKind::relu, this->name()}, Role::gradient_of_activation, dx_.values());
+    return dx_;
+  }
+
+ private:
+  Tensor<T> y_, dx_;
+};
+
+}  // namespace halfulp::training

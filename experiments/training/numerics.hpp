@@ -1,0 +1,57 @@
+// The one place where a layer meets precision. Layers say where they are; what is rounded there, and how, is decided behind this.
+#pragma once
+
+#include <halfulp/emulation/matrix.hpp>
+#include <halfulp/experiments/training/plain_product.hpp>
+#include <halfulp/experiments/training/site.hpp>
+#include <halfulp/experiments/training/sums.hpp>
+
+#include <span>
+
+namespace halfulp::training {
+
+/// Products, casts and sums of a training run. Products and casts come one after the other, in the same order in every run, so that an
+/// implementation may count them; `sum` and `inner` come from several threads at once.
+template <class T>
+class Numerics {
+ public:
+  using Operands = MatrixOperands<std::span<const T>>;
+  virtual ~Numerics() = default;
+
+  /// D = A B + C (+ bias, a row of n that is added to every row of D before it is rounded; or none, an empty span).
+  /// Operands are cast for their roles (roles_of), sums are taken by the policy's model, D is cast for its role.
+  virtual void product(const Site& site, Product which, const Operands& x, std::span<const T> bias, std::span<T> d) = 0;
+  void product(const Site& site, Product which, const Operands& x, std::span<T> d) { product(site, which, x, {}, d); }
+
+  /// Rounds a tensor in place to the format of its role.
+  virtual void cast(const Site& site, Role role, std::span<T> values) = 0;
+
+  /// Sum of values in a fixed order: by default in T (fixed_order_sum), in another format where a policy is strict about inner steps.
+  virtual T sum(const Site&, std::span<const T> values) const { return fixed_order_sum(values); }
+  /// sums[j] = sum over i of the rows x columns matrix, rows ascending.
+  virtual void column_sums(const Site&, std::size_t columns, std::span<const T> values, std::span<T> sums) const {
+    fixed_order_column_sums(columns, values, sums);
+  }
+  /// Rounds intermediate results inside an operator (a mean, exponentials): nothing unless a policy is strict about them.
+  virtual void inner(const Site&, std::span<T>) const {}
+};
+
+/// Nothing is rounded but by T itself: double for finite differences, float for training in FP32. Products add to C, or to 0, one product
+/// after the other, k ascending, each step rounded to T, the bias last.
+template <class T>
+class PlainNumerics : public Numerics<T> {
+ public:
+  using Numerics<T>::product;
+  void product(const Site&, Product, const typename Numerics<T>::Operands& x, std::span<const T> bias, std::span<T> d) override {
+    product_.multiply(x, bias, d);
+  }
+  void cast(const Site&, Role, std::span<T>) override {}
+
+ private:
+  PlainProduct<T> product_;
+};
+
+using ExactNumerics = PlainNumerics<double>;
+using Fp32Numerics = PlainNumerics<float>;
+
+}  // namespace halfulp::training

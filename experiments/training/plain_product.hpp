@@ -1,0 +1,26 @@
+// Matrix products in T's own arithmetic, in a fixed order.
+#pragma once
+
+#include <halfulp/emulation/matrix.hpp>
+
+#include <span>
+#include <vector>
+
+namespace halfulp::training {
+
+/// D = A B + C + bias: sums start at C, or at 0, and take one product after the other, k ascending, each product and each sum rounded to T;
+/// the bias (a row of n, or none) comes last. The same bits on any number of threads and with vectors of any width.
+/// D may be the memory of C, placed alike. An object serves one caller at a time: it keeps its scratch memory.
+template <class T>
+class PlainProduct {
+ public:
+  void multiply(const MatrixOperands<std::span<const T>>& x, std::span<const T> bias, std::span<T> d);
+
+ private:
+  std::vector<T> panels_;
+};
+
+extern template class PlainProduct<float>;
+extern template class PlainProduct<double>;
+
+}  // namespace halfulp::training
