@@ -1,7 +1,7 @@
 // The pieces of the experiment "position_ids".
 #pragma once
 
-#include <halfulp/experiments/position_ids/cosine.hpp>
+#include <halfulp/experiments/data/cosine.hpp>
 #include <halfulp/experiments/experiment.hpp>
 
 namespace halfulp::positions {

@@ -39,4 +39,12 @@ inline double cosine(const TwoDoubles& x) {
   return quadrant == 1 || quadrant == 2 ? -value : value;
 }
 
+/// sin(x) = cos(x - pi/2), as good.
+inline double sine(double x) {
+  constexpr double half_pi_high = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
+  // x - pi/2 in two parts: what the difference lost is put back (Knuth's two-sum).
+  const double high = x - half_pi_high, kept = x - high, lost = (x - (high + kept)) + (kept - half_pi_high);
+  return cosine({high, lost - half_pi_low});
+}
+
 }  // namespace halfulp
