@@ -1,10 +1,21 @@
 // Layers: gradients against finite differences, losses against closed forms, the same bits on any number of threads.
 #include "gradients.hpp"
 
+#include <halfulp/experiments/training/layers/attention.hpp>
+#include <halfulp/experiments/training/layers/batch_norm.hpp>
+#include <halfulp/experiments/training/layers/binary_cross_entropy.hpp>
+#include <halfulp/experiments/training/layers/conv2d.hpp>
 #include <halfulp/experiments/training/layers/cross_entropy.hpp>
+#include <halfulp/experiments/training/layers/dropout.hpp>
+#include <halfulp/experiments/training/layers/embedding.hpp>
+#include <halfulp/experiments/training/layers/gelu.hpp>
+#include <halfulp/experiments/training/layers/layer_norm.hpp>
 #include <halfulp/experiments/training/layers/linear.hpp>
+#include <halfulp/experiments/training/layers/lstm.hpp>
+#include <halfulp/experiments/training/layers/pooling.hpp>
 #include <halfulp/experiments/training/layers/relu.hpp>
-#include <halfulp/experiments/training/layers/sequential.hpp>
+#include <halfulp/experiments/training/layers/residual.hpp>
+#include <halfulp/experiments/training/layers/rms_norm.hpp>
 #include <halfulp/experiments/training/layers/softmax.hpp>
 #include <halfulp/experiments/training/networks.hpp>
 
@@ -12,6 +23,8 @@
 
 #include <array>
 #include <cstring>
+#include <set>
+#include <tuple>
 
 using namespace check;
 
@@ -36,6 +49,86 @@ TEST(Gradients, Softmax) {
   }
 }
 
+TEST(Gradients, Gelu) {
+  for (const GeluForm form : {GeluForm::erf, GeluForm::tanh}) {
+    Gelu<double> layer("gelu", form);
+    expect_gradients(layer, random_tensor<double>({4, 25}, 1, 3));
+  }
+}
+
+TEST(Gradients, Embedding) {
+  Embedding<double> layer("embedding", 5, 3);
+  expect_gradients(layer, {{2, 4}, {0, 4, 1, 1, 1, 3, 0, 1}}, false);
+  ExactNumerics numerics;
+  Pass<double> pass{numerics};
+  EXPECT_THROW(layer.forward(pass, {{1}, {5}}), std::invalid_argument);
+  EXPECT_THROW(layer.forward(pass, {{1}, {0.5}}), std::invalid_argument);
+}
+
+TEST(Gradients, Norms) {
+  for (const Extents& shape : {Extents{1, 2}, {3, 17}, {2, 3, 40}}) {
+    LayerNorm<double> layer("norm", shape.columns());
+    expect_gradients(layer, random_tensor<double>(shape, 1, 2));
+    RmsNorm<double> rms("rms", shape.columns());
+    expect_gradients(rms, random_tensor<double>(shape, 1, 2));
+  }
+}
+
+TEST(Gradients, BatchNorm) {
+  for (const Extents& shape : {Extents{5, 3}, {2, 3, 4, 5}, {1, 2, 5, 7}})
+    for (const bool training : {true, false}) {
+      BatchNorm<double> layer("norm", shape[1], 1e-5, 0);  // running means stay, so that every call is the same function
+      for (State<double>* const s : layer.states())
+        for (double& v : s->value.values()) v += 0.25;
+      expect_gradients(layer, random_tensor<double>(shape, 1, 2), true, training);
+    }
+}
+
+TEST(Gradients, Conv2d) {
+  for (const Conv2dShape& shape : {Conv2dShape{1, 1, 1, 1, 0}, {2, 3, 3, 1, 1}, {3, 2, 3, 2, 0}, {1, 4, 5, 2, 2}, {2, 2, 3, 1, 4}}) {
+    Conv2d<double> layer("conv", shape, shape.outputs != 3);
+    expect_gradients(layer, random_tensor<double>({2, shape.inputs, 6, 5}, 1));
+  }
+}
+
+TEST(Gradients, Pooling) {
+  for (const Pooling pooling : {Pooling::maximum, Pooling::average})
+    for (const auto& [size, stride] : {std::pair{2u, 0u}, {3u, 1u}, {2u, 3u}}) {
+      Pool2d<double> layer("pool", pooling, size, stride);
+      expect_gradients(layer, random_tensor<double>({2, 3, 6, 7}, 1));
+    }
+}
+
+TEST(Gradients, Dropout) {
+  Dropout<double> layer("dropout", 0.4);
+  expect_gradients(layer, random_tensor<double>({5, 9}, 1));
+  expect_gradients(layer, random_tensor<double>({5, 9}, 1), true, false);
+}
+
+TEST(Gradients, Residual) {
+  Residual<double> layer("residual");
+  layer.inside().add<Linear<double>>("fc", 6, 6);
+  layer.inside().add<Gelu<double>>("gelu");
+  expect_gradients(layer, random_tensor<double>({4, 6}, 1));
+}
+
+TEST(Gradients, Attention) {
+  for (const Positions positions : {Positions::none, Positions::rope, Positions::alibi})
+    for (const auto& [width, heads, causal] : {std::tuple{4u, 1u, true}, {12u, 3u, true}, {8u, 2u, false}}) {
+      Attention<double> layer("attention", {width, heads, positions, causal});
+      expect_gradients(layer, random_tensor<double>({2, 5, width}, 1));
+    }
+  EXPECT_THROW(Attention<double>("a", {8, 3}), std::invalid_argument);
+  EXPECT_THROW(Attention<double>("a", {6, 2}), std::invalid_argument);
+}
+
+TEST(Gradients, Lstm) {
+  for (const auto& [batch, length, inputs, width] : {std::array{1u, 1u, 3u, 2u}, {2u, 4u, 3u, 5u}, {3u, 6u, 2u, 1u}}) {
+    Lstm<double> layer("lstm", inputs, width);
+    expect_gradients(layer, random_tensor<double>({batch, length, inputs}, 1));
+  }
+}
+
 TEST(Gradients, CrossEntropy) {
   for (const Extents& shape : {Extents{1, 2}, {6, 10}, {2, 3, 5}}) {
     ExactNumerics numerics;
@@ -50,6 +143,41 @@ TEST(Gradients, CrossEntropy) {
   }
 }
 
+TEST(Gradients, BinaryCrossEntropy) {
+  ExactNumerics numerics;
+  Pass<double> pass{numerics};
+  for (const Extents& shape : {Extents{1}, {3, 5}}) {
+    Tensor<double> logits = random_tensor<double>(shape, 1), p(shape), targets(shape);
+    for (std::size_t i = 0; i < p.size(); ++i) {
+      p[i] = 1 / (1 + std::exp(-logits[i]));
+      targets[i] = static_cast<double>(i % 3) / 2;
+    }
+    BinaryCrossEntropy<double> loss;
+    const double of_probabilities = loss.forward(pass, p, targets);
+    const Tensor<double> gradient = loss.backward(pass, 4);
+    expect_gradient("probabilities", p.values(), gradient.values(), [&] { return 4 * loss.forward(pass, p, targets); });
+    BinaryCrossEntropyWithLogits<double> with_logits;
+    EXPECT_NEAR(with_logits.forward(pass, logits, targets), of_probabilities, 1e-14);
+    const Tensor<double> by_logits = with_logits.backward(pass, 4);
+    expect_gradient("logits", logits.values(), by_logits.values(), [&] { return 4 * with_logits.forward(pass, logits, targets); });
+  }
+}
+
+TEST(Losses, BinaryCrossEntropyAtTheEnds) {
+  ExactNumerics numerics;
+  Pass<double> pass{numerics};
+  BinaryCrossEntropy<double> loss;
+  EXPECT_DOUBLE_EQ(loss.forward(pass, {{2}, {0.5, 0.25}}, {{2}, {1, 0}}), (std::log(2) - std::log(0.75)) / 2);
+  EXPECT_DOUBLE_EQ(loss.forward(pass, {{2}, {0, 1}}, {{2}, {1, 0}}), 100);  // logarithms end at -100
+  EXPECT_DOUBLE_EQ(loss.forward(pass, {{2}, {0, 1}}, {{2}, {0, 1}}), 0);
+  EXPECT_NEAR(loss.forward(pass, {{1}, {1e-20}}, {{1}, {0}}), 1e-20, 1e-33);
+  EXPECT_THROW(loss.forward(pass, {{1}, {1.5}}, {{1}, {0}}), std::invalid_argument);
+  EXPECT_THROW(loss.forward(pass, {{1}, {0.5}}, {{2}, {0, 1}}), std::invalid_argument);
+  BinaryCrossEntropyWithLogits<double> with_logits;
+  EXPECT_DOUBLE_EQ(with_logits.forward(pass, {{2}, {0, 1000}}, {{2}, {1, 0}}), (std::log(2) + 1000) / 2);
+  EXPECT_NEAR(with_logits.forward(pass, {{1}, {-50}}, {{1}, {0}}), std::exp(-50), 1e-36);
+}
+
 TEST(Losses, CrossEntropyIsTheMeanLogarithm) {
   ExactNumerics numerics;
   Pass<double> pass{numerics};
@@ -62,7 +190,36 @@ TEST(Losses, CrossEntropyIsTheMeanLogarithm) {
 
 TEST(Networks, HaveTheirParameters) {
   EXPECT_EQ(parameter_count(*make_network<float>("mlp")), 784u * 256 + 256 + 256 * 10 + 10);
+  EXPECT_EQ(parameter_count(*make_network<float>("cnn")), 16u * 9 + 16 + 32 * 16 * 9 + 32 + 32 * 7 * 7 * 10 + 10);
+  constexpr std::size_t block = 2 * 64 + 64 * 192 + 192 + 64 * 64 + 64 + 2 * 64 + 64 * 256 + 256 + 256 * 64 + 64;
+  EXPECT_EQ(parameter_count(*make_network<float>("transformer")), 96 * 64 + 2 * block + 2 * 64 + 64 * 96 + 96);
+  EXPECT_EQ(parameter_count(*make_network<float>("lstm")), 96u * 64 + 512 * 64 + 512 * 128 + 2 * 512 + 128 * 96 + 96);
+  NetworkOptions deep;
+  deep.width = 8;
+  deep.depth = 3;
+  EXPECT_EQ(parameter_count(*make_network<double>("mlp", deep)), 784u * 8 + 8 + 2 * (64 + 8) + 80 + 10);
   EXPECT_THROW(make_network<float>("mpl"), std::invalid_argument);
+  std::set<std::string> names;
+  for (const NetworkInfo& info : networks())
+    for (const Parameter<float>* const p : make_network<float>(info.name)->parameters())
+      EXPECT_TRUE(names.insert(std::string(info.name) + p->name).second) << info.name << ' ' << p->name;
+}
+
+TEST(Gradients, WholeNetworks) {
+  NetworkOptions small;
+  small.width = 4;
+  small.heads = 2;
+  small.depth = 1;
+  small.dropout = 0.25;
+  for (const NetworkInfo& info : networks()) {
+    const bool characters = info.name == "transformer" || info.name == "lstm";
+    small.inputs = info.name == "cnn" ? 8 : info.name == "mlp" ? 64 : 7;
+    small.norm = Norm::rms;
+    const auto net = make_network<double>(info.name, small);
+    Tensor<double> x = characters ? Tensor<double>({2, 3}, {0, 6, 2, 3, 3, 0}) : random_tensor<double>({2, 64}, 1);
+    SCOPED_TRACE(info.name);
+    expect_gradients(*net, x, false);
+  }
 }
 
 /// Trains the perceptron on clusters by plain SGD; returns the losses and the final parameters.

@@ -161,10 +161,11 @@ inline T smooth_log(T x) {
   return static_cast<T>(deterministic_log(wide));
 }
 
-/// ln(1 + x) for 0 <= x <= 1, small ones to full relative accuracy: what 1 + x lost is put back.
+/// ln(1 + x) for -1 <= x <= 1, small ones to full relative accuracy: what 1 + x lost is put back. -Inf at -1.
 template <class T>
 inline T smooth_log1p(T x) {
   const double wide = x, sum = 1 + wide;
+  if (!(sum > 0)) return smooth_log(static_cast<T>(sum));
   return static_cast<T>(deterministic_log(sum) + (wide - (sum - 1)) / sum);
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/experiments/training/module.hpp>
+#include <halfulp/experiments/training/streams.hpp>
 
 #include <array>
 #include <cstdint>
@@ -38,13 +39,6 @@ struct Fans {
   double in = 1, out = 1;
 };
 Fans fans_of(const Extents& weight);
-
-/// The random stream of a name: FNV-1a, 64 bits (Fowler, Noll, Vo).
-constexpr std::uint64_t stream_of(std::string_view name) {
-  std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
-  for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
-  return hash;
-}
 
 /// Standard deviation (gaussian), half-width (uniform), factor of xavier and he relative to the table; 0: the table's.
 struct InitialisationChoice {

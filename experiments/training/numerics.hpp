@@ -23,6 +23,18 @@ class Numerics {
   virtual void product(const Site& site, Product which, const Operands& x, std::span<const T> bias, std::span<T> d) = 0;
   void product(const Site& site, Product which, const Operands& x, std::span<T> d) { product(site, which, x, {}, d); }
 
+  /// `count` such products of one size, whose operands and results lie one after the other without gaps: heads of attention. By default one
+  /// call of `product` each.
+  virtual void products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<T> d) {
+    const std::size_t a = x.m * x.k, b = x.k * x.n, size = x.m * x.n;
+    for (std::size_t i = 0; i < count; ++i) {
+      Operands one = x;
+      one.a = x.a.subspan(i * a, a);
+      one.b = x.b.subspan(i * b, b);
+      product(site, which, one, {}, d.subspan(i * size, size));
+    }
+  }
+
   /// Rounds a tensor in place to the format of its role.
   virtual void cast(const Site& site, Role role, std::span<T> values) = 0;
 
@@ -44,6 +56,9 @@ class PlainNumerics : public Numerics<T> {
   using Numerics<T>::product;
   void product(const Site&, Product, const typename Numerics<T>::Operands& x, std::span<const T> bias, std::span<T> d) override {
     product_.multiply(x, bias, d);
+  }
+  void products(const Site&, Product, std::size_t count, const typename Numerics<T>::Operands& x, std::span<T> d) override {
+    product_.multiply(x, {}, d, count);
   }
   void cast(const Site&, Role, std::span<T>) override {}
 

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <span>
 
 namespace halfulp::training {
 
@@ -21,6 +22,14 @@ void for_rows(std::size_t rows, std::size_t cost, F&& f) {
   }
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, rows, grain),
                     [&](const auto& piece) { f(piece.begin(), piece.end()); });
+}
+
+/// to[i] = f(i), of a step's cost each.
+template <class T, class F>
+void for_elements(std::span<T> to, std::size_t cost, F&& f) {
+  for_rows(to.size(), cost, [data = to.data(), &f](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) data[i] = f(i);
+  });
 }
 
 }  // namespace halfulp::training

@@ -33,6 +33,12 @@ class Extents {
     e.extents_[rank_ - 1] = columns;
     return e;
   }
+  /// The same with one axis more, the last. Precondition: fewer than four.
+  Extents appended(std::size_t columns) const {
+    Extents e = *this;
+    e.extents_[e.rank_++] = columns;
+    return e;
+  }
   friend bool operator==(const Extents&, const Extents&) = default;
 
  private:

@@ -12,17 +12,13 @@ class Relu : public Module<T> {
   using Module<T>::Module;
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override {
     y_.resize(x.extents());
-    for_rows(x.size(), 1, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) y_[i] = x[i] <= 0 ? T{0} : x[i];
-    });
+    for_elements(y_.values(), 1, [from = x.values().data()](std::size_t i) { return from[i] <= 0 ? T{0} : from[i]; });
     pass.numerics.cast({OperatorKind::relu, this->name()}, Role::activation, y_.values());
     return y_;
   }
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override {
     dx_.resize(dy.extents());
-    for_rows(dy.size(), 1, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i) dx_[i] = y_[i] <= 0 ? T{0} : dy[i];
-    });
+    for_elements(dx_.values(), 1, [y = y_.values().data(), d = dy.values().data()](std::size_t i) { return y[i] <= 0 ? T{0} : d[i]; });
     pass.numerics.cast({OperatorKind::relu, this->name()}, Role::gradient_of_activation, dx_.values());
     return dx_;
   }

@@ -1,8 +1,9 @@
-// Layers one after the other, and shapes between them.
+// Layers one after the other, and other shapes of the same values.
 #pragma once
 
 #include <halfulp/experiments/training/module.hpp>
 
+#include <algorithm>
 #include <memory>
 
 namespace halfulp::training {
@@ -27,7 +28,7 @@ class Sequential : public Module<T> {
   }
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override {
     const Tensor<T>* dx = &dy;
-    for (auto layer = layers_.rbegin(); layer != layers_.rend(); ++layer) dx = &(*layer)->backward(pass, *dx);
+    for (auto layer = layers_.rbegin(); layer != layers_.rend() && !dx->empty(); ++layer) dx = &(*layer)->backward(pass, *dx);
     return *dx;
   }
   void collect(std::vector<Parameter<T>*>& all) override {
@@ -36,8 +37,12 @@ class Sequential : public Module<T> {
   void collect_state(std::vector<State<T>*>& all) override {
     for (const auto& layer : layers_) layer->collect_state(all);
   }
+  /// Reaches the first layer with parameters: those before it have no gradient to compute.
   void without_input_gradient() override {
-    if (!layers_.empty()) layers_.front()->without_input_gradient();
+    for (const auto& layer : layers_) {
+      layer->without_input_gradient();
+      if (!layer->parameters().empty()) return;
+    }
   }
   std::size_t size() const { return layers_.size(); }
   Module<T>& operator[](std::size_t i) { return *layers_[i]; }
@@ -46,24 +51,29 @@ class Sequential : public Module<T> {
   std::vector<std::unique_ptr<Module<T>>> layers_;
 };
 
-/// batch x ... to batch x all the rest: the same values as rows. Nothing is rounded.
+/// batch x anything to batch x the extents of one sample, the same values: {} makes one row of a sample. Nothing is rounded.
 template <class T>
-class Flatten : public Module<T> {
+class Reshape : public Module<T> {
  public:
-  using Module<T>::Module;
+  explicit Reshape(std::string name, const Extents& sample = {}) : Module<T>(std::move(name)), sample_(sample) {}
   const Tensor<T>& forward(Pass<T>&, const Tensor<T>& x) override {
     from_ = x.extents();
-    return reshaped(x, {x.extent(0), x.size() / x.extent(0)}, y_);
+    const std::size_t each = x.empty() ? 0 : x.size() / from_[0];
+    if (each == 0 || (sample_.rank() > 0 && sample_.size() != each) || sample_.rank() > 3)
+      this->refuse(from_, "batch x " + (sample_.rank() ? text_of(sample_) : "anything"));
+    Extents to{from_[0]};
+    for (std::size_t axis = 0; axis < sample_.rank(); ++axis) to = to.appended(sample_[axis]);
+    return copied(x, sample_.rank() ? to : to.appended(each), y_);
   }
-  const Tensor<T>& backward(Pass<T>&, const Tensor<T>& dy) override { return reshaped(dy, from_, dx_); }
+  const Tensor<T>& backward(Pass<T>&, const Tensor<T>& dy) override { return copied(dy, from_, dx_); }
 
  private:
-  static const Tensor<T>& reshaped(const Tensor<T>& x, const Extents& extents, Tensor<T>& y) {
+  static const Tensor<T>& copied(const Tensor<T>& x, const Extents& extents, Tensor<T>& y) {
     y.resize(extents);
     std::copy(x.values().begin(), x.values().end(), y.values().begin());
     return y;
   }
-  Extents from_;
+  Extents sample_, from_;
   Tensor<T> y_, dx_;
 };
 

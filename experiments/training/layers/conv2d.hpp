@@ -1,0 +1,43 @@
+// Two-dimensional convolution as a product with unfolded images.
+#pragma once
+
+#include <halfulp/experiments/training/module.hpp>
+
+namespace halfulp::training {
+
+struct Conv2dShape {
+  std::size_t inputs = 1, outputs = 1;  ///< channels
+  std::size_t kernel = 3, stride = 1, padding = 0;
+  /// Height or width of the result.
+  std::size_t result(std::size_t extent) const { return (extent + 2 * padding - kernel) / stride + 1; }
+};
+
+/// x: batch x inputs x height x width, weight: outputs x inputs x kernel x kernel, bias: outputs; y: batch x outputs x height' x width',
+/// the cross-correlation that torch.nn.Conv2d computes, zeros around.
+/// The three products are those of a linear layer: a row of their left operand is what one place of the result sees, (channel, row, column).
+template <class T>
+class Conv2d : public Module<T> {
+ public:
+  Conv2d(std::string name, const Conv2dShape& shape, bool bias = true);
+  const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
+  const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
+  void collect(std::vector<Parameter<T>*>& all) override;
+  void without_input_gradient() override { input_gradient_ = false; }
+
+ private:
+  /// f(index in the image, index in the unfolded row) for what the place (row, column) of the result sees within the image.
+  template <class F>
+  void each_seen(std::size_t row, std::size_t column, F&& f) const;
+
+  Conv2dShape shape_;
+  Parameter<T> weight_, bias_;
+  bool has_bias_, input_gradient_ = true;
+  Extents image_;
+  std::size_t height_ = 0, width_ = 0;  ///< of the result
+  Tensor<T> unfolded_, rows_, y_, dx_;
+};
+
+extern template class Conv2d<float>;
+extern template class Conv2d<double>;
+
+}  // namespace halfulp::training

@@ -1,0 +1,45 @@
+#include <halfulp/experiments/training/layers/embedding.hpp>
+
+namespace halfulp::training {
+
+template <class T>
+Embedding<T>::Embedding(std::string name, std::size_t rows, std::size_t width)
+    : Module<T>(std::move(name)), table_(this->parameter_name("table"), ParameterKind::table, {rows, width}) {}
+
+template <class T>
+const Tensor<T>& Embedding<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
+  const std::size_t rows = table_.value.extent(0), width = table_.value.extent(1);
+  if (x.extents().rank() > 3 || x.empty()) this->refuse(x.extents(), "one to three axes of indices");
+  indices_.resize(x.size());
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    if (!(x[i] >= 0 && x[i] < static_cast<T>(rows) && x[i] == std::floor(x[i])))
+      throw std::invalid_argument(this->name() + ": index " + std::to_string(x[i]) + ", expected 0 to " + std::to_string(rows - 1));
+    indices_[i] = static_cast<std::size_t>(x[i]);
+  }
+  y_.resize(x.extents().appended(width));
+  for_rows(indices_.size(), width, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      const std::span<const T> row = std::as_const(table_.value).row(indices_[i]);
+      std::copy(row.begin(), row.end(), y_.row(i).begin());
+    }
+  });
+  pass.numerics.cast({OperatorKind::embedding, this->name()}, Role::activation, y_.values());
+  return y_;
+}
+
+template <class T>
+const Tensor<T>& Embedding<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
+  const std::size_t width = table_.value.extent(1);
+  add_gradient(pass, OperatorKind::embedding, table_, [&](std::span<T> to) {
+    std::fill(to.begin(), to.end(), T{0});
+    for (std::size_t i = 0; i < indices_.size(); ++i)
+      for (std::size_t j = 0; j < width; ++j) to[indices_[i] * width + j] += dy[i * width + j];
+    pass.numerics.cast({OperatorKind::embedding, table_.name}, Role::gradient_of_weight, to);
+  });
+  return none_;
+}
+
+template class Embedding<float>;
+template class Embedding<double>;
+
+}  // namespace halfulp::training
