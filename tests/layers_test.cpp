@@ -1,4 +1,4 @@
-// Layers: gradients against finite differences, losses against closed forms, the same bits on any number of threads.
+// Layers: gradients against finite differences, losses against closed forms.
 #include "gradients.hpp"
 
 #include <halfulp/experiments/training/layers/attention.hpp>
@@ -17,13 +17,8 @@
 #include <halfulp/experiments/training/layers/residual.hpp>
 #include <halfulp/experiments/training/layers/rms_norm.hpp>
 #include <halfulp/experiments/training/layers/softmax.hpp>
-#include <halfulp/experiments/training/networks.hpp>
-
-#include <tbb/global_control.h>
 
 #include <array>
-#include <cstring>
-#include <set>
 #include <tuple>
 
 using namespace check;
@@ -186,74 +181,4 @@ TEST(Losses, CrossEntropyIsTheMeanLogarithm) {
   EXPECT_DOUBLE_EQ(loss.forward(pass, {{2, 2}, {0, std::log(3), 1000, 1000}}, std::vector<int>{0, 1}), (std::log(4) + std::log(2)) / 2);
   EXPECT_THROW(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0, 10}), std::invalid_argument);
   EXPECT_THROW(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0}), std::invalid_argument);
-}
-
-TEST(Networks, HaveTheirParameters) {
-  EXPECT_EQ(parameter_count(*make_network<float>("mlp")), 784u * 256 + 256 + 256 * 10 + 10);
-  EXPECT_EQ(parameter_count(*make_network<float>("cnn")), 16u * 9 + 16 + 32 * 16 * 9 + 32 + 32 * 7 * 7 * 10 + 10);
-  constexpr std::size_t block = 2 * 64 + 64 * 192 + 192 + 64 * 64 + 64 + 2 * 64 + 64 * 256 + 256 + 256 * 64 + 64;
-  EXPECT_EQ(parameter_count(*make_network<float>("transformer")), 96 * 64 + 2 * block + 2 * 64 + 64 * 96 + 96);
-  EXPECT_EQ(parameter_count(*make_network<float>("lstm")), 96u * 64 + 512 * 64 + 512 * 128 + 2 * 512 + 128 * 96 + 96);
-  NetworkOptions deep;
-  deep.width = 8;
-  deep.depth = 3;
-  EXPECT_EQ(parameter_count(*make_network<double>("mlp", deep)), 784u * 8 + 8 + 2 * (64 + 8) + 80 + 10);
-  EXPECT_THROW(make_network<float>("mpl"), std::invalid_argument);
-  std::set<std::string> names;
-  for (const NetworkInfo& info : networks())
-    for (const Parameter<float>* const p : make_network<float>(info.name)->parameters())
-      EXPECT_TRUE(names.insert(std::string(info.name) + p->name).second) << info.name << ' ' << p->name;
-}
-
-TEST(Gradients, WholeNetworks) {
-  NetworkOptions small;
-  small.width = 4;
-  small.heads = 2;
-  small.depth = 1;
-  small.dropout = 0.25;
-  for (const NetworkInfo& info : networks()) {
-    const bool characters = info.name == "transformer" || info.name == "lstm";
-    small.inputs = info.name == "cnn" ? 8 : info.name == "mlp" ? 64 : 7;
-    small.norm = Norm::rms;
-    const auto net = make_network<double>(info.name, small);
-    Tensor<double> x = characters ? Tensor<double>({2, 3}, {0, 6, 2, 3, 3, 0}) : random_tensor<double>({2, 64}, 1);
-    SCOPED_TRACE(info.name);
-    expect_gradients(*net, x, false);
-  }
-}
-
-/// Trains the perceptron on clusters by plain SGD; returns the losses and the final parameters.
-std::vector<float> train_mlp(int threads, int steps) {
-  const tbb::global_control control(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
-  Fp32Numerics numerics;
-  Pass<float> pass{numerics};
-  const auto net = make_network<float>("mlp");
-  initialise(*net, {Initialisation::he_normal}, 1);
-  CrossEntropy<float> loss;
-  Tensor<float> x({64, 784});
-  std::vector<int> labels(64);
-  std::vector<float> trace;
-  for (int step = 0; step < steps; ++step) {
-    for (std::size_t i = 0; i < 64; ++i) {
-      labels[i] = static_cast<int>(i % 10);
-      for (std::size_t j = 0; j < 784; ++j)
-        x.row(i)[j] = static_cast<float>(normal_sample(1, static_cast<std::uint64_t>(labels[i]), j) + normal_sample(2, static_cast<std::uint64_t>(step) * 64 + i, j));
-    }
-    for (Parameter<float>* const p : net->parameters()) p->forget_gradient();
-    trace.push_back(loss.forward(pass, net->forward(pass, x), labels));
-    net->backward(pass, loss.backward(pass));
-    for (Parameter<float>* const p : net->parameters())
-      for (std::size_t i = 0; i < p->value.size(); ++i) p->value[i] -= 0.01f * p->gradient[i];
-  }
-  for (Parameter<float>* const p : net->parameters())
-    for (const float v : p->value.values()) trace.push_back(v);
-  return trace;
-}
-
-TEST(Training, PerceptronLearnsTheSameBitsOnAnyThreads) {
-  const std::vector<float> one = train_mlp(1, 20), two = train_mlp(2, 20);
-  EXPECT_GT(one[0], 1.5f);
-  EXPECT_LT(one[19], 0.2f * one[0]);
-  ASSERT_EQ(one.size(), two.size());
-  EXPECT_EQ(std::memcmp(one.data(), two.data(), one.size() * sizeof(float)), 0);
 }

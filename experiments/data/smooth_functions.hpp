@@ -124,7 +124,7 @@ inline T smooth_exp(T x) {
 }
 /// e^x of every element; to and from may be the same memory.
 template <class T>
-inline void smooth_exp(std::span<const T> from, std::span<T> to) {
+inline void smooth_exponentials(std::span<const T> from, std::span<T> to) {
   for (std::size_t i = 0; i < to.size(); ++i) to[i] = smooth_exp<T>(from[i]);
 }
 

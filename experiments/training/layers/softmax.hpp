@@ -21,7 +21,7 @@ RowSoftmax<T> exponentials_of_row(const Numerics<T>& numerics, const Site& site,
   if (largest == -std::numeric_limits<T>::infinity()) largest = 0;
   for (std::size_t j = 0; j < x.size(); ++j) exponentials[j] = x[j] - largest;
   numerics.inner(site, exponentials);
-  smooth_exp<T>(exponentials, exponentials);
+  smooth_exponentials<T>(exponentials, exponentials);
   numerics.inner(site, exponentials);
   return {largest, numerics.sum(site, exponentials)};
 }
