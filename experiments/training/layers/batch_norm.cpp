@@ -111,11 +111,14 @@ const Tensor<T>& BatchNorm<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
     }
   });
   pass.numerics.cast(site, Role::gradient_of_activation, dx_.values());
-  for (auto [parameter, gradient] : {std::pair{&gain_, &along_}, {&bias_, &sums_}})
-    add_gradient(pass, site.kind, *parameter, [&](std::span<T> values) {
-      std::copy(gradient->values().begin(), gradient->values().end(), values.begin());
-      pass.numerics.cast({site.kind, parameter->name}, Role::gradient_of_weight, values);
+  const auto add = [&](Parameter<T>& p, const Tensor<T>& gradient) {
+    add_gradient(pass, site.kind, p, [&](std::span<T> values) {
+      std::copy(gradient.values().begin(), gradient.values().end(), values.begin());
+      pass.numerics.cast({site.kind, p.name}, Role::gradient_of_weight, values);
     });
+  };
+  add(gain_, along_);
+  add(bias_, sums_);
   return dx_;
 }
 
