@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Forward and backward of every layer by PyTorch on the CPU, in fp32: the vectors that tests/layers_test.cpp holds ours to.
 
-    python tests/peers/torch_layers.py OUT.json
+    python tests/peers/torch_layers.py OUT.json [SEED]
 
 A case: the layer and its numbers, named tensors that go in, and what torch gives: y (or the loss), dx, and each parameter's gradient, of the sum
 of y times `weights`. Tensors are their shape and hexadecimal floats in one string, since every bit counts and decimals are longer.
@@ -14,7 +14,7 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-torch.manual_seed(20240601)
+torch.manual_seed(int(sys.argv[2]) if len(sys.argv) > 2 else 20240601)
 torch.set_num_threads(1)
 
 
