@@ -173,6 +173,74 @@ TEST(Losses, BinaryCrossEntropyAtTheEnds) {
   EXPECT_NEAR(with_logits.forward(pass, {{1}, {-50}}, {{1}, {0}}), std::exp(-50), 1e-36);
 }
 
+TEST(Layers, DropoutDropsItsShareByStep) {
+  ExactNumerics numerics;
+  Pass<double> pass{numerics, true, 1, 1};
+  Dropout<double> layer("dropout", 0.25);
+  Tensor<double> x({100, 100});
+  for (double& v : x.values()) v = 3;
+  const Tensor<double> first = layer.forward(pass, x);
+  std::size_t dropped = 0;
+  for (const double v : first.values()) {
+    ASSERT_TRUE(v == 0 || v == 4) << v;
+    dropped += v == 0;
+  }
+  EXPECT_NEAR(static_cast<double>(dropped), 2500, 5 * std::sqrt(10000 * 0.25 * 0.75));
+  const auto same = [&](const Tensor<double>& y) { return std::equal(y.values().begin(), y.values().end(), first.values().begin()); };
+  EXPECT_TRUE(same(layer.forward(pass, x)));
+  Dropout<double> other("another", 0.25);
+  EXPECT_FALSE(same(other.forward(pass, x)));
+  pass.step = 2;
+  EXPECT_FALSE(same(layer.forward(pass, x)));
+  pass.training = false;
+  EXPECT_EQ(layer.forward(pass, x)[0], 3);
+  EXPECT_THROW(Dropout<double>("dropout", 1), std::invalid_argument);
+}
+
+TEST(Layers, SlopesOfAlibi) {
+  // The paper's: 1/2, 1/4, ... for 8 heads; for 12, those and every second one of 16.
+  for (std::size_t h = 0; h < 8; ++h) EXPECT_EQ(alibi_slope(h, 8), std::ldexp(1.0, -static_cast<int>(h) - 1));
+  EXPECT_EQ(alibi_slope(7, 12), 1 / 256.0);
+  EXPECT_DOUBLE_EQ(alibi_slope(8, 12), std::sqrt(0.5));
+  EXPECT_DOUBLE_EQ(alibi_slope(11, 12), std::sqrt(0.5) / 8);
+}
+
+TEST(Layers, NotANumberIsPassedOn) {
+  Fp32Numerics numerics;
+  Pass<float> pass{numerics};
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const Tensor<float> x({1, 1, 2, 2}, {1, nan, 3, 2});
+  Relu<float> relu("relu");
+  EXPECT_TRUE(std::isnan(relu.forward(pass, x)[1]));
+  Pool2d<float> pool("pool", Pooling::maximum, 2);
+  EXPECT_TRUE(std::isnan(pool.forward(pass, x)[0]));
+  Softmax<float> softmax("softmax");
+  EXPECT_TRUE(std::isnan(softmax.forward(pass, x)[0]));
+  CrossEntropy<float> loss;
+  EXPECT_TRUE(std::isnan(loss.forward(pass, Tensor<float>({1, 4}, {1, nan, 3, 2}), std::vector<int>{0})));
+}
+
+TEST(Layers, RefuseOtherShapes) {
+  ExactNumerics numerics;
+  Pass<double> pass{numerics};
+  const Tensor<double> x({2, 3, 4});
+  Linear<double> linear("fc1", 5, 2);
+  try {
+    linear.forward(pass, x);
+    FAIL();
+  } catch (const std::invalid_argument& e) {
+    EXPECT_STREQ(e.what(), "fc1: input of shape 2 x 3 x 4, expected ... x 5");
+  }
+  Conv2d<double> conv("conv", {1, 1, 3, 1, 0});
+  EXPECT_THROW(conv.forward(pass, x), std::invalid_argument);
+  EXPECT_THROW(conv.forward(pass, Tensor<double>({1, 1, 2, 5})), std::invalid_argument);
+  BatchNorm<double> norm("norm", 3);
+  EXPECT_THROW(norm.forward(pass, x), std::invalid_argument);
+  EXPECT_THROW(norm.forward(pass, Tensor<double>({1, 3})), std::invalid_argument);
+  Lstm<double> lstm("lstm", 3, 2);
+  EXPECT_THROW(lstm.forward(pass, x), std::invalid_argument);
+}
+
 TEST(Losses, CrossEntropyIsTheMeanLogarithm) {
   ExactNumerics numerics;
   Pass<double> pass{numerics};
