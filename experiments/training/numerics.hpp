@@ -48,8 +48,8 @@ class Numerics {
   virtual void inner(const Site&, std::span<T>) const {}
 };
 
-/// Nothing is rounded but by T itself: double for finite differences, float for training in FP32. Products add to C, or to 0, one product
-/// after the other, k ascending, each step rounded to T, the bias last.
+/// Nothing is rounded but by T itself: double for finite differences, float for training in FP32. Products are summed one
+/// after the other, k ascending, each step rounded to T; then C and the bias are added.
 template <class T>
 class PlainNumerics : public Numerics<T> {
  public:

@@ -31,10 +31,8 @@ void multiply_tile(const MatrixOperands<std::span<const T>>& x, std::span<const 
   const std::size_t rows = std::min(tile_rows, x.m - i0), columns = std::min(tile_columns, x.n - j0);
   const Placement a = x.place_a(), c = x.place_c(), at = x.place_d();
   const T* const panel = of.panels + j0 * x.k;
-  T sums[tile_rows][tile_columns] = {};
-  if (of.c)
-    for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t j = 0; j < columns; ++j) sums[i][j] = of.c[c(i0 + i, j0 + j)];
+  T sums[tile_rows][tile_columns];
+  for (auto& row : sums) std::fill(row, row + tile_columns, x.k ? -T{0} : T{0});  // -0 + x is x for every x, -0 too
   // Rows beyond m repeat the last one: their sums are not stored.
   const T* row[tile_rows];
   for (std::size_t i = 0; i < tile_rows; ++i) row[i] = of.a + a(i0 + std::min(i, rows - 1), 0);
@@ -44,7 +42,10 @@ void multiply_tile(const MatrixOperands<std::span<const T>>& x, std::span<const 
       for (std::size_t j = 0; j < tile_columns; ++j) sums[i][j] += factor * panel[k * tile_columns + j];
     }
   for (std::size_t i = 0; i < rows; ++i)
-    for (std::size_t j = 0; j < columns; ++j) of.d[at(i0 + i, j0 + j)] = bias.empty() ? sums[i][j] : sums[i][j] + bias[j0 + j];
+    for (std::size_t j = 0; j < columns; ++j) {
+      const T sum = of.c ? sums[i][j] + of.c[c(i0 + i, j0 + j)] : sums[i][j];
+      of.d[at(i0 + i, j0 + j)] = bias.empty() ? sum : sum + bias[j0 + j];
+    }
 }
 
 }  // namespace
