@@ -25,7 +25,8 @@ Tensor<T> random_tensor(const Extents& extents, std::uint64_t stream, double sca
   return x;
 }
 
-/// Compares d loss / d value[i] for every i, by central differences, with `gradient`. `loss` is a smooth function of `value` of size about 1.
+/// Compares d loss / d value[i] for every i, by central differences, with `gradient`. `loss` is a smooth function of `value` of
+/// size about 1.
 inline void expect_gradient(const std::string& what, std::span<double> value, std::span<const double> gradient,
                             const std::function<double()>& loss, double tolerance = 1e-7) {
   ASSERT_EQ(value.size(), gradient.size()) << what;

@@ -119,7 +119,8 @@ TEST(Gradients, BatchNorm) {
 }
 
 TEST(Gradients, Conv2d) {
-  for (const Conv2dShape& shape : {Conv2dShape{1, 1, 1, 1, 0}, {2, 3, 3, 1, 1}, {3, 2, 3, 2, 0}, {1, 4, 5, 2, 2}, {2, 2, 3, 1, 4}}) {
+  for (const Conv2dShape& shape : {Conv2dShape{1, 1, 1, 1, 0}, {2, 3, 3, 1, 1}, {3, 2, 3, 2, 0}, {1, 4, 5, 2, 2}, {2, 2, 3, 1,
+      4}}) {
     Conv2d<double> layer("conv", shape, shape.outputs != 3);
     expect_gradients(layer, random_tensor<double>({2, shape.inputs, 6, 5}, 1));
   }
@@ -225,7 +226,8 @@ TEST(Layers, DropoutDropsItsShareByStep) {
     dropped += v == 0;
   }
   EXPECT_NEAR(static_cast<double>(dropped), 2500, 5 * std::sqrt(10000 * 0.25 * 0.75));
-  const auto same = [&](const Tensor<double>& y) { return std::equal(y.values().begin(), y.values().end(), first.values().begin()); };
+  const auto same = [&](const Tensor<double>& y) { return std::equal(y.values().begin(), y.values().end(),
+      first.values().begin()); };
   EXPECT_TRUE(same(layer.forward(pass, x)));
   Dropout<double> other("another", 0.25);
   EXPECT_FALSE(same(other.forward(pass, x)));
@@ -285,7 +287,8 @@ TEST(Losses, CrossEntropyIsTheMeanLogarithm) {
   Pass<double> pass{numerics};
   CrossEntropy<double> loss;
   EXPECT_DOUBLE_EQ(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0, 9}), std::log(10));
-  EXPECT_DOUBLE_EQ(loss.forward(pass, {{2, 2}, {0, std::log(3), 1000, 1000}}, std::vector<int>{0, 1}), (std::log(4) + std::log(2)) / 2);
+  EXPECT_DOUBLE_EQ(loss.forward(pass, {{2, 2}, {0, std::log(3), 1000, 1000}}, std::vector<int>{0, 1}),
+      (std::log(4) + std::log(2)) / 2);
   EXPECT_THROW(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0, 10}), std::invalid_argument);
   EXPECT_THROW(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0}), std::invalid_argument);
 }

@@ -74,7 +74,8 @@ TEST(SmoothFunctions, HaveTheirEnds) {
   EXPECT_EQ(smooth_log(inf), inf);
   EXPECT_DOUBLE_EQ(smooth_log(0x1p-1074), -1074 * std::log(2.0));
   EXPECT_EQ(smooth_log1p(-1.0), -inf);
-  for (const double x : {smooth_exp(nan), smooth_tanh(nan), smooth_sigmoid(nan), smooth_normal_cdf(nan), smooth_log(nan), smooth_log(-1.0), smooth_log1p(nan)})
+  for (const double x : {smooth_exp(nan), smooth_tanh(nan), smooth_sigmoid(nan), smooth_normal_cdf(nan), smooth_log(nan),
+      smooth_log(-1.0), smooth_log1p(nan)})
     EXPECT_NE(x, x);
 }
 

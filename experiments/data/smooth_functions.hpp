@@ -1,5 +1,6 @@
 // Functions that networks apply to every element, from IEEE operations alone: the same bits on every machine, unlike a libm's.
-// None has a branch, so that compilers make vectors of loops over them. For float they are computed in double, with fewer terms, and rounded once.
+// None has a branch, so that compilers make vectors of loops over them. For float they are computed in double, with fewer terms,
+// and rounded once.
 #pragma once
 
 #include <halfulp/experiments/data/elementary.hpp>
@@ -95,8 +96,9 @@ inline double sigmoid(double x) {
   return numerator / (1 + e);
 }
 
-/// (1 + 2 y) e^(y^2) erfc(y) for y >= 0 is a smooth function of t = (y - 3.75) / (y + 3.75) (Shepherd and Laframboise, Math. Comp. 36, 1981): its
-/// Chebyshev series by interpolation at 80 nodes with 60 digits, cut off at a relative error of 7e-10 for float and 4e-18 for double, as powers of t.
+/// (1 + 2 y) e^(y^2) erfc(y) for y >= 0 is a smooth function of t = (y - 3.75) / (y + 3.75) (Shepherd and Laframboise, Math. Comp.
+/// 36, 1981): its Chebyshev series by interpolation at 80 nodes with 60 digits, cut off at a relative error of 7e-10 for float and
+/// 4e-18 for double, as powers of t.
 inline constexpr std::array<double, 14> short_erfc{
       0x1.3ccda0b2609cbp+0, -0x1.1f3676a4a0131p-3, 0x1.d5f5423a4c262p-9, 0x1.5101735820313p-4, -0x1.bdaa8cdf57d02p-4,
       0x1.7a13b1904d789p-4, -0x1.e0c049f57cecfp-5, 0x1.d0b7adf700b97p-6, -0x1.40256e773fd38p-7, 0x1.cb0e32fdabd85p-10,
@@ -124,8 +126,8 @@ inline double normal_cdf(double x) {
 
 }  // namespace smooth
 
-/// e^x: 0 below about -745 and Inf above 709.78 (for float: 0 and Inf where float has nothing nearer). Within 2 units in the last place of double,
-/// and for float of the correctly rounded result or its neighbour.
+/// e^x: 0 below about -745 and Inf above 709.78 (for float: 0 and Inf where float has nothing nearer). Within 2 units in the last
+/// place of double, and for float of the correctly rounded result or its neighbour.
 template <class T>
 inline T smooth_exp(T x) {
   return static_cast<T>(smooth::exp<smooth::exp_terms<T>>(x));

@@ -7,7 +7,8 @@ namespace halfulp::training {
 
 /// y = x W^T + bias: x rows x inputs, W outputs x inputs (only its first axis and its size matter), y rows x outputs.
 template <class T>
-void dense_forward(Pass<T>& pass, const Site& site, std::span<const T> x, const Tensor<T>& weight, std::span<const T> bias, std::span<T> y) {
+void dense_forward(Pass<T>& pass, const Site& site, std::span<const T> x, const Tensor<T>& weight, std::span<const T> bias,
+    std::span<T> y) {
   const std::size_t outputs = weight.extent(0), inputs = weight.size() / outputs;
   typename Numerics<T>::Operands o;
   o.m = x.size() / inputs, o.n = outputs, o.k = inputs;
@@ -27,7 +28,8 @@ void dense_to_input(Pass<T>& pass, const Site& site, std::span<const T> dy, cons
 
 /// dw = dy^T x.
 template <class T>
-void dense_to_weight(Pass<T>& pass, const Site& site, std::span<const T> dy, std::span<const T> x, const Tensor<T>& weight, std::span<T> dw) {
+void dense_to_weight(Pass<T>& pass, const Site& site, std::span<const T> dy, std::span<const T> x, const Tensor<T>& weight,
+    std::span<T> dw) {
   const std::size_t outputs = weight.extent(0), inputs = weight.size() / outputs;
   typename Numerics<T>::Operands o;
   o.m = outputs, o.n = inputs, o.k = dy.size() / outputs;

@@ -12,7 +12,8 @@ namespace halfulp::training {
 
 /// Names as `--set init=` takes them. Formulas as in torch.nn.init, with gain g:
 /// xavier (Glorot & Bengio 2010): variance g^2 2 / (fan_in + fan_out); he (He et al. 2015): variance g^2 / fan_in.
-enum class Initialisation : std::uint8_t { default_, gaussian, uniform, xavier_uniform, xavier_normal, he_uniform, he_normal, zeros, ones };
+enum class Initialisation : std::uint8_t { default_, gaussian, uniform, xavier_uniform, xavier_normal, he_uniform, he_normal,
+    zeros, ones };
 
 struct InitialisationInfo {
   std::string_view name, summary;

@@ -49,8 +49,8 @@ struct Pass {
   std::uint64_t step = 0;
 };
 
-/// Layers own their outputs, which are overwritten by the next pass, and keep a pointer to their input: between forward and backward
-/// it must stay as it is. After the first pass with a shape nothing is allocated.
+/// Layers own their outputs, which are overwritten by the next pass, and keep a pointer to their input: between forward and
+/// backward it must stay as it is. After the first pass with a shape nothing is allocated.
 template <class T>
 class Module {
  public:
@@ -61,8 +61,8 @@ class Module {
 
   /// Throws std::invalid_argument if x has a shape that the layer does not take.
   virtual const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) = 0;
-  /// dy: gradient of the loss by the output of the last forward, of that shape. Adds the parameters' gradients to what they have, returns the gradient
-  /// by the input (an empty tensor after without_input_gradient). One backward for each forward.
+  /// dy: gradient of the loss by the output of the last forward, of that shape. Adds the parameters' gradients to what they have,
+  /// returns the gradient by the input (an empty tensor after without_input_gradient). One backward for each forward.
   virtual const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) = 0;
 
   /// Appends the parameters, always in the same order.

@@ -108,7 +108,8 @@ const std::vector<Row>& rows() {
        build_mlp<float>, build_mlp<double>},
       {{"cnn", "two convolutions of 16 and 32 channels for images of 28 x 28, maxima between, a linear layer", numbers(28, 10, 16)},
        build_cnn<float>, build_cnn<double>},
-      {{"transformer", "two blocks of causal attention over characters, width 64, four heads, rotary positions", numbers(96, 0, 64, 2, 4)},
+      {{"transformer", "two blocks of causal attention over characters, width 64, four heads, rotary positions",
+        numbers(96, 0, 64, 2, 4)},
        build_transformer<float>, build_transformer<double>},
       {{"lstm", "an LSTM cell of 128 over characters", numbers(96, 0, 128)}, build_lstm<float>, build_lstm<double>},
   };

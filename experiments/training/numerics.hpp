@@ -10,8 +10,8 @@
 
 namespace halfulp::training {
 
-/// Products, casts and sums of a training run. Products and casts come one after the other, in the same order in every run, so that an
-/// implementation may count them; `sum` and `inner` come from several threads at once.
+/// Products, casts and sums of a training run. Products and casts come one after the other, in the same order in every run, so
+/// that an implementation may count them; `sum` and `inner` come from several threads at once.
 template <class T>
 class Numerics {
  public:
@@ -23,8 +23,8 @@ class Numerics {
   virtual void product(const Site& site, Product which, const Operands& x, std::span<const T> bias, std::span<T> d) = 0;
   void product(const Site& site, Product which, const Operands& x, std::span<T> d) { product(site, which, x, {}, d); }
 
-  /// `count` such products of one size, whose operands and results lie one after the other without gaps: heads of attention. By default one
-  /// call of `product` each.
+  /// `count` such products of one size, whose operands and results lie one after the other without gaps: heads of attention. By
+  /// default one call of `product` each.
   virtual void products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<T> d) {
     const std::size_t a = x.m * x.k, b = x.k * x.n, size = x.m * x.n;
     for (std::size_t i = 0; i < count; ++i) {
@@ -38,7 +38,8 @@ class Numerics {
   /// Rounds a tensor in place to the format of its role.
   virtual void cast(const Site& site, Role role, std::span<T> values) = 0;
 
-  /// Sum of values in a fixed order: by default in T (fixed_order_sum), in another format where a policy is strict about inner steps.
+  /// Sum of values in a fixed order: by default in T (fixed_order_sum), in another format where a policy is strict about inner
+  /// steps.
   virtual T sum(const Site&, std::span<const T> values) const { return fixed_order_sum(values); }
   /// sums[j] = sum over i of the rows x columns matrix, rows ascending.
   virtual void column_sums(const Site&, std::size_t columns, std::span<const T> values, std::span<T> sums) const {

@@ -27,7 +27,8 @@ struct Memory {
 };
 
 template <class T>
-void multiply_tile(const MatrixOperands<std::span<const T>>& x, std::span<const T> bias, const Memory<T>& of, std::size_t i0, std::size_t j0) {
+void multiply_tile(const MatrixOperands<std::span<const T>>& x, std::span<const T> bias, const Memory<T>& of, std::size_t i0,
+    std::size_t j0) {
   const std::size_t rows = std::min(tile_rows, x.m - i0), columns = std::min(tile_columns, x.n - j0);
   const Placement a = x.place_a(), c = x.place_c(), at = x.place_d();
   const T* const panel = of.panels + j0 * x.k;
@@ -51,7 +52,8 @@ void multiply_tile(const MatrixOperands<std::span<const T>>& x, std::span<const 
 }  // namespace
 
 template <class T>
-void PlainProduct<T>::multiply(const MatrixOperands<std::span<const T>>& x, std::span<const T> bias, std::span<T> d, std::size_t count) {
+void PlainProduct<T>::multiply(const MatrixOperands<std::span<const T>>& x, std::span<const T> bias, std::span<T> d,
+    std::size_t count) {
   const std::size_t panels = (x.n + tile_columns - 1) / tile_columns, tiles = (x.m + tile_rows - 1) / tile_rows;
   const std::size_t panel_size = x.k * tile_columns, packed_size = panels * panel_size;
   if (panels_.size() < count * packed_size) panels_.resize(count * packed_size);

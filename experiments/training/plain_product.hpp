@@ -8,9 +8,9 @@
 
 namespace halfulp::training {
 
-/// D = A B + C + bias: sums start with the first product and take one after the other, k ascending, each product and each sum rounded to T;
-/// then C is added, then the bias (a row of n, or none). The same bits on any number of threads and with vectors of any width.
-/// D may be the memory of C, placed alike. An object serves one caller at a time: it keeps its scratch memory.
+/// D = A B + C + bias: sums start with the first product and take one after the other, k ascending, each product and each sum
+/// rounded to T; then C is added, then the bias (a row of n, or none). The same bits on any number of threads and with vectors of
+/// any width. D may be the memory of C, placed alike. An object serves one caller at a time: it keeps its scratch memory.
 /// `count` products may be asked for at once: their A, B, C and D then lie one after the other, without gaps.
 template <class T>
 class PlainProduct {

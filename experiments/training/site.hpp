@@ -26,8 +26,8 @@ inline constexpr std::array<std::string_view, 7> role_names{
     "weight", "activation", "gradient-of-activation", "gradient-of-weight", "optimizer-state", "accumulation", "communication"};
 constexpr std::string_view name_of(Role role) { return role_names[static_cast<std::size_t>(role)]; }
 
-/// An operator of a network: "fc1" is a linear one. A gradient or state of one parameter alone carries the parameter's name, "fc1.bias".
-/// The name is not owned.
+/// An operator of a network: "fc1" is a linear one. A gradient or state of one parameter alone carries the parameter's name,
+/// "fc1.bias". The name is not owned.
 struct Site {
   OperatorKind kind;
   std::string_view name;

@@ -62,7 +62,8 @@ class Tensor {
   explicit Tensor(const Extents& extents) { resize(extents); }
   Tensor(const Extents& extents, std::initializer_list<T> values) : extents_(extents), values_(values) {}
 
-  /// Another shape. Memory is kept, so that buffers of a training loop are allocated once; values are left over from before, new ones 0.
+  /// Another shape. Memory is kept, so that buffers of a training loop are allocated once; values are left over from before, new
+  /// ones 0.
   void resize(const Extents& extents) {
     extents_ = extents;
     values_.resize(extents.size());

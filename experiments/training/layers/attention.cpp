@@ -12,7 +12,8 @@ std::size_t checked_head_width(const std::string& name, const AttentionShape& s)
     throw std::invalid_argument(name + ": " + std::to_string(s.heads) + " heads do not divide a width of " + std::to_string(s.width));
   const std::size_t width = s.width / s.heads;
   if (s.positions == Positions::rope && width % 2 != 0)
-    throw std::invalid_argument(name + ": heads of " + std::to_string(width) + " elements, expected an even number, since pairs turn");
+    throw std::invalid_argument(name + ": heads of " + std::to_string(width) + " elements, " +
+                                "expected an even number, since pairs turn");
   return width;
 }
 
@@ -66,7 +67,8 @@ void Attention<T>::scale_and_mask(Tensor<T>& scores) const {
 }
 
 template <class T>
-typename Numerics<T>::Operands Attention<T>::operands(std::size_t m, std::size_t n, std::size_t k, const Tensor<T>& a, const Tensor<T>& b) const {
+typename Numerics<T>::Operands Attention<T>::operands(std::size_t m, std::size_t n, std::size_t k, const Tensor<T>& a,
+    const Tensor<T>& b) const {
   typename Numerics<T>::Operands o;
   o.m = m, o.n = n, o.k = k;
   o.a = a.values(), o.b = b.values();
@@ -120,7 +122,8 @@ const Tensor<T>& Attention<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   o.transpose_a = true;
   pass.numerics.products(values, Product::to_weight, heads, o, dv_.values());
   // Masked places have P = 0, and so no gradient. The scale belongs to the scores.
-  softmax_rows_backward<T>(pass, {OperatorKind::softmax, softmax_name_}, length_, weights_.values(), dweights_.values(), dweights_.values());
+  softmax_rows_backward<T>(pass, {OperatorKind::softmax, softmax_name_}, length_, weights_.values(), dweights_.values(),
+      dweights_.values());
   for (T& d : dweights_.values()) d *= scale_;
   dq_.resize(q_.extents());
   pass.numerics.products(scores, Product::to_input, heads, operands(length_, head_width_, length_, dweights_, k_), dq_.values());

@@ -13,10 +13,10 @@ struct AttentionShape {
   double rope_base = 10000;
 };
 
-/// x, y: batch x length x width. A linear layer "qkv" gives queries, keys and values, 3 width (heads one after the other in each); each head has
-/// P = softmax(Q K^T / sqrt(width / heads) + what ALiBi adds), where later places are masked, and P V; a linear layer "out" joins them.
-/// Precision is chosen for the products of scores, the softmax and the products of values apart (sites "NAME.scores", ".softmax", ".values"),
-/// and for the turned queries and keys (".position").
+/// x, y: batch x length x width. A linear layer "qkv" gives queries, keys and values, 3 width (heads one after the other in each);
+/// each head has P = softmax(Q K^T / sqrt(width / heads) + what ALiBi adds), where later places are masked, and P V; a linear
+/// layer "out" joins them. Precision is chosen for the products of scores, the softmax and the products of values apart (sites
+/// "NAME.scores", ".softmax", ".values"), and for the turned queries and keys (".position").
 template <class T>
 class Attention : public Module<T> {
  public:
@@ -31,7 +31,8 @@ class Attention : public Module<T> {
   void split(const Tensor<T>& rows, std::size_t offset, Tensor<T>& heads) const;
   void join(const Tensor<T>& heads, std::size_t offset, Tensor<T>& rows) const;
   void scale_and_mask(Tensor<T>& scores) const;
-  typename Numerics<T>::Operands operands(std::size_t m, std::size_t n, std::size_t k, const Tensor<T>& a, const Tensor<T>& b) const;
+  typename Numerics<T>::Operands operands(std::size_t m, std::size_t n, std::size_t k, const Tensor<T>& a,
+      const Tensor<T>& b) const;
 
   AttentionShape shape_;
   std::size_t head_width_, batch_ = 0, length_ = 0;

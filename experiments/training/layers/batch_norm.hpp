@@ -5,9 +5,10 @@
 
 namespace halfulp::training {
 
-/// x: batch x channels, or batch x channels x height x width. Over all but the channels: y = (x - mean) / sqrt(variance + eps) * gain + bias.
-/// In training mean and variance are the batch's, the variance divided by its count, and running means move by `momentum` towards them (there
-/// the variance is divided by count - 1), as torch.nn.BatchNorm1d and 2d; otherwise they are the running ones, and constants to the gradient.
+/// x: batch x channels, or batch x channels x height x width. Over all but the channels: y = (x - mean) / sqrt(variance + eps) *
+/// gain + bias. In training mean and variance are the batch's, the variance divided by its count, and running means move by
+/// `momentum` towards them (there the variance is divided by count - 1), as torch.nn.BatchNorm1d and 2d; otherwise they are the
+/// running ones, and constants to the gradient.
 /// Throws std::invalid_argument for other shapes, and for one value a channel in training.
 template <class T>
 class BatchNorm : public Module<T> {

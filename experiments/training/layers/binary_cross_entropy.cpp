@@ -39,7 +39,8 @@ const Tensor<T>& BinaryCrossEntropy<T>::backward(Pass<T>& pass, T scale) {
   const Tensor<T>&p = *p_, &t = *targets_;
   const T factor = scale / static_cast<T>(p.size());
   gradient_.resize(p.extents());
-  for (std::size_t i = 0; i < p.size(); ++i) gradient_[i] = factor * (p[i] - t[i]) / std::max((1 - p[i]) * p[i], static_cast<T>(1e-12));
+  for (std::size_t i = 0; i < p.size(); ++i)
+    gradient_[i] = factor * (p[i] - t[i]) / std::max((1 - p[i]) * p[i], static_cast<T>(1e-12));
   pass.numerics.cast({OperatorKind::bce, name_}, Role::gradient_of_activation, gradient_.values());
   return gradient_;
 }

@@ -5,8 +5,9 @@
 
 namespace halfulp::training {
 
-/// loss = mean of -(t ln p + (1 - t) ln(1 - p)) over all elements, logarithms not below -100, as torch.nn.functional.binary_cross_entropy;
-/// its gradient is (p - t) / max(p (1 - p), 1e-12) * scale / count. In a narrow format p rounds to 0 and 1: that is why the other exists.
+/// loss = mean of -(t ln p + (1 - t) ln(1 - p)) over all elements, logarithms not below -100, as
+/// torch.nn.functional.binary_cross_entropy; its gradient is (p - t) / max(p (1 - p), 1e-12) * scale / count. In a narrow format p
+/// rounds to 0 and 1: that is why the other exists.
 template <class T>
 class BinaryCrossEntropy {
  public:

@@ -22,8 +22,10 @@ void swap_axes(std::size_t batch, std::size_t rows, std::size_t columns, std::sp
 template <class T>
 Conv2d<T>::Conv2d(std::string name, const Conv2dShape& shape, bool bias)
     : Module<T>(std::move(name)), shape_(shape),
-      weight_(this->parameter_name("weight"), ParameterKind::weight, {shape.outputs, shape.inputs, shape.kernel, shape.kernel}, width_of(fan_in(shape))),
-      bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? shape.outputs : 0}, width_of(fan_in(shape))), has_bias_(bias) {}
+      weight_(this->parameter_name("weight"), ParameterKind::weight, {shape.outputs, shape.inputs, shape.kernel, shape.kernel},
+          width_of(fan_in(shape))),
+      bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? shape.outputs : 0}, width_of(fan_in(shape))),
+      has_bias_(bias) {}
 
 template <class T>
 template <class F>
@@ -60,7 +62,8 @@ const Tensor<T>& Conv2d<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
     }
   });
   rows_.resize({e[0] * places, shape_.outputs});
-  dense_forward<T>(pass, {OperatorKind::conv2d, this->name()}, unfolded_.values(), weight_.value, bias_.value.values(), rows_.values());
+  dense_forward<T>(pass, {OperatorKind::conv2d, this->name()}, unfolded_.values(), weight_.value, bias_.value.values(),
+      rows_.values());
   y_.resize({e[0], shape_.outputs, height_, width_});
   swap_axes<T>(e[0], places, shape_.outputs, rows_.values(), y_.values());
   return y_;

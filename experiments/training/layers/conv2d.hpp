@@ -12,9 +12,10 @@ struct Conv2dShape {
   std::size_t result(std::size_t extent) const { return (extent + 2 * padding - kernel) / stride + 1; }
 };
 
-/// x: batch x inputs x height x width, weight: outputs x inputs x kernel x kernel, bias: outputs; y: batch x outputs x height' x width',
-/// the cross-correlation that torch.nn.Conv2d computes, zeros around.
-/// The three products are those of a linear layer: a row of their left operand is what one place of the result sees, (channel, row, column).
+/// x: batch x inputs x height x width, weight: outputs x inputs x kernel x kernel, bias: outputs; y: batch x outputs x height' x
+/// width', the cross-correlation that torch.nn.Conv2d computes, zeros around.
+/// The three products are those of a linear layer: a row of their left operand is what one place of the result sees, (channel,
+/// row, column).
 template <class T>
 class Conv2d : public Module<T> {
  public:

@@ -7,8 +7,8 @@
 
 namespace halfulp::training {
 
-/// In training each element is 0 with probability p, and x / (1 - p) otherwise, by the random bits of (seed, layer's name and step, index) alone;
-/// else y = x. Any shape. Throws std::invalid_argument unless 0 <= p < 1.
+/// In training each element is 0 with probability p, and x / (1 - p) otherwise, by the random bits of (seed, layer's name and
+/// step, index) alone; else y = x. Any shape. Throws std::invalid_argument unless 0 <= p < 1.
 template <class T>
 class Dropout : public Module<T> {
  public:

@@ -5,9 +5,9 @@
 
 namespace halfulp::training {
 
-/// x: up to three axes of indices (as numbers) below `rows`; y: one axis more, of `width`; table: rows x width (torch.nn.Embedding).
-/// The gradient of a row of the table is the sum of dy over the places that took it, in their order. There is none by x: backward
-/// returns an empty tensor.
+/// x: up to three axes of indices (as numbers) below `rows`; y: one axis more, of `width`; table: rows x width
+/// (torch.nn.Embedding). The gradient of a row of the table is the sum of dy over the places that took it, in their order. There
+/// is none by x: backward returns an empty tensor.
 template <class T>
 class Embedding : public Module<T> {
  public:

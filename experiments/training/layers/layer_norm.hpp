@@ -5,7 +5,8 @@
 
 namespace halfulp::training {
 
-/// Over the last axis, of `width`: y = (x - mean) / sqrt(variance + eps) * gain + bias, the variance divided by width, as torch.nn.LayerNorm.
+/// Over the last axis, of `width`: y = (x - mean) / sqrt(variance + eps) * gain + bias, the variance divided by width, as
+/// torch.nn.LayerNorm.
 /// With h = (x - mean) / s and g = dy gain: dx = (g - mean(g) - h mean(g h)) / s.
 template <class T>
 class LayerNorm : public Module<T> {

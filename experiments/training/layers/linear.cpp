@@ -22,7 +22,9 @@ const Tensor<T>& Linear<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
 template <class T>
 const Tensor<T>& Linear<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   const Site site{OperatorKind::linear, this->name()};
-  add_gradient(pass, site.kind, weight_, [&](std::span<T> dw) { dense_to_weight<T>(pass, site, dy.values(), x_->values(), weight_.value, dw); });
+  add_gradient(pass, site.kind, weight_, [&](std::span<T> dw) {
+    dense_to_weight<T>(pass, site, dy.values(), x_->values(), weight_.value, dw);
+  });
   if (has_bias_) add_bias_gradient(pass, site.kind, bias_, dy);
   if (!input_gradient_) return dx_;
   dx_.resize(x_->extents());

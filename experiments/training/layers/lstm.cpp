@@ -51,7 +51,8 @@ const Tensor<T>& Lstm<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
 template <class T>
 void Lstm<T>::step(Pass<T>& pass, const Site& site, std::size_t t) {
   const std::size_t states = batch_ * width_;
-  const std::span<const T> hidden = hidden_.values().subspan(t * states, states), cells = cells_.values().subspan(t * states, states);
+  const std::span<const T> hidden = hidden_.values().subspan(t * states, states);
+  const std::span<const T> cells = cells_.values().subspan(t * states, states);
   const std::span<T> next_hidden = hidden_.values().subspan((t + 1) * states, states);
   const std::span<T> next_cells = cells_.values().subspan((t + 1) * states, states);
   dense_forward<T>(pass, site, hidden, weight_hh_.value, bias_hh_.value.values(), from_hidden_.values());
@@ -86,8 +87,12 @@ const Tensor<T>& Lstm<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   for (std::size_t t = length_; t-- > 0;) step_backward(pass, site, t, dy);
   const std::span<const T> before = std::as_const(hidden_).values().first(length_ * batch_ * width_);
   const std::span<const T> dgates = dgates_.values();
-  add_gradient(pass, site.kind, weight_ih_, [&](std::span<T> dw) { dense_to_weight<T>(pass, site, dgates, x_.values(), weight_ih_.value, dw); });
-  add_gradient(pass, site.kind, weight_hh_, [&](std::span<T> dw) { dense_to_weight<T>(pass, site, dgates, before, weight_hh_.value, dw); });
+  add_gradient(pass, site.kind, weight_ih_, [&](std::span<T> dw) {
+    dense_to_weight<T>(pass, site, dgates, x_.values(), weight_ih_.value, dw);
+  });
+  add_gradient(pass, site.kind, weight_hh_, [&](std::span<T> dw) {
+    dense_to_weight<T>(pass, site, dgates, before, weight_hh_.value, dw);
+  });
   add_bias_gradient(pass, site.kind, bias_ih_, dgates_);
   add_bias_gradient(pass, site.kind, bias_hh_, dgates_);
   dx_by_time_.resize(x_.extents());
@@ -100,7 +105,8 @@ const Tensor<T>& Lstm<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
 template <class T>
 void Lstm<T>::step_backward(Pass<T>& pass, const Site& site, std::size_t t, const Tensor<T>& dy) {
   const std::size_t states = batch_ * width_;
-  const std::span<const T> cells = cells_.values().subspan(t * states, states), next_cells = cells_.values().subspan((t + 1) * states, states);
+  const std::span<const T> cells = cells_.values().subspan(t * states, states),
+      next_cells = cells_.values().subspan((t + 1) * states, states);
   for_rows(batch_, 100 * width_, [&](std::size_t begin, std::size_t end) {
     for (std::size_t b = begin; b < end; ++b) {
       const T* const gates = gates_.row(t * batch_ + b).data();

@@ -6,8 +6,8 @@
 namespace halfulp::training {
 
 /// One cell, over a sequence from a state of zeros. x: batch x length x inputs; y: batch x length x width, its states h.
-/// Gates i, f, g, o, one after the other, as torch.nn.LSTM has them: a = W_ih x + b_ih and b = W_hh h + b_hh, each rounded as an activation;
-/// i, f, o = sigmoid(a + b), g = tanh(a + b); c = f c + i g; h = o tanh(c); c and h are rounded as activations.
+/// Gates i, f, g, o, one after the other, as torch.nn.LSTM has them: a = W_ih x + b_ih and b = W_hh h + b_hh, each rounded as an
+/// activation; i, f, o = sigmoid(a + b), g = tanh(a + b); c = f c + i g; h = o tanh(c); c and h are rounded as activations.
 /// W_ih: 4 width x inputs, W_hh: 4 width x width, b_ih and b_hh: 4 width.
 template <class T>
 class Lstm : public Module<T> {

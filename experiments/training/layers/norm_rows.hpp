@@ -23,7 +23,8 @@ T reciprocal_root(const Numerics<T>& numerics, const Site& site, std::span<const
 
 /// dgain = sum over rows of dy h. `products` is scratch memory.
 template <class T>
-void add_gain_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& gain, const Tensor<T>& dy, const Tensor<T>& h, Tensor<T>& products) {
+void add_gain_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& gain, const Tensor<T>& dy, const Tensor<T>& h,
+    Tensor<T>& products) {
   const Site site{kind, gain.name};
   products.resize(dy.extents());
   for_elements(products.values(), 1, [d = dy.values().data(), n = h.values().data()](std::size_t i) { return d[i] * n[i]; });
@@ -31,7 +32,8 @@ void add_gain_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& gain, con
   add_bias_gradient(pass, kind, gain, products);
 }
 
-/// dx = (g - mean(g) - h mean(g h)) r for each row, with g = dy gain and r = 1 / s; without mean(g) where forward has not subtracted the mean.
+/// dx = (g - mean(g) - h mean(g h)) r for each row, with g = dy gain and r = 1 / s; without mean(g) where forward has not
+/// subtracted the mean.
 template <class T>
 void norm_rows_backward(Pass<T>& pass, const Site& site, const Tensor<T>& dy, const Tensor<T>& normal, const Tensor<T>& reciprocal,
                         const Tensor<T>& gain, bool centred, Tensor<T>& dx) {

@@ -5,7 +5,8 @@ namespace halfulp::training {
 template <class T>
 const Tensor<T>& Pool2d<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
   const Extents& e = x.extents();
-  if (e.rank() != 4 || e[2] < size_ || e[3] < size_) this->refuse(e, "batch x channels x height x width, both at least " + std::to_string(size_));
+  if (e.rank() != 4 || e[2] < size_ || e[3] < size_)
+    this->refuse(e, "batch x channels x height x width, both at least " + std::to_string(size_));
   image_ = e;
   y_.resize({e[0], e[1], (e[2] - size_) / stride_ + 1, (e[3] - size_) / stride_ + 1});
   if (pooling_ == Pooling::maximum) places_.resize(y_.size());

@@ -7,8 +7,9 @@ namespace halfulp::training {
 
 enum class Pooling : std::uint8_t { maximum, average };
 
-/// x: batch x channels x height x width; y: the maximum or the mean of each square of `size`, whose corners are `stride` apart (0: size), without
-/// padding, as torch.nn.MaxPool2d and AvgPool2d. The gradient of a maximum goes to the first place that has it; a NaN is a maximum.
+/// x: batch x channels x height x width; y: the maximum or the mean of each square of `size`, whose corners are `stride` apart (0:
+/// size), without padding, as torch.nn.MaxPool2d and AvgPool2d. The gradient of a maximum goes to the first place that has it; a
+/// NaN is a maximum.
 template <class T>
 class Pool2d : public Module<T> {
  public:

@@ -15,7 +15,8 @@ void softmax_rows(Pass<T>& pass, const Site& site, std::size_t columns, std::spa
 }
 
 template <class T>
-void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y, std::span<const T> dy, std::span<T> dx) {
+void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y, std::span<const T> dy,
+    std::span<T> dx) {
   for_rows(y.size() / columns, 4 * columns, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t first = i * columns;
@@ -44,8 +45,10 @@ const Tensor<T>& Softmax<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
 
 template void softmax_rows(Pass<float>&, const Site&, std::size_t, std::span<float>);
 template void softmax_rows(Pass<double>&, const Site&, std::size_t, std::span<double>);
-template void softmax_rows_backward(Pass<float>&, const Site&, std::size_t, std::span<const float>, std::span<const float>, std::span<float>);
-template void softmax_rows_backward(Pass<double>&, const Site&, std::size_t, std::span<const double>, std::span<const double>, std::span<double>);
+template void softmax_rows_backward(Pass<float>&, const Site&, std::size_t, std::span<const float>, std::span<const float>,
+    std::span<float>);
+template void softmax_rows_backward(Pass<double>&, const Site&, std::size_t, std::span<const double>, std::span<const double>,
+    std::span<double>);
 template class Softmax<float>;
 template class Softmax<double>;
 

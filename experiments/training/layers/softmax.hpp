@@ -43,7 +43,8 @@ template <class T>
 void softmax_rows(Pass<T>& pass, const Site& site, std::size_t columns, std::span<T> x);
 /// From y and dy to dx, which may be the memory of dy.
 template <class T>
-void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y, std::span<const T> dy, std::span<T> dx);
+void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y, std::span<const T> dy,
+    std::span<T> dx);
 
 extern template class Softmax<float>;
 extern template class Softmax<double>;
