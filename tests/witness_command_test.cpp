@@ -49,6 +49,11 @@ TEST(WitnessCommand, ProfilesAndUnits) {
   check_vectors(unit);
 }
 
+TEST(WitnessCommand, SumsShowWhatTheyAreAfterEachTerm) {
+  const auto sum = run_halfulp({"witness", "sum:fp16", "sum:fp16,order=pairwise"});
+  for (const char* part : {"terms  exactly", "a[3]", "sum = ", "sum by fp16,order=pairwise"}) EXPECT_NE(sum.out.find(part), std::string::npos) << part << '\n' << sum.out;
+}
+
 TEST(WitnessCommand, NoneIsAnAnswer) {
   const auto none = run_halfulp({"witness", "mul:e4m3", "mul:e4m3:nearest-even"});
   EXPECT_EQ(none.status, 0);

@@ -106,6 +106,26 @@ TEST(Witness, VectorsAreShort) {
   }
 }
 
+TEST(Witness, OrdersAndModels) {
+  const auto terms = [](const char* first, const char* second, Options options = {}) {
+    const Subject a = parse_subject(first), b = parse_subject(second);
+    const Found found = search(a, b, options);
+    if (!found.operands) return std::size_t{0};
+    EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands)) << first;
+    return a.shape.terms(found.operands->size());
+  };
+  // Three terms are added in the same order by both: halves of three are two and one.
+  EXPECT_EQ(terms("sum:fp16", "sum:fp16,order=pairwise"), 4u);
+  EXPECT_EQ(terms("sum:e5m2", "sum:e5m2,comp=kahan"), 3u);
+  EXPECT_EQ(terms("dot:fp16", "dot:fp16,mul=exact"), 1u + 1u);  // one product is rounded once either way
+  EXPECT_EQ(terms("dot:in=fp16,acc=fp32", "dot:hopper.mma.fp16.fp32"), 1u);  // -0 * 0: units give +0
+  // A block longer than any vector looked at is no block; and a unit with C = +0 is that unit.
+  EXPECT_EQ(terms("sum:fp16", "sum:fp16,order=blocked:50", {.cases = 100'000}), 0u);
+  const Subject dot = parse_subject("dot:hopper.mma.fp16.fp32"), unit = parse_subject("hopper.mma.fp16.fp32");
+  EXPECT_EQ(dot.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01}), unit.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01, 0}));
+  EXPECT_NE(refusal(dot, unit), "");
+}
+
 TEST(Witness, WeighsNumbers) {
   EXPECT_EQ(weight(fp16, 0), 0u);
   EXPECT_LT(weight(fp16, 0x3c00), weight(fp16, 0x4000));            // 1, 2
@@ -126,9 +146,10 @@ std::string refused(const char* text) {
 }
 
 TEST(Witness, RefusesInOneLine) {
-  EXPECT_NE(refused("ad:fp16").find("unknown operation or profile 'ad'; did you mean add?"), std::string::npos) << refused("ad:fp16");
+  EXPECT_NE(refused("ad:fp16").find("unknown operation, sum or profile 'ad'; did you mean add?"), std::string::npos) << refused("ad:fp16");
   EXPECT_NE(refused("add:fp16:toward-zeros").find("did you mean toward-zero?"), std::string::npos);
-  for (const char* bad : {"add", "add:fp17", "add:fp16:stochastic", "convert:fp16", "ml_dtypes:fp32", "ml_dtypes:fp32:p3109k8p3", "hopper.mma.fp16", "eq:fp16", "", "add:e8m0", "blackwell.tcgen05.nvfp4.fp32"}) {
+  for (const char* bad : {"add", "add:fp17", "add:fp16:stochastic", "convert:fp16", "ml_dtypes:fp32", "ml_dtypes:fp32:p3109k8p3", "hopper.mma.fp16", "eq:fp16", "", "add:e8m0", "blackwell.tcgen05.nvfp4.fp32",
+                          "sum:fp17", "dot:fp16,round=stochastic", "sum:hopper.mma.fp16.fp32", "dot:blackwell.tcgen05.nvfp4.fp32", "sum", "dot:"}) {
     const std::string why = refused(bad);
     EXPECT_NE(why, "") << bad;
     EXPECT_EQ(why.find('\n'), std::string::npos);

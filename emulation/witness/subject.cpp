@@ -1,8 +1,10 @@
 #include <halfulp/emulation/witness/subject.hpp>
 
 #include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/names.hpp>
 
+#include <memory>
 #include <stdexcept>
 
 namespace halfulp::witness {
@@ -22,6 +24,9 @@ bool is_operation(std::string_view name) {
   return false;
 }
 
+constexpr const char* no_witness_of_stochastic =
+    "stochastic rounding has no witness: its results depend on random bits; accepted: a deterministic mode";
+
 void take_setting(Rounding& rounding, const std::string& word) {
   if (word == "saturate") rounding.overflow = Overflow::saturate;
   else if (word == "flush-inputs") rounding.flush_inputs = true;
@@ -29,7 +34,7 @@ void take_setting(Rounding& rounding, const std::string& word) {
   else {
     std::vector<std::string> names = names_of(rounding_modes);
     names.pop_back();  // stochastic: two runs differ by their random bits
-    if (word == "stochastic") throw std::invalid_argument("stochastic rounding has no witness: its results depend on random bits; accepted: a deterministic mode");
+    if (word == "stochastic") throw std::invalid_argument(no_witness_of_stochastic);
     for (const auto& mode : rounding_modes)
       if (mode.name == word) {
         rounding.mode = mode.value;
@@ -88,6 +93,41 @@ Subject unit_subject(std::string_view text) {
   return subject;
 }
 
+bool is_stochastic(const DotModel& model) {
+  for (const auto& stage : {model.product, std::optional(model.accumulator), model.promoted, model.output})
+    if (stage && stage->rounding.mode == RoundingMode::stochastic) return true;
+  return false;
+}
+
+Subject dot_subject(std::string_view text) {
+  const bool products = text.starts_with("dot:");
+  const ProductModel model = parse_product_model(text.substr(text.find(':') + 1));
+  if (const auto* unit = std::get_if<MatrixUnit>(&model)) {
+    if (!products) throw std::invalid_argument("unit " + unit->name + " adds products, not numbers; accepted: dot:" + unit->name);
+    Subject subject = unit_subject(unit->name);
+    subject.evaluate = [sum = subject.evaluate, zero = unit->accumulator.zero()](std::span<const std::uint64_t> x) {
+      std::vector<std::uint64_t> operands(x.begin(), x.end());
+      operands.push_back(zero);
+      return sum(operands);
+    };
+    return {std::string(text), DotSubject{model, true}, {{unit->a, unit->b}, {}}, subject.result, subject.evaluate, {}};
+  }
+  const DotModel& dots = std::get<DotModel>(model);
+  if (is_stochastic(dots)) throw std::invalid_argument(no_witness_of_stochastic);
+  Subject subject{std::string(text), DotSubject{model, products}, {{dots.input}, {}}, dots.result(), {}, {}};
+  if (!products) {
+    subject.evaluate = [dots](std::span<const std::uint64_t> x) { return sum(dots, x); };
+    return subject;
+  }
+  subject.shape.repeated.push_back(dots.second());
+  subject.evaluate = [dot = std::make_shared<PlainDots>(dots)](std::span<const std::uint64_t> x) {
+    std::vector<std::uint64_t> a, b;
+    for (std::size_t i = 0; i < x.size(); i += 2) a.push_back(x[i]), b.push_back(x[i + 1]);
+    return (*dot)(a, b, {}, 0);
+  };
+  return subject;
+}
+
 }  // namespace
 
 Subject parse_subject(std::string_view text) {
@@ -95,12 +135,13 @@ Subject parse_subject(std::string_view text) {
   if (is_operation(words[0])) return operation_subject(text, words);
   for (const Profile& profile : profiles())
     if (profile.name == words[0]) return cast_subject(text, words);
+  if (words.size() > 1 && (words[0] == "dot" || words[0] == "sum")) return dot_subject(text);
   if (words.size() == 1 && text.find('.') != std::string_view::npos) return unit_subject(text);
-  std::vector<std::string> names;
+  std::vector<std::string> names{"dot", "sum"};
   for (const OperationInfo& row : operations)
     if (row.result != ResultKind::truth) names.emplace_back(row.name);
   for (const Profile& profile : profiles()) names.emplace_back(profile.name);
-  throw std::invalid_argument(unknown_name("operation or profile", words[0], std::move(names)) + ", or the name of a matrix unit");
+  throw std::invalid_argument(unknown_name("operation, sum or profile", words[0], std::move(names)) + ", or the name of a matrix unit");
 }
 
 std::string refusal(const Subject& a, const Subject& b) {

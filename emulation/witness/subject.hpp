@@ -2,8 +2,8 @@
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/product_model.hpp>
 #include <halfulp/emulation/profiles/profile.hpp>
-#include <halfulp/emulation/units/unit.hpp>
 
 #include <functional>
 #include <span>
@@ -43,10 +43,15 @@ struct CastSubject {
 struct UnitSubject {
   const MatrixUnit* unit;
 };
+/// Dot products by a model, nothing added: terms are pairs of A and B. Or sums by a model: terms are numbers of its input format.
+struct DotSubject {
+  ProductModel model;
+  bool products;
+};
 
 struct Subject {
   std::string name;
-  std::variant<OperationSubject, CastSubject, UnitSubject> what;
+  std::variant<OperationSubject, CastSubject, UnitSubject, DotSubject> what;
   Shape shape;
   FloatFormat result;
   std::function<std::uint64_t(std::span<const std::uint64_t>)> evaluate;
@@ -59,6 +64,9 @@ struct Subject {
 ///   convert:FROM:TO[:MODE]...                                            convert:fp32:bf16:toward-zero
 ///   PROFILE:FROM:TO                                                      ml_dtypes:fp32:e4m3
 ///   UNIT                                                                 hopper.mma.fp16.fp32
+///   dot:MODEL                                                            dot:fp16,order=pairwise, dot:hopper.mma.fp16.fp32
+///   sum:MODEL                                                            sum:fp16,comp=kahan
+/// where MODEL is a text of parse_product_model; sums take no matrix unit.
 /// Throws std::invalid_argument in one line for anything else, for comparisons and for integers, stochastic rounding, and units with scales.
 Subject parse_subject(std::string_view text);
 

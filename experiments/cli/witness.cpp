@@ -39,7 +39,7 @@ void witness_command(const Options& options) {
 void add_witness_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("witness", "the smallest operands on which two configurations differ");
-  command->add_option("A", options->a, "OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs], convert:FROM:TO[:MODE], PROFILE:FROM:TO, or a matrix unit")->required();
+  command->add_option("A", options->a, "OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs], convert:FROM:TO[:MODE], PROFILE:FROM:TO, a matrix unit, dot:MODEL or sum:MODEL")->required();
   command->add_option("B", options->b, "another with the same operands and result")->required();
   add_number_option(*command, "--cases", options->search.cases, 1, 1'000'000'000, "of a guided search (default 4000000)");
   add_number_option(*command, "--longest", options->search.longest, 1, 4096, "terms of a vector (default 40)");
@@ -52,7 +52,10 @@ void add_witness_command(CLI::App& app, int&) {
                   "Exit status: 0 whether one is found or not; 2 bad usage, 130 interrupted.\n"
                   "Examples: halfulp witness add:fp16:nearest-even add:fp16:toward-zero\n"
                   "          halfulp witness ml_dtypes:fp32:e4m3 pytorch:fp32:e4m3\n"
-                  "          halfulp witness volta.mma.fp16.fp32 hopper.mma.fp16.fp32");
+                  "          halfulp witness volta.mma.fp16.fp32 hopper.mma.fp16.fp32\n"
+                  "          halfulp witness sum:fp16 sum:fp16,order=pairwise\n"
+                  "          halfulp witness dot:in=fp16,acc=fp32 dot:hopper.mma.fp16.fp32\n"
+                  "A MODEL is a format, a matrix unit, or items such as mul=fp16,acc=fp32,order=blocked:128,comp=kahan,round=toward-zero.");
   command->callback([options] { witness_command(*options); });
 }
 

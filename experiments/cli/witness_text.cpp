@@ -17,6 +17,7 @@ namespace halfulp::cli {
 namespace {
 
 using witness::CastSubject;
+using witness::DotSubject;
 using witness::Found;
 using witness::OperationSubject;
 using witness::Subject;
@@ -45,9 +46,15 @@ bool all_finite(const witness::Shape& shape, const Codes& x) {
 std::optional<Rational> exactly(const Subject& subject, const Codes& x) {
   if (!all_finite(subject.shape, x)) return std::nullopt;
   const auto value = [&](std::size_t i) { return exact_value(subject.shape.format(i, x.size()), x[i]); };
-  if (std::holds_alternative<UnitSubject>(subject.what)) {
-    Rational sum = value(x.size() - 1);
-    for (std::size_t i = 0; i + 1 < x.size(); i += 2) sum += value(i) * value(i + 1);
+  if (!subject.shape.repeated.empty()) {  // terms, each the product of its operands, and what is added to them
+    const std::size_t each = subject.shape.repeated.size(), terms = subject.shape.terms(x.size());
+    Rational sum = 0;
+    for (std::size_t t = 0; t < terms; ++t) {
+      Rational term = value(t * each);
+      for (std::size_t i = 1; i < each; ++i) term *= value(t * each + i);
+      sum += term;
+    }
+    for (std::size_t i = terms * each; i < x.size(); ++i) sum += value(i);
     return sum;
   }
   if (std::holds_alternative<CastSubject>(subject.what)) return value(0);
@@ -65,6 +72,7 @@ std::optional<Rational> exactly(const Subject& subject, const Codes& x) {
 
 std::string formula(const Subject& subject) {
   if (const auto* operation = std::get_if<OperationSubject>(&subject.what)) return std::string(info(operation->operation).summary);
+  if (const auto* dot = std::get_if<DotSubject>(&subject.what)) return dot->products ? "sum of products" : "sum";
   return std::holds_alternative<CastSubject>(subject.what) ? "a" : "sum of products and c";
 }
 
@@ -169,6 +177,14 @@ TestVector test_vector(const Subject& subject, const Codes& x) {
     vector.line += " | ";
     word(subject.evaluate(x), subject.result);
     vector.command = fmt::format("halfulp mma --unit {} --check", unit->unit->name);
+  } else if (const auto* dot = std::get_if<DotSubject>(&subject.what)) {  // no command reads these: A | B | sum, or the terms | sum
+    const std::size_t each = subject.shape.repeated.size();
+    for (std::size_t side = 0; side < each; ++side) {
+      for (std::size_t i = side; i < x.size(); i += each) word(x[i], subject.shape.repeated[side]), vector.line += ' ';
+      vector.line += "| ";
+    }
+    word(subject.evaluate(x), subject.result);
+    vector.command = (dot->products ? "dot product by " : "sum by ") + product_model_name(dot->model);
   }
   return vector;
 }
