@@ -148,6 +148,10 @@ TEST(Profiles, ArraysAreAsOneByOne) {
         arrays.emplace_back();
         for (std::uint32_t i = 0; i < 4100; ++i) arrays.back().push_back(first + i * step);
       }
+      arrays.emplace_back();
+      for (std::uint32_t i = 0; i < 4100; ++i) arrays.back().push_back((0x7f00'0000U + i) | i << 31);  // beyond the range, in turn of either sign
+      arrays.emplace_back();
+      for (std::uint32_t i = 0; i < 4100; ++i) arrays.back().push_back((0x7f90'0000U + i) | i << 31);  // NaN of either sign
       for (const auto& in : arrays) {
         if (rule.to.storage_bits() <= 8) check_array<std::uint8_t>(rule, in);
         if (rule.to.storage_bits() <= 16) check_array<std::uint16_t>(rule, in);
@@ -159,9 +163,8 @@ TEST(Profiles, ArraysAreAsOneByOne) {
 char kind(const FloatFormat& f, std::uint64_t code) { return f.is_nan(code) ? 'n' : f.is_infinite(code) ? 'i' : 'f'; }
 
 /// Ranges by looking at one operand after the other.
-void check_differences(const char* a, const char* b, const FloatFormat& from, const FloatFormat& to, bool any_nan) {
-  SCOPED_TRACE(std::string(a) + " " + b + " " + format_name(from) + " " + format_name(to));
-  const CastRule &ra = rule_for(find_profile(a), from, to), &rb = rule_for(find_profile(b), from, to);
+void check_differences(const CastRule& ra, const CastRule& rb, const FloatFormat& from, bool any_nan) {
+  const FloatFormat& to = ra.to;
   const CastDifferences got = differences({from, &ra, &rb, any_nan});
   std::vector<CastRange> want;
   std::string before;
@@ -191,6 +194,11 @@ void check_differences(const char* a, const char* b, const FloatFormat& from, co
   }
 }
 
+void check_differences(const char* a, const char* b, const FloatFormat& from, const FloatFormat& to, bool any_nan) {
+  SCOPED_TRACE(std::string(a) + " " + b + " " + format_name(from) + " " + format_name(to));
+  check_differences(rule_for(find_profile(a), from, to), rule_for(find_profile(b), from, to), from, any_nan);
+}
+
 TEST(Profiles, DifferencesAreThoseOfEveryOperand) {
   for (const bool any_nan : {false, true}) {
     check_differences("ml_dtypes", "cuda-satfinite", fp16, e4m3, any_nan);
@@ -200,6 +208,11 @@ TEST(Profiles, DifferencesAreThoseOfEveryOperand) {
     check_differences("fnuz", "ml_dtypes", fp16, e4m3fnuz, any_nan);
   }
   check_differences("ml_dtypes", "onnx-nosaturate", fp16, e4m3, false);  // none
+  // Neighbours that differ in different ways: 300 to 310 is NaN, 310.25 to 320 is 2^-9.
+  constexpr CastException odd[] = {{0x4396'0000, 0x439b'0000, 0x7f}, {0x439b'0001, 0x43a0'0000, 0x01}};
+  CastRule rule = rule_for(find_profile("ml_dtypes"), fp16, e4m3);
+  rule.exceptions = odd;
+  for (const bool any_nan : {false, true}) check_differences(rule_for(find_profile("ml_dtypes"), fp16, e4m3), rule, fp16, any_nan);
 }
 
 /// Pieces of the search meet where their ranges do.

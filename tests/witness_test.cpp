@@ -35,13 +35,19 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> smallest_pair(const Subje
 }
 
 TEST(Witness, IsTheSmallestOfAllPairs) {
-  for (const auto& [first, second] : {std::pair("add:e4m3", "add:e4m3:nearest-away"), std::pair("mul:e5m2", "mul:e5m2:flush-outputs"), std::pair("div:e4m3", "div:e4m3:to-odd"),
-                                      std::pair("sub:e5m2:toward-zero", "sub:e5m2:toward-negative"), std::pair("rem:e4m3", "min:e4m3"), std::pair("mul:e4m3", "mul:e4m3:saturate")}) {
+  std::vector<std::pair<std::string, std::string>> subjects{std::pair("add:e4m3", "add:e4m3:nearest-away"), std::pair("mul:e5m2", "mul:e5m2:flush-outputs"), std::pair("div:e4m3", "div:e4m3:to-odd"),
+                                      std::pair("sub:e5m2:toward-zero", "sub:e5m2:toward-negative"), std::pair("rem:e4m3", "min:e4m3"), std::pair("mul:e4m3", "mul:e4m3:saturate")};
+  for (const char* operation : {"add", "sub", "mul", "div"})
+    for (const char* format : {"e3m2", "e2m3", "e4m1", "e3m3"})
+      for (const char* mode : {"nearest-away", "nearest-to-zero", "toward-zero", "toward-positive", "toward-negative", "to-odd"})
+        subjects.emplace_back(std::string(operation) + ":" + format, std::string(operation) + ":" + format + ":" + mode);
+  for (const auto& [first, second] : subjects) {
     const Subject a = parse_subject(first), b = parse_subject(second);
     const Found found = search(a, b);
     EXPECT_TRUE(found.exhaustive);
     const auto least = smallest_pair(a, b);
     ASSERT_EQ(found.operands.has_value(), least.has_value()) << first;
+    if (!least) continue;
     EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands));
     EXPECT_EQ(std::pair(heaviest(a, *found.operands), sum_of(a, *found.operands)), *least) << first;
   }
@@ -124,6 +130,45 @@ TEST(Witness, OrdersAndModels) {
   const Subject dot = parse_subject("dot:hopper.mma.fp16.fp32"), unit = parse_subject("hopper.mma.fp16.fp32");
   EXPECT_EQ(dot.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01}), unit.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01, 0}));
   EXPECT_NE(refusal(dot, unit), "");
+}
+
+/// Of two heaviest operands of one weight, 0.5 and 2, the second has the lighter partner.
+TEST(Witness, TiesOfTheHeaviestGoToTheSum) {
+  Subject a{"a", OperationSubject{Operation::add, e4m3, e4m3, {}}, {{}, {e4m3, e4m3}}, e4m3, {}, {}}, b = a;
+  a.evaluate = [](std::span<const std::uint64_t>) { return std::uint64_t{0}; };
+  b.evaluate = [](std::span<const std::uint64_t> x) { return std::uint64_t{(x[0] == 0x30 && x[1] == 0x38) || (x[0] == 0x40 && x[1] == 0)}; };
+  ASSERT_EQ(weight(e4m3, 0x30), weight(e4m3, 0x40));
+  EXPECT_EQ(search(a, b).operands, (std::vector<std::uint64_t>{0x40, 0}));
+}
+
+/// Two orders of summation agree on up to three terms.
+TEST(Witness, OrdersOfSummationTakeFourTerms) {
+  const auto sum = [](bool in_halves) {
+    Subject s{in_halves ? "pairwise" : "sequential", OperationSubject{Operation::add, fp16, fp16, {}}, {{fp16}, {}}, fp16, {}, {}};
+    s.evaluate = [in_halves](std::span<const std::uint64_t> x) {
+      const std::function<std::uint64_t(std::span<const std::uint64_t>)> total = [&](std::span<const std::uint64_t> part) -> std::uint64_t {
+        if (part.size() == 1) return part[0];
+        const std::size_t first = in_halves ? (part.size() + 1) / 2 : part.size() - 1;
+        return evaluate(Operation::add, fp16, {}, total(part.first(first)), total(part.subspan(first))).code;
+      };
+      return total(x);
+    };
+    return s;
+  };
+  const Subject a = sum(false), b = sum(true);
+  const Found found = search(a, b, {.cases = 400'000});
+  ASSERT_TRUE(found.operands);
+  EXPECT_EQ(found.operands->size(), 4u);
+  EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands));
+  // Nothing can be made lighter: not by dropping a term, not by another operand.
+  for (std::size_t i = 0; i < 4; ++i)
+    for (std::uint64_t code = 0; code < 0x8000; code += 0x200) {
+      std::vector<std::uint64_t> lighter = *found.operands;
+      lighter[i] = code;
+      const bool is_lighter = weight(fp16, code) < weight(fp16, (*found.operands)[i]);
+      EXPECT_TRUE(!is_lighter || a.evaluate(lighter) == b.evaluate(lighter)) << i << ' ' << std::hex << code;
+    }
+  EXPECT_FALSE(search(a, b, {.cases = 100'000, .longest = 3}).operands);
 }
 
 TEST(Witness, WeighsNumbers) {

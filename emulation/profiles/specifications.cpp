@@ -5,7 +5,7 @@ namespace halfulp::casts {
 namespace {
 
 constexpr CastEvidence by_text = CastEvidence::specification, read = CastEvidence::source_read;
-constexpr CastSources f32 = source::fp32, f16 = source::fp16, b16 = source::bf16, f64 = source::fp64, all = source::all;
+constexpr CastSources f32 = source::fp32, f16 = source::fp16, f64 = source::fp64, all = source::all;
 
 constexpr std::string_view open_nan = "the document leaves the NaN's code word open; here it is positive";
 constexpr std::string_view open_special = "the document leaves NaN and infinities open; here NaN becomes +max, an infinity max of its sign";
