@@ -14,14 +14,14 @@ import sys
 
 PAGE = pathlib.Path(__file__).resolve().parent / "casts.md"
 PAIRS = [("ml_dtypes", "pytorch"), ("ml_dtypes", "pytorch-legacy"), ("ml_dtypes", "onnx"), ("ml_dtypes", "onnx-nosaturate"), ("ml_dtypes", "cuda-satfinite"),
-         ("ml_dtypes", "cuda-nosat"), ("pytorch", "onnx"), ("pytorch", "cuda-satfinite"), ("onnx", "cuda-satfinite")]
+         ("ml_dtypes", "cuda-nosat"), ("pytorch", "pytorch-legacy"), ("pytorch", "onnx"), ("pytorch", "cuda-satfinite"), ("onnx", "cuda-satfinite")]
 SHOWN = ["ml_dtypes", "pytorch", "pytorch-legacy", "onnx", "onnx-nosaturate", "cuda-satfinite", "cuda-nosat"]
 
 INTRODUCTION = """# float32 to FP8, library by library
 
 PyTorch, ml_dtypes (numpy, JAX), ONNX and the CUDA headers round float32 to FP8 alike: to nearest, ties to even, subnormals kept.
-They part at the edges: what becomes of numbers beyond the range, of infinities, of NaN. This page has every input on which two
-of them differ, out of all 2^32. `docs/make_casts.py` writes it from the program's output; the rules behind it are held against
+They part at the edges: what becomes of numbers beyond the range, of infinities, of NaN. For each pair below,
+this page has every input on which the two differ, out of all 2^32. `docs/make_casts.py` writes it from the program's output; the rules behind it are held against
 the libraries (`tests/peers/profiles.py`), whose answers are committed in `tests/peers/casts`.
 
 Versions: {versions}.

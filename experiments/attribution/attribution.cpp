@@ -237,7 +237,7 @@ Experiment attribution_experiment() {
   return {"attribution", "Where the error of a matrix product comes from",
           "How much of a product's error comes from scales, rounded inputs, products, accumulation and the output?",
           attribution::parameters, attribution::run_attribution,
-          {"sources", {"formats", "source", "error", "share", "reverse_error", "alone_error"}, {"accumulator"}, {}}};
+          {"sources", {"formats", "source", "error", "share", "reverse_error"}, {"accumulator"}, {}}};
 }
 
 }  // namespace halfulp

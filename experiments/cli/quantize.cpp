@@ -116,6 +116,10 @@ void add_quantize_command(CLI::App& app, int&) {
   options->rounding.add_to(*command);
   command->get_option("--overflow")->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
   command->add_flag("--json", options->json, "the summary as JSON");
+  command->footer("Saturated are elements beyond the largest value of the format, times their block's scale: with a scale that was rounded down, the\n"
+                  "largest of a block is just beyond. An infinity, where the format's scale can hold it, leaves zeros beside it.\n"
+                  "Scales come in the order of their blocks, NVFP4's tensor scale with --json.\n"
+                  "Example: halfulp quantize grads.npy --format mxfp8e4m3 --out values.npy --codes codes.npy --scales scales.npy");
   command->callback([options] { quantize_command(*options); });
 }
 

@@ -54,7 +54,7 @@ void add_witness_command(CLI::App& app, int&) {
                   "          halfulp witness ml_dtypes:fp32:e4m3 pytorch:fp32:e4m3\n"
                   "          halfulp witness volta.mma.fp16.fp32 hopper.mma.fp16.fp32\n"
                   "          halfulp witness sum:fp16 sum:fp16,order=pairwise\n"
-                  "          halfulp witness dot:in=fp16,acc=fp32 dot:hopper.mma.fp16.fp32\n"
+                  "          halfulp witness dot:fp16 dot:fp16,mul=exact\n"
                   "A MODEL is a format, a matrix unit, or items such as mul=fp16,acc=fp32,order=blocked:128,comp=kahan,round=toward-zero.");
   command->callback([options] { witness_command(*options); });
 }

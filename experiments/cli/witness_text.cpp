@@ -144,6 +144,8 @@ std::string running(const Subject& a, const Subject& b, const Codes& x) {
 
 std::string searched(const Subject& a, const Found& found, const witness::Options& options) {
   std::string text = fmt::format("{} cases looked at", counted(found.looked_at));
+  if (options.any_nan) text += ", NaN equal to NaN";
+  if (std::holds_alternative<CastSubject>(a.what) && found.exhaustive) return text + ": all of them" + (found.operands ? ", the one with the fewest bits, nearest to 1" : "");
   if (found.exhaustive) return text + (found.operands ? ": all that are smaller, none of which differs" : ": all of them");
   text += fmt::format(": guided, seed {}", options.seed);
   if (!a.shape.repeated.empty()) text += fmt::format(", vectors of up to {} term{}", found.longest, found.longest == 1 ? "" : "s");
