@@ -19,6 +19,9 @@ constexpr std::string_view ue8m0 = "DeepGEMM, UE8M0 scales (ceil_to_ue8m0 of ama
 constexpr std::string_view tensorwise = "Micikevicius et al. 2022, arXiv:2209.05433; torchao quant_primitives, _choose_scale_float8";
 constexpr std::string_view integers = "Jacob et al. 2018, arXiv:1712.05877; torchao quant_primitives, choose_qparams_affine";
 
+/// More than any tensor's row; products of sizes stay far from 2^64.
+constexpr std::size_t max_block_elements = std::size_t{1} << 32;
+
 constexpr BlockElement floats(const FloatFormat& f) { return {f, 0, 0, IntegerRange::symmetric}; }
 constexpr BlockElement ints(int bits, int fraction, IntegerRange range) { return {{}, bits, fraction, range}; }
 constexpr BlockFormat mx32(const BlockElement& e) { return {e, 1, 32, e8m0, ScaleRule::floor, ScaleUse::divide, false, false}; }
@@ -207,6 +210,7 @@ std::string defect(const BlockFormat& f) {
     if (!e.format.is_signed || !e.format.has_zero) return "has elements without sign or zero";
     if (e.format.emin() - e.format.fraction_bits < -126 || e.format.emax() > 126) return "has elements beyond the range of fp32";
   }
+  if (f.rows > max_block_elements || (f.rows && f.columns > max_block_elements / f.rows) || f.columns > max_block_elements) return "has blocks of more than 2^32 elements";
   if (const std::string why = defect(f.scale); !why.empty()) return "has scales whose format " + why;
   if (f.scale.precision() > 24 || f.scale.emin() < -127 || f.scale.emax() > 127) return "has scales that are no fp32 numbers";
   if (!f.scale.has_nan()) return "has scales without NaN, which blocks that hold a NaN need";

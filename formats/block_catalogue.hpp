@@ -31,7 +31,7 @@ const NamedBlockFormat* find_named(const BlockFormat& format);
 ///   ELEMENT/SHAPE/SCALE[/RULE][/OPTION...]      e4m3/1x64/e8m0/rceil, int8/row/fp32/amax, e2m1/1x16/e4m3/amax/tensor-scale
 ///
 /// ELEMENT: a format of at most 8 bits, or intB[.F][full|affine] or uintBaffine with 2 to 8 bits, F of them a fraction.
-/// SHAPE: RxC, tensor, row or column. SCALE: a format. RULE: amax floor ceil even rceil (absent: floor for E8M0, else amax).
+/// SHAPE: RxC of at most 2^32 elements, tensor, row or column. SCALE: a format. RULE: amax floor ceil even rceil (absent: floor for E8M0, else amax).
 /// OPTION: divide reciprocal multiplier, tensor-scale, whole. A catalogue name may be followed by what is to be different:
 /// mxfp4/rceil, nvfp4/divide, fp8-1x128/1x64. Throws std::invalid_argument with one line: what was wrong, the nearest names,
 /// what is accepted.
