@@ -71,6 +71,21 @@ TEST_F(OutputFile, a_disk_that_fills_up_leaves_the_old_file_and_no_other) {
   EXPECT_EQ(files(), 1u);
 }
 
+TEST_F(OutputFile, several_are_written_or_none) {
+  const std::string one = folder / "one", two = folder / "two";
+  write_file(one, "old");
+  EXPECT_THROW(write_files({{one, "new"}, {two, "new"}, {folder / "missing" / "three", "new"}}), std::invalid_argument);
+  if (std::filesystem::is_character_file("/dev/full")) {
+    EXPECT_THROW(write_files({{one, "new"}, {two, "new"}, {"/dev/full", "new"}}), std::invalid_argument);
+  }
+  EXPECT_EQ(content(one), "old");
+  EXPECT_EQ(files(), 1u);
+  write_files({{one, "first"}, {two, "second"}, {"/dev/null", "third"}});
+  EXPECT_EQ(content(one), "first");
+  EXPECT_EQ(content(two), "second");
+  EXPECT_EQ(files(), 2u);
+}
+
 TEST_F(OutputFile, a_link_keeps_pointing_to_the_file_that_is_replaced) {
   write_file(folder / "target", "one");
   std::filesystem::create_symlink(folder / "target", folder / "link");

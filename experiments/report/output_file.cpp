@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstring>
+#include <deque>
 #include <stdexcept>
 
 #include <fcntl.h>
@@ -29,8 +30,8 @@ bool is_device(const fs::path& path) {
   return !error && fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status);
 }
 
-fs::path temporary_beside(const fs::path& target) {
-  return target.parent_path() / fmt::format(".{}.{}.tmp", target.filename().string(), ::getpid());
+fs::path temporary_beside(const fs::path& target, const char* kind) {
+  return target.parent_path() / fmt::format(".{}.{}.{}", target.filename().string(), ::getpid(), kind);
 }
 
 /// An open file descriptor; the destructor closes it without looking, close() reports what the file system held back.
@@ -72,12 +73,40 @@ struct Temporary {
   }
 };
 
-void write_beside(const fs::path& target, const std::string& name, std::string_view text, bool keep) {
-  const Temporary temporary{temporary_beside(target)};
-  Descriptor file(temporary.path, O_WRONLY | O_CREAT | O_EXCL, name);
-  file.write(text);
-  file.close();
-  if (keep && ::rename(temporary.path.c_str(), target.c_str()) != 0) cannot_write(name, std::strerror(errno));
+/// A complete file beside its target, to be renamed to it; what was there before can be had back.
+class Replacement {
+ public:
+  Replacement(const fs::path& target, const std::string& name, std::string_view text)
+      : target_(target), name_(name), new_{temporary_beside(target, "tmp")}, old_{temporary_beside(target, "old")} {
+    Descriptor file(new_.path, O_WRONLY | O_CREAT | O_EXCL, name);
+    file.write(text);
+    file.close();
+  }
+  /// A second name for what is there: the target itself is never gone, whenever the process ends.
+  void keep_old() { kept_ = ::link(target_.c_str(), old_.path.c_str()) == 0 ? Kept::old : errno == ENOENT ? Kept::nothing : Kept::unknown; }
+  void place() {
+    if (::rename(new_.path.c_str(), target_.c_str()) != 0) cannot_write(name_, std::strerror(errno));
+    placed_ = true;
+  }
+  void take_back() {
+    if (!placed_) return;
+    if (kept_ == Kept::old) ::rename(old_.path.c_str(), target_.c_str());
+    if (kept_ == Kept::nothing) ::unlink(target_.c_str());
+  }
+
+ private:
+  enum class Kept { unknown, nothing, old };  // unknown: a file system without links
+  fs::path target_;
+  std::string name_;
+  Temporary new_, old_;
+  Kept kept_ = Kept::unknown;
+  bool placed_ = false;
+};
+
+void write_device(const fs::path& target, const std::string& name, std::string_view text) {
+  Descriptor device(target, O_WRONLY, name);
+  device.write(text);
+  device.close();
 }
 
 }  // namespace
@@ -103,16 +132,31 @@ void check_writable(const std::string& path) {
     if (::access(target.c_str(), W_OK) != 0) cannot_write(path, std::strerror(errno));
     return;
   }
-  write_beside(target, path, {}, false);
+  const Replacement unplaced(target, path, {});
 }
 
 void write_file(const std::string& path, std::string_view text) {
   const fs::path target = written_path(path);
   if (is_folder(target)) cannot_write(path, "it is a directory");
-  if (!is_device(target)) return write_beside(target, path, text, true);
-  Descriptor device(target, O_WRONLY, path);
-  device.write(text);
-  device.close();
+  if (is_device(target)) return write_device(target, path, text);
+  Replacement(target, path, text).place();
+}
+
+void write_files(const std::vector<FileText>& files) {
+  std::deque<Replacement> replacements;
+  for (const auto& [path, text] : files) {
+    const fs::path target = written_path(path);
+    if (is_folder(target)) cannot_write(path, "it is a directory");
+    if (!is_device(target)) replacements.emplace_back(target, path, text);
+  }
+  for (const auto& [path, text] : files)  // they take nothing back, and may be full
+    if (const fs::path target = written_path(path); is_device(target)) write_device(target, path, text);
+  try {
+    for (Replacement& r : replacements) r.keep_old(), r.place();
+  } catch (...) {
+    for (Replacement& r : replacements) r.take_back();
+    throw;
+  }
 }
 
 }  // namespace halfulp

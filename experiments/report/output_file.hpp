@@ -4,6 +4,8 @@
 #include <filesystem>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace halfulp {
 
@@ -19,5 +21,12 @@ std::filesystem::path written_path(const std::string& path);
 /// regular file (a device, a pipe) is written directly; of a link the target is written, even if it is not there yet. Throws std::invalid_argument with one line (a full disk, ...); the
 /// file that was there before is then untouched.
 void write_file(const std::string& path, std::string_view text);
+
+/// A path, and what is to be there.
+using FileText = std::pair<std::string, std::string>;
+
+/// Writes several files, or none: all are complete beside their places before the first is renamed into its own, and where one
+/// cannot be, those before it are as they were. (Devices are written before that, and keep what they were given.)
+void write_files(const std::vector<FileText>& files);
 
 }  // namespace halfulp
