@@ -10,7 +10,9 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 namespace halfulp::cli {
@@ -35,6 +37,31 @@ std::vector<double> in_c_order(const std::vector<double>& values, const std::vec
   return out;
 }
 
+/// A sum of squares over 4^exponent, so that squares of what fp64 can hold neither overflow nor vanish. The scale is a power of two, that of the
+/// largest magnitude so far: where plain squares would do, the sum is the same.
+class SumOfSquares {
+ public:
+  void add(double x) {
+    if (std::fabs(x) >= limit_) rescale(std::ilogb(x));
+    sum_ += x * factor_ * (x * factor_);
+  }
+  bool is_zero() const { return sum_ == 0; }
+  /// sqrt(this / other), which is not zero. What is too small for fp64 is its least number, since 0 would say that nothing was lost.
+  double root_of_ratio(const SumOfSquares& other) const {
+    if (is_zero()) return 0;
+    return std::max(std::ldexp(std::sqrt(sum_ / other.sum_), exponent_ - other.exponent_), std::numeric_limits<double>::denorm_min());
+  }
+
+ private:
+  void rescale(int exponent) {
+    sum_ = std::ldexp(sum_, 2 * (exponent_ - exponent));
+    exponent_ = exponent, factor_ = std::ldexp(1.0, -exponent), limit_ = std::ldexp(1.0, exponent + 1);
+  }
+
+  int exponent_ = -1000;  // the least, so that the factor is finite: 2^-1074 is 2^-74 then, and its square a normal number
+  double factor_ = 0x1p1000, limit_ = 0x1p-999, sum_ = 0;
+};
+
 /// Adds up what became of elements. `low` and `high`: the least and the largest value that its block can hold.
 class Counter {
  public:
@@ -45,20 +72,24 @@ class Counter {
     l.infinite_before += std::isinf(before), l.infinite_after += std::isinf(after);
     l.saturated += before > high || before < low;
     l.to_zero += before != 0 && after == 0;
-    if (!std::isfinite(before) || !std::isfinite(after)) return;
+    if (!std::isfinite(before)) return;
+    l.became_infinite += std::isinf(after), l.became_nan += std::isnan(after);
+    if (!std::isfinite(after)) return;
+    ++l.compared;
     const double error = after - before;
-    errors_ += error * error, squares_ += before * before;
+    errors_.add(error), squares_.add(before);
     l.largest_error = std::max(l.largest_error, std::fabs(error));
   }
   Loss loss() const {
     Loss result = loss_;
-    result.relative_error = squares_ > 0 ? std::sqrt(errors_ / squares_) : 0;
+    if (squares_.is_zero()) result.relative_error = errors_.is_zero() ? 0 : INFINITY;  // zeros, in a format without
+    else result.relative_error = errors_.root_of_ratio(squares_);
     return result;
   }
 
  private:
   Loss loss_;
-  double errors_ = 0, squares_ = 0;
+  SumOfSquares errors_, squares_;
 };
 
 Quantized quantize_plain(const Tensor& tensor, const FloatFormat& f, const Rounding& rounding, std::uint64_t seed) {
@@ -130,6 +161,7 @@ Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const R
     const BlockArray a = quantize_blocks(l.format, rounding, std::span(in).subspan(m * size, size), l.rows, l.columns, options);
     dequantize_blocks(a, values);
     const BlockGrid g = block_grid(l.format, l.rows, l.columns);
+    const std::uint64_t width = std::min<std::uint64_t>(g.block_columns, l.columns);  // blocks may be wider than the array
     const BlockElement& e = f.element;
     const double most = e.is_integer() ? e.most() * FloatFormat::power_of_two(-e.fraction_bits) : e.target();
     const double least = e.is_integer() ? e.least() * FloatFormat::power_of_two(-e.fraction_bits) : -most;
@@ -137,8 +169,8 @@ Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const R
       for (std::size_t b = 0; b < g.across; ++b) {
         const BlockStep step = a.step(row / g.block_rows * g.across + b);
         const double low = (least - step.zero) * step.value, high = (most - step.zero) * step.value;
-        for (std::uint64_t i = row * l.columns + b * g.block_columns, end = std::min(row * l.columns + (b + 1) * g.block_columns, (row + 1) * l.columns); i < end; ++i)
-          counter.count(tensor.values[m * size + i], values[i], low, high);
+        const std::uint64_t first = b * width, count = std::min(width, l.columns - first);
+        for (std::uint64_t i = row * l.columns + first, end = i + count; i < end; ++i) counter.count(tensor.values[m * size + i], values[i], low, high);
       }
     q.values.insert(q.values.end(), values.begin(), values.end());
     q.codes.insert(q.codes.end(), a.codes.begin(), a.codes.end());
@@ -161,6 +193,20 @@ std::string name_of(const AnyFormat& f) {
   return std::visit([](const auto& x) { return format_name(x); }, f);
 }
 double decibels(double relative_error) { return -20 * std::log10(relative_error); }
+
+std::string error_text(const Loss& l) {
+  std::string text;
+  const std::uint64_t lost = l.became_infinite + l.became_nan;
+  const bool as_before = l.nan_before == l.nan_after && l.infinite_before == l.infinite_after;
+  if (lost) {
+    text = fmt::format("of {} finite element{}, {} became infinite, {} NaN", l.compared + lost, l.compared + lost == 1 ? "" : "s", l.became_infinite, l.became_nan);
+    if (l.compared == 0) return text;
+    text += fmt::format("; of the {} that stay{} finite: ", l.compared, l.compared == 1 ? "s" : "");
+  }
+  if (l.largest_error == 0) return text + (!lost && as_before ? "exact" : "no error") + (lost || as_before ? "" : " in what stays finite");
+  if (std::isinf(l.relative_error)) return text + fmt::format("relative error infinite, largest {:.4g}", l.largest_error);
+  return text + fmt::format("relative error {:.4g} ({:.1f} dB), largest {:.4g}", l.relative_error, decibels(l.relative_error), l.largest_error);
+}
 
 }  // namespace
 
@@ -202,7 +248,7 @@ std::string summary_line(const std::string& name, const Tensor& tensor, const An
   if (const auto* block = std::get_if<BlockFormat>(&format); block && find_named(*block)) text += " (" + description(*block) + ")";
   text += fmt::format(", {:.4g} bits each: ", q.bits_per_element);
   const Loss& l = q.loss;
-  text += l.relative_error == 0 ? std::string("exact") : fmt::format("relative error {:.4g} ({:.1f} dB), largest {:.4g}", l.relative_error, decibels(l.relative_error), l.largest_error);
+  text += error_text(l);
   text += ", saturated " + share(l.saturated, l.elements) + ", to zero " + share(l.to_zero, l.elements);
   if (l.nan_before || l.nan_after) text += fmt::format(", NaN {} before and {} after", l.nan_before, l.nan_after);
   if (l.infinite_before || l.infinite_after) text += fmt::format(", infinite {} before and {} after", l.infinite_before, l.infinite_after);
@@ -222,9 +268,13 @@ nlohmann::ordered_json summary_json(const std::string& name, const Tensor& tenso
   j["rounding"] = halfulp::name_of(rounding.mode);
   j["bits_per_element"] = q.bits_per_element;
   j["elements"] = l.elements;
-  j["relative_error"] = number(l.relative_error);
-  j["sqnr_db"] = l.relative_error > 0 ? nlohmann::ordered_json(number(decibels(l.relative_error))) : nlohmann::ordered_json(nullptr);
-  j["largest_error"] = number(l.largest_error);
+  j["became_infinite"] = l.became_infinite;  // of finite elements
+  j["became_nan"] = l.became_nan;
+  j["elements_compared"] = l.compared;  // what the errors are of
+  const bool none_left = l.compared == 0 && l.became_infinite + l.became_nan > 0;
+  j["relative_error"] = none_left || std::isinf(l.relative_error) ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(number(l.relative_error));
+  j["sqnr_db"] = l.relative_error > 0 && std::isfinite(l.relative_error) ? nlohmann::ordered_json(number(decibels(l.relative_error))) : nlohmann::ordered_json(nullptr);
+  j["largest_error"] = none_left ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(number(l.largest_error));
   j["saturated"] = l.saturated;
   j["to_zero"] = l.to_zero;
   j["nan_before"] = l.nan_before;

@@ -28,13 +28,15 @@ using AnyFormat = std::variant<FloatFormat, BlockFormat>;
 /// A format or block format by name; the error names the nearest of both.
 AnyFormat parse_any_format(const std::string& name);
 
-/// What was lost, over elements that are finite before and after.
+/// What was lost. Errors are those of elements that are finite before and after.
 struct Loss {
   std::uint64_t elements = 0;
   std::uint64_t saturated = 0;    ///< beyond the largest value of the format, in its block
   std::uint64_t to_zero = 0;      ///< not zero before
   std::uint64_t nan_before = 0, nan_after = 0, infinite_before = 0, infinite_after = 0;
-  double relative_error = 0;      ///< sqrt(sum (q - x)^2 / sum x^2); 0 for nothing
+  std::uint64_t became_infinite = 0, became_nan = 0;  ///< finite before
+  std::uint64_t compared = 0;     ///< finite before and after
+  double relative_error = 0;      ///< sqrt(sum (q - x)^2 / sum x^2); 0 for nothing, infinite for zeros that became something
   double largest_error = 0;       ///< max |q - x|
 };
 

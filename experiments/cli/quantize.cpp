@@ -11,6 +11,7 @@
 
 #include <charconv>
 #include <cstring>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -28,6 +29,19 @@ struct Options {
   bool json = false;
 };
 
+/// The rule that a format's text names itself, if it does: the last, as the parser reads them.
+std::optional<std::string> rule_in(const std::string& format) {
+  std::optional<std::string> found;
+  for (std::size_t at = format.find('/'); at != std::string::npos;) {
+    const std::size_t end = format.find('/', at + 1);
+    const std::string word = CLI::detail::to_lower(format.substr(at + 1, end == std::string::npos ? end : end - at - 1));
+    for (const auto& [name, rule] : scale_rules)
+      if (word == name) found = word;
+    at = end;
+  }
+  return found;
+}
+
 /// The format with --rule, which must be a scale rule.
 AnyFormat format_of(const Options& options) {
   AnyFormat format = parse_any_format(options.format);
@@ -37,7 +51,11 @@ AnyFormat format_of(const Options& options) {
   auto* block = std::get_if<BlockFormat>(&format);
   if (!block) throw std::invalid_argument("--rule is for block formats, and " + options.format + " is none");
   for (const auto& [name, rule] : scale_rules)
-    if (*options.rule == name) return parse_block_format(description(*block) + "/" + *options.rule);
+    if (*options.rule == name) {
+      if (const auto own = rule_in(options.format); own && *own != name)
+        throw std::invalid_argument("--rule is " + *options.rule + ", and --format " + shown(options.format) + " says " + *own);
+      return parse_block_format(description(*block) + "/" + *options.rule);
+    }
   throw std::invalid_argument(unknown_name("scale rule", *options.rule, std::move(names)));
 }
 
@@ -68,7 +86,36 @@ std::string scales_file(const FloatFormat& f, const Quantized& q) {
   }
 }
 
-void quantize_command(const Options& options) {
+/// What block formats do not heed must not be asked of them.
+void check_rounding(const Options& options, const CLI::App& command) {
+  const RoundingOptions& r = options.rounding;
+  const auto refuse = [&](const std::string& what) { throw std::invalid_argument(what + " is for plain formats, and " + options.format + " is a block format"); };
+  if (command.count("--overflow") && r.rounding().overflow != Overflow::saturate) refuse("--overflow " + r.overflow);
+  if (r.flush_inputs) refuse("--flush-inputs");
+  if (r.flush_outputs) refuse("--flush-outputs");
+  for (const char* name : {"--tininess", "--nan"})
+    if (command.count(name)) refuse(name);
+}
+
+/// Throws unless every file can be written, each is another, and none is the input.
+void check_files(const std::string& input, const std::vector<std::pair<std::string, std::string>>& files) {
+  for (std::size_t i = 0; i < files.size(); ++i) {
+    const auto& [name, path] = files[i];
+    if (path == "-") throw std::invalid_argument(name + " is '-', and standard output is for the summary; accepted: a file's name, ./- for one of that name");
+    std::error_code absent;
+    if (std::filesystem::equivalent(input, path, absent)) throw std::invalid_argument(name + " is the input file: " + shown(path));
+    for (std::size_t k = 0; k < i; ++k)
+      if (same_file(path, files[k].second)) throw std::invalid_argument(files[k].first + " and " + name + " are one file: " + shown(path));
+    check_writable(path);
+  }
+}
+
+/// Whether values need float64: those of a float64 array, and floats that a format of a wider range may round up to 2^128.
+bool needs_double(const FloatFormat& f, const Tensor& tensor) {
+  return tensor.format.storage_bytes() == 8 || (f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits);
+}
+
+void quantize_command(const Options& options, const CLI::App& command) {
   const AnyFormat format = format_of(options);
   const auto* block = std::get_if<BlockFormat>(&format);
   for (const auto& [name, path] : options.parts())
@@ -76,6 +123,7 @@ void quantize_command(const Options& options) {
   if (options.zeros && !block->element.is_affine()) throw std::invalid_argument("--zeros is for formats with a zero point, and " + options.format + " has none");
   const std::optional<int> axis = axis_of(options);
   const Rounding rounding = options.rounding.rounding();
+  if (block) check_rounding(options, command);
   const std::vector<std::pair<std::string, std::string>> files = [&] {
     std::vector<std::pair<std::string, std::string>> all;
     if (options.out) all.emplace_back("--out", *options.out);
@@ -83,20 +131,18 @@ void quantize_command(const Options& options) {
       if (*path) all.emplace_back(name, **path);
     return all;
   }();
-  for (std::size_t i = 0; i < files.size(); ++i) {
-    for (std::size_t k = 0; k < i; ++k)
-      if (same_file(files[i].second, files[k].second)) throw std::invalid_argument(files[k].first + " and " + files[i].first + " are one file: " + shown(files[i].second));
-    check_writable(files[i].second);
-  }
+  check_files(options.input, files);
   const Tensor tensor = read_tensor(options.input);
   const Quantized q = quantize_tensor(tensor, format, rounding, options.rounding.seed, axis);
+  std::vector<FileText> written;
   if (options.out) {
-    const bool wide = !block && tensor.format.storage_bytes() == 8;
-    write_file(*options.out, wide ? npy_bytes("<f8", tensor.shape, bytes_of<double>(q.values)) : npy_bytes("<f4", tensor.shape, bytes_of<float>(q.values)));
+    const bool wide = !block && needs_double(std::get<FloatFormat>(format), tensor);
+    written.emplace_back(*options.out, wide ? npy_bytes("<f8", tensor.shape, bytes_of<double>(q.values)) : npy_bytes("<f4", tensor.shape, bytes_of<float>(q.values)));
   }
-  if (options.codes) write_file(*options.codes, npy_bytes("|u1", tensor.shape, bytes_of<std::uint8_t>(q.codes)));
-  if (options.scales) write_file(*options.scales, scales_file(block->scale, q));
-  if (options.zeros) write_file(*options.zeros, npy_bytes("<i2", q.scales_shape, bytes_of<std::int16_t>(q.zeros)));
+  if (options.codes) written.emplace_back(*options.codes, npy_bytes("|u1", tensor.shape, bytes_of<std::uint8_t>(q.codes)));
+  if (options.scales) written.emplace_back(*options.scales, scales_file(block->scale, q));
+  if (options.zeros) written.emplace_back(*options.zeros, npy_bytes("<i2", q.scales_shape, bytes_of<std::int16_t>(q.zeros)));
+  write_files(written);
   write_output(options.json ? pretty(summary_json(options.input, tensor, format, rounding, q)) + "\n" : summary_line(options.input, tensor, format, q));
 }
 
@@ -109,18 +155,19 @@ void add_quantize_command(CLI::App& app, int&) {
   command->add_option("--format", options->format, "a format (fp16, e5m2, e6m9finite) or a block format (mxfp8e4m3, nvfp4, e4m3/1x64/e8m0/rceil): halfulp formats")->type_name("FORMAT")->required();
   command->add_option("--rule", options->rule, "how scales follow from blocks: amax, floor, ceil, even, rceil; absent: the format's own")->type_name("RULE");
   command->add_option("--axis", options->axis, "the axis along which blocks 1xN run; absent: the last")->type_name("N");
-  command->add_option("--out", options->out, "the values, as float32 (float64 for a plain format of a float64 array)")->type_name("FILE.npy");
+  command->add_option("--out", options->out, "the values, as float32 (float64 for a plain format of a float64 array, or of a range beyond float32)")->type_name("FILE.npy");
   command->add_option("--codes", options->codes, "the elements' code words, as uint8")->type_name("FILE.npy");
   command->add_option("--scales", options->scales, "the scales' code words, as unsigned integers")->type_name("FILE.npy");
   command->add_option("--zeros", options->zeros, "the zero points, as int16")->type_name("FILE.npy");
   options->rounding.add_to(*command);
   command->get_option("--overflow")->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
   command->add_flag("--json", options->json, "the summary as JSON");
-  command->footer("Saturated are elements beyond the largest value of the format, times their block's scale: with a scale that was rounded down, the\n"
+  command->footer("Errors are of the elements that stay finite; how many do not is said first. All files are written, or none.\n"
+                  "Saturated are elements beyond the largest value of the format, times their block's scale: with a scale that was rounded down, the\n"
                   "largest of a block is just beyond. An infinity, where the format's scale can hold it, leaves zeros beside it.\n"
                   "Scales come in the order of their blocks, NVFP4's tensor scale with --json.\n"
                   "Example: halfulp quantize grads.npy --format mxfp8e4m3 --out values.npy --codes codes.npy --scales scales.npy");
-  command->callback([options] { quantize_command(*options); });
+  command->callback([options, command] { quantize_command(*options, *command); });
 }
 
 }  // namespace halfulp::cli
