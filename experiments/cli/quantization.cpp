@@ -192,7 +192,7 @@ std::string share(std::uint64_t part, std::uint64_t of) { return part == 0 ? "0"
 std::string name_of(const AnyFormat& f) {
   return std::visit([](const auto& x) { return format_name(x); }, f);
 }
-double decibels(double relative_error) { return -20 * std::log10(relative_error); }
+double decibels(double relative_error) { return 0.0 - 20 * std::log10(relative_error); }  // 0, not -0, of 1
 
 std::string error_text(const Loss& l) {
   std::string text;
