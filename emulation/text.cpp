@@ -168,7 +168,11 @@ Rounded parse(const FloatFormat& f, const Rounding& rounding, std::string_view t
   constexpr FloatFormat binary64{11, 52, 1023};
   switch (number.kind) {
     case Kind::infinite: return convert(binary64, f, rounding, binary64.infinity(number.sign));
-    case Kind::nan: return convert(binary64, f, rounding, binary64.with_sign(binary64.canonical_nan(), number.sign));
+    case Kind::nan: {  // an operand that is read keeps its sign, where the format's NaN has one
+      Rounded nan = convert(binary64, f, rounding, binary64.canonical_nan());
+      if (const std::uint64_t negative = f.with_sign(nan.code, true); number.sign && f.is_nan(nan.code) && f.is_nan(negative)) nan.code = negative;
+      return nan;
+    }
     case Kind::zero: return convert(binary64, f, rounding, binary64.zero(number.sign), random);
     case Kind::finite: break;
   }

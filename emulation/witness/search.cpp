@@ -162,7 +162,7 @@ class Searcher {
     const std::size_t longest = shape.repeated.empty() ? 0 : options_.longest;
     // Half of the cases for short vectors, where a witness is small; the other half grows with the length.
     for (std::size_t terms = shape.repeated.empty() ? 0 : 1; terms <= longest; ++terms) {
-      const std::uint64_t share = longest == 0 ? options_.cases : terms <= 4 ? options_.cases / 8 : options_.cases / 2 / (longest - 4);
+      const std::uint64_t share = std::max<std::uint64_t>(1, longest == 0 ? options_.cases : terms <= 4 ? options_.cases / 8 : options_.cases / 2 / (longest - 4));
       found_.longest = terms;
       Case c(shape.operands(terms));
       for (std::uint64_t i = 0; i < share; ++i) {
@@ -182,6 +182,7 @@ class Searcher {
   }
 
   bool try_case(Case& c, const Case& other) {
+    if (found_.shrunk >= options_.cases) return false;  // as many as were looked at to find one: small enough
     ++found_.shrunk;
     if (!differs(other)) return false;
     c = other;

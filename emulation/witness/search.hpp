@@ -13,7 +13,7 @@ namespace halfulp::witness {
 std::uint64_t weight(const FloatFormat& f, std::uint64_t code);
 
 struct Options {
-  std::uint64_t cases = 4'000'000;  ///< of a guided search
+  std::uint64_t cases = 4'000'000;  ///< of a guided search at most, and again to make what it found smaller
   std::size_t longest = 40;         ///< terms of a vector at most
   std::uint64_t seed = 1;
   bool any_nan = true;              ///< a NaN equals every NaN

@@ -38,6 +38,7 @@ struct Result {
   std::array<bool, source_count> has_reverse{}, has_alone{};
   Measure total;
   std::size_t outputs = 0, overflowed = 0;
+  bool measured() const { return overflowed < outputs; }  ///< whether any output is finite in every state
   // What must be 0.
   std::size_t not_adding_up = 0;      ///< outputs whose parts do not add up, in either order
   std::size_t not_alone = 0;          ///< outputs with a part of another source though one alone is on, or another total

@@ -56,7 +56,7 @@ Inside parse_inside(const std::string& text) {
 
 std::string refusal(const Inside& inside, const OperandFormat& a, const OperandFormat& b) {
   if (std::holds_alternative<std::monostate>(inside.by)) return {};
-  if (a.integers() || b.integers()) return "products with integers are summed exactly";
+  if (a.integers() || b.integers()) return "integers are summed exactly";
   if (const DotModel* model = inside.model()) return dot_refusal(fitted(*model, a, b));
   const MatrixUnit& unit = *inside.unit();
   if (!holds(unit.a, a.grid) || !holds(unit.b, b.grid)) return "the unit's operands do not hold every element";

@@ -57,13 +57,13 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
       {"reverse_share", "1", "As `share`, in that order."},
       {"reverse_bias", "1", "As `bias`, in that order."},
       {"alone_error", "1", "As `error`, with this source alone."},
-      {"overflowed", "output", "Outputs that are not finite in some state, in no part and no norm."}});
+      {"overflowed", "output", "Outputs that are not finite in some state, in no part and no norm; where these are all, there is nothing to measure: null."}});
   for (std::size_t c = 0; c < choices.size(); ++c) {
     const Result& r = curves.main[c];
     const auto row = [&](const std::string& name, const Measure& m, const Measure* reverse, const Measure* alone) {
-      const auto cell = [](const Measure* of, double Measure::*what) { return of ? number(of->*what) : Json(); };
-      sources.row({s.formats[choices[c].format].name, s.accumulators[choices[c].accumulator].name, name, number(m.norm), number(m.largest), number(m.relative), number(m.share),
-                   number(m.bias), cell(reverse, &Measure::norm), cell(reverse, &Measure::largest), cell(reverse, &Measure::share), cell(reverse, &Measure::bias),
+      const auto cell = [&](const Measure* of, double Measure::*what) { return of && r.measured() ? number(of->*what) : Json(); };
+      sources.row({s.formats[choices[c].format].name, s.accumulators[choices[c].accumulator].name, name, cell(&m, &Measure::norm), cell(&m, &Measure::largest),
+                   cell(&m, &Measure::relative), cell(&m, &Measure::share), cell(&m, &Measure::bias), cell(reverse, &Measure::norm), cell(reverse, &Measure::largest), cell(reverse, &Measure::share), cell(reverse, &Measure::bias),
                    cell(alone, &Measure::norm), r.overflowed});
     };
     for (std::size_t i = 0; i < source_count; ++i)
@@ -89,11 +89,11 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
     for (std::size_t l = 0; l < curves.lengths.size(); ++l) {
       const Result& r = curves.by_length[l][c];
       std::vector<Json> cells{s.formats[choices[c].format].name, s.accumulators[choices[c].accumulator].name, curves.lengths[l]};
-      for (std::size_t i = 0; i < source_count; ++i) cells.push_back(has_row(r, i) ? number(r.forward[i].norm) : Json());
-      cells.push_back(number(r.total.norm));
+      for (std::size_t i = 0; i < source_count; ++i) cells.push_back(has_row(r, i) && r.measured() ? number(r.forward[i].norm) : Json());
+      cells.push_back(r.measured() ? number(r.total.norm) : Json());
       for (const Source source : {Source::scaling, Source::input, Source::accumulation}) {
         const auto i = static_cast<std::size_t>(source);
-        cells.push_back(r.has_reverse[i] ? number(r.reverse[i].norm) : Json());
+        cells.push_back(r.has_reverse[i] && r.measured() ? number(r.reverse[i].norm) : Json());
       }
       cells.push_back(r.overflowed);
       lengths.row(std::move(cells));
