@@ -59,6 +59,9 @@ struct StepRule {
 /// plain. Precondition: count > 0; runs(rule).
 void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out);
 
+/// The same where rule.compensation is kahan or neumaier, which run_tile leaves to it.
+void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out);
+
 /// out = round(x + y), by rule.sum; zeros have the right sign if those of x and y have.
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out);
 
