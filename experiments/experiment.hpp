@@ -19,6 +19,8 @@ struct Run {
   Trace& trace;  ///< operations recorded here are replayed on every backend asked for, after the experiment
   /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it a few times a second, from one thread.
   std::function<void(double)> progress;
+  /// A few words behind the progress bar: what is going on, a loss. From the same thread; may be empty.
+  std::function<void(const std::string&)> note = {};
 };
 
 /// Thrown after Ctrl-C by Run::progress, parallel_map and every operation of Arithmetic: exit status 130, nothing written.

@@ -14,10 +14,11 @@ Experiment swamping_experiment();
 Experiment position_ids_experiment();
 Experiment accumulation_experiment();
 Experiment attribution_experiment();
+Experiment training_experiment();
 
 std::span<const Experiment> experiments() {
   static const std::vector<Experiment> all{underflow_experiment(), swamping_experiment(), position_ids_experiment(),
-                                           accumulation_experiment(), attribution_experiment()};
+                                           accumulation_experiment(), attribution_experiment(), training_experiment()};
   return all;
 }
 

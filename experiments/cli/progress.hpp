@@ -14,7 +14,9 @@ class ProgressBar {
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
   /// `fraction` in [0, 1]; redraws at most ten times a second.
-  void show(double fraction) { show(fraction, ""); }
+  void show(double fraction) { show(fraction, note_); }
+  /// What stands behind the bar from now on: a few words.
+  void note(const std::string& words) { note_ = "  " + words; }
   /// The same with a rate, in 10^9 cases a second, and the time that is left, in seconds.
   void show(double fraction, double rate, double left);
 
@@ -22,7 +24,7 @@ class ProgressBar {
   void show(double fraction, const std::string& note);
 
   using Clock = std::chrono::steady_clock;
-  std::string label_;
+  std::string label_, note_;
   bool visible_, drawn_ = false;
   Clock::time_point start_ = Clock::now(), next_ = start_;
 };

@@ -99,6 +99,7 @@ Finished run_one(const Experiment& experiment, const Config& config, RunOptions 
   Report report = [&] {
     ProgressBar bar(std::string(experiment.name), quiet);
     options.progress = [&](double fraction) { bar.show(fraction); };
+    options.note = [&](const std::string& words) { bar.note(words); };
     return run_experiment(experiment, config, options);
   }();
   const std::string text = pretty(report.to_json());

@@ -87,7 +87,7 @@ Report run_traced(const Experiment& experiment, const Config& config, const RunO
   Report report{std::string(experiment.name), std::string(experiment.title), config};
   arena.execute([&] {
     Trace trace;
-    Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); }};
+    Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); }, options.note};
     experiment.run(config, run);
     then(progress, trace, report);
     progress(1);

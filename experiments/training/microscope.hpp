@@ -1,0 +1,77 @@
+// What happens to the numbers of a training: who lost what, interval by interval, and where the first Inf and NaN came from.
+#pragma once
+
+#include <halfulp/experiments/training/observer.hpp>
+#include <halfulp/experiments/training/optimizer.hpp>
+#include <halfulp/experiments/run/trace.hpp>
+#include <halfulp/hardware/json_file.hpp>
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace halfulp::training {
+
+/// The first tensor of a run with an Inf, or with a NaN: its inputs had none.
+struct FirstNonFinite {
+  std::uint64_t step = 0;
+  OperatorKind kind = OperatorKind::linear;
+  std::string name;
+  Role role = Role::activation;
+};
+
+/// Looks at every tensor for Inf and NaN, and counts what roundings did in the steps that are asked for.
+class Microscope : public Observer {
+ public:
+  bool counts() const override { return counting_ && !paused_; }
+  void before(const Storage& storage, std::span<const float> values) override;
+  void see(const Sighting& sighting) override;
+
+  /// From now on some of the conversions in counted steps are recorded, for backends. Null: none.
+  void sample_into(Trace* trace) { trace_ = trace; }
+
+  /// `count`: whether this step's roundings and updates are counted.
+  void begin_step(std::uint64_t step, bool count);
+  /// Between steps, while a test runs, nothing is looked at.
+  void pause(bool paused) { paused_ = paused; }
+  /// The reports of an optimizer's step that was counted, a parameter each.
+  void see_updates(const std::vector<Parameter<float>*>& parameters, const std::vector<UpdateReport>& reports);
+
+  /// Whether this step's forward or backward pass has seen one.
+  bool non_finite_step() const { return non_finite_step_; }
+  const std::optional<FirstNonFinite>& first_infinite() const { return first_infinite_; }
+  const std::optional<FirstNonFinite>& first_nan() const { return first_nan_; }
+
+  /// One tensor in one role, what was counted since the last take_rows().
+  struct Row {
+    OperatorKind kind = OperatorKind::linear;
+    std::string name;
+    Role role = Role::activation;
+    bool operand = false;
+    std::uint64_t elements = 0, zeros = 0, underflowed = 0, overflowed = 0, subnormal = 0, nan = 0;
+  };
+  struct UpdateRow {
+    std::string name;
+    UpdateReport sum;  ///< counts added up; norms of the last counted step
+  };
+  std::vector<Row> take_rows();
+  std::vector<UpdateRow> take_updates();
+
+  /// What a checkpoint needs; between intervals alone, when no rows are waiting.
+  Json state() const;
+  void restore(const Json& state);
+
+ private:
+  std::uint64_t step_ = 0;
+  bool counting_ = false, paused_ = false, non_finite_step_ = false;
+  std::optional<FirstNonFinite> first_infinite_, first_nan_;
+  Trace* trace_ = nullptr;
+  std::map<std::tuple<OperatorKind, std::string, Role, bool>, std::size_t> places_;
+  std::vector<Row> rows_;
+  std::vector<UpdateRow> updates_;
+};
+
+}  // namespace halfulp::training

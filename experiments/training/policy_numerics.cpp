@@ -1,0 +1,193 @@
+#include <halfulp/experiments/training/policy_numerics.hpp>
+
+#include <halfulp/emulation/products.hpp>
+#include <halfulp/experiments/training/policy_operand.hpp>
+#include <halfulp/experiments/training/streams.hpp>
+
+#include <mutex>
+
+namespace halfulp::training {
+
+/// What is known of one operator of the network: its precision with everything parsed, and the histories of delayed scales.
+struct PolicyNumerics::Layer {
+  OperatorPrecision precision;
+  std::vector<ProductModel> models;  ///< of the three products; empty where there are none
+  std::optional<ProductModel> inside;
+  struct History {
+    DelayedAmax amax;
+    std::vector<float> magnitudes;  ///< as recorded, for checkpoints
+    std::optional<float> seen = {};
+  };
+  std::map<Role, History> histories;
+};
+
+namespace {
+
+DelayedAmax fresh_history(const Storage& storage) {
+  const DelayedScaling& d = *storage.delayed;
+  return DelayedAmax(static_cast<float>(storage.block()->element.target()), d.length, d.choice, d.margin);
+}
+
+/// sums[j] = the column's sum by a model, one row after the other.
+void sums_inside(const ProductModel& model, std::size_t columns, std::span<const float> values, std::span<float> sums) {
+  FloatOperands x;
+  x.m = 1, x.n = columns, x.k = columns ? values.size() / columns : 0;
+  const std::vector<float> ones(x.k, 1.0f);
+  x.a = ones, x.b = values;
+  gemm(model, x, sums);
+}
+
+}  // namespace
+
+PolicyNumerics::PolicyNumerics(const Policy& policy, std::uint64_t seed, Observer* observer)
+    : policy_(policy), seed_(seed), observer_(observer) {
+  for (const Policy::Rule& rule : policy.rules) strict_inside_ |= rule.json.contains("inside");
+}
+PolicyNumerics::~PolicyNumerics() = default;
+
+void PolicyNumerics::begin_step(std::uint64_t step) {
+  step_ = step;
+  roundings_ = 0;
+}
+
+void PolicyNumerics::end_step() {
+  for (auto& [key, layer] : layers_)
+    for (auto& [role, history] : layer->histories)
+      if (history.seen) {
+        history.amax.record(*history.seen);
+        history.magnitudes.push_back(*history.seen);
+        if (history.magnitudes.size() > layer->precision.operand(role).delayed->length) history.magnitudes.erase(history.magnitudes.begin());
+        history.seen.reset();
+      }
+}
+
+RandomStream PolicyNumerics::next_random() { return {seed_, stream_of("roundings", step_), roundings_++ << 40}; }
+
+PolicyNumerics::Layer& PolicyNumerics::layer(const Site& site) const {
+  const std::lock_guard lock(mutex_);
+  const std::pair key(site.kind, std::string(site.name));
+  if (const auto found = layers_.find(key); found != layers_.end()) return *found->second;
+  auto made = std::make_unique<Layer>();
+  made->precision = policy_.at(site.kind, site.name);
+  if (multiplies(site.kind))
+    for (const Product which : {Product::forward, Product::to_input, Product::to_weight}) {
+      const ProductRoles roles = roles_of(site.kind, which);
+      made->models.push_back(operand_model(made->precision.accumulate[static_cast<std::size_t>(which)], made->precision.operand(roles.a),
+                                           made->precision.operand(roles.b), policy_.name));
+    }
+  // A sum is a product with ones.
+  if (made->precision.inside) made->inside = parse_product_model("in=fp32,mul=fp32,acc=" + format_name(*made->precision.inside));
+  return *layers_.emplace(key, std::move(made)).first->second;
+}
+
+void PolicyNumerics::round(const Site& site, Role role, const Storage& storage, std::span<float> values) {
+  if (storage.keeps_floats() && !observer_) return;
+  Tally tally;
+  const bool counts = observer_ && observer_->counts();
+  if (observer_) observer_->before(storage, values);
+  store(storage, 0, values, next_random(), counts ? &tally : nullptr);
+  if (observer_) observer_->see({site, role, false, values, counts ? &tally : nullptr});
+}
+
+void PolicyNumerics::prepare(Layer& layer, const Site& site, Role role, std::span<const float> memory, std::size_t rows, std::size_t k, bool in_columns,
+                             PolicyOperand& operand) {
+  const Storage& storage = layer.precision.operand(role);
+  std::optional<float> amax;
+  if (storage.delayed) {
+    auto& history = layer.histories.try_emplace(role, Layer::History{fresh_history(storage), {}}).first->second;
+    amax = history.amax.amax();
+    history.seen = largest_magnitude(memory);
+  }
+  Tally tally;
+  const bool counts = observer_ && observer_->counts() && !storage.keeps_floats();
+  operand.take(storage, memory, rows, k, in_columns, next_random(), amax, counts ? &tally : nullptr);
+  if (counts) observer_->see({site, role, true, operand.elements, &tally});
+}
+
+void PolicyNumerics::product(const Site& site, Product which, const Operands& x, std::span<const float> bias, std::span<float> d) {
+  Layer& at = layer(site);
+  const ProductRoles roles = roles_of(site.kind, which);
+  prepare(at, site, roles.a, x.a, x.m, x.k, x.transpose_a, a_);
+  prepare(at, site, roles.b, x.b, x.n, x.k, !x.transpose_b, b_);
+  multiply(at.models[static_cast<std::size_t>(which)], a_, b_, x.m, x.n, x.k, stream_of("sums", step_) + (roundings_++ << 40), segment_, d);
+  if (!x.c.empty())
+    for (std::size_t i = 0; i < d.size(); ++i) d[i] += x.c[i];
+  if (!bias.empty())
+    for_rows(x.m, x.n, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i)
+        for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] += bias[j];
+    });
+  round(site, roles.d, at.precision.result(roles.d), d);
+}
+
+void PolicyNumerics::products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<float> d) {
+  Layer& at = layer(site);
+  const ProductRoles roles = roles_of(site.kind, which);
+  if (at.precision.operand(roles.a).block() || at.precision.operand(roles.b).block()) return Numerics<float>::products(site, which, count, x, d);
+  // Rounding single values does not mind where one matrix ends.
+  prepare(at, site, roles.a, x.a, x.m * count, x.k, x.transpose_a, a_);
+  prepare(at, site, roles.b, x.b, x.n * count, x.k, !x.transpose_b, b_);
+  const ProductModel& model = at.models[static_cast<std::size_t>(which)];
+  const std::uint64_t stream = stream_of("sums", step_) + (roundings_++ << 40);
+  const std::size_t size = x.m * x.n;
+  for_rows(count, size * x.k, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i) {
+      FloatOperands one;
+      one.m = x.m, one.n = x.n, one.k = x.k;
+      one.transpose_a = x.transpose_a, one.transpose_b = x.transpose_b;
+      one.a = a_.elements.subspan(i * x.m * x.k, x.m * x.k);
+      one.b = b_.elements.subspan(i * x.k * x.n, x.k * x.n);
+      gemm(model, one, d.subspan(i * size, size), stream + i * size);
+    }
+  });
+  round(site, roles.d, at.precision.result(roles.d), d);
+}
+
+void PolicyNumerics::cast(const Site& site, Role role, std::span<float> values) { round(site, role, layer(site).precision.result(role), values); }
+
+const ProductModel* PolicyNumerics::inside(const Site& site) const {
+  if (!strict_inside_) return nullptr;
+  const Layer& at = layer(site);
+  return at.inside ? &*at.inside : nullptr;
+}
+
+float PolicyNumerics::sum(const Site& site, std::span<const float> values) const {
+  const ProductModel* const model = inside(site);
+  if (!model) return fixed_order_sum(values);
+  float total = 0;
+  sums_inside(*model, 1, values, {&total, 1});
+  return total;
+}
+
+void PolicyNumerics::column_sums(const Site& site, std::size_t columns, std::span<const float> values, std::span<float> sums) const {
+  if (const ProductModel* const model = inside(site)) sums_inside(*model, columns, values, sums);
+  else fixed_order_column_sums(columns, values, sums);
+}
+
+void PolicyNumerics::inner(const Site& site, std::span<float> values) const {
+  if (const ProductModel* const model = inside(site)) quantize(format_of_result(*model), {}, values, values);
+}
+
+Json PolicyNumerics::state() const {
+  Json state = Json::object();
+  for (const auto& [key, layer] : layers_)
+    for (const auto& [role, history] : layer->histories) state[key.second][name_of(role)] = {{"kind", name_of(key.first)}, {"magnitudes", history.magnitudes}};
+  return state;
+}
+
+void PolicyNumerics::restore(const Json& state) {
+  for (const auto& [name, roles] : state.items())
+    for (const auto& [role_name, saved] : roles.items()) {
+      const std::string kind = saved.at("kind");
+      Layer& at = layer({static_cast<OperatorKind>(std::find(operator_names.begin(), operator_names.end(), kind) - operator_names.begin()), name});
+      const auto role = static_cast<Role>(std::find(role_names.begin(), role_names.end(), role_name) - role_names.begin());
+      Layer::History history{fresh_history(at.precision.operand(role)), {}};
+      for (const Json& magnitude : saved.at("magnitudes")) {
+        history.magnitudes.push_back(magnitude.get<float>());
+        history.amax.record(history.magnitudes.back());
+      }
+      at.histories.insert_or_assign(role, std::move(history));
+    }
+}
+
+}  // namespace halfulp::training

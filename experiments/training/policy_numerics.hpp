@@ -1,0 +1,63 @@
+// A precision policy at work: operands are rounded, products summed as the policy's models do, results rounded.
+#pragma once
+
+#include <halfulp/experiments/training/numerics.hpp>
+#include <halfulp/experiments/training/observer.hpp>
+#include <halfulp/experiments/training/policy.hpp>
+#include <halfulp/experiments/training/policy_operand.hpp>
+
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace halfulp::training {
+
+/// Numerics<float> by a policy. A product takes its operands rounded as the policy says of their roles, in blocks along k where they have
+/// any; sums the elements segment by segment as the model does; multiplies each segment's sum with its scales, (sum sa) sb, and adds
+/// segments in fp32, one after the other; adds C, then the bias, in fp32; and rounds the result for its role.
+///
+/// Delayed scales come from earlier steps: end_step() takes this step's magnitudes into the histories. Stochastic roundings
+/// draw from (seed, step, number of the rounding in the step), so that a run that goes on from a checkpoint draws the same.
+class PolicyNumerics : public Numerics<float> {
+ public:
+  using Operands = Numerics<float>::Operands;
+  using Numerics<float>::product;
+  /// The policy outlives this. `observer` may be null.
+  PolicyNumerics(const Policy& policy, std::uint64_t seed, Observer* observer = nullptr);
+  ~PolicyNumerics() override;
+
+  void begin_step(std::uint64_t step);
+  void end_step();
+
+  void product(const Site& site, Product which, const Operands& x, std::span<const float> bias, std::span<float> d) override;
+  void products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<float> d) override;
+  void cast(const Site& site, Role role, std::span<float> values) override;
+  float sum(const Site& site, std::span<const float> values) const override;
+  void column_sums(const Site& site, std::size_t columns, std::span<const float> values, std::span<float> sums) const override;
+  void inner(const Site& site, std::span<float> values) const override;
+
+  /// Histories of delayed scales, by tensor.
+  Json state() const;
+  void restore(const Json& state);
+
+ private:
+  struct Layer;
+  Layer& layer(const Site& site) const;
+  const ProductModel* inside(const Site& site) const;
+  void prepare(Layer& layer, const Site& site, Role role, std::span<const float> memory, std::size_t rows, std::size_t k, bool in_columns,
+               PolicyOperand& operand);
+  void round(const Site& site, Role role, const Storage& storage, std::span<float> values);
+  RandomStream next_random();
+
+  const Policy& policy_;
+  std::uint64_t seed_, step_ = 0, roundings_ = 0;
+  Observer* observer_;
+  bool strict_inside_ = false;  ///< whether any rule rounds inside operators
+  mutable std::mutex mutex_;    ///< of layers_: `inner` and sums come from several threads
+  mutable std::map<std::pair<OperatorKind, std::string>, std::unique_ptr<Layer>> layers_;
+  PolicyOperand a_, b_;
+  std::vector<float> segment_;
+};
+
+}  // namespace halfulp::training

@@ -1,0 +1,122 @@
+#include <halfulp/experiments/training/policy_operand.hpp>
+
+#include <halfulp/emulation/products.hpp>
+#include <halfulp/experiments/training/rows.hpp>
+
+#include <algorithm>
+#include <cmath>
+
+namespace halfulp::training {
+namespace {
+
+void transpose(std::span<const float> from, std::size_t rows, std::size_t columns, std::span<float> to) {
+  constexpr std::size_t tile = 16;
+  for_rows((columns + tile - 1) / tile, tile * rows, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t j0 = begin * tile; j0 < std::min(end * tile, columns); j0 += tile)
+      for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t j = j0; j < std::min(j0 + tile, columns); ++j) to[j * rows + i] = from[i * columns + j];
+  });
+}
+
+void count(std::span<const float> before, const BlockArray& after, Tally& tally) {
+  const double largest = after.format.element.value(0) == 0 ? after.format.element.target() : 0;
+  tally.elements += before.size();
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const double v = after.format.element.value(after.codes[i]);
+    tally.nan += std::isnan(v);
+    tally.to_zero += v == 0 && before[i] != 0;
+    tally.overflow += std::fabs(v) == largest && largest != 0;
+  }
+}
+
+}  // namespace
+
+void PolicyOperand::take(const Storage& storage, std::span<const float> memory, std::size_t rows, std::size_t k, bool in_columns, RandomStream random,
+                         std::optional<float> amax, Tally* tally) {
+  scales.clear();
+  outer = 1;
+  transposed = in_columns;
+  elements = memory;
+  if (storage.keeps_floats()) return;
+  buffer.resize(memory.size());
+  elements = buffer;
+  if (const FloatFormat* const f = storage.plain()) {
+    quantize(*f, storage.rounding, memory, buffer, random, tally);
+    return;
+  }
+  const BlockFormat& format = *storage.block();
+  std::span<const float> by_rows = memory;
+  if (in_columns) {
+    transpose(memory, k, rows, buffer);
+    by_rows = buffer;
+    transposed = false;
+  }
+  BlockArray array;
+  quantize_blocks(format, storage.rounding, by_rows, rows, k, array, {random, amax});
+  if (tally) count(by_rows, array, *tally);
+  const BlockGrid grid = block_grid(format, rows, k);
+  block_rows = grid.block_rows, block_columns = grid.block_columns, across = grid.across;
+  outer = array.tensor_scale;
+  array.tensor_scale = 1;
+  std::vector<float> values(grid.count());
+  std::vector<int> zeros(array.zeros.begin(), array.zeros.end());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = array.step(i).value;
+  float table[256];
+  for (unsigned code = 0; code < 256; ++code)
+    table[code] = format.element.is_affine() ? 0 : static_cast<float>(format.element.value(code & ((1u << format.element.bits()) - 1)));
+  const bool fold = folds(storage);
+  for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t j = 0; j < k; ++j) {
+        const std::size_t at = i * k + j, block = grid.index(i, j);
+        const std::uint8_t code = array.codes[at];
+        const float v = format.element.is_affine() ? static_cast<float>(format.element.integer(code) - zeros[block]) : table[code];
+        buffer[at] = fold ? v * values[block] : v;
+      }
+  });
+  if (!fold) scales = std::move(values);
+}
+
+void multiply(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k,
+              std::uint64_t first_stream, std::vector<float>& segment, std::span<float> d) {
+  FloatOperands x;
+  x.m = m, x.n = n, x.k = k;
+  x.a = a.elements, x.b = b.elements;
+  x.transpose_a = a.transposed, x.transpose_b = !b.transposed;
+  const bool scaled = !a.scales.empty() || !b.scales.empty();
+  if (!scaled) {
+    gemm(model, x, d, first_stream);
+  } else {
+    segment.resize(m * n);
+    const auto row_length = [](bool in_columns, std::size_t rows, std::size_t length) { return in_columns ? rows : length; };
+    x.lda = row_length(a.transposed, m, k), x.ldb = row_length(b.transposed, n, k);
+    const auto boundary = [&](const PolicyOperand& o, std::size_t from) {
+      return o.scales.empty() ? k : std::min(k, (from / o.block_columns + 1) * o.block_columns);
+    };
+    std::vector<float> of_columns(n);
+    for (std::size_t begin = 0; begin < k;) {
+      const std::size_t end = std::min(boundary(a, begin), boundary(b, begin));
+      x.k = end - begin;
+      x.a = a.elements.subspan(a.transposed ? begin * x.lda : begin);
+      x.b = b.elements.subspan(b.transposed ? begin * x.ldb : begin);
+      gemm(model, x, segment, first_stream + begin * m * n);
+      for (std::size_t j = 0; j < n; ++j) of_columns[j] = b.scales.empty() ? 1.0f : b.scale(j, begin);
+      for_rows(m, n, [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) {
+          const float of_row = a.scales.empty() ? 1.0f : a.scale(i, begin);
+          const float* const from = segment.data() + i * n;
+          float* const to = d.data() + i * n;
+          if (begin == 0)
+            for (std::size_t j = 0; j < n; ++j) to[j] = from[j] * of_row * of_columns[j];
+          else
+            for (std::size_t j = 0; j < n; ++j) to[j] += from[j] * of_row * of_columns[j];
+        }
+      });
+      begin = end;
+    }
+  }
+  if (a.outer != 1 || b.outer != 1)
+    for (float& v : d) v = v * a.outer * b.outer;
+}
+
+}  // namespace halfulp::training

@@ -1,0 +1,206 @@
+#include <halfulp/experiments/training/trainer.hpp>
+
+#include <halfulp/experiments/data/cosine.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
+#include <halfulp/experiments/training/gradient_clipping.hpp>
+#include <halfulp/experiments/training/record_json.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace halfulp::training {
+
+/// What is gathered over an interval.
+struct Trainer::Interval {
+  double loss = 0, norm = 0, largest = 0;
+  std::uint64_t steps = 0, norms = 0, skipped = 0, abnormal = 0, clipped = 0;
+};
+
+std::uint64_t TrainingRecord::skipped() const {
+  std::uint64_t all = 0;
+  for (const CurvePoint& point : curve) all += point.skipped;
+  return all;
+}
+
+Trainer::Trainer(const TrainerSettings& settings, const Policy& policy, Examples& examples)
+    : settings_(settings), policy_(policy), examples_(examples), network_(make_network<float>(settings.network, settings.options)),
+      numerics_(policy, settings.seed, &microscope_), interval_(std::make_unique<Interval>()) {
+  initialise(*network_, settings.initialisation, settings.seed);
+  parameters_ = network_->parameters();
+  optimizer_ = std::make_unique<Optimizer>(parameters_, settings.optimizer, policy.update, settings.seed);
+  if (policy.loss_scaling) scaler_.emplace(*policy.loss_scaling);
+}
+Trainer::~Trainer() = default;
+
+double Trainer::learning_rate() const {
+  const double lr = settings_.optimizer.lr;
+  if (step_ < settings_.warmup) return lr * static_cast<double>(step_ + 1) / static_cast<double>(settings_.warmup);
+  if (!settings_.cosine) return lr;
+  const double share = static_cast<double>(step_ - settings_.warmup) / static_cast<double>(std::max<std::uint64_t>(1, settings_.steps - settings_.warmup));
+  return lr * (1 + cosine({share * 3.14159265358979323846, 0})) / 2;
+}
+
+void Trainer::step(bool count) {
+  numerics_.begin_step(step_);
+  microscope_.begin_step(step_, count);
+  examples_.training(settings_.seed, step_, batch_);
+  for (Parameter<float>* const p : parameters_) p->forget_gradient();
+  Pass<float> pass{numerics_, true, settings_.seed, step_};
+  const Tensor<float>& logits = network_->forward(pass, batch_.x);
+  last_loss_ = static_cast<double>(loss_.forward(pass, logits, batch_.labels));
+  if (scaler_) scaler_->scale(static_cast<float>(last_loss_));
+  network_->backward(pass, loss_.backward(pass, scaler_ ? scaler_->factor() : 1.0f));
+  for (Parameter<float>* const p : parameters_)
+    if (p->has_gradient) numerics_.cast({OperatorKind::optimizer, p->name}, Role::communication, p->gradient.values());
+  numerics_.end_step();
+  if (after_backward) after_backward(*this);
+  update(count);
+  ++step_;
+}
+
+void Trainer::shrink_embedding() {
+  for (Parameter<float>* const p : parameters_)
+    if (p->kind == ParameterKind::table && p->has_gradient)
+      for (float& g : p->gradient.values()) g *= static_cast<float>(settings_.embedding_shrink);
+}
+
+bool Trainer::clip(std::vector<std::span<float>>& gradients, double& norm) {
+  std::vector<std::span<float>> of;
+  for (Parameter<float>* const p : parameters_)
+    if (p->has_gradient && (!settings_.clip_embedding || p->kind == ParameterKind::table)) of.push_back(p->gradient.values());
+  if (of.empty()) return false;
+  const Clipping clipping = clip_gradients(of, static_cast<float>(settings_.clip_norm));
+  if (of.size() == gradients.size()) norm = clipping.norm;
+  return clipping.coefficient < 1;
+}
+
+void Trainer::update(bool count) {
+  if (settings_.embedding_shrink != 1) shrink_embedding();
+  std::vector<std::span<float>> gradients;
+  for (Parameter<float>* const p : parameters_)
+    if (p->has_gradient) gradients.push_back(p->gradient.values());
+  if (scaler_) scaler_->unscale(0, gradients);
+  double norm = gradient_norm(gradients);
+  const bool finite = std::isfinite(norm);
+  const double usual = spikes_.usual_norm();
+  const bool abnormal = settings_.skip_abnormal > 0 && usual > 0 && finite && norm > settings_.skip_abnormal * usual;
+  spikes_.see(step_, last_loss_, norm, record_.spikes);
+  if (settings_.clip_norm > 0 && finite) interval_->clipped += clip(gradients, norm);
+  optimizer_->set_lr(learning_rate());
+  std::vector<UpdateReport> reports;
+  const auto take = [&] { optimizer_->step(count ? &reports : nullptr); };
+  bool taken = !abnormal;
+  if (abnormal) {
+    ++interval_->abnormal;
+  } else if (scaler_) {
+    taken = scaler_->step(0, gradients, take);
+    interval_->skipped += !taken;
+  } else {
+    take();
+  }
+  if (scaler_) {
+    scaler_->update();
+    for (ScalerEvent& event : scaler_->take_events()) record_.events.push_back(event);
+  }
+  if (taken && count) microscope_.see_updates(parameters_, reports);
+  ++interval_->steps;
+  interval_->loss += last_loss_;
+  if (finite) {
+    ++interval_->norms;
+    interval_->norm += norm;
+    interval_->largest = std::max(interval_->largest, norm);
+  }
+  if (taken && !finite && !parameters_are_finite()) record_.diverged = step_;
+}
+
+bool Trainer::parameters_are_finite() const {
+  for (const Parameter<float>* const p : parameters_)
+    for (const float v : std::as_const(p->value).values())
+      if (!std::isfinite(v)) return false;
+  return true;
+}
+
+bool Trainer::run_interval() {
+  if (step_ >= settings_.steps || record_.diverged) return false;
+  *interval_ = {};
+  const std::uint64_t end = std::min(settings_.steps, (step_ / settings_.interval + 1) * settings_.interval);
+  while (step_ < end && !record_.diverged) {
+    stop_if_interrupted();
+    step(step_ + 1 == end);
+    if (after_step) after_step(*this);
+  }
+  if (!record_.diverged && !parameters_are_finite()) record_.diverged = step_ - 1;
+  const Interval& in = *interval_;
+  CurvePoint point;
+  point.step = step_;
+  point.loss = in.loss / static_cast<double>(in.steps);
+  point.gradient_norm = in.norms ? in.norm / static_cast<double>(in.norms) : std::numeric_limits<double>::quiet_NaN();
+  point.largest_norm = in.largest;
+  point.scale = scale();
+  point.skipped = in.skipped, point.abnormal = in.abnormal, point.clipped = in.clipped;
+  point.tensors = microscope_.take_rows();
+  point.updates = microscope_.take_updates();
+  record_.first_infinite = microscope_.first_infinite();
+  record_.first_nan = microscope_.first_nan();
+  const bool last = step_ == settings_.steps || record_.diverged;
+  const std::uint64_t intervals = (step_ + settings_.interval - 1) / settings_.interval;
+  if (last || (settings_.test_every && intervals % settings_.test_every == 0)) point.test = test();
+  if (last) record_.final = *point.test;
+  record_.curve.push_back(std::move(point));
+  return true;
+}
+
+void Trainer::run() {
+  while (run_interval()) {
+  }
+}
+
+TestResult Trainer::test() {
+  if (record_.diverged) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  microscope_.pause(true);
+  Pass<float> pass{numerics_, false, settings_.seed, step_};
+  Batch batch;
+  double loss = 0;
+  std::uint64_t right = 0, all = 0;
+  for (std::size_t i = 0; i < examples_.test_batches(); ++i) {
+    stop_if_interrupted();
+    examples_.test(i, batch);
+    const Tensor<float>& logits = network_->forward(pass, batch.x);
+    loss += static_cast<double>(loss_.forward(pass, logits, batch.labels)) * static_cast<double>(batch.labels.size());
+    for (std::size_t r = 0; r < batch.labels.size(); ++r) {
+      const std::span<const float> row = logits.row(r);
+      right += std::max_element(row.begin(), row.end()) - row.begin() == batch.labels[r];
+    }
+    all += batch.labels.size();
+  }
+  microscope_.pause(false);
+  return {loss / static_cast<double>(all), static_cast<double>(right) / static_cast<double>(all)};
+}
+
+Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"policy", policy_.json}}; }
+
+Checkpoint Trainer::checkpoint() const {
+  Checkpoint c;
+  c.identity = identity();
+  c.state = {{"step", step_}, {"record", to_json(record_)}, {"numerics", numerics_.state()}, {"microscope", microscope_.state()}, {"spikes", spikes_.state()},
+             {"scaler", scaler_ ? scaler_->state() : Json()}};
+  for (const Parameter<float>* const p : parameters_) c.add(p->name, p->value.values());
+  for (const State<float>* const s : network_->states()) c.add(s->name, std::as_const(s->value).values());
+  optimizer_->save(c);
+  return c;
+}
+
+void Trainer::restore(const Checkpoint& c) {
+  for (Parameter<float>* const p : parameters_) c.take(p->name, p->value.values());
+  for (State<float>* const s : network_->states()) c.take(s->name, s->value.values());
+  optimizer_->restore(c);
+  step_ = c.state.at("step");
+  record_ = record_from_json(c.state.at("record"));
+  numerics_.restore(c.state.at("numerics"));
+  microscope_.restore(c.state.at("microscope"));
+  spikes_.restore(c.state.at("spikes"));
+  if (scaler_) scaler_->restore(c.state.at("scaler"), "checkpoint");
+}
+
+}  // namespace halfulp::training

@@ -1,0 +1,50 @@
+#include <halfulp/experiments/trainings/diagnosis.hpp>
+
+#include <fmt/format.h>
+
+namespace halfulp::trainings {
+
+Evidence evidence_of(const training::TrainingRecord& record) {
+  std::uint64_t updates = 0, swamped = 0, elements = 0, zero = 0, second = 0, gradients = 0, underflowed = 0;
+  Evidence e;
+  for (const training::CurvePoint& point : record.curve) {
+    for (const auto& u : point.updates) {
+      updates += u.sum.with_update, swamped += u.sum.swamped, elements += u.sum.elements, zero += u.sum.zero_gradients;
+      second += u.sum.second_underflowed, e.zero_denominators += u.sum.zero_denominators;
+    }
+    for (const auto& t : point.tensors) {
+      if (t.operand || (t.role != training::Role::gradient_of_activation && t.role != training::Role::gradient_of_weight)) continue;
+      gradients += t.elements, underflowed += t.underflowed;
+    }
+  }
+  const auto share = [](std::uint64_t part, std::uint64_t whole) { return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0.0; };
+  e.swamped = share(swamped, updates), e.gradients_underflowed = share(underflowed, gradients);
+  e.gradients_zero = share(zero, elements), e.second_underflowed = share(second, elements);
+  return e;
+}
+
+Diagnosis diagnose(const training::TrainingRecord& record, const training::Policy& policy, bool worse) {
+  const Evidence e = evidence_of(record);
+  const auto place = [](const std::optional<training::FirstNonFinite>& first) { return fmt::format("{} ({}) at step {}", first->name, name_of(first->role), first->step); };
+  if (record.diverged) {
+    std::string why = fmt::format("parameters are no numbers after step {}", *record.diverged);
+    if (record.first_infinite) why += "; first Inf: " + place(record.first_infinite);
+    if (record.first_nan) why += "; first NaN: " + place(record.first_nan);
+    // Nothing that was rounded in a pass had one: the update has made it.
+    if (!record.first_nan && !record.first_infinite) {
+      why += "; no tensor of a pass had Inf or NaN before: the update made it";
+      if (policy.update.second.plain() || policy.update.arithmetic)
+        return {why + ", second moment and eps both rounded to zero", "optimizer states and arithmetic in FP32 (O2), a larger eps, or BF16's range"};
+    }
+    return {why, record.first_infinite ? "loss scaling that skips such steps, or a format with more range" : "FP32 optimizer"};
+  }
+  if (!worse) return {};
+  if (e.zero_denominators) return {fmt::format("{} updates divided by zero", e.zero_denominators), "eps and second moments in FP32"};
+  if (e.swamped > 0.2) return {fmt::format("{:.0f} % of the updates leave their weight as it was", 100 * e.swamped), "FP32 master weights, stochastic rounding or Kahan summation"};
+  if (e.second_underflowed > 0.05) return {fmt::format("{:.0f} % of Adam's second moments underflow", 100 * e.second_underflowed), "FP32 optimizer states"};
+  if (e.gradients_underflowed > 0.05) return {fmt::format("{:.0f} % of the gradients underflow", 100 * e.gradients_underflowed), "loss scaling"};
+  if (record.skipped() * 10 > record.curve.back().step) return {fmt::format("{} of {} steps were skipped", record.skipped(), record.curve.back().step), "a smaller first scale"};
+  return {"no single loss of the microscope's: rounding noise in products and activations", "finer scales, or more bits in the sensitive layers"};
+}
+
+}  // namespace halfulp::trainings

@@ -1,0 +1,91 @@
+#include <halfulp/experiments/trainings/runs.hpp>
+
+#include <halfulp/experiments/run/interrupt.hpp>
+
+#include <fmt/format.h>
+#include <tbb/parallel_for.h>
+
+#include <atomic>
+#include <filesystem>
+#include <thread>
+
+namespace halfulp::trainings {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Where a training is saved; nothing if it is not.
+std::string checkpoint_path(const Config& config, const Job& job) {
+  const std::string folder = config.text("checkpoints");
+  return folder.empty() ? "" : (fs::path(folder) / (job.label + ".checkpoint")).string();
+}
+
+Json with_data(Json identity, const Data& data, const Job& job) {
+  identity["data"] = data.identity();
+  identity["classes"] = job.classes;
+  return identity;
+}
+
+void make_folder(const Config& config) {
+  const std::string folder = config.text("checkpoints");
+  std::error_code error;
+  if (!folder.empty()) fs::create_directories(folder, error);
+  if (error) throw std::invalid_argument(fmt::format("checkpoints: cannot make the folder {}: {}", folder, error.message()));
+}
+
+}  // namespace
+
+Job make_job(const Config& config, const std::string& network, const training::Policy& policy, const std::string& variant, std::uint64_t seed, const Data& data,
+             std::uint64_t steps_per_epoch) {
+  Job job;
+  job.label = fmt::format("{}-{}-{}", network, variant, seed);
+  job.variant = variant;
+  job.policy = &policy;
+  job.settings = settings(config, network, seed, data, steps_per_epoch);
+  job.batch = batch_size(config, network);
+  job.parameters = training::parameter_count(*training::make_network<float>(network, job.settings.options));
+  return job;
+}
+
+std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run, double from, double to) {
+  make_folder(config);
+  std::vector<training::TrainingRecord> records(jobs.size());
+  std::uint64_t all_steps = 0;
+  for (const Job& job : jobs) all_steps += job.settings.steps;
+  std::atomic<std::uint64_t> done{0};
+  const std::thread::id own = std::this_thread::get_id();
+  Trace trace(run.trace.limit());
+  tbb::parallel_for(std::size_t{0}, jobs.size(), [&](std::size_t i) {
+    const Job& job = jobs[i];
+    const auto examples = data.examples(config, job.settings.network, job.classes);
+    training::Trainer trainer(job.settings, *job.policy, *examples);
+    if (i == 0) trainer.microscope().sample_into(&trace);
+    const std::string file = checkpoint_path(config, job);
+    if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), data, job)));
+    else if (job.prepare) job.prepare(trainer);
+    const auto tell = [&] {
+      if (std::this_thread::get_id() != own) return;
+      run.progress(from + (to - from) * static_cast<double>(done) / static_cast<double>(all_steps));
+      if (run.note) run.note(fmt::format("{} step {} of {}, loss {:.3f}", job.label, trainer.steps(), job.settings.steps, trainer.last_loss()));
+    };
+    trainer.after_step = [&](training::Trainer&) {
+      ++done;
+      if (done % 16 == 0) tell();
+    };
+    done += trainer.steps();
+    while (trainer.run_interval())
+      if (!file.empty()) {
+        training::Checkpoint checkpoint = trainer.checkpoint();
+        checkpoint.identity = with_data(checkpoint.identity, data, job);
+        training::write_checkpoint(file, checkpoint);
+      }
+    done += job.settings.steps - trainer.steps();  // of one that ended early
+    if (job.finish) job.finish(trainer);
+    records[i] = trainer.record();
+    tell();
+  });
+  run.trace.append(trace);
+  return records;
+}
+
+}  // namespace halfulp::trainings

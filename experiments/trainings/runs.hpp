@@ -1,0 +1,35 @@
+// Many trainings at once.
+#pragma once
+
+#include <halfulp/experiments/trainings/setup.hpp>
+
+#include <functional>
+#include <string>
+#include <vector>
+
+namespace halfulp::trainings {
+
+/// One training among others.
+struct Job {
+  std::string label;              ///< of its checkpoint and the progress bar: "mlp-amp-fp16-1"
+  std::string variant;            ///< of tables: the policy's name, or what an experiment varies
+  const training::Policy* policy = nullptr;
+  training::TrainerSettings settings;
+  std::size_t batch = 0, parameters = 0;  ///< for tables
+  std::vector<int> classes = {};  ///< of images; empty: all
+  /// Before the first step, and after a checkpoint was read: to give other first values. May be empty.
+  std::function<void(training::Trainer&)> prepare = {};
+  /// After the last step. May be empty.
+  std::function<void(training::Trainer&)> finish = {};
+};
+
+/// The training of a network under a policy, as the configuration has it.
+Job make_job(const Config& config, const std::string& network, const training::Policy& policy, const std::string& variant, std::uint64_t seed, const Data& data,
+             std::uint64_t steps_per_epoch);
+
+/// Trains all of them, as many at once as there are threads, and returns their records in order. With `checkpoints` in the
+/// configuration each goes on from where it was saved. Conversions that the first one meets are recorded for backends. Progress goes from
+/// `from` to `to`. Throws std::invalid_argument for checkpoints that are another run's, and Interrupted.
+std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run, double from = 0, double to = 1);
+
+}  // namespace halfulp::trainings

@@ -1,0 +1,115 @@
+#include <halfulp/experiments/trainings/tables.hpp>
+
+#include <fmt/format.h>
+
+namespace halfulp::trainings {
+
+Json where(const std::optional<training::FirstNonFinite>& first) {
+  if (!first) return {};
+  return fmt::format("step {}: {}, {}", first->step, first->name, name_of(first->role));
+}
+
+Json share(std::uint64_t part, std::uint64_t whole) { return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json(); }
+
+namespace {
+
+std::vector<Column> with_run(const Column& variant, std::vector<Column> columns) {
+  std::vector<Column> all{variant, {"network", "", "Network."}, {"seed", "1", "Seed of the training."}};
+  all.insert(all.end(), columns.begin(), columns.end());
+  return all;
+}
+
+}  // namespace
+
+Tables::Tables(Report& report, const std::string& variant, const std::string& description)
+    : runs_(report.table("runs", "Every training and how it ended", with_run({variant, "", description}, {
+          {"parameters", "value", "Numbers that the optimizer changes."},
+          {"steps", "step", "Steps of the training, as asked for."},
+          {"batch", "example", "Images or windows of text a step."},
+          {"learning_rate", "1", "Learning rate."},
+          {"train_loss", "nat", "Mean loss of the last interval."},
+          {"test_loss", "nat", "Mean loss on what was not learned from; NaN if the training failed."},
+          {"test_accuracy", "1", "Share of test images, or characters, that are told right; 0 if the training failed."},
+          {"skipped", "step", "Steps that the loss scaler left out."},
+          {"scale", "1", "Loss scale at the end."},
+          {"first_infinite", "", "The first tensor with an Inf: step, layer, role; null if there was none."},
+          {"first_nan", "", "The first tensor with a NaN."},
+          {"failed_at", "step", "The step that made a parameter Inf or NaN, where the training ended; null if none did."}}))),
+      curves_(report.table("curves", "The course of every training", with_run({variant, "", description}, {
+          {"step", "step", "Steps done at the interval's end."},
+          {"train_loss", "nat", "Mean loss of the interval's steps."},
+          {"gradient_norm", "1", "Mean norm of all gradients, unscaled, of steps where it is finite."},
+          {"largest_norm", "1", "The largest of these."},
+          {"scale", "1", "Loss scale at the end of the interval."},
+          {"skipped", "step", "Steps left out for Inf or NaN."},
+          {"abnormal", "step", "Steps left out for an abnormal norm."},
+          {"clipped", "step", "Steps whose gradients were clipped."},
+          {"test_loss", "nat", "Loss of a test; null if there was none here."},
+          {"test_accuracy", "1", "Accuracy of that test."}}))),
+      tensors_(report.table("tensors", "What rounding did to each tensor, in the last step of each interval of a variant's first training", with_run({variant, "", description}, {
+          {"step", "step", "Steps done at the interval's end."},
+          {"tensor", "", "Layer or parameter."},
+          {"operator", "", "What the layer is."},
+          {"role", "", "Which of its tensors; operands are those on their way into a product."},
+          {"elements", "value", "Numbers that were rounded."},
+          {"zero", "1", "Share that is zero afterwards."},
+          {"underflowed", "1", "Share that rounding made zero."},
+          {"subnormal", "1", "Share that is subnormal afterwards; of operands in blocks not counted."},
+          {"overflowed", "1", "Share that overflowed or was clipped to the largest value."},
+          {"nan", "value", "NaNs."}}))),
+      updates_(report.table("updates", "What became of each parameter's update, in the last step of each interval of a variant's first training", with_run({variant, "", description}, {
+          {"step", "step", "Steps done at the interval's end."},
+          {"parameter", "", "Parameter."},
+          {"elements", "value", "Its numbers."},
+          {"swamped", "1", "Share of the updates other than zero that left the weight as it was."},
+          {"zero_gradients", "1", "Share of gradients that are zero."},
+          {"second_underflowed", "1", "Share of Adam's second moments that are zero though the gradient is not."},
+          {"zero_denominators", "value", "Numbers whose update is divided by zero: second moment and eps both zero."},
+          {"weight_norm", "1", "Norm of the weights."},
+          {"gradient_to_weight", "1", "Norm of the gradient relative to it."},
+          {"update_to_weight", "1", "Norm of the update relative to it."}}))),
+      events_(report.table("scaler_events", "What the loss scaler did, the first 200 events of each training", with_run({variant, "", description}, {
+          {"update", "update", "Updates before it."},
+          {"event", "", "grew, backed-off, skipped, collapsed, ..."},
+          {"before", "1", "Scale before."},
+          {"after", "1", "Scale after."},
+          {"description", "", "In words."}}))),
+      spikes_(report.table("spikes", "Losses and gradient norms far above what was usual, the first 50 of each training", with_run({variant, "", description}, {
+          {"step", "step", "Step."},
+          {"of", "", "loss or gradient-norm."},
+          {"value", "1", "Its value."},
+          {"usual", "1", "Running mean before."}}))) {}
+
+void Tables::add(const Job& job, const training::TrainingRecord& record, bool closely) {
+  const training::TrainerSettings& s = job.settings;
+  const auto row = [&](Table& table, std::vector<Json> cells) {
+    std::vector<Json> all{job.variant, s.network, s.seed};
+    all.insert(all.end(), cells.begin(), cells.end());
+    table.row(std::move(all));
+  };
+  const training::CurvePoint& last = record.curve.back();
+  row(runs_, {job.parameters, s.steps, job.batch, number(s.optimizer.lr), number(last.loss), number(record.final.loss), number(record.final.accuracy), record.skipped(),
+              number(last.scale), where(record.first_infinite), where(record.first_nan), record.diverged ? Json(*record.diverged) : Json()});
+  for (const training::CurvePoint& p : record.curve) {
+    row(curves_, {p.step, number(p.loss), number(p.gradient_norm), number(p.largest_norm), number(p.scale), p.skipped, p.abnormal, p.clipped,
+                  p.test ? number(p.test->loss) : Json(), p.test ? number(p.test->accuracy) : Json()});
+    if (!closely) continue;
+    for (const auto& t : p.tensors)
+      row(tensors_, {p.step, t.name, name_of(t.kind), std::string(name_of(t.role)) + (t.operand ? ", operand" : ""), t.elements, share(t.zeros, t.elements),
+                     share(t.underflowed, t.elements), share(t.subnormal, t.elements), share(t.overflowed, t.elements), t.nan});
+    for (const auto& u : p.updates)
+      row(updates_, {p.step, u.name, u.sum.elements, share(u.sum.swamped, u.sum.with_update), share(u.sum.zero_gradients, u.sum.elements),
+                     share(u.sum.second_underflowed, u.sum.elements), u.sum.zero_denominators, number(u.sum.weight_norm),
+                     number(u.sum.gradient_norm / u.sum.weight_norm), number(u.sum.update_norm / u.sum.weight_norm)});
+  }
+  for (std::size_t i = 0; i < std::min<std::size_t>(200, record.events.size()); ++i) {
+    const training::ScalerEvent& e = record.events[i];
+    row(events_, {e.update, name_of(e.kind), number(e.before), number(e.after), description(e)});
+  }
+  for (std::size_t i = 0; i < std::min<std::size_t>(50, record.spikes.size()); ++i) {
+    const training::Spike& spike = record.spikes[i];
+    row(spikes_, {spike.step, spike.of_loss ? "loss" : "gradient-norm", number(spike.value), number(spike.usual)});
+  }
+}
+
+}  // namespace halfulp::trainings

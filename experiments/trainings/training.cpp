@@ -1,0 +1,91 @@
+// training: networks under every precision policy, and which of them fail, when and why.
+#include <halfulp/experiments/trainings/diagnosis.hpp>
+#include <halfulp/experiments/trainings/spread.hpp>
+#include <halfulp/experiments/trainings/tables.hpp>
+#include <halfulp/experiments/trainings/training_claims.hpp>
+
+#include <fmt/format.h>
+
+namespace halfulp {
+namespace {
+
+using namespace trainings;
+
+std::vector<Parameter> parameters() { return trainings::parameters({"mlp", "all", "3"}); }
+
+void report_policies(const std::vector<training::Policy>& policies, Report& report) {
+  Table& table = report.table("policies", "The precision policies", {{"policy", "", "Name."},
+                                                                     {"title", "", "What it is."},
+                                                                     {"source", "", "Where it comes from."},
+                                                                     {"json", "", "The policy itself: saved as a file it can be changed and run."}});
+  for (const training::Policy& policy : policies) table.row({policy.name, policy.title, policy.source, policy.json.dump()});
+}
+
+void run_training(const Config& config, Run& run) {
+  const std::vector<training::Policy> policies = chosen_policies(config);
+  const std::vector<std::string> networks = config.choices("networks");
+  const Data data(config, networks);
+  data.report(run.report);
+  report_policies(policies, run.report);
+  Table& summary = run.report.table("summary", "Each policy against the reference, over all seeds", {
+      {"network", "", "Network."},
+      {"policy", "", "Precision policy."},
+      {"accuracy", "1", "Mean test accuracy over seeds; a failed training counts as 0."},
+      {"lowest", "1", "Lowest of the seeds."},
+      {"highest", "1", "Highest of the seeds."},
+      {"to_fp32", "1", "Mean accuracy minus that of fp32; null without fp32."},
+      {"verdict", "", "failed: some training ended in NaN; below: the highest is below fp32's lowest; within: as good as fp32."},
+      {"test_loss", "nat", "Mean test loss of those that did not fail."},
+      {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
+      {"underflowed", "1", "Share of gradients that rounding made zero, of the first seed."},
+      {"skipped", "step", "Steps left out by the loss scaler, over all seeds."},
+      {"why", "", "What the microscope saw of a failure; empty if there was none."},
+      {"repair", "", "What is known to help against it."}});
+  Tables tables(run.report, "policy", "Precision policy.");
+
+  std::vector<Job> jobs;
+  for (const std::string& network : networks) {
+    if (!data.missing(network).empty()) continue;
+    const std::uint64_t epoch = data.examples(config, network)->steps_per_epoch();
+    for (const training::Policy& policy : policies)
+      for (std::int64_t i = 0; i < config.integer("seeds"); ++i) jobs.push_back(make_job(config, network, policy, policy.name, static_cast<std::uint64_t>(config.integer("seed") + i), data, epoch));
+  }
+  const std::vector<training::TrainingRecord> records = train(jobs, data, config, run);
+
+  Outcomes outcomes;
+  const auto seeds = static_cast<std::size_t>(config.integer("seeds"));
+  for (std::size_t first = 0; first < jobs.size(); first += seeds) {
+    Spread spread;
+    for (std::size_t i = first; i < first + seeds; ++i) {
+      tables.add(jobs[i], records[i], i == first);
+      spread.add(records[i]);
+    }
+    outcomes[{jobs[first].settings.network, jobs[first].variant}] = spread;
+  }
+  for (std::size_t first = 0; first < jobs.size(); first += seeds) {
+    const Job& job = jobs[first];
+    const Spread& spread = outcomes.at({job.settings.network, job.variant});
+    const auto reference = outcomes.find({job.settings.network, "fp32"});
+    const Spread* const fp32 = reference == outcomes.end() ? nullptr : &reference->second;
+    const bool worse = spread.failed || (fp32 && spread.highest < fp32->lowest);
+    const Evidence evidence = evidence_of(records[first]);
+    std::size_t worst = first;
+    for (std::size_t i = first; i < first + seeds; ++i)
+      if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
+    const Diagnosis diagnosis = diagnose(records[worst], *job.policy, worse);
+    summary.row({job.settings.network, job.variant, number(spread.mean()), number(spread.lowest), number(spread.highest), fp32 ? number(spread.mean() - fp32->mean()) : Json(),
+                 spread.failed ? "failed" : worse ? "below" : "within", number(spread.mean_loss()), number(evidence.swamped), number(evidence.gradients_underflowed),
+                 spread.skipped, diagnosis.why, diagnosis.repair});
+  }
+  claim_training(config, data, outcomes, run.report);
+}
+
+}  // namespace
+
+Experiment training_experiment() {
+  return {"training", "Training under precision policies",
+          "Which precision policies train as well as FP32, which fail, when and why, and what repairs them?", parameters, run_training,
+          {"summary", {"network", "policy", "accuracy", "to_fp32", "verdict", "swamped", "underflowed"}}};
+}
+
+}  // namespace halfulp
