@@ -1,4 +1,4 @@
-// Logarithm and power of two from IEEE operations alone: the same bits on every machine, unlike a libm's.
+// Logarithm and powers from IEEE operations alone: the same bits on every machine, unlike a libm's.
 #pragma once
 
 #include <halfulp/formats/format.hpp>
@@ -37,6 +37,30 @@ inline double deterministic_exp2(double x) {
   double sum = 1;
   for (int k = 14; k >= 1; --k) sum = 1 + sum * y / k;
   return FloatFormat::power_of_two(static_cast<int>(whole)) * sum;
+}
+
+/// x^n for |x| <= 1 by repeated squaring of pairs of doubles (Dekker 1971): the double nearest it but in one case of some 2^40.
+constexpr double deterministic_power(double x, std::uint64_t n) {
+  struct Pair {
+    double high, low;
+  };
+  const auto split = [](double a) {
+    const double c = 0x1.0000002p27 * a, high = c - (c - a);
+    return Pair{high, a - high};
+  };
+  const auto times = [&](Pair a, Pair b) {
+    const double product = a.high * b.high;
+    const Pair p = split(a.high), q = split(b.high);
+    const double error = ((p.high * q.high - product) + p.high * q.low + p.low * q.high) + p.low * q.low;
+    const double low = error + (a.high * b.low + a.low * b.high), sum = product + low;
+    return Pair{sum, low - (sum - product)};
+  };
+  Pair result{1, 0};
+  for (Pair square{x, 0}; n != 0; n >>= 1) {
+    if (n & 1) result = times(result, square);
+    square = times(square, square);
+  }
+  return result.high;
 }
 
 }  // namespace halfulp

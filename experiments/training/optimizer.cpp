@@ -1,0 +1,190 @@
+#include <halfulp/experiments/training/optimizer.hpp>
+
+#include <halfulp/experiments/training/rows.hpp>
+#include <halfulp/experiments/training/streams.hpp>
+#include <halfulp/experiments/training/update_rule.hpp>
+#include <halfulp/hardware/json_members.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+#include <stdexcept>
+#include <string>
+#include <utility>
+
+namespace halfulp::training {
+namespace {
+
+[[noreturn]] void refuse(const std::string& what) { throw std::invalid_argument("optimizer: " + what); }
+
+void require(const char* name, double value, bool below_one = false) {
+  if (std::isfinite(value) && value >= 0 && (!below_one || value < 1)) return;
+  refuse(fmt::format("{} is {}; accepted: a number from 0{}", name, value, below_one ? " up to but not 1" : " on"));
+}
+
+void check(const OptimizerSettings& s) {
+  require("lr", s.lr);
+  require("momentum", s.momentum);
+  require("weight_decay", s.weight_decay);
+  require("eps", s.eps);
+  require("beta1", s.beta1, true);
+  require("beta2", s.beta2, true);
+  if (s.nesterov && s.kind == OptimizerKind::sgd && s.momentum == 0) refuse("nesterov without momentum");
+}
+
+void check(const UpdatePrecision& p) {
+  if (p.weights.delayed || p.first.delayed || p.second.delayed) refuse("delayed scaling is for tensors of a pass, not for what is kept");
+  if (p.master_weights && p.kahan) refuse("master_weights and kahan; accepted: one of them");
+  if (p.rounded_constants && !p.arithmetic) refuse("rounded_constants without arithmetic, whose format they are rounded to");
+  if (p.arithmetic && (!holds(fp32, p.arithmetic->format) || !p.arithmetic->format.is_signed))
+    refuse("arithmetic in a format that is no part of fp32, or without sign");
+}
+
+}  // namespace
+
+Optimizer::Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings, const UpdatePrecision& precision, std::uint64_t seed)
+    : settings_(settings), precision_(precision), seed_(seed) {
+  check(settings);
+  check(precision);
+  std::set<std::string_view> names;
+  for (Parameter<float>* const p : parameters) {
+    if (!names.insert(p->name).second) refuse("two parameters are named '" + p->name + "'");
+    const std::size_t n = p->value.size();
+    Slot& slot = slots_.emplace_back(Slot{p});
+    if (precision_.master_weights) slot.master.assign(p->value.values().begin(), p->value.values().end());
+    if (precision_.kahan) slot.compensation.resize(n);
+    const bool adam = settings_.kind != OptimizerKind::sgd;
+    if (adam || settings_.momentum != 0) slot.first.resize(n);
+    if (adam) slot.second.resize(n);
+    store_weights(slot);
+  }
+}
+
+void Optimizer::set_lr(double lr) {
+  require("lr", lr);
+  settings_.lr = lr;
+}
+
+RandomStream Optimizer::random(const Slot& slot, std::string_view what) const {
+  return {seed_, stream_of(slot.parameter->name + "/" + std::string(what), steps_), 0};
+}
+
+void Optimizer::store_weights(Slot& slot) {
+  Tensor<float>& value = slot.parameter->value;
+  if (precision_.master_weights) std::copy(slot.master.begin(), slot.master.end(), value.values().begin());
+  store(precision_.weights, value.columns(), value.values(), random(slot, "weights"));
+}
+
+void Optimizer::step(std::vector<UpdateReport>* reports) {
+  ++steps_;
+  if (reports) reports->assign(slots_.size(), {});
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    Slot& slot = slots_[i];
+    UpdateReport* const report = reports ? &(*reports)[i] : nullptr;
+    if (slot.parameter->has_gradient) {
+      step(slot, report);
+    } else if (report) {
+      report->elements = slot.parameter->value.size();
+      report->weight_norm = norm_of(slot.parameter->value.values());
+    }
+  }
+}
+
+void Optimizer::step(Slot& slot, UpdateReport* report) {
+  ++slot.steps;
+  Parameter<float>& p = *slot.parameter;
+  const std::size_t n = p.value.size(), columns = p.value.columns();
+  const std::span<float> target = precision_.master_weights ? std::span<float>(slot.master) : p.value.values();
+  std::vector<float> target_before, compensation_before;
+  if (report) {
+    before_.assign(p.value.values().begin(), p.value.values().end());
+    if (precision_.master_weights) target_before = slot.master;
+    compensation_before = slot.compensation;
+    denominators_.resize(slot.second.size());
+  }
+  if (report || precision_.kahan) update_.resize(n);
+
+  const StepNumbers numbers = numbers_of(settings_, precision_, slot.steps);
+  const OperationRounding rounding(precision_.arithmetic, seed_, p.name, steps_);
+  for_rows(n, 8, [&](std::size_t begin, std::size_t end) {
+    for (; begin < end; begin += largest_piece) {
+      const std::size_t count = std::min(largest_piece, end - begin);
+      const auto part = [&](std::span<float> all, bool there) { return there ? all.subspan(begin, count) : std::span<float>(); };
+      update_piece(numbers, precision_.kahan, rounding,
+                   {begin, part(p.gradient.values(), true), part(target, true), part(slot.first, !slot.first.empty()),
+                    part(slot.second, !slot.second.empty()), part(update_, report || precision_.kahan),
+                    part(denominators_, report && !slot.second.empty())});
+    }
+  });
+  if (!slot.first.empty()) store(precision_.first, columns, slot.first, random(slot, "first"));
+  if (!slot.second.empty()) store(precision_.second, columns, slot.second, random(slot, "second"));
+  if (precision_.kahan) add_compensated(slot);
+  else store_weights(slot);
+
+  if (!report) return;
+  *report = report_of({before_, p.value.values(), p.gradient.values(), update_, slot.second, denominators_,
+                       precision_.master_weights ? target_before : before_, target, compensation_before, slot.compensation});
+}
+
+/// y = u - c; s = w + y, stored; c = (s - w) - y, stored; w = s.
+void Optimizer::add_compensated(Slot& slot) {
+  const std::span<float> w = slot.parameter->value.values(), c = slot.compensation;
+  const std::size_t n = w.size(), columns = slot.parameter->value.columns();
+  const auto round = [&](std::span<float> values, std::string_view what) {
+    if (precision_.arithmetic) quantize(precision_.arithmetic->format, precision_.arithmetic->rounding, values, values, random(slot, what));
+  };
+  std::vector<float> y(n), old(w.begin(), w.end());
+  for (std::size_t i = 0; i < n; ++i) y[i] = update_[i] - c[i];
+  round(y, "compensated");
+  for (std::size_t i = 0; i < n; ++i) w[i] = old[i] + y[i];
+  round(w, "sum");
+  store_weights(slot);
+  for (std::size_t i = 0; i < n; ++i) c[i] = w[i] - old[i];
+  round(c, "gained");
+  for (std::size_t i = 0; i < n; ++i) c[i] = c[i] - y[i];
+  round(c, "compensation");
+  store(precision_.weights, columns, c, random(slot, "stored compensation"));
+}
+
+/// visit(name, array) for all that is kept.
+template <class Slots, class Visit>
+void Optimizer::visit_arrays(Slots& slots, Visit&& visit) {
+  for (auto& slot : slots) {
+    const std::string name = "optimizer." + slot.parameter->name + ".";
+    if (!slot.master.empty()) visit(name + "master", slot.master);
+    if (!slot.compensation.empty()) visit(name + "compensation", slot.compensation);
+    if (!slot.first.empty()) visit(name + "first", slot.first);
+    if (!slot.second.empty()) visit(name + "second", slot.second);
+  }
+}
+
+void Optimizer::save(Checkpoint& checkpoint) const {
+  Json steps = Json::object();
+  for (const Slot& slot : slots_) steps[slot.parameter->name] = slot.steps;
+  checkpoint.state["optimizer"] = {{"steps", steps_}, {"lr", settings_.lr}, {"parameters", steps}};
+  visit_arrays(slots_, [&](std::string name, const std::vector<float>& array) { checkpoint.add(std::move(name), std::span<const float>(array)); });
+}
+
+void Optimizer::restore(const Checkpoint& checkpoint) {
+  constexpr std::int64_t most = std::int64_t{1} << 53;
+  Members state(checkpoint.state, "checkpoint");
+  Members own(state.need("optimizer"), "checkpoint.optimizer");
+  const auto steps = static_cast<std::uint64_t>(own.integer("steps", 0, 0, most));
+  const double lr = own.real("lr", settings_.lr);
+  Members parameters(own.need("parameters"), own.at("parameters"));
+  own.finish();
+  std::vector<Slot> slots = slots_;
+  for (Slot& slot : slots) {
+    parameters.need(slot.parameter->name);
+    slot.steps = static_cast<std::uint64_t>(parameters.integer(slot.parameter->name, 0, 0, most));
+  }
+  parameters.finish();
+  visit_arrays(slots, [&](const std::string& name, std::vector<float>& array) { checkpoint.take(name, std::span<float>(array)); });
+  set_lr(lr);
+  steps_ = steps;
+  slots_ = std::move(slots);
+}
+
+}  // namespace halfulp::training
