@@ -22,15 +22,16 @@ std::vector<float> from_words(const Json& json) {
   return values;
 }
 
-/// By how many codes two tensors differ at most; NaN equals NaN.
+/// By how many codes two tensors differ at most. NaN equals NaN, and zeros are equal: where lerp's weight is 1, signs of zero are others
+/// in torch's vectors than behind them.
 double distance(std::span<const float> a, std::span<const float> b) {
   const auto place = [](float x) {
     const auto word = std::bit_cast<std::int32_t>(x);
-    return std::int64_t{word < 0 ? std::int32_t{-1} - (word & 0x7fff'ffff) : word};  // -0 is one below +0
+    return std::int64_t{word < 0 ? -(word & 0x7fff'ffff) : word};
   };
   double most = a.size() == b.size() ? 0 : HUGE_VAL;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
-    if (std::isnan(a[i]) && std::isnan(b[i])) continue;
+    if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
     most = std::isnan(a[i]) != std::isnan(b[i]) ? HUGE_VAL : std::max(most, std::abs(static_cast<double>(place(a[i]) - place(b[i]))));
   }
   return most;
@@ -102,8 +103,8 @@ Counts replay(const std::string& path) {
   const Json document = read_json(path);
   Counts counts;
   for (const Json& c : document["cases"]) replay(c, counts);
-  std::printf("torch %s: %zu cases, %zu steps, %zu weights; with MKL's square roots up to %g ulp\n", document["torch"].get<std::string>().c_str(),
-              counts.cases, counts.steps, counts.weights, counts.mkl);
+  std::printf("torch %s: %zu cases, %zu steps, %zu weights; with MKL's square roots up to %g ulp\n",
+              document["torch"].get<std::string>().c_str(), counts.cases, counts.steps, counts.weights, counts.mkl);
   return counts;
 }
 
@@ -117,7 +118,8 @@ TEST(TorchOptimizers, CommittedSteps) {
 
 TEST(TorchOptimizers, PowersArePythons) {
   for (const Json& power : read_json(HALFULP_GOLDEN "/optimizers.json")["powers"])
-    EXPECT_EQ(deterministic_power(power[0].get<double>(), power[1].get<std::uint64_t>()), std::strtod(power[2].get<std::string>().c_str(), nullptr)) << power;
+    EXPECT_EQ(deterministic_power(power[0].get<double>(), power[1].get<std::uint64_t>()),
+              std::strtod(power[2].get<std::string>().c_str(), nullptr)) << power;
 }
 
 TEST(TorchOptimizers, Live) {

@@ -44,7 +44,8 @@ void check(const UpdatePrecision& p) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings, const UpdatePrecision& precision, std::uint64_t seed)
+Optimizer::Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings, const UpdatePrecision& precision,
+                     std::uint64_t seed)
     : settings_(settings), precision_(precision), seed_(seed) {
   check(settings);
   check(precision);
@@ -98,8 +99,8 @@ void Optimizer::step(Slot& slot, UpdateReport* report) {
   const std::size_t n = p.value.size(), columns = p.value.columns();
   const std::span<float> target = precision_.master_weights ? std::span<float>(slot.master) : p.value.values();
   std::vector<float> target_before, compensation_before;
+  if (report || precision_.kahan) before_.assign(p.value.values().begin(), p.value.values().end());
   if (report) {
-    before_.assign(p.value.values().begin(), p.value.values().end());
     if (precision_.master_weights) target_before = slot.master;
     compensation_before = slot.compensation;
     denominators_.resize(slot.second.size());
@@ -131,21 +132,21 @@ void Optimizer::step(Slot& slot, UpdateReport* report) {
 /// y = u - c; s = w + y, stored; c = (s - w) - y, stored; w = s.
 void Optimizer::add_compensated(Slot& slot) {
   const std::span<float> w = slot.parameter->value.values(), c = slot.compensation;
-  const std::size_t n = w.size(), columns = slot.parameter->value.columns();
   const auto round = [&](std::span<float> values, std::string_view what) {
     if (precision_.arithmetic) quantize(precision_.arithmetic->format, precision_.arithmetic->rounding, values, values, random(slot, what));
   };
-  std::vector<float> y(n), old(w.begin(), w.end());
-  for (std::size_t i = 0; i < n; ++i) y[i] = update_[i] - c[i];
+  compensated_.resize(w.size());
+  const std::span<float> y = compensated_;
+  for_elements(y, 1, [u = update_.data(), c = c.data()](std::size_t i) { return u[i] - c[i]; });
   round(y, "compensated");
-  for (std::size_t i = 0; i < n; ++i) w[i] = old[i] + y[i];
+  for_elements(w, 1, [old = before_.data(), y = y.data()](std::size_t i) { return old[i] + y[i]; });
   round(w, "sum");
   store_weights(slot);
-  for (std::size_t i = 0; i < n; ++i) c[i] = w[i] - old[i];
+  for_elements(c, 1, [w = w.data(), old = before_.data()](std::size_t i) { return w[i] - old[i]; });
   round(c, "gained");
-  for (std::size_t i = 0; i < n; ++i) c[i] = c[i] - y[i];
+  for_elements(c, 1, [c = c.data(), y = y.data()](std::size_t i) { return c[i] - y[i]; });
   round(c, "compensation");
-  store(precision_.weights, columns, c, random(slot, "stored compensation"));
+  store(precision_.weights, slot.parameter->value.columns(), c, random(slot, "stored compensation"));
 }
 
 /// visit(name, array) for all that is kept.
@@ -164,7 +165,9 @@ void Optimizer::save(Checkpoint& checkpoint) const {
   Json steps = Json::object();
   for (const Slot& slot : slots_) steps[slot.parameter->name] = slot.steps;
   checkpoint.state["optimizer"] = {{"steps", steps_}, {"lr", settings_.lr}, {"parameters", steps}};
-  visit_arrays(slots_, [&](std::string name, const std::vector<float>& array) { checkpoint.add(std::move(name), std::span<const float>(array)); });
+  visit_arrays(slots_, [&](const std::string& name, const std::vector<float>& array) {
+    checkpoint.add(name, std::span<const float>(array));
+  });
 }
 
 void Optimizer::restore(const Checkpoint& checkpoint) {

@@ -103,7 +103,7 @@ class Optimizer {
   UpdatePrecision precision_;
   std::uint64_t seed_, steps_ = 0;
   std::vector<Slot> slots_;
-  std::vector<float> update_, before_, denominators_;  ///< scratch memory of one parameter
+  std::vector<float> update_, before_, denominators_, compensated_;  ///< scratch memory of one parameter
 };
 
 }  // namespace halfulp::training

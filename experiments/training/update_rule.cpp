@@ -11,7 +11,10 @@ namespace halfulp::training {
 namespace {
 
 /// Where results are rounded, in the order of the steps.
-enum Step : std::size_t { decayed_gradient, scaled_first, first, scaled_second, second, root, corrected, denominator, update, decayed_update, shrunk, weights };
+enum Step : std::size_t {
+  decayed_gradient, scaled_first, first, lookahead, scaled_second, second, root, corrected, denominator, update, decayed_update, shrunk,
+  weights, step_count
+};
 
 /// The value that the format of `arithmetic` has for a number, to nearest.
 double rounded(const FloatFormat& f, double x) { return f.value(encode(f, {}, x).code); }
@@ -49,6 +52,7 @@ StepNumbers numbers_of(const OptimizerSettings& given, const UpdatePrecision& pr
 
 OperationRounding::OperationRounding(const std::optional<Stage>& stage, std::uint64_t seed, std::string_view parameter, std::uint64_t step)
     : stage_(stage ? &*stage : nullptr), seed_(seed) {
+  static_assert(step_count <= std::tuple_size_v<decltype(streams_)>);
   if (!stage_ || stage_->rounding.mode != RoundingMode::stochastic) return;
   for (std::size_t i = 0; i < streams_.size(); ++i)
     streams_[i] = stream_of(std::string(parameter) + "/operation" + std::to_string(i), step);
@@ -74,7 +78,7 @@ void update_piece(const StepNumbers& n, bool kahan, const OperationRounding& rou
     if (n.weight1 < 0.5f) {
       for (std::size_t i = 0; i < count; ++i) m[i] = m[i] + n.weight1 * (d[i] - m[i]);
     } else {
-      for (std::size_t i = 0; i < count; ++i) m[i] = d[i] - (d[i] - m[i]) * (1 - n.weight1);
+      for (std::size_t i = 0; i < count; ++i) m[i] = d[i] + (n.weight1 - 1) * (d[i] - m[i]);
     }
     round(first, m);
     for (std::size_t i = 0; i < count; ++i) v[i] = v[i] * n.beta2;
@@ -101,7 +105,7 @@ void update_piece(const StepNumbers& n, bool kahan, const OperationRounding& rou
       }
       if (n.nesterov) {
         for (std::size_t i = 0; i < count; ++i) decayed[i] = d[i] + n.momentum * m[i];
-        round(corrected, decayed);
+        round(lookahead, decayed);
         d = decayed;
       } else {
         d = m;

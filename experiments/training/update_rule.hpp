@@ -35,7 +35,7 @@ class OperationRounding {
  private:
   const Stage* stage_;
   std::uint64_t seed_;
-  std::array<std::uint64_t, 12> streams_{};
+  std::array<std::uint64_t, 13> streams_{};
 };
 
 /// Elements [begin, begin + weights.size()) of a tensor. All spans have one length; `first` and `second` may be empty where no state is

@@ -112,9 +112,11 @@ def main():
     o = options.parse_args()
     rng = random.Random(o.seed)
     cases = list(fixed_cases(rng)) + [random_case(rng) for _ in range(o.random)]
-    powers = [[b, n, (b ** float(n)).hex()] for b in [0.9, 0.99, 0.999, 0.9999, 0.5, 0.0] for n in [1, 2, 3, 7, 10, 100, 1000, 12345, 1000000]]
+    steps = [1, 2, 3, 7, 10, 100, 1000, 12345, 1000000]
+    powers = [[beta, n, (beta ** float(n)).hex()] for beta in [0.9, 0.99, 0.999, 0.9999, 0.5, 0.0] for n in steps]
     with open(o.out, "w") as f:
-        f.write('{"made_by":"tests/peers/torch_optimizers.py","torch":"%s",\n"powers":%s,\n"cases":[\n' % (torch.__version__, json.dumps(powers, separators=(",", ":"))))
+        f.write('{"made_by":"tests/peers/torch_optimizers.py","torch":"%s",\n' % torch.__version__)
+        f.write('"powers":%s,\n"cases":[\n' % json.dumps(powers, separators=(",", ":")))
         f.write(",\n".join(json.dumps(c, separators=(",", ":")) for c in cases))
         f.write("\n]}\n")
 
