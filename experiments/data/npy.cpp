@@ -1,10 +1,12 @@
 #include <halfulp/experiments/data/npy.hpp>
 
 #include <halfulp/experiments/data/open_input.hpp>
+#include <halfulp/experiments/report/output_file.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cctype>
 #include <limits>
 #include <stdexcept>
@@ -218,17 +220,31 @@ std::size_t NpyReader::read(std::span<std::uint64_t> codes) {
   return wanted;
 }
 
+std::string shape_text(std::span<const std::uint64_t> shape) {
+  std::string text = "(";
+  for (std::size_t i = 0; i < shape.size(); ++i) text += (i ? ", " : "") + std::to_string(shape[i]);
+  return text + (shape.size() == 1 ? ",)" : ")");
+}
+
 std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> shape, std::string_view data) {
-  std::string header = "{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': (";
-  for (const std::uint64_t size : shape) header += std::to_string(size) + (shape.size() == 1 ? "," : ", ");
-  if (shape.size() > 1) header.resize(header.size() - 2);
-  header += "), }";
+  std::string header = "{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': " + shape_text(shape) + ", }";
   constexpr std::size_t before = 10;  // magic, version, length
   header.resize((before + header.size() + 1 + 63) / 64 * 64 - before - 1, ' ');
   header += '\n';
   std::string file = "\x93NUMPY";
   for (const std::size_t byte : {std::size_t{1}, std::size_t{0}, header.size() & 255, header.size() >> 8}) file += static_cast<char>(byte);
   return file.append(header).append(data);
+}
+
+void write_npy(const std::string& path, std::span<const std::uint64_t> shape, std::span<const float> values) {
+  std::uint64_t count = 1;
+  for (const std::uint64_t size : shape) count *= size;
+  if (count != values.size()) throw std::logic_error(path + ": " + std::to_string(values.size()) + " values for a shape of " + shape_text(shape));
+  std::string data;
+  data.reserve(4 * values.size());
+  for (const float value : values)
+    for (int shift = 0; shift < 32; shift += 8) data += static_cast<char>(std::bit_cast<std::uint32_t>(value) >> shift & 255);
+  write_file(path, npy_bytes("<f4", shape, data));
 }
 
 }  // namespace halfulp
