@@ -1,7 +1,8 @@
 // The science of `underflow`, computed a second time in doubles; the samples, and the user's own file.
+#include "underflow_run.hpp"
+
 #include <halfulp/experiments/data/distributions.hpp>
 #include <halfulp/experiments/data/elementary.hpp>
-#include <halfulp/experiments/experiment.hpp>
 #include <halfulp/experiments/underflow/fate.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
@@ -15,44 +16,9 @@
 #include <set>
 
 using namespace halfulp;
+using namespace halfulp::testing;
 
 namespace {
-
-Json run_underflow(const std::vector<std::string>& settings) {
-  const Experiment& experiment = find_experiment("underflow");
-  Config config(experiment.parameters());
-  for (const std::string& setting : settings) config.set(std::string_view(setting));
-  Report report("underflow", "test", config);
-  Trace trace(1000);
-  Run run{report, trace, [](double) {}};
-  experiment.run(config, run);
-  return report.to_json();
-}
-
-std::string refusal(const std::vector<std::string>& settings) {
-  try {
-    run_underflow(settings);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
-  return "accepted";
-}
-
-/// The cell of a table's first row in which the named columns have these values.
-Json cell(const Json& report, const std::string& table, const std::map<std::string, Json>& where, const std::string& column) {
-  const Json& t = report["results"][table];
-  const auto index = [&](const std::string& name) {
-    for (std::size_t i = 0; i < t["columns"].size(); ++i)
-      if (t["columns"][i]["name"] == name) return i;
-    throw std::out_of_range(name);
-  };
-  for (const Json& row : t["rows"]) {
-    bool matches = true;
-    for (const auto& [name, value] : where) matches = matches && row[index(name)] == value;
-    if (matches) return row[index(column)];
-  }
-  throw std::out_of_range(table + "." + column);
-}
 
 /// x to nearest even with p bits and a smallest exponent, in doubles: the rounding unit is added and taken away.
 double quantized(double x, int precision, int emin) {

@@ -1,11 +1,12 @@
 // underflow: which gradients vanish in each format, and what a loss scale does about it.
 #include <halfulp/experiments/data/npy.hpp>
-#include <halfulp/experiments/underflow/underflow_claims.hpp>
+#include <halfulp/experiments/underflow/layers.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <filesystem>
 #include <optional>
 #include <stdexcept>
 
@@ -20,7 +21,7 @@ std::vector<Parameter> parameters() {
        "rounding modes of the table `fates`; the loss scale is swept under the first"},
       {"overflow", Type::choice, "ieee", "what happens beyond the largest finite value", {}, {}, {"ieee", "saturate"}},
       {"random_bits", Type::integer, "32", "random bits of stochastic rounding", 1, max_random_bits},
-      {"input", Type::path, "", "a .npy file (float16, float32 or float64) with gradients; empty: the synthetic distributions"},
+      {"input", Type::path, "", "a .npy file (float16, float32 or float64) with gradients, or a folder of them, as a training saves it; empty: the synthetic distributions"},
       {"distributions", Type::choices, "log-normal,normal,student-t,log-uniform", "shapes of the synthetic gradients", {}, {}, shape_names()},
       {"count", Type::integer, "65536", "gradients drawn from each distribution", 1, 1e8},
       {"seed", Type::integer, "1", "seed of the synthetic gradients and of stochastic rounding", 0, largest_seed},
@@ -61,14 +62,10 @@ std::vector<GradientSource> synthetic_sources(const Config& config) {
   return sources;
 }
 
-std::string joined(const std::vector<std::uint64_t>& shape) {
-  return fmt::format("({}{})", fmt::join(shape, ", "), shape.size() == 1 ? "," : "");
-}
-
 GradientSource file_source(const std::string& path) {
   auto reader = std::make_shared<NpyReader>(path);
   const NpyHeader& header = reader->header();
-  if (header.count == 0) throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no gradients; accepted: at least one", path, joined(header.shape)));
+  if (header.count == 0) throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no gradients; accepted: at least one", path, shape_text(header.shape)));
   const FloatFormat container = header.format == fp64 ? fp64 : fp32;
   const auto read = [reader, container](std::span<std::uint64_t> codes) {
     const std::size_t n = reader->read(codes);
@@ -76,7 +73,7 @@ GradientSource file_source(const std::string& path) {
       for (std::uint64_t& code : codes.first(n)) code = convert(fp16, container, Rounding{}, code).code;
     return n;
   };
-  return {"input", fmt::format("{} of shape {}", format_name(header.format), joined(header.shape)), container, header.count, {},
+  return {"input", fmt::format("{} of shape {}", format_name(header.format), shape_text(header.shape)), container, header.count, {},
           header.format == fp16 ? "what vanished when the gradients were rounded to fp16 for this file is among its zeros, which are left out" : "", read};
 }
 
@@ -204,7 +201,9 @@ void run(const Config& config, Run& run) {
   const auto formats = config.formats("formats");
   const RoundingMode first = config.roundings("roundings").front();
   const std::string path = config.text("input");
-  const std::vector<GradientSource> sources = path.empty() ? synthetic_sources(config) : std::vector{file_source(path)};
+  std::optional<GradientLayers> layers;
+  if (std::error_code error; std::filesystem::is_directory(path, error)) layers.emplace(path);
+  const std::vector<GradientSource> sources = layers ? layers->sources() : path.empty() ? synthetic_sources(config) : std::vector{file_source(path)};
 
   SweepOptions options;
   options.cases = cases_of(config);
@@ -228,7 +227,12 @@ void run(const Config& config, Run& run) {
     claim_sweep(source, result, first, run);
     if (!source.distribution) input = std::move(result);
   }
-  claim_published_shares(input ? &*input : nullptr, run);
+  if (layers) {
+    layers->report(run);
+    claim_published_shares(layers->shares(), run);
+  } else {
+    claim_published_shares(input ? &*input : nullptr, run);
+  }
   report_constants(run);
 }
 

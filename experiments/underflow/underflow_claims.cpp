@@ -10,7 +10,6 @@
 namespace halfulp {
 namespace {
 
-constexpr const char* micikevicius = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1";
 constexpr const char* micikevicius_scaling = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2";
 constexpr const char* fp8_paper = "Micikevicius et al., FP8 Formats for Deep Learning, arXiv 2209.05433, tables 1 and 2; OCP OFP8 1.0";
 constexpr const char* ieee754 = "IEEE 754-2019, section 3.6, binary16";
@@ -235,22 +234,6 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
           "derived: (-25 - low) / (high - low); tolerance 5 binomial standard errors", p,
           5 * std::sqrt(p * (1 - p) / static_cast<double>(std::max<std::uint64_t>(1, c.gradient.total()))), c.gradient.fraction(Fate::zero), "oracle"));
     }
-}
-
-void claim_published_shares(const SweepResult* input, Run& run) {
-  const char* id = "published-share-below-2-24";
-  std::string reason = "needs that network's gradients: synthetic ones have whatever share their parameters say";
-  if (input && input->input.finite_nonzero() == 0) reason = "needs that network's gradients; the input file holds no finite non-zero ones";
-  else if (input) {
-    std::uint64_t below = 0;
-    for (const auto& [binade, n] : input->input.binades)
-      if (binade < -24) below += n;
-    const double share = static_cast<double>(below) / static_cast<double>(input->input.finite_nonzero());
-    reason = fmt::format("needs that network's gradients; in the input file the share is {:.3g} %", 100 * share);
-  }
-  run.report.claim(skipped(id, "About 5 % of the weight gradients of a speech model lie below 2^-24.", micikevicius, reason));
-  run.report.claim(skipped("published-activation-gradients", "67 % of the activation gradients of a Multibox SSD network are zero.",
-                           micikevicius_scaling, "needs that network's gradients"));
 }
 
 }  // namespace halfulp

@@ -29,4 +29,14 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
 /// Micikevicius et al., figures on real networks, beside the user's file (nullptr: there is none).
 void claim_published_shares(const SweepResult* input, Run& run);
 
+/// What a folder of gradients holds of each kind, none where there is no tensor of it.
+struct FolderShares {
+  std::optional<InputSummary> weights = {}, activations = {};
+  bool listed = false;  ///< whether the folder says which they are
+  std::string about = {};  ///< network, policy, seed
+};
+
+/// The same figures beside those of a folder: pass or differs.
+void claim_published_shares(const FolderShares& folder, Run& run);
+
 }  // namespace halfulp

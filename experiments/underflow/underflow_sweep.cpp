@@ -30,26 +30,6 @@ void count(Tally& tally, Fate fate, double exact, double rounded) {
   }
 }
 
-/// The finite non-zero values of a piece; the others are counted and left out.
-std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<const std::uint64_t> codes, InputSummary& input) {
-  std::vector<std::uint64_t> kept;
-  kept.reserve(codes.size());
-  input.elements = codes.size();
-  for (const std::uint64_t code : codes) {
-    if (container.is_nan(code)) ++input.nan;
-    else if (container.is_infinite(code)) ++input.infinite;
-    else if (container.is_zero(code)) ++input.zero;
-    else {
-      const double magnitude = std::fabs(container.value(code));
-      input.smallest = kept.empty() ? magnitude : std::min(input.smallest, magnitude);
-      input.largest = std::max(input.largest, magnitude);
-      ++input.binades[std::ilogb(magnitude)];
-      kept.push_back(code);
-    }
-  }
-  return kept;
-}
-
 /// All cases on the gradients of one piece. Of the loss scales, only scale 0 and `traced_scale` are recorded: each
 /// piece another one, so that the trace holds every scale without holding everything.
 Piece measure(const FloatFormat& container, std::span<const std::uint64_t> codes, std::uint64_t begin,
@@ -92,6 +72,25 @@ Piece measure(const FloatFormat& container, std::span<const std::uint64_t> codes
 }
 
 }  // namespace
+
+std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<const std::uint64_t> codes, InputSummary& input) {
+  std::vector<std::uint64_t> kept;
+  kept.reserve(codes.size());
+  input.elements = codes.size();
+  for (const std::uint64_t code : codes) {
+    if (container.is_nan(code)) ++input.nan;
+    else if (container.is_infinite(code)) ++input.infinite;
+    else if (container.is_zero(code)) ++input.zero;
+    else {
+      const double magnitude = std::fabs(container.value(code));
+      input.smallest = kept.empty() ? magnitude : std::min(input.smallest, magnitude);
+      input.largest = std::max(input.largest, magnitude);
+      ++input.binades[std::ilogb(magnitude)];
+      kept.push_back(code);
+    }
+  }
+  return kept;
+}
 
 double Tally::relative_error() const { return std::sqrt(squared_error / static_cast<double>(kept())); }
 

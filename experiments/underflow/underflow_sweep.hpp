@@ -57,6 +57,9 @@ struct InputSummary {
   void merge(const InputSummary& other);
 };
 
+/// The finite non-zero values of a piece; the others are counted and left out. `input` begins empty.
+std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<const std::uint64_t> codes, InputSummary& input);
+
 struct SweepOptions {
   std::vector<Case> cases;
   double lr = 0;
