@@ -23,45 +23,6 @@
 
 using namespace check;
 
-/// The definition, element by element.
-template <class T>
-std::vector<T> product_by_definition(const MatrixOperands<std::span<const T>>& x, std::span<const T> bias) {
-  std::vector<T> d(x.m * x.n);
-  for (std::size_t i = 0; i < x.m; ++i)
-    for (std::size_t j = 0; j < x.n; ++j) {
-      T sum = x.a[x.place_a()(i, 0)] * x.b[x.place_b()(0, j)];
-      for (std::size_t k = 1; k < x.k; ++k) sum += x.a[x.place_a()(i, k)] * x.b[x.place_b()(k, j)];
-      if (!x.c.empty()) sum += x.c[x.place_c()(i, j)];
-      d[i * x.n + j] = bias.empty() ? sum : sum + bias[j];
-    }
-  return d;
-}
-
-TEST(Products, AreTheirDefinition) {
-  PlainProduct<float> product;
-  std::uint64_t stream = 0;
-  for (const auto& [m, n, k] : {std::array{1u, 1u, 1u}, {3u, 5u, 7u}, {4u, 8u, 16u}, {9u, 17u, 33u}, {65u, 70u, 40u}})
-    for (unsigned variant = 0; variant < 16; ++variant) {
-      const Tensor<float> a = random_tensor<float>({3, m, k}, ++stream), b = random_tensor<float>({3, k, n}, ++stream);
-      const Tensor<float> c = random_tensor<float>({3, m, n}, ++stream), bias = random_tensor<float>({n}, ++stream);
-      MatrixOperands<std::span<const float>> x;
-      x.m = m, x.n = n, x.k = k;
-      x.transpose_a = variant & 1, x.transpose_b = variant & 2;
-      Tensor<float> d({3, m, n});
-      x.a = a.values(), x.b = b.values();
-      if (variant & 4) x.c = c.values();
-      const std::span<const float> added = variant & 8 ? bias.values() : std::span<const float>();
-      product.multiply(x, added, d.values(), 3);
-      for (std::size_t i = 0; i < 3; ++i) {
-        x.a = a.values().subspan(i * m * k, m * k), x.b = b.values().subspan(i * k * n, k * n);
-        if (variant & 4) x.c = c.values().subspan(i * m * n, m * n);
-        const std::vector<float> want = product_by_definition<float>(x, added);
-        ASSERT_TRUE(std::equal(want.begin(), want.end(), d.values().begin() + static_cast<std::ptrdiff_t>(i * m * n)))
-            << m << ' ' << n << ' ' << k << " variant " << variant << " matrix " << i;
-      }
-    }
-}
-
 TEST(Gradients, Linear) {
   for (const auto& [rows, in, out] : {std::array{1u, 1u, 1u}, {3u, 5u, 4u}, {7u, 17u, 9u}, {16u, 8u, 33u}}) {
     Linear<double> layer("fc", in, out);

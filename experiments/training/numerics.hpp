@@ -2,7 +2,7 @@
 #pragma once
 
 #include <halfulp/emulation/matrix.hpp>
-#include <halfulp/experiments/training/plain_product.hpp>
+#include <halfulp/experiments/training/model_product.hpp>
 #include <halfulp/experiments/training/site.hpp>
 #include <halfulp/experiments/training/sums.hpp>
 
@@ -49,25 +49,34 @@ class Numerics {
   virtual void inner(const Site&, std::span<T>) const {}
 };
 
-/// Nothing is rounded but by T itself: double for finite differences, float for training in FP32. Products are summed one
-/// after the other, k ascending, each step rounded to T; then C and the bias are added.
-template <class T>
-class PlainNumerics : public Numerics<T> {
+/// Double throughout, for finite differences.
+class ExactNumerics : public Numerics<double> {
  public:
-  using Numerics<T>::product;
-  void product(const Site&, Product, const typename Numerics<T>::Operands& x, std::span<const T> bias, std::span<T> d) override {
-    product_.multiply(x, bias, d);
+  using Numerics<double>::product;
+  void product(const Site&, Product, const Operands& x, std::span<const double> bias, std::span<double> d) override {
+    multiply(x, bias, d);
   }
-  void products(const Site&, Product, std::size_t count, const typename Numerics<T>::Operands& x, std::span<T> d) override {
-    product_.multiply(x, {}, d, count);
+  void products(const Site&, Product, std::size_t count, const Operands& x, std::span<double> d) override {
+    multiply(x, {}, d, count);
   }
-  void cast(const Site&, Role, std::span<T>) override {}
-
- private:
-  PlainProduct<T> product_;
+  void cast(const Site&, Role, std::span<double>) override {}
 };
 
-using ExactNumerics = PlainNumerics<double>;
-using Fp32Numerics = PlainNumerics<float>;
+/// Training in FP32: products are summed one after the other, k ascending, every product and every sum rounded to fp32; then C and
+/// the bias are added. Nothing else is rounded.
+class Fp32Numerics : public Numerics<float> {
+ public:
+  using Numerics<float>::product;
+  void product(const Site&, Product, const Operands& x, std::span<const float> bias, std::span<float> d) override {
+    multiply(fp32_, x, bias, d);
+  }
+  void products(const Site&, Product, std::size_t count, const Operands& x, std::span<float> d) override {
+    multiply(fp32_, x, {}, d, count);
+  }
+  void cast(const Site&, Role, std::span<float>) override {}
+
+ private:
+  ProductModel fp32_ = parse_product_model("fp32");
+};
 
 }  // namespace halfulp::training
