@@ -222,6 +222,35 @@ TEST(Layers, NotANumberIsPassedOn) {
   EXPECT_TRUE(std::isnan(loss.forward(pass, Tensor<float>({1, 4}, {1, nan, 3, 2}), std::vector<int>{0})));
 }
 
+/// Rows longer than what is looked at together; squares that overlap; several largest values, of which the first one counts.
+TEST(Layers, MaximaOfLongRows) {
+  Fp32Numerics numerics;
+  Pass<float> pass{numerics};
+  Tensor<float> x({2, 1, 5, 301});
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = static_cast<float>(i * 7919 % 13) - 6;
+  for (const auto& [size, stride] : {std::pair{2u, 2u}, {3u, 2u}, {2u, 1u}, {3u, 3u}}) {
+    Pool2d<float> pool("pool", Pooling::maximum, size, stride);
+    const Tensor<float> y = pool.forward(pass, x);
+    Tensor<float> dy(y.extents());
+    for (std::size_t i = 0; i < dy.size(); ++i) dy[i] = static_cast<float>(1 + i % 64);
+    std::vector<float> want(x.size());
+    std::size_t next = 0;
+    for (std::size_t n = 0; n < 2; ++n)
+      for (std::size_t row = 0; row + size <= 5; row += stride)
+        for (std::size_t column = 0; column + size <= 301; column += stride, ++next) {
+          std::size_t best = (n * 5 + row) * 301 + column;
+          for (std::size_t i = 0; i < size; ++i)
+            for (std::size_t j = 0; j < size; ++j)
+              if (const std::size_t at = (n * 5 + row + i) * 301 + column + j; x[at] > x[best]) best = at;
+          ASSERT_EQ(y[next], x[best]) << size << ' ' << stride << ' ' << next;
+          want[best] += dy[next];
+        }
+    ASSERT_EQ(next, y.size());
+    const Tensor<float>& dx = pool.backward(pass, dy);
+    EXPECT_TRUE(std::equal(want.begin(), want.end(), dx.values().begin())) << size << ' ' << stride;
+  }
+}
+
 TEST(Layers, RefuseOtherShapes) {
   ExactNumerics numerics;
   Pass<double> pass{numerics};

@@ -32,11 +32,20 @@ T fixed_order_sum(std::span<const T> values) {
 /// sums[j] = values[0][j] + values[1][j] + ..., one row after the other.
 template <class T>
 void fixed_order_column_sums(std::size_t columns, std::span<const T> values, std::span<T> sums) {
+  constexpr std::size_t group = 16;  // neighbours go to one thread: they share cache lines
   const std::size_t rows = columns ? values.size() / columns : 0;
-  for_rows(columns, rows, [&](std::size_t begin, std::size_t end) {
-    std::fill(sums.begin() + static_cast<std::ptrdiff_t>(begin), sums.begin() + static_cast<std::ptrdiff_t>(end), T{0});
-    for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t j = begin; j < end; ++j) sums[j] += values[i * columns + j];
+  for_rows((columns + group - 1) / group, group * rows, [=](std::size_t begin, std::size_t end) {
+    for (std::size_t first = begin * group; first < std::min(end * group, columns); first += group) {
+      const std::size_t count = std::min(group, columns - first);
+      T partial[group] = {};
+      for (const T* row = values.data() + first; row < values.data() + rows * columns; row += columns) {
+        if (count == group)
+          for (std::size_t j = 0; j < group; ++j) partial[j] += row[j];
+        else
+          for (std::size_t j = 0; j < count; ++j) partial[j] += row[j];
+      }
+      std::copy_n(partial, count, sums.data() + first);
+    }
   });
 }
 

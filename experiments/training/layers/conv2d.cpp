@@ -2,19 +2,36 @@
 
 #include <halfulp/experiments/training/dense.hpp>
 
+#include <algorithm>
+#include <type_traits>
+
 namespace halfulp::training {
 namespace {
 
 std::size_t fan_in(const Conv2dShape& s) { return s.inputs * s.kernel * s.kernel; }
 
-/// to[b][j][i] = from[b][i][j].
+/// to[b][j][i] = from[b][i][j]. Rows come in groups that stay in the first cache.
 template <class T>
 void swap_axes(std::size_t batch, std::size_t rows, std::size_t columns, std::span<const T> from, std::span<T> to) {
+  constexpr std::size_t group = 16;
   for_rows(batch, rows * columns, [&](std::size_t begin, std::size_t end) {
     for (std::size_t b = begin; b < end; ++b)
-      for (std::size_t j = 0; j < columns; ++j)
-        for (std::size_t i = 0; i < rows; ++i) to[(b * columns + j) * rows + i] = from[(b * rows + i) * columns + j];
+      for (std::size_t first = 0; first < rows; first += group) {
+        const std::size_t count = std::min(group, rows - first);
+        const T* const in = from.data() + (b * rows + first) * columns;
+        T* const out = to.data() + b * rows * columns + first;
+        for (std::size_t j = 0; j < columns; ++j)
+          for (std::size_t i = 0; i < count; ++i) out[j * rows + i] = in[i * columns + j];
+      }
   });
+}
+
+/// f(n), where n is a constant for the kernels that are common: loops over them then have no counter.
+template <class F>
+void with_constant(std::size_t kernel, F&& f) {
+  if (kernel == 3) f(std::integral_constant<std::size_t, 3>());
+  else if (kernel == 5) f(std::integral_constant<std::size_t, 5>());
+  else f(kernel);
 }
 
 }  // namespace
@@ -29,17 +46,31 @@ Conv2d<T>::Conv2d(std::string name, const Conv2dShape& shape, bool bias)
 
 template <class T>
 template <class F>
-void Conv2d<T>::each_seen(std::size_t row, std::size_t column, F&& f) const {
-  const std::size_t height = image_[2], width = image_[3], kernel = shape_.kernel;
-  for (std::size_t c = 0; c < shape_.inputs; ++c)
-    for (std::size_t i = 0; i < kernel; ++i) {
-      const std::size_t y = row * shape_.stride + i - shape_.padding;  // below 0 is far above height
-      if (y >= height) continue;
-      for (std::size_t j = 0; j < kernel; ++j) {
-        const std::size_t x = column * shape_.stride + j - shape_.padding;
-        if (x < width) f((c * height + y) * width + x, (c * kernel + i) * kernel + j);
-      }
-    }
+void Conv2d<T>::each_row(F&& f) {
+  const std::size_t height = image_[2], width = image_[3], padding = shape_.padding;
+  for_rows(image_[0] * shape_.inputs, height * width, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t channel = begin; channel < end; ++channel)
+      for (std::size_t y = 0; y < height; ++y)
+        f((channel * height + y) * width, (channel * padded_height() + y + padding) * padded_width() + padding, width);
+  });
+}
+
+template <class T>
+template <class F>
+void Conv2d<T>::each_window(F&& f) {
+  const std::size_t height = padded_height(), width = padded_width(), stride = shape_.stride, seen = fan_in(shape_);
+  with_constant(shape_.kernel, [&](auto kernel) {
+    for_rows(image_[0], 2 * height_ * width_ * seen, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t b = begin; b < end; ++b)
+        for (std::size_t row = 0; row < height_; ++row)
+          for (std::size_t c = 0; c < shape_.inputs; ++c)
+            for (std::size_t i = 0; i < kernel; ++i) {
+              T* image = padded_.values().data() + ((b * shape_.inputs + c) * height + row * stride + i) * width;
+              T* unfolded = unfolded_.values().data() + (b * height_ + row) * width_ * seen + (c * kernel + i) * kernel;
+              for (std::size_t column = 0; column < width_; ++column, image += stride, unfolded += seen) f(image, unfolded, kernel);
+            }
+    });
+  });
 }
 
 template <class T>
@@ -51,15 +82,15 @@ const Tensor<T>& Conv2d<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
   image_ = e;
   height_ = shape_.result(e[2]);
   width_ = shape_.result(e[3]);
-  const std::size_t places = height_ * width_, seen = fan_in(shape_), image = e.size() / e[0];
-  unfolded_.resize({e[0] * places, seen});
-  for_rows(unfolded_.rows(), 4 * seen, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t r = begin; r < end; ++r) {
-      T* const to = unfolded_.row(r).data();
-      const T* const from = x.values().data() + r / places * image;
-      std::fill(to, to + seen, T{0});
-      each_seen(r % places / width_, r % width_, [=](std::size_t in_image, std::size_t in_row) { to[in_row] = from[in_image]; });
-    }
+  const std::size_t places = height_ * width_;
+  padded_.resize({e[0], e[1], padded_height(), padded_width()});
+  std::fill(padded_.values().begin(), padded_.values().end(), T{0});
+  each_row([from = x.values().data(), to = padded_.values().data()](std::size_t in_image, std::size_t in_padded, std::size_t width) {
+    std::copy_n(from + in_image, width, to + in_padded);
+  });
+  unfolded_.resize({e[0] * places, fan_in(shape_)});
+  each_window([](const T* from, T* to, auto kernel) {
+    for (std::size_t j = 0; j < kernel; ++j) to[j] = from[j];
   });
   rows_.resize({e[0] * places, shape_.outputs});
   dense_forward<T>(pass, {OperatorKind::conv2d, this->name()}, unfolded_.values(), weight_.value, bias_.value.values(),
@@ -72,7 +103,7 @@ const Tensor<T>& Conv2d<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
 template <class T>
 const Tensor<T>& Conv2d<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   const Site site{OperatorKind::conv2d, this->name()};
-  const std::size_t batch = image_[0], places = height_ * width_, seen = fan_in(shape_), image = image_.size() / batch;
+  const std::size_t batch = image_[0], places = height_ * width_;
   swap_axes<T>(batch, shape_.outputs, places, dy.values(), rows_.values());
   add_gradient(pass, site.kind, weight_,
                [&](std::span<T> dw) { dense_to_weight<T>(pass, site, rows_.values(), unfolded_.values(), weight_.value, dw); });
@@ -80,16 +111,13 @@ const Tensor<T>& Conv2d<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   if (!input_gradient_) return dx_;
   // What forward unfolded has served: its memory takes the gradient.
   dense_to_input<T>(pass, site, rows_.values(), weight_.value, unfolded_.values());
+  std::fill(padded_.values().begin(), padded_.values().end(), T{0});
+  each_window([](T* to, const T* from, auto kernel) {
+    for (std::size_t j = 0; j < kernel; ++j) to[j] += from[j];
+  });
   dx_.resize(image_);
-  for_rows(batch, 4 * places * seen, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t b = begin; b < end; ++b) {
-      T* const to = dx_.values().data() + b * image;
-      std::fill(to, to + image, T{0});
-      for (std::size_t place = 0; place < places; ++place) {
-        const T* const from = unfolded_.row(b * places + place).data();
-        each_seen(place / width_, place % width_, [=](std::size_t in_image, std::size_t in_row) { to[in_image] += from[in_row]; });
-      }
-    }
+  each_row([from = padded_.values().data(), to = dx_.values().data()](std::size_t in_image, std::size_t in_padded, std::size_t width) {
+    std::copy_n(from + in_padded, width, to + in_image);
   });
   pass.numerics.cast(site, Role::gradient_of_activation, dx_.values());
   return dx_;

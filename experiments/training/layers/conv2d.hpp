@@ -26,16 +26,23 @@ class Conv2d : public Module<T> {
   void without_input_gradient() override { input_gradient_ = false; }
 
  private:
-  /// f(index in the image, index in the unfolded row) for what the place (row, column) of the result sees within the image.
+  /// The extents of a padded channel.
+  std::size_t padded_height() const { return image_[2] + 2 * shape_.padding; }
+  std::size_t padded_width() const { return image_[3] + 2 * shape_.padding; }
+  /// f(first of a row of the image, first of that row in padded_, width) for every row of every image, on all threads.
   template <class F>
-  void each_seen(std::size_t row, std::size_t column, F&& f) const;
+  void each_row(F&& f);
+  /// f(first in padded_, first in unfolded_, kernel) for every row of the kernel at every place, on all threads; what meets in one
+  /// element of padded_ comes in the order of the places.
+  template <class F>
+  void each_window(F&& f);
 
   Conv2dShape shape_;
   Parameter<T> weight_, bias_;
   bool has_bias_, input_gradient_ = true;
   Extents image_;
   std::size_t height_ = 0, width_ = 0;  ///< of the result
-  Tensor<T> unfolded_, rows_, y_, dx_;
+  Tensor<T> padded_, unfolded_, rows_, y_, dx_;
 };
 
 extern template class Conv2d<float>;
