@@ -101,20 +101,22 @@ class Conversion:
         return lines + [f"{code:0{digits}x} {result:02x}" for code, result in ranges]
 
 
+def conversions_to(names, called, convert):
+    """From every source to the other formats of {name: type}. called(type) names what is called; convert(x, source, type) gives an array of
+    the target's words, read as integers."""
+    def conversion(source, target, kind):
+        word = np.uint16 if target in ("bf16", "fp16") else np.uint8
+        return Conversion(source, target, called(kind), lambda x: convert(x, source, kind).view(word))
+    return [conversion(source, target, kind) for target, kind in names.items() for source in SOURCES if source != target]
+
+
 def ml_dtypes_profile():
     import ml_dtypes as m
     names = {"e4m3": m.float8_e4m3fn, "e5m2": m.float8_e5m2, "e4m3fnuz": m.float8_e4m3fnuz, "e5m2fnuz": m.float8_e5m2fnuz,
              "e4m3b11fnuz": m.float8_e4m3b11fnuz, "e4m3ieee": m.float8_e4m3, "e3m4": m.float8_e3m4, "e8m0": m.float8_e8m0fnu,
              "e3m2": m.float6_e3m2fn, "e2m3": m.float6_e2m3fn, "e2m1": m.float4_e2m1fn, "bf16": m.bfloat16, "fp16": np.float16}
     floats = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16, "bf16": m.bfloat16}
-    conversions = []
-    for target, kind in names.items():
-        for source in SOURCES:
-            if source == target:
-                continue
-            word = np.uint16 if target in ("bf16", "fp16") else np.uint8
-            function = lambda x, s=source, k=kind, w=word: x.view(floats[s]).astype(k).view(w)
-            conversions.append(Conversion(source, target, f"numpy.astype({np.dtype(kind).name})", function))
+    conversions = conversions_to(names, lambda kind: f"numpy.astype({np.dtype(kind).name})", lambda x, source, kind: x.view(floats[source]).astype(kind))
     return [("ml_dtypes", m.__version__), ("numpy", np.__version__)], conversions
 
 
@@ -131,15 +133,9 @@ def pytorch_profile():
     tensor, _ = torch_tensors(torch)
     names = {"e4m3": torch.float8_e4m3fn, "e5m2": torch.float8_e5m2, "e4m3fnuz": torch.float8_e4m3fnuz, "e5m2fnuz": torch.float8_e5m2fnuz,
              "e8m0": torch.float8_e8m0fnu, "bf16": torch.bfloat16, "fp16": torch.float16}
-    conversions = []
-    for target, kind in names.items():
-        for source in SOURCES:
-            if source == target:
-                continue
-            wide = target in ("bf16", "fp16")
-            back = torch.int16 if wide else torch.uint8
-            function = lambda x, s=source, k=kind, b=back, w=wide: tensor(x, s).to(k).view(b).numpy().view(np.uint16 if w else np.uint8)
-            conversions.append(Conversion(source, target, f"Tensor.to({kind}), CPU {torch.backends.cpu.get_cpu_capability()}", function))
+    wide = (torch.bfloat16, torch.float16)
+    conversions = conversions_to(names, lambda kind: f"Tensor.to({kind}), CPU {torch.backends.cpu.get_cpu_capability()}",
+                                 lambda x, source, kind: tensor(x, source).to(kind).view(torch.int16 if kind in wide else torch.uint8).numpy())
     return [("torch", torch.__version__)], conversions
 
 
@@ -151,16 +147,11 @@ def onnx_cast(saturate):
     names = {"e4m3": T.FLOAT8E4M3FN, "e5m2": T.FLOAT8E5M2, "e4m3fnuz": T.FLOAT8E4M3FNUZ, "e5m2fnuz": T.FLOAT8E5M2FNUZ,
              "e8m0": T.FLOAT8E8M0, "e2m1": T.FLOAT4E2M1, "bf16": T.BFLOAT16, "fp16": T.FLOAT16}
     floats = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16, "bf16": m.bfloat16}
-    conversions = []
-    for target, kind in names.items():
-        if not saturate and target in ("bf16", "fp16", "e2m1"):
-            continue  # the attribute says nothing of these
-        for source in SOURCES:
-            if source == target:
-                continue
-            word = np.uint16 if target in ("bf16", "fp16") else np.uint8
-            function = lambda x, s=source, k=kind, w=word: np.asarray(cast_to(x.view(floats[s]), k, saturate, "up")).view(w)
-            conversions.append(Conversion(source, target, f"onnx.reference Cast, saturate={int(saturate)}", function))
+    if not saturate:  # the attribute says nothing of these
+        for target in ("bf16", "fp16", "e2m1"):
+            del names[target]
+    conversions = conversions_to(names, lambda kind: f"onnx.reference Cast, saturate={int(saturate)}",
+                                 lambda x, source, kind: np.asarray(cast_to(x.view(floats[source]), kind, saturate, "up")))
     return [("onnx", onnx.__version__), ("ml_dtypes", m.__version__), ("numpy", np.__version__)], conversions
 
 
@@ -174,14 +165,8 @@ def tensorflow_profile():
         if kind is not None:
             names[target] = kind
     floats = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16, "bf16": m.bfloat16}
-    conversions = []
-    for target, kind in names.items():
-        for source in SOURCES:
-            if source == target:
-                continue
-            word = np.uint16 if target in ("bf16", "fp16") else np.uint8
-            function = lambda x, s=source, k=kind, w=word: tf.cast(tf.constant(x.view(floats[s])), k).numpy().view(w)
-            conversions.append(Conversion(source, target, f"tf.cast(x, {kind.name}), CPU", function))
+    conversions = conversions_to(names, lambda kind: f"tf.cast(x, {kind.name}), CPU",
+                                 lambda x, source, kind: tf.cast(tf.constant(x.view(floats[source])), kind).numpy())
     return [("tensorflow", tf.__version__), ("ml_dtypes", m.__version__)], conversions
 
 
