@@ -4,6 +4,7 @@
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/matrix.hpp>
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/formats/catalogue.hpp>
 
 #include <bit>
 #include <limits>
