@@ -8,18 +8,13 @@
 namespace halfulp::training {
 namespace {
 
-constexpr std::uint32_t exponent_mask = 0x7f80'0000;
-
 struct Kinds {
   bool infinite = false, nan = false;
 };
 
-/// Whether there are Inf and NaN: one look at the largest magnitude as bits.
 Kinds kinds_of(std::span<const float> values) {
-  std::uint32_t largest = 0;
-  for (const float v : values) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) & 0x7fff'ffff);
-  if (largest < exponent_mask) return {};
   Kinds kinds;
+  if (!has_non_finite(values)) return kinds;
   for (const float v : values) kinds.infinite |= std::isinf(v), kinds.nan |= std::isnan(v);
   return kinds;
 }
@@ -39,6 +34,12 @@ void Microscope::begin_step(std::uint64_t step, bool count) {
   step_ = step;
   counting_ = count;
   non_finite_step_ = false;
+}
+
+bool has_non_finite(std::span<const float> values) {
+  std::uint32_t largest = 0;  // magnitude, as bits
+  for (const float v : values) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) & 0x7fff'ffff);
+  return largest >= 0x7f80'0000;
 }
 
 void Microscope::before(const Storage& storage, std::span<const float> values) {

@@ -15,6 +15,9 @@
 
 namespace halfulp::training {
 
+/// Whether there is an Inf or a NaN.
+bool has_non_finite(std::span<const float> values);
+
 /// The first tensor of a run with an Inf, or with a NaN: its inputs had none.
 struct FirstNonFinite {
   std::uint64_t step = 0;

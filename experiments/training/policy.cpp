@@ -63,6 +63,10 @@ void apply_rule(const Json& json, const std::string& where, OperatorPrecision& p
   members.find("operators"), members.find("layers");
   if (const Json* const j = members.find("operands")) apply_storages(*j, members.at("operands"), operand_roles, p.operands);
   if (const Json* const j = members.find("results")) apply_storages(*j, members.at("results"), result_roles, p.results);
+  // Results are rounded wherever they arise, whose shape blocks do not know; what ranks exchange is one long row.
+  for (const Role role : {Role::activation, Role::gradient_of_activation, Role::gradient_of_weight})
+    if (p.result(role).block())
+      throw std::invalid_argument(members.at("results") + ": " + std::string(name_of(role)) + " in " + text_of(p.result(role)) + "; accepted: a format without blocks (operands, optimizer states and communication take these)");
   if (const Json* const j = members.find("accumulate")) apply_accumulate(*j, members.at("accumulate"), p.accumulate);
   if (const Json* const j = members.find("inside")) {
     const Storage inside = parse_storage(*j, members.at("inside"));

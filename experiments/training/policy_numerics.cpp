@@ -109,14 +109,21 @@ void PolicyNumerics::product(const Site& site, Product which, const Operands& x,
   const ProductRoles roles = roles_of(site.kind, which);
   prepare(at, site, roles.a, x.a, x.m, x.k, x.transpose_a, a_);
   prepare(at, site, roles.b, x.b, x.n, x.k, !x.transpose_b, b_);
-  multiply(at.models[static_cast<std::size_t>(which)], a_, b_, x.m, x.n, x.k, stream_of("sums", step_) + (roundings_++ << 40), segment_, d);
-  if (!x.c.empty())
-    for (std::size_t i = 0; i < d.size(); ++i) d[i] += x.c[i];
-  if (!bias.empty())
-    for_rows(x.m, x.n, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i)
-        for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] += bias[j];
-    });
+  const ProductModel& model = at.models[static_cast<std::size_t>(which)];
+  const std::uint64_t stream = stream_of("sums", step_) + (roundings_++ << 40);
+  if (!a_.scaled() && !b_.scaled()) {
+    FloatOperands elements = elements_of(a_, b_, x.m, x.n, x.k);
+    elements.c = x.c;
+    multiply(model, elements, bias, d, 1, stream);
+  } else {
+    multiply_scaled(model, a_, b_, x.m, x.n, x.k, stream, segment_, d);
+    for (std::size_t i = 0; i < x.c.size(); ++i) d[i] += x.c[i];
+    if (!bias.empty())
+      for_rows(x.m, x.n, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i)
+          for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] += bias[j];
+      });
+  }
   round(site, roles.d, at.precision.result(roles.d), d);
 }
 
@@ -127,19 +134,7 @@ void PolicyNumerics::products(const Site& site, Product which, std::size_t count
   // Rounding single values does not mind where one matrix ends.
   prepare(at, site, roles.a, x.a, x.m * count, x.k, x.transpose_a, a_);
   prepare(at, site, roles.b, x.b, x.n * count, x.k, !x.transpose_b, b_);
-  const ProductModel& model = at.models[static_cast<std::size_t>(which)];
-  const std::uint64_t stream = stream_of("sums", step_) + (roundings_++ << 40);
-  const std::size_t size = x.m * x.n;
-  for_rows(count, size * x.k, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      FloatOperands one;
-      one.m = x.m, one.n = x.n, one.k = x.k;
-      one.transpose_a = x.transpose_a, one.transpose_b = x.transpose_b;
-      one.a = a_.elements.subspan(i * x.m * x.k, x.m * x.k);
-      one.b = b_.elements.subspan(i * x.k * x.n, x.k * x.n);
-      gemm(model, one, d.subspan(i * size, size), stream + i * size);
-    }
-  });
+  multiply(at.models[static_cast<std::size_t>(which)], elements_of(a_, b_, x.m, x.n, x.k), {}, d, count, stream_of("sums", step_) + (roundings_++ << 40));
   round(site, roles.d, at.precision.result(roles.d), d);
 }
 

@@ -77,43 +77,40 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
   if (!fold) scales = std::move(values);
 }
 
-void multiply(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k,
-              std::uint64_t first_stream, std::vector<float>& segment, std::span<float> d) {
+FloatOperands elements_of(const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k) {
   FloatOperands x;
   x.m = m, x.n = n, x.k = k;
   x.a = a.elements, x.b = b.elements;
   x.transpose_a = a.transposed, x.transpose_b = !b.transposed;
-  const bool scaled = !a.scales.empty() || !b.scales.empty();
-  if (!scaled) {
-    gemm(model, x, d, first_stream);
-  } else {
-    segment.resize(m * n);
-    const auto row_length = [](bool in_columns, std::size_t rows, std::size_t length) { return in_columns ? rows : length; };
-    x.lda = row_length(a.transposed, m, k), x.ldb = row_length(b.transposed, n, k);
-    const auto boundary = [&](const PolicyOperand& o, std::size_t from) {
-      return o.scales.empty() ? k : std::min(k, (from / o.block_columns + 1) * o.block_columns);
-    };
-    std::vector<float> of_columns(n);
-    for (std::size_t begin = 0; begin < k;) {
-      const std::size_t end = std::min(boundary(a, begin), boundary(b, begin));
-      x.k = end - begin;
-      x.a = a.elements.subspan(a.transposed ? begin * x.lda : begin);
-      x.b = b.elements.subspan(b.transposed ? begin * x.ldb : begin);
-      gemm(model, x, segment, first_stream + begin * m * n);
-      for (std::size_t j = 0; j < n; ++j) of_columns[j] = b.scales.empty() ? 1.0f : b.scale(j, begin);
-      for_rows(m, n, [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i) {
-          const float of_row = a.scales.empty() ? 1.0f : a.scale(i, begin);
-          const float* const from = segment.data() + i * n;
-          float* const to = d.data() + i * n;
-          if (begin == 0)
-            for (std::size_t j = 0; j < n; ++j) to[j] = from[j] * of_row * of_columns[j];
-          else
-            for (std::size_t j = 0; j < n; ++j) to[j] += from[j] * of_row * of_columns[j];
-        }
-      });
-      begin = end;
-    }
+  return x;
+}
+
+void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k,
+                     std::uint64_t first_stream, std::vector<float>& segment, std::span<float> d) {
+  FloatOperands x = elements_of(a, b, m, n, k);
+  x.lda = a.transposed ? m : k, x.ldb = b.transposed ? n : k;
+  segment.resize(m * n);
+  const auto boundary = [k](const PolicyOperand& o, std::size_t from) { return o.scales.empty() ? k : std::min(k, (from / o.block_columns + 1) * o.block_columns); };
+  std::vector<float> of_columns(n);
+  for (std::size_t begin = 0; begin < k;) {
+    const std::size_t end = std::min(boundary(a, begin), boundary(b, begin));
+    x.k = end - begin;
+    x.a = a.elements.subspan(a.transposed ? begin * x.lda : begin);
+    x.b = b.elements.subspan(b.transposed ? begin * x.ldb : begin);
+    gemm(model, x, segment, first_stream + begin * m * n);
+    for (std::size_t j = 0; j < n; ++j) of_columns[j] = b.scales.empty() ? 1.0f : b.scale(j, begin);
+    for_rows(m, n, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        const float of_row = a.scales.empty() ? 1.0f : a.scale(i, begin);
+        const float* const from = segment.data() + i * n;
+        float* const to = d.data() + i * n;
+        if (begin == 0)
+          for (std::size_t j = 0; j < n; ++j) to[j] = from[j] * of_row * of_columns[j];
+        else
+          for (std::size_t j = 0; j < n; ++j) to[j] += from[j] * of_row * of_columns[j];
+      }
+    });
+    begin = end;
   }
   if (a.outer != 1 || b.outer != 1)
     for (float& v : d) v = v * a.outer * b.outer;

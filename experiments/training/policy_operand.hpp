@@ -1,6 +1,7 @@
 // One operand of a product as a policy has it: elements that a model multiplies, and the scales that come in afterwards.
 #pragma once
 
+#include <halfulp/emulation/matrix.hpp>
 #include <halfulp/experiments/training/operand_model.hpp>
 
 #include <span>
@@ -17,6 +18,7 @@ struct PolicyOperand {
   std::size_t block_rows = 1, block_columns = 0, across = 0;
   float outer = 1;  ///< of the tensor
 
+  bool scaled() const { return !scales.empty() || outer != 1; }
   float scale(std::size_t row, std::size_t k) const { return scales[row / block_rows * across + k / block_columns]; }
 
   /// Takes a matrix of rows x k (k x rows in memory, if transposed) as the storage has it. `amax`: BlockOptions::amax. With a tally, what
@@ -25,9 +27,12 @@ struct PolicyOperand {
             std::optional<float> amax, Tally* tally);
 };
 
+/// The operands of a product of two, elements alone.
+FloatOperands elements_of(const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k);
+
 /// d = A B^T by the model on elements, times the scales: segment by segment of k in which no scale changes, (sum sa) sb in fp32, segments
 /// added in fp32 one after the other; at last (d ta) tb with the tensors' scales. `segment` is scratch memory.
-void multiply(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k,
-              std::uint64_t first_stream, std::vector<float>& segment, std::span<float> d);
+void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k,
+                     std::uint64_t first_stream, std::vector<float>& segment, std::span<float> d);
 
 }  // namespace halfulp::training

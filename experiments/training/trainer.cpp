@@ -111,13 +111,12 @@ void Trainer::update(bool count) {
     interval_->norm += norm;
     interval_->largest = std::max(interval_->largest, norm);
   }
-  if (taken && !finite && !parameters_are_finite()) record_.diverged = step_;
+  if (taken && !parameters_are_finite()) record_.diverged = step_;
 }
 
 bool Trainer::parameters_are_finite() const {
   for (const Parameter<float>* const p : parameters_)
-    for (const float v : std::as_const(p->value).values())
-      if (!std::isfinite(v)) return false;
+    if (has_non_finite(std::as_const(p->value).values())) return false;
   return true;
 }
 
@@ -127,10 +126,9 @@ bool Trainer::run_interval() {
   const std::uint64_t end = std::min(settings_.steps, (step_ / settings_.interval + 1) * settings_.interval);
   while (step_ < end && !record_.diverged) {
     stop_if_interrupted();
-    step(step_ + 1 == end);
+    step(step_ == 0 || step_ + 1 == end);
     if (after_step) after_step(*this);
   }
-  if (!record_.diverged && !parameters_are_finite()) record_.diverged = step_ - 1;
   const Interval& in = *interval_;
   CurvePoint point;
   point.step = step_;

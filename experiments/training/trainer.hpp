@@ -28,7 +28,7 @@ struct TrainerSettings {
   std::uint64_t steps = 1000;
   std::uint64_t warmup = 0;      ///< steps in which the learning rate grows linearly to its full size
   bool cosine = false;           ///< after that it falls as a half cosine to zero at the last step
-  std::uint64_t interval = 100;  ///< steps of a point of the curve; in the last one roundings are counted
+  std::uint64_t interval = 100;  ///< steps of a point of the curve; in the first step of all and its last one roundings are counted
   std::uint64_t test_every = 0;  ///< intervals between tests; 0: at the end alone
   double clip_norm = 0;          ///< most norm of gradients; 0: any
   bool clip_embedding = false;   ///< of the embedding's gradient alone
@@ -52,7 +52,7 @@ struct CurvePoint {
   std::uint64_t abnormal = 0;  ///< steps left out since their norm was abnormal
   std::uint64_t clipped = 0;
   std::optional<TestResult> test = {};
-  std::vector<Microscope::Row> tensors = {};        ///< of its last step
+  std::vector<Microscope::Row> tensors = {};        ///< of its last step (and the first of all)
   std::vector<Microscope::UpdateRow> updates = {};  ///< likewise
 };
 

@@ -30,13 +30,10 @@ Diagnosis diagnose(const training::TrainingRecord& record, const training::Polic
     std::string why = fmt::format("parameters are no numbers after step {}", *record.diverged);
     if (record.first_infinite) why += "; first Inf: " + place(record.first_infinite);
     if (record.first_nan) why += "; first NaN: " + place(record.first_nan);
-    // Nothing that was rounded in a pass had one: the update has made it.
-    if (!record.first_nan && !record.first_infinite) {
-      why += "; no tensor of a pass had Inf or NaN before: the update made it";
-      if (policy.update.second.plain() || policy.update.arithmetic)
-        return {why + ", second moment and eps both rounded to zero", "optimizer states and arithmetic in FP32 (O2), a larger eps, or BF16's range"};
-    }
-    return {why, record.first_infinite ? "loss scaling that skips such steps, or a format with more range" : "FP32 optimizer"};
+    if (record.first_infinite || record.first_nan) return {why, "loss scaling that skips such steps, or a format with more range"};
+    // No tensor of a pass had one: the update has made it.
+    if (e.zero_denominators) return {why + fmt::format("; the update divides {} numbers by zero: second moment and eps both round to zero", e.zero_denominators), "optimizer in FP32 (O2), or a larger eps"};
+    return {why + "; the update made it", "optimizer in FP32 (O2)"};
   }
   if (!worse) return {};
   if (e.zero_denominators) return {fmt::format("{} updates divided by zero", e.zero_denominators), "eps and second moments in FP32"};
