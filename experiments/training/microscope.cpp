@@ -53,6 +53,7 @@ void Microscope::before(const Storage& storage, std::span<const float> values) {
 
 void Microscope::see(const Sighting& s) {
   if (paused_) return;
+  if (spy && counts()) spy(s);
   if (!s.operand) {
     // Masked scores of attention are -Inf on purpose, and are never handed to a rounding: what is seen here has none by design.
     const Kinds kinds = kinds_of(s.values);

@@ -7,6 +7,7 @@
 #include <halfulp/hardware/json_file.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ class Microscope : public Observer {
   void before(const Storage& storage, std::span<const float> values) override;
   void see(const Sighting& sighting) override;
 
+  /// Sees, besides, what this sees in counted steps. May be empty.
+  std::function<void(const Sighting&)> spy;
   /// From now on some of the conversions in counted steps are recorded, for backends. Null: none.
   void sample_into(Trace* trace) { trace_ = trace; }
 

@@ -23,7 +23,7 @@ Evidence evidence_of(const training::TrainingRecord& record) {
   return e;
 }
 
-Diagnosis diagnose(const training::TrainingRecord& record, const training::Policy& policy, bool worse) {
+Diagnosis diagnose(const training::TrainingRecord& record, bool worse) {
   const Evidence e = evidence_of(record);
   const auto place = [](const std::optional<training::FirstNonFinite>& first) { return fmt::format("{} ({}) at step {}", first->name, name_of(first->role), first->step); };
   if (record.diverged) {

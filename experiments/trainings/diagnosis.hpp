@@ -23,6 +23,6 @@ struct Diagnosis {
   std::string repair;  ///< what is known to help
 };
 /// `worse`: whether it ended below the reference.
-Diagnosis diagnose(const training::TrainingRecord& record, const training::Policy& policy, bool worse);
+Diagnosis diagnose(const training::TrainingRecord& record, bool worse);
 
 }  // namespace halfulp::trainings

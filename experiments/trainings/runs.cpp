@@ -1,6 +1,7 @@
 #include <halfulp/experiments/trainings/runs.hpp>
 
 #include <halfulp/experiments/run/interrupt.hpp>
+#include <halfulp/experiments/trainings/keep_gradients.hpp>
 
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
@@ -63,6 +64,8 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     const std::string file = checkpoint_path(config, job);
     if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), data, job)));
     else if (job.prepare) job.prepare(trainer);
+    if (i == 0 && !config.text("save_gradients").empty())
+      keep_gradients(trainer, config.text("save_gradients"), {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
     const auto tell = [&] {
       if (std::this_thread::get_id() != own) return;
       run.progress(from + (to - from) * static_cast<double>(done) / static_cast<double>(all_steps));
