@@ -105,6 +105,7 @@ std::vector<Parameter> parameters(const Defaults& defaults) {
 Data::Data(const Config& config, const std::vector<std::string>& networks) {
   bool text = false, images = false;
   for (const std::string& network : networks) (is_text(network) ? text : images) = true;
+  users_folder_ = config.text("data");
   if (images) {
     auto loaded = load_images(config.text("data"));
     if (auto* const missing = std::get_if<NotInstalled>(&loaded)) no_images_ = missing->reason;
@@ -139,7 +140,7 @@ void Data::report(Report& report) const {
                                                                 {"train", "example", "Images, or characters, to learn from."},
                                                                 {"test", "example", "Images, or characters, to test with."},
                                                                 {"digest", "", "XXH3-128 of what was read; null if nothing was."}});
-  if (images_) table.row({"images", images_->folder, images_->train.size(), images_->test.size(), images_->digest});
+  if (images_) table.row({"images", !users_folder_.empty() ? "the folder that `data` names" : "Debian's dataset-fashion-mnist", images_->train.size(), images_->test.size(), images_->digest});
   else if (!no_images_.empty()) table.row({"images", no_images_, 0, 0, nullptr});
   const auto characters = [](const std::vector<TextRange>& ranges) {
     std::size_t count = 0;
