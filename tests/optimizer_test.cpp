@@ -74,7 +74,7 @@ TEST(Optimizer, ArithmeticInANarrowerFormatThanStorage) {
   kept.take("optimizer.fc.weight.first", std::span<float>(first));
   EXPECT_EQ(first, values_of(model.w.gradient.values())) << "the first momentum is a copy, which is not rounded";
   for (std::size_t i = 0; i < before.size(); ++i) ASSERT_EQ(model.w.value[i], before[i] + -0.1f * first[i]) << "written as stored";
-  model.train(o, 1, 1);
+  model.train(o, 1, 2);
   Checkpoint later;
   o.save(later);
   Values second(before.size());
