@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <thread>
@@ -59,12 +60,16 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
   for (const Job& job : jobs) all_steps += job.settings.steps;
   std::atomic<std::uint64_t> done{0};
   const std::thread::id own = std::this_thread::get_id();
-  Trace trace(run.trace.limit());
+  // Of each policy one training shows backends what it rounds.
+  std::vector<Trace> traces(jobs.size(), Trace(run.trace.limit()));
+  const auto sampled = [&](std::size_t i) {
+    return std::none_of(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i), [&](const Job& before) { return before.policy == jobs[i].policy; });
+  };
   tbb::parallel_for(std::size_t{0}, jobs.size(), [&](std::size_t i) {
     const Job& job = jobs[i];
     const auto examples = data.examples(config, job.settings.network, job.classes);
     training::Trainer trainer(job.settings, *job.policy, *examples);
-    if (i == 0) trainer.microscope().sample_into(&trace);
+    if (sampled(i)) trainer.microscope().sample_into(&traces[i]);
     const std::string file = checkpoint_path(config, job);
     if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));
     else if (job.prepare) job.prepare(trainer);
@@ -91,7 +96,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     records[i] = trainer.record();
     tell();
   });
-  run.trace.append(trace);
+  for (const Trace& trace : traces) run.trace.append(trace);
   return records;
 }
 
