@@ -98,7 +98,7 @@ std::vector<Parameter> parameters(const Defaults& defaults) {
       {"skip_abnormal", Type::real, "0", "a step is left out if the gradients' norm is so many times its running mean; 0: none is", 0, 1e6},
       {"intervals", Type::integer, "8", "points of a curve; in the last step of each, roundings are counted", 1, 1000},
       {"checkpoints", Type::path, "", "a folder: each training is saved there after each interval, and goes on from there when run again"},
-      {"save_gradients", Type::path, "", "a folder for .npy files with the gradients of some steps of the first training, which underflow and scaling read"},
+      {"save_gradients", Type::path, "", "a folder for .npy files with the gradients of the first training's counted steps, which underflow reads"},
   };
 }
 

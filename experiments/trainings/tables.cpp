@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace halfulp::trainings {
 
 Json where(const std::optional<training::FirstNonFinite>& first) {
@@ -32,6 +34,8 @@ Tables::Tables(Report& report, const std::string& variant, const std::string& de
           {"test_accuracy", "1", "Share of test images, or characters, that are told right; 0 if the training failed."},
           {"skipped", "step", "Steps that the loss scaler left out."},
           {"scale", "1", "Loss scale at the end."},
+          {"loss_spikes", "step", "Steps whose loss was far above what was usual (table `spikes`)."},
+          {"announced", "step", "Those of them with a spike of the gradients' norm in the ten steps before, or in the same."},
           {"first_infinite", "", "The first tensor with an Inf: step, layer, role; null if there was none."},
           {"first_nan", "", "The first tensor with a NaN."},
           {"failed_at", "step", "The step that made a parameter Inf or NaN, where the training ended; null if none did."}}))),
@@ -89,7 +93,8 @@ void Tables::add(const Job& job, const training::TrainingRecord& record, bool cl
   };
   const training::CurvePoint& last = record.curve.back();
   row(runs_, {job.parameters, s.steps, job.batch, number(s.optimizer.lr), number(last.loss), number(record.final.loss), number(record.final.accuracy), record.skipped(),
-              number(last.scale), where(record.first_infinite), where(record.first_nan), record.diverged ? Json(*record.diverged) : Json()});
+              number(last.scale), std::count_if(record.spikes.begin(), record.spikes.end(), [](const training::Spike& s) { return s.of_loss; }),
+              training::announced(record.spikes, 10), where(record.first_infinite), where(record.first_nan), record.diverged ? Json(*record.diverged) : Json()});
   for (const training::CurvePoint& p : record.curve) {
     row(curves_, {p.step, number(p.loss), number(p.gradient_norm), number(p.largest_norm), number(p.scale), p.skipped, p.abnormal, p.clipped,
                   p.test ? number(p.test->loss) : Json(), p.test ? number(p.test->accuracy) : Json()});
