@@ -1,0 +1,153 @@
+#include <halfulp/experiments/trainings/loss_scaling_runs.hpp>
+
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <map>
+#include <set>
+
+namespace halfulp::trainings {
+namespace {
+
+using training::Role;
+using training::ScalerEvent;
+
+/// The policy under another name, with another loss scaling.
+training::Policy scaled(const training::Policy& policy, const std::string& name, Json scaling) {
+  Json json = policy.json;
+  json["name"] = name;
+  json["loss_scaling"] = std::move(scaling);
+  return training::parse_policy(json, name);
+}
+
+Json fixed_scale(int k, bool skip) { return {{"kind", "static"}, {"scale", FloatFormat::power_of_two(k)}, {"skip", skip}}; }
+Json dynamic_scale(int k, std::int64_t interval) { return {{"kind", "dynamic"}, {"scale", FloatFormat::power_of_two(k)}, {"interval", interval}}; }
+
+ScaledRun begun(Scaling scaling, int k, std::int64_t interval = 0) {
+  ScaledRun run;
+  run.scaling = scaling, run.k = k, run.interval = interval;
+  return run;
+}
+
+/// A NaN as the first gradient of all in each step before `steps`.
+void poison(training::Trainer& trainer, std::uint64_t steps) {
+  trainer.after_backward = [steps](training::Trainer& t) {
+    if (t.steps() >= steps) return;
+    for (training::Parameter<float>* const p : t.parameters()) {
+      if (!p->has_gradient) continue;
+      p->gradient.values()[0] = std::numeric_limits<float>::quiet_NaN();
+      return;
+    }
+  };
+}
+
+}  // namespace
+
+void plan(const Config& config, const training::Policy& policy, const NetworkGradients& gradients, const Data& data, std::uint64_t steps_per_epoch,
+          std::deque<ScaledRun>& runs) {
+  const std::string& network = gradients.network;
+  const auto first_seed = static_cast<std::uint64_t>(config.integer("seed"));
+  const auto add = [&](ScaledRun run, const std::string& how, std::optional<Json> scaling, std::uint64_t seed) -> ScaledRun& {
+    run.base = policy.name;
+    const std::string variant = policy.name + how;
+    run.policy = scaling ? scaled(policy, variant, *scaling) : policy;
+    ScaledRun& kept = runs.emplace_back(std::move(run));
+    kept.job = make_job(config, network, kept.policy, variant, seed, data, steps_per_epoch);
+    return kept;
+  };
+  const bool has_reference = std::any_of(runs.begin(), runs.end(), [&](const ScaledRun& r) { return r.scaling == Scaling::reference && r.job.settings.network == network; });
+  for (std::int64_t i = 0; i < config.integer("seeds"); ++i) {
+    const std::uint64_t seed = first_seed + static_cast<std::uint64_t>(i);
+    if (!has_reference) {
+      ScaledRun& reference = add(begun(Scaling::reference, 0), "", {}, seed);
+      reference.base = "fp32";
+      reference.policy = training::find_policy("fp32");
+      reference.job.variant = "fp32";
+      reference.job.label = fmt::format("{}-fp32-{}", network, seed);
+    }
+    for (const std::int64_t k : config.integers("scales"))
+      for (const bool skip : {true, false}) {
+        ScaledRun run = begun(Scaling::fixed, static_cast<int>(k));
+        run.skip = skip;
+        add(std::move(run), fmt::format("-static-{}{}", k, skip ? "" : "-noskip"), fixed_scale(static_cast<int>(k), skip), seed);
+      }
+    // torch.amp.GradScaler's defaults, then what the user asks for.
+    add(begun(Scaling::dynamic, 16, 2000), "-dynamic", dynamic_scale(16, 2000), seed);
+    for (const std::int64_t k : config.integers("initial")) {
+      const std::int64_t interval = config.integer("growth_interval");
+      add(begun(Scaling::dynamic, static_cast<int>(k), interval), fmt::format("-dynamic-{}-every-{}", k, interval), dynamic_scale(static_cast<int>(k), interval), seed);
+    }
+  }
+  if (gradients.all.non_zero()) {
+    const ScaleRange range = gradients.all.range_by_limits(fp16);
+    std::set<int> done;
+    const std::pair<int, const char*> ends[] = {{range.from, "k_from"}, {range.to - 1, "k_to - 1"}, {range.to, "k_to"}, {range.to + 1, "k_to + 1"}, {range.to + 2, "k_to + 2"}};
+    for (const auto& [k, name] : ends) {
+      if (std::abs(k) > 126 || !done.insert(k).second) continue;
+      ScaledRun run = begun(Scaling::end, k);
+      run.end = name;
+      ScaledRun& kept = add(std::move(run), fmt::format("-end-{}", k), fixed_scale(k, true), first_seed);
+      kept.job.settings = gradient_settings(config, network, data);
+    }
+  }
+  // Long enough for a scale of 2^16 to become zero, and for some steps after that.
+  const std::uint64_t poisoned = updates_to_zero + 10, steps = poisoned + 20;
+  for (const Scaling scaling : {Scaling::too_fast, Scaling::poisoned}) {
+    ScaledRun run = begun(scaling, 16, 2000);
+    run.poisoned = scaling == Scaling::poisoned ? poisoned : 0;
+    ScaledRun& kept = add(std::move(run), scaling == Scaling::poisoned ? "-collapse-nan" : "-collapse-lr", dynamic_scale(16, 2000), first_seed);
+    kept.job.settings.steps = steps;
+    kept.job.settings.interval = steps / 4;
+    if (scaling == Scaling::poisoned) kept.job.prepare = [poisoned](training::Trainer& trainer) { poison(trainer, poisoned); };
+    else kept.job.settings.optimizer.lr = config.real("collapse_lr");
+  }
+}
+
+std::vector<double> course_of(const ScaledRun& run) {
+  const std::uint64_t steps = run.record.curve.empty() ? 0 : run.record.curve.back().step;
+  std::vector<double> scales(steps, FloatFormat::power_of_two(run.k));
+  for (const ScalerEvent& event : run.record.events)
+    if (event.before != event.after) std::fill(scales.begin() + std::min<std::ptrdiff_t>(event.update, std::ssize(scales)), scales.end(), event.after);
+  return scales;
+}
+
+double settled_scale(const ScaledRun& run) {
+  const std::vector<double> course = course_of(run);
+  std::map<double, std::uint64_t> updates;
+  for (std::size_t i = course.size() / 2; i < course.size(); ++i) ++updates[course[i]];
+  const auto most = std::max_element(updates.begin(), updates.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  return most == updates.end() ? 0 : most->first;
+}
+
+GradientShares shares_of(const training::TrainingRecord& record) {
+  std::uint64_t elements = 0, lost = 0, overflowed = 0;
+  for (const training::CurvePoint& point : record.curve)
+    for (const auto& t : point.tensors) {
+      if (t.operand || (t.role != Role::gradient_of_activation && t.role != Role::gradient_of_weight)) continue;
+      elements += t.elements, lost += t.underflowed, overflowed += t.overflowed;
+    }
+  const auto share_of = [&](std::uint64_t part) { return elements ? static_cast<double>(part) / static_cast<double>(elements) : 0.0; };
+  return {share_of(lost), share_of(overflowed)};
+}
+
+Descent descent_of(const training::TrainingRecord& record) {
+  Descent d;
+  std::uint64_t lowered = 0;
+  for (const ScalerEvent& event : record.events) {
+    const auto step = static_cast<std::uint64_t>(event.update);
+    if (event.kind == ScalerEvent::Kind::unnoticed && !d.unnoticed) d.unnoticed = step;
+    if (event.after >= event.before) continue;
+    ++lowered;
+    if (event.after <= 1 && !d.to_one) d.to_one = lowered;
+    if (event.after < 0x1p-126 && !d.to_subnormal) d.to_subnormal = lowered;
+    if (event.after == 0 && !d.to_zero) d.to_zero = lowered, d.zero_at = step;
+    if (event.kind == ScalerEvent::Kind::collapsed && d.cause.empty()) d.cause = description(event);
+  }
+  return d;
+}
+
+}  // namespace halfulp::trainings
