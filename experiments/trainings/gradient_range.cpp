@@ -33,9 +33,12 @@ int scale_beyond(double x, double bound, bool equal_counts) {
 
 void GradientSample::add(std::span<const float> gradients) {
   for (const float g : gradients) {
-    if (g == 0) ++zeros_;
-    else if (std::isfinite(g)) magnitudes_.push_back(std::fabs(g));
-    else ++not_finite_;
+    if (g == 0)
+      ++zeros_;
+    else if (std::isfinite(g))
+      magnitudes_.push_back(std::fabs(g));
+    else
+      ++not_finite_;
   }
 }
 
@@ -47,7 +50,9 @@ void GradientSample::add(const GradientSample& other) {
 void GradientSample::sort() { std::sort(magnitudes_.begin(), magnitudes_.end()); }
 
 std::uint64_t GradientSample::between(double from, double to) const {
-  const auto below = [&](double bound) { return std::partition_point(magnitudes_.begin(), magnitudes_.end(), [&](float m) { return m < bound; }); };
+  const auto below = [&](double bound) {
+    return std::partition_point(magnitudes_.begin(), magnitudes_.end(), [&](float m) { return m < bound; });
+  };
   return static_cast<std::uint64_t>(below(to) - below(from));
 }
 
@@ -73,7 +78,8 @@ Recovery GradientSample::by_limits(const FloatFormat& format, int k) const {
   const double scale = FloatFormat::power_of_two(k);
   // Magnitudes ascend, and so do their fates.
   const auto first_of = [&](Fate fate) {
-    return std::partition_point(magnitudes_.begin(), magnitudes_.end(), [&](float m) { return limits.fate(scale * static_cast<double>(m)) < fate; });
+    return std::partition_point(magnitudes_.begin(), magnitudes_.end(),
+                                [&](float m) { return limits.fate(scale * static_cast<double>(m)) < fate; });
   };
   const auto subnormal = first_of(Fate::subnormal), normal = first_of(Fate::normal), overflow = first_of(Fate::overflow);
   return {static_cast<std::uint64_t>(subnormal - magnitudes_.begin()), static_cast<std::uint64_t>(normal - subnormal),

@@ -13,28 +13,37 @@
 namespace halfulp::trainings {
 namespace {
 
-constexpr const char* grad_scaler = "PyTorch documentation, torch.amp.GradScaler: init_scale 65536, growth_factor 2, backoff_factor 0.5, growth_interval 2000";
+constexpr const char* grad_scaler =
+    "PyTorch documentation, torch.amp.GradScaler: init_scale 65536, growth_factor 2, backoff_factor 0.5, growth_interval 2000";
 constexpr const char* halving = "derived: a power of two halves exactly in fp32 down to 2^-149, whose half is a tie and goes to 0";
-constexpr const char* zero_times_infinity = "derived: gradients are 0, 1 / scale is Infinity, and 0 * Infinity is NaN (IEEE 754-2019, section 7.2)";
-constexpr const char* scale_8 = "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: a factor of 8 was enough for the detector";
-constexpr const char* as_large = "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: the largest gradient times the scale stays below 65504";
+constexpr const char* zero_times_infinity =
+    "derived: gradients are 0, 1 / scale is Infinity, and 0 * Infinity is NaN (IEEE 754-2019, section 7.2)";
+constexpr const char* scale_8 =
+    "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: a factor of 8 was enough for the detector";
+constexpr const char* as_large =
+    "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: the largest gradient times the scale stays below 65504";
 constexpr const char* accuracy = "Micikevicius et al. 2018, Mixed Precision Training, section 4; PyTorch documentation, torch.amp";
 
 /// What a network's runs claim, in the order of the report.
 struct Statements {
-  std::string prefix, eight, dynamic, settles, collapse, unnoticed, diverging;
-  Statements(const std::string& network, const std::string& policy)
-      : prefix(network + "-" + policy),
-        eight(fmt::format("8 as a static loss scale gives {} of {} the accuracy of FP32.", policy, network)),
-        dynamic(fmt::format("GradScaler's defaults give {} of {} the accuracy of FP32.", policy, network)),
-        settles(fmt::format("Settled, the dynamic scale of {}, {}, is within 2 binades of the largest without overflow.", policy, network)),
-        collapse(fmt::format("NaN in every step: {} of {} halves its scale of 2^16 to zero in 166 updates.", policy, network)),
-        unnoticed(fmt::format("Zero as a scale: the first healthy step of {}, {}, is taken and makes the parameters NaN.", policy, network)),
-        diverging(fmt::format("A learning rate that breaks {}, {}, halves its scale of 2^16 to zero in 166 updates.", policy, network)) {}
+  std::string prefix, eight, dynamic, top, beyond, settles, collapse, unnoticed, diverging;
+  Statements(const std::string& network, const std::string& policy) : prefix(network + "-" + policy) {
+    const std::string of = network + ", " + policy + ": ";  // after a word of its own: messages are told apart by how they begin
+    eight = "Scale 8, " + of + "a static loss scale of 8 gives the accuracy of FP32.";
+    dynamic = "Defaults, " + of + "GradScaler as it is gives the accuracy of FP32.";
+    top = "Top, " + of + "the largest scale under which no gradient of the FP32 training overflows skips no step of an FP16 one.";
+    beyond = "Beyond, " + of + "four times that scale skips steps.";
+    settles = "Settled, " + of + "dynamic scales that grew or fell to where gradients overflow stay within 2 binades of that scale.";
+    collapse = "NaN, " + of + "in a gradient of every step it halves the scale of 2^16 to zero in 166 updates.";
+    unnoticed = "Zero, " + of + "the first step without that NaN after the collapse is taken and makes the parameters NaN.";
+    diverging = "Broken, " + of + "a learning rate that makes activations overflow halves the scale of 2^16 to zero in 166 updates.";
+  }
 };
 
 /// A share of `n` test examples is uncertain by this much: two standard deviations of a difference of two such shares.
-double uncertainty(double share, std::uint64_t n) { return 2 * std::sqrt(2 * share * (1 - share) / static_cast<double>(std::max<std::uint64_t>(1, n))); }
+double uncertainty(double share, std::uint64_t n) {
+  return 2 * std::sqrt(2 * share * (1 - share) / static_cast<double>(std::max<std::uint64_t>(1, n)));
+}
 
 template <class Which>
 Spread spread_of(const std::vector<ScaledRun>& runs, Which&& which) {
@@ -44,11 +53,38 @@ Spread spread_of(const std::vector<ScaledRun>& runs, Which&& which) {
   return spread;
 }
 
-Claim as_fp32(const std::string& id, const std::string& statement, const char* source, const Spread& fp32, const Spread& other, std::uint64_t examples) {
+Claim as_fp32(const std::string& id, const std::string& statement, const char* source, const Spread& fp32, const Spread& other,
+              std::uint64_t examples) {
   const double margin = uncertainty(fp32.mean(), examples);
   Claim claim = at_least(id, statement, source, fp32.mean() - margin, other.mean(), "published", Verdict::differs);
-  if (claim.verdict == Verdict::differs) claim.reason = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(), examples, margin);
+  if (claim.verdict == Verdict::differs)
+    claim.reason = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(), examples, margin);
   return claim;
+}
+
+void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const std::optional<ScaleRange>& range, Report& report) {
+  const auto at = [&](int above) {
+    return std::find_if(runs.begin(), runs.end(),
+                        [&](const ScaledRun& r) { return range && r.scaling == Scaling::end && r.k == range->to + above; });
+  };
+  const auto claim = [&](const char* end, Claim made) {
+    if (made.verdict == Verdict::differs)
+      made.reason = fmt::format(
+          "gradients were looked at in some of the steps alone, and those of FP16 are not the same; the table `ends` has {}", end);
+    report.claim(std::move(made));
+  };
+  const auto top = at(0), beyond = at(2);
+  const char* const none = "all gradients are zero, or out of the range of scales";
+  if (top == runs.end())
+    report.claim(skipped(s.prefix + "-top", s.top, as_large, none));
+  else
+    claim("k_to",
+          at_most(s.prefix + "-top", s.top, as_large, 0, static_cast<double>(top->record.skipped()), "published", Verdict::differs));
+  if (beyond == runs.end())
+    report.claim(skipped(s.prefix + "-beyond", s.beyond, as_large, none));
+  else
+    claim("k_to + 2", at_least(s.prefix + "-beyond", s.beyond, as_large, 1, static_cast<double>(beyond->record.skipped()), "published",
+                               Verdict::differs));
 }
 
 }  // namespace
@@ -56,9 +92,10 @@ Claim as_fp32(const std::string& id, const std::string& statement, const char* s
 void claim_scaler(Report& report) {
   using training::LossScaler;
   const training::LossScalerSettings settings;
-  report.claim(exactly("grad-scaler-defaults", "Defaults of the loss scaler: 65536, growth by 2, backoff by 0.5, every 2000 updates.", grad_scaler,
-                       Json::array({65536.0, 2.0, 0.5, 2000}),
-                       Json::array({settings.initial_scale, settings.growth_factor, settings.backoff_factor, settings.growth_interval}), "published"));
+  report.claim(exactly("grad-scaler-defaults", "Defaults of the loss scaler: 65536, growth by 2, backoff by 0.5, every 2000 updates.",
+                       grad_scaler, Json::array({65536.0, 2.0, 0.5, 2000}),
+                       Json::array({settings.initial_scale, settings.growth_factor, settings.backoff_factor, settings.growth_interval}),
+                       "published"));
   LossScaler scaler;
   float gradient = 0;
   const std::array<std::span<float>, 1> gradients{std::span<float>(&gradient, 1)};
@@ -77,30 +114,39 @@ void claim_scaler(Report& report) {
     if (scale < 0x1p-126 && !to_subnormal) to_subnormal = n;
     if (scale == 0) to_zero = n;
   }
-  report.claim(exactly("sixteen-overflows", "After 16 overflows in a row nothing is left of GradScaler's scale: it is 1.", halving, 16, to_one, "oracle"));
+  report.claim(exactly("sixteen-overflows", "After 16 overflows in a row nothing is left of GradScaler's scale: it is 1.", halving, 16,
+                       to_one, "oracle"));
   report.claim(exactly("scale-reaches-zero", "Overflow without end: the scale is subnormal after 143 updates and zero after 166.", halving,
                        Json::array({16 + 126 + 1, updates_to_zero}), Json::array({to_subnormal, to_zero}), "oracle"));
   scaler.take_events();
   update(0);  // what a loss times zero gives backward
   const auto events = scaler.take_events();
-  const bool unnoticed = std::any_of(events.begin(), events.end(), [](const training::ScalerEvent& e) { return e.kind == training::ScalerEvent::Kind::unnoticed; });
-  report.claim(exactly("zero-scale-unnoticed", "From a scale of zero nothing leads back: gradients become NaN, the step is taken, the scale stays.", zero_times_infinity,
-                       Json::array({true, true, true, 0.0}), Json::array({taken, std::isnan(gradient), unnoticed, scaler.current()}), "oracle"));
+  const bool unnoticed = std::any_of(events.begin(), events.end(),
+                                     [](const training::ScalerEvent& e) { return e.kind == training::ScalerEvent::Kind::unnoticed; });
+  report.claim(exactly("zero-scale-unnoticed",
+                       "From a scale of zero nothing leads back: gradients become NaN, the step is taken, the scale stays.",
+                       zero_times_infinity, Json::array({true, true, true, 0.0}),
+                       Json::array({taken, std::isnan(gradient), unnoticed, scaler.current()}), "oracle"));
 }
 
-void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients, std::uint64_t test_examples, Report& report) {
+void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients, std::uint64_t test_examples,
+                        Report& report) {
   const auto first = std::find_if(runs.begin(), runs.end(), [](const ScaledRun& r) { return r.scaling != Scaling::reference; });
   const std::string policy = first->base;
   const Statements s(gradients.network, policy);
   const Spread fp32 = spread_of(runs, [](const ScaledRun& r) { return r.scaling == Scaling::reference; });
   const Spread eight = spread_of(runs, [](const ScaledRun& r) { return r.scaling == Scaling::fixed && r.k == 3 && r.skip; });
-  const Spread dynamic = spread_of(runs, [](const ScaledRun& r) { return r.scaling == Scaling::dynamic && r.interval == 2000 && r.k == 16; });
-  if (eight.count) report.claim(as_fp32(s.prefix + "-scale-8", s.eight, scale_8, fp32, eight, test_examples));
-  else report.claim(skipped(s.prefix + "-scale-8", s.eight, scale_8, "scales does not contain 3"));
+  const Spread dynamic =
+      spread_of(runs, [](const ScaledRun& r) { return r.scaling == Scaling::dynamic && r.interval == 2000 && r.k == 16; });
+  if (eight.count)
+    report.claim(as_fp32(s.prefix + "-scale-8", s.eight, scale_8, fp32, eight, test_examples));
+  else
+    report.claim(skipped(s.prefix + "-scale-8", s.eight, scale_8, "scales does not contain 3"));
   report.claim(as_fp32(s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy, fp32, dynamic, test_examples));
 
   std::optional<double> worst;
   const std::optional<ScaleRange> range = gradients.all.non_zero() ? std::optional(gradients.all.range_by_limits(fp16)) : std::nullopt;
+  claim_ends(s, runs, range, report);
   for (const ScaledRun& run : runs) {
     if (run.scaling != Scaling::dynamic || !run.record.skipped() || !range) continue;
     const double settled = settled_scale(run), distance = settled > 0 ? std::fabs(std::log2(settled) - range->to) : HUGE_VAL;
@@ -108,21 +154,28 @@ void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradien
   }
   if (worst) {
     Claim claim = at_most(s.prefix + "-settles", s.settles, as_large, 2, *worst, "published", Verdict::differs);
-    if (claim.verdict == Verdict::differs) claim.reason = "gradients changed after the first steps, or overflow elsewhere in FP16; the tables `dynamic` and `ends` say more";
+    if (claim.verdict == Verdict::differs)
+      claim.reason = "gradients changed after the first steps, or overflow elsewhere in FP16; the tables `dynamic` and `ends` say more";
     report.claim(std::move(claim));
   } else {
-    report.claim(skipped(s.prefix + "-settles", s.settles, as_large, "no dynamic scale came up to where gradients overflow; accepted: more steps, a shorter growth_interval"));
+    report.claim(skipped(s.prefix + "-settles", s.settles, as_large,
+                         "no dynamic scale came up to where gradients overflow; accepted: more steps, a shorter growth_interval"));
   }
   for (const ScaledRun& run : runs) {
     const Descent d = descent_of(run.record);
     const Json zero = d.to_zero ? Json(*d.to_zero) : Json();
     if (run.scaling == Scaling::poisoned) {
       report.claim(exactly(s.prefix + "-collapse", s.collapse, halving, updates_to_zero, zero, "oracle"));
-      report.claim(exactly(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity, Json::array({run.poisoned, run.poisoned}),
-                           Json::array({d.unnoticed ? Json(*d.unnoticed) : Json(), run.record.diverged ? Json(*run.record.diverged) : Json()}), "oracle"));
+      report.claim(exactly(
+          s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity, Json::array({run.poisoned, run.poisoned}),
+          Json::array({d.unnoticed ? Json(*d.unnoticed) : Json(), run.record.diverged ? Json(*run.record.diverged) : Json()}), "oracle"));
     } else if (run.scaling == Scaling::too_fast) {
-      if (d.to_zero) report.claim(exactly(s.prefix + "-diverging", s.diverging, halving, updates_to_zero, zero, "oracle"));
-      else report.claim(skipped(s.prefix + "-diverging", s.diverging, halving, fmt::format("a learning rate of {} did not break it for good; the table `collapse` says how far it came", run.job.settings.optimizer.lr)));
+      if (d.to_zero)
+        report.claim(exactly(s.prefix + "-diverging", s.diverging, halving, updates_to_zero, zero, "oracle"));
+      else
+        report.claim(skipped(s.prefix + "-diverging", s.diverging, halving,
+                             fmt::format("a learning rate of {} did not break it for good; the table `collapse` says how far it came",
+                                         run.job.settings.optimizer.lr)));
     }
   }
 }
@@ -131,6 +184,8 @@ void skip_loss_scaling(const std::string& network, const std::string& policy, co
   const Statements s(network, policy);
   report.claim(skipped(s.prefix + "-scale-8", s.eight, scale_8, why));
   report.claim(skipped(s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy, why));
+  report.claim(skipped(s.prefix + "-top", s.top, as_large, why));
+  report.claim(skipped(s.prefix + "-beyond", s.beyond, as_large, why));
   report.claim(skipped(s.prefix + "-settles", s.settles, as_large, why));
   report.claim(skipped(s.prefix + "-collapse", s.collapse, halving, why));
   report.claim(skipped(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity, why));

@@ -60,7 +60,11 @@ Measured measure(const GradientSample& sample, const FloatFormat& format, int fr
 }
 
 std::vector<Json> range_row(const GradientSample& s, const FloatFormat& format, const ScaleRange& range) {
-  return {s.smallest_exponent(), s.largest_exponent(), range.from, range.to, range.empty() ? "none" : "all",
+  return {s.smallest_exponent(),
+          s.largest_exponent(),
+          range.from,
+          range.to,
+          range.empty() ? "none" : "all",
           share(s.by_rounding(format, range.to).lost, s.non_zero())};
 }
 
@@ -109,37 +113,49 @@ NetworkGradients collect_gradients(const Config& config, const std::string& netw
 
 void report_gradients(const Config& config, const std::vector<NetworkGradients>& networks, const Data& data, Report& report) {
   const Column network{"network", "", "Network."}, tensor{"tensor", "", "Layer or parameter; `all` are all of the kind together."},
-      kind{"kind", "", "Whose gradients: weight, activation, or both."}, format{"format", "", "Format they are rounded to, to nearest even."};
-  Table& gradients = report.table("gradients", "Gradients of the FP32 training, before any scaling", {
-      network, tensor, kind,
-      {"values", "value", "Finite ones, in all counted steps together."},
-      {"zero", "1", "Share that is exactly zero."},
-      {"below_2_24", "1", "Share below 2^-24, fp16's smallest number, and not zero."},
-      {"from_2_24", "1", "Share from 2^-24 up to 2^-14, where fp16 is subnormal."},
-      {"from_2_14", "1", "Share of 2^-14 and above."},
-      {"smallest_exponent", "binade", "Smallest floor(log2|g|); null if all are zero."},
-      {"largest_exponent", "binade", "Largest floor(log2|g|)."}});
-  Table& ranges = report.table("ranges", "Loss scales 2^k that recover every gradient", {
-      network, tensor, kind, format,
-      {"smallest_exponent", "binade", "Smallest floor(log2|g|)."},
-      {"largest_exponent", "binade", "Largest floor(log2|g|)."},
-      {"k_from", "binade", "From here on no gradient becomes zero."},
-      {"k_to", "binade", "Up to here none overflows."},
-      {"recovered", "", "Whether some scale recovers all: all, or none if k_from is above k_to."},
-      {"lost_at_k_to", "1", "Share of gradients other than zero that are zero at the largest scale without overflow."}});
-  Table& recovery = report.table("recovery", "What becomes of gradients other than zero under each loss scale", {
-      network, kind, format,
-      {"k", "binade", "The scale is 2^k."},
-      {"lost", "1", "Share that becomes zero."},
-      {"subnormal", "1", "Share that becomes subnormal."},
-      {"overflowed", "1", "Share that overflows."}});
+      kind{"kind", "", "Whose gradients: weight, activation, or both."},
+      format{"format", "", "Format they are rounded to, to nearest even."};
+  Table& gradients = report.table("gradients", "Gradients of the FP32 training, before any scaling",
+                                  {network,
+                                   tensor,
+                                   kind,
+                                   {"values", "value", "Finite ones, in all counted steps together."},
+                                   {"zero", "1", "Share that is exactly zero."},
+                                   {"below_2_24", "1", "Share below 2^-24, fp16's smallest number, and not zero."},
+                                   {"from_2_24", "1", "Share from 2^-24 up to 2^-14, where fp16 is subnormal."},
+                                   {"from_2_14", "1", "Share of 2^-14 and above."},
+                                   {"smallest_exponent", "binade", "Smallest floor(log2|g|); null if all are zero."},
+                                   {"largest_exponent", "binade", "Largest floor(log2|g|)."}});
+  Table& ranges =
+      report.table("ranges", "Loss scales 2^k that recover every gradient",
+                   {network,
+                    tensor,
+                    kind,
+                    format,
+                    {"smallest_exponent", "binade", "Smallest floor(log2|g|)."},
+                    {"largest_exponent", "binade", "Largest floor(log2|g|)."},
+                    {"k_from", "binade", "From here on no gradient becomes zero."},
+                    {"k_to", "binade", "Up to here none overflows."},
+                    {"recovered", "", "Whether some scale recovers all: all, or none if k_from is above k_to."},
+                    {"lost_at_k_to", "1", "Share of gradients other than zero that are zero at the largest scale without overflow."}});
+  Table& recovery = report.table("recovery", "What becomes of gradients other than zero under each loss scale",
+                                 {network,
+                                  kind,
+                                  format,
+                                  {"k", "binade", "The scale is 2^k."},
+                                  {"lost", "1", "Share that becomes zero."},
+                                  {"subnormal", "1", "Share that becomes subnormal."},
+                                  {"overflowed", "1", "Share that overflows."}});
 
   const int from = static_cast<int>(config.integer("k_from")), to = static_cast<int>(config.integer("k_to"));
   const std::vector<FormatChoice> formats = config.formats("formats");
   for (const std::string& name : config.choices("networks")) {
-    const std::string rounding = fmt::format("{}: every gradient, at every scale, vanishes, becomes subnormal or overflows where a comparison with the format's limits says so.", name);
-    const std::string extremes = fmt::format("{}'s loss scales that lose no gradient and overflow none follow from the smallest and the largest alone.", name);
-    const std::string unused = fmt::format("Unused by the activation gradients of {}: half of FP16's 40 binades, the upper ones.", name);
+    const std::string rounding = fmt::format(
+        "{}: every gradient, at every scale, vanishes, becomes subnormal or overflows where a comparison with the format's limits says so.",
+        name);
+    const std::string extremes =
+        fmt::format("{}: loss scales that lose no gradient and overflow none follow from the smallest and the largest alone.", name);
+    const std::string unused = fmt::format("{}: half of FP16's 40 binades, the upper ones, are unused by activation gradients.", name);
     const auto at = std::find_if(networks.begin(), networks.end(), [&](const NetworkGradients& n) { return n.network == name; });
     if (at == networks.end()) {
       report.claim(skipped(name + "-every-fate", rounding, derived, data.missing(name)));
@@ -148,7 +164,10 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
       continue;
     }
     const NetworkGradients& n = *at;
-    const struct { const char* kind; const GradientSample& sample; } groups[] = {{"both", n.all}, {"weight", n.weights}, {"activation", n.activations}};
+    const struct {
+      const char* kind;
+      const GradientSample& sample;
+    } groups[] = {{"both", n.all}, {"weight", n.weights}, {"activation", n.activations}};
     for (const auto& group : groups) add_row(gradients, name, "all", group.kind, group.sample);
     for (const TensorGradients& t : n.tensors) add_row(gradients, name, t.tensor, t.kind, t.sample);
 
@@ -160,9 +179,8 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
         for (Json& cell : range_row(s, choice.format, range)) cells.push_back(std::move(cell));
         ranges.row(std::move(cells));
       };
-      const auto results = parallel_map(3, [&](std::size_t i) {
-        return groups[i].sample.non_zero() ? measure(groups[i].sample, choice.format, from, to) : Measured{};
-      });
+      const auto results = parallel_map(
+          3, [&](std::size_t i) { return groups[i].sample.non_zero() ? measure(groups[i].sample, choice.format, from, to) : Measured{}; });
       for (std::size_t i = 0; i < 3; ++i) {
         const GradientSample& s = groups[i].sample;
         if (s.non_zero() == 0) continue;
@@ -174,19 +192,22 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
         row("all", groups[i].kind, s, m.by_rounding);
         for (int k = from; k <= to; ++k) {
           const Recovery& r = m.sweep[static_cast<std::size_t>(k - from)];
-          recovery.row({name, groups[i].kind, choice.name, k, share(r.lost, s.non_zero()), share(r.subnormal, s.non_zero()), share(r.overflowed, s.non_zero())});
+          recovery.row({name, groups[i].kind, choice.name, k, share(r.lost, s.non_zero()), share(r.subnormal, s.non_zero()),
+                        share(r.overflowed, s.non_zero())});
         }
       }
       for (const TensorGradients& t : n.tensors)
         if (t.sample.non_zero()) row(t.tensor, t.kind, t.sample, t.sample.range_by_limits(choice.format));
     }
-    report.claim(exactly(name + "-every-fate", rounding + fmt::format(" ({} conversions.)", conversions), derived, 0, contradictions, "oracle"));
+    report.claim(
+        exactly(name + "-every-fate", rounding + fmt::format(" ({} conversions.)", conversions), derived, 0, contradictions, "oracle"));
     report.claim(exactly(name + "-ranges", extremes, derived, expected, measured, "oracle"));
     if (n.activations.non_zero() == 0) {
       report.claim(skipped(name + "-unused-binades", unused, micikevicius, "all activation gradients are zero"));
       continue;
     }
-    Claim claim = at_least(name + "-unused-binades", unused, micikevicius, 20, 15 - n.activations.largest_exponent(), "published", Verdict::differs);
+    Claim claim =
+        at_least(name + "-unused-binades", unused, micikevicius, 20, 15 - n.activations.largest_exponent(), "published", Verdict::differs);
     if (claim.verdict == Verdict::differs) claim.reason = "the figure is of an object detector; this network's gradients are larger";
     report.claim(std::move(claim));
   }

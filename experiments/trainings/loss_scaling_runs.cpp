@@ -8,7 +8,6 @@
 #include <cmath>
 #include <limits>
 #include <map>
-#include <set>
 
 namespace halfulp::trainings {
 namespace {
@@ -25,7 +24,9 @@ training::Policy scaled(const training::Policy& policy, const std::string& name,
 }
 
 Json fixed_scale(int k, bool skip) { return {{"kind", "static"}, {"scale", FloatFormat::power_of_two(k)}, {"skip", skip}}; }
-Json dynamic_scale(int k, std::int64_t interval) { return {{"kind", "dynamic"}, {"scale", FloatFormat::power_of_two(k)}, {"interval", interval}}; }
+Json dynamic_scale(int k, std::int64_t interval) {
+  return {{"kind", "dynamic"}, {"scale", FloatFormat::power_of_two(k)}, {"interval", interval}};
+}
 
 ScaledRun begun(Scaling scaling, int k, std::int64_t interval = 0) {
   ScaledRun run;
@@ -47,8 +48,8 @@ void poison(training::Trainer& trainer, std::uint64_t steps) {
 
 }  // namespace
 
-void plan(const Config& config, const training::Policy& policy, const NetworkGradients& gradients, const Data& data, std::uint64_t steps_per_epoch,
-          std::deque<ScaledRun>& runs) {
+void plan(const Config& config, const training::Policy& policy, const NetworkGradients& gradients, const Data& data,
+          std::uint64_t steps_per_epoch, std::deque<ScaledRun>& runs) {
   const std::string& network = gradients.network;
   const auto first_seed = static_cast<std::uint64_t>(config.integer("seed"));
   const auto add = [&](ScaledRun run, const std::string& how, std::optional<Json> scaling, std::uint64_t seed) -> ScaledRun& {
@@ -59,7 +60,8 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
     kept.job = make_job(config, network, kept.policy, variant, seed, data, steps_per_epoch);
     return kept;
   };
-  const bool has_reference = std::any_of(runs.begin(), runs.end(), [&](const ScaledRun& r) { return r.scaling == Scaling::reference && r.job.settings.network == network; });
+  const bool has_reference = std::any_of(
+      runs.begin(), runs.end(), [&](const ScaledRun& r) { return r.scaling == Scaling::reference && r.job.settings.network == network; });
   for (std::int64_t i = 0; i < config.integer("seeds"); ++i) {
     const std::uint64_t seed = first_seed + static_cast<std::uint64_t>(i);
     if (!has_reference) {
@@ -79,17 +81,20 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
     add(begun(Scaling::dynamic, 16, 2000), "-dynamic", dynamic_scale(16, 2000), seed);
     for (const std::int64_t k : config.integers("initial")) {
       const std::int64_t interval = config.integer("growth_interval");
-      add(begun(Scaling::dynamic, static_cast<int>(k), interval), fmt::format("-dynamic-{}-every-{}", k, interval), dynamic_scale(static_cast<int>(k), interval), seed);
+      add(begun(Scaling::dynamic, static_cast<int>(k), interval), fmt::format("-dynamic-{}-every-{}", k, interval),
+          dynamic_scale(static_cast<int>(k), interval), seed);
     }
   }
   if (gradients.all.non_zero()) {
     const ScaleRange range = gradients.all.range_by_limits(fp16);
-    std::set<int> done;
-    const std::pair<int, const char*> ends[] = {{range.from, "k_from"}, {range.to - 1, "k_to - 1"}, {range.to, "k_to"}, {range.to + 1, "k_to + 1"}, {range.to + 2, "k_to + 2"}};
-    for (const auto& [k, name] : ends) {
-      if (std::abs(k) > 126 || !done.insert(k).second) continue;
+    std::map<int, std::string> ends;  // a scale each, by all its names
+    const auto name = [&](int k, const char* end) { ends[k] += (ends[k].empty() ? "" : ", ") + std::string(end); };
+    name(0, "unscaled"), name(range.from, "k_from"), name(range.to, "k_to");
+    name(range.to + 1, "k_to + 1"), name(range.to + 2, "k_to + 2");
+    for (const auto& [k, end] : ends) {
+      if (std::abs(k) > 126) continue;
       ScaledRun run = begun(Scaling::end, k);
-      run.end = name;
+      run.end = end;
       ScaledRun& kept = add(std::move(run), fmt::format("-end-{}", k), fixed_scale(k, true), first_seed);
       kept.job.settings = gradient_settings(config, network, data);
     }
@@ -99,11 +104,14 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
   for (const Scaling scaling : {Scaling::too_fast, Scaling::poisoned}) {
     ScaledRun run = begun(scaling, 16, 2000);
     run.poisoned = scaling == Scaling::poisoned ? poisoned : 0;
-    ScaledRun& kept = add(std::move(run), scaling == Scaling::poisoned ? "-collapse-nan" : "-collapse-lr", dynamic_scale(16, 2000), first_seed);
+    ScaledRun& kept =
+        add(std::move(run), scaling == Scaling::poisoned ? "-collapse-nan" : "-collapse-lr", dynamic_scale(16, 2000), first_seed);
     kept.job.settings.steps = steps;
     kept.job.settings.interval = steps / 4;
-    if (scaling == Scaling::poisoned) kept.job.prepare = [poisoned](training::Trainer& trainer) { poison(trainer, poisoned); };
-    else kept.job.settings.optimizer.lr = config.real("collapse_lr");
+    if (scaling == Scaling::poisoned)
+      kept.job.prepare = [poisoned](training::Trainer& trainer) { poison(trainer, poisoned); };
+    else
+      kept.job.settings.optimizer.lr = config.real("collapse_lr");
   }
 }
 
@@ -111,7 +119,8 @@ std::vector<double> course_of(const ScaledRun& run) {
   const std::uint64_t steps = run.record.curve.empty() ? 0 : run.record.curve.back().step;
   std::vector<double> scales(steps, FloatFormat::power_of_two(run.k));
   for (const ScalerEvent& event : run.record.events)
-    if (event.before != event.after) std::fill(scales.begin() + std::min<std::ptrdiff_t>(event.update, std::ssize(scales)), scales.end(), event.after);
+    if (event.before != event.after)
+      std::fill(scales.begin() + std::min<std::ptrdiff_t>(event.update, std::ssize(scales)), scales.end(), event.after);
   return scales;
 }
 

@@ -24,12 +24,12 @@ enum class Scaling : std::uint8_t {
 /// One training.
 struct ScaledRun {
   Scaling scaling = Scaling::reference;
-  std::string base = {};        ///< the policy whose loss scaling was replaced
-  int k = 0;                    ///< the first scale is 2^k
-  bool skip = true;             ///< of fixed scales
-  std::int64_t interval = 0;    ///< of growth, in updates
-  std::string end = {};         ///< which end
-  std::uint64_t poisoned = 0;   ///< steps with a NaN
+  std::string base = {};       ///< the policy whose loss scaling was replaced
+  int k = 0;                   ///< the first scale is 2^k
+  bool skip = true;            ///< of fixed scales
+  std::int64_t interval = 0;   ///< of growth, in updates
+  std::string end = {};        ///< which end
+  std::uint64_t poisoned = 0;  ///< steps with a NaN
   training::Policy policy = {};
   Job job = {};
   training::TrainingRecord record = {};
@@ -38,9 +38,10 @@ struct ScaledRun {
 /// Updates until a scale of 2^16 has become zero by halving: 16 to 1, 149 to the smallest fp32 number, and one.
 inline constexpr std::uint64_t updates_to_zero = 16 + 149 + 1;
 
-/// All trainings of a network under a policy; `reference` with a network's first. Jobs point to the policies: the deque must stay where it is.
-void plan(const Config& config, const training::Policy& policy, const NetworkGradients& gradients, const Data& data, std::uint64_t steps_per_epoch,
-          std::deque<ScaledRun>& runs);
+/// All trainings of a network under a policy; `reference` with a network's first. Jobs point to the policies: the deque must stay where it
+/// is.
+void plan(const Config& config, const training::Policy& policy, const NetworkGradients& gradients, const Data& data,
+          std::uint64_t steps_per_epoch, std::deque<ScaledRun>& runs);
 
 /// The scale after each of a training's updates.
 std::vector<double> course_of(const ScaledRun& run);
@@ -57,9 +58,9 @@ GradientShares shares_of(const training::TrainingRecord& record);
 /// When a scale came down to 1, to the subnormals, to zero: the number of updates that lowered it.
 struct Descent {
   std::optional<std::uint64_t> to_one = {}, to_subnormal = {}, to_zero = {};
-  std::optional<std::uint64_t> zero_at = {};   ///< the step that made it zero
+  std::optional<std::uint64_t> zero_at = {};    ///< the step that made it zero
   std::optional<std::uint64_t> unnoticed = {};  ///< the step that was taken although unscaling made NaN
-  std::string cause;                           ///< of the collapse, in words
+  std::string cause;                            ///< of the collapse, in words
 };
 Descent descent_of(const training::TrainingRecord& record);
 
