@@ -7,7 +7,6 @@
 
 #include <algorithm>
 #include <map>
-#include <set>
 #include <stdexcept>
 
 namespace halfulp {
@@ -32,20 +31,12 @@ std::vector<Parameter> parameters() {
   return all;
 }
 
-void refuse_twice(const Config& config, const std::string& name) {
-  std::set<std::int64_t> seen;
-  for (const std::int64_t k : config.integers(name))
-    if (!seen.insert(k).second) throw std::invalid_argument(fmt::format("{}: {} is there twice; accepted: each scale once", name, k));
-}
-
 void check(const Config& config) {
   if (config.integer("k_from") > config.integer("k_to"))
     throw std::invalid_argument(fmt::format("k_from is {}, more than k_to, which is {}", config.integer("k_from"), config.integer("k_to")));
   for (const FormatChoice& choice : config.formats("formats"))
     if (!choice.format.has_zero || choice.format.exponent_bits > 8)
       throw std::invalid_argument("formats: " + choice.name + "; accepted: formats with a zero and at most 8 exponent bits");
-  refuse_twice(config, "scales");
-  refuse_twice(config, "initial");
 }
 
 std::uint64_t test_examples(const training::Examples& examples) {
@@ -93,8 +84,10 @@ void run_loss_scaling(const Config& config, Run& run) {
   const Data data(config, config.choices("networks"));
   data.report(run.report);
   std::vector<NetworkGradients> gradients;
+  Config without = config;
+  without.set("save_gradients=");  // a folder holds one training
   for (const std::string& network : config.choices("networks"))
-    if (data.missing(network).empty()) gradients.push_back(collect_gradients(config, network, data));
+    if (data.missing(network).empty()) gradients.push_back(collect_gradients(gradients.empty() ? config : without, network, data));
   run.progress(0.05);
   report_gradients(config, gradients, data, run.report);
   run.progress(0.1);
@@ -103,10 +96,8 @@ void run_loss_scaling(const Config& config, Run& run) {
   for (const NetworkGradients& n : gradients)
     for (const training::Policy& policy : policies)
       plan(config, policy, n, data, data.examples(config, n.network)->steps_per_epoch(), runs);
-  // Gradients are saved once. What breaks on purpose has no checkpoints, after which it would not be broken any more.
-  Config without = config;
-  without.set("save_gradients=");
   train_all(runs, false, data, without, run, 0.1, 0.9);
+  // What breaks on purpose has no checkpoints, after which it would not be broken any more.
   without.set("checkpoints=");
   train_all(runs, true, data, without, run, 0.9, 1);
 
