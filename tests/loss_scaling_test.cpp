@@ -37,10 +37,10 @@ GradientSample sample_of(const std::vector<float>& values) {
 /// Both ways to find a range.
 void expect_range(const std::vector<float>& values, const FloatFormat& format, ScaleRange expected) {
   const GradientSample sample = sample_of(values);
-  EXPECT_EQ(sample.range_by_rounding(format), expected) << format_name(format) << " " << sample.range_by_rounding(format).from << " "
-                                                        << sample.range_by_rounding(format).to;
-  EXPECT_EQ(sample.range_by_limits(format), expected) << format_name(format) << " " << sample.range_by_limits(format).from << " "
-                                                      << sample.range_by_limits(format).to;
+  EXPECT_EQ(sample.range_by_rounding(format), expected)
+      << format_name(format) << " " << sample.range_by_rounding(format).from << " " << sample.range_by_rounding(format).to;
+  EXPECT_EQ(sample.range_by_limits(format), expected)
+      << format_name(format) << " " << sample.range_by_limits(format).from << " " << sample.range_by_limits(format).to;
 }
 
 TEST(GradientRange, LimitsOfFormatsByHand) {
@@ -71,7 +71,8 @@ TEST(GradientRange, CountsByHand) {
   EXPECT_EQ(sample.between(0x1p-14, HUGE_VAL), 2u);
   EXPECT_EQ(sample.smallest_exponent(), -30);
   EXPECT_EQ(sample.largest_exponent(), 1);
-  const std::pair<int, Recovery> by_hand[] = {{0, {1, 2, 0}}, {5, {1, 2, 0}}, {6, {0, 2, 0}}, {15, {0, 1, 1}}, {16, {0, 0, 1}}, {30, {0, 0, 2}}};
+  const std::pair<int, Recovery> by_hand[] = {{0, {1, 2, 0}},  {5, {1, 2, 0}},  {6, {0, 2, 0}},
+                                              {15, {0, 1, 1}}, {16, {0, 0, 1}}, {30, {0, 0, 2}}};
   for (const auto& [k, expected] : by_hand)
     for (const Recovery& r : {sample.by_rounding(fp16, k), sample.by_limits(fp16, k)}) {
       EXPECT_EQ(r, expected) << k << ": " << r.lost << " " << r.subnormal << " " << r.overflowed;
@@ -91,7 +92,8 @@ TEST(GradientRange, RoundingAndLimitsAgree) {
     for (const float m : {1.0f, 1.0625f, 1.25f, 1.5f, 1.75f, 1.8125f, 1.9375f, 1.99951172f, 1.9999999f}) values.push_back(std::ldexp(m, e));
   const GradientSample sample = sample_of(values);
   for (const FloatFormat& format : {fp16, bf16, e5m2, e4m3, e4m3fnuz, e2m1, e3m2, p3109k8p4})
-    for (int k = -40; k <= 40; ++k) EXPECT_EQ(sample.by_rounding(format, k), sample.by_limits(format, k)) << format_name(format) << " " << k;
+    for (int k = -40; k <= 40; ++k)
+      EXPECT_EQ(sample.by_rounding(format, k), sample.by_limits(format, k)) << format_name(format) << " " << k;
 }
 
 std::string idx(const std::vector<unsigned>& shape, const std::string& values) {
@@ -110,15 +112,16 @@ class LossScaling : public ::testing::Test {
     write("train", 64);
     write("t10k", 32);
     saved = (folder / "gradients").string();
-    report = run({"scales=0,3,24", "initial=0,32", "growth_interval=3", "formats=fp16,e5m2,e4m3", "gradient_steps=9", "k_from=-4", "k_to=34",
-                  "save_gradients=" + saved});
+    report = run({"scales=0,3,24", "initial=0,32", "growth_interval=3", "formats=fp16,e5m2,e4m3", "gradient_steps=9", "k_from=-4",
+                  "k_to=34", "save_gradients=" + saved});
   }
   static void TearDownTestSuite() { fs::remove_all(folder); }
   static void write(const std::string& which, unsigned count) {
     std::string pixels, labels;
     for (unsigned i = 0; i < count; ++i) {
       labels += static_cast<char>(i % 10);
-      for (unsigned p = 0; p < 784; ++p) pixels += static_cast<char>(p / 78 == i % 10 ? 200 + (i * 31 + p * 7) % 56 : (i * 13 + p * 5) % 40);
+      for (unsigned p = 0; p < 784; ++p)
+        pixels += static_cast<char>(p / 78 == i % 10 ? 200 + (i * 31 + p * 7) % 56 : (i * 13 + p * 5) % 40);
     }
     std::ofstream(folder / (which + "-images-idx3-ubyte"), std::ios::binary) << idx({count, 28, 28}, pixels);
     std::ofstream(folder / (which + "-labels-idx1-ubyte"), std::ios::binary) << idx({count}, labels);
@@ -126,7 +129,8 @@ class LossScaling : public ::testing::Test {
   static Json run(const std::vector<std::string>& settings) {
     const Experiment& experiment = find_experiment("loss_scaling");
     Config config(experiment.parameters());
-    for (const std::string& setting : {"data=" + folder.string(), std::string("width=8"), std::string("batch=16"), std::string("steps=40")}) config.set(setting);
+    for (const std::string& setting : {"data=" + folder.string(), std::string("width=8"), std::string("batch=16"), std::string("steps=40")})
+      config.set(setting);
     for (const std::string& setting : settings) config.set(setting);
     Report made("loss_scaling", "test", config);
     Trace trace(1000);
@@ -189,7 +193,8 @@ TEST_F(LossScaling, RangesAndSharesAreThoseOfTheSavedGradients) {
   struct Ends {
     double zero, overflow;
   };
-  const std::map<std::string, Ends> formats{{"fp16", {0x1p-25, 65520}}, {"e5m2", {0x1p-17, 61440}}, {"e4m3", {0x1p-10, std::nextafter(464.0, 500.0)}}};
+  const std::map<std::string, Ends> formats{
+      {"fp16", {0x1p-25, 65520}}, {"e5m2", {0x1p-17, 61440}}, {"e4m3", {0x1p-10, std::nextafter(464.0, 500.0)}}};
   for (const auto& kind : kinds) {
     const std::vector<double> values = saved_values(saved, kind.second);
     ASSERT_GT(values.size(), 1000u);
@@ -333,8 +338,8 @@ TEST_F(LossScaling, ClaimsHoldOrSayWhyNot) {
     EXPECT_NE(claim["verdict"], "fail") << claim;
     verdicts[claim["id"]] = claim["verdict"];
   }
-  for (const char* id : {"mlp-every-fate", "mlp-ranges", "grad-scaler-defaults", "sixteen-overflows", "scale-reaches-zero", "zero-scale-unnoticed",
-                         "mlp-amp-fp16-collapse", "mlp-amp-fp16-unnoticed", "mlp-amp-fp16-diverging"})
+  for (const char* id : {"mlp-every-fate", "mlp-ranges", "grad-scaler-defaults", "sixteen-overflows", "scale-reaches-zero",
+                         "zero-scale-unnoticed", "mlp-amp-fp16-collapse", "mlp-amp-fp16-unnoticed", "mlp-amp-fp16-diverging"})
     EXPECT_EQ(verdicts[id], "pass") << id;
 }
 

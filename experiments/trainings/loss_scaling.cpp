@@ -128,7 +128,7 @@ Experiment loss_scaling_experiment() {
           "Which loss scales recover a real training's gradients, where does a dynamic scale settle, and how does it collapse?",
           parameters,
           run_loss_scaling,
-          {"static", {"network", "k", "skip", "accuracy", "to_fp32", "lost", "skipped", "failed"}}};
+          {"static", {"k", "skip", "accuracy", "to_fp32", "lost", "overflowed", "skipped", "failed"}, {"network", "policy"}}};
 }
 
 }  // namespace halfulp

@@ -57,8 +57,9 @@ Claim as_fp32(const std::string& id, const std::string& statement, const char* s
               std::uint64_t examples) {
   const double margin = uncertainty(fp32.mean(), examples);
   Claim claim = at_least(id, statement, source, fp32.mean() - margin, other.mean(), "published", Verdict::differs);
-  if (claim.verdict == Verdict::differs)
-    claim.reason = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(), examples, margin);
+  if (claim.verdict != Verdict::differs) return claim;
+  claim.reason = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(), examples, margin);
+  if (other.failed) claim.reason += fmt::format("; {} of {} trainings failed, the table `runs` says when", other.failed, other.count);
   return claim;
 }
 
@@ -69,8 +70,8 @@ void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const s
   };
   const auto claim = [&](const char* end, Claim made) {
     if (made.verdict == Verdict::differs)
-      made.reason = fmt::format(
-          "gradients were looked at in some of the steps alone, and those of FP16 are not the same; the table `ends` has {}", end);
+      made.reason =
+          fmt::format("gradients were looked at in some steps alone, and those of FP16 differ or end early; the table `ends` has {}", end);
     report.claim(std::move(made));
   };
   const auto top = at(0), beyond = at(2);
@@ -148,7 +149,7 @@ void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradien
   const std::optional<ScaleRange> range = gradients.all.non_zero() ? std::optional(gradients.all.range_by_limits(fp16)) : std::nullopt;
   claim_ends(s, runs, range, report);
   for (const ScaledRun& run : runs) {
-    if (run.scaling != Scaling::dynamic || !run.record.skipped() || !range) continue;
+    if (run.scaling != Scaling::dynamic || !run.record.skipped() || run.record.diverged || !range) continue;
     const double settled = settled_scale(run), distance = settled > 0 ? std::fabs(std::log2(settled) - range->to) : HUGE_VAL;
     worst = std::max(worst.value_or(0), distance);
   }
