@@ -100,7 +100,7 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
     }
   }
   // Long enough for a scale of 2^16 to become zero, and for some steps after that.
-  const std::uint64_t poisoned = updates_to_zero + 10, steps = poisoned + 20;
+  constexpr std::uint64_t poisoned = updates_to_zero + 10, steps = poisoned + 20;
   for (const Scaling scaling : {Scaling::too_fast, Scaling::poisoned}) {
     ScaledRun run = begun(scaling, 16, 2000);
     run.poisoned = scaling == Scaling::poisoned ? poisoned : 0;
@@ -109,7 +109,7 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
     kept.job.settings.steps = steps;
     kept.job.settings.interval = steps / 4;
     if (scaling == Scaling::poisoned)
-      kept.job.prepare = [poisoned](training::Trainer& trainer) { poison(trainer, poisoned); };
+      kept.job.prepare = [](training::Trainer& trainer) { poison(trainer, poisoned); };
     else
       kept.job.settings.optimizer.lr = config.real("collapse_lr");
   }
