@@ -176,7 +176,7 @@ TestResult Trainer::test() {
   return {loss / static_cast<double>(all), static_cast<double>(right) / static_cast<double>(all)};
 }
 
-Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"policy", policy_.json}}; }
+Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"policy", policy_.identity()}}; }
 
 Checkpoint Trainer::checkpoint() const {
   Checkpoint c;

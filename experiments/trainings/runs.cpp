@@ -21,8 +21,12 @@ std::string checkpoint_path(const Config& config, const Job& job) {
   return folder.empty() ? "" : (fs::path(folder) / (job.label + ".checkpoint")).string();
 }
 
-Json with_data(Json identity, const Data& data, const Job& job) {
+/// Besides the trainer's own identity, what its examples are.
+Json with_data(Json identity, const Config& config, const Data& data, const Job& job) {
   identity["data"] = data.identity();
+  identity["batch"] = batch_size(config, job.settings.network);
+  identity["preset"] = config.text("preset");
+  for (const char* const name : {"train_examples", "test_examples", "context"}) identity[name] = config.integer(name);
   identity["classes"] = job.classes;
   return identity;
 }
@@ -62,7 +66,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     training::Trainer trainer(job.settings, *job.policy, *examples);
     if (i == 0) trainer.microscope().sample_into(&trace);
     const std::string file = checkpoint_path(config, job);
-    if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), data, job)));
+    if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));
     else if (job.prepare) job.prepare(trainer);
     if (i == 0 && !config.text("save_gradients").empty())
       keep_gradients(trainer, config.text("save_gradients"), {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
@@ -79,7 +83,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     while (trainer.run_interval())
       if (!file.empty()) {
         training::Checkpoint checkpoint = trainer.checkpoint();
-        checkpoint.identity = with_data(checkpoint.identity, data, job);
+        checkpoint.identity = with_data(checkpoint.identity, config, data, job);
         training::write_checkpoint(file, checkpoint);
       }
     done += job.settings.steps - trainer.steps();  // of one that ended early

@@ -17,7 +17,7 @@ struct Job {
   training::TrainerSettings settings;
   std::size_t batch = 0, parameters = 0;  ///< for tables
   std::vector<int> classes = {};  ///< of images; empty: all
-  /// Before the first step, and after a checkpoint was read: to give other first values. May be empty.
+  /// Before the first step, and not after a checkpoint was read: to give other first values. May be empty.
   std::function<void(training::Trainer&)> prepare = {};
   /// After the last step. May be empty.
   std::function<void(training::Trainer&)> finish = {};
