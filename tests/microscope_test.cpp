@@ -24,6 +24,7 @@ TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
     Tiny t("fp32", tiny("mlp", 5));
     t.trainer.after_step = [&](Trainer& x) {
       if (x.steps() != 2) return;
+      for (float& v : t.parameter("fc1.bias").value.values()) v = 10;  // every unit is active: 0 Inf is NaN
       t.parameter(parameter).value[0] = parameter[2] == '1' ? -infinity : infinity;
       if (parameter[2] == '1') {
         for (float& v : t.parameter("fc1.weight").value.values()) v = -infinity;

@@ -197,7 +197,7 @@ TEST(Trainings, ClipAndShrinkGradients) {
   const auto plain = gradients_after(s, &point);
   std::vector<std::vector<float>> all;
   for (const auto& [name, values] : plain) all.push_back(values);
-  const double whole = norm(all), table = norm({plain.at("embedding.weight")});
+  const double whole = norm(all), table = norm({plain.at("embedding.table")});
   EXPECT_NEAR(point.gradient_norm, whole, 1e-9 * whole);
   EXPECT_EQ(point.clipped, 0u);
   for (const bool alone : {false, true}) {
@@ -210,14 +210,14 @@ TEST(Trainings, ClipAndShrinkGradients) {
     EXPECT_EQ(point.clipped, 1u);
     EXPECT_NEAR(point.gradient_norm, whole, 1e-9 * whole) << "the norm is that before clipping";
     for (const auto& [name, values] : clipped) {
-      const double factor = alone ? (name == "embedding.weight" ? 0.25 : 1) : table / 4 / whole;
+      const double factor = alone ? (name == "embedding.table" ? 0.25 : 1) : table / 4 / whole;
       for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], factor * static_cast<double>(plain.at(name)[i]), 1e-4 * factor * std::fabs(plain.at(name)[i])) << name;
     }
   }
   s = tiny("transformer", 1);
   s.embedding_shrink = 0.1;
   for (const auto& [name, values] : gradients_after(s))
-    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], name == "embedding.weight" ? 0.1f * plain.at(name)[i] : plain.at(name)[i]) << name;
+    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], name == "embedding.table" ? 0.1f * plain.at(name)[i] : plain.at(name)[i]) << name;
   // Without a table nothing is clipped; scaled gradients are unscaled first.
   s = tiny("mlp", 1);
   s.clip_norm = 1e-3, s.clip_embedding = true;
