@@ -49,6 +49,11 @@ TEST(BlockProducts, OfDeepSeekAreBlockDots) {
       x.a[k / 2] = std::numeric_limits<float>::infinity();
       x.b[0] = std::numeric_limits<float>::quiet_NaN();
       EXPECT_EQ(bits(product_of(policy, x)), bits(expected()));
+      // Segments that overflow to both infinities: the NaN is the canonical one.
+      x.c.clear(), x.bias.clear();
+      std::fill(x.b.begin(), x.b.end(), 1e30f);
+      for (std::size_t i = 0; i < x.a.size(); ++i) x.a[i] = (which == Product::to_weight ? i / m : i % k) < 128 ? 1e30f : -1e30f;
+      EXPECT_EQ(bits(product_of(policy, x)), bits(expected()));
     }
 }
 

@@ -110,6 +110,15 @@ TEST(StochasticRounding, IsAFunctionOfSeedAndStep) {
   EXPECT_NE(first, bits(product_of(numerics, x))) << "the next rounding of a step draws anew";
   numerics.begin_step(0);
   EXPECT_EQ(first, bits(product_of(numerics, x)));
+  std::vector<std::vector<std::uint32_t>> casts;
+  for (const std::uint64_t step : {0, 1, 0}) {
+    numerics.begin_step(step);
+    std::vector<float> values = numbers(100, 1);
+    numerics.cast(fc1, Role::activation, values);
+    casts.push_back(bits(values));
+  }
+  EXPECT_EQ(casts[0], casts[2]);
+  EXPECT_NE(casts[0], casts[1]);
   // Who looks on changes nothing, also of roundings after tensors that are not rounded.
   for (const bool looked_at : {false, true}) {
     Microscope microscope;
