@@ -20,7 +20,8 @@ std::string text_of(const std::optional<FirstNonFinite>& first) {
 
 TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
   // An infinite weight after two steps: the first tensor with an Inf is that layer's output, the first NaN comes later.
-  for (const auto& [parameter, layer] : {std::pair{"fc1.weight", "fc1"}, {"fc2.weight", "fc2"}, {"fc2.bias", "fc2"}}) {
+  for (const auto& planted : {std::pair{"fc1.weight", "fc1"}, {"fc2.weight", "fc2"}, {"fc2.bias", "fc2"}}) {
+    const char *const parameter = planted.first, *const layer = planted.second;
     Tiny t("fp32", tiny("mlp", 5));
     t.trainer.after_step = [&](Trainer& x) {
       if (x.steps() != 2) return;

@@ -32,7 +32,8 @@ TEST(BlockProducts, OfDeepSeekAreBlockDots) {
   BlockDot dot;
   dot.unit = &find_unit("hopper.wgmma.e4m3.fp32");
   for (const Product which : all_products)
-    for (const auto& [m, n, k] : {std::array<std::size_t, 3>{3, 130, 300}, {129, 2, 128}, {2, 3, 5}, {1, 1, 257}}) {
+    for (const auto& size : {std::array<std::size_t, 3>{3, 130, 300}, {129, 2, 128}, {2, 3, 5}, {1, 1, 257}}) {
+      const std::size_t m = size[0], n = size[1], k = size[2];
       Case x(fc1, which, m, n, k, m);
       const auto expected = [&] {
         const OperatorPrecision p = policy.at(x.site.kind, x.site.name);
@@ -107,7 +108,8 @@ TEST(BlockProducts, OfHybridHaveDelayedScales) {
 TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
   for (const char* const name : {"mxfp8", "mxfp4", "nvfp4"})
     for (const Product which : all_products)
-      for (const auto& [m, n, k] : {std::array<std::size_t, 3>{3, 17, 70}, {33, 2, 32}, {2, 2, 3}}) {
+      for (const auto& size : {std::array<std::size_t, 3>{3, 17, 70}, {33, 2, 32}, {2, 2, 3}}) {
+        const std::size_t m = size[0], n = size[1], k = size[2];
         const Policy policy = find_policy(name);
         const OperatorPrecision p = policy.at(fc1.kind, fc1.name);
         Case x(fc1, which, m, n, k, k);
