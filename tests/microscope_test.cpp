@@ -20,10 +20,12 @@ std::string text_of(const std::optional<FirstNonFinite>& first) {
 
 TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
   // An infinite weight after two steps: the first tensor with an Inf is that layer's output, the first NaN comes later.
-  for (const auto& [parameter, layer] : {std::pair{"fc1.weight", "fc1"}, {"fc2.weight", "fc2"}, {"fc2.bias", "fc2"}}) {
+  for (const auto& planted : {std::pair{"fc1.weight", "fc1"}, {"fc2.weight", "fc2"}, {"fc2.bias", "fc2"}}) {
+    const char *const parameter = planted.first, *const layer = planted.second;
     Tiny t("fp32", tiny("mlp", 5));
     t.trainer.after_step = [&](Trainer& x) {
       if (x.steps() != 2) return;
+      for (float& v : t.parameter("fc1.bias").value.values()) v = 10;  // every unit is active: 0 Inf is NaN
       t.parameter(parameter).value[0] = parameter[2] == '1' ? -infinity : infinity;
       if (parameter[2] == '1') {
         for (float& v : t.parameter("fc1.weight").value.values()) v = -infinity;

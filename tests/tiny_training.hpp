@@ -6,6 +6,9 @@
 #include <halfulp/experiments/training/trainer.hpp>
 
 #include <bit>
+#include <filesystem>
+
+#include <unistd.h>
 
 namespace check {
 
@@ -77,6 +80,13 @@ inline std::vector<std::uint32_t> bits(std::span<const float> values) {
   for (const float v : values) all.push_back(std::bit_cast<std::uint32_t>(v));
   return all;
 }
+
+/// A file or folder that is gone afterwards.
+struct Place {
+  std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / ("halfulp-trainer-" + std::to_string(::getpid()));
+  Place() { std::filesystem::remove_all(path); }
+  ~Place() { std::filesystem::remove_all(path); }
+};
 
 /// What `f` refuses with; "accepted" if it does not.
 template <class F>
