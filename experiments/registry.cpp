@@ -15,10 +15,13 @@ Experiment position_ids_experiment();
 Experiment accumulation_experiment();
 Experiment attribution_experiment();
 Experiment training_experiment();
+Experiment finetune_experiment();
+Experiment optimizer_experiment();
 
 std::span<const Experiment> experiments() {
   static const std::vector<Experiment> all{underflow_experiment(), swamping_experiment(), position_ids_experiment(),
-                                           accumulation_experiment(), attribution_experiment(), training_experiment()};
+                                           accumulation_experiment(), attribution_experiment(), training_experiment(), finetune_experiment(),
+                                           optimizer_experiment()};
   return all;
 }
 

@@ -60,6 +60,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     const Job& job = jobs[i];
     const auto examples = data.examples(config, job.settings.network, job.classes);
     training::Trainer trainer(job.settings, *job.policy, *examples);
+    if (job.attend) job.attend(trainer);
     if (i == 0) trainer.microscope().sample_into(&trace);
     const std::string file = checkpoint_path(config, job);
     if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), data, job)));
