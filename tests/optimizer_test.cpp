@@ -143,6 +143,39 @@ TEST(Optimizer, StochasticRoundingIsUnbiased) {
   EXPECT_NE(a, other_name);
 }
 
+TEST(Optimizer, ArithmeticLeavesSumsToStochasticStorage) {
+  // 1 + 2^-9 is 1 in bf16: were the sum rounded to nearest first, no weight could ever move.
+  constexpr std::size_t n = 40'000;
+  Parameter<float> p("w", ParameterKind::weight, {n});
+  std::fill(p.value.values().begin(), p.value.values().end(), 1.0f);
+  std::fill(p.gradient.values().begin(), p.gradient.values().end(), -0x1p-9f);
+  p.has_gradient = true;
+  Optimizer o({&p}, {.kind = OptimizerKind::sgd, .lr = 1}, {.weights = in(bf16, RoundingMode::stochastic), .arithmetic = Stage{bf16}}, 1);
+  o.step();
+  double sum = 0;
+  for (const float v : p.value.values()) sum += v - 1;
+  EXPECT_NEAR(sum / n, 0x1p-9, 5 * 0x1p-7 * std::sqrt(3.0 / 16 / n));
+}
+
+TEST(Optimizer, BeginForgets) {
+  // What an optimizer has after begin() is what a new one of the same parameters has: all that is kept, and the steps that follow.
+  for (const Way& way : ways()) {
+    Model used, fresh;
+    Optimizer a(used.all(), way.settings, way.precision, 3);
+    used.train(a, 0, 3);
+    used.w.value.values()[0] = 1 + 0x1p-20f;
+    for (std::size_t i = 0; i < 2; ++i) std::copy(used.all()[i]->value.values().begin(), used.all()[i]->value.values().end(), fresh.all()[i]->value.values().begin());
+    a.begin();
+    Optimizer b(fresh.all(), way.settings, way.precision, 3);
+    used.train(a, 0, 2);
+    fresh.train(b, 0, 2);
+    Checkpoint of_a, of_b;
+    a.save(of_a), b.save(of_b);
+    EXPECT_EQ(of_a.bytes(), of_b.bytes()) << way.name;
+    EXPECT_EQ(bits(used.w.value.values()), bits(fresh.w.value.values())) << way.name;
+  }
+}
+
 TEST(Optimizer, StochasticOperationsDrawForEveryElement) {
   constexpr std::size_t n = 50'000;
   Parameter<float> p("w", ParameterKind::weight, {n});

@@ -1,9 +1,8 @@
 // finetune: a network that learned all classes goes on with half of them, under every precision policy.
 #include <halfulp/experiments/trainings/finetune_claims.hpp>
 #include <halfulp/experiments/trainings/diagnosis.hpp>
+#include <halfulp/experiments/trainings/spread.hpp>
 #include <halfulp/experiments/trainings/tables.hpp>
-
-#include <halfulp/formats/nearest.hpp>
 
 #include <fmt/format.h>
 
@@ -37,8 +36,7 @@ struct Classes {
 
 Classes classes_of(const Config& config) {
   std::set<int> tuned;
-  for (const std::int64_t c : config.integers("classes"))
-    if (!tuned.insert(static_cast<int>(c)).second) throw std::invalid_argument(fmt::format("classes: {} is there twice", c));
+  for (const std::int64_t c : config.integers("classes")) tuned.insert(static_cast<int>(c));
   if (tuned.empty() || tuned.size() == image_classes)
     throw std::invalid_argument(fmt::format("classes: {} of them; accepted: 1 to {}, so that some are tuned and some are not", tuned.size(), image_classes - 1));
   Classes all{{tuned.begin(), tuned.end()}, {}};
@@ -209,12 +207,12 @@ void run_finetune(const Config& config, Run& run) {
     const TuningSpread* const of_fp32 = reference == outcomes.end() ? nullptr : &reference->second;
     const bool worse = spread.failed || (of_fp32 && spread.highest < of_fp32->lowest);
     const auto mean = [&](double sum) { return number(sum / static_cast<double>(spread.count)); };
-    const auto beyond = [&](double sum, double reference_sum) { return of_fp32 ? mean(sum - reference_sum) : Json(); };
+    const auto beyond = [&](double sum, double reference_sum) { return of_fp32 ? mean(difference(sum, reference_sum)) : Json(); };
     std::size_t worst = first;
     for (std::size_t i = first; i < first + seeds; ++i)
       if (tunings[i].tuned_after < tunings[worst].tuned_after) worst = i;
     summary.row({t.network, t.policy->name, mean(spread.tuned), beyond(spread.tuned, of_fp32 ? of_fp32->tuned : 0), mean(spread.other), mean(spread.all),
-                 beyond(spread.all, of_fp32 ? of_fp32->all : 0), mean(spread.tuned_before), mean(spread.other_before), mean(spread.rounding_cost),
+                 beyond(spread.all, of_fp32 ? of_fp32->all : 0), mean(spread.tuned_before), mean(spread.other_before), mean(difference(spread.rounding_cost, 0)),
                  mean(spread.start_error), mean(spread.moved), mean(spread.unmoved), number(evidence_of(records[first]).swamped),
                  spread.failed ? "failed" : worse ? "below" : "within", diagnose(records[worst], worse).why});
   }

@@ -29,6 +29,7 @@ std::vector<Parameter> parameters() {
   for (Parameter& p : all) {
     if (p.name == "optimizer") p.accepted = {"adam", "adamw"};
     if (p.name == "networks") p.help = "what is trained: of images for eps, betas, master, states and decay, of text for embedding and abnormal";
+    if (p.name == "context") p.default_value = "32";
     if (p.name == "seeds") p.help = "trainings of each variant, with seeds seed, seed + 1, ...";
   }
   all.insert(all.begin() + 2, {"groups", ParameterType::choices, groups, "what is varied", -infinity, infinity, accepted});
@@ -134,7 +135,7 @@ void run_optimizer(const Config& config, Run& run) {
     for (std::size_t i = first; i < first + seeds; ++i)
       if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
     const bool worse = o.spread.failed || o.spread.highest < fp32.lowest;
-    summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what, number(o.spread.mean()), number(o.spread.mean() - fp32.mean()),
+    summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what, number(o.spread.mean()), number(difference(o.spread.mean(), fp32.mean())),
                  number(o.spread.mean_loss()), number(evidence.swamped), number(evidence.second_underflowed), evidence.zero_denominators, number(o.weight_norms.front()),
                  o.norm_spikes, o.loss_spikes, o.abnormal, o.failed_at ? Json(*o.failed_at) : Json(), diagnose(records[worst], worse).why});
   }

@@ -100,7 +100,7 @@ void claim_decay(const std::string& network, const std::string& of, double lr, c
   const struct {
     const char *id, *with, *without, *statement, *source;
   } shrinking[] = {
-      {"fp32", "fp32-decay-0.1", "fp32-decay-0", "FP32 weights shrink by a decay of 0.1", "Loshchilov & Hutter 2019, Decoupled Weight Decay Regularization"},
+      {"fp32", "fp32-decay-0.1", "fp32", "FP32 weights shrink by a decay of 0.1", "Loshchilov & Hutter 2019, Decoupled Weight Decay Regularization"},
       {"kahan", "kahan-decay-0.1", "bf16-decay-0.1", "Kahan summation brings the decay back", "Zamirai et al. 2021, Revisiting BFloat16 Training, section 4"},
       {"master", "master-decay-0.1", "bf16-decay-0.1", "Master weights bring the decay back", "Micikevicius et al. 2018, Mixed Precision Training, section 3.1"}};
   for (const auto& row : shrinking) {

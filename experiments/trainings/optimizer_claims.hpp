@@ -24,7 +24,7 @@ struct VariantOutcome {
 /// By network and variant.
 using VariantOutcomes = std::map<std::pair<std::string, std::string>, VariantOutcome>;
 
-/// The factor of AdamW's weight decay as the optimizer has it, and how many finite codes of BF16 it leaves as they are (of `codes`).
+/// The factor of AdamW's weight decay as the optimizer has it, and how many of the finite codes of BF16 it changes.
 struct DecayOfCodes {
   float factor = 1;
   std::uint64_t changed = 0, codes = 0;

@@ -37,8 +37,7 @@ constexpr OptimizerVariant rows[] = {
   {"states", "second-int8", "the second moment alone in INT8 blocks", "fp32", R"({"optimizer": {"second": "int8/1x256/fp32"}})"},
   {"states", "second-e4m3", "the second moment alone in E4M3 blocks", "fp32", R"({"optimizer": {"second": "e4m3/1x256/fp32"}})"},
 
-  {"decay", "fp32-decay-0", "AdamW in FP32 without weight decay", "fp32", "{}", -1, -1, 0},
-  {"decay", "fp32-decay-0.1", "AdamW in FP32, weight decay 0.1", "fp32", "{}", -1, -1, 0.1},
+  {"decay", "fp32-decay-0.1", "AdamW in FP32, weight decay 0.1 (without it AdamW is Adam, the reference)", "fp32", "{}", -1, -1, 0.1},
   {"decay", "bf16-decay-0", "AdamW in pure BF16 without weight decay", "pure-bf16", "{}", -1, -1, 0},
   {"decay", "bf16-decay-0.1", "AdamW in pure BF16, weight decay 0.1: w (1 - lr 0.1) rounds to w", "pure-bf16", "{}", -1, -1, 0.1},
   {"decay", "kahan-decay-0.1", "AdamW in BF16 with Kahan summation, weight decay 0.1 as a part of the update", "bf16-kahan", "{}", -1, -1, 0.1},

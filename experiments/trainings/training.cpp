@@ -73,7 +73,7 @@ void run_training(const Config& config, Run& run) {
     for (std::size_t i = first; i < first + seeds; ++i)
       if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
     const Diagnosis diagnosis = diagnose(records[worst], worse);
-    summary.row({job.settings.network, job.variant, number(spread.mean()), number(spread.lowest), number(spread.highest), fp32 ? number(spread.mean() - fp32->mean()) : Json(),
+    summary.row({job.settings.network, job.variant, number(spread.mean()), number(spread.lowest), number(spread.highest), fp32 ? number(difference(spread.mean(), fp32->mean())) : Json(),
                  spread.failed ? "failed" : worse ? "below" : "within", number(spread.mean_loss()), number(evidence.swamped), number(evidence.gradients_underflowed),
                  spread.skipped, diagnosis.why, diagnosis.repair});
   }
