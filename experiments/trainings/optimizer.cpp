@@ -135,9 +135,11 @@ void run_optimizer(const Config& config, Run& run) {
     for (std::size_t i = first; i < first + seeds; ++i)
       if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
     const bool worse = o.spread.failed || o.spread.highest < fp32.lowest;
+    std::string why = diagnose(records[worst], worse).why;
+    if (worse && variant_of[first]->planted) why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small", planted_step(job.settings.steps));
     summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what, number(o.spread.mean()), number(difference(o.spread.mean(), fp32.mean())),
                  number(o.spread.mean_loss()), number(evidence.swamped), number(evidence.second_underflowed), evidence.zero_denominators, number(o.weight_norms.front()),
-                 o.norm_spikes, o.loss_spikes, o.abnormal, o.failed_at ? Json(*o.failed_at) : Json(), diagnose(records[worst], worse).why});
+                 o.norm_spikes, o.loss_spikes, o.abnormal, o.failed_at ? Json(*o.failed_at) : Json(), why});
   }
   claim_optimizer(config, data, outcomes, run.report);
 }
