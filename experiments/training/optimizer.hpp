@@ -49,7 +49,7 @@ struct UpdatePrecision {
   Storage second = {};  ///< the mean of squared gradients (exp_avg_sq)
   /// Every operation on tensors computes in fp32 inside and rounds its result to this, as PyTorch's loops over tensors do for half
   /// parameters; numbers that are no tensors keep their fp32 value. Absent: each operation is rounded to fp32, and results when they
-  /// are stored, as fused kernels do. The sum of weight and update, where `weights` are rounded stochastically, is rounded once, by that.
+  /// are stored, as fused kernels do.
   std::optional<Stage> arithmetic = {};
   /// The settings, 1 - beta, the square root of the second bias correction and the step size are rounded to the format of `arithmetic`
   /// first. There 0.999 may be 1 and 1e-8 zero. Bias corrections are those of the betas as given: programs compute them on the host.

@@ -26,7 +26,6 @@ StepNumbers numbers_of(const OptimizerSettings& given, const UpdatePrecision& pr
   const auto as_float = [&](double x) { return static_cast<float>(constant(x)); };
   const double lr = constant(given.lr), weight_decay = constant(given.weight_decay);
   StepNumbers n;
-  n.rounds_sum = precision.master_weights || precision.weights.rounding.mode != RoundingMode::stochastic;
   n.adam = given.kind != OptimizerKind::sgd;
   n.decoupled = given.kind == OptimizerKind::adamw && given.weight_decay != 0;
   if (n.decoupled) {
@@ -131,7 +130,7 @@ void update_piece(const StepNumbers& n, bool kahan, const OperationRounding& rou
     round(shrunk, w);
   }
   for (std::size_t i = 0; i < count; ++i) w[i] = w[i] + x[i];
-  if (n.rounds_sum) round(weights, w);
+  round(weights, w);
 }
 
 }  // namespace halfulp::training

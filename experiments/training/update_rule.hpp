@@ -16,8 +16,6 @@ struct StepNumbers {
   float weight_decay = 0;                ///< added to the gradient times the weight
   float shrink = 1, shrunk = 0;          ///< decoupled: 1 - lr weight_decay, and -lr weight_decay
   float step = 0;                        ///< -lr, of adam divided by the first bias correction
-  /// Whether arithmetic rounds the sum of weight and update. Not if it is stored by stochastic rounding, which must see what would be lost.
-  bool rounds_sum = true;
   float momentum = 0;                    ///< sgd
   bool first_momentum = false, nesterov = false;
   float weight1 = 0, beta2 = 0, weight2 = 0, root = 1, eps = 0;  ///< adam: 1 - beta1, beta2, 1 - beta2, the root of the second correction

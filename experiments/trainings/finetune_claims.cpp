@@ -1,5 +1,7 @@
 #include <halfulp/experiments/trainings/finetune_claims.hpp>
 
+#include <halfulp/experiments/trainings/claim_id.hpp>
+
 #include <fmt/format.h>
 
 #include <cmath>
@@ -52,7 +54,7 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
     for (const training::Policy& policy : policies) {
       const FloatFormat* const f = policy.update.weights.plain();
       if (!f || policy.update.weights.keeps_floats()) continue;
-      const std::string id = network + "-" + policy.name + "-start";
+      const std::string id = claim_id(network + "-" + policy.name + "-start");
       const std::string statement = fmt::format("{} begins within what rounding each weight once can change, relative to their norm{}.", policy.name, of);
       const bool nearest = policy.update.weights.rounding.mode == RoundingMode::nearest_even;
       if (!missing.empty()) report.claim(skipped(id, statement, rounding, missing));
@@ -64,7 +66,7 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
     const auto reason = [&](std::initializer_list<const char*> names) { return missing.empty() ? absent(outcomes, network, names) : missing; };
     const auto mean = [](const TuningSpread& s) { return s.tuned / static_cast<double>(s.count); };
     for (const AsGood& row : as_good) {
-      const std::string id = network + "-" + row.policy + "-as-fp32", statement = row.statement + of;
+      const std::string id = claim_id(network + "-" + row.policy + "-as-fp32"), statement = row.statement + of;
       if (const std::string why = reason({"fp32", row.policy}); !why.empty()) {
         report.claim(skipped(id, statement, row.source, why));
         continue;
