@@ -1,12 +1,13 @@
-// Members of a JSON object, read one by one; what is left over is an error.
+// Values in a JSON document with their place, and members of an object, read one by one; what is left over is an error.
 #pragma once
 
+#include <halfulp/emulation/names.hpp>
 #include <halfulp/emulation/rounding.hpp>
 #include <halfulp/formats/nearest.hpp>
 #include <halfulp/hardware/json_file.hpp>
 
+#include <array>
 #include <cstdint>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -14,11 +15,62 @@
 
 namespace halfulp {
 
-/// Reads members with their type, or throws std::invalid_argument in one line that begins with where they are. The object outlives this.
+/// A value and where it is. Reads it as a type, or throws std::invalid_argument in one line that begins with the place. The value
+/// outlives this.
+class JsonValue {
+ public:
+  JsonValue(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
+  const Json& json() const { return json_; }
+  [[noreturn]] void refuse(std::string_view accepted) const {
+    throw std::invalid_argument(where_ + " is " + shown(json_.dump(-1, ' ', false, Json::error_handler_t::replace)) + "; accepted: " + std::string(accepted));
+  }
+  std::string text() const {
+    if (!json_.is_string()) refuse("text in quotes");
+    return json_.get<std::string>();
+  }
+  bool boolean() const {
+    if (!json_.is_boolean()) refuse("true or false");
+    return json_.get<bool>();
+  }
+  std::int64_t integer(std::int64_t least, std::int64_t most) const {
+    if (!json_.is_number_integer() || json_.get<double>() < static_cast<double>(least) || json_.get<double>() > static_cast<double>(most))
+      refuse("an integer from " + std::to_string(least) + " to " + std::to_string(most));
+    return json_.get<std::int64_t>();
+  }
+  double real() const {
+    if (!json_.is_number()) refuse("a number");
+    return json_.get<double>();
+  }
+  const Json& list() const {
+    if (!json_.is_array()) refuse("a list");
+    return json_;
+  }
+  /// Text that `parse` takes; its errors get the place.
+  template <class Parse>
+  auto parsed(Parse&& parse) const {
+    const std::string word = text();
+    try {
+      return parse(word);
+    } catch (const std::invalid_argument& error) {
+      throw std::invalid_argument(where_ + ": " + error.what());
+    }
+  }
+  template <class T, std::size_t N>
+  T named(const std::array<Named<T>, N>& table) const {
+    return parsed([&](const std::string& word) { return value_named(table, "name", word); });
+  }
+
+ private:
+  const Json& json_;
+  std::string where_;
+};
+
+/// Members of an object at `where` (may be empty). Functions with `otherwise` give that for members that are not there. The object
+/// outlives this.
 class Members {
  public:
   Members(const Json& json, std::string where, std::string_view accepted = "an object") : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) throw std::invalid_argument(where_ + " is " + text_of(json) + "; accepted: " + std::string(accepted));
+    if (!json.is_object()) JsonValue(json, where_.empty() ? "the top" : where_).refuse(accepted);
   }
   /// Null if it is not there.
   const Json* find(std::string_view name) {
@@ -28,64 +80,52 @@ class Members {
   }
   const Json& need(std::string_view name) {
     if (const Json* const value = find(name)) return *value;
-    throw std::invalid_argument(where_ + ": " + std::string(name) + " is missing");
+    fail(std::string(name) + " is missing");
   }
-  std::string text(std::string_view name) { return text_in(need(name), at(name)); }
+  JsonValue operator[](std::string_view name) { return {need(name), at(name)}; }
+  std::string text(std::string_view name) { return (*this)[name].text(); }
   std::string text(std::string_view name, std::string_view otherwise) {
     const Json* const value = find(name);
-    return value ? text_in(*value, at(name)) : std::string(otherwise);
+    return value ? JsonValue(*value, at(name)).text() : std::string(otherwise);
   }
   bool boolean(std::string_view name, bool otherwise) {
     const Json* const value = find(name);
-    if (!value) return otherwise;
-    if (!value->is_boolean()) refuse(name, *value, "true or false");
-    return value->get<bool>();
+    return value ? JsonValue(*value, at(name)).boolean() : otherwise;
   }
   std::int64_t integer(std::string_view name, std::int64_t otherwise, std::int64_t least, std::int64_t most) {
     const Json* const value = find(name);
-    if (!value) return otherwise;
-    if (!value->is_number_integer() || value->get<double>() < static_cast<double>(least) || value->get<double>() > static_cast<double>(most))
-      refuse(name, *value, "an integer from " + std::to_string(least) + " to " + std::to_string(most));
-    return value->get<std::int64_t>();
+    return value ? JsonValue(*value, at(name)).integer(least, most) : otherwise;
   }
   double real(std::string_view name, double otherwise) {
     const Json* const value = find(name);
-    if (!value) return otherwise;
-    if (!value->is_number()) refuse(name, *value, "a number");
-    return value->get<double>();
+    return value ? JsonValue(*value, at(name)).real() : otherwise;
   }
   /// One of the names of a table of (name, value).
   template <class Table, class T>
   T choice(std::string_view name, const Table& table, T otherwise) {
     const Json* const value = find(name);
     if (!value) return otherwise;
-    const std::string word = text_in(*value, at(name));
+    const std::string word = JsonValue(*value, at(name)).text();
     std::vector<std::string> names;
     for (const auto& [its_name, its_value] : table) {
       if (its_name == word) return its_value;
       names.emplace_back(its_name);
     }
-    throw std::invalid_argument(where_ + ": " + unknown_name(name, word, names));
+    fail(unknown_name(name, word, names));
   }
   /// Throws for a member that nobody asked for.
   void finish() const {
     for (const auto& [name, value] : json_.items()) {
       bool asked = false;
       for (const std::string& known : known_) asked |= known == name;
-      if (!asked) throw std::invalid_argument(where_ + ": " + unknown_name("member", name, known_));
+      if (!asked) fail(unknown_name("member", name, known_));
     }
   }
-  std::string at(std::string_view name) const { return where_ + "." + std::string(name); }
-  [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view accepted) const {
-    throw std::invalid_argument(at(name) + " is " + text_of(value) + "; accepted: " + std::string(accepted));
-  }
+  std::string at(std::string_view name) const { return (where_.empty() ? "" : where_ + ".") + std::string(name); }
+  [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view accepted) const { JsonValue(value, at(name)).refuse(accepted); }
+  [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument((where_.empty() ? "" : where_ + ": ") + what); }
 
  private:
-  static std::string text_of(const Json& json) { return shown(json.dump(-1, ' ', false, Json::error_handler_t::replace)); }
-  static std::string text_in(const Json& value, const std::string& where) {
-    if (!value.is_string()) throw std::invalid_argument(where + " is " + text_of(value) + "; accepted: text in quotes");
-    return value.get<std::string>();
-  }
   const Json& json_;
   std::string where_;
   std::vector<std::string> known_;

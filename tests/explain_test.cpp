@@ -1,4 +1,4 @@
-// `halfulp explain`, `formats` and `backends`: what they compute against definitions, what they draw against golden texts.
+// `halfulp explain`: what it computes against definitions, what it draws against golden texts.
 #include "check.hpp"
 #include "command.hpp"
 
@@ -291,59 +291,6 @@ TEST(ExplainCommand, JsonSaysTheSame) {
   EXPECT_EQ(json["modes"][4]["rounding"], "toward-positive");
   EXPECT_EQ(json["modes"][4]["code"], "0x2f");
   EXPECT_TRUE(nlohmann::json::parse(run_halfulp({"explain", "inf", "--format", "fp16", "--json"}).out)["ulp"].is_null());
-}
-
-TEST(FormatsCommand, JsonHasEveryFormat) {
-  const auto all = nlohmann::json::parse(run_halfulp({"formats", "--json"}).out);
-  ASSERT_EQ(all.size(), catalogue().size());
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    EXPECT_EQ(all[i]["name"], catalogue()[i].name);
-    EXPECT_EQ(all[i]["max"]["value"], catalogue()[i].format.value(catalogue()[i].format.max_finite()));
-  }
-}
-
-/// One screen: every backend and every operation, cells that count what --json lists.
-TEST(BackendsCommand, MatrixFitsAScreen) {
-  const RunOutcome text = run_halfulp({"backends"});
-  EXPECT_EQ(text.status, 0) << text.err;
-  const auto json = nlohmann::json::parse(run_halfulp({"backends", "--json"}).out);
-  std::istringstream lines(text.out);
-  std::vector<std::string> all;
-  for (std::string line; std::getline(lines, line);) {
-    EXPECT_LE(line.size(), 80u) << line;
-    all.push_back(line);
-  }
-  EXPECT_LE(all.size(), 24u) << text.out;
-  for (const auto& backend : json) EXPECT_NE(text.out.find(backend["name"].get<std::string>() + ": "), std::string::npos);
-  for (const OperationInfo& row : operations) {
-    const auto line = std::find_if(all.begin(), all.end(), [&](const std::string& l) {
-      return l.starts_with("  ") && (l + " ").find(" " + std::string(row.name) + " ") != std::string::npos;
-    });
-    ASSERT_NE(line, all.end()) << row.name << "\n" << text.out;
-    std::set<std::string> tasks;
-    for (const auto& entry : json[0]["supports"])
-      if (entry["operation"] == row.name)
-        for (const auto& type : entry["types"]) tasks.insert(type);
-    EXPECT_NE(line->find(std::to_string(tasks.size()) + " x 7"), std::string::npos) << *line;
-  }
-}
-
-TEST(BackendsCommand, NamesEveryBackendAndWhyNot) {
-  const RunOutcome text = run_halfulp({"backends", "--routes"});
-  const auto json = nlohmann::json::parse(run_halfulp({"backends", "--json"}).out);
-  EXPECT_EQ(text.status, 0);
-  ASSERT_FALSE(json.empty());
-  EXPECT_EQ(json[0]["name"], "emulated");
-  for (const auto& backend : json) {
-    EXPECT_NE(text.out.find(backend["name"].get<std::string>() + ": "), std::string::npos);
-    if (backend["available"]) {
-      EXPECT_FALSE(backend["supports"].empty());
-    } else {
-      EXPECT_FALSE(backend["reason"].get<std::string>().empty());
-      EXPECT_NE(text.out.find("not here"), std::string::npos);
-    }
-    for (const auto& row : backend["refuses"]) EXPECT_FALSE(row["reason"].get<std::string>().empty());
-  }
 }
 
 }  // namespace

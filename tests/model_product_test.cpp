@@ -29,7 +29,8 @@ std::vector<T> product_by_definition(const MatrixOperands<std::span<const T>>& x
 void multiply_plainly(const FloatOperands& x, std::span<const float> bias, std::span<float> d, std::size_t count) {
   multiply(parse_product_model("fp32"), x, bias, d, count);
 }
-void multiply_plainly(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias, std::span<double> d, std::size_t count) {
+void multiply_plainly(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias, std::span<double> d,
+    std::size_t count) {
   multiply(x, bias, d, count);
 }
 

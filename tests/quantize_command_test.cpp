@@ -1,4 +1,4 @@
-// `halfulp quantize` and the block formats of `halfulp formats`, as a user runs them.
+// `halfulp quantize` as a user runs it.
 #include "command.hpp"
 
 #include <halfulp/emulation/block/block.hpp>
@@ -283,23 +283,6 @@ TEST_F(Quantize, BadInputIsOneLine) {
     EXPECT_FALSE(std::filesystem::exists(path("a")));
   }
   EXPECT_EQ(run_halfulp({"quantize", path("none.npy"), "--format", "mxfp4"}).status, 2);
-}
-
-TEST(FormatsCommand, ListsAndDescribesBlockFormats) {
-  const Json all = Json::parse(run_halfulp({"formats", "--blocks", "--json"}).out);
-  EXPECT_EQ(all.size(), block_catalogue().size());
-  for (const Json& j : all) {
-    const BlockFormat f = parse_block_format(j["name"].get<std::string>());
-    EXPECT_EQ(parse_block_format(j["description"].get<std::string>()), f);
-    EXPECT_NE(j["citation"], "");
-    EXPECT_EQ(Json::parse(run_halfulp({"formats", j["name"].get<std::string>(), "--json"}).out), j);
-  }
-  const std::string mxfp4 = run_halfulp({"formats", "MXFP4"}).out;
-  for (const char* fact : {"4.25 with the scale", "2^(floor(log2 amax) - 2)", "largest 6", "OCP Microscaling"}) EXPECT_NE(mxfp4.find(fact), std::string::npos) << mxfp4;
-  EXPECT_NE(run_halfulp({"formats", "e4m3/1x64/e8m0/rceil"}).out.find("no less than amax / 448"), std::string::npos);
-  const std::string table = run_halfulp({"formats", "--blocks"}).out;
-  for (const NamedBlockFormat& row : block_catalogue()) EXPECT_NE(table.find(std::string(row.name) + " "), std::string::npos);
-  EXPECT_EQ(run_halfulp({"formats", "mxfp5"}).status, 2);
 }
 
 }  // namespace

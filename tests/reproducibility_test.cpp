@@ -22,7 +22,8 @@ std::string golden(const std::string& name) { return std::string(HALFULP_GOLDEN)
 
 /// Columns as every reader finds them: a sentence each, units from one list, counts in what is counted.
 void expect_one_style(const Json& results) {
-  const std::set<std::string> units{"", "1", "ulp", "binade", "bit", "rad", "logit", "term", "token", "id", "value", "step", "run", "conversion", "output"};
+  const std::set<std::string> units{"", "1", "ulp", "binade", "bit", "rad", "logit", "term", "token", "id", "value", "step", "run", "conversion", "output",
+                                  "example", "nat", "update"};
   for (const auto& [name, table] : results.items())
     for (const Json& column : table["columns"]) {
       const std::string where = name + "." + column["name"].get<std::string>(), sentence = column["description"];
@@ -39,6 +40,8 @@ class Reproducibility : public ::testing::TestWithParam<Experiment> {
     const Experiment& experiment = GetParam();
     Config config(experiment.parameters());
     config.set(read_json(golden(std::string(experiment.name) + ".config.json")));
+    for (const Parameter& parameter : experiment.parameters())
+      if (parameter.name == "data") config.set("data=" + golden("images"));
     RunOptions options;
     options.threads = threads;
     return run_experiment(experiment, config, options).to_json();

@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -46,9 +47,12 @@ inline Json cell(const Json& report, const char* table, const char* column, cons
   throw std::logic_error("no row " + value.dump());
 }
 
-/// No claim fails; and what a claim came to.
+/// No claim fails, and their ids are what the schema wants; and what a claim came to.
 inline void expect_no_failure(const Json& report) {
-  for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << claim;
+  for (const Json& claim : report["claims"]) {
+    EXPECT_NE(claim["verdict"], "fail") << claim;
+    EXPECT_TRUE(std::regex_match(claim["id"].get<std::string>(), std::regex("[a-z0-9]+(-[a-z0-9]+)*"))) << claim;
+  }
 }
 inline Json verdict(const Json& report, const std::string& id) {
   for (const Json& claim : report["claims"])

@@ -99,7 +99,7 @@ TEST(UnitFile, WhatIsWrongIsNamed) {
   expect_in(refused(own, "alignment", "truncate"), "alignment: unknown name 'truncate'");
   expect_in(refused(own, "rounding", "stochastic"), "random bits");
   expect_in(refused(own, "kept", "fp16"), "kept fp16 is not fp32");
-  expect_in(refused(own, "normalized_products", 1), "accepted: true, false");
+  expect_in(refused(own, "normalized_products", 1), "accepted: true or false");
   expect_in(refused(own, "order", "upwards"), "\"ascending\", \"descending\"");
   expect_in(refused(own, "grouping", "strided "), "did you mean strided?");
   expect_in(refused(own, "zero_sign", nullptr), "zero_sign is null");

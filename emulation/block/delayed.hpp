@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstddef>
 #include <deque>
+#include <span>
 #include <stdexcept>
 #include <string_view>
 #include <utility>
@@ -39,6 +40,13 @@ class DelayedAmax {
     if (choice_ == AmaxChoice::max)
       for (const float x : history_) a = std::fmax(a, x);
     if (std::isfinite(a) && a > 0) amax_ = std::ldexp(a, margin_);
+  }
+
+  /// What was recorded last, the newest behind; and a state of another such object: its history() and its amax(), which may be older.
+  const std::deque<float>& history() const { return history_; }
+  void restore(std::span<const float> history, float amax) {
+    history_.assign(history.begin(), history.end());
+    amax_ = amax;
   }
 
  private:

@@ -47,7 +47,7 @@ enum class CastEvidence : std::uint8_t {
   compared,       ///< the library was run, and the rule gives the same code words: tests/peers/casts says on which inputs
   rederived,      ///< the same with the library's algorithm, written anew from its source and run
   source_read,    ///< read in the library's source; it was not run
-  specification,  ///< a document says so
+  specification,  ///< after the document that is cited; nothing was run
 };
 
 /// How one target format is reached.

@@ -49,10 +49,10 @@ constexpr CastRule x86[] = {
 };
 
 constexpr Profile rows[] = {
-  {"ocp-saturate", "OCP's saturating conversion", "OFP8 1.0, MX 1.0",
+  {"ocp-saturate", "OCP's saturating conversion", "OFP8 1.0, MX 1.0, as cited; not run",
    "OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023, section 5; OCP Microscaling Formats (MX) Specification 1.0, section 5.3", ocp_saturate,
    "E8M0 scales come from blocks, not from conversions; FNUZ formats are not OCP's"},
-  {"ocp-nonsaturate", "OCP's conversion without saturation", "OFP8 1.0", "OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023, section 5", ocp_nonsaturate,
+  {"ocp-nonsaturate", "OCP's conversion without saturation", "OFP8 1.0, as cited; not run", "OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023, section 5", ocp_nonsaturate,
    "formats without NaN (MX FP6, FP4) always saturate: ocp-saturate"},
   {"fnuz", "FNUZ formats as HIP's header converts to them, saturating", "ROCm/clr 0038705",
    "ROCm/clr, hipamd/include/hip/amd_detail/amd_hip_fp8.h, cast_to_f8; Noune et al. 2022, arXiv:2206.02915", fnuz,
@@ -60,7 +60,7 @@ constexpr Profile rows[] = {
   {"fnuz-nosat", "FNUZ formats as HIP's header converts to them, without saturation", "ROCm/clr 0038705",
    "ROCm/clr, hipamd/include/hip/amd_detail/amd_hip_fp8.h, cast_to_f8; Noune et al. 2022, arXiv:2206.02915", fnuz_nosat,
    "FNUZ formats alone; NaN begins right above the largest value, not half a unit later"},
-  {"x86", "conversion instructions of x86 CPUs, subnormals kept, to nearest even", "an AMD EPYC; FP8 by the manual",
+  {"x86", "conversion instructions of x86 CPUs, subnormals kept, to nearest even", "an AMD EPYC; FP8 (AVX10.2) after the document, not run",
    "Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2; Intel AVX10.2 Architecture Specification (FP8)", x86,
    "FP8 from fp16 alone (AVX10.2); fp64 reaches 16 bits through fp32, or by AVX512-FP16"},
 };

@@ -29,6 +29,7 @@ void add_mma_command(CLI::App& app, int& status);
 void add_probe_command(CLI::App& app, int& status);
 void add_record_command(CLI::App& app, int& status);
 void add_check_command(CLI::App& app, int& status);
+void add_policies_command(CLI::App& app, int& status);
 void add_profiles_command(CLI::App& app, int& status);
 void add_diff_profiles_command(CLI::App& app, int& status);
 void add_witness_command(CLI::App& app, int& status);

@@ -22,6 +22,7 @@ int main(int argc, char** argv) {
     add_probe_command(app, status);
     add_record_command(app, status);
     add_check_command(app, status);
+    add_policies_command(app, status);
     add_profiles_command(app, status);
     add_diff_profiles_command(app, status);
     add_witness_command(app, status);

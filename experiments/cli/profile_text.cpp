@@ -47,7 +47,7 @@ std::string_view evidence_text(CastEvidence evidence) {
     case CastEvidence::compared: return "held against what it answers, no difference (tests/peers/casts: on which inputs)";
     case CastEvidence::rederived: return "held against its algorithm, written anew from the source, no difference (tests/peers/casts)";
     case CastEvidence::source_read: return "read in the source, not run";
-    case CastEvidence::specification: return "by the document, not run";
+    case CastEvidence::specification: return "after the document that is cited; nothing was run";
   }
   return "";
 }

@@ -47,7 +47,7 @@ struct UpdatePrecision {
   bool kahan = false;
   Storage first = {};   ///< the momentum of sgd, the mean of gradients of adam (exp_avg)
   Storage second = {};  ///< the mean of squared gradients (exp_avg_sq)
-  /// Every operation on tensors computes in fp32 inside and rounds its result to this, as PyTorch's loops over tensors do for half
+  /// Every operation on tensors but the last, which writes the weights, computes in fp32 inside and rounds its result to this, as PyTorch's loops over tensors do for half
   /// parameters; numbers that are no tensors keep their fp32 value. Absent: each operation is rounded to fp32, and results when they
   /// are stored, as fused kernels do.
   std::optional<Stage> arithmetic = {};

@@ -165,6 +165,9 @@ std::optional<LossScalerSettings> parse_loss_scaling(const Json& json, const std
   return s;
 }
 
+/// Static and dynamic loss scaling have different members: those of the one mean nothing to the other.
+bool of_another_kind(const Json& json, const Json& base) { return json.contains("kind") && base.contains("kind") && json["kind"] != base["kind"]; }
+
 /// A policy's members on top of those of its base.
 Json with_base(const Json& json, const Json& base) {
   Json all = base;
@@ -172,12 +175,18 @@ Json with_base(const Json& json, const Json& base) {
     if (name == "base") continue;
     if (name == "rules" && value.is_array())
       for (const Json& rule : value) all["rules"].push_back(rule);
-    else if (name != "rules" && value.is_object() && all.contains(name) && all[name].is_object())
+    else if (name != "rules" && value.is_object() && all.contains(name) && all[name].is_object() && !of_another_kind(value, all[name]))
       all[name].update(value);
     else
       all[name] = value;
   }
   return all;
+}
+
+/// Checkpoints are named after policies.
+bool names_a_file(const std::string& name) {
+  const auto fits = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || std::string_view("._-+").find(c) != std::string_view::npos; };
+  return !name.empty() && name.size() <= 60 && name.front() != '.' && std::all_of(name.begin(), name.end(), fits);
 }
 
 /// `known`: the policies that may be a base.
@@ -198,6 +207,7 @@ Policy parse(const Json& json, const std::string& where, const std::vector<Polic
   Policy policy;
   Members members(whole, where);
   policy.name = members.text("name");
+  if (!names_a_file(policy.name)) members.refuse("name", whole["name"], "at most 60 letters, digits, '.', '_', '-', '+', no '.' at first");
   policy.title = members.text("title", policy.name);
   policy.source = members.text("source", "");
   if (const Json* const rules = members.find("rules")) {
@@ -248,6 +258,23 @@ OperatorPrecision Policy::at(OperatorKind kind, std::string_view layer) const {
     apply_rule(rule.json, name, p);
   }
   return p;
+}
+
+Json Policy::identity() const {
+  Json of_rules = Json::array(), arithmetic, scaling;
+  for (const Rule& rule : rules) {
+    Json operators = Json::array();
+    for (const OperatorKind kind : rule.operators) operators.push_back(name_of(kind));
+    Json what = rule.json;
+    what["operators"] = std::move(operators);
+    what["layers"] = rule.layers;
+    of_rules.push_back(std::move(what));
+  }
+  if (update.arithmetic) arithmetic = to_json(Storage{update.arithmetic->format, update.arithmetic->rounding, {}});
+  if (const auto& s = loss_scaling) scaling = {s->initial_scale, s->growth_factor, s->backoff_factor, s->growth_interval, s->enabled, s->dynamic, s->skip};
+  return {{"name", name}, {"rules", std::move(of_rules)}, {"weights", to_json(update.weights)}, {"master", update.master_weights}, {"kahan", update.kahan},
+          {"first", to_json(update.first)}, {"second", to_json(update.second)}, {"arithmetic", std::move(arithmetic)},
+          {"rounded_constants", update.rounded_constants}, {"loss_scaling", std::move(scaling)}};
 }
 
 const std::vector<Policy>& policies() {

@@ -35,6 +35,9 @@ struct Policy {
   std::optional<LossScalerSettings> loss_scaling = {};  ///< absent: the loss is not scaled, and no step is skipped
   Json json;  ///< as it was read, bases filled in: enough to read it again
 
+  /// All that makes a training differ, changed members too, for checkpoints. Titles do not matter.
+  Json identity() const;
+
   /// What the rules say of an operator, later ones before earlier ones.
   OperatorPrecision at(OperatorKind kind, std::string_view layer) const;
 

@@ -1,6 +1,8 @@
 #include <halfulp/experiments/training/policy_numerics.hpp>
 
 #include <halfulp/emulation/products.hpp>
+#include <halfulp/experiments/report/report.hpp>
+#include <halfulp/experiments/report/tolerance.hpp>
 #include <halfulp/experiments/training/policy_operand.hpp>
 #include <halfulp/experiments/training/streams.hpp>
 
@@ -15,8 +17,7 @@ struct PolicyNumerics::Layer {
   std::optional<ProductModel> inside;
   struct History {
     DelayedAmax amax;
-    std::vector<float> magnitudes;  ///< as recorded, for checkpoints
-    std::optional<float> seen = {};
+    std::optional<float> seen = {};  ///< in this step
   };
   std::map<Role, History> histories;
 };
@@ -27,6 +28,9 @@ DelayedAmax fresh_history(const Storage& storage) {
   const DelayedScaling& d = *storage.delayed;
   return DelayedAmax(static_cast<float>(storage.block()->element.target()), d.length, d.choice, d.margin);
 }
+
+/// What number() made of a float.
+float float_from(const Json& json) { return static_cast<float>(number_of(json).value()); }
 
 /// sums[j] = the column's sum by a model, one row after the other.
 void sums_inside(const ProductModel& model, std::size_t columns, std::span<const float> values, std::span<float> sums) {
@@ -55,8 +59,6 @@ void PolicyNumerics::end_step() {
     for (auto& [role, history] : layer->histories)
       if (history.seen) {
         history.amax.record(*history.seen);
-        history.magnitudes.push_back(*history.seen);
-        if (history.magnitudes.size() > layer->precision.operand(role).delayed->length) history.magnitudes.erase(history.magnitudes.begin());
         history.seen.reset();
       }
 }
@@ -81,11 +83,12 @@ PolicyNumerics::Layer& PolicyNumerics::layer(const Site& site) const {
 }
 
 void PolicyNumerics::round(const Site& site, Role role, const Storage& storage, std::span<float> values) {
+  const RandomStream random = next_random();  // drawn in any case: who looks on changes nothing
   if (storage.keeps_floats() && !observer_) return;
   Tally tally;
   const bool counts = observer_ && observer_->counts();
   if (observer_) observer_->before(storage, values);
-  store(storage, 0, values, next_random(), counts ? &tally : nullptr);
+  store(storage, 0, values, random, counts ? &tally : nullptr);
   if (observer_) observer_->see({site, role, false, values, counts ? &tally : nullptr});
 }
 
@@ -94,7 +97,7 @@ void PolicyNumerics::prepare(Layer& layer, const Site& site, Role role, std::spa
   const Storage& storage = layer.precision.operand(role);
   std::optional<float> amax;
   if (storage.delayed) {
-    auto& history = layer.histories.try_emplace(role, Layer::History{fresh_history(storage), {}}).first->second;
+    auto& history = layer.histories.try_emplace(role, Layer::History{fresh_history(storage)}).first->second;
     amax = history.amax.amax();
     history.seen = largest_magnitude(memory);
   }
@@ -166,21 +169,25 @@ void PolicyNumerics::inner(const Site& site, std::span<float> values) const {
 Json PolicyNumerics::state() const {
   Json state = Json::object();
   for (const auto& [key, layer] : layers_)
-    for (const auto& [role, history] : layer->histories) state[key.second][name_of(role)] = {{"kind", name_of(key.first)}, {"magnitudes", history.magnitudes}};
+    for (const auto& [role, history] : layer->histories) {
+      Json magnitudes = Json::array();  // of an overflow Inf or NaN, which no JSON number is
+      for (const float magnitude : history.amax.history()) magnitudes.push_back(number(static_cast<double>(magnitude)));
+      state[key.second][name_of(role)] = {{"kind", name_of(key.first)}, {"amax", number(static_cast<double>(history.amax.amax()))}, {"magnitudes", std::move(magnitudes)}};
+    }
   return state;
 }
 
 void PolicyNumerics::restore(const Json& state) {
+  for (const auto& [key, layer] : layers_) layer->histories.clear();
   for (const auto& [name, roles] : state.items())
     for (const auto& [role_name, saved] : roles.items()) {
       const std::string kind = saved.at("kind");
       Layer& at = layer({static_cast<OperatorKind>(std::find(operator_names.begin(), operator_names.end(), kind) - operator_names.begin()), name});
       const auto role = static_cast<Role>(std::find(role_names.begin(), role_names.end(), role_name) - role_names.begin());
-      Layer::History history{fresh_history(at.precision.operand(role)), {}};
-      for (const Json& magnitude : saved.at("magnitudes")) {
-        history.magnitudes.push_back(magnitude.get<float>());
-        history.amax.record(history.magnitudes.back());
-      }
+      std::vector<float> magnitudes;
+      for (const Json& magnitude : saved.at("magnitudes")) magnitudes.push_back(float_from(magnitude));
+      Layer::History history{fresh_history(at.precision.operand(role))};
+      history.amax.restore(magnitudes, float_from(saved.at("amax")));
       at.histories.insert_or_assign(role, std::move(history));
     }
 }

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 namespace halfulp::training {
 namespace {
@@ -18,15 +19,22 @@ void transpose(std::span<const float> from, std::size_t rows, std::size_t column
   });
 }
 
-void count(std::span<const float> before, const BlockArray& after, Tally& tally) {
-  const double largest = after.format.element.value(0) == 0 ? after.format.element.target() : 0;
+/// Elements beyond the largest that their scale allows, by more than half of its last place, have overflowed, whatever became of them.
+void count(std::span<const float> before, std::span<const float> after, const BlockArray& array, const BlockGrid& grid, Tally& tally) {
+  const BlockElement& element = array.format.element;
+  double largest = 0;  // integers are not looked at
+  if (!element.is_integer()) largest = element.target() + (element.target() - element.value(static_cast<unsigned>(element.format.max_finite()) - 1)) / 2;
   tally.elements += before.size();
-  for (std::size_t i = 0; i < before.size(); ++i) {
-    const double v = after.format.element.value(after.codes[i]);
-    tally.nan += std::isnan(v);
-    tally.to_zero += v == 0 && before[i] != 0;
-    tally.overflow += std::fabs(v) == largest && largest != 0;
-  }
+  std::vector<float> steps(grid.count());
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = array.step(i).value;
+  for (std::size_t i = 0; i < grid.rows; ++i)
+    for (std::size_t j = 0; j < grid.columns; ++j) {
+      const std::size_t at = i * grid.columns + j;
+      const double limit = largest * static_cast<double>(steps[grid.index(i, j)]);
+      tally.nan += std::isnan(after[at]);
+      tally.to_zero += after[at] == 0 && before[at] != 0;
+      tally.overflow += limit > 0 && std::fabs(static_cast<double>(before[at])) > limit;
+    }
 }
 
 }  // namespace
@@ -53,8 +61,12 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
   }
   BlockArray array;
   quantize_blocks(format, storage.rounding, by_rows, rows, k, array, {random, amax});
-  if (tally) count(by_rows, array, *tally);
   const BlockGrid grid = block_grid(format, rows, k);
+  if (tally) {
+    std::vector<float> after(by_rows.size());
+    dequantize_blocks(array, after);
+    count(by_rows, after, array, grid, *tally);
+  }
   block_rows = grid.block_rows, block_columns = grid.block_columns, across = grid.across;
   outer = array.tensor_scale;
   array.tensor_scale = 1;
@@ -90,6 +102,7 @@ void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const Po
   FloatOperands x = elements_of(a, b, m, n, k);
   x.lda = a.transposed ? m : k, x.ldb = b.transposed ? n : k;
   segment.resize(m * n);
+  if (k == 0) std::fill(d.begin(), d.end(), 0.0f);
   const auto boundary = [k](const PolicyOperand& o, std::size_t from) { return o.scales.empty() ? k : std::min(k, (from / o.block_columns + 1) * o.block_columns); };
   std::vector<float> of_columns(n);
   for (std::size_t begin = 0; begin < k;) {
@@ -114,6 +127,8 @@ void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const Po
   }
   if (a.outer != 1 || b.outer != 1)
     for (float& v : d) v = v * a.outer * b.outer;
+  for (float& v : d)  // Inf - Inf has another sign on other machines
+    if (v != v) v = std::numeric_limits<float>::quiet_NaN();
 }
 
 }  // namespace halfulp::training

@@ -196,7 +196,7 @@ void Trainer::start_from(const NetworkValues& values) {
   optimizer_->begin();
 }
 
-Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"policy", policy_.json}}; }
+Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"policy", policy_.identity()}}; }
 
 Checkpoint Trainer::checkpoint() const {
   Checkpoint c;

@@ -28,7 +28,7 @@ struct TrainerSettings {
   OptimizerSettings optimizer = {};
   std::uint64_t steps = 1000;
   std::uint64_t warmup = 0;      ///< steps in which the learning rate grows linearly to its full size
-  bool cosine = false;           ///< after that it falls as a half cosine to zero at the last step
+  bool cosine = false;           ///< after that it falls as a half cosine, which would be zero one step after the last
   std::uint64_t interval = 100;  ///< steps of a point of the curve; in the first step of all and its last one roundings are counted
   std::uint64_t test_every = 0;  ///< intervals between tests; 0: at the end alone
   double clip_norm = 0;          ///< most norm of gradients; 0: any
@@ -64,7 +64,7 @@ struct TrainingRecord {
   std::vector<Spike> spikes;
   std::optional<FirstNonFinite> first_infinite = {}, first_nan = {};
   std::optional<std::uint64_t> diverged = {};  ///< the step after which a parameter was Inf or NaN: nothing follows then
-  TestResult final = {};                       ///< NaN loss and chance's accuracy if it diverged
+  TestResult final = {};                       ///< NaN loss and accuracy 0 if it diverged
   std::uint64_t skipped() const;
 };
 

@@ -13,7 +13,7 @@ namespace {
 /// Where results are rounded, in the order of the steps.
 enum Step : std::size_t {
   decayed_gradient, scaled_first, first, lookahead, scaled_second, second, root, corrected, denominator, update, decayed_update, shrunk,
-  weights, step_count
+  step_count
 };
 
 /// The value that the format of `arithmetic` has for a number, to nearest.
@@ -129,8 +129,8 @@ void update_piece(const StepNumbers& n, bool kahan, const OperationRounding& rou
     for (std::size_t i = 0; i < count; ++i) w[i] = w[i] * n.shrink;
     round(shrunk, w);
   }
+  // The last operation writes the weights, and is rounded once: to what they are stored in.
   for (std::size_t i = 0; i < count; ++i) w[i] = w[i] + x[i];
-  round(weights, w);
 }
 
 }  // namespace halfulp::training

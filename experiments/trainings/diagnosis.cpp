@@ -5,7 +5,7 @@
 namespace halfulp::trainings {
 
 Evidence evidence_of(const training::TrainingRecord& record) {
-  std::uint64_t updates = 0, swamped = 0, elements = 0, zero = 0, second = 0, gradients = 0, underflowed = 0;
+  std::uint64_t updates = 0, swamped = 0, elements = 0, zero = 0, second = 0, gradients = 0, underflowed = 0, operands = 0, operands_lost = 0;
   Evidence e;
   for (const training::CurvePoint& point : record.curve) {
     for (const auto& u : point.updates) {
@@ -13,12 +13,13 @@ Evidence evidence_of(const training::TrainingRecord& record) {
       second += u.sum.second_underflowed, e.zero_denominators += u.sum.zero_denominators;
     }
     for (const auto& t : point.tensors) {
+      if (t.operand) operands += t.elements, operands_lost += t.underflowed;
       if (t.operand || (t.role != training::Role::gradient_of_activation && t.role != training::Role::gradient_of_weight)) continue;
       gradients += t.elements, underflowed += t.underflowed;
     }
   }
   const auto share = [](std::uint64_t part, std::uint64_t whole) { return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0.0; };
-  e.swamped = share(swamped, updates), e.gradients_underflowed = share(underflowed, gradients);
+  e.swamped = share(swamped, updates), e.gradients_underflowed = share(underflowed, gradients), e.operands_underflowed = share(operands_lost, operands);
   e.gradients_zero = share(zero, elements), e.second_underflowed = share(second, elements);
   return e;
 }
@@ -40,8 +41,10 @@ Diagnosis diagnose(const training::TrainingRecord& record, bool worse) {
   if (e.swamped > 0.2) return {fmt::format("{:.0f} % of the updates leave their weight as it was", 100 * e.swamped), "FP32 master weights, stochastic rounding or Kahan summation"};
   if (e.second_underflowed > 0.05) return {fmt::format("{:.0f} % of Adam's second moments underflow", 100 * e.second_underflowed), "FP32 optimizer states"};
   if (e.gradients_underflowed > 0.05) return {fmt::format("{:.0f} % of the gradients underflow", 100 * e.gradients_underflowed), "loss scaling"};
+  if (e.operands_underflowed > 0.05)
+    return {fmt::format("{:.0f} % of what enters products is rounded to zero", 100 * e.operands_underflowed), "smaller blocks, scales with more digits, or more bits in the sensitive layers"};
   if (record.skipped() * 10 > record.curve.back().step) return {fmt::format("{} of {} steps were skipped", record.skipped(), record.curve.back().step), "a smaller first scale"};
-  return {"no single loss of the microscope's: rounding noise in products and activations", "finer scales, or more bits in the sensitive layers"};
+  return {"no single loss of the microscope's: rounding noise in products and activations", "more bits in the sensitive layers"};
 }
 
 }  // namespace halfulp::trainings

@@ -12,6 +12,7 @@ namespace halfulp::trainings {
 struct Evidence {
   double swamped = 0;              ///< of updates other than zero
   double gradients_underflowed = 0;  ///< of gradients, of weights and activations
+  double operands_underflowed = 0;  ///< of the operands of products
   double gradients_zero = 0;       ///< of the weights' gradients
   double second_underflowed = 0;   ///< of Adam's second moments
   std::uint64_t zero_denominators = 0;

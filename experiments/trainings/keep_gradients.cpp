@@ -35,7 +35,7 @@ void keep_gradients(training::Trainer& trainer, const std::string& folder, Json 
     for (const auto* const p : t.parameters())
       if (p->has_gradient) keeper->saved.add(t.steps(), p->name + ".gradient", GradientKind::of_weight, t.scale(), shape_of(p->gradient.extents()), p->gradient.values());
     keeper->times.clear();
-    if (t.steps() + 1 >= t.settings().steps) keeper->saved.finish();
+    keeper->saved.finish();  // now, since the run may end at any step
   };
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <thread>
@@ -21,8 +22,12 @@ std::string checkpoint_path(const Config& config, const Job& job) {
   return folder.empty() ? "" : (fs::path(folder) / (job.label + ".checkpoint")).string();
 }
 
-Json with_data(Json identity, const Data& data, const Job& job) {
+/// Besides the trainer's own identity, what its examples are.
+Json with_data(Json identity, const Config& config, const Data& data, const Job& job) {
   identity["data"] = data.identity();
+  identity["batch"] = batch_size(config, job.settings.network);
+  identity["preset"] = config.text("preset");
+  for (const char* const name : {"train_examples", "test_examples", "context"}) identity[name] = config.integer(name);
   identity["classes"] = job.classes;
   return identity;
 }
@@ -55,15 +60,19 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
   for (const Job& job : jobs) all_steps += job.settings.steps;
   std::atomic<std::uint64_t> done{0};
   const std::thread::id own = std::this_thread::get_id();
-  Trace trace(run.trace.limit());
+  // Of each policy one training shows backends what it rounds.
+  std::vector<Trace> traces(jobs.size(), Trace(run.trace.limit()));
+  const auto sampled = [&](std::size_t i) {
+    return std::none_of(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i), [&](const Job& before) { return before.policy == jobs[i].policy; });
+  };
   tbb::parallel_for(std::size_t{0}, jobs.size(), [&](std::size_t i) {
     const Job& job = jobs[i];
     const auto examples = data.examples(config, job.settings.network, job.classes);
     training::Trainer trainer(job.settings, *job.policy, *examples);
     if (job.attend) job.attend(trainer);
-    if (i == 0) trainer.microscope().sample_into(&trace);
+    if (sampled(i)) trainer.microscope().sample_into(&traces[i]);
     const std::string file = checkpoint_path(config, job);
-    if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), data, job)));
+    if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));
     else if (job.prepare) job.prepare(trainer);
     if (i == 0 && !config.text("save_gradients").empty())
       keep_gradients(trainer, config.text("save_gradients"), {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
@@ -80,7 +89,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     while (trainer.run_interval())
       if (!file.empty()) {
         training::Checkpoint checkpoint = trainer.checkpoint();
-        checkpoint.identity = with_data(checkpoint.identity, data, job);
+        checkpoint.identity = with_data(checkpoint.identity, config, data, job);
         training::write_checkpoint(file, checkpoint);
       }
     done += job.settings.steps - trainer.steps();  // of one that ended early
@@ -88,7 +97,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     records[i] = trainer.record();
     tell();
   });
-  run.trace.append(trace);
+  for (const Trace& trace : traces) run.trace.append(trace);
   return records;
 }
 

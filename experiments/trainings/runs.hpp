@@ -30,7 +30,7 @@ Job make_job(const Config& config, const std::string& network, const training::P
              std::uint64_t steps_per_epoch);
 
 /// Trains all of them, as many at once as there are threads, and returns their records in order. With `checkpoints` in the
-/// configuration each goes on from where it was saved. Conversions that the first one meets are recorded for backends. Progress goes from
+/// configuration each goes on from where it was saved. Of each policy one records some of its conversions for backends. Progress goes from
 /// `from` to `to`. Throws std::invalid_argument for checkpoints that are another run's, and Interrupted.
 std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run, double from = 0, double to = 1);
 

@@ -70,13 +70,13 @@ Tables::Tables(Report& report, const std::string& variant, const std::string& de
           {"update_to_weight", "1", "Norm of the update relative to it."}}))),
       events_(report.table("scaler_events", "What the loss scaler did, the first 200 events of each training", with_run({variant, "", description}, {
           {"update", "update", "Updates before it."},
-          {"event", "", "grew, backed-off, skipped, collapsed, ..."},
+          {"event", "", "What it was: grew, backed-off, skipped, collapsed, ..."},
           {"before", "1", "Scale before."},
           {"after", "1", "Scale after."},
           {"description", "", "In words."}}))),
       spikes_(report.table("spikes", "Losses and gradient norms far above what was usual, the first 50 of each training", with_run({variant, "", description}, {
           {"step", "step", "Step."},
-          {"of", "", "loss or gradient-norm."},
+          {"of", "", "What it is of: loss or gradient-norm."},
           {"value", "1", "Its value."},
           {"usual", "1", "Running mean before."}}))) {}
 

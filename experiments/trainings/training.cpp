@@ -34,7 +34,7 @@ void run_training(const Config& config, Run& run) {
       {"lowest", "1", "Lowest of the seeds."},
       {"highest", "1", "Highest of the seeds."},
       {"to_fp32", "1", "Mean accuracy minus that of fp32; null without fp32."},
-      {"verdict", "", "failed: some training ended in NaN; below: the highest is below fp32's lowest; within: as good as fp32."},
+      {"verdict", "", "Failed if some training ended in NaN, below if the highest is below fp32's lowest, else within."},
       {"test_loss", "nat", "Mean test loss of those that did not fail."},
       {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
       {"underflowed", "1", "Share of gradients that rounding made zero, of the first seed."},

@@ -3,13 +3,12 @@
 #include <halfulp/emulation/names.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/formats/nearest.hpp>
-#include <halfulp/hardware/json_file.hpp>
+#include <halfulp/hardware/json_members.hpp>
 
 #include <stdexcept>
 
 namespace halfulp::recording {
 namespace {
-
 
 constexpr const char* kind = "halfulp recording";
 
@@ -66,96 +65,31 @@ Json to_json(const MatrixSection& section, const Place& place) {
 
 // --- reading ----------------------------------------------------------------------------------------------------------
 
-/// The members of one object, each with an error that says where it is and what it should be.
-class Members {
- public:
-  Members(const Json& json, std::string where) : json_(json), where_(std::move(where)) {
-    if (!json.is_object()) fail("is no object; accepted: an object");
-  }
-  [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument(std::string(manifest_file) + ": " + where_ + what); }
-
-  const Json& at(const char* name, const char* accepted) const {
-    const auto found = json_.find(name);
-    if (found == json_.end()) fail("'" + std::string(name) + "' is missing; accepted: " + accepted);
-    return *found;
-  }
-  std::string text(const char* name) const {
-    constexpr const char* accepted = "text";
-    const Json& json = at(name, accepted);
-    if (!json.is_string() || json.get_ref<const std::string&>().empty()) wrong(name, json, accepted);
-    return json;
-  }
-  /// False where it is not there.
-  bool flag(const char* name) const {
-    const auto found = json_.find(name);
-    if (found == json_.end()) return false;
-    if (!found->is_boolean()) wrong(name, *found, "true or false");
-    return *found;
-  }
-  std::uint64_t number(const char* name, std::uint64_t most = std::uint64_t{1} << 48) const {
-    constexpr const char* accepted = "a whole number";
-    const Json& json = at(name, accepted);
-    if (!json.is_number_unsigned() || json.get<std::uint64_t>() > most) wrong(name, json, accepted + std::string(", at most ") + std::to_string(most));
-    return json;
-  }
-  const Json& list(const char* name) const {
-    constexpr const char* accepted = "a list";
-    const Json& json = at(name, accepted);
-    if (!json.is_array()) wrong(name, json, accepted);
-    return json;
-  }
-  /// Text that `parse` takes; its error says what is accepted.
-  template <class Parse>
-  auto parsed(const char* name, Parse parse) const {
-    const std::string value = text(name);
-    try {
-      return parse(value);
-    } catch (const std::invalid_argument& error) {
-      fail("'" + std::string(name) + "': " + error.what());
-    }
-  }
-  template <class T, std::size_t N>
-  T one_of(const char* name, const std::array<Named<T>, N>& table) const {
-    return parsed(name, [&](const std::string& value) { return value_named(table, "word", value); });
-  }
-  template <class T, std::size_t N>
-  T one_of(const char* name, const std::array<Named<T>, N>& table, T otherwise) const {
-    return json_.contains(name) ? one_of(name, table) : otherwise;
-  }
-
- private:
-  [[noreturn]] void wrong(const char* name, const Json& json, const std::string& accepted) const {
-    std::string value = json.dump(-1, ' ', true, Json::error_handler_t::replace);
-    if (value.size() > 60) value = value.substr(0, 57) + "...";
-    fail("'" + std::string(name) + "' is " + value + "; accepted: " + accepted);
-  }
-  const Json& json_;
-  std::string where_;
-};
-
-Origin origin_of(const Members& m) {
+Origin origin_of(Members& m) {
   return {m.text("backend"), m.text("device"), m.text("driver"), m.text("toolkit"), m.text("system"), m.text("halfulp"), m.text("date")};
 }
 
-std::string digest_of(const Members& m, const char* name) {
-  return m.parsed(name, [](const std::string& text) {
+std::uint64_t number(Members& m, const char* name, std::int64_t most = std::int64_t{1} << 48) { return static_cast<std::uint64_t>(m[name].integer(0, most)); }
+
+std::string digest_of(Members& m, const char* name) {
+  return m[name].parsed([](const std::string& text) {
     if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
       throw std::invalid_argument("no digest; accepted: 32 hexadecimal digits");
     return text;
   });
 }
 
-void read_place(const Members& m, Place& place) {
-  place.count = m.number("count", std::uint64_t{1} << 32);
-  if (m.number("width") != static_cast<std::uint64_t>(place.answer_bytes))
+void read_place(Members& m, Place& place) {
+  place.count = number(m, "count", std::int64_t{1} << 32);
+  if (number(m, "width") != static_cast<std::uint64_t>(place.answer_bytes))
     m.fail("'width' is not the width of these answers; accepted: " + std::to_string(place.answer_bytes));
-  place.offset = m.number("offset");
+  place.offset = number(m, "offset");
   place.operands_digest = digest_of(m, "operands");
   place.answers_digest = digest_of(m, "answers");
 }
 
 template <class Source>
-std::string source_of(const Members& m, std::span<const Source> sources) {
+std::string source_of(Members& m, std::span<const Source> sources) {
   const std::string source = m.text("source");
   std::string names;
   for (const Source& one : sources) {
@@ -165,25 +99,25 @@ std::string source_of(const Members& m, std::span<const Source> sources) {
   m.fail("'source' is '" + shown(source) + "', which this program's suite does not have; accepted: " + names);
 }
 
-void read_task(const Members& m, Manifest& manifest) {
+void read_task(Members& m, Manifest& manifest) {
   TaskSection section;
   section.source = source_of(m, task_sources());
   Task& task = section.task;
-  task.operation = m.parsed("operation", [](const std::string& s) { return parse_operation(s); });
-  task.from = m.parsed("from", [](const std::string& s) { return parse_number_type(s); });
-  task.to = m.parsed("to", [](const std::string& s) { return parse_number_type(s); });
-  task.rounding.mode = m.one_of("round", rounding_modes);
+  task.operation = m["operation"].parsed([](const std::string& s) { return parse_operation(s); });
+  task.from = m["from"].parsed([](const std::string& s) { return parse_number_type(s); });
+  task.to = m["to"].parsed([](const std::string& s) { return parse_number_type(s); });
+  task.rounding.mode = m["round"].named(rounding_modes);
   constexpr Rounding plain;
-  task.rounding.overflow = m.one_of("overflow", overflow_rules, plain.overflow);
-  task.rounding.flush_inputs = m.flag("flush_inputs");
-  task.rounding.flush_outputs = m.flag("flush_outputs");
-  task.rounding.tininess = m.one_of("tininess", tininess_rules, plain.tininess);
-  task.rounding.int_overflow = m.one_of("int_overflow", int_overflow_rules, plain.int_overflow);
-  task.rounding.nan = m.one_of("nan", nan_rules);
+  task.rounding.overflow = m.choice("overflow", overflow_rules, plain.overflow);
+  task.rounding.flush_inputs = m.boolean("flush_inputs", false);
+  task.rounding.flush_outputs = m.boolean("flush_outputs", false);
+  task.rounding.tininess = m.choice("tininess", tininess_rules, plain.tininess);
+  task.rounding.int_overflow = m.choice("int_overflow", int_overflow_rules, plain.int_overflow);
+  task.rounding.nan = m["nan"].named(nan_rules);
   if (const std::string why = refusal(task); !why.empty()) m.fail(why);
   if (task.operation != Operation::convert && task.from != task.to) m.fail("'to' is not 'from', and only conversions have two types");
   section.route = m.text("route");
-  section.approximate = m.flag("approximate");
+  section.approximate = m.boolean("approximate", false);
   Place place;
   place.answer_bytes = answer_bytes(task);
   place.operand_bytes = bytes_of(task.from);
@@ -193,8 +127,8 @@ void read_task(const Members& m, Manifest& manifest) {
   manifest.places.push_back(std::move(place));
 }
 
-void read_matrix(const Members& m, Manifest& manifest) {
-  const auto format = [&](const char* name) { return m.parsed(name, [](const std::string& s) { return parse_format(s); }); };
+void read_matrix(Members& m, Manifest& manifest) {
+  const auto format = [&](const char* name) { return m[name].parsed([](const std::string& s) { return parse_format(s); }); };
   MatrixSection section;
   section.source = source_of(m, matrix_sources());
   section.unit = m.text("unit");
@@ -203,16 +137,45 @@ void read_matrix(const Members& m, Manifest& manifest) {
   s.a = format("a");
   s.b = format("b");
   s.accumulator = format("accumulator");
-  s.k = static_cast<int>(m.number("k", 1024));
-  s.scale_block = static_cast<int>(m.number("scale_block", 1024));
+  s.k = static_cast<int>(number(m, "k", 1024));
+  s.scale_block = static_cast<int>(number(m, "scale_block", 1024));
   if (s.scale_block) s.scale = format("scale");
-  section.cases.k = m.number("depth", 1 << 20);
+  section.cases.k = number(m, "depth", 1 << 20);
   if (s.k == 0 || section.cases.k == 0) m.fail("'k' or 'depth' is 0; accepted: a positive number");
   Place place;
   place.answer_bytes = word_bytes(s.accumulator);
   read_place(m, place);
   manifest.recording.matrices.push_back(std::move(section));
   manifest.places.push_back(std::move(place));
+}
+
+Manifest read_manifest(const Json& json) {
+  Members m(json, "");
+  if (const std::string given = m.text("kind"); given != kind) m.fail("'kind' is '" + shown(given) + "'; accepted: " + kind);
+  const std::uint64_t version = number(m, "version"), suite = number(m, "suite");
+  if (version != format_version)
+    m.fail("format version " + std::to_string(version) + (version > format_version ? ", written by a newer halfulp" : "") + "; accepted: " + std::to_string(format_version));
+  if (suite != suite_version)
+    m.fail("answers to suite version " + std::to_string(suite) + ", whose operands this program does not make; accepted: " + std::to_string(suite_version));
+  Manifest manifest;
+  manifest.recording.origin = origin_of(m);
+  manifest.answer_file_bytes = number(m, "answer_file_bytes");
+  const Json &missing = m["missing"].list(), &sections = m["sections"].list();
+  for (std::size_t i = 0; i < missing.size(); ++i) {
+    Members one(missing[i], "missing[" + std::to_string(i) + "]");
+    manifest.recording.missing.push_back({one.text("what"), one.text("reason")});
+  }
+  for (std::size_t i = 0; i < sections.size(); ++i) {
+    Members one(sections[i], "sections[" + std::to_string(i) + "]");
+    if (sections[i].contains("unit")) {
+      read_matrix(one, manifest);
+    } else if (manifest.recording.matrices.empty()) {
+      read_task(one, manifest);
+    } else {
+      one.fail("a task behind matrix sections; accepted: tasks first");
+    }
+  }
+  return manifest;
 }
 
 }  // namespace
@@ -258,32 +221,11 @@ std::string manifest_text(const Manifest& manifest) {
 
 Manifest parse_manifest(const std::string& text) {
   const Json json = parse_json(text, manifest_file);
-  const Members m(json, "");
-  if (const std::string given = m.text("kind"); given != kind) m.fail("'kind' is '" + shown(given) + "'; accepted: " + kind);
-  const std::uint64_t version = m.number("version"), suite = m.number("suite");
-  if (version != format_version)
-    m.fail("format version " + std::to_string(version) + (version > format_version ? ", written by a newer halfulp" : "") + "; accepted: " + std::to_string(format_version));
-  if (suite != suite_version)
-    m.fail("answers to suite version " + std::to_string(suite) + ", whose operands this program does not make; accepted: " + std::to_string(suite_version));
-  Manifest manifest;
-  manifest.recording.origin = origin_of(m);
-  manifest.answer_file_bytes = m.number("answer_file_bytes");
-  const Json &missing = m.list("missing"), &sections = m.list("sections");
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    const Members one(missing[i], "missing[" + std::to_string(i) + "]: ");
-    manifest.recording.missing.push_back({one.text("what"), one.text("reason")});
+  try {
+    return read_manifest(json);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(std::string(manifest_file) + ": " + error.what());
   }
-  for (std::size_t i = 0; i < sections.size(); ++i) {
-    const Members one(sections[i], "sections[" + std::to_string(i) + "]: ");
-    if (sections[i].contains("unit")) {
-      read_matrix(one, manifest);
-    } else if (manifest.recording.matrices.empty()) {
-      read_task(one, manifest);
-    } else {
-      one.fail("a task behind matrix sections; accepted: tasks first");
-    }
-  }
-  return manifest;
 }
 
 }  // namespace halfulp::recording

@@ -1,0 +1,92 @@
+#!/usr/bin/env python3
+"""Makes docs/training.md from a report of the experiment `training`.
+
+  halfulp run training --set preset=full --set networks=mlp,cnn,transformer --out docs/training.json
+  docs/make_training.py            # writes the page
+  docs/make_training.py --check    # exit status 1 where the page is not what it would be
+"""
+import argparse
+import json
+import pathlib
+import sys
+
+HERE = pathlib.Path(__file__).resolve().parent
+REPORT, PAGE = HERE / "training.json", HERE / "training.md"
+
+INTRODUCTION = """# Training under precision policies: a full run
+
+What `halfulp run training --set preset=full --set networks={networks}` reports, made by `docs/make_training.py` from
+[training.json](training.json), which has everything else: curves, tensors, updates, scaler events. {seeds} seeds a policy,
+{optimizer} with learning rate {lr}; halfulp {version}, {cpu}, {date}. Test accuracy of a failed training counts as 0; *within*:
+not every seed is below every seed of fp32.
+
+{sizes}
+"""
+
+
+def rows(report, name):
+    table = report["results"][name]
+    names = [column["name"] for column in table["columns"]]
+    return [dict(zip(names, row)) for row in table["rows"]]
+
+
+def percent(x, sign=False):
+    return "" if x is None else f"{100 * x:{'+' if sign else ''}.2f} %"
+
+
+def share(x):
+    return "" if not x else f"{100 * x:.2g} %"
+
+
+def page(report):
+    config, environment = report["config"], report["environment"]
+    runs = rows(report, "runs")
+    sizes = []
+    for network in config["networks"]:
+        first = next(run for run in runs if run["network"] == network)
+        sizes.append(f"`{network}`: {first['parameters']:,} parameters, {first['steps']:,} steps of {first['batch']}.")
+    text = INTRODUCTION.format(
+        networks=",".join(config["networks"]),
+        seeds=config["seeds"],
+        optimizer=config["optimizer"],
+        lr=runs[0]["learning_rate"],
+        version=environment["version"],
+        cpu=environment["cpu"]["model"] if isinstance(environment["cpu"], dict) else environment["cpu"],
+        date=str(environment["date"])[:10],
+        sizes=" ".join(sizes),
+    )
+    for network in config["networks"]:
+        text += f"\n## {network}\n\n| policy | accuracy | lowest | highest | to fp32 | verdict | swamped updates | underflowed gradients | skipped steps |\n"
+        text += "|---|---|---|---|---|---|---|---|---|\n"
+        of_network = [row for row in rows(report, "summary") if row["network"] == network]
+        for row in of_network:
+            text += (
+                f"| `{row['policy']}` | {percent(row['accuracy'])} | {percent(row['lowest'])} | {percent(row['highest'])} | {percent(row['to_fp32'], True)}"
+                f" | {row['verdict']} | {share(row['swamped'])} | {share(row['underflowed'])} | {row['skipped'] or ''} |\n"
+            )
+        told = [row for row in of_network if row["why"]]
+        if told:
+            text += "\nWhat the microscope saw of those that failed or fell behind, and what is known to help:\n\n"
+            for row in told:
+                text += f"- `{row['policy']}`: {row['why']}. Helps: {row['repair']}.\n"
+    text += "\n## What is published, and what came out\n\n| claim | source | expected | measured | verdict |\n|---|---|---|---|---|\n"
+    for claim in report["claims"]:
+        if claim["verdict"] != "skipped":
+            bound = {"at least": "≥ ", "at most": "≤ "}.get(claim["tolerance"], "")
+            text += f"| {claim['statement']} | {claim['source']} | {bound}{percent(claim['expected'])} | {percent(claim['measured'])} | {claim['verdict']} |\n"
+    return text
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--check", action="store_true")
+    check = parser.parse_args().check
+    text = page(json.loads(REPORT.read_text()))
+    if not check:
+        PAGE.write_text(text)
+    elif PAGE.read_text() != text:
+        sys.exit(f"{PAGE} is not what {REPORT.name} gives; run docs/make_training.py")
+
+
+if __name__ == "__main__":
+    main()
