@@ -100,7 +100,7 @@ void run_finetune(const Config& config, Run& run) {
       {"moved", "1", "Norm of what fine-tuning changed in the weights, relative to the rounded start; NaN if it failed."},
       {"unmoved", "1", "Share of weights that are at the end what they were at the start."},
       {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
-      {"verdict", "", "failed: some training ended in NaN; below: the highest accuracy on tuned classes is below fp32's lowest; within: as good as fp32."},
+      {"verdict", "", "Failed: some training ended in NaN; below: the highest accuracy on tuned classes is below fp32's lowest; within: as good as fp32."},
       {"why", "", "What the microscope saw of a failure or loss; empty if there was none."}});
   Table& each = run.report.table("seeds", "The same, every training by itself", {
       {"network", "", "Network."},
