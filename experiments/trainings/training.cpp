@@ -4,12 +4,7 @@
 #include <halfulp/experiments/trainings/tables.hpp>
 #include <halfulp/experiments/trainings/training_claims.hpp>
 
-#include <halfulp/emulation/conversion.hpp>
-#include <halfulp/formats/catalogue.hpp>
-
 #include <fmt/format.h>
-
-#include <algorithm>
 
 namespace halfulp {
 namespace {
@@ -26,39 +21,12 @@ void report_policies(const std::vector<training::Policy>& policies, Report& repo
   for (const training::Policy& policy : policies) table.row({policy.name, policy.title, policy.source, policy.json.dump()});
 }
 
-/// What the optimizer's numbers become in the formats that policies compute updates in.
-void report_constants(const std::vector<training::Policy>& policies, const Config& config, Report& report) {
-  Table& table = report.table("constants", "What the optimizer's constants are in the formats in which policies update weights", {
-      {"format", "", "Format of the update's arithmetic."},
-      {"constant", "", "Which constant."},
-      {"value", "1", "Its value."},
-      {"in_format", "1", "What the format makes of it."},
-      {"effect", "", "What follows if it is stored or added there; empty: nothing of note."}});
-  std::vector<FloatFormat> formats;
-  for (const training::Policy& policy : policies)
-    if (policy.update.arithmetic && std::find(formats.begin(), formats.end(), policy.update.arithmetic->format) == formats.end())
-      formats.push_back(policy.update.arithmetic->format);
-  const double beta1 = config.real("beta1"), beta2 = config.real("beta2"), eps = config.real("eps");
-  for (const FloatFormat& f : formats) {
-    const auto row = [&](const char* name, double value, auto&& effect) {
-      const std::uint64_t code = encode(f, {}, value).code;
-      table.row({format_name(f), name, number(value), emulated(f, code), effect(f.value(code))});
-    };
-    const auto one = [](double x) { return x == 1 ? "1 - beta is 0: the mean takes nothing in" : ""; };
-    row("beta1", beta1, one);
-    row("beta2", beta2, one);
-    row("1 - beta2", 1 - beta2, [](double x) { return x == 0 ? "the second moment takes nothing in" : ""; });
-    row("eps", eps, [](double x) { return x == 0 ? "no guard against division by zero" : ""; });
-  }
-}
-
 void run_training(const Config& config, Run& run) {
   const std::vector<training::Policy> policies = chosen_policies(config);
   const std::vector<std::string> networks = config.choices("networks");
   const Data data(config, networks);
   data.report(run.report);
   report_policies(policies, run.report);
-  report_constants(policies, config, run.report);
   Table& summary = run.report.table("summary", "Each policy against the reference, over all seeds", {
       {"network", "", "Network."},
       {"policy", "", "Precision policy."},
