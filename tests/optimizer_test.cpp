@@ -166,6 +166,25 @@ TEST(Optimizer, StochasticRoundingIsUnbiased) {
   EXPECT_NE(a, other_name);
 }
 
+TEST(Optimizer, BeginForgets) {
+  // What an optimizer has after begin() is what a new one of the same parameters has: all that is kept, and the steps that follow.
+  for (const Way& way : ways()) {
+    Model used, fresh;
+    Optimizer a(used.all(), way.settings, way.precision, 3);
+    used.train(a, 0, 3);
+    used.w.value.values()[0] = 1 + 0x1p-20f;
+    for (std::size_t i = 0; i < 2; ++i) std::copy(used.all()[i]->value.values().begin(), used.all()[i]->value.values().end(), fresh.all()[i]->value.values().begin());
+    a.begin();
+    Optimizer b(fresh.all(), way.settings, way.precision, 3);
+    used.train(a, 0, 2);
+    fresh.train(b, 0, 2);
+    Checkpoint of_a, of_b;
+    a.save(of_a), b.save(of_b);
+    EXPECT_EQ(of_a.bytes(), of_b.bytes()) << way.name;
+    EXPECT_EQ(bits(used.w.value.values()), bits(fresh.w.value.values())) << way.name;
+  }
+}
+
 TEST(Optimizer, StochasticOperationsDrawForEveryElement) {
   constexpr std::size_t n = 50'000;
   Parameter<float> p("w", ParameterKind::weight, {n});

@@ -52,13 +52,21 @@ Optimizer::Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerS
   std::set<std::string_view> names;
   for (Parameter<float>* const p : parameters) {
     if (!names.insert(p->name).second) refuse("two parameters are named '" + p->name + "'");
-    const std::size_t n = p->value.size();
-    Slot& slot = slots_.emplace_back(Slot{p});
-    if (precision_.master_weights) slot.master.assign(p->value.values().begin(), p->value.values().end());
-    if (precision_.kahan) slot.compensation.resize(n);
+    slots_.emplace_back(Slot{p});
+  }
+  begin();
+}
+
+void Optimizer::begin() {
+  steps_ = 0;
+  for (Slot& slot : slots_) {
+    const Tensor<float>& value = slot.parameter->value;
+    slot.steps = 0;
+    if (precision_.master_weights) slot.master.assign(value.values().begin(), value.values().end());
+    if (precision_.kahan) slot.compensation.assign(value.size(), 0);
     const bool adam = settings_.kind != OptimizerKind::sgd;
-    if (adam || settings_.momentum != 0) slot.first.resize(n);
-    if (adam) slot.second.resize(n);
+    if (adam || settings_.momentum != 0) slot.first.assign(value.size(), 0);
+    if (adam) slot.second.assign(value.size(), 0);
     store_weights(slot);
   }
 }

@@ -70,6 +70,10 @@ class Optimizer {
   Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings, const UpdatePrecision& precision = {},
             std::uint64_t seed = 0);
 
+  /// Begins anew with what the parameters hold now, as the constructor did with what they held then: they are rounded, master weights are
+  /// what they were before, and steps and all other states are forgotten.
+  void begin();
+
   /// Parameters without a gradient stay as they are, and so does all that is kept for them. `reports` becomes one report a parameter.
   void step(std::vector<UpdateReport>* reports = nullptr);
 

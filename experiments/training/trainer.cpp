@@ -154,16 +154,16 @@ void Trainer::run() {
   }
 }
 
-TestResult Trainer::test() {
+TestResult Trainer::test(const Examples& examples) {
   if (record_.diverged) return {std::numeric_limits<double>::quiet_NaN(), 0};
   microscope_.pause(true);
   Pass<float> pass{numerics_, false, settings_.seed, step_};
   Batch batch;
   double loss = 0;
   std::uint64_t right = 0, all = 0;
-  for (std::size_t i = 0; i < examples_.test_batches(); ++i) {
+  for (std::size_t i = 0; i < examples.test_batches(); ++i) {
     stop_if_interrupted();
-    examples_.test(i, batch);
+    examples.test(i, batch);
     const Tensor<float>& logits = network_->forward(pass, batch.x);
     loss += static_cast<double>(loss_.forward(pass, logits, batch.labels)) * static_cast<double>(batch.labels.size());
     for (std::size_t r = 0; r < batch.labels.size(); ++r) {
@@ -174,6 +174,26 @@ TestResult Trainer::test() {
   }
   microscope_.pause(false);
   return {loss / static_cast<double>(all), static_cast<double>(right) / static_cast<double>(all)};
+}
+
+NetworkValues Trainer::values() const {
+  NetworkValues all;
+  const auto keep = [&](const std::string& name, std::span<const float> from) { all[name].assign(from.begin(), from.end()); };
+  for (const Parameter<float>* const p : parameters_) keep(p->name, p->value.values());
+  for (const State<float>* const s : network_->states()) keep(s->name, std::as_const(s->value).values());
+  return all;
+}
+
+void Trainer::start_from(const NetworkValues& values) {
+  if (step_ != 0) throw std::logic_error("start_from after " + std::to_string(step_) + " steps");
+  std::map<std::string, std::span<float>> own;
+  for (Parameter<float>* const p : parameters_) own[p->name] = p->value.values();
+  for (State<float>* const s : network_->states()) own[s->name] = s->value.values();
+  const auto fits = [&](const auto& entry) { return own.contains(entry.first) && own.at(entry.first).size() == entry.second.size(); };
+  if (values.size() != own.size() || !std::all_of(values.begin(), values.end(), fits))
+    throw std::invalid_argument("values of another network than " + settings_.network + " with these options; accepted: what values() gave of one alike");
+  for (const auto& entry : values) std::copy(entry.second.begin(), entry.second.end(), own.at(entry.first).begin());
+  optimizer_->begin();
 }
 
 Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"policy", policy_.identity()}}; }

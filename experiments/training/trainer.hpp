@@ -13,6 +13,7 @@
 #include <halfulp/experiments/training/spikes.hpp>
 
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -67,6 +68,9 @@ struct TrainingRecord {
   std::uint64_t skipped() const;
 };
 
+/// What a network has learned: its parameters and running means, by name.
+using NetworkValues = std::map<std::string, std::vector<float>>;
+
 class Trainer {
  public:
   /// Policy and examples outlive this. Throws std::invalid_argument for names and numbers that networks and optimizers refuse.
@@ -78,7 +82,15 @@ class Trainer {
   bool run_interval();
   /// run_interval() to the end, then a test.
   void run();
-  TestResult test();
+  TestResult test() { return test(examples_); }
+  /// With the test examples of others: some of the classes alone.
+  TestResult test(const Examples& examples);
+
+  /// Parameters as the network uses them, and running means.
+  NetworkValues values() const;
+  /// Before the first step: begins with these instead of first values of its own. Parameters are rounded as the policy stores them, master
+  /// weights begin with the values as they are. Throws std::invalid_argument for values of another network, std::logic_error after a step.
+  void start_from(const NetworkValues& values);
 
   const TrainerSettings& settings() const { return settings_; }
   std::uint64_t steps() const { return step_; }

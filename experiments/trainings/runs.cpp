@@ -69,6 +69,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     const Job& job = jobs[i];
     const auto examples = data.examples(config, job.settings.network, job.classes);
     training::Trainer trainer(job.settings, *job.policy, *examples);
+    if (job.attend) job.attend(trainer);
     if (sampled(i)) trainer.microscope().sample_into(&traces[i]);
     const std::string file = checkpoint_path(config, job);
     if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));

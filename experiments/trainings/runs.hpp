@@ -17,7 +17,9 @@ struct Job {
   training::TrainerSettings settings;
   std::size_t batch = 0, parameters = 0;  ///< for tables
   std::vector<int> classes = {};  ///< of images; empty: all
-  /// Before the first step, and not after a checkpoint was read: to give other first values. May be empty.
+  /// As soon as the trainer is there, whether it begins or goes on: to set what it calls. May be empty.
+  std::function<void(training::Trainer&)> attend = {};
+  /// Before the first step, unless a checkpoint was read: to give other first values. May be empty.
   std::function<void(training::Trainer&)> prepare = {};
   /// After the last step. May be empty.
   std::function<void(training::Trainer&)> finish = {};

@@ -30,6 +30,9 @@ struct Spread {
   double mean_loss() const { return losses / static_cast<double>(count - failed); }
 };
 
+/// A difference of accuracies, without what sums of fractions leave of a zero.
+inline double difference(double a, double b) { return std::round((a - b) * 1e12) / 1e12; }
+
 /// By network and variant.
 using Outcomes = std::map<std::pair<std::string, std::string>, Spread>;
 
