@@ -27,9 +27,9 @@ bool is_text(const std::string& network) { return network == "transformer" || ne
 
 Preset preset_of(const Config& config, const std::string& network) {
   const bool full = config.text("preset") == "full";
-  if (network == "mlp") return full ? Preset{0, 0, 5, 0, 64, 0.001} : Preset{6000, 1000, 2, 0, 64, 0.001};
-  if (network == "cnn") return full ? Preset{12800, 2000, 2, 0, 64, 0.001} : Preset{1280, 500, 1, 0, 64, 0.001};
-  return full ? Preset{0, 0, 0, 300, 16, 0.001} : Preset{0, 0, 0, 40, 8, 0.001};
+  if (network == "mlp") return full ? Preset{0, 0, 3, 0, 64, 0.001} : Preset{6000, 1000, 2, 0, 64, 0.001};
+  if (network == "cnn") return full ? Preset{12800, 2000, 1, 0, 64, 0.001} : Preset{1280, 500, 1, 0, 64, 0.001};
+  return full ? Preset{0, 0, 0, 200, 16, 0.001} : Preset{0, 0, 0, 40, 8, 0.001};
 }
 
 template <class T>
@@ -65,7 +65,7 @@ std::vector<Parameter> parameters(const Defaults& defaults) {
   for (const auto& info : training::initialisations) initialisations.emplace_back(info.name);
   for (const auto& kind : training::optimizer_kinds) optimizers.emplace_back(kind.name);
   return {
-      {"preset", Type::choice, "small", "small: seconds, of a part of the data; full: 5 epochs of all images (mlp), 2 of 12,800 (cnn), 300 steps (text)", -infinity, infinity, {"small", "full"}},
+      {"preset", Type::choice, "small", "small: seconds, of a part of the data; full: 3 epochs of all images (mlp), one of 12,800 (cnn), 200 steps (text)", -infinity, infinity, {"small", "full"}},
       {"networks", Type::choices, defaults.networks, "what is trained", -infinity, infinity, network_names()},
       {"policies", Type::text, defaults.policies, "precision policies: names (README lists them), or files that end in .json"},
       {"seeds", Type::integer, defaults.seeds, "trainings of each policy, with seeds seed, seed + 1, ...", 1, 100},
