@@ -17,9 +17,9 @@ namespace halfulp {
 struct Run {
   Report& report;
   Trace& trace;  ///< operations recorded here are replayed on every backend asked for, after the experiment
-  /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it a few times a second, from one thread.
+  /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it a few times a second, never from two threads at once.
   std::function<void(double)> progress;
-  /// A few words behind the progress bar: what is going on, a loss. From the same thread; may be empty.
+  /// A few words behind the progress bar: what is going on, a loss. Like progress; may be empty.
   std::function<void(const std::string&)> note = {};
 };
 

@@ -20,8 +20,8 @@ struct BackendMissing : std::runtime_error {
 struct RunOptions {
   std::vector<const Backend*> backends;   ///< `emulated` among them or not: it always computes the results
   int threads = 0;                        ///< 0: one a core
-  std::function<void(double)> progress;   ///< may be empty; called with [0, 1] from the thread that runs
-  std::function<void(const std::string&)> note;  ///< may be empty; what is going on, from the same thread
+  std::function<void(double)> progress;   ///< may be empty; called with [0, 1], never from two threads at once
+  std::function<void(const std::string&)> note;  ///< may be empty; what is going on, likewise
   std::string command;                    ///< the command line, for the report's environment
 };
 

@@ -9,7 +9,7 @@
 #include <algorithm>
 #include <atomic>
 #include <filesystem>
-#include <thread>
+#include <mutex>
 
 namespace halfulp::trainings {
 namespace {
@@ -59,7 +59,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
   std::uint64_t all_steps = 0;
   for (const Job& job : jobs) all_steps += job.settings.steps;
   std::atomic<std::uint64_t> done{0};
-  const std::thread::id own = std::this_thread::get_id();
+  std::mutex telling;
   // Of each policy one training shows backends what it rounds.
   std::vector<Trace> traces(jobs.size(), Trace(run.trace.limit()));
   const auto sampled = [&](std::size_t i) {
@@ -77,7 +77,8 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     if (i == 0 && !config.text("save_gradients").empty())
       keep_gradients(trainer, config.text("save_gradients"), {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
     const auto tell = [&] {
-      if (std::this_thread::get_id() != own) return;
+      const std::unique_lock lock(telling, std::try_to_lock);
+      if (!lock.owns_lock()) return;  // another training is telling
       run.progress(from + (to - from) * static_cast<double>(done) / static_cast<double>(all_steps));
       if (run.note) run.note(fmt::format("{} step {} of {}, loss {:.3f}", job.label, trainer.steps(), job.settings.steps, trainer.last_loss()));
     };
