@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <utility>
 
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 namespace halfulp::cli {
@@ -27,7 +28,12 @@ void ProgressBar::show(double fraction, const std::string& note) {
   fraction = std::clamp(fraction, 0.0, 1.0);
   const int filled = static_cast<int>(std::lround(fraction * width));
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  fmt::print(stderr, "\r\033[K{} [{:#<{}}{:.<{}}] {:3.0f} % {:.0f} s{}", label_, "", filled, "", width - filled, 100 * fraction, seconds, note);
+  std::string line = fmt::format("{} [{:#<{}}{:.<{}}] {:3.0f} % {:.0f} s{}", label_, "", filled, "", width - filled, 100 * fraction, seconds, note);
+  // A line that wraps is not wiped by the next one.
+  winsize size{};
+  const std::size_t columns = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;
+  if (line.size() >= columns) line.resize(columns - 1);
+  fmt::print(stderr, "\r\033[K{}", line);
   std::fflush(stderr);
   drawn_ = true;
 }

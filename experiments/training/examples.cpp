@@ -38,6 +38,8 @@ class Images : public Examples {
     }
     fill(images_.train, batch_, [&](std::size_t i) { return train_[order_[first + i]]; }, batch);
   }
+  std::size_t train_size() const override { return train_.size(); }
+  std::size_t test_size() const override { return test_.size(); }
   std::size_t test_batches() const override { return (test_.size() + test_batch - 1) / test_batch; }
   void test(std::size_t index, Batch& batch) const override {
     const std::size_t first = index * test_batch;
@@ -70,6 +72,12 @@ class Text : public Examples {
     shape(of_.batch, batch);
     draw_windows(text_, text_.training(), of_.context, seed, step, batch.x.values(), batch.labels);
   }
+  std::size_t train_size() const override {
+    std::size_t characters = 0;
+    for (const TextRange& range : text_.training()) characters += range.end - range.begin;
+    return characters;
+  }
+  std::size_t test_size() const override { return windows(); }
   std::size_t test_batches() const override { return (windows() + of_.batch - 1) / of_.batch; }
   void test(std::size_t index, Batch& batch) const override {
     const std::size_t first = index * of_.batch, count = std::min(of_.batch, windows() - first);

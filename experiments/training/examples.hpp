@@ -23,6 +23,9 @@ class Examples {
   virtual std::uint64_t steps_per_epoch() const = 0;
   /// What step `step` sees: a function of (seed, step).
   virtual void training(std::uint64_t seed, std::uint64_t step, Batch& batch) = 0;
+  /// Images, or windows of text that a test has; what a text's training draws from: characters.
+  virtual std::size_t train_size() const = 0;
+  virtual std::size_t test_size() const = 0;
   virtual std::size_t test_batches() const = 0;
   virtual void test(std::size_t index, Batch& batch) const = 0;
 };

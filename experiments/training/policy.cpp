@@ -5,7 +5,10 @@
 #include <halfulp/hardware/json_members.hpp>
 #include <halfulp_policies_text.hpp>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <cctype>
 
 namespace halfulp::training {
 namespace {
@@ -67,6 +70,8 @@ void apply_rule(const Json& json, const std::string& where, OperatorPrecision& p
   for (const Role role : {Role::activation, Role::gradient_of_activation, Role::gradient_of_weight})
     if (p.result(role).block())
       throw std::invalid_argument(members.at("results") + ": " + std::string(name_of(role)) + " in " + text_of(p.result(role)) + "; accepted: a format without blocks (operands, optimizer states and communication take these)");
+  for (const Storage& s : p.results)
+    if (s.delayed) throw std::invalid_argument(members.at("results") + ": delayed scaling is for operands of products");
   if (const Json* const j = members.find("accumulate")) apply_accumulate(*j, members.at("accumulate"), p.accumulate);
   if (const Json* const j = members.find("inside")) {
     const Storage inside = parse_storage(*j, members.at("inside"));
@@ -157,6 +162,7 @@ std::optional<LossScalerSettings> parse_loss_scaling(const Json& json, const std
     s.growth_interval = members.integer("interval", s.growth_interval, 1, 1'000'000'000);
   }
   members.finish();
+  if (!(static_cast<float>(s.initial_scale) > 0)) throw std::invalid_argument(members.at("scale") + fmt::format(" is {}; accepted: a number that is above 0 in fp32", s.initial_scale));
   try {
     LossScaler check(s);
   } catch (const std::invalid_argument& error) {
@@ -203,13 +209,21 @@ Policy parse(const Json& json, const std::string& where, const std::vector<Polic
     }
     if (!found) throw std::invalid_argument(where + ".base: " + unknown_name("policy", name, names));
     whole = with_base(json, found->json);
+    if (!json.contains("title")) whole["title"] = name + ", changed";
+    if (!json.contains("source")) whole["source"] = "";
   }
   Policy policy;
   Members members(whole, where);
   policy.name = members.text("name");
   if (!names_a_file(policy.name)) members.refuse("name", whole["name"], "at most 60 letters, digits, '.', '_', '-', '+', no '.' at first");
-  policy.title = members.text("title", policy.name);
-  policy.source = members.text("source", "");
+  const auto line = [&](const char* name, const std::string& otherwise) {
+    const std::string text = members.text(name, otherwise);
+    if (text.size() > 400 || std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }))
+      throw std::invalid_argument(members.at(name) + " is " + shown(text) + "; accepted: one line of at most 400 characters");
+    return text;
+  };
+  policy.title = line("title", policy.name);
+  policy.source = line("source", "");
   if (const Json* const rules = members.find("rules")) {
     if (!rules->is_array()) throw std::invalid_argument(where + ".rules is " + shown(rules->dump()) + "; accepted: a list of objects");
     for (const Json& rule : *rules) policy.rules.push_back(parse_rule(rule, where + ".rules[" + std::to_string(policy.rules.size()) + "]"));

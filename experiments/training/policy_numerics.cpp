@@ -1,6 +1,7 @@
 #include <halfulp/experiments/training/policy_numerics.hpp>
 
 #include <halfulp/emulation/products.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
 #include <halfulp/experiments/report/report.hpp>
 #include <halfulp/experiments/report/tolerance.hpp>
 #include <halfulp/experiments/training/policy_operand.hpp>
@@ -108,6 +109,7 @@ void PolicyNumerics::prepare(Layer& layer, const Site& site, Role role, std::spa
 }
 
 void PolicyNumerics::product(const Site& site, Product which, const Operands& x, std::span<const float> bias, std::span<float> d) {
+  stop_if_interrupted();
   Layer& at = layer(site);
   const ProductRoles roles = roles_of(site.kind, which);
   prepare(at, site, roles.a, x.a, x.m, x.k, x.transpose_a, a_);
@@ -131,6 +133,7 @@ void PolicyNumerics::product(const Site& site, Product which, const Operands& x,
 }
 
 void PolicyNumerics::products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<float> d) {
+  stop_if_interrupted();
   Layer& at = layer(site);
   const ProductRoles roles = roles_of(site.kind, which);
   if (at.precision.operand(roles.a).block() || at.precision.operand(roles.b).block()) return Numerics<float>::products(site, which, count, x, d);

@@ -1,6 +1,7 @@
 #include <halfulp/experiments/training/policy_operand.hpp>
 
 #include <halfulp/emulation/products.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
 #include <halfulp/experiments/training/rows.hpp>
 
 #include <algorithm>
@@ -107,6 +108,7 @@ void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const Po
   std::vector<float> of_columns(n);
   for (std::size_t begin = 0; begin < k;) {
     const std::size_t end = std::min(boundary(a, begin), boundary(b, begin));
+    stop_if_interrupted();
     x.k = end - begin;
     x.a = a.elements.subspan(a.transposed ? begin * x.lda : begin);
     x.b = b.elements.subspan(b.transposed ? begin * x.ldb : begin);

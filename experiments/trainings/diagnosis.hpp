@@ -16,6 +16,7 @@ struct Evidence {
   double gradients_zero = 0;       ///< of the weights' gradients
   double second_underflowed = 0;   ///< of Adam's second moments
   std::uint64_t zero_denominators = 0;
+  double growth = 0;               ///< largest norm of a parameter over its first one, at the end
 };
 Evidence evidence_of(const training::TrainingRecord& record);
 

@@ -1,4 +1,5 @@
 // finetune: a network that learned all classes goes on with half of them, under every precision policy.
+#include <halfulp/experiments/training/record_json.hpp>
 #include <halfulp/experiments/trainings/finetune_claims.hpp>
 #include <halfulp/experiments/trainings/diagnosis.hpp>
 #include <halfulp/experiments/trainings/spread.hpp>
@@ -122,28 +123,28 @@ void run_finetune(const Config& config, Run& run) {
   std::vector<std::unique_ptr<training::Examples>> tests{};  // of tuned classes, of the others, network by network
   for (const std::string& network : networks) {
     if (!data.missing(network).empty()) continue;
-    const std::uint64_t epoch = data.examples(config, network)->steps_per_epoch();
-    const std::uint64_t tune_epoch = data.examples(config, network, classes.tuned)->steps_per_epoch();
+    const auto all = data.examples(config, network), tuned = data.examples(config, network, classes.tuned);
     tests.push_back(data.examples(config, network, classes.tuned));
     tests.push_back(data.examples(config, network, classes.other));
     const auto seed = [&](std::size_t i) { return static_cast<std::uint64_t>(config.integer("seed")) + i; };
-    for (std::size_t i = 0; i < seeds; ++i) before.push_back(make_job(config, network, fp32, "pre-training", seed(i), data, epoch));
+    for (std::size_t i = 0; i < seeds; ++i) before.push_back(make_job(config, network, fp32, "pre-training", seed(i), data, *all));
     for (const training::Policy& policy : policies)
       for (std::size_t i = 0; i < seeds; ++i) {
-        Job job = make_job(config, network, policy, policy.name, seed(i), data, tune_epoch);
+        Job job = make_job(config, network, policy, policy.name, seed(i), data, *tuned);
         job.label += "-tuned";
         job.classes = classes.tuned;
         training::TrainerSettings& s = job.settings;
         s.optimizer.kind = training::parse_optimizer(config.text("tune_optimizer"));
         s.optimizer.lr = config.real("tune_lr");
         s.steps = static_cast<std::uint64_t>(config.integer("tune_steps"));
-        if (s.steps == 0) s.steps = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(config.real("tune_epochs") * static_cast<double>(tune_epoch))));
+        if (s.steps == 0) s.steps = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(config.real("tune_epochs") * static_cast<double>(tuned->steps_per_epoch()))));
         const auto intervals = static_cast<std::uint64_t>(config.integer("intervals"));
         s.interval = std::max<std::uint64_t>(1, (s.steps + intervals - 1) / intervals);
         Tuning tuning;
         tuning.network = network, tuning.policy = &policy;
         tuning.learned = before.size() - seeds + i;
         tuning.tests = tests.size() - 2;
+        job.start = {{"pre-training", to_json(before[tuning.learned].settings)}};
         after.push_back(std::move(job));
         tunings.push_back(tuning);
       }

@@ -29,10 +29,10 @@ std::string absent(const TuningOutcomes& outcomes, const std::string& network, s
 
 /// The most that rounding n weights to a format can change, relative to their norm: half an ulp of each (a whole one where rounding goes
 /// either way) is at most 2^-p of its value, or of subnormal size.
-double most_error(const FloatFormat& f, bool nearest, const TuningSpread& spread) {
+double most_error(const FloatFormat& f, bool nearest, bool flushed, const TuningSpread& spread) {
   const double unit = std::ldexp(1.0, nearest ? -f.precision() : 1 - f.precision());
   const double subnormal = std::ldexp(nearest ? 0.5 : 1.0, f.emin() - f.fraction_bits);
-  return unit + std::sqrt(static_cast<double>(spread.parameters)) * subnormal / spread.smallest_norm;
+  return unit + std::sqrt(static_cast<double>(spread.parameters)) * (flushed ? std::ldexp(1.0, f.emin()) : subnormal) / spread.smallest_norm;
 }
 
 }  // namespace
@@ -60,7 +60,10 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
       if (!missing.empty()) report.claim(skipped(id, statement, rounding, missing));
       else {
         const TuningSpread& spread = outcomes.at({network, policy.name});
-        report.claim(at_most(id, statement, rounding, most_error(*f, nearest, spread), spread.largest_error, "oracle"));
+        if (spread.largest_norm > f->value(f->max_finite()))
+          report.claim(skipped(id, statement, rounding, "weights may lie beyond the format's largest number"));
+        else
+          report.claim(at_most(id, statement, rounding, most_error(*f, nearest, policy.update.weights.rounding.flush_outputs, spread), spread.largest_error, "oracle"));
       }
     }
     const auto reason = [&](std::initializer_list<const char*> names) { return missing.empty() ? absent(outcomes, network, names) : missing; };

@@ -28,7 +28,7 @@ struct TuningSpread {
   std::uint64_t count = 0, failed = 0, parameters = 0;
   double tuned = 0, other = 0, all = 0, tuned_before = 0, other_before = 0, rounding_cost = 0, start_error = 0, moved = 0, unmoved = 0;
   double lowest = 1, highest = 0;                  ///< accuracy on tuned classes
-  double largest_error = 0, smallest_norm = 1e300;  ///< start_error, weight_norm
+  double largest_error = 0, smallest_norm = 1e300, largest_norm = 0;  ///< start_error, weight_norm
 
   void add(const Tuning& t, bool has_failed) {
     ++count;
@@ -37,7 +37,7 @@ struct TuningSpread {
     tuned += t.tuned_after, other += t.other_after, tuned_before += t.tuned_before, other_before += t.other_before;
     start_error += t.start_error, moved += t.moved, unmoved += t.unmoved;
     lowest = std::min(lowest, t.tuned_after), highest = std::max(highest, t.tuned_after);
-    largest_error = std::max(largest_error, t.start_error), smallest_norm = std::min(smallest_norm, t.weight_norm);
+    largest_error = std::max(largest_error, t.start_error), smallest_norm = std::min(smallest_norm, t.weight_norm), largest_norm = std::max(largest_norm, t.weight_norm);
   }
 };
 

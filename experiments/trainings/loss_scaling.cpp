@@ -95,7 +95,7 @@ void run_loss_scaling(const Config& config, Run& run) {
   std::deque<ScaledRun> runs;
   for (const NetworkGradients& n : gradients)
     for (const training::Policy& policy : policies)
-      plan(config, policy, n, data, data.examples(config, n.network)->steps_per_epoch(), runs);
+      plan(config, policy, n, data, *data.examples(config, n.network), runs);
   train_all(runs, false, data, without, run, 0.1, 0.9);
   // What breaks on purpose has no checkpoints, after which it would not be broken any more.
   without.set("checkpoints=");

@@ -1,5 +1,6 @@
 #include <halfulp/experiments/trainings/loss_scaling_claims.hpp>
 
+#include <halfulp/experiments/trainings/claim_id.hpp>
 #include <halfulp/experiments/trainings/spread.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
@@ -27,7 +28,7 @@ constexpr const char* accuracy = "Micikevicius et al. 2018, Mixed Precision Trai
 /// What a network's runs claim, in the order of the report.
 struct Statements {
   std::string prefix, eight, dynamic, top, beyond, settles, collapse, unnoticed, diverging;
-  Statements(const std::string& network, const std::string& policy) : prefix(network + "-" + policy) {
+  Statements(const std::string& network, const std::string& policy) : prefix(claim_id(network + "-" + policy)) {
     const std::string of = network + ", " + policy + ": ";  // after a word of its own: messages are told apart by how they begin
     eight = "Scale 8, " + of + "a static loss scale of 8 gives the accuracy of FP32.";
     dynamic = "Defaults, " + of + "GradScaler as it is gives the accuracy of FP32.";
@@ -167,7 +168,10 @@ void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradien
     const Json zero = d.to_zero ? Json(*d.to_zero) : Json();
     if (run.scaling == Scaling::poisoned) {
       report.claim(exactly(s.prefix + "-collapse", s.collapse, halving, updates_to_zero, zero, "oracle"));
-      report.claim(exactly(
+      const double loss = run.record.curve.front().loss;
+      if (!std::isfinite(loss) || !d.unnoticed)
+        report.claim(skipped(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity, "the network has Inf or NaN of its own: its steps are skipped at a scale of zero too"));
+      else report.claim(exactly(
           s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity, Json::array({run.poisoned, run.poisoned}),
           Json::array({d.unnoticed ? Json(*d.unnoticed) : Json(), run.record.diverged ? Json(*run.record.diverged) : Json()}), "oracle"));
     } else if (run.scaling == Scaling::too_fast) {

@@ -49,7 +49,7 @@ void poison(training::Trainer& trainer, std::uint64_t steps) {
 }  // namespace
 
 void plan(const Config& config, const training::Policy& policy, const NetworkGradients& gradients, const Data& data,
-          std::uint64_t steps_per_epoch, std::deque<ScaledRun>& runs) {
+          const training::Examples& examples, std::deque<ScaledRun>& runs) {
   const std::string& network = gradients.network;
   const auto first_seed = static_cast<std::uint64_t>(config.integer("seed"));
   const auto add = [&](ScaledRun run, const std::string& how, std::optional<Json> scaling, std::uint64_t seed) -> ScaledRun& {
@@ -57,7 +57,7 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
     const std::string variant = policy.name + how;
     run.policy = scaling ? scaled(policy, variant, *scaling) : policy;
     ScaledRun& kept = runs.emplace_back(std::move(run));
-    kept.job = make_job(config, network, kept.policy, variant, seed, data, steps_per_epoch);
+    kept.job = make_job(config, network, kept.policy, variant, seed, data, examples);
     return kept;
   };
   const bool has_reference = std::any_of(

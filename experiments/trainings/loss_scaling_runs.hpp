@@ -41,7 +41,7 @@ inline constexpr std::uint64_t updates_to_zero = 16 + 149 + 1;
 /// All trainings of a network under a policy; `reference` with a network's first. Jobs point to the policies: the deque must stay where it
 /// is.
 void plan(const Config& config, const training::Policy& policy, const NetworkGradients& gradients, const Data& data,
-          std::uint64_t steps_per_epoch, std::deque<ScaledRun>& runs);
+          const training::Examples& examples, std::deque<ScaledRun>& runs);
 
 /// The scale after each of a training's updates.
 std::vector<double> course_of(const ScaledRun& run);

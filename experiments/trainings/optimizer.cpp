@@ -101,11 +101,11 @@ void run_optimizer(const Config& config, Run& run) {
   std::vector<const OptimizerVariant*> variant_of{};
   for (const std::string& network : networks) {
     if (!data.missing(network).empty()) continue;
-    const std::uint64_t epoch = data.examples(config, network)->steps_per_epoch();
+    const auto examples = data.examples(config, network);
     for (std::size_t v = 0; v < variants.size(); ++v) {
       if (!variants[v]->group.empty() && is_of_text(*variants[v]) != is_text(network)) continue;
       for (std::size_t i = 0; i < seeds; ++i) {
-        Job job = make_job(config, network, policies[v], policies[v].name, static_cast<std::uint64_t>(config.integer("seed")) + i, data, epoch);
+        Job job = make_job(config, network, policies[v], policies[v].name, static_cast<std::uint64_t>(config.integer("seed")) + i, data, *examples);
         change(job.settings, *variants[v]);
         if (variants[v]->planted) job.attend = plant;
         jobs.push_back(std::move(job));
@@ -119,10 +119,10 @@ void run_optimizer(const Config& config, Run& run) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     tables.add(jobs[i], records[i], i % seeds == 0);
     VariantOutcome& o = outcomes[{jobs[i].settings.network, jobs[i].variant}];
-    o.spread.add(records[i]);
+    o.spread.add(records[i], jobs[i].answers);
     for (const training::Spike& spike : records[i].spikes) ++(spike.of_loss ? o.loss_spikes : o.norm_spikes);
     for (const training::CurvePoint& point : records[i].curve) o.abnormal += point.abnormal;
-    if (records[i].diverged) o.failed_at = std::min(o.failed_at.value_or(*records[i].diverged), *records[i].diverged);
+    if (records[i].diverged) o.failed_at = std::min(o.failed_at.value_or(*records[i].diverged + 1), *records[i].diverged + 1);
     o.weight_norms.push_back(weight_norm(records[i]));
     o.records.push_back(&records[i]);
   }
@@ -134,7 +134,7 @@ void run_optimizer(const Config& config, Run& run) {
     std::size_t worst = first;
     for (std::size_t i = first; i < first + seeds; ++i)
       if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
-    const bool worse = o.spread.failed || o.spread.highest < fp32.lowest;
+    const bool worse = o.spread.failed || standing(o.spread, fp32).below();
     std::string why = diagnose(records[worst], worse).why;
     if (worse && variant_of[first]->planted) why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small", planted_step(job.settings.steps));
     summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what, number(o.spread.mean()), number(difference(o.spread.mean(), fp32.mean())),

@@ -190,9 +190,9 @@ void claim_optimizer(const Config& config, const Data& data, const VariantOutcom
         return;
       }
       const Spread &variant = get(row.variant).spread, &than = get(row.than).spread;
-      const double apart = than.highest - than.lowest, limit = than.mean() - apart;
-      Claim claim = is_worse ? at_most(id, statement, row.source, limit, variant.mean(), "published", Verdict::differs) : at_least(id, statement, row.source, limit, variant.mean(), "published", Verdict::differs);
-      if (claim.verdict == Verdict::differs) claim.reason = fmt::format("accuracy of {}: {:.4f}, its seeds {:.4f} apart", row.than, than.mean(), apart);
+      const Standing s = standing(variant, than);
+      Claim claim = is_worse ? at_most(id, statement, row.source, -s.doubt, s.difference, "published", Verdict::differs) : at_least(id, statement, row.source, -s.doubt, s.difference, "published", Verdict::differs);
+      if (claim.verdict == Verdict::differs) claim.reason = fmt::format("accuracy {:.4f}, of {} {:.4f}; differences below {:.4f} are within doubt", variant.mean(), row.than, than.mean(), s.doubt);
       report.claim(std::move(claim));
     };
     for (const AsGood& row : as_good) claim_row(row, false);

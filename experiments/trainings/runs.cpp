@@ -29,6 +29,7 @@ Json with_data(Json identity, const Config& config, const Data& data, const Job&
   identity["preset"] = config.text("preset");
   for (const char* const name : {"train_examples", "test_examples", "context"}) identity[name] = config.integer(name);
   identity["classes"] = job.classes;
+  identity["start"] = job.start;
   return identity;
 }
 
@@ -42,13 +43,15 @@ void make_folder(const Config& config) {
 }  // namespace
 
 Job make_job(const Config& config, const std::string& network, const training::Policy& policy, const std::string& variant, std::uint64_t seed, const Data& data,
-             std::uint64_t steps_per_epoch) {
+             const training::Examples& examples) {
   Job job;
   job.label = fmt::format("{}-{}-{}", network, variant, seed);
   job.variant = variant;
   job.policy = &policy;
-  job.settings = settings(config, network, seed, data, steps_per_epoch);
+  job.settings = settings(config, network, seed, data, examples.steps_per_epoch());
   job.batch = batch_size(config, network);
+  job.train = examples.train_size(), job.test = examples.test_size();
+  job.answers = job.test * (job.settings.options.inputs ? static_cast<std::size_t>(config.integer("context")) : 1);
   job.parameters = training::parameter_count(*training::make_network<float>(network, job.settings.options));
   return job;
 }
@@ -74,6 +77,8 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     const std::string file = checkpoint_path(config, job);
     if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));
     else if (job.prepare) job.prepare(trainer);
+    if (i == 0 && !config.text("save_gradients").empty() && trainer.steps() >= job.settings.steps)
+      throw std::invalid_argument(fmt::format("save_gradients: {} is finished in its checkpoint, and its gradients are gone; accepted: another folder of checkpoints", job.label));
     if (i == 0 && !config.text("save_gradients").empty())
       keep_gradients(trainer, config.text("save_gradients"), {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
     const auto tell = [&] {

@@ -15,7 +15,9 @@ struct Job {
   std::string variant;            ///< of tables: the policy's name, or what an experiment varies
   const training::Policy* policy = nullptr;
   training::TrainerSettings settings;
-  std::size_t batch = 0, parameters = 0;  ///< for tables
+  std::size_t batch = 0, parameters = 0, train = 0, test = 0;  ///< for tables: Examples' sizes
+  std::size_t answers = 0;  ///< of a test: images, or characters of all windows
+  Json start = {};                ///< what first values it is given, for checkpoints
   std::vector<int> classes = {};  ///< of images; empty: all
   /// As soon as the trainer is there, whether it begins or goes on: to set what it calls. May be empty.
   std::function<void(training::Trainer&)> attend = {};
@@ -27,7 +29,7 @@ struct Job {
 
 /// The training of a network under a policy, as the configuration has it.
 Job make_job(const Config& config, const std::string& network, const training::Policy& policy, const std::string& variant, std::uint64_t seed, const Data& data,
-             std::uint64_t steps_per_epoch);
+             const training::Examples& examples);
 
 /// Trains all of them, as many at once as there are threads, and returns their records in order. With `checkpoints` in the
 /// configuration each goes on from where it was saved. Of each policy one records some of its conversions for backends. Progress goes from

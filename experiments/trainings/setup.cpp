@@ -1,6 +1,7 @@
 #include <halfulp/experiments/trainings/setup.hpp>
 
 #include <halfulp/experiments/data/distributions.hpp>
+#include <halfulp/experiments/trainings/claim_id.hpp>
 #include <halfulp/formats/nearest.hpp>
 
 #include <fmt/format.h>
@@ -200,7 +201,8 @@ std::vector<training::Policy> chosen_policies(const Config& config) {
   if (all.empty()) throw std::invalid_argument("policies is empty; accepted: names of policies or files, separated by commas, or all");
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (all[i].name == all[j].name) throw std::invalid_argument("policies: " + shown(all[i].name) + " is there twice");
+      if (claim_id(all[i].name) == claim_id(all[j].name))
+        throw std::invalid_argument("policies: " + shown(all[i].name) + (all[i].name == all[j].name ? " is there twice" : " and " + shown(all[j].name) + " read alike") + "; accepted: names that differ in letters or digits (of a file: its member name)");
   return all;
 }
 

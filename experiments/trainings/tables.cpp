@@ -8,7 +8,7 @@ namespace halfulp::trainings {
 
 Json where(const std::optional<training::FirstNonFinite>& first) {
   if (!first) return {};
-  return fmt::format("step {}: {}, {}", first->step, first->name, name_of(first->role));
+  return fmt::format("step {}: {}, {}", first->step + 1, first->name, name_of(first->role));
 }
 
 Json share(std::uint64_t part, std::uint64_t whole) { return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json(); }
@@ -28,6 +28,8 @@ Tables::Tables(Report& report, const std::string& variant, const std::string& de
           {"parameters", "value", "Numbers that the optimizer changes."},
           {"steps", "step", "Steps of the training, as asked for."},
           {"batch", "example", "Images or windows of text a step."},
+          {"train", "example", "Images that were learned from; characters that windows were drawn from."},
+          {"test", "example", "Images, or windows of text, of a test."},
           {"learning_rate", "1", "Learning rate."},
           {"train_loss", "nat", "Mean loss of the last interval."},
           {"test_loss", "nat", "Mean loss on what was not learned from; NaN if the training failed."},
@@ -92,9 +94,9 @@ void Tables::add(const Job& job, const training::TrainingRecord& record, bool cl
     table.row(std::move(all));
   };
   const training::CurvePoint& last = record.curve.back();
-  row(runs_, {job.parameters, s.steps, job.batch, number(s.optimizer.lr), number(last.loss), number(record.final.loss), number(record.final.accuracy), record.skipped(),
+  row(runs_, {job.parameters, s.steps, job.batch, job.train, job.test, number(s.optimizer.lr), number(last.loss), number(record.final.loss), number(record.final.accuracy), record.skipped(),
               number(last.scale), std::count_if(record.spikes.begin(), record.spikes.end(), [](const training::Spike& s) { return s.of_loss; }),
-              training::announced(record.spikes, 10), where(record.first_infinite), where(record.first_nan), record.diverged ? Json(*record.diverged) : Json()});
+              training::announced(record.spikes, 10), where(record.first_infinite), where(record.first_nan), record.diverged ? Json(*record.diverged + 1) : Json()});
   for (const training::CurvePoint& p : record.curve) {
     row(curves_, {p.step, number(p.loss), number(p.gradient_norm), number(p.largest_norm), number(p.scale), p.skipped, p.abnormal, p.clipped,
                   p.test ? number(p.test->loss) : Json(), p.test ? number(p.test->accuracy) : Json()});

@@ -66,10 +66,12 @@ void run_training(const Config& config, Run& run) {
       {"lowest", "1", "Lowest of the seeds."},
       {"highest", "1", "Highest of the seeds."},
       {"to_fp32", "1", "Mean accuracy minus that of fp32; null without fp32."},
-      {"verdict", "", "Failed if some training ended in NaN, below if the highest is below fp32's lowest, else within."},
+      {"doubt", "1", "Twice the standard error of that difference: by the seeds, or by the number of test answers where that is larger."},
+      {"verdict", "", "Failed if some training ended in NaN; below if the mean difference to fp32, seed by seed, is beyond `doubt`; else within; null without fp32."},
       {"test_loss", "nat", "Mean test loss of those that did not fail."},
       {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
-      {"underflowed", "1", "Share of gradients that rounding made zero, of the first seed."},
+      {"underflowed", "1", "Share of gradients, as they arise, that rounding made zero, of the first seed."},
+      {"operands_lost", "1", "Share of what enters products that rounding made zero, of the first seed."},
       {"skipped", "step", "Steps left out by the loss scaler, over all seeds."},
       {"why", "", "What the microscope saw of a failure; empty if there was none."},
       {"repair", "", "What is known to help against it."}});
@@ -78,9 +80,9 @@ void run_training(const Config& config, Run& run) {
   std::vector<Job> jobs;
   for (const std::string& network : networks) {
     if (!data.missing(network).empty()) continue;
-    const std::uint64_t epoch = data.examples(config, network)->steps_per_epoch();
+    const auto examples = data.examples(config, network);
     for (const training::Policy& policy : policies)
-      for (std::int64_t i = 0; i < config.integer("seeds"); ++i) jobs.push_back(make_job(config, network, policy, policy.name, static_cast<std::uint64_t>(config.integer("seed") + i), data, epoch));
+      for (std::int64_t i = 0; i < config.integer("seeds"); ++i) jobs.push_back(make_job(config, network, policy, policy.name, static_cast<std::uint64_t>(config.integer("seed") + i), data, *examples));
   }
   const std::vector<training::TrainingRecord> records = train(jobs, data, config, run);
 
@@ -90,7 +92,7 @@ void run_training(const Config& config, Run& run) {
     Spread spread;
     for (std::size_t i = first; i < first + seeds; ++i) {
       tables.add(jobs[i], records[i], i == first);
-      spread.add(records[i]);
+      spread.add(records[i], jobs[i].answers);
     }
     outcomes[{jobs[first].settings.network, jobs[first].variant}] = spread;
   }
@@ -99,14 +101,15 @@ void run_training(const Config& config, Run& run) {
     const Spread& spread = outcomes.at({job.settings.network, job.variant});
     const auto reference = outcomes.find({job.settings.network, "fp32"});
     const Spread* const fp32 = reference == outcomes.end() ? nullptr : &reference->second;
-    const bool worse = spread.failed || (fp32 && spread.highest < fp32->lowest);
+    const Standing to_fp32 = fp32 ? standing(spread, *fp32) : Standing{};
+    const bool worse = spread.failed || to_fp32.below();
     const Evidence evidence = evidence_of(records[first]);
     std::size_t worst = first;
     for (std::size_t i = first; i < first + seeds; ++i)
       if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
     const Diagnosis diagnosis = diagnose(records[worst], worse);
-    summary.row({job.settings.network, job.variant, number(spread.mean()), number(spread.lowest), number(spread.highest), fp32 ? number(spread.mean() - fp32->mean()) : Json(),
-                 spread.failed ? "failed" : worse ? "below" : "within", number(spread.mean_loss()), number(evidence.swamped), number(evidence.gradients_underflowed),
+    summary.row({job.settings.network, job.variant, number(spread.mean()), number(spread.lowest), number(spread.highest), fp32 ? number(to_fp32.difference) : Json(), fp32 ? number(to_fp32.doubt) : Json(),
+                 spread.failed ? Json("failed") : !fp32 ? Json() : Json(worse ? "below" : "within"), number(spread.mean_loss()), number(evidence.swamped), number(evidence.gradients_underflowed), number(evidence.operands_underflowed),
                  spread.skipped, diagnosis.why, diagnosis.repair});
   }
   claim_training(config, data, outcomes, run.report);
@@ -117,7 +120,7 @@ void run_training(const Config& config, Run& run) {
 Experiment training_experiment() {
   return {"training", "Training under precision policies",
           "Which precision policies train as well as FP32, which fail, when and why, and what repairs them?", parameters, run_training,
-          {"summary", {"network", "policy", "accuracy", "to_fp32", "verdict", "swamped", "underflowed"}}};
+          {"summary", {"network", "policy", "accuracy", "to_fp32", "verdict", "swamped", "operands_lost"}}};
 }
 
 }  // namespace halfulp

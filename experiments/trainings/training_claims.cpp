@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 namespace halfulp::trainings {
 namespace {
 
@@ -31,42 +33,42 @@ constexpr Worse worse[] = {
     {"pure-bf16-kahan", "pure-bf16", "bf16-kahan", "Without Kahan summation of updates pure BF16 is clearly worse.", "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5"},
 };
 
-std::string not_here(const Outcomes& outcomes, const std::string& network, std::initializer_list<const char*> policies) {
-  for (const char* const policy : policies)
-    if (!outcomes.contains({network, policy})) return fmt::format("policies does not name {}", policy);
-  return "";
+/// Whether policies were run: of others nothing is claimed.
+bool ran(const Outcomes& outcomes, const std::string& network, std::initializer_list<const char*> policies) {
+  return std::all_of(policies.begin(), policies.end(), [&](const char* policy) { return outcomes.contains({network, policy}); });
 }
 
 }  // namespace
 
 void claim_training(const Config& config, const Data& data, const Outcomes& outcomes, Report& report) {
   for (const std::string& network : config.choices("networks")) {
-    const std::string of = fmt::format(" (Test accuracy, mean of {} seeds.)", config.integer("seeds"));
-    const auto reason = [&](std::initializer_list<const char*> policies) { return data.missing(network).empty() ? not_here(outcomes, network, policies) : data.missing(network); };
+    const std::int64_t seeds = config.integer("seeds");
+    const std::string of = fmt::format(" (Difference of test accuracies, mean of {} seed{}; twice its standard error is allowed.)", seeds, seeds == 1 ? "" : "s");
     for (const AsGood& row : as_good) {
       const std::string id = network + "-" + row.id + "-as-fp32", statement = network + ": " + row.statement + of;
-      if (const std::string why = reason({"fp32", row.policy}); !why.empty()) {
+      if (data.missing(network).empty() && !ran(outcomes, network, {"fp32", row.policy})) continue;
+      if (const std::string& why = data.missing(network); !why.empty()) {
         report.claim(skipped(id, statement, row.source, why));
         continue;
       }
       const Spread &fp32 = outcomes.at({network, "fp32"}), &policy = outcomes.at({network, row.policy});
-      // Seeds move accuracies about: what fp32's own seeds do counts as equal.
-      const double spread = fp32.highest - fp32.lowest;
-      Claim claim = at_least(id, statement, row.source, fp32.mean() - spread - row.margin, policy.mean(), "published", Verdict::differs);
-      if (claim.verdict == Verdict::differs) claim.reason = fmt::format("fp32: {:.4f}, its seeds {:.4f} apart; the table `summary` says what was lost", fp32.mean(), spread);
+      const Standing s = standing(policy, fp32);
+      Claim claim = at_least(id, statement, row.source, -s.doubt - row.margin, s.difference, "published", Verdict::differs);
+      if (claim.verdict == Verdict::differs) claim.reason = fmt::format("accuracy {:.4f}, of fp32 {:.4f}; the table `summary` says what was lost", policy.mean(), fp32.mean());
       report.claim(std::move(claim));
     }
     for (const Worse& row : worse) {
       const std::string id = network + "-" + row.id + "-worse", statement = network + ": " + row.statement + of;
-      if (const std::string why = reason({row.policy, row.than}); !why.empty()) {
+      if (data.missing(network).empty() && !ran(outcomes, network, {row.policy, row.than})) continue;
+      if (const std::string& why = data.missing(network); !why.empty()) {
         report.claim(skipped(id, statement, row.source, why));
         continue;
       }
       const Spread &policy = outcomes.at({network, row.policy}), &than = outcomes.at({network, row.than});
-      const double spread = than.highest - than.lowest;
-      Claim claim = at_most(id, statement, row.source, than.mean() - spread, policy.mean(), "published", Verdict::differs);
+      const Standing s = standing(policy, than);
+      Claim claim = at_most(id, statement, row.source, -s.doubt, s.difference, "published", Verdict::differs);
       if (claim.verdict == Verdict::differs)
-        claim.reason = fmt::format("{}: {:.4f}, its seeds {:.4f} apart: the difference is within these; longer trainings and smaller learning rates show more", row.than, than.mean(), spread);
+        claim.reason = fmt::format("accuracy {:.4f}, of {} {:.4f}; differences below {:.4f} are within doubt: longer trainings and more tests show more", policy.mean(), row.than, than.mean(), s.doubt);
       report.claim(std::move(claim));
     }
   }
