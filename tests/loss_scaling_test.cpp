@@ -177,7 +177,7 @@ TEST_F(LossScaling, StaticScales) {
   EXPECT_EQ(skipping["skipped"], 40);
   EXPECT_EQ(skipping["failed"], 0);
   EXPECT_GT(skipping["overflowed"], 0.0);
-  EXPECT_EQ(skipping["first_infinite"], "step 0: loss, gradient-of-activation");
+  EXPECT_EQ(skipping["first_infinite"], "step 1: loss, gradient-of-activation");
   EXPECT_EQ(blind["skipped"], 0);
   EXPECT_EQ(blind["failed"], 1);
   EXPECT_EQ(blind["accuracy"], 0.0);

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <exception>
 #include <filesystem>
 #include <mutex>
 
@@ -68,7 +69,11 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
   const auto sampled = [&](std::size_t i) {
     return std::none_of(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i), [&](const Job& before) { return before.policy == jobs[i].policy; });
   };
-  tbb::parallel_for(std::size_t{0}, jobs.size(), [&](std::size_t i) {
+  // An exception that left the loop would cancel the loops inside the other trainings, which then leave their results as they are:
+  // it waits until these have ended.
+  std::exception_ptr failure;
+  std::atomic<bool> failed{false};
+  const auto train_one = [&](std::size_t i) {
     const Job& job = jobs[i];
     const auto examples = data.examples(config, job.settings.network, job.classes);
     training::Trainer trainer(job.settings, *job.policy, *examples);
@@ -88,6 +93,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
       if (run.note) run.note(fmt::format("{} step {} of {}, loss {:.3f}", job.label, trainer.steps(), job.settings.steps, trainer.last_loss()));
     };
     trainer.after_step = [&](training::Trainer&) {
+      if (failed) throw Interrupted{};
       ++done;
       if (done % 16 == 0) tell();
     };
@@ -102,7 +108,18 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     if (job.finish) job.finish(trainer);
     records[i] = trainer.record();
     tell();
+  };
+  tbb::parallel_for(std::size_t{0}, jobs.size(), [&](std::size_t i) {
+    if (failed) return;
+    try {
+      train_one(i);
+    } catch (...) {
+      const std::lock_guard lock(telling);
+      if (!failure) failure = std::current_exception();
+      failed = true;
+    }
   });
+  if (failure) std::rethrow_exception(failure);
   for (const Trace& trace : traces) run.trace.append(trace);
   return records;
 }
