@@ -17,8 +17,8 @@ INTRODUCTION = """# Training under precision policies: a full run
 
 What `halfulp run training --set preset=full --set networks={networks}` reports, made by `docs/make_training.py` from
 [training.json](training.json), which has everything else: curves, tensors, updates, scaler events. {seeds} seeds a policy,
-{optimizer} with learning rate {lr}; halfulp {version}, {cpu}, {date}. Test accuracy of a failed training counts as 0; *within*:
-not every seed is below every seed of fp32.
+{optimizer} with learning rate {lr}; halfulp {version}, {cpu}, revision {revision}, {date}. Test accuracy of a failed
+training counts as 0. *verdict*: {verdict}
 
 {sizes}
 """
@@ -52,6 +52,8 @@ def page(report):
         lr=runs[0]["learning_rate"],
         version=environment["version"],
         cpu=environment["cpu"]["model"] if isinstance(environment["cpu"], dict) else environment["cpu"],
+        revision=environment["revision"],
+        verdict=next(c["description"] for c in report["results"]["summary"]["columns"] if c["name"] == "verdict"),
         date=str(environment["date"])[:10],
         sizes=" ".join(sizes),
     )
