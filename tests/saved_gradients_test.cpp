@@ -160,7 +160,9 @@ TEST_F(SavedGradientsTest, a_run_again_replaces_it_and_one_that_goes_on_keeps_ea
   EXPECT_SAYS(complaint_of([&] { SavedGradients(root / "run", other, 200); }), "of another training");
   EXPECT_EQ(bytes_of(root / "run" / "gradients.json"), listing);
   put("run/notes.txt", "the user's");
-  SavedGradients(root / "run", other);
+  EXPECT_SAYS(complaint_of([&] { SavedGradients(root / "run", other); }), "of another training");
+  EXPECT_TRUE(fs::exists(root / "run" / "step-000100")) << "another training's gradients are not ours to remove";
+  SavedGradients(root / "run", about);
   EXPECT_FALSE(fs::exists(root / "run" / "step-000100"));
   EXPECT_TRUE(fs::exists(root / "run" / "notes.txt"));
 }

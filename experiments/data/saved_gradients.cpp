@@ -169,7 +169,7 @@ SavedGradients::SavedGradients(std::string folder, Json about, std::uint64_t fir
     const GradientFolder earlier = read_listing(path);
     for (const SavedGradient& g : earlier.gradients) (*g.step < first_step ? gradients_ : dropped).push_back(g);
     if (earlier.about != about_)
-      refuse(path / listing, "of another training, whose earlier steps would be mixed with this one's; accepted: a new folder");
+      refuse(path / listing, "of another training; accepted: a new folder");
   }
   // First the listing, so that at no time it names a file that is not there.
   list();

@@ -53,7 +53,8 @@ class SavedGradients {
  public:
   /// The folder is made where it is not there; its parent must be. `about` is an object with what the training is: network, policy, seed.
   /// What an earlier run left there from `first_step` on is removed; its earlier steps stay (a training that goes on from a
-  /// checkpoint), provided that `about` is the same. Throws std::invalid_argument in one line, for a folder that holds anything else, too.
+  /// checkpoint). Throws std::invalid_argument in one line, for a folder that holds anything else or another training's gradients
+  /// (`about` differs), too.
   SavedGradients(std::string folder, Json about, std::uint64_t first_step = 0);
 
   /// One tensor, row-major, of a step (ascending from call to call). `scale`: the loss scale that the values carry, finite and
