@@ -88,7 +88,6 @@ class Report {
 
   /// As Config::to_json gave it.
   const Json& config() const { return config_; }
-  const std::string& experiment() const { return experiment_; }
   /// The table of that name, or null.
   const Table* find_table(std::string_view name) const;
   const std::vector<Claim>& claims() const { return claims_; }
