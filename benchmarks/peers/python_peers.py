@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times numpy, ml_dtypes and torch on the rows that the program `bench` measured.
+"""Times halfulp's Python package, numpy, ml_dtypes, torch, gfloat and pychop on the rows that the program `bench` measured.
 
 usage: python_peers.py MEASURED.json OUT.json [--quick] [--trouble TEXT]
 
@@ -73,6 +73,33 @@ class TorchPeer:
         return {"add": self.torch.add, "mul": self.torch.mul, "div": self.torch.div, "sqrt": self.torch.sqrt}.get(work)
 
 
+class OurPackage:
+    """halfulp from Python, with one thread: what a call costs beside the same work from C++."""
+
+    def __init__(self, halfulp):
+        halfulp.set_threads(1)
+        self.version, self.halfulp = halfulp.__version__, halfulp
+        self.dtypes = {name: halfulp.Format(name) for name in ("fp16", "bf16", "e4m3", "e5m2", "e2m1")}
+
+    def call(self, work, format, operands):
+        import numpy as np
+        out = np.empty(len(operands[0]), np.float32)
+        return work == "quantize" and (lambda: self.halfulp.quantize(operands[0], format, out=out))
+
+
+class FunctionPeer:
+    """A package with one function that rounds an array's values: make(format) gives it."""
+
+    def __init__(self, version, formats, make, most=1 << 60):
+        self.version, self.dtypes, self.make, self.most = version, formats, make, most
+
+    def call(self, work, format, operands):
+        if work != "quantize" or len(operands[0]) > self.most:
+            return None
+        function = self.make(format)
+        return lambda: function(operands[0])
+
+
 class AbsentPeer:
     dtypes = {}
 
@@ -97,17 +124,37 @@ def import_peers(trouble):
         names = {"fp16": "float16", "bf16": "bfloat16", "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2"}
         return TorchPeer(t, {f: getattr(t, n) for f, n in names.items() if hasattr(t, n)})
 
+    def gfloat():
+        import gfloat as g
+        from importlib.metadata import version
+        import gfloat.formats as known
+        names = {"fp16": "binary16", "bf16": "bfloat16", "e4m3": "ocp_e4m3", "e5m2": "ocp_e5m2", "e2m1": "ocp_e2m1"}
+        return FunctionPeer(version("gfloat"), {f: getattr(known, "format_info_" + n) for f, n in names.items()},
+                            lambda info: lambda x: g.round_ndarray(info, x), most=1 << 20)  # a microsecond an element
+
+    def pychop():
+        os.environ["chop_backend"] = "numpy"
+        import pychop as p
+        return FunctionPeer(p.__version__, {"fp16": (5, 10), "bf16": (8, 7), "e5m2": (5, 2)}, lambda bits: p.Chop(*bits))
+
+    def halfulp():
+        import halfulp as h
+        return OurPackage(h)
+
     peers = {}
-    for load in (numpy, ml_dtypes, torch):
+    for load in (halfulp, numpy, ml_dtypes, torch, gfloat, pychop):
+        who = "ours Python" if load is halfulp else load.__name__
         try:
-            peers[load.__name__] = load()
-        except ImportError as why:
-            peers[load.__name__] = AbsentPeer(why, trouble if load is not torch else "")
+            peers[who] = load()
+        except (ImportError, AttributeError) as why:
+            peers[who] = AbsentPeer(why, trouble if load in (numpy, ml_dtypes) else "")
     return peers
 
 
 def call_of(peer, work, dtype, operands):
     """What to call, again and again, for one row; None where the peer has no such function."""
+    if hasattr(peer, "call"):
+        return peer.call(work, dtype, operands)
     count = len(operands[0])
     narrow, wide = peer.empty(count, dtype), peer.empty(count)
     if work == "encode":
@@ -153,7 +200,7 @@ def seconds_a_call(call, least, repetitions):
             break
         calls = max(calls + 1, min(10 * calls, int(1.2 * calls * least / max(spent, 1e-9))))
     means = []
-    for _ in range(repetitions):
+    for _ in range(repetitions if spent < 2 else 2):  # of what takes seconds, two are enough
         start = time.perf_counter()
         for _ in range(calls):
             call()
@@ -162,7 +209,7 @@ def seconds_a_call(call, least, repetitions):
 
 
 def rows_of(measured):
-    """(name, row, elements) of the rows that halfulp measured, once each: one thread, rounding to nearest even."""
+    """(name, row, elements, bytes) of the rows that halfulp measured, once each: one thread, rounding to nearest even."""
     seen = {}
     for entry in measured["benchmarks"]:
         parts = entry["run_name"].split("/")
@@ -170,14 +217,14 @@ def rows_of(measured):
             continue
         row = dict(zip(ROW, parts))
         if row["threads"] == "1" and row["mode"] in ("nearest-even", "exact"):
-            seen["/".join(parts[:6])] = (row, int(entry["elements"]))
+            seen["/".join(parts[:6])] = (row, int(entry["elements"]), int(entry.get("bytes", 0)))
     return [(name, *what) for name, what in seen.items()]
 
 
 def measure(peers, rows, quick):
     least, repetitions = (0.01, 3) if quick else (0.1, 5)
     benchmarks = []
-    for name, row, count in rows:
+    for name, row, count, size in rows:
         for who, peer in peers.items():
             dtype = peer.dtypes.get(row["format"])
             call = dtype and call_of(peer, row["work"], dtype, operands_of(row, count))
@@ -186,14 +233,14 @@ def measure(peers, rows, quick):
             times = seconds_a_call(call, least, repetitions)
             median, variation = statistics.median(times), statistics.stdev(times) / statistics.mean(times)
             print(f"{name}/{who}  {median / count * 1e9:.3f} ns an element", file=sys.stderr)
-            shared = {"run_name": f"{name}/{who}", "run_type": "aggregate", "repetitions": repetitions, "elements": count}
+            shared = {"run_name": f"{name}/{who}", "run_type": "aggregate", "repetitions": repetitions, "elements": count} | ({"bytes": size} if size else {})
             benchmarks.append(shared | {"aggregate_name": "median", "real_time": median * 1e9, "time_unit": "ns"})
             benchmarks.append(shared | {"aggregate_name": "cv", "real_time": variation, "time_unit": "ns"})
     return benchmarks
 
 
 def main():
-    parser = argparse.ArgumentParser(description="numpy, ml_dtypes and torch on the rows that bench measured")
+    parser = argparse.ArgumentParser(description="Python packages on the rows that bench measured")
     parser.add_argument("measured")
     parser.add_argument("out")
     parser.add_argument("--quick", action="store_true")

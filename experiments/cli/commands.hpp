@@ -1,4 +1,4 @@
-// The commands of `halfulp`, one file each. main.cpp lists them.
+// The commands of `halfulp`, one file each. command_line.cpp lists them.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <csignal>
-#include <cstdio>
 #include <new>
 #include <stdexcept>
 #include <string_view>
@@ -101,7 +100,7 @@ void parse(CLI::App& app, int argc, char** argv) {
 void print_error(std::string message) {
   for (char& c : message)
     if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  std::fprintf(stderr, "halfulp: %s\n", message.c_str());
+  write_error("halfulp: " + message + "\n");
 }
 
 int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App&, int&)>& add) {

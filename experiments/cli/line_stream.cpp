@@ -5,11 +5,7 @@
 
 #include <fmt/core.h>
 
-#include <unistd.h>
-
-#include <cerrno>
 #include <stdexcept>
-#include <system_error>
 #include <vector>
 
 namespace halfulp::cli {
@@ -63,11 +59,9 @@ void answer_input(LineHandler& handler) {
   };
   std::vector<char> block(1 << 16);
   while (true) {
-    const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count < 0) throw std::invalid_argument("cannot read standard input: " + std::generic_category().message(errno));
+    const std::size_t count = read_input(block);
     if (count == 0) break;
-    step([&] { stream.feed({block.data(), static_cast<std::size_t>(count)}, out); });
+    step([&] { stream.feed({block.data(), count}, out); });
   }
   step([&] { stream.finish(out); });
 }

@@ -1,10 +1,13 @@
 #include <halfulp/experiments/cli/output.hpp>
 
+#include <halfulp/experiments/cli/captured.hpp>
+
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
+#include <cstdio>
 #include <cstdlib>
 #include <stdexcept>
 #include <system_error>
@@ -12,6 +15,10 @@
 namespace halfulp::cli {
 
 void write_output(std::string_view text) {
+  if (Captured* captured = Captured::current()) {
+    captured->output += text;
+    return;
+  }
   while (!text.empty()) {
     const ssize_t written = ::write(STDOUT_FILENO, text.data(), text.size());
     if (written >= 0) {
@@ -23,6 +30,20 @@ void write_output(std::string_view text) {
     } else if (errno != EINTR) {
       throw std::invalid_argument("cannot write standard output: " + std::generic_category().message(errno));
     }
+  }
+}
+
+void write_error(std::string_view text) {
+  if (Captured* captured = Captured::current()) captured->error += text;
+  else std::fwrite(text.data(), 1, text.size(), stderr);
+}
+
+std::size_t read_input(std::span<char> block) {
+  if (Captured* captured = Captured::current()) return captured->read(block);
+  while (true) {
+    const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
+    if (count >= 0) return static_cast<std::size_t>(count);
+    if (errno != EINTR) throw std::invalid_argument("cannot read standard input: " + std::generic_category().message(errno));
   }
 }
 
@@ -61,7 +82,7 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
 }
 
 Style Style::of_output() {
-  if (!isatty(STDOUT_FILENO)) return {};
+  if (Captured::current() || !isatty(STDOUT_FILENO)) return {};
   const auto variable = [](const char* name) {
     const char* value = std::getenv(name);
     return std::string(value ? value : "");

@@ -1,6 +1,8 @@
-// Writing to standard output so that nothing is lost in silence, and what a terminal can show.
+// Standard input and output so that nothing is lost in silence (or those in memory: captured.hpp), and what a terminal can show.
 #pragma once
 
+#include <cstddef>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -10,6 +12,13 @@ namespace halfulp::cli {
 /// Writes all of `text` to standard output at once. Throws std::invalid_argument in one line where it cannot be written
 /// (a full disk); a reader that went away (`| head`) ends the program quietly, by SIGPIPE.
 void write_output(std::string_view text);
+
+/// Writes to standard error, whatever becomes of it.
+void write_error(std::string_view text);
+
+/// Fills a block with what comes next on standard input: how much that is, 0 at its end. Throws std::invalid_argument in one line
+/// where it cannot be read.
+std::size_t read_input(std::span<char> block);
 
 /// Rows with their columns aligned to the left, two blanks between them and `indent` before; empty columns vanish.
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent);

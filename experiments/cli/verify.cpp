@@ -175,7 +175,7 @@ void run_all(const Options& options, std::vector<Verification>& all, int& status
     if (v.fails()) status = exit_status::failed;
     if (options.ledger.empty()) continue;
     for (const std::string& line : enter(options.ledger, entry)) {
-      fmt::print(stderr, "halfulp: {}\n", line);
+      print_error(line);
       status = exit_status::failed;
     }
   }
@@ -208,7 +208,7 @@ void verify_command(const Options& options, int& status) {
     throw;
   } catch (const Interrupted&) {
     if (!options.state.empty()) save_state(options.state, all);
-    fmt::print(stderr, "{}", interrupted_text(options, all));
+    write_error(interrupted_text(options, all));
     status = exit_status::interrupted;
   }
 }

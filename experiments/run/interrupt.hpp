@@ -3,6 +3,8 @@
 
 #include <atomic>
 
+#include <signal.h>
+
 namespace halfulp {
 
 namespace detail {
@@ -14,6 +16,23 @@ static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes i
 
 /// From now on SIGINT and SIGTERM are only noted. A second one ends the program as usual.
 void note_interrupts();
+
+/// For a program that outlives its commands: while one lives, SIGINT is noted, however often it comes, and note_interrupts() does
+/// nothing. Afterwards the handler that was there before is back, and nothing is noted any more. One at a time.
+class NotedInterrupts {
+ public:
+  /// `handles` false: SIGINT stays as it is (it belongs to another thread).
+  explicit NotedInterrupts(bool handles);
+  ~NotedInterrupts();
+  NotedInterrupts(const NotedInterrupts&) = delete;
+  NotedInterrupts& operator=(const NotedInterrupts&) = delete;
+  /// Whether one came.
+  bool noted() const { return detail::interrupted.load(std::memory_order_relaxed); }
+
+ private:
+  bool handles_;
+  struct sigaction before_ {};
+};
 
 /// Throws Interrupted (experiment.hpp) if one was noted. One load: cheap enough for every operation of `Arithmetic` and
 /// every piece of `parallel_map`, so that experiments need no checks of their own where they use either.

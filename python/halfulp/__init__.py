@@ -1,0 +1,68 @@
+"""halfulp: a laboratory for low-precision floating point.
+
+Arrays: quantize, encode, decode, the operations add, sub, mul, div, rem, sqrt, fma, round_to_integral, min, max, eq, lt, le, rcp, rsqrt, exp, convert,
+products dot, gemm, mma, block formats quantize_blocks, casts of other libraries cast. Objects: Format, BlockFormat, Rounding, ProductModel, Report.
+Commands: every command of `halfulp` is a function of its name, dashes as underscores.
+
+>>> import numpy as np
+>>> quantize(np.float32([0.1, 300, 1e-9]), "e4m3")
+array([1.015625e-01, 2.880000e+02, 0.000000e+00], dtype=float32)
+"""
+from __future__ import annotations
+
+import os as _os
+from typing import Any as _Any
+
+from ._command import BackendMissing, Text
+from ._core import BlockFormat, Format, ProductModel, Rounding, set_threads
+from .arithmetic import decode, encode
+from .blocks import Blocks, quantize_blocks
+from .casts import cast
+from .commands import (backends, check, diff, diff_profiles, eval, explain, formats, list, mma, policies, probe, profiles, record, run, show, units, validate, verify,
+                       witness)
+from .operations import (FLAGS, add, convert, div, eq, exp, fma, le, lt, max, min, mul, rcp, rem, round_to_integral, rsqrt, sqrt, sub)
+from .products import dot, gemm
+from .report import Report, load_report
+
+__version__ = "0.1.0"
+# What `from halfulp import *` brings: nothing that hides a builtin.
+__all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text", "add", "backends", "cast", "check", "convert", "decode",
+           "diff", "diff_profiles", "div", "dot", "encode", "eq", "exp", "explain", "fma", "formats", "gemm", "le", "load_report", "lt", "mma", "mul", "policies", "probe",
+           "profiles", "quantize", "quantize_blocks", "rcp", "record", "rem", "round_to_integral", "rsqrt", "run", "set_threads", "show", "sqrt", "sub", "units", "validate", "verify", "witness"]
+
+
+def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, axis: int | None = None,
+             dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
+    """Numbers rounded to a format, or to a block format, by value.
+
+    x: numbers of any shape and strides: float16, float32, float64, integers, ml_dtypes' types, a torch tensor in the CPU's memory, anything with
+    __dlpack__, lists, one number. Each is rounded once, from its exact value. format: a Format, a BlockFormat, a name of either ("e4m3", "e5m3", "mxfp4",
+    "nvfp4"), or a dtype. rounding: a Rounding or the name of a mode; overflow: "ieee" or "saturate"; random_bits (1 to 32) and seed are of
+    stochastic rounding: element i takes word i of Philox4x32-10, stream 0. axis: where blocks 1 x N run.
+
+    Returns values of x's shape: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds the format, else float32; or of `dtype`, which
+    must hold every value of the format and may be ml_dtypes'; or `out`, which may be x. With tally=True a pair: values, and counts (nan, overflow,
+    underflow, inexact, to_zero, subnormal, and all flags raised). Contiguous float32 and float64 are read where they lie; all cores work, without the GIL.
+
+    Of a path x, a .npy file, it is the command `halfulp quantize`: its summary as a dict, and files as its options out, codes, scales, zeros, rule, round say.
+
+    Raises TypeError and ValueError naming the argument. Source: IEEE 754-2019, 4.3 and 5.4.2; the formats' citations.
+
+    >>> quantize([0.1, 300, 1e-9], "e4m3"), quantize(1000, "e4m3"), quantize(1000, "e4m3", overflow="saturate")
+    (array([1.015625e-01, 2.880000e+02, 0.000000e+00]), nan, 448.0)
+    """
+    from . import _arrays, _core, arithmetic, blocks, commands
+    if isinstance(x, (str, _os.PathLike)):
+        if dtype is not None or tally:
+            raise TypeError("dtype and tally: for arrays, not for a file")
+        given = {"round": rounding if rounding != "nearest-even" else None, "overflow": overflow, "random_bits": random_bits, "seed": seed if seed != 1 else None}
+        return commands.quantize_file(x, format, axis=axis, out=out, **{**{k: v for k, v in given.items() if v is not None}, **files})
+    if files:
+        raise TypeError(f"{next(iter(files))}: no argument of quantize() of an array")
+    if isinstance(format, BlockFormat) or isinstance(format, str) and _core.names_block_format(format):
+        if overflow is not None or dtype is not None or tally:
+            raise TypeError("overflow, dtype and tally: for plain formats; elements of block formats saturate and come as float32")
+        return blocks.block_values(x, blocks.as_block_format(format), _arrays.as_rounding(rounding, None, random_bits), _arrays.as_seed(seed), axis, out)
+    if axis is not None:
+        raise TypeError(f"axis: {axis}; accepted for block formats alone")
+    return arithmetic.quantize_values(x, _arrays.as_format(format), _arrays.as_rounding(rounding, overflow, random_bits), _arrays.as_seed(seed), dtype, out, tally)

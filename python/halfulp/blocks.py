@@ -1,0 +1,149 @@
+"""Arrays in block formats: elements of a few bits that share a scale."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._arrays import Array, ArrayLike, as_array, as_integer, as_output, as_rounding, as_seed, decoded, exact_values, is_plain
+from ._core import BlockFormat, Rounding
+
+
+@dataclass(frozen=True)
+class _Layout:
+    """An array as matrices whose blocks lie as the format says."""
+    format: BlockFormat
+    matrices: int
+    rows: int
+    columns: int
+
+
+def _layout(f: BlockFormat, shape: tuple[int, ...], axis: int | None) -> _Layout:
+    """Blocks 1 x N run along an axis, the last if none is said; R x C ones in the last two, where every matrix has its own."""
+    if axis is not None:
+        if f.rows != 1:
+            raise ValueError(f"axis: {axis}, and blocks of {f} do not run along one axis")
+        axis = as_integer(axis, "axis", -len(shape), len(shape) - 1) % len(shape) if shape else _no_axis(axis)
+    if not shape or (f.rows == 0 and f.columns == 0):
+        return _Layout(f, 1, 1, math.prod(shape))
+    last = len(shape) - 1
+    if f.rows != 1:
+        return _Layout(f, math.prod(shape[:-2]), shape[-2] if last else 1, shape[-1])
+    if axis is None or axis == last:
+        return _Layout(f, 1, math.prod(shape[:-1]), shape[-1])
+    return _Layout(f.turned(), math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:]))
+
+
+def _no_axis(axis: int) -> int:
+    raise ValueError(f"axis: {axis}, and the array has no axes")
+
+
+@dataclass(frozen=True, eq=False)
+class Blocks:
+    """An array in a block format, as quantize_blocks() makes it.
+
+    codes: the elements' code words, uint8, of the array's shape. scales: the code words of the scales, one a block, of shape (blocks down,
+    blocks across), with an axis of matrices before them where there are several. zeros: zero points of affine formats, else None.
+    tensor_scale: of formats that have one, else 1.
+    """
+    format: BlockFormat
+    codes: Array
+    scales: Array
+    zeros: Array | None
+    tensor_scale: float
+    axis: int | None = None
+
+    @property
+    def scale_values(self) -> Array:
+        """The scales as numbers, float32: without the tensor's."""
+        return decoded(self.format.scale, self.scales, np.dtype(np.float32))
+
+    def values(self) -> Array:
+        """The array's values again, float32: elements times their scales."""
+        l = _layout(self.format, self.codes.shape, self.axis)
+        out = np.empty(self.codes.shape, np.float32)
+        codes, values = self.codes.reshape(l.matrices, l.rows, l.columns), out.reshape(l.matrices, l.rows, l.columns)
+        scales = self.scales.astype(np.uint32).reshape(l.matrices, -1)
+        zeros = None if self.zeros is None else self.zeros.reshape(l.matrices, -1)
+        for i in range(l.matrices):
+            _core.dequantize_matrix(l.format, codes[i], scales[i], None if zeros is None else zeros[i], self.tensor_scale, values[i])
+        return out
+
+
+def as_block_format(format: BlockFormat | str) -> BlockFormat:
+    if isinstance(format, BlockFormat):
+        return format
+    if isinstance(format, str):
+        return BlockFormat(format)
+    raise TypeError(f"format: {format!r}; accepted: a BlockFormat or its name")
+
+
+def _float32(x: ArrayLike) -> Array:
+    array = as_array(x, "x")
+    return exact_values(array).astype(np.float32, copy=False)
+
+
+def _tensor_amax(f: BlockFormat, x: Array, l: _Layout, amax: float | None) -> float | None:
+    """One scale for all matrices of a tensor."""
+    if amax is not None:
+        if not math.isfinite(amax) or amax < 0:
+            raise ValueError(f"amax: {amax}; accepted: a finite number that is not negative")
+        return float(amax)
+    if not f.tensor_scale or l.matrices == 1:
+        return None
+    return float(np.nanmax(np.abs(x), initial=0.0)) if x.size else 0.0
+
+
+def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Rounding | str = "nearest-even", random_bits: int | None = None, seed: int = 1,
+                    axis: int | None = None, amax: float | None = None) -> Blocks:
+    """An array in a block format: code words, scales, zero points.
+
+    x: numbers of any shape; through float32. format: "mxfp8e4m3", "nvfp4", "e4m3/1x64/e8m0/rceil" (halfulp.formats(blocks=True)). axis: where
+    blocks 1 x N run; absent: along the last. amax: the largest magnitude to go by instead of the array's own (delayed scaling).
+    Elements saturate; of `rounding` the mode and the random bits count. Raises TypeError and ValueError naming the argument.
+    Source: OCP Microscaling Formats 1.0, and the citations of the formats.
+
+    >>> b = quantize_blocks([1, 2, 3, 100], "mxfp4")
+    >>> b.codes, b.scale_values, b.values()
+    (array([0, 0, 0, 7], dtype=uint8), array([[16.]], dtype=float32), array([ 0.,  0.,  0., 96.], dtype=float32))
+    """
+    f = as_block_format(format)
+    r, s = as_rounding(rounding, None, random_bits), as_seed(seed)
+    values = _float32(x)
+    l = _layout(f, values.shape, axis)
+    limit = _tensor_amax(f, values, l, amax)
+    down, across = _core.block_counts(l.format, l.rows, l.columns)
+    codes = np.empty(values.shape, np.uint8)
+    scales = np.empty((l.matrices, down, across), np.uint32)
+    zeros = np.empty((l.matrices, down, across), np.int16) if f.is_affine else None
+    matrices, elements = values.reshape(l.matrices, l.rows, l.columns), codes.reshape(l.matrices, l.rows, l.columns)
+    tensor_scale = 1.0
+    for i in range(l.matrices):
+        tensor_scale = _core.quantize_matrix(l.format, r, matrices[i], s, i * l.rows * l.columns, limit, elements[i], scales[i], None if zeros is None else zeros[i])
+    narrow = scales.astype(f"u{f.scale.storage_bytes}")
+    if l.matrices == 1:
+        narrow, zeros = narrow[0], None if zeros is None else zeros[0]
+    return Blocks(f, codes, narrow, zeros, tensor_scale, axis)
+
+
+def block_values(x: ArrayLike, f: BlockFormat, rounding: Rounding, seed: int, axis: int | None, out: Any) -> Any:
+    """quantize() of an array in a block format: the values alone."""
+    values = _float32(x)
+    scalar = values.ndim == 0
+    l = _layout(f, values.shape, axis)
+    limit = _tensor_amax(f, values, l, None)
+    target = None if out is None else as_output(out, values.shape)
+    if target is not None and target.dtype not in (np.float32, np.float64):
+        raise TypeError(f"out: {target.dtype}; accepted: float32, float64")
+    itself = target is not None and is_plain(target, np.float32) and not np.may_share_memory(target, values)
+    result = target if target is not None and itself else np.empty(values.shape, np.float32)
+    matrices, results = values.reshape(l.matrices, l.rows, l.columns), result.reshape(l.matrices, l.rows, l.columns)
+    for i in range(l.matrices):
+        _core.quantize_matrix_values(l.format, rounding, matrices[i], seed, i * l.rows * l.columns, limit, results[i])
+    if target is not None and not itself:
+        target[...] = result
+        result = target
+    return result[()] if scalar and out is None else result

@@ -1,0 +1,261 @@
+"""Every command of `halfulp` as a function of its name, by the command line itself in this process.
+
+What a command prints as JSON comes as dicts and lists, other output as text; `.status` is its exit status, 1 where something fails or differs. Errors:
+ValueError with the line that the command line would print, BackendMissing, KeyboardInterrupt. Options are named as there, with underscores.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+from typing import Any, Mapping, Sequence
+
+from ._command import Object, Objects, Text, call, file_of, options, parsed, path, text, word
+from .report import Report
+
+Number = int | float | str
+
+
+def formats(name: str | None = None, *, blocks: bool = False) -> Any:
+    """The formats and their constants, or one in detail; blocks=True: block formats.
+
+    >>> formats("e4m3")["max"]
+    {'code': '0x7e', 'value': 448.0}
+    """
+    return parsed(["formats", *([] if name is None else [word(name, "name")]), *options(blocks=blocks, json=True)])
+
+
+def _typed(value: Any, argument: str) -> str:
+    """A number as one types it: exact, also where it is no float64."""
+    if hasattr(value, "dtype") and str(value.dtype) not in ("float64", "object") and getattr(value, "ndim", 0) == 0 and value.dtype.kind not in "iu":
+        return float(value).hex() if float(value) == float(value) and abs(float(value)) != float("inf") else str(float(value))
+    return word(value, argument)
+
+
+def explain(value: Any, format: Any, **rounding: Any) -> Object:
+    """One number in one format: bits, neighbours, what every rounding mode gives. `value`: a number, its text ("0.1", "0x1.8p-3"), or a code word
+    as text ("0x3C00"). Options: round, overflow, flush_inputs, flush_outputs, tininess, nan, stochastic_variant, random_bits, seed.
+
+    >>> explain(0.1, "fp16")["result"]
+    {'code': '0x2e66', 'value': 0.0999755859375}
+    """
+    result: Object = parsed(["explain", *options(format=format, json=True, **rounding), "--", _typed(value, "value")])
+    return result
+
+
+def eval(operation: str, *operands: int | str, format: str, to: str | None = None, lines: Sequence[str] | str | None = None, check: bool = False, strict_nan: bool = False,
+         **rounding: Any) -> Any:
+    """One operation on code words (integers, or hexadecimal text), in TestFloat's line format: "3C00 3C00 4000 00", operands, result, flags. `lines`: many
+    cases, text of one a line; check=True: with the expected result and flags behind each, and the status says whether any differs.
+
+    >>> eval("add", 0x3C00, "3C00", format="fp16")
+    3C00 3C00 4000 00
+    """
+    arguments = ["eval", word(operation, "operation"), *options(format=format, to=to, check=check, strict_nan=strict_nan, **rounding)]
+    if (lines is None) == (not operands):
+        raise ValueError("operands or lines: accepted: one of them")
+    if lines is not None:
+        return text(arguments, _lines(lines))
+    words = [f"{w:X}" if isinstance(w, int) and not isinstance(w, bool) and w >= 0 else word(w, "operands") for w in operands]
+    return Text(text([*arguments, "--", *words]).rstrip("\n"))
+
+
+def _lines(lines: Sequence[str] | str) -> str:
+    return lines if isinstance(lines, str) else "".join(word(line, "lines") + "\n" for line in lines)
+
+
+def list() -> Objects:  # noqa: A001
+    """The experiments: names, questions, parameters.
+
+    >>> [experiment["name"] for experiment in list()][:3]
+    ['underflow', 'swamping', 'position_ids']
+    """
+    result: Objects = parsed(["list", "--json"])
+    return result
+
+
+def run(experiment: str, /, *, backend: str | Sequence[str] | None = None, config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+        out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Any:
+    """Runs an experiment and returns its Report; "all" runs every one and returns a dict of them, by name.
+
+    parameters: as halfulp.list() names them; lists are fine. backend: names that results are held against (absent: all that are here). config: a file, a dict
+    or a Report to run again. Nothing is written unless `out`, a file or folder, is given. progress=True: a bar where standard error is a
+    terminal. Ctrl-C raises KeyboardInterrupt.
+
+    >>> report = run("swamping", ratios=[1024, 2048, 4096], backend="emulated", training_steps=100)
+    >>> report.status
+    'pass'
+    """
+    if experiment == "all":
+        if config is not None:
+            raise ValueError("config belongs to one experiment, not to all")
+        return _run_all(backend, out, threads, progress, parameters)
+    settings = [f"--set={name}={word(value, name)}" for name, value in parameters.items()]
+    plain: Any = {key: value for key, value in config["config"].items()} if isinstance(config, Report) else config
+    with contextlib.ExitStack() as stack:
+        file = None if plain is None else stack.enter_context(file_of(plain, "config"))
+        arguments = ["run", word(experiment, "experiment"), *options(config=file, backend=backend, threads=threads), *([] if progress else ["--quiet"]), *settings]
+        _, output = call([*arguments, "--out=-"])
+    report = Report(json.loads(output))
+    if out is not None:
+        _save(report, out)
+    return report
+
+
+def _save(report: Report, out: str | os.PathLike[str]) -> None:
+    name = path(out, "out")
+    folder = name.endswith("/") or os.path.isdir(name)
+    try:
+        if folder:
+            os.makedirs(name, exist_ok=True)
+        report.save(os.path.join(name, report["experiment"] + ".json") if folder else name)
+    except OSError as why:
+        raise ValueError(f"out: {why}") from None
+
+
+def _run_all(backend: Any, out: Any, threads: int | None, progress: bool, parameters: Mapping[str, Any]) -> dict[str, Report]:
+    known = {e["name"]: {p["name"] for p in e["parameters"]} for e in list()}
+    unknown = [name for name in parameters if not any(name in names for names in known.values())]
+    if unknown:
+        raise ValueError(f"unknown parameter '{unknown[0]}'; accepted: those of some experiment, see halfulp.list()")
+    if out is not None and not os.path.isdir(out):
+        out = os.path.join(path(out, "out"), "")
+    return {name: run(name, backend=backend, out=out, threads=threads, progress=progress, **{k: v for k, v in parameters.items() if k in names})
+            for name, names in known.items()}
+
+
+def validate(*reports: Any, schema: bool = False) -> Any:
+    """Whether reports, files or dicts, are valid: text with status 1 where one is not. schema=True: the JSON Schema itself."""
+    if schema:
+        return parsed(["validate", "--schema"])
+    with contextlib.ExitStack() as stack:
+        return text(["validate", *(stack.enter_context(file_of(report, "report")) for report in reports)])
+
+
+def diff(first: Any, second: Any) -> Text:
+    """Where the results of two reports, files or dicts, differ: code words first, then numbers. The status is 1 if they do."""
+    with file_of(first, "first") as a, file_of(second, "second") as b:
+        return text(["diff", a, b])
+
+
+def show(report: Any, table: str | None = None) -> Text:
+    """A report's table as text, or the list of its tables."""
+    with file_of(report, "report") as file:
+        return text(["show", file, *([] if table is None else [word(table, "table")])])
+
+
+def backends() -> Objects:
+    """Which silicon is here, and what each backend supports."""
+    result: Objects = parsed(["backends", "--json"])
+    return result
+
+
+def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest-even", overflow: str | None = None, flush_inputs: bool = False, against: str | None = None,
+           exhaustive: bool = False, sample: int | None = None, seed: int | None = None, state: Any = None, ledger: Any = None, threads: int | None = None,
+           progress: bool = False) -> Object:
+    """Array functions against an independent reference, every input or a sample.
+
+    >>> verify("add", "e2m1", against="oracle", exhaustive=True)["verifications"][0]["differing"]
+    0
+    """
+    result: Object = parsed(["verify", word(operation, "operation"), *options(format=format, to=to, round=round, overflow=overflow, flush_inputs=flush_inputs, against=against,
+                                                                             exhaustive=exhaustive, sample=sample, seed=seed, state=state, ledger=ledger, threads=threads,
+                                                                             json=True, quiet=not progress)])
+    return result
+
+
+def units(*words: str, unit_file: Any = None) -> Any:
+    """Matrix units: one in full by its name, else all whose names contain the words.
+
+    >>> units("hopper.mma.fp16.fp32")["k"]
+    16
+    """
+    given = [] if unit_file is None else options(unit_file=path(unit_file, "unit_file"))
+    return parsed(["units", *given, "--json", "--", *(word(w, "words") for w in words)])
+
+
+def mma(unit: Any, a: Any = None, b: Any = None, c: Any = None, *, scale_a: Any = None, scale_b: Any = None, codes: bool = False, lines: Sequence[str] | str | None = None,
+        values: bool = False, check: bool = False, strict_nan: bool = False) -> Any:
+    """D = A B + C by a matrix unit: on arrays, as halfulp.gemm() takes them, or on `lines` of the command's format, "3C00 3C00 | 3C00 3C00 | 0": a row of A,
+    a column of B, one of C (and scales), one case a line. unit: a name, or a description as halfulp.units(NAME) gives it. values=True: lines
+    are numbers; check=True: a last group is the expected D.
+
+    >>> mma("hopper.mma.fp16.fp32", [[1, 2]], [[3], [4]], [[100]])
+    array([[111.]], dtype=float32)
+    >>> mma("hopper.mma.fp16.fp32", lines=["3C00 | 3C00 | 3F800000"])
+    40000000
+    """
+    if (lines is None) == (a is None or b is None):
+        raise ValueError("a and b, or lines: accepted: one of them")
+    if lines is None:
+        from .products import multiply_with_unit
+        return multiply_with_unit(unit, a, b, c, scale_a, scale_b, codes)
+    with file_of(unit, "unit") if isinstance(unit, Mapping) else contextlib.nullcontext(None) as file:
+        answer = text(["mma", *(options(unit=unit) if file is None else options(unit_file=file)), *options(values=values, check=check, strict_nan=strict_nan)], _lines(lines))
+    result = Text(answer.rstrip("\n"))
+    result.status = answer.status
+    return result
+
+
+def record(backend: str, out: Any, *, quick: bool = False, progress: bool = False) -> Text:
+    """Keeps what a device answers to the recording suite in a new folder."""
+    return text(["record", *options(backend=backend, out=path(out, "out"), quick=quick, quiet=not progress)])
+
+
+def probe(backend: str | None = None, *, unit_file: Any = None) -> Objects:
+    """Which matrix unit is this? Its parameters, by what it answers to chosen operands. unit_file: a file or a description.
+
+    >>> [p["unit"] if "unit" in p else p["device"] for p in probe("emulated:volta.mma.fp16.fp32")] != []
+    True
+    """
+    with contextlib.ExitStack() as stack:
+        file = None if unit_file is None else stack.enter_context(file_of(unit_file, "unit_file"))
+        result: Objects = parsed(["probe", *options(backend=backend, unit_file=file, json=True)])
+        return result
+
+
+def profiles(name: str | None = None, *, of: Any = None, from_: Any = None, to: Any = None) -> Any:
+    """Cast profiles: all, one's rules in full, or what every one makes of the numbers or code words `of`.
+
+    >>> profiles("ml_dtypes")["name"]
+    'ml_dtypes'
+    """
+    return parsed(["profiles", *([] if name is None else [word(name, "name")]), *options(of=of, from_=from_, to=to, json=True)])
+
+
+def diff_profiles(a: str, b: str, *, to: Any, from_: Any = None, any_nan: bool = False, all: bool = False, threads: int | None = None, progress: bool = False) -> Object:
+    """Every input on which two cast profiles differ.
+
+    >>> diff_profiles("ml_dtypes", "cuda-satfinite", from_="fp16", to="e4m3")["differing"] > 0
+    True
+    """
+    result: Object = parsed(["diff-profiles", *options(from_=from_, to=to, any_nan=any_nan, all=all, threads=threads, json=True, quiet=not progress), "--", word(a, "a"), word(b, "b")])
+    return result
+
+
+def witness(a: str, b: str, *, cases: int | None = None, longest: int | None = None, seed: int | None = None, strict_nan: bool = False, progress: bool = False) -> Object:
+    """The smallest operands on which two configurations differ: "fma:fp16", "convert:fp32:e4m3", a matrix unit, "dot:MODEL"."""
+    result: Object = parsed(["witness", *options(cases=cases, longest=longest, seed=seed, strict_nan=strict_nan, json=True, quiet=not progress), "--", word(a, "a"), word(b, "b")])
+    return result
+
+
+def quantize_file(file: Any, format: Any, *, rule: str | None = None, axis: int | None = None, out: Any = None, codes: Any = None, scales: Any = None, zeros: Any = None,
+                  **rounding: Any) -> Object:
+    """A .npy file in a format or block format, and what that costs: halfulp.quantize() of a file's name."""
+    result: Object = parsed(["quantize", path(file, "x"), *options(format=format, rule=rule, axis=axis, out=out, codes=codes, scales=scales, zeros=zeros, json=True, **rounding)])
+    return result
+
+
+def policies(name: str | None = None) -> Any:
+    """Precision policies of trainings: all, or one, by its name or from a file that ends in .json.
+
+    >>> policies("amp-fp16")["name"]
+    'amp-fp16'
+    """
+    return parsed(["policies", *([] if name is None else [word(name, "name")]), "--json"])
+
+
+def check(backend: str, *, tiles: int | None = None, floats: int | None = None, progress: bool = False) -> Object:
+    """Holds everything that a backend computes against the emulation."""
+    result: Object = parsed(["check", *options(backend=backend, tiles=tiles, floats=floats, json=True, quiet=not progress)])
+    return result

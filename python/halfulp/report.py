@@ -1,0 +1,115 @@
+"""What an experiment found, as Python objects."""
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from . import _command
+
+if TYPE_CHECKING:
+    import pandas
+
+_NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-inf")}
+
+
+class Report(dict[str, Any]):
+    """A report: the members of experiments/report.schema.json, and short ways to them.
+
+    report["results"][TABLE] has columns (name, unit, description) and rows; report.frame(TABLE) is that table for pandas.
+    """
+
+    @property
+    def status(self) -> str:
+        """"pass", or "fail" if a claim fails or a comparison with a device differs."""
+        return str(self["status"])
+
+    @property
+    def claims(self) -> list[dict[str, Any]]:
+        """What was claimed: id, statement, source, expected, tolerance, measured, verdict, reason, independence."""
+        claims: list[dict[str, Any]] = self["claims"]
+        return claims
+
+    @property
+    def config(self) -> dict[str, Any]:
+        """Every parameter and its value: enough to run again."""
+        config: dict[str, Any] = self["config"]
+        return config
+
+    @property
+    def names(self) -> list[str]:
+        """The names of the tables."""
+        return list(self["results"])
+
+    @property
+    def tables(self) -> dict[str, pandas.DataFrame]:
+        """All tables for pandas, by name."""
+        return {name: self.frame(name) for name in self.names}
+
+    def columns(self, table: str) -> list[dict[str, str]]:
+        """Name, unit and description of a table's columns."""
+        columns: list[dict[str, str]] = self._table(table)["columns"]
+        return columns
+
+    def rows(self, table: str) -> list[dict[str, Any]]:
+        """A table's rows, by column: numbers (NaN and infinities too), text, None where a cell is empty; values of emulated formats
+        as numbers, their code words under the column's name with _code behind it."""
+        return [_row(self.columns(table), cells) for cells in self._table(table)["rows"]]
+
+    def frame(self, table: str) -> pandas.DataFrame:
+        """A table as a pandas.DataFrame, whose attrs hold the columns' units and descriptions. Raises ValueError for an unknown name
+        and ImportError without pandas."""
+        rows = self.rows(table)
+        try:
+            import pandas
+        except ImportError as why:
+            raise ImportError("frame() needs the package pandas; rows() does not") from why
+        frame = pandas.DataFrame(rows)
+        frame.attrs = {"title": self._table(table)["title"], "units": {c["name"]: c["unit"] for c in self.columns(table)},
+                       "descriptions": {c["name"]: c["description"] for c in self.columns(table)}}
+        return frame
+
+    def show(self, table: str | None = None) -> _command.Text:
+        """A table, or the list of them, as text: `halfulp show`."""
+        with _command.file_of(self, "report") as file:
+            return _command.text(["show", file] + ([] if table is None else [_command.word(table, "table")]))
+
+    def save(self, file: str | os.PathLike[str]) -> None:
+        """Writes the report as JSON, which `halfulp` reads."""
+        Path(file).write_text(json.dumps(self, indent=2) + "\n", encoding="utf-8")
+
+    def _table(self, name: str) -> dict[str, Any]:
+        if name not in self["results"]:
+            raise ValueError(f"unknown table {name!r}; accepted: {', '.join(self.names)}")
+        table: dict[str, Any] = self["results"][name]
+        return table
+
+    def __repr__(self) -> str:
+        verdicts = [claim["verdict"] for claim in self.claims]
+        counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("pass", "fail", "differs", "skipped") if v in verdicts)
+        return f"<Report of {self['experiment']}: {self.status}; claims: {counts}; tables: {', '.join(self.names)}>"
+
+
+def _row(columns: list[dict[str, str]], cells: list[Any]) -> dict[str, Any]:
+    row: dict[str, Any] = {}
+    for column, cell in zip(columns, cells):
+        name = column["name"]
+        if isinstance(cell, dict):
+            row[name], row[name + "_code"] = _number(cell["value"]), cell["code"]
+        else:
+            row[name] = _number(cell)
+    return row
+
+
+def _number(cell: Any) -> Any:
+    return _NUMBERS.get(cell, cell) if isinstance(cell, str) else cell
+
+
+def load_report(file: str | os.PathLike[str]) -> Report:
+    """A report that was written before. Raises ValueError for what is none."""
+    name = _command.path(file, "file")
+    answer = _command.text(["validate", name])
+    if answer.status:
+        raise ValueError(answer.splitlines()[0])
+    return Report(json.loads(Path(name).read_text(encoding="utf-8")))

@@ -1,0 +1,108 @@
+// Rounding, encoding and decoding of whole arrays: emulation/array.hpp on NumPy's memory.
+#include "module.hpp"
+
+#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/conversion.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <tbb/blocked_range.h>
+#include <tbb/parallel_for.h>
+
+namespace halfulp::python {
+namespace {
+
+/// f(first, last) over pieces of an array, on all cores.
+template <class F>
+void in_pieces(std::size_t size, F&& f) {
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, size, 4096), [&](const auto& piece) { f(piece.begin(), piece.end()); });
+}
+
+void same_size(std::size_t in, std::size_t out) {
+  if (in != out) throw std::invalid_argument("out has " + std::to_string(out) + " elements, and x " + std::to_string(in));
+}
+
+nb::dict dictionary(const Tally& t) {
+  nb::dict d;
+  d["elements"] = t.elements, d["nan"] = t.nan, d["overflow"] = t.overflow, d["underflow"] = t.underflow, d["inexact"] = t.inexact;
+  d["to_zero"] = t.to_zero, d["subnormal"] = t.subnormal, d["flags"] = t.flags;
+  return d;
+}
+
+nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed, bool tallied) {
+  Tally tally;
+  with_type<float, double>(x.dtype(), [&]<class T>(T) {
+    const auto in = read<T>(x);
+    const auto result = write<T>(out);
+    const nb::gil_scoped_release released;
+    quantize(f, rounding, in, result, {seed, 0, 0}, tallied ? &tally : nullptr);
+  });
+  return tallied ? nb::object(dictionary(tally)) : nb::none();
+}
+
+/// Formats of at most 32 bits go through vectors, wider ones and integers through the scalar functions.
+void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed) {
+  same_size(x.size(), out.size());
+  const auto one_by_one = [&](auto in, auto scalar) {
+    with_words(out.dtype(), [&]<class Code>(Code) {
+      const auto codes = write<Code>(out);
+      if (static_cast<int>(sizeof(Code)) < f.storage_bytes()) throw nb::type_error("out: its code words are too narrow");
+      const nb::gil_scoped_release released;
+      in_pieces(in.size(), [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) {
+          const std::uint64_t random = rounding.mode == RoundingMode::stochastic ? rounding_bits(seed, 0, i) : 0;
+          codes[i] = static_cast<Code>(scalar(in[i], random).code);
+        }
+      });
+    });
+  };
+  with_type<float, double, std::int64_t, std::uint64_t>(x.dtype(), [&]<class T>(T) {
+    const auto in = read<T>(x);
+    if constexpr (std::is_integral_v<T>) {
+      one_by_one(in, [&](T v, std::uint64_t random) { return from_integer({64, std::is_signed_v<T>}, f, rounding, static_cast<std::uint64_t>(v), random); });
+    } else if (out.dtype() == nb::dtype<std::uint64_t>()) {
+      one_by_one(in, [&](T v, std::uint64_t random) { return encode(f, rounding, static_cast<double>(v), random); });
+    } else {
+      with_type<std::uint8_t, std::uint16_t, std::uint32_t>(out.dtype(), [&]<class Code>(Code) {
+        const auto codes = write<Code>(out);
+        const nb::gil_scoped_release released;
+        encode(f, rounding, in, codes, RandomStream{seed, 0, 0});
+      });
+    }
+  });
+}
+
+void decode_array(const FloatFormat& f, const In& x, const Out& out) {
+  same_size(x.size(), out.size());
+  with_words(x.dtype(), [&]<class Code>(Code) {
+    const auto codes = read<Code>(x);
+    check_codes("x", codes, f.code_mask(), format_name(f));
+    const auto value_by_value = [&]<class T>(T) {
+      const auto values = write<T>(out);
+      const nb::gil_scoped_release released;
+      in_pieces(codes.size(), [&](std::size_t first, std::size_t last) {
+        for (std::size_t i = first; i < last; ++i) values[i] = static_cast<T>(f.value(codes[i]));
+      });
+    };
+    if constexpr (sizeof(Code) < 8) {
+      if (out.dtype() == nb::dtype<float>()) {
+        const auto values = write<float>(out);
+        const nb::gil_scoped_release released;
+        decode(f, codes, values);
+        return;
+      }
+    }
+    with_type<float, double>(out.dtype(), value_by_value);
+  });
+}
+
+}  // namespace
+
+void add_arrays(nb::module_& m) {
+  m.def("quantize", &quantize_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"), nb::arg("tally"),
+        "out[i] = x[i] rounded to a format, float32 to float32 or float64 to float64; with a tally, a dictionary of what happened.");
+  m.def("encode", &encode_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"),
+        "out[i] = the code word of x[i] (float32, float64, int64, uint64) rounded to a format.");
+  m.def("decode", &decode_array, nb::arg("format"), nb::arg("x"), nb::arg("out"), "out[i] = the value of the code word x[i], as float32 or float64.");
+}
+
+}  // namespace halfulp::python

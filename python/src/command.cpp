@@ -1,0 +1,50 @@
+// The command line in this process: one route for every command, its output captured.
+#include "module.hpp"
+
+#include <halfulp/experiments/cli/captured.hpp>
+#include <halfulp/experiments/cli/command_line.hpp>
+#include <halfulp/experiments/run/interrupt.hpp>
+
+#include <nanobind/stl/vector.h>
+
+#include <mutex>
+#include <vector>
+
+namespace halfulp::python {
+namespace {
+
+nb::tuple command(const std::vector<std::string>& arguments, const std::string& input, bool handles_interrupts) {
+  std::vector<std::string> words{"halfulp"};
+  words.insert(words.end(), arguments.begin(), arguments.end());
+  for (const std::string& word : words)
+    if (word.find('\0') != std::string::npos) throw std::invalid_argument("an argument contains a NUL character");
+  std::vector<char*> argv;
+  for (std::string& word : words) argv.push_back(word.data());
+  argv.push_back(nullptr);
+
+  int status = 0;
+  bool interrupted = false;
+  std::string output, error;
+  {
+    const nb::gil_scoped_release released;
+    static std::mutex one_at_a_time;
+    const std::scoped_lock lock(one_at_a_time);
+    const NotedInterrupts interrupts(handles_interrupts);
+    cli::Captured captured(input);
+    status = cli::run_command_line(static_cast<int>(words.size()), argv.data());
+    interrupted = interrupts.noted();
+    output = std::move(captured.output), error = std::move(captured.error);
+  }
+  return nb::make_tuple(status, nb::bytes(output.data(), output.size()), nb::bytes(error.data(), error.size()), interrupted);
+}
+
+}  // namespace
+
+void add_command(nb::module_& m) {
+  m.def("command", &command, nb::arg("arguments"), nb::arg("input"), nb::arg("handles_interrupts"),
+        nb::sig("def command(arguments: list[str], input: str, handles_interrupts: bool) -> tuple[int, bytes, bytes, bool]"),
+        "Runs `halfulp ARGUMENTS...` in this process: exit status, standard output, standard error, whether Ctrl-C came (handled here if "
+        "`handles_interrupts`: in the main thread). One at a time.");
+}
+
+}  // namespace halfulp::python

@@ -1,0 +1,78 @@
+// What the parts of halfulp._core share: arrays as NumPy hands them over, and one function that each part fills the module with.
+//
+// The module takes contiguous arrays of the right types; python/halfulp makes them of what users pass. Every function releases the
+// GIL while it computes. Errors: std::invalid_argument becomes ValueError with the same words.
+#pragma once
+
+#include <halfulp/emulation/matrix.hpp>
+#include <halfulp/formats/format.hpp>
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
+
+#include <cstdint>
+#include <span>
+#include <stdexcept>
+#include <string>
+
+namespace halfulp::python {
+
+namespace nb = nanobind;
+
+/// What type checkers are told of __eq__, which answers for anything.
+inline constexpr nb::sig equality{"def __eq__(self, other: object, /) -> bool"};
+
+/// Arrays that are read, and those that are written.
+using In = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
+using Out = nb::ndarray<nb::c_contig, nb::device::cpu>;
+
+template <class T>
+std::span<const T> read(const In& x) {
+  if (x.dtype() != nb::dtype<T>()) throw nb::type_error("an array of another type was expected");
+  return {static_cast<const T*>(x.data()), x.size()};
+}
+template <class T>
+std::span<T> write(const Out& x) {
+  if (x.dtype() != nb::dtype<T>()) throw nb::type_error("an array of another type was expected");
+  return {static_cast<T*>(x.data()), x.size()};
+}
+
+/// f(T{}) for the type of the elements, which is one of Ts.
+template <class... Ts, class F>
+void with_type(const nb::dlpack::dtype& type, F&& f) {
+  const bool found = ((type == nb::dtype<Ts>() ? (f(Ts{}), true) : false) || ...);
+  if (!found) throw nb::type_error("an array of another type was expected");
+}
+template <class F>
+void with_words(const nb::dlpack::dtype& type, F&& f) {
+  with_type<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(type, std::forward<F>(f));
+}
+
+/// An array of code words of any width; without any, none.
+inline CodeWords words(const std::optional<In>& x) {
+  CodeWords result;
+  if (x) with_words(x->dtype(), [&](auto word) { result = CodeWords(read<decltype(word)>(*x)); });
+  return result;
+}
+
+/// Code words must fit their format: the one that does not is named.
+template <class T>
+void check_codes(const char* name, std::span<const T> codes, std::uint64_t mask, const std::string& format) {
+  if ((std::uint64_t{T(~T{})} & ~mask) == 0) return;
+  for (const T code : codes)
+    if (code & ~mask) throw std::invalid_argument(std::string(name) + ": the code word " + std::to_string(code) + " is wider than " + format);
+}
+
+void add_formats(nb::module_& m);
+void add_rounding(nb::module_& m);
+void add_arrays(nb::module_& m);
+void add_operations(nb::module_& m);
+void add_products(nb::module_& m);
+void add_blocks(nb::module_& m);
+void add_profiles(nb::module_& m);
+void add_command(nb::module_& m);
+
+}  // namespace halfulp::python

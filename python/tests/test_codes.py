@@ -1,0 +1,99 @@
+"""Code words and rounding against ml_dtypes and NumPy: every code, and floats over the whole range."""
+import numpy as np
+import pytest
+
+import halfulp
+from conftest import same
+
+
+def test_every_code_word_has_the_value_of_ml_dtypes(shared):
+    f, dtype = shared
+    codes = np.arange(2**f.bits, dtype=f"u{dtype.itemsize}")
+    same(halfulp.decode(codes, f), codes.view(dtype).astype(np.float32))
+    same(halfulp.decode(codes.view(dtype), f), halfulp.decode(codes, f))
+
+
+def test_every_fp16_code_word_has_the_value_of_numpy():
+    codes = np.arange(2**16, dtype=np.uint16)
+    same(halfulp.decode(codes, "fp16"), codes.view(np.float16).astype(np.float32))
+    same(halfulp.quantize(codes.view(np.float16), "fp16"), codes.view(np.float16))
+
+
+def operands(f, floats):
+    """Those that ml_dtypes and halfulp answer alike by their definitions: formats without NaN have no answer to one, E8M0 none to what is not positive."""
+    if not f.has_zero:
+        floats = floats[floats > 0]
+    return floats if f.has_nan else floats[np.isfinite(floats)]
+
+
+def test_floats_are_rounded_as_by_ml_dtypes(shared, floats):
+    f, dtype = shared
+    x = operands(f, floats)
+    if f.name == "e8m0":  # within its range; ml_dtypes has rules of its own for subnormal floats (halfulp.profiles)
+        x = x[(x >= 2.0**-126) & (x <= f.max)]
+    mode = "nearest-even" if f.has_zero else "nearest-away"
+    with np.errstate(all="ignore"):
+        theirs = x.astype(dtype)
+    same(halfulp.quantize(x, f, rounding=mode), theirs.astype(np.float32))
+    ours = halfulp.encode(x, f, rounding=mode)
+    number = ~np.isnan(x)
+    if f.has_nan:
+        number &= ~np.isnan(theirs.astype(np.float32))
+    assert np.array_equal(ours[number], theirs.view(ours.dtype)[number])
+    same(halfulp.quantize(x, f, rounding=mode, dtype=dtype).astype(np.float32), theirs.astype(np.float32))
+
+
+def test_floats_are_rounded_as_by_numpy(floats):
+    with np.errstate(all="ignore"):
+        same(halfulp.quantize(floats, "fp16"), floats.astype(np.float16).astype(np.float32))
+        same(halfulp.quantize(floats, "fp16", dtype=np.float16), floats.astype(np.float16))
+
+
+def test_doubles_are_rounded_once():
+    """1 + 2^-11 + 2^-40 is above the midpoint of two fp16 numbers; as float32 it would be the midpoint."""
+    x = 1 + 2.0**-11 + 2.0**-40
+    assert halfulp.quantize(x, "fp16") == 1 + 2.0**-10 == np.float64(x).astype(np.float16)
+    assert halfulp.quantize(np.float32(x), "fp16") == 1
+    random = np.random.default_rng(1).standard_normal(100000) * 2.0 ** np.random.default_rng(2).integers(-30, 18, 100000)
+    with np.errstate(all="ignore"):
+        same(halfulp.quantize(random, "fp16"), random.astype(np.float16).astype(np.float64))
+        same(halfulp.quantize(random, "fp32"), random.astype(np.float32).astype(np.float64))
+
+
+def test_integers_are_rounded_once():
+    assert halfulp.quantize(2**53 + 1, "fp64", rounding="toward-positive") == 2.0**53 + 2
+    assert halfulp.quantize(np.uint64(2**64 - 1), "fp32") == 2.0**64
+    assert halfulp.encode(np.int64(-(2**63)), "bf16") == 0xDF00
+    assert halfulp.quantize(np.int64(2**60 + 2**49 + 1), "fp16").dtype == np.float64
+    x = np.arange(-70000, 70000, dtype=np.int32)
+    same(halfulp.quantize(x, "bf16"), halfulp.quantize(x.astype(np.float64), "bf16"))
+    with np.errstate(all="ignore"):
+        same(halfulp.quantize(x, "fp16"), x.astype(np.float16).astype(np.float64))
+
+
+@pytest.mark.parametrize("name", ["fp16", "bf16", "e4m3", "e5m3", "e2m1", "p3109k8p4", "tf32", "fp32", "fp64", "e11m2"])
+@pytest.mark.parametrize("mode", ["nearest-even", "nearest-away", "toward-zero", "toward-positive", "to-odd", "stochastic"])
+def test_quantize_is_decode_of_encode(name, mode):
+    x = np.random.default_rng(3).integers(0, 1 << 32, 5000, dtype=np.uint32).view(np.float32)
+    q = halfulp.quantize(x, name, rounding=mode, seed=7)
+    same(q.astype(np.float64), halfulp.decode(halfulp.encode(x, name, rounding=mode, seed=7), name, dtype=np.float64))
+
+
+def test_directed_modes_enclose():
+    x = np.random.default_rng(4).standard_normal(10000).astype(np.float32)
+    down, up = (halfulp.quantize(x, "e4m3", rounding=m) for m in ("toward-negative", "toward-positive"))
+    assert np.all(down <= x) and np.all(x <= up) and np.all((down == x) == (up == x))
+
+
+def test_stochastic_rounding_has_the_right_mean_and_depends_on_the_seed():
+    x = np.full(200000, 1 + 0.3 / 8, np.float32)
+    q = halfulp.quantize(x, "e4m3", rounding="stochastic", seed=5)
+    assert set(q) == {1, 1.125} and abs(q.mean() - x[0]) < 0.001
+    assert np.array_equal(q, halfulp.quantize(x, "e4m3", rounding="stochastic", seed=5))
+    assert not np.array_equal(q, halfulp.quantize(x, "e4m3", rounding="stochastic", seed=6))
+
+
+def test_tally():
+    q, counts = halfulp.quantize(np.float32([1e9, 1e-9, 1, np.nan, 0.1]), "e4m3", overflow="saturate", tally=True)
+    assert list(q[:3]) == [448, 0, 1]
+    assert (counts["elements"], counts["overflow"], counts["to_zero"], counts["nan"], counts["inexact"]) == (5, 1, 1, 1, 3)

@@ -1,0 +1,46 @@
+"""Examples in docstrings are true, and types are what mypy takes them for."""
+import doctest
+import importlib
+import pathlib
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import halfulp
+
+
+@pytest.mark.parametrize("module", ["", ".arithmetic", ".operations", ".products", ".blocks", ".casts", ".commands", ".report"])
+def test_examples(module):
+    module = importlib.import_module("halfulp" + module)
+    names = {name: getattr(halfulp, name) for name in dir(halfulp) if not name.startswith("_")}
+    with np.printoptions(legacy="1.25"):
+        assert doctest.testmod(module, extraglobs={**names, "np": np}).failed == 0
+
+
+def test_every_public_function_says_what_it_does():
+    for name in halfulp.__all__:
+        value = getattr(halfulp, name)
+        assert not callable(value) or (value.__doc__ or "").strip(), name
+
+
+def test_readme(tmp_path, monkeypatch):
+    """The examples of README, In Python."""
+    readme = pathlib.Path(__file__).parents[2] / "README.md"
+    section = readme.read_text(encoding="utf-8").split("## In Python")[1].split("\n## ")[0]
+    monkeypatch.chdir(tmp_path)
+    blocks = re.findall(r"```python\n(.*?)```", section, re.S)
+    assert len(blocks) == 2
+    for block in blocks:
+        exec(block, {})
+
+
+def test_types(tmp_path):
+    pytest.importorskip("mypy")
+    folder = pathlib.Path(halfulp.__file__).parent
+    if not (folder / "_core.pyi").exists():
+        pytest.skip("no stubs beside the module")
+    answer = subprocess.run([sys.executable, "-m", "mypy", "--config-file", str(pathlib.Path(__file__).parents[2] / "pyproject.toml"), "--cache-dir", str(tmp_path), "-p", "halfulp"], cwd=folder.parent, capture_output=True, text=True)
+    assert answer.returncode == 0, answer.stdout
