@@ -13,6 +13,7 @@ from __future__ import annotations
 import os as _os
 from typing import Any as _Any
 
+from . import _core
 from ._command import BackendMissing, Text
 from ._core import BlockFormat, Format, ProductModel, Rounding, set_threads
 from .arithmetic import decode, encode
@@ -24,7 +25,7 @@ from .operations import (FLAGS, add, convert, div, eq, exp, fma, le, lt, max, mi
 from .products import dot, gemm
 from .report import Report, load_report
 
-__version__ = "0.1.0"
+__version__ = _core.version()
 # What `from halfulp import *` brings: nothing that hides a builtin.
 __all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text", "add", "backends", "cast", "check", "convert", "decode",
            "diff", "diff_profiles", "div", "dot", "encode", "eq", "exp", "explain", "fma", "formats", "gemm", "le", "load_report", "lt", "mma", "mul", "policies", "probe",
@@ -51,7 +52,7 @@ def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even"
     >>> quantize([0.1, 300, 1e-9], "e4m3"), quantize(1000, "e4m3"), quantize(1000, "e4m3", overflow="saturate")
     (array([1.015625e-01, 2.880000e+02, 0.000000e+00]), nan, 448.0)
     """
-    from . import _arrays, _core, arithmetic, blocks, commands
+    from . import _arrays, arithmetic, blocks, commands
     if isinstance(x, (str, _os.PathLike)):
         if dtype is not None or tally:
             raise TypeError("dtype and tally: for arrays, not for a file")

@@ -23,5 +23,6 @@ NB_MODULE(_core, m) {
     limit.reset();
     if (count) limit = std::make_unique<tbb::global_control>(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(*count));
   }, nb::arg("count").none(), "How many threads array functions take from now on; None: one a core. Results do not depend on it.");
+  m.def("version", [] { return std::string(HALFULP_VERSION); }, "The package's version.");
   m.def("instruction_set", [] { return std::string(halfulp::array_instruction_set()); }, "The instruction set that array functions use on this CPU: \"AVX3\" is AVX-512.");
 }

@@ -23,7 +23,7 @@ namespace halfulp::python {
 namespace nb = nanobind;
 
 /// What type checkers are told of __eq__, which answers for anything.
-inline constexpr nb::sig equality{"def __eq__(self, other: object, /) -> bool"};
+inline const nb::sig equality{"def __eq__(self, other: object, /) -> bool"};
 
 /// Arrays that are read, and those that are written.
 using In = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;

@@ -29,21 +29,46 @@ Sizes sizes_of(const In& a, const In& b) {
   return {a.shape(0), b.shape(1), a.shape(1)};
 }
 
-/// Rows that are computed before a Ctrl-C is looked for: about a second's worth at the slowest.
-std::size_t rows_at_once(const Sizes& s) {
-  return std::max<std::size_t>(16, (std::size_t{1} << 26) / std::max<std::size_t>(1, s.n * std::max<std::size_t>(1, s.k)));
+/// f(first, rows) over pieces of the product, each about a second's work at the slowest, with a look at Ctrl-C behind each. Once at least, so
+/// that a model is refused whatever the sizes.
+template <class F>
+void by_rows(const Sizes& s, F&& f) {
+  const std::size_t step = std::max<std::size_t>(16, (std::size_t{1} << 26) / std::max<std::size_t>(1, s.n * std::max<std::size_t>(1, s.k)));
+  std::size_t first = 0;
+  do {
+    const std::size_t rows = std::min(step, s.m - first);
+    f(first, rows);
+    stop_if_asked();
+    first += rows;
+  } while (first < s.m);
+}
+
+/// Rows of a matrix of m rows, as words; without a matrix, none.
+CodeWords rows_of(const std::optional<In>& x, std::size_t m, std::size_t first, std::size_t rows) {
+  CodeWords result;
+  if (x) with_words(x->dtype(), [&](auto word) {
+    const auto all = read<decltype(word)>(*x);
+    const std::size_t length = m ? all.size() / m : 0;
+    result = CodeWords(all.subspan(first * length, rows * length));
+  });
+  return result;
 }
 
 void gemm_codes(const Model& model, const In& a, const In& b, const std::optional<In>& c, const std::optional<In>& scale_a, const std::optional<In>& scale_b, const Out& out,
                 std::uint64_t stream) {
   const Sizes s = sizes_of(a, b);
   if (out.size() != s.m * s.n) throw std::invalid_argument("out: of another size than the product");
-  GemmOperands x;
-  x.m = s.m, x.n = s.n, x.k = s.k, x.a = words(a), x.b = words(b), x.c = words(c), x.scale_a = words(scale_a), x.scale_b = words(scale_b);
+  if (c && c->size() != s.m * s.n) throw std::invalid_argument("c: of another size than the product");
+  if (scale_a && (scale_a->ndim() != 2 || scale_a->shape(0) != s.m)) throw std::invalid_argument("scale_a: not as many rows as a, which are " + std::to_string(s.m));
   with_words(out.dtype(), [&]<class Code>(Code) {
     const auto d = write<Code>(out);
     const nb::gil_scoped_release released;
-    gemm<Code>(*model, x, d, stream);
+    by_rows(s, [&](std::size_t first, std::size_t rows) {
+      GemmOperands x;
+      x.m = rows, x.n = s.n, x.k = s.k, x.a = rows_of(a, s.m, first, rows), x.b = words(b), x.c = rows_of(c, s.m, first, rows);
+      x.scale_a = rows_of(scale_a, s.m, first, rows), x.scale_b = words(scale_b);
+      gemm<Code>(*model, x, d.subspan(first * s.n, rows * s.n), stream + first * s.n);
+    });
   });
 }
 
@@ -53,17 +78,12 @@ void gemm_values(const Model& model, const In& a, const In& b, const std::option
   const auto d = write<float>(out);
   if (d.size() != s.m * s.n) throw std::invalid_argument("out: of another size than the product");
   const nb::gil_scoped_release released;
-  const std::size_t step = rows_at_once(s);
-  std::size_t first = 0;
-  do {  // once at least, so that a model is refused whatever the sizes
-    const std::size_t rows = std::min(step, s.m - first);
+  by_rows(s, [&](std::size_t first, std::size_t rows) {
     FloatOperands x;
     x.m = rows, x.n = s.n, x.k = s.k, x.a = in_a.subspan(first * s.k, rows * s.k), x.b = in_b;
     if (!in_c.empty()) x.c = in_c.subspan(first * s.n, rows * s.n);
     gemm(*model, x, d.subspan(first * s.n, rows * s.n), stream + first * s.n);
-    stop_if_asked();
-    first += rows;
-  } while (first < s.m);
+  });
 }
 
 Model unit_of_text(const std::string& json) {
