@@ -1,0 +1,39 @@
+"""How the notebooks draw: colours that colour-blind readers tell apart, and line styles, markers and hatches that are told apart in grey.
+
+Colours: Okabe and Ito, Color Universal Design, 2008.
+"""
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import matplotlib.pyplot as plt
+from cycler import cycler
+
+COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+DASHES = ("-", "--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (1, 1)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+HATCHES = ("", "///", "...", "xxx", "\\\\\\", "++", "oo")
+
+plt.rcParams.update({
+    "axes.prop_cycle": cycler(color=COLOURS, linestyle=DASHES, marker=MARKERS),
+    "axes.grid": True, "grid.alpha": 0.3, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False,
+    "figure.figsize": (8, 4), "figure.dpi": 100, "figure.constrained_layout.use": True, "font.size": 11, "lines.markersize": 5, "legend.frameon": False,
+})
+
+
+def stacked(ax: Any, names: Sequence[str], parts: Mapping[str, Sequence[float]]) -> None:
+    """Horizontal bars, one a name, of parts that add up; the legend stands above."""
+    left = [0.0] * len(names)
+    for i, (part, widths) in enumerate(parts.items()):
+        ax.barh(names, widths, left=left, label=part, color=COLOURS[i], hatch=HATCHES[i], edgecolor="white", linewidth=0)
+        left = [a + b for a, b in zip(left, widths)]
+    ax.invert_yaxis()
+    ax.grid(axis="y", visible=False)
+    ax.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=len(parts), borderaxespad=0.2)
+
+
+def mark(ax: Any, x: float, text: str, *, top: float = 0.97) -> None:
+    """A vertical line with a word beside it."""
+    ax.axvline(x, color="black", linewidth=1, linestyle="--", marker="")
+    ax.annotate(text, (x, top), xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points", va="top", fontsize=9)

@@ -1,0 +1,15 @@
+#!/usr/bin/env bash
+# test.sh SOURCE BUILD VENV: runs every notebook, with the package of the build tree. "skipped: REASON" where it cannot be done.
+set -uo pipefail
+source=$1
+build=$2
+venv=$3
+if [ ! -x "$venv/bin/python" ] || ! compgen -G "$build/python/halfulp/_core*.so" >/dev/null; then
+  echo "skipped: the package was not built: ./run test does it where python3-dev, python3-venv and PyPI are"
+  exit 0
+fi
+if ! "$venv/bin/python" -c "import nbclient, ipykernel, matplotlib, pandas" 2>/dev/null; then
+  echo "skipped: the package was built, but nbclient, ipykernel, matplotlib and pandas could not be installed"
+  exit 0
+fi
+PYTHONPATH=$build/python exec "$venv/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$source/notebooks" "$source/notebooks" --durations=5
