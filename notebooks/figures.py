@@ -38,6 +38,11 @@ def show(fig: Any, description: str) -> None:
     display({"text/html": picture, "text/plain": description}, raw=True)
 
 
+def listed(values: Mapping[str, Any], form: str = "g") -> str:
+    """Names and numbers for a description: listed({"fp16": 2048, "bf16": 256}) is "fp16 2048, bf16 256". A pandas.Series will do."""
+    return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
+
+
 def stacked(ax: Any, names: Sequence[str], parts: Mapping[str, Sequence[float]]) -> None:
     """Horizontal bars, one a name, of parts that add up; the legend stands above."""
     left = [0.0] * len(names)

@@ -59,7 +59,7 @@ WRONG = {
     "positions-3": ["13", "15"],
     "accumulation-1": ["32", "1000000", "448", "8"],
     "accumulation-2": ['"bf16"', '"in=bf16,acc=bf16,order=blocked:4"', '"in=bf16,acc=fp32"', '"acc=bf16,order=zigzag"', '"in=bf16,acc=bf16,comp=neumaier"',
-                       '"in=bf16,acc=bf16,promote=fp32"', '"in=bf16,acc=bf16,round=stochastic"', "1"],
+                       '"in=bf16,acc=bf16,promote=fp32,order=blocked:64"', '"in=bf16,acc=bf16,round=stochastic"', "1"],
     "accumulation-3": ["[2048, 1, 1, 1, 1]", "[1, 2048, 1, 1, 1]", "[2052]", "2052"],
     "units-1": ["25", "27", "40"],
     "units-2": ["([[1]], [[1]], [[1]])", "([[1]], [[1]], [[8388608]])", "([[0.1]], [[1]], [[1]])", "5",
