@@ -8,9 +8,10 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 from typing import Any, Mapping, Sequence
 
-from ._command import Object, Objects, Text, call, file_of, options, parsed, path, text, word
+from ._command import BackendMissing, Object, Objects, Text, call, file_of, options, parsed, path, text, word
 from .report import Report
 
 Number = int | float | str
@@ -142,6 +143,18 @@ def show(report: Any, table: str | None = None) -> Text:
     """A report's table as text, or the list of its tables."""
     with file_of(report, "report") as file:
         return text(["show", file, *([] if table is None else [word(table, "table")])])
+
+
+def page(*reports: Any, out: str | os.PathLike[str], title: str | None = None, rows: int | None = None) -> Text:
+    """Reports, files, folders or dicts, as one HTML file with pictures; two of the same experiment stand beside each other. rows: most rows of a table,
+    0 for all. ImportError where this Python lacks matplotlib or Jinja2.
+    """
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(file_of(report, f"report{i + 1}")) for i, report in enumerate(reports)]
+        try:
+            return text(["page", *options(out=path(out, "out"), title=title, rows=rows, python=sys.executable or None), "--", *files])
+        except BackendMissing as why:
+            raise ImportError(str(why)) from None
 
 
 def backends() -> Objects:
