@@ -1,5 +1,6 @@
 // `halfulp page`: reports as one HTML page, which the Python package halfulp_page draws.
 #include <halfulp/experiments/cli/commands.hpp>
+#include <halfulp/experiments/cli/guard.hpp>
 #include <halfulp/experiments/cli/number_option.hpp>
 #include <halfulp/experiments/cli/output.hpp>
 #include <halfulp/experiments/cli/program.hpp>
@@ -26,7 +27,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view needed = "apt-get install python3 python3-matplotlib python3-jinja2, or pip install matplotlib jinja2; HALFULP_PYTHON names another Python";
+constexpr std::string_view needed = "it takes a Python with matplotlib and Jinja2: apt-get install python3 python3-matplotlib python3-jinja2, or pip install matplotlib jinja2; HALFULP_PYTHON names another Python";
 
 struct Arguments {
   std::vector<std::string> reports;
@@ -106,19 +107,25 @@ std::string drawn(const std::vector<std::string>& options, const std::string& py
   const char* given = std::getenv("PYTHONPATH");
   const std::vector<std::pair<std::string, std::string>> variables{{"PYTHONPATH", package_folder().string() + (given && *given ? ":" + std::string(given) : "")},
                                                                    {"PYTHONSAFEPATH", "1"}, {"PYTHONDONTWRITEBYTECODE", "1"}, {"PYTHONUTF8", "1"}};
-  std::string missing;
+  std::string missing, broken;
   for (const std::string& program : python.empty() ? std::vector<std::string>{"python3", "/usr/bin/python3"} : std::vector{python}) {
     std::vector<std::string> words{program, "-m", "halfulp_page"};
     words.insert(words.end(), options.begin(), options.end());
-    auto answer = run_program(words, variables, about_experiments());
-    if (answer && (answer->status == 126 || answer->status == 127)) answer.reset();  // a script in its place that found nothing to run
-    if (answer && answer->status == 0) return answer->output;
-    const std::string why = answer ? last_line(answer->error) : "";
-    if (answer && answer->status == 2) throw std::invalid_argument(why);
-    if (answer && answer->status == 130) throw Interrupted{};
-    if (answer && answer->status != 3) throw std::runtime_error(fmt::format("{} ended with status {}: {}", program, answer->status, why));
-    if (missing.empty() || answer) missing = answer ? fmt::format("{} lacks {}", program, why) : fmt::format("no {}; {}", program, needed);
+    const auto answer = run_program(words, variables, about_experiments());
+    if (!answer || answer->status == 126 || answer->status == 127) {  // or a script in its place that found nothing to run
+      if (missing.empty()) missing = fmt::format("no {}; {}", program, needed);
+      continue;
+    }
+    const std::string why = last_line(answer->error);
+    switch (answer->status) {
+      case 0: return answer->output;
+      case exit_status::bad_input: throw std::invalid_argument(why);
+      case exit_status::interrupted: throw Interrupted{};
+      case exit_status::backend_missing: missing = program + ": " + why; break;
+      default: broken = fmt::format("{} ended with status {}: {}", program, answer->status, why);  // too old a Python, perhaps: the next one may do
+    }
   }
+  if (!broken.empty()) throw std::runtime_error(broken);
   throw BackendMissing("no page: " + missing);
 }
 

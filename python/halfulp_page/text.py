@@ -33,9 +33,8 @@ def number(value: int | float) -> str:
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if abs(value) < 1e15 and value == int(value):
         return str(int(value)) if abs(value) < 10000 else f"{int(value):,}"
-    if isinstance(value, int):
-        value = Decimal(value)  # beyond every float
-    return f"{value:.6g}".lower().replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
+    exact = Decimal(value) if isinstance(value, int) else value  # integers may be beyond every float
+    return f"{exact:.6g}".lower().replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
 def is_number(value: Any) -> bool:

@@ -11,64 +11,14 @@ import sys
 import tempfile
 import unittest
 import warnings
-from html.parser import HTMLParser
 from pathlib import Path
 
 import made_reports as made
+from parsed_page import page_of, text_of
 
-from halfulp_page import About, BadInput, Source, render
+from halfulp_page import About, BadInput
 from halfulp_page.__main__ import main
 from halfulp_page.plots import PLOTS
-
-VOID = {"meta", "link", "br", "hr", "img", "input", "path", "use"}
-NOT_VOID_IN_SVG = {"path", "use", "rect", "title", "desc"}
-
-
-class Page(HTMLParser):
-    """Elements with their attributes, texts by element, and what is wrong with the nesting."""
-
-    def __init__(self, html: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None], list[str]]] = []
-        self.open: list[tuple[str, list[str]]] = []
-        self.wrong: list[str] = []
-        self.feed(html)
-        self.close()
-        self.wrong += [f"<{tag}> stays open" for tag, _ in self.open]
-
-    def handle_starttag(self, tag, attributes):
-        text: list[str] = []
-        self.elements.append((tag, dict(attributes), text))
-        if tag not in VOID or tag in NOT_VOID_IN_SVG:
-            self.open.append((tag, text))
-
-    def handle_startendtag(self, tag, attributes):
-        self.elements.append((tag, dict(attributes), []))
-
-    def handle_endtag(self, tag):
-        if not self.open or self.open[-1][0] != tag:
-            self.wrong.append(f"</{tag}> at {self.getpos()} closes <{self.open[-1][0] if self.open else ''}>")
-        else:
-            self.open.pop()
-
-    def handle_data(self, data):
-        for _, text in self.open:
-            text.append(data)
-
-    def all(self, tag: str):
-        return [(attributes, "".join(text)) for name, attributes, text in self.elements if name == tag]
-
-    @property
-    def ids(self) -> list[str]:
-        return [a["id"] for _, a, _ in self.elements if a.get("id")]
-
-
-def page_of(*reports, **options) -> Page:
-    return Page(render([Source(f"r{i}.json", json.loads(json.dumps(r))) for i, r in enumerate(reports)], **options))
-
-
-def text_of(page: Page) -> str:
-    return "".join(page.elements[0][2])
 
 
 class Structure(unittest.TestCase):
@@ -205,6 +155,24 @@ class OddReports(unittest.TestCase):
         self.assertEqual([text for a, text in page.all("desc")][0], "Line chart of share of the way against w / (lr·g). nearest-even: 0.75 at 2 to 2048.")
         self.assertIn("form separate. 1 value not drawn: NaN.", text_of(page))
 
+    def test_places_of_points(self):
+        """Equal ratios are equally far apart on the logarithmic axis, equal differences on the linear one."""
+        rows = [["fp16", "nearest-even", "separate", along, share] for along, share in ((2.0, 0.0), (8.0, 0.5), (32.0, 1.0), (64.0, 0.75))]
+        line = next(a["d"] for a, _ in page_of(made.swamping_with(rows)).all("path") if "stroke: var(--s0)" in (a.get("style") or "") and (a.get("d") or "").count("L") == 3)
+        x, y = zip(*(map(float, pair) for pair in re.findall(r"[ML] ([-\d.]+) ([-\d.]+)", line)))
+        self.assertTrue(abs((x[1] - x[0]) - (x[2] - x[1])) < 0.05 and abs((x[2] - x[1]) - 2 * (x[3] - x[2])) < 0.05 and x[1] > x[0], x)
+        self.assertTrue(abs((y[0] - y[1]) - (y[1] - y[2])) < 0.05 and abs((y[3] - y[2]) - (y[0] - y[2]) / 4) < 0.05 and y[0] > y[1], y)
+
+    def test_names_in_pictures_are_names(self):
+        """No formulas, no markup, whatever they look like."""
+        names = ["$x^2$", "$\\frac{", "<b>&amp;", "ü∞", "_a_", "n" * 200]
+        rows = [[name, name, 0.5] for name in names]
+        page = page_of(made.report("swamping", {"repairs": made.table([("format", ""), ("method", ""), ("arrived", "1")], rows)}))
+        labels = [text for _, text in page.all("text")]
+        for name in names[:-1]:
+            self.assertIn(name, labels)
+        self.assertEqual(page.wrong, [])
+
     def test_rows_of_another_width(self):
         odd = made.report("swamping", {"ratios": {"title": "t", "columns": [{"name": "format", "unit": "", "description": "d"}, {"name": "arrived", "unit": "1", "description": "d"}],
                                                   "rows": [["fp16"], ["bf16", 1, 2, 3], [None, None]]}})
@@ -273,10 +241,8 @@ class CommandLine(unittest.TestCase):
         (self.folder / "benchmarks.json").write_text("{}", encoding="utf-8")
 
     def run_main(self, *words):
-        error = io.StringIO()
-        with contextlib.redirect_stderr(error):
-            status = main([str(word) for word in words])
-        return status, error.getvalue()
+        with contextlib.redirect_stderr(io.StringIO()) as error:
+            return main([str(word) for word in words]), error.getvalue()
 
     def test_a_folder_of_reports(self):
         out = self.folder / "index.html"
@@ -295,7 +261,8 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(status, 2)
             self.assertRegex(error, rf"^halfulp_page: [^\n]*{message}[^\n]*\n$")
             self.assertEqual(out.read_text(encoding="utf-8"), "before")
-        self.assertEqual(self.run_main(self.folder / "a.json", "--out", self.folder / "absent" / "x.html")[0], 2)
+        for place in (self.folder / "absent" / "x.html", self.folder / "empty"):
+            self.assertEqual(self.run_main(self.folder / "a.json", "--out", place)[0], 2)
         self.assertEqual([f for f in os.listdir(self.folder) if f.endswith(".part")], [])
 
 

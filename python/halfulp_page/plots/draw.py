@@ -9,7 +9,7 @@ from .select import Chart, Panel, Series, described
 from .style import DASHES, bar_style, drawing, line_style
 from .svg import inline_svg
 
-WIDTH, HEIGHT = 4.4, 2.9     # inches, of which CSS makes the width of the column
+WIDTH, HEIGHT = 4.0, 2.7     # inches, of which CSS makes the width of the column
 ROW, AROUND = 0.205, 0.75    # height of a row, and of what is above and below all of them
 MARKER = 0.07                # from one marker of a row to the next
 LONGEST_NAME = 26
@@ -54,7 +54,7 @@ def _figure(width: float, height: float) -> Any:
     return figure
 
 
-def _marks(i: int, chart: Chart) -> dict[str, object]:
+def _marks(i: int, chart: Chart) -> dict[str, Any]:
     style = line_style(i)
     return {**style, "linestyle": "none"} if chart.plot.kind == "dots" else style
 

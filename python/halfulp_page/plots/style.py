@@ -31,11 +31,11 @@ def drawing() -> Any:
     return matplotlib.style.context(["default", SETTINGS])
 
 
-def line_style(i: int) -> dict[str, object]:
+def line_style(i: int) -> dict[str, Any]:
     """Colour, dash and marker of series i: no two of the first twelve have the same marker, nor the same colour and dash."""
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[(i + i // len(COLOURS)) % len(DASHES)], "marker": MARKERS[i % len(MARKERS)], "markeredgewidth": 0}
 
 
-def bar_style(i: int) -> dict[str, object]:
+def bar_style(i: int) -> dict[str, Any]:
     colour = COLOURS[i % len(COLOURS)]
     return {"facecolor": colour if not HATCHES[i % len(HATCHES)] else "none", "edgecolor": colour, "hatch": HATCHES[i % len(HATCHES)], "linewidth": 0.8}
