@@ -17,6 +17,7 @@ int run_command_line(int argc, char** argv) {
     add_validate_command(app, status);
     add_diff_command(app, status);
     add_show_command(app);
+    add_page_command(app);
     add_backends_command(app, status);
     add_verify_command(app, status);
     add_units_command(app, status);

@@ -21,6 +21,7 @@ void add_run_command(CLI::App& app, int& status, std::string command);
 void add_validate_command(CLI::App& app, int& status);
 void add_diff_command(CLI::App& app, int& status);
 void add_show_command(CLI::App& app);
+void add_page_command(CLI::App& app);
 void add_backends_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 void add_units_command(CLI::App& app, int& status);

@@ -8,11 +8,12 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from ._command import Text, answer, call, file_of, options, parsed, path, text, word
+from ._command import BackendMissing, Text, answer, call, file_of, options, parsed, path, text, word
 from .report import Report
 
 Number = int | float | str
@@ -135,6 +136,18 @@ def show(report: Any, table: str | None = None, *, columns: Any = None, where: M
     with file_of(report, "report") as file:
         rows = [f"--where={column}={word(value, 'where')}" for column, value in (where or {}).items()]
         return text(["show", file, *([] if table is None else [word(table, "table")]), *options(columns=columns, csv=csv), *rows])
+
+
+def page(*reports: Any, out: str | os.PathLike[str], title: str | None = None, rows: int | None = None) -> Text:
+    """Reports, files, folders or dicts, as one HTML file with pictures; two of the same experiment stand beside each other. rows: most rows of a table,
+    0 for all. ImportError where this Python lacks matplotlib or Jinja2.
+    """
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(file_of(report, f"report{i + 1}")) for i, report in enumerate(reports)]
+        try:
+            return text(["page", *options(out=path(out, "out"), title=title, rows=rows, python=sys.executable or None), "--", *files])
+        except BackendMissing as why:
+            raise ImportError(str(why)) from None
 
 
 def backends(*, routes: bool = False, as_text: bool = False) -> Any:

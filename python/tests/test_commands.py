@@ -116,6 +116,22 @@ def test_reports_that_differ_or_are_none(report):
         halfulp.show({})
 
 
+def test_page(report, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    answer = halfulp.page(report, out=tmp_path / "page.html", title="mine", rows=3)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert answer.status == 0 and "<title>mine</title>" in page and all(claim["id"] in page for claim in report.claims)
+    report.save(tmp_path / "r.json")
+    halfulp.page(report, tmp_path / "r.json", out=tmp_path / "both.html")
+    assert "The results are the same." in (tmp_path / "both.html").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="REPORT"):
+        halfulp.page(out=tmp_path / "none.html")
+    with pytest.raises(ValueError, match="report1"):
+        halfulp.page({}, out=tmp_path / "none.html")
+    assert not (tmp_path / "none.html").exists()
+
+
 def test_nothing_is_written_unless_asked(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     halfulp.run("position_ids", lengths=2048, backend="emulated")
