@@ -35,9 +35,9 @@ def test_every_command_is_a_function():
         assert callable(getattr(halfulp, name.replace("-", "_"))), name
 
 
-# What a function has no argument for: what a terminal or the shell is for, and options under other names.
+# What a function has no argument for (what a terminal or the shell is for; page() draws with this Python), and options under other names.
 OTHERWISE = {"help", "version", "json", "quiet", "verbose"}
-RENAMED = {("run", "set"): "parameters", ("run", "parameters"): None, ("mma", "unit-file"): "unit"}
+RENAMED = {("run", "set"): "parameters", ("run", "parameters"): None, ("mma", "unit-file"): "unit", ("page", "python"): None}
 
 
 def test_every_option_is_an_argument():
