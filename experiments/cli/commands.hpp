@@ -34,5 +34,7 @@ void add_policies_command(CLI::App& app, int& status);
 void add_profiles_command(CLI::App& app, int& status);
 void add_diff_profiles_command(CLI::App& app, int& status);
 void add_witness_command(CLI::App& app, int& status);
+void add_completion_command(CLI::App& app, int& status);
+void add_man_command(CLI::App& app, int& status);
 
 }  // namespace halfulp::cli

@@ -157,8 +157,6 @@ void add_page_command(CLI::App& app) {
   command->add_option("--title", arguments->title, "its title")->type_name("TEXT");
   add_number_option(*command, "--rows", arguments->rows, 0, 1'000'000'000, "most rows of a table, 0 for all; 50 unless told");
   command->add_option("--python", arguments->python, "the Python that draws; else that of PATH, else /usr/bin/python3")->type_name("PROGRAM")->envname("HALFULP_PYTHON");
-  command->footer("Examples: halfulp page reports/ --out reports/index.html\n"
-                  "          halfulp page before.json after.json --out difference.html");
   command->callback([arguments] { page(*arguments); });
 }
 
