@@ -37,7 +37,7 @@ constexpr auto of_commands = std::to_array<Example>({
     {"show", "halfulp show reports/underflow.json"},
     {"show", "halfulp show reports/underflow.json best_scale"},
     {"show", "halfulp show reports/underflow.json best_scale --where format=fp16 --csv"},
-    {"page", "halfulp page reports/ --out index.html"},
+    {"page", "halfulp page reports/underflow.json --out underflow.html"},
     {"page", "halfulp page reports/underflow.json reports/second.json --out difference.html"},
     {"backends", "halfulp backends"},
     {"verify", "halfulp verify add --format e4m3 --against oracle --exhaustive"},
