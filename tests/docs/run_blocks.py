@@ -215,7 +215,8 @@ class Runner:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--build", type=lambda text: pathlib.Path(text).resolve(), required=True)
-    parser.add_argument("--python", default=sys.executable)
+    venv = ROOT / "build" / "python-venv" / "bin" / "python"  # of ./run test
+    parser.add_argument("--python", default=str(venv) if venv.exists() else sys.executable)
     parser.add_argument("--compiler", default="c++")
     parser.add_argument("--only", default="", help="pages whose path contains this")
     parser.add_argument("--slow", action="store_true", help="slow blocks too")
