@@ -32,5 +32,5 @@ if compgen -G "$build/python/halfulp/_core*.so" >/dev/null; then
 else
   echo "the Python functions are left out: the package was not built"
 fi
-PYTHONDONTWRITEBYTECODE=1 $python -m sphinx -q -W --keep-going -b html -d "$out/doctrees" docs "$out/html"
+PYTHONDONTWRITEBYTECODE=1 $python -m sphinx -q -E -a -W --keep-going -b html -d "$out/doctrees" docs "$out/html"
 echo "$out/html/index.html"

@@ -14,8 +14,8 @@ Every fenced block names its language. What becomes of it:
   cmake    a copy of a file that a test builds
   text     not run
 
-A page's blocks run in one scratch folder, in their order, with the programs on PATH and links build, docs, experiments, hardware, notebooks
-and tests. Comments just before a block, a line each, steer that:
+A page's blocks run in one scratch folder, in their order, with the programs on PATH and links: build/release/bin, build/release/python,
+build/python-venv, docs, experiments, hardware, notebooks, tests. Comments just before a block, a line each, steer that:
 
   <!-- not run: WHY -->      not run
   <!-- slow: WHY -->         run where HALFULP_EXHAUSTIVE is set
@@ -119,6 +119,9 @@ class Runner:
     def folder(self, where):
         (where / "build" / "release").mkdir(parents=True)
         (where / "build" / "release" / "bin").symlink_to(self.programs)
+        if not self.without_python:
+            (where / "build" / "release" / "python").symlink_to(self.options.build / "python")
+            (where / "build" / "python-venv").symlink_to(pathlib.Path(self.options.python).parents[1])
         for name in LINKED:
             (where / name).symlink_to(ROOT / name)
 
