@@ -19,7 +19,7 @@ build/python-venv, docs, experiments, hardware, notebooks, tests. Comments just 
 
   <!-- not run: WHY -->      not run
   <!-- slow: WHY -->         run where HALFULP_EXHAUSTIVE is set
-  <!-- needs: MODULE -->     skipped where Python has no such module; fashion-mnist: where the images are not installed
+  <!-- needs: MODULE -->     skipped where Python has no such module; fashion-mnist: where the images are not installed; x86: elsewhere
   <!-- file: NAME -->        written to this file, which a later block names
   <!-- copy of: PATH -->     the same lines stand in this file of the repository, which a test compiles: not compiled here
 
@@ -30,6 +30,7 @@ import argparse
 import concurrent.futures
 import os
 import pathlib
+import platform
 import re
 import shutil
 import subprocess
@@ -181,8 +182,9 @@ class Runner:
         if need == "fashion-mnist":
             if not IMAGES.exists():
                 raise Skipped("dataset-fashion-mnist is not installed")
-        elif need == "halfulp" and self.without_python:
-            raise Skipped(self.without_python)
+        elif need == "x86":
+            if platform.machine() not in ("x86_64", "AMD64"):
+                raise Skipped("this is no x86")
         elif need:
             try:
                 self.call([self.options.python, "-c", f"import {need}"], folder)
