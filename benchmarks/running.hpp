@@ -1,12 +1,10 @@
 // Under what a benchmark runs: an instruction set, a number of threads.
 #pragma once
 
-#include <halfulp/emulation/array.hpp>
-
 #include <benchmark/benchmark.h>
-#include <hwy/targets.h>
 #include <tbb/global_control.h>
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <thread>
@@ -23,23 +21,13 @@ class InstructionSet {
   InstructionSet& operator=(const InstructionSet&) = delete;
 
  private:
-  static void use(std::int64_t target) {
-    hwy::SetSupportedTargetsForTest(target);
-    hwy::GetChosenTarget().DeInit();
-  }
+  static void use(std::int64_t target);
 };
 
 /// This CPU's best, as 0, and AVX2 beside AVX-512.
-inline std::vector<std::int64_t> instruction_sets() {
-  std::vector<std::int64_t> sets{0};
-  if (array_instruction_set() != "AVX2" && (hwy::SupportedTargets() & HWY_AVX2) != 0) sets.push_back(HWY_AVX2);
-  return sets;
-}
+std::vector<std::int64_t> instruction_sets();
 
-inline std::string name_of_set(std::int64_t target) {
-  const InstructionSet set(target);
-  return std::string(array_instruction_set());
-}
+std::string name_of_set(std::int64_t target);
 
 /// Skips a benchmark that needs more cores than there are.
 inline bool too_few_cores(benchmark::State& state, int threads) {

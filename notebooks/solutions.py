@@ -1,4 +1,4 @@
-"""One right answer to each exercise, as it would stand in the notebook, and answers that are wrong. The tests put them in."""
+"""One right answer to each exercise, as it would stand in the notebook, other right ones, and wrong ones. The tests put them in."""
 
 SOLUTIONS = {
     "formats-1": "257",
@@ -30,9 +30,23 @@ SOLUTIONS = {
     "training-3": "1 - 2**-8",
 }
 
+ALSO = {
+    "formats-2": ['"e4m3b3"', '"e4m3b5fn"'],
+    "underflow-2": ["2**14", "2**17"],
+    "swamping-3": ["(-4096, -2)", "(2048, 0.75)"],
+    "positions-2": ["range(998, 1003)", "{1002, 998, 999, 1000, 1001}"],
+    "accumulation-2": ['"bf16,order=pairwise"', '"acc=bf16,comp=kahan"', '"in=bf16,acc=bf16,order=blocked:64"'],
+    "accumulation-3": ["[1, 1, 2048, 1, 1]"],
+    "units-2": ["([[1, 2**-15]], [[512], [0.5]], [[-512]])"],
+    "units-3": ['"ampere.mma.fp16.fp32"'],
+    "stochastic-1": ["0.797", "4 / 5"],
+    "stochastic-3": ["1.5 + 2**-12"],
+    "blocks-3": ['"e2m1/1x16/e4m3/amax"', '"nvfp4"'],
+}
+
 WRONG = {
     "formats-1": ["256", "258", "259", "0.5", "None", '"257"'],
-    "formats-2": ['"e4m3"', '"e5m2"', '"e5m3"', '"nonsense"', "8"],
+    "formats-2": ['"e4m3"', '"e5m2"', '"e5m3"', '"nonsense"', "8", '"e4m3b-9"', '"e4m3b-40"'],
     "formats-3": ["448", "463.9", "465", "[464]"],
     "underflow-1": ["2**-24", "2**-26", "0", "-1"],
     "underflow-2": ["1", "2**12", "2**19", "60000"],
@@ -44,10 +58,12 @@ WRONG = {
     "positions-2": ["[1000]", "[999, 1000, 1001]", "[996, 998, 999, 1000, 1001, 1002]", "1000"],
     "positions-3": ["13", "15"],
     "accumulation-1": ["32", "1000000", "448", "8"],
-    "accumulation-2": ['"bf16"', '"in=bf16,acc=bf16,order=blocked:4"', '"in=bf16,acc=fp32"', '"acc=bf16,order=zigzag"', "1"],
+    "accumulation-2": ['"bf16"', '"in=bf16,acc=bf16,order=blocked:4"', '"in=bf16,acc=fp32"', '"acc=bf16,order=zigzag"', '"in=bf16,acc=bf16,comp=neumaier"',
+                       '"in=bf16,acc=bf16,promote=fp32,order=blocked:64"', '"in=bf16,acc=bf16,round=stochastic"', "1"],
     "accumulation-3": ["[2048, 1, 1, 1, 1]", "[1, 2048, 1, 1, 1]", "[2052]", "2052"],
     "units-1": ["25", "27", "40"],
-    "units-2": ["([[1]], [[1]], [[1]])", "([[1]], [[1]], [[8388608]])", "([[0.1]], [[1]], [[1]])", "5"],
+    "units-2": ["([[1]], [[1]], [[1]])", "([[1]], [[1]], [[8388608]])", "([[0.1]], [[1]], [[1]])", "5",
+                "([[float('inf'), float('-inf')]], [[1], [1]], [[0]])", "([[1]], [[1]], [[float('nan')]])", "([[]], [], [[1]])"],
     "units-3": ['"volta"', '"hopper"', '"turing"', "3"],
     "stochastic-1": ["0.2", "0.5", "80"],
     "stochastic-2": ["6", "8", "32"],

@@ -1,9 +1,13 @@
-"""Every notebook runs from top to bottom, as it is and with the exercises solved; in git they have no outputs."""
+"""Every notebook runs from top to bottom, and its exercises once more, solved; every picture has a description; in git there are no outputs.
+Judges refuse what is wrong with a sentence, and take what is right in every form."""
 import concurrent.futures
+import copy
 import re
+from fractions import Fraction
 from pathlib import Path
 
 import exercises
+import numpy as np
 import pytest
 import solutions
 
@@ -13,6 +17,7 @@ nbclient = pytest.importorskip("nbclient")
 FOLDER = Path(__file__).resolve().parent
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 UNANSWERED = "answer = ..."
+SOLVED = "-solved"
 
 
 def exercise_of(cell):
@@ -21,18 +26,18 @@ def exercise_of(cell):
     return found[1] if found else None
 
 
-def solved(notebook):
-    for cell in notebook.cells:
-        if name := exercise_of(cell):
-            cell.source = cell.source.replace(UNANSWERED, f"answer = {solutions.SOLUTIONS[name]}", 1)
-    return notebook
+def solved(cell):
+    """An exercise's cell with its answer, to be run behind all others."""
+    result = copy.deepcopy(cell)
+    result.id = cell.id + SOLVED
+    result.source = cell.source.replace(UNANSWERED, f"answer = {solutions.SOLUTIONS[exercise_of(cell)]}", 1)
+    return result
 
 
-def executed(path, solve):
-    """The notebook with its outputs, as text."""
+def executed(path):
+    """The notebook with its outputs, and behind it its exercises once more, solved; as text."""
     notebook = nbformat.read(path, as_version=4)
-    if solve:
-        notebook = solved(notebook)
+    notebook.cells += [solved(cell) for cell in notebook.cells if exercise_of(cell)]
     nbclient.NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
     return nbformat.writes(notebook)
 
@@ -42,11 +47,11 @@ def printed(cell):
 
 
 @pytest.fixture(scope="session")
-def runs():
-    """The executed notebook of a path, solved or not; two at a time, as most of each is the start of a kernel."""
+def code_cells():
+    """The executed code cells of a notebook; two notebooks at a time."""
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
-        futures = {(path.stem, solve): pool.submit(executed, path, solve) for path in NOTEBOOKS for solve in (False, True)}
-        yield lambda path, solve: nbformat.reads(futures[path.stem, solve].result(), as_version=4)
+        futures = {path.stem: pool.submit(executed, path) for path in NOTEBOOKS}
+        yield lambda path: [cell for cell in nbformat.reads(futures[path.stem].result(), as_version=4).cells if cell.cell_type == "code"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -58,25 +63,36 @@ def test_stripped(path):
     for cell in notebook.cells:
         if cell.cell_type == "code":
             assert cell.outputs == [] and cell.execution_count is None, f"{cell.id}: outputs in git; ./run notebooks --strip"
+    assert sum("# change this" in cell.source for cell in notebook.cells if cell.cell_type == "code") >= 3
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_as_it_is(runs, path):
-    notebook = runs(path, False)
-    asked = [cell for cell in notebook.cells if exercise_of(cell)]
+def test_as_it_is(code_cells, path):
+    cells = [cell for cell in code_cells(path) if not cell.id.endswith(SOLVED)]
+    asked = [cell for cell in cells if exercise_of(cell)]
     assert 2 <= len(asked) <= 4
     for cell in asked:
         assert UNANSWERED in cell.source
         assert f"{exercise_of(cell)}: not answered yet" in printed(cell)
-    assert any(output.output_type == "display_data" for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs)
-    assert [cell.id for cell in notebook.cells if cell.cell_type == "code" for output in cell.outputs if output.get("name") == "stderr"] == []
+    assert [cell.id for cell in cells for output in cell.outputs if output.get("name") == "stderr"] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_solved(runs, path):
-    for cell in runs(path, True).cells:
-        if name := exercise_of(cell):
-            assert f"{name}: right. " in printed(cell), printed(cell)
+def test_pictures_are_described(code_cells, path):
+    outputs = [output.data for cell in code_cells(path) for output in cell.outputs if output.output_type == "display_data"]
+    assert outputs
+    for data in outputs:
+        assert set(data) == {"text/html", "text/plain"}, "a figure that figures.show() did not show"
+        described = re.fullmatch(r'<img src="data:image/png;base64,[^"]+" width="\d+" alt="([^"<>]+)">', data["text/html"])
+        assert described and len(described[1]) >= 80, data["text/plain"]
+        assert not re.search(r"\b(nan|None)\b", described[1]), described[1]
+
+
+@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
+def test_solved(code_cells, path):
+    for cell in code_cells(path):
+        if cell.id.endswith(SOLVED):
+            assert f"{exercise_of(cell)}: right. " in printed(cell), printed(cell)
 
 
 def test_each_exercise_is_asked_once():
@@ -92,3 +108,26 @@ def test_wrong_answers_get_a_hint(name):
         right = solutions.SOLUTIONS[name]
         for away in (right, str(eval(right))):
             assert len(away) < 3 or away not in text, f"the hint for {wrong} gives the answer away"
+
+
+@pytest.mark.parametrize("name", solutions.WRONG)
+def test_no_answer_breaks_a_judge(name):
+    for odd in (None, True, "", "1", b"1", 1j, float("nan"), float("inf"), -1, 0, 10**400, 1e300, 5e-324, [], [None], (), {}, {1}, [[]], np.zeros(3), np.float32("nan"), object(), print, ([],) * 3):
+        verdict, text = exercises.judge(name, odd)
+        assert verdict == "hint" and len(text) > 10, (odd, text)
+
+
+def other_forms(answer):
+    """The same answer, as others would write it."""
+    if isinstance(answer, (int, float)):
+        return [float(answer), Fraction(answer), np.float64(answer), np.float32(answer), np.array(answer)] + ([np.int64(answer)] if answer == int(answer) else [])
+    if isinstance(answer, (list, tuple)) and not isinstance(answer[0], list):
+        return [list(answer), tuple(answer), np.array(answer), [Fraction(x) for x in answer], np.array(answer, np.float16)]
+    return [answer]
+
+
+@pytest.mark.parametrize("name", [name for name in solutions.SOLUTIONS if not name.startswith("training-2")])
+def test_right_answers_in_every_form(name):
+    for answer in [form for right in [solutions.SOLUTIONS[name], *solutions.ALSO.get(name, [])] for form in other_forms(eval(right))]:
+        verdict, text = exercises.judge(name, answer)
+        assert verdict == "right", (answer, text)

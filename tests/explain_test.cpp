@@ -124,6 +124,70 @@ TEST(Explain, ProbabilitiesCountEveryRandomNumber) {
       }
 }
 
+/// Each reason is true of the result that it is given for: told from the result and the neighbours, mode by mode.
+TEST(Explain, ReasonsAreTrue) {
+  std::set<std::string> seen;
+  for (const NamedFormat& row : catalogue())
+    for (const bool saturate : {false, true})
+      for (const bool flush : {false, true})
+        for (const char* text : numbers) {
+          Rounding rounding;
+          if (saturate) rounding.overflow = Overflow::saturate;
+          rounding.flush_outputs = flush;
+          const Explanation e = explain(row.format, rounding, text, 0);
+          for (const Outcome& o : e.outcomes) {
+            const auto mode = std::string(name_of(o.mode));
+            SCOPED_TRACE(std::string(row.name) + " " + text + " " + mode + ": " + o.reason);
+            seen.insert(o.reason.substr(0, 4) == "p = " ? "p" : o.reason);
+            EXPECT_LE(o.reason.size(), 12u);
+            const bool finite = row.format.is_finite(o.result.code);
+            const auto away = [&](const std::optional<Neighbour>& x) { return x ? Rational(abs(Rational(x->value - *e.value))) : Rational(-1); };
+            const Rational least = std::min(away(e.below), away(e.above)), most = std::max(away(e.below), away(e.above));
+            if (o.reason == "nearer") {
+              EXPECT_LT(least, most);
+              EXPECT_TRUE(!finite || abs(*o.error) == least);
+              EXPECT_EQ(mode.rfind("nearest", 0), 0u);
+            } else if (o.reason.rfind("tie", 0) == 0) {
+              EXPECT_EQ(least, most);
+              EXPECT_TRUE(!finite || o.reason != "tie: even" || o.result.code % 2 == 0);
+              EXPECT_TRUE(!finite || o.reason != "tie: away" || *o.error * *e.value > 0);
+              EXPECT_TRUE(o.reason != "tie: to 0" || (finite && *o.error * *e.value < 0));
+            } else if (o.reason == "exact") {
+              EXPECT_TRUE(finite && *o.error == 0);
+            } else if (o.reason == "odd last bit") {
+              EXPECT_TRUE(!finite || o.result.code % 2 == 1);
+            } else if (o.reason == "+inf is up") {
+              EXPECT_TRUE(finite ? *o.error > 0 : !row.format.sign(o.result.code) || row.format.is_nan(o.result.code));
+            } else if (o.reason == "-inf is down") {
+              EXPECT_TRUE(finite ? *o.error < 0 : row.format.sign(o.result.code) || row.format.is_nan(o.result.code));
+            } else if (o.reason == "0 is down") {
+              EXPECT_TRUE(finite && *e.value > 0 && *o.error < 0);
+            } else if (o.reason == "0 is up") {
+              EXPECT_TRUE(finite && *e.value < 0 && *o.error > 0);
+            } else if (o.reason == "flushed") {
+              EXPECT_TRUE(row.format.is_zero(o.result.code) && !e.value->is_zero() && flush);
+            } else if (o.reason == "saturates") {
+              EXPECT_TRUE(saturate && finite && (o.result.code & row.format.max_finite()) == row.format.max_finite());
+            } else if (o.reason == "beyond max" || o.reason == "stays finite") {
+              EXPECT_TRUE(!finite || *o.error * *e.value < 0);
+              EXPECT_EQ(o.reason == "stays finite" && !finite, false);
+            } else if (o.reason == "infinite" || o.reason == "no infinity" || o.reason == "NaN" || o.reason == "no NaN") {
+              EXPECT_FALSE(e.value);
+              EXPECT_EQ(o.reason == "infinite", row.format.is_infinite(o.result.code));
+            } else if (o.reason == "no negatives" || o.reason == "smallest") {
+              EXPECT_FALSE(row.format.is_signed);
+            } else if (o.reason.rfind("p = ", 0) == 0) {
+              EXPECT_EQ(mode, "stochastic");
+            } else {
+              ADD_FAILURE() << "a reason that this test does not know";
+            }
+          }
+        }
+  for (const char* reason : {"nearer", "tie: even", "tie: away", "tie: to 0", "exact", "odd last bit", "+inf is up", "-inf is down", "0 is down", "0 is up", "flushed", "saturates", "beyond max",
+                             "stays finite", "infinite", "no infinity", "NaN", "no NaN", "no negatives", "smallest", "p"})
+    EXPECT_TRUE(seen.count(reason)) << reason;
+}
+
 TEST(Explain, DecimalsAreExact) {
   const Explanation e = explain(e4m3, {}, "0.1", 0);
   EXPECT_EQ(*e.value, Rational(1, 10));
@@ -290,6 +354,7 @@ TEST(ExplainCommand, JsonSaysTheSame) {
   ASSERT_EQ(json["modes"].size(), 9u);  // stochastic rounding has two outcomes
   EXPECT_EQ(json["modes"][4]["rounding"], "toward-positive");
   EXPECT_EQ(json["modes"][4]["code"], "0x2f");
+  EXPECT_EQ(json["modes"][4]["reason"], "+inf is up");
   EXPECT_TRUE(nlohmann::json::parse(run_halfulp({"explain", "inf", "--format", "fp16", "--json"}).out)["ulp"].is_null());
 }
 

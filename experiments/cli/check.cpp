@@ -75,7 +75,7 @@ Json to_json(const Check& c) {
   return json;
 }
 
-std::string text_of(const std::vector<Check>& checks, const Backend& backend, bool all) {
+std::string text_of(const std::vector<Check>& checks, const Backend& backend, bool all, const Style& style) {
   std::string text = fmt::format("{} ({}): {}\nagainst the emulation\n\n", backend.name(), backend.independence(), backend.description());
   std::vector<std::vector<std::string>> totals, rows;
   std::vector<std::string> groups;
@@ -89,7 +89,11 @@ std::string text_of(const std::vector<Check>& checks, const Backend& backend, bo
       compared += c.compared, unanswered += c.unanswered;
       ++(c.compared == 0 ? skipped : c.fails() ? fail : c.differing != 0 ? differ : agree);
     }
-    totals.push_back({group, fmt::format("{} agree", agree), fmt::format("{} fail", fail), fmt::format("{} differ as they may", differ), fmt::format("{} skipped", skipped),
+    const auto counted = [&](std::size_t number, const char* words, Paint paint) {
+      const std::string shown = fmt::format("{} {}", number, words);
+      return number == 0 ? shown : style.painted(shown, paint);
+    };
+    totals.push_back({group, counted(agree, "agree", Paint::pass), counted(fail, "fail", Paint::fail), counted(differ, "differ as they may", Paint::differs), counted(skipped, "skipped", Paint::skipped),
                       fmt::format("{} cases", compared), unanswered == 0 ? "" : fmt::format("{} more not recorded", unanswered)});
   }
   text += aligned(totals, 0);
@@ -100,9 +104,9 @@ std::string text_of(const std::vector<Check>& checks, const Backend& backend, bo
     std::string note = c.compared == 0 ? c.skipped : c.differing == 0 ? fmt::format("{} cases; {}", c.compared, c.route) : fmt::format("{} of {}", c.differing, c.compared);
     if (c.farthest != 0) note += fmt::format(", by {} unit{} at most", c.farthest, c.farthest == 1 ? "" : "s");
     if (!c.witness.empty() && c.witness.size() < 100) note += "; " + c.witness;
-    rows.push_back({verdict(c), c.name, note});
+    rows.push_back({style.verdict(verdict(c)), c.name, note});
   }
-  for (const auto& [what, count] : skipped) rows.push_back({"skipped", fmt::format("{} {}{}", count, what.first, count == 1 ? "" : "s"), what.second});
+  for (const auto& [what, count] : skipped) rows.push_back({style.verdict("skipped"), fmt::format("{} {}{}", count, what.first, count == 1 ? "" : "s"), what.second});
   return rows.empty() ? text : text + "\n" + aligned(rows, 0);
 }
 
@@ -115,7 +119,7 @@ void check_command(const Options& options, int& status) {
     for (const Check& c : checks) json["checks"].push_back(to_json(c));
     write_output(pretty(json));
   } else {
-    write_output(text_of(checks, backend, options.all));
+    write_output(text_of(checks, backend, options.all, Style::of_output()));
   }
   if (std::any_of(checks.begin(), checks.end(), [](const Check& c) { return c.fails(); })) status = exit_status::failed;
 }
@@ -131,9 +135,9 @@ void add_check_command(CLI::App& app, int& status) {
   command->add_flag("--all", options->all, "what agrees line by line, too");
   command->add_flag("--json", options->json, "JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("Operations are asked on the operands of the recording suite, matrix units on random and adversarial tiles; of GPUs also sums in\n"
+  command->footer("Operations are asked on the operands of the recording suite, matrix units on random and adversarial tiles; of GPUs also sums in "
                   "several orders, small programs (softmax, layer norm, weight updates), and halfulp's own kernels.\n"
-                  "Exit status: 0 all agree but for functions that need not be correctly rounded, 1 something fails, 2 bad usage, 3 the device is\n"
+                  "Exit status: 0 all agree but for functions that need not be correctly rounded, 1 something fails, 2 bad usage, 3 the device is "
                   "not here or broke down, 130 interrupted.");
   command->callback([options, &status] {
     try {

@@ -21,6 +21,7 @@ void add_run_command(CLI::App& app, int& status, std::string command);
 void add_validate_command(CLI::App& app, int& status);
 void add_diff_command(CLI::App& app, int& status);
 void add_show_command(CLI::App& app);
+void add_page_command(CLI::App& app);
 void add_backends_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 void add_units_command(CLI::App& app, int& status);
@@ -33,5 +34,7 @@ void add_policies_command(CLI::App& app, int& status);
 void add_profiles_command(CLI::App& app, int& status);
 void add_diff_profiles_command(CLI::App& app, int& status);
 void add_witness_command(CLI::App& app, int& status);
+void add_completion_command(CLI::App& app, int& status);
+void add_man_command(CLI::App& app, int& status);
 
 }  // namespace halfulp::cli

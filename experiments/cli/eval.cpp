@@ -68,7 +68,7 @@ void add_eval_command(CLI::App& app, int& status) {
                     "the columns after the operands are the expected result and flags: print the lines that differ");
   command->add_flag("--strict-nan", options->strict_nan, "in a check, a NaN equals only the same NaN");
   command->footer("Writes operands, result and flags: 10 invalid, 08 divide by zero, 04 overflow, 02 underflow, 01 inexact.\n"
-                  "Example: printf '3C00 1000\\n' | halfulp eval add --format fp16");
+                  "Exit status: 0 done, 1 in a check something differs, 2 bad usage or bad input.");
   command->callback([options, &status] { eval(*options, status); });
 }
 

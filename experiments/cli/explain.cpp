@@ -52,7 +52,7 @@ void explain_command(const CLI::App& command, const Options& options) {
 void add_explain_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("explain", "one number in one format: bits, neighbours, every rounding mode");
-  command->add_option("VALUE", options->values, "a number (0.1, -6.5e4, 0x1.8p-3, inf, nan) or a code word (0x3C00)");
+  command->add_option("VALUE", options->values, "a number (0.1, -6.5e4, 0x1.8p-3, inf, nan) or a code word (0x3C00)")->option_text("VALUE");
   command->add_option("--format", options->format, "a format such as fp16 or e5m3 (see halfulp formats)")->type_name("FORMAT")->required();
   options->rounding.add_to(*command);
   command->add_flag("--json", options->json, "the same as JSON");

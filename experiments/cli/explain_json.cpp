@@ -39,6 +39,7 @@ Json to_json(const Explanation& e) {
     row["error"] = rational(outcome.error);
     row["error_in_ulp"] = outcome.error ? number(static_cast<double>(Rational(*outcome.error / e.ulp))) : Json(nullptr);
     row["flags"] = flag_names(outcome.result.flags);
+    row["reason"] = outcome.reason;
     row["probability"] = outcome.probability.str();
     json["modes"].push_back(std::move(row));
   }

@@ -19,8 +19,8 @@ std::string repeated(std::string_view text, std::size_t count) {
 }
 
 std::string centred(const std::string& text, std::size_t width) {
-  const std::size_t left = (width - std::min(width, text.size())) / 2;
-  return repeated(" ", left) + text + repeated(" ", width - std::min(width, left + text.size()));
+  const std::size_t size = display_width(text), left = (width - std::min(width, size)) / 2;
+  return repeated(" ", left) + text + repeated(" ", width - std::min(width, left + size));
 }
 
 std::string signed_text(const std::string& number) {
@@ -54,9 +54,6 @@ class Drawing {
   }
 
  private:
-  std::string painted(const std::string& text, std::string_view colour) const {
-    return style_.colour ? fmt::format("\x1b[{}m{}\x1b[0m", colour, text) : text;
-  }
   std::string_view times() const { return style_.unicode ? "\u00d7" : "*"; }
   std::string code(std::uint64_t code) const { return print_code(f_, code); }
   std::string in_ulp(const Rational& x) const { return signed_text(rounded(x / e_.ulp, 4)); }
@@ -65,7 +62,7 @@ class Drawing {
 
   void title() {
     const std::string head = abbreviated(e_.asked, 40) + " in " + format_name(f_), tail = "(" + format_title(f_) + ")";
-    out_ += fmt::format("{}{}{}\n\n", painted(head, "1"), head.size() + tail.size() < 80 ? " " : "\n", tail);
+    out_ += fmt::format("{}{}{}\n\n", style_.painted(head, Paint::heading), head.size() + tail.size() < 80 ? " " : "\n", tail);
   }
 
   /// The code word's fields, each in its box.
@@ -73,9 +70,9 @@ class Drawing {
     struct Field {
       std::string name;
       int bits;
-      std::string_view colour;
+      Paint paint;
     };
-    const Field fields[] = {{"sign", f_.is_signed ? 1 : 0, "31"}, {"exponent", f_.exponent_bits, "32"}, {"fraction", f_.fraction_bits, "34"}};
+    const Field fields[] = {{"sign", f_.is_signed ? 1 : 0, Paint::sign}, {"exponent", f_.exponent_bits, Paint::exponent}, {"fraction", f_.fraction_bits, Paint::fraction}};
     std::string names = "   ", top = "  ", middle = "  ", bottom = "  ";
     const std::string_view dash = style_.unicode ? "\u2500" : "-", bar = style_.unicode ? "\u2502" : "|";
     int left = f_.storage_bits();
@@ -85,15 +82,13 @@ class Drawing {
       std::string bits;
       for (int i = 0; i < field.bits; ++i) bits += (e_.code >> --left) & 1 ? '1' : '0';
       const std::size_t width = std::max(field.name.size(), bits.size()) + 2;
-      names += centred(field.name, width) + " ";
+      names += centred(style_.painted(field.name, field.paint), width) + " ";
       top += std::string(style_.unicode ? (first ? "\u250c" : "\u252c") : "+") + repeated(dash, width);
-      middle += std::string(bar) + painted(centred(bits, width), field.colour);
+      middle += std::string(bar) + centred(style_.painted(bits, field.paint), width);
       bottom += std::string(style_.unicode ? (first ? "\u2514" : "\u2534") : "+") + repeated(dash, width);
       first = false;
     }
     names.erase(names.find_last_not_of(' ') + 1);
-    for (const Field& field : fields)
-      if (field.bits > 0) names.replace(names.find(field.name), field.name.size(), painted(field.name, field.colour));
     out_ += names + "\n" + top + (style_.unicode ? "\u2510" : "+") + "\n" + middle + std::string(bar) + "\n" + bottom +
             (style_.unicode ? "\u2518" : "+") + "\n\n";
   }
@@ -101,7 +96,7 @@ class Drawing {
   /// The code word and its value in every notation.
   void meaning() {
     const std::string mode = e_.unanimous() ? "" : fmt::format(", by {}", name_of(e_.rounding.mode));
-    labelled("code", fmt::format("{}, {}{}", painted(code(e_.code), "1"), class_name(f_, e_.code), mode));
+    labelled("code", fmt::format("{}, {}{}", style_.painted(code(e_.code), Paint::heading), class_name(f_, e_.code), mode));
     if (!f_.is_finite(e_.code)) return labelled("value", print(f_, e_.code));
     const Rational value = exact_value(f_, e_.code);
     if (!value.is_zero()) {
@@ -185,7 +180,7 @@ class Drawing {
     if (!e_.exact) labels.replace(middle - 4, 8, "midpoint");
     std::string line;
     for (std::size_t i = 0; i < length; ++i) {
-      if (i == at) line += painted(style_.unicode ? "\u25cf" : "*", "1;33");
+      if (i == at) line += style_.painted(style_.unicode ? "\u25cf" : "*", Paint::marker);
       else if (i == 0) line += style_.unicode ? "\u251c" : "|";
       else if (i == length - 1) line += style_.unicode ? "\u2524" : "|";
       else if (i == middle && !e_.exact) line += style_.unicode ? "\u253c" : "+";
@@ -193,37 +188,35 @@ class Drawing {
     }
     const std::size_t begin = at - std::min(at, name.size() / 2);
     out_ += fmt::format("\n  {}\n  {}\n  {}{}\n\n", labels, line, repeated(" ", std::min(begin, length - std::min(length, name.size()))),
-                        painted(name, "1"));
+                        style_.painted(name, Paint::heading));
   }
 
-  /// Exact where that is short; else enough digits to go with the error column, or, in formats too wide for one, to read back.
+  /// Exact where that is short; else some digits: the neighbours above are exact.
   std::string value_text(std::uint64_t code) const {
     const std::string exact = print_exact(f_, code);
-    if (exact.size() <= 9 || !f_.is_finite(code)) return exact;
-    return f_.storage_bits() > 19 ? print(f_, code) : rounded(exact_value(f_, code), f_.storage_bits() > 16 ? 4 : 6);
+    return exact.size() <= 9 || !f_.is_finite(code) ? exact : rounded(exact_value(f_, code), f_.storage_bits() > 16 ? 4 : 5);
   }
 
   void modes() {
     out_ += '\n';
-    std::vector<std::vector<std::string>> rows{{"rounding", "code", "value", f_.storage_bits() > 19 ? "" : "error", "in ulp", "flags"}};
+    const bool wide = f_.storage_bits() > 32;  // no room for a column that the neighbours have, too
+    std::vector<std::vector<std::string>> rows{{"rounding", "code", "value", wide ? "" : "in ulp", "flags", "why"}};
     const bool unanimous = e_.unanimous();
     for (const Outcome& outcome : e_.outcomes) {
       const Rounded& result = outcome.result;
-      std::vector<std::string> row{unanimous ? "every mode" : std::string(name_of(outcome.mode)), code(result.code),
-                                   value_text(result.code), "", "", flag_names(result.flags)};
+      std::string error;
       if (outcome.error) {
-        row[3] = signed_text(rounded(*outcome.error, 4));
-        row[4] = signed_text(rounded(*outcome.error / e_.ulp, 1000 * abs(*outcome.error) < e_.ulp ? 1 : 3));
+        const Rational ulps = *outcome.error / e_.ulp;
+        error = signed_text(rounded(ulps, 1000 * abs(ulps) < 1 || abs(ulps) > 100000 ? 1 : 3));
       } else if (e_.value) {
-        row[3] = f_.is_infinite(result.code) ? "infinite" : "-";
+        error = f_.is_infinite(result.code) ? "inf" : "-";
       }
-      if (f_.storage_bits() > 19) row[3] = "";
-      rows.push_back(std::move(row));
+      rows.push_back({unanimous ? "every mode" : std::string(name_of(outcome.mode)), code(result.code), value_text(result.code), wide ? "" : error,
+                      flag_names(result.flags), outcome.reason});
       if (unanimous) break;
     }
-    const std::string table = aligned(rows, 2);
-    const std::size_t header = table.find('\n');
-    out_ += painted(table.substr(0, header), "1") + table.substr(header);
+    for (std::string& name : rows.front()) name = style_.painted(name, Paint::heading);
+    out_ += aligned(rows, 2);
     if (!unanimous) probabilities();
   }
 

@@ -102,11 +102,25 @@ void add_outcomes(Explanation& e, RoundingMode mode, Convert&& convert) {
       const std::uint64_t middle = same + (other - same) / 2;
       (convert(rounding, middle) == result ? same : other) = middle;
     }
-    Outcome outcome{mode, result, Rational(other - begin, count), std::nullopt};
+    Outcome outcome{mode, result, Rational(other - begin, count), std::nullopt, {}};
     if (e.value && e.format.is_finite(result.code)) outcome.error = exact_value(e.format, result.code) - *e.value;
     e.outcomes.push_back(std::move(outcome));
     begin = other;
   }
+}
+
+/// Where the asked value lies among the format's: unit, neighbours. Precondition: e.value.
+void place(Explanation& e) {
+  const int binade = e.value->is_zero() ? e.format.emin() : std::clamp(binary_exponent(*e.value), e.format.emin(), e.format.emax());
+  e.ulp = power_of_two(binade - e.format.fraction_bits);
+  const NumberLine line{e.format};
+  const std::int64_t floor = line.floor(*e.value);
+  e.exact = floor >= line.first() && line.value(floor) == *e.value;
+  e.below = line.at(e.exact ? floor - 1 : floor);
+  e.above = line.at(floor + 1);
+  // A step beyond either end that does not reach the asked value is no neighbour.
+  if (e.below && *e.value <= e.below->value) e.below.reset();
+  if (e.above && *e.value >= e.above->value) e.above.reset();
 }
 
 }  // namespace
@@ -130,9 +144,11 @@ Explanation explain(const FloatFormat& format, const Rounding& rounding, std::st
   e.by_code = is_code_word(text);
   if (e.by_code) {
     e.code = read_code(format, text);
+    e.is_nan = format.is_nan(e.code);
     if (format.is_finite(e.code)) e.value = exact_value(format, e.code);
   } else {
     const Literal number = read_number(text);
+    e.is_nan = number.kind == Kind::nan;
     if (number.kind == Kind::zero) e.value = 0;
     if (number.kind == Kind::finite) e.value = literal_value(number, text);
     e.code = parse(format, rounding, text, random).code;
@@ -141,18 +157,8 @@ Explanation explain(const FloatFormat& format, const Rounding& rounding, std::st
     add_outcomes(e, row.value, [&](const Rounding& r, std::uint64_t bits) {
       return e.by_code ? convert(format, format, r, e.code, bits) : parse(format, r, text, bits);
     });
-  if (!e.value) return e;
-
-  const int binade = e.value->is_zero() ? format.emin() : std::clamp(binary_exponent(*e.value), format.emin(), format.emax());
-  e.ulp = power_of_two(binade - format.fraction_bits);
-  const NumberLine line{format};
-  const std::int64_t floor = line.floor(*e.value);
-  e.exact = floor >= line.first() && line.value(floor) == *e.value;
-  e.below = line.at(e.exact ? floor - 1 : floor);
-  e.above = line.at(floor + 1);
-  // A step beyond either end that does not reach the asked value is no neighbour.
-  if (e.below && *e.value <= e.below->value) e.below.reset();
-  if (e.above && *e.value >= e.above->value) e.above.reset();
+  if (e.value) place(e);
+  for (Outcome& outcome : e.outcomes) outcome.reason = e.reason(outcome);
   return e;
 }
 

@@ -20,6 +20,7 @@ struct Outcome {
   Rounded result;
   Rational probability = 1;
   std::optional<Rational> error;  ///< result - asked, where both are finite
+  std::string reason;             ///< why, in a dozen characters: "nearer", "tie: even", "+inf is up"
 };
 
 /// A value next to the asked one on the format's number line.
@@ -33,6 +34,7 @@ struct Explanation {
   Rounding rounding;
   std::string asked;              ///< as written
   bool by_code = false;           ///< asked for as 0xBITS
+  bool is_nan = false;            ///< asked for a NaN
   std::optional<Rational> value;  ///< asked for, exactly; none for infinities and NaN
   std::uint64_t code = 0;         ///< what the asked value becomes under `rounding`, or the asked bits themselves
   bool exact = false;             ///< the asked value is a value of the format
@@ -45,6 +47,8 @@ struct Explanation {
   bool unanimous() const;
   /// Code minus asked value; none where either is not finite.
   std::optional<Rational> error() const;
+  /// Why a mode gives what it gives, by the asked value's place between its neighbours.
+  std::string reason(const Outcome& outcome) const;
 };
 
 /// Takes `text`, a number as `parse` reads it or a code word 0xBITS, apart. `random` decides a stochastic `rounding`.

@@ -1,5 +1,7 @@
 #include <halfulp/experiments/cli/guard.hpp>
 
+#include <halfulp/experiments/cli/build_text.hpp>
+#include <halfulp/experiments/cli/help_formatter.hpp>
 #include <halfulp/experiments/cli/output.hpp>
 #include <halfulp/experiments/report/environment.hpp>
 #include <halfulp/experiments/run/runner.hpp>
@@ -8,6 +10,7 @@
 
 #include <algorithm>
 #include <csignal>
+#include <memory>
 #include <new>
 #include <stdexcept>
 #include <string_view>
@@ -68,6 +71,9 @@ std::string explained_mismatch(const CLI::App& command, const CLI::ArgumentMisma
 std::string explained(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = selected(app);
   const std::string help = "see " + app.get_name() + (&command == &app ? "" : " " + command.get_name()) + " --help";
+  // A word that stands before the command: `halfulp fromats explain`, `halfulp help explain`.
+  for (const std::string& word : app.remaining())
+    if (&command != &app && !word.empty() && word[0] != '-') return unknown_name("command", word, command_names(app));
   if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return explained_mismatch(command, *mismatch);
 
   const std::vector<std::string> unknown = app.remaining(true);
@@ -77,7 +83,7 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
     if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
     return "unexpected argument '" + word + "'; " + help;
   }
-  if (&command == &app && !command_names(app).empty()) return "a command is missing; " + help;
+  if (&command == &app && !command_names(app).empty()) return "a command is missing; " + help + ", or begin with: " + app.get_name() + " explain 0.1 --format fp16";
   for (const CLI::Option* option : command.get_options())
     if (option->get_required() && option->count() == 0)
       return option->get_name() + " is missing; accepted: " + option->get_description() + (unknown.empty() ? "" : "; options stand before --");
@@ -91,7 +97,7 @@ void parse(CLI::App& app, int argc, char** argv) {
   } catch (const CLI::CallForHelp&) {
     write_output(app.help());
   } catch (const CLI::CallForVersion& version) {
-    write_output("halfulp " + std::string(version.what()) + "\n");
+    write_output("halfulp " + std::string(version.what()) + "\n" + build_text());
   }
 }
 
@@ -109,7 +115,9 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
   int status = exit_status::done;
   std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error of write(), like a full disk
   try {
-    app.set_version_flag("--version", version_text());
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.set_help_flag("-h,--help", "the help of this command");
+    app.set_version_flag("--version", version_text(), "version, revision and what was compiled in");
     add(app, status);
     make_flags_strict(app);
     parse(app, argc, argv);

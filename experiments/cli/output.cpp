@@ -51,13 +51,13 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], display_width(row[i]));
   }
   std::string text;
   for (const auto& row : rows) {
     std::string line(indent, ' ');
     for (std::size_t i = 0; i < row.size(); ++i)
-      if (widths[i] > 0) line += row[i] + std::string(widths[i] - row[i].size() + 2, ' ');
+      if (widths[i] > 0) line += row[i] + std::string(widths[i] - display_width(row[i]) + 2, ' ');
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
@@ -70,7 +70,7 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = std::min(text.find(' ', begin), text.size());
     const std::string_view word = text.substr(begin, end - begin);
-    if (!line.empty() && indent + line.size() + 1 + word.size() > width) {
+    if (!line.empty() && indent + display_width(line) + 1 + display_width(word) > width) {
       out += margin + line + "\n";
       line.clear();
     }
@@ -79,20 +79,6 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
     begin = end + 1;
   }
   return line.empty() ? out : out + margin + line + "\n";
-}
-
-Style Style::of_output() {
-  if (Captured::current() || !isatty(STDOUT_FILENO)) return {};
-  const auto variable = [](const char* name) {
-    const char* value = std::getenv(name);
-    return std::string(value ? value : "");
-  };
-  std::string locale;
-  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
-    if (locale = variable(name); !locale.empty()) break;
-  bool utf8 = false;
-  for (const char* name : {"UTF-8", "utf-8", "UTF8", "utf8"}) utf8 = utf8 || locale.find(name) != std::string::npos;
-  return {utf8, variable("NO_COLOR").empty() && variable("TERM") != "dumb" && !variable("TERM").empty()};
 }
 
 }  // namespace halfulp::cli

@@ -60,7 +60,6 @@ void add_probe_command(CLI::App& app, int&) {
   command->add_option("--backend", options->backend, "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; behind each but the first :UNIT picks one of its units")->type_name("BACKEND");
   command->add_option("--unit-file", options->file, "a unit of your own, as mma takes it")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON, with all operands");
-  command->footer("Example: halfulp probe --backend emulated:hopper.mma.fp16.fp32");
   command->callback([options] { probe_command(*options); });
 }
 

@@ -86,7 +86,6 @@ void add_profiles_command(CLI::App& app, int&) {
   command->add_option("--from", options->from, "with --of: the format of the numbers")->type_name("FORMAT")->capture_default_str();
   command->add_option("--to", options->to, "with --of: the format they are converted to")->type_name("FORMAT")->capture_default_str();
   command->add_flag("--json", options->json, "as JSON");
-  command->footer("Example: halfulp profiles --of 449,465,inf,nan --from fp32 --to e4m3");
   command->callback([options] { profiles_command(*options); });
 }
 
@@ -102,10 +101,9 @@ void add_diff_profiles_command(CLI::App& app, int&) {
   command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("All inputs are looked at, 2^16 or 2^32 of them; of fp64 a sample. A range is maximal: its inputs are all finite, all\n"
+  command->footer("All inputs are looked at, 2^16 or 2^32 of them; of fp64 a sample. A range is maximal: its inputs are all finite, all "
                   "infinite or all NaN, and so are the results of either profile.\n"
-                  "Exit status: 0 also where they differ, for that is the answer; 2 bad usage, 130 interrupted.\n"
-                  "Example: halfulp diff-profiles ml_dtypes cuda-satfinite --from fp32 --to e4m3");
+                  "Exit status: 0 also where they differ, for that is the answer; 2 bad usage, 130 interrupted.");
   command->callback([options] { diff_command(*options); });
 }
 

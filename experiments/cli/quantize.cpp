@@ -163,10 +163,9 @@ void add_quantize_command(CLI::App& app, int&) {
   command->get_option("--overflow")->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
   command->add_flag("--json", options->json, "the summary as JSON");
   command->footer("Errors are of the elements that stay finite; how many do not is said first. All files are written, or none.\n"
-                  "Saturated are elements beyond the largest value of the format, times their block's scale: with a scale that was rounded down, the\n"
+                  "Saturated are elements beyond the largest value of the format, times their block's scale: with a scale that was rounded down, the "
                   "largest of a block is just beyond. An infinity, where the format's scale can hold it, leaves zeros beside it.\n"
-                  "Scales come in the order of their blocks, NVFP4's tensor scale with --json.\n"
-                  "Example: halfulp quantize grads.npy --format mxfp8e4m3 --out values.npy --codes codes.npy --scales scales.npy");
+                  "Scales come in the order of their blocks, NVFP4's tensor scale with --json.");
   command->callback([options, command] { quantize_command(*options, *command); });
 }
 

@@ -158,7 +158,7 @@ void add_run_command(CLI::App& app, int& status, std::string command) {
   const auto options = std::make_shared<Options>();
   options->command = std::move(command);
   CLI::App* run = app.add_subcommand("run", "run an experiment, or all, and write its report");
-  CLI::Option* name = run->add_option("experiment", options->experiment, "its name (see halfulp list), or all")->type_name("EXPERIMENT");
+  CLI::Option* name = run->add_option("experiment", options->experiment, "its name (see halfulp list), or all")->type_name("EXPERIMENT")->option_text("EXPERIMENT");
   add_run_options(*run, *options);
   run->footer([name] {  // halfulp run EXPERIMENT --help shows that experiment's parameters
     const auto given = name->results();

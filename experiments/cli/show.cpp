@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 #include <stdexcept>
@@ -17,11 +18,22 @@
 namespace halfulp::cli {
 namespace {
 
-std::string contents_text(const Json& report, const std::string& path) {
+/// "claims: 15 pass, 1 differs".
+std::string claims_text(const Json& report, const Style& style) {
+  std::string text;
+  for (const char* verdict : {"pass", "fail", "differs", "skipped"}) {
+    const auto count = std::count_if(report["claims"].begin(), report["claims"].end(), [&](const Json& claim) { return claim["verdict"] == verdict; });
+    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "claims: " : ", ", count, style.verdict(verdict));
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
+std::string contents_text(const Json& report, const std::string& path, const Style& style) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, table] : report["results"].items())
     rows.push_back({name, fmt::format("{} rows", table["rows"].size()), table["title"].get<std::string>()});
-  return report["title"].get<std::string>() + "\n\n" + aligned(rows, 2) + fmt::format("\nhalfulp show {} TABLE prints one.\n", path);
+  return style.painted(report["title"].get<std::string>(), Paint::heading) + "\n\n" + aligned(rows, 2) + "\n" + claims_text(report, style) +
+         fmt::format("halfulp show {} TABLE prints one.\n", path);
 }
 
 struct Arguments {
@@ -45,7 +57,7 @@ void show(const Arguments& arguments) {
     throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
   if (!name) {
     if (csv || !columns.empty() || !where.empty()) throw std::invalid_argument("show: --columns, --where and --csv want a TABLE");
-    return write_output(contents_text(report, path));
+    return write_output(contents_text(report, path, Style::of_output()));
   }
   std::vector<std::string> names;
   for (const auto& [table, unused] : report["results"].items()) names.push_back(table);
@@ -53,7 +65,7 @@ void show(const Arguments& arguments) {
   TablePart part{columns, {}};
   for (const std::string& text : where) part.where.push_back(condition(text));
   const Json table = part_of(report["results"][*name], part);
-  write_output(csv ? table_csv(table) : table_text(table));
+  write_output(csv ? table_csv(table) : table_text(table, Style::of_output()));
 }
 
 }  // namespace
@@ -66,8 +78,6 @@ void add_show_command(CLI::App& app) {
   command->add_option("--columns", arguments->columns, "these columns alone, in this order")->type_name("NAME[,NAME...]")->delimiter(',');
   command->add_option("--where", arguments->where, "rows alone whose column reads so; may be repeated")->type_name("COLUMN=VALUE")->expected(1)->take_all()->allow_extra_args(false);
   command->add_flag("--csv", arguments->csv, "comma-separated values, numbers in full");
-  command->footer("Examples: halfulp show reports/underflow.json best_scale\n"
-                  "          halfulp show reports/training.json tensors --where policy=pure-fp16 --columns tensor,role,underflowed");
   command->callback([arguments] { show(*arguments); });
 }
 

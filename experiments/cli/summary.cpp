@@ -73,10 +73,16 @@ std::size_t count(const Report& report, Verdict verdict) {
       std::count_if(report.claims().begin(), report.claims().end(), [&](const Claim& c) { return c.verdict == verdict; }));
 }
 
-std::string coloured(std::string text, Verdict verdict, const Style& style) {
-  if (!style.colour) return text;
-  const char* colour = verdict == Verdict::pass ? "32" : verdict == Verdict::fail ? "1;31" : "33";
-  return fmt::format("\033[{}m{}\033[0m", colour, text);
+/// In the colour of its verdict where there are any.
+std::string counted(std::size_t number, std::string_view words, Paint paint, const Style& style) {
+  const std::string text = fmt::format("{}{}", number, words);
+  return number == 0 ? text : style.painted(text, paint);
+}
+
+/// "15 held, 0 failed, 1 differ, 2 skipped".
+std::string counts_text(const Report& report, const Style& style) {
+  return fmt::format("{}, {}, {}, {}", counted(count(report, Verdict::pass), " held", Paint::pass, style), counted(count(report, Verdict::fail), " failed", Paint::fail, style),
+                     counted(count(report, Verdict::differs), " differ", Paint::differs, style), counted(count(report, Verdict::skipped), " skipped", Paint::skipped, style));
 }
 
 /// A JSON value in a sentence.
@@ -89,7 +95,7 @@ std::string shown(const Json& value) {
 /// A verdict in a margin of eleven characters, then text.
 std::string verdict_line(Verdict verdict, const std::string& text, const Style& style) {
   const std::string word = verdict == Verdict::fail ? "FAIL" : std::string(name_of(verdict));
-  return hanging("  " + coloured(fmt::format("{:<7}", word), verdict, style) + "  ", 11, text);
+  return hanging("  " + style.verdict(fmt::format("{:<7}", word)) + "  ", 11, text);
 }
 
 /// The claims that did not hold, or all; then the comparisons that differ.
@@ -111,12 +117,12 @@ std::string claim_lines(const Finished& run, bool all, const Style& style) {
   return lines;
 }
 
-std::string headline(const Finished& run, bool all) {
+std::string headline(const Finished& run, bool all, const Style& style) {
   const Headline& headline = run.experiment->headline;
   const Table* table = run.report.find_table(headline.table);
   if (!table) return {};
   return headline_text(table->to_json(), headline, all ? std::numeric_limits<std::size_t>::max() : headline_rows,
-                       fmt::format("halfulp show {} {}", run.file, headline.table)) + "\n";
+                       fmt::format("halfulp show {} {}", run.file, headline.table), style) + "\n";
 }
 
 using Cells = std::array<std::string, 7>;
@@ -125,12 +131,12 @@ using Cells = std::array<std::string, 7>;
 std::string aligned_numbers(const std::vector<Cells>& rows) {
   std::array<std::size_t, std::tuple_size_v<Cells>> width{};
   for (const Cells& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], row[i].size());
+    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], display_width(row[i]));
   std::string text;
   for (const Cells& row : rows) {
     std::string line;
     for (std::size_t i = 0; i < width.size(); ++i) {
-      const std::string padding(width[i] - row[i].size(), ' ');
+      const std::string padding(width[i] - display_width(row[i]), ' ');
       line += (i ? "  " : "") + (i >= 1 && i <= 5 ? padding + row[i] : row[i] + padding);
     }
     text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
@@ -141,10 +147,9 @@ std::string aligned_numbers(const std::vector<Cells>& rows) {
 }  // namespace
 
 std::string summary(const Finished& run, bool verbose, const Style& style) {
-  std::string text = headline(run, verbose);
+  std::string text = headline(run, verbose, style);
   if (const std::string lines = claim_lines(run, verbose, style); !lines.empty()) text += lines + "\n";
-  text += fmt::format("claims: {} held, {} failed, {} differ, {} skipped{}\n", count(run.report, Verdict::pass), count(run.report, Verdict::fail),
-                      count(run.report, Verdict::differs), count(run.report, Verdict::skipped), verbose ? "" : " (--verbose lists all)");
+  text += fmt::format("claims: {}{}\n", counts_text(run.report, style), verbose ? "" : " (--verbose lists all)");
   std::vector<BackendTotal> totals;
   add_totals(run.report, totals);
   return text + backend_lines(totals, true) + fmt::format("report: {} ({:.1f} s); its tables: halfulp show {}\n", run.file, run.seconds, run.file);
@@ -152,13 +157,14 @@ std::string summary(const Finished& run, bool verbose, const Style& style) {
 
 std::string summary_table(const std::vector<Finished>& runs, bool verbose, const Style& style) {
   std::vector<Cells> rows{{"experiment", "held", "failed", "differ", "skipped", "time", "report"}};
+  for (std::string& name : rows.front()) name = style.painted(name, Paint::heading);
   std::string headlines, claims;
   std::vector<BackendTotal> totals;
   for (const Finished& run : runs) {
-    const auto counted = [&](Verdict verdict) { return std::to_string(count(run.report, verdict)); };
-    rows.push_back({std::string(run.experiment->name), counted(Verdict::pass), counted(Verdict::fail), counted(Verdict::differs),
-                    counted(Verdict::skipped), fmt::format("{:.1f} s", run.seconds), run.file});
-    headlines += headline(run, verbose);
+    const auto cell = [&](Verdict verdict, Paint paint) { return counted(count(run.report, verdict), "", paint, style); };
+    rows.push_back({std::string(run.experiment->name), cell(Verdict::pass, Paint::pass), cell(Verdict::fail, Paint::fail), cell(Verdict::differs, Paint::differs),
+                    cell(Verdict::skipped, Paint::skipped), fmt::format("{:.1f} s", run.seconds), run.file});
+    headlines += headline(run, verbose, style);
     if (!run.experiment->retells) claims += claim_lines(run, verbose, style);
     add_totals(run.report, totals);
   }

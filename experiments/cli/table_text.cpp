@@ -100,18 +100,18 @@ std::vector<const Json*> chosen_rows(const Json& table, const Headline& headline
 
 }  // namespace
 
-std::string table_text(const Json& table) {
+std::string table_text(const Json& table, const Style& style) {
   std::vector<std::vector<std::string>> rows(1);
   std::string legend;
   for (const Json& column : table["columns"]) {
     const auto name = column["name"].get<std::string>(), unit = column["unit"].get<std::string>();
-    rows.front().push_back(name);
+    rows.front().push_back(style.painted(name, Paint::heading));
     legend += fmt::format("  {}: {}{}\n", name, column["description"].get<std::string>(),
                           unit.empty() || unit == "1" ? "" : " [" + unit + "]");
   }
   for (const Json& row : table["rows"]) {
     rows.emplace_back();
-    for (const Json& cell : row) rows.back().push_back(cell_text(cell, 6));
+    for (const Json& cell : row) rows.back().push_back(style.verdict(cell_text(cell, 6)));
   }
   return table["title"].get<std::string>() + "\n\n" + aligned(rows, 2) + "\n" + legend;
 }
@@ -160,7 +160,7 @@ std::string table_csv(const Json& table) {
   return text;
 }
 
-std::string headline_text(const Json& table, const Headline& headline, std::size_t rows, const std::string& more) {
+std::string headline_text(const Json& table, const Headline& headline, std::size_t rows, const std::string& more, const Style& style) {
   const std::vector<const Json*> chosen = chosen_rows(table, headline);
   std::vector<std::vector<std::string>> cells(1);
   for (const auto& name : headline.columns) cells.front().emplace_back(name);
@@ -169,6 +169,9 @@ std::string headline_text(const Json& table, const Headline& headline, std::size
     for (const auto& name : headline.columns) cells.back().push_back(cell_text((*chosen[i])[column_at(table, name)], 4));
   }
   fit(cells, 2);
+  for (std::string& name : cells.front()) name = style.painted(name, Paint::heading);
+  for (std::size_t row = 1; row < cells.size(); ++row)
+    for (std::string& cell : cells[row]) cell = style.verdict(cell);
   std::string title = table["title"].get<std::string>();
   for (const auto& name : headline.first_of)
     if (!chosen.empty()) title += fmt::format("; {}: {}", name, cell_text(table["rows"][0][column_at(table, name)], 4));

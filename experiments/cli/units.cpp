@@ -218,8 +218,7 @@ void add_units_command(CLI::App& app, int&) {
   command->add_option("WORD", options->words, "a unit's name, which shows it in full, or words that names contain, such as hopper e4m3; a device, such as H100, stands for its architecture");
   command->add_option("--unit-file", options->file, "a unit of your own instead: JSON, as for mma")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON; of one unit, what `mma --unit-file` reads");
-  command->footer("m and n are the instruction's shape and do not affect results: an output depends on its row of A, its column of B and C.\n"
-                  "Examples: halfulp units nvfp4; halfulp units H100 e4m3; halfulp units hopper.mma.fp16.fp32");
+  command->footer("m and n are the instruction's shape and do not affect results: an output depends on its row of A, its column of B and C.");
   command->callback([options] { units_command(*options); });
 }
 

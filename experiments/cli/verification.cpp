@@ -200,19 +200,20 @@ Json entry_of(const Verification& v) {
   return json;
 }
 
-std::string text_of(const Verification& v) {
+std::string text_of(const Verification& v, const Style& style) {
   const auto& reference = *v.reference;
   const std::string overflow = v.task.rounding.overflow == Overflow::saturate ? " saturate" : "";
   const std::string independence = reference.name() == reference.independence() ? "" : fmt::format(" ({})", reference.independence());
   std::string text = fmt::format("{}{}{} against {}{}\n", v.task.description(), overflow, v.task.rounding.flush_inputs ? " flush-inputs" : "",
                                  reference.name(), independence);
-  if (!v.skipped.empty()) return text + "  skipped: " + v.skipped + "\n";
+  if (!v.skipped.empty()) return text + "  " + style.verdict("skipped") + ": " + v.skipped + "\n";
   const verify::Findings found = v.findings();
   const bool flags = reference.prepare(v.task, v.inputs)->knows_flags();
   text += fmt::format("  verified {}{}; reference: {}\n", reference.subject(v.task), flags ? " and the flags of the scalar functions" : "",
                       reference.supports(v.task).route);
-  text += fmt::format("  compared {} ({}), {} differ{}, {:.1f} s, {:.3f} G/s\n", found.compared,
-                      v.inputs.exhaustive ? "all inputs" : fmt::format("a sample, the first {} boundary cases, seed {}", v.inputs.boundary, v.inputs.seed), found.differing,
+  const std::string differ = style.painted(fmt::format("{} differ", found.differing), !found.differing ? Paint::pass : v.approximate ? Paint::differs : Paint::fail);
+  text += fmt::format("  compared {} ({}), {}{}, {:.1f} s, {:.3f} G/s\n", found.compared,
+                      v.inputs.exhaustive ? "all inputs" : fmt::format("a sample, the first {} boundary cases, seed {}", v.inputs.boundary, v.inputs.seed), differ,
                       found.differing ? " (" + classes_text(found.classes) + (found.farthest ? fmt::format("; farthest {} unit{}", found.farthest, found.farthest == 1 ? "" : "s") : "") + ")" : "", v.seconds,
                       static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
   if (found.differing && v.approximate) text += "  this route need not be correctly rounded: differences are a finding, and no failure\n";

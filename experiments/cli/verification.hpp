@@ -1,6 +1,7 @@
 // One verification as the command line shows it, keeps it in a state file and commits it to the ledger.
 #pragma once
 
+#include <halfulp/experiments/cli/style.hpp>
 #include <halfulp/experiments/report/config.hpp>
 #include <halfulp/hardware/verify/verify.hpp>
 
@@ -45,7 +46,7 @@ verify::Chunk chunk_from_json(const Json& json);
 Json entry_of(const Verification& verification);
 
 /// Some lines for people.
-std::string text_of(const Verification& verification);
+std::string text_of(const Verification& verification, const Style& style = {});
 
 /// "0x" and 16 digits, and back. Throws std::invalid_argument.
 std::string hex_word(std::uint64_t word);

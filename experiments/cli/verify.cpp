@@ -170,7 +170,7 @@ void run_all(const Options& options, std::vector<Verification>& all, int& status
     if (v.skipped.empty()) run.run(v);
     const Json entry = entry_of(v);
     if (options.json) runs.push_back(entry);
-    else write_output(text_of(v));
+    else write_output(text_of(v, Style::of_output()));
     if (!v.skipped.empty()) continue;
     if (v.fails()) status = exit_status::failed;
     if (options.ledger.empty()) continue;
@@ -238,8 +238,7 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "the same as an object");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here or breaks down, 130 interrupted.\n"
-                  "Example: halfulp verify add --format fp16 --against x86 --exhaustive");
+  command->footer("Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here or breaks down, 130 interrupted.");
   command->callback([options, &status] { verify_command(*options, status); });
 }
 

@@ -47,15 +47,10 @@ void add_witness_command(CLI::App& app, int&) {
   command->add_flag("--strict-nan", options->strict_nan, "a NaN equals only the same NaN");
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("Every case is looked at where operands have at most 24 bits together, for add, sub, mul and div of two 16-bit numbers, and for\n"
+  command->footer("Every case is looked at where operands have at most 24 bits together, for add, sub, mul and div of two 16-bit numbers, and for "
                   "profiles; otherwise the search is guided, and the first line of the answer says so. Small is: few significant bits, near 1.\n"
-                  "Exit status: 0 whether one is found or not; 2 bad usage, 130 interrupted.\n"
-                  "Examples: halfulp witness add:fp16:nearest-even add:fp16:toward-zero\n"
-                  "          halfulp witness ml_dtypes:fp32:e4m3 pytorch:fp32:e4m3\n"
-                  "          halfulp witness volta.mma.fp16.fp32 hopper.mma.fp16.fp32\n"
-                  "          halfulp witness sum:fp16 sum:fp16,order=pairwise\n"
-                  "          halfulp witness dot:fp16 dot:fp16,mul=exact\n"
-                  "A MODEL is a format, a matrix unit, or items such as mul=fp16,acc=fp32,order=blocked:128,comp=kahan,round=toward-zero.");
+                  "A MODEL is a format, a matrix unit, or items such as mul=fp16,acc=fp32,order=blocked:128,comp=kahan,round=toward-zero.\n"
+                  "Exit status: 0 whether one is found or not; 2 bad usage, 130 interrupted.");
   command->callback([options] { witness_command(*options); });
 }
 

@@ -125,6 +125,8 @@ std::string microcode() {
 
 std::string_view program_version() { return build::version; }
 
+BuildFacts build_facts() { return {compiler, build::flags, build::type}; }
+
 std::string version_text() {
   return fmt::format("{} (git {}{})", build::version, build::revision, build::dirty ? ", modified" : "");
 }

@@ -21,6 +21,12 @@ std::string microcode();
 /// "0.1.0".
 std::string_view program_version();
 
+/// How this program was compiled: "gcc 12.2.0", "-O3 -ffp-contract=off", "Release".
+struct BuildFacts {
+  std::string_view compiler, flags, type;
+};
+BuildFacts build_facts();
+
 /// "0.1.0 (git 1a2b3c4, modified)", for --version.
 std::string version_text();
 

@@ -19,7 +19,7 @@ from ._core import BlockFormat, Format, ProductModel, Rounding, set_threads
 from .arithmetic import decode, encode
 from .blocks import Blocks, quantize_blocks
 from .casts import cast
-from .commands import (backends, check, diff, diff_profiles, eval, explain, formats, list, mma, policies, probe, profiles, record, run, show, units, validate, verify,
+from .commands import (backends, check, diff, diff_profiles, eval, explain, formats, list, mma, page, policies, probe, profiles, record, run, show, units, validate, verify,
                        witness)
 from .operations import (FLAGS, add, convert, div, eq, exp, fma, le, lt, max, min, mul, rcp, rem, round_to_integral, rsqrt, sqrt, sub)
 from .products import dot, gemm
@@ -28,7 +28,7 @@ from .report import Report, load_report
 __version__ = _core.version()
 # What `from halfulp import *` brings: nothing that hides a builtin.
 __all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text", "add", "backends", "cast", "check", "convert", "decode",
-           "diff", "diff_profiles", "div", "dot", "encode", "eq", "exp", "explain", "fma", "formats", "gemm", "le", "load_report", "lt", "mma", "mul", "policies", "probe",
+           "diff", "diff_profiles", "div", "dot", "encode", "eq", "exp", "explain", "fma", "formats", "gemm", "le", "load_report", "lt", "mma", "mul", "page", "policies", "probe",
            "profiles", "quantize", "quantize_blocks", "rcp", "record", "rem", "round_to_integral", "rsqrt", "run", "set_threads", "show", "sqrt", "sub", "units", "validate", "verify", "witness"]
 
 

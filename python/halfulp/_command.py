@@ -67,6 +67,11 @@ def parsed(arguments: Sequence[str], input: str = "") -> Any:
     return result
 
 
+def answer(arguments: Sequence[str], as_text: bool) -> Any:
+    """What a command says: its JSON as dicts and lists, or the text for people."""
+    return text(arguments) if as_text else parsed([arguments[0], "--json", *arguments[1:]])
+
+
 def word(value: Any, argument: str) -> str:
     """A value as one types it."""
     if isinstance(value, bool):

@@ -1,28 +1,31 @@
 """Every command of `halfulp` as a function of its name, by the command line itself in this process.
 
-What a command prints as JSON comes as dicts and lists, other output as text; `.status` is its exit status, 1 where something fails or differs. Errors:
-ValueError with the line that the command line would print, BackendMissing, KeyboardInterrupt. Options are named as there, with underscores.
+What a command prints as JSON comes as dicts and lists, with as_text=True as the text for people; `.status` is its exit status, 1 where something fails or
+differs. Errors: ValueError with the line that the command line would print, BackendMissing, KeyboardInterrupt. Options are named as there, with underscores.
 """
 from __future__ import annotations
 
 import contextlib
 import json
 import os
+import sys
+import tempfile
+from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from ._command import Object, Objects, Text, call, file_of, options, parsed, path, text, word
+from ._command import BackendMissing, Text, answer, call, file_of, options, parsed, path, text, word
 from .report import Report
 
 Number = int | float | str
 
 
-def formats(name: str | None = None, *, blocks: bool = False) -> Any:
+def formats(name: str | None = None, *, blocks: bool = False, as_text: bool = False) -> Any:
     """The formats and their constants, or one in detail; blocks=True: block formats.
 
     >>> formats("e4m3")["max"]
     {'code': '0x7e', 'value': 448.0}
     """
-    return parsed(["formats", *([] if name is None else [word(name, "name")]), *options(blocks=blocks, json=True)])
+    return answer(["formats", *([] if name is None else [word(name, "name")]), *options(blocks=blocks)], as_text)
 
 
 def _typed(value: Any, argument: str) -> str:
@@ -32,26 +35,27 @@ def _typed(value: Any, argument: str) -> str:
     return word(value, argument)
 
 
-def explain(value: Any, format: Any, **rounding: Any) -> Object:
+def explain(value: Any, format: Any, *, as_text: bool = False, **rounding: Any) -> Any:
     """One number in one format: bits, neighbours, what every rounding mode gives. `value`: a number, its text ("0.1", "0x1.8p-3"), or a code word
     as text ("0x3C00"). Options: round, overflow, flush_inputs, flush_outputs, tininess, nan, stochastic_variant, random_bits, seed.
 
     >>> explain(0.1, "fp16")["result"]
     {'code': '0x2e66', 'value': 0.0999755859375}
+    >>> print(explain(0.1, "fp16", as_text=True).splitlines()[0])
+    0.1 in fp16 (IEEE half precision)
     """
-    result: Object = parsed(["explain", *options(format=format, json=True, **rounding), "--", _typed(value, "value")])
-    return result
+    return answer(["explain", *options(format=format, **rounding), "--", _typed(value, "value")], as_text)
 
 
 def eval(operation: str, *operands: int | str, format: str, to: str | None = None, lines: Sequence[str] | str | None = None, check: bool = False, strict_nan: bool = False,
-         **rounding: Any) -> Any:
+         exact: bool = False, int_overflow: str | None = None, **rounding: Any) -> Any:
     """One operation on code words (integers, or hexadecimal text), in TestFloat's line format: "3C00 3C00 4000 00", operands, result, flags. `lines`: many
     cases, text of one a line; check=True: with the expected result and flags behind each, and the status says whether any differs.
 
     >>> eval("add", 0x3C00, "3C00", format="fp16")
     3C00 3C00 4000 00
     """
-    arguments = ["eval", word(operation, "operation"), *options(format=format, to=to, check=check, strict_nan=strict_nan, **rounding)]
+    arguments = ["eval", word(operation, "operation"), *options(format=format, to=to, check=check, strict_nan=strict_nan, exact=exact, int_overflow=int_overflow, **rounding)]
     if (lines is None) == (not operands):
         raise ValueError("operands or lines: accepted: one of them")
     if lines is not None:
@@ -64,14 +68,13 @@ def _lines(lines: Sequence[str] | str) -> str:
     return lines if isinstance(lines, str) else "".join(word(line, "lines") + "\n" for line in lines)
 
 
-def list() -> Objects:  # noqa: A001
+def list(*, as_text: bool = False) -> Any:  # noqa: A001
     """The experiments: names, questions, parameters.
 
     >>> [experiment["name"] for experiment in list()][:3]
-    ['underflow', 'swamping', 'position_ids']
+    ['underflow', 'conversions', 'swamping']
     """
-    result: Objects = parsed(["list", "--json"])
-    return result
+    return answer(["list"], as_text)
 
 
 def run(experiment: str, /, *, backend: str | Sequence[str] | None = None, config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
@@ -86,15 +89,15 @@ def run(experiment: str, /, *, backend: str | Sequence[str] | None = None, confi
     >>> report.status
     'pass'
     """
-    if experiment == "all":
-        if config is not None:
-            raise ValueError("config belongs to one experiment, not to all")
-        return _run_all(backend, out, threads, progress, parameters)
     settings = [f"--set={name}={word(value, name)}" for name, value in parameters.items()]
-    plain: Any = {key: value for key, value in config["config"].items()} if isinstance(config, Report) else config
+    plain: Any = config["config"] if isinstance(config, Report) else config
     with contextlib.ExitStack() as stack:
         file = None if plain is None else stack.enter_context(file_of(plain, "config"))
-        arguments = ["run", word(experiment, "experiment"), *options(config=file, backend=backend, threads=threads), *([] if progress else ["--quiet"]), *settings]
+        arguments = ["run", word(experiment, "experiment"), *options(config=file, backend=backend, threads=threads, quiet=not progress), *settings]
+        if experiment == "all":
+            folder = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()) if out is None else path(out, "out"), "")
+            call([*arguments, "--out=" + folder])
+            return {made["name"]: Report(json.loads(Path(folder, made["name"] + ".json").read_text(encoding="utf-8"))) for made in list()}
         _, output = call([*arguments, "--out=-"])
     report = Report(json.loads(output))
     if out is not None:
@@ -113,17 +116,6 @@ def _save(report: Report, out: str | os.PathLike[str]) -> None:
         raise ValueError(f"out: {why}") from None
 
 
-def _run_all(backend: Any, out: Any, threads: int | None, progress: bool, parameters: Mapping[str, Any]) -> dict[str, Report]:
-    known = {e["name"]: {p["name"] for p in e["parameters"]} for e in list()}
-    unknown = [name for name in parameters if not any(name in names for names in known.values())]
-    if unknown:
-        raise ValueError(f"unknown parameter '{unknown[0]}'; accepted: those of some experiment, see halfulp.list()")
-    if out is not None and not os.path.isdir(out):
-        out = os.path.join(path(out, "out"), "")
-    return {name: run(name, backend=backend, out=out, threads=threads, progress=progress, **{k: v for k, v in parameters.items() if k in names})
-            for name, names in known.items()}
-
-
 def validate(*reports: Any, schema: bool = False) -> Any:
     """Whether reports, files or dicts, are valid: text with status 1 where one is not. schema=True: the JSON Schema itself."""
     if schema:
@@ -138,40 +130,52 @@ def diff(first: Any, second: Any) -> Text:
         return text(["diff", a, b])
 
 
-def show(report: Any, table: str | None = None) -> Text:
-    """A report's table as text, or the list of its tables."""
+def show(report: Any, table: str | None = None, *, columns: Any = None, where: Mapping[str, Any] | None = None, csv: bool = False) -> Text:
+    """A report's table as text, or the list of its tables. columns: these alone; where: rows alone whose columns read so, {"policy": "amp-fp16"};
+    csv=True: comma-separated values, numbers in full."""
     with file_of(report, "report") as file:
-        return text(["show", file, *([] if table is None else [word(table, "table")])])
+        rows = [f"--where={column}={word(value, 'where')}" for column, value in (where or {}).items()]
+        return text(["show", file, *([] if table is None else [word(table, "table")]), *options(columns=columns, csv=csv), *rows])
 
 
-def backends() -> Objects:
-    """Which silicon is here, and what each backend supports."""
-    result: Objects = parsed(["backends", "--json"])
-    return result
+def page(*reports: Any, out: str | os.PathLike[str], title: str | None = None, rows: int | None = None) -> Text:
+    """Reports, files, folders or dicts, as one HTML file with pictures; two of the same experiment stand beside each other. rows: most rows of a table,
+    0 for all. ImportError where this Python lacks matplotlib or Jinja2.
+    """
+    with contextlib.ExitStack() as stack:
+        files = [stack.enter_context(file_of(report, f"report{i + 1}")) for i, report in enumerate(reports)]
+        try:
+            return text(["page", *options(out=path(out, "out"), title=title, rows=rows, python=sys.executable or None), "--", *files])
+        except BackendMissing as why:
+            raise ImportError(str(why)) from None
+
+
+def backends(*, routes: bool = False, as_text: bool = False) -> Any:
+    """Which silicon is here, and what each backend supports; routes=True: in the text too, by which instructions."""
+    return answer(["backends", *options(routes=routes)], as_text)
 
 
 def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest-even", overflow: str | None = None, flush_inputs: bool = False, against: str | None = None,
            exhaustive: bool = False, sample: int | None = None, seed: int | None = None, state: Any = None, ledger: Any = None, threads: int | None = None,
-           progress: bool = False) -> Object:
+           as_text: bool = False, progress: bool = False) -> Any:
     """Array functions against an independent reference, every input or a sample.
 
     >>> verify("add", "e2m1", against="oracle", exhaustive=True)["verifications"][0]["differing"]
     0
     """
-    result: Object = parsed(["verify", word(operation, "operation"), *options(format=format, to=to, round=round, overflow=overflow, flush_inputs=flush_inputs, against=against,
+    return answer(["verify", word(operation, "operation"), *options(format=format, to=to, round=round, overflow=overflow, flush_inputs=flush_inputs, against=against,
                                                                              exhaustive=exhaustive, sample=sample, seed=seed, state=state, ledger=ledger, threads=threads,
-                                                                             json=True, quiet=not progress)])
-    return result
+                                                                             quiet=not progress)], as_text)
 
 
-def units(*words: str, unit_file: Any = None) -> Any:
+def units(*words: str, unit_file: Any = None, as_text: bool = False) -> Any:
     """Matrix units: one in full by its name, else all whose names contain the words.
 
     >>> units("hopper.mma.fp16.fp32")["k"]
     16
     """
     given = [] if unit_file is None else options(unit_file=path(unit_file, "unit_file"))
-    return parsed(["units", *given, "--json", "--", *(word(w, "words") for w in words)])
+    return answer(["units", *given, "--", *(word(w, "words") for w in words)], as_text)
 
 
 def mma(unit: Any, a: Any = None, b: Any = None, c: Any = None, *, scale_a: Any = None, scale_b: Any = None, codes: bool = False, lines: Sequence[str] | str | None = None,
@@ -202,7 +206,7 @@ def record(backend: str, out: Any, *, quick: bool = False, progress: bool = Fals
     return text(["record", *options(backend=backend, out=path(out, "out"), quick=quick, quiet=not progress)])
 
 
-def probe(backend: str | None = None, *, unit_file: Any = None) -> Objects:
+def probe(backend: str | None = None, *, unit_file: Any = None, as_text: bool = False) -> Any:
     """Which matrix unit is this? Its parameters, by what it answers to chosen operands. unit_file: a file or a description.
 
     >>> [p["unit"] if "unit" in p else p["device"] for p in probe("emulated:volta.mma.fp16.fp32")] != []
@@ -210,52 +214,47 @@ def probe(backend: str | None = None, *, unit_file: Any = None) -> Objects:
     """
     with contextlib.ExitStack() as stack:
         file = None if unit_file is None else stack.enter_context(file_of(unit_file, "unit_file"))
-        result: Objects = parsed(["probe", *options(backend=backend, unit_file=file, json=True)])
-        return result
+        return answer(["probe", *options(backend=backend, unit_file=file)], as_text)
 
 
-def profiles(name: str | None = None, *, of: Any = None, from_: Any = None, to: Any = None) -> Any:
+def profiles(name: str | None = None, *, of: Any = None, from_: Any = None, to: Any = None, as_text: bool = False) -> Any:
     """Cast profiles: all, one's rules in full, or what every one makes of the numbers or code words `of`.
 
     >>> profiles("ml_dtypes")["name"]
     'ml_dtypes'
     """
-    return parsed(["profiles", *([] if name is None else [word(name, "name")]), *options(of=of, from_=from_, to=to, json=True)])
+    return answer(["profiles", *([] if name is None else [word(name, "name")]), *options(of=of, from_=from_, to=to)], as_text)
 
 
-def diff_profiles(a: str, b: str, *, to: Any, from_: Any = None, any_nan: bool = False, all: bool = False, threads: int | None = None, progress: bool = False) -> Object:
+def diff_profiles(a: str, b: str, *, to: Any, from_: Any = None, any_nan: bool = False, all: bool = False, threads: int | None = None, as_text: bool = False, progress: bool = False) -> Any:
     """Every input on which two cast profiles differ.
 
     >>> diff_profiles("ml_dtypes", "cuda-satfinite", from_="fp16", to="e4m3")["differing"] > 0
     True
     """
-    result: Object = parsed(["diff-profiles", *options(from_=from_, to=to, any_nan=any_nan, all=all, threads=threads, json=True, quiet=not progress), "--", word(a, "a"), word(b, "b")])
-    return result
+    return answer(["diff-profiles", *options(from_=from_, to=to, any_nan=any_nan, all=all, threads=threads, quiet=not progress), "--", word(a, "a"), word(b, "b")], as_text)
 
 
-def witness(a: str, b: str, *, cases: int | None = None, longest: int | None = None, seed: int | None = None, strict_nan: bool = False, progress: bool = False) -> Object:
+def witness(a: str, b: str, *, cases: int | None = None, longest: int | None = None, seed: int | None = None, strict_nan: bool = False, as_text: bool = False, progress: bool = False) -> Any:
     """The smallest operands on which two configurations differ: "fma:fp16", "convert:fp32:e4m3", a matrix unit, "dot:MODEL"."""
-    result: Object = parsed(["witness", *options(cases=cases, longest=longest, seed=seed, strict_nan=strict_nan, json=True, quiet=not progress), "--", word(a, "a"), word(b, "b")])
-    return result
+    return answer(["witness", *options(cases=cases, longest=longest, seed=seed, strict_nan=strict_nan, quiet=not progress), "--", word(a, "a"), word(b, "b")], as_text)
 
 
 def quantize_file(file: Any, format: Any, *, rule: str | None = None, axis: int | None = None, out: Any = None, codes: Any = None, scales: Any = None, zeros: Any = None,
-                  **rounding: Any) -> Object:
+                  as_text: bool = False, **rounding: Any) -> Any:
     """A .npy file in a format or block format, and what that costs: halfulp.quantize() of a file's name."""
-    result: Object = parsed(["quantize", path(file, "x"), *options(format=format, rule=rule, axis=axis, out=out, codes=codes, scales=scales, zeros=zeros, json=True, **rounding)])
-    return result
+    return answer(["quantize", path(file, "x"), *options(format=format, rule=rule, axis=axis, out=out, codes=codes, scales=scales, zeros=zeros, **rounding)], as_text)
 
 
-def policies(name: str | None = None) -> Any:
+def policies(name: str | None = None, *, as_text: bool = False) -> Any:
     """Precision policies of trainings: all, or one, by its name or from a file that ends in .json.
 
     >>> policies("amp-fp16")["name"]
     'amp-fp16'
     """
-    return parsed(["policies", *([] if name is None else [word(name, "name")]), "--json"])
+    return answer(["policies", *([] if name is None else [word(name, "name")])], as_text)
 
 
-def check(backend: str, *, tiles: int | None = None, floats: int | None = None, progress: bool = False) -> Object:
-    """Holds everything that a backend computes against the emulation."""
-    result: Object = parsed(["check", *options(backend=backend, tiles=tiles, floats=floats, json=True, quiet=not progress)])
-    return result
+def check(backend: str, *, tiles: int | None = None, floats: int | None = None, all: bool = False, as_text: bool = False, progress: bool = False) -> Any:
+    """Holds everything that a backend computes against the emulation. all=True: in the text, what agrees line by line, too."""
+    return answer(["check", *options(backend=backend, tiles=tiles, floats=floats, all=all, quiet=not progress)], as_text)

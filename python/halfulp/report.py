@@ -70,10 +70,10 @@ class Report(dict[str, Any]):
                        "descriptions": {c["name"]: c["description"] for c in self.columns(table)}}
         return frame
 
-    def show(self, table: str | None = None) -> _command.Text:
-        """A table, or the list of them, as text: `halfulp show`."""
-        with _command.file_of(self, "report") as file:
-            return _command.text(["show", file] + ([] if table is None else [_command.word(table, "table")]))
+    def show(self, table: str | None = None, **selected: Any) -> _command.Text:
+        """A table, or the list of them, as text: `halfulp show`, with its options columns, where, csv."""
+        from .commands import show
+        return show(self, table, **selected)
 
     def save(self, file: str | os.PathLike[str]) -> None:
         """Writes the report as JSON, which `halfulp` reads."""

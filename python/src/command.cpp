@@ -13,15 +13,19 @@
 namespace halfulp::python {
 namespace {
 
-nb::tuple command(const std::vector<std::string>& arguments, const std::string& input, bool handles_interrupts) {
+/// `halfulp ARGUMENTS...`; its exit status.
+int run(const std::vector<std::string>& arguments) {
   std::vector<std::string> words{"halfulp"};
   words.insert(words.end(), arguments.begin(), arguments.end());
-  for (const std::string& word : words)
-    if (word.find('\0') != std::string::npos) throw std::invalid_argument("an argument contains a NUL character");
   std::vector<char*> argv;
   for (std::string& word : words) argv.push_back(word.data());
   argv.push_back(nullptr);
+  return cli::run_command_line(static_cast<int>(words.size()), argv.data());
+}
 
+nb::tuple command(const std::vector<std::string>& arguments, const std::string& input, bool handles_interrupts) {
+  for (const std::string& word : arguments)
+    if (word.find('\0') != std::string::npos) throw std::invalid_argument("an argument contains a NUL character");
   int status = 0;
   bool interrupted = false;
   std::string output, error;
@@ -31,7 +35,7 @@ nb::tuple command(const std::vector<std::string>& arguments, const std::string& 
     const std::scoped_lock lock(one_at_a_time);
     const NotedInterrupts interrupts(handles_interrupts);
     cli::Captured captured(input);
-    status = cli::run_command_line(static_cast<int>(words.size()), argv.data());
+    status = run(arguments);
     interrupted = interrupts.noted();
     output = std::move(captured.output), error = std::move(captured.error);
   }
@@ -45,6 +49,8 @@ void add_command(nb::module_& m) {
         nb::sig("def command(arguments: list[str], input: str, handles_interrupts: bool) -> tuple[int, bytes, bytes, bool]"),
         "Runs `halfulp ARGUMENTS...` in this process: exit status, standard output, standard error, whether Ctrl-C came (handled here if "
         "`handles_interrupts`: in the main thread). One at a time.");
+  m.def("program", &run, nb::arg("arguments"), nb::sig("def program(arguments: list[str]) -> int"), nb::call_guard<nb::gil_scoped_release>(),
+        "The same on this process's own input, output and signals: what a program does, which ends with the exit status.");
 }
 
 }  // namespace halfulp::python

@@ -1,7 +1,11 @@
 """Commands are the command line's: its JSON, its words, its exit statuses."""
+import inspect
 import json
 import os
+import re
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -16,12 +20,69 @@ def report():
     return halfulp.run("swamping", ratios=[1024, 2048, 4096], formats=["fp16", "bf16"], count=256, repair_steps=64, seeds=10, training_steps=100, steps=100, backend="emulated")
 
 
+ROUNDING = {"round", "overflow", "flush-inputs", "flush-outputs", "tininess", "nan", "stochastic-variant", "random-bits", "seed"}
+SHELL_ONLY = {"completion", "man"}  # they write scripts and pages for a shell's user
+
+
+def commands():
+    offered = halfulp._command.call(["completion", "words", "--", ""])[1]
+    names = {line.split("\t")[0] for line in offered.splitlines()}
+    assert len(names) >= 20 and SHELL_ONLY <= names
+    return sorted(names - SHELL_ONLY)
+
+
 def test_every_command_is_a_function():
-    help_text = halfulp._command.call(["--help"])[1]
-    names = [line.split()[0] for line in help_text.split("Subcommands:")[1].splitlines() if line.startswith("  ") and line[2] != " "]
-    assert len(names) >= 20
-    for name in names:
+    for name in commands():
         assert callable(getattr(halfulp, name.replace("-", "_"))), name
+
+
+# What a function has no argument for (what a terminal or the shell is for; page() draws with this Python), and options under other names.
+OTHERWISE = {"help", "version", "json", "quiet", "verbose"}
+RENAMED = {("run", "set"): "parameters", ("run", "parameters"): None, ("mma", "unit-file"): "unit", ("page", "python"): None}
+
+
+def test_every_option_is_an_argument():
+    for name in commands():
+        function = halfulp.commands.quantize_file if name == "quantize" else getattr(halfulp, name.replace("-", "_"))
+        accepted = inspect.signature(function).parameters
+        options = set(re.findall(r"^  (?:-\w,)?--([a-z-]+)", halfulp._command.call([name, "--help"])[1], re.M)) - OTHERWISE
+        assert options or name in ("list", "diff", "policies"), name
+        for option in options:
+            argument = RENAMED.get((name, option), option.replace("-", "_"))
+            rounding = option in ROUNDING and "rounding" in accepted
+            assert argument is None or argument in accepted or argument + "_" in accepted or rounding, (name, option)
+
+
+def test_program():
+    """python -m halfulp is the command line itself: its words, its statuses, the process's own streams."""
+    def program(*arguments, **given):
+        return subprocess.run([sys.executable, "-m", "halfulp", *arguments], capture_output=True, text=True, timeout=60, **given)
+    assert program("eval", "add", "--format", "fp16", input="3C00 3C00\n").stdout == "3C00 3C00 4000 00\n"
+    wrong = program("formats", "fp17")
+    assert wrong.returncode == 2 and wrong.stdout == "" and wrong.stderr.startswith("halfulp: ") and "fp16" in wrong.stderr
+    running = subprocess.Popen([sys.executable, "-m", "halfulp", "verify", "mul", "--format", "bf16", "--against", "oracle", "--exhaustive", "--quiet"], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    time.sleep(1)
+    running.send_signal(signal.SIGINT)
+    assert running.wait(20) in (130, -signal.SIGINT)
+    running.communicate()
+
+
+def test_both_ways_to_say_it():
+    """as_text=True is what a terminal shows; without, the same as JSON."""
+    for call in (lambda **k: halfulp.explain(0.1, "fp16", **k), lambda **k: halfulp.formats("e4m3", **k), lambda **k: halfulp.list(**k), lambda **k: halfulp.units("hopper", **k),
+                 lambda **k: halfulp.policies("amp-fp16", **k), lambda **k: halfulp.profiles("ml_dtypes", **k), lambda **k: halfulp.backends(**k)):
+        assert isinstance(call(as_text=True), halfulp.Text) and call(as_text=True).count("\n") > 2
+        assert isinstance(call(), (dict, list)) and call().status == 0
+
+
+def test_parts_of_tables(report):
+    table = next(name for name in report.names if len(report.rows(name)) > 2)
+    column = report.columns(table)[0]["name"]
+    value = report.rows(table)[0][column]
+    lines = report.show(table, columns=[column], where={column: value}, csv=True).splitlines()
+    assert lines[0] == column and len(lines) == 1 + sum(row[column] == value for row in report.rows(table))
+    with pytest.raises(ValueError, match="no_such"):
+        halfulp.show(report, table, columns="no_such")
 
 
 def test_report(report, tmp_path):
@@ -54,6 +115,22 @@ def test_reports_that_differ_or_are_none(report):
     assert halfulp.validate({"schema_version": 2}).status == 1
     with pytest.raises(ValueError, match="not a valid report"):
         halfulp.show({})
+
+
+def test_page(report, tmp_path):
+    pytest.importorskip("matplotlib")
+    pytest.importorskip("jinja2")
+    answer = halfulp.page(report, out=tmp_path / "page.html", title="mine", rows=3)
+    page = (tmp_path / "page.html").read_text(encoding="utf-8")
+    assert answer.status == 0 and "<title>mine</title>" in page and all(claim["id"] in page for claim in report.claims)
+    report.save(tmp_path / "r.json")
+    halfulp.page(report, tmp_path / "r.json", out=tmp_path / "both.html")
+    assert "The results are the same." in (tmp_path / "both.html").read_text(encoding="utf-8")
+    with pytest.raises(ValueError, match="REPORT"):
+        halfulp.page(out=tmp_path / "none.html")
+    with pytest.raises(ValueError, match="report1"):
+        halfulp.page({}, out=tmp_path / "none.html")
+    assert not (tmp_path / "none.html").exists()
 
 
 def test_nothing_is_written_unless_asked(tmp_path, monkeypatch):

@@ -1,0 +1,87 @@
+#include <halfulp/experiments/cli/style.hpp>
+
+#include <halfulp/experiments/cli/captured.hpp>
+
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <utility>
+
+namespace halfulp::cli {
+namespace {
+
+/// Parameters of "select graphic rendition" (ECMA-48), in the order of Paint. No two neighbours differ in red and green alone.
+constexpr std::array<std::string_view, 9> renditions{"1", "35", "33", "36", "1;33", "32", "1;31", "33", "36"};
+
+constexpr std::pair<std::string_view, Paint> verdicts[] = {
+    {"pass", Paint::pass},       {"held", Paint::pass},       {"agrees", Paint::pass},   {"fail", Paint::fail},       {"FAIL", Paint::fail},
+    {"fails", Paint::fail},      {"FAILS", Paint::fail},      {"differs", Paint::differs}, {"skipped", Paint::skipped}};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+/// The code point at the beginning of a text and how many bytes it takes; a byte that begins none counts for itself.
+std::pair<char32_t, std::size_t> first_code_point(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0U; };
+  const unsigned lead = byte(0);
+  const std::size_t length = lead >= 0xF0 ? 4 : lead >= 0xE0 ? 3 : lead >= 0xC2 ? 2 : 1;
+  char32_t point = length == 1 ? lead : lead & (0x7FU >> length);
+  for (std::size_t i = 1; i < length; ++i) {
+    if ((byte(i) & 0xC0U) != 0x80U) return {lead, 1};
+    point = (point << 6U) | (byte(i) & 0x3FU);
+  }
+  return {point, length};
+}
+
+std::size_t columns_of(char32_t point) {
+  constexpr std::array<std::pair<char32_t, char32_t>, 4> none{{{0x300, 0x36F}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}}};
+  // Unicode Standard Annex 11, the blocks that are wide as a whole.
+  constexpr std::array<std::pair<char32_t, char32_t>, 8> wide{{{0x1100, 0x115F}, {0x2E80, 0x303E}, {0x3041, 0xA4CF}, {0xAC00, 0xD7A3},
+                                                               {0xF900, 0xFAFF}, {0xFE30, 0xFE6F}, {0xFF00, 0xFF60}, {0x1F300, 0x3FFFD}}};
+  const auto in = [&](const auto& ranges) { return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) { return point >= range.first && point <= range.second; }); };
+  return point < 0x20 || point == 0x7F || in(none) ? 0 : in(wide) ? 2 : 1;
+}
+
+}  // namespace
+
+std::string Style::painted(std::string_view text, Paint paint) const {
+  if (!colour || text.empty()) return std::string(text);
+  return "\x1b[" + std::string(renditions[static_cast<std::size_t>(paint)]) + "m" + std::string(text) + "\x1b[0m";
+}
+
+std::string Style::verdict(std::string_view word) const {
+  for (const auto& [name, paint] : verdicts)
+    if (word.substr(0, word.find_last_not_of(' ') + 1) == name) return painted(word, paint);  // padded words, too
+  return std::string(word);
+}
+
+Style Style::of_output() {
+  if (Captured::current() || !isatty(STDOUT_FILENO) || !variable("NO_COLOR").empty()) return {};
+  if (const std::string terminal = variable("TERM"); terminal.empty() || terminal == "dumb") return {};
+  std::string locale;
+  for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
+    if (locale = variable(name); !locale.empty()) break;
+  std::transform(locale.begin(), locale.end(), locale.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  return {locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos, true};
+}
+
+std::size_t display_width(std::string_view text) {
+  std::size_t width = 0;
+  while (!text.empty()) {
+    if (text.substr(0, 2) == "\x1b[") {
+      const std::size_t end = text.find_first_of("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", 2);
+      text.remove_prefix(end == std::string_view::npos ? text.size() : end + 1);
+      continue;
+    }
+    const auto [point, length] = first_code_point(text);
+    width += columns_of(point);
+    text.remove_prefix(length);
+  }
+  return width;
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,14 @@
+"""`python -m halfulp`, and the program `halfulp` that pip installs: the command line."""
+import signal
+import sys
+
+from . import _core
+
+
+def main() -> int:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would wait for the command's end
+    return _core.program(sys.argv[1:])
+
+
+if __name__ == "__main__":
+    sys.exit(main())

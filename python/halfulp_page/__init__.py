@@ -1,0 +1,11 @@
+"""Reports of halfulp as one HTML page that needs nothing else: no network, no script, no file beside it.
+
+    python3 -m halfulp_page REPORT... --out FILE
+
+It reads JSON (experiments/report.schema.json) and shares no code with halfulp, so that any Python with matplotlib and jinja2 draws it.
+"""
+from .inputs import BadInput, Source, read_all
+from .page import render
+from .sections import About
+
+__all__ = ["About", "BadInput", "Source", "read_all", "render"]

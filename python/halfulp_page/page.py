@@ -1,0 +1,51 @@
+"""Reports in, one HTML document out. Needs matplotlib and jinja2, and nothing of halfulp."""
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Mapping, Sequence
+
+from .claims import VERDICTS, counts
+from .inputs import Source, grouped
+from .sections import About, Section, section
+from .text import count, counted, plain, sentence
+
+ROWS = 50  # of a table, before the page says that there are more
+
+
+def render(sources: Sequence[Source], *, title: str = "", about: Mapping[str, About] | None = None, rows: int = ROWS) -> str:
+    """One page of the reports; two of the same experiment stand beside each other. `about`: experiments in the order of the page. rows: most rows
+    of a table, 0 for all. The same reports give the same bytes. Raises BadInput for three reports of an experiment, ImportError without jinja2 or matplotlib."""
+    import jinja2
+    about = about or {}
+    sections = [section(group, about.get(group[0].experiment, About()), rows) for group in grouped(sources, list(about))]
+    folder = Path(__file__).parent
+    environment = jinja2.Environment(loader=jinja2.FileSystemLoader(folder / "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
+    environment.filters.update(count=count, plain=plain, sentence=sentence)
+    environment.globals.update(counted=counted, verdicts=VERDICTS, limit=rows)
+    style = (folder / "templates" / "style.css").read_text(encoding="utf-8")
+    return environment.get_template("page.html").render(title=title or _title(sections), style=style, sections=sections, figures=_figures(sources, sections),
+                                                        totals=_totals(sources, about))
+
+
+def _title(sections: Sequence[Section]) -> str:
+    if len(sections) == 1:
+        return sections[0].title
+    return f"halfulp: {counted(len(sections), 'experiment')}"
+
+
+def _totals(sources: Sequence[Source], about: Mapping[str, About]) -> dict[str, int]:
+    """Claims by verdict; those that retell others' count only where the others are not there."""
+    own = [s.report for s in sources if not about.get(s.experiment, About()).retells]
+    return counts(own or [s.report for s in sources])
+
+
+def _figures(sources: Sequence[Source], sections: Sequence[Section]) -> list[dict[str, Any]]:
+    """Results that were compared with devices, over all reports."""
+    backends: dict[str, dict[str, Any]] = {}
+    for side in (side for s in sections for side in s.sides):
+        for backend in side.backends:
+            total = backends.setdefault(backend.name, {"name": backend.name, "compared": 0, "differing": 0, "approximate": 0, "operations": 0, "why": ""})
+            for member in ("compared", "differing", "approximate", "operations"):
+                total[member] += getattr(backend, member)
+            total["why"] = total["why"] or (backend.skipped[0][1] if backend.skipped else "")
+    return list(backends.values())

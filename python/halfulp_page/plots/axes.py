@@ -1,0 +1,90 @@
+"""Scales: where an axis begins and ends, ticks in powers, and places for 0 and infinity on axes that have none.
+
+Logarithms are taken here: matplotlib is given places, so that the smallest and the largest double are drawn like any other.
+"""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any, Iterable
+
+from ..text import number
+
+_RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+_MOST = 1e300  # on linear axes, whose ends are subtracted
+
+
+def power(exponent: int, base: int) -> str:
+    """2 and 3 as 2³."""
+    return f"{base}{str(exponent).translate(_RAISED)}"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """An axis. `low` and `high` are places: on a logarithmic axis, logarithms. Zeros and infinities are drawn beside the numbers there."""
+    base: int  # of logarithms; 0: linear
+    low: float
+    high: float
+    zero_at: float | None = None
+    infinity_at: float | None = None
+    is_limited: bool = False  # values beyond it are drawn at its ends
+
+    def place(self, value: float) -> float | None:
+        """Where a value is drawn; None where it cannot be."""
+        if self.is_limited:
+            return min(max(value, self.low), self.high)
+        if math.isinf(value):
+            return self.infinity_at if value > 0 else None
+        if not self.base:
+            return min(max(value, -_MOST), _MOST)
+        return math.log(value, self.base) if value > 0 else self.zero_at if value == 0 else None
+
+    def apply(self, axis: Any, set_limits: Any) -> None:
+        from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator
+        set_limits(self.low, self.high)
+        if not self.base:
+            axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
+            axis.set_major_formatter(FuncFormatter(lambda v, _: number(float(f"{v:.12g}"))))
+            return
+        ticks = self._ticks()
+        axis.set_major_locator(FixedLocator([at for at, _ in ticks]))
+        axis.set_major_formatter(FixedFormatter([text for _, text in ticks]))
+
+    def _ticks(self) -> list[tuple[float, str]]:
+        """At most seven powers of the base among the numbers; of a short axis in tens, twos and fives too; 0 and infinity."""
+        first = math.ceil(self.low - 1e-9 if self.zero_at is None else self.zero_at + self._room)
+        last = math.floor(self.high + 1e-9 if self.infinity_at is None else self.infinity_at - self._room)
+        step = max(1, math.ceil((last - first + 1) / 7))
+        ticks = [(float(e), power(e, self.base)) for e in range(first, last + 1) if e % step == 0]
+        if len(ticks) < 3 and self.base == 10:
+            between = [(e + math.log10(m), number(float(f"{m}e{e}"))) for e in range(first - 1, last + 1) for m in (1, 2, 5)]
+            ticks = [(at, text) for at, text in between if first - 1 < at <= last + 1 and self.low <= at <= self.high]
+        return ticks + [(at, text) for at, text in ((self.zero_at, "0"), (self.infinity_at, "∞")) if at is not None]
+
+    @property
+    def _room(self) -> float:
+        """Between the place of 0, or of infinity, and the next power."""
+        return (self.high - self.low) * 0.07
+
+
+def extent(values: Iterable[float], scale: str, from_zero: bool = False, limits: tuple[float, float] | None = None, margin: float = 0.04) -> Extent:
+    """An axis that holds all of the values; of `limits`, an axis with these ends if some value is beyond them."""
+    values = list(values)
+    finite = [v for v in values if math.isfinite(v)]
+    if limits and any(not limits[0] <= v <= limits[1] for v in values):
+        return Extent(0, *limits, is_limited=True)
+    if scale == "linear":
+        low, high = (min(max(v, -_MOST), _MOST) for v in (min(finite, default=0.0), max(finite, default=1.0)))
+        low = min(low, 0.0) if from_zero else low
+        pad = (high - low) * margin if high - low > 1 / _MOST else abs(high) * margin or 1.0
+        infinity_at = high + 3 * pad if math.inf in values else None
+        return Extent(0, low if from_zero and low == 0 else low - pad, (infinity_at or high) + pad, infinity_at=infinity_at)
+    base = 2 if scale == "log2" else 10
+    places = [math.log(v, base) for v in finite if v > 0] or [0.0, 1.0]
+    low, high = min(places), max(places)
+    gap = max((high - low) * 0.12, 0.5)
+    zero_at = low - gap if 0 in values else None
+    infinity_at = high + gap if math.inf in values else None
+    low, high = low if zero_at is None else zero_at, high if infinity_at is None else infinity_at
+    pad = max((high - low) * margin, 0.08)
+    return Extent(base, low - pad, high + pad, zero_at, infinity_at)

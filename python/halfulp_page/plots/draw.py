@@ -1,0 +1,139 @@
+"""Charts as matplotlib draws them: a small picture for each panel, so that they stand beside each other or, on a phone, in a column."""
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, Sequence
+
+from .axes import Extent, extent
+from .select import Chart, Panel, Series, described
+from .style import DASHES, bar_style, drawing, line_style
+from .svg import inline_svg
+
+WIDTH, HEIGHT = 4.0, 2.7     # inches, of which CSS makes the width of the column
+ROW, AROUND = 0.205, 0.75    # height of a row, and of what is above and below all of them
+MARKER = 0.07                # from one marker of a row to the next
+LONGEST_NAME = 26
+
+
+def panels(chart: Chart, prefix: str, beside: Sequence[Chart] = ()) -> list[tuple[str, str]]:
+    """Each panel's title and its <svg>. `beside`: charts that are looked at together with this one and have its axes."""
+    with drawing():
+        drawn = []
+        for i, panel in enumerate(chart.panels):
+            along, values = _extents(chart, panel, beside)
+            figure = _draw(chart, panel, along, values)
+            title = chart.plot.title + (f": {panel.title}" if panel.title else "")
+            drawn.append((panel.title, inline_svg(figure, f"{prefix}-{i}", title, described(panel, chart))))
+        return drawn
+
+
+def legend(chart: Chart, prefix: str) -> list[tuple[str, str]]:
+    """Each series that is drawn somewhere: its name, and a small picture of its line, marker or hatch."""
+    from matplotlib.lines import Line2D
+    from matplotlib.patches import Rectangle
+    there = {s.style for panel in chart.panels for s in panel.series}
+    entries = []
+    with drawing():
+        for i, name in enumerate(chart.names):
+            if i not in there:
+                continue
+            figure = _figure(0.42, 0.15)
+            if chart.plot.kind == "stacked":
+                figure.add_artist(Rectangle((0.02, 0.06), 0.96, 0.88, **bar_style(i)))
+            else:
+                figure.add_artist(Line2D([0.02, 0.5, 0.98], [0.5] * 3, markevery=[1], **_marks(i, chart)))
+            entries.append((name, inline_svg(figure, f"{prefix}-k{i}", "", "")))
+    return entries
+
+
+def _figure(width: float, height: float) -> Any:
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    figure = Figure(figsize=(width, height))
+    FigureCanvasSVG(figure)
+    return figure
+
+
+def _marks(i: int, chart: Chart) -> dict[str, Any]:
+    style = line_style(i)
+    return {**style, "linestyle": "none"} if chart.plot.kind == "dots" else style
+
+
+def _extents(chart: Chart, panel: Panel, beside: Sequence[Chart]) -> tuple[Extent, Extent]:
+    plot = chart.plot
+    everywhere = [p for c in (chart, *beside) for p in c.panels]
+    alike = everywhere if plot.same_values else [p for p in everywhere if p.title == panel.title]
+    along = extent([pt.along for p in everywhere for s in p.series for pt in s.points], plot.along_scale)
+    if plot.kind == "stacked":
+        totals = [sum(pt.value for s in p.series for pt in s.points if pt.along == row) for p in alike for row in range(len(chart.rows))]
+        return along, extent([0.0, *totals], "linear", from_zero=True)
+    values = [v for p in alike for s in p.series for pt in s.points for v in (pt.value, pt.low, pt.high) if v is not None]
+    return along, extent(values, plot.value_scale, limits=plot.value_limits)
+
+
+def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent) -> Any:
+    rows = sorted({pt.along for s in panel.series for pt in s.points}) if chart.rows else []
+    figure = _figure(WIDTH, AROUND + _row_height(chart, panel) * len(rows) if chart.rows else HEIGHT)
+    axes = figure.add_subplot()
+    if chart.plot.kind == "lines":
+        for series in panel.series:
+            _line(axes, series, chart, along, values)
+        along.apply(axes.xaxis, axes.set_xlim)
+        values.apply(axes.yaxis, axes.set_ylim)
+        axes.set_xlabel(chart.along_label)
+        axes.set_title(chart.value_label)
+        return figure
+    place = {row: i for i, row in enumerate(rows)}
+    if chart.plot.kind == "dots":
+        _dots(axes, panel, chart, values, place)
+    else:
+        _stack(axes, panel, values, place)
+    values.apply(axes.xaxis, axes.set_xlim)
+    axes.set_yticks(range(len(rows)), [_short(chart.rows[int(row)]) for row in rows])
+    axes.set_ylim(len(rows) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.set_xlabel(chart.value_label)
+    return figure
+
+
+def _row_height(chart: Chart, panel: Panel) -> float:
+    """Room for the markers of the fullest row."""
+    if chart.plot.kind != "dots":
+        return ROW
+    fullest = Counter(p.along for s in panel.series for p in s.points).most_common(1)
+    return max(ROW, MARKER * (fullest[0][1] + 1))
+
+
+def _line(axes: Any, series: Series, chart: Chart, along: Extent, values: Extent) -> None:
+    places = [(x, y) for p in series.points if (x := along.place(p.along)) is not None and (y := values.place(p.value)) is not None]
+    if not places:
+        return
+    every = max(1, len(places) // 8)
+    axes.plot(*zip(*places), drawstyle="steps-post" if chart.plot.steps else "default", markevery=(series.style % every, every), clip_on=False, **_marks(series.style, chart))
+
+
+def _dots(axes: Any, panel: Panel, chart: Chart, values: Extent, place: dict[float, int]) -> None:
+    """Markers of a row stand below each other, so that equal ones are seen."""
+    height = _row_height(chart, panel)
+    for row, i in place.items():
+        there = [(s, p) for s in panel.series for p in s.points if p.along == row and values.place(p.value) is not None]
+        for n, (series, point) in enumerate(there):
+            y = i + (n - (len(there) - 1) / 2) * min(0.2, MARKER / height)
+            style = _marks(series.style, chart)
+            low, high = (values.place(v) if v is not None else None for v in (point.low, point.high))
+            if low is not None and high is not None:
+                axes.plot([low, high], [y, y], color=style["color"], linewidth=1, linestyle=DASHES[0])
+            axes.plot([values.place(point.value)], [y], clip_on=False, **style)
+
+
+def _stack(axes: Any, panel: Panel, values: Extent, place: dict[float, int]) -> None:
+    left = dict.fromkeys(place, 0.0)
+    for series in panel.series:
+        for point in series.points:
+            if 0 < point.value < float("inf") and left[point.along] < values.high:
+                axes.barh(place[point.along], min(point.value, values.high), left=left[point.along], height=0.7, **bar_style(series.style))
+                left[point.along] += point.value
+
+
+def _short(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else name[:LONGEST_NAME - 1].rstrip() + "…"

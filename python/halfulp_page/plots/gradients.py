@@ -1,0 +1,24 @@
+"""Pictures of single roundings: underflow, conversions, swamping, position_ids."""
+from .spec import Plot
+
+PLOTS = {
+    "underflow": (
+        Plot("scale_sweep", "Gradients that become zero, by loss scale", "lines", "k", ("gradient_zero",), series="format", panels="source", value_label="share of gradients that vanish",
+             along_label="log2 of the loss scale", reading="A larger loss scale moves gradients up, away from zero, until they overflow; the table best_scale says where."),
+        Plot("fates", "What becomes of gradients without a loss scale", "stacked", "format", ("zero", "subnormal", "normal", "overflow"), panels="source",
+             where={"rounding": "nearest-even", "quantity": "gradient"}, value_label="share of gradients")),
+    "conversions": (
+        Plot("chains", "Conversions that a format on the way changes", "dots", "chain", ("share",), series="rounding", value_scale="log", value_label="share of inputs that differ",
+             reading="0: the chain gives what the direct conversion gives, always."),
+        Plot("libraries", "Library casts that round on the way", "dots", "chain", ("share",), series="library", value_scale="log", value_label="share of inputs that differ")),
+    "swamping": (
+        Plot("ratios", "How much of an update arrives, by the ratio of weight to update", "lines", "asked_ratio", ("arrived",), series="rounding", panels="format", where={"form": "separate"},
+             along_scale="log2", along_label="w / (lr·g)", value_label="share of the way", value_limits=(-0.1, 2.0),
+             reading="1: the weight is where exact arithmetic would have it; 0: it has not moved."),
+        Plot("repairs", "What repairs a swamped update", "dots", "method", ("arrived",), series="format", value_label="share of the way after all steps")),
+    "position_ids": (
+        Plot("groups", "Tokens that share one position id", "lines", "first_position", ("mean_tokens",), series="format", along_scale="log2", value_scale="log2", steps=True,
+             along_label="position", value_label="tokens an id stands for, mean", reading="1: every token has an id of its own."),
+        Plot("rope", "Errors of rotary embeddings from rounded position ids", "lines", "tokens", ("mean_cos_error",), series="format", where={"setup": "ids"}, along_scale="log2", value_scale="log",
+             along_label="context length", value_label="mean error of cosines")),
+}

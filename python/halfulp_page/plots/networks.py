@@ -1,0 +1,22 @@
+"""Pictures of whole networks and of the literature: operators, quantization, memory, reproduce."""
+from .spec import Plot
+
+PLOTS = {
+    "operators": (
+        Plot("autocast", "Error of each operator: all in the format, and with FP32 inside", "dots", "operator", ("all", "tensors"), panels="format", value_scale="log",
+             value_label="largest error in unit roundoffs", reading="Near 1: as good as rounding the result once. ∞: some result overflows."),
+        Plot("models", "Models under a list of precisions", "dots", "precisions", ("error",), series="format", panels="model", value_scale="log", value_label="relative error of the outputs")),
+    "quantization": (
+        Plot("accuracy", "Accuracy after quantization, by calibration of activations", "dots", "activations", ("accuracy",), series="bits", panels="granularity", where={"network": "mlp", "weights": "max"},
+             value_label="test accuracy", reading="The series is the number of bits; a panel says what has a scale of its own."),
+        Plot("qat", "What training on with quantization brings back", "dots", "bits", ("fp32", "ptq", "qat"), panels="granularity", where={"network": "mlp"}, value_label="test accuracy"),
+        Plot("planted", "What outlier columns cost each method", "dots", "method", ("accuracy",), series="ratio", where={"network": "mlp"}, value_label="test accuracy",
+             reading="The series is how many times larger the outliers are than all other values.")),
+    "memory": (
+        Plot("bytes_per_parameter", "Bytes a parameter takes", "stacked", "policy", ("parameters", "gradients", "master", "first", "second", "compensation", "copies"), panels="model",
+             value_label="bytes a parameter"),
+        Plot("ranks", "Memory of a rank, by ZeRO stage and number of ranks", "lines", "ranks", ("gb",), series="stage", panels="model", where={"policy": "amp-bf16"}, along_scale="log2",
+             value_scale="log", value_label="memory of a rank, without activations", same_values=False)),
+    "reproduce": (
+        Plot("lines", "Published results, and how many of their figures come out", "stacked", "line", ("held", "differ", "failed", "skipped"), value_label="figures"),),
+}

@@ -1,0 +1,187 @@
+"""From a table and a description to what is drawn: panels, series, points. No drawing here."""
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from typing import Any, Mapping, Sequence
+
+from ..text import counted, numeric, plain
+from .spec import MOST_PANELS, MOST_ROWS, MOST_SERIES, Plot
+
+
+def name_of(value: Any) -> str:
+    """What a row, a series or a panel is called."""
+    return "none" if value is None else plain(value) or "(no name)"
+
+
+class NoPicture(Exception):
+    """Why there is none, in words."""
+
+
+@dataclass(frozen=True)
+class Point:
+    along: float  # the number, or the number of the row
+    value: float
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass
+class Series:
+    name: str
+    style: int
+    points: list[Point] = field(default_factory=list)
+
+
+@dataclass
+class Panel:
+    title: str
+    series: list[Series]
+
+
+@dataclass
+class Chart:
+    plot: Plot
+    panels: list[Panel]
+    names: list[str]       # of all series; their place is their style
+    rows: list[str]        # of dots and stacked bars
+    along_label: str
+    value_label: str
+    selected: list[str]    # "rounding nearest-even": what of the table is drawn
+    notes: list[str]       # what is left out, and why
+
+
+def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
+    """Raises NoPicture where the report has not what it needs."""
+    table = results.get(plot.table)
+    if not isinstance(table, Mapping):
+        raise NoPicture(f"this report has no table {plot.table}")
+    columns = {str(c.get("name")): i for i, c in enumerate(table["columns"])}
+    needed = [plot.along, *plot.values, *(c for c in (plot.series, plot.panels) if c), *(plot.whiskers or ())]
+    if missing := [name for name in needed if name not in columns]:
+        raise NoPicture(f"the table {plot.table} has no column {', '.join(dict.fromkeys(missing))}")
+    rows = [{name: row[i] if i < len(row) else None for name, i in columns.items()} for row in table["rows"]]
+    if not rows:
+        raise NoPicture(f"the table {plot.table} is empty")
+    rows, selected = _where(plot, rows)
+    return _Builder(plot, rows, selected, {str(c.get("name")): plain(c.get("unit", "")) for c in table["columns"]}).build()
+
+
+def _where(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows with the preferred value of each column, or with its first where none has it. A column that the table lacks selects nothing."""
+    selected = []
+    for column, wanted in plot.where.items():
+        if column not in rows[0]:
+            continue
+        values = list(dict.fromkeys(name_of(row[column]) for row in rows))
+        value = name_of(wanted) if name_of(wanted) in values else values[0]
+        rows = [row for row in rows if name_of(row[column]) == value]
+        if len(values) > 1:
+            selected.append(f"{column.replace('_', ' ')} {value}")
+    return rows, selected
+
+
+class _Builder:
+    def __init__(self, plot: Plot, rows: list[dict[str, Any]], selected: list[str], units: Mapping[str, str]) -> None:
+        self.plot, self.rows, self.selected, self.units = plot, rows, selected, units
+        self.notes: list[str] = []
+        self.by_value = plot.series is None            # each column of values is a series
+        self.value_panels = plot.series is not None and plot.panels is None and len(plot.values) > 1
+
+    def build(self) -> Chart:
+        plot = self.plot
+        names = [self._words(v) for v in plot.values] if self.by_value else self._distinct(plot.series or "", MOST_SERIES)
+        panels = [self._words(v) for v in plot.values] if self.value_panels else self._distinct(plot.panels, MOST_PANELS) if plot.panels else [""]
+        categories = [] if plot.kind == "lines" else self._distinct(plot.along, MOST_ROWS)
+        built = {title: Panel(title, [Series(name, i) for i, name in enumerate(names)]) for title in panels}
+        seen: set[tuple[str, str, float]] = set()
+        left = {"empty": 0, "NaN": 0, "again": 0, "beyond": 0}
+        for row in self.rows:
+            for value in plot.values:
+                title = self._words(value) if self.value_panels else name_of(row[plot.panels]) if plot.panels else ""
+                name = self._words(value) if self.by_value else name_of(row[plot.series or ""])
+                at = self._place(row[plot.along], categories)
+                if title not in built or name not in names or at is None:
+                    continue
+                y = numeric(row[value])
+                if y is None or math.isnan(y):
+                    left["empty" if y is None else "NaN"] += 1
+                elif (title, name, at) in seen:
+                    left["again"] += 1
+                else:
+                    seen.add((title, name, at))
+                    left["beyond"] += plot.value_limits is not None and not plot.value_limits[0] <= y <= plot.value_limits[1]
+                    low, high = (numeric(row[c]) for c in plot.whiskers) if plot.whiskers else (None, None)
+                    built[title].series[names.index(name)].points.append(Point(at, y, low, high))
+        return self._chart(list(built.values()), names, categories, left)
+
+    def _chart(self, panels: list[Panel], names: list[str], categories: list[str], left: Mapping[str, int]) -> Chart:
+        plot = self.plot
+        for panel in panels:
+            panel.series = [s for s in panel.series if s.points]
+            for series in panel.series:
+                series.points.sort(key=lambda p: p.along)
+        panels = [panel for panel in panels if panel.series]
+        if not any(math.isfinite(p.value) and (p.value >= 0 or plot.value_scale == "linear") for panel in panels for s in panel.series for p in s.points):
+            raise NoPicture(f"the table {plot.table} has no finite number that can be drawn" + (f" for {', '.join(self.selected)}" if self.selected else ""))
+        unseen = sum(p.value == -math.inf or p.value < 0 and plot.value_scale != "linear" for panel in panels for s in panel.series for p in s.points)
+        if unseen:
+            self.notes.append(f"{counted(unseen, 'value')} not drawn: no place on this axis")
+        if left["empty"]:
+            self.notes.append(f"{counted(left['empty'], 'cell')} without a number left out")
+        if left["NaN"]:
+            self.notes.append(f"{counted(left['NaN'], 'value')} not drawn: NaN")
+        if left["beyond"]:
+            self.notes.append(f"{counted(left['beyond'], 'value')} beyond the axis, drawn at its end")
+        if left["again"]:
+            self.notes.append(f"{counted(left['again'], 'row')} with the same place left out: the first is drawn")
+        value_label = plot.value_label or (self._words(plot.values[0]) if len(plot.values) == 1 else "")
+        units = {self.units.get(v, "") for v in plot.values}
+        return Chart(plot, panels, names, categories, self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
+                     self._with_unit(value_label, units), self.selected, self.notes)
+
+    def _place(self, value: Any, categories: list[str]) -> float | None:
+        if self.plot.kind != "lines":
+            return float(categories.index(name_of(value))) if name_of(value) in categories else None
+        at = numeric(value)
+        usable = at is not None and math.isfinite(at) and (self.plot.along_scale == "linear" or at > 0)
+        return at if usable else None
+
+    def _distinct(self, column: str, most: int) -> list[str]:
+        values = list(dict.fromkeys(name_of(row[column]) for row in self.rows))
+        if len(values) > most:
+            self.notes.append(f"the first {most} of {len(values)} values of {self._words(column)}; the table has all")
+        return values[:most]
+
+    def _words(self, column: str) -> str:
+        return column.replace("_", " ")
+
+    @staticmethod
+    def _with_unit(label: str, units: set[str]) -> str:
+        unit = next(iter(units)) if len(units) == 1 else ""
+        return label if unit in ("", "1") or not label or label in (unit, unit + "s") else f"{label} ({unit})"
+
+
+def described(panel: Panel, chart: Chart) -> str:
+    """A panel in words, from its points: for whoever cannot see it."""
+    plot = chart.plot
+    if plot.kind == "lines":
+        kind = f"Line chart of {chart.value_label or 'values'} against {chart.along_label}."
+    else:
+        kind = f"{'Stacked bars' if plot.kind == 'stacked' else 'Dot plot'} of {chart.value_label or 'values'} for each {plot.along.replace('_', ' ')}."
+    return " ".join([kind, *(_course(series, chart) for series in panel.series)])
+
+
+def _course(series: Series, chart: Chart) -> str:
+    points: Sequence[Point] = series.points
+
+    def place(p: Point) -> str:
+        return chart.rows[int(p.along)] if chart.rows else plain(p.along)
+
+    least, most = min(points, key=lambda p: p.value), max(points, key=lambda p: p.value)
+    if len(points) == 1 or least.value == most.value:
+        return f"{series.name}: {plain(least.value)} at {place(points[0])}" + (f" to {place(points[-1])}." if len(points) > 1 else ".")
+    if chart.rows:
+        return f"{series.name}: least {plain(least.value)} at {place(least)}, most {plain(most.value)} at {place(most)}."
+    ends = f"{series.name}: from {plain(points[0].value)} at {place(points[0])} to {plain(points[-1].value)} at {place(points[-1])}"
+    return ends + ("." if most in (points[0], points[-1]) else f", most {plain(most.value)} at {place(most)}.")

@@ -1,0 +1,33 @@
+"""What a picture shows, as data: a row of the tables in gradients.py, sums.py, trainings.py, networks.py."""
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Mapping
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A picture of one table of a report.
+
+    lines: `values` against the numbers in `along`. dots: `values` on a row for each name in `along`. stacked: the same, `values` are parts that add up.
+    """
+    table: str
+    title: str                       # what is seen, without a result
+    kind: str                        # lines, dots or stacked
+    along: str                       # column: the horizontal axis of lines, the rows of dots and stacked
+    values: tuple[str, ...]          # columns of numbers
+    series: str | None = None        # column: a line, or a marker, for each of its values; without, for each of `values`
+    panels: str | None = None        # column: a picture for each of its values; without, and with several values and a series, for each of `values`
+    where: Mapping[str, object] = field(default_factory=dict)  # rows with this value of a column; where there is none, its first value
+    along_scale: str = "linear"      # linear, log or log2
+    value_scale: str = "linear"
+    value_limits: tuple[float, float] | None = None  # of a linear axis; values beyond it are drawn at its ends, and said to be
+    whiskers: tuple[str, str] | None = None  # columns of the least and the largest value
+    steps: bool = False              # a value stays until the next one
+    value_label: str = ""            # what `values` are; else the column's name
+    along_label: str = ""
+    same_values: bool = True         # every panel has the same axis of values
+    reading: str = ""                # how to read it, one sentence
+
+
+MOST_PANELS, MOST_SERIES, MOST_ROWS = 8, 12, 40

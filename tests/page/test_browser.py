@@ -1,0 +1,165 @@
+"""The page of the demo's reports in Chromium: every experiment is there, nothing is fetched, nothing complains, nothing overflows, keys reach everything.
+
+HALFULP: the program; HALFULP_REPORTS: a folder of reports. HALFULP_SCREENSHOTS, a folder, keeps what was seen.
+"""
+from __future__ import annotations
+
+import base64
+import itertools
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+from selenium import webdriver
+from selenium.common.exceptions import WebDriverException
+from selenium.webdriver.chrome.options import Options
+from selenium.webdriver.chrome.service import Service
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+WIDTHS = (360, 768, 1280)
+OVERFLOWING = """
+  const wide = document.documentElement.clientWidth;
+  return [...document.querySelectorAll('body *')].filter(e => !e.closest('.scroll, .command') && e.getBoundingClientRect().right > wide + 1
+    && getComputedStyle(e).clipPath === 'none').map(e => e.tagName + '.' + e.className).slice(0, 5);
+"""
+
+
+def browser():
+    """Chromium without a window and without a network, or the reason why there is none."""
+    driver = shutil.which("chromedriver")
+    if not driver:
+        raise unittest.SkipTest("no chromedriver")
+    options = Options()
+    for word in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP * ~NOTFOUND", "--disable-background-networking"):
+        options.add_argument(word)
+    options.set_capability("goog:loggingPrefs", {"performance": "ALL", "browser": "ALL"})
+    try:
+        return webdriver.Chrome(service=Service(driver), options=options)
+    except WebDriverException as why:
+        raise unittest.SkipTest(f"no browser: {' '.join(str(why.msg).split())[:200]}") from None
+
+
+class InABrowser(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.browser = browser()
+        cls.addClassCleanup(cls.browser.quit)
+        folder = tempfile.TemporaryDirectory()
+        cls.addClassCleanup(folder.cleanup)
+        cls.reports = sorted(Path(os.environ["HALFULP_REPORTS"]).glob("*.json"))
+        cls.page = Path(folder.name) / "index.html"
+        subprocess.run([os.environ["HALFULP"], "page", os.environ["HALFULP_REPORTS"], "--out", str(cls.page), "--python", sys.executable], check=True, stdout=subprocess.DEVNULL)
+        cls.pair = cls.write_pair(Path(folder.name))
+
+    @classmethod
+    def write_pair(cls, folder: Path) -> Path:
+        """Two reports of an experiment of which every number differs."""
+        report = json.loads(cls.reports[0].read_text(encoding="utf-8"))
+        for table in report["results"].values():
+            table["rows"] = [[c + 1 if isinstance(c, float) else c for c in row] for row in table["rows"]]
+        (folder / "after.json").write_text(json.dumps(report), encoding="utf-8")
+        page = folder / "pair.html"
+        subprocess.run([os.environ["HALFULP"], "page", str(cls.reports[0]), str(folder / "after.json"), "--out", str(page), "--python", sys.executable], check=True, stdout=subprocess.DEVNULL)
+        return page
+
+    def show(self, width: int = 1280, scheme: str = "light", media: str = "", page: Path | None = None) -> None:
+        # Through the protocol: windows have a least width.
+        self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
+        self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [{"name": "prefers-color-scheme", "value": scheme}]})
+        self.browser.get((page or self.page).as_uri())
+
+    def keep(self, name: str) -> None:
+        if folder := os.environ.get("HALFULP_SCREENSHOTS"):
+            self.browser.save_screenshot(str(Path(folder) / f"{name}.png"))
+
+    def test_every_experiment_and_claim_is_there(self):
+        self.show()
+        self.assertGreaterEqual(len(self.reports), 4)
+        for file in self.reports:
+            report = json.loads(file.read_text(encoding="utf-8"))
+            section = self.browser.find_element(By.CSS_SELECTOR, f"section[aria-labelledby='e-{report['experiment']}']")
+            self.assertEqual(section.find_element(By.TAG_NAME, "h2").text, report["title"])
+            pictures = section.find_elements(By.CSS_SELECTOR, "svg[role=img]")
+            self.assertTrue(pictures and all(p.size["width"] > 200 and p.size["height"] > 50 for p in pictures), report["experiment"])
+            self.assertEqual(len(section.find_elements(By.CSS_SELECTOR, "table.claims tbody tr")), len(report["claims"]))
+
+    def test_nothing_is_asked_of_the_network_and_nothing_complains(self):
+        self.browser.get_log("performance")
+        self.browser.get_log("browser")
+        self.show()
+        events = [json.loads(entry["message"])["message"] for entry in self.browser.get_log("performance")]
+        asked = [e["params"]["request"]["url"] for e in events if e["method"] == "Network.requestWillBeSent"]
+        self.assertTrue(any(url == self.page.as_uri() for url in asked))  # the log works
+        self.assertEqual([url for url in asked if url != self.page.as_uri() and not url.startswith("data:")], [])
+        self.assertEqual(self.browser.execute_script("return performance.getEntriesByType('resource').map(e => e.name).filter(n => !n.startsWith('data:'))"), [])
+        self.assertEqual(self.browser.get_log("browser"), [])
+
+    def test_nothing_overflows_at_any_width_in_light_and_dark(self):
+        for page, scheme, width in itertools.product((self.page, self.pair), ("light", "dark"), WIDTHS):
+            with self.subTest(page=page.name, width=width, scheme=scheme):
+                self.show(width, scheme, page=page)
+                self.keep(f"{page.stem}-{width}-{scheme}")
+                for opened in (False, True):
+                    self.browser.execute_script("for (const d of document.querySelectorAll('details')) d.open = arguments[0] || d.open", opened)
+                    self.assertEqual(self.browser.execute_script("const d = document.documentElement; return [innerWidth, d.scrollWidth - d.clientWidth]"), [width, 0])
+                    self.assertEqual(self.browser.execute_script(OVERFLOWING), [])
+
+    def test_dark_is_dark_and_ink_can_be_read(self):
+        for scheme, dark in (("light", False), ("dark", True)):
+            self.show(scheme=scheme)
+            page, ink, axis = (self.luminance(self.browser.execute_script(script)) for script in (
+                "return getComputedStyle(document.body).backgroundColor", "return getComputedStyle(document.body).color", "return getComputedStyle(document.querySelector('svg.plot text')).fill"))
+            self.assertEqual(page < 0.1, dark)
+            for colour in (ink, axis):
+                self.assertGreater((max(page, colour) + 0.05) / (min(page, colour) + 0.05), 7)  # WCAG 2.2, 1.4.6
+            for name in ("pass", "fail", "differs", "skipped", "soft", "link"):
+                colour = self.luminance(self.browser.execute_script("document.body.style.color = `var(--${arguments[0]})`; return getComputedStyle(document.body).color", name))
+                self.assertGreater((max(page, colour) + 0.05) / (min(page, colour) + 0.05), 4.5, name)  # 1.4.3
+
+    @staticmethod
+    def luminance(colour: str) -> float:
+        parts = [float(p) / 255 for p in colour.split("(")[1].rstrip(")").split(",")[:3]]
+        linear = [p / 12.92 if p <= 0.04045 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+        return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+    def test_keys_reach_and_open_what_is_folded(self):
+        self.show()
+        self.press(Keys.TAB)
+        skip = self.browser.switch_to.active_element
+        self.assertEqual((skip.text, skip.is_displayed()), ("Skip to the experiments", True))
+        skip.send_keys(Keys.ENTER)
+        self.assertEqual(self.browser.execute_script("return document.activeElement.id"), "main")
+        self.browser.execute_script("document.querySelector('section.experiment h3:nth-of-type(2)').setAttribute('tabindex', '-1'); document.querySelector('section.experiment h3:nth-of-type(2)').focus()")
+        seen = []
+        for _ in range(12):
+            self.press(Keys.TAB)
+            element = self.browser.switch_to.active_element
+            seen.append((element.tag_name, element.get_attribute("class")))
+            if element.tag_name == "summary" and element.find_element(By.XPATH, "..").get_attribute("open") is None:
+                element.send_keys(Keys.ENTER)
+                self.assertIsNotNone(element.find_element(By.XPATH, "..").get_attribute("open"))
+        self.assertIn("summary", [tag for tag, _ in seen])
+        self.assertIn(("div", "scroll"), seen)  # the opened table, whose caption names it
+        names = self.browser.execute_script("return [...document.querySelectorAll('.scroll')].map(e => [e.tabIndex, e.getAttribute('aria-label'), e.querySelector('caption').textContent])")
+        self.assertTrue(all(index == 0 and label and caption for index, label, caption in names))
+
+    def press(self, key: str) -> None:
+        webdriver.ActionChains(self.browser).send_keys(key).perform()
+
+    def test_print_opens_what_is_short(self):
+        self.show(media="print")
+        shown = self.browser.execute_script("return [...document.querySelectorAll('details.block:not(.long) table.claims')].every(t => t.checkVisibility({contentVisibilityAuto: true}) && t.getBoundingClientRect().height > 0)")
+        self.assertTrue(shown)
+        self.assertFalse(self.browser.find_element(By.TAG_NAME, "nav").is_displayed())
+        pdf = base64.b64decode(self.browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+        self.assertGreater(pdf.count(b"/Type /Page"), len(self.reports))
+
+
+if __name__ == "__main__":
+    unittest.main()

@@ -1,0 +1,270 @@
+"""The page without a browser: every experiment and claim is there, it parses, fetches nothing, and no report makes it fail."""
+from __future__ import annotations
+
+import contextlib
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+import warnings
+from pathlib import Path
+
+import made_reports as made
+from parsed_page import page_of, text_of
+
+from halfulp_page import About, BadInput
+from halfulp_page.__main__ import main
+from halfulp_page.plots import PLOTS
+
+
+class Structure(unittest.TestCase):
+    """What holds for every page, of these reports."""
+
+    @classmethod
+    def setUpClass(cls):
+        cls.reports = made.golden() + [made.nasty()]
+        cls.page = page_of(*cls.reports, about={"underflow": About("What is the question?")})
+
+    def test_it_is_nested_as_it_should_be(self):
+        self.assertEqual(self.page.wrong, [])
+
+    def test_every_experiment_claim_and_table_is_there(self):
+        self.assertGreaterEqual(len(self.reports), 16)
+        ids = set(self.page.ids)
+        for report in self.reports:
+            name = report["experiment"]
+            self.assertIn(f"e-{name}", ids)
+            for claim in report["claims"]:
+                self.assertIn(f"e-{name}-{claim['id']}", ids)
+            for table in report["results"]:
+                if report["results"][table]["rows"]:
+                    self.assertIn(f"e-{name}-t-{table}", ids)
+        self.assertIn("What is the question?", text_of(self.page))
+
+    def test_every_experiment_of_ours_has_pictures(self):
+        for report in self.reports:
+            drawn = [a for a, _ in self.page.all("svg") if (a.get("aria-labelledby") or "").startswith(f"p-{report['experiment']}-")]
+            if report["experiment"] == "somebodys_own":
+                self.assertEqual(drawn, [])
+            else:
+                self.assertIn(report["experiment"], PLOTS)
+                self.assertGreater(len(drawn), 0, report["experiment"])
+        self.assertEqual(len([p for p in self.page.all("p") if p[1].startswith("No picture:")]), 0)
+
+    def test_ids_are_there_once_and_every_reference_is_answered(self):
+        ids = self.page.ids
+        self.assertEqual(len(ids), len(set(ids)))
+        for _, attributes, _ in self.page.elements:
+            for name in ("href", "aria-labelledby"):
+                for word in (attributes.get(name) or "").split() if name != "href" or (attributes.get("href") or "").startswith("#") else []:
+                    self.assertIn(word.lstrip("#"), ids)
+            for word in re.findall(r"url\(#([^)]*)\)", " ".join(str(v) for v in attributes.values())):
+                self.assertIn(word, ids)
+
+    def test_nothing_is_fetched_and_nothing_runs(self):
+        for tag, attributes, _ in self.page.elements:
+            self.assertNotIn(tag, ("script", "iframe", "img", "object", "embed", "base", "form"))
+            for name, value in attributes.items():
+                self.assertFalse(name.startswith("on"), name)
+                if name in ("src", "href", "srcset", "data", "action"):
+                    self.assertTrue((value or "").startswith("#") or value == "data:,", f"{tag} {name}={value}")
+        style = "".join(text for _, text in self.page.all("style"))
+        self.assertNotIn("@import", style)
+        self.assertNotIn("http", style)
+        self.assertEqual(style.count("url("), 0)
+
+    def test_headings_are_in_order(self):
+        levels = [int(tag[1]) for tag, _, _ in self.page.elements if re.fullmatch("h[1-6]", tag)]
+        self.assertEqual(levels[0], 1)
+        self.assertEqual(levels.count(1), 1)
+        for before, after in zip(levels, levels[1:]):
+            self.assertLessEqual(after, before + 1)
+
+    def test_pictures_are_described(self):
+        titles = {a["id"]: text for a, text in self.page.all("title") + self.page.all("desc") if a.get("id")}
+        for attributes, _ in self.page.all("svg"):
+            if attributes.get("aria-hidden") == "true":
+                continue
+            self.assertEqual(attributes.get("role"), "img")
+            words = [titles[i] for i in attributes["aria-labelledby"].split()]
+            self.assertEqual(len(words), 2)
+            self.assertRegex(words[1], r"\d")  # of the data
+
+    def test_tables_have_captions_and_headings_with_a_scope(self):
+        self.assertEqual(len(self.page.all("table")), len(self.page.all("caption")))
+        self.assertTrue(all(a.get("scope") in ("col", "row") for a, _ in self.page.all("th")))
+        regions = [a for a, _ in self.page.all("div") if a.get("class") == "scroll"]
+        self.assertEqual(len(regions), len(self.page.all("table")))
+        labels = [a["aria-label"] for a in regions]
+        self.assertTrue(all(a.get("tabindex") == "0" and a.get("role") == "region" for a in regions))
+        self.assertEqual(len(labels), len(set(labels)))
+
+    def test_markup_of_reports_is_text(self):
+        self.assertIn("<script>alert('x')</script>& \"quoted\" $x^2$ ü ∞", text_of(self.page))
+
+    def test_figures_at_the_top(self):
+        tiles = next(text for a, text in self.page.all("ul") if a.get("class") == "tiles")
+        n = len(self.reports)
+        for words in (f"{n} experiments", f"✓ {n} claims held", "✗ 1 claim failed", f"≠ {n} claims differ", f"○ {n} claims skipped"):
+            self.assertIn(words, " ".join(tiles.split()))
+        self.assertIn(f"{2000 * n:,} results of {2 * n} operations compared, {3 * n} differ", text_of(self.page))
+
+    def test_claims_that_retell_are_counted_once(self):
+        page = page_of(*made.golden()[:2], about={made.golden()[0]["experiment"]: About(retells=True)})
+        self.assertIn("✓ 1", " ".join(text_of(page).split()))
+
+
+class OddReports(unittest.TestCase):
+    """Whatever a report has or lacks, there is a page, and it says why it has no picture."""
+
+    def test_tables_without_rows_numbers_or_columns(self):
+        for change in (made.emptied, lambda r: made.without_numbers(r, "NaN"), lambda r: made.without_numbers(r, None), lambda r: made.without_numbers(r, "Infinity"),
+                       lambda r: made.without_columns(r, 2), lambda r: {**r, "results": {"other": made.table([("x", "1")], [[1]])}}):
+            reports = [change(r) for r in made.short()]
+            page = page_of(*reports)
+            self.assertEqual(page.wrong, [])
+            for report in reports:
+                self.assertIn(f"e-{report['experiment']}", page.ids)
+            self.assertGreaterEqual(len([t for _, t in page.all("p") if t.startswith("No picture:")]), 16)
+
+    def test_numbers_of_any_size(self):
+        for values in ((0, -1.0), (5e-324, 1.7e308), (-1.7e308, 1.7e308), (10 ** 400, 0.0), ({"code": "0x0", "value": -5e-324}, 1)):
+            reports = [made.without_numbers(r, values[0]) for r in made.short()]
+            for report in reports:
+                for table in report["results"].values():
+                    table["rows"][::2] = [[values[1] if c == values[0] else c for c in row] for row in table["rows"][::2]]
+            with warnings.catch_warnings():
+                warnings.simplefilter("error")
+                self.assertEqual(page_of(*reports).wrong, [])
+
+    def test_more_than_can_be_drawn(self):
+        rows = [[f"format {i % 30}", f"rounding {i % 17}", "separate", 2.0 ** (i % 9), i / 4000] for i in range(4000)]
+        text = text_of(page_of(made.swamping_with(rows)))
+        self.assertIn("The first 12 of 17 values of rounding", text)
+        self.assertIn("the first 8 of 30 values of format", text)
+        self.assertIn("with the same place left out", text)
+
+    def test_the_rows_that_are_drawn(self):
+        """Points of the description are those of the table, the preferred form alone."""
+        rows = [["fp16", "nearest-even", form, 2.0 ** k, share] for form, share in (("fused", 0.25), ("separate", 0.75)) for k in (1, 3, 11)] + [["fp16", "nearest-even", "separate", 4.0, "NaN"]]
+        page = page_of(made.swamping_with(rows))
+        self.assertEqual([text for a, text in page.all("desc")][0], "Line chart of share of the way against w / (lr·g). nearest-even: 0.75 at 2 to 2048.")
+        self.assertIn("form separate. 1 value not drawn: NaN.", text_of(page))
+
+    def test_places_of_points(self):
+        """Equal ratios are equally far apart on the logarithmic axis, equal differences on the linear one."""
+        rows = [["fp16", "nearest-even", "separate", along, share] for along, share in ((2.0, 0.0), (8.0, 0.5), (32.0, 1.0), (64.0, 0.75))]
+        line = next(a["d"] for a, _ in page_of(made.swamping_with(rows)).all("path") if "stroke: var(--s0)" in (a.get("style") or "") and (a.get("d") or "").count("L") == 3)
+        x, y = zip(*(map(float, pair) for pair in re.findall(r"[ML] ([-\d.]+) ([-\d.]+)", line)))
+        self.assertTrue(abs((x[1] - x[0]) - (x[2] - x[1])) < 0.05 and abs((x[2] - x[1]) - 2 * (x[3] - x[2])) < 0.05 and x[1] > x[0], x)
+        self.assertTrue(abs((y[0] - y[1]) - (y[1] - y[2])) < 0.05 and abs((y[3] - y[2]) - (y[0] - y[2]) / 4) < 0.05 and y[0] > y[1], y)
+
+    def test_names_in_pictures_are_names(self):
+        """No formulas, no markup, whatever they look like."""
+        names = ["$x^2$", "$\\frac{", "<b>&amp;", "ü∞", "_a_", "n" * 200]
+        rows = [[name, name, 0.5] for name in names]
+        page = page_of(made.report("swamping", {"repairs": made.table([("format", ""), ("method", ""), ("arrived", "1")], rows)}))
+        labels = [text for _, text in page.all("text")]
+        for name in names[:-1]:
+            self.assertIn(name, labels)
+        self.assertEqual(page.wrong, [])
+
+    def test_rows_of_another_width(self):
+        odd = made.report("swamping", {"ratios": {"title": "t", "columns": [{"name": "format", "unit": "", "description": "d"}, {"name": "arrived", "unit": "1", "description": "d"}],
+                                                  "rows": [["fp16"], ["bf16", 1, 2, 3], [None, None]]}})
+        self.assertEqual(page_of(odd).wrong, [])
+
+    def test_long_tables_say_how_many_rows_there_are(self):
+        long = made.report("own", {"long": made.table([("x", "1")], [[i] for i in range(300)])})
+        page = page_of(long, rows=20)
+        self.assertIn("(the first 20 of 300 rows)", text_of(page))
+        self.assertEqual(sum(text == "299" for _, text in page.all("td")), 0)
+        self.assertEqual(sum(text == "299" for _, text in page_of(long, rows=0).all("td")), 1)
+
+    def test_a_page_is_the_same_each_time(self):
+        code = "import sys, json; sys.path[:0] = [{!r}]; import made_reports as m; from halfulp_page import Source, render; sys.stdout.buffer.write(render([Source('a', r) for r in m.golden()[:4]]).encode())"
+        pages = [subprocess.run([sys.executable, "-c", code.format(str(Path(__file__).parent))], capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in ("1", "2")]
+        self.assertGreater(len(pages[0]), 10000)
+        self.assertEqual(pages[0], pages[1])
+
+
+class SideBySide(unittest.TestCase):
+    def setUp(self):
+        self.a = made.swamping_with([["fp16", "nearest-even", "separate", 2.0, 1.0], ["fp16", "nearest-even", "separate", 4.0, 0.5], ["bf16", "nearest-even", "separate", 2.0, 0.25]])
+        self.b = json.loads(json.dumps(self.a))
+
+    def test_the_same(self):
+        page = page_of(self.a, self.b)
+        self.assertIn("The results are the same.", text_of(page))
+        self.assertEqual(page.wrong, [])
+        self.assertEqual(len(page.ids), len(set(page.ids)))
+        self.assertEqual([a for a, _ in page.all("td") if "changed" in (a.get("class") or "")], [])
+
+    def test_cells_and_claims_that_differ_are_marked(self):
+        self.b["results"]["ratios"]["rows"][1][4] = 0.625
+        self.b["claims"][0]["measured"] = {"fp16": 1024}
+        self.b["config"]["seed"] = 2
+        page = page_of(self.a, self.b)
+        changed = [" ".join(text.split()) for a, text in page.all("td") if "changed" in (a.get("class") or "")]
+        self.assertEqual(changed, ["A: 0.5≠ differs, B: 0.625"])
+        self.assertIn("1 of 3 rows differ", text_of(page))
+        self.assertIn("of 1 the verdict, the expected or the measured value differs", text_of(page))
+        self.assertIn("Parameters that differ", text_of(page))
+
+    def test_rows_meet_by_their_names(self):
+        self.b["results"]["ratios"]["rows"] = [self.b["results"]["ratios"]["rows"][i] for i in (2, 0)] + [["e4m3", "nearest-even", "separate", 2.0, 0.0]]
+        text = text_of(page_of(self.a, self.b))
+        self.assertIn("0 of 2 rows differ; 1 only in A; 1 only in B", text)
+
+    def test_tables_that_cannot_be_compared(self):
+        self.b["results"]["ratios"]["columns"][0]["name"] = "other"
+        self.b["results"]["more"] = made.table([("x", "1")], [[1]])
+        text = text_of(page_of(self.a, self.b))
+        self.assertIn("the columns are others", text)
+        self.assertIn("only in the second report", text)
+
+    def test_three_are_refused(self):
+        with self.assertRaisesRegex(BadInput, "the third report of swamping"):
+            page_of(self.a, self.b, self.a)
+
+
+class CommandLine(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        (self.folder / "a.json").write_text(json.dumps(made.golden()[0]), encoding="utf-8")
+        (self.folder / "benchmarks.json").write_text("{}", encoding="utf-8")
+
+    def run_main(self, *words):
+        with contextlib.redirect_stderr(io.StringIO()) as error:
+            return main([str(word) for word in words]), error.getvalue()
+
+    def test_a_folder_of_reports(self):
+        out = self.folder / "index.html"
+        self.assertEqual(self.run_main(self.folder, "--out", out), (0, ""))
+        self.assertIn("<!DOCTYPE html>", out.read_text(encoding="utf-8"))
+        self.assertEqual(sorted(os.listdir(self.folder)), ["a.json", "benchmarks.json", "index.html"])
+
+    def test_bad_input_is_one_line_and_leaves_the_page_alone(self):
+        out = self.folder / "index.html"
+        out.write_text("before", encoding="utf-8")
+        (self.folder / "no.json").write_text("{", encoding="utf-8")
+        (self.folder / "empty").mkdir()
+        for words, message in (((self.folder / "no.json",), "no JSON"), ((self.folder / "absent.json",), "No such file"), ((self.folder / "benchmarks.json",), "no report"),
+                               ((self.folder / "empty",), "no report in this folder"), ((self.folder / "a.json", "--rows", "-1"), "--rows"), ((self.folder / "a.json", "--about", "/absent"), "--about")):
+            status, error = self.run_main(*words, "--out", out)
+            self.assertEqual(status, 2)
+            self.assertRegex(error, rf"^halfulp_page: [^\n]*{message}[^\n]*\n$")
+            self.assertEqual(out.read_text(encoding="utf-8"), "before")
+        for place in (self.folder / "absent" / "x.html", self.folder / "empty"):
+            self.assertEqual(self.run_main(self.folder / "a.json", "--out", place)[0], 2)
+        self.assertEqual([f for f in os.listdir(self.folder) if f.endswith(".part")], [])
+
+
+if __name__ == "__main__":
+    unittest.main()

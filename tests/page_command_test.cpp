@@ -1,0 +1,119 @@
+// `halfulp page` as a user runs it: what it refuses, what it asks of Python, what becomes of each answer. The page itself: tests/page/.
+#include "command.hpp"
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace {
+
+namespace fs = std::filesystem;
+using halfulp::testing::is_one_line;
+using halfulp::testing::Outcome;
+using halfulp::testing::run_halfulp;
+
+std::string content(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+class PageCommand : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    fs::create_directories(folder_ / "reports");
+    ASSERT_EQ(run_halfulp({"run", "position_ids", "--set", "lengths=64", "--set", "formats=fp16", "--backend", "emulated", "--quiet", "--out", report_}).status, 0);
+  }
+  void TearDown() override { fs::remove_all(folder_); }
+
+  void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
+  /// A Python that keeps its arguments and standard input, says `output` and `error`, and ends with `status`.
+  std::string python(int status, const std::string& output = "<html>", const std::string& error = "") {
+    const fs::path path = folder_ / "python";
+    write(path, "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + kept("arguments") + "\ncat > " + kept("input") + "\necho \"$PYTHONPATH\" > " + kept("path") + "\nprintf '" + output + "'\nprintf '" + error +
+                    "' >&2\nexit " + std::to_string(status) + "\n");
+    fs::permissions(path, fs::perms::owner_all);
+    return "--python=" + path.string();
+  }
+  std::string kept(const std::string& name) const { return (folder_ / name).string(); }
+
+  const fs::path folder_ = fs::path(::testing::TempDir()) / ("halfulp-page-" + std::to_string(::getpid()));
+  const std::string report_ = folder_ / "reports" / "a.json", out_ = folder_ / "page.html";
+};
+
+TEST_F(PageCommand, WritesWhatPythonDraws) {
+  const Outcome run = run_halfulp({"page", report_, "--out", out_, "--title", "-a title", "--rows=7", python(0, "<html>ü")});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "page: " + out_ + " (1 report)\n");
+  EXPECT_EQ(content(out_), "<html>ü");
+  EXPECT_EQ(content(kept("arguments")), "-m\nhalfulp_page\n--out=-\n--about=-\n--rows=7\n--title=-a title\n--\n" + report_ + "\n");
+  EXPECT_NE(content(kept("input")).find("From which token on do positions collide"), std::string::npos);
+  const std::string path = content(kept("path"));
+  EXPECT_TRUE(fs::exists(fs::path(path.substr(0, path.find_first_of(":\n"))) / "halfulp_page" / "__main__.py")) << path;
+  EXPECT_EQ(run_halfulp({"page", report_, "--out", "-", python(0, "<p>")}).out, "<p>");
+}
+
+TEST_F(PageCommand, TakesFoldersAndPassesOverOtherJson) {
+  write(folder_ / "reports" / "benchmarks.json", "{\"context\": 1}");
+  write(folder_ / "reports" / "list.json", "[]");
+  fs::copy_file(report_, folder_ / "reports" / "b.json");
+  EXPECT_EQ(run_halfulp({"page", (folder_ / "reports").string(), "--out", out_, python(0)}).status, 0);
+  EXPECT_TRUE(content(kept("arguments")).ends_with("a.json\n" + (folder_ / "reports" / "b.json").string() + "\n"));
+}
+
+TEST_F(PageCommand, RefusesInOneLineAndWritesNothing) {
+  write(folder_ / "bad.json", "{\"schema_version\": 1}");
+  write(folder_ / "no.json", "{");
+  fs::create_directories(folder_ / "empty");
+  const auto file = [&](const char* name) { return (folder_ / name).string(); };
+  const std::string fine = python(0);
+  for (const auto& [words, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{file("bad.json")}, "not a valid report"}, {{file("no.json")}, "no.json"}, {{file("absent.json")}, "absent.json"}, {{report_, file("bad.json")}, "bad.json"},
+           {{file("empty")}, "no report in this folder"}, {{"-"}, "accepted: files"}, {{report_, "--rows=x"}, "--rows is 'x'"}, {{}, "REPORT is missing"}}) {
+    std::vector<std::string> all{"page", "--out", out_, fine};
+    all.insert(all.end(), words.begin(), words.end());
+    const Outcome run = run_halfulp(all);
+    EXPECT_EQ(run.status, 2) << why;
+    EXPECT_TRUE(is_one_line(run.err)) << run.err;
+    EXPECT_NE(run.err.find(why), std::string::npos) << run.err;
+    EXPECT_FALSE(fs::exists(out_));
+  }
+  EXPECT_EQ(run_halfulp({"page", report_, fine}).status, 2);
+  EXPECT_EQ(run_halfulp({"page", report_, "--out", file("absent/page.html"), fine}).status, 2);
+  const std::string before = content(report_);
+  EXPECT_EQ(run_halfulp({"page", report_, "--out", report_, fine}).status, 2);
+  EXPECT_EQ(content(report_), before);
+}
+
+TEST_F(PageCommand, PythonsAnswersKeepTheirMeaning) {
+  write(out_, "before");
+  struct Case {
+    int python, status;
+    const char *error, *said;
+  };
+  for (const Case& each : {Case{2, 2, "halfulp_page: a.json: odd\\n", "halfulp: a.json: odd\n"}, Case{1, 70, "Traceback\\nTypeError: odd\\n", "TypeError: odd"},
+                           Case{3, 3, "halfulp_page: jinja2 missing; apt-get install python3-jinja2\\n", "jinja2 missing; apt-get install python3-jinja2"}, Case{127, 3, "", "python3-matplotlib"},
+                           Case{130, 130, "", "interrupted"}}) {
+    const Outcome run = run_halfulp({"page", report_, "--out", out_, python(each.python, "<half", each.error)});
+    EXPECT_EQ(run.status, each.status) << run.err;
+    EXPECT_TRUE(is_one_line(run.err)) << run.err;
+    EXPECT_NE(run.err.find(each.said), std::string::npos) << run.err;
+    EXPECT_EQ(content(out_), "before");
+  }
+  const Outcome none = run_halfulp({"page", report_, "--out", out_, "--python=" + kept("absent")});
+  EXPECT_EQ(none.status, 3);
+  EXPECT_NE(none.err.find("apt-get install python3 python3-matplotlib python3-jinja2"), std::string::npos) << none.err;
+  EXPECT_EQ(content(out_), "before");
+}
+
+/// More than a pipe holds, both ways.
+TEST_F(PageCommand, LongAnswersArriveWhole) {
+  const std::string fake = python(0);
+  write(folder_ / "python", "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x >&2\nhead -c 3000000 /dev/zero | tr '\\0' y\n");
+  EXPECT_EQ(run_halfulp({"page", report_, "--out", out_, fake}).status, 0);
+  EXPECT_EQ(content(out_), std::string(3000000, 'y'));
+}
+
+}  // namespace
