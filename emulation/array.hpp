@@ -20,7 +20,7 @@ namespace halfulp {
 
 /// What happened over an array. Counts add up; flags are ORed.
 struct Tally {
-  std::uint64_t elements = 0;
+  std::uint64_t elements = 0;  ///< elements looked at
   std::uint64_t nan = 0;         ///< results that are NaN
   std::uint64_t overflow = 0;    ///< elements that raised overflow
   std::uint64_t underflow = 0;   ///< elements that raised underflow: tiny and inexact
@@ -28,6 +28,7 @@ struct Tally {
   std::uint64_t to_zero = 0;     ///< zero results that raised underflow
   std::uint64_t subnormal = 0;   ///< subnormal results
   Flags flags = 0;               ///< all flags raised
+  /// Adds the counts of another array, ORs its flags.
   Tally& operator+=(const Tally& other);
   bool operator==(const Tally&) const = default;
 };
@@ -36,6 +37,7 @@ struct Tally {
 /// `out` may be `in`. With a tally, what happened is added to it.
 void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const float> in, std::span<float> out,
               RandomStream random = {}, Tally* tally = nullptr);
+/// The same for doubles.
 void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const double> in, std::span<double> out,
               RandomStream random = {}, Tally* tally = nullptr);
 
@@ -66,7 +68,9 @@ std::string_view array_instruction_set();
 /// format, the rounding and the operation.
 template <class T>
 bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding);
+/// The same for decode.
 bool decodes_in_vectors(const FloatFormat& f);
+/// The same for apply.
 bool applies_in_vectors(Operation operation, const FloatFormat& f, const Rounding& rounding);
 
 }  // namespace halfulp

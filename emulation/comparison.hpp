@@ -53,9 +53,11 @@ constexpr Rounded min_max(const FloatFormat& f, const Rounding& rounding, std::u
   const Operand x = unpack(f, rounding, chosen);
   return {x.kind == Kind::zero ? f.zero(x.sign) : chosen, flags};
 }
+/// IEEE 754-2019 minimumNumber: the smaller operand; the number, where the other is a NaN.
 constexpr Rounded min(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b) {
   return min_max(f, rounding, a, b, false);
 }
+/// IEEE 754-2019 maximumNumber: the larger operand; the number, where the other is a NaN.
 constexpr Rounded max(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b) {
   return min_max(f, rounding, a, b, true);
 }

@@ -7,12 +7,15 @@ namespace halfulp {
 
 /// A two's complement or unsigned integer type of 32 or 64 bits.
 struct IntegerType {
-  int bits = 32;
-  bool is_signed = true;
+  int bits = 32;  ///< of its words, 32 or 64
+  bool is_signed = true;  ///< two's complement, or unsigned
   constexpr bool operator==(const IntegerType&) const = default;
-  constexpr std::uint64_t mask() const { return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; }
+  constexpr std::uint64_t mask() const { return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; }  ///< All bits of a word.
 };
-inline constexpr IntegerType i32{32, true}, i64{64, true}, u32{32, false}, u64{64, false};
+inline constexpr IntegerType i32{32, true};   ///< two's complement of 32 bits
+inline constexpr IntegerType i64{64, true};   ///< two's complement of 64 bits
+inline constexpr IntegerType u32{32, false};  ///< 0 to 2^32 - 1
+inline constexpr IntegerType u64{64, false};  ///< 0 to 2^64 - 1
 
 /// A NaN of `from` in `to`: payloads keep their leading bits where both formats have them and the rule asks for it.
 constexpr Rounded convert_nan(const FloatFormat& from, const FloatFormat& to, const Rounding& rounding,

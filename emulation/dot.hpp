@@ -19,8 +19,8 @@ namespace halfulp {
 
 /// Where operations happen: a format and the rounding of every result.
 struct Stage {
-  FloatFormat format;
-  Rounding rounding = {};
+  FloatFormat format;  ///< what results of this stage are
+  Rounding rounding = {};  ///< and how they are rounded
   bool operator==(const Stage&) const = default;
 };
 
@@ -46,11 +46,13 @@ enum class Compensation : std::uint8_t {
   neumaier,  ///< t = s + x; c += |s| >= |x| ? (s - t) + x : (x - t) + s; s = t; the sum is s + c (Neumaier 1974)
 };
 
+/// Their names.
 inline constexpr std::array<Named<Order>, 5> orders{{{"sequential", Order::sequential},
                                                      {"blocked", Order::blocked},
                                                      {"pairwise", Order::pairwise},
                                                      {"tree", Order::tree},
                                                      {"interleaved", Order::interleaved}}};
+/// Their names.
 inline constexpr std::array<Named<Compensation>, 3> compensations{
     {{"none", Compensation::none}, {"kahan", Compensation::kahan}, {"neumaier", Compensation::neumaier}}};
 
@@ -71,16 +73,16 @@ struct DotModel {
   std::optional<Stage> product = {};  ///< absent: products are exact. Its format holds every value of the operands
   Stage accumulator;                 ///< of running sums inside a part
   std::optional<Stage> promoted = {}; ///< of sums of parts; absent: the accumulator's
-  Order order = Order::sequential;
+  Order order = Order::sequential;  ///< how terms meet
   std::size_t block = 1;             ///< terms a block, at least 1; ignored by Order::sequential and Order::interleaved
-  Compensation compensation = Compensation::none;
-  std::uint64_t seed = 0;
+  Compensation compensation = Compensation::none;  ///< of sequential sums
+  std::uint64_t seed = 0;  ///< of stochastic rounding
   std::optional<FloatFormat> input_b = {};  ///< of the second operand of products; absent: `input`
   std::size_t width = 8;             ///< w: of Order::tree, at least 2; lanes of Order::interleaved, at least 1
   std::optional<Stage> output = {};  ///< what results are stored in
 
-  const FloatFormat& second() const { return input_b ? *input_b : input; }
-  const Stage& outer() const { return promoted ? *promoted : accumulator; }
+  const FloatFormat& second() const { return input_b ? *input_b : input; }  ///< The format of the second operand.
+  const Stage& outer() const { return promoted ? *promoted : accumulator; }  ///< The stage in which sums of parts are added.
   /// The format of the result.
   const FloatFormat& result() const { return output ? output->format : outer().format; }
   bool operator==(const DotModel&) const = default;
@@ -238,13 +240,15 @@ class DotEngine {
 
 /// DotEngine on plain emulation: nothing is recorded.
 std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::uint64_t stream = 0);
+/// The same for a dot product.
 std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0);
 
 /// The same again and again: the engine is made once.
 class PlainDots {
  public:
-  explicit PlainDots(const DotModel& model);
+  explicit PlainDots(const DotModel& model);  ///< Throws std::invalid_argument for a model that DotEngine refuses.
   ~PlainDots();
+  /// The dot product of a and b, and c added last where there is one; `stream` is that of its stochastic roundings.
   std::uint64_t operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::optional<std::uint64_t> c, std::uint64_t stream);
 
  private:

@@ -17,6 +17,7 @@
 #include <type_traits>
 #include <vector>
 
+/// \cond a specialisation of Eigen's template
 template <halfulp::FloatFormat F>
 struct Eigen::NumTraits<halfulp::Float<F>> : Eigen::GenericNumTraits<halfulp::Float<F>> {
   using Real = halfulp::Float<F>;
@@ -31,6 +32,7 @@ struct Eigen::NumTraits<halfulp::Float<F>> : Eigen::GenericNumTraits<halfulp::Fl
   static constexpr int digits10() { return F.digits10(); }
   static constexpr int max_digits10() { return F.max_digits10(); }
 };
+/// \endcond
 
 namespace halfulp {
 namespace eigen {
@@ -38,10 +40,13 @@ namespace eigen {
 /// What an Eigen scalar is in memory: the word of a Float<F>, itself otherwise.
 template <class T>
 struct Word {
+  /// The scalar itself.
   using Type = T;
 };
+/// Of a Float: its word.
 template <FloatFormat F>
 struct Word<Float<F>> {
+  /// An unsigned integer.
   using Type = typename Float<F>::Storage;
   static_assert(sizeof(Float<F>) == sizeof(Type) && std::is_standard_layout_v<Float<F>>);
 };

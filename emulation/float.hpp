@@ -35,12 +35,14 @@ class Float {
   static constexpr Rounding nearest{};
 
  public:
+  /// The unsigned integer that holds a code word.
   using Storage = std::conditional_t<F.storage_bytes() == 1, std::uint8_t,
                   std::conditional_t<F.storage_bytes() == 2, std::uint16_t,
                   std::conditional_t<F.storage_bytes() == 4, std::uint32_t, std::uint64_t>>>;
-  static constexpr FloatFormat format = F;
+  static constexpr FloatFormat format = F;  ///< as a value
 
   constexpr Float() = default;
+  /// Rounded to nearest even. Implicit from int and double, so that literals can stand in expressions.
   template <class T>
     requires std::is_arithmetic_v<T>
   constexpr explicit(!std::is_same_v<T, int> && !std::is_same_v<T, double>) Float(T value) {
@@ -52,48 +54,59 @@ class Float {
       code_ = static_cast<Storage>(from_integer(integer, F, nearest, static_cast<std::uint64_t>(value)).code);
     }
   }
+  /// From another format, rounded once.
   template <FloatFormat G>
     requires(G != F)
   constexpr explicit Float(Float<G> other) : code_(static_cast<Storage>(convert(G, F, nearest, other.code()).code)) {}
 
+  /// The number with this code word; bits beyond the format's are dropped.
   static constexpr Float from_code(std::uint64_t code) {
     Float x;
     x.code_ = static_cast<Storage>(code & F.code_mask());
     return x;
   }
-  constexpr Storage code() const { return code_; }
-  constexpr explicit operator double() const { return F.value(code_); }
-  constexpr explicit operator float() const { return static_cast<float>(F.value(code_)); }
+  constexpr Storage code() const { return code_; }  ///< Its code word.
+  constexpr explicit operator double() const { return F.value(code_); }  ///< Exact.
+  constexpr explicit operator float() const { return static_cast<float>(F.value(code_)); }  ///< Rounded, where a float does not hold it.
 
+  /// The sum, rounded to nearest even.
   friend constexpr Float operator+(Float a, Float b) { return from_code(add<U>(F, nearest, a.code_, b.code_).code); }
+  /// The difference, rounded to nearest even.
   friend constexpr Float operator-(Float a, Float b) { return from_code(sub<U>(F, nearest, a.code_, b.code_).code); }
+  /// The product, rounded to nearest even.
   friend constexpr Float operator*(Float a, Float b) { return from_code(mul<U>(F, nearest, a.code_, b.code_).code); }
+  /// The quotient, rounded to nearest even.
   friend constexpr Float operator/(Float a, Float b) { return from_code(div<U>(F, nearest, a.code_, b.code_).code); }
-  constexpr Float operator+() const { return *this; }
+  constexpr Float operator+() const { return *this; }  ///< Itself.
+  /// The number with the other sign; a zero or NaN that has none stays.
   constexpr Float operator-() const {
     return F.is_zero(code_) && !F.has_negative_zero() ? *this
          : F.is_nan(code_) && F.is_zero(code_ ^ F.sign_mask()) ? *this : from_code(code_ ^ F.sign_mask());
   }
-  constexpr Float& operator+=(Float b) { return *this = *this + b; }
-  constexpr Float& operator-=(Float b) { return *this = *this - b; }
-  constexpr Float& operator*=(Float b) { return *this = *this * b; }
-  constexpr Float& operator/=(Float b) { return *this = *this / b; }
+  constexpr Float& operator+=(Float b) { return *this = *this + b; }  ///< *this = *this + b
+  constexpr Float& operator-=(Float b) { return *this = *this - b; }  ///< *this = *this - b
+  constexpr Float& operator*=(Float b) { return *this = *this * b; }  ///< *this = *this * b
+  constexpr Float& operator/=(Float b) { return *this = *this / b; }  ///< *this = *this / b
 
+  /// As IEEE 754: no NaN equals anything, and -0 is +0.
   friend constexpr bool operator==(Float a, Float b) { return eq(F, nearest, a.code_, b.code_).code != 0; }
+  /// As IEEE 754: unordered with NaN, and -0 is +0.
   friend constexpr std::partial_ordering operator<=>(Float a, Float b) {
     if (F.is_nan(a.code_) || F.is_nan(b.code_)) return std::partial_ordering::unordered;
     return order(F, nearest, a.code_) <=> order(F, nearest, b.code_);
   }
 
-  friend constexpr Float sqrt(Float x) { return from_code(halfulp::sqrt<U>(F, nearest, x.code_).code); }
+  friend constexpr Float sqrt(Float x) { return from_code(halfulp::sqrt<U>(F, nearest, x.code_).code); }  ///< the square root, rounded to nearest even
+  /// The sum a * b + c, rounded once, to nearest even.
   friend constexpr Float fma(Float a, Float b, Float c) {
     return from_code(halfulp::fma<U>(F, nearest, a.code_, b.code_, c.code_).code);
   }
-  friend constexpr Float abs(Float x) { return F.sign(x.code_) && !F.is_nan(x.code_) ? -x : x; }
-  friend constexpr bool isnan(Float x) { return F.is_nan(x.code_); }
-  friend constexpr bool isinf(Float x) { return F.is_infinite(x.code_); }
-  friend constexpr bool isfinite(Float x) { return F.is_finite(x.code_); }
+  friend constexpr Float abs(Float x) { return F.sign(x.code_) && !F.is_nan(x.code_) ? -x : x; }  ///< without its sign; a NaN as it is
+  friend constexpr bool isnan(Float x) { return F.is_nan(x.code_); }  ///< whether it is a NaN
+  friend constexpr bool isinf(Float x) { return F.is_infinite(x.code_); }  ///< whether it is an infinity
+  friend constexpr bool isfinite(Float x) { return F.is_finite(x.code_); }  ///< whether it is a number: neither NaN nor infinity
 
+  /// The shortest decimal that reads back as the same number.
   friend std::ostream& operator<<(std::ostream& out, Float x) { return out << print(F, x.code_); }
 
  private:
@@ -102,6 +115,7 @@ class Float {
 
 }  // namespace halfulp
 
+/// \cond specialisations of standard templates
 template <halfulp::FloatFormat F>
 struct std::numeric_limits<halfulp::Float<F>> {
   using T = halfulp::Float<F>;
@@ -133,3 +147,4 @@ struct std::hash<halfulp::Float<F>> {
     return std::hash<std::uint64_t>{}(F.is_zero(x.code()) ? 0 : x.code());
   }
 };
+/// \endcond

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+/// \cond a specialisation of fmt's template
 template <halfulp::FloatFormat F>
 struct fmt::formatter<halfulp::Float<F>> {
   char presentation = 'g';
@@ -21,3 +22,4 @@ struct fmt::formatter<halfulp::Float<F>> {
                                                                    : halfulp::print(F, x.code()));
   }
 };
+/// \endcond

@@ -13,12 +13,12 @@ class CodeWords {
  public:
   CodeWords() = default;
   template <std::unsigned_integral T>
-  CodeWords(std::span<const T> words) : data_(words.data()), size_(words.size()), bytes_(sizeof(T)) {}
+  CodeWords(std::span<const T> words) : data_(words.data()), size_(words.size()), bytes_(sizeof(T)) {}  ///< Of words that are only read.
   template <std::unsigned_integral T>
-  CodeWords(std::span<T> words) : CodeWords(std::span<const T>(words)) {}
-  const void* data() const { return data_; }
-  std::size_t size() const { return size_; }
-  int bytes() const { return bytes_; }
+  CodeWords(std::span<T> words) : CodeWords(std::span<const T>(words)) {}  ///< Of words that could be written.
+  const void* data() const { return data_; }  ///< the first word
+  std::size_t size() const { return size_; }  ///< how many words
+  int bytes() const { return bytes_; }  ///< of a word: 1, 2, 4 or 8
   /// f(pointer to the first word, as its own type).
   template <class F>
   decltype(auto) visit(F&& f) const {
@@ -29,6 +29,7 @@ class CodeWords {
       default: return f(static_cast<const std::uint64_t*>(data_));
     }
   }
+  /// Word i.
   std::uint64_t operator[](std::size_t i) const {
     return visit([i](const auto* p) { return std::uint64_t{p[i]}; });
   }
@@ -42,7 +43,7 @@ class CodeWords {
 /// Where element (i, j) of an operand lies.
 struct Placement {
   std::size_t row = 0, column = 1;  ///< words from one row, from one column to the next
-  std::size_t operator()(std::size_t i, std::size_t j) const { return i * row + j * column; }
+  std::size_t operator()(std::size_t i, std::size_t j) const { return i * row + j * column; }  ///< The index of element (i, j).
 };
 
 /// The operands of D = A B + C, A of m x k, B of k x n, C and D of m x n, each in row-major order; and, for a matrix unit with
@@ -53,15 +54,15 @@ struct Placement {
 /// may end after its last element. No C (an empty span) is allowed where m n > 0 too: nothing is added.
 template <class Words>
 struct MatrixOperands {
-  std::size_t m = 0, n = 0, k = 0;
-  Words a = {}, b = {}, c = {}, scale_a = {}, scale_b = {};
-  std::size_t lda = 0, ldb = 0, ldc = 0, ldd = 0;
-  bool transpose_a = false, transpose_b = false;
+  std::size_t m = 0, n = 0, k = 0;  ///< shapes, as above
+  Words a = {}, b = {}, c = {}, scale_a = {}, scale_b = {};  ///< the matrices; scales for units that take them
+  std::size_t lda = 0, ldb = 0, ldc = 0, ldd = 0;  ///< leading dimensions, 0: without gaps
+  bool transpose_a = false, transpose_b = false;  ///< how A and B lie in memory
 
-  Placement place_a() const { return place(transpose_a, m, k, lda); }
-  Placement place_b() const { return place(transpose_b, k, n, ldb); }
-  Placement place_c() const { return {ldc ? ldc : n, 1}; }
-  Placement place_d() const { return {ldd ? ldd : n, 1}; }
+  Placement place_a() const { return place(transpose_a, m, k, lda); }  ///< Where elements of A lie.
+  Placement place_b() const { return place(transpose_b, k, n, ldb); }  ///< Where elements of B lie.
+  Placement place_c() const { return {ldc ? ldc : n, 1}; }  ///< Where elements of C lie.
+  Placement place_d() const { return {ldd ? ldd : n, 1}; }  ///< Where elements of D lie.
 
  private:
   static Placement place(bool transposed, std::size_t rows, std::size_t columns, std::size_t leading) {
@@ -70,6 +71,7 @@ struct MatrixOperands {
   }
 };
 
+/// Code words.
 using GemmOperands = MatrixOperands<CodeWords>;
 /// Values of the formats as floats.
 using FloatOperands = MatrixOperands<std::span<const float>>;

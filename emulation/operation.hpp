@@ -12,20 +12,23 @@
 
 namespace halfulp {
 
+/// What can be computed by name; `operations` says what each is.
 enum class Operation : std::uint8_t { add, sub, mul, div, rem, sqrt, fma, round_to_integral, min, max, eq, lt, le, convert, rcp, rsqrt, exp };
 
 /// What an operation's result is a code word of.
 enum class ResultKind : std::uint8_t { format, truth, target };
 
+/// One operation.
 struct OperationInfo {
-  Operation operation;
-  std::string_view name;
-  int arity;
-  ResultKind result;
-  std::string_view summary;
+  Operation operation;  ///< which one
+  std::string_view name;  ///< as on the command line
+  int arity;  ///< how many operands
+  ResultKind result;  ///< what the result is a code word of
+  std::string_view summary;  ///< a few words
 };
 
 // clang-format off
+/// Every operation, in the order of the enumeration.
 inline constexpr std::array<OperationInfo, 17> operations{{
   {Operation::add,               "add",               2, ResultKind::format, "a + b"},
   {Operation::sub,               "sub",               2, ResultKind::format, "a - b"},
@@ -47,7 +50,7 @@ inline constexpr std::array<OperationInfo, 17> operations{{
 }};
 // clang-format on
 
-constexpr const OperationInfo& info(Operation operation) { return operations[static_cast<std::size_t>(operation)]; }
+constexpr const OperationInfo& info(Operation operation) { return operations[static_cast<std::size_t>(operation)]; }  ///< The row of an operation.
 
 /// The operation of that name. Throws std::invalid_argument naming the nearest ones.
 Operation parse_operation(std::string_view name);
@@ -57,17 +60,17 @@ using NumberType = std::variant<FloatFormat, IntegerType>;
 
 /// "fp16", "e5m3", "i32"... Throws std::invalid_argument with one line.
 NumberType parse_number_type(std::string_view name);
-std::string number_type_name(const NumberType& type);
+std::string number_type_name(const NumberType& type);  ///< The name that parse_number_type reads back.
 /// Bits and hexadecimal digits of its code words.
 int storage_bits(const NumberType& type);
-inline int hex_digits(const NumberType& type) { return (storage_bits(type) + 3) / 4; }
+inline int hex_digits(const NumberType& type) { return (storage_bits(type) + 3) / 4; }  ///< Hexadecimal digits of its code words.
 
 /// One operation with everything that decides its result besides operands: the unit of `eval`, of backends, of comparisons.
 struct Task {
-  Operation operation = Operation::add;
+  Operation operation = Operation::add;  ///< what is computed
   NumberType from = FloatFormat{};  ///< of the operands; a FloatFormat except in conversions
   NumberType to = FloatFormat{};    ///< of the result; equal to `from` except in conversions
-  Rounding rounding;
+  Rounding rounding;  ///< and how it is rounded
 
   /// The type of result code words; comparisons give truth values of one hexadecimal digit.
   int result_hex_digits() const { return info(operation).result == ResultKind::truth ? 1 : hex_digits(to); }

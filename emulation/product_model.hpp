@@ -10,12 +10,13 @@
 
 namespace halfulp {
 
+/// A model of sums stage by stage, or a matrix unit.
 using ProductModel = std::variant<DotModel, MatrixUnit>;
 
 /// The formats of the operands and of the result.
 const FloatFormat& format_of_a(const ProductModel& model);
-const FloatFormat& format_of_b(const ProductModel& model);
-const FloatFormat& format_of_result(const ProductModel& model);
+const FloatFormat& format_of_b(const ProductModel& model);  ///< The format of the second operand's code words.
+const FloatFormat& format_of_result(const ProductModel& model);  ///< The format of results' code words.
 /// Bits of the words of a format under a model: a unit takes tf32 in 32-bit words, a DotModel in its 19 bits.
 int word_bits(const ProductModel& model, const FloatFormat& f);
 

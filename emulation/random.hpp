@@ -35,9 +35,9 @@ HALFULP_HOST_DEVICE inline std::uint32_t rounding_bits(std::uint64_t seed, std::
 
 /// Where the random bits of an array's stochastic roundings come from: element i takes rounding_bits(seed, stream, first + i).
 struct RandomStream {
-  std::uint64_t seed = 0, stream = 0;
+  std::uint64_t seed = 0, stream = 0;  ///< which sequence of random words
   std::uint64_t first = 0;  ///< index of the first element; indices wrap at 2^64
-  constexpr RandomStream from(std::uint64_t i) const { return {seed, stream, first + i}; }
+  constexpr RandomStream from(std::uint64_t i) const { return {seed, stream, first + i}; }  ///< The stream that begins i roundings later.
 };
 
 }  // namespace halfulp

@@ -7,6 +7,7 @@
 
 namespace halfulp {
 
+/// How a number between two neighbours becomes one of them.
 enum class RoundingMode : std::uint8_t {
   nearest_even,     ///< IEEE roundTiesToEven
   nearest_away,     ///< IEEE roundTiesToAway
@@ -63,36 +64,37 @@ inline constexpr Flags invalid = 0x10;
 
 /// Everything besides operands and format that decides a result. A plain value: no global state.
 struct Rounding {
-  RoundingMode mode = RoundingMode::nearest_even;
-  Overflow overflow = Overflow::ieee;
+  RoundingMode mode = RoundingMode::nearest_even;  ///< which neighbour
+  Overflow overflow = Overflow::ieee;  ///< what is beyond the range
   bool flush_inputs = false;   ///< subnormal operands count as zero of their sign (x86 DAZ)
   bool flush_outputs = false;  ///< tiny results become zero of their sign, underflow and inexact (x86 FTZ)
-  Tininess tininess = Tininess::after;
-  NanRule nan = NanRule::canonical;
-  IntOverflow int_overflow = IntOverflow::saturate;
+  Tininess tininess = Tininess::after;  ///< when underflow is signalled
+  NanRule nan = NanRule::canonical;  ///< which NaN operations return
+  IntOverflow int_overflow = IntOverflow::saturate;  ///< of conversions to integers
   bool integer_inexact = false;  ///< rounding to an integer signals inexact (IEEE roundToIntegralExact, convertToIntegerExact)
-  StochasticVariant variant = StochasticVariant::truncate;
+  StochasticVariant variant = StochasticVariant::truncate;  ///< of stochastic rounding
   int random_bits = 32;          ///< of stochastic rounding, 1 to max_random_bits
   constexpr bool operator==(const Rounding&) const = default;
 };
 
-inline constexpr int max_random_bits = 32;
+inline constexpr int max_random_bits = 32;  ///< Random bits of a stochastic rounding, at most.
 
 /// A result and what happened on the way.
 struct Rounded {
-  std::uint64_t code = 0;
-  Flags flags = 0;
+  std::uint64_t code = 0;  ///< of the format that was rounded to
+  Flags flags = 0;  ///< raised by the operation
   constexpr bool operator==(const Rounded&) const = default;
 };
 
 /// A name on the command line and in reports, and what it stands for.
 template <class T>
 struct Named {
-  std::string_view name;
-  T value;
+  std::string_view name;  ///< as on the command line
+  T value;  ///< what it names
 };
 
 // clang-format off
+/// Their names.
 inline constexpr std::array<Named<RoundingMode>, 8> rounding_modes{{
   {"nearest-even",    RoundingMode::nearest_even},
   {"nearest-away",    RoundingMode::nearest_away},
@@ -103,13 +105,18 @@ inline constexpr std::array<Named<RoundingMode>, 8> rounding_modes{{
   {"to-odd",          RoundingMode::to_odd},
   {"stochastic",      RoundingMode::stochastic},
 }};
+/// Their names.
 inline constexpr std::array<Named<StochasticVariant>, 4> stochastic_variants{{
   {"truncate", StochasticVariant::truncate}, {"nearest-even", StochasticVariant::nearest_even},
   {"nearest-odd", StochasticVariant::nearest_odd}, {"nearest-up", StochasticVariant::nearest_up}}};
+/// Their names.
 inline constexpr std::array<Named<Overflow>, 2> overflow_rules{{{"ieee", Overflow::ieee}, {"saturate", Overflow::saturate}}};
+/// Their names.
 inline constexpr std::array<Named<Tininess>, 2> tininess_rules{{{"after", Tininess::after}, {"before", Tininess::before}}};
+/// Their names.
 inline constexpr std::array<Named<NanRule>, 3> nan_rules{{
   {"canonical", NanRule::canonical}, {"propagate", NanRule::propagate}, {"cuda", NanRule::cuda}}};
+/// Their names.
 inline constexpr std::array<Named<IntOverflow>, 2> int_overflow_rules{{{"saturate", IntOverflow::saturate}, {"x86", IntOverflow::x86}}};
 // clang-format on
 
@@ -120,8 +127,11 @@ constexpr std::string_view name_in(const std::array<Named<T>, N>& table, T value
     if (row.value == value) return row.name;
   return {};
 }
+/// As on the command line.
 constexpr std::string_view name_of(RoundingMode mode) { return name_in(rounding_modes, mode); }
+/// As on the command line.
 constexpr std::string_view name_of(NanRule rule) { return name_in(nan_rules, rule); }
+/// As on the command line.
 constexpr std::string_view name_of(Overflow rule) { return name_in(overflow_rules, rule); }
 
 }  // namespace halfulp

@@ -23,17 +23,19 @@ struct BlockElement {
   FloatFormat format = {};                         ///< where integer_bits is 0
   int integer_bits = 0;                            ///< 2 to 8 for integers
   int fraction_bits = 0;                           ///< of integers: 6 in MXINT8, whose values are -1.984375 to 1.984375
-  IntegerRange range = IntegerRange::symmetric;
+  IntegerRange range = IntegerRange::symmetric;  ///< of integers
   constexpr bool operator==(const BlockElement&) const = default;
 
-  constexpr bool is_integer() const { return integer_bits != 0; }
+  constexpr bool is_integer() const { return integer_bits != 0; }  ///< Whether elements are integers, not floats.
+  /// Whether a block has a zero point.
   constexpr bool is_affine() const { return is_integer() && (range == IntegerRange::affine || range == IntegerRange::affine_unsigned); }
-  constexpr int bits() const { return is_integer() ? integer_bits : format.storage_bits(); }
+  constexpr int bits() const { return is_integer() ? integer_bits : format.storage_bits(); }  ///< Of a code word.
   /// The least and the largest integer.
   constexpr int least() const {
     if (range == IntegerRange::affine_unsigned) return 0;
     return -(1 << (integer_bits - 1)) + (range == IntegerRange::symmetric ? 1 : 0);
   }
+  /// The largest integer.
   constexpr int most() const { return (1 << (range == IntegerRange::affine_unsigned ? integer_bits : integer_bits - 1)) - 1; }
   /// Integer of a code word: two's complement in the low `bits()` bits, or unsigned.
   constexpr int integer(unsigned code) const {
@@ -76,13 +78,13 @@ enum class ScaleUse : std::uint8_t {
   multiplier,  ///< v m for m = target / amax; 1 / m is the scale that is kept: Transformer Engine, torchao's float8 training
 };
 
+/// Elements of a few bits, and the scale that a block of them shares.
 struct BlockFormat {
-  BlockElement element;
-  /// Rows and columns of a block; 0 stands for the whole axis. 1 x 32, 128 x 128; 1 x 0 is a row, 0 x 0 the tensor.
-  std::size_t rows = 1, columns = 0;
-  FloatFormat scale;
-  ScaleRule rule = ScaleRule::amax;
-  ScaleUse use = ScaleUse::divide;
+  BlockElement element;  ///< what elements are
+  std::size_t rows = 1, columns = 0;  ///< of a block; 0 stands for the whole axis: 1 x 32, 128 x 128; 1 x 0 is a row, 0 x 0 the tensor
+  FloatFormat scale;  ///< of the scales
+  ScaleRule rule = ScaleRule::amax;  ///< how a scale follows from its block
+  ScaleUse use = ScaleUse::divide;  ///< how elements are divided by it
   bool tensor_scale = false;  ///< scales are relative to one of the tensor, an fp32: NVFP4
   bool whole = false;         ///< blocks that the array's edge cuts short are refused
   constexpr bool operator==(const BlockFormat&) const = default;

@@ -13,8 +13,8 @@ namespace halfulp {
 
 /// One row of the catalogue.
 struct NamedBlockFormat {
-  std::string_view name;
-  BlockFormat format;
+  std::string_view name;  ///< as on the command line
+  BlockFormat format;  ///< what it is
   std::string_view title;     ///< what it is, in a few words
   std::string_view citation;  ///< where it is defined, its scale rule included
   std::array<std::string_view, 3> aliases;  ///< other projects' names; unused ones are empty
@@ -53,12 +53,16 @@ std::string element_name(const BlockElement& element);
 /// "1x32", "row", "tensor".
 std::string shape_name(const BlockFormat& format);
 
+/// Their names.
 inline constexpr std::array<std::pair<std::string_view, ScaleRule>, 5> scale_rules{{{"amax", ScaleRule::amax},
     {"floor", ScaleRule::floor}, {"ceil", ScaleRule::ceil}, {"even", ScaleRule::even}, {"rceil", ScaleRule::rceil}}};
+/// Their names.
 inline constexpr std::array<std::pair<std::string_view, ScaleUse>, 3> scale_uses{{{"divide", ScaleUse::divide},
     {"reciprocal", ScaleUse::reciprocal}, {"multiplier", ScaleUse::multiplier}}};
 
+/// As on the command line.
 constexpr std::string_view name_of(ScaleRule rule) { return scale_rules[static_cast<std::size_t>(rule)].first; }
+/// As on the command line.
 constexpr std::string_view name_of(ScaleUse use) { return scale_uses[static_cast<std::size_t>(use)].first; }
 
 }  // namespace halfulp

@@ -19,11 +19,11 @@ enum class NonFinite : std::uint8_t {
 /// A binary floating-point format of at most 64 bits whose every value is also a double.
 /// Structural: usable as a template argument and as a run-time value.
 struct FloatFormat {
-  int exponent_bits = 0;
-  int fraction_bits = 0;
-  int bias = 0;
-  NonFinite nonfinite = NonFinite::ieee;
-  bool is_signed = true;
+  int exponent_bits = 0;  ///< 1 to 11
+  int fraction_bits = 0;  ///< 0 to 52
+  int bias = 0;  ///< what the exponent field is above the exponent
+  NonFinite nonfinite = NonFinite::ieee;  ///< what the codes at the top of the range mean
+  bool is_signed = true;  ///< whether codes have a sign bit
   bool has_zero = true;  ///< false for E8M0, where code 0 is the power of two 2^-bias
 
   constexpr bool operator==(const FloatFormat&) const = default;
@@ -40,12 +40,13 @@ struct FloatFormat {
   constexpr int hex_digits() const { return (storage_bits() + 3) / 4; }
   /// Significand bits of a normal value, the hidden bit included: p in the literature.
   constexpr int precision() const { return fraction_bits + 1; }
-  constexpr std::uint64_t fraction_mask() const { return (std::uint64_t{1} << fraction_bits) - 1; }
+  constexpr std::uint64_t fraction_mask() const { return (std::uint64_t{1} << fraction_bits) - 1; }  ///< The bits of the fraction field.
+  /// All bits but the sign.
   constexpr std::uint64_t magnitude_mask() const {
     return (std::uint64_t{1} << (exponent_bits + fraction_bits)) - 1;
   }
-  constexpr std::uint64_t sign_mask() const { return is_signed ? magnitude_mask() + 1 : 0; }
-  constexpr std::uint64_t code_mask() const { return magnitude_mask() | sign_mask(); }
+  constexpr std::uint64_t sign_mask() const { return is_signed ? magnitude_mask() + 1 : 0; }  ///< The sign bit; 0 in formats without sign.
+  constexpr std::uint64_t code_mask() const { return magnitude_mask() | sign_mask(); }  ///< All bits of a code word.
 
   // --- range ------------------------------------------------------------------------------
 
@@ -71,19 +72,22 @@ struct FloatFormat {
   constexpr std::uint64_t min_normal() const { return has_zero ? std::uint64_t{1} << fraction_bits : 0; }
   /// Code of the smallest positive value.
   constexpr std::uint64_t min_positive() const { return has_zero ? 1 : 0; }
-  constexpr bool has_subnormals() const { return has_zero && fraction_bits > 0; }
+  constexpr bool has_subnormals() const { return has_zero && fraction_bits > 0; }  ///< Whether there are numbers between 0 and min_normal().
 
   // --- special values ---------------------------------------------------------------------
 
+  /// Whether there are infinities.
   constexpr bool has_infinity() const {
     return nonfinite == NonFinite::ieee || nonfinite == NonFinite::p3109;
   }
-  constexpr bool has_nan() const { return nonfinite != NonFinite::none; }
+  constexpr bool has_nan() const { return nonfinite != NonFinite::none; }  ///< Whether there is a NaN.
+  /// Whether -0 is a code of its own.
   constexpr bool has_negative_zero() const {
     return is_signed && has_zero &&
            (nonfinite == NonFinite::ieee || nonfinite == NonFinite::nan_all_ones ||
             nonfinite == NonFinite::none);
   }
+  /// A magnitude with a sign; formats without sign have one alone.
   constexpr std::uint64_t with_sign(std::uint64_t magnitude, bool negative) const {
     return magnitude | (negative ? sign_mask() : 0);
   }
@@ -111,8 +115,9 @@ struct FloatFormat {
 
   // --- classification of a code word (upper bits must be zero) ------------------------------
 
-  constexpr std::uint64_t magnitude(std::uint64_t code) const { return code & magnitude_mask(); }
-  constexpr bool sign(std::uint64_t code) const { return (code & sign_mask()) != 0; }
+  constexpr std::uint64_t magnitude(std::uint64_t code) const { return code & magnitude_mask(); }  ///< The code word without its sign.
+  constexpr bool sign(std::uint64_t code) const { return (code & sign_mask()) != 0; }  ///< Whether the sign bit is set.
+  /// Whether it is a NaN.
   constexpr bool is_nan(std::uint64_t code) const {
     switch (nonfinite) {
       case NonFinite::ieee: return magnitude(code) > max_finite() + 1;
@@ -123,14 +128,19 @@ struct FloatFormat {
     }
     return false;
   }
+  /// Whether it is an infinity.
   constexpr bool is_infinite(std::uint64_t code) const {
     return has_infinity() && magnitude(code) == max_finite() + 1;
   }
+  /// Whether it is a number: neither NaN nor infinity.
   constexpr bool is_finite(std::uint64_t code) const { return magnitude(code) <= max_finite() && !is_nan(code); }
+  /// Whether it is a zero of either sign.
   constexpr bool is_zero(std::uint64_t code) const { return has_zero && magnitude(code) == 0 && !is_nan(code); }
+  /// Whether it is smaller than min_normal(), and not zero.
   constexpr bool is_subnormal(std::uint64_t code) const {
     return has_zero && magnitude(code) != 0 && magnitude(code) < min_normal();
   }
+  /// Whether it is a signalling NaN: one without the quiet bit.
   constexpr bool is_signaling(std::uint64_t code) const {
     return is_nan(code) && quiet_bit() != 0 && (code & quiet_bit()) == 0;
   }

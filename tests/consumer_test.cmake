@@ -7,6 +7,16 @@ if(MODE STREQUAL installed)
   step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${WORK}/prefix)
   set(use -DCMAKE_PREFIX_PATH=${WORK}/prefix)
 endif()
+# The skeleton of docs/how-to/use-in-cpp.md.
+if(MODE STREQUAL installed)
+  step(${CMAKE_COMMAND} -S ${SOURCE}/docs/how-to/skeletons/library -B ${WORK}/skeleton -G Ninja -DCMAKE_BUILD_TYPE=Release
+    -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}" ${use})
+  step(${CMAKE_COMMAND} --build ${WORK}/skeleton)
+  step(${WORK}/skeleton/mine)
+  if(NOT output STREQUAL "2048\n2d 1\n")
+    message(FATAL_ERROR "the skeleton printed: ${output}")
+  endif()
+endif()
 step(${CMAKE_COMMAND} -S ${SOURCE}/tests/consumer -B ${WORK}/build -G Ninja -DCMAKE_BUILD_TYPE=Release
   -DCMAKE_CXX_COMPILER=${COMPILER} "-DCMAKE_CXX_FLAGS=${FLAGS}" ${use})
 step(${CMAKE_COMMAND} --build ${WORK}/build --target consumer)

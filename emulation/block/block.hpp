@@ -23,7 +23,8 @@ struct BlockGrid {
   std::size_t rows = 0, columns = 0;              ///< of the array
   std::size_t block_rows = 1, block_columns = 1;  ///< at least 1
   std::size_t down = 0, across = 0;               ///< blocks, row by row
-  std::size_t count() const { return down * across; }
+  std::size_t count() const { return down * across; }  ///< How many blocks there are.
+  /// The index of the block that has this element.
   std::size_t index(std::size_t row, std::size_t column) const { return row / block_rows * across + column / block_columns; }
 };
 
@@ -32,20 +33,21 @@ BlockGrid block_grid(const BlockFormat& format, std::size_t rows, std::size_t co
 
 /// An array in a block format: code words in the low bits of a byte each, scales as code words of their format.
 struct BlockArray {
-  BlockFormat format;
-  std::size_t rows = 0, columns = 0;
+  BlockFormat format;  ///< what the code words and scales below are of
+  std::size_t rows = 0, columns = 0;  ///< of the array
   std::vector<std::uint8_t> codes;     ///< rows x columns
   std::vector<std::uint32_t> scales;   ///< one a block, row by row of blocks
   std::vector<std::int16_t> zeros;     ///< zero points of affine elements, else empty
-  float tensor_scale = 1;
+  float tensor_scale = 1;  ///< of formats with one: what scales are relative to
 
   /// How the block with that index gives values back. Its factor is not meant.
   BlockStep step(std::size_t block) const;
   bool operator==(const BlockArray&) const = default;
 };
 
+/// What quantize_blocks may take besides format and array.
 struct BlockOptions {
-  RandomStream random;
+  RandomStream random;  ///< of stochastic rounding
   /// The largest magnitude to go by instead of the array's own: that of all blocks, or of the tensor scale where the format has
   /// one. For delayed scaling (delayed.hpp) and calibrated ones; larger elements saturate. Not for affine elements.
   std::optional<float> amax;

@@ -15,6 +15,7 @@ namespace halfulp {
 
 /// Which of the history decides. Names as Transformer Engine's amax_compute_algo.
 enum class AmaxChoice { max, most_recent };
+/// Their names.
 inline constexpr std::array<std::pair<std::string_view, AmaxChoice>, 2> amax_choices{{{"max", AmaxChoice::max}, {"most_recent", AmaxChoice::most_recent}}};
 
 /// The scale of one tensor over time: quantize with amax(), then record() what the tensor's largest magnitude was.
@@ -33,6 +34,7 @@ class DelayedAmax {
   /// For BlockOptions::amax: what target / amax gives the scale of now. The format's use `multiplier` is Transformer Engine's.
   float amax() const { return amax_; }
 
+  /// The largest magnitude of one step; what was recorded `length` steps ago is forgotten.
   void record(float amax) {
     history_.push_back(amax);
     if (history_.size() > length_) history_.pop_front();
@@ -42,8 +44,9 @@ class DelayedAmax {
     if (std::isfinite(a) && a > 0) amax_ = std::ldexp(a, margin_);
   }
 
-  /// What was recorded last, the newest behind; and a state of another such object: its history() and its amax(), which may be older.
+  /// What was recorded last, the newest behind.
   const std::deque<float>& history() const { return history_; }
+  /// Takes the state of another such object: its history() and its amax(), which may be older.
   void restore(std::span<const float> history, float amax) {
     history_.assign(history.begin(), history.end());
     amax_ = amax;

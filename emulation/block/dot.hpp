@@ -19,8 +19,8 @@ enum class ScaleOrder : std::uint8_t {
 /// no addition. Scales are converted into the outer format first. Tensor scales come last: (sum ta) tb.
 /// "Promoted every 128" (DeepSeek-V3, section 3.3.2) is blocks of 128, a unit or a narrow accumulator inside, fp32 outside.
 struct BlockDot {
-  Stage outer{FloatFormat{8, 23, 127, NonFinite::ieee}, {}};
-  ScaleOrder order = ScaleOrder::after;
+  Stage outer{FloatFormat{8, 23, 127, NonFinite::ieee}, {}};  ///< the sum of the blocks' sums: its format and rounding
+  ScaleOrder order = ScaleOrder::after;  ///< when the scales come in
   std::optional<DotModel> inside;      ///< of float elements; its `input` is replaced by their format, the same for both operands
   const MatrixUnit* unit = nullptr;    ///< one without scales of its own, for these formats; c = 0
   std::uint64_t seed = 0;              ///< of stochastic roundings outside

@@ -17,17 +17,19 @@ struct CastRange {
   bool constant = true;               ///< both results are the same over the range
 };
 
+/// What cast_differences found.
 struct CastDifferences {
-  std::uint64_t compared = 0, differing = 0;
+  std::uint64_t compared = 0, differing = 0;  ///< inputs looked at, and those on which the two differ
   bool exhaustive = true;             ///< every operand was looked at; otherwise ranges are between operands of a sample
   std::vector<CastRange> ranges;      ///< by code word: positive operands, then negative ones
   std::optional<std::uint64_t> witness;  ///< the differing operand of least magnitude, finite before infinite before NaN
 };
 
+/// Two rules to the same format, and the format that they convert from.
 struct CastQuestion {
-  FloatFormat from;
-  const CastRule* a = nullptr;
-  const CastRule* b = nullptr;
+  FloatFormat from;  ///< of the inputs
+  const CastRule* a = nullptr;  ///< the one
+  const CastRule* b = nullptr;  ///< and the other
   bool any_nan = false;               ///< a NaN equals every NaN
 };
 

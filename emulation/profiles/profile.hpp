@@ -17,8 +17,8 @@ namespace halfulp {
 
 /// Two code words of the target: for positive and for negative operands.
 struct BySign {
-  std::uint64_t positive = 0, negative = 0;
-  constexpr std::uint64_t operator[](bool sign) const { return sign ? negative : positive; }
+  std::uint64_t positive = 0, negative = 0;  ///< one for each sign of the operand
+  constexpr std::uint64_t operator[](bool sign) const { return sign ? negative : positive; }  ///< That of negative operands, or of positive ones.
   constexpr bool operator==(const BySign&) const = default;
 };
 
@@ -31,8 +31,8 @@ enum class NanPayload : std::uint8_t {
 
 /// Operands, by the magnitude of their fp32 code word, that a rule answers by exception.
 struct CastException {
-  std::uint32_t first = 0, last = 0;
-  std::uint64_t result = 0;
+  std::uint32_t first = 0, last = 0;  ///< magnitudes, inclusive
+  std::uint64_t result = 0;  ///< the code word that all of them become
 };
 
 /// The formats that a rule converts from, as bits.
@@ -52,14 +52,14 @@ enum class CastEvidence : std::uint8_t {
 
 /// How one target format is reached.
 struct CastRule {
-  FloatFormat to;
-  CastSources from = source::fp32;
+  FloatFormat to;  ///< the target
+  CastSources from = source::fp32;  ///< formats that it converts from
   std::string_view function;  ///< what is called
   BySign overflow;            ///< of finite operands beyond the range
-  BySign infinity, nan;
+  BySign infinity, nan;  ///< of operands that are infinities or NaN
   BySign zero;                ///< of operands that are zero
-  NanPayload payload = NanPayload::dropped;
-  RoundingMode mode = RoundingMode::nearest_even;
+  NanPayload payload = NanPayload::dropped;  ///< what becomes of a NaN's bits
+  RoundingMode mode = RoundingMode::nearest_even;  ///< of numbers within the range
   /// Not 0: every finite operand of larger magnitude overflows. Otherwise overflow begins where the rounded operand exceeds
   /// the largest finite value.
   double overflow_above = 0;
@@ -68,16 +68,17 @@ struct CastRule {
   bool flush_fp32 = false;        ///< that rounding makes zeros of what is tiny in fp32 (x86's FTZ)
   bool flush_inputs = false;      ///< subnormal operands count as zeros of their sign
   bool ignore_sign = false;       ///< negative operands go to a format without sign as their magnitude; otherwise they are `nan`
-  std::span<const CastException> exceptions{};
-  CastEvidence evidence = CastEvidence::compared;
+  std::span<const CastException> exceptions{};  ///< answered before any rule
+  CastEvidence evidence = CastEvidence::compared;  ///< what the rule is known from
   std::string_view note{};        ///< what else there is to know, a sentence
 };
 
+/// What a library, specification or CPU does: a rule for each target format.
 struct Profile {
-  std::string_view name, title;
+  std::string_view name, title;  ///< as on the command line, and in words
   std::string_view version;    ///< of what was run or read
-  std::string_view citation;
-  std::span<const CastRule> rules;
+  std::string_view citation;  ///< where it is written
+  std::span<const CastRule> rules;  ///< one a target
   std::string_view elsewhere;  ///< what it does not offer, one line
 };
 

@@ -9,9 +9,10 @@ namespace halfulp {
 
 /// A device of an architecture, as its vendor writes it. A series, such as RTX40, stands for every number that begins so.
 struct ArchitectureDevice {
-  std::string_view device, architecture;
+  std::string_view device, architecture;  ///< "H100" and "hopper"
 };
 
+/// Devices that have an architecture's units.
 inline constexpr ArchitectureDevice architecture_devices[] = {
   {"V100", "volta"},
   {"T4", "turing"},

@@ -11,7 +11,9 @@ namespace halfulp {
 /// writes anything, for sizes that do not fit, words wider than the unit's or types too
 /// narrow for them, a D that overlaps operands (other than by being C), an empty k, and a unit that refusal() refuses.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint16_t> d);
+/// The same with results in 32-bit words.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d);
+/// The same with results in 64-bit words.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint64_t> d);
 
 /// Whether mma_gemm runs a unit on vectors, and the instruction set it would use.

@@ -24,7 +24,9 @@ enum class ZeroSign : std::uint8_t {
   ieee,      ///< -0 if every term is a negative zero, or a negative sum underflows
 };
 
+/// Their names.
 inline constexpr std::array<Named<Grouping>, 2> groupings{{{"consecutive", Grouping::consecutive}, {"strided", Grouping::strided}}};
+/// Their names.
 inline constexpr std::array<Named<ZeroSign>, 2> zero_signs{{{"positive", ZeroSign::positive}, {"ieee", ZeroSign::ieee}}};
 
 /// A fused dot-product-add: L products and an addend become integers at one quantum, are added exactly, and rounded once.
@@ -43,12 +45,12 @@ struct FusedSum {
   bool normalized_products = false;                     ///< significands in [1, 2), exponents accordingly
   bool flush_inputs = false;                            ///< subnormal operands, addends included, count as zeros
   bool flush_outputs = false;                           ///< tiny results become zeros
-  ZeroSign zero = ZeroSign::positive;
-  Grouping grouping = Grouping::consecutive;
+  ZeroSign zero = ZeroSign::positive;  ///< of sums that are zero
+  Grouping grouping = Grouping::consecutive;  ///< which products one sum takes
   bool descending = false;                              ///< the sums of an instruction run from its last products to its first
   std::uint64_t nan = 0x7fff'ffff;                      ///< the code word of every NaN
 
-  static constexpr int no_least_exponent = -(1 << 20);
+  static constexpr int no_least_exponent = -(1 << 20);  ///< e0 where there is none
   bool operator==(const FusedSum&) const = default;
 };
 
@@ -56,7 +58,7 @@ struct MatrixUnit;
 
 /// The operands of one output: code words along k, and their scales, one for each `scale_block` products.
 struct Products {
-  std::span<const std::uint64_t> a, b, scale_a, scale_b;
+  std::span<const std::uint64_t> a, b, scale_a, scale_b;  ///< scales are empty where a unit takes none
 };
 
 /// Which parameters of FusedSum a rule looks at, besides `length` and `nan`, which all do.
@@ -68,11 +70,11 @@ enum class RuleTakes : std::uint8_t {
 
 /// How one output follows from unit.depth() products and an addend, as code words.
 struct Rule {
-  std::string_view name;
+  std::string_view name;  ///< as in `halfulp units`
   std::string_view description;  ///< one line
-  std::uint64_t (*step)(const MatrixUnit& unit, const Products& products, std::uint64_t c);
+  std::uint64_t (*step)(const MatrixUnit& unit, const Products& products, std::uint64_t c);  ///< the code word of the result
   std::string (*refusal)(const MatrixUnit& unit);  ///< why the rule cannot compute such a unit, in one line; empty if it can
-  RuleTakes takes = RuleTakes::length;
+  RuleTakes takes = RuleTakes::length;  ///< parameters that it looks at
 };
 
 /// One matrix instruction: D = A B + C for A of m x k, B of k x n code words, C and D of m x n.
@@ -81,15 +83,15 @@ struct MatrixUnit {
   std::string instruction;  ///< as its vendor spells it
   FloatFormat a, b;         ///< operands. TF32 comes in 32-bit words whose low 13 bits are ignored
   FloatFormat accumulator;  ///< of C and D
-  int m = 1, n = 1, k = 1;
-  const Rule* rule = nullptr;
+  int m = 1, n = 1, k = 1;  ///< shape of the instruction
+  const Rule* rule = nullptr;  ///< how it adds
   FusedSum sum = {};        ///< parameters of the rule "fused"; others take what they need of it
   FloatFormat scale = {};   ///< of the scales of A and of B
   int scale_block = 0;      ///< products that share a scale; 0: the unit takes none
   std::string evidence;     ///< how sure we are, and what remains open
   std::string source;       ///< who found it
 
-  bool scaled() const { return scale_block != 0; }
+  bool scaled() const { return scale_block != 0; }  ///< Whether it takes scales.
   /// The products that one step of the rule takes: K is padded with zeros to a multiple of it.
   int depth() const;
   bool operator==(const MatrixUnit&) const = default;
@@ -97,7 +99,9 @@ struct MatrixUnit {
 
 /// Bits of the words in which operands of a format are handed to a unit, and the code word in such a word.
 constexpr int word_bits(const FloatFormat& f) { return f == tf32 ? 32 : f.storage_bits(); }
+/// The code word in a unit's word.
 constexpr std::uint64_t word_code(const FloatFormat& f, std::uint64_t word) { return f == tf32 ? word >> 13 : word; }
+/// The unit's word with a code word in it.
 constexpr std::uint64_t code_word(const FloatFormat& f, std::uint64_t code) { return f == tf32 ? code << 13 : code; }
 
 /// Every unit known, architecture by architecture.

@@ -26,15 +26,24 @@ def test_every_public_function_says_what_it_does():
         assert not callable(value) or (value.__doc__ or "").strip(), name
 
 
-def test_readme(tmp_path, monkeypatch):
-    """The examples of README, In Python."""
-    readme = pathlib.Path(__file__).parents[2] / "README.md"
-    section = readme.read_text(encoding="utf-8").split("## In Python")[1].split("\n## ")[0]
+@pytest.mark.parametrize("page, blocks", [("README.md", 2), ("docs/reference/python.md", 2)])
+def test_pages(page, blocks, tmp_path, monkeypatch):
+    """The examples of README, In Python, and of the reference: every block, on its own."""
+    text = (pathlib.Path(__file__).parents[2] / page).read_text(encoding="utf-8")
+    section = text.split("# In Python\n")[1].split("\n## ")[0]
     monkeypatch.chdir(tmp_path)
-    blocks = re.findall(r"```python\n(.*?)```", section, re.S)
-    assert len(blocks) == 2
-    for block in blocks:
+    found = re.findall(r"```python\n(.*?)```", section, re.S)
+    assert len(found) == blocks
+    for block in found:
         exec(block, {})
+
+
+def test_readme_has_every_command_as_a_function():
+    text = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split("## In Python\n")[1].split("\n## ")[0]
+    help_text = halfulp._command.call(["--help"])[1]
+    names = [line.split()[0] for line in help_text.split("Subcommands:")[1].splitlines() if line.startswith("  ") and line[2] != " "]
+    for name in names:
+        assert f"halfulp.{name.replace('-', '_')}(" in text, name
 
 
 def test_types(tmp_path):

@@ -1,0 +1,36 @@
+#!/usr/bin/env bash
+# make_site.sh SOURCE BUILD OUT [VENV]: the documentation as a site, OUT/html, from docs/, the headers, and the package of the build
+# tree with what its virtual environment has. Warnings, links that lead nowhere within the site and public names without documentation
+# are errors. Links to other sites are not followed. "skipped: REASON" where it cannot be made.
+set -euo pipefail
+source=$1
+build=$2
+out=$3
+venv=${4:-}
+for program in doxygen sphinx-build python3; do
+  command -v "$program" >/dev/null || { echo "skipped: no $program; Debian has it in: doxygen python3-sphinx python3-myst-parser python3-breathe furo"; exit 0; }
+done
+python=$(sed -n '1s/^#! *//p' "$(command -v sphinx-build)") # the Python that Sphinx is installed for
+$python -c "import sphinx, myst_parser, breathe, furo" 2>/dev/null ||
+  { echo "skipped: Python has no sphinx, myst_parser, breathe or furo; Debian has them in: python3-sphinx python3-myst-parser python3-breathe furo"; exit 0; }
+mkdir -p "$out/doxygen"
+cd "$source"
+{
+  cat docs/Doxyfile
+  echo "OUTPUT_DIRECTORY = $out/doxygen"
+} | doxygen -
+export HALFULP_XML=$out/doxygen/xml
+if compgen -G "$build/python/halfulp/_core*.so" >/dev/null; then
+  HALFULP_PACKAGE=$build/python
+  for site in "$venv"/lib/python3*/site-packages; do HALFULP_PACKAGE+=:$site; done
+  if PYTHONPATH=$HALFULP_PACKAGE $python -c "import halfulp" 2>/dev/null; then
+    export HALFULP_PACKAGE
+  else
+    unset HALFULP_PACKAGE
+    echo "the Python functions are left out: this Python cannot import the package"
+  fi
+else
+  echo "the Python functions are left out: the package was not built"
+fi
+PYTHONDONTWRITEBYTECODE=1 $python -m sphinx -q -E -a -W --keep-going -b html -d "$out/doctrees" docs "$out/html"
+echo "$out/html/index.html"
