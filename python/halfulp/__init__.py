@@ -13,7 +13,8 @@ from __future__ import annotations
 import os as _os
 from typing import Any as _Any
 
-import numpy as _numpy  # noqa: F401  before _core: where NumPy cannot be imported again (a subinterpreter) it says so before _core's types are made anew
+# Before _core: where NumPy refuses to be imported once more, in a subinterpreter, _core's types are not made anew, which those of the main one would not survive.
+import numpy as _numpy  # noqa: F401
 
 from . import _core
 from ._command import BackendMissing, Text
@@ -34,20 +35,20 @@ __all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "Produc
            "profiles", "quantize", "quantize_blocks", "rcp", "record", "rem", "round_to_integral", "rsqrt", "run", "set_threads", "show", "sqrt", "sub", "units", "validate", "verify", "witness"]
 
 
-def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, stream: int = 0, first: int = 0,
-             axis: int | None = None, dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
+def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, stream: int = 0,
+             first: int = 0, axis: int | None = None, dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
     """Numbers rounded to a format, or to a block format, by value.
 
     x: numbers of any shape and strides: float16, float32, float64, integers, ml_dtypes' types, a torch tensor in the CPU's memory, anything with
     __dlpack__, lists, one number. Each is rounded once, from its exact value. format: a Format, a BlockFormat, a name of either ("e4m3", "e5m3", "mxfp4",
     "nvfp4"), or a dtype. rounding: a Rounding or the name of a mode; overflow: "ieee" or "saturate"; random_bits (1 to 32) and seed are of
-    stochastic rounding: element i, in C order, takes word first + i of Philox4x32-10's stream `stream`, so that parts of an array, each with the index of its first
-    element as `first`, are rounded as the whole would be. axis: where blocks 1 x N run.
+    stochastic rounding: element i, in C order, takes word first + i of Philox4x32-10's stream `stream`, so that parts of an array (whole blocks, without a scale of
+    the tensor), each with the index of its first element as `first`, are rounded as the whole would be. axis: where blocks 1 x N run.
 
     Returns values of x's shape: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds the format, else float32; or of `dtype`, which
-    must hold every value of the format and may be ml_dtypes'; or `out`, an array or torch tensor, which may be x. Block formats: float32, and through float32 rounded
-    to odd, as quantize_blocks() says. With tally=True a pair: values, and counts (nan, overflow,
-    underflow, inexact, to_zero, subnormal, and all flags raised). Contiguous float32 and float64 are read where they lie; all cores work, without the GIL.
+    must hold every value of the format, infinities and -0 too, and may be ml_dtypes'; or `out`, an array or torch tensor, which may be x. Block formats take float64 and
+    wide integers through float32 rounded to odd, as quantize_blocks() says, and return float32. With tally=True a pair: values, and counts (nan, overflow, underflow,
+    inexact, to_zero, subnormal, and all flags raised). Contiguous float32 and float64 are read where they lie; all cores work, without the GIL.
 
     Of a path x, a .npy file, it is the command `halfulp quantize`: its summary as a dict, and files as its options out, codes, scales, zeros, rule, round say.
 

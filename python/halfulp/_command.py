@@ -83,14 +83,14 @@ def answer(arguments: Sequence[str], as_text: bool) -> Any:
 
 def word(value: Any, argument: str) -> str:
     """A value as one types it."""
+    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
+        value = value.item()
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, (str, os.PathLike)):
         return os.fspath(value) if isinstance(os.fspath(value), str) else os.fsdecode(value)
     if isinstance(value, (list, tuple)) or (hasattr(value, "tolist") and getattr(value, "ndim", 0) == 1):
         return ",".join(word(v, argument) for v in value)
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        value = value.item()
     if isinstance(value, int):
         try:
             return int.__repr__(value)

@@ -130,8 +130,8 @@ def _tensor_amax(f: BlockFormat, x: Array, l: _Layout, amax: float | None) -> fl
     return float(np.nanmax(np.abs(x), initial=0.0)) if x.size else 0.0
 
 
-def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Rounding | str = "nearest-even", random_bits: int | None = None, seed: int = 1, stream: int = 0, first: int = 0,
-                    axis: int | None = None, amax: float | None = None) -> Blocks:
+def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Rounding | str = "nearest-even", random_bits: int | None = None, seed: int = 1,
+                    stream: int = 0, first: int = 0, axis: int | None = None, amax: float | None = None) -> Blocks:
     """An array in a block format: code words, scales, zero points.
 
     x: numbers of any shape. Blocks are of float32: float64 and wide integers go through it rounded to odd and never to infinity, so that

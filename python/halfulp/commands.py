@@ -43,7 +43,8 @@ def _typed(value: Any, argument: str) -> str:
 
 def explain(value: Any, format: Any, *, as_text: bool = False, **rounding: Any) -> Any:
     """One number in one format: bits, neighbours, what every rounding mode gives. `value`: a number, its text ("0.1", "0x1.8p-3"), or a code word
-    as text ("0x3C00"). Options: round, overflow, flush_inputs, flush_outputs, tininess, nan, stochastic_variant, random_bits, seed.
+    as text ("0x3C00"). Options: round (a mode's name or, as in every command, a Rounding), overflow, flush_inputs, flush_outputs, tininess, nan,
+    stochastic_variant, random_bits, seed.
 
     >>> explain(0.1, "fp16")["result"]
     {'code': '0x2e66', 'value': 0.0999755859375}
