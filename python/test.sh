@@ -13,6 +13,6 @@ tests=("$source/python/tests")
 runtime=$(ldd "$build"/python/halfulp/_core*.so | sed -n 's/.*libasan[^ ]* => \([^ ]*\).*/\1/p')
 if [ -n "$runtime" ]; then
   export LD_PRELOAD="$runtime $(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc
-  tests=("$source"/python/tests/test_{arrays,bad_input,codes,fuzz,operations,products}.py)
+  tests=("$source"/python/tests/test_{arrays,bad_input,blocks,codes,fuzz,operations,outputs,products,single_rounding}.py)
 fi
 PYTHONPATH=$build/python exec "$venv/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$source/python" "${tests[@]}"

@@ -13,6 +13,9 @@ from __future__ import annotations
 import os as _os
 from typing import Any as _Any
 
+# Before _core: where NumPy refuses to be imported once more, in a subinterpreter, _core's types are not made anew, which those of the main one would not survive.
+import numpy as _numpy  # noqa: F401
+
 from . import _core
 from ._command import BackendMissing, Text
 from ._core import BlockFormat, Format, ProductModel, Rounding, set_threads
@@ -32,18 +35,20 @@ __all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "Produc
            "profiles", "quantize", "quantize_blocks", "rcp", "record", "rem", "round_to_integral", "rsqrt", "run", "set_threads", "show", "sqrt", "sub", "units", "validate", "verify", "witness"]
 
 
-def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, axis: int | None = None,
-             dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
+def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, stream: int = 0,
+             first: int = 0, axis: int | None = None, dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
     """Numbers rounded to a format, or to a block format, by value.
 
     x: numbers of any shape and strides: float16, float32, float64, integers, ml_dtypes' types, a torch tensor in the CPU's memory, anything with
     __dlpack__, lists, one number. Each is rounded once, from its exact value. format: a Format, a BlockFormat, a name of either ("e4m3", "e5m3", "mxfp4",
     "nvfp4"), or a dtype. rounding: a Rounding or the name of a mode; overflow: "ieee" or "saturate"; random_bits (1 to 32) and seed are of
-    stochastic rounding: element i takes word i of Philox4x32-10, stream 0. axis: where blocks 1 x N run.
+    stochastic rounding: element i, in C order, takes word first + i of Philox4x32-10's stream `stream`, so that parts of an array (whole blocks, without a scale of
+    the tensor), each with the index of its first element as `first`, are rounded as the whole would be. axis: where blocks 1 x N run.
 
     Returns values of x's shape: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds the format, else float32; or of `dtype`, which
-    must hold every value of the format and may be ml_dtypes'; or `out`, which may be x. With tally=True a pair: values, and counts (nan, overflow,
-    underflow, inexact, to_zero, subnormal, and all flags raised). Contiguous float32 and float64 are read where they lie; all cores work, without the GIL.
+    must hold every value of the format, infinities and -0 too, and may be ml_dtypes'; or `out`, an array or torch tensor, which may be x. Block formats take float64 and
+    wide integers through float32 rounded to odd, as quantize_blocks() says, and return float32. With tally=True a pair: values, and counts (nan, overflow, underflow,
+    inexact, to_zero, subnormal, and all flags raised). Contiguous float32 and float64 are read where they lie; all cores work, without the GIL.
 
     Of a path x, a .npy file, it is the command `halfulp quantize`: its summary as a dict, and files as its options out, codes, scales, zeros, rule, round say.
 
@@ -54,16 +59,17 @@ def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even"
     """
     from . import _arrays, arithmetic, blocks, commands
     if isinstance(x, (str, _os.PathLike)):
-        if dtype is not None or tally:
-            raise TypeError("dtype and tally: for arrays, not for a file")
+        if dtype is not None or tally or stream or first:
+            raise TypeError("dtype, tally, stream and first: for arrays, not for a file")
         given = {"round": rounding if rounding != "nearest-even" else None, "overflow": overflow, "random_bits": random_bits, "seed": seed if seed != 1 else None}
         return commands.quantize_file(x, format, axis=axis, out=out, **{**{k: v for k, v in given.items() if v is not None}, **files})
     if files:
         raise TypeError(f"{next(iter(files))}: no argument of quantize() of an array")
+    tally, draws = bool(tally), _arrays.as_draws(seed, stream, first)
     if isinstance(format, BlockFormat) or isinstance(format, str) and _core.names_block_format(format):
         if overflow is not None or dtype is not None or tally:
             raise TypeError("overflow, dtype and tally: for plain formats; elements of block formats saturate and come as float32")
-        return blocks.block_values(x, blocks.as_block_format(format), _arrays.as_rounding(rounding, None, random_bits), _arrays.as_seed(seed), axis, out)
+        return blocks.block_values(x, blocks.as_block_format(format), _arrays.as_rounding(rounding, None, random_bits), draws, axis, out)
     if axis is not None:
         raise TypeError(f"axis: {axis}; accepted for block formats alone")
-    return arithmetic.quantize_values(x, _arrays.as_format(format), _arrays.as_rounding(rounding, overflow, random_bits), _arrays.as_seed(seed), dtype, out, tally)
+    return arithmetic.quantize_values(x, _arrays.as_format(format), _arrays.as_rounding(rounding, overflow, random_bits), draws, dtype, out, tally)

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import operator
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,7 +17,13 @@ FormatLike = Format | str | np.dtype[Any] | type
 
 ACCEPTED = ("float16, float32, float64, integers of 8 to 64 bits, ml_dtypes' types, and what has __dlpack__ in a CPU's memory (torch tensors)")
 _CODE_TYPES: dict[int, np.dtype[Any]] = {1: np.dtype(np.uint8), 2: np.dtype(np.uint16), 4: np.dtype(np.uint32), 8: np.dtype(np.uint64)}
-_FP32, _FP64 = Format("fp32"), Format("fp64")
+_FP32 = Format("fp32")
+
+
+def is_torch(x: Any, kind: str) -> bool:
+    """Whether something is a Tensor or a dtype of torch, which is looked at only where it was imported."""
+    torch = sys.modules.get("torch")
+    return torch is not None and hasattr(torch, kind) and isinstance(x, getattr(torch, kind))
 
 
 # --- formats and roundings ----------------------------------------------------------------------
@@ -49,21 +55,22 @@ def dtype_of_format(format: Format) -> np.dtype[Any] | None:
 
 
 def as_format(format: FormatLike, argument: str = "format") -> Format:
-    """A Format from one, its name, or a dtype."""
+    """A Format from one, its name, or a dtype of NumPy, ml_dtypes or torch."""
     if isinstance(format, Format):
         return format
     if isinstance(format, str):
         return Format(format)
     if isinstance(format, BlockFormat):
         raise TypeError(f"{argument}: {format} is a block format; accepted here: a Format, its name, or a floating-point dtype")
-    if isinstance(format, (np.dtype, type)):
+    if isinstance(format, (np.dtype, type)) or is_torch(format, "dtype"):
+        found: Format | None
         try:
-            found = format_of_dtype(np.dtype(format))
-        except TypeError:
+            found = Format(str(format).removeprefix("torch.")) if is_torch(format, "dtype") else format_of_dtype(np.dtype(format))
+        except (TypeError, ValueError):
             found = None
         if found is not None:
             return found
-    raise TypeError(f"{argument}: {format!r} is no format; accepted: a Format, its name, or a floating-point dtype of NumPy or ml_dtypes")
+    raise TypeError(f"{argument}: {format!r} is no format; accepted: a Format, its name, or a floating-point dtype of NumPy, ml_dtypes or torch")
 
 
 def as_rounding(rounding: Rounding | str, overflow: str | None, random_bits: int | None) -> Rounding:
@@ -77,7 +84,7 @@ def as_rounding(rounding: Rounding | str, overflow: str | None, random_bits: int
     if overflow is not None and not isinstance(overflow, str):
         raise TypeError(f"overflow: {overflow!r}; accepted: 'ieee', 'saturate'")
     bits = 32 if random_bits is None else as_integer(random_bits, "random_bits", 1, 32)
-    return Rounding(rounding, overflow=overflow or "ieee", random_bits=bits)
+    return Rounding(rounding, overflow="ieee" if overflow is None else overflow, random_bits=bits)
 
 
 def as_integer(value: Any, argument: str, least: int, most: int) -> int:
@@ -95,9 +102,24 @@ def as_seed(seed: Any) -> int:
     return as_integer(seed, "seed", 0, 2**64 - 1)
 
 
+class Draws(NamedTuple):
+    """Where stochastic rounding takes its bits: element i those of (seed, stream, first + i)."""
+    seed: int
+    stream: int = 0
+    first: int = 0
+
+    def at(self, index: int) -> Draws:
+        """The same from a later element on."""
+        return self._replace(first=(self.first + index) % 2**64)
+
+
+def as_draws(seed: Any, stream: Any, first: Any) -> Draws:
+    return Draws(as_seed(seed), as_integer(stream, "stream", 0, 2**64 - 1), as_integer(first, "first", 0, 2**64 - 1))
+
+
 # --- arrays ---------------------------------------------------------------------------------------
 
-def _from_torch(x: Any, argument: str) -> Array:
+def from_torch(x: Any, argument: str) -> Array:
     """A torch tensor's memory; types that NumPy lacks come as ml_dtypes' types, whose package must be there."""
     if x.device.type != "cpu":
         raise ValueError(f"{argument}: a tensor on {x.device}; accepted: tensors in the CPU's memory")
@@ -108,7 +130,7 @@ def _from_torch(x: Any, argument: str) -> Array:
         x = x.resolve_conj().resolve_neg()
     name = str(x.dtype).removeprefix("torch.")
     if name.startswith(("bfloat", "float8", "float4")):
-        dtype = dtype_of_format(Format(name))
+        dtype = dtype_of_format(as_format(x.dtype, argument))
         if dtype is None:
             raise TypeError(f"{argument}: a tensor of {x.dtype} needs the package ml_dtypes")
         integers = sys.modules["torch"].uint8 if dtype.itemsize == 1 else sys.modules["torch"].int16
@@ -116,29 +138,48 @@ def _from_torch(x: Any, argument: str) -> Array:
     return np.asarray(x)
 
 
+def _read(x: ArrayLike, argument: str) -> Array:
+    """What NumPy makes of an argument, and torch tensors and __dlpack__, which come without a copy."""
+    if isinstance(x, (np.ndarray, np.generic)):
+        return np.asarray(x)
+    if is_torch(x, "Tensor"):
+        return from_torch(x, argument)
+    if hasattr(x, "__dlpack__"):
+        if x.__dlpack_device__()[0] != 1:
+            raise ValueError(f"{argument}: an array on another device; accepted: arrays in the CPU's memory")
+        return np.asarray(np.from_dlpack(x))
+    return np.asarray(x)
+
+
+def _inexact_integer(x: Any) -> int | None:
+    """Of lists that NumPy made float64 (integers beside other numbers) an integer that is no float64."""
+    if isinstance(x, (list, tuple)):
+        return next((found for found in map(_inexact_integer, x) if found is not None), None)
+    if hasattr(x, "tolist"):
+        return _inexact_integer(x.tolist())
+    return int(x) if isinstance(x, int) and int(float(x)) != x else None
+
+
 def as_array(x: ArrayLike, argument: str) -> Array:
-    """A NumPy array of numbers, without a copy where there is memory to look at."""
-    if isinstance(x, np.ma.MaskedArray):
+    """A NumPy array of numbers, without a copy where there is memory to look at. Lists come as NumPy reads them, but never rounded."""
+    if isinstance(x, type):
+        raise TypeError(f"{argument}: the class {x.__name__}; accepted: {ACCEPTED}")
+    listed = isinstance(x, (list, tuple))
+    if any(isinstance(part, np.ma.MaskedArray) for part in (x if listed else (x,))):
         raise TypeError(f"{argument}: a masked array, whose mask would be lost; accepted: {ACCEPTED}")
     try:
-        if not isinstance(x, (np.ndarray, np.generic)) and hasattr(x, "__dlpack__"):
-            torch = sys.modules.get("torch")
-            if torch is not None and isinstance(x, torch.Tensor):
-                x = _from_torch(x, argument)
-            else:
-                device = x.__dlpack_device__()[0]
-                if device != 1:
-                    raise ValueError(f"{argument}: an array on another device; accepted: arrays in the CPU's memory")
-                x = np.from_dlpack(x)
-        array = np.asarray(x)
-    except (BufferError, RuntimeError) as why:
-        raise TypeError(f"{argument}: {why}; accepted: {ACCEPTED}") from None
-    except ValueError as why:
-        if str(why).startswith(argument):
+        array = _read(x, argument)
+    except MemoryError:
+        raise
+    except Exception as why:  # of any object's __array__ or __dlpack__
+        if str(why).startswith(f"{argument}: "):
             raise
-        raise ValueError(f"{argument}: {why}") from None
-    except OverflowError as why:
-        raise ValueError(f"{argument}: {why}") from None
+        kind = ValueError if listed and isinstance(why, (ValueError, OverflowError)) else TypeError
+        raise kind(f"{argument}: {str(why) or type(why).__name__}; accepted: {ACCEPTED}") from None
+    if listed and array.dtype == np.float64 and bool(np.any(np.abs(array) >= 2.0**53)):
+        lost = _inexact_integer(x)
+        if lost is not None:
+            raise ValueError(f"{argument}: the integer {lost} beside other numbers would be rounded to float64; accepted: integers alone, or those that float64 holds")
     if array.dtype.name in ("int2", "int4"):
         array = array.astype(np.int8)
     elif array.dtype.name in ("uint2", "uint4"):
@@ -183,21 +224,28 @@ def exact_values(x: Array) -> Array:
     return values
 
 
-def value_type(format: Format) -> np.dtype[Any]:
-    """float32 where it holds every value of a format, else float64."""
-    return np.dtype(np.float32 if _FP32.holds(format) else np.float64)
+def float32_to_odd(x: Array) -> Array:
+    """Numbers as float32, those between two of them as the one whose last bit is odd (and never infinite): a second rounding, to fewer
+    bits, then gives what one rounding of the number itself would. Source: Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008."""
+    values = exact_values(x)
+    if values.dtype == np.float32:
+        return values
+    codes = np.empty(values.shape, np.uint32)
+    _core.encode(_FP32, Rounding("to-odd"), values, codes, 0)
+    return codes.view(np.float32)
 
 
-def decoded(format: Format, codes: Array, dtype: np.dtype[Any] | None = None) -> Array:
-    """The values of contiguous code words."""
-    values = np.empty(codes.shape, dtype or value_type(format))
-    _core.decode(format, codes, values)
-    return values
+def code_range(x: Array) -> tuple[int, int]:
+    """The least and the largest of integers, without walking along axes that were broadcast."""
+    x = x[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in x.strides)]
+    return int(x.min()), int(x.max())
 
 
 def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
     """Contiguous code words of a format: unsigned integers, or an array of the format's own dtype."""
     array = as_array(x, argument)
+    if isinstance(x, (list, tuple)) and not array.size:
+        array = array.astype(code_type(format))  # NumPy's empty lists are float64
     own = format_of_dtype(array.dtype)
     if own == format:
         return codes_of_dtype(array)
@@ -205,45 +253,10 @@ def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
         raise TypeError(f"{argument}: dtype {array.dtype} are no code words of {format}; accepted: integers" + (f", {format.dtype_name}" if format.dtype_name else ""))
     wanted = code_type(format)
     if array.dtype != wanted and array.size:
-        low, high = int(array.min()), int(array.max())
+        low, high = code_range(array)
         if low < 0 or high >= 2**format.bits:
             raise ValueError(f"{argument}: {low if low < 0 else high} is no code word of {format}; accepted: 0 to {2**format.bits - 1}")
     return contiguous(array, wanted)
-
-
-def as_output(out: Any, shape: tuple[int, ...], argument: str = "out") -> Array:
-    """An array that can be written, of that shape."""
-    torch = sys.modules.get("torch")
-    if torch is not None and isinstance(out, torch.Tensor):
-        if out.requires_grad:
-            raise ValueError(f"{argument}: a tensor that requires a gradient; accepted: out.detach()")
-        out = _from_torch(out, argument)
-    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
-        raise TypeError(f"{argument}: {type(out).__name__}; accepted: a NumPy array or a torch tensor")
-    if not out.flags.writeable:
-        raise ValueError(f"{argument}: the array is read-only")
-    if out.shape != shape:
-        raise ValueError(f"{argument}: shape {out.shape}; accepted: {shape}")
-    return out
-
-
-def is_plain(out: Array, dtype: Any) -> bool:
-    """Whether native functions can write an array itself."""
-    return out.dtype == np.dtype(dtype) and out.dtype.isnative and out.flags.c_contiguous and out.flags.aligned
-
-
-def holds_or_raise(dtype: np.dtype[Any], format: Format, argument: str) -> None:
-    """A dtype of results must hold every value of their format."""
-    own = format_of_dtype(dtype)
-    if own is None or not (own == format or own.holds(format)) or (format.has_nan and not own.has_nan):
-        raise TypeError(f"{argument}: {dtype} does not hold every value of {format}; accepted: " + ", ".join(dict.fromkeys(
-            str(d) for d in (dtype_of_format(format), np.dtype(np.float16) if Format("fp16").holds(format) else None,
-                             np.dtype(np.float32) if _FP32.holds(format) else None, np.dtype(np.float64)) if d is not None)))
-
-
-def finish(values: Array, scalar: bool) -> Any:
-    """NumPy's habit: what came from a number is a number."""
-    return values[()] if scalar else values
 
 
 def broadcast(arrays: list[tuple[str, Array]]) -> list[Array]:

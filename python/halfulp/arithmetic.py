@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import (Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_output, as_rounding, as_seed, code_type, decoded, exact_values, finish,
-                      format_of_dtype, holds_or_raise, is_plain, value_type)
+from ._arrays import Array, ArrayLike, Draws, FormatLike, as_array, as_codes, as_draws, as_format, as_rounding, code_type, exact_values, format_of_dtype
 from ._core import Format, Rounding
+from ._outputs import as_dtype, as_output, decoded, finish, holds_or_raise, is_plain, same_memory, value_type, written
 
 
 def _result_type(x: Array, format: Format) -> np.dtype[Any]:
@@ -17,57 +17,57 @@ def _result_type(x: Array, format: Format) -> np.dtype[Any]:
     if x.dtype.name == "float16" and Format("fp16").holds(format):
         return np.dtype(np.float16)
     wide = x.dtype.name == "float64" or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
-    beyond = format.emax > 127 and format.fraction_bits < 23
-    return np.dtype(np.float64 if wide or beyond else np.float32)
+    return np.dtype(np.float64 if wide or _goes_beyond_float32(format) else np.float32)
 
 
-def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, seed: int, dtype: Any, out: Any, tally: bool) -> Any:
+def _goes_beyond_float32(format: Format) -> bool:
+    """Whether the largest float32 may be rounded to something larger."""
+    return format.emax > 127 and format.fraction_bits < 23
+
+
+def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Draws, dtype: Any, out: Any, tally: bool) -> Any:
     """quantize() of an array in a plain format."""
     array = as_array(x, "x")
+    given, asked = out, None if dtype is None else as_dtype(dtype)
     if out is not None:
         out = as_output(out, array.shape)
-        if dtype is not None and np.dtype(dtype) != out.dtype:
-            raise TypeError(f"dtype: {np.dtype(dtype)}, and out has {out.dtype}; accepted: one of them")
-    wanted = out.dtype if out is not None else np.dtype(dtype) if dtype is not None else _result_type(array, format)
-    if (dtype is not None or out is not None) and not (wanted == array.dtype and wanted.name in ("float32", "float64")):
-        holds_or_raise(wanted, format, "out" if dtype is None else "dtype")
+        if asked is not None and asked != out.dtype:
+            raise TypeError(f"dtype: {asked}, and out has {out.dtype}; accepted: one of them")
+    wanted = out.dtype if out is not None else asked or _result_type(array, format)
+    own_type = wanted == array.dtype and (wanted.name == "float64" or wanted.name == "float32" and not _goes_beyond_float32(format))
+    if (asked is not None or out is not None) and not own_type:
+        holds_or_raise(wanted, format, "out" if asked is None else "dtype")
     values = exact_values(array)
     if values.dtype.kind in "iu" or format_of_dtype(wanted) == format and wanted.name not in ("float32", "float64"):
         # Through code words: 64-bit integers are rounded once, and a format's own dtype is its code words.
         codes = np.empty(values.shape, code_type(format))
         if tally:
             raise TypeError("tally: counted for results of float32 and float64 from floats alone")
-        _core.encode(format, rounding, values, codes, seed)
+        _core.encode(format, rounding, values, codes, *draws)
         result = codes.view(wanted) if format_of_dtype(wanted) == format else decoded(format, codes, np.dtype(np.float64)).astype(wanted, copy=False)
         counts = None
     else:
-        if values.dtype == np.float32 and format.emax > 127 and format.fraction_bits < 23:
+        if values.dtype == np.float32 and _goes_beyond_float32(format):
             with np.errstate(invalid="ignore"):  # signalling NaNs
                 values = values.astype(np.float64)
-        itself = out is not None and is_plain(out, values.dtype) and (values is out or not np.may_share_memory(values, out) or _same_memory(values, out))
+        itself = out is not None and is_plain(out, values.dtype) and (values is out or not np.may_share_memory(values, out) or same_memory(values, out))
         result = out if itself else np.empty(values.shape, values.dtype)
-        counts = _core.quantize(format, rounding, values, result, seed, tally)
+        counts = _core.quantize(format, rounding, values, result, draws.seed, tally, draws.stream, draws.first)
         if not itself:
             result = result.astype(wanted, copy=False)
-    if out is not None:
-        if result is not out:
-            out[...] = result
-        result = out
-    result = finish(result, out is None and array.ndim == 0)
-    return (result, counts) if tally else result
-
-
-def _same_memory(a: Array, b: Array) -> bool:
-    return bool(a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides)
+    if out is not None and result is not out:
+        out[...] = result
+    answer = written(given) if out is not None else finish(result, array.ndim == 0)
+    return (answer, counts) if tally else answer
 
 
 def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-           seed: int = 1) -> Any:
+           seed: int = 1, stream: int = 0, first: int = 0) -> Any:
     """The code words of numbers rounded to a format.
 
     x: numbers of any shape and strides, of NumPy's or ml_dtypes' types, a torch tensor, or a number; each is rounded once, from its
     exact value. format: a Format, its name, or a dtype. Returns unsigned integers of x's shape, of 8, 16, 32 or 64 bits (those of the
-    format in the low ones). rounding, overflow, random_bits, seed: as quantize() takes them. Raises TypeError and ValueError naming
+    format in the low ones). rounding, overflow, random_bits, seed, stream, first: as quantize() takes them. Raises TypeError and ValueError naming
     the argument.
 
     >>> encode([0.1, 300, 448, -0.0], "e4m3")
@@ -77,7 +77,7 @@ def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "near
     array = as_array(x, "x")
     values = exact_values(array)
     codes = np.empty(values.shape, code_type(f))
-    _core.encode(f, as_rounding(rounding, overflow, random_bits), values, codes, as_seed(seed))
+    _core.encode(f, as_rounding(rounding, overflow, random_bits), values, codes, *as_draws(seed, stream, first))
     return finish(codes, array.ndim == 0)
 
 
@@ -92,7 +92,7 @@ def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None) -> Any:
     """
     f = as_format(format)
     words = as_codes(codes, f, "codes")
-    wanted = value_type(f) if dtype is None else np.dtype(dtype)
+    wanted = value_type(f) if dtype is None else as_dtype(dtype)
     if dtype is not None:
         holds_or_raise(wanted, f, "dtype")
     if dtype is not None and format_of_dtype(wanted) == f and wanted.name not in ("float32", "float64"):

@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import Array, ArrayLike, as_array, as_integer, as_output, as_rounding, as_seed, decoded, exact_values, is_plain
+from ._arrays import Array, ArrayLike, Draws, as_array, as_codes, as_draws, as_integer, as_rounding, float32_to_odd
 from ._core import BlockFormat, Rounding
+from ._outputs import as_output, decoded, finish, is_plain, written
 
 
 @dataclass(frozen=True)
@@ -62,15 +63,51 @@ class Blocks:
         return decoded(self.format.scale, self.scales, np.dtype(np.float32))
 
     def values(self) -> Array:
-        """The array's values again, float32: elements times their scales."""
-        l = _layout(self.format, self.codes.shape, self.axis)
-        out = np.empty(self.codes.shape, np.float32)
-        codes, values = self.codes.reshape(l.matrices, l.rows, l.columns), out.reshape(l.matrices, l.rows, l.columns)
-        scales = self.scales.astype(np.uint32).reshape(l.matrices, -1)
-        zeros = None if self.zeros is None else self.zeros.reshape(l.matrices, -1)
+        """The array's values again, float32: elements times their scales. Raises TypeError and ValueError naming the field of Blocks
+        made by hand that does not fit the others."""
+        f = as_block_format(self.format)
+        codes = _field(self.codes, "codes", "u")
+        l = _layout(f, codes.shape, self.axis)
+        counts = _core.block_counts(l.format, l.rows, l.columns)
+        shape = counts if l.matrices == 1 else (l.matrices, *counts)
+        scales = as_codes(_field(self.scales, "scales", "iu", shape), f.scale, "scales").astype(np.uint32).reshape(l.matrices, math.prod(counts))
+        if (self.zeros is None) == f.is_affine:
+            raise ValueError(f"zeros: {'missing' if f.is_affine else 'given'}; accepted: an array for affine formats, None for others such as {f}")
+        zeros = None if self.zeros is None else _field(self.zeros, "zeros", "i", shape).reshape(l.matrices, math.prod(counts))
+        out = np.empty(codes.shape, np.float32)
+        matrices, values = codes.reshape(l.matrices, l.rows, l.columns), out.reshape(l.matrices, l.rows, l.columns)
         for i in range(l.matrices):
-            _core.dequantize_matrix(l.format, codes[i], scales[i], None if zeros is None else zeros[i], self.tensor_scale, values[i])
+            _core.dequantize_matrix(l.format, matrices[i], scales[i], None if zeros is None else zeros[i], self._tensor_scale(f), values[i])
         return out
+
+    def _tensor_scale(self, f: BlockFormat) -> float:
+        scale = _number(self.tensor_scale, "tensor_scale")
+        if scale < 0 or not f.tensor_scale and scale != 1:
+            raise ValueError(f"tensor_scale: {scale}; accepted: " + ("a number that is not negative" if f.tensor_scale else f"1, for {f} has none"))
+        return scale
+
+
+def _field(x: Any, name: str, kinds: str, shape: tuple[int, ...] | None = None) -> Array:
+    """An array of Blocks, of that shape: code words as uint8, zero points as int16, scales of any integer type."""
+    array = as_array(x, name)
+    wanted = {"codes": np.uint8, "zeros": np.int16}.get(name, array.dtype)
+    if array.dtype.kind not in kinds or array.dtype != wanted:
+        raise TypeError(f"{name}: dtype {array.dtype}; accepted: {np.dtype(wanted) if name != 'scales' else 'integers'}")
+    if shape is not None and array.shape != shape:
+        raise ValueError(f"{name}: shape {array.shape}; accepted: {shape}")
+    return np.ascontiguousarray(array) if array.ndim else array
+
+
+def _number(x: Any, argument: str) -> float:
+    """A float from a number, or TypeError naming the argument."""
+    if not isinstance(x, (bool, np.bool_, str, bytes)):
+        try:
+            return float(x)
+        except (TypeError, ValueError, RuntimeError):
+            pass
+        except OverflowError:
+            return math.inf
+    raise TypeError(f"{argument}: {x!r}; accepted: a number")
 
 
 def as_block_format(format: BlockFormat | str) -> BlockFormat:
@@ -81,29 +118,27 @@ def as_block_format(format: BlockFormat | str) -> BlockFormat:
     raise TypeError(f"format: {format!r}; accepted: a BlockFormat or its name")
 
 
-def _float32(x: ArrayLike) -> Array:
-    array = as_array(x, "x")
-    return exact_values(array).astype(np.float32, copy=False)
-
-
 def _tensor_amax(f: BlockFormat, x: Array, l: _Layout, amax: float | None) -> float | None:
     """One scale for all matrices of a tensor."""
     if amax is not None:
-        if not math.isfinite(amax) or amax < 0:
-            raise ValueError(f"amax: {amax}; accepted: a finite number that is not negative")
-        return float(amax)
+        limit = _number(amax, "amax")
+        if not 0 <= limit <= float(np.finfo(np.float32).max):
+            raise ValueError(f"amax: {amax}; accepted: a finite float32 that is not negative")
+        return limit
     if not f.tensor_scale or l.matrices == 1:
         return None
     return float(np.nanmax(np.abs(x), initial=0.0)) if x.size else 0.0
 
 
 def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Rounding | str = "nearest-even", random_bits: int | None = None, seed: int = 1,
-                    axis: int | None = None, amax: float | None = None) -> Blocks:
+                    stream: int = 0, first: int = 0, axis: int | None = None, amax: float | None = None) -> Blocks:
     """An array in a block format: code words, scales, zero points.
 
-    x: numbers of any shape; through float32. format: "mxfp8e4m3", "nvfp4", "e4m3/1x64/e8m0/rceil" (halfulp.formats(blocks=True)). axis: where
-    blocks 1 x N run; absent: along the last. amax: the largest magnitude to go by instead of the array's own (delayed scaling).
-    Elements saturate; of `rounding` the mode and the random bits count. Raises TypeError and ValueError naming the argument.
+    x: numbers of any shape. Blocks are of float32: float64 and wide integers go through it rounded to odd and never to infinity, so that
+    elements are rounded once where scales are powers of two (elsewhere the quotient by the scale is rounded before). format: "mxfp8e4m3", "nvfp4",
+    "e4m3/1x64/e8m0/rceil" (halfulp.formats(blocks=True)). axis: where blocks 1 x N run; absent: along the last. amax: the largest magnitude
+    to go by instead of the array's own (delayed scaling). seed, stream, first: as quantize() takes them. Elements saturate; of `rounding` the
+    mode and the random bits count. Raises TypeError and ValueError naming the argument.
     Source: OCP Microscaling Formats 1.0, and the citations of the formats.
 
     >>> b = quantize_blocks([1, 2, 3, 100], "mxfp4")
@@ -111,8 +146,8 @@ def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Roundi
     (array([0, 0, 0, 7], dtype=uint8), array([[16.]], dtype=float32), array([ 0.,  0.,  0., 96.], dtype=float32))
     """
     f = as_block_format(format)
-    r, s = as_rounding(rounding, None, random_bits), as_seed(seed)
-    values = _float32(x)
+    r, draws = as_rounding(rounding, None, random_bits), as_draws(seed, stream, first)
+    values = float32_to_odd(as_array(x, "x"))
     l = _layout(f, values.shape, axis)
     limit = _tensor_amax(f, values, l, amax)
     down, across = _core.block_counts(l.format, l.rows, l.columns)
@@ -122,17 +157,16 @@ def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Roundi
     matrices, elements = values.reshape(l.matrices, l.rows, l.columns), codes.reshape(l.matrices, l.rows, l.columns)
     tensor_scale = 1.0
     for i in range(l.matrices):
-        tensor_scale = _core.quantize_matrix(l.format, r, matrices[i], s, i * l.rows * l.columns, limit, elements[i], scales[i], None if zeros is None else zeros[i])
+        tensor_scale = _core.quantize_matrix(l.format, r, matrices[i], *draws.at(i * l.rows * l.columns), limit, elements[i], scales[i], None if zeros is None else zeros[i])
     narrow = scales.astype(f"u{f.scale.storage_bytes}")
     if l.matrices == 1:
         narrow, zeros = narrow[0], None if zeros is None else zeros[0]
     return Blocks(f, codes, narrow, zeros, tensor_scale, axis)
 
 
-def block_values(x: ArrayLike, f: BlockFormat, rounding: Rounding, seed: int, axis: int | None, out: Any) -> Any:
+def block_values(x: ArrayLike, f: BlockFormat, rounding: Rounding, draws: Draws, axis: int | None, out: Any) -> Any:
     """quantize() of an array in a block format: the values alone."""
-    values = _float32(x)
-    scalar = values.ndim == 0
+    values = float32_to_odd(as_array(x, "x"))
     l = _layout(f, values.shape, axis)
     limit = _tensor_amax(f, values, l, None)
     target = None if out is None else as_output(out, values.shape)
@@ -142,8 +176,9 @@ def block_values(x: ArrayLike, f: BlockFormat, rounding: Rounding, seed: int, ax
     result = target if target is not None and itself else np.empty(values.shape, np.float32)
     matrices, results = values.reshape(l.matrices, l.rows, l.columns), result.reshape(l.matrices, l.rows, l.columns)
     for i in range(l.matrices):
-        _core.quantize_matrix_values(l.format, rounding, matrices[i], seed, i * l.rows * l.columns, limit, results[i])
-    if target is not None and not itself:
+        _core.quantize_matrix_values(l.format, rounding, matrices[i], *draws.at(i * l.rows * l.columns), limit, results[i])
+    if target is None:
+        return finish(result, values.ndim == 0)
+    if not itself:
         target[...] = result
-        result = target
-    return result[()] if scalar and out is None else result
+    return written(out)

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from . import _core
-from ._arrays import ArrayLike, FormatLike, as_array, as_codes, as_format, code_type, codes_of_dtype, decoded, finish, format_of_dtype
+from ._arrays import ArrayLike, FormatLike, as_array, as_codes, as_format, code_type, codes_of_dtype, format_of_dtype
+from ._outputs import decoded, finish
 
 
 def cast(x: ArrayLike, profile: str, to: FormatLike, from_: FormatLike | None = None, *, codes: bool = False) -> Any:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import contextlib
 import json
+import operator
 import os
 import sys
 import tempfile
 from pathlib import Path
 from typing import Any, Mapping, Sequence
 
-from ._command import BackendMissing, Text, answer, call, file_of, options, parsed, path, text, word
+from ._command import BackendMissing, Text, answer, call, file_of, options, parsed, path, text, word, writable
 from .report import Report
 
 Number = int | float | str
@@ -25,7 +26,12 @@ def formats(name: str | None = None, *, blocks: bool = False, as_text: bool = Fa
     >>> formats("e4m3")["max"]
     {'code': '0x7e', 'value': 448.0}
     """
-    return answer(["formats", *([] if name is None else [word(name, "name")]), *options(blocks=blocks)], as_text)
+    return answer(["formats", *options(blocks=blocks), *_named(name)], as_text)
+
+
+def _named(name: Any) -> Any:
+    """A name, if there is one, behind all options: what looks like one is none there."""
+    return [] if name is None else ["--", word(name, "name")]
 
 
 def _typed(value: Any, argument: str) -> str:
@@ -37,7 +43,8 @@ def _typed(value: Any, argument: str) -> str:
 
 def explain(value: Any, format: Any, *, as_text: bool = False, **rounding: Any) -> Any:
     """One number in one format: bits, neighbours, what every rounding mode gives. `value`: a number, its text ("0.1", "0x1.8p-3"), or a code word
-    as text ("0x3C00"). Options: round, overflow, flush_inputs, flush_outputs, tininess, nan, stochastic_variant, random_bits, seed.
+    as text ("0x3C00"). Options: round (a mode's name or, as in every command, a Rounding), overflow, flush_inputs, flush_outputs, tininess, nan,
+    stochastic_variant, random_bits, seed.
 
     >>> explain(0.1, "fp16")["result"]
     {'code': '0x2e66', 'value': 0.0999755859375}
@@ -55,13 +62,30 @@ def eval(operation: str, *operands: int | str, format: str, to: str | None = Non
     >>> eval("add", 0x3C00, "3C00", format="fp16")
     3C00 3C00 4000 00
     """
-    arguments = ["eval", word(operation, "operation"), *options(format=format, to=to, check=check, strict_nan=strict_nan, exact=exact, int_overflow=int_overflow, **rounding)]
+    arguments = ["eval", *options(format=format, to=to, check=check, strict_nan=strict_nan, exact=exact, int_overflow=int_overflow, **rounding), "--", word(operation, "operation")]
     if (lines is None) == (not operands):
         raise ValueError("operands or lines: accepted: one of them")
     if lines is not None:
         return text(arguments, _lines(lines))
-    words = [f"{w:X}" if isinstance(w, int) and not isinstance(w, bool) and w >= 0 else word(w, "operands") for w in operands]
-    return Text(text([*arguments, "--", *words]).rstrip("\n"))
+    return _stripped(text([*arguments, *(_code_word(w) for w in operands)]))
+
+
+def _stripped(answer: Text) -> Text:
+    """One line without its end, with the status."""
+    result = Text(answer.rstrip("\n"))
+    result.status = answer.status
+    return result
+
+
+def _code_word(value: Any) -> str:
+    """Integers of any type as hexadecimal digits; text is those already."""
+    if hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0:
+        try:
+            number = operator.index(value)
+        except TypeError:  # a float of torch
+            return word(value, "operands")
+        return f"{number:X}" if number >= 0 else str(number)
+    return word(value, "operands")
 
 
 def _lines(lines: Sequence[str] | str) -> str:
@@ -90,23 +114,26 @@ def run(experiment: str, /, *, backend: str | Sequence[str] | None = None, confi
     'pass'
     """
     settings = [f"--set={name}={word(value, name)}" for name, value in parameters.items()]
-    plain: Any = config["config"] if isinstance(config, Report) else config
+    plain: Any = config.get("config") if isinstance(config, Report) else config
+    if plain is None and config is not None:
+        raise ValueError("config: a report without its parameters; accepted: a whole report, a dict of parameters or a file")
+    target = None if out is None else writable(out, "out", experiment == "all")
     with contextlib.ExitStack() as stack:
         file = None if plain is None else stack.enter_context(file_of(plain, "config"))
-        arguments = ["run", word(experiment, "experiment"), *options(config=file, backend=backend, threads=threads, quiet=not progress), *settings]
+        arguments = ["run", *options(config=file, backend=backend, threads=threads, quiet=not progress), *settings]
+        name = ["--", word(experiment, "experiment")]
         if experiment == "all":
-            folder = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()) if out is None else path(out, "out"), "")
-            call([*arguments, "--out=" + folder])
+            folder = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()) if target is None else target, "")
+            call([*arguments, "--out=" + folder, *name])
             return {made["name"]: Report(json.loads(Path(folder, made["name"] + ".json").read_text(encoding="utf-8"))) for made in list()}
-        _, output = call([*arguments, "--out=-"])
+        _, output = call([*arguments, "--out=-", *name])
     report = Report(json.loads(output))
-    if out is not None:
-        _save(report, out)
+    if target is not None:
+        _save(report, target)
     return report
 
 
-def _save(report: Report, out: str | os.PathLike[str]) -> None:
-    name = path(out, "out")
+def _save(report: Report, name: str) -> None:
     folder = name.endswith("/") or os.path.isdir(name)
     try:
         if folder:
@@ -121,21 +148,31 @@ def validate(*reports: Any, schema: bool = False) -> Any:
     if schema:
         return parsed(["validate", "--schema"])
     with contextlib.ExitStack() as stack:
-        return text(["validate", *(stack.enter_context(file_of(report, "report")) for report in reports)])
+        names = [f"report{i + 1}" if len(reports) > 1 else "report" for i in range(len(reports))]
+        files = [stack.enter_context(file_of(report, name)) for name, report in zip(names, reports)]
+        answer = text(["validate", "--", *files])
+        said = str(answer)
+        for report, name, file in zip(reports, names, files):
+            said = said.replace(file, name) if isinstance(report, Mapping) else said
+    result = Text(said)
+    result.status = answer.status
+    return result
 
 
 def diff(first: Any, second: Any) -> Text:
     """Where the results of two reports, files or dicts, differ: code words first, then numbers. The status is 1 if they do."""
     with file_of(first, "first") as a, file_of(second, "second") as b:
-        return text(["diff", a, b])
+        return text(["diff", "--", a, b])
 
 
 def show(report: Any, table: str | None = None, *, columns: Any = None, where: Mapping[str, Any] | None = None, csv: bool = False) -> Text:
     """A report's table as text, or the list of its tables. columns: these alone; where: rows alone whose columns read so, {"policy": "amp-fp16"};
     csv=True: comma-separated values, numbers in full."""
+    if where is not None and not isinstance(where, Mapping):
+        raise TypeError(f"where: {type(where).__name__}; accepted: a dict of columns and what they read")
     with file_of(report, "report") as file:
-        rows = [f"--where={column}={word(value, 'where')}" for column, value in (where or {}).items()]
-        return text(["show", file, *([] if table is None else [word(table, "table")]), *options(columns=columns, csv=csv), *rows])
+        rows = [f"--where={word(column, 'where')}={word(value, 'where')}" for column, value in (where or {}).items()]
+        return text(["show", *options(columns=columns, csv=csv), *rows, "--", file, *([] if table is None else [word(table, "table")])])
 
 
 def page(*reports: Any, out: str | os.PathLike[str], title: str | None = None, rows: int | None = None) -> Text:
@@ -163,9 +200,8 @@ def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest
     >>> verify("add", "e2m1", against="oracle", exhaustive=True)["verifications"][0]["differing"]
     0
     """
-    return answer(["verify", word(operation, "operation"), *options(format=format, to=to, round=round, overflow=overflow, flush_inputs=flush_inputs, against=against,
-                                                                             exhaustive=exhaustive, sample=sample, seed=seed, state=state, ledger=ledger, threads=threads,
-                                                                             quiet=not progress)], as_text)
+    return answer(["verify", *options(format=format, to=to, round=round, overflow=overflow, flush_inputs=flush_inputs, against=against, exhaustive=exhaustive, sample=sample,
+                                      seed=seed, state=state, ledger=ledger, threads=threads, quiet=not progress), "--", word(operation, "operation")], as_text)
 
 
 def units(*words: str, unit_file: Any = None, as_text: bool = False) -> Any:
@@ -196,9 +232,7 @@ def mma(unit: Any, a: Any = None, b: Any = None, c: Any = None, *, scale_a: Any 
         return multiply_with_unit(unit, a, b, c, scale_a, scale_b, codes)
     with file_of(unit, "unit") if isinstance(unit, Mapping) else contextlib.nullcontext(None) as file:
         answer = text(["mma", *(options(unit=unit) if file is None else options(unit_file=file)), *options(values=values, check=check, strict_nan=strict_nan)], _lines(lines))
-    result = Text(answer.rstrip("\n"))
-    result.status = answer.status
-    return result
+    return _stripped(answer)
 
 
 def record(backend: str, out: Any, *, quick: bool = False, progress: bool = False) -> Text:
@@ -223,7 +257,7 @@ def profiles(name: str | None = None, *, of: Any = None, from_: Any = None, to: 
     >>> profiles("ml_dtypes")["name"]
     'ml_dtypes'
     """
-    return answer(["profiles", *([] if name is None else [word(name, "name")]), *options(of=of, from_=from_, to=to)], as_text)
+    return answer(["profiles", *options(of=of, from_=from_, to=to), *_named(name)], as_text)
 
 
 def diff_profiles(a: str, b: str, *, to: Any, from_: Any = None, any_nan: bool = False, all: bool = False, threads: int | None = None, as_text: bool = False, progress: bool = False) -> Any:
@@ -243,7 +277,8 @@ def witness(a: str, b: str, *, cases: int | None = None, longest: int | None = N
 def quantize_file(file: Any, format: Any, *, rule: str | None = None, axis: int | None = None, out: Any = None, codes: Any = None, scales: Any = None, zeros: Any = None,
                   as_text: bool = False, **rounding: Any) -> Any:
     """A .npy file in a format or block format, and what that costs: halfulp.quantize() of a file's name."""
-    return answer(["quantize", path(file, "x"), *options(format=format, rule=rule, axis=axis, out=out, codes=codes, scales=scales, zeros=zeros, **rounding)], as_text)
+    files = {name: None if file is None else path(file, name) for name, file in (("out", out), ("codes", codes), ("scales", scales), ("zeros", zeros))}
+    return answer(["quantize", *options(format=format, rule=rule, axis=axis, **files, **rounding), "--", path(file, "x")], as_text)
 
 
 def policies(name: str | None = None, *, as_text: bool = False) -> Any:
@@ -252,7 +287,7 @@ def policies(name: str | None = None, *, as_text: bool = False) -> Any:
     >>> policies("amp-fp16")["name"]
     'amp-fp16'
     """
-    return answer(["policies", *([] if name is None else [word(name, "name")])], as_text)
+    return answer(["policies", *_named(name)], as_text)
 
 
 def check(backend: str, *, tiles: int | None = None, floats: int | None = None, all: bool = False, as_text: bool = False, progress: bool = False) -> Any:

@@ -19,9 +19,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _core
-from ._arrays import (Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_rounding, as_seed, broadcast, code_type, codes_of_dtype, decoded, dtype_of_format,
-                      exact_values, finish, format_of_dtype)
+from ._arrays import (Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_rounding, as_seed, broadcast, code_type, codes_of_dtype, contiguous, dtype_of_format,
+                      exact_values, format_of_dtype)
 from ._core import Format, Rounding
+from ._outputs import decoded, finish
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
@@ -75,13 +76,22 @@ def _paired(answer: Array, raised: Array | None) -> Any:
     return finish(answer, scalar) if raised is None else (finish(answer, scalar), finish(raised, scalar))
 
 
+def _refuse(unknown: dict[str, Any], operation: str) -> None:
+    """As Python refuses a keyword, by the name of the function that was called."""
+    for name in unknown:
+        raise TypeError(f"{operation.replace('-', '_')}() got an unexpected keyword argument {name!r}")
+
+
 def _elementwise(operation: str, operands: list[tuple[str, ArrayLike]], format: FormatLike | None, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None,
-                 random_bits: int | None = None, seed: int = 1, codes: bool = False, flags: bool = False) -> Any:
+                 random_bits: int | None = None, seed: int = 1, codes: bool = False, flags: bool = False, **unknown: Any) -> Any:
+    _refuse(unknown, operation)
     arrays = [(name, as_array(x, name)) for name, x in operands]
     f = _format_of(arrays, format)
     r = as_rounding(rounding, overflow, random_bits)
-    shaped = broadcast(arrays)
-    words = [as_codes(x, f, name) if codes else _rounded_codes(x, f) for (name, _), x in zip(arrays, shaped)]
+    if codes:
+        words = [contiguous(x) for x in broadcast([(name, as_codes(x, f, name)) for name, x in operands])]
+    else:
+        words = [_rounded_codes(x, f) for x in broadcast(arrays)]
     result, raised = _compute(operation, f.name, f.name, r, words, code_type(f), flags, seed)
     if operation in ("eq", "lt", "le"):
         return _paired(result.astype(np.bool_), raised)
@@ -106,7 +116,8 @@ def convert(a: ArrayLike, to: FormatLike, format: FormatLike | None = None, **op
 
 
 def _convert(a: ArrayLike, to: FormatLike, format: FormatLike | None, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-             seed: int = 1, codes: bool = False, flags: bool = False) -> Any:
+             seed: int = 1, codes: bool = False, flags: bool = False, **unknown: Any) -> Any:
+    _refuse(unknown, "convert")
     x = as_array(a, "a")
     r = as_rounding(rounding, overflow, random_bits)
     if format is None and x.dtype.kind in "iu" and not codes:
@@ -116,7 +127,7 @@ def _convert(a: ArrayLike, to: FormatLike, format: FormatLike | None, *, roundin
     else:
         f = _format_of([("a", x)], format)
         from_ = f.name
-        words = [as_codes(x, f, "a") if codes else _rounded_codes(x, f)]
+        words = [as_codes(a, f, "a") if codes else _rounded_codes(x, f)]
     if isinstance(to, str) and to in _INTEGERS:
         integer = _INTEGERS[to]
         result, raised = _compute("convert", from_, to, r, words, np.dtype(f"u{integer.itemsize}"), flags, seed)

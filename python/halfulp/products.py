@@ -7,8 +7,9 @@ from typing import Any, Mapping
 import numpy as np
 
 from . import _core
-from ._arrays import Array, ArrayLike, as_array, as_codes, as_integer, codes_of_dtype, decoded, exact_values, format_of_dtype, value_type
+from ._arrays import Array, ArrayLike, as_array, as_codes, as_integer, code_range, codes_of_dtype, exact_values, format_of_dtype
 from ._core import Format, ProductModel, Rounding
+from ._outputs import decoded, value_type
 
 _WORDS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32), 64: np.dtype(np.uint64)}
 
@@ -32,8 +33,9 @@ def _words(x: Array, format: Format, model: ProductModel, codes: bool, argument:
     """An operand's code words, in the words that the model takes."""
     if codes and format_of_dtype(x.dtype) is None:
         limit = model.word_bits(format)
-        if x.size and (int(x.min()) < 0 or int(x.max()) >= 2**limit):
-            raise ValueError(f"{argument}: {int(x.max()) if int(x.min()) >= 0 else int(x.min())} is no code word of {format}; accepted: 0 to {2**limit - 1}")
+        low, high = code_range(x) if x.size else (0, 0)
+        if low < 0 or high >= 2**limit:
+            raise ValueError(f"{argument}: {low if low < 0 else high} is no code word of {format}; accepted: 0 to {2**limit - 1}")
         return np.require(x, _word_type(model, format), ["C_CONTIGUOUS", "ALIGNED"])
     if format_of_dtype(x.dtype) == format:
         words = codes_of_dtype(x)
@@ -91,7 +93,8 @@ def gemm(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: Produ
     if z is not None and z.shape != shape:
         raise ValueError(f"c: shape {z.shape}; accepted: {shape}")
     first = as_integer(stream, "stream", 0, 2**64 - 1)
-    scales = [_scale(s, m, n, codes) for s, n in ((scale_a, "scale_a"), (scale_b, "scale_b"))]
+    blocks = -(-x.shape[1] // m.scale_block) if m.scale is not None else 0
+    scales = [_scale(scale_a, m, "scale_a", (shape[0], blocks), codes), _scale(scale_b, m, "scale_b", (blocks, shape[1]), codes)]
     fp32 = Format("fp32")
     if not codes and m.scale is None and fp32.holds(m.a) and fp32.holds(m.b) and fp32.holds(m.result):
         out = np.empty(shape, np.float32)
@@ -105,12 +108,17 @@ def gemm(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: Produ
     return decoded(m.result, (words >> np.asarray(shift, words.dtype)).astype(f"u{m.result.storage_bytes}"), value_type(m.result))
 
 
-def _scale(scale: ArrayLike | None, model: ProductModel, argument: str, codes: bool) -> Array | None:
-    if scale is None:
-        return None
+def _scale(scale: ArrayLike | None, model: ProductModel, argument: str, shape: tuple[int, int], codes: bool) -> Array | None:
     if model.scale is None:
+        if scale is None:
+            return None
         raise ValueError(f"{argument}: {model} takes no scales")
-    return _words(_matrix(scale, argument), model.scale, model, codes, argument)
+    if scale is None:
+        raise ValueError(f"{argument}: missing; accepted by {model}: scales of shape {shape}")
+    matrix = _matrix(scale, argument)
+    if matrix.shape != shape:
+        raise ValueError(f"{argument}: shape {matrix.shape}; accepted: {shape}, one scale for {model.scale_block} products")
+    return _words(matrix, model.scale, model, codes, argument)
 
 
 def dot(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: ProductModel | str | Mapping[str, Any] = "fp32", codes: bool = False, stream: int = 0) -> Any:

@@ -3,6 +3,8 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
+import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -76,8 +78,21 @@ class Report(dict[str, Any]):
         return show(self, table, **selected)
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Writes the report as JSON, which `halfulp` reads."""
-        Path(file).write_text(json.dumps(self, indent=2) + "\n", encoding="utf-8")
+        """Writes the report as JSON, which `halfulp` reads: whole, or not at all, and a file that was there stays until then."""
+        content = (json.dumps(self, indent=2) + "\n").encode()
+        target = os.path.realpath(file)
+        if os.path.exists(target) and not os.path.isfile(target):  # a pipe, a terminal
+            Path(target).write_bytes(content)
+            return
+        part = f"{target}.{os.getpid()}-{threading.get_ident()}.part"
+        try:
+            Path(part).write_bytes(content)
+            if os.path.exists(target):
+                shutil.copymode(target, part)
+            os.replace(part, target)
+        except BaseException:
+            Path(part).unlink(missing_ok=True)
+            raise
 
     def _table(self, name: str) -> dict[str, Any]:
         if name not in self["results"]:
@@ -86,6 +101,8 @@ class Report(dict[str, Any]):
         return table
 
     def __repr__(self) -> str:
+        if not {"experiment", "status", "claims", "results"} <= self.keys():
+            return f"Report({dict.__repr__(self)})"
         verdicts = [claim["verdict"] for claim in self.claims]
         counts = ", ".join(f"{verdicts.count(v)} {v}" for v in ("pass", "fail", "differs", "skipped") if v in verdicts)
         return f"<Report of {self['experiment']}: {self.status}; claims: {counts}; tables: {', '.join(self.names)}>"

@@ -28,19 +28,19 @@ nb::dict dictionary(const Tally& t) {
   return d;
 }
 
-nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed, bool tallied) {
+nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed, bool tallied, std::uint64_t stream, std::uint64_t first) {
   Tally tally;
   with_type<float, double>(x.dtype(), [&]<class T>(T) {
     const auto in = read<T>(x);
     const auto result = write<T>(out);
     const nb::gil_scoped_release released;
-    quantize(f, rounding, in, result, {seed, 0, 0}, tallied ? &tally : nullptr);
+    quantize(f, rounding, in, result, {seed, stream, first}, tallied ? &tally : nullptr);
   });
   return tallied ? nb::object(dictionary(tally)) : nb::none();
 }
 
 /// Formats of at most 32 bits go through vectors, wider ones and integers through the scalar functions.
-void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed) {
+void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed, std::uint64_t stream, std::uint64_t origin) {
   same_size(x.size(), out.size());
   const auto one_by_one = [&](auto in, auto scalar) {
     with_words(out.dtype(), [&]<class Code>(Code) {
@@ -49,7 +49,7 @@ void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, c
       const nb::gil_scoped_release released;
       in_pieces(in.size(), [&](std::size_t first, std::size_t last) {
         for (std::size_t i = first; i < last; ++i) {
-          const std::uint64_t random = rounding.mode == RoundingMode::stochastic ? rounding_bits(seed, 0, i) : 0;
+          const std::uint64_t random = rounding.mode == RoundingMode::stochastic ? rounding_bits(seed, stream, origin + i) : 0;
           codes[i] = static_cast<Code>(scalar(in[i], random).code);
         }
       });
@@ -65,7 +65,7 @@ void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, c
       with_type<std::uint8_t, std::uint16_t, std::uint32_t>(out.dtype(), [&]<class Code>(Code) {
         const auto codes = write<Code>(out);
         const nb::gil_scoped_release released;
-        encode(f, rounding, in, codes, RandomStream{seed, 0, 0});
+        encode(f, rounding, in, codes, RandomStream{seed, stream, origin});
       });
     }
   });
@@ -75,7 +75,7 @@ void decode_array(const FloatFormat& f, const In& x, const Out& out) {
   same_size(x.size(), out.size());
   with_words(x.dtype(), [&]<class Code>(Code) {
     const auto codes = read<Code>(x);
-    check_codes("x", codes, f.code_mask(), format_name(f));
+    check_codes("codes", codes, f.code_mask(), format_name(f));
     const auto value_by_value = [&]<class T>(T) {
       const auto values = write<T>(out);
       const nb::gil_scoped_release released;
@@ -98,9 +98,9 @@ void decode_array(const FloatFormat& f, const In& x, const Out& out) {
 }  // namespace
 
 void add_arrays(nb::module_& m) {
-  m.def("quantize", &quantize_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"), nb::arg("tally"),
+  m.def("quantize", &quantize_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"), nb::arg("tally"), nb::arg("stream") = 0, nb::arg("first") = 0,
         "out[i] = x[i] rounded to a format, float32 to float32 or float64 to float64; with a tally, a dictionary of what happened.");
-  m.def("encode", &encode_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"),
+  m.def("encode", &encode_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"), nb::arg("stream") = 0, nb::arg("first") = 0,
         "out[i] = the code word of x[i] (float32, float64, int64, uint64) rounded to a format.");
   m.def("decode", &decode_array, nb::arg("format"), nb::arg("x"), nb::arg("out"), "out[i] = the value of the code word x[i], as float32 or float64.");
 }

@@ -7,8 +7,12 @@
 
 #include <nanobind/stl/vector.h>
 
-#include <mutex>
+#include <atomic>
+#include <chrono>
+#include <thread>
 #include <vector>
+
+#include <unistd.h>
 
 namespace halfulp::python {
 namespace {
@@ -23,6 +27,26 @@ int run(const std::vector<std::string>& arguments) {
   return cli::run_command_line(static_cast<int>(words.size()), argv.data());
 }
 
+/// Commands take turns. The turn belongs to a process: a child forked while another thread had it would wait for ever, for it has no such
+/// thread, and is refused. Who waits looks at Ctrl-C.
+class Turn {
+ public:
+  Turn() {
+    const pid_t self = getpid();
+    for (pid_t holder = 0; !holder_.compare_exchange_strong(holder, self); holder = 0) {
+      if (holder != 0 && holder != self) throw std::runtime_error("a command was running when this process was forked off; accepted: fork before, or start processes by 'spawn'");
+      std::this_thread::sleep_for(std::chrono::milliseconds(5));
+      stop_if_asked();
+    }
+  }
+  ~Turn() { holder_.store(0); }
+  Turn(const Turn&) = delete;
+  Turn& operator=(const Turn&) = delete;
+
+ private:
+  static inline std::atomic<pid_t> holder_{0};
+};
+
 nb::tuple command(const std::vector<std::string>& arguments, const std::string& input, bool handles_interrupts) {
   for (const std::string& word : arguments)
     if (word.find('\0') != std::string::npos) throw std::invalid_argument("an argument contains a NUL character");
@@ -31,8 +55,7 @@ nb::tuple command(const std::vector<std::string>& arguments, const std::string& 
   std::string output, error;
   {
     const nb::gil_scoped_release released;
-    static std::mutex one_at_a_time;
-    const std::scoped_lock lock(one_at_a_time);
+    const Turn turn;
     const NotedInterrupts interrupts(handles_interrupts);
     cli::Captured captured(input);
     status = run(arguments);

@@ -46,7 +46,16 @@ std::optional<std::string> dtype_name(const FloatFormat& f) {
   return {};
 }
 
-std::uint64_t checked(const FloatFormat& f, std::uint64_t code) {
+/// A code word of the format: TypeError for what is no integer, ValueError for one that is none.
+std::uint64_t checked(const FloatFormat& f, nb::handle x) {
+  if (!PyIndex_Check(x.ptr())) throw nb::type_error("code: accepted: an integer");
+  const nb::object index = nb::steal(PyNumber_Index(x.ptr()));
+  if (!index.is_valid()) throw nb::python_error();
+  const std::uint64_t code = PyLong_AsUnsignedLongLong(index.ptr());
+  if (PyErr_Occurred()) {
+    PyErr_Clear();
+    throw std::invalid_argument("code: " + nb::cast<std::string>(nb::repr(index)) + " is no code word of " + format_name(f) + "; accepted: 0 to " + std::to_string(f.code_mask()));
+  }
   if (code & ~f.code_mask()) throw std::invalid_argument("code: " + std::to_string(code) + " is no code word of " + format_name(f) + "; accepted: 0 to " + std::to_string(f.code_mask()));
   return code;
 }
@@ -61,7 +70,7 @@ void add_format(nb::module_& m) {
 Format("e4m3"), Format("bfloat16"), Format("Float8E5M2"), Format("e5m3"), Format("e4m3b11fnuz"): a name of the catalogue, an alias of
 LLVM or ml_dtypes (case does not matter), or eXmY[bBIAS][ieee|fn|fnuz|p3109|finite]. Raises ValueError naming the nearest names.
 Equal formats are equal and hash alike, however they were named. `halfulp.formats()` lists the catalogue, with sources.)")
-      .def("__init__", [](F* self, const std::string& name) { new (self) F(parse_format(name)); }, nb::arg("name"))
+      .def("__init__", [](F* self, const nb::object& name) { new (self) F(parse_format(text_of(name, "name"))); }, nb::arg("name").none(), nb::sig("def __init__(self, name: str) -> None"))
       .def_prop_ro("name", [](const F& f) { return format_name(f); }, "The shortest name that gives this format.")
       .def_prop_ro("title", [](const F& f) { const auto* row = find_named(f); return std::string(row ? row->title : ""); }, "What it is, in a few words; empty outside the catalogue.")
       .def_prop_ro("citation", [](const F& f) { const auto* row = find_named(f); return std::string(row ? row->citation : ""); }, "The document that defines it; empty outside the catalogue.")
@@ -94,9 +103,12 @@ Equal formats are equal and hash alike, however they were named. `halfulp.format
       .def_prop_ro("max_code", &F::max_finite, "Code word of the largest finite value.")
       .def_prop_ro("nan_code", [](const F& f) { return f.has_nan() ? std::optional(f.canonical_nan()) : std::nullopt; }, "Code word of the canonical NaN, or None.")
       .def_prop_ro("infinity_code", [](const F& f) { return f.has_infinity() ? std::optional(f.infinity()) : std::nullopt; }, "Code word of +Infinity, or None.")
-      .def("value", [](const F& f, std::uint64_t code) { return f.value(checked(f, code)); }, nb::arg("code"), "The value of one code word: exact.")
-      .def("text", [](const F& f, std::uint64_t code) { return print(f, checked(f, code)); }, nb::arg("code"), "The shortest decimal that reads back as this code word.")
-      .def("holds", [](const F& f, const F& other) { return holds(f, other); }, nb::arg("other"), "Whether every finite value of another format is one of this.")
+      .def("value", [](const F& f, const nb::object& code) { return f.value(checked(f, code)); }, nb::arg("code").none(), nb::sig("def value(self, code: int) -> float"), "The value of one code word: exact.")
+      .def("text", [](const F& f, const nb::object& code) { return print(f, checked(f, code)); }, nb::arg("code").none(), nb::sig("def text(self, code: int) -> str"), "The shortest decimal that reads back as this code word.")
+      .def("holds", [](const F& f, const nb::object& other) {
+        if (!nb::isinstance<F>(other)) throw nb::type_error("other: accepted: a Format");
+        return holds(f, nb::cast<const F&>(other));
+      }, nb::arg("other").none(), nb::sig("def holds(self, other: Format) -> bool"), "Whether every finite value of another format is one of this.")
       .def("__eq__", [](const F& f, const F& other) { return f == other; }, nb::is_operator(), equality)
       .def("__hash__", &hash_of<F>)
       .def("__str__", [](const F& f) { return format_name(f); })
@@ -110,7 +122,7 @@ void add_block_format(nb::module_& m) {
 
 BlockFormat("mxfp8e4m3"), BlockFormat("nvfp4"), BlockFormat("mxfp4/rceil"), BlockFormat("e4m3/1x64/e8m0/rceil"): a name of
 `halfulp.formats(blocks=True)`, or ELEMENT/SHAPE/SCALE[/RULE][/OPTION...]. Raises ValueError naming the nearest names.)")
-      .def("__init__", [](F* self, const std::string& name) { new (self) F(parse_block_format(name)); }, nb::arg("name"))
+      .def("__init__", [](F* self, const nb::object& name) { new (self) F(parse_block_format(text_of(name, "name"))); }, nb::arg("name").none(), nb::sig("def __init__(self, name: str) -> None"))
       .def_prop_ro("name", [](const F& f) { return format_name(f); })
       .def_prop_ro("description", [](const F& f) { return description(f); }, "ELEMENT/SHAPE/SCALE/RULE/... in full.")
       .def_prop_ro("title", [](const F& f) { const auto* row = find_named(f); return std::string(row ? row->title : ""); })
@@ -143,7 +155,7 @@ BlockFormat("mxfp8e4m3"), BlockFormat("nvfp4"), BlockFormat("mxfp4/rceil"), Bloc
 void add_formats(nb::module_& m) {
   add_format(m);
   add_block_format(m);
-  m.def("names_block_format", [](const std::string& name) { return names_block_format(name); }, nb::arg("name"), "Whether a name is meant for BlockFormat.");
+  m.def("names_block_format", [](const nb::object& name) { return names_block_format(text_of(name, "format")); }, nb::arg("name").none(), nb::sig("def names_block_format(name: str) -> bool"), "Whether a name is meant for BlockFormat.");
 }
 
 }  // namespace halfulp::python

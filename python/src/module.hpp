@@ -25,6 +25,24 @@ namespace nb = nanobind;
 /// What type checkers are told of __eq__, which answers for anything.
 inline const nb::sig equality{"def __eq__(self, other: object, /) -> bool"};
 
+/// Ctrl-C between pieces of work that hold no GIL.
+inline void stop_if_asked() {
+  const nb::gil_scoped_acquire acquired;
+  if (PyErr_CheckSignals() != 0) throw nb::python_error();
+}
+
+/// An argument that is text, or TypeError naming it; ValueError for halves of surrogate pairs, which UTF-8 does not have.
+inline std::string text_of(nb::handle x, const char* argument) {
+  if (!PyUnicode_Check(x.ptr())) throw nb::type_error((std::string(argument) + ": " + nb::cast<std::string>(nb::repr(x.type().attr("__name__"))) + "; accepted: text").c_str());
+  Py_ssize_t size = 0;
+  const char* const utf8 = PyUnicode_AsUTF8AndSize(x.ptr(), &size);
+  if (!utf8) {
+    PyErr_Clear();
+    throw std::invalid_argument(std::string(argument) + ": text with a lone surrogate; accepted: what UTF-8 can write");
+  }
+  return {utf8, static_cast<std::size_t>(size)};
+}
+
 /// Arrays that are read, and those that are written.
 using In = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<nb::c_contig, nb::device::cpu>;

@@ -8,6 +8,7 @@
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
 #include <array>
 
 namespace halfulp::python {
@@ -42,7 +43,7 @@ void one_by_one(const Task& task, const std::array<CodeWords, 3>& operands, cons
   with_words(out.dtype(), [&]<class Code>(Code) {
     const auto results = write<Code>(out);
     const nb::gil_scoped_release released;
-    tbb::parallel_for(tbb::blocked_range<std::size_t>(0, results.size(), 1024), [&](const auto& piece) {
+    const auto compute = [&](const auto& piece) {
       for (std::size_t i = piece.begin(); i < piece.end(); ++i) {
         const auto word = [&](int k) { return operands[static_cast<std::size_t>(k)].size() ? operands[static_cast<std::size_t>(k)][i] : 0; };
         const std::uint64_t random = task.rounding.mode == RoundingMode::stochastic ? rounding_bits(seed, 0, i) : 0;
@@ -50,7 +51,13 @@ void one_by_one(const Task& task, const std::array<CodeWords, 3>& operands, cons
         results[i] = static_cast<Code>(r.code);
         if (raised) raised[i] = r.flags;
       }
-    });
+    };
+    // Parts of less than a second at the slowest (exp of fp64), with a look at Ctrl-C behind each.
+    constexpr std::size_t part = std::size_t{1} << 16;
+    for (std::size_t first = 0; first < results.size(); first += part) {
+      tbb::parallel_for(tbb::blocked_range<std::size_t>(first, std::min(first + part, results.size()), 1024), compute);
+      stop_if_asked();
+    }
   });
 }
 

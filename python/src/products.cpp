@@ -12,12 +12,6 @@ namespace {
 
 using Model = std::shared_ptr<const ProductModel>;
 
-/// Ctrl-C between pieces of work that hold no GIL.
-void stop_if_asked() {
-  const nb::gil_scoped_acquire acquired;
-  if (PyErr_CheckSignals() != 0) throw nb::python_error();
-}
-
 struct Sizes {
   std::size_t m, n, k;
 };
@@ -33,7 +27,7 @@ Sizes sizes_of(const In& a, const In& b) {
 /// that a model is refused whatever the sizes.
 template <class F>
 void by_rows(const Sizes& s, F&& f) {
-  const std::size_t step = std::max<std::size_t>(16, (std::size_t{1} << 26) / std::max<std::size_t>(1, s.n * std::max<std::size_t>(1, s.k)));
+  const std::size_t step = std::max<std::size_t>(4, (std::size_t{1} << 26) / std::max<std::size_t>(1, s.n * std::max<std::size_t>(1, s.k)));
   std::size_t first = 0;
   do {
     const std::size_t rows = std::min(step, s.m - first);
@@ -96,6 +90,21 @@ Model unit_of_text(const std::string& json) {
   return std::make_shared<ProductModel>(unit_of_json(object, "unit"));
 }
 
+/// A model's name where that is all there is to say, else (a unit of one's own) the unit's description as JSON, which begins with a brace.
+std::string text_of(const ProductModel& model) {
+  const std::string name = product_model_name(model);
+  const auto* unit = std::get_if<MatrixUnit>(&model);
+  if (!unit) return name;
+  try {
+    if (parse_product_model(name) == model) return name;
+  } catch (const std::invalid_argument&) {  // a name of one's own
+  }
+  return unit_to_json(*unit).dump();
+}
+Model model_of_text(const std::string& text) {
+  return text.starts_with("{") ? unit_of_text(text) : std::make_shared<ProductModel>(parse_product_model(text));
+}
+
 }  // namespace
 
 void add_products(nb::module_& m) {
@@ -107,7 +116,8 @@ void add_products(nb::module_& m) {
 ProductModel("hopper.mma.fp16.fp32"), ProductModel("fp16"), ProductModel("mul=fp16,acc=fp32,order=blocked:128"): a unit's name, or items
 between commas: a format, in= b= mul= acc= promote= out= order= comp= seed= round= overflow= flush= nan= variant= bits= tininess=. Raises
 ValueError naming the nearest words.)")
-      .def("__init__", [](Held* self, const std::string& text) { new (self) Held{std::make_shared<ProductModel>(parse_product_model(text))}; }, nb::arg("text"))
+      .def("__init__", [](Held* self, const nb::object& text) { new (self) Held{std::make_shared<ProductModel>(parse_product_model(python::text_of(text, "text")))}; }, nb::arg("text").none(),
+           nb::sig("def __init__(self, text: str) -> None"))
       .def_static("of_unit", [](const std::string& json) { return Held{unit_of_text(json)}; }, nb::arg("json"), "A matrix unit of one's own: JSON as `halfulp.units(NAME)` gives it.")
       .def_prop_ro("name", [](const Held& h) { return product_model_name(*h.model); })
       .def_prop_ro("a", [](const Held& h) { return format_of_a(*h.model); }, "The Format of the first operand.")
@@ -126,7 +136,12 @@ ValueError naming the nearest words.)")
       .def("__eq__", [](const Held& h, const Held& other) { return *h.model == *other.model; }, nb::is_operator(), equality)
       .def("__hash__", [](const Held& h) { return std::hash<std::string>{}(product_model_name(*h.model)); })
       .def("__str__", [](const Held& h) { return product_model_name(*h.model); })
-      .def("__repr__", [](const Held& h) { return "ProductModel('" + product_model_name(*h.model) + "')"; });
+      .def("__repr__", [](const Held& h) {
+        const std::string text = text_of(*h.model);
+        return (text.starts_with("{") ? "ProductModel.of_unit(" : "ProductModel(") + nb::cast<std::string>(nb::repr(nb::str(text.c_str()))) + ")";
+      })
+      .def("__getstate__", [](const Held& h) { return text_of(*h.model); })
+      .def("__setstate__", [](Held& h, const std::string& text) { new (&h) Held{model_of_text(text)}; });
   m.def("gemm_codes", [](const Held& h, const In& a, const In& b, const std::optional<In>& c, const std::optional<In>& sa, const std::optional<In>& sb, const Out& out, std::uint64_t stream) {
     gemm_codes(h.model, a, b, c, sa, sb, out, stream);
   }, nb::arg("model"), nb::arg("a"), nb::arg("b"), nb::arg("c").none(), nb::arg("scale_a").none(), nb::arg("scale_b").none(), nb::arg("out"), nb::arg("stream"), "out = a b + c on code words.");

@@ -3,12 +3,15 @@
 
 #include <halfulp/emulation/names.hpp>
 
+#include <nanobind/stl/tuple.h>
+
 #include <new>
+#include <tuple>
 
 namespace halfulp::python {
 namespace {
 
-std::string text_of(const Rounding& r) {
+std::string text_of_rounding(const Rounding& r) {
   const Rounding usual;
   std::string text = "Rounding('" + std::string(name_of(r.mode)) + "'";
   const auto say = [&](const char* name, bool differs, const std::string& value) {
@@ -25,6 +28,13 @@ std::string text_of(const Rounding& r) {
   say("stochastic_variant", r.variant != usual.variant, quoted(name_in(stochastic_variants, r.variant)));
   say("random_bits", r.random_bits != usual.random_bits, std::to_string(r.random_bits));
   return text + ")";
+}
+
+/// The fields in the order of make()'s arguments.
+nb::tuple fields(const Rounding& r) {
+  return nb::make_tuple(std::string(name_of(r.mode)), std::string(name_of(r.overflow)), r.flush_inputs, r.flush_outputs, std::string(name_in(tininess_rules, r.tininess)),
+                        std::string(name_of(r.nan)), std::string(name_in(int_overflow_rules, r.int_overflow)), r.integer_inexact,
+                        std::string(name_in(stochastic_variants, r.variant)), r.random_bits);
 }
 
 void make(Rounding* self, const std::string& mode, const std::string& overflow, bool flush_inputs, bool flush_outputs, const std::string& tininess, const std::string& nan,
@@ -52,10 +62,21 @@ random_bits: 1 to 32. Raises ValueError naming the nearest words. Source: IEEE 7
            nb::arg("exact") = false, nb::arg("stochastic_variant") = "truncate", nb::arg("random_bits") = Rounding{}.random_bits)
       .def_prop_ro("mode", [](const Rounding& r) { return std::string(name_of(r.mode)); })
       .def_prop_ro("overflow", [](const Rounding& r) { return std::string(name_of(r.overflow)); })
+      .def_ro("flush_inputs", &Rounding::flush_inputs)
+      .def_ro("flush_outputs", &Rounding::flush_outputs)
+      .def_prop_ro("tininess", [](const Rounding& r) { return std::string(name_in(tininess_rules, r.tininess)); })
+      .def_prop_ro("nan", [](const Rounding& r) { return std::string(name_of(r.nan)); })
+      .def_prop_ro("int_overflow", [](const Rounding& r) { return std::string(name_in(int_overflow_rules, r.int_overflow)); })
+      .def_ro("exact", &Rounding::integer_inexact)
+      .def_prop_ro("stochastic_variant", [](const Rounding& r) { return std::string(name_in(stochastic_variants, r.variant)); })
       .def_ro("random_bits", &Rounding::random_bits)
       .def("__eq__", [](const Rounding& r, const Rounding& other) { return r == other; }, nb::is_operator(), equality)
-      .def("__hash__", [](const Rounding& r) { return std::hash<std::string>{}(text_of(r)); })
-      .def("__repr__", &text_of);
+      .def("__hash__", [](const Rounding& r) { return std::hash<std::string>{}(text_of_rounding(r)); })
+      .def("__repr__", &text_of_rounding)
+      .def("__getstate__", &fields)
+      .def("__setstate__", [](Rounding& self, const std::tuple<std::string, std::string, bool, bool, std::string, std::string, std::string, bool, std::string, int>& state) {
+        std::apply([&](const auto&... field) { make(&self, field...); }, state);
+      });
 }
 
 }  // namespace halfulp::python

@@ -1,0 +1,105 @@
+"""Arrays that users give to be written, and the types that results may have; errors name the argument."""
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+
+from . import _core
+from ._arrays import Array, dtype_of_format, format_of_dtype, from_torch, is_torch
+from ._core import Format
+
+
+def value_type(format: Format) -> np.dtype[Any]:
+    """float32 where it holds every value of a format, else float64."""
+    return np.dtype(np.float32 if Format("fp32").holds(format) else np.float64)
+
+
+def decoded(format: Format, codes: Array, dtype: np.dtype[Any] | None = None) -> Array:
+    """The values of contiguous code words."""
+    values = np.empty(codes.shape, dtype or value_type(format))
+    _core.decode(format, codes, values)
+    return values
+
+
+def finish(values: Array, scalar: bool) -> Any:
+    """NumPy's habit: what came from a number is a number."""
+    return values[()] if scalar else values
+
+
+def as_dtype(dtype: Any, argument: str = "dtype") -> np.dtype[Any]:
+    """A dtype of NumPy from one, what NumPy takes for one, or a dtype of torch with the same values; TypeError naming the argument."""
+    found: np.dtype[Any] | None
+    try:
+        if not is_torch(dtype, "dtype"):
+            found = np.dtype(dtype)
+            return found
+        name = str(dtype).removeprefix("torch.")
+        found = np.dtype(name) if hasattr(np, name) else dtype_of_format(Format(name))
+    except (TypeError, ValueError):
+        found = None
+    if found is None:
+        raise TypeError(f"{argument}: {dtype!r}; accepted: a floating-point dtype of NumPy or ml_dtypes")
+    return found
+
+
+def holds_or_raise(dtype: np.dtype[Any], format: Format, argument: str) -> None:
+    """A dtype of results must hold every value of their format: finite ones, infinities, -0 and NaN."""
+    own = format_of_dtype(dtype)
+    if own == format:
+        return
+    if own is None or not own.holds(format) or any(getattr(format, special) and not getattr(own, special) for special in ("has_nan", "has_infinity", "has_negative_zero")):
+        raise TypeError(f"{argument}: {dtype} does not hold every value of {format}; accepted: " + ", ".join(dict.fromkeys(
+            str(d) for d in (dtype_of_format(format), np.dtype(np.float16) if Format("fp16").holds(format) else None,
+                             np.dtype(np.float32) if Format("fp32").holds(format) else None, np.dtype(np.float64)) if d is not None)))
+
+
+def as_output(out: Any, shape: tuple[int, ...], argument: str = "out") -> Array:
+    """An array that can be written, of that shape, every element in memory of its own. Call written() with what was given afterwards."""
+    given = out
+    if is_torch(out, "Tensor"):
+        if out.requires_grad:
+            raise ValueError(f"{argument}: a tensor that requires a gradient; accepted: {argument}.detach()")
+        if out.is_neg() or out.is_conj():
+            raise ValueError(f"{argument}: a tensor with a pending negation or conjugate, which has no memory of its own; accepted: {argument}.resolve_neg()")
+        out = from_torch(out, argument)
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise TypeError(f"{argument}: {type(given).__name__}; accepted: a NumPy array or a torch tensor")
+    if not out.flags.writeable:
+        raise ValueError(f"{argument}: the array is read-only")
+    if out.shape != shape:
+        raise ValueError(f"{argument}: shape {out.shape}; accepted: {shape}")
+    if _may_overlap_itself(out):
+        raise ValueError(f"{argument}: elements share memory (strides {out.strides}); accepted: an array whose elements do not")
+    return out
+
+
+def written(out: Any) -> Any:
+    """Tells torch, where `out` is a tensor, that its memory changed: gradients that need what was there before are refused. Returns it."""
+    if is_torch(out, "Tensor") and not out.is_inference():
+        increment = getattr(sys.modules["torch"].autograd.graph, "increment_version", None)
+        if increment is not None:
+            increment(out)
+    return out
+
+
+def _may_overlap_itself(x: Array) -> bool:
+    """Whether elements may share memory: not where each stride steps over all that the smaller ones reach. (Other arrays without
+    overlap exist, which slices and transposes of an array do not make.)"""
+    reach = x.itemsize
+    for stride, length in sorted((abs(s), n) for s, n in zip(x.strides, x.shape) if n > 1):
+        if stride < reach:
+            return x.size > 0
+        reach += stride * (length - 1)
+    return False
+
+
+def is_plain(out: Array, dtype: Any) -> bool:
+    """Whether native functions can write an array itself."""
+    return out.dtype == np.dtype(dtype) and out.dtype.isnative and out.flags.c_contiguous and out.flags.aligned
+
+
+def same_memory(a: Array, b: Array) -> bool:
+    """Whether two arrays are the same elements in the same memory."""
+    return bool(a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides)
