@@ -9,10 +9,10 @@ if [ ! -x "$venv/bin/python" ] || [ ! -d "$build/python/halfulp" ] || ! compgen 
   exit 0
 fi
 tests=("$source/python/tests")
-# A module with AddressSanitizer needs its runtime, and the C++ library that it watches, before Python; what Python itself leaks is not asked.
+# A module with AddressSanitizer needs its runtime, and the C++ library that it watches, before Python; what Python itself leaks is not asked, and arrays may be too large.
 runtime=$(ldd "$build"/python/halfulp/_core*.so | sed -n 's/.*libasan[^ ]* => \([^ ]*\).*/\1/p')
 if [ -n "$runtime" ]; then
-  export LD_PRELOAD="$runtime $(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc
+  export LD_PRELOAD="$runtime $(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 PYTHONMALLOC=malloc
   tests=("$source"/python/tests/test_{arrays,bad_input,blocks,codes,fuzz,operations,outputs,products,single_rounding}.py)
 fi
 PYTHONPATH=$build/python exec "$venv/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$source/python" "${tests[@]}"
