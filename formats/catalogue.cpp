@@ -1,4 +1,6 @@
 #include <halfulp/formats/catalogue.hpp>
+
+#include <halfulp/formats/block_catalogue.hpp>
 #include <halfulp/formats/nearest.hpp>
 
 #include <algorithm>
@@ -107,6 +109,10 @@ FloatFormat parse_format(std::string_view name) {
     }
   }
 
+  // What people say of two formats, and of formats whose numbers share scales.
+  if (wanted == "fp8" || wanted == "float8") throw std::invalid_argument("format '" + std::string(name) + "' is one of two; accepted: e4m3, e5m2");
+  if (names_block_format(name))
+    throw std::invalid_argument("format '" + shown(name) + "' is a block format; accepted here: a format of single numbers such as e4m3 (halfulp formats)");
   std::vector<std::string> names;
   for (const NamedFormat& row : rows) names.emplace_back(row.name);
   throw std::invalid_argument(unknown_name("format", name, std::move(names)) + ", or " + std::string(grammar));

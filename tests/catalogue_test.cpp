@@ -141,6 +141,8 @@ void expect_refused(const std::string& name, const std::string& wanted) {
 TEST(Catalogue, bad_names) {
   expect_refused("fp17", "did you mean fp16?");
   expect_refused("tf23", "did you mean tf32?");
+  expect_refused("FP8", "accepted: e4m3, e5m2");
+  expect_refused("mxfp4", "is a block format");
   expect_refused("e4m3fnu", "did you mean e4m3fnuz?");
   expect_refused("tf23", "accepted: fp16, bf16, tf32, fp32,");  // always in the catalogue's order
   expect_refused("i8", "unknown format 'i8'; ");

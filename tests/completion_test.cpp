@@ -102,6 +102,11 @@ TEST(Completion, LooksIntoReports) {
   const Words columns = offered({"show", report.string(), table, "--columns", ""});
   ASSERT_FALSE(columns.empty());
   EXPECT_TRUE(offered({"show", report.string(), table, "--where", ""}).count(*columns.begin() + "="));
+  bool values = false;
+  for (const std::string& column : columns)
+    for (const std::string& word : offered({"show", report.string(), table, "--where", column + "="})) values = values || word.size() > column.size() + 1;
+  EXPECT_TRUE(values);
+  EXPECT_TRUE(tables.count("claims"));
   fs::remove(report);
   EXPECT_EQ(offered({"show", report.string(), ""}), Words{}) << "no report, no tables, no error";
 }

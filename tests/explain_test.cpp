@@ -145,7 +145,7 @@ TEST(Explain, ReasonsAreTrue) {
             const Rational least = std::min(away(e.below), away(e.above)), most = std::max(away(e.below), away(e.above));
             if (o.reason == "nearer") {
               EXPECT_LT(least, most);
-              EXPECT_TRUE(!finite || abs(*o.error) == least);
+              EXPECT_TRUE(finite && abs(*o.error) == least);
               EXPECT_EQ(mode.rfind("nearest", 0), 0u);
             } else if (o.reason.rfind("tie", 0) == 0) {
               EXPECT_EQ(least, most);

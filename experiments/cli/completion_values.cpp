@@ -190,6 +190,7 @@ Completions tables(const ValueContext& context) {
   const Json report = report_of(context);
   if (!report.is_null())
     for (const auto& [name, table] : report["results"].items()) all.words.push_back({name, table.value("title", "")});
+  if (!report.is_null()) all.words.push_back({"claims", "what was claimed, expected and measured"});
   return all;
 }
 
@@ -201,10 +202,26 @@ Completions columns(const ValueContext& context) {
   return all;
 }
 Completions column_list(const ValueContext& context) { return listed(context, columns(context)); }
+/// COLUMN=, and behind it what the column's cells read.
 Completions conditions(const ValueContext& context) {
   Completions all = columns(context);
-  for (Candidate& candidate : all.words) candidate.word += "=";
-  return all;
+  const std::size_t equals = context.begun.find('=');
+  if (equals == std::string_view::npos) {
+    for (Candidate& candidate : all.words) candidate.word += "=";
+    return all;
+  }
+  const auto column = std::find_if(all.words.begin(), all.words.end(), [&](const Candidate& c) { return c.word == context.begun.substr(0, equals); });
+  const std::ptrdiff_t index = column - all.words.begin();
+  Completions values;
+  if (column == all.words.end()) return values;
+  const Json report = report_of(context);
+  for (const Json& row : report["results"][context.arguments[1]]["rows"]) {
+    const Json& cell = row.at(static_cast<std::size_t>(index));
+    if (!cell.is_string() && !cell.is_number_integer() && !cell.is_boolean()) continue;  // as a table shows them
+    const std::string word = column->word + "=" + (cell.is_string() ? cell.get<std::string>() : cell.dump());
+    if (std::none_of(values.words.begin(), values.words.end(), [&](const Candidate& c) { return c.word == word; })) values.words.push_back({word, ""});
+  }
+  return values;
 }
 
 Completions shells(const ValueContext&) {

@@ -36,6 +36,7 @@ constexpr auto of_commands = std::to_array<Example>({
     {"diff", "halfulp diff reports/underflow.json reports/second.json", 1},
     {"show", "halfulp show reports/underflow.json"},
     {"show", "halfulp show reports/underflow.json best_scale"},
+    {"show", "halfulp show reports/underflow.json claims --where verdict=pass --columns id,source,statement"},
     {"show", "halfulp show reports/underflow.json best_scale --where format=fp16 --csv"},
     {"page", "halfulp page reports/underflow.json --out underflow.html"},
     {"page", "halfulp page reports/underflow.json reports/second.json --out difference.html"},

@@ -28,9 +28,11 @@ bool goes_inward(const Explanation& e, RoundingMode mode) {
   return mode == RoundingMode::toward_zero || mode == (*e.value > 0 ? RoundingMode::toward_negative : RoundingMode::toward_positive);
 }
 
-std::string nearest(const Explanation& e, RoundingMode mode) {
+std::string nearest(const Explanation& e, const Outcome& outcome) {
   if (!e.below || !e.above) return "beyond max";
-  if (*e.value - e.below->value != e.above->value - *e.value) return "nearer";
+  // Beyond the largest value there is a neighbour to be near to, as if exponents went on, which the format does not have.
+  if (*e.value - e.below->value != e.above->value - *e.value) return e.format.is_finite(outcome.result.code) ? "nearer" : "beyond max";
+  const RoundingMode mode = outcome.mode;
   return mode == RoundingMode::nearest_even ? "tie: even" : mode == RoundingMode::nearest_away ? "tie: away" : "tie: to 0";
 }
 
@@ -49,7 +51,7 @@ std::string Explanation::reason(const Outcome& outcome) const {
     return outcome.mode == RoundingMode::to_odd && (format.has_infinity() || format.has_nan()) ? "stays finite" : "beyond max";
   }
   if (is_directed(outcome.mode)) return direction(*this, outcome.mode);
-  return outcome.mode == RoundingMode::to_odd ? "odd last bit" : nearest(*this, outcome.mode);
+  return outcome.mode == RoundingMode::to_odd ? "odd last bit" : nearest(*this, outcome);
 }
 
 }  // namespace halfulp::cli

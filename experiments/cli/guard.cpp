@@ -79,7 +79,9 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
   const std::vector<std::string> unknown = app.remaining(true);
   if (!unknown.empty() && unknown.front() != "--") {
     const std::string& word = unknown.front();
-    if (word.size() > 1 && word[0] == '-') return unknown_name("option", word.substr(0, word.find('=')), option_names(command));
+    if (word.size() > 1 && word[0] == '-')
+      return unknown_name("option", word.substr(0, word.find('=')), option_names(command)) +
+             (command.get_option_no_throw("--set") ? "; parameters of an experiment stand behind --set: --set KEY=VALUE" : "");
     if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
     return "unexpected argument '" + word + "'; " + help;
   }

@@ -28,10 +28,39 @@ std::string claims_text(const Json& report, const Style& style) {
   return text.empty() ? "" : text + "\n";
 }
 
+/// The claims as a table, unless an experiment has a table of that name; at most that many characters of what is neither
+/// a number nor an id.
+Json claims_table(const Json& report, std::size_t most) {
+  static constexpr std::pair<const char*, const char*> members[] = {
+      {"verdict", "Whether it holds: pass, fail (follows from a format or model, and does not), differs (a published figure that did not come out), skipped."},
+      {"id", "The claim's name."},
+      {"expected", "What was expected."},
+      {"measured", "What was measured."},
+      {"tolerance", "How near they must be."},
+      {"independence", "What the expected value was obtained from: oracle (rationals, a formula), silicon, recorded, third-party, published, emulation (none)."},
+      {"source", "Who says so."},
+      {"statement", "What is claimed."},
+      {"reason", "Why it differs or was skipped."}};
+  Json table{{"title", "Claims, and what was measured"}, {"columns", Json::array()}, {"rows", Json::array()}};
+  for (const auto& [name, description] : members) table["columns"].push_back({{"name", name}, {"unit", ""}, {"description", description}});
+  for (const Json& claim : report["claims"]) {
+    Json row = Json::array();
+    for (const auto& member : members) {
+      const Json& value = claim[member.first];
+      std::string text = value.is_structured() ? value.dump() : value.is_string() ? value.get<std::string>() : "";
+      if (text.size() > most && member.first != std::string_view("id")) text = text.substr(0, most - 3) + "...";
+      row.push_back(text.empty() ? value : Json(std::move(text)));
+    }
+    table["rows"].push_back(std::move(row));
+  }
+  return table;
+}
+
 std::string contents_text(const Json& report, const std::string& path, const Style& style) {
   std::vector<std::vector<std::string>> rows;
   for (const auto& [name, table] : report["results"].items())
     rows.push_back({name, fmt::format("{} rows", table["rows"].size()), table["title"].get<std::string>()});
+  if (!report["results"].contains("claims")) rows.push_back({"claims", fmt::format("{} rows", report["claims"].size()), "Claims, and what was measured"});
   return style.painted(report["title"].get<std::string>(), Paint::heading) + "\n\n" + aligned(rows, 2) + "\n" + claims_text(report, style) +
          fmt::format("halfulp show {} TABLE prints one.\n", path);
 }
@@ -59,12 +88,18 @@ void show(const Arguments& arguments) {
     if (csv || !columns.empty() || !where.empty()) throw std::invalid_argument("show: --columns, --where and --csv want a TABLE");
     return write_output(contents_text(report, path, Style::of_output()));
   }
-  std::vector<std::string> names;
-  for (const auto& [table, unused] : report["results"].items()) names.push_back(table);
-  if (!report["results"].contains(*name)) throw std::invalid_argument(unknown_name("table", *name, std::move(names)));
+  Json tables = report["results"];
   TablePart part{columns, {}};
+  if (*name == "claims" && !tables.contains(*name)) {
+    const bool sentences = csv || !columns.empty();
+    tables[*name] = claims_table(report, sentences ? std::string::npos : 32);
+    if (!sentences) part.columns = {"verdict", "id", "expected", "measured", "tolerance", "independence"};
+  }
+  std::vector<std::string> names;
+  for (const auto& [table, unused] : tables.items()) names.push_back(table);
+  if (!tables.contains(*name)) throw std::invalid_argument(unknown_name("table", *name, std::move(names)));
   for (const std::string& text : where) part.where.push_back(condition(text));
-  const Json table = part_of(report["results"][*name], part);
+  const Json table = part_of(tables[*name], part);
   write_output(csv ? table_csv(table) : table_text(table, Style::of_output()));
 }
 
@@ -74,7 +109,7 @@ void add_show_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("show", "a report's tables as text");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("REPORT", arguments->path, "a report; - is standard input")->required();
-  command->add_option("TABLE", arguments->table, "a table of its results; without, they are listed");
+  command->add_option("TABLE", arguments->table, "a table of its results, or claims; without, they are listed");
   command->add_option("--columns", arguments->columns, "these columns alone, in this order")->type_name("NAME[,NAME...]")->delimiter(',');
   command->add_option("--where", arguments->where, "rows alone whose column reads so; may be repeated")->type_name("COLUMN=VALUE")->expected(1)->take_all()->allow_extra_args(false);
   command->add_flag("--csv", arguments->csv, "comma-separated values, numbers in full");

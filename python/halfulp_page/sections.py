@@ -36,6 +36,11 @@ class Side:
     config: list[tuple[str, str]]
     command: str
 
+    @property
+    def input(self) -> str:
+        """The user's own numbers, where an experiment was given any."""
+        return dict(self.config).get("input", "")
+
 
 @dataclass(frozen=True)
 class Section:

@@ -107,6 +107,12 @@ def test_frames(report):
         assert isinstance(frame, pandas.DataFrame) and len(frame) == len(report.rows(name)) and frame.attrs["units"]
 
 
+def test_claims_are_a_table_too(report):
+    assert [row["id"] for row in report.rows("claims")] == [claim["id"] for claim in report.claims]
+    lines = report.show("claims", columns=["id", "verdict"], where={"verdict": "pass"}, csv=True).splitlines()
+    assert lines[0] == "id,verdict" and len(lines) == 1 + sum(claim["verdict"] == "pass" for claim in report.claims)
+
+
 def test_reports_that_differ_or_are_none(report):
     other = json.loads(json.dumps(report))
     table = next(iter(other["results"].values()))

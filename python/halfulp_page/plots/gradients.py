@@ -4,7 +4,9 @@ from .spec import Plot
 PLOTS = {
     "underflow": (
         Plot("scale_sweep", "Gradients that become zero, by loss scale", "lines", "k", ("gradient_zero",), series="format", panels="source", value_label="share of gradients that vanish",
-             along_label="log2 of the loss scale", reading="A larger loss scale moves gradients up, away from zero, until they overflow; the table best_scale says where."),
+             along_label="log2 of the loss scale", reading="A larger loss scale moves gradients up, away from zero."),
+        Plot("scale_sweep", "Gradients that overflow, by loss scale", "lines", "k", ("gradient_overflow",), series="format", panels="source", value_label="share of gradients that overflow",
+             along_label="log2 of the loss scale", reading="A scale is of use only where this is still 0; the table best_scale has the best one."),
         Plot("fates", "What becomes of gradients without a loss scale", "stacked", "format", ("zero", "subnormal", "normal", "overflow"), panels="source",
              where={"rounding": "nearest-even", "quantity": "gradient"}, value_label="share of gradients")),
     "conversions": (
