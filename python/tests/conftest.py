@@ -7,6 +7,17 @@ import halfulp
 SHARED = ("bf16", "e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "e4m3b11fnuz", "e4m3ieee", "e3m4", "e3m2", "e2m3", "e2m1", "e8m0")
 
 
+SHELL_ONLY = {"completion", "man"}  # they write scripts and pages for a shell's user
+
+
+def commands():
+    """What the command line offers, but what is for a shell alone."""
+    offered = halfulp._command.call(["completion", "words", "--", ""])[1]
+    names = {line.split("\t")[0] for line in offered.splitlines()}
+    assert len(names) >= 20 and SHELL_ONLY <= names
+    return sorted(names - SHELL_ONLY)
+
+
 def same(a, b):
     """Equal values, NaN where NaN is, zeros of the same sign."""
     a, b = np.asarray(a), np.asarray(b)

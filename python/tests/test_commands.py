@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 import halfulp
+from conftest import commands
 
 
 @pytest.fixture(scope="module")
@@ -21,16 +22,6 @@ def report():
 
 
 ROUNDING = {"round", "overflow", "flush-inputs", "flush-outputs", "tininess", "nan", "stochastic-variant", "random-bits", "seed"}
-SHELL_ONLY = {"completion", "man"}  # they write scripts and pages for a shell's user
-
-
-def commands():
-    offered = halfulp._command.call(["completion", "words", "--", ""])[1]
-    names = {line.split("\t")[0] for line in offered.splitlines()}
-    assert len(names) >= 20 and SHELL_ONLY <= names
-    return sorted(names - SHELL_ONLY)
-
-
 def test_every_command_is_a_function():
     for name in commands():
         assert callable(getattr(halfulp, name.replace("-", "_"))), name

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import halfulp
+from conftest import commands
 
 
 @pytest.mark.parametrize("module", ["", ".arithmetic", ".operations", ".products", ".blocks", ".casts", ".commands", ".report"])
@@ -26,7 +27,7 @@ def test_every_public_function_says_what_it_does():
         assert not callable(value) or (value.__doc__ or "").strip(), name
 
 
-@pytest.mark.parametrize("page, blocks", [("README.md", 2), ("docs/reference/python.md", 2)])
+@pytest.mark.parametrize("page, blocks", [("README.md", 2), ("docs/reference/python.md", 3)])
 def test_pages(page, blocks, tmp_path, monkeypatch):
     """The examples of README, In Python, and of the reference: every block, on its own."""
     text = (pathlib.Path(__file__).parents[2] / page).read_text(encoding="utf-8")
@@ -40,9 +41,7 @@ def test_pages(page, blocks, tmp_path, monkeypatch):
 
 def test_readme_has_every_command_as_a_function():
     text = (pathlib.Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8").split("## In Python\n")[1].split("\n## ")[0]
-    help_text = halfulp._command.call(["--help"])[1]
-    names = [line.split()[0] for line in help_text.split("Subcommands:")[1].splitlines() if line.startswith("  ") and line[2] != " "]
-    for name in names:
+    for name in commands():
         assert f"halfulp.{name.replace('-', '_')}(" in text, name
 
 
