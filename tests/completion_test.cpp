@@ -107,6 +107,11 @@ TEST(Completion, LooksIntoReports) {
     for (const std::string& word : offered({"show", report.string(), table, "--where", column + "="})) values = values || word.size() > column.size() + 1;
   EXPECT_TRUE(values);
   EXPECT_TRUE(tables.count("claims"));
+  EXPECT_TRUE(offered({"show", report.string(), "claims", "--where", "verdict="}).count("verdict=pass"));
+  // What a shell would read as a command, and what tears a line, is not offered; a broken table offers nothing.
+  std::ofstream(report) << R"json({"results": {"t": {"columns": [{"name": "c"}], "rows": [["$(touch x)"], ["a;b"], ["x\n:files"], ["good"]]}, "u": {"columns": [{"name": "c"}]}}})json";
+  EXPECT_EQ(offered({"show", report.string(), "t", "--where", "c="}), Words{"c=good"});
+  EXPECT_EQ(offered({"show", report.string(), "u", "--where", "c="}), Words{});
   fs::remove(report);
   EXPECT_EQ(offered({"show", report.string(), ""}), Words{}) << "no report, no tables, no error";
 }

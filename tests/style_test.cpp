@@ -53,6 +53,7 @@ std::string on_a_terminal(const std::string& environment) {
 
 TEST(Terminal, GetsWhatItCanShow) {
   if (testing::run_program({"/bin/sh", "-c", "script --version"}).out.find("util-linux") == std::string::npos) GTEST_SKIP() << "no script(1) of util-linux, which makes a terminal";
+  if (testing::run_program({"/bin/sh", "-c", "script -qec true /dev/null"}).status != 0) GTEST_SKIP() << "script(1) finds no terminal to make (/dev/pts)";
   const std::string escape = "\x1b[", box = "\u250c";
   const auto has = [](const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; };
   const std::string full = on_a_terminal("A=1");

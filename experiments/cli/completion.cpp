@@ -7,6 +7,7 @@
 
 #include <memory>
 #include <stdexcept>
+#include <string_view>
 
 namespace halfulp::cli {
 namespace {
@@ -16,9 +17,13 @@ struct Options {
   std::vector<std::string> words;
 };
 
+/// What no shell reads as more than itself: words come from reports too, which may say anything.
+constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:=+/@%^";
+
 std::string answer(const Completions& found) {
   std::string text;
-  for (const Candidate& candidate : found.words) text += candidate.word + "\t" + shown(candidate.text) + "\n";
+  for (const Candidate& candidate : found.words)
+    if (candidate.word.find_first_not_of(plain) == std::string::npos) text += candidate.word + "\t" + shown(candidate.text) + "\n";
   return text + (found.files ? ":files\n" : "");
 }
 

@@ -1,6 +1,7 @@
 // The values of options, by what the option or its kind of value is called.
 #include <halfulp/experiments/cli/completion.hpp>
 
+#include <halfulp/experiments/cli/claims_table.hpp>
 #include <halfulp/experiments/cli/manual.hpp>
 
 #include <halfulp/emulation/names.hpp>
@@ -194,11 +195,27 @@ Completions tables(const ValueContext& context) {
   return all;
 }
 
+/// The table that is asked for; null where there is none, or it is none.
+Json table_of(const ValueContext& context) {
+  const Json report = report_of(context);
+  if (report.is_null() || context.arguments.size() < 2) return {};
+  const std::string& name = context.arguments[1];
+  try {
+    if (name == "claims" && !report["results"].contains(name)) return claims_table(report);
+    const Json table = report["results"].value(name, Json());
+    for (const Json& row : table.at("rows"))
+      if (row.size() != table.at("columns").size()) return {};
+    return table;
+  } catch (const std::exception&) {  // a broken report
+    return {};
+  }
+}
+
 Completions columns(const ValueContext& context) {
   Completions all;
-  const Json report = report_of(context);
-  if (report.is_null() || context.arguments.size() < 2 || !report["results"].contains(context.arguments[1])) return all;
-  for (const Json& column : report["results"][context.arguments[1]].value("columns", Json::array())) all.words.push_back({column.value("name", ""), column.value("description", "")});
+  const Json table = table_of(context);
+  if (!table.is_null())
+    for (const Json& column : table["columns"]) all.words.push_back({column.value("name", ""), column.value("description", "")});
   return all;
 }
 Completions column_list(const ValueContext& context) { return listed(context, columns(context)); }
@@ -214,8 +231,8 @@ Completions conditions(const ValueContext& context) {
   const std::ptrdiff_t index = column - all.words.begin();
   Completions values;
   if (column == all.words.end()) return values;
-  const Json report = report_of(context);
-  for (const Json& row : report["results"][context.arguments[1]]["rows"]) {
+  const Json table = table_of(context);
+  for (const Json& row : table["rows"]) {
     const Json& cell = row.at(static_cast<std::size_t>(index));
     if (!cell.is_string() && !cell.is_number_integer() && !cell.is_boolean()) continue;  // as a table shows them
     const std::string word = column->word + "=" + (cell.is_string() ? cell.get<std::string>() : cell.dump());

@@ -106,7 +106,8 @@ std::string last_line(std::string text) {
 std::string drawn(const std::vector<std::string>& options, const std::string& python) {
   const char* given = std::getenv("PYTHONPATH");
   const std::vector<std::pair<std::string, std::string>> variables{{"PYTHONPATH", package_folder().string() + (given && *given ? ":" + std::string(given) : "")},
-                                                                   {"PYTHONSAFEPATH", "1"}, {"PYTHONDONTWRITEBYTECODE", "1"}, {"PYTHONUTF8", "1"}};
+                                                                   {"PYTHONSAFEPATH", "1"}, {"PYTHONDONTWRITEBYTECODE", "1"}, {"PYTHONUTF8", "1"},
+                                                                   {"PYTHONINSPECT", ""}, {"MPLBACKEND", "agg"}};
   std::string missing, broken;
   for (const std::string& program : python.empty() ? std::vector<std::string>{"python3", "/usr/bin/python3"} : std::vector{python}) {
     std::vector<std::string> words{program, "-m", "halfulp_page"};
@@ -118,11 +119,14 @@ std::string drawn(const std::vector<std::string>& options, const std::string& py
     }
     const std::string why = last_line(answer->error);
     switch (answer->status) {
-      case 0: return answer->output;
+      case 0:
+        if (!answer->output.empty()) return answer->output;
+        broken = program + " ended well and wrote nothing";
+        break;
       case exit_status::bad_input: throw std::invalid_argument(why);
       case exit_status::interrupted: throw Interrupted{};
       case exit_status::backend_missing: missing = program + ": " + why; break;
-      default: broken = fmt::format("{} ended with status {}: {}", program, answer->status, why);  // too old a Python, perhaps: the next one may do
+      default: broken = fmt::format("{} ended with status {}: {}", program, answer->status, why.empty() ? "(it said nothing)" : why);  // too old a Python, perhaps: the next one may do
     }
   }
   if (!broken.empty()) throw std::runtime_error(broken);

@@ -1,4 +1,5 @@
 // `halfulp show`: the tables of a report as text, for people.
+#include <halfulp/experiments/cli/claims_table.hpp>
 #include <halfulp/experiments/cli/commands.hpp>
 #include <halfulp/experiments/cli/output.hpp>
 #include <halfulp/experiments/cli/table_text.hpp>
@@ -26,34 +27,6 @@ std::string claims_text(const Json& report, const Style& style) {
     if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "claims: " : ", ", count, style.verdict(verdict));
   }
   return text.empty() ? "" : text + "\n";
-}
-
-/// The claims as a table, unless an experiment has a table of that name; at most that many characters of what is neither
-/// a number nor an id.
-Json claims_table(const Json& report, std::size_t most) {
-  static constexpr std::pair<const char*, const char*> members[] = {
-      {"verdict", "Whether it holds: pass, fail (follows from a format or model, and does not), differs (a published figure that did not come out), skipped."},
-      {"id", "The claim's name."},
-      {"expected", "What was expected."},
-      {"measured", "What was measured."},
-      {"tolerance", "How near they must be."},
-      {"independence", "What the expected value was obtained from: oracle (rationals, a formula), silicon, recorded, third-party, published, emulation (none)."},
-      {"source", "Who says so."},
-      {"statement", "What is claimed."},
-      {"reason", "Why it differs or was skipped."}};
-  Json table{{"title", "Claims, and what was measured"}, {"columns", Json::array()}, {"rows", Json::array()}};
-  for (const auto& [name, description] : members) table["columns"].push_back({{"name", name}, {"unit", ""}, {"description", description}});
-  for (const Json& claim : report["claims"]) {
-    Json row = Json::array();
-    for (const auto& member : members) {
-      const Json& value = claim[member.first];
-      std::string text = value.is_structured() ? value.dump() : value.is_string() ? value.get<std::string>() : "";
-      if (text.size() > most && member.first != std::string_view("id")) text = text.substr(0, most - 3) + "...";
-      row.push_back(text.empty() ? value : Json(std::move(text)));
-    }
-    table["rows"].push_back(std::move(row));
-  }
-  return table;
 }
 
 std::string contents_text(const Json& report, const std::string& path, const Style& style) {
@@ -90,9 +63,9 @@ void show(const Arguments& arguments) {
   }
   Json tables = report["results"];
   TablePart part{columns, {}};
-  if (*name == "claims" && !tables.contains(*name)) {
-    const bool sentences = csv || !columns.empty();
-    tables[*name] = claims_table(report, sentences ? std::string::npos : 32);
+  if (!tables.contains("claims")) {
+    const bool sentences = *name != "claims" || csv || !columns.empty();
+    tables["claims"] = claims_table(report, sentences ? std::string::npos : 32);
     if (!sentences) part.columns = {"verdict", "id", "expected", "measured", "tolerance", "independence"};
   }
   std::vector<std::string> names;

@@ -16,10 +16,17 @@ namespace {
 constexpr std::size_t screen_width = 80;
 constexpr std::size_t shortest_cut = 16;  ///< names in a headline are not cut shorter, paths lose their beginning
 
+/// Without characters that would tear a line or drive a terminal.
+std::string printable(std::string text) {
+  for (char& c : text)
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
+  return text;
+}
+
 /// A cell as a person reads it: some significant digits, and for emulated values their decimal value.
 std::string cell_text(const Json& cell, int digits) {
   if (cell.is_object() && cell.contains("value")) return cell_text(cell["value"], digits);
-  if (cell.is_string()) return cell.get<std::string>();
+  if (cell.is_string()) return printable(cell.get<std::string>());
   if (cell.is_null()) return "-";
   if (cell.is_number_float()) return fmt::format("{:.{}g}", cell.get<double>(), digits);
   return cell.dump();

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Mapping, Sequence
@@ -28,6 +29,7 @@ class Source:
         return os.path.basename(self.file)
 
 
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 does not allow
 _MEMBERS = {"experiment": str, "title": str, "status": str, "config": dict, "environment": dict, "claims": list, "results": dict, "comparisons": list}
 
 
@@ -35,11 +37,22 @@ def looks_like_report(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(value.get(name), kind) for name, kind in _MEMBERS.items())
 
 
+def _printable(value: Any) -> Any:
+    """The same with a replacement for every character that neither HTML nor SVG can hold."""
+    if isinstance(value, str):
+        return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value)
+    if isinstance(value, list):
+        return [_printable(v) for v in value]
+    if isinstance(value, dict):
+        return {_printable(k): _printable(v) for k, v in value.items()}
+    return value
+
+
 def read(path: str) -> Source:
     """One file. Raises BadInput for what is no report; `halfulp validate` says more of it, and `halfulp page` asks it before."""
     try:
-        with open(path, encoding="utf-8") as file:
-            value = json.load(file)
+        with open(path, encoding="utf-8-sig") as file:
+            value = _printable(json.load(file))
     except OSError as why:
         raise BadInput(f"{path}: {why.strerror}") from None
     except (ValueError, RecursionError) as why:

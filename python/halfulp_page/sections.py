@@ -37,6 +37,11 @@ class Side:
     command: str
 
     @property
+    def again(self) -> str:
+        """The report's file as one types it."""
+        return shlex.quote(self.file)
+
+    @property
     def input(self) -> str:
         """The user's own numbers, where an experiment was given any."""
         return dict(self.config).get("input", "")

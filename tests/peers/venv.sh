@@ -8,7 +8,9 @@ mkdir -p "$(dirname "$venv")"
 exec 9>"$venv.lock"
 flock 9
 
-if [ ! -x "$venv/bin/pip" ] && ! python3 -m venv --system-site-packages "$venv" >&2; then
+# Of its own alone: a numpy of PyPI beside a matplotlib of the system is one too many.
+grep -qs 'include-system-site-packages = true' "$venv/pyvenv.cfg" && rm -rf "$venv"
+if [ ! -x "$venv/bin/pip" ] && ! python3 -m venv "$venv" >&2; then
   echo "python3 -m venv failed"
   exit 1
 fi
