@@ -17,6 +17,7 @@ import made_reports as made
 from parsed_page import page_of, text_of
 
 from halfulp_page import About, BadInput
+from halfulp_page import inputs
 from halfulp_page.__main__ import main
 from halfulp_page.plots import PLOTS
 
@@ -264,6 +265,21 @@ class CommandLine(unittest.TestCase):
         for place in (self.folder / "absent" / "x.html", self.folder / "empty"):
             self.assertEqual(self.run_main(self.folder / "a.json", "--out", place)[0], 2)
         self.assertEqual([f for f in os.listdir(self.folder) if f.endswith(".part")], [])
+
+
+
+class Reading(unittest.TestCase):
+    """What is a valid report, and cannot be drawn as it is."""
+
+    def test_characters_that_no_page_can_hold_are_replaced(self):
+        report = made.swamping_with([["fp16\u0001", "nearest-even", "separate", 2.0, 1.0], ["a\x00\ufffe\x1b[31m", "nearest-even", "separate", 4.0, 0.5]])
+        with tempfile.TemporaryDirectory() as folder:
+            file = os.path.join(folder, "r.json")
+            with open(file, "w", encoding="utf-8-sig") as out:  # a byte-order mark, too
+                json.dump(report, out)
+            source = inputs.read(file)
+        self.assertEqual([row[0] for row in source.report["results"]["ratios"]["rows"]], ["fp16\ufffd", "a\ufffd\ufffd\ufffd[31m"])
+        self.assertEqual(page_of(source.report).wrong, [])
 
 
 if __name__ == "__main__":
