@@ -1,11 +1,11 @@
 #include <halfulp/experiments/cli/claims_table.hpp>
 
-#include <string_view>
 #include <utility>
 
 namespace halfulp::cli {
+namespace {
 
-Json claims_table(const Json& report, std::size_t most) {
+Json claims_table(const Json& claims) {
   static constexpr std::pair<const char*, const char*> members[] = {
       {"verdict", "Whether it holds: pass, fail (follows from a format or model, and does not), differs (a published figure that did not come out), skipped."},
       {"id", "The claim's name."},
@@ -18,17 +18,23 @@ Json claims_table(const Json& report, std::size_t most) {
       {"reason", "Why it differs or was skipped."}};
   Json table{{"title", "Claims, and what was measured"}, {"columns", Json::array()}, {"rows", Json::array()}};
   for (const auto& [name, description] : members) table["columns"].push_back({{"name", name}, {"unit", ""}, {"description", description}});
-  for (const Json& claim : report["claims"]) {
+  for (const Json& claim : claims) {
     Json row = Json::array();
-    for (const auto& member : members) {
-      const Json& value = claim[member.first];
-      std::string text = value.is_structured() ? value.dump() : value.is_string() ? value.get<std::string>() : "";
-      if (text.size() > most && member.first != std::string_view("id")) text = text.substr(0, most - 3) + "...";
-      row.push_back(text.empty() ? value : Json(std::move(text)));
+    for (const auto& [name, description] : members) {
+      const Json& value = claim.at(name);
+      row.push_back(value.is_structured() ? Json(value.dump()) : value);
     }
     table["rows"].push_back(std::move(row));
   }
   return table;
+}
+
+}  // namespace
+
+Json tables_with_claims(const Json& report) {
+  Json tables = report.at("results");
+  if (!tables.contains("claims")) tables["claims"] = claims_table(report.value("claims", Json::array()));
+  return tables;
 }
 
 }  // namespace halfulp::cli

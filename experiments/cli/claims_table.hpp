@@ -1,15 +1,12 @@
-// Claims as a table, beside those of the results.
+// The tables of a report that people look at: its results, and its claims.
 #pragma once
 
 #include <halfulp/experiments/experiment.hpp>
 
-#include <cstddef>
-#include <string>
-
 namespace halfulp::cli {
 
-/// The claims of a valid report as a table ("title", "columns", "rows"), for where no table of the results has the name claims. At most that many
-/// characters of what is neither a number nor an id.
-Json claims_table(const Json& report, std::size_t most = std::string::npos);
+/// The results, and behind them the claims as a table "claims", unless an experiment has one of that name. Throws nlohmann's exceptions for what is
+/// no valid report.
+Json tables_with_claims(const Json& report);
 
 }  // namespace halfulp::cli

@@ -28,6 +28,10 @@ Completions free_text(const ValueContext&) { return {}; }
 Completions files(const ValueContext&) { return {{}, true}; }
 
 template <class Table>
+void add_titled(Completions& all, const Table& table) {
+  for (const auto& row : table) all.words.push_back({std::string(row.name), std::string(row.title)});
+}
+template <class Table>
 Completions named(const Table& table) {
   Completions all;
   for (const auto& row : table) all.words.push_back({std::string(row.name), ""});
@@ -55,13 +59,13 @@ Completions modes_or_all(const ValueContext& context) {
 
 Completions formats(const ValueContext&) {
   Completions all;
-  for (const NamedFormat& row : catalogue()) all.words.push_back({std::string(row.name), std::string(row.title)});
+  add_titled(all, catalogue());
   return all;
 }
 
 Completions formats_and_blocks(const ValueContext& context) {
   Completions all = formats(context);
-  for (const NamedBlockFormat& row : block_catalogue()) all.words.push_back({std::string(row.name), std::string(row.title)});
+  add_titled(all, block_catalogue());
   return all;
 }
 
@@ -89,15 +93,11 @@ Completions units(const ValueContext&) {
   return all;
 }
 
-Completions profile_names(const ValueContext&) {
-  Completions all;
-  for (const Profile& profile : profiles()) all.words.push_back({std::string(profile.name), ""});
-  return all;
-}
+Completions profile_names(const ValueContext&) { return named(profiles()); }
 
 Completions policies(const ValueContext&) {
   Completions all{{}, true};  // or a file
-  for (const training::Policy& policy : training::policies()) all.words.push_back({policy.name, policy.title});
+  add_titled(all, training::policies());
   return all;
 }
 
@@ -176,33 +176,34 @@ Completions settings(const ValueContext& context) {
   return all;
 }
 
-/// The report whose tables are asked for; null where it cannot be read.
-Json report_of(const ValueContext& context) {
+/// A member of a report that may be broken.
+std::string text_in(const Json& object, const char* member) {
+  const auto at = object.is_object() ? object.find(member) : object.end();
+  return at != object.end() && at->is_string() ? at->get<std::string>() : "";
+}
+
+/// The tables of the report that is named; none where it cannot be read, or is none.
+Json tables_of(const ValueContext& context) {
   try {
-    const Json report = context.arguments.empty() || context.arguments.front() == "-" ? Json() : read_json(context.arguments.front());
-    return report.is_object() && report.contains("results") && report["results"].is_object() ? report : Json();
+    return context.arguments.empty() || context.arguments.front() == "-" ? Json::object() : tables_with_claims(read_json(context.arguments.front()));
   } catch (const std::exception&) {
-    return {};
+    return Json::object();
   }
 }
 
 Completions tables(const ValueContext& context) {
   Completions all;
-  const Json report = report_of(context);
-  if (!report.is_null())
-    for (const auto& [name, table] : report["results"].items()) all.words.push_back({name, table.value("title", "")});
-  if (!report.is_null()) all.words.push_back({"claims", "what was claimed, expected and measured"});
+  const Json found = tables_of(context);
+  for (const auto& [name, table] : found.items()) all.words.push_back({name, text_in(table, "title")});
   return all;
 }
 
 /// The table that is asked for; null where there is none, or it is none.
 Json table_of(const ValueContext& context) {
-  const Json report = report_of(context);
-  if (report.is_null() || context.arguments.size() < 2) return {};
-  const std::string& name = context.arguments[1];
+  const Json tables = tables_of(context);
+  if (context.arguments.size() < 2 || !tables.contains(context.arguments[1])) return {};
   try {
-    if (name == "claims" && !report["results"].contains(name)) return claims_table(report);
-    const Json table = report["results"].value(name, Json());
+    Json table = tables[context.arguments[1]];
     for (const Json& row : table.at("rows"))
       if (row.size() != table.at("columns").size()) return {};
     return table;
@@ -215,7 +216,7 @@ Completions columns(const ValueContext& context) {
   Completions all;
   const Json table = table_of(context);
   if (!table.is_null())
-    for (const Json& column : table["columns"]) all.words.push_back({column.value("name", ""), column.value("description", "")});
+    for (const Json& column : table["columns"]) all.words.push_back({text_in(column, "name"), text_in(column, "description")});
   return all;
 }
 Completions column_list(const ValueContext& context) { return listed(context, columns(context)); }

@@ -9,8 +9,6 @@
 namespace halfulp::cli {
 namespace {
 
-bool starts_with(std::string_view text, std::string_view prefix) { return text.substr(0, prefix.size()) == prefix; }
-
 /// The part of a command line before the word that is completed.
 class Line {
  public:
@@ -20,11 +18,11 @@ class Line {
 
   Completions complete(const std::string& word) const {
     if (awaited_) return values(*awaited_, "", word);
-    if (const std::size_t equals = word.find('='); !only_arguments_ && starts_with(word, "--") && equals != std::string::npos) {
+    if (const std::size_t equals = word.find('='); !only_arguments_ && word.starts_with("--") && equals != std::string::npos) {
       const CLI::Option* option = command_->get_option_no_throw(word.substr(0, equals));
       return option && takes_value(*option) ? values(*option, word.substr(0, equals + 1), word.substr(equals + 1)) : Completions{};
     }
-    if (!only_arguments_ && starts_with(word, "-")) return options(word);
+    if (!only_arguments_ && word.starts_with("-")) return options(word);
     if (command_ == &root_) return commands(word);
     const CLI::Option* argument = positional();
     if (!argument) return only_arguments_ ? Completions{} : options(word);
@@ -37,7 +35,7 @@ class Line {
       awaited_ = nullptr;
     } else if (word == "--") {
       only_arguments_ = true;
-    } else if (!only_arguments_ && starts_with(word, "-")) {
+    } else if (!only_arguments_ && word.starts_with("-")) {
       const CLI::Option* option = command_->get_option_no_throw(word.substr(0, word.find('=')));
       if (option && takes_value(*option) && word.find('=') == std::string::npos) awaited_ = option;
     } else if (command_ == &root_) {
@@ -64,7 +62,7 @@ class Line {
     for (const CLI::Option* option : command_->get_options()) {
       if (option->get_positional() || option->get_group().empty()) continue;
       for (const std::string& name : option->get_lnames())
-        if (starts_with("--" + name, word)) found.words.push_back({"--" + name, option->get_description()});
+        if (("--" + name).starts_with(word)) found.words.push_back({"--" + name, option->get_description()});
     }
     return found;
   }
@@ -72,7 +70,7 @@ class Line {
   Completions commands(const std::string& word) const {
     Completions found;
     for (const CLI::App* command : root_.get_subcommands([](const CLI::App*) { return true; }))
-      if (starts_with(command->get_name(), word)) found.words.push_back({command->get_name(), command->get_description()});
+      if (command->get_name().starts_with(word)) found.words.push_back({command->get_name(), command->get_description()});
     return found;
   }
 
@@ -80,7 +78,7 @@ class Line {
   Completions values(const CLI::Option& option, const std::string& prefix, const std::string& begun) const {
     Completions all = values_of(option, {root_, *command_, arguments_, begun}), found{{}, all.files};
     for (Candidate& candidate : all.words)
-      if (starts_with(candidate.word, begun)) found.words.push_back({prefix + candidate.word, std::move(candidate.text)});
+      if (candidate.word.starts_with(begun)) found.words.push_back({prefix + candidate.word, std::move(candidate.text)});
     return found;
   }
 

@@ -64,6 +64,13 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
   return text;
 }
 
+std::string cut(std::string_view text, std::size_t width) {
+  if (text.size() <= width) return std::string(text);
+  std::size_t end = width - 3;
+  while (end > 0 && (static_cast<unsigned char>(text[end]) & 0xc0) == 0x80) --end;
+  return std::string(text.substr(0, end)) + "...";
+}
+
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width) {
   const std::string margin(indent, ' ');
   std::string out, line;

@@ -26,6 +26,9 @@ std::size_t read_input(std::span<char> block);
 /// terminal (display_width).
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent);
 
+/// At most `width` bytes of a text, whole UTF-8 characters; the rest is "...". Precondition: width >= 3.
+std::string cut(std::string_view text, std::size_t width);
+
 /// Text broken between words into lines of at most `width` characters, each behind `indent` blanks; a longer word stands alone.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = 80);
 

@@ -31,9 +31,8 @@ std::string claims_text(const Json& report, const Style& style) {
 
 std::string contents_text(const Json& report, const std::string& path, const Style& style) {
   std::vector<std::vector<std::string>> rows;
-  for (const auto& [name, table] : report["results"].items())
-    rows.push_back({name, fmt::format("{} rows", table["rows"].size()), table["title"].get<std::string>()});
-  if (!report["results"].contains("claims")) rows.push_back({"claims", fmt::format("{} rows", report["claims"].size()), "Claims, and what was measured"});
+  const Json tables = tables_with_claims(report);
+  for (const auto& [name, table] : tables.items()) rows.push_back({name, fmt::format("{} rows", table["rows"].size()), table["title"].get<std::string>()});
   return style.painted(report["title"].get<std::string>(), Paint::heading) + "\n\n" + aligned(rows, 2) + "\n" + claims_text(report, style) +
          fmt::format("halfulp show {} TABLE prints one.\n", path);
 }
@@ -61,18 +60,19 @@ void show(const Arguments& arguments) {
     if (csv || !columns.empty() || !where.empty()) throw std::invalid_argument("show: --columns, --where and --csv want a TABLE");
     return write_output(contents_text(report, path, Style::of_output()));
   }
-  Json tables = report["results"];
-  TablePart part{columns, {}};
-  if (!tables.contains("claims")) {
-    const bool sentences = *name != "claims" || csv || !columns.empty();
-    tables["claims"] = claims_table(report, sentences ? std::string::npos : 32);
-    if (!sentences) part.columns = {"verdict", "id", "expected", "measured", "tolerance", "independence"};
-  }
+  const Json tables = tables_with_claims(report);
   std::vector<std::string> names;
   for (const auto& [table, unused] : tables.items()) names.push_back(table);
   if (!tables.contains(*name)) throw std::invalid_argument(unknown_name("table", *name, std::move(names)));
+  TablePart part{columns, {}};
   for (const std::string& text : where) part.where.push_back(condition(text));
-  const Json table = part_of(tables[*name], part);
+  const bool brief = *name == "claims" && !report["results"].contains(*name) && !csv && columns.empty();
+  if (brief) part.columns = {"verdict", "id", "expected", "measured", "tolerance", "independence"};  // sentences have no room
+  Json table = part_of(tables[*name], part);
+  if (brief)
+    for (Json& row : table["rows"])
+      for (std::size_t i = 2; i < row.size(); ++i)
+        if (row[i].is_string()) row[i] = cut(row[i].get<std::string>(), 32);
   write_output(csv ? table_csv(table) : table_text(table, Style::of_output()));
 }
 

@@ -79,7 +79,7 @@ void fit(std::vector<std::vector<std::string>>& cells, std::size_t indent) {
   for (auto& row : cells)
     for (std::size_t i = 0; i < row.size(); ++i)
       if (std::string& cell = row[i]; cell.size() > widths[i])
-        cell = cell.find('/') == std::string::npos ? cell.substr(0, widths[i] - 3) + "..." : "..." + cell.substr(cell.size() - widths[i] + 3);
+        cell = cell.find('/') == std::string::npos ? cut(cell, widths[i]) : "..." + cell.substr(cell.size() - widths[i] + 3);
 }
 
 /// The rows a headline chooses.
