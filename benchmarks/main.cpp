@@ -2,8 +2,8 @@
 #include "matrix.hpp"
 #include "measure.hpp"
 
-#include <halfulp/emulation/array.hpp>
-#include <halfulp/experiments/report/environment.hpp>
+#include <halfulp/emulation/array/array.hpp>
+#include <halfulp/report/environment.hpp>
 
 #include <benchmark/benchmark.h>
 

@@ -3,7 +3,7 @@
 #include "running.hpp"
 
 #include <halfulp/emulation/operation.hpp>
-#include <halfulp/emulation/units/gemm.hpp>
+#include <halfulp/emulation/unit/gemm.hpp>
 
 #include <memory>
 #include <random>

@@ -1,6 +1,6 @@
 #include "operands.hpp"
 
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 
 #include <hwy/aligned_allocator.h>
 

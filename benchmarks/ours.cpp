@@ -1,6 +1,6 @@
 #include "ours.hpp"
 
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/block/block.hpp>
 #include <halfulp/emulation/random.hpp>
 

@@ -5,7 +5,7 @@
 
 namespace halfulp::bench {
 
-/// emulation/array.hpp.
+/// emulation/array/array.hpp.
 Run array_function(const Row& row);
 /// The scalar functions `convert` and `evaluate` in a loop.
 Run scalar_function(const Row& row);

@@ -4,7 +4,7 @@
 #include "running.hpp"
 
 #include <halfulp/emulation/operation.hpp>
-#include <halfulp/emulation/products.hpp>
+#include <halfulp/emulation/product/product.hpp>
 
 #include <Eigen/Core>
 

@@ -1,7 +1,7 @@
 // Highway stays in this file: its headers refuse some CPUs that the files beside it are compiled for (-march=native).
 #include "running.hpp"
 
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 
 #include <hwy/targets.h>
 

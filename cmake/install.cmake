@@ -4,6 +4,7 @@ include(CMakePackageConfigHelpers)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/halfulp)
 install(TARGETS halfulp EXPORT halfulp-targets)
 install(EXPORT halfulp-targets NAMESPACE halfulp:: DESTINATION ${package_dir})
+install(FILES ${PROJECT_SOURCE_DIR}/support/spelling.hpp DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/halfulp/support)
 foreach(folder formats emulation)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/${folder}/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/halfulp/${folder}
     FILES_MATCHING PATTERN "*.hpp")

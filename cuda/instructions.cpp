@@ -1,5 +1,6 @@
 #include <halfulp/cuda/instructions.hpp>
 
+#include <halfulp/cuda/gpu.hpp>
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
@@ -37,6 +38,11 @@ Task Instruction::task() const {
   task.rounding.flush_inputs = task.rounding.flush_outputs = flush;
   task.rounding.nan = nan;
   return task;
+}
+
+std::string GpuProperties::description() const {
+  if (name.empty()) return "no GPU";
+  return name + ", sm_" + std::to_string(sm) + ", driver " + driver + ", runtime " + runtime;
 }
 
 }  // namespace halfulp::cuda

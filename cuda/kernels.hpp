@@ -7,7 +7,7 @@
 #include <halfulp/cuda/programs.hpp>
 
 #include <halfulp/emulation/random.hpp>
-#include <halfulp/hardware/verify/triples.hpp>
+#include <halfulp/cuda/triples.hpp>
 
 #include <array>
 #include <cstddef>

@@ -1,7 +1,7 @@
 // Rounding one float to a format by the plan of the array functions, and back: host and device compile the same source.
 //
 // As in round_pack.hpp one integer is added below the last kept bit (round_integer); a plan saves what does not depend on the
-// value. tests/narrow_test.cpp holds it against the array functions, on all 2^32 floats where asked to.
+// value. tests/cuda/narrow_test.cpp holds it against the array functions, on all 2^32 floats where asked to.
 #pragma once
 
 #include <halfulp/emulation/array/plan.hpp>

@@ -1,10 +1,10 @@
 #include <halfulp/cuda/rehearsal.hpp>
 
 #include <halfulp/cuda/backend.hpp>
-#include <halfulp/cuda/code_operations.hpp>
-#include <halfulp/cuda/matrix/rehearsal.hpp>
+#include <halfulp/cuda/run_on.hpp>
+#include <halfulp/cuda/matrix_rehearsal.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/verify/inputs.hpp>
+#include <halfulp/hardware/inputs.hpp>
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include <halfulp/emulation/matrix_check.hpp>
+#include <halfulp/emulation/matrix.hpp>
 
 #include <functional>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 #include <halfulp/emulation/operation.hpp>
-#include <halfulp/emulation/recommended.hpp>
+#include <halfulp/emulation/elementary.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/formats/nearest.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <stdexcept>
 #include <vector>

@@ -1,6 +1,8 @@
 // How a result is rounded: modes, flags and the rules at the edges of a format.
 #pragma once
 
+#include <halfulp/support/spelling.hpp>
+
 #include <array>
 #include <cstdint>
 #include <string_view>
@@ -86,13 +88,6 @@ struct Rounded {
   constexpr bool operator==(const Rounded&) const = default;
 };
 
-/// A name on the command line and in reports, and what it stands for.
-template <class T>
-struct Named {
-  std::string_view name;  ///< as on the command line
-  T value;  ///< what it names
-};
-
 // clang-format off
 /// Their names.
 inline constexpr std::array<Named<RoundingMode>, 8> rounding_modes{{
@@ -120,13 +115,6 @@ inline constexpr std::array<Named<NanRule>, 3> nan_rules{{
 inline constexpr std::array<Named<IntOverflow>, 2> int_overflow_rules{{{"saturate", IntOverflow::saturate}, {"x86", IntOverflow::x86}}};
 // clang-format on
 
-/// The name of a value in one of the tables above; empty if it is not there.
-template <class T, std::size_t N>
-constexpr std::string_view name_in(const std::array<Named<T>, N>& table, T value) {
-  for (const auto& row : table)
-    if (row.value == value) return row.name;
-  return {};
-}
 /// As on the command line.
 constexpr std::string_view name_of(RoundingMode mode) { return name_in(rounding_modes, mode); }
 /// As on the command line.

@@ -1,7 +1,7 @@
 #include <halfulp/emulation/text.hpp>
 
 #include <halfulp/emulation/conversion.hpp>
-#include <halfulp/formats/nearest.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <boost/multiprecision/cpp_int.hpp>
 

@@ -1,7 +1,7 @@
 // The list of experiments: a new one is its file, its name in CMakeLists.txt, and its name here.
-#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/report/experiment.hpp>
 
-#include <halfulp/formats/nearest.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <stdexcept>
 #include <vector>

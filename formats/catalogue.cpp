@@ -1,7 +1,7 @@
 #include <halfulp/formats/catalogue.hpp>
 
-#include <halfulp/formats/block_catalogue.hpp>
-#include <halfulp/formats/nearest.hpp>
+#include <halfulp/formats/block_format.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <algorithm>
 #include <cctype>

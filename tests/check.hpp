@@ -2,8 +2,8 @@
 #pragma once
 
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/oracle/by_name.hpp>
-#include <halfulp/hardware/verify/lattice.hpp>
+#include <halfulp/evidence/oracle/by_name.hpp>
+#include <halfulp/hardware/inputs.hpp>
 
 #include <gtest/gtest.h>
 

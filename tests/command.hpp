@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <halfulp_test_paths.hpp>
+
 #include <chrono>
 #include <csignal>
 #include <cstdio>

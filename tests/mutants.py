@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 SCALAR, CONVERSION = "emulation/round_pack.hpp", "emulation/conversion.hpp"
-RECOMMENDED = "emulation/recommended.cpp"
+RECOMMENDED = "emulation/elementary.cpp"
 NARROW, PLAN, KERNELS = "emulation/array/narrow-inl.hpp", "emulation/array/plan.cpp", "emulation/array/kernels.hpp"
 SCALE, STEPS = "emulation/block/scale.hpp", "emulation/block/steps.cpp"
 ARITHMETIC, FUSED = "emulation/array/arithmetic-inl.hpp", "emulation/array/fused-inl.hpp"
@@ -102,7 +102,7 @@ BUGS = [
      "const RandomStream random = random_.from(at + begin);", "const RandomStream random = random_.from(at);", "block"),
     ("block arrays: -0 of integers stays", "emulation/block/block.cpp",
      "const float x = q[i] + 0.0f;", "const float x = q[i];", "block"),
-    ("block products: scales are multiplied first", "emulation/block/dot.cpp",
+    ("block products: scales are multiplied first", "emulation/block/product.cpp",
      "dot_.order == ScaleOrder::after", "dot_.order != ScaleOrder::after", "block_dot"),
     ("elements left for later are done with those before", FUSED,
      "begin = i;", "begin = 0;", "array_short"),

@@ -3,6 +3,8 @@
 
 #include "command.hpp"
 
+#include <halfulp_test_paths.hpp>
+
 #include <cstdlib>
 #include <string>
 #include <vector>

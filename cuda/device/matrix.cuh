@@ -2,8 +2,8 @@
 #pragma once
 
 #include <halfulp/cuda/device/launch.cuh>
-#include <halfulp/cuda/matrix/instructions.hpp>
-#include <halfulp/cuda/matrix/transfer.hpp>
+#include <halfulp/cuda/matrix_instructions.hpp>
+#include <halfulp/cuda/transfer.hpp>
 
 #include <algorithm>
 #include <array>

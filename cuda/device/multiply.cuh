@@ -43,7 +43,7 @@ struct Multiply;
       HALFULP_##m##x##n##_##D("mma.sync.aligned.m" #m "n" #n "k" #k ".row.col." #D "." #A "." #B "." #D); \
     } \
   };
-#include <halfulp/cuda/matrix/instructions.def>
+#include <halfulp/cuda/matrix_instructions.def>
 
 #undef HALFULP_16x8_f32
 #undef HALFULP_16x8_f16

@@ -1,7 +1,7 @@
 // All triples of a 16-bit fma: a block takes a pair of magnitudes, its threads the values of c.
 #include <halfulp/cuda/device/intrinsics.cuh>
 #include <halfulp/cuda/device/launch.cuh>
-#include <halfulp/hardware/verify/triples.hpp>
+#include <halfulp/cuda/triples.hpp>
 
 #include <stdexcept>
 

@@ -36,7 +36,7 @@ struct Multiply;
       HALFULP_to_##D("wgmma.mma_async.sync.aligned.m" #m "n" #n "k" #k "." #D "." #A "." #B, HALFULP_tail_##A); \
     } \
   };
-#include <halfulp/cuda/matrix/instructions.def>
+#include <halfulp/cuda/matrix_instructions.def>
 
 /// Elements into shared memory.
 template <Element e>

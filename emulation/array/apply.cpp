@@ -1,4 +1,4 @@
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/array/byte_table.hpp>
 #include <halfulp/emulation/array/pieces.hpp>
 #include <halfulp/formats/catalogue.hpp>

@@ -1,11 +1,12 @@
 // The vector kernels: one function each, which picks the best instruction set of this CPU at run time.
 #pragma once
 
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/array/plan.hpp>
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/random.hpp>
 
+#include <cfenv>
 #include <functional>
 #include <string_view>
 
@@ -75,5 +76,37 @@ void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, cons
 
 /// The name of the instruction set that would be used now: "AVX3", "AVX2", "SSE4"...
 std::string_view instruction_set();
+
+}  // namespace halfulp::array
+
+// The floating-point environment that the kernels' additions need: to nearest, subnormals kept.
+
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
+namespace halfulp::array {
+
+/// The default environment for a scope. A caller may have set FTZ and DAZ (libraries for machine learning do) or a
+/// rounding mode; kernels are called through pointers, so no arithmetic of theirs moves across.
+class DefaultEnvironment {
+ public:
+#if defined(__SSE2__)
+  DefaultEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
+  ~DefaultEnvironment() { _mm_setcsr(saved_); }
+#else
+  DefaultEnvironment() { std::feholdexcept(&saved_); std::fesetenv(FE_DFL_ENV); }
+  ~DefaultEnvironment() { std::fesetenv(&saved_); }
+#endif
+  DefaultEnvironment(const DefaultEnvironment&) = delete;
+  DefaultEnvironment& operator=(const DefaultEnvironment&) = delete;
+
+ private:
+#if defined(__SSE2__)
+  unsigned saved_;
+#else
+  std::fenv_t saved_;
+#endif
+};
 
 }  // namespace halfulp::array

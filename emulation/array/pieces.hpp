@@ -1,8 +1,7 @@
 // What array functions share: what they refuse, how they divide their work, what they count.
 #pragma once
 
-#include <halfulp/emulation/array.hpp>
-#include <halfulp/emulation/array/environment.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/array/kernels.hpp>
 #include <halfulp/emulation/array/stream.hpp>
 #include <halfulp/formats/catalogue.hpp>

@@ -1,4 +1,4 @@
-#include <halfulp/emulation/array/environment.hpp>
+#include <halfulp/emulation/array/kernels.hpp>
 #include <halfulp/emulation/block/block.hpp>
 #include <halfulp/emulation/block/elements.hpp>
 #include <halfulp/emulation/block/lanes.hpp>

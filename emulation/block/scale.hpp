@@ -1,7 +1,7 @@
 // How a block's scale follows from its largest magnitude, and an element's code word from the scale: the definition that the
 // array functions of block.hpp are held to.
 //
-// Operations between floats are fp32's, each rounded to nearest even, subnormals kept. In the words of formats/block.hpp:
+// Operations between floats are fp32's, each rounded to nearest even, subnormals kept. In the words of formats/block_format.hpp:
 //
 // - Powers of two (floor, ceil, even, rceil) are clamped to those that are normal numbers of the scale's format: 2^-127 to
 //   2^127 for E8M0, from 2^-126 on for fp32. An infinite amax counts as 2^128 (rceil: as the quotient that it gives).
@@ -14,7 +14,7 @@
 #pragma once
 
 #include <halfulp/emulation/conversion.hpp>
-#include <halfulp/formats/block_catalogue.hpp>
+#include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/block/steps.hpp>
 
 namespace halfulp::block {

@@ -1,6 +1,6 @@
 #include <halfulp/emulation/witness/search.hpp>
 
-#include <halfulp/emulation/profiles/difference.hpp>
+#include <halfulp/emulation/cast/difference.hpp>
 
 #include <algorithm>
 #include <bit>

@@ -1,8 +1,8 @@
 #include <halfulp/emulation/witness/subject.hpp>
 
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/dot.hpp>
-#include <halfulp/emulation/names.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <memory>
 #include <stdexcept>

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
-#include <halfulp/emulation/product_model.hpp>
-#include <halfulp/emulation/profiles/profile.hpp>
+#include <halfulp/emulation/product/model.hpp>
+#include <halfulp/emulation/cast/profile.hpp>
 
 #include <functional>
 #include <span>

@@ -1,9 +1,9 @@
 // The pieces of the experiment "accumulation".
 #pragma once
 
-#include <halfulp/experiments/data/exact_sum.hpp>
-#include <halfulp/experiments/experiment.hpp>
-#include <halfulp/experiments/accumulation/sum_bounds.hpp>
+#include <halfulp/data/statistics.hpp>
+#include <halfulp/experiments/sum_bounds.hpp>
+#include <halfulp/report/experiment.hpp>
 
 #include <algorithm>
 #include <limits>
@@ -67,5 +67,16 @@ struct Curve {
 
 /// Tables `sums`, `dots` and `conditions`, and the claims on them. Inputs: trials of the first format, of the second, ...
 void report_accumulation(const Settings& settings, const std::vector<Curve>& curves, const std::vector<Inputs>& inputs, Run& run);
+
+// Dot products on matrix units, a part of the experiment "accumulation".
+
+/// Parameters `units`, `unit_file` and `unit_lengths`. `promote_every` and `seed` are the experiment's.
+std::vector<Parameter> matrix_unit_parameters();
+
+/// Throws std::invalid_argument, in one line, for units that are not there and files that describe none.
+void check_matrix_units(const Config& config);
+
+/// Table `matrix_units` and the claims on it. Sources: DeepSeek-V3, section 3.3.2; the rules of emulation/units.
+void matrix_units_report(const Config& config, Run& run);
 
 }  // namespace halfulp::accumulation

@@ -2,8 +2,8 @@
 #include <halfulp/experiments/accumulation/accumulation.hpp>
 
 #include <halfulp/emulation/dot.hpp>
-#include <halfulp/experiments/data/distributions.hpp>
-#include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/data/distributions.hpp>
+#include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>

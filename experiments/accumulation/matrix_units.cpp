@@ -1,12 +1,12 @@
 // Matrix units as accumulators: how the error of a dot product grows with its length, and what promotion to FP32 repairs.
-#include <halfulp/experiments/accumulation/matrix_units.hpp>
+#include <halfulp/experiments/accumulation/accumulation.hpp>
 
-#include <halfulp/emulation/units/gemm.hpp>
-#include <halfulp/experiments/data/exact_sum.hpp>
-#include <halfulp/experiments/data/distributions.hpp>
-#include <halfulp/experiments/report/json_text.hpp>
-#include <halfulp/experiments/run/parallel.hpp>
-#include <halfulp/hardware/matrix/unit_file.hpp>
+#include <halfulp/emulation/unit/gemm.hpp>
+#include <halfulp/data/statistics.hpp>
+#include <halfulp/data/distributions.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/work.hpp>
+#include <halfulp/hardware/unit_file.hpp>
 
 #include <fmt/format.h>
 
@@ -132,7 +132,7 @@ Errors errors(const std::vector<double>& d, const std::vector<double>& exact) {
   return e;
 }
 
-struct Curve {
+struct UnitCurve {
   MatrixUnit unit;
   bool normal;
   std::vector<Errors> plain, promoted;
@@ -141,13 +141,13 @@ struct Curve {
 constexpr std::string_view hopper = "hopper.wgmma.e4m3.fp32", blackwell = "blackwell.tcgen05.e4m3.fp32";
 
 /// What must follow from the units' rules, and what was published, on uniform products.
-void claims(const Choices& c, const std::vector<Curve>& curves, Report& report) {
+void claims(const Choices& c, const std::vector<UnitCurve>& curves, Report& report) {
   const auto curve_of = [&](std::string_view name) {
-    const auto found = std::find_if(curves.begin(), curves.end(), [&](const Curve& curve) { return curve.unit == find_unit(name) && !curve.normal; });
+    const auto found = std::find_if(curves.begin(), curves.end(), [&](const UnitCurve& curve) { return curve.unit == find_unit(name) && !curve.normal; });
     return found == curves.end() ? nullptr : &*found;
   };
   const auto at = [&](std::size_t n) { return static_cast<std::size_t>(std::find(c.lengths.begin(), c.lengths.end(), n) - c.lengths.begin()); };
-  const Curve *h = curve_of(hopper), *b = curve_of(blackwell);
+  const UnitCurve *h = curve_of(hopper), *b = curve_of(blackwell);
   const std::string no_hopper = fmt::format("units does not contain {}", hopper), no_blackwell = fmt::format("units does not contain {}", blackwell);
 
   const std::string stops_id = "hopper-fp8-stops-at-2-to-the-13";
@@ -211,7 +211,7 @@ void check_matrix_units(const Config& config) { read(config); }
 void matrix_units_report(const Config& config, Run& run) {
   const Choices c = read(config);
   auto curves = parallel_map(c.units.size() * 2, [&](std::size_t i) {
-    Curve curve{c.units[i / 2], i % 2 == 1, {}, {}};
+    UnitCurve curve{c.units[i / 2], i % 2 == 1, {}, {}};
     const Factors f = make_factors(c, curve.unit, curve.normal);
     for (std::size_t l = 0; l < c.lengths.size(); ++l) {
       curve.plain.push_back(errors(plain(curve.unit, f, c.lengths[l]), f.exact[l]));
@@ -229,7 +229,7 @@ void matrix_units_report(const Config& config, Run& run) {
       {"promoted_rms_error", "1", "The same where the unit's sum is added to another in FP32 after every promote_every terms."},
       {"promoted_max_error", "1", "And the largest error of an output then."},
       {"overflowed", "output", "Outputs that are not finite, promoted or not, and in no error."}});
-  for (const Curve& curve : curves)
+  for (const UnitCurve& curve : curves)
     for (std::size_t l = 0; l < c.lengths.size(); ++l) {
       const Errors &e = curve.plain[l], &p = curve.promoted[l];
       const auto cell = [&](const Errors& of, double value) { return of.overflowed < side * side ? number(value) : Json(); };

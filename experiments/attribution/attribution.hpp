@@ -1,11 +1,25 @@
-// The pieces of the experiment "attribution".
+// The factors that attribution multiplies: seeded samples, or the user's own.
 #pragma once
 
-#include <halfulp/experiments/attribution/matrices.hpp>
-#include <halfulp/experiments/attribution/split.hpp>
-#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/data/matrix.hpp>
+#include <halfulp/experiments/attribution/product.hpp>
+#include <halfulp/report/experiment.hpp>
+
+#include <string>
 
 namespace halfulp::attribution {
+
+/// The factors of a configuration: A by rows, and B transposed, so that both have k columns.
+struct Factors {
+  Matrix a, b;
+  std::string source;  ///< "normal", or the files
+};
+
+/// Parameters: a, b, distribution, rows, columns, terms, outlier, outlier_channel, seed. Without files A and B have `terms` columns; with
+/// one, as many as that has. Throws std::invalid_argument in one line for files that do not multiply and a channel that is not there.
+Factors make_factors(const Config& config, std::size_t terms);
+
+// The pieces of the experiment "attribution".
 
 /// How both factors are stored: "A+B", or one format for both.
 struct FormatPair {
@@ -59,5 +73,22 @@ void channels_report(const Settings& s, Run& run);
 
 /// Table `promotion` and the claims on it: DeepSeek-V3's set-up.
 void promotion_report(const Settings& s, Run& run);
+
+// What the experiment "attribution" writes about sources.
+
+using Choices = std::vector<Choice>;
+
+/// Results choice by choice: of the factors, and of their first 8 rows and columns by length.
+struct Curves {
+  std::vector<Result> main;
+  std::vector<std::size_t> lengths;
+  std::vector<std::vector<Result>> by_length;
+};
+
+/// Table `configurations`: which formats go with which accumulators, and why not. The choices that are measured.
+Choices choose(const Settings& s, Report& report);
+
+/// Tables `sources` and `lengths`, and the claims that follow from the definitions.
+void report_sources(const Settings& s, const Choices& choices, const Curves& curves, Report& report);
 
 }  // namespace halfulp::attribution

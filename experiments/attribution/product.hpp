@@ -1,6 +1,168 @@
+// The reference of the experiment "attribution": integers times powers of two, and products of matrices without any rounding.
+#pragma once
+
+#include <halfulp/data/statistics.hpp>
+#include <halfulp/emulation/block/block.hpp>
+#include <halfulp/emulation/dot.hpp>
+#include <halfulp/emulation/product/model.hpp>
+#include <halfulp/emulation/unit/unit.hpp>
+
+#include <array>
+#include <cstddef>
+#include <map>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <variant>
+#include <vector>
+
+namespace halfulp::attribution {
+
+/// n * 2^exponent.
+struct Dyadic {
+  Units n = 0;
+  int exponent = 0;
+
+  Dyadic() = default;
+  Dyadic(Units units, int e) : n(std::move(units)), exponent(e) {}
+  /// Precondition: x is finite.
+  explicit Dyadic(double x);
+
+  Dyadic& operator+=(const Dyadic& other);
+  Dyadic& operator-=(const Dyadic& other);
+  friend Dyadic operator-(Dyadic a, const Dyadic& b) { return a -= b; }
+  friend Dyadic operator*(const Dyadic& a, const Dyadic& b) { return {a.n * b.n, a.exponent + b.exponent}; }
+  bool is_zero() const { return n == 0; }
+  friend bool operator==(const Dyadic& a, const Dyadic& b) { return (a - b).is_zero(); }
+};
+
+/// a / b, rounded once to the nearest double. Precondition: b > 0.
+double quotient(const Dyadic& a, const Units& b);
+
+/// a / b rounded once to a format. Precondition: b > 0.
+std::uint64_t rounded(const FloatFormat& f, const Rounding& rounding, const Dyadic& a, const Dyadic& b);
+
+/// A matrix of doubles by rows, of which products along the columns [begin, end) are taken: integers of 62 bits where they
+/// suffice. Precondition: all are finite.
+class ExactRows {
+ public:
+  ExactRows(std::span<const double> values, std::size_t rows, std::size_t columns);
+  std::size_t rows() const { return rows_.size(); }
+  /// Sum over [begin, end) of row i of a times row j of b.
+  friend Dyadic exact_dot(const ExactRows& a, std::size_t i, const ExactRows& b, std::size_t j, std::size_t begin, std::size_t end);
+
+ private:
+  struct Row {
+    std::vector<std::int64_t> n;
+    int exponent = 0;  ///< of all of them, or of none: then each has its own
+    int bits = 0;      ///< of the largest
+    std::vector<int> exponents;
+  };
+  std::vector<Row> rows_;
+};
+
+// Sums whose terms are no words of any format: what accumulation does to exact products of operands that nothing has rounded.
+//
+// Where operands are words, gemm (emulation/product/product.hpp) does the work; these are its definitions for real numbers:
+//
+// - a DotModel's running sum starts as its first term rounded to the accumulator's format, and every further term is added
+//   exactly and rounded once, as fma does. A model with another format for products converts each term into the accumulator's
+//   first, one with compensation too: there sums are of words again.
+// - a fused sum takes the exponents of both factors, at least the smallest of their formats, as a term's, and cuts the exact
+//   product off where it cuts products of words (units/unit.hpp).
+//
+// Terms are doubles with a bound of their error; where that leaves a rounding open, rationals decide it. No result depends on
+// which of them did.
+
+/// Term k is x[k] y[k] (target_x target_y) / (amax_x amax_y): exactly, every number a double. amax 0: all terms are 0.
+struct RealTerms {
+  std::span<const double> x, y;
+  double target_x = 1, amax_x = 1, target_y = 1, amax_y = 1;
+
+  std::size_t size() const { return x.size(); }
+  bool vanish() const { return amax_x == 0 || amax_y == 0; }
+  double factor() const { return vanish() ? 0 : target_x / amax_x * (target_y / amax_y); }
+  /// Numerator of a term; `denominator` is that of all.
+  Dyadic numerator(std::size_t k) const { return Dyadic(x[k]) * Dyadic(y[k]) * Dyadic(target_x) * Dyadic(target_y); }
+  Dyadic denominator() const { return Dyadic(amax_x) * Dyadic(amax_y); }
+};
+
+/// Term k rounded to a format, once.
+std::uint64_t rounded_term(const FloatFormat& f, const Rounding& rounding, const RealTerms& terms, std::size_t k);
+
+/// The sum of the terms by a model, whose `input`, `product` and `output` do not count; with `products`, each is rounded to
+/// the model's product format first. Precondition: no rounding is stochastic. A word of model.outer().format.
+std::uint64_t real_sum(const DotModel& model, bool products, const RealTerms& terms);
+
+/// Why a unit's sums of real terms are not defined here, in one line; empty if they are.
+std::string real_refusal(const MatrixUnit& unit);
+
+/// The exponent by which a fused sum aligns x target / amax, a factor of format f: that of its leading bit, at least f's smallest.
+int real_exponent(const FloatFormat& f, double x, double target, double amax);
+
+/// The unit's sum of the terms, from 0. ex, ey: real_exponent of every factor. Precondition: real_refusal is empty.
+std::uint64_t real_sum(const MatrixUnit& unit, const RealTerms& terms, std::span<const int> ex, std::span<const int> ey);
+
+// One factor of a product in all the states that attribution asks about: scaled or not, rounded or not.
+//
+// An element v is q s: a number q that is multiplied, and a scale s that its block shares. With the switches
+//
+//   scaling off            s = amax / target as a rational number, q = v / s exactly
+//   scaling on             s by the format's rule, in the scale's format; q = v / s as the format computes it: v becomes an
+//                          fp32 number, which is divided (or multiplied by the reciprocal) in fp32
+//   input on               q is rounded to an element, which saturates
+//   input off              q stays as it is, and may lie beyond the largest element
+//
+// amax is the largest magnitude of a block of fp32 numbers (formats/block_format.hpp), target what it is scaled to: 448 for E4M3. A
+// format without scales has s = 1. With two levels of scales (NVFP4) s is the block's, relative to the tensor's, which remains
+// as it is: whatever it is, the block's real scale makes up for it.
+
+/// How an operand is stored: a block format, or a format without scales.
+struct OperandFormat {
+  std::string name;
+  FloatFormat grid;                  ///< every element is one of its numbers
+  std::optional<BlockFormat> block;  ///< absent: no scale
+
+  bool integers() const { return block && block->element.is_integer(); }
+};
+
+/// Throws std::invalid_argument in one line: names that are unknown, and block formats with a zero point or scales too precise.
+OperandFormat parse_operand_format(const std::string& name);
+
+/// rows x columns; products are taken along the columns.
+struct Operand {
+  OperandFormat format;
+  std::size_t rows = 0, columns = 0;
+  std::vector<double> exact;       ///< v
+  std::vector<double> scaled;      ///< q of scaling on, input off
+  std::vector<double> rounded[2];  ///< q of input on, by scaling off and on
+  BlockGrid grid;                  ///< where the scales are; one block where there are none
+  std::vector<double> amax;        ///< of each block; 1 where there are no scales
+  std::vector<double> scale;       ///< of each block, without the tensor's
+  double target = 1, tensor = 1;
+  std::optional<BlockArray> array; ///< the operand in its block format: everything on
+
+  bool has_scales() const { return format.block.has_value(); }
+  std::size_t size() const { return rows * columns; }
+  std::size_t block(std::size_t index) const { return grid.index(index / columns, index % columns); }
+  /// The odd factor of target, and target / odd factor.
+  std::int64_t odd() const;
+  double even() const { return target / static_cast<double>(odd()); }
+};
+
+/// `values` by rows. Deterministic modes only. Throws std::invalid_argument for values beyond the range of fp32 where there are scales.
+Operand make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values, std::size_t rows, std::size_t columns);
+
+/// v / s of scaling off, rounded to an element: exactly, in one rounding.
+double ideal_element(const OperandFormat& format, const Rounding& rounding, double v, double target, double amax);
+
+/// The operand's values times its odd factor where scaling is off and input on, else as they are: each is a double exactly.
+std::vector<double> values(const Operand& operand, bool scaling, bool input);
+
 // A product of two matrices with its sources of error switched on and off.
 //
-// With everything on, an output is what block_gemm (emulation/block/dot.hpp) gives, or gemm (emulation/products.hpp) where
+// With everything on, an output is what block_gemm (emulation/block/product.hpp) gives, or gemm (emulation/product/product.hpp) where
 // neither operand has scales: k is cut where a scale changes; elements of a segment are multiplied and summed `inside`; sums of
 // segments are multiplied with both scales and added, sequentially, in fp32, tensor scales come last; the result is
 // converted into the output's format. `promote_every` adds sums of so many products in fp32 before scales meet them.
@@ -13,20 +175,6 @@
 //
 // Accumulation is one function of its terms, whether these are words or not (real_sums.hpp). A matrix unit multiplies exactly and
 // cuts terms off as it adds: its products and its accumulation are one source, which stands under `accumulation`.
-#pragma once
-
-#include <halfulp/emulation/product_model.hpp>
-#include <halfulp/experiments/attribution/exact.hpp>
-#include <halfulp/experiments/attribution/operand.hpp>
-
-#include <array>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <variant>
-
-namespace halfulp::attribution {
 
 /// In the order in which they are switched on.
 enum class Source : std::uint8_t { scaling, input, products, accumulation, output };
@@ -116,5 +264,44 @@ class Product {
 
 /// A factor as code words of a format that holds its numbers.
 std::vector<std::uint64_t> words_of(const FloatFormat& f, std::span<const double> values);
+
+// The error of a product, source by source.
+
+/// Every output's error times Product::common(), exactly.
+///
+/// forward[s] = f({sources up to s}) - f({sources before s}), in the order scaling, input, products, accumulation, output;
+/// reverse[s] = f({s and the sources behind it}) - f({sources behind it}): switched on from output to scaling;
+/// alone[s] = f({s}) - f({}). f({}) is the exact product. Sources that are not active are on nowhere, and their parts zero.
+/// forward adds up to the total, reverse too: both telescope. A part that differs between the orders interacts with others.
+struct Split {
+  using Parts = std::array<std::vector<Dyadic>, source_count>;
+  Parts forward, reverse, alone;
+  std::array<bool, source_count> has_reverse{}, has_alone{};  ///< parts whose states are defined (Product::real_refusal)
+  std::vector<Dyadic> exact, total;
+  std::vector<std::uint8_t> finite;  ///< outputs that are finite in every state; the parts of others are zero
+
+  /// Outputs whose parts do not add up to the total, exactly.
+  std::size_t not_adding_up(const Parts& parts) const;
+};
+
+Split split(Product& product, Sources active);
+
+/// What is said of a part.
+struct Measure {
+  double norm = 0;      ///< Frobenius norm of the part over that of the exact product
+  double largest = 0;   ///< absolute
+  double relative = 0;  ///< largest |part| / |exact| of outputs whose exact value is not 0
+  double share = 0;     ///< <part, total> / |total|^2; 0 where there is no error
+  double bias = 0;      ///< sum of part * sign(exact) over the sum of |part|: 1 where all magnitudes grow, -1 where all shrink
+};
+
+Measure measure(const std::vector<Dyadic>& part, const Split& of, std::int64_t common);
+
+/// The error of scaling and input alone (sums exact), of the channels for which `chosen` is true, over the norm of the exact
+/// product: these parts are sums over channels. common: Product::common().
+struct ChannelPart {
+  double scaling = 0, input = 0;
+};
+ChannelPart channel_part(const Operand& a, const Operand& b, const std::vector<std::uint8_t>& chosen);
 
 }  // namespace halfulp::attribution

@@ -1,8 +1,8 @@
 // Errors of reductions against the number of ranks, and the laws by which they grow.
 #include <halfulp/experiments/collectives/collectives.hpp>
 
-#include <halfulp/experiments/data/elementary.hpp>
-#include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/data/elementary.hpp>
+#include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>

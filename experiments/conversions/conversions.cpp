@@ -1,8 +1,7 @@
 // Double rounding: numbers that a format on the way turns into other numbers.
 #include <halfulp/experiments/conversions/conversions.hpp>
 
-#include <halfulp/experiments/conversions/counting.hpp>
-#include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>

@@ -1,15 +1,15 @@
-#include <halfulp/experiments/memory/model.hpp>
-
-#include <halfulp/formats/nearest.hpp>
-#include <halfulp/hardware/json_members.hpp>
-#include <halfulp_models_text.hpp>
+#include <halfulp/experiments/memory/memory.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <fmt/format.h>
+#include <halfulp_models_text.hpp>
 
 #include <algorithm>
 #include <array>
 #include <cctype>
 #include <filesystem>
+#include <numeric>
 #include <stdexcept>
 
 namespace halfulp::memory {
@@ -137,5 +137,158 @@ const Model& find_model(const std::string& name) {
   }
   throw std::invalid_argument(unknown_name("model", name, names));
 }
+
+namespace {
+
+using training::OperatorKind, training::Policy, training::Role, training::Storage;
+
+constexpr std::uint64_t most_bytes = std::uint64_t{1} << 56;
+__extension__ using Wide = unsigned __int128;
+
+/// What an operator's input is kept as: the operand of its product, or the result of what made it.
+const Storage& kept(const training::OperatorPrecision& product, const training::OperatorPrecision& producer) {
+  const Storage& operand = product.operand(Role::activation);
+  return operand.keeps_floats() ? producer.result(Role::activation) : operand;
+}
+
+}  // namespace
+
+std::vector<ActivationTensor> activation_tensors(const Model& m, const Policy& policy, std::uint64_t sequence, std::uint64_t batch, Recomputation recomputation) {
+  std::vector<ActivationTensor> all;
+  if (!m.has_shape()) return all;
+  Wide sum = 0;
+  bool inside = true;
+  const auto put_bytes = [&](const char* name, Wide bytes, std::uint64_t layers) {
+    sum += bytes * layers;
+    if (sum > most_bytes) throw std::invalid_argument(fmt::format("activations of {}: more than 2^56 bytes for a batch of {} sequences of {} tokens", m.name, batch, sequence));
+    if (bytes) all.push_back({name, static_cast<std::uint64_t>(bytes), layers, inside});
+  };
+  // Checked before storage_bits multiplies: an element takes 4 bytes at most, with scales no more than 8.
+  const auto put = [&](const char* name, const Storage& storage, std::uint64_t rows, std::uint64_t columns, std::uint64_t layers) {
+    if (Wide{rows} * columns > most_bytes) put_bytes(name, Wide{rows} * columns, layers);
+    put_bytes(name, (Wide{storage_bits(storage, rows, columns)} + 7) / 8, layers);
+  };
+  const auto at = [&](OperatorKind kind) { return policy.at(kind, ""); };
+  const auto linear = at(OperatorKind::linear), norm = at(m.rms ? OperatorKind::rms_norm : OperatorKind::layer_norm), residual = at(OperatorKind::residual),
+             scores = at(OperatorKind::attention_scores), weighting = at(OperatorKind::attention_values), softmax = at(OperatorKind::softmax), gelu = at(OperatorKind::gelu),
+             dropout = at(OperatorKind::dropout), loss = at(OperatorKind::cross_entropy);
+  const std::uint64_t tokens = sequence * batch, networks = m.experts ? m.experts_used : 1;
+  const auto result = [](const training::OperatorPrecision& p) -> const Storage& { return p.result(Role::activation); };
+
+  const auto masks = [&](const char* name, std::uint64_t rows, std::uint64_t columns, std::uint64_t layers) {
+    if (m.dropout) put_bytes(name, Wide{rows} * columns, layers);
+  };
+  if (recomputation == Recomputation::full) {
+    put("layer input", result(residual), tokens, m.hidden, m.layers);
+  } else {
+    put("attention norm input", result(residual), tokens, m.hidden, m.layers);
+    put("query, key, value input", kept(linear, norm), tokens, m.hidden, m.layers);
+    put("queries", kept(scores, linear), tokens, m.q_width(), m.layers);
+    put("keys", kept(scores, linear), tokens, m.kv_width(), m.layers);
+    put("values", kept(weighting, linear), tokens, m.kv_width(), m.layers);
+    if (recomputation == Recomputation::none) {
+      const std::uint64_t score_rows = tokens * m.heads;
+      put("softmax", result(softmax), score_rows, sequence, m.layers);
+      masks("attention dropout mask", score_rows, sequence, m.layers);
+      if (m.dropout || !(kept(weighting, softmax) == result(softmax))) put("attention weights", kept(weighting, dropout), score_rows, sequence, m.layers);
+    }
+    put("attention output input", kept(linear, weighting), tokens, m.q_width(), m.layers);
+    masks("attention output dropout mask", tokens, m.hidden, m.layers);
+    put("ffn norm input", result(residual), tokens, m.hidden, m.layers);
+    put("ffn input", kept(linear, norm), tokens * networks, m.hidden, m.layers);
+    if (m.gated) put("ffn gate", result(linear), tokens * networks, m.ffn, m.layers);
+    put(m.gated ? "ffn up" : "activation input", result(linear), tokens * networks, m.ffn, m.layers);
+    if (m.gated) put("activation", result(gelu), tokens * networks, m.ffn, m.layers);
+    put("ffn down input", kept(linear, gelu), tokens * networks, m.ffn, m.layers);
+    masks("ffn dropout mask", tokens, m.hidden, m.layers);
+  }
+  inside = false;
+  masks("embedding dropout mask", tokens, m.hidden, 1);
+  if (m.final_norm) put("final norm input", result(residual), tokens, m.hidden, 1);
+  put("output input", kept(linear, norm), tokens, m.hidden, 1);
+  put("logits", result(loss), tokens, m.vocabulary, 1);
+  return all;
+}
+
+std::uint64_t activation_bytes(const std::vector<ActivationTensor>& tensors) {
+  std::uint64_t all = 0;
+  for (const ActivationTensor& t : tensors) all += t.bytes * t.layers;
+  return all;
+}
+
+namespace {
+
+using training::Policy, training::Role, training::Storage;
+
+std::uint64_t ceil_divide(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
+
+std::uint64_t bits_of(const Storage& storage, const ParameterTensor& t) { return storage_bits(storage, t.rows, t.columns) * t.copies; }
+
+/// Matrices that enter a product; a tied embedding is the output layer's.
+bool enters_a_product(const Model& m, const ParameterTensor& t) {
+  return t.kind == training::OperatorKind::linear ? t.rows > 1 || !m.has_shape() : m.tied && t.name == "embedding";
+}
+
+/// Of the copies in which weights enter products; 0 where they enter as they are.
+std::uint64_t copy_bits(const Model& model, const Policy& policy, const ParameterTensor& t) {
+  const training::OperatorPrecision product = policy.at(training::OperatorKind::linear, t.name);
+  const Storage& operand = product.operand(Role::weight);
+  return enters_a_product(model, t) && !operand.keeps_floats() && operand.format != policy.update.weights.format ? bits_of(operand, t) : 0;
+}
+
+}  // namespace
+
+std::uint64_t storage_bits(const Storage& storage, std::uint64_t rows, std::uint64_t columns) {
+  const std::uint64_t elements = rows * columns;
+  if (const FloatFormat* const plain = storage.plain()) return elements * static_cast<std::uint64_t>(plain->storage_bits());
+  const BlockFormat& f = *storage.block();
+  const std::uint64_t down = f.rows ? ceil_divide(rows, f.rows) : 1, across = f.columns ? ceil_divide(columns, f.columns) : 1;
+  const auto shared = static_cast<std::uint64_t>(f.scale.storage_bits() + (f.element.is_affine() ? f.element.bits() : 0));
+  return elements * static_cast<std::uint64_t>(f.element.bits()) + down * across * shared + (f.tensor_scale ? 32 : 0);
+}
+
+StateBytes state_bytes(const Model& model, const Policy& policy, training::OptimizerKind optimizer, bool momentum) {
+  StateBytes bits{};
+  const training::UpdatePrecision& u = policy.update;
+  const auto at = [&](State s) -> std::uint64_t& { return bits[static_cast<std::size_t>(s)]; };
+  const bool adam = optimizer != training::OptimizerKind::sgd;
+  for (const ParameterTensor& t : parameter_tensors(model)) {
+    const training::OperatorPrecision p = policy.at(t.kind, t.name);
+    const std::uint64_t weights = bits_of(u.weights, t);
+    at(State::parameters) += weights;
+    at(State::gradients) += std::max(weights, bits_of(p.result(Role::gradient_of_weight), t));
+    if (u.master_weights) at(State::master) += bits_of(Storage{}, t);
+    if (adam || momentum) at(State::first) += bits_of(u.first, t);
+    if (adam) at(State::second) += bits_of(u.second, t);
+    if (u.kahan) at(State::compensation) += weights;
+    at(State::copies) += copy_bits(model, policy, t);
+  }
+  for (std::uint64_t& b : bits) b = ceil_divide(b, 8);
+  return bits;
+}
+
+StateBytes on_a_rank(const StateBytes& whole, int stage, std::uint64_t ranks) {
+  StateBytes part = whole;
+  const auto divide = [&](State s) { part[static_cast<std::size_t>(s)] = ceil_divide(whole[static_cast<std::size_t>(s)], ranks); };
+  if (stage >= 1)
+    for (const State s : {State::master, State::first, State::second, State::compensation}) divide(s);
+  if (stage >= 2) divide(State::gradients);
+  if (stage >= 3)
+    for (const State s : {State::parameters, State::copies}) divide(s);
+  return part;
+}
+
+std::uint64_t gathered_bytes(const Model& model, const Policy& policy, int stage, std::uint64_t ranks) {
+  if (stage < 3 || ranks == 1 || !model.has_shape()) return 0;
+  std::uint64_t layer = 0, largest = 0;
+  for (const ParameterTensor& t : parameter_tensors(model)) {
+    const std::uint64_t bits = bits_of(policy.update.weights, t) + copy_bits(model, policy, t);
+    if (t.inside) layer += bits / model.layers;
+    else largest = std::max(largest, bits);
+  }
+  return ceil_divide(std::max(layer, largest), 8);
+}
+
+std::uint64_t total(const StateBytes& bytes) { return std::accumulate(bytes.begin(), bytes.end(), std::uint64_t{0}); }
 
 }  // namespace halfulp::memory

@@ -1,13 +1,150 @@
-#include <halfulp/experiments/operators/autocast.hpp>
-
+#include <halfulp/emulation/rounding.hpp>
+#include <halfulp/experiments/operators/operators.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
+#include <optional>
 
 namespace halfulp::operators {
+
+
+// The cheapest precision of each operator of a model.
+
+namespace {
+
+/// Inputs of a model and its exact outputs.
+class Sample {
+ public:
+  Sample(const Program& p, const Settings& s, std::uint64_t number) : program_(p), inputs_(draw_inputs(p, 1, s.seed, number)), exact_(exact_outputs(p, inputs_)) {}
+  /// Errors::relative with these precisions.
+  double error(const std::vector<Precision>& stages, const Settings& s) const {
+    const std::vector<double> results = Evaluator(program_, stages, s.rounding)(inputs_);
+    Errors errors;
+    for (std::size_t o = 0; o < results.size(); ++o) errors.add(results[o], exact_[o]);
+    return errors.relative();
+  }
+
+ private:
+  std::reference_wrapper<const Program> program_;
+  std::vector<double> inputs_;
+  std::vector<Real> exact_;
+};
+
+constexpr double margin = 0.9;  ///< decisions keep to this share of the budget: other inputs err somewhat more
+
+std::vector<Sample> some_samples(const Program& p, const Settings& s, std::size_t first) {
+  const auto made = parallel_map(deciding_samples(s), [&](std::size_t i) { return std::optional<Sample>(Sample(p, s, first + i)); });
+  std::vector<Sample> samples;
+  for (const auto& sample : made) samples.push_back(*sample);
+  return samples;
+}
+
+/// The largest error over samples.
+double largest_error(const std::vector<Sample>& samples, const std::vector<Precision>& stages, const Settings& s) {
+  const auto errors = parallel_map(samples.size(), [&](std::size_t i) { return samples[i].error(stages, s); });
+  return *std::max_element(errors.begin(), errors.end());
+}
+
+std::vector<std::size_t> operations_by_stage(const Program& p) {
+  std::vector<std::size_t> count(p.stages().size());
+  for (const Node& n : p.nodes()) count[n.stage] += n.step != Step::input && n.step != Step::constant;
+  return count;
+}
+
+}  // namespace
+
+std::vector<Choice> choices(const std::vector<FormatChoice>& formats) {
+  std::vector<Choice> all;
+  for (const FormatChoice& f : formats) {
+    if (f.format == fp32) continue;
+    for (const Where where : {Where::all, Where::tensors}) all.push_back({f.name, where, Precision::of(where, f.format)});
+  }
+  std::stable_sort(all.begin(), all.end(), [](const Choice& x, const Choice& y) {
+    const auto bits = [](const Choice& c) { return std::pair(c.precision.tensors.storage_bits(), c.precision.operations.storage_bits()); };
+    return bits(x) < bits(y);
+  });
+  all.push_back({"fp32", Where::fp32, Precision::of(Where::fp32, fp32)});
+  return all;
+}
+
+std::size_t deciding_samples(const Settings& s) { return std::min<std::size_t>(s.samples, 4); }
+
+std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choices, const Settings& s, double budget) {
+  const std::vector<Sample> samples = some_samples(p, s, 0);
+  const std::vector<std::size_t> operations = operations_by_stage(p);
+  std::vector<std::size_t> order(operations.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return operations[x] > operations[y]; });
+
+  std::vector<Precision> stages(operations.size(), Precision::of(Where::fp32, fp32));
+  std::vector<Decision> decisions;
+  for (const std::size_t stage : order) {
+    std::vector<double> errors(choices.size());
+    const auto by_sample = parallel_map(choices.size() * samples.size(), [&](std::size_t i) {
+      std::vector<Precision> tried = stages;
+      tried[stage] = choices[i / samples.size()].precision;
+      return samples[i % samples.size()].error(tried, s);
+    });
+    for (std::size_t i = 0; i < by_sample.size(); ++i) errors[i / samples.size()] = std::max(errors[i / samples.size()], by_sample[i]);
+    std::size_t chosen = 0;
+    while (chosen + 1 < choices.size() && !(errors[chosen] <= budget)) ++chosen;
+    stages[stage] = choices[chosen].precision;
+    decisions.push_back({stage, chosen, errors[chosen]});
+  }
+  return decisions;
+}
+
+void graph_report(const Settings& s, double budget, Run& run) {
+  Table& rows = run.report.table("graph", fmt::format("Models within a relative error of {}: the cheapest precision of each operator, decided from the most expensive on, with a tenth of that to spare", budget), {
+      {"model", "", "The model; its outputs are log-probabilities."},
+      {"operator", "", "Operator of the model, in the order of decisions."},
+      {"operations", "1", "Elementary operations in it; a fused multiply-add is one."},
+      {"format", "", "The cheapest that keeps the model within the budget, by bits of a tensor, then of an operation."},
+      {"where", "", "What is in that format: all (tensors and operations), tensors (FP32 inside), or nothing (fp32)."},
+      {"error", "1", "Relative error of the model's outputs after this decision, against exact outputs on FP32 inputs; the largest over the samples that decide."}});
+  Table& totals = run.report.table("models", "Relative errors of models whose operators have the precisions of a list", {
+      {"model", "", "The model; its outputs are log-probabilities."},
+      {"precisions", "", "Of the operators: fp32; derived, those of the table graph; PyTorch's list for CUDA in a format; tensors or all in one format."},
+      {"format", "", "The format that the list is applied with; null where there is none."},
+      {"narrow_operations", "1", "Share of the operations whose tensors have fewer than 32 bits."},
+      {"error", "1", "Relative error of the outputs, the largest over the samples that decide (four at most); Infinity if an output is not finite."},
+      {"fresh_error", "1", "The same over as many samples of other inputs and weights, which decide nothing."}});
+  const std::vector<Choice> all = choices(s.formats);
+  for (std::size_t m = 0; m < models().size(); ++m) {
+    const Model& model = models()[m];
+    Program p(s.order);
+    model.build(p);
+    const std::vector<Sample> first = some_samples(p, s, 0), fresh = some_samples(p, s, deciding_samples(s));
+    const std::vector<std::size_t> operations = operations_by_stage(p);
+    const auto total = [&](std::string_view precisions, const Json& format, const std::vector<Precision>& stages) {
+      std::size_t narrow = 0;
+      for (std::size_t i = 0; i < stages.size(); ++i) narrow += stages[i].tensors == fp32 ? 0 : operations[i];
+      const auto count = std::accumulate(operations.begin(), operations.end(), std::size_t{0});
+      totals.row({model.name, precisions, format, static_cast<double>(narrow) / static_cast<double>(count), number(largest_error(first, stages, s)), number(largest_error(fresh, stages, s))});
+    };
+    std::vector<Precision> stages(p.stages().size(), Precision::of(Where::fp32, fp32));
+    total("fp32", Json(), stages);
+    for (const Decision& d : cheapest(p, all, s, margin * budget)) {
+      rows.row({model.name, p.stages()[d.stage], operations[d.stage], all[d.choice].format, name_of(all[d.choice].where), number(d.error)});
+      stages[d.stage] = all[d.choice].precision;
+    }
+    total("derived", Json(), stages);
+    for (const FormatChoice& f : s.formats) {
+      if (f.format == fp16 || f.format == bf16) total(autocast_lists[0].name, f.name, by_list(p, 0, f.format));
+      if (f.format == fp32) continue;
+      for (const Where where : {Where::tensors, Where::all})
+        total(name_of(where), f.name, std::vector<Precision>(stages.size(), Precision::of(where, f.format)));
+    }
+    run.progress(0.9 + 0.1 * static_cast<double>(m + 1) / static_cast<double>(models().size()));
+  }
+}
+
 namespace {
 
 constexpr std::array<Named<Agreement>, 3> agreements{
@@ -150,6 +287,66 @@ void autocast_report(const Settings& s, const AllErrors& errors, double budget, 
     has_fp16 = has_fp16 || format == fp16;
   }
   claims(judged, budget, run.report);
+}
+
+// The published lists. Their names of choices are those of the lists, so that they come last.
+
+namespace {
+
+constexpr std::array<Named<Listed>, 5> names{
+    {{"16 bits", Listed::lower}, {"fp32", Listed::fp32}, {"widest", Listed::widest}, {"unlisted", Listed::unlisted}, {"refused", Listed::refused}}};
+
+constexpr Listed lower = Listed::lower, fp32 = Listed::fp32, widest = Listed::widest, unlisted = Listed::unlisted, refused = Listed::refused;
+
+// clang-format off
+constexpr std::array<ListedOperator, 34> table{{
+  {"relu",              "relu",                             {unlisted, unlisted, unlisted}},
+  {"gelu",              "gelu",                             {unlisted, unlisted, unlisted}},
+  {"sigmoid",           "sigmoid",                          {unlisted, unlisted, unlisted}},
+  {"tanh",              "tanh",                             {unlisted, unlisted, unlisted}},
+  {"mul",               "mul",                              {unlisted, unlisted, widest}},
+  {"residual",          "add",                              {unlisted, unlisted, widest}},
+  {"exp",               "exp",                              {fp32,     unlisted, fp32}},
+  {"log",               "log",                              {fp32,     unlisted, fp32}},
+  {"pow",               "pow",                              {fp32,     unlisted, fp32}},
+  {"reciprocal",        "reciprocal",                       {fp32,     unlisted, fp32}},
+  {"rsqrt",             "rsqrt",                            {fp32,     unlisted, fp32}},
+  {"sum",               "sum",                              {fp32,     unlisted, fp32}},
+  {"sum-of-magnitudes", "sum",                              {fp32,     unlisted, fp32}},
+  {"mean",              "mean",                             {unlisted, unlisted, unlisted}},  // apex: fp32 before torch 1.1
+  {"prod",              "prod",                             {fp32,     fp32,     fp32}},
+  {"norm",              "norm",                             {fp32,     unlisted, fp32}},
+  {"layer-norm",        "layer_norm",                       {fp32,     unlisted, fp32}},
+  {"rms-norm",          "rms_norm",                         {unlisted, unlisted, unlisted}},
+  {"batch-norm",        "batch_norm",                       {unlisted, unlisted, unlisted}},
+  {"softmax",           "softmax",                          {fp32,     unlisted, fp32}},
+  {"log-softmax",       "log_softmax",                      {fp32,     unlisted, fp32}},
+  {"cross-entropy",     "cross_entropy",                    {fp32,     fp32,     fp32}},  // the CPU's list: cross_entropy_loss
+  {"bce",               "binary_cross_entropy",             {refused,  fp32,     refused}},
+  {"bce-with-logits",   "binary_cross_entropy_with_logits", {fp32,     fp32,     fp32}},
+  {"mse",               "mse_loss",                         {fp32,     fp32,     fp32}},
+  {"linear",            "linear",                           {lower,    lower,    lower}},
+  {"conv2d",            "conv2d",                           {lower,    lower,    lower}},
+  {"attention-scores",  "bmm",                              {lower,    lower,    lower}},  // apex: since CUDA 9.1
+  {"attention-values",  "bmm",                              {lower,    lower,    lower}},
+  {"embedding",         "embedding",                        {unlisted, unlisted, unlisted}},
+  {"max-pool",          "max_pool2d",                       {unlisted, unlisted, unlisted}},  // the CPU's list has max_pool3d
+  {"average-pool",      "avg_pool2d",                       {unlisted, unlisted, unlisted}},  // and avg_pool3d: fp32
+  {"lstm-cell",         "LSTMCell",                         {lower,    unlisted, lower}},
+  {"rnn-cell",          "RNNCell",                          {lower,    unlisted, lower}},
+}};
+// clang-format on
+
+}  // namespace
+
+std::string_view name_of(Listed listed) { return name_in(names, listed); }
+
+std::span<const ListedOperator> listed_operators() { return table; }
+
+std::optional<ListedOperator> find_listed(std::string_view name) {
+  for (const ListedOperator& row : table)
+    if (row.name == name) return row;
+  return std::nullopt;
 }
 
 }  // namespace halfulp::operators

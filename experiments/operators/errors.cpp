@@ -1,13 +1,77 @@
-#include <halfulp/experiments/operators/errors.hpp>
-
-#include <halfulp/experiments/operators/draws.hpp>
-#include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/data/distributions.hpp>
+#include <halfulp/data/elementary.hpp>
+#include <halfulp/experiments/operators/operators.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/support/work.hpp>
 
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
 #include <cmath>
 #include <limits>
 
 namespace halfulp::operators {
+namespace {
+
+/// e^(x - max x) and their sum.
+std::vector<double> powers(const std::vector<double>& x, double& sum) {
+  const double most = *std::max_element(x.begin(), x.end());
+  std::vector<double> y;
+  sum = 0;
+  for (const double v : x) sum += y.emplace_back(smooth_exp(v - most));
+  return y;
+}
+
+}  // namespace
+
+std::vector<double> draw_inputs(const Program& p, double scale, std::uint64_t seed, std::uint64_t sample) {
+  std::vector<double> inputs;
+  for (std::size_t k = 0; k < p.operands().size(); ++k) {
+    const Operand& operand = p.operands()[k];
+    const std::uint64_t stream = sample << 12 | k << 1;  // the lower bit: labels
+    const double deviation = operand.draw == Draw::weight ? 1 / std::sqrt(static_cast<double>(operand.fan_in)) : scale;
+    std::vector<double> x(operand.count);
+    for (std::size_t i = 0; i < x.size(); ++i) x[i] = deviation * normal_sample(seed, stream, i);
+
+    switch (operand.draw) {
+      case Draw::activation:
+      case Draw::weight: break;
+      case Draw::positive:
+        for (double& v : x) v = std::fabs(v);
+        break;
+      case Draw::probability: {
+        double sum = 0;
+        x = powers(x, sum);
+        for (double& v : x) v /= sum;
+        break;
+      }
+      case Draw::label_logits: {
+        if (sample % 2 == 1) break;  // any label: the first is as good as another
+        double sum = 0;
+        const std::vector<double> e = powers(x, sum);
+        double rest = uniform_sample(seed, stream + 1, 0) * sum;
+        std::size_t label = 0;
+        while (label + 1 < e.size() && (rest -= e[label]) > 0) ++label;
+        std::swap(x[0], x[label]);
+        break;
+      }
+      case Draw::binary_logits:
+      case Draw::binary_probability:
+        // (x, 1) is as likely as (-x, 0): a pair with the other label becomes its mirror. Every eighth is left as it is: no model
+        // is right always, and a confident wrong prediction is the one whose loss overflows.
+        for (std::size_t i = 0; i < x.size(); ++i) {
+          const bool one = uniform_sample(seed, stream + 1, i) < smooth_sigmoid(x[i]), wanted = i < x.size() / 2;
+          if (i % 8 != 7 && one != wanted) x[i] = -x[i];
+          if (operand.draw == Draw::binary_probability) x[i] = std::clamp(smooth_sigmoid(x[i]), 0x1p-126, 1 - 0x1p-24);
+        }
+        break;
+    }
+    for (const double v : x) inputs.push_back(static_cast<float>(v));
+  }
+  return inputs;
+}
+
 namespace {
 
 struct Piece {
@@ -90,6 +154,93 @@ AllErrors measure_errors(const Settings& s, Trace& trace, const std::function<vo
     done(static_cast<double>(i + 1) / static_cast<double>(table.size()));
   }
   return errors;
+}
+
+// What is the arithmetic's error and what the inputs': the same operators on inputs that the format has.
+
+namespace {
+
+/// Errors of one operator in one format, FP32 on the same inputs last; and what FP32 inside may be off by.
+struct Row {
+  std::array<Errors, wheres.size()> errors;
+  double bound = 0;  ///< relative, as the errors
+};
+
+constexpr std::size_t most_samples = 4;
+
+Row measure(const Program& p, const FloatFormat& f, const Settings& s, std::uint64_t sample) {
+  std::vector<double> inputs = draw_inputs(p, 1, s.seed, sample);
+  for (double& x : inputs) x = f.value(encode(f, {}, x).code);
+  Row row;
+  if (!std::all_of(inputs.begin(), inputs.end(), [](double x) { return std::isfinite(x); })) return row;
+  const std::vector<Real> exact = exact_outputs(p, inputs);
+  for (std::size_t w = 0; w < wheres.size(); ++w) {
+    const std::vector<double> results = Evaluator(p, {Precision::of(wheres[w].value, f)}, {})(inputs);
+    for (std::size_t o = 0; o < results.size(); ++o) row.errors[w].add(results[o], exact[o]);
+    // Formats without Inf and NaN saturate instead.
+    const bool held = std::all_of(results.begin(), results.end(), [&](double y) { return std::fabs(y) <= f.value(f.max_finite()); });
+    if (wheres[w].value == Where::fp32 && !held) return row;
+  }
+  // |round(x) - x| <= u |x| or half the smallest unit, and the triangle inequality for norms.
+  const Errors& wide = row.errors[static_cast<std::size_t>(Where::fp32)];
+  if (wide.exact_squares == 0) return row;
+  const double u = FloatFormat::power_of_two(-f.precision()), smallest = f.value(f.min_positive()) / 2;
+  const double norm = static_cast<double>(Real(sqrt(wide.exact_squares)));
+  row.bound = u * (1 + wide.relative()) + smallest * std::sqrt(static_cast<double>(wide.outputs)) / norm + wide.relative();
+  return row;
+}
+
+}  // namespace
+
+void inside_report(const Settings& s, Run& run) {
+  Table& table = run.report.table("inside", "Errors on inputs that are values of the format: what is left is the operators' own (activations of N(0, 1), to nearest even)", {
+      {"format", "", "The low-precision format."},
+      {"operator", "", "The operator; figures are the largest over its samples, of which four are taken at most."},
+      {"all", "1", "Relative error with every operation in the format, in unit roundoffs 2^-p; Infinity if an output is not finite, null if an input is not."},
+      {"tensors", "1", "The same with FP32 operations and outputs rounded to the format."},
+      {"bound", "1", "What that can be at most: one unit roundoff, half the smallest subnormal an output, and FP32's error; null where an output overflows."},
+      {"fp32", "1", "The same with FP32 outputs."}});
+  const auto operators = operator_table();
+  std::vector<FormatChoice> formats;
+  for (const FormatChoice& f : s.formats)
+    if (f.format != fp32) formats.push_back(f);
+  std::vector<Program> programs;
+  for (const Operator& op : operators) programs.push_back(build(op, s.order, s.size));
+  const std::size_t samples = std::min(s.samples, most_samples);
+  const auto rows = parallel_map(formats.size() * programs.size() * samples, [&](std::size_t i) {
+    const std::size_t row = i / samples;
+    return measure(programs[row % programs.size()], formats[row / programs.size()].format, s, i % samples);
+  });
+  double worst = 0;
+  bool some = false;
+  for (std::size_t i = 0; i < formats.size() * programs.size(); ++i) {
+    const FormatChoice& choice = formats[i / programs.size()];
+    const double u = FloatFormat::power_of_two(-choice.format.precision());
+    const std::span<const Row> of_samples = std::span(rows).subspan(i * samples, samples);
+    const auto units = [&](Where where) {
+      double most = 0;
+      for (const Row& row : of_samples) {
+        const Errors& e = row.errors[static_cast<std::size_t>(where)];
+        if (e.outputs == 0) return Json();  // inputs overflow
+        most = std::max(most, e.relative() / u);
+      }
+      return number(most);
+    };
+    bool bounded = true;
+    double bound = 0;
+    for (const Row& row : of_samples) {
+      const Errors &narrow = row.errors[static_cast<std::size_t>(Where::tensors)], &wide = row.errors[static_cast<std::size_t>(Where::fp32)];
+      bounded = bounded && row.bound > 0 && narrow.non_finite == 0 && wide.non_finite == 0;
+      if (!bounded) break;
+      bound = std::max(bound, row.bound);
+      worst = std::max(worst, narrow.relative() / row.bound), some = true;
+    }
+    table.row({choice.name, operators[i % programs.size()].name, units(Where::all), units(Where::tensors), bounded ? number(bound / u) : Json(), units(Where::fp32)});
+  }
+  const std::string statement = "FP32 inside leaves one rounding of the outputs: error over bound, at most, on inputs that the format has.";
+  const std::string source = "derived: |round(x) - x| <= u |x|, IEEE 754-2019, section 4.3.1, and the triangle inequality";
+  run.report.claim(some ? at_most("fp32-inside-is-one-rounding", statement, source, 1, worst, "oracle")
+                        : skipped("fp32-inside-is-one-rounding", statement, source, "no format but FP32 holds the outputs of any operator"));
 }
 
 }  // namespace halfulp::operators

@@ -49,4 +49,18 @@ Values rnn_cell(Program& p, const Values& x, const Values& h);
 /// Hochreiter & Schmidhuber 1997 with forget gate: h' and c'. No biases.
 Values lstm_cell(Program& p, const Values& x, const Values& h, const Values& c);
 
+// The operators that the experiment looks at.
+
+struct Operator {
+  std::string_view name;    ///< that of training/site.hpp where it is the same operator
+  std::string_view family;
+  std::string_view shape;   ///< what goes in and comes out, n being the parameter `size`
+  void (*build)(Program& p, std::size_t n);  ///< operands and outputs of one sample; n >= 64
+};
+
+std::span<const Operator> operator_table();
+
+/// One sample of an operator. size: n, at least 64.
+Program build(const Operator& op, SumOrder order, std::size_t size);
+
 }  // namespace halfulp::operators

@@ -1,5 +1,5 @@
 // Two small models, every operator a stage of one program.
-#include <halfulp/experiments/operators/graph.hpp>
+#include <halfulp/experiments/operators/operators.hpp>
 
 #include <halfulp/formats/catalogue.hpp>
 

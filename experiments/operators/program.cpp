@@ -1,5 +1,14 @@
 #include <halfulp/experiments/operators/program.hpp>
 
+#include <halfulp/emulation/elementary.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/support/work.hpp>
+
+#include <boost/math/special_functions/erf.hpp>
+#include <boost/math/special_functions/log1p.hpp>
+
+#include <algorithm>
+#include <bit>
 #include <cassert>
 
 namespace halfulp::operators {
@@ -94,6 +103,161 @@ Program::Value Program::dot(std::span<const Value> a, std::span<const Value> b) 
   Value total = mul(a[0], b[0]);
   for (std::size_t i = 1; i < a.size(); ++i) total = fma(a[i], b[i], total);
   return total;
+}
+
+namespace {
+
+/// The functions that no IEEE operation computes.
+Real function(Step step, const Real& x, const Real& y) {
+  switch (step) {
+    case Step::exp: return exp(x);
+    case Step::log: return log(x);
+    case Step::log1p: return boost::math::log1p(x);
+    case Step::tanh: return tanh(x);
+    case Step::erf: return boost::math::erf(x);
+    case Step::pow: return pow(x, y);
+    default: break;
+  }
+  throw std::logic_error("operators: a function expected");
+}
+
+/// One of them in a format. Arguments that are no numbers, and poles, by IEEE 754-2019, 9.2.1.
+std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, Step step, std::uint64_t a, std::uint64_t b) {
+  if (f.is_nan(a) || (step == Step::pow && f.is_nan(b))) return nan_result(f, rounding, {a, b}).code;
+  if (step == Step::exp) return exp(f, rounding, a).code;
+  const bool negative = f.sign(a), inf = f.is_infinite(a);
+  const double x = f.value(a);
+  if (step == Step::log || step == Step::log1p) {
+    const double pole = step == Step::log ? 0 : -1;
+    if (x == pole) return infinite(f, rounding, true).code;
+    if (x < pole) return invalid(f, rounding).code;
+    if (inf) return a;
+  }
+  if (step == Step::pow && inf) return a;  // exponents here are odd integers
+  if (step == Step::pow && f.is_infinite(b)) return invalid(f, rounding).code;  // 3 is beyond the format
+  if (inf) return encode(f, rounding, negative ? -1 : 1).code;
+  if (x == 0 && step != Step::log) return a;
+  return round_real(f, rounding, function(step, Real(x), Real(step == Step::pow ? f.value(b) : 0)));
+}
+
+}  // namespace
+
+Precision Precision::of(Where where, const FloatFormat& f) {
+  switch (where) {
+    case Where::all: return {f, f};
+    case Where::tensors: return {fp32, f};
+    case Where::fp32: break;
+  }
+  return {fp32, fp32};
+}
+
+std::uint64_t round_real(const FloatFormat& f, const Rounding& rounding, const Real& x) {
+  if (isnan(x)) return fresh_nan(f, rounding);
+  if (isinf(x)) return infinite(f, rounding, x < 0).code;
+  if (x == 0) return f.zero(signbit(x) != 0);
+  int exponent = 0;
+  constexpr int digits = std::numeric_limits<Real>::digits, far = 100000;
+  const Real fraction = frexp(Real(abs(x)), &exponent);
+  const auto significand = static_cast<uint128>(ldexp(fraction, digits));
+  return round_pack<uint128>(f, rounding, {x < 0, std::clamp(exponent, -far, far) - digits, significand}, 0).code;
+}
+
+std::vector<Real> exact_outputs(const Program& p, std::span<const double> inputs) {
+  std::vector<Real> v(p.nodes().size());
+  for (std::size_t i = 0; i < v.size(); ++i) {
+    if (i % 1024 == 0) stop_if_interrupted();
+    const Node& n = p.nodes()[i];
+    const Real &a = v[n.a < i ? n.a : 0], &b = v[n.b < i ? n.b : 0];
+    switch (n.step) {
+      case Step::input: v[i] = inputs[n.a]; break;
+      case Step::constant: v[i] = p.constants()[n.a]; break;
+      case Step::add: v[i] = a + b; break;
+      case Step::sub: v[i] = a - b; break;
+      case Step::mul: v[i] = a * b; break;
+      case Step::div: v[i] = a / b; break;
+      case Step::fma: v[i] = a * b + v[n.c]; break;
+      case Step::sqrt: v[i] = sqrt(a); break;
+      case Step::max: v[i] = a < b ? b : a; break;
+      default: v[i] = function(n.step, a, b); break;
+    }
+  }
+  std::vector<Real> outputs;
+  for (const Program::Value o : p.outputs()) outputs.push_back(v[o]);
+  return outputs;
+}
+
+Evaluator::Evaluator(const Program& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace) : program_(p) {
+  assert(stages.size() == p.stages().size());
+  fp32_ = unit(fp32, {}, trace);
+  for (const Precision& s : stages) stages_.push_back({unit(s.operations, rounding, trace), unit(s.tensors, rounding, trace)});
+  codes_.resize(p.nodes().size());
+}
+
+std::size_t Evaluator::unit(const FloatFormat& f, const Rounding& rounding, Trace* trace) {
+  for (std::size_t i = 0; i < units_.size(); ++i)
+    if (units_[i].format == f) return i;
+  const Rounding& own = f == fp32 ? Rounding{} : rounding;
+  Unit u{f, Arithmetic(f, own, trace), {}};
+  for (const double c : program_.constants()) u.constants.push_back(encode(f, own, c).code);
+  units_.push_back(std::move(u));
+  return units_.size() - 1;
+}
+
+std::uint64_t Evaluator::convert(std::size_t from, std::size_t to, std::uint64_t code) {
+  return from == to ? code : units_[to].on.convert_from(units_[from].format, code);
+}
+
+std::uint64_t Evaluator::apply(Unit& u, const Node& n, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+  const FloatFormat& f = u.format;
+  switch (n.step) {
+    case Step::add: return u.on.add(a, b);
+    case Step::sub: return u.on.sub(a, b);
+    case Step::mul: return u.on.mul(a, b);
+    case Step::div: return u.on.div(a, b);
+    case Step::fma: return u.on.fma(a, b, c);
+    case Step::sqrt: return u.on.sqrt(a);
+    case Step::max: return f.is_nan(a) ? a : f.is_nan(b) ? b : f.value(a) < f.value(b) ? b : a;
+    default: break;
+  }
+  return rounded_function(f, u.on.rounding(), n.step, a, b);
+}
+
+std::vector<double> Evaluator::operator()(std::span<const double> inputs) {
+  const std::vector<Node>& nodes = program_.nodes();
+  for (std::size_t i = 0; i < nodes.size(); ++i) {
+    const Node& n = nodes[i];
+    const Stage& here = stages_[n.stage];
+    // A tensor of another stage, or an input, comes in the format of tensors here.
+    const auto enter = [&](std::size_t from, std::uint64_t code) { return convert(here.tensors, here.operations, convert(from, here.tensors, code)); };
+    const auto read = [&](std::uint32_t node) {
+      const Stage& there = stages_[nodes[node].stage];
+      if (nodes[node].stage == n.stage) return codes_[node];
+      return enter(there.tensors, convert(there.operations, there.tensors, codes_[node]));
+    };
+    Unit& u = units_[here.operations];
+    if (n.step == Step::input) {
+      codes_[i] = enter(fp32_, std::bit_cast<std::uint32_t>(static_cast<float>(inputs[n.a])));
+    } else if (n.step == Step::constant) {
+      codes_[i] = u.constants[n.a];
+    } else {
+      const int count = reads(n.step);
+      codes_[i] = apply(u, n, read(n.a), count > 1 ? read(n.b) : 0, count > 2 ? read(n.c) : 0);
+    }
+  }
+  std::vector<double> outputs;
+  for (const Program::Value o : program_.outputs()) {
+    const Stage& s = stages_[nodes[o].stage];
+    outputs.push_back(units_[s.tensors].format.value(convert(s.operations, s.tensors, codes_[o])));
+  }
+  return outputs;
+}
+
+std::optional<Step> Evaluator::first_non_finite() const {
+  for (std::size_t i = 0; i < codes_.size(); ++i) {
+    const FloatFormat& f = units_[stages_[program_.nodes()[i].stage].operations].format;
+    if (f.is_nan(codes_[i]) || f.is_infinite(codes_[i])) return program_.nodes()[i].step;
+  }
+  return std::nullopt;
 }
 
 }  // namespace halfulp::operators

@@ -1,7 +1,7 @@
 // What rounded position ids do to rotary angles and to ALiBi's biases.
 #include <halfulp/experiments/position_ids/position_ids.hpp>
 
-#include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <boost/multiprecision/cpp_bin_float.hpp>

@@ -1,7 +1,7 @@
 // Integer positions in low precision: which tokens end up at the same place, and what follows from it.
 #include <halfulp/experiments/position_ids/position_ids.hpp>
 
-#include <halfulp/experiments/run/parallel.hpp>
+#include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>

@@ -1,8 +1,8 @@
 // The pieces of the experiment "position_ids".
 #pragma once
 
-#include <halfulp/experiments/data/cosine.hpp>
-#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/data/elementary.hpp>
+#include <halfulp/report/experiment.hpp>
 
 namespace halfulp::positions {
 

@@ -1,10 +1,9 @@
-#include <halfulp/experiments/quantization/integer_product.hpp>
+#include <halfulp/experiments/quantization/integers.hpp>
 
-#include <halfulp/emulation/array.hpp>
-#include <halfulp/emulation/products.hpp>
-#include <halfulp/experiments/quantization/calibration.hpp>
-#include <halfulp/experiments/training/model_product.hpp>
-#include <halfulp/experiments/training/rows.hpp>
+#include <halfulp/emulation/array/array.hpp>
+#include <halfulp/emulation/product/product.hpp>
+#include <halfulp/training/layers/numerics.hpp>
+#include <halfulp/training/layers/tensor.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>

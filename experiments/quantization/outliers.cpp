@@ -1,9 +1,9 @@
-#include <halfulp/experiments/quantization/outliers.hpp>
+#include <halfulp/experiments/quantization/quantization.hpp>
 
-#include <halfulp/emulation/products.hpp>
-#include <halfulp/experiments/data/distributions.hpp>
-#include <halfulp/experiments/run/interrupt.hpp>
-#include <halfulp/experiments/training/rows.hpp>
+#include <halfulp/emulation/product/product.hpp>
+#include <halfulp/data/distributions.hpp>
+#include <halfulp/support/work.hpp>
+#include <halfulp/training/layers/tensor.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>

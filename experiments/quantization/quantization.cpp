@@ -1,9 +1,143 @@
-// quantization: a trained network in 8, 4 and fewer bits: calibration, granularity, outlier columns, and training that knows of the roundings.
-#include <halfulp/experiments/quantization/network_run.hpp>
+#include <halfulp/experiments/quantization/quantization.hpp>
+
+#include <halfulp/data/distributions.hpp>
+#include <halfulp/data/elementary.hpp>
+#include <halfulp/emulation/block/block.hpp>
+#include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <cmath>
 #include <limits>
+
+namespace halfulp::quantization {
+namespace {
+
+Json share(std::uint64_t part, std::uint64_t whole) { return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json(); }
+
+/// The signal to noise ratio of numbers evenly spread over the whole range of 2 most + 1 integers: (a^2 / 3) / (s^2 / 12), a = most s.
+double sqnr_of_uniform(int most) { return 20 * deterministic_log(2.0 * most) / 2.30258509299404568402; }
+
+}  // namespace
+
+std::vector<Calibration> calibrations_of(const Config& config) {
+  std::vector<Calibration> all;
+  for (const std::string& name : config.choices("methods")) {
+    const Method method = value_named(methods, "method", name);
+    if (method != Method::percentile) all.push_back({method});
+    else
+      for (const double percent : config.reals("percentiles")) all.push_back({method, percent});
+  }
+  return all;
+}
+
+Calibration aware_calibration(const Config& config) {
+  Calibration by{value_named(methods, "method", config.text("qat_method"))};
+  if (by.method == Method::percentile) by.percent = config.reals("percentiles").front();
+  return by;
+}
+
+std::vector<int> bits_of(const Config& config) {
+  std::vector<int> all;
+  for (const std::int64_t bits : config.integers("bits")) all.push_back(static_cast<int>(bits));
+  return all;
+}
+
+CalibrationTable::CalibrationTable(const Config& config, Report& report)
+    : calibrations_(calibrations_of(config)), bits_(bits_of(config)),
+      table_(report.table("calibration", "Magnitudes by calibration, one scale a tensor, and what they lose", {
+          {"network", "", "Network, of its first seed; sample: drawn from a distribution."},
+          {"layer", "", "Layer, or distribution."},
+          {"tensor", "", "Activations enter the layer's product with its weights."},
+          {"bits", "bit", "Bits of the integers, which are symmetric."},
+          {"method", "", "How the magnitude of the largest integer was chosen."},
+          {"values", "value", "Numbers that were looked at."},
+          {"amax", "1", "That magnitude; 0 if all numbers are 0."},
+          {"to_max", "1", "It over the largest magnitude."},
+          {"clipped", "1", "Share of numbers whose magnitude is above it."},
+          {"mse", "1", "Mean squared error of the quantized numbers."},
+          {"sqnr", "dB", "Signal to quantization noise; Infinity if all numbers are exact."}})) {}
+
+void CalibrationTable::add(const std::string& network, const std::string& layer, const std::string& tensor, std::span<const float> values) {
+  const float largest = largest_magnitude(values);
+  ++tensors_;
+  hundred_differs_ += percentile_amax(values, 100) != largest;
+  const auto rows = parallel_map(bits_.size() * calibrations_.size(), [&](std::size_t i) {
+    Row row{calibrations_[i % calibrations_.size()], bits_[i / calibrations_.size()], 0, {}};
+    const BlockFormat format = integers(row.bits, false);
+    row.amax = calibrated_amax(row.by, values, format);
+    row.loss = loss_of(values, row.amax, format);
+    row.allowed = values.size() - static_cast<std::size_t>(std::ceil(row.by.percent / 100 * static_cast<double>(values.size())));
+    if (row.by.method == Method::entropy && largest > 0) {
+      const Histogram histogram(values);
+      for (std::size_t b = entropy_bins(histogram, static_cast<std::size_t>(format.element.most()) + 1); b < Histogram::bins; ++b) row.in_tail += histogram.counts()[b];
+    }
+    return row;
+  });
+  for (const Row& row : rows) {
+    table_.row({network, layer, tensor, row.bits, row.by.name(), row.loss.values, number(static_cast<double>(row.amax)),
+                largest > 0 ? number(static_cast<double>(row.amax) / static_cast<double>(largest)) : Json(), share(row.loss.clipped, row.loss.values), number(row.loss.mse()),
+                number(row.loss.sqnr())});
+    half_steps_ = std::max(half_steps_, row.loss.largest_inside);
+    counted_ += row.loss.values;
+    if (row.by.method == Method::entropy) tail_differs_ += row.loss.clipped != row.in_tail;
+    if (row.by.method == Method::percentile) too_many_clipped_ += row.loss.clipped > row.allowed;
+    if (row.by.method == Method::mse) {
+      const double by_max = loss_of(values, largest, integers(row.bits, false)).squared_error;
+      if (by_max > 0) mse_ratio_ = std::max(mse_ratio_, row.loss.squared_error / by_max);
+    }
+  }
+}
+
+void CalibrationTable::add_samples(std::uint64_t seed) {
+  constexpr std::size_t count = 1 << 16;
+  const auto draw = [&](Shape shape, int degrees, bool rectified) {
+    Distribution d;
+    d.shape = shape;
+    d.degrees = degrees;
+    std::vector<float> values(count);
+    for (std::size_t i = 0; i < count; ++i) {
+      values[i] = static_cast<float>(d.sample(seed, i));
+      if (rectified) values[i] = std::max(values[i], 0.0f);
+    }
+    return values;
+  };
+  const std::vector<float> uniform = draw(Shape::uniform, 1, false);
+  add("sample", "uniform", "values", uniform);
+  add("sample", "normal", "values", draw(Shape::normal, 1, false));
+  add("sample", "normal, rectified", "values", draw(Shape::normal, 1, true));
+  add("sample", "laplace", "values", draw(Shape::laplace, 1, false));
+  add("sample", "student-t, 3 degrees", "values", draw(Shape::student_t, 3, false));
+  for (const int bits : bits_) {
+    const BlockFormat format = integers(bits, false);
+    const double apart = loss_of(uniform, largest_magnitude(uniform), format).sqnr() - sqnr_of_uniform(format.element.most());
+    if (std::fabs(apart) > std::fabs(farthest_sqnr_)) farthest_sqnr_ = apart;
+  }
+}
+
+void CalibrationTable::claim(Report& report) const {
+  const auto has = [&](Method method) { return std::any_of(calibrations_.begin(), calibrations_.end(), [&](const Calibration& c) { return c.method == method; }); };
+  const auto without = [](Method method) { return fmt::format("methods does not contain {}", name_of(method)); };
+  report.claim(exactly("percentile-100-is-max", fmt::format("100 percent of a tensor do not exceed its largest magnitude, and nothing smaller ({} tensors).", tensors_),
+                       "derived: definition of a percentile", 0u, hundred_differs_, "oracle"));
+  report.claim(within("uniform-sqnr", "Evenly spread numbers, scaled by the largest, keep 20 log10(2^b - 2) decibel in b bits.", "derived: (a^2 / 3) / (s^2 / 12) with a = (2^(b-1) - 1) s", 0, 0.1,
+                      farthest_sqnr_, "oracle"));
+  report.claim(at_most("error-is-half-a-step", "A number within the range is off by at most half a scale, but for the roundings of the division and the product in FP32.",
+                       "derived: rounding to nearest; 2^7 steps times a few 2^-24", 1 + 0x1p-14, half_steps_, "oracle"));
+  const std::string mse = "The magnitude chosen by squared error has no larger one than the largest magnitude, on every tensor and in every width.", tail = "Counting magnitudes above entropy's choice gives what lies in the histogram's bins behind it.",
+                    percent = "A method percentile-P clips at most 100 - P percent of a tensor's numbers.";
+  report.claim(has(Method::mse) ? at_most("mse-no-larger-than-max", mse, "derived: the largest magnitude is among what is tried", 1.0, mse_ratio_, "oracle")
+                                : skipped("mse-no-larger-than-max", mse, "derived: the largest magnitude is among what is tried", without(Method::mse)));
+  report.claim(has(Method::entropy) ? exactly("entropy-clips-its-tail", tail, "derived: edges of bins", 0u, tail_differs_, "oracle")
+                                    : skipped("entropy-clips-its-tail", tail, "derived: edges of bins", without(Method::entropy)));
+  report.claim(has(Method::percentile) ? exactly("percentile-clips-its-share", percent, "derived: definition of a percentile", 0u, too_many_clipped_, "oracle")
+                                       : skipped("percentile-clips-its-share", percent, "derived: definition of a percentile", without(Method::percentile)));
+}
+
+}  // namespace halfulp::quantization
+
+// quantization: a trained network in 8, 4 and fewer bits: calibration, granularity, outlier columns, and training that knows of the roundings.
 
 namespace halfulp {
 namespace quantization {

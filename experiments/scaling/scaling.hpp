@@ -1,8 +1,8 @@
 // The pieces of the experiment "scaling".
 #pragma once
 
-#include <halfulp/experiments/data/quantization.hpp>
-#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/data/quantized_tensor.hpp>
+#include <halfulp/report/experiment.hpp>
 
 #include <cstdint>
 #include <string>

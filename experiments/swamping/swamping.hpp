@@ -1,7 +1,7 @@
 // The parts of `swamping`: where w + u gives w again, what it does to training, and what repairs it.
 #pragma once
 
-#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/report/experiment.hpp>
 
 #include <vector>
 

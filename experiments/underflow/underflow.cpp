@@ -1,6 +1,6 @@
 // underflow: which gradients vanish in each format, and what a loss scale does about it.
-#include <halfulp/experiments/data/npy.hpp>
-#include <halfulp/experiments/underflow/layers.hpp>
+#include <halfulp/data/npy.hpp>
+#include <halfulp/experiments/underflow/underflow.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>

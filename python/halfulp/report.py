@@ -17,7 +17,7 @@ _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-
 
 
 class Report(dict[str, Any]):
-    """A report: the members of experiments/report.schema.json, and short ways to them.
+    """A report: the members of report/schema.json, and short ways to them.
 
     report["results"][TABLE] has columns (name, unit, description) and rows; report.frame(TABLE) is that table for pandas.
     """

@@ -2,7 +2,7 @@
 
     python3 -m halfulp_page REPORT... --out FILE
 
-It reads JSON (experiments/report.schema.json) and shares no code with halfulp, so that any Python with matplotlib and jinja2 draws it.
+It reads JSON (report/schema.json) and shares no code with halfulp, so that any Python with matplotlib and jinja2 draws it.
 """
 from .inputs import BadInput, Source, read_all
 from .page import render

@@ -1,7 +1,7 @@
-// Rounding, encoding and decoding of whole arrays: emulation/array.hpp on NumPy's memory.
+// Rounding, encoding and decoding of whole arrays: emulation/array/array.hpp on NumPy's memory.
 #include "module.hpp"
 
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/conversion.hpp>
 #include <halfulp/formats/catalogue.hpp>
 

@@ -1,9 +1,9 @@
 // The command line in this process: one route for every command, its output captured.
 #include "module.hpp"
 
-#include <halfulp/experiments/cli/captured.hpp>
-#include <halfulp/experiments/cli/command_line.hpp>
-#include <halfulp/experiments/run/interrupt.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/support/work.hpp>
 
 #include <nanobind/stl/vector.h>
 

@@ -3,7 +3,7 @@
 
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/text.hpp>
-#include <halfulp/formats/block_catalogue.hpp>
+#include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <nanobind/stl/vector.h>

@@ -1,6 +1,6 @@
 #include "module.hpp"
 
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 
 #include <tbb/global_control.h>
 

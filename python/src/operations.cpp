@@ -1,7 +1,7 @@
-// Element-wise operations on code words: vectors where emulation/array.hpp has them, else the scalar functions on all cores.
+// Element-wise operations on code words: vectors where emulation/array/array.hpp has them, else the scalar functions on all cores.
 #include "module.hpp"
 
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/formats/catalogue.hpp>
 

@@ -1,8 +1,8 @@
 // Dot products and products of matrices by product models, and by matrix units that users describe.
 #include "module.hpp"
 
-#include <halfulp/emulation/products.hpp>
-#include <halfulp/hardware/matrix/unit_file.hpp>
+#include <halfulp/emulation/product/product.hpp>
+#include <halfulp/hardware/unit_file.hpp>
 
 #include <algorithm>
 #include <memory>

@@ -1,7 +1,7 @@
 // Casts as libraries, specifications and CPUs make them, over arrays of code words.
 #include "module.hpp"
 
-#include <halfulp/emulation/profiles/profile.hpp>
+#include <halfulp/emulation/cast/profile.hpp>
 
 #include <nanobind/stl/vector.h>
 

@@ -1,7 +1,7 @@
 // Everything besides operands and format that decides a result, as one Python object.
 #include "module.hpp"
 
-#include <halfulp/emulation/names.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <nanobind/stl/tuple.h>
 

@@ -1,8 +1,8 @@
 // Checkpoints: any bytes are refused in one line or give a checkpoint that is written as it was read.
 #include "fuzz_target.hpp"
 
-#include <halfulp/experiments/training/checkpoint.hpp>
-#include <halfulp/hardware/framed_file.hpp>
+#include <halfulp/training/checkpoint.hpp>
+#include <halfulp/support/files.hpp>
 
 #include <stdexcept>
 #include <string>

@@ -1,9 +1,9 @@
 // Configuration files: any bytes are refused in one line or give a configuration that reads itself back.
 #include "fuzz_target.hpp"
 
-#include <halfulp/experiments/report/config.hpp>
-#include <halfulp/experiments/experiment.hpp>
-#include <halfulp/experiments/report/json_text.hpp>
+#include <halfulp/report/config.hpp>
+#include <halfulp/report/experiment.hpp>
+#include <halfulp/support/json.hpp>
 
 #include <stdexcept>
 #include <string>

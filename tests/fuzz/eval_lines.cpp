@@ -1,7 +1,7 @@
 // `halfulp eval`: any bytes are refused in one line or evaluated; what was evaluated passes its own check.
 #include "fuzz_target.hpp"
 
-#include <halfulp/experiments/cli/eval_lines.hpp>
+#include <halfulp/commands/lines.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // IDX files, packed or not: any bytes are refused in one line or read to the end the header promises.
 #include "fuzz_target.hpp"
 
-#include <halfulp/experiments/data/idx.hpp>
+#include <halfulp/data/images.hpp>
 
 #include <sstream>
 #include <stdexcept>

@@ -1,7 +1,7 @@
 // NumPy files: any bytes are refused in one line or read to the end the header promises.
 #include "fuzz_target.hpp"
 
-#include <halfulp/experiments/data/npy.hpp>
+#include <halfulp/data/npy.hpp>
 
 #include <array>
 #include <sstream>

@@ -4,7 +4,7 @@
     python tests/peers/block_vectors.py [--out FILE]        needs numpy, ml_dtypes, torch, torchao
     python tests/peers/block_vectors.py --check FILE        status 1 where a library has changed its mind
 
-The blocks come from SplitMix64 by integer operations alone, so that tests/block_vectors_test.cpp has the same ones without
+The blocks come from SplitMix64 by integer operations alone, so that tests/emulation/block/block_vectors_test.cpp has the same ones without
 Python. Where a library is known to leave its own definition, blocks are told apart by a stated condition: their elements (or
 scales) are left out of the digests, and the first few are kept as witnesses, which the test sees to differ from ours.
 """

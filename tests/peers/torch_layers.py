@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Forward and backward of every layer by PyTorch on the CPU, in fp32: the vectors that tests/layers_test.cpp holds ours to.
+"""Forward and backward of every layer by PyTorch on the CPU, in fp32: the vectors that tests/training/layers_test.cpp holds ours to.
 
     python tests/peers/torch_layers.py OUT.json [SEED]
 

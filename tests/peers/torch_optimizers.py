@@ -3,7 +3,7 @@
 
     python tests/peers/torch_optimizers.py [--out FILE] [--seed S] [--random N]        needs torch and numpy
 
-tests/optimizer_test.cpp takes the same steps and compares bits. One case a line: settings, the format of parameter and gradients, the
+tests/training/optimizer_test.cpp takes the same steps and compares bits. One case a line: settings, the format of parameter and gradients, the
 first weights, and for each step [lr, gradient or null, weights after]; at the end momentum, or the means of gradients and their squares.
 Floats are code words of fp32 in hex, NaN is 7fc00000. `powers`: what Python makes of beta ** step.
 

@@ -3,7 +3,7 @@
 
     python tests/peers/torch_scaler.py [--out FILE] [--random N] [--seed S]        needs torch
 
-tests/torch_scaler_test.cpp replays the calls and compares. One scenario a line: settings, and operations with their answers:
+tests/training/torch_scaler_test.cpp replays the calls and compares. One scenario a line: settings, and operations with their answers:
 
     ["scale", loss, scaled loss]                    floats are code words in hex, NaN is 7fc00000; gradients are a string a tensor
     ["gradients", optimizer, [tensor, ...]]         before unscaling; a parameter without one is left out

@@ -1,5 +1,5 @@
 // An experiment: up to which power of ten are powers of ten exact?
-#include <halfulp/experiments/experiment.hpp>
+#include <halfulp/report/experiment.hpp>
 
 #include <cmath>
 

@@ -1,5 +1,5 @@
 // A format of one's own: five exponent bits, three fraction bits, the same ends as IEEE 754.
-#include <halfulp/emulation/array.hpp>
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/float.hpp>
 
 #include <vector>

@@ -1,0 +1,151 @@
+// `halfulp check`: everything a backend computes, beside the emulation.
+#include <halfulp/evidence/gpu_check.hpp>
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
+#include <halfulp/commands/options.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/work.hpp>
+#include <halfulp/report/runner.hpp>
+#include <halfulp/support/spelling.hpp>
+#include <halfulp/evidence/check.hpp>
+#include <halfulp/evidence/devices.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <stdexcept>
+
+namespace halfulp::cli {
+namespace {
+
+struct Options {
+  std::string backend;
+  std::size_t tiles = 256, floats = std::size_t{1} << 20;
+  bool all = false, json = false, quiet = false;
+};
+
+const Backend& device_named(const std::string& name) {
+  const Backend& backend = find_backend(name);
+  if (backend.name() == "emulated") throw std::invalid_argument("--backend emulated: the emulation is what is compared with; accepted: x86, cuda, recorded:NAME, rehearsal");
+  require_available(backend);
+  return backend;
+}
+
+std::vector<Check> checks_of(const Options& options, const Backend& backend) {
+  ProgressBar bar("check", options.quiet);
+  double begin = 0;
+  std::vector<Check> all;
+  const auto part = [&](double share, auto&& run) {
+    const std::vector<Check> some = run([&](double fraction) {
+      stop_if_interrupted();
+      bar.show(begin + share * fraction);
+    });
+    all.insert(all.end(), some.begin(), some.end());
+    begin += share;
+  };
+  part(0.4, [&](const Progress& progress) { return check_operations(backend, progress); });
+  const MatrixDevices devices = matrix_devices_of(backend.name());
+  std::vector<const MatrixDevice*> views;
+  for (const auto& device : devices.devices) views.push_back(device.get());
+  part(0.3, [&](const Progress& progress) { return check_matrix_units(views, options.tiles, progress); });
+  if (const cuda::Gpu* gpu = cuda::find_gpu(backend.name())) {
+    part(0.05, [&](const Progress& progress) { return cuda::check_whole_tiles(*gpu, progress); });
+    part(0.05, [&](const Progress& progress) { return cuda::check_programs_and_sums(*gpu, progress); });
+    part(0.2, [&](const Progress& progress) { return cuda::check_kernels(*gpu, options.floats, progress); });
+  }
+  return all;
+}
+
+std::string verdict(const Check& c) {
+  if (c.compared == 0) return "skipped";
+  if (c.differing == 0) return "agrees";
+  return c.fails() ? "FAILS" : "differs";
+}
+
+Json to_json(const Check& c) {
+  Json json{{"group", c.group}, {"name", c.name}, {"route", c.route}, {"verdict", c.fails() ? "fails" : verdict(c)}, {"compared", c.compared}, {"differing", c.differing}};
+  if (c.farthest != 0) json["farthest"] = c.farthest;
+  if (!c.witness.empty()) json["witness"] = c.witness;
+  if (c.unanswered != 0) json["unanswered"] = c.unanswered;
+  if (c.compared == 0) json["skipped"] = c.skipped;
+  return json;
+}
+
+std::string text_of(const std::vector<Check>& checks, const Backend& backend, bool all, const Style& style) {
+  std::string text = fmt::format("{} ({}): {}\nagainst the emulation\n\n", backend.name(), backend.independence(), backend.description());
+  std::vector<std::vector<std::string>> totals, rows;
+  std::vector<std::string> groups;
+  for (const Check& c : checks)
+    if (std::find(groups.begin(), groups.end(), c.group) == groups.end()) groups.push_back(c.group);
+  for (const std::string& group : groups) {
+    std::size_t agree = 0, differ = 0, fail = 0, skipped = 0;
+    std::uint64_t compared = 0, unanswered = 0;
+    for (const Check& c : checks) {
+      if (c.group != group) continue;
+      compared += c.compared, unanswered += c.unanswered;
+      ++(c.compared == 0 ? skipped : c.fails() ? fail : c.differing != 0 ? differ : agree);
+    }
+    const auto counted = [&](std::size_t number, const char* words, Paint paint) {
+      const std::string shown = fmt::format("{} {}", number, words);
+      return number == 0 ? shown : style.painted(shown, paint);
+    };
+    totals.push_back({group, counted(agree, "agree", Paint::pass), counted(fail, "fail", Paint::fail), counted(differ, "differ as they may", Paint::differs), counted(skipped, "skipped", Paint::skipped),
+                      fmt::format("{} cases", compared), unanswered == 0 ? "" : fmt::format("{} more not recorded", unanswered)});
+  }
+  text += aligned(totals, 0);
+  std::map<std::pair<std::string, std::string>, int> skipped;  // by group and reason: an architecture's units are many
+  for (const Check& c : checks) {
+    if (!all && c.compared == 0) ++skipped[{c.group, c.skipped}];
+    if (!all && (c.compared == 0 || c.differing == 0)) continue;
+    std::string note = c.compared == 0 ? c.skipped : c.differing == 0 ? fmt::format("{} cases; {}", c.compared, c.route) : fmt::format("{} of {}", c.differing, c.compared);
+    if (c.farthest != 0) note += fmt::format(", by {} unit{} at most", c.farthest, c.farthest == 1 ? "" : "s");
+    if (!c.witness.empty() && c.witness.size() < 100) note += "; " + c.witness;
+    rows.push_back({style.verdict(verdict(c)), c.name, note});
+  }
+  for (const auto& [what, count] : skipped) rows.push_back({style.verdict("skipped"), fmt::format("{} {}{}", count, what.first, count == 1 ? "" : "s"), what.second});
+  return rows.empty() ? text : text + "\n" + aligned(rows, 0);
+}
+
+void check_command(const Options& options, int& status) {
+  const Backend& backend = device_named(options.backend);
+  note_interrupts();
+  const std::vector<Check> checks = checks_of(options, backend);
+  if (options.json) {
+    Json json{{"backend", backend.name()}, {"device", backend.description()}, {"independence", backend.independence()}, {"checks", Json::array()}};
+    for (const Check& c : checks) json["checks"].push_back(to_json(c));
+    write_output(pretty(json));
+  } else {
+    write_output(text_of(checks, backend, options.all, Style::of_output()));
+  }
+  if (std::any_of(checks.begin(), checks.end(), [](const Check& c) { return c.fails(); })) status = exit_status::failed;
+}
+
+}  // namespace
+
+void add_check_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  auto* command = app.add_subcommand("check", "hold everything that a backend computes against the emulation, in one table");
+  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU), recorded:NAME, rehearsal (cuda's host code with the emulation in a GPU's place)")->type_name("BACKEND")->required();
+  add_number_option(*command, "--tiles", options->tiles, 1, 1'000'000, "cases of a matrix unit, of each of twelve kinds (default 256)");
+  add_number_option(*command, "--floats", options->floats, 16, std::uint64_t{1} << 26, "floats that each of halfulp's own kernels on a GPU rounds (default 2^20)");
+  command->add_flag("--all", options->all, "what agrees line by line, too");
+  command->add_flag("--json", options->json, "JSON");
+  command->add_flag("--quiet", options->quiet, "no progress bar");
+  command->footer("Operations are asked on the operands of the recording suite, matrix units on random and adversarial tiles; of GPUs also sums in "
+                  "several orders, small programs (softmax, layer norm, weight updates), and halfulp's own kernels.\n"
+                  "Exit status: 0 all agree but for functions that need not be correctly rounded, 1 something fails, 2 bad usage, 3 the device is "
+                  "not here or broke down, 130 interrupted.");
+  command->callback([options, &status] {
+    try {
+      check_command(*options, status);
+    } catch (const Interrupted&) {
+      print_error("interrupted");
+      status = exit_status::interrupted;
+    }
+  });
+}
+
+}  // namespace halfulp::cli

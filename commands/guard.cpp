@@ -1,0 +1,159 @@
+#include <halfulp/commands/guard.hpp>
+
+#include <halfulp/commands/build_text.hpp>
+#include <halfulp/commands/manual.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/report/environment.hpp>
+#include <halfulp/report/runner.hpp>
+#include <halfulp/support/spelling.hpp>
+#include <halfulp/hardware/backend.hpp>
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <new>
+#include <stdexcept>
+#include <string_view>
+#include <vector>
+
+namespace halfulp::cli {
+namespace {
+
+int report_error(std::string message, int status) {
+  print_error(std::move(message));
+  return status;
+}
+
+/// The innermost subcommand on the command line.
+const CLI::App& selected(const CLI::App& app) {
+  const auto subcommands = app.get_subcommands();
+  return subcommands.empty() ? app : selected(*subcommands.front());
+}
+
+std::vector<std::string> command_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  return names;
+}
+
+std::vector<std::string> option_names(const CLI::App& app) {
+  std::vector<std::string> names;
+  for (const CLI::Option* option : app.get_options())
+    for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+  return names;
+}
+
+bool is_flag(const CLI::Option& option) { return option.get_expected_max() == 0; }
+
+/// Flags take no value: CLI11 would accept --json=3.
+void make_flags_strict(CLI::App& app) {
+  for (CLI::Option* option : app.get_options([](CLI::Option*) { return true; }))
+    if (is_flag(*option)) option->disable_flag_override();
+  for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) make_flags_strict(*command);
+}
+
+/// An option with too few values, too many, or one where none belongs. CLI11's text begins with its name, of flags without
+/// dashes.
+std::string explained_mismatch(const CLI::App& command, const CLI::ArgumentMismatch& error) {
+  const auto bare = [](std::string_view text) { return text.substr(std::min(text.find_first_not_of('-'), text.size())); };
+  const std::string_view text = bare(error.what()), first = text.substr(0, text.find_first_of(": "));
+  for (const CLI::Option* option : command.get_options()) {
+    const std::string name = option->get_name();
+    if (bare(name) != first) continue;
+    if (is_flag(*option)) return name + " takes no value";
+    if (option->count() > 1) return name + " is there " + std::to_string(option->count()) + " times; accepted: once";
+    return name + ": a value is missing; accepted: " + option->get_description();
+  }
+  return error.what();
+}
+
+/// What is missing, or the nearest spelling where a word of the command line is unknown.
+std::string explained(const CLI::App& app, const CLI::ParseError& error) {
+  const CLI::App& command = selected(app);
+  const std::string help = "see " + app.get_name() + (&command == &app ? "" : " " + command.get_name()) + " --help";
+  // A word that stands before the command: `halfulp fromats explain`, `halfulp help explain`.
+  for (const std::string& word : app.remaining())
+    if (&command != &app && !word.empty() && word[0] != '-') return unknown_name("command", word, command_names(app));
+  if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return explained_mismatch(command, *mismatch);
+
+  const std::vector<std::string> unknown = app.remaining(true);
+  if (!unknown.empty() && unknown.front() != "--") {
+    const std::string& word = unknown.front();
+    if (word.size() > 1 && word[0] == '-')
+      return unknown_name("option", word.substr(0, word.find('=')), option_names(command)) +
+             (command.get_option_no_throw("--set") ? "; parameters of an experiment stand behind --set: --set KEY=VALUE" : "");
+    if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
+    return "unexpected argument '" + word + "'; " + help;
+  }
+  if (&command == &app && !command_names(app).empty()) return "a command is missing; " + help + ", or begin with: " + app.get_name() + " explain 0.1 --format fp16";
+  for (const CLI::Option* option : command.get_options())
+    if (option->get_required() && option->count() == 0)
+      return option->get_name() + " is missing; accepted: " + option->get_description() + (unknown.empty() ? "" : "; options stand before --");
+  return std::string(error.what()) + "; " + help;
+}
+
+/// Reads the command line, which runs the callbacks; help and version are answers, not errors.
+void parse(CLI::App& app, int argc, char** argv) {
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    write_output(app.help());
+  } catch (const CLI::CallForVersion& version) {
+    write_output("halfulp " + std::string(version.what()) + "\n" + build_text());
+  }
+}
+
+}  // namespace
+
+void print_error(std::string message) {
+  for (char& c : message)
+    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
+  write_error("halfulp: " + message + "\n");
+}
+
+int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App&, int&)>& add) {
+  const std::string_view path = argc > 0 ? argv[0] : "halfulp";
+  CLI::App app(std::move(description), std::string(path.substr(path.rfind('/') + 1)));
+  int status = exit_status::done;
+  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error of write(), like a full disk
+  try {
+    app.formatter(std::make_shared<HelpFormatter>());
+    app.set_help_flag("-h,--help", "the help of this command");
+    app.set_version_flag("--version", version_text(), "version, revision and what was compiled in");
+    add(app, status);
+    make_flags_strict(app);
+    parse(app, argc, argv);
+    return status;
+  } catch (const CLI::ParseError& error) {
+    return report_error(explained(app, error), exit_status::bad_input);
+  } catch (const std::invalid_argument& error) {
+    return report_error(error.what(), exit_status::bad_input);
+  } catch (const BackendMissing& error) {
+    return report_error(error.what(), exit_status::backend_missing);
+  } catch (const DeviceFailure& error) {
+    return report_error(error.what(), exit_status::backend_missing);
+  } catch (const Interrupted&) {
+    return report_error("interrupted; nothing was written", exit_status::interrupted);
+  } catch (const std::bad_alloc&) {
+    return report_error("out of memory", exit_status::internal_error);
+  } catch (const std::exception& error) {
+    return report_error(std::string("internal error: ") + error.what(), exit_status::internal_error);
+  } catch (...) {
+    return report_error("internal error", exit_status::internal_error);
+  }
+}
+
+std::string command_text(int argc, char** argv) {
+  std::string text;
+  for (int i = 0; i < argc; ++i) {
+    const std::string word = i == 0 ? std::string(std::string_view(argv[0]).substr(std::string_view(argv[0]).rfind('/') + 1)) : argv[i];
+    const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%") ==
+                                            std::string::npos;
+    std::string quoted = "'";
+    for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
+    text += (i ? " " : "") + (plain ? word : quoted + "'");
+  }
+  return text;
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,152 @@
+// Code words in lines of text: hexadecimal digits between blanks.
+#pragma once
+
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/unit/unit.hpp>
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace halfulp::cli {
+
+/// Takes the next word off the front of a line; empty at its end. Blanks, tabs and carriage returns stand between words.
+std::string_view take_word(std::string_view& text);
+
+/// The code word of at most `bits` bits that a word spells ("3C00", "0x3c00") into `code`. False if it spells none.
+bool read_hex_word(std::string_view word, int bits, std::uint64_t& code);
+
+/// What is wrong with a word that read_hex_word refused: "operand 1 is 'zz'; accepted: 4 hexadecimal digits".
+std::string hex_word_refusal(std::string_view name, std::string_view word, int bits);
+
+/// Appends a code word of that many bits, in upper case, all its digits.
+void append_hex_word(std::string& out, std::uint64_t code, int bits);
+
+// Commands that read one case a line from standard input: streams cut into lines, answers written at once.
+
+/// What answers lines.
+class LineHandler {
+ public:
+  virtual ~LineHandler() = default;
+  /// One line without its newline. Appends its answer to `out`. Throws std::invalid_argument saying what is wrong with the
+  /// line and what is accepted, and leaves `out` as it was.
+  virtual void line(std::string_view text, std::string& out) = 0;
+  /// The same with the line's number, from 1, for handlers whose answers name it.
+  virtual void numbered_line(std::uint64_t, std::string_view text, std::string& out) { line(text, out); }
+  /// Longest line accepted, in characters.
+  virtual std::size_t longest_line() const { return 4096; }
+};
+
+/// Feeds a stream to a handler, block by block: cuts it into lines wherever the blocks end and numbers them.
+class LineStream {
+ public:
+  explicit LineStream(LineHandler& handler) : handler_(handler) {}
+  /// Throws std::invalid_argument naming the line; `out` then holds what the complete lines before it gave.
+  void feed(std::string_view block, std::string& out);
+  /// The last line, where no newline ended it.
+  void finish(std::string& out);
+
+ private:
+  void line(std::string_view text, std::string& out);
+
+  LineHandler& handler_;
+  std::string pending_;  ///< the beginning of a line whose end has not come yet
+  std::uint64_t number_ = 0;
+};
+
+/// Answers standard input on standard output until it ends. Whatever was answered is written before more is waited for, so
+/// that two programs can talk through pipes; an error leaves the answers to the lines before it written.
+void answer_input(LineHandler& handler);
+
+/// The end of a check: writes "N checked, N differ" and sets `status` to 1 if any did. Throws std::invalid_argument if
+/// nothing was checked.
+void conclude_check(std::uint64_t cases, std::uint64_t differing, int& status);
+
+// `halfulp eval` one line at a time: Berkeley TestFloat's line format in, results or differences out.
+
+struct EvalOptions {
+  Task task;
+  std::uint64_t seed = 1;   ///< of stochastic rounding: case i takes rounding_bits(seed, 0, i)
+  bool check = false;       ///< the columns after the operands are the expected result and, optionally, flags
+  bool strict_nan = false;  ///< in a check, a NaN equals only the same NaN
+};
+
+/// Evaluates cases one after the other. Their operands, results and flags are hexadecimal code words ("3C00", "0x3c00")
+/// separated by blanks; blank lines and lines that begin with # count for nothing.
+class LineEvaluator : public LineHandler {
+ public:
+  /// Throws std::invalid_argument if the task is refused (`refusal`).
+  explicit LineEvaluator(const EvalOptions& options);
+
+  /// One line without its newline. Appends to `out` the operands, the result and the flags ("3C00 1000 3C00 01"); in a
+  /// check only what differs, with what was expected and what came out. Throws std::invalid_argument saying what is
+  /// wrong with the line and what is accepted, and leaves `out` as it was.
+  void line(std::string_view text, std::string& out) override;
+
+  std::uint64_t cases() const { return cases_; }
+  std::uint64_t differing() const { return differing_; }
+
+ private:
+  struct Column {
+    std::string name;  ///< "operand 1", "the expected result"
+    int bits;
+  };
+
+  bool same_result(std::uint64_t expected, std::uint64_t result) const;
+
+  EvalOptions options_;
+  int arity_;
+  int columns_ = 0;
+  std::array<Column, 5> column_;  ///< operands, expected result, expected flags
+  std::uint64_t cases_ = 0, differing_ = 0;
+};
+
+// `halfulp mma` one line at a time: operands of one output in, its code word or a difference out.
+
+struct MmaOptions {
+  bool check = false;       ///< a last group is the expected word of D
+  bool strict_nan = false;  ///< in a check, a NaN equals only the same NaN
+  bool values = false;      ///< words are numbers, rounded to nearest even to the unit's formats; D is written as one
+};
+
+/// Outputs of a matrix unit, one a line. A line's groups stand between bars, their hexadecimal code words between blanks:
+/// K words of a row of A | K of a column of B | one of C, for scaled units | scales of A | scales of B, in a check | D.
+/// Blank lines and lines that begin with # count for nothing.
+class MmaEvaluator : public LineHandler {
+ public:
+  /// Keeps a reference to the unit.
+  MmaEvaluator(const MatrixUnit& unit, const MmaOptions& options);
+
+  /// Appends the word of D; in a check only what differs: the line's number, the word that came out, the one expected, how
+  /// far apart they are, in code words, where both are finite, and the operands where they are few.
+  void numbered_line(std::uint64_t number, std::string_view text, std::string& out) override;
+  void line(std::string_view text, std::string& out) override { numbered_line(0, text, out); }
+  std::size_t longest_line() const override { return std::size_t{1} << 20; }
+
+  std::uint64_t cases() const { return cases_; }
+  std::uint64_t differing() const { return differing_; }
+
+ private:
+  struct Group {
+    std::string name;  ///< "A", "scales of A"
+    FloatFormat format;
+    bool one;          ///< holds one word, not a vector
+    bool is_scale = false;  ///< unsigned: the sign of a code word is ignored
+    std::vector<std::uint64_t> words = {};
+  };
+
+  std::string accepted() const;
+  std::uint64_t read(const Group& group, std::string_view word) const;
+  void write(const FloatFormat& format, std::uint64_t word, std::string& out) const;
+  void write_difference(std::uint64_t number, std::uint64_t d, std::uint64_t expected, std::string& out) const;
+
+  const MatrixUnit& unit_;
+  MmaOptions options_;
+  std::vector<Group> groups_;
+  std::uint64_t cases_ = 0, differing_ = 0;
+};
+
+}  // namespace halfulp::cli

@@ -1,0 +1,55 @@
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/report/experiment.hpp>
+#include <halfulp/support/json.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+namespace halfulp::cli {
+namespace {
+
+Json described(const Parameter& parameter) {
+  Json json;
+  json["name"] = parameter.name;
+  json["type"] = type_name(parameter.type);
+  json["default"] = parameter.default_value;
+  json["accepted"] = accepted_values(parameter);
+  json["help"] = parameter.help;
+  return json;
+}
+
+std::string as_json() {
+  Json list = Json::array();
+  for (const Experiment& experiment : experiments()) {
+    Json entry;
+    entry["name"] = experiment.name;
+    entry["title"] = experiment.title;
+    entry["question"] = experiment.question;
+    entry["parameters"] = Json::array();
+    for (const Parameter& parameter : experiment.parameters()) entry["parameters"].push_back(described(parameter));
+    list.push_back(std::move(entry));
+  }
+  return pretty(list);
+}
+
+std::string as_text() {
+  std::size_t width = 0;
+  for (const Experiment& experiment : experiments()) width = std::max(width, experiment.name.size());
+  std::string text;
+  for (const Experiment& experiment : experiments()) text += fmt::format("{:<{}}  {}\n", experiment.name, width, experiment.question);
+  return text;
+}
+
+}  // namespace
+
+void add_list_command(CLI::App& app, int&) {
+  CLI::App* list = app.add_subcommand("list", "the experiments, one line each");
+  const auto json = std::make_shared<bool>(false);
+  list->add_flag("--json", *json, "names, titles, questions and parameters as JSON");
+  list->callback([json] { write_output(*json ? as_json() : as_text()); });
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,167 @@
+// `halfulp page`: reports as one HTML page, which the Python package halfulp_page draws.
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
+#include <halfulp/commands/options.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/commands/program.hpp>
+#include <halfulp/report/experiment.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/files.hpp>
+#include <halfulp/report/schema.hpp>
+#include <halfulp/report/runner.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <dlfcn.h>
+
+namespace halfulp::cli {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::string_view needed = "it takes a Python with matplotlib and Jinja2: apt-get install python3 python3-matplotlib python3-jinja2, or pip install matplotlib jinja2; HALFULP_PYTHON names another Python";
+
+struct Arguments {
+  std::vector<std::string> reports;
+  std::string out, title, python;
+  std::size_t rows = 50;
+};
+
+/// The folder that holds the Python package: of the source tree this was built from, else beside the Python package that this is part of,
+/// else beside the installed program.
+fs::path package_folder() {
+  Dl_info here{};
+  std::error_code error;
+  std::vector<fs::path> folders{HALFULP_PAGE};
+  if (::dladdr(reinterpret_cast<const void*>(&package_folder), &here) != 0) folders.push_back(fs::path(here.dli_fname).parent_path().parent_path());
+  folders.push_back(fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / HALFULP_INSTALLED_PAGE);
+  for (const fs::path& folder : folders)
+    if (fs::is_regular_file(folder / "halfulp_page" / "__main__.py", error)) return fs::absolute(folder, error);
+  throw BackendMissing("no page: the Python package halfulp_page is not beside this program");
+}
+
+void check_report(const std::string& path, const Json& report) {
+  if (const auto errors = report_errors(report); !errors.empty()) throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
+}
+
+/// Reports of a folder, by name; other JSON may lie beside them.
+std::vector<std::string> reports_in(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (fs::directory_iterator at(folder, error), end; !error && at != end; at.increment(error))
+    if (at->path().extension() == ".json" && !fs::is_directory(at->path(), error)) files.push_back(at->path().string());
+  if (error) throw std::invalid_argument(fmt::format("{}: {}", folder, error.message()));
+  std::sort(files.begin(), files.end());
+  std::erase_if(files, [](const std::string& file) {
+    const Json json = read_json(file);
+    if (!json.is_object() || !json.contains("schema_version")) return true;
+    check_report(file, json);
+    return false;
+  });
+  if (files.empty()) throw std::invalid_argument(fmt::format("{}: no report in this folder; accepted: reports as *.json", folder));
+  return files;
+}
+
+/// Every report asked for, valid.
+std::vector<std::string> report_files(const std::vector<std::string>& paths) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const std::string& path : paths) {
+    if (path == "-") throw std::invalid_argument("page: '-': accepted: files, or folders of them");
+    if (fs::is_directory(path, error)) {
+      const std::vector<std::string> found = reports_in(path);
+      files.insert(files.end(), found.begin(), found.end());
+    } else {
+      check_report(path, read_json(path));
+      files.push_back(path);
+    }
+  }
+  return files;
+}
+
+/// What the page says of experiments besides their reports, in the order of a lecture.
+std::string about_experiments() {
+  Json list = Json::array();
+  for (const Experiment& experiment : experiments()) list.push_back({{"name", experiment.name}, {"question", experiment.question}, {"retells", experiment.retells}});
+  return list.dump();
+}
+
+/// Without "halfulp_page: " and the end of line; of a traceback the last line.
+std::string last_line(std::string text) {
+  text.erase(text.find_last_not_of(" \n") + 1);
+  text.erase(0, text.rfind('\n') + 1);
+  const std::string_view name = "halfulp_page: ";
+  return text.starts_with(name) ? text.substr(name.size()) : text;
+}
+
+/// The page, by the first Python that has what it needs: the one that was named, else that of PATH, else the system's.
+std::string drawn(const std::vector<std::string>& options, const std::string& python) {
+  const char* given = std::getenv("PYTHONPATH");
+  const std::vector<std::pair<std::string, std::string>> variables{{"PYTHONPATH", package_folder().string() + (given && *given ? ":" + std::string(given) : "")},
+                                                                   {"PYTHONSAFEPATH", "1"}, {"PYTHONDONTWRITEBYTECODE", "1"}, {"PYTHONUTF8", "1"},
+                                                                   {"PYTHONINSPECT", ""}, {"MPLBACKEND", "agg"}};
+  std::string missing, broken;
+  for (const std::string& program : python.empty() ? std::vector<std::string>{"python3", "/usr/bin/python3"} : std::vector{python}) {
+    std::vector<std::string> words{program, "-m", "halfulp_page"};
+    words.insert(words.end(), options.begin(), options.end());
+    const auto answer = run_program(words, variables, about_experiments());
+    if (!answer || answer->status == 126 || answer->status == 127) {  // or a script in its place that found nothing to run
+      if (missing.empty()) missing = fmt::format("no {}; {}", program, needed);
+      continue;
+    }
+    const std::string why = last_line(answer->error);
+    switch (answer->status) {
+      case 0:
+        if (!answer->output.empty()) return answer->output;
+        broken = program + " ended well and wrote nothing";
+        break;
+      case exit_status::bad_input: throw std::invalid_argument(why);
+      case exit_status::interrupted: throw Interrupted{};
+      case exit_status::backend_missing: missing = program + ": " + why; break;
+      default: broken = fmt::format("{} ended with status {}: {}", program, answer->status, why.empty() ? "(it said nothing)" : why);  // too old a Python, perhaps: the next one may do
+    }
+  }
+  if (!broken.empty()) throw std::runtime_error(broken);
+  throw BackendMissing("no page: " + missing);
+}
+
+void page(const Arguments& arguments) {
+  const std::vector<std::string> files = report_files(arguments.reports);
+  std::error_code error;
+  if (arguments.out != "-") {
+    for (const std::string& file : files)
+      if (fs::equivalent(file, arguments.out, error)) throw std::invalid_argument(fmt::format("--out {}: that is a report; accepted: another file", arguments.out));
+    check_writable(arguments.out);
+  }
+  std::vector<std::string> options{"--out=-", "--about=-", fmt::format("--rows={}", arguments.rows)};
+  if (!arguments.title.empty()) options.push_back("--title=" + arguments.title);
+  options.push_back("--");
+  options.insert(options.end(), files.begin(), files.end());
+  const std::string html = drawn(options, arguments.python);
+  if (arguments.out == "-") return write_output(html);
+  write_file(arguments.out, html);
+  write_output(fmt::format("page: {} ({} report{})\n", arguments.out, files.size(), files.size() == 1 ? "" : "s"));
+}
+
+}  // namespace
+
+void add_page_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("page", "reports as one HTML page, with pictures; needs Python, matplotlib and Jinja2");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("REPORT", arguments->reports, "reports, or folders of them; two of the same experiment stand beside each other")->required();
+  command->add_option("--out", arguments->out, "the page; - is standard output")->required()->type_name("FILE");
+  command->add_option("--title", arguments->title, "its title")->type_name("TEXT");
+  add_number_option(*command, "--rows", arguments->rows, 0, 1'000'000'000, "most rows of a table, 0 for all; 50 unless told");
+  command->add_option("--python", arguments->python, "the Python that draws; else that of PATH, else /usr/bin/python3")->type_name("PROGRAM")->envname("HALFULP_PYTHON");
+  command->callback([arguments] { page(*arguments); });
+}
+
+}  // namespace halfulp::cli

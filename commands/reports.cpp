@@ -1,0 +1,154 @@
+// `halfulp show`: the tables of a report as text, for people.
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
+#include <halfulp/commands/tables.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/report/difference.hpp>
+#include <halfulp/report/schema.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/spelling.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+namespace halfulp::cli {
+namespace {
+
+/// "claims: 15 pass, 1 differs".
+std::string claims_text(const Json& report, const Style& style) {
+  std::string text;
+  for (const char* verdict : {"pass", "fail", "differs", "skipped"}) {
+    const auto count = std::count_if(report["claims"].begin(), report["claims"].end(), [&](const Json& claim) { return claim["verdict"] == verdict; });
+    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "claims: " : ", ", count, style.verdict(verdict));
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
+std::string contents_text(const Json& report, const std::string& path, const Style& style) {
+  std::vector<std::vector<std::string>> rows;
+  const Json tables = tables_with_claims(report);
+  for (const auto& [name, table] : tables.items()) rows.push_back({name, fmt::format("{} rows", table["rows"].size()), table["title"].get<std::string>()});
+  return style.painted(report["title"].get<std::string>(), Paint::heading) + "\n\n" + aligned(rows, 2) + "\n" + claims_text(report, style) +
+         fmt::format("halfulp show {} TABLE prints one.\n", path);
+}
+
+struct Arguments {
+  std::string path;
+  std::optional<std::string> table;
+  std::vector<std::string> columns, where;
+  bool csv = false;
+};
+
+/// "policy=fp32" as a column and what its cell reads.
+std::pair<std::string, std::string> condition(const std::string& text) {
+  const std::size_t equals = text.find('=');
+  if (equals == 0 || equals == std::string::npos) throw std::invalid_argument(fmt::format("--where {}: accepted: COLUMN=VALUE", shown(text)));
+  return {text.substr(0, equals), text.substr(equals + 1)};
+}
+
+void show(const Arguments& arguments) {
+  const auto& [path, name, columns, where, csv] = arguments;
+  const Json report = read_json(path);
+  if (const auto errors = report_errors(report); !errors.empty())
+    throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
+  if (!name) {
+    if (csv || !columns.empty() || !where.empty()) throw std::invalid_argument("show: --columns, --where and --csv want a TABLE");
+    return write_output(contents_text(report, path, Style::of_output()));
+  }
+  const Json tables = tables_with_claims(report);
+  std::vector<std::string> names;
+  for (const auto& [table, unused] : tables.items()) names.push_back(table);
+  if (!tables.contains(*name)) throw std::invalid_argument(unknown_name("table", *name, std::move(names)));
+  TablePart part{columns, {}};
+  for (const std::string& text : where) part.where.push_back(condition(text));
+  const bool brief = *name == "claims" && !report["results"].contains(*name) && !csv && columns.empty();
+  if (brief) part.columns = {"verdict", "id", "expected", "measured", "tolerance", "independence"};  // sentences have no room
+  Json table = part_of(tables[*name], part);
+  if (brief)
+    for (Json& row : table["rows"])
+      for (std::size_t i = 2; i < row.size(); ++i)
+        if (row[i].is_string()) row[i] = cut(row[i].get<std::string>(), 32);
+  write_output(csv ? table_csv(table) : table_text(table, Style::of_output()));
+}
+
+}  // namespace
+
+void add_show_command(CLI::App& app) {
+  CLI::App* command = app.add_subcommand("show", "a report's tables as text");
+  const auto arguments = std::make_shared<Arguments>();
+  command->add_option("REPORT", arguments->path, "a report; - is standard input")->required();
+  command->add_option("TABLE", arguments->table, "a table of its results, or claims; without, they are listed");
+  command->add_option("--columns", arguments->columns, "these columns alone, in this order")->type_name("NAME[,NAME...]")->delimiter(',');
+  command->add_option("--where", arguments->where, "rows alone whose column reads so; may be repeated")->type_name("COLUMN=VALUE")->expected(1)->take_all()->allow_extra_args(false);
+  command->add_flag("--csv", arguments->csv, "comma-separated values, numbers in full");
+  command->callback([arguments] { show(*arguments); });
+}
+
+namespace {
+
+constexpr std::size_t shown_errors = 10;
+
+/// Says what one report is; the exit status it alone would have.
+int validate(const std::string& path) {
+  std::vector<std::string> errors;
+  try {
+    errors = report_errors(read_json(path));
+  } catch (const std::invalid_argument& error) {  // the other reports are judged all the same
+    print_error(error.what());
+    return exit_status::bad_input;
+  }
+  std::string text = errors.empty() ? path + ": valid\n" : "";
+  for (std::size_t i = 0; i < errors.size() && i < shown_errors; ++i) text += fmt::format("{}: {}\n", path, errors[i]);
+  if (errors.size() > shown_errors) text += fmt::format("{}: {} more errors\n", path, errors.size() - shown_errors);
+  write_output(text);
+  return errors.empty() ? exit_status::done : exit_status::failed;
+}
+
+}  // namespace
+
+void add_validate_command(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand("validate", "check reports against their schema");
+  const auto paths = std::make_shared<std::vector<std::string>>();
+  const auto schema = std::make_shared<bool>(false);
+  command->add_option("report", *paths, "reports; - is standard input")->type_name("REPORT...");
+  command->add_flag("--schema", *schema, "print the schema itself");
+  command->callback([paths, schema, &status] {
+    if (*schema) write_output(report_schema());
+    else if (paths->empty()) throw std::invalid_argument("validate: a report is missing; write halfulp validate REPORT...");
+    for (const std::string& path : *paths) status = std::max(status, validate(path));
+  });
+}
+
+namespace {
+
+Json valid_report(const std::string& path) {
+  Json report = read_json(path);
+  const auto errors = report_errors(report);
+  if (!errors.empty()) throw std::invalid_argument(path + " is not a valid report: " + errors.front());
+  return report;
+}
+
+}  // namespace
+
+void add_diff_command(CLI::App& app, int& status) {
+  CLI::App* command = app.add_subcommand("diff", "where the results of two reports differ: code words first, then numbers");
+  struct Options {
+    std::string first, second;
+  };
+  const auto options = std::make_shared<Options>();
+  command->add_option("first", options->first, "a report")->required()->type_name("REPORT");
+  command->add_option("second", options->second, "a report of the same experiment")->required()->type_name("REPORT");
+  command->callback([options, &status] {
+    const ReportDiff diff = diff_reports(valid_report(options->first), valid_report(options->second));
+    write_output(diff.text);
+    status = diff.results_differ ? exit_status::failed : exit_status::done;
+  });
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,192 @@
+// The parameters of an experiment, for people.
+#include <halfulp/commands/run.hpp>
+
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
+#include <halfulp/commands/options.hpp>
+#include <halfulp/commands/tables.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/report/runner.hpp>
+#include <halfulp/support/files.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/spelling.hpp>
+#include <halfulp/support/work.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <memory>
+#include <stdexcept>
+#include <utility>
+
+namespace halfulp::cli {
+std::string experiment_help(const Experiment& experiment) {
+  std::string text = fmt::format("{}: {}\n{}\nParameters, as --set NAME=VALUE or members of a --config file:\n", experiment.name,
+                                 experiment.title, wrapped(experiment.question, 0));
+  for (const Parameter& parameter : experiment.parameters()) {
+    text += fmt::format("\n  {} = {}\n", parameter.name, parameter.default_value.empty() ? "\"\"" : parameter.default_value);
+    text += wrapped(parameter.help, 6) + wrapped(accepted_values(parameter), 6);
+  }
+  return text;
+}
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool declares(const Config& config, std::string_view name) {
+  return std::any_of(config.parameters().begin(), config.parameters().end(), [&](const Parameter& p) { return p.name == name; });
+}
+
+/// A configuration file, or a report of this experiment. Errors name the file.
+void apply_file(Config& config, const std::string& path, const Experiment& experiment) {
+  const Json json = read_json(path);
+  try {
+    if (json.is_object() && json.contains("schema_version") && json.contains("experiment") && json["experiment"] != experiment.name)
+      throw std::invalid_argument(fmt::format("a report of {}, not of {}", json["experiment"].dump(), experiment.name));
+    config.set(json);
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(path + ": " + error.what());
+  }
+}
+
+/// With several experiments a setting goes to those that have the parameter; one must.
+void check_settings(const std::vector<Config>& configs, const std::vector<std::string>& settings) {
+  for (const std::string& setting : settings) {
+    const std::string name = setting.substr(0, setting.find('='));
+    std::vector<std::string> names;
+    for (const Config& config : configs)
+      for (const Parameter& parameter : config.parameters())
+        if (std::find(names.begin(), names.end(), parameter.name) == names.end()) names.push_back(parameter.name);
+    if (std::find(names.begin(), names.end(), name) == names.end())
+      throw std::invalid_argument(unknown_name("parameter", name, std::move(names)));
+  }
+}
+
+std::vector<Config> configurations(const std::vector<const Experiment*>& chosen, const RunArguments& arguments) {
+  if (chosen.size() > 1 && arguments.config)
+    throw std::invalid_argument("--config belongs to one experiment, not to all");
+  std::vector<Config> configs;
+  for (const Experiment* experiment : chosen) {
+    Config& config = configs.emplace_back(experiment->parameters());
+    if (arguments.config) apply_file(config, *arguments.config, *experiment);
+  }
+  if (chosen.size() > 1) check_settings(configs, arguments.settings);
+  for (Config& config : configs)
+    for (const std::string& setting : arguments.settings)
+      if (chosen.size() == 1 || declares(config, setting.substr(0, setting.find('=')))) config.set(setting);
+  return configs;
+}
+
+/// Where each report goes: a folder, made if it ends in a slash or several reports go there, takes EXPERIMENT.json; "-" is
+/// standard output.
+std::vector<std::string> output_files(const std::vector<const Experiment*>& chosen, const std::string& out) {
+  const bool several = chosen.size() > 1;
+  if (out.empty()) throw std::invalid_argument("--out: a file, a folder or - is missing");
+  if (out == "-" && !several) return {out};
+  std::error_code error;
+  const bool folder = fs::is_directory(out, error), slash = out.back() == '/';
+  if (several && !folder && (out == "-" || fs::exists(out, error) || (!slash && fs::path(out).extension() == ".json")))
+    throw std::invalid_argument(fmt::format("--out {}: several reports need a folder; accepted: a folder, or a new name that ends in / or not in .json", out));
+  if (!folder && !slash && !several) {
+    check_writable(out);
+    return {out};
+  }
+  fs::create_directories(out, error);
+  if (error) throw std::invalid_argument(fmt::format("cannot make the folder {}: {}", out, error.message()));
+  std::vector<std::string> files;
+  for (const Experiment* experiment : chosen) {
+    files.push_back(fs::path(out) / (std::string(experiment->name) + ".json"));
+    check_writable(files.back());
+  }
+  return files;
+}
+
+Finished run_one(const Experiment& experiment, const Config& config, RunOptions options, const std::string& file, bool quiet) {
+  const auto start = std::chrono::steady_clock::now();
+  Report report = [&] {
+    ProgressBar bar(std::string(experiment.name), quiet);
+    options.progress = [&](double fraction) { bar.show(fraction); };
+    options.note = [&](const std::string& words) { bar.note(words); };
+    return run_experiment(experiment, config, options);
+  }();
+  const std::string text = pretty(report.to_json());
+  stop_if_interrupted();
+  file == "-" ? write_output(text) : write_file(file, text);
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  return {&experiment, std::move(report), took.count(), file};
+}
+
+}  // namespace
+
+void add_run_options(CLI::App& app, RunArguments& arguments) {
+  app.add_option("--config", arguments.config, "a JSON file of parameters, or a report to run again (- is standard input)")->type_name("FILE");
+  app.add_option("--set", arguments.settings, "a parameter and its value; may be repeated")->type_name("KEY=VALUE")->expected(1)
+      ->take_all()->allow_extra_args(false);
+  app.add_option("--backend", arguments.backends, "backends to hold the results against (default: all; see halfulp backends)")->type_name("B[,B]");
+  app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")->type_name("FILE|DIR|-");
+  add_number_option(app, "--threads", arguments.threads, 1, 1024, "how many threads (default: one a core; the results do not depend on it)");
+  app.add_flag("--quiet", arguments.quiet, "no progress bar and no summary");
+  app.add_flag("--verbose", arguments.verbose, "every claim, and every row of the table that is shown");
+  app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");
+}
+
+int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments) {
+  if (arguments.parameters) {
+    for (const Experiment* experiment : chosen) write_output(experiment_help(*experiment) + (chosen.size() > 1 ? "\n" : ""));
+    return exit_status::done;
+  }
+  RunOptions options;
+  options.threads = arguments.threads;
+  options.command = arguments.command;
+  options.backends = choose_backends(arguments.backends);
+  const std::vector<Config> configs = configurations(chosen, arguments);
+  const std::vector<std::string> files = output_files(chosen, arguments.out);
+
+  note_interrupts();
+  std::vector<Finished> finished;
+  options.made_before = [&](std::string_view experiment, const Json& config) {
+    const auto found = std::find_if(finished.begin(), finished.end(), [&](const Finished& run) { return run.experiment->name == experiment && run.report.config() == config; });
+    return found == finished.end() ? nullptr : &found->report;
+  };
+  for (std::size_t i = 0; i < chosen.size(); ++i)
+    finished.push_back(run_one(*chosen[i], configs[i], options, files[i], arguments.quiet));
+
+  const Style style = Style::of_output();
+  if (!arguments.quiet && arguments.out != "-")
+    write_output(chosen.size() == 1 ? summary(finished.front(), arguments.verbose, style) : summary_table(finished, arguments.verbose, style));
+  const bool failed = std::any_of(finished.begin(), finished.end(), [](const Finished& run) { return run.report.status() == "fail"; });
+  return failed ? exit_status::failed : exit_status::done;
+}
+
+void add_run_command(CLI::App& app, int& status, std::string command) {
+  struct Options : RunArguments {
+    std::string experiment;
+  };
+  const auto options = std::make_shared<Options>();
+  options->command = std::move(command);
+  CLI::App* run = app.add_subcommand("run", "run an experiment, or all, and write its report");
+  CLI::Option* name = run->add_option("experiment", options->experiment, "its name (see halfulp list), or all")->type_name("EXPERIMENT")->option_text("EXPERIMENT");
+  add_run_options(*run, *options);
+  run->footer([name] {  // halfulp run EXPERIMENT --help shows that experiment's parameters
+    const auto given = name->results();
+    for (const Experiment& experiment : experiments())
+      if (!given.empty() && experiment.name == given.front()) return "\n" + experiment_help(experiment);
+    return std::string("\nhalfulp run EXPERIMENT --parameters shows what --set takes.");
+  });
+  run->callback([options, &status] {
+    std::vector<const Experiment*> chosen;
+    std::vector<std::string> names{"all"};
+    for (const Experiment& experiment : experiments()) {
+      names.emplace_back(experiment.name);
+      if (options->experiment == "all" || options->experiment == experiment.name) chosen.push_back(&experiment);
+    }
+    if (options->experiment.empty()) throw std::invalid_argument(fmt::format("run: an experiment is missing; accepted: {}", fmt::join(names, ", ")));
+    if (chosen.empty()) throw std::invalid_argument(unknown_name("experiment", options->experiment, std::move(names)));
+    status = run_experiments(chosen, *options);
+  });
+}
+
+}  // namespace halfulp::cli

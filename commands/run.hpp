@@ -1,0 +1,37 @@
+// Running experiments from the command line: shared by `halfulp run` and the single-experiment executables.
+#pragma once
+
+#include <halfulp/report/experiment.hpp>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace CLI {
+class App;
+}
+
+namespace halfulp::cli {
+
+/// What the options of a run were given.
+struct RunArguments {
+  std::optional<std::string> config;    ///< --config FILE
+  std::vector<std::string> settings;    ///< --set key=value
+  std::optional<std::string> backends;  ///< --backend B[,B]
+  std::string out = "reports/";         ///< --out FILE|DIR|-
+  int threads = 0;
+  bool quiet = false, verbose = false;
+  bool parameters = false;  ///< --parameters: show them, run nothing
+  std::string command;      ///< the whole command line
+};
+
+void add_run_options(CLI::App& app, RunArguments& arguments);
+
+/// Runs the experiments one after the other, writes their reports, prints a summary. The exit status: 1 if a claim fails
+/// or a comparison differs. All input is checked before the first one runs.
+int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments);
+
+/// Its question and a table of its parameters: name, type, default, range, help.
+std::string experiment_help(const Experiment& experiment);
+
+}  // namespace halfulp::cli

@@ -1,0 +1,19 @@
+#include <halfulp/commands/command_line.hpp>
+
+#include <halfulp/commands/guard.hpp>
+#include <halfulp/commands/run.hpp>
+
+namespace halfulp::cli {
+
+int single_experiment_main(int argc, char** argv, const char* name) {
+  const Experiment& experiment = find_experiment(name);
+  RunArguments arguments;
+  arguments.command = command_text(argc, argv);
+  return guarded_main(argc, argv, std::string(experiment.question), [&](CLI::App& app, int& status) {
+    add_run_options(app, arguments);
+    app.footer([&] { return "\n" + experiment_help(experiment); });
+    app.callback([&] { status = run_experiments({&experiment}, arguments); });
+  });
+}
+
+}  // namespace halfulp::cli

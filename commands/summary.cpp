@@ -1,0 +1,173 @@
+#include <halfulp/commands/tables.hpp>
+
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdint>
+#include <limits>
+#include <utility>
+
+namespace halfulp::cli {
+namespace {
+
+/// What one backend had to say.
+struct BackendTotal {
+  std::string backend;
+  std::uint64_t compared = 0, differing = 0, tasks = 0, skipped_tasks = 0, unanswered = 0, unanswered_tasks = 0;
+  std::vector<std::string> reasons;  ///< of what was skipped, each once
+};
+
+void add_totals(const Report& report, std::vector<BackendTotal>& totals) {
+  for (const Comparison& comparison : report.comparisons()) {
+    auto total = std::find_if(totals.begin(), totals.end(), [&](const auto& t) { return t.backend == comparison.backend; });
+    if (total == totals.end()) total = totals.insert(totals.end(), BackendTotal{comparison.backend, 0, 0, 0, 0, 0, 0, {}});
+    total->unanswered += comparison.unanswered;
+    if (comparison.skipped.empty()) {
+      total->compared += comparison.compared;
+      total->differing += comparison.differing;
+      ++total->tasks;
+    } else if (comparison.unanswered) {
+      ++total->unanswered_tasks;
+    } else {
+      ++total->skipped_tasks;
+      if (std::find(total->reasons.begin(), total->reasons.end(), comparison.skipped) == total->reasons.end())
+        total->reasons.push_back(comparison.skipped);
+    }
+  }
+}
+
+/// "1,234,567".
+std::string grouped(std::uint64_t count) {
+  std::string text = std::to_string(count);
+  for (std::size_t at = text.size(); at > 3; at -= 3) text.insert(at - 3, ",");
+  return text;
+}
+
+/// Text after `first`, in lines of a terminal; the following ones begin where it did.
+std::string hanging(const std::string& first, std::size_t width, const std::string& text) {
+  return first + wrapped(text, width).substr(width);
+}
+
+/// One line a backend: how much was compared, what was skipped and, of a single experiment, why.
+std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_reasons) {
+  std::string lines;
+  for (const BackendTotal& total : totals) {
+    std::string text = total.backend + " skipped";
+    if (total.tasks) text = fmt::format("{}: {} results of {} operations compared, {} differ", total.backend, grouped(total.compared), total.tasks, grouped(total.differing));
+    if (total.unanswered) text += fmt::format("; {} operands are not recorded", grouped(total.unanswered));
+    if (total.unanswered_tasks) text += fmt::format("; {}{} operation{} not compared, for none of their operands is recorded", total.unanswered_tasks, total.tasks ? " more" : "",
+                                               total.unanswered_tasks == 1 ? " is" : "s are");
+    if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
+    if (!total.reasons.empty() && (with_reasons || !total.tasks)) text += fmt::format(": {}", fmt::join(total.reasons, "; "));
+    if (total.tasks && total.skipped_tasks && !with_reasons) text += ", the reports say why";
+    lines += wrapped(text, 0);
+  }
+  return lines;
+}
+
+std::size_t count(const Report& report, Verdict verdict) {
+  return static_cast<std::size_t>(
+      std::count_if(report.claims().begin(), report.claims().end(), [&](const Claim& c) { return c.verdict == verdict; }));
+}
+
+/// In the colour of its verdict where there are any.
+std::string counted(std::size_t number, std::string_view words, Paint paint, const Style& style) {
+  const std::string text = fmt::format("{}{}", number, words);
+  return number == 0 ? text : style.painted(text, paint);
+}
+
+/// "15 held, 0 failed, 1 differ, 2 skipped".
+std::string counts_text(const Report& report, const Style& style) {
+  return fmt::format("{}, {}, {}, {}", counted(count(report, Verdict::pass), " held", Paint::pass, style), counted(count(report, Verdict::fail), " failed", Paint::fail, style),
+                     counted(count(report, Verdict::differs), " differ", Paint::differs, style), counted(count(report, Verdict::skipped), " skipped", Paint::skipped, style));
+}
+
+/// A JSON value in a sentence.
+std::string shown(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  std::string text = value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return text.size() > 100 ? text.substr(0, 97) + "..." : text;
+}
+
+/// A verdict in a margin of eleven characters, then text.
+std::string verdict_line(Verdict verdict, const std::string& text, const Style& style) {
+  const std::string word = verdict == Verdict::fail ? "FAIL" : std::string(name_of(verdict));
+  return hanging("  " + style.verdict(fmt::format("{:<7}", word)) + "  ", 11, text);
+}
+
+/// The claims that did not hold, or all; then the comparisons that differ.
+std::string claim_lines(const Finished& run, bool all, const Style& style) {
+  std::string lines;
+  for (const Claim& claim : run.report.claims()) {
+    if (claim.verdict == Verdict::pass && !all) continue;
+    std::string text = claim.statement;
+    if (claim.verdict == Verdict::fail)
+      text += fmt::format(" [{}: expected {}, {}; measured {}]", claim.id, shown(claim.expected), claim.tolerance, shown(claim.measured));
+    if (!claim.reason.empty()) text += " [" + claim.reason + "]";
+    lines += verdict_line(claim.verdict, text, style);
+  }
+  for (const Comparison& c : run.report.comparisons())
+    if (c.differing)
+      lines += verdict_line(c.fails() ? Verdict::fail : Verdict::differs,
+                            fmt::format("{}: {} on {}: {} of {} code words differ{}", run.experiment->name, c.task.description(), c.backend, grouped(c.differing),
+                                        grouped(c.compared), c.approximate ? fmt::format(", by {} units at most [{}]", c.farthest, c.route) : ""), style);
+  return lines;
+}
+
+std::string headline(const Finished& run, bool all, const Style& style) {
+  const Headline& headline = run.experiment->headline;
+  const Table* table = run.report.find_table(headline.table);
+  if (!table) return {};
+  return headline_text(table->to_json(), headline, all ? std::numeric_limits<std::size_t>::max() : headline_rows,
+                       fmt::format("halfulp show {} {}", run.file, headline.table), style) + "\n";
+}
+
+using Cells = std::array<std::string, 7>;
+
+/// Columns as wide as their widest cell; numbers to the right. The last column is as long as it is.
+std::string aligned_numbers(const std::vector<Cells>& rows) {
+  std::array<std::size_t, std::tuple_size_v<Cells>> width{};
+  for (const Cells& row : rows)
+    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], display_width(row[i]));
+  std::string text;
+  for (const Cells& row : rows) {
+    std::string line;
+    for (std::size_t i = 0; i < width.size(); ++i) {
+      const std::string padding(width[i] - display_width(row[i]), ' ');
+      line += (i ? "  " : "") + (i >= 1 && i <= 5 ? padding + row[i] : row[i] + padding);
+    }
+    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string summary(const Finished& run, bool verbose, const Style& style) {
+  std::string text = headline(run, verbose, style);
+  if (const std::string lines = claim_lines(run, verbose, style); !lines.empty()) text += lines + "\n";
+  text += fmt::format("claims: {}{}\n", counts_text(run.report, style), verbose ? "" : " (--verbose lists all)");
+  std::vector<BackendTotal> totals;
+  add_totals(run.report, totals);
+  return text + backend_lines(totals, true) + fmt::format("report: {} ({:.1f} s); its tables: halfulp show {}\n", run.file, run.seconds, run.file);
+}
+
+std::string summary_table(const std::vector<Finished>& runs, bool verbose, const Style& style) {
+  std::vector<Cells> rows{{"experiment", "held", "failed", "differ", "skipped", "time", "report"}};
+  for (std::string& name : rows.front()) name = style.painted(name, Paint::heading);
+  std::string headlines, claims;
+  std::vector<BackendTotal> totals;
+  for (const Finished& run : runs) {
+    const auto cell = [&](Verdict verdict, Paint paint) { return counted(count(run.report, verdict), "", paint, style); };
+    rows.push_back({std::string(run.experiment->name), cell(Verdict::pass, Paint::pass), cell(Verdict::fail, Paint::fail), cell(Verdict::differs, Paint::differs),
+                    cell(Verdict::skipped, Paint::skipped), fmt::format("{:.1f} s", run.seconds), run.file});
+    headlines += headline(run, verbose, style);
+    if (!run.experiment->retells) claims += claim_lines(run, verbose, style);
+    add_totals(run.report, totals);
+  }
+  return headlines + (claims.empty() ? "" : claims + "\n") + aligned_numbers(rows) + "\n" + backend_lines(totals, false);
+}
+
+}  // namespace halfulp::cli

@@ -1,0 +1,243 @@
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
+#include <halfulp/support/files.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/commands/verification.hpp>
+
+#include <halfulp/support/spelling.hpp>
+#include <halfulp/report/experiment.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/work.hpp>
+#include <halfulp/report/runner.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <chrono>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <thread>
+
+namespace halfulp::cli {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+struct Options {
+  std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger;
+  bool flush_inputs = false, exhaustive = false, json = false, quiet = false;
+  std::uint64_t sample = std::uint64_t{1} << 24, seed = 1;
+  int threads = 0;
+};
+
+/// The format that an option names. Integers, which eval converts, have a message of their own.
+FloatFormat float_format(const char* option, const std::string& name) {
+  const NumberType type = parse_number_type(name);
+  if (const auto* format = std::get_if<FloatFormat>(&type)) return *format;
+  throw std::invalid_argument(fmt::format("{} is '{}', an integer type: verify takes floating-point formats only; accepted: a format such as fp16 or "
+                                          "e5m3 (see halfulp formats)", option, name));
+}
+
+const verify::Reference& reference_named(const std::string& name) {
+  if (name.rfind("recorded", 0) == 0) {
+    std::string accepted;
+    for (const verify::Reference* reference : verify::references()) accepted += (accepted.empty() ? "" : ", ") + std::string(reference->name());
+    throw BackendMissing(fmt::format("--against {}: verify does not compare against recordings; accepted: {}", shown(name), accepted));
+  }
+  return verify::find_reference(name);
+}
+
+Task task_without_mode(const Options& options) {
+  Task task;
+  task.operation = parse_operation(options.operation);
+  const bool converts = task.operation == Operation::convert;
+  if (converts && options.to.empty()) throw std::invalid_argument("convert needs --to, a floating-point format");
+  if (!converts && !options.to.empty())
+    throw std::invalid_argument(fmt::format("--to belongs to convert; {} gives its operands' format", options.operation));
+  task.from = float_format("--format", options.format);
+  task.to = converts ? float_format("--to", options.to) : std::get<FloatFormat>(task.from);
+  task.rounding.overflow = value_named(overflow_rules, "overflow rule", options.overflow);
+  task.rounding.flush_inputs = options.flush_inputs;
+  if (const std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
+  return task;
+}
+
+/// The mode asked for, or every deterministic one.
+std::vector<RoundingMode> modes(const std::string& name) {
+  std::vector<RoundingMode> all;
+  for (const auto& row : rounding_modes)
+    if (row.value != RoundingMode::stochastic && (name == "all" || name == row.name)) all.push_back(row.value);
+  if (!all.empty()) return all;
+  value_named(rounding_modes, "rounding mode", name);  // throws unless it is the one left
+  throw std::invalid_argument("verify compares deterministic modes, not stochastic; accepted: all, or one of them");
+}
+
+std::vector<Verification> verifications(const Options& options) {
+  Verification v;
+  v.reference = &reference_named(options.against);
+  v.task = task_without_mode(options);
+  const auto all_there_are = verify::number_of_inputs(v.task);
+  if (options.exhaustive && (!all_there_are || (*all_there_are > verify::most_inputs && !v.reference->takes_beyond(v.task))))
+    throw std::invalid_argument(fmt::format("{} has 2^{} inputs, --exhaustive takes 2^32 at most, and of fma to nearest of fp16 and bf16 --against cuda 2^48; accepted: --sample N", options.operation + " " + options.format,
+                                            std::get<FloatFormat>(v.task.from).storage_bits() * info(v.task.operation).arity));
+  v.inputs = options.exhaustive ? verify::all_inputs(v.task) : verify::sampled_inputs(v.task, options.sample, options.seed);
+  std::vector<Verification> all;
+  for (const RoundingMode mode : modes(options.round)) {
+    v.task.rounding.mode = mode;
+    const Support support = v.reference->supports(v.task);
+    v.skipped = support.reason;
+    v.approximate = support.approximate;
+    all.push_back(v);
+  }
+  const Support here = v.reference->available();
+  if (!here.yes) throw BackendMissing("skipped: " + here.reason);
+  if (std::all_of(all.begin(), all.end(), [](const Verification& each) { return !each.skipped.empty(); })) throw BackendMissing("skipped: " + all.front().skipped);
+  return all;
+}
+
+/// The run's progress: what is done, the bar, the state file now and then.
+class Run {
+ public:
+  Run(const Options& options, std::vector<Verification>& all) : options_(options), all_(all), bar_("verify", options.quiet) {
+    for (const Verification& v : all_)
+      if (v.skipped.empty()) total_ += v.inputs.count - v.findings().compared;
+  }
+
+  void run(Verification& v) {
+    std::vector<std::uint64_t> todo;
+    for (std::uint64_t i = 0; i < verify::number_of_chunks(v.inputs); ++i)
+      if (v.chunks.count(i) == 0) todo.push_back(i);
+    const auto judge = v.reference->prepare(v.task, v.inputs);
+    const auto start = Clock::now();
+    const double before = v.seconds;
+    const auto time = [&] { v.seconds = before + std::chrono::duration<double>(Clock::now() - start).count(); };
+    verify::verify_chunks(v.task, v.inputs, *judge, todo, [this](std::uint64_t count) { advanced(count); }, [&](verify::Chunk chunk) {
+      v.chunks.emplace(chunk.index, std::move(chunk));
+      time();
+      if (Clock::now() - saved_ > std::chrono::seconds(3)) save();
+    });
+    time();
+    if (const Backend* backend = v.reference->nan_backend(v.task)) v.nans = verify::compare_nans(v.task, v.inputs, *backend);
+    save();
+  }
+
+  void save() {
+    if (!options_.state.empty()) save_state(options_.state, all_);
+    saved_ = Clock::now();
+  }
+
+ private:
+  /// From any thread.
+  void advanced(std::uint64_t count) {
+    stop_if_interrupted();
+    const std::scoped_lock lock(mutex_);
+    done_ += count;
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count(), rate = static_cast<double>(done_) / seconds;
+    bar_.show(static_cast<double>(done_) / static_cast<double>(total_), rate * 1e-9, static_cast<double>(total_ - done_) / rate);
+  }
+
+  const Options& options_;
+  std::vector<Verification>& all_;
+  ProgressBar bar_;
+  std::mutex mutex_;
+  std::uint64_t done_ = 0, total_ = 0;
+  Clock::time_point start_ = Clock::now(), saved_{};
+};
+
+/// After Ctrl-C: what is kept.
+std::string interrupted_text(const Options& options, const std::vector<Verification>& all) {
+  if (options.state.empty()) return "halfulp: interrupted; nothing was kept (--state FILE keeps what is done)\n";
+  std::uint64_t done = 0, total = 0;
+  for (const Verification& v : all) {
+    if (!v.skipped.empty()) continue;
+    done += v.chunks.size();
+    total += verify::number_of_chunks(v.inputs);
+  }
+  return fmt::format("halfulp: interrupted; {} of {} chunks are done and kept in {}\n", done, total, options.state);
+}
+
+void run_all(const Options& options, std::vector<Verification>& all, int& status) {
+  Run run(options, all);
+  Json runs = Json::array();
+  for (Verification& v : all) {
+    if (v.skipped.empty()) run.run(v);
+    const Json entry = entry_of(v);
+    if (options.json) runs.push_back(entry);
+    else write_output(text_of(v, Style::of_output()));
+    if (!v.skipped.empty()) continue;
+    if (v.fails()) status = exit_status::failed;
+    if (options.ledger.empty()) continue;
+    for (const std::string& line : enter(options.ledger, entry)) {
+      print_error(line);
+      status = exit_status::failed;
+    }
+  }
+  if (options.json) write_output(pretty(Json{{"verifications", std::move(runs)}}));
+}
+
+void verify_command(const Options& options, int& status) {
+  std::vector<Verification> all = verifications(options);
+  if (!options.ledger.empty()) {
+    check_kept_file("--ledger", options.ledger);
+    if (!options.state.empty() && same_file(options.ledger, options.state))
+      throw std::invalid_argument(fmt::format("--state and --ledger are both '{}'; accepted: two files", options.ledger));
+    read_ledger(options.ledger);
+  }
+  std::optional<FileLock> lock;  // until the last save: another run would go on from less than this one did
+  if (!options.state.empty()) {
+    check_kept_file("--state", options.state);
+    lock.emplace(options.state, FileLock::IfTaken::refuse);
+    load_state(options.state, all);
+  }
+  note_interrupts();
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int threads = options.threads > 0 ? options.threads : cores;
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
+  tbb::task_arena arena(threads);
+  try {
+    arena.execute([&] { run_all(options, all, status); });
+  } catch (const DeviceFailure&) {
+    if (!options.state.empty()) save_state(options.state, all);
+    throw;
+  } catch (const Interrupted&) {
+    if (!options.state.empty()) save_state(options.state, all);
+    write_error(interrupted_text(options, all));
+    status = exit_status::interrupted;
+  }
+}
+
+}  // namespace
+
+void add_verify_command(CLI::App& app, int& status) {
+  auto options = std::make_shared<Options>();
+  const auto file_name = [](const std::string& name) {
+    return name.empty() || name == "-" ? "'" + name + "' is no file to keep anything in; accepted: the name of a file" : std::string();
+  };
+  auto* command = app.add_subcommand("verify", "hold array functions against an independent reference, every input or a sample");
+  command->add_option("OP", options->operation, "add, sub, mul, div, sqrt, fma, convert; others (rem, min, rsqrt, exp, ...) by their scalar functions")->required();
+  command->add_option("--format", options->format, "format of the operands: see `halfulp formats`")->type_name("FORMAT")->required();
+  command->add_option("--to", options->to, "of the result of convert")->type_name("FORMAT");
+  command->add_option("--round", options->round, "rounding mode, or all: every deterministic one")->type_name("MODE")->capture_default_str();
+  command->add_option("--overflow", options->overflow, "what overflow becomes: ieee, saturate")->type_name("RULE")->capture_default_str();
+  command->add_flag("--flush-inputs", options->flush_inputs, "subnormal operands count as zero (DAZ)");
+  command->add_option("--against", options->against, "oracle (rationals), x86 (this CPU), cuda (a GPU), third-party (the CUDA headers' host code)")
+      ->type_name("REFERENCE")->required();
+  auto* exhaustive = command->add_flag("--exhaustive", options->exhaustive, "every input, 2^32 at most; of fp16 and bf16 fma to nearest even, on a GPU, all 2^48");
+  command->add_option("--sample", options->sample, "this many inputs, or all if there are no more: boundary cases, half of them at most, then random ones")
+      ->type_name("N")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))->capture_default_str()->excludes(exhaustive);
+  command->add_option("--seed", options->seed, "of the sample")->type_name("S")->check(CLI::NonNegativeNumber)->capture_default_str();
+  command->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")->type_name("FILE")->check(file_name);
+  command->add_option("--ledger", options->ledger, "puts an entry a rounding mode into this file")->type_name("FILE")->check(file_name);
+  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
+  command->add_flag("--json", options->json, "the same as an object");
+  command->add_flag("--quiet", options->quiet, "no progress bar");
+  command->footer("Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here or breaks down, 130 interrupted.");
+  command->callback([options, &status] { verify_command(*options, status); });
+}
+
+}  // namespace halfulp::cli

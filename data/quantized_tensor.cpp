@@ -1,0 +1,217 @@
+#include <halfulp/data/quantized_tensor.hpp>
+
+#include <halfulp/emulation/array/array.hpp>
+#include <halfulp/data/npy.hpp>
+#include <halfulp/formats/block_format.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/support/spelling.hpp>
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <cmath>
+#include <stdexcept>
+
+namespace halfulp {
+namespace {
+
+std::uint64_t product(std::span<const std::uint64_t> sizes) {
+  std::uint64_t all = 1;
+  for (const std::uint64_t n : sizes) all *= n;
+  return all;
+}
+
+/// Elements in C order of a tensor that came in Fortran order.
+std::vector<double> in_c_order(const std::vector<double>& values, const std::vector<std::uint64_t>& shape) {
+  std::vector<double> out(values.size());
+  std::vector<std::uint64_t> at(shape.size(), 0);
+  for (const double value : values) {  // the first index runs fastest
+    std::uint64_t index = 0;
+    for (std::size_t k = 0; k < shape.size(); ++k) index = index * shape[k] + at[k];
+    out[index] = value;
+    for (std::size_t k = 0; k < shape.size() && ++at[k] == shape[k]; ++k) at[k] = 0;
+  }
+  return out;
+}
+
+/// Adds up what became of elements. `low` and `high`: the least and the largest value that its block can hold.
+class Counter {
+ public:
+  void count(double before, double after, double low, double high) {
+    Loss& l = loss_;
+    ++l.elements;
+    l.nan_before += std::isnan(before), l.nan_after += std::isnan(after);
+    l.infinite_before += std::isinf(before), l.infinite_after += std::isinf(after);
+    l.saturated += before > high || before < low;
+    l.to_zero += before != 0 && after == 0;
+    if (!std::isfinite(before)) return;
+    l.became_infinite += std::isinf(after), l.became_nan += std::isnan(after);
+    if (!std::isfinite(after)) return;
+    ++l.compared;
+    const double error = after - before;
+    l.errors.add(error), l.squares.add(before);
+    l.largest_error = std::max(l.largest_error, std::fabs(error));
+  }
+  const Loss& loss() const { return loss_; }
+
+ private:
+  Loss loss_;
+};
+
+Quantized quantize_plain(const Tensor& tensor, const FloatFormat& f, const Rounding& rounding, std::uint64_t seed) {
+  Quantized q;
+  q.values.resize(tensor.values.size());
+  quantize(f, rounding, tensor.values, q.values, {seed, 0, 0});
+  Counter counter;
+  const double most = f.value(f.max_finite());
+  for (std::size_t i = 0; i < q.values.size(); ++i) counter.count(tensor.values[i], q.values[i], f.is_signed ? -most : -INFINITY, most);
+  q.loss = counter.loss();
+  q.bits_per_element = f.storage_bits();
+  return q;
+}
+
+/// A matrix among several of the tensor, and how blocks lie in it.
+struct Layout {
+  BlockFormat format;
+  std::uint64_t matrices = 1, rows = 1, columns = 1;
+  std::vector<std::uint64_t> scales_shape;
+};
+
+Layout layout_of(const BlockFormat& f, const std::vector<std::uint64_t>& shape, std::optional<int> axis) {
+  const int dimensions = static_cast<int>(shape.size());
+  Layout l;
+  l.format = f;
+  const bool along_axis = f.rows == 1;
+  if (axis && !along_axis) throw std::invalid_argument(fmt::format("--axis is {}, and blocks of {} ({}) do not run along one axis", *axis, format_name(f), shape_name(f)));
+  if (axis && (*axis >= dimensions || *axis < -dimensions))
+    throw std::invalid_argument(fmt::format("--axis is {}, and the array has {} {}", *axis, dimensions, dimensions == 1 ? "axis" : "axes"));
+  const std::span<const std::uint64_t> sizes(shape);
+  if (dimensions == 0 || (f.rows == 0 && f.columns == 0)) {
+    l.columns = product(sizes);
+    return l;
+  }
+  const std::size_t last = shape.size() - 1;
+  if (!along_axis) {
+    if (last > 0) l.matrices = product(sizes.first(last - 1)), l.rows = shape[last - 1];
+    l.columns = shape[last];
+    return l;
+  }
+  const std::size_t k = axis ? static_cast<std::size_t>(*axis < 0 ? *axis + dimensions : *axis) : last;
+  if (k == last) {
+    l.rows = product(sizes.first(last)), l.columns = shape[last];
+    return l;
+  }
+  l.matrices = product(sizes.first(k)), l.rows = shape[k], l.columns = product(sizes.subspan(k + 1));
+  l.format.rows = f.columns, l.format.columns = 1;
+  return l;
+}
+
+Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const Rounding& rounding, std::uint64_t seed, std::optional<int> axis) {
+  const Layout l = layout_of(f, tensor.shape, axis);
+  const std::vector<float> in(tensor.values.begin(), tensor.values.end());
+  BlockOptions options;
+  options.random = {seed, 0, 0};
+  if (f.tensor_scale) {  // one for all matrices
+    float amax = 0;
+    for (const float x : in)
+      if (!std::isnan(x)) amax = std::max(amax, std::fabs(x));
+    options.amax = amax;
+  }
+  Quantized q;
+  q.values.reserve(in.size());
+  Counter counter;
+  const std::uint64_t size = l.rows * l.columns;
+  std::vector<float> values(size);
+  for (std::uint64_t m = 0; m < l.matrices && size; ++m) {
+    options.random.first = m * size;
+    const BlockArray a = quantize_blocks(l.format, rounding, std::span(in).subspan(m * size, size), l.rows, l.columns, options);
+    dequantize_blocks(a, values);
+    const BlockGrid g = block_grid(l.format, l.rows, l.columns);
+    const std::uint64_t width = std::min<std::uint64_t>(g.block_columns, l.columns);  // blocks may be wider than the array
+    const BlockElement& e = f.element;
+    const double most = e.is_integer() ? e.most() * FloatFormat::power_of_two(-e.fraction_bits) : e.target();
+    const double least = e.is_integer() ? e.least() * FloatFormat::power_of_two(-e.fraction_bits) : -most;
+    for (std::uint64_t row = 0; row < l.rows; ++row)
+      for (std::size_t b = 0; b < g.across; ++b) {
+        const BlockStep step = a.step(row / g.block_rows * g.across + b);
+        const double low = (least - step.zero) * step.value, high = (most - step.zero) * step.value;
+        const std::uint64_t first = b * width, count = std::min(width, l.columns - first);
+        for (std::uint64_t i = row * l.columns + first, end = i + count; i < end; ++i) counter.count(tensor.values[m * size + i], values[i], low, high);
+      }
+    q.values.insert(q.values.end(), values.begin(), values.end());
+    q.codes.insert(q.codes.end(), a.codes.begin(), a.codes.end());
+    q.scales.insert(q.scales.end(), a.scales.begin(), a.scales.end());
+    q.zeros.insert(q.zeros.end(), a.zeros.begin(), a.zeros.end());
+    if (f.tensor_scale) q.tensor_scale = a.tensor_scale;
+    q.scales_shape = {g.down, g.across};
+  }
+  if (q.scales_shape.empty()) q.scales_shape = {0, 0};
+  if (l.matrices != 1) q.scales_shape.insert(q.scales_shape.begin(), l.matrices);
+  q.loss = counter.loss();
+  const double shared = static_cast<double>(q.scales.size()) * (f.scale.storage_bits() + (f.element.is_affine() ? f.element.bits() : 0)) + (f.tensor_scale ? 32 : 0);
+  q.bits_per_element = f.element.bits() + (in.empty() ? 0 : shared / static_cast<double>(in.size()));
+  return q;
+}
+
+}  // namespace
+
+double Loss::relative_error() const {
+  if (squares.is_zero()) return errors.is_zero() ? 0 : INFINITY;  // zeros, in a format without
+  return errors.root_of_ratio(squares);
+}
+
+void Loss::add(const Loss& other) {
+  elements += other.elements, saturated += other.saturated, to_zero += other.to_zero;
+  nan_before += other.nan_before, nan_after += other.nan_after, infinite_before += other.infinite_before, infinite_after += other.infinite_after;
+  became_infinite += other.became_infinite, became_nan += other.became_nan, compared += other.compared;
+  largest_error = std::max(largest_error, other.largest_error);
+  errors.add(other.errors), squares.add(other.squares);
+}
+
+ColumnLoss column_loss(std::span<const double> before, std::span<const double> after, std::size_t columns, std::size_t column) {
+  double errors[2] = {0, 0}, squares[2] = {0, 0}, zeroed = 0, others = 0;
+  std::size_t finite[2] = {0, 0};
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    const std::size_t is_it = i % columns == column;
+    others += !is_it, zeroed += !is_it && after[i] == 0 && before[i] != 0;
+    if (!std::isfinite(after[i])) continue;
+    const double e = after[i] - before[i];
+    errors[is_it] += e * e, squares[is_it] += before[i] * before[i], ++finite[is_it];
+  }
+  const auto ratio = [&](std::size_t of) { return finite[of] && squares[of] > 0 ? std::sqrt(errors[of] / squares[of]) : NAN; };
+  return {ratio(0), ratio(1), others > 0 ? zeroed / others : 0};
+}
+
+Tensor read_tensor(const std::string& path) {
+  NpyReader npy(path);
+  Tensor t{npy.header().format, npy.header().shape, {}};
+  t.values.reserve(npy.header().count);
+  std::vector<std::uint64_t> codes(1 << 16);
+  while (const std::size_t n = npy.read(codes))
+    for (std::size_t i = 0; i < n; ++i) t.values.push_back(t.format.value(codes[i]));
+  if (npy.header().fortran_order && t.shape.size() > 1) t.values = in_c_order(t.values, t.shape);
+  return t;
+}
+
+AnyFormat parse_any_format(const std::string& name) {
+  if (names_block_format(name)) return parse_block_format(name);
+  try {
+    return parse_format(name);
+  } catch (const std::invalid_argument&) {
+    std::vector<std::string> names;
+    for (const NamedFormat& row : catalogue()) names.emplace_back(row.name);
+    for (const NamedBlockFormat& row : block_catalogue()) names.emplace_back(row.name);
+    throw std::invalid_argument(unknown_name("format", name, std::move(names)) +
+                                ", eXmY[bBIAS][ieee|fn|fnuz|p3109|finite], or ELEMENT/SHAPE/SCALE[/RULE][/OPTION...] such as e4m3/1x64/e8m0/rceil");
+  }
+}
+
+Quantized quantize_tensor(const Tensor& tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed, std::optional<int> axis) {
+  if (const auto* plain = std::get_if<FloatFormat>(&format)) {
+    if (axis) throw std::invalid_argument(fmt::format("--axis is for block formats, and {} is none", format_name(*plain)));
+    return quantize_plain(tensor, *plain, rounding, seed);
+  }
+  return quantize_in_blocks(tensor, std::get<BlockFormat>(format), rounding, seed, axis);
+}
+
+}  // namespace halfulp

@@ -1,0 +1,149 @@
+#include <halfulp/emulation/array/array.hpp>
+#include <halfulp/emulation/array/pieces.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+namespace halfulp {
+namespace {
+
+using namespace array;
+
+template <class T>
+auto bits_of(T value) {
+  return std::bit_cast<typename Carrier<T>::Bits>(value);
+}
+
+/// The plan of encode and quantize; none where the scalar functions do the work.
+template <class T>
+auto conversion_plan(const FloatFormat& f, const Rounding& rounding, const Tally* tally) {
+  auto plan = narrow_plan<T>(f, rounding, Source::conversion);
+  if (tally && plan && plan->flushes) plan.reset();
+  return plan;
+}
+
+/// One conversion of an array: from T to T (quantize) or to code words.
+template <class T, class Out>
+struct Conversion {
+  static constexpr FloatFormat carrier = Carrier<T>::format;
+  static constexpr bool to_values = std::is_same_v<T, Out>;
+  const FloatFormat& f;
+  const Rounding& rounding;
+  std::span<const T> in;
+  RandomStream random;
+
+  Rounded scalar(std::size_t i) const { return convert(carrier, f, rounding, bits_of(in[i]), random_at(rounding, random, i)); }
+
+  void by_scalars(std::size_t begin, std::size_t size, Out* to, Tally& part) const {
+    Rounding back;  // exact wherever the format fits the carrier
+    back.nan = rounding.nan;
+    for (std::size_t i = 0; i < size; ++i) {
+      const Rounded result = scalar(begin + i);
+      if constexpr (to_values) to[i] = std::bit_cast<T>(static_cast<typename Carrier<T>::Bits>(convert(f, carrier, back, result.code).code));
+      else to[i] = static_cast<Out>(result.code);
+      count_result(part, f, result);
+    }
+  }
+
+  template <class Plan>
+  void in_vectors(const Plan& plan, std::size_t begin, std::size_t size, Out* to, bool streams) const {
+    if constexpr (to_values) return quantize_lanes(plan, random.from(begin), in.data() + begin, to, size, streams);
+    by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Out* block) {
+      if constexpr (!to_values) encode_codes(plan, random.from(at), in.data() + at, block, n);
+    });
+  }
+
+  /// The same, and what happened; blocks of values stay for that, since `to` may be where the operands are.
+  template <class Plan>
+  void tallied(const Plan& plan, std::size_t begin, std::size_t size, Out* to, Tally& part) const {
+    T values[block_size];
+    for (std::size_t i = 0; i < size; i += block_size) {
+      const std::size_t at = begin + i, n = std::min(block_size, size - i);
+      quantize_lanes(plan, random.from(at), in.data() + at, values, n);
+      tally_lanes(plan, in.data() + at, values, n, part, [&](std::size_t first, std::size_t count) {
+        for (std::size_t k = at + first; k < at + first + count; ++k) count_result(part, f, scalar(k));
+      });
+      if constexpr (to_values) std::copy_n(values, n, to + i);
+      else encode_codes(plan, random.from(at), in.data() + at, to + i, n);
+    }
+  }
+
+  void operator()(std::span<Out> out, Tally* tally) const {
+    const auto plan = conversion_plan<T>(f, rounding, tally);
+    in_pieces(out, same_array(in, out), tally, [&](std::size_t begin, std::size_t size, Out* to, Tally& part, bool streams) {
+      if (!plan) by_scalars(begin, size, to, part);
+      else if (tally) tallied(*plan, begin, size, to, part);
+      else in_vectors(*plan, begin, size, to, streams);
+    });
+  }
+};
+
+template <class T>
+void quantize_any(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<T> out, RandomStream random, Tally* tally) {
+  require_task({Operation::convert, Carrier<T>::format, f, rounding});
+  require_length("the operand", in.size(), out.size());
+  require_apart("the operand", in, out);
+  Conversion<T, T>{f, rounding, in, random}(out, tally);
+}
+
+}  // namespace
+
+Tally& Tally::operator+=(const Tally& other) {
+  elements += other.elements;
+  nan += other.nan;
+  overflow += other.overflow;
+  underflow += other.underflow;
+  inexact += other.inexact;
+  to_zero += other.to_zero;
+  subnormal += other.subnormal;
+  flags |= other.flags;
+  return *this;
+}
+
+void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const float> in, std::span<float> out, RandomStream random, Tally* tally) {
+  quantize_any(f, rounding, in, out, random, tally);
+}
+void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const double> in, std::span<double> out, RandomStream random, Tally* tally) {
+  quantize_any(f, rounding, in, out, random, tally);
+}
+
+template <class T, class Code>
+void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<Code> out, RandomStream random, Tally* tally) {
+  require_task({Operation::convert, Carrier<T>::format, f, rounding});
+  require_width<Code>(f);
+  require_length("the operand", in.size(), out.size());
+  require_apart("the operand", in, out);
+  Conversion<T, Code>{f, rounding, in, random}(out, tally);
+}
+
+template <class Code>
+void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out) {
+  require_task({Operation::convert, f, fp32, {}});
+  require_width<Code>(f);
+  require_length("the operand", in.size(), out.size());
+  require_apart("the operand", in, out);
+  const auto plan = widen_plan(f, false);
+  in_pieces(out, same_array(in, out), nullptr, [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
+    if (plan) return decode_lanes(*plan, in.data() + begin, to, size, streams);
+    for (std::size_t i = 0; i < size; ++i) to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(convert(f, fp32, {}, in[begin + i]).code));
+  });
+}
+
+#define HALFULP_CODE(Code)                                                                                                            \
+  template void encode(const FloatFormat&, const Rounding&, std::span<const float>, std::span<Code>, RandomStream, Tally*);            \
+  template void encode(const FloatFormat&, const Rounding&, std::span<const double>, std::span<Code>, RandomStream, Tally*);           \
+  template void decode(const FloatFormat&, std::span<const Code>, std::span<float>);
+HALFULP_CODE(std::uint8_t)
+HALFULP_CODE(std::uint16_t)
+HALFULP_CODE(std::uint32_t)
+#undef HALFULP_CODE
+
+std::string_view array_instruction_set() { return instruction_set(); }
+
+template <class T>
+bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding) {
+  return conversion_plan<T>(f, rounding, nullptr).has_value();
+}
+template bool encodes_in_vectors<float>(const FloatFormat&, const Rounding&);
+template bool encodes_in_vectors<double>(const FloatFormat&, const Rounding&);
+bool decodes_in_vectors(const FloatFormat& f) { return widen_plan(f, false).has_value(); }
+
+}  // namespace halfulp

@@ -1,0 +1,214 @@
+#include <halfulp/emulation/product/by_vectors.hpp>
+
+#include <halfulp/emulation/array/array.hpp>
+#include <halfulp/emulation/array/kernels.hpp>
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/emulation/product/pack.hpp>
+#include <halfulp/emulation/product/tile.hpp>
+
+#include <tbb/blocked_range2d.h>
+#include <tbb/enumerable_thread_specific.h>
+#include <tbb/parallel_for.h>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <limits>
+#include <optional>
+#include <type_traits>
+#include <vector>
+
+namespace halfulp::products {
+namespace {
+
+/// An output that the scalar definition computed.
+struct Redone {
+  std::size_t i, j;
+  std::uint64_t code;
+};
+
+/// Everything of one product that does not depend on the tile.
+template <class Words>
+struct Work {
+  const DotModel& model;
+  const Plan& plan;
+  const MatrixOperands<Words>& x;
+  std::uint64_t first_stream;
+  const RulesOfTiles& rules;
+  const Panels &a, &b;
+  const float* c;  ///< in the outer stage's format, m x n; or none
+  float* d;        ///< values of the outer stage
+  std::size_t ldd;
+};
+
+/// Whether the result at row r and column j of a tile is -0, by the signs of its products.
+bool negative_zero(const Plan& plan, const float* a, const float* b, std::size_t k) {
+  bool all_negative = true, all_positive = true;
+  for (std::size_t i = 0; i < k && (all_negative || all_positive); ++i) {
+    const bool negative = std::signbit(a[i * panel_rows]) != std::signbit(b[i * panel_columns]);
+    (negative ? all_positive : all_negative) = false;
+  }
+  return plan.negative_zero(all_negative, all_positive);
+}
+
+template <class Words>
+void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_panel, std::optional<Scalar<Words>>& scalar, std::vector<Redone>& redone) {
+  const std::size_t top = row_panel * panel_rows, left = column_panel * panel_columns;
+  const std::size_t rows = std::min(panel_rows, w.x.m - top), columns = std::min(panel_columns, w.x.n - left);
+  const auto redo = [&](std::size_t r, std::size_t j) {
+    set_direction(Direction::nearest);
+    if (!scalar) scalar.emplace(w.model, w.x, w.first_stream);
+    redone.push_back({top + r, left + j, (*scalar)(top + r, left + j)});
+  };
+  const auto rules = w.rules(w.a.extents[row_panel], w.b.extents[column_panel]);
+  if (!rules) {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < columns; ++j) {
+        w.d[(top + r) * w.ldd + left + j] = 0;
+        redo(r, j);
+      }
+    return;
+  }
+  alignas(64) float out[tile_size], addend[tile_size];
+  const float *a = w.a.panel(row_panel), *b = w.b.panel(column_panel);
+  Tile(w.model, *rules, w.x.k, a, b).run(out);
+
+  const auto each = [&](auto f) {
+    for (std::size_t r = 0; r < rows; ++r)
+      for (std::size_t j = 0; j < columns; ++j) f(r, j, out[r * panel_columns + j]);
+  };
+  const bool unknown_zeros = w.plan.signless_zeros && !w.plan.signs_tell;
+  if (w.plan.signless_zeros && oddities_of(out).zero)
+    each([&](std::size_t r, std::size_t j, float& v) {
+      if (v == 0) v = unknown_zeros ? std::numeric_limits<float>::quiet_NaN() : std::copysign(0.0f, negative_zero(w.plan, a + r, b + j, w.x.k) ? -1.0f : 1.0f);
+    });
+  if (w.c) {
+    std::fill(std::begin(addend), std::end(addend), 0.0f);
+    for (std::size_t r = 0; r < rows; ++r) std::copy_n(w.c + (top + r) * w.x.n + left, columns, addend + r * panel_columns);
+    const StepRule rule = w.plan.addend_rule();
+    set_direction(rule.direction);
+    add_tiles(rule, out, addend, out);
+  }
+  const Oddities oddities = oddities_of(out);
+  if (oddities.nan)
+    each([&](std::size_t r, std::size_t j, float& v) {
+      if (v == v) return;
+      v = std::numeric_limits<float>::quiet_NaN();
+      if (w.plan.redo_nan || unknown_zeros) redo(r, j);
+    });
+  if (oddities.zero && !w.plan.outer.format.has_negative_zero())
+    each([](std::size_t, std::size_t, float& v) { v = v == 0 ? 0 : v; });
+  for (std::size_t r = 0; r < rows; ++r) std::copy_n(out + r * panel_columns, columns, w.d + (top + r) * w.ldd + left);
+}
+
+template <class Words>
+std::vector<Redone> run_tiles(const Work<Words>& w) {
+  struct Own {
+    std::optional<Scalar<Words>> scalar;
+    std::vector<Redone> redone;
+  };
+  tbb::enumerable_thread_specific<Own> all;
+  const std::size_t row_panels = w.a.extents.size(), column_panels = w.b.extents.size();
+  tbb::parallel_for(tbb::blocked_range2d<std::size_t>(0, column_panels, 1, 0, row_panels, 8), [&](const auto& range) {
+    const array::DefaultEnvironment environment;
+    Own& own = all.local();
+    for (std::size_t j = range.rows().begin(); j != range.rows().end(); ++j)
+      for (std::size_t i = range.cols().begin(); i != range.cols().end(); ++i) run_tile(w, i, j, own.scalar, own.redone);
+  });
+  std::vector<Redone> redone;
+  for (const Own& own : all) redone.insert(redone.end(), own.redone.begin(), own.redone.end());
+  return redone;
+}
+
+/// What becomes of values of the outer stage on their way into the result's format; with its NaN.
+Rounding into_result(const DotModel& model, const Plan& plan) {
+  Rounding rounding;
+  if (model.output && model.output->format != model.outer().format) rounding = model.output->rounding;
+  else rounding.nan = plan.nan;
+  return rounding;
+}
+
+/// Values to the words of D.
+template <class Code>
+void store(const DotModel& model, const Rounding& rounding, const float* values, std::size_t m, std::size_t n, std::size_t ldd, std::span<Code> d) {
+  const FloatFormat& f = model.result();
+  const std::size_t lines = ldd == n ? 1 : m, length = ldd == n ? m * n : n;
+  const auto nan = static_cast<Code>(fresh_nan(fp32, rounding));
+  for (std::size_t i = 0; i < lines; ++i) {
+    const std::span<const float> from(values + i * n, length);
+    const std::span<Code> to = d.subspan(i * ldd, length);
+    if (f == fp32 && model.outer().format == fp32) {
+      for (std::size_t j = 0; j < length; ++j) to[j] = from[j] == from[j] ? static_cast<Code>(std::bit_cast<std::uint32_t>(from[j])) : nan;
+    } else if constexpr (sizeof(Code) == 8) {
+      for (std::size_t j = 0; j < length; ++j) to[j] = convert(fp32, f, rounding, std::bit_cast<std::uint32_t>(from[j])).code;
+    } else {
+      encode(f, rounding, from, to);
+    }
+  }
+}
+
+/// A matrix as floats without gaps.
+void copy_rows(std::span<const float> x, const FloatFormat&, std::size_t m, std::size_t n, std::size_t leading, float* to) {
+  for (std::size_t i = 0; i < m; ++i) std::copy_n(x.data() + i * leading, n, to + i * n);
+}
+void copy_rows(const CodeWords& x, const FloatFormat& f, std::size_t m, std::size_t n, std::size_t leading, float* to) {
+  x.visit([&](const auto* words) {
+    using Code = std::remove_cvref_t<decltype(*words)>;
+    for (std::size_t i = 0; i < m; ++i) {
+      if constexpr (sizeof(Code) == 8) {
+        for (std::size_t j = 0; j < n; ++j) to[i * n + j] = value_of(f, words[i * leading + j]);
+      } else {
+        decode(f, std::span<const Code>(words + i * leading, n), std::span(to + i * n, n));
+      }
+    }
+  });
+}
+
+bool output_rounds(const DotModel& model) { return model.output && model.output->format != model.outer().format; }
+
+}  // namespace
+
+template <class Words, class D>
+void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperands<Words>& x, std::span<D> d, std::uint64_t first_stream) {
+  const auto lines = [](bool transposed, std::size_t rows, std::size_t columns, const Placement& place, bool rows_are_vectors) {
+    if (transposed) return Lines{columns, rows, place.column, !rows_are_vectors};
+    return Lines{rows, columns, place.row, rows_are_vectors};
+  };
+  const Panels a = pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows);
+  const Panels b = pack(x.b, model.second(), lines(x.transpose_b, x.k, x.n, x.place_b(), false), panel_columns);
+  Scratch c, values;
+  if (x.c.size() != 0) {
+    c = Scratch(x.m * x.n);
+    copy_rows(x.c, model.result(), x.m, x.n, x.place_c().row, c.data());
+    const std::span<float> all(c.data(), x.m * x.n);
+    if (output_rounds(model)) quantize(model.outer().format, model.outer().rounding, std::span<const float>(all), all);
+  }
+  const bool direct = std::is_same_v<D, float> && !output_rounds(model);
+  const RulesOfTiles rules(plan, model, x.k);
+  Work<Words> work{model, plan, x, first_stream, rules, a, b, c.data(), nullptr, x.n};
+  if constexpr (std::is_same_v<D, float>) work.d = d.data(), work.ldd = x.place_d().row;
+  if (!direct) {
+    values = Scratch(x.m * x.n);
+    work.d = values.data(), work.ldd = x.n;
+  }
+  const std::vector<Redone> redone = run_tiles(work);
+  const std::size_t ldd = x.place_d().row;
+  if constexpr (std::is_same_v<D, float>) {
+    if (!direct)
+      for (std::size_t i = 0; i < x.m; ++i)
+        quantize(model.result(), into_result(model, plan), std::span<const float>(values.data() + i * x.n, x.n), d.subspan(i * ldd, x.n));
+    for (const Redone& r : redone) d[r.i * ldd + r.j] = value_of(model.result(), r.code);
+  } else {
+    store(model, into_result(model, plan), values.data(), x.m, x.n, ldd, d);
+    for (const Redone& r : redone) d[r.i * ldd + r.j] = static_cast<D>(r.code);
+  }
+}
+
+template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint8_t>, std::uint64_t);
+template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint16_t>, std::uint64_t);
+template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint32_t>, std::uint64_t);
+template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint64_t>, std::uint64_t);
+template void gemm_by_vectors(const DotModel&, const Plan&, const FloatOperands&, std::span<float>, std::uint64_t);
+
+}  // namespace halfulp::products

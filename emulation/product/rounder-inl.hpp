@@ -1,0 +1,147 @@
+// Rounding a vector of products or running sums to the format of a stage. Included once for each instruction set (Highway,
+// foreach_target.h).
+//
+// Values of formats up to 22 bits of precision are carried by floats. The environment rounds in the stage's own direction, so that
+// rounding twice, to float and then to the format, is rounding once in the directed modes and toward zero. To nearest it is harmless for
+// sums of p bits where 24 >= 2 p + 2 (Figueroa 1995), and for products where 2 p <= 24, which are exact; elsewhere
+// (`odd_product`, `odd_sum`) the first rounding is to odd, which leaves the second its ties (Boldo & Melquiond 2008: 24 >= p + 2).
+//
+// Sums of values of a format are multiples of its smallest subnormal: they need no regard to emin, only products do. The adder
+// loses the sign of zeros: whoever calls knows it from the operands' signs (Plan::negative_zero).
+#if defined(HALFULP_PRODUCTS_ROUNDER_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HALFULP_PRODUCTS_ROUNDER_INL
+#undef HALFULP_PRODUCTS_ROUNDER_INL
+#else
+#define HALFULP_PRODUCTS_ROUNDER_INL
+#endif
+
+#include <halfulp/emulation/product/kernels.hpp>
+
+#include <hwy/highway.h>
+
+#include <type_traits>
+
+#if defined(__GNUC__) && !defined(__clang__)
+// gcc 12's own _mm512_undefined_ps (GCC bug 105593).
+#pragma GCC diagnostic ignored "-Wuninitialized"
+#pragma GCC diagnostic ignored "-Wmaybe-uninitialized"
+#endif
+
+#undef HALFULP_ODD
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define HALFULP_ODD 1
+#else
+#define HALFULP_ODD 0
+#endif
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::products::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+inline constexpr hn::CappedTag<float, panel_columns> d;
+inline constexpr hn::RebindToUnsigned<decltype(d)> du;
+inline constexpr hn::RebindToSigned<decltype(d)> di;
+using V = hn::Vec<decltype(d)>;
+using VU = hn::Vec<decltype(du)>;
+
+#if HALFULP_ODD
+/// One of two neighbours (or equals): the odd one.
+HWY_INLINE V odd_of(V low, V high) {
+  return hn::IfThenElse(hn::RebindMask(d, hn::TestBit(hn::BitCast(du, low), hn::Set(du, 1))), low, high);
+}
+#endif
+
+template <bool odd>
+HWY_INLINE V multiplied(V a, V b) {
+#if HALFULP_ODD
+  if constexpr (odd)
+    return odd_of(V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}, V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
+#endif
+  return hn::Mul(a, b);
+}
+template <bool odd>
+HWY_INLINE V added(V a, V b) {
+#if HALFULP_ODD
+  if constexpr (odd)
+    return odd_of(V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}, V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
+#endif
+  return hn::Add(a, b);
+}
+template <bool odd>
+HWY_INLINE V multiplied_and_added(V a, V b, V s) {
+#if HALFULP_ODD
+  if constexpr (odd)
+    return odd_of(V{_mm512_fmadd_round_ps(a.raw, b.raw, s.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)},
+                  V{_mm512_fmadd_round_ps(a.raw, b.raw, s.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
+#endif
+  return hn::MulAdd(a, b, s);
+}
+
+template <Fix fix>
+HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
+  const V max = hn::Set(d, rule.max), least = hn::Set(d, -rule.max);
+  // NaN is what the adder makes of Inf and NaN: comparisons are such that it counts as beyond.
+  const auto exchanged = [&](auto within, V otherwise) HWY_ATTR { return hn::IfThenElse(within, otherwise, hn::Mul(v, hn::Set(d, rule.beyond))); };
+  if constexpr (fix == Fix::none) return rounded;
+  if constexpr (fix == Fix::clamp) return hn::Min(hn::Max(rounded, least), max);
+  if constexpr (fix == Fix::clamp_keep) return hn::IfThenElse(hn::Eq(rounded, rounded), hn::Min(hn::Max(rounded, least), max), v);
+  if constexpr (fix == Fix::over) return exchanged(hn::Le(hn::Abs(rounded), max), rounded);
+  if constexpr (fix == Fix::over_up) return exchanged(hn::Le(rounded, max), hn::Max(rounded, least));
+  if constexpr (fix == Fix::over_down) return exchanged(hn::Ge(rounded, least), hn::Min(rounded, max));
+}
+
+/// v rounded by the adder. Toward zero C has the sign of v; otherwise C = 1.5 * 2^k serves both signs.
+template <Direction direction, bool product, Fix fix>
+HWY_INLINE V aligned(const Rounder& rule, V v) {
+  constexpr bool is_signed = direction == Direction::zero;
+  const V emin = hn::Set(d, rule.emin), scale = hn::Set(d, rule.scale);
+  V power = hn::BitCast(d, hn::And(hn::BitCast(du, v), hn::Set(du, is_signed ? 0xff80'0000u : 0x7f80'0000u)));
+  if constexpr (product) {
+    if constexpr (is_signed) {
+#if HALFULP_ODD
+      power = V{_mm512_range_ps(power.raw, emin.raw, 0b0011)};  // the larger magnitude, the first one's sign
+#else
+      power = hn::CopySignToAbs(hn::Max(hn::Abs(power), emin), v);
+#endif
+    } else {
+      power = hn::Max(power, emin);
+    }
+  }
+  return fixed<fix>(rule, hn::NegMulAdd(power, scale, hn::MulAdd(power, scale, v)), v);
+}
+
+/// Overflow carries into the exponent, Inf and NaN (whose tails are zeros) stay.
+template <Direction direction>
+HWY_INLINE V linear(const Rounder& rule, V v) {
+  const VU x = hn::BitCast(du, v), mask = hn::Set(du, (std::uint32_t{1} << rule.tail) - 1);
+  VU sum = x;
+  if constexpr (direction == Direction::nearest) {
+    const VU last = hn::Set(du, std::uint32_t{1} << rule.tail);
+    sum = hn::Add(x, hn::ShiftRight<1>(mask));
+    const auto odd = hn::TestBit(x, last);
+#if HALFULP_ODD
+    sum = VU{_mm512_mask_add_epi32(sum.raw, odd.raw, sum.raw, hn::Set(du, 1).raw)};
+#else
+    sum = hn::Sub(sum, hn::VecFromMask(du, odd));
+#endif
+  }
+  if constexpr (direction == Direction::up || direction == Direction::down) {
+    const auto negative = hn::BitCast(du, hn::BroadcastSignBit(hn::BitCast(di, x)));
+    sum = hn::Add(x, direction == Direction::up ? hn::AndNot(negative, mask) : hn::And(negative, mask));
+  }
+  return hn::BitCast(d, hn::AndNot(mask, sum));
+}
+
+template <Way way, Direction direction, bool product, Fix fix>
+HWY_INLINE V rounded(const Rounder& rule, V v) {
+  if constexpr (way == Way::aligned) return aligned<direction, product, fix>(rule, v);
+  if constexpr (way == Way::linear) return linear<direction>(rule, v);
+  return v;
+}
+
+template <auto value>
+using Is = std::integral_constant<decltype(value), value>;
+
+}  // namespace halfulp::products::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif

@@ -1,0 +1,87 @@
+// The oracle's exponential function: an interval of rationals around e^x, refined until all of it rounds alike in every mode.
+//
+// e^|x| = (e^(|x| / 2^j))^(2^j), the inner one from its Taylor series; e^-|x| is its reciprocal. Both ends are dyadic and
+// cut outwards, so they hold e^x between them whatever is cut; e^x itself is irrational for rational x != 0 (Lambert 1768).
+#pragma once
+
+#include <halfulp/evidence/oracle/operations.hpp>
+
+namespace oracle {
+
+/// low * 2^exponent < x < high * 2^exponent
+struct Interval {
+  cpp_int low, high;
+  int exponent = 0;
+};
+
+/// n / 2^by rounded up.
+inline cpp_int cut_up(const cpp_int& n, int by) { return (n + (cpp_int(1) << by) - 1) >> by; }
+
+/// e^t around t = significand * 2^exponent > 0, its ends of at least `digits` bits.
+inline Interval exp_of_positive(std::uint64_t significand, int exponent, int digits) {
+  const int squarings = std::max(0, exponent + length(cpp_int(significand)) + 4);  // t / 2^squarings < 1/16
+  const int fraction = digits + squarings + 16, shift = exponent - squarings + fraction;
+  const cpp_int s = significand, one = cpp_int(1) << fraction;
+  const cpp_int low = shift >= 0 ? cpp_int(s << shift) : cpp_int(s >> -shift);
+  const cpp_int high = shift >= 0 ? low : cut_up(s, -shift);
+  Interval sum{one, one, -fraction};
+  cpp_int low_term = one, high_term = one;
+  for (int n = 1; high_term > 1; ++n) {
+    low_term = (low_term * low >> fraction) / n;
+    high_term = (cut_up(high_term * high, fraction) + n - 1) / n;
+    sum.low += low_term;
+    sum.high += high_term;
+  }
+  sum.high += 1;  // all later terms together are less than the last one
+  for (int i = 0; i < squarings; ++i) {
+    sum.low *= sum.low;
+    sum.high *= sum.high;
+    const int cut = length(sum.high) - fraction - 2;
+    sum.low >>= cut;
+    sum.high = cut_up(sum.high, cut);
+    sum.exponent = 2 * sum.exponent + cut;
+  }
+  return sum;
+}
+
+/// The same place, but for what only equality with its ends would change.
+inline bool same_place(const Place& p, const Place& q) {
+  return p.below == q.below && p.tiny == q.tiny && p.bracket.tail == q.bracket.tail && p.unbounded.tail == q.unbounded.tail &&
+         p.unbounded_odd == q.unbounded_odd && p.last_below == q.last_below;
+}
+/// The bracket of a number that is neither a value nor a midpoint nor anything else with an end.
+inline Bracket irrational(const Bracket& b) { return {false, b.tail < 0x1'0000'0000u ? -1 : 1, b.tail, false}; }
+
+inline Magnitude<cpp_int> inverse(const Magnitude<cpp_int>& x) { return {x.denominator, x.numerator, -x.exponent}; }
+
+inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
+  if (is_nan(f, a)) return any_nan(f, {a});
+  const Value x = decode(f, a, flush);
+  if (x.kind == Class::infinite) return x.sign ? zero(false) : infinity(false);
+  if (x.zero()) return number(f, false, Magnitude<cpp_int>{1});
+
+  // e > 2: beyond these ends e^x > 2^(emax + 2), or less than 2^-40 of the smallest value. One number stands for all.
+  const int top = static_cast<int>(max_code(f) >> f.fraction_bits) - f.bias + 2, bottom = emin(f) - f.fraction_bits - 40;
+  const auto reaches = [&](int n) { return cpp_int(x.significand) << (x.exponent + 1100) >= cpp_int(n) << 1100; };
+  if (!x.sign && reaches(std::max(top, 1))) return number(f, false, Magnitude<cpp_int>{3, 1, top});
+  if (x.sign && reaches(std::max(-bottom, 0))) {
+    Place p;
+    p.tiny = true;
+    p.bracket = {false, -1, 0, false};
+    return {Outcome::number, false, 0, p};
+  }
+
+  const int near_one = std::max(0, -(x.exponent + length(cpp_int(x.significand))));
+  for (int digits = near_one + 2 * f.precision() + 64;; digits *= 2) {
+    const Interval y = exp_of_positive(x.significand, x.exponent, digits);
+    const Magnitude<cpp_int> low{y.low, 1, y.exponent}, high{y.high, 1, y.exponent};
+    const Place below = locate(f, false, x.sign ? inverse(high) : low), above = locate(f, false, x.sign ? inverse(low) : high);
+    if (!same_place(below, above)) continue;
+    Place p = below;
+    p.bracket = irrational(p.bracket);
+    if (p.tiny) p.unbounded = irrational(p.unbounded);
+    return {Outcome::number, false, 0, p};
+  }
+}
+
+}  // namespace oracle

@@ -1,4 +1,0 @@
-// `halfulp`: formats, arithmetic, experiments and reports on the command line.
-#include <halfulp/experiments/cli/command_line.hpp>
-
-int main(int argc, char** argv) { return halfulp::cli::run_command_line(argc, argv); }

@@ -1,0 +1,332 @@
+#include <halfulp/experiments/finetune/finetune.hpp>
+
+#include <halfulp/training/runs/runs.hpp>
+#include <halfulp/training/runs/tables.hpp>
+#include <halfulp/training/trainer.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <set>
+
+namespace halfulp::trainings {
+namespace {
+
+/// A policy whose accuracy on tuned classes is said to be fp32's.
+struct AsGood {
+  const char *policy, *statement, *source;
+};
+constexpr AsGood as_good[] = {
+    {"amp-fp16", "FP16 products and FP32 weights fine-tune as accurately as FP32.", "Micikevicius et al. 2018, Mixed Precision Training, section 4"},
+    {"O2", "FP32 master weights of FP16 ones fine-tune as accurately as FP32.", "Micikevicius et al. 2018, Mixed Precision Training, section 3.1"},
+    {"bf16-sr", "Stochastically rounded updates of BF16 weights fine-tune as accurately as FP32.", "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5 (BERT on MNLI)"},
+    {"bf16-kahan", "Kahan-summed updates of BF16 weights fine-tune as accurately as FP32.", "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5 (BERT on MNLI)"},
+    {"fp8-hybrid", "FP8 products, E4M3 forward and E5M2 backward, fine-tune as accurately as FP32.", "Micikevicius et al. 2022, FP8 Formats for Deep Learning, section 4"},
+};
+
+std::string absent(const TuningOutcomes& outcomes, const std::string& network, std::initializer_list<const char*> policies) {
+  for (const char* const policy : policies)
+    if (!outcomes.contains({network, policy})) return fmt::format("policies does not name {}", policy);
+  return "";
+}
+
+/// The most that rounding n weights to a format can change, relative to their norm: half an ulp of each (a whole one where rounding goes
+/// either way) is at most 2^-p of its value, or of subnormal size.
+double most_error(const FloatFormat& f, bool nearest, bool flushed, const TuningSpread& spread) {
+  const double unit = std::ldexp(1.0, nearest ? -f.precision() : 1 - f.precision());
+  const double subnormal = std::ldexp(nearest ? 0.5 : 1.0, f.emin() - f.fraction_bits);
+  return unit + std::sqrt(static_cast<double>(spread.parameters)) * (flushed ? std::ldexp(1.0, f.emin()) : subnormal) / spread.smallest_norm;
+}
+
+}  // namespace
+
+void claim_finetune(const Config& config, const Data& data, const std::vector<training::Policy>& policies, const TuningOutcomes& outcomes, Report& report) {
+  for (const std::string& network : config.choices("networks")) {
+    const std::string of = fmt::format(" ({}, mean of {} seeds)", network, config.integer("seeds"));
+    const std::string& missing = data.missing(network);
+    const char* const rounding = "derived: rounding to the nearest changes a number by at most half an ulp";
+    const std::string exact = "Weights that are kept in FP32 begin as pre-training left them" + of + ".";
+    if (!missing.empty()) {
+      report.claim(skipped(network + "-fp32-start", exact, rounding, missing));
+    } else {
+      double largest = 0;
+      for (const training::Policy& policy : policies)
+        if (policy.update.weights.keeps_floats()) largest = std::max(largest, outcomes.at({network, policy.name}).largest_error);
+      report.claim(exactly(network + "-fp32-start", exact, rounding, 0.0, number(largest), "oracle"));
+    }
+    for (const training::Policy& policy : policies) {
+      const FloatFormat* const f = policy.update.weights.plain();
+      if (!f || policy.update.weights.keeps_floats()) continue;
+      const std::string id = claim_id(network + "-" + policy.name + "-start");
+      const std::string statement = fmt::format("{} begins within what rounding each weight once can change, relative to their norm{}.", policy.name, of);
+      const bool nearest = policy.update.weights.rounding.mode == RoundingMode::nearest_even;
+      if (!missing.empty()) report.claim(skipped(id, statement, rounding, missing));
+      else {
+        const TuningSpread& spread = outcomes.at({network, policy.name});
+        if (spread.largest_weight > f->value(f->max_finite()))
+          report.claim(skipped(id, statement, rounding, "weights lie beyond the format's largest number"));
+        else
+          report.claim(at_most(id, statement, rounding, most_error(*f, nearest, policy.update.weights.rounding.flush_outputs, spread), spread.largest_error, "oracle"));
+      }
+    }
+    const auto reason = [&](std::initializer_list<const char*> names) { return missing.empty() ? absent(outcomes, network, names) : missing; };
+    for (const AsGood& row : as_good) {
+      const std::string id = claim_id(network + "-" + row.policy + "-as-fp32"), statement = row.statement + fmt::format(" ({}: difference of accuracies on tuned classes, mean of {} seeds; twice its standard error is allowed.)", network, config.integer("seeds"));
+      if (const std::string why = reason({"fp32", row.policy}); !why.empty()) {
+        report.claim(skipped(id, statement, row.source, why));
+        continue;
+      }
+      const Spread &fp32 = outcomes.at({network, "fp32"}).accuracy, &policy = outcomes.at({network, row.policy}).accuracy;
+      const Standing s = standing(policy, fp32);
+      Claim claim = at_least(id, statement, row.source, -s.doubt, s.difference, "published", Verdict::differs);
+      if (claim.verdict == Verdict::differs) claim.reason = fmt::format("accuracy {:.4f}, of fp32 {:.4f}; the table `summary` says what was lost", policy.mean(), fp32.mean());
+      report.claim(std::move(claim));
+    }
+    const std::string id = network + "-pure-bf16-stays", source = "Zamirai et al. 2021, Revisiting BFloat16 Training, section 3: nearest rounding cancels small updates";
+    const std::string statement = "Pure BF16 leaves more weights where they were than BF16 with stochastic rounding" + of + ".";
+    if (const std::string why = reason({"pure-bf16", "bf16-sr"}); !why.empty()) {
+      report.claim(skipped(id, statement, source, why));
+      continue;
+    }
+    const TuningSpread &pure = outcomes.at({network, "pure-bf16"}), &sr = outcomes.at({network, "bf16-sr"});
+    Claim claim = at_least(id, statement, source, sr.unmoved / static_cast<double>(sr.count), pure.unmoved / static_cast<double>(pure.count), "published", Verdict::differs);
+    if (claim.verdict == Verdict::differs) claim.reason = "at this learning rate the updates are not small against half an ulp";
+    report.claim(std::move(claim));
+  }
+}
+
+}  // namespace halfulp::trainings
+
+// finetune: a network that learned all classes goes on with half of them, under every precision policy.
+
+namespace halfulp {
+namespace {
+
+using namespace trainings;
+
+std::vector<Parameter> parameters() {
+  using Type = ParameterType;
+  std::vector<Parameter> all = trainings::parameters(
+      {"mlp", "fp32,O1,O2,O3,amp-fp16,amp-bf16,pure-fp16,pure-bf16,bf16-sr,bf16-kahan,fp8-hybrid,fp8-deepseek,mxfp8,mxfp4,nvfp4", "2"});
+  for (Parameter& p : all)
+    if (p.name == "networks") p.accepted = {"mlp", "cnn"};
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  all.push_back({"classes", Type::integers, "0,1,2,3,4", "classes that fine-tuning sees; pre-training sees all ten", 0, image_classes - 1});
+  all.push_back({"tune_lr", Type::real, "1e-5", "learning rate of fine-tuning", 0, 100});
+  all.push_back({"tune_epochs", Type::real, "1", "epochs of fine-tuning", 0, 1000});
+  all.push_back({"tune_steps", Type::integer, "0", "steps of fine-tuning, instead of epochs; 0: tune_epochs says", 0, 1e8});
+  all.push_back({"tune_optimizer", Type::choice, "adam", "optimizer of fine-tuning", -infinity, infinity, {"sgd", "adam", "adamw"}});
+  return all;
+}
+
+struct Classes {
+  std::vector<int> tuned, other;
+};
+
+Classes classes_of(const Config& config) {
+  std::set<int> tuned;
+  for (const std::int64_t c : config.integers("classes")) tuned.insert(static_cast<int>(c));
+  if (tuned.empty() || tuned.size() == image_classes)
+    throw std::invalid_argument(fmt::format("classes: {} of them; accepted: 1 to {}, so that some are tuned and some are not", tuned.size(), image_classes - 1));
+  Classes all{{tuned.begin(), tuned.end()}, {}};
+  for (int c = 0; c < image_classes; ++c)
+    if (!tuned.contains(c)) all.other.push_back(c);
+  return all;
+}
+
+/// ||a - b|| / ||b||, and how many numbers are the same, over parameters.
+struct Distance {
+  double relative = 0;
+  std::uint64_t same = 0, all = 0;
+};
+Distance distance(const training::NetworkValues& a, const training::NetworkValues& b) {
+  double apart = 0, norm = 0;
+  Distance d;
+  for (const auto& entry : b) {
+    const std::vector<float>& other = a.at(entry.first);
+    for (std::size_t i = 0; i < other.size(); ++i) {
+      const double x = static_cast<double>(other[i]), y = static_cast<double>(entry.second[i]);
+      apart += (x - y) * (x - y), norm += y * y;
+      d.same += x == y;
+    }
+    d.all += other.size();
+  }
+  d.relative = norm > 0 ? std::sqrt(apart / norm) : 0;
+  return d;
+}
+
+double largest_of(const training::NetworkValues& values) {
+  double largest = 0;
+  for (const auto& entry : values)
+    for (const float v : entry.second) largest = std::max(largest, std::fabs(static_cast<double>(v)));
+  return largest;
+}
+
+double norm_of(const training::NetworkValues& values) {
+  double sum = 0;
+  for (const auto& entry : values)
+    for (const float x : entry.second) sum += static_cast<double>(x) * static_cast<double>(x);
+  return std::sqrt(sum);
+}
+
+void judge(training::Trainer& trainer, const training::Examples& tuned, const training::Examples& other, double& of_tuned, double& of_other) {
+  of_tuned = trainer.test(tuned).accuracy;
+  of_other = trainer.test(other).accuracy;
+}
+
+void run_finetune(const Config& config, Run& run) {
+  const std::vector<training::Policy> policies = chosen_policies(config);
+  const std::vector<std::string> networks = config.choices("networks");
+  const Classes classes = classes_of(config);
+  const training::Policy fp32 = training::find_policy("fp32");
+  const Data data(config, networks);
+  data.report(run.report);
+  Table& summary = run.report.table("summary", "What fine-tuning gained and lost under each policy, means over seeds", {
+      {"network", "", "Network."},
+      {"policy", "", "Precision policy of fine-tuning; pre-training is in FP32."},
+      {"tuned", "1", "Test accuracy on the classes that fine-tuning sees, after it; 0 if it failed."},
+      {"to_fp32", "1", "This minus that of fine-tuning in FP32; null without fp32."},
+      {"doubt", "1", "Twice the standard error of that difference: by the seeds, or by the number of test images where that says more."},
+      {"other", "1", "Test accuracy on the other classes, after fine-tuning: what was not forgotten."},
+      {"all", "1", "Mean of the two, each weighted by how many classes it has."},
+      {"all_to_fp32", "1", "This minus that of fine-tuning in FP32; null without fp32."},
+      {"tuned_before", "1", "Accuracy on the classes that fine-tuning sees, before its first step, under the policy."},
+      {"other_before", "1", "Accuracy on the other classes before the first step."},
+      {"rounding_cost", "1", "What pre-training reached on all classes in FP32, minus what the policy makes of the same weights before any step."},
+      {"start_error", "1", "Norm of what rounding changed in the pre-trained weights, relative to them."},
+      {"moved", "1", "Norm of what fine-tuning changed in the weights, relative to the rounded start; NaN if it failed."},
+      {"unmoved", "1", "Share of weights that are at the end what they were at the start."},
+      {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
+      {"verdict", "", "Failed: some training ended in NaN; below: the accuracy on tuned classes is below fp32's, seed by seed, by more than doubt; within: it is not."},
+      {"why", "", "What the microscope saw of a failure or loss; empty if there was none."}});
+  Table& each = run.report.table("seeds", "The same, every training by itself", {
+      {"network", "", "Network."},
+      {"policy", "", "Precision policy of fine-tuning."},
+      {"seed", "1", "Seed of pre-training and of fine-tuning."},
+      {"tuned_before", "1", "Accuracy on the classes that fine-tuning sees, before its first step."},
+      {"tuned_after", "1", "And after its last."},
+      {"other_before", "1", "Accuracy on the other classes, before."},
+      {"other_after", "1", "And after."},
+      {"start_error", "1", "Norm of what rounding changed in the pre-trained weights, relative to them."},
+      {"moved", "1", "Norm of what fine-tuning changed, relative to the rounded start; NaN if it failed."},
+      {"unmoved", "1", "Share of weights that are at the end what they were at the start."}});
+  Tables tables(run.report, "policy", "Precision policy of fine-tuning, or pre-training.");
+
+  const auto seeds = static_cast<std::size_t>(config.integer("seeds"));
+  std::vector<Job> before{}, after{};
+  std::vector<training::NetworkValues> learned{};
+  std::vector<Tuning> tunings{};
+  std::vector<std::unique_ptr<training::Examples>> tests{};  // of tuned classes, of the others, network by network
+  for (const std::string& network : networks) {
+    if (!data.missing(network).empty()) continue;
+    const auto all = data.examples(config, network), tuned = data.examples(config, network, classes.tuned);
+    tests.push_back(data.examples(config, network, classes.tuned));
+    tests.push_back(data.examples(config, network, classes.other));
+    const auto seed = [&](std::size_t i) { return static_cast<std::uint64_t>(config.integer("seed")) + i; };
+    for (std::size_t i = 0; i < seeds; ++i) before.push_back(make_job(config, network, fp32, "pre-training", seed(i), data, *all));
+    for (const training::Policy& policy : policies)
+      for (std::size_t i = 0; i < seeds; ++i) {
+        Job job = make_job(config, network, policy, policy.name, seed(i), data, *tuned);
+        job.label += "-tuned";
+        job.classes = classes.tuned;
+        training::TrainerSettings& s = job.settings;
+        s.optimizer.kind = training::parse_optimizer(config.text("tune_optimizer"));
+        s.optimizer.lr = config.real("tune_lr");
+        s.steps = static_cast<std::uint64_t>(config.integer("tune_steps"));
+        if (s.steps == 0) s.steps = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(config.real("tune_epochs") * static_cast<double>(tuned->steps_per_epoch()))));
+        const auto intervals = static_cast<std::uint64_t>(config.integer("intervals"));
+        s.interval = std::max<std::uint64_t>(1, (s.steps + intervals - 1) / intervals);
+        Tuning tuning;
+        tuning.network = network, tuning.policy = &policy;
+        tuning.learned = before.size() - seeds + i;
+        tuning.tests = tests.size() - 2;
+        job.start = {{"pre-training", to_json(before[tuning.learned].settings)}};
+        after.push_back(std::move(job));
+        tunings.push_back(tuning);
+      }
+  }
+  learned.resize(before.size());
+  std::vector<std::pair<double, double>> reached(before.size());  // on tuned and other classes, after pre-training
+  for (std::size_t i = 0; i < before.size(); ++i)
+    before[i].finish = [&, i](training::Trainer& trainer) {
+      learned[i] = trainer.values();
+      const std::size_t which = i / seeds * 2;
+      judge(trainer, *tests[which], *tests[which + 1], reached[i].first, reached[i].second);
+    };
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    Tuning& t = tunings[i];
+    const training::NetworkValues& first = learned[t.learned];
+    after[i].prepare = [&](training::Trainer& trainer) { trainer.start_from(first); };
+    // What it began with is made again, so that a training that went on from a checkpoint is judged alike.
+    after[i].finish = [&, i](training::Trainer& trainer) {
+      const training::Examples &tuned = *tests[t.tests], &other = *tests[t.tests + 1];
+      const auto examples = data.examples(config, t.network, classes.tuned);
+      training::Trainer start(after[i].settings, *t.policy, *examples);
+      start.start_from(first);
+      judge(start, tuned, other, t.tuned_before, t.other_before);
+      judge(trainer, tuned, other, t.tuned_after, t.other_after);
+      const training::NetworkValues rounded = start.values(), last = trainer.values();
+      const Distance moved = distance(last, rounded);
+      t.start_error = distance(rounded, first).relative;
+      t.weight_norm = norm_of(first);
+      t.largest_weight = largest_of(first);
+      t.moved = moved.relative;
+      t.unmoved = static_cast<double>(moved.same) / static_cast<double>(moved.all);
+      t.parameters = moved.all;
+    };
+  }
+  const auto steps = [](const std::vector<Job>& jobs) {
+    double all = 0;
+    for (const Job& job : jobs) all += static_cast<double>(job.settings.steps);
+    return all;
+  };
+  const double part = before.empty() ? 0 : steps(before) / (steps(before) + steps(after));
+  require_layers(after, data, config);
+  const std::vector<training::TrainingRecord> first_records = train(before, data, config, run, 0, part);
+  const std::vector<training::TrainingRecord> records = train(after, data, config, run, part, 1);
+
+  for (std::size_t i = 0; i < before.size(); ++i) tables.add(before[i], first_records[i], false);
+  const double share_tuned = static_cast<double>(classes.tuned.size()) / image_classes;
+  const auto all_of = [&](double tuned, double other) { return share_tuned * tuned + (1 - share_tuned) * other; };
+  TuningOutcomes outcomes;
+  for (std::size_t i = 0; i < after.size(); ++i) {
+    const Tuning& t = tunings[i];
+    tables.add(after[i], records[i], i % seeds == 0);
+    each.row({t.network, t.policy->name, after[i].settings.seed, number(t.tuned_before), number(t.tuned_after), number(t.other_before), number(t.other_after),
+              number(t.start_error), number(t.moved), number(t.unmoved)});
+    TuningSpread& spread = outcomes[{t.network, t.policy->name}];
+    spread.add(t, records[i].diverged.has_value(), tests[t.tests]->test_size());
+    spread.all += all_of(t.tuned_after, t.other_after);
+    spread.rounding_cost += all_of(reached[t.learned].first, reached[t.learned].second) - all_of(t.tuned_before, t.other_before);
+  }
+  for (std::size_t first = 0; first < after.size(); first += seeds) {
+    const Tuning& t = tunings[first];
+    const TuningSpread& spread = outcomes.at({t.network, t.policy->name});
+    const auto reference = outcomes.find({t.network, "fp32"});
+    const TuningSpread* const of_fp32 = reference == outcomes.end() ? nullptr : &reference->second;
+    const Standing to_fp32 = of_fp32 ? standing(spread.accuracy, of_fp32->accuracy) : Standing{};
+    const bool worse = spread.failed || to_fp32.below();
+    const auto mean = [&](double sum) { return number(sum / static_cast<double>(spread.count)); };
+    const auto beyond = [&](double sum, double reference_sum) { return of_fp32 ? mean(difference(sum, reference_sum)) : Json(); };
+    std::size_t worst = first;
+    for (std::size_t i = first; i < first + seeds; ++i)
+      if (tunings[i].tuned_after < tunings[worst].tuned_after) worst = i;
+    summary.row({t.network, t.policy->name, mean(spread.tuned), beyond(spread.tuned, of_fp32 ? of_fp32->tuned : 0),
+                 of_fp32 ? number(to_fp32.doubt) : Json(), mean(spread.other), mean(spread.all),
+                 beyond(spread.all, of_fp32 ? of_fp32->all : 0), mean(spread.tuned_before), mean(spread.other_before), mean(difference(spread.rounding_cost, 0)),
+                 mean(spread.start_error), mean(spread.moved), mean(spread.unmoved), number(evidence_of(records[first]).swamped),
+                 spread.failed ? "failed" : worse ? "below" : "within", diagnose(records[worst], worse).why});
+  }
+  claim_finetune(config, data, policies, outcomes, run.report);
+}
+
+}  // namespace
+
+Experiment finetune_experiment() {
+  return {"finetune", "Fine-tuning on some classes under precision policies",
+          "What does fine-tuning at a small learning rate gain and forget under each policy, and which weights never move?", parameters, run_finetune,
+          {"summary", {"policy", "tuned", "to_fp32", "other", "rounding_cost", "unmoved", "swamped"}}};
+}
+
+}  // namespace halfulp

@@ -1,0 +1,220 @@
+// Inputs of programs: FP32 numbers, functions of (seed, sample) and the scale of activations alone.
+#pragma once
+
+#include <halfulp/experiments/operators/functions.hpp>
+#include <halfulp/experiments/operators/program.hpp>
+#include <halfulp/report/config.hpp>
+#include <halfulp/report/experiment.hpp>
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <span>
+#include <string_view>
+
+namespace halfulp::operators {
+
+/// The inputs of one sample, in order. Every operand k of every program has the same draws, times its scale.
+std::vector<double> draw_inputs(const Program& p, double scale, std::uint64_t seed, std::uint64_t sample);
+
+// What operators get wrong in each format, against exact results on the same FP32 inputs.
+
+struct Settings {
+  std::vector<FormatChoice> formats;  ///< none wider than FP32
+  std::vector<double> scales;
+  std::size_t size = 64, samples = 1;
+  SumOrder order = SumOrder::sequential;
+  Rounding rounding;
+  std::uint64_t seed = 1;
+};
+
+/// A format and where it is; FP32 throughout is the first candidate and has no format of its own.
+struct Candidate {
+  std::string format = "fp32";
+  FloatFormat f;
+  Where where = Where::fp32;
+};
+std::vector<Candidate> candidates(const Settings& s);
+
+/// Errors of one candidate over all outputs of all samples at one scale. Outputs at which FP32 throughout is not finite
+/// are counted in `beyond` alone.
+struct Errors {
+  Real squares = 0, exact_squares = 0;  ///< of differences and of exact results
+  double worst = 0;                     ///< largest |difference| / |exact result|, where that is not 0
+  std::size_t outputs = 0, non_finite = 0, vanished = 0, beyond = 0;
+
+  std::optional<Step> overflow;  ///< where finite outputs come from numbers that are not: the first operation that gave one
+
+  void add(double result, const Real& exact);
+  void merge(const Errors& o);
+  /// Root of sum of squared differences over that of squared exact results; Infinity if some output is not finite.
+  double relative() const;
+};
+
+/// Of one sample of an operator: [scale][candidate].
+using SampleErrors = std::vector<std::vector<Errors>>;
+/// [operator][sample].
+using AllErrors = std::vector<std::vector<SampleErrors>>;
+/// Operations of first samples are recorded. `done` gets the share of work done.
+AllErrors measure_errors(const Settings& s, Trace& trace, const std::function<void(double)>& done);
+
+// Where operators leave a format's range: first inputs that overflow, vanish or stagnate.
+
+/// The smallest magnitude that rounds (to nearest even) beyond the largest finite value, where numbers beyond it are no
+/// numbers; Infinity in formats that have neither Inf nor NaN.
+Real overflow_threshold(const FloatFormat& f);
+
+/// The logit from which 1 / (1 + e^-x) is 1 in a format to nearest even: e^-x, rounded, is at most half a unit in the last place of
+/// 1, which is 2^-p, and the tie is 1.
+Real sigmoid_threshold(const FloatFormat& f);
+
+/// The first code word of a positive value at which a predicate holds that holds from there on; max_finite() + 1 if none.
+template <class F>
+std::uint64_t first_code(const FloatFormat& f, F&& holds) {
+  std::uint64_t low = f.min_positive(), high = f.max_finite() + 1;
+  while (low < high) {
+    const std::uint64_t middle = low + (high - low) / 2;
+    if (holds(f.value(middle))) high = middle;
+    else low = middle + 1;
+  }
+  return low;
+}
+
+/// A function of one number in a format, every operation in it, to nearest even.
+class Function {
+ public:
+  Function(const FloatFormat& f, Where where, Program::Value (*build)(Program&, Program::Value));
+  double operator()(double x);
+
+ private:
+  Program program_;
+  Evaluator evaluator_;
+};
+
+/// Table `points` and its claims: exp, squares, cubes, reciprocals, sigmoid and tanh, each found by search over code words and
+/// derived from the format.
+void limit_points(const Settings& s, Run& run);
+/// Table `sums` and its claims: sums and means of ones.
+void sums_of_ones(const Settings& s, Run& run);
+/// Table `binary_cross_entropy` and its claims: by probabilities and by logits.
+void binary_losses(const Settings& s, Run& run);
+
+// What is the arithmetic's error and what the inputs'.
+
+/// Table `inside` and its claim.
+void inside_report(const Settings& s, Run& run);
+
+// What published lists of automatic mixed precision say of operators.
+
+enum class Listed : std::uint8_t {
+  lower,     ///< inputs are cast to FP16 or BF16
+  fp32,      ///< inputs are cast to FP32
+  widest,    ///< runs in the widest type of its inputs
+  unlisted,  ///< runs in the type of its inputs; PyTorch: assumed to be stable in 16 bits
+  refused,   ///< an error with 16-bit inputs
+};
+std::string_view name_of(Listed listed);
+
+/// A list and where it is published.
+struct AutocastList {
+  std::string_view name, source;
+};
+/// In the order of ListedOperator's members.
+inline constexpr std::array<AutocastList, 3> autocast_lists{{
+    {"pytorch-cuda", "PyTorch, Automatic Mixed Precision package - torch.amp, CUDA Op-Specific Behavior (docs/source/amp.md at 4e0ff98)"},
+    {"pytorch-cpu", "PyTorch, Automatic Mixed Precision package - torch.amp, CPU Op-Specific Behavior (docs/source/amp.md at 4e0ff98)"},
+    {"apex-o1", "NVIDIA apex, amp/lists/functional_overrides.py at 47e9cae, torch_overrides.py at 03421e8, tensor_overrides.py at 76c2252, amp.py at 02ba8ee"},
+}};
+
+/// An operator of the table and the function that the lists know it by.
+struct ListedOperator {
+  std::string_view name, function;
+  std::array<Listed, 3> lists;  ///< CUDA's holds for FP16 and BF16, the CPU's too; apex casts to FP16 alone
+};
+
+/// The entry of an operator; nothing if the lists have no such function (they know steps of it, not the whole).
+std::optional<ListedOperator> find_listed(std::string_view name);
+std::span<const ListedOperator> listed_operators();
+
+// A model as a graph of operators, and the cheapest precision of each under one end-to-end error budget.
+
+/// Models of which every stage is one operator; outputs are log-probabilities.
+struct Model {
+  std::string_view name, description;
+  void (*build)(Program& p);
+};
+std::span<const Model> models();
+
+/// The operator of the published lists that a stage is: its name without what tells stages apart, "linear-query". Empty if none.
+std::string_view operator_of(std::string_view stage);
+/// The precisions that a published list (its place in autocast_lists) gives the stages: 16-bit tensors around FP32 operations where
+/// the list casts to 16 bits, FP32 where it casts to FP32; else the widest of the tensors that the stage reads, of which inputs
+/// and weights are FP32.
+std::vector<Precision> by_list(const Program& p, std::size_t list, const FloatFormat& f);
+
+/// A precision a stage may have.
+struct Choice {
+  std::string format;
+  Where where;
+  Precision precision;
+};
+
+/// The choices of these formats by bits of a tensor, then of an operation; FP32 is the last.
+std::vector<Choice> choices(const std::vector<FormatChoice>& formats);
+
+/// What the search decided on a stage, in the order of its decisions.
+struct Decision {
+  std::size_t stage, choice;
+  double error;  ///< of the whole model afterwards
+};
+
+/// From FP32 everywhere: stages from the most operations to the fewest, each takes the first choice with which the whole model's
+/// relative error stays within the budget and every output is finite. Errors are the largest over deciding_samples(s) samples,
+/// each with inputs and weights of its own, against exact outputs.
+std::size_t deciding_samples(const Settings& s);
+std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choices, const Settings& s, double budget);
+
+/// Tables `graph` and `models`.
+void graph_report(const Settings& s, double budget, Run& run);
+
+// An autocast list from measured errors, beside the published ones.
+
+/// What a candidate needs of one operator: its largest error over samples and scales of activations.
+struct Need {
+  double units = 0;  ///< relative error in unit roundoffs 2^-p of the format; Infinity if an output is not finite
+  double scale = 0;  ///< where that is
+  Errors there;  ///< that sample's, at that scale
+};
+
+/// What an operator tolerates in a format: `all` if that keeps to the budget, else `tensors` if that does, else `fp32`.
+struct Derived {
+  Need all, tensors;
+  Where where = Where::fp32;
+};
+
+/// The criterion, the same for every operator: in every sample, at every scale, every output is finite where FP32 throughout gives
+/// a finite one, and the relative error (Errors::relative) is at most `budget` unit roundoffs of the format.
+Derived derive(const Settings& s, std::span<const SampleErrors> samples, std::size_t format, double budget);
+
+/// What the verdict hangs on: how many samples have it by themselves, and whether half or twice the budget would change it.
+struct Firmness {
+  std::size_t agree = 0;
+  double least = 0;        ///< over the samples, of what `all` needs in a sample
+  bool borderline = false; ///< not all agree, or the budget halved or doubled derives something else
+};
+Firmness firmness(const Settings& s, std::span<const SampleErrors> samples, std::size_t format, double budget);
+
+enum class Agreement : std::uint8_t { agrees, on_arithmetic, differs };
+std::string_view name_of(Agreement agreement);
+/// A list that casts to FP32 agrees with `fp32`, and on the arithmetic alone with `tensors`; one that casts to 16 bits, or leaves the
+/// type as it is, agrees with `all` and with `tensors`: kernels accumulate in FP32.
+Agreement compare(Listed listed, Where derived);
+
+/// The budget that the claims on published lists are made at: the lists themselves name none.
+inline constexpr double usual_budget = 4;
+
+/// Table `autocast` and the claims on it.
+void autocast_report(const Settings& s, const AllErrors& errors, double budget, Run& run);
+
+}  // namespace halfulp::operators

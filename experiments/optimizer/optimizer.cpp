@@ -1,0 +1,225 @@
+#include <halfulp/experiments/optimizer/optimizer.hpp>
+
+#include <halfulp/training/runs/tables.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <string>
+
+namespace halfulp::trainings {
+namespace {
+
+constexpr std::string_view bf16_master = R"({"weights": {"storage": "bf16", "master": true}})", bf16_alone = R"({"weights": {"storage": "bf16"}})";
+
+// clang-format off
+constexpr OptimizerVariant rows[] = {
+  {"", "fp32", "the reference: weights, states and arithmetic in FP32", "fp32"},
+
+  {"eps", "fp16-eps-1e-8", "pure FP16; eps 1e-8, which is 0 in FP16", "pure-fp16", "{}", 1e-8},
+  {"eps", "fp16-eps-1e-6", "pure FP16; eps 1e-6", "pure-fp16", "{}", 1e-6},
+  {"eps", "fp16-eps-1e-4", "pure FP16; eps 1e-4", "pure-fp16", "{}", 1e-4},
+  {"eps", "fp16-eps-1e-3", "pure FP16; eps 1e-3", "pure-fp16", "{}", 1e-3},
+  {"eps", "fp32-eps-1e-3", "FP32; eps 1e-3: what such an eps costs by itself", "fp32", "{}", 1e-3},
+
+  {"betas", "fp16-rounded", "pure FP16; beta1, beta2, eps 1e-4 and 1 - beta rounded to FP16: beta2 1023/1024", "pure-fp16", R"({"optimizer": {"rounded_constants": true}})", 1e-4, 0.999},
+  {"betas", "bf16-float", "pure BF16; betas and eps stay FP32 numbers", "pure-bf16", "{}", 1e-8, 0.999},
+  {"betas", "bf16-rounded", "pure BF16; betas, eps and 1 - beta rounded to BF16: beta2 0.999 is 1", "pure-bf16", R"({"optimizer": {"rounded_constants": true}})", 1e-8, 0.999},
+  {"betas", "bf16-rounded-0.99", "pure BF16; the same with beta2 0.99, which BF16 has but for 0.2 %", "pure-bf16", R"({"optimizer": {"rounded_constants": true}})", 1e-8, 0.99},
+
+  {"master", "fp16-master", "FP16 weights of FP32 master weights, dynamic loss scaling (apex O2)", "O2"},
+  {"master", "fp16-alone", "the same without master weights", "O2", R"({"weights": {"master": false}})"},
+  {"master", "bf16-master", "BF16 weights of FP32 master weights", "mixed_bfloat16", bf16_master},
+  {"master", "bf16-alone", "the same without master weights", "mixed_bfloat16", bf16_alone},
+
+  {"states", "bf16-states", "FP32 but for both moments in BF16", "fp32", R"({"optimizer": {"state": "bf16"}})"},
+  {"states", "fp16-states", "FP32 but for both moments in FP16", "fp32", R"({"optimizer": {"state": "fp16"}})"},
+  {"states", "e4m3-states", "both moments in E4M3, an FP32 scale for 256 of a row", "fp32", R"({"optimizer": {"state": "e4m3/1x256/fp32"}})"},
+  {"states", "e5m2-states", "both moments in E5M2, an FP32 scale for 256 of a row", "fp32", R"({"optimizer": {"state": "e5m2/1x256/fp32"}})"},
+  {"states", "int8-states", "both moments in INT8, an FP32 scale for 256 of a row: steps of equal size", "fp32", R"({"optimizer": {"state": "int8/1x256/fp32"}})"},
+  {"states", "e5m2-plain", "both moments in E5M2 without a scale", "fp32", R"({"optimizer": {"state": "e5m2"}})"},
+  {"states", "first-int8", "the first moment alone in INT8 blocks", "fp32", R"({"optimizer": {"first": "int8/1x256/fp32"}})"},
+  {"states", "second-int8", "the second moment alone in INT8 blocks", "fp32", R"({"optimizer": {"second": "int8/1x256/fp32"}})"},
+  {"states", "second-e4m3", "the second moment alone in E4M3 blocks", "fp32", R"({"optimizer": {"second": "e4m3/1x256/fp32"}})"},
+
+  {"decay", "fp32-decay-0.1", "AdamW in FP32, weight decay 0.1 (without it AdamW is Adam, the reference)", "fp32", "{}", -1, -1, 0.1},
+  {"decay", "bf16-decay-0", "AdamW in pure BF16 without weight decay", "pure-bf16", "{}", -1, -1, 0},
+  {"decay", "bf16-decay-0.1", "AdamW in pure BF16, weight decay 0.1: w (1 - lr 0.1) rounds to w", "pure-bf16", "{}", -1, -1, 0.1},
+  {"decay", "kahan-decay-0.1", "AdamW in BF16 with Kahan summation, weight decay 0.1 as a part of the update", "bf16-kahan", "{}", -1, -1, 0.1},
+  {"decay", "master-decay-0.1", "AdamW on FP32 master weights of BF16 ones, weight decay 0.1", "mixed_bfloat16", bf16_master, -1, -1, 0.1},
+
+  {"embedding", "amp-fp16", "autocast to FP16, dynamic loss scaling", "amp-fp16"},
+  {"embedding", "amp-fp16-shrink", "the same, the embedding's gradient times 0.1", "amp-fp16", "{}", -1, -1, -1, 0.1},
+  {"embedding", "bf16", "pure BF16", "pure-bf16"},
+  {"embedding", "bf16-shrink", "the same, the embedding's gradient times 0.1", "pure-bf16", "{}", -1, -1, -1, 0.1},
+
+  {"abnormal", "planted", "FP32; all gradients of one step times 1000, as a broken sum over ranks would make them", "fp32", "{}", -1, -1, -1, -1, 0, true},
+  {"abnormal", "planted-skip", "the same; steps of 10 times the usual norm are left out", "fp32", "{}", -1, -1, -1, -1, 10, true},
+  {"abnormal", "skip", "FP32, nothing planted; steps of 10 times the usual norm are left out", "fp32", "{}", -1, -1, -1, -1, 10},
+};
+// clang-format on
+
+}  // namespace
+
+bool is_of_text(const OptimizerVariant& variant) { return variant.group == "embedding" || variant.group == "abnormal"; }
+
+std::span<const OptimizerVariant> optimizer_variants() { return rows; }
+
+training::Policy policy_of(const OptimizerVariant& variant) {
+  Json json = Json::parse(variant.changes);
+  json["name"] = variant.name;
+  json["title"] = variant.what;
+  json["source"] = "experiment optimizer";
+  json["base"] = variant.base;
+  return training::parse_policy(json, std::string(variant.name));
+}
+
+}  // namespace halfulp::trainings
+
+// optimizer: what 16 and 8 bits do to Adam: its eps and betas, weights with and without a master copy, moments, decay; abnormal gradients.
+
+namespace halfulp {
+namespace {
+
+using namespace trainings;
+
+std::vector<Parameter> parameters() {
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  std::vector<Parameter> all = trainings::parameters({"mlp,transformer", "fp32", "2"});
+  // Variants say under which policy; and they are about Adam.
+  std::erase_if(all, [](const Parameter& p) { return p.name == "policies"; });
+  std::string groups;
+  std::vector<std::string> accepted{};
+  for (const std::string_view group : optimizer_groups) {
+    groups += (groups.empty() ? "" : ",") + std::string(group);
+    accepted.emplace_back(group);
+  }
+  for (Parameter& p : all) {
+    if (p.name == "optimizer") p.accepted = {"adam", "adamw"};
+    if (p.name == "networks") p.help = "what is trained: of images for eps, betas, master, states and decay, of text for embedding and abnormal";
+    if (p.name == "context") p.default_value = "32";
+    if (p.name == "seeds") p.help = "trainings of each variant, with seeds seed, seed + 1, ...";
+  }
+  all.insert(all.begin() + 2, {"groups", ParameterType::choices, groups, "what is varied", -infinity, infinity, accepted});
+  return all;
+}
+
+bool is_text(const std::string& network) { return network == "transformer" || network == "lstm"; }
+
+void change(training::TrainerSettings& s, const OptimizerVariant& v) {
+  if (v.eps >= 0) s.optimizer.eps = v.eps;
+  if (v.beta2 >= 0) s.optimizer.beta2 = v.beta2;
+  if (v.decay >= 0) s.optimizer.kind = training::OptimizerKind::adamw, s.optimizer.weight_decay = v.decay;
+  if (v.shrink >= 0) s.embedding_shrink = v.shrink;
+  if (v.skip >= 0) s.skip_abnormal = v.skip;
+}
+
+void plant(training::Trainer& trainer) {
+  trainer.after_backward = [](training::Trainer& t) {
+    if (t.steps() != planted_step(t.settings().steps)) return;
+    for (auto* const p : t.parameters())
+      if (p->has_gradient)
+        for (float& g : p->gradient.values()) g *= planted_factor;
+  };
+}
+
+/// The norm of all weights in the last step that was counted.
+double weight_norm(const training::TrainingRecord& record) {
+  double sum = 0;
+  for (const auto& u : record.curve.back().updates) sum += u.sum.weight_norm * u.sum.weight_norm;
+  return std::sqrt(sum);
+}
+
+void run_optimizer(const Config& config, Run& run) {
+  const std::vector<std::string> networks = config.choices("networks"), groups = config.choices("groups");
+  const Data data(config, networks);
+  data.report(run.report);
+  Table& summary = run.report.table("summary", "Each variant against FP32, means over seeds", {
+      {"group", "", "What is varied; empty for the reference."},
+      {"network", "", "Network."},
+      {"variant", "", "Variant."},
+      {"what", "", "What it is."},
+      {"accuracy", "1", "Test accuracy; a failed training counts as 0."},
+      {"to_fp32", "1", "This minus that of FP32."},
+      {"test_loss", "nat", "Test loss of those that did not fail; NaN if all did."},
+      {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
+      {"second_underflowed", "1", "Share of Adam's second moments that are zero though the gradient is not, of the first seed."},
+      {"zero_denominators", "value", "Numbers whose update is divided by zero, of the first seed."},
+      {"weight_norm", "1", "Norm of all weights in the last step, of the first seed."},
+      {"norm_spikes", "step", "Steps with a gradient norm far above the usual, over all seeds."},
+      {"loss_spikes", "step", "Steps with a loss far above the usual, over all seeds."},
+      {"abnormal", "step", "Steps left out for an abnormal norm, over all seeds."},
+      {"failed_at", "step", "The first step of all seeds that made a parameter Inf or NaN; null if none did."},
+      {"why", "", "What the microscope saw of a failure or loss; empty if there was none."}});
+  Table& policies_table = run.report.table("policies", "The variants' policies", {
+      {"variant", "", "Variant."},
+      {"json", "", "Its precision policy: saved as a file it can be changed and run by `training`."}});
+  Tables tables(run.report, "variant", "Variant.");
+
+  std::vector<const OptimizerVariant*> variants{};
+  for (const OptimizerVariant& v : optimizer_variants())
+    if (v.group.empty() || std::find(groups.begin(), groups.end(), v.group) != groups.end()) variants.push_back(&v);
+  std::vector<training::Policy> policies{};
+  for (const OptimizerVariant* const v : variants) {
+    policies.push_back(policy_of(*v));
+    policies_table.row({v->name, policies.back().json.dump()});
+  }
+  const auto seeds = static_cast<std::size_t>(config.integer("seeds"));
+  std::vector<Job> jobs{};
+  std::vector<const OptimizerVariant*> variant_of{};
+  for (const std::string& network : networks) {
+    if (!data.missing(network).empty()) continue;
+    const auto examples = data.examples(config, network);
+    for (std::size_t v = 0; v < variants.size(); ++v) {
+      if (!variants[v]->group.empty() && is_of_text(*variants[v]) != is_text(network)) continue;
+      for (std::size_t i = 0; i < seeds; ++i) {
+        Job job = make_job(config, network, policies[v], policies[v].name, static_cast<std::uint64_t>(config.integer("seed")) + i, data, *examples);
+        change(job.settings, *variants[v]);
+        if (variants[v]->planted) job.attend = plant;
+        jobs.push_back(std::move(job));
+        variant_of.push_back(variants[v]);
+      }
+    }
+  }
+  const std::vector<training::TrainingRecord> records = train(jobs, data, config, run);
+
+  VariantOutcomes outcomes;
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    tables.add(jobs[i], records[i], i % seeds == 0);
+    VariantOutcome& o = outcomes[{jobs[i].settings.network, jobs[i].variant}];
+    o.spread.add(records[i], jobs[i].answers);
+    for (const training::Spike& spike : records[i].spikes) ++(spike.of_loss ? o.loss_spikes : o.norm_spikes);
+    for (const training::CurvePoint& point : records[i].curve) o.abnormal += point.abnormal;
+    if (records[i].diverged) o.failed_at = std::min(o.failed_at.value_or(*records[i].diverged + 1), *records[i].diverged + 1);
+    o.weight_norms.push_back(weight_norm(records[i]));
+    o.records.push_back(&records[i]);
+  }
+  for (std::size_t first = 0; first < jobs.size(); first += seeds) {
+    const Job& job = jobs[first];
+    const VariantOutcome& o = outcomes.at({job.settings.network, job.variant});
+    const Spread& fp32 = outcomes.at({job.settings.network, "fp32"}).spread;
+    const Evidence evidence = evidence_of(records[first]);
+    std::size_t worst = first;
+    for (std::size_t i = first; i < first + seeds; ++i)
+      if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
+    const bool worse = o.spread.failed || standing(o.spread, fp32).below();
+    std::string why = diagnose(records[worst], worse).why;
+    if (worse && variant_of[first]->planted) why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small", planted_step(job.settings.steps));
+    summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what, number(o.spread.mean()), number(difference(o.spread.mean(), fp32.mean())),
+                 number(o.spread.mean_loss()), number(evidence.swamped), number(evidence.second_underflowed), evidence.zero_denominators, number(o.weight_norms.front()),
+                 o.norm_spikes, o.loss_spikes, o.abnormal, o.failed_at ? Json(*o.failed_at) : Json(), why});
+  }
+  claim_optimizer(config, data, outcomes, run.report);
+}
+
+}  // namespace
+
+Experiment optimizer_experiment() {
+  return {"optimizer", "Adam in 16 and 8 bits",
+          "What do eps, betas, moments, weights and decay in 16 and 8 bits do to Adam, and what do abnormal gradients?", parameters, run_optimizer,
+          {"summary", {"network", "variant", "accuracy", "to_fp32", "second_underflowed", "failed_at"}}};
+}
+
+}  // namespace halfulp

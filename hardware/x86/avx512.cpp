@@ -1,0 +1,138 @@
+// fp16 arithmetic by AVX512-FP16 and fp32 -> bf16 by AVX512-BF16.
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/hardware/x86/instructions.hpp>
+#include <halfulp/hardware/x86/x86.hpp>
+
+#include <algorithm>
+#include <stdexcept>
+
+namespace halfulp::x86 {
+
+#if defined(__x86_64__)
+namespace {
+
+// --- AVX512-FP16: the rounding mode is part of the instruction ------------------------------------------------------
+
+using Word = std::uint16_t;
+constexpr std::size_t half_lanes = 32;
+/// One vector; arrays of half_lanes.
+using Halves = void (*)(const Word* a, const Word* b, const Word* c, Word* result);
+
+#define HALFULP_HALVES(instruction, mode, registers)                                                                  \
+  [](const Word* a, const Word* b, const Word* c, Word* result) {                                                      \
+    asm volatile("vmovdqu16 (%0), %%zmm0\n\tvmovdqu16 (%1), %%zmm1\n\tvmovdqu16 (%2), %%zmm2\n\t"                      \
+                 instruction " %{" mode "-sae%}, " registers "\n\tvmovdqu16 %%zmm0, (%3)\n\tvzeroupper"               \
+                 : : "r"(a), "r"(b), "r"(c), "r"(result)                                                               \
+                 : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",  \
+                   "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");                                                       \
+  }
+// One instruction in the four modes, in the order of `mode_index`.
+#define HALFULP_HALVES_MODES(instruction, registers)                                                \
+  {HALFULP_HALVES(instruction, "rn", registers), HALFULP_HALVES(instruction, "rd", registers),       \
+   HALFULP_HALVES(instruction, "ru", registers), HALFULP_HALVES(instruction, "rz", registers)}
+#define HALFULP_BINARY_HALVES(instruction) HALFULP_HALVES_MODES(instruction, "%%zmm2, %%zmm1, %%zmm0")
+
+int mode_index(RoundingMode mode) { return static_cast<int>(mxcsr_for(mode) >> 13 & 3); }
+
+struct Row {
+  Operation operation;
+  std::string_view route;
+  Halves modes[4];
+};
+
+// Unary instructions compute op(c), binary ones b op c, FMA of the form 231 b * c + a: see `run` for who is handed what.
+constexpr Row rows[] = {
+  {Operation::add, "VADDPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vaddph")},
+  {Operation::sub, "VSUBPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vsubph")},
+  {Operation::mul, "VMULPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vmulph")},
+  {Operation::div, "VDIVPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vdivph")},
+  {Operation::sqrt, "VSQRTPH (AVX512-FP16)", HALFULP_HALVES_MODES("vsqrtph", "%%zmm2, %%zmm0")},
+  {Operation::fma, "VFMADD231PH (AVX512-FP16)", HALFULP_BINARY_HALVES("vfmadd231ph")},
+};
+
+class Avx512Fp16 final : public Route {
+ public:
+  std::string_view name() const override { return "x86.avx512fp16"; }
+
+  void run(const Task& task, const Operands& x, std::span<std::uint64_t> results) const override {
+    const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.operation == task.operation; });
+    if (row == std::end(rows)) throw std::logic_error("x86.avx512fp16: unsupported task");
+    const Halves instruction = row->modes[mode_index(task.rounding.mode)];
+    const ScopedMxcsr scope(mxcsr_for(RoundingMode::nearest_even));  // its rounding mode is not looked at
+    Word zero[half_lanes] = {}, operands[3][half_lanes] = {}, result[half_lanes];
+    for (std::size_t begin = 0; begin < x.size(); begin += half_lanes) {
+      const std::size_t count = std::min(half_lanes, x.size() - begin);
+      const auto load = [&](std::span<const std::uint64_t> codes, Word* to) {
+        if (codes.empty()) return static_cast<const Word*>(zero);
+        for (std::size_t i = 0; i < count; ++i) to[i] = static_cast<Word>(codes[begin + i]);
+        return static_cast<const Word*>(to);
+      };
+      const Word* a = load(x.a, operands[0]);
+      const Word* b = load(x.b, operands[1]);
+      const Word* c = load(x.c, operands[2]);
+      if (x.b.empty()) instruction(zero, zero, a, result);
+      else instruction(c, a, b, result);
+      for (std::size_t i = 0; i < count; ++i) results[begin + i] = result[i];
+    }
+  }
+
+ protected:
+  std::string_view missing(const CpuFeatures& cpu) const override { return cpu.avx512fp16 ? "" : "AVX512-FP16"; }
+
+  Support judge(const Task& task) const override {
+    if (!is(task.from, fp16)) return Support::no("fp16 only");
+    if (task.rounding.overflow == Overflow::saturate) return Support::no("AVX512-FP16 does not saturate");
+    if (task.rounding.flush_inputs || task.rounding.flush_outputs) return Support::no("AVX512-FP16 always keeps subnormals");
+    for (const Row& row : rows)
+      if (row.operation == task.operation) return Support::by(std::string(row.route));
+    return Support::no("left to F16C: " + std::string(info(task.operation).name));
+  }
+};
+
+// --- AVX512-BF16: always to nearest, subnormal operands are zero, MXCSR is not consulted -----------------------------
+
+class Avx512Bf16 final : public Route {
+ public:
+  std::string_view name() const override { return "x86.avx512bf16"; }
+
+  void run(const Task&, const Operands& x, std::span<std::uint64_t> results) const override {
+    constexpr std::size_t lanes = 16;
+    for (std::size_t begin = 0; begin < x.size(); begin += lanes) {
+      std::uint32_t in[lanes] = {};
+      std::uint16_t out[lanes];
+      const std::size_t count = std::min(lanes, x.size() - begin);
+      for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<std::uint32_t>(x.a[begin + i]);
+      asm volatile("vmovups (%0), %%zmm0\n\tvcvtneps2bf16 %%zmm0, %%ymm0\n\tvmovups %%ymm0, (%1)\n\tvzeroupper"
+                   : : "r"(in), "r"(out) : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
+                     "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+      for (std::size_t i = 0; i < count; ++i) results[begin + i] = out[i];
+    }
+  }
+
+ protected:
+  std::string_view missing(const CpuFeatures& cpu) const override { return cpu.avx512bf16 ? "" : "AVX512-BF16"; }
+
+  Support judge(const Task& task) const override {
+    if (task.operation != Operation::convert || !is(task.from, fp32) || !is(task.to, bf16))
+      return Support::no("converts fp32 to bf16 only");
+    if (task.rounding.mode != RoundingMode::nearest_even) return Support::no("VCVTNEPS2BF16 rounds to nearest even only");
+    if (task.rounding.overflow == Overflow::saturate) return Support::no("VCVTNEPS2BF16 does not saturate");
+    if (!task.rounding.flush_inputs) return Support::no("VCVTNEPS2BF16 always flushes subnormal inputs");
+    // Normal inputs are never tiny in bf16, so flush_outputs changes nothing.
+    return Support::by("VCVTNEPS2BF16 (AVX512-BF16)");
+  }
+};
+
+}  // namespace
+
+const Backend& avx512fp16_route() {
+  static const Avx512Fp16 route;
+  return route;
+}
+const Backend& avx512bf16_route() {
+  static const Avx512Bf16 route;
+  return route;
+}
+#endif
+
+}  // namespace halfulp::x86

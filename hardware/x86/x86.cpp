@@ -1,0 +1,134 @@
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/hardware/x86/x86.hpp>
+
+#include <stdexcept>
+
+namespace halfulp {
+namespace x86 {
+
+const CpuFeatures& cpu() {
+  static const CpuFeatures features = detect_cpu();
+  return features;
+}
+
+std::string common_refusal(const Task& task) {
+  if (std::string why = refusal(task); !why.empty()) return why;
+  const Rounding& rounding = task.rounding;
+  switch (rounding.mode) {
+    case RoundingMode::nearest_even:
+    case RoundingMode::toward_zero:
+    case RoundingMode::toward_positive:
+    case RoundingMode::toward_negative: break;
+    default: return "no x86 instruction offers the rounding mode " + std::string(name_of(rounding.mode));
+  }
+  switch (task.operation) {
+    case Operation::rem: return "no SSE or AVX instruction computes the IEEE remainder";
+    case Operation::min:
+    case Operation::max: return "MINPS and MAXPS are not minimumNumber and maximumNumber";
+    case Operation::rcp: return "RCPPS is an estimate within 1.5 * 2^-12, not rounded; div with 1 on the left is the same operation";
+    case Operation::rsqrt: return "RSQRTPS is an estimate within 1.5 * 2^-12, not rounded";
+    case Operation::exp: return "no SSE or AVX instruction computes e^a";
+    default: break;
+  }
+  const auto* from = std::get_if<IntegerType>(&task.from);
+  const auto* to = std::get_if<IntegerType>(&task.to);
+  if (from && *from == u64) return "no instruction before AVX-512 converts u64";
+  if (to && !to->is_signed) return "no instruction before AVX-512 converts to unsigned integers";
+  if (to && rounding.int_overflow != IntOverflow::x86) return "x86 gives the indefinite integer on overflow (int-overflow x86)";
+  return {};
+}
+
+std::string Route::description() const {
+  return cpu().x86 ? cpu().brand : "not an x86-64 CPU";
+}
+
+Support Route::available() const {
+  const std::string_view set = missing(cpu());
+  return set.empty() ? Support::by(std::string(name())) : Support::no("this CPU has no " + std::string(set));
+}
+
+Support Route::supports(const Task& task) const {
+  if (Support here = available(); !here.yes) return here;
+  if (std::string why = common_refusal(task); !why.empty()) return Support::no(std::move(why));
+  return judge(task);
+}
+
+NanRule Route::nan_rule(const Task& task) const {
+  // Formats that x86 does not know have no x86 rule.
+  for (const NumberType& type : {task.from, task.to})
+    if (const auto* f = std::get_if<FloatFormat>(&type); f && f->nonfinite != NonFinite::ieee) return NanRule::canonical;
+  return NanRule::propagate;
+}
+
+}  // namespace x86
+
+std::span<const Backend* const> x86_routes() {
+#if defined(__x86_64__)
+  static const Backend* const all[] = {&x86::avx512fp16_route(), &x86::avx512bf16_route(), &x86::f16c_route(),
+                                       &x86::sse_route(), &x86::adder_route()};
+  return all;
+#else
+  return {};
+#endif
+}
+
+namespace {
+
+class X86 final : public Backend {
+ public:
+  std::string_view name() const override { return "x86"; }
+
+  std::string description() const override {
+    if (!x86::cpu().x86) return "not an x86-64 CPU";
+    std::string text = x86::cpu().brand + ": SSE2";
+    for (const auto& [here, set] : {std::pair(x86::cpu().sse41, " SSE4.1"), std::pair(x86::cpu().fma, " FMA3"),
+                                    std::pair(x86::cpu().f16c, " F16C"), std::pair(x86::cpu().avx512bf16, " AVX512-BF16"),
+                                    std::pair(x86::cpu().avx512fp16, " AVX512-FP16")})
+      if (here) text += set;
+    return text;
+  }
+
+  Support available() const override {
+    return x86::cpu().x86 ? Support::by("SSE2") : Support::no("not an x86-64 CPU");
+  }
+
+  Support supports(const Task& task) const override {
+    if (!x86::cpu().x86) return available();
+    if (std::string why = x86::common_refusal(task); !why.empty()) return Support::no(std::move(why));
+    std::string reasons;
+    for (const Backend* route : x86_routes()) {
+      Support support = route->supports(task);
+      if (support.yes) return support;
+      reasons += (reasons.empty() ? "" : "; ") + std::string(route->name().substr(4)) + ": " + support.reason;
+    }
+    return Support::no(std::move(reasons));
+  }
+
+  NanRule nan_rule(const Task& task) const override {
+    const Backend* route = find(task);
+    return route ? route->nan_rule(task) : NanRule::propagate;
+  }
+  std::string_view independence() const override { return "silicon"; }
+
+  void run(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const override {
+    const Backend* route = find(task);
+    if (!route) throw std::logic_error("x86: unsupported task: " + task.description());
+    route->run(task, operands, results);
+  }
+
+ private:
+  static const Backend* find(const Task& task) {
+    for (const Backend* route : x86_routes())
+      if (route->supports(task).yes) return route;
+    return nullptr;
+  }
+};
+
+}  // namespace
+
+const Backend& x86_backend() {
+  static const X86 backend;
+  return backend;
+}
+
+}  // namespace halfulp

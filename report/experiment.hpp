@@ -1,0 +1,57 @@
+// An experiment is a function from a configuration to a report.
+#pragma once
+
+#include <halfulp/report/config.hpp>
+#include <halfulp/report/report.hpp>
+#include <halfulp/report/trace.hpp>
+#include <halfulp/support/work.hpp>
+
+#include <functional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace halfulp {
+
+struct Experiment;
+
+/// What an experiment may use besides its configuration.
+struct Run {
+  Report& report;
+  Trace& trace;  ///< operations recorded here are replayed on every backend asked for, after the experiment
+  /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it a few times a second, never from two threads at once.
+  std::function<void(double)> progress;
+  /// A few words behind the progress bar: what is going on, a loss. Like progress; may be empty.
+  std::function<void(const std::string&)> note = {};
+  /// Hands `use` the report of another experiment with this configuration: the one that was made before in the same run of the program, or
+  /// one that is made now, without backends, while progress goes from `from` to `to`. Throws what that experiment throws.
+  std::function<void(const Experiment&, const Config&, double from, double to, const std::function<void(const Report&)>& use)> with_report = {};
+};
+
+/// What a run shows of its report on the terminal: some columns of one table, its first rows.
+struct Headline {
+  std::string_view table;
+  std::vector<std::string_view> columns;  ///< at most 80 characters wide together
+  std::vector<std::string_view> first_of = {};  ///< rows that have in these columns what the first row has; the title says it
+  std::vector<std::string_view> last_of = {};  ///< of rows alike in these columns the last alone (the longest, the largest)
+};
+
+struct Experiment {
+  std::string_view name;      ///< snake_case, as on the command line
+  std::string_view title;     ///< of the report
+  std::string_view question;  ///< one line: what it shows
+  std::vector<Parameter> (*parameters)();
+  void (*run)(const Config& config, Run& run);
+  Headline headline = {};
+  bool retells = false;  ///< its claims are about those of other experiments: where these are listed too, its own are not
+};
+
+/// The registry (registry.cpp): every experiment, in the order of a lecture. The file NAME.cpp of an experiment defines
+/// `Experiment NAME_experiment();` in namespace halfulp: its row, {name, title, question, parameters, run, headline}.
+std::span<const Experiment> experiments();
+
+/// The experiment of that name. Throws std::invalid_argument naming the nearest ones.
+const Experiment& find_experiment(std::string_view name);
+
+}  // namespace halfulp

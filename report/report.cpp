@@ -1,0 +1,294 @@
+#include <halfulp/report/report.hpp>
+
+#include <halfulp/emulation/text.hpp>
+#include <halfulp/formats/catalogue.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+#include <utility>
+
+namespace halfulp {
+namespace {
+
+/// A number in a sentence: shortest digits that read back.
+std::string text(double value) { return fmt::format("{}", value); }
+std::string in_words(const Json& number) { return number.is_number() ? text(number.get<double>()) : number.get<std::string>(); }
+
+/// Decides the verdict; a miss of a published figure says so in words.
+Claim judged(Claim claim, Verdict on_miss) {
+  const auto holds = satisfied(claim.expected, claim.tolerance, claim.measured);
+  if (!holds) throw std::logic_error(fmt::format("claim '{}': tolerance '{}' does not apply", claim.id, claim.tolerance));
+  claim.verdict = *holds ? Verdict::pass : on_miss;
+  if (claim.verdict == Verdict::differs)
+    claim.reason = fmt::format("measured {} where the source has {}", in_words(claim.measured), in_words(claim.expected));
+  return claim;
+}
+
+void check(const Claim& claim) {
+  const auto refuse = [&](std::string_view what) {
+    throw std::logic_error(fmt::format("claim '{}': {}", claim.id, what));
+  };
+  if (claim.id.empty() || claim.statement.empty() || claim.source.empty()) refuse("id, statement and source must be there");
+  const bool excused = claim.verdict == Verdict::skipped || claim.verdict == Verdict::differs;
+  if (excused == claim.reason.empty()) refuse("a reason belongs to skipped and differs, and to nothing else");
+  if (claim.verdict == Verdict::skipped) return;
+  if (claim.tolerance.empty()) refuse("a tolerance must be there");
+  if (std::find(independences.begin(), independences.end(), claim.independence) == independences.end())
+    refuse("unknown independence '" + claim.independence + "'");
+}
+
+Json to_json(const Claim& claim) {
+  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  Json json;
+  json["id"] = claim.id;
+  json["statement"] = claim.statement;
+  json["source"] = claim.source;
+  json["expected"] = claim.expected;
+  json["tolerance"] = or_null(claim.tolerance);
+  json["measured"] = claim.measured;
+  json["verdict"] = name_of(claim.verdict);
+  json["reason"] = or_null(claim.reason);
+  json["independence"] = or_null(claim.independence);
+  return json;
+}
+
+}  // namespace
+
+Json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+Json emulated(const FloatFormat& format, std::uint64_t code) {
+  Json json;
+  json["code"] = print_code(format, code);
+  json["value"] = number(format.value(code));
+  return json;
+}
+
+std::string_view name_of(Verdict verdict) {
+  switch (verdict) {
+    case Verdict::pass: return "pass";
+    case Verdict::fail: return "fail";
+    case Verdict::differs: return "differs";
+    case Verdict::skipped: return "skipped";
+  }
+  return {};
+}
+
+void Table::row(std::vector<Json> cells) {
+  if (cells.size() != columns_.size())
+    throw std::logic_error(fmt::format("table '{}' has {} columns, the row {} cells", name_, columns_.size(), cells.size()));
+  rows_.push_back(std::move(cells));
+}
+
+Json Table::to_json() const {
+  Json json;
+  json["title"] = title_;
+  json["columns"] = Json::array();
+  for (const Column& column : columns_) {
+    Json described;
+    described["name"] = column.name;
+    described["unit"] = column.unit;
+    described["description"] = column.description;
+    json["columns"].push_back(std::move(described));
+  }
+  json["rows"] = rows_;
+  return json;
+}
+
+Claim exactly(std::string id, std::string statement, std::string source, Json expected, Json measured, std::string independence) {
+  return judged({std::move(id), std::move(statement), std::move(source), std::move(expected), "exact", std::move(measured), Verdict::fail, "",
+                 std::move(independence)}, Verdict::fail);
+}
+
+Claim within(std::string id, std::string statement, std::string source, double expected, double tolerance, double measured,
+             std::string independence, Verdict on_miss) {
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "absolute " + text(tolerance), number(measured),
+                 Verdict::fail, "", std::move(independence)}, on_miss);
+}
+
+Claim at_most(std::string id, std::string statement, std::string source, double expected, double measured,
+              std::string independence, Verdict on_miss) {
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at most", number(measured), Verdict::fail, "",
+                 std::move(independence)}, on_miss);
+}
+
+Claim at_least(std::string id, std::string statement, std::string source, double expected, double measured,
+               std::string independence, Verdict on_miss) {
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at least", number(measured), Verdict::fail, "",
+                 std::move(independence)}, on_miss);
+}
+
+Claim skipped(std::string id, std::string statement, std::string source, std::string reason) {
+  return {std::move(id), std::move(statement), std::move(source), {}, "", {}, Verdict::skipped, std::move(reason), ""};
+}
+
+Report::Report(std::string experiment, std::string title, const Config& config)
+    : experiment_(std::move(experiment)), title_(std::move(title)), config_(config.to_json()) {}
+
+Table& Report::table(std::string name, std::string title, std::vector<Column> columns) {
+  if (find_table(name)) throw std::logic_error("table '" + name + "' is there already");
+  return tables_.emplace_back(std::move(name), std::move(title), std::move(columns));
+}
+
+const Table* Report::find_table(std::string_view name) const {
+  for (const Table& table : tables_)
+    if (table.name() == name) return &table;
+  return nullptr;
+}
+
+void Report::claim(Claim claim) {
+  check(claim);
+  for (const Claim& earlier : claims_)
+    if (earlier.id == claim.id) throw std::logic_error("claim '" + claim.id + "' is there already");
+  claims_.push_back(std::move(claim));
+}
+
+void Report::comparison(Comparison comparison) { comparisons_.push_back(std::move(comparison)); }
+
+void Report::environment(Json environment) { environment_ = std::move(environment); }
+
+std::string Report::status() const {
+  const bool failed = std::any_of(claims_.begin(), claims_.end(), [](const Claim& c) { return c.verdict == Verdict::fail; }) ||
+                      std::any_of(comparisons_.begin(), comparisons_.end(), [](const Comparison& c) { return c.fails(); });
+  return failed ? "fail" : "pass";
+}
+
+Json Report::to_json() const {
+  Json json;
+  json["schema_version"] = report_schema_version;
+  json["experiment"] = experiment_;
+  json["title"] = title_;
+  json["status"] = status();
+  json["config"] = config_;
+  json["environment"] = environment_;
+  json["claims"] = Json::array();
+  for (const Claim& claim : claims_) json["claims"].push_back(halfulp::to_json(claim));
+  json["results"] = Json::object();
+  for (const Table& table : tables_) json["results"][table.name()] = table.to_json();
+  json["comparisons"] = comparisons_to_json(comparisons_);
+  return json;
+}
+
+std::optional<double> number_of(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "Infinity") return std::numeric_limits<double>::infinity();
+  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+std::optional<bool> satisfied(const Json& expected, std::string_view tolerance, const Json& measured) {
+  if (tolerance == "exact") return measured == expected;
+  const auto wanted = number_of(expected), found = number_of(measured);
+  if (!wanted || !found) return std::nullopt;
+  if (tolerance == "at most") return *found <= *wanted;
+  if (tolerance == "at least") return *found >= *wanted;
+  constexpr std::string_view prefix = "absolute ";
+  if (!tolerance.starts_with(prefix)) return std::nullopt;
+  tolerance.remove_prefix(prefix.size());
+  double distance = 0;
+  const auto [end, error] = std::from_chars(tolerance.data(), tolerance.data() + tolerance.size(), distance);
+  if (error != std::errc{} || end != tolerance.data() + tolerance.size()) return std::nullopt;
+  return *found == *wanted || std::fabs(*found - *wanted) <= distance;
+}
+
+// Comparisons as a report shows them: every code word beside its value, tasks that were skipped alike in one entry.
+
+namespace {
+
+/// The value of an integer code word, sign-extended where the type has a sign.
+Json integer_value(const IntegerType& type, std::uint64_t code) {
+  if (!type.is_signed) return code;
+  const int unused = 64 - type.bits;
+  return static_cast<std::int64_t>(code << unused) >> unused;
+}
+
+Json to_json(const Task& task, const Witness& witness) {
+  Json json;
+  json["operands"] = Json::array();
+  for (int i = 0; i < witness.arity; ++i)
+    json["operands"].push_back(code_word(task.from, witness.operands[static_cast<std::size_t>(i)]));
+  json["emulated"] = result_word(task, witness.emulated);
+  json["device"] = result_word(task, witness.device);
+  return json;
+}
+
+Json to_json(const Comparison& comparison) {
+  const Task& task = comparison.task;
+  Json json;
+  json["backend"] = comparison.backend;
+  json["independence"] = comparison.independence;
+  json["operation"] = info(task.operation).name;
+  json["from"] = number_type_name(task.from);
+  json["to"] = number_type_name(task.to);
+  json["rounding"] = name_of(task.rounding.mode);
+  json["overflow"] = name_of(task.rounding.overflow);
+  json["flush_inputs"] = task.rounding.flush_inputs;
+  json["flush_outputs"] = task.rounding.flush_outputs;
+  json["nan_rule"] = name_of(task.rounding.nan);
+  json["route"] = comparison.route;
+  json["compared"] = comparison.compared;
+  json["differing"] = comparison.differing;
+  if (comparison.approximate) json["approximate"] = true;
+  if (comparison.farthest) json["farthest"] = comparison.farthest;
+  if (comparison.unanswered) json["unanswered"] = comparison.unanswered;
+  json["classes"] = comparison.classes;
+  json["witnesses"] = Json::array();
+  for (const Witness& witness : comparison.witnesses) json["witnesses"].push_back(to_json(task, witness));
+  json["skipped"] = nullptr;
+  return json;
+}
+
+}  // namespace
+
+Json code_word(const NumberType& type, std::uint64_t code) {
+  if (const auto* format = std::get_if<FloatFormat>(&type)) return emulated(*format, code);
+  Json json;
+  json["code"] = fmt::format("0x{:0{}x}", code, hex_digits(type));
+  json["value"] = integer_value(std::get<IntegerType>(type), code);
+  return json;
+}
+
+Json result_word(const Task& task, std::uint64_t code) {
+  if (info(task.operation).result != ResultKind::truth) return code_word(task.to, code);
+  Json json;
+  json["code"] = fmt::format("0x{:x}", code);
+  json["value"] = code;
+  return json;
+}
+
+Json comparisons_to_json(const std::vector<Comparison>& comparisons) {
+  Json compared = Json::array(), skipped = Json::array();
+  for (const Comparison& comparison : comparisons) {
+    if (comparison.skipped.empty()) {
+      compared.push_back(to_json(comparison));
+      continue;
+    }
+    const auto alike = [&](const Json& entry) {
+      return entry.at("backend") == comparison.backend && entry.at("skipped") == comparison.skipped;
+    };
+    auto entry = std::find_if(skipped.begin(), skipped.end(), alike);
+    if (entry == skipped.end()) {
+      Json fresh;
+      fresh["backend"] = comparison.backend;
+      fresh["independence"] = comparison.independence;
+      fresh["tasks"] = Json::array();
+      fresh["skipped"] = comparison.skipped;
+      skipped.push_back(std::move(fresh));
+      entry = std::prev(skipped.end());
+    }
+    entry->at("tasks").push_back(comparison.task.description());
+  }
+  for (Json& entry : skipped) compared.push_back(std::move(entry));
+  return compared;
+}
+
+}  // namespace halfulp

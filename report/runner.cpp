@@ -1,0 +1,176 @@
+#include <halfulp/report/runner.hpp>
+
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/hardware/emulated.hpp>
+#include <halfulp/report/environment.hpp>
+#include <halfulp/report/trace.hpp>
+#include <halfulp/support/work.hpp>
+
+#include <tbb/global_control.h>
+#include <tbb/task_arena.h>
+
+#include <algorithm>
+#include <thread>
+
+namespace halfulp {
+namespace {
+bool same(const Task& x, const Task& y) {
+  return x.operation == y.operation && x.from == y.from && x.to == y.to && x.rounding == y.rounding;
+}
+}  // namespace
+
+Channel& Trace::channel(const Task& task) {
+  for (Channel& c : channels_)
+    if (same(c.task, task)) return c;
+  channels_.push_back({task, limit_, {}, {}, {}});
+  return channels_.back();
+}
+
+void Trace::append(const Trace& other) {
+  for (const Channel& theirs : other.channels_) {
+    Channel& ours = channel(theirs.task);
+    const auto extend = [&](std::vector<std::uint64_t>& to, const std::vector<std::uint64_t>& from) {
+      const std::size_t room = limit_ - std::min(limit_, to.size());
+      to.insert(to.end(), from.begin(), from.begin() + static_cast<std::ptrdiff_t>(std::min(room, from.size())));
+    };
+    extend(ours.a, theirs.a);
+    extend(ours.b, theirs.b);
+    extend(ours.c, theirs.c);
+  }
+}
+
+Arithmetic::Arithmetic(const FloatFormat& format, const Rounding& rounding, Trace* trace, Flags* raised)
+    : format_(format), rounding_(rounding), trace_(rounding.mode == RoundingMode::stochastic ? nullptr : trace), raised_(raised) {}
+
+std::uint64_t Arithmetic::run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) {
+  stop_if_interrupted();
+  if (trace_) {
+    Channel*& channel = channels_[static_cast<std::size_t>(operation)];
+    if (!channel) channel = &trace_->channel({operation, format_, format_, rounding_});
+    channel->record(a, b, c);
+  }
+  return noted(evaluate(operation, format_, rounding_, a, b, c, random));
+}
+
+std::uint64_t Arithmetic::convert_from(const NumberType& from, std::uint64_t code, std::uint64_t random) {
+  stop_if_interrupted();
+  const Task task{Operation::convert, from, format_, rounding_};
+  if (trace_) {
+    Channel*& channel = channels_[static_cast<std::size_t>(Operation::convert)];
+    if (!channel || channel->task.from != from) channel = &trace_->channel(task);
+    channel->record(code);
+  }
+  return noted(evaluate(task, code, 0, 0, random));
+}
+
+std::uint64_t Arithmetic::encode(double value, std::uint64_t random) {
+  return convert_from(fp64, std::bit_cast<std::uint64_t>(value), random);
+}
+
+namespace {
+
+/// How much of the progress bar is the experiment's own; the replays share the rest.
+constexpr double experiment_share = 0.9;
+
+Comparison skipped(const Backend& backend, const Task& task, std::string reason) {
+  Comparison comparison;
+  comparison.backend = backend.name();
+  comparison.independence = backend.independence();
+  comparison.task = task;
+  comparison.skipped = std::move(reason);
+  return comparison;
+}
+
+int threads_of(const RunOptions& options) {
+  return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
+}
+
+void replay(const Trace& trace, const RunOptions& options, const std::function<void(double)>& progress, Report& report) {
+  const auto total = static_cast<double>(std::max<std::size_t>(1, trace.channels().size() * options.backends.size()));
+  double done = 0;
+  for (const Backend* backend : options.backends) {
+    if (backend == &emulated_backend()) continue;
+    const Support here = backend->available();
+    std::string reason = here.reason;  // why it is not asked any more
+    for (const Channel& channel : trace.channels()) {
+      progress(experiment_share + (1 - experiment_share) * done++ / total);
+      if (reason.empty()) try {
+        report.comparison(compare(*backend, channel.task, {channel.a, channel.b, channel.c}));
+        continue;
+      } catch (const DeviceFailure& failure) {
+        reason = failure.what();
+      }
+      report.comparison(skipped(*backend, channel.task, reason));
+    }
+  }
+}
+
+}  // namespace
+
+void require_available(const Backend& backend) {
+  if (const Support here = backend.available(); !here.yes)
+    throw BackendMissing("backend '" + std::string(backend.name()) + "' is not here: " + here.reason);
+}
+
+std::vector<const Backend*> choose_backends(const std::optional<std::string>& given) {
+  if (!given) return {backends().begin(), backends().end()};
+  const std::string& names = *given;
+  std::vector<const Backend*> chosen;
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const Backend& backend = find_backend(names.substr(begin, end - begin));
+    if (std::find(chosen.begin(), chosen.end(), &backend) != chosen.end())
+      throw std::invalid_argument("backend '" + std::string(backend.name()) + "' is named twice");
+    require_available(backend);
+    chosen.push_back(&backend);
+    begin = end + 1;
+  }
+  return chosen;
+}
+
+namespace {
+
+/// Runs the experiment and hands its trace to `then`, on as many threads as asked for.
+Report run_traced(const Experiment& experiment, const Config& config, const RunOptions& options,
+                  const std::function<void(const std::function<void(double)>& progress, Trace& trace, Report& report)>& then) {
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads_of(options)));
+  tbb::task_arena arena(threads_of(options));  // as many as asked for, even beyond the cores: --threads 2 means two everywhere
+
+  const auto progress = [&](double fraction) {
+    stop_if_interrupted();
+    if (options.progress) options.progress(fraction);
+  };
+  Report report{std::string(experiment.name), std::string(experiment.title), config};
+  arena.execute([&] {
+    Trace trace;
+    Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); }, options.note};
+    run.with_report = [&](const Experiment& other, const Config& its, double from, double to, const std::function<void(const Report&)>& use) {
+      if (const Report* const made = options.made_before ? options.made_before(other.name, its.to_json()) : nullptr) return use(*made);
+      Report now{std::string(other.name), std::string(other.title), its};
+      Trace unused(0);
+      Run inner{now, unused, [&](double fraction) { run.progress(from + (to - from) * fraction); }, options.note, run.with_report};
+      other.run(its, inner);
+      use(now);
+    };
+    experiment.run(config, run);
+    then(progress, trace, report);
+    progress(1);
+  });
+  return report;
+}
+
+}  // namespace
+
+Trace operands_of(const Experiment& experiment, const Config& config, const RunOptions& options) {
+  Trace kept;
+  run_traced(experiment, config, options, [&](const auto&, Trace& trace, Report&) { kept = std::move(trace); });
+  return kept;
+}
+
+Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options) {
+  Report report = run_traced(experiment, config, options, [&](const auto& progress, Trace& trace, Report& r) { replay(trace, options, progress, r); });
+  report.environment(describe_environment(threads_of(options), options.command, options.backends));
+  return report;
+}
+
+}  // namespace halfulp

@@ -1,0 +1,92 @@
+#include <halfulp/support/work.hpp>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <cstring>
+#include <stdexcept>
+#include <streambuf>
+
+namespace halfulp {
+namespace {
+bool embedded = false;  ///< NotedInterrupts is in charge
+
+extern "C" void note(int) { detail::interrupted.store(true, std::memory_order_relaxed); }
+}  // namespace
+
+void detail::throw_interrupted() { throw Interrupted{}; }
+
+void note_interrupts() {
+  if (embedded) return;
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESETHAND | SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+NotedInterrupts::NotedInterrupts(bool handles) : handles_(handles) {
+  embedded = true;
+  detail::interrupted = false;
+  if (!handles_) return;
+  struct sigaction action {};
+  action.sa_handler = note;
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, &before_);
+}
+
+NotedInterrupts::~NotedInterrupts() {
+  if (handles_) sigaction(SIGINT, &before_, nullptr);
+  detail::interrupted = false;
+  embedded = false;
+}
+
+namespace {
+
+class Buffer : public std::streambuf {
+ public:
+  explicit Buffer(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+    if (descriptor_ < 0) refuse();
+  }
+  ~Buffer() override { ::close(descriptor_); }
+  Buffer(const Buffer&) = delete;
+  Buffer& operator=(const Buffer&) = delete;
+
+ private:
+  [[noreturn]] void refuse() const { throw std::invalid_argument(path_ + ": cannot be read: " + std::strerror(errno)); }
+
+  int_type underflow() override {
+    for (;;) {
+      // A signal between the check and the wait would be missed by a wait without end.
+      stop_if_interrupted();
+      constexpr int milliseconds = 100;
+      pollfd wanted{descriptor_, POLLIN, 0};
+      if (::poll(&wanted, 1, milliseconds) <= 0) continue;
+      const ssize_t count = ::read(descriptor_, block_.data(), block_.size());
+      if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
+      if (count < 0) refuse();
+      if (count == 0) return traits_type::eof();
+      setg(block_.data(), block_.data(), block_.data() + count);
+      return traits_type::to_int_type(*gptr());
+    }
+  }
+
+  std::string path_;
+  int descriptor_;
+  std::array<char, 1 << 16> block_;
+};
+
+struct Stream : private Buffer, public std::istream {  // the buffer is made first and destroyed last
+  explicit Stream(const std::string& path) : Buffer(path), std::istream(static_cast<Buffer*>(this)) {
+    exceptions(std::ios::badbit);  // an exception of the buffer goes on to the reader
+  }
+};
+
+}  // namespace
+
+std::unique_ptr<std::istream> open_interruptible(const std::string& path) { return std::make_unique<Stream>(path); }
+
+}  // namespace halfulp

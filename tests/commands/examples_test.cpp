@@ -1,0 +1,188 @@
+// The examples of --help: there is one for every command and experiment, and each does what it says. So does --help itself.
+#include "command_names.hpp"
+
+#include <halfulp/commands/examples.hpp>
+#include <halfulp/commands/terminal.hpp>
+#include <halfulp/data/npy.hpp>
+#include <halfulp/report/experiment.hpp>
+
+#include <gtest/gtest.h>
+
+#include <halfulp_test_paths.hpp>
+
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+namespace halfulp::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::command_names;
+using testing::Outcome;
+using testing::run_halfulp;
+using testing::run_program;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  std::istringstream in(text);
+  for (std::string line; std::getline(in, line);) lines.push_back(line);
+  return lines;
+}
+
+/// The lines of the last section of a help.
+std::vector<std::string> examples_in(const std::string& help) {
+  const std::size_t at = help.find("\nExamples:\n");
+  if (at == std::string::npos) return {};
+  std::vector<std::string> lines = lines_of(help.substr(at + 11));
+  for (std::string& line : lines) {
+    EXPECT_EQ(line.substr(0, 2), "  ") << line;
+    line.erase(0, 2);
+  }
+  return lines;
+}
+
+/// A folder of its own with gradients.npy, in which lines of a shell run.
+class Folder {
+ public:
+  Folder() : path_(fs::temp_directory_path() / ("halfulp_examples_" + std::to_string(getpid()))) {
+    fs::create_directories(path_);
+    std::string bytes;
+    for (int i = 1; i <= 96; ++i) {
+      const float x = static_cast<float>(i % 7 - 3) / static_cast<float>(1 << (i % 24));
+      bytes.append(reinterpret_cast<const char*>(&x), sizeof x);
+    }
+    const std::string file = npy_bytes("<f4", std::vector<std::size_t>{2, 48}, bytes);
+    std::ofstream(path_ / "gradients.npy", std::ios::binary).write(file.data(), static_cast<std::streamsize>(file.size()));
+  }
+  ~Folder() { fs::remove_all(path_); }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  Outcome run(const std::string& line) const {
+    const fs::path bin = fs::path(HALFULP_COMMAND).parent_path();
+    return run_program({"/bin/sh", "-c", "cd '" + path_.string() + "' && PATH='" + bin.string() + "':\"$PATH\" && " + line});
+  }
+
+ private:
+  fs::path path_;
+};
+
+/// Trainings learn from data that are packages of the system, and pages are drawn by matplotlib: they need not be here.
+bool lacks_packages(const Outcome& outcome) {
+  if (outcome.status == 3 && outcome.err.find("no page: ") != std::string::npos) return true;
+  return outcome.status == 2 && (outcome.err.find("dataset-fashion-mnist") != std::string::npos || outcome.err.find("base-files") != std::string::npos);
+}
+
+void expect_status(const Folder& folder, const std::string& line, int status) {
+  SCOPED_TRACE(line);
+  const auto start = std::chrono::steady_clock::now();
+  const Outcome outcome = folder.run(line);
+  if (lacks_packages(outcome)) {
+    std::cout << "skipped: " << line << ": " << outcome.err;
+    return;
+  }
+  EXPECT_EQ(outcome.status, status) << outcome.err;
+  EXPECT_EQ(outcome.err, "");
+  const std::chrono::duration<double> took = std::chrono::steady_clock::now() - start;
+  if (took.count() > 2) std::cout << line << ": " << took.count() << " s\n";
+}
+
+TEST(Examples, EveryCommandHasSomeAndShowsThem) {
+  std::set<std::string> known{""};
+  EXPECT_GE(command_names().size(), 22u);
+  for (const std::string& command : command_names()) {
+    known.insert(command);
+    std::vector<std::string> expected;
+    for (const Example& example : examples())
+      if (example.command == command) expected.push_back(std::string(example.line) + (example.status ? "  # exit status " + std::to_string(example.status) : ""));
+    EXPECT_FALSE(expected.empty()) << command << " has no example in commands/examples.cpp";
+    EXPECT_EQ(examples_in(run_halfulp({command, "--help"}).out), expected) << command;
+    bool used = false;
+    for (const std::string& line : expected) used = used || line.find("halfulp " + command) != std::string::npos;
+    EXPECT_TRUE(used) << command;
+  }
+  for (const Example& example : examples()) EXPECT_TRUE(known.count(std::string(example.command))) << example.command << " is no command";
+  EXPECT_GE(examples_in(run_halfulp({"--help"}).out).size(), 3u);
+}
+
+TEST(Examples, OfCommandsDoWhatTheySay) {
+  const Folder folder;
+  std::set<std::string_view> done;
+  for (const Example& example : examples())
+    if (done.insert(example.line).second) expect_status(folder, std::string(example.line), example.status);
+}
+
+TEST(Examples, OfExperimentsRunAndAreShown) {
+  const Folder folder;
+  std::set<std::string_view> names;
+  for (const Experiment& experiment : experiments()) {
+    const std::string name(experiment.name), executable = fs::path(HALFULP_COMMAND).parent_path() / name;
+    names.insert(experiment.name);
+    const std::string line = example_of_experiment(name, "halfulp run " + name);
+    ASSERT_NE(line, "") << name << " has no example in commands/examples.cpp";
+    EXPECT_EQ(examples_in(run_halfulp({"run", name, "--help"}).out), std::vector{line});
+    expect_status(folder, line + " --quiet --backend emulated", 0);
+    if (!fs::exists(executable)) continue;
+    EXPECT_EQ(examples_in(run_program({executable, "--help"}).out), std::vector{example_of_experiment(name, name)});
+  }
+  for (const ExperimentExample& row : experiment_examples()) EXPECT_TRUE(names.count(row.experiment)) << row.experiment << " is no experiment";
+}
+
+TEST(Examples, OfAnExecutableRun) {
+  if (!fs::exists(fs::path(HALFULP_COMMAND).parent_path() / "underflow")) GTEST_SKIP() << "bin/underflow is not built";
+  const Folder folder;
+  expect_status(folder, example_of_experiment("underflow", "underflow") + " --quiet", 0);
+}
+
+TEST(Help, FitsATerminalAndSaysWhatThereIs) {
+  std::vector<std::vector<std::string>> asked{{"--help"}};
+  for (const std::string& command : command_names()) asked.push_back({command, "--help"});
+  for (const auto& arguments : asked) {
+    const Outcome outcome = run_halfulp(arguments);
+    EXPECT_EQ(outcome.status, 0);
+    EXPECT_NE(outcome.out.find("\nUsage: halfulp"), std::string::npos);
+    EXPECT_NE(outcome.out.find("\n  -h, --help"), std::string::npos);
+    const std::string prose = outcome.out.substr(0, outcome.out.find("\nExamples:\n"));
+    for (const std::string& line : lines_of(prose)) EXPECT_LE(display_width(line), line.find("Usage: ") == 0 ? 110u : 80u) << line;
+  }
+  EXPECT_NE(run_halfulp({"explain", "--help"}).out.find("Usage: halfulp explain [OPTIONS] --format FORMAT VALUE\n"), std::string::npos);
+}
+
+TEST(Help, CommandsStandInGroups) {
+  const std::string help = run_halfulp({"--help"}).out;
+  EXPECT_EQ(help.find("Subcommands"), std::string::npos) << "command_line.cpp puts every command into a group";
+  EXPECT_EQ(help.find("SUBCOMMANDS"), std::string::npos);
+  for (const std::string& command : command_names()) EXPECT_NE(help.find("\n  " + command + " "), std::string::npos) << command;
+  EXPECT_LT(help.find("\nExperiments:\n"), help.find("\n  run "));
+  EXPECT_LT(help.find("\n  run "), help.find("\nReports:\n"));
+}
+
+TEST(Version, SaysWhatWasCompiledIn) {
+  const std::vector<std::string> lines = lines_of(run_halfulp({"--version"}).out);
+  ASSERT_GE(lines.size(), 7u);
+  EXPECT_EQ(lines[0].rfind("halfulp 0.", 0), 0u) << lines[0];
+  EXPECT_NE(lines[0].find(" (git "), std::string::npos) << "the first line is for scripts";
+  for (std::size_t i = 1; const char* what : {"compiler:", "flags:", "vectors:", "CUDA:", "threads:", "libraries:"}) EXPECT_EQ(lines[i++].rfind(what, 0), 0u);
+  EXPECT_NE(lines[2].find("-ffp-contract=off"), std::string::npos);
+  EXPECT_NE(lines[3].find("this CPU: "), std::string::npos);
+}
+
+TEST(UnknownCommand, NamesTheNearest) {
+  for (const auto& [word, meant] : {std::pair("fromats", "did you mean formats?"), {"explian", "did you mean explain?"}, {"valdate", "did you mean validate?"}}) {
+    const Outcome outcome = run_halfulp({word});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_TRUE(testing::is_one_line(outcome.err));
+    EXPECT_NE(outcome.err.find(std::string("unknown command '") + word + "'; " + meant), std::string::npos) << outcome.err;
+  }
+  EXPECT_NE(run_halfulp({"help", "explain"}).err.find("unknown command 'help'"), std::string::npos);
+  const Outcome alone = run_halfulp({});
+  EXPECT_EQ(alone.status, 2);
+  EXPECT_TRUE(testing::is_one_line(alone.err));
+  EXPECT_NE(alone.err.find("see halfulp --help"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace halfulp::cli

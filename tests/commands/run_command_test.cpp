@@ -1,0 +1,255 @@
+// `halfulp run, list, validate, diff` as a user meets them: exit status, one line for every error, no half-written file.
+#include "command.hpp"
+
+#include <halfulp/report/experiment.hpp>
+#include <halfulp/support/json.hpp>
+
+#include <gtest/gtest.h>
+
+#include <halfulp_test_paths.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace halfulp {
+namespace {
+
+namespace fs = std::filesystem;
+using testing::is_one_line;
+using testing::Outcome;
+using testing::run_halfulp;
+
+class RunCommand : public ::testing::Test {
+ protected:
+  RunCommand() { fs::create_directories(folder); }
+  ~RunCommand() override { fs::remove_all(folder); }
+  std::string path(const std::string& name) const { return folder / name; }
+  void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
+  std::size_t files() const {
+    return static_cast<std::size_t>(std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator()));
+  }
+  /// Status 2, one line on standard error that says `word`, nothing on standard output, no file left.
+  void expect_bad_input(std::vector<std::string> arguments, const std::string& word) const {
+    const std::size_t before = files();
+    const Outcome outcome = run_halfulp(arguments);
+    std::string line;
+    for (const std::string& argument : arguments) line += argument + " ";
+    EXPECT_EQ(outcome.status, 2) << line << "\n" << outcome.err;
+    EXPECT_TRUE(is_one_line(outcome.err)) << line << "\n" << outcome.err;
+    EXPECT_EQ(outcome.err.rfind("halfulp: ", 0), 0u) << outcome.err;
+    EXPECT_NE(outcome.err.find(word), std::string::npos) << line << "\n" << outcome.err;
+    EXPECT_EQ(outcome.out, "") << line;
+    EXPECT_EQ(files(), before) << line;
+  }
+  const std::string name = "underflow";
+  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-run-" + std::to_string(::getpid()));
+};
+
+TEST_F(RunCommand, bad_usage_is_one_line) {
+  expect_bad_input({}, "command is missing");
+  expect_bad_input({"rum"}, "did you mean run");
+  expect_bad_input({"--bogus"}, "unknown option");
+  expect_bad_input({"run"}, "experiment is missing");
+  expect_bad_input({"run", name.substr(0, name.size() - 1)}, "did you mean " + name);
+  expect_bad_input({"run", "nonsense", "--quiet"}, "unknown experiment");
+  expect_bad_input({"run", name, "--thread", "2"}, "did you mean --threads");
+  for (const char* threads : {"0", "many", "1025", "-1", ""})
+    expect_bad_input({"run", name, "--threads", threads, "--out", path("r.json")}, "--threads is '" + std::string(threads) + "'; accepted: an integer from 1 to 1024");
+  expect_bad_input({"run", name, "--quiet=maybe", "--out", path("r.json")}, "--quiet takes no value");
+  expect_bad_input({"run", name, "--out", path("r.json"), "--out", path("s.json")}, "--out is there 2 times; accepted: once");
+  expect_bad_input({"run", name, "--config", "", "--out", path("r.json")}, "cannot read");
+  expect_bad_input({"run", name, "again", "--out", path("r.json")}, "again");
+  expect_bad_input({"run", name, "--set"}, "--set: a value is missing; accepted: a parameter and its value");
+  expect_bad_input({"run", name, "--set", "=3"}, "unknown parameter ''; accepted: ");
+  expect_bad_input({"run", name, "--backend", "x68", "--out", path("r.json")}, "did you mean x86");
+  expect_bad_input({"run", name, "--backend", "", "--out", path("r.json")}, "backend");
+  expect_bad_input({"list", "extra"}, "extra");
+  expect_bad_input({"validate"}, "report is missing");
+  expect_bad_input({"diff"}, "first is missing; accepted: a report");
+  expect_bad_input({"diff", "one.json"}, "second is missing; accepted: a report of the same experiment");
+  expect_bad_input({"show"}, "REPORT is missing; accepted: a report");
+}
+
+TEST_F(RunCommand, bad_parameters_are_one_line_and_no_file) {
+  expect_bad_input({"run", name, "--set", "nothing=1", "--out", path("r.json")}, "unknown parameter");
+  expect_bad_input({"run", name, "--set", "formats=fp17", "--out", path("r.json")}, "fp16");
+  expect_bad_input({"run", name, "--set", "formats=", "--out", path("r.json")}, "empty");
+  expect_bad_input({"run", "all", "--set", "nothing=1", "--out", path("all/")}, "unknown parameter");
+  write("broken.json", "{\"formats\": [");
+  write("wrong.json", "{\"formats\": 3}");
+  write("other.json", R"({"schema_version": 1, "experiment": "other", "config": {}})");
+  write("later.json", R"({"schema_version": 2, "experiment": "underflow", "config": {}})");
+  write("nul.json", std::string("{\"count\": 3}\0{}", 15));
+  expect_bad_input({"run", name, "--config", path("later.json"), "--out", path("r.json")}, "schema_version 2; accepted: 1");
+  expect_bad_input({"run", name, "--config", path("nul.json"), "--out", path("r.json")}, "not JSON at line 1, column 13");
+  expect_bad_input({"run", name, "--config", path("broken.json"), "--out", path("r.json")}, "line 1");
+  expect_bad_input({"run", name, "--config", path("wrong.json"), "--out", path("r.json")}, "wrong.json: parameter 'formats'");
+  expect_bad_input({"run", name, "--config", path("other.json"), "--out", path("r.json")}, "a report of");
+  expect_bad_input({"run", name, "--config", path("missing.json"), "--out", path("r.json")}, "cannot read");
+  expect_bad_input({"run", "all", "--config", path("wrong.json"), "--out", path("all/")}, "one experiment");
+}
+
+TEST_F(RunCommand, unwritable_output_is_refused_before_the_experiment_runs) {
+  write("file", "");
+  expect_bad_input({"run", name, "--out", path("missing/r.json")}, "cannot write");
+  expect_bad_input({"run", name, "--out", path("file/")}, "cannot make the folder");
+  expect_bad_input({"run", name, "--out", ""}, "--out");
+  expect_bad_input({"run", "all", "--out", "-"}, "folder");
+  expect_bad_input({"run", "all", "--out", path("file")}, "folder");
+  expect_bad_input({"run", "all", "--out", path("reports.json")}, "reports.json: several reports need a folder; accepted: ");
+  expect_bad_input({"run", name, "--out", "/proc/report.json"}, "cannot write");
+}
+
+TEST_F(RunCommand, a_full_disk_is_one_line) {
+  if (!fs::is_character_file("/dev/full")) GTEST_SKIP() << "no /dev/full here";
+  std::vector<std::string> small = {"run", name, "--config", std::string(HALFULP_GOLDEN) + "/" + name + ".config.json"};
+  std::vector<std::string> to_device = small;
+  to_device.insert(to_device.end(), {"--out", "/dev/full"});
+  expect_bad_input(to_device, "No space left");
+  small.insert(small.end(), {"--out", "-"});
+  const Outcome outcome = run_halfulp(small, {}, "/dev/full");
+  EXPECT_EQ(outcome.status, 2);
+  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  for (const char* command : {"list", "--help", "--version"}) EXPECT_EQ(run_halfulp({command}, {}, "/dev/full").status, 2) << command;
+}
+
+TEST_F(RunCommand, an_explicit_backend_that_is_missing_is_status_3) {
+  const Outcome listed = run_halfulp({"run", name, "--backend", "emulated,cuda", "--out", path("r.json"), "--config",
+                                      std::string(HALFULP_GOLDEN) + "/" + name + ".config.json"});
+  if (listed.status == 0) GTEST_SKIP() << "a CUDA device is here";
+  if (listed.status == 2) GTEST_SKIP() << "this build has no cuda backend";
+  EXPECT_EQ(listed.status, 3);
+  EXPECT_TRUE(is_one_line(listed.err)) << listed.err;
+  EXPECT_EQ(files(), 0u);
+}
+
+TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
+  const std::string config = std::string(HALFULP_GOLDEN) + "/" + name + ".config.json";
+  const Outcome first = run_halfulp({"run", name, "--config", config, "--out", folder.string()});
+  EXPECT_EQ(first.status, 0) << first.out << first.err;
+  EXPECT_EQ(first.err, "") << "redirected: no progress bar";
+  EXPECT_NE(first.out.find(" held, 0 failed"), std::string::npos) << first.out;
+  EXPECT_EQ(first.out.find('\033'), std::string::npos) << "redirected: no colours";
+  const std::string report = path(name + ".json");
+  ASSERT_TRUE(fs::exists(report));
+  EXPECT_EQ(files(), 1u);
+  const Outcome valid = run_halfulp({"validate", report});
+  EXPECT_EQ(valid.status, 0) << valid.out;
+
+  const Outcome again = run_halfulp({"run", name, "--config", report, "--out", path("again.json"), "--quiet"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  EXPECT_EQ(again.out, "");
+  EXPECT_EQ(run_halfulp({"diff", report, path("again.json")}).status, 0);
+
+  const Outcome printed = run_halfulp({"run", name, "--config", report, "--out", "-"});
+  EXPECT_EQ(parse_json(printed.out, "standard output")["results"], read_json(report)["results"]);
+
+  Json changed = read_json(report);
+  auto& rows = changed["results"].begin().value()["rows"];
+  rows.erase(rows.size() - 1);
+  write("changed.json", pretty(changed));
+  EXPECT_EQ(run_halfulp({"diff", report, path("changed.json")}).status, 1);
+  changed["claims"][0]["verdict"] = "perhaps";
+  write("changed.json", pretty(changed));
+  EXPECT_EQ(run_halfulp({"validate", report, path("changed.json")}).status, 1);
+  expect_bad_input({"diff", report, path("changed.json")}, "not a valid report");
+  expect_bad_input({"validate", path("missing.json")}, "cannot read");
+  // An unreadable file does not keep the others from being judged; the worst of them is the exit status.
+  const Outcome mixed = run_halfulp({"validate", path("changed.json"), path("missing.json"), report});
+  EXPECT_EQ(mixed.status, 2);
+  EXPECT_TRUE(is_one_line(mixed.err)) << mixed.err;
+  EXPECT_NE(mixed.out.find("changed.json: /claims/0"), std::string::npos) << mixed.out;
+  EXPECT_NE(mixed.out.find(report + ": valid"), std::string::npos) << mixed.out;
+}
+
+/// Every experiment names a table it has; the table, what did not hold and the sums fit a terminal. Formats and modes with
+/// long names included.
+TEST_F(RunCommand, shows_a_headline_and_what_did_not_hold) {
+  for (const Experiment& experiment : experiments()) {
+    const std::string own(experiment.name), config = std::string(HALFULP_GOLDEN) + "/" + own + ".config.json";
+    for (const bool long_names : {false, true}) {
+      std::vector<std::string> arguments{"run", own, "--config", config, "--backend", "emulated", "--out", path("r.json")};
+      const std::vector<Parameter> parameters = experiment.parameters();
+      const auto has = [&](std::string_view name) { return std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; }); };
+      const bool trains = has("data");
+      if (trains) arguments.insert(arguments.end(), {"--set", "data=" + std::string(HALFULP_GOLDEN) + "/images"});
+      const bool scaled = own == "attribution";  // of formats without a scale it refuses what is beyond their range
+      if (trains && long_names) continue;  // names of policies are ours or in a file
+      if (long_names && !has("formats") && !has("chains")) continue;
+      if (long_names && has("chains")) arguments.insert(arguments.end(), {"--set", "chains=fp64>p3109k8p4>e4m3b11fnuz,fp64>fp32>fp16>e4m3b11fnuz>p3109k8p4"});
+      if (long_names && has("formats")) arguments.insert(arguments.end(), {"--set", scaled ? "formats=e4m3b11fnuz/1x128/fp32/amax,p3109k8p4/tensor/fp32/amax" : "formats=e4m3b11fnuz,p3109k8p4"});
+      if (long_names && has("roundings") && own != "swamping" && !scaled) arguments.insert(arguments.end(), {"--set", "roundings=toward-negative,toward-positive"});
+      const Outcome outcome = run_halfulp(arguments);
+      ASSERT_EQ(outcome.status, 0) << outcome.err;
+      const Json report = read_json(path("r.json"));
+      const Json& table = report["results"].at(std::string(experiment.headline.table));
+      EXPECT_EQ(outcome.out.rfind(table["title"].get<std::string>().substr(0, 20), 0), 0u) << outcome.out;
+      std::istringstream lines(outcome.out);
+      std::size_t rows = 0;
+      for (std::string line; std::getline(lines, line);) {
+        const bool has_path = line.find(path("")) != std::string::npos;
+        EXPECT_TRUE(has_path || line.size() <= 80) << line;
+        const bool claim = line.starts_with("  skipped ") || line.starts_with("  differs ") || line.starts_with("    ");
+        rows += line.starts_with("  ") && !claim && !has_path;
+      }
+      EXPECT_GT(rows, 1u) << outcome.out;
+      EXPECT_LE(rows, 1u + 12u) << outcome.out;
+      std::size_t pass = 0;
+      for (const Json& claim : report["claims"]) {
+        pass += claim["verdict"] == "pass";
+        const std::string begin = claim["statement"].get<std::string>().substr(0, 30);
+        EXPECT_EQ(outcome.out.find(begin) == std::string::npos, claim["verdict"] == "pass") << begin << "\n" << outcome.out;
+      }
+      EXPECT_NE(outcome.out.find("claims: " + std::to_string(pass) + " held"), std::string::npos) << outcome.out;
+      EXPECT_EQ(outcome.out.find("  pass "), std::string::npos) << outcome.out;
+      if (long_names) continue;
+      arguments.push_back("--verbose");
+      const Outcome verbose = run_halfulp(arguments);
+      std::size_t listed = 0;
+      for (auto at = verbose.out.find("  pass "); at != std::string::npos; at = verbose.out.find("  pass ", at + 1)) ++listed;
+      EXPECT_EQ(listed, pass) << verbose.out;
+    }
+  }
+}
+
+TEST_F(RunCommand, shows_tables) {
+  const std::string report = path("report.json");
+  ASSERT_EQ(run_halfulp({"run", "position_ids", "--set", "formats=bf16", "--set", "lengths=512", "--backend", "emulated", "--out", report}).status, 0);
+  const Outcome contents = run_halfulp({"show", report});
+  EXPECT_EQ(contents.status, 0) << contents.err;
+  EXPECT_NE(contents.out.find("collisions"), std::string::npos);
+  const Outcome table = run_halfulp({"show", report, "collisions"});
+  EXPECT_EQ(table.status, 0) << table.err;
+  EXPECT_NE(table.out.find("bf16"), std::string::npos);
+  EXPECT_NE(table.out.find("385"), std::string::npos);  // 0..256, every second one to 510, and 512 for 511
+  expect_bad_input({"show", report, "collision"}, "did you mean collisions?");
+  expect_bad_input({"show", report, ""}, "unknown table ''; accepted: ");
+  expect_bad_input({"show", path("missing.json")}, "cannot read");
+  write("toy.json", "{}");
+  expect_bad_input({"show", path("toy.json")}, "not a valid report");
+}
+
+TEST_F(RunCommand, lists_and_helps) {
+  const Outcome list = run_halfulp({"list"});
+  const Outcome json = run_halfulp({"list", "--json"});
+  ASSERT_EQ(json.status, 0);
+  const Json parsed = parse_json(json.out, "list");
+  ASSERT_EQ(parsed.size(), experiments().size());
+  for (const Experiment& experiment : experiments()) {
+    const std::string experiment_name(experiment.name);
+    EXPECT_NE(list.out.find(experiment_name + " "), std::string::npos);
+    for (const char* flag : {"--help", "--parameters"}) {
+      const Outcome help = run_halfulp({"run", experiment_name, flag});
+      EXPECT_EQ(help.status, 0) << help.err;
+      for (const Parameter& parameter : experiment.parameters())
+        EXPECT_NE(help.out.find("\n  " + parameter.name + " = "), std::string::npos) << parameter.name << "\n" << help.out;
+    }
+  }
+  EXPECT_EQ(run_halfulp({"--version"}).out.rfind("halfulp ", 0), 0u);
+  EXPECT_EQ(run_halfulp({"--help"}).status, 0);
+}
+
+}  // namespace
+}  // namespace halfulp

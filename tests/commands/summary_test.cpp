@@ -1,0 +1,105 @@
+// What a run says on the terminal: which rows of the headline, which claims, how wide.
+#include "report/toy_experiment.hpp"
+
+#include <halfulp/commands/tables.hpp>
+
+#include <gtest/gtest.h>
+
+namespace halfulp::cli {
+namespace {
+
+bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
+
+Json errors_by_length() {
+  Table table("errors", "Errors", {{"format", "", "f"}, {"rounding", "", "r"}, {"n", "1", "n"}, {"error", "1", "e"}});
+  for (const char* rounding : {"up", "down"})
+    for (const char* format : {"fp16", "bf16"})
+      for (const int n : {10, 20}) table.row({format, rounding, n, number(n / 3.0)});
+  return table.to_json();
+}
+
+TEST(Headline, shows_the_rows_it_chooses_and_counts_the_others) {
+  const Json table = errors_by_length();
+  EXPECT_EQ(headline_text(table, {"errors", {"format", "n", "error"}, {"rounding"}, {"format"}}, 12, "more"),
+            "Errors; rounding: up\n\n  format  n   error\n  fp16    20  6.667\n  bf16    20  6.667\n  6 more rows: more\n");
+  EXPECT_EQ(headline_text(table, {"errors", {"n"}}, 1, "here"), "Errors\n\n  n\n  10\n  7 more rows: here\n");
+  EXPECT_FALSE(has(headline_text(table, {"errors", {"n"}}, 99, "here"), "more row"));
+  EXPECT_THROW((void)headline_text(table, {"errors", {"size"}}, 12, ""), std::logic_error);
+  Json empty = table;
+  empty["rows"] = Json::array();
+  EXPECT_EQ(headline_text(empty, {"errors", {"n"}, {"rounding"}, {"format"}}, 12, ""), "Errors\n\n  n\n");
+}
+
+TEST(Headline, cuts_names_only_where_lines_are_too_long) {
+  Table table("t", "Names", {{"name", "", "n"}, {"path", "", "p"}, {"x", "1", "x"}});
+  const std::string name(30, 'n'), path = "/" + std::string(38, 'p');
+  table.row({name, path.substr(0, 30), 1});
+  EXPECT_TRUE(has(headline_text(table.to_json(), {"t", {"name", "path", "x"}}, 12, ""), name + "  " + path.substr(0, 30) + "  1"));
+  table.row({name + name, path, 2});
+  const std::string text = headline_text(table.to_json(), {"t", {"name", "path", "x"}}, 12, "");
+  EXPECT_TRUE(has(text, "  " + std::string(31, 'n') + "...  " + path + "  2\n")) << text;  // 80 characters
+  Table wide("w", "Names", {{"a", "", "a"}, {"b", "", "b"}, {"c", "", "c"}});
+  wide.row({std::string(90, 'a'), "/" + std::string(90, 'b'), "c"});
+  const std::string cut = headline_text(wide.to_json(), {"w", {"a", "b", "c"}}, 12, "");
+  EXPECT_TRUE(has(cut, "a...  ...bbbb")) << cut;
+  EXPECT_EQ(cut.find_last_of('\n') - cut.find("  aaa"), 80u) << cut;
+}
+
+TEST(Part, has_the_columns_and_rows_asked_for) {
+  Table table("t", "Errors", {{"format", "", "f"}, {"error", "1", "e"}, {"why", "", "w"}});
+  table.row({"fp16", number(1 / 3.0), "a, \"b\""});
+  table.row({"bf16", emulated(fp16, 0x3C00), nullptr});
+  const Json whole = table.to_json();
+  EXPECT_EQ(table_csv(whole), "format,error,why\nfp16,0.3333333333333333,\"a, \"\"b\"\"\"\nbf16,1.0,\n");
+  EXPECT_EQ(table_csv(part_of(whole, {{"error", "format"}, {{"format", "bf16"}}})), "error,format\n1.0,bf16\n");
+  EXPECT_EQ(part_of(whole, {{}, {{"error", "0.333333"}}})["rows"].size(), 1u);  // as the table shows it
+  EXPECT_EQ(part_of(whole, {{}, {{"error", "1"}, {"format", "fp16"}}})["rows"].size(), 0u);
+  EXPECT_EQ(part_of(whole, {})["rows"], whole["rows"]);
+  EXPECT_THROW((void)part_of(whole, {{"formt"}, {}}), std::invalid_argument);
+  EXPECT_THROW((void)part_of(whole, {{"format", "format"}, {}}), std::invalid_argument);
+  try {
+    (void)part_of(whole, {{}, {{"format", "fp61"}}});
+    ADD_FAILURE();
+  } catch (const std::invalid_argument& error) {
+    EXPECT_STREQ(error.what(), "--where: no row has format fp61; accepted: fp16, bf16");
+  }
+  EXPECT_THROW((void)part_of(whole, {{}, {{"x", "1"}}}), std::invalid_argument);
+}
+
+TEST(Summary, lists_what_did_not_hold_and_counts_the_rest) {
+  Report report("toy", "A toy", Config(toy::parameters()));
+  report.claim(exactly("held", "One is one.", "derived: x", 1, 1, "oracle"));
+  report.claim(exactly("failed", "One is two, whatever they say, in every format and mode, and far beyond eighty columns.", "derived: x", 2, 1, "oracle"));
+  report.claim(within("missed", "A published figure.", "A paper", 3, 0, 4, "published", Verdict::differs));
+  report.claim(skipped("left", "Something else.", "A paper", "it needs a network"));
+  Comparison comparison;
+  comparison.backend = "x86";
+  comparison.compared = 3'000'000;
+  comparison.differing = 2;
+  report.comparison(comparison);
+  const Experiment experiment = toy::experiment();
+  const std::vector<Finished> runs{{&experiment, report, 1.0, "toy.json"}};
+
+  for (const std::string& text : {summary(runs.front(), false, {}), summary_table(runs, false, {})}) {
+    EXPECT_FALSE(has(text, "One is one.")) << text;
+    EXPECT_TRUE(has(text, "\n           beyond eighty columns. [failed: expected 2, exact; measured 1]\n")) << text;
+    EXPECT_TRUE(has(text, "  differs  A published figure. [measured 4 where the source has 3]\n")) << text;
+    EXPECT_TRUE(has(text, "  skipped  Something else. [it needs a network]\n")) << text;
+    EXPECT_TRUE(has(text, "2 of 3,000,000 code words differ")) << text;
+    EXPECT_TRUE(has(text, "x86: 3,000,000 results of 1 operations compared, 2 differ")) << text;
+  }
+  EXPECT_TRUE(has(summary(runs.front(), false, {}), "claims: 1 held, 1 failed, 1 differ, 1 skipped"));
+  EXPECT_TRUE(has(summary_table(runs, false, {}), "toy            1       1       1        1  1.0 s  toy.json\n")) << summary_table(runs, false, {});
+  EXPECT_TRUE(has(summary(runs.front(), true, {}), "  pass     One is one.\n"));
+  EXPECT_TRUE(has(summary_table(runs, true, {}), "  pass     One is one.\n"));
+  EXPECT_TRUE(has(summary(runs.front(), false, {false, true}), "\033[1;31mFAIL   \033[0m  One is two")) << "colour keeps the margin";
+}
+
+TEST(Wrapped, breaks_between_words) {
+  EXPECT_EQ(wrapped("one two three", 2, 9), "  one two\n  three\n");
+  EXPECT_EQ(wrapped("one-word-alone is", 0, 5), "one-word-alone\nis\n");
+  EXPECT_EQ(wrapped("", 4), "");
+}
+
+}  // namespace
+}  // namespace halfulp::cli

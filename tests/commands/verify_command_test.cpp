@@ -1,0 +1,279 @@
+// `halfulp verify` as a user runs it: state files, interruption, the command's errors and what it prints.
+#include "check.hpp"
+#include "command.hpp"
+
+#include <halfulp/support/files.hpp>
+#include <halfulp/commands/verification.hpp>
+#include <halfulp/support/json.hpp>
+
+#include <halfulp_test_paths.hpp>
+
+#include <filesystem>
+#include <fstream>
+#include <regex>
+
+#include <sys/stat.h>
+
+namespace {
+
+using namespace halfulp;
+using namespace halfulp::verify;
+using halfulp::cli::Verification;
+using halfulp::testing::is_one_line;
+using halfulp::testing::run_halfulp;
+using halfulp::testing::run_interrupted;
+
+// --- state -------------------------------------------------------------------------------------------------------------
+
+struct File {
+  std::string path = (std::filesystem::path(::testing::TempDir()) / ("verify_test_" + std::to_string(::getpid()))).string();
+  ~File() { std::filesystem::remove(path); }
+  std::string read() const {
+    std::ifstream in(path);
+    return {std::istreambuf_iterator<char>(in), {}};
+  }
+  void write(const std::string& text) const { std::ofstream(path) << text; }
+};
+
+TEST(VerifyState, KeepsWhatWasFound) {
+  const Task task{Operation::convert, fp32, e4m3, {}};
+  Verification v;
+  v.task = task;
+  v.inputs = sampled_inputs(task, 100'000, 1);
+  v.reference = &oracle_reference();
+  v.seconds = 1.5;
+  Verification fresh = v;
+  const Witness code{{0x3f800000, 0, 0}, 1, 0x38, 0x39}, flags{{0x3f800001, 0, 0}, 1, 0x38, 0x38, true, flag::inexact, 0};
+  v.chunks[0] = {0, 0xfedc'ba98'7654'3210, {100'000, 2, 1, {{"one-ulp", 1}, {"flags", 1}}, {code, flags}}};
+  const File file;
+  cli::save_state(file.path, {v});
+  std::vector<Verification> loaded{fresh};
+  cli::load_state(file.path, loaded);
+  EXPECT_EQ(loaded[0].digest(), v.digest());
+  EXPECT_EQ(loaded[0].findings(), v.findings());
+  EXPECT_EQ(loaded[0].seconds, 1.5);
+}
+
+const std::vector<std::string> small_run{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "20000", "--quiet"};
+
+std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
+  arguments.insert(arguments.end(), more.begin(), more.end());
+  return arguments;
+}
+
+TEST(VerifyState, RefusesWhatIsNotItsOwnAndLeavesItUntouched) {
+  const File file;
+  ASSERT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+  const std::string good = file.read();
+  const auto expect_refused = [&](const std::string& text, const std::vector<std::string>& arguments, const std::string& needle) {
+    file.write(text);
+    const auto outcome = run_halfulp(with(arguments, {"--state", file.path}));
+    EXPECT_EQ(outcome.status, 2) << needle;
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_NE(outcome.err.find(needle), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+    EXPECT_EQ(file.read(), text);
+  };
+  const auto replaced = [&](const std::string& from, const std::string& to) {
+    std::string text = good;
+    text.replace(text.find(from), from.size(), to);
+    return text;
+  };
+  expect_refused(good, with(small_run, {"--seed", "2"}), "another task");
+  expect_refused(good, with(small_run, {"--round", "all"}), "another task");
+  expect_refused(replaced("\"version\": 1", "\"version\": 2"), small_run, "newer");
+  expect_refused(replaced("\"compared\": 20000", "\"compared\": 20001"), small_run, "damaged");
+  expect_refused(good.substr(0, good.size() / 2), small_run, "line");
+  expect_refused("{}", small_run, "no state file");
+  expect_refused("[1, 2]", small_run, "no state file");
+  expect_refused("", small_run, "");
+  file.write(good);
+  EXPECT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+}
+
+/// The digest line of a command's output.
+std::string digest_of(const std::string& out) { return out.substr(out.find("  digest ")); }
+
+TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
+  const std::vector<std::string> arguments{HALFULP_COMMAND, "verify", "add", "--format", "e5m7", "--against", "oracle",
+                                           "--exhaustive", "--quiet", "--threads", "2"};  // four chunks
+  const File file;
+  std::vector<std::string> stateful = with(arguments, {"--state", file.path});
+  // Its first state file says that a chunk is done; then it is interrupted.
+  const auto interrupted = run_interrupted(stateful, [&] { return std::filesystem::exists(file.path); });
+  ASSERT_FALSE(interrupted.killed);
+  ASSERT_EQ(interrupted.status, 130) << interrupted.err;
+  const Json state = read_json(file.path);
+  const std::size_t chunks = state.at("runs").at(0).at("chunks").size();
+  EXPECT_GT(chunks, 0u);
+  EXPECT_LT(chunks, 4u);
+  const auto resumed = run_halfulp(with({stateful.begin() + 1, stateful.end()}, {}));
+  const auto whole = run_halfulp(with({arguments.begin() + 1, arguments.end()}, {}));
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(digest_of(resumed.out), digest_of(whole.out));
+}
+
+/// The path that a GPU takes, with the emulation in its place: chunks that a device makes, resumed.
+TEST(VerifyState, OfADeviceIsResumed) {
+  const std::vector<std::string> arguments{"verify", "convert", "--format", "fp16", "--to", "bf16", "--round", "all", "--exhaustive", "--quiet"};
+  const File file;
+  const auto rehearsed = run_halfulp(with(arguments, {"--against", "rehearsal", "--state", file.path}));
+  EXPECT_EQ(rehearsed.status, 0) << rehearsed.err;
+  EXPECT_NE(rehearsed.out.find("against rehearsal (emulation)\n  verified halfulp's functions on the device; reference: cvt.rn.bf16.f16\n"), std::string::npos) << rehearsed.out;
+  EXPECT_NE(rehearsed.out.find("skipped: the device has it for"), std::string::npos);
+  const auto again = run_halfulp(with(arguments, {"--against", "rehearsal", "--state", file.path}));
+  const auto timeless = [](const std::string& text) { return std::regex_replace(text, std::regex("[0-9.]+ s, [0-9.]+ G/s"), ""); };
+  EXPECT_EQ(timeless(again.out), timeless(rehearsed.out));
+  const auto host = run_halfulp(with(arguments, {"--against", "oracle"}));
+  EXPECT_EQ(digest_of(rehearsed.out).substr(0, 42), digest_of(host.out).substr(0, 42)) << "of nearest-even, on the device and on the host";
+}
+
+TEST(VerifyState, AMissingDeviceIsNoBadInput) {
+  if (find_backend("cuda").available().yes) GTEST_SKIP() << "there is one";
+  const auto outcome = run_halfulp({"verify", "add", "--format", "fp16", "--against", "cuda"});
+  EXPECT_EQ(outcome.status, 3);
+  EXPECT_EQ(outcome.err, "halfulp: skipped: " + find_backend("cuda").available().reason + "\n");
+}
+
+TEST(VerifyState, WhatTheFileSaysIsNotComputedAgain) {
+  const std::vector<std::string> arguments{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "1000", "--quiet"};
+  Verification v;
+  v.task = {Operation::add, fp16, fp16, {}};
+  v.inputs = sampled_inputs(v.task, 1000, 1);
+  v.reference = &oracle_reference();
+  v.chunks[0].digest = 0x1234;
+  v.chunks[0].findings.compared = 1000;
+  const File file;
+  cli::save_state(file.path, {v});
+  const auto resumed = run_halfulp(with(arguments, {"--state", file.path})), fresh = run_halfulp(arguments);
+  EXPECT_EQ(resumed.status, 0) << resumed.err;
+  EXPECT_EQ(digest_of(resumed.out), "  digest " + v.digest() + "\n");
+  EXPECT_NE(digest_of(resumed.out), digest_of(fresh.out));
+}
+
+TEST(VerifyState, IsOfOneRunAtATime) {
+  const File file;
+  ASSERT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+  const std::string before = file.read();
+  const std::filesystem::path link = file.path + ".link";
+  std::filesystem::create_symlink(file.path, link);
+  {
+    const cli::FileLock lock(file.path, cli::FileLock::IfTaken::refuse);
+    for (const std::string& name : {file.path, link.string()}) {
+      const auto second = run_halfulp(with(small_run, {"--state", name}));
+      EXPECT_EQ(second.status, 2);
+      EXPECT_TRUE(is_one_line(second.err)) << second.err;
+      EXPECT_NE(second.err.find("is in use by another run"), std::string::npos) << second.err;
+      EXPECT_EQ(second.out, "");
+    }
+  }
+  std::filesystem::remove(link);
+  EXPECT_EQ(file.read(), before);
+  EXPECT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
+  const std::filesystem::path path = file.path;
+  EXPECT_FALSE(std::filesystem::exists(path.parent_path() / ("." + path.filename().string() + ".lock")));
+}
+
+TEST(VerifyLedger, EntriesOfNobodyAreRefusedBeforeTheWork) {
+  for (const char* entry : {"5", "{}", R"({"task": 1, "inputs": 1, "date": 5, "machine": "m", "digest": "d", "against": {"reference": "oracle"}})",
+                            R"({"task": 1, "inputs": 1, "date": "d", "machine": "m", "digest": "d", "against": "oracle"})"}) {
+    const File file;
+    const std::string text = std::string(R"({"kind": "halfulp ledger", "version": 1, "entries": [)") + entry + "]}";
+    std::ofstream(file.path) << text;
+    const auto run = run_halfulp(with(small_run, {"--ledger", file.path}));
+    EXPECT_EQ(run.status, 2) << entry;
+    EXPECT_TRUE(is_one_line(run.err)) << run.err;
+    EXPECT_NE(run.err.find("entries[0]"), std::string::npos) << run.err;
+    EXPECT_EQ(run.out, "");
+    EXPECT_EQ(file.read(), text);
+  }
+}
+
+TEST(VerifyState, IsARegularFile) {
+  const File pipe;
+  ASSERT_EQ(::mkfifo(pipe.path.c_str(), 0600), 0);
+  for (const std::string& name : {pipe.path, std::string("/dev/full"), std::string("/dev/null")})
+    for (const std::string option : {"--state", "--ledger"}) {
+      const auto outcome = run_halfulp(with(small_run, {option, name}));
+      EXPECT_EQ(outcome.status, 2) << option << name;
+      EXPECT_EQ(outcome.err, "halfulp: " + option + ": '" + name + "' is a device or a pipe; accepted: a regular file, or the name of a new one\n");
+      EXPECT_EQ(outcome.out, "");
+    }
+  const File file;
+  std::filesystem::remove(pipe.path);
+  const auto both = run_halfulp(with(small_run, {"--state", file.path, "--ledger", std::filesystem::path(file.path).parent_path() / "." /
+                                                                                       std::filesystem::path(file.path).filename()}));
+  EXPECT_EQ(both.status, 2);
+  EXPECT_NE(both.err.find("accepted: two files"), std::string::npos) << both.err;
+}
+
+// --- the command ---------------------------------------------------------------------------------------------------------
+
+TEST(VerifyCommand, RefusesBadUsageInOneLine) {
+  struct Case {
+    std::vector<std::string> arguments;
+    int status;
+    std::string needle;
+  };
+  const Case cases[] = {
+    {{"ad", "--format", "fp16", "--against", "oracle"}, 2, "add"},
+    {{"add", "--format", "fp61", "--against", "oracle"}, 2, "fp16"},
+    {{"add", "--format", "i32", "--against", "oracle"}, 2, "i32"},
+    {{"add", "--format", "fp16", "--against", "orcle"}, 2, "oracle"},
+    {{"add", "--format", "fp16"}, 2, "--against"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--round", "nearest"}, 2, "nearest-even"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--round", "stochastic"}, 2, "stochastic"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--overflow", "wrap"}, 2, "saturate"},
+    {{"add", "--format", "fp16", "--to", "bf16", "--against", "oracle"}, 2, "--to"},
+    {{"convert", "--format", "fp16", "--against", "oracle"}, 2, "--to"},
+    {{"convert", "--format", "fp16", "--to", "i32", "--against", "oracle"}, 2, "--to is 'i32', an integer type: verify takes floating-point formats only"},
+    {{"convert", "--format", "u64", "--to", "fp16", "--against", "oracle"}, 2, "--format is 'u64', an integer type"},
+    {{"add", "--format", "fp16", "--against", "recorded:h100"}, 3, "--against recorded:h100: verify does not compare against recordings; accepted: oracle, x86, cuda, third-party\n"},
+    {{"add", "--format", "fp16", "--against", "x68"}, 2, "did you mean x86? accepted: oracle, x86, cuda, third-party\n"},
+    {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
+    {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--sample", "0"}, 2, "--sample"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--state", "/nowhere/state.json"}, 2, "/nowhere"},
+    {{"add", "--format", "fp16", "--against", "oracle", "--ledger", "/nowhere/ledger.json"}, 2, "/nowhere"},
+    {{"add", "--format", "e4m3", "--against", "third-party"}, 3, "skipped: "},
+    {{"add", "--format", "fp16", "--against", "x86", "--round", "to-odd"}, 3, "skipped: "},
+  };
+  for (const Case& c : cases) {
+    const auto outcome = run_halfulp(with({"verify"}, c.arguments));
+    EXPECT_EQ(outcome.status, c.status) << c.needle << ": " << outcome.err;
+    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_NE(outcome.err.find(c.needle), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.out, "");
+  }
+}
+
+TEST(VerifyCommand, SaysWhatWasCompared) {
+  const auto text = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--round", "all"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  for (const auto& mode : rounding_modes)
+    EXPECT_EQ(text.out.find("mul e4m3 " + std::string(mode.name) + " against oracle") != std::string::npos, mode.value != RoundingMode::stochastic);
+  EXPECT_NE(text.out.find("compared 65536 (all inputs), 0 differ"), std::string::npos);
+  EXPECT_EQ(text.out.find("oracle (oracle)"), std::string::npos);
+  const auto object = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--json"});
+  const Json json = parse_json(object.out, "output");
+  ASSERT_EQ(json.at("verifications").size(), 1u);
+  const Json& entry = json.at("verifications").at(0);
+  EXPECT_EQ(entry.at("compared"), 65536);
+  EXPECT_EQ(entry.at("differing"), 0);
+  EXPECT_EQ(entry.at("flags_compared"), true);
+  EXPECT_EQ("  digest " + entry.at("digest").get<std::string>() + "\n", digest_of(text.out).substr(0, digest_of(text.out).find('\n') + 1));
+}
+
+TEST(VerifyCommand, SaysOfHowManyInputsNansAre) {
+  if (!x86_reference().available().yes) GTEST_SKIP() << x86_reference().available().reason;
+  const auto out = [](const char* sample) {
+    return run_halfulp({"verify", "add", "--format", "fp16", "--against", "x86", "--sample", sample, "--quiet"}).out;
+  };
+  const std::string small = out("20000"), large = out("5000000");
+  EXPECT_NE(small.find("against x86 (silicon)\n"), std::string::npos) << small;
+  EXPECT_NE(small.find(" NaN results of the 20000 inputs 0 differ"), std::string::npos) << small;
+  EXPECT_NE(large.find(" NaN results of a sample of 4194304 inputs 0 differ"), std::string::npos) << large;
+}
+
+}  // namespace

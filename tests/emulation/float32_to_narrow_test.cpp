@@ -1,0 +1,70 @@
+// float -> every format of 16 bits or fewer, in every deterministic mode, against the oracle.
+//
+// Rounding is monotone, so over the floats of one sign each conversion is a step function. The oracle finds its steps by
+// bisection; then a sweep over the floats compares every one of them (HALFULP_EXHAUSTIVE) or one in a prime stride, and
+// both sides of every step are compared with the oracle itself, flags included.
+#include "check.hpp"
+
+#include <halfulp/evidence/oracle/steps.hpp>
+
+#include <cmath>
+
+namespace {
+
+using namespace halfulp;
+using namespace check;
+
+using oracle::Step;
+constexpr std::uint32_t infinity = oracle::float_infinity, sign_bit = oracle::float_sign;
+
+Rounded oracle_convert(const FloatFormat& to, const Rounding& r, std::uint32_t bits) {
+  return oracle::convert<oracle::cpp_int>(fp32, to, r, bits);
+}
+
+std::vector<FloatFormat> formats() {
+  std::vector<FloatFormat> all = named({"e6m9finite", "e5m0fn"});
+  for (const NamedFormat& row : catalogue())
+    if (row.format.storage_bits() <= 16) all.push_back(row.format);
+  return all;
+}
+
+class Float32To : public testing::TestWithParam<FloatFormat> {};
+INSTANTIATE_TEST_SUITE_P(Formats, Float32To, testing::ValuesIn(formats()), test_name);
+
+TEST_P(Float32To, in_every_mode) {
+  const FloatFormat to = GetParam();
+  const std::uint32_t stride = exhaustive() ? 1 : 4'001;
+  for (const auto& mode : rounding_modes) {
+    if (mode.value == RoundingMode::stochastic) continue;
+    Rounding r;
+    r.mode = mode.value;
+    Differences sweep("fp32 to " + format_name(to)), edges("fp32 to " + format_name(to) + " around the steps");
+    for (const std::uint32_t sign : {0u, sign_bit}) {
+      const std::vector<Step> steps = oracle::finite_steps(to, r, sign);
+      std::size_t at = 0;
+      for (std::uint32_t bits = 1; bits < infinity; bits += stride) {
+        while (at + 1 < steps.size() && steps[at + 1].first <= bits) ++at;
+        const Rounded got = convert(fp32, to, r, bits | sign);
+        // Whether it is exact needs no oracle: the value of the code is or is not the float.
+        const bool invalid = sign != 0 && !to.is_signed;
+        const bool exact = static_cast<double>(std::bit_cast<float>(bits | sign)) == to.value(got.code);
+        Rounded want{steps[at].code, got.flags};
+        if (!invalid && exact == ((got.flags & flag::inexact) != 0)) want.flags ^= flag::inexact;
+        sweep.compare(got, want, r, bits | sign);
+      }
+      const std::size_t every = exhaustive() || steps.size() < 1000 ? 1 : 37;
+      for (std::size_t i = 0; i < steps.size(); i += every)
+        for (const std::int64_t d : {-2, -1, 0, 1})
+          for (const auto& overflow : overflow_rules)
+            for (const auto& tininess : tininess_rules) {
+              const auto bits = static_cast<std::uint32_t>(std::clamp<std::int64_t>(steps[i].first + d, 0, infinity)) | sign;
+              Rounding s = r;
+              s.overflow = overflow.value;
+              s.tininess = tininess.value;
+              edges.compare(convert(fp32, to, s, bits), oracle_convert(to, s, bits), s, bits);
+            }
+    }
+  }
+}
+
+}  // namespace

@@ -1,0 +1,194 @@
+// mma_gemm: every output equals the interpreter's, for every unit, on random and adversarial matrices.
+#include "check.hpp"
+
+#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/unit/gemm.hpp>
+#include <halfulp/emulation/unit/rules.hpp>
+
+#include <hwy/targets.h>
+#include <tbb/global_control.h>
+
+namespace halfulp {
+namespace {
+
+using check::Random;
+
+enum class Kind { bits, near_one, near_some, subnormal, edges, count };
+
+/// A code word: any at all, around 1, around one of a few exponents, small, or at an edge of the format.
+std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
+  const std::uint64_t r = random(), sign = f.is_signed && (r & 1) ? f.sign_mask() : 0;
+  const auto fraction = [&] { return (r >> 8) & f.fraction_mask(); };
+  const auto with_exponent = [&](int e) {
+    const int field = std::clamp(e + f.bias, 0, static_cast<int>(f.max_finite() >> f.fraction_bits));
+    return std::min((static_cast<std::uint64_t>(field) << f.fraction_bits) | fraction(), f.max_finite()) | sign;
+  };
+  switch (kind) {
+    case Kind::bits: return r & f.code_mask();
+    case Kind::near_one: return with_exponent(static_cast<int>(r >> 40 & 7) - 4);
+    case Kind::near_some: return (r >> 50 & 3) == 0 ? sign : with_exponent(static_cast<int>(r >> 40 & 1) * 26 - 13);
+    case Kind::subnormal: return ((r >> 8) & (f.fraction_mask() | 3 << f.fraction_bits)) | sign;
+    default: break;
+  }
+  const std::uint64_t edges[] = {0, f.sign_mask() & (f.has_negative_zero() ? ~0ull : 0), f.min_positive(), f.min_normal(), f.max_finite(), f.max_finite() - 1, f.canonical_nan(),
+                                 f.has_infinity() ? f.infinity() : f.max_finite(), with_exponent(0)};
+  return edges[(r >> 32) % std::size(edges)] | (r % 7 == 0 ? 0 : sign & (f.has_negative_zero() ? ~0ull : 0));
+}
+
+struct Matrices {
+  std::vector<std::uint64_t> a, b, c, scale_a, scale_b;
+  GemmOperands operands;
+
+  Matrices(const MatrixUnit& u, std::size_t m, std::size_t n, std::size_t k, Kind kind, Random& random) {
+    const std::size_t blocks = u.scaled() ? (k + static_cast<std::size_t>(u.scale_block) - 1) / static_cast<std::size_t>(u.scale_block) : 0;
+    const auto fill = [&](std::vector<std::uint64_t>& to, std::size_t size, const FloatFormat& f, Kind how) {
+      for (std::size_t i = 0; i < size; ++i) to.push_back(code_word(f, draw(f, how, random)) | (f == tf32 ? random() & 0x1fff : 0));
+    };
+    fill(a, m * k, u.a, kind), fill(b, k * n, u.b, kind), fill(c, m * n, u.accumulator, random() & 1 ? kind : Kind::near_some);
+    const Kind scales = kind == Kind::edges ? Kind::edges : kind == Kind::bits ? Kind::bits : Kind::near_one;
+    fill(scale_a, m * blocks, u.scale, scales), fill(scale_b, blocks * n, u.scale, scales);
+    operands = {m, n, k, std::span(a), std::span(b), std::span(c), std::span(scale_a), std::span(scale_b)};
+  }
+};
+
+std::vector<std::uint64_t> expected(const MatrixUnit& u, const Matrices& x) {
+  const GemmOperands& o = x.operands;
+  std::vector<std::uint64_t> d(o.m * o.n), column(o.k), scales;
+  const std::size_t blocks = x.scale_a.size() / o.m;
+  for (std::size_t j = 0; j < o.n; ++j) {
+    scales.clear();
+    for (std::size_t k = 0; k < o.k; ++k) column[k] = x.b[k * o.n + j];
+    for (std::size_t s = 0; s < blocks; ++s) scales.push_back(x.scale_b[s * o.n + j]);
+    for (std::size_t i = 0; i < o.m; ++i)
+      d[i * o.n + j] = mma(u, {std::span(x.a).subspan(i * o.k, o.k), column, std::span(x.scale_a).subspan(i * blocks, blocks), scales}, x.c[i * o.n + j]);
+  }
+  return d;
+}
+
+void compare(const MatrixUnit& u, std::size_t m, std::size_t n, std::size_t k, Kind kind, Random& random, std::size_t& compared) {
+  const Matrices x(u, m, n, k, kind, random);
+  std::vector<std::uint64_t> d(m * n);
+  mma_gemm(u, x.operands, std::span(d));
+  const auto want = expected(u, x);
+  compared += d.size();
+  for (std::size_t i = 0; i < d.size(); ++i)
+    ASSERT_EQ(d[i], want[i]) << u.name << ' ' << m << 'x' << n << 'x' << k << " kind " << static_cast<int>(kind) << " output " << i << std::hex
+                             << " got " << d[i] << " want " << want[i] << " c " << x.c[i];
+}
+
+/// Calls f once for each instruction set of this CPU.
+template <class F>
+void on_every_instruction_set(F f) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    hwy::SetSupportedTargetsForTest(target);
+    f();
+  }
+  hwy::SetSupportedTargetsForTest(0);
+}
+
+TEST(Gemm, EqualsTheInterpreterForEveryUnit) {
+  std::size_t on_vectors = 0, compared = 0;
+  on_every_instruction_set([&] {
+    Random random{1};
+    for (const MatrixUnit& u : matrix_units()) {
+      on_vectors += has_vector_body(u);
+      for (int kind = 0; kind < static_cast<int>(Kind::count); ++kind)
+        compare(u, 5, 19, static_cast<std::size_t>(2 * u.k + 1), static_cast<Kind>(kind), random, compared);
+    }
+  });
+  EXPECT_GT(on_vectors, 100u);
+  EXPECT_GT(compared, 50'000u);
+}
+
+TEST(Gemm, EqualsTheInterpreterForRandomRules) {
+  std::size_t compared = 0, on_vectors = 0;
+  on_every_instruction_set([&] {
+    Random random{7};
+    for (int i = 0; i < 300; ++i) {
+      MatrixUnit u = matrix_units()[random() % matrix_units().size()];
+      if (u.rule != &rules::fused) continue;
+      u.sum.length = 1 << random() % 7;
+      u.k = u.sum.length << random() % 2;
+      u.sum.alignment_bits = 1 + static_cast<int>(random() % 29);
+      u.sum.least_exponent = random() & 1 ? FusedSum::no_least_exponent : -static_cast<int>(random() % 150);
+      u.sum.rounding = random() & 1 ? RoundingMode::toward_zero : RoundingMode::nearest_even;
+      u.sum.kept.fraction_bits = u.accumulator.fraction_bits - static_cast<int>(random() % 4);
+      u.sum.grouping = random() & 1 ? Grouping::strided : Grouping::consecutive;
+      u.sum.descending = random() & 1;
+      if (u.scaled() && u.depth() % u.scale_block != 0) continue;
+      on_vectors += has_vector_body(u);
+      compare(u, 4, 16, static_cast<std::size_t>(u.k + 3), static_cast<Kind>(random() % 5), random, compared);
+    }
+  });
+  EXPECT_GT(on_vectors, 100u);
+}
+
+// What floats cannot carry, or 32-bit integers count, is left to the interpreter.
+TEST(Gemm, EqualsTheInterpreterForUnusualUnits) {
+  std::size_t compared = 0;
+  Random random{11};
+  for (const char* name : {"hopper.mma.bf16.fp32", "hopper.wgmma.e4m3.fp32", "hopper.mma.fp16.fp16", "hopper.mma.e5m2.fp32", "blackwell.tcgen05.nvfp4.fp32"}) {
+    const MatrixUnit& base = find_unit(name);
+    for (const int least : {127, 128, 129, 200, 1100, 16384}) {
+      MatrixUnit u = base;
+      u.sum.least_exponent = least;
+      for (int i = 0; i < 4; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+    }
+    for (const char* accumulator : {"e9m10", "e11m10", "e8m10b20", "e8m23b120", "e8m10b200", "e8m15", "e8m12"}) {
+      MatrixUnit u = base;
+      u.accumulator = u.sum.kept = parse_format(accumulator);
+      u.sum.nan = u.accumulator.magnitude_mask();
+      ASSERT_EQ(refusal(u), "") << accumulator;
+      for (int i = 0; i < 5; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+    }
+    if (base.scaled() || base.rule != &rules::fused) continue;
+    for (const char* operand : {"e9m6", "e11m10", "e8m7b240"}) {
+      MatrixUnit u = base;
+      u.a = u.b = parse_format(operand);
+      ASSERT_EQ(refusal(u), "") << operand;
+      for (int i = 0; i < 5; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+    }
+  }
+  EXPECT_GT(compared, 10'000u);
+}
+
+TEST(Gemm, IsTheSameOnAnyNumberOfThreadsAndOfAnyWidthOfWords) {
+  const MatrixUnit& u = find_unit("hopper.wgmma.e4m3.fp32");
+  Random random{3};
+  const Matrices x(u, 70, 70, 96, Kind::near_one, random);
+  std::vector<std::uint64_t> one(70 * 70), two(70 * 70);
+  {
+    const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, 1);
+    mma_gemm(u, x.operands, std::span(one));
+  }
+  mma_gemm(u, x.operands, std::span(two));
+  EXPECT_EQ(one, two);
+
+  const std::vector<std::uint8_t> a(x.a.begin(), x.a.end()), b(x.b.begin(), x.b.end());
+  const std::vector<std::uint32_t> c(x.c.begin(), x.c.end());
+  std::vector<std::uint32_t> narrow(70 * 70);
+  mma_gemm(u, {70, 70, 96, std::span(a), std::span(b), std::span(c)}, std::span(narrow));
+  EXPECT_TRUE(std::equal(narrow.begin(), narrow.end(), one.begin(), one.end()));
+}
+
+TEST(Gemm, RefusesWhatDoesNotFit) {
+  const MatrixUnit& u = find_unit("hopper.wgmma.e4m3.fp32");
+  const std::vector<std::uint64_t> four(4, 0x38), wide(4, 0x138), three(3);
+  std::vector<std::uint64_t> d(4, 7);
+  const auto refused = [&](const GemmOperands& x, std::span<std::uint64_t> to) {
+    EXPECT_THROW(mma_gemm(u, x, to), std::invalid_argument);
+    EXPECT_EQ(d, std::vector<std::uint64_t>(4, 7));
+  };
+  refused({2, 2, 2, std::span(four), std::span(three), std::span(four)}, d);
+  refused({2, 2, 2, std::span(wide), std::span(four), std::span(four)}, d);
+  refused({2, 2, 2, std::span(four), std::span(four), std::span(four)}, std::span(d).first(3));
+  refused({2, 2, 0, {}, {}, std::span(four)}, d);
+  refused({2, 2, 2, std::span(four), std::span(four), std::span(four), std::span(four), std::span(four)}, d);
+  const std::vector<std::uint16_t> halves(4);
+  refused({2, 2, 2, std::span(four), std::span(four), std::span(halves)}, d);  // C of fp32 in 16-bit words
+  refused({2, 2, std::size_t{1} << 63, {}, {}, std::span(four)}, d);  // 2 k is 0 in 64 bits
+  mma_gemm(u, {0, 2, 2, {}, std::span(four), {}}, std::span(d).first(0));
+}
+
+}  // namespace
+}  // namespace halfulp

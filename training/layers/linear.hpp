@@ -1,0 +1,54 @@
+// y = x W^T + b.
+#pragma once
+
+#include <halfulp/training/layers/module.hpp>
+
+namespace halfulp::training {
+
+/// x: ... x inputs, y: ... x outputs, W: outputs x inputs, b: outputs (as torch.nn.Linear has them). Without `bias` there is no b.
+/// dx = dy W, dW = dy^T x, db = sum of dy over rows.
+template <class T>
+class Linear : public Module<T> {
+ public:
+  Linear(std::string name, std::size_t inputs, std::size_t outputs, bool bias = true);
+  const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
+  const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
+  void collect(std::vector<Parameter<T>*>& all) override;
+  void without_input_gradient() override { input_gradient_ = false; }
+
+  Parameter<T>& weight() { return weight_; }
+  Parameter<T>& bias() { return bias_; }
+
+ private:
+  Parameter<T> weight_, bias_;
+  bool has_bias_, input_gradient_ = true;
+  const Tensor<T>* x_ = nullptr;
+  Tensor<T> y_, dx_;
+};
+
+extern template class Linear<float>;
+extern template class Linear<double>;
+
+// Rows of a table by index.
+
+/// x: up to three axes of indices (as numbers) below `rows`; y: one axis more, of `width`; table: rows x width
+/// (torch.nn.Embedding). The gradient of a row of the table is the sum of dy over the places that took it, in their order. There
+/// is none by x: backward returns an empty tensor.
+template <class T>
+class Embedding : public Module<T> {
+ public:
+  Embedding(std::string name, std::size_t rows, std::size_t width);
+  const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
+  const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
+  void collect(std::vector<Parameter<T>*>& all) override { all.push_back(&table_); }
+
+ private:
+  Parameter<T> table_;
+  std::vector<std::size_t> indices_;
+  Tensor<T> y_, none_;
+};
+
+extern template class Embedding<float>;
+extern template class Embedding<double>;
+
+}  // namespace halfulp::training

@@ -1,0 +1,139 @@
+#include <halfulp/training/microscope.hpp>
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <utility>
+
+namespace halfulp::training {
+namespace {
+constexpr std::uint64_t settled = 20;
+}
+
+void SpikeDetector::Mean::take(double value) {
+  mean = count == 0 ? value : mean + (value - mean) / 20;
+  ++count;
+}
+
+void SpikeDetector::see(std::uint64_t step, double loss, double norm, std::vector<Spike>& spikes) {
+  const auto look = [&](Mean& of, double value, double limit, bool of_loss) {
+    if (!std::isfinite(value)) return;
+    if (of.count >= settled && value > limit) spikes.push_back({step, of_loss, value, of.mean});
+    else of.take(value);
+  };
+  look(norm_, norm, 4 * norm_.mean, false);
+  look(loss_, loss, 1.25 * loss_.mean + 0.25, true);
+}
+
+void SpikeDetector::restore(const Json& state) {
+  loss_ = {state.at(0), state.at(1)};
+  norm_ = {state.at(2), state.at(3)};
+}
+
+std::uint64_t announced(const std::vector<Spike>& spikes, std::uint64_t within) {
+  std::uint64_t count = 0;
+  for (const Spike& loss : spikes) {
+    if (!loss.of_loss) continue;
+    for (const Spike& norm : spikes)
+      if (!norm.of_loss && norm.step <= loss.step && loss.step - norm.step <= within) {
+        ++count;
+        break;
+      }
+  }
+  return count;
+}
+
+namespace {
+
+struct Kinds {
+  bool infinite = false, nan = false;
+};
+
+Kinds kinds_of(std::span<const float> values) {
+  Kinds kinds;
+  if (!has_non_finite(values)) return kinds;
+  for (const float v : values) kinds.infinite |= std::isinf(v), kinds.nan |= std::isnan(v);
+  return kinds;
+}
+
+Json to_json(const std::optional<FirstNonFinite>& first) {
+  if (!first) return {};
+  return {{"step", first->step}, {"operator", static_cast<int>(first->kind)}, {"name", first->name}, {"role", static_cast<int>(first->role)}};
+}
+std::optional<FirstNonFinite> from_json(const Json& json) {
+  if (json.is_null()) return {};
+  return FirstNonFinite{json.at("step"), static_cast<OperatorKind>(json.at("operator").get<int>()), json.at("name"), static_cast<Role>(json.at("role").get<int>())};
+}
+
+}  // namespace
+
+void Microscope::begin_step(std::uint64_t step, bool count) {
+  step_ = step;
+  counting_ = count;
+}
+
+bool has_non_finite(std::span<const float> values) {
+  std::uint32_t largest = 0;  // magnitude, as bits
+  for (const float v : values) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) & 0x7fff'ffff);
+  return largest >= 0x7f80'0000;
+}
+
+void Microscope::before(const Storage& storage, std::span<const float> values) {
+  const FloatFormat* const f = storage.plain();
+  if (!trace_ || !counts() || !f || *f == fp32 || storage.rounding.mode == RoundingMode::stochastic) return;
+  constexpr std::size_t each = 256;
+  Channel& channel = trace_->channel({Operation::convert, fp32, *f, storage.rounding});
+  const std::size_t step = std::max<std::size_t>(1, values.size() / each);
+  for (std::size_t i = 0; i < values.size(); i += step) channel.record(std::bit_cast<std::uint32_t>(values[i]));
+}
+
+void Microscope::see(const Sighting& s) {
+  if (paused_) return;
+  if (spy && counts()) spy(s);
+  if (!s.operand) {
+    // Masked scores of attention are -Inf on purpose, and are never handed to a rounding: what is seen here has none by design.
+    const Kinds kinds = kinds_of(s.values);
+    const auto note = [&](bool is, std::optional<FirstNonFinite>& first) {
+      if (is && !first) first = FirstNonFinite{step_, s.site.kind, std::string(s.site.name), s.role};
+    };
+    note(kinds.infinite, first_infinite_);
+    note(kinds.nan, first_nan_);
+  }
+  if (!s.tally) return;
+  const auto [place, made] = places_.try_emplace({s.site.kind, std::string(s.site.name), s.role, s.operand}, rows_.size());
+  if (made) rows_.push_back({s.site.kind, std::string(s.site.name), s.role, s.operand});
+  Row& row = rows_[place->second];
+  row.elements += s.values.size();
+  row.zeros += static_cast<std::uint64_t>(std::count(s.values.begin(), s.values.end(), 0.0f));
+  row.underflowed += s.tally->to_zero;
+  row.overflowed += s.tally->overflow;
+  row.subnormal += s.tally->subnormal;
+  row.nan += s.tally->nan;
+}
+
+void Microscope::see_updates(const std::vector<Parameter<float>*>& parameters, const std::vector<UpdateReport>& reports) {
+  updates_.resize(parameters.size());
+  for (std::size_t i = 0; i < parameters.size(); ++i) {
+    UpdateReport& sum = updates_[i].sum;
+    const UpdateReport& r = reports[i];
+    updates_[i].name = parameters[i]->name;
+    for (std::uint64_t UpdateReport::* const count : {&UpdateReport::elements, &UpdateReport::with_update, &UpdateReport::swamped, &UpdateReport::changed,
+                                                      &UpdateReport::zero_gradients, &UpdateReport::second_underflowed, &UpdateReport::zero_denominators, &UpdateReport::non_finite})
+      sum.*count += r.*count;
+    sum.weight_norm = r.weight_norm, sum.gradient_norm = r.gradient_norm, sum.update_norm = r.update_norm;
+  }
+}
+
+std::vector<Microscope::Row> Microscope::take_rows() {
+  places_.clear();
+  return std::exchange(rows_, {});
+}
+std::vector<Microscope::UpdateRow> Microscope::take_updates() { return std::exchange(updates_, {}); }
+
+Json Microscope::state() const { return {{"first_infinite", to_json(first_infinite_)}, {"first_nan", to_json(first_nan_)}}; }
+void Microscope::restore(const Json& state) {
+  first_infinite_ = from_json(state.at("first_infinite"));
+  first_nan_ = from_json(state.at("first_nan"));
+}
+
+}  // namespace halfulp::training

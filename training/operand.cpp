@@ -1,0 +1,180 @@
+#include <halfulp/training/operand.hpp>
+
+#include <halfulp/emulation/product/product.hpp>
+#include <halfulp/formats/block_format.hpp>
+#include <halfulp/support/work.hpp>
+#include <halfulp/training/layers/tensor.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
+
+namespace halfulp::training {
+
+bool folds(const Storage& s) {
+  const BlockFormat* const b = s.block();
+  return b && !b->element.is_integer() && b->scale.precision() + b->element.format.precision() <= 12;
+}
+
+FloatFormat element_format(const Storage& s) {
+  if (const FloatFormat* const f = s.plain()) return *f;
+  return folds(s) || s.block()->element.is_integer() ? fp32 : s.block()->element.format;
+}
+
+ProductModel operand_model(const std::string& accumulate, const Storage& a, const Storage& b, const std::string& where) {
+  const FloatFormat in_a = element_format(a), in_b = element_format(b);
+  const std::string operands = "in=" + format_name(in_a) + (in_b == in_a ? "" : ",b=" + format_name(in_b));
+  const auto with_results_in_floats = [](const ProductModel& model) {
+    const FloatFormat& result = format_of_result(model);
+    if (!holds(fp32, result)) throw std::invalid_argument("sums in " + format_name(result) + " are no floats; accepted: results within fp32, such as out=fp32");
+    return model;
+  };
+  try {
+    if (accumulate.find('.') == std::string::npos) return with_results_in_floats(parse_product_model(operands + "," + accumulate));
+    const ProductModel model = with_results_in_floats(parse_product_model(accumulate));
+    if (!(format_of_a(model) == in_a) || !(format_of_b(model) == in_b))
+      throw std::invalid_argument(accumulate + " takes " + format_name(format_of_a(model)) + " and " + format_name(format_of_b(model)) + ", operands are " + format_name(in_a) +
+                                  " and " + format_name(in_b));
+    if (const MatrixUnit* const unit = std::get_if<MatrixUnit>(&model); unit && unit->scale_block)
+      throw std::invalid_argument(accumulate + " takes scales of its own; accepted: units without");
+    return model;
+  } catch (const std::invalid_argument& error) {
+    throw std::invalid_argument(where + ": " + error.what());
+  }
+}
+
+namespace {
+
+void transpose(std::span<const float> from, std::size_t rows, std::size_t columns, std::span<float> to) {
+  constexpr std::size_t tile = 16;
+  for_rows((columns + tile - 1) / tile, tile * rows, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t j0 = begin * tile; j0 < std::min(end * tile, columns); j0 += tile)
+      for (std::size_t i = 0; i < rows; ++i)
+        for (std::size_t j = j0; j < std::min(j0 + tile, columns); ++j) to[j * rows + i] = from[i * columns + j];
+  });
+}
+
+/// Elements beyond the largest that their scale allows, by more than half of its last place, have overflowed, whatever became of them.
+void count(std::span<const float> before, std::span<const float> after, const BlockArray& array, const BlockGrid& grid, Tally& tally) {
+  const BlockElement& element = array.format.element;
+  double largest = 0;  // integers are not looked at
+  if (!element.is_integer()) largest = element.target() + (element.target() - element.value(static_cast<unsigned>(element.format.max_finite()) - 1)) / 2;
+  tally.elements += before.size();
+  std::vector<float> steps(grid.count());
+  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = array.step(i).value;
+  for (std::size_t i = 0; i < grid.rows; ++i)
+    for (std::size_t j = 0; j < grid.columns; ++j) {
+      const std::size_t at = i * grid.columns + j;
+      const double limit = largest * static_cast<double>(steps[grid.index(i, j)]);
+      tally.nan += std::isnan(after[at]);
+      tally.to_zero += after[at] == 0 && before[at] != 0;
+      tally.overflow += limit > 0 && std::fabs(static_cast<double>(before[at])) > limit;
+    }
+}
+
+}  // namespace
+
+void PolicyOperand::take(const Storage& storage, std::span<const float> memory, std::size_t rows, std::size_t k, bool in_columns, RandomStream random,
+                         std::optional<float> amax, Tally* tally) {
+  scales.clear();
+  outer = 1;
+  transposed = in_columns;
+  elements = memory;
+  if (storage.keeps_floats()) return;
+  buffer.resize(memory.size());
+  elements = buffer;
+  if (const FloatFormat* const f = storage.plain()) {
+    quantize(*f, storage.rounding, memory, buffer, random, tally);
+    return;
+  }
+  const BlockFormat& format = *storage.block();
+  std::span<const float> by_rows = memory;
+  if (in_columns) {
+    transpose(memory, k, rows, buffer);
+    by_rows = buffer;
+    transposed = false;
+  }
+  BlockArray array;
+  quantize_blocks(format, storage.rounding, by_rows, rows, k, array, {random, amax});
+  const BlockGrid grid = block_grid(format, rows, k);
+  if (tally) {
+    std::vector<float> after(by_rows.size());
+    dequantize_blocks(array, after);
+    count(by_rows, after, array, grid, *tally);
+  }
+  block_rows = grid.block_rows, block_columns = grid.block_columns, across = grid.across;
+  outer = array.tensor_scale;
+  array.tensor_scale = 1;
+  std::vector<float> values(grid.count());
+  std::vector<int> zeros(array.zeros.begin(), array.zeros.end());
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = array.step(i).value;
+  float table[256];
+  for (unsigned code = 0; code < 256; ++code)
+    table[code] = format.element.is_affine() ? 0 : static_cast<float>(format.element.value(code & ((1u << format.element.bits()) - 1)));
+  const bool fold = folds(storage);
+  for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t j = 0; j < k; ++j) {
+        const std::size_t at = i * k + j, block = grid.index(i, j);
+        const std::uint8_t code = array.codes[at];
+        const float v = format.element.is_affine() ? static_cast<float>(format.element.integer(code) - zeros[block]) : table[code];
+        buffer[at] = fold ? v * values[block] : v;
+      }
+  });
+  if (!fold) scales = std::move(values);
+}
+
+void PolicyOperand::values(std::size_t rows, std::size_t k, std::vector<float>& to) const {
+  to.assign(elements.begin(), elements.end());
+  if (!scaled()) return;
+  for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t j = 0; j < k; ++j) to[i * k + j] *= (scales.empty() ? 1.0f : scale(i, j)) * outer;
+  });
+}
+
+FloatOperands elements_of(const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k) {
+  FloatOperands x;
+  x.m = m, x.n = n, x.k = k;
+  x.a = a.elements, x.b = b.elements;
+  x.transpose_a = a.transposed, x.transpose_b = !b.transposed;
+  return x;
+}
+
+void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k,
+                     std::uint64_t first_stream, std::vector<float>& segment, std::span<float> d) {
+  FloatOperands x = elements_of(a, b, m, n, k);
+  x.lda = a.transposed ? m : k, x.ldb = b.transposed ? n : k;
+  segment.resize(m * n);
+  if (k == 0) std::fill(d.begin(), d.end(), 0.0f);
+  const auto boundary = [k](const PolicyOperand& o, std::size_t from) { return o.scales.empty() ? k : std::min(k, (from / o.block_columns + 1) * o.block_columns); };
+  std::vector<float> of_columns(n);
+  for (std::size_t begin = 0; begin < k;) {
+    const std::size_t end = std::min(boundary(a, begin), boundary(b, begin));
+    stop_if_interrupted();
+    x.k = end - begin;
+    x.a = a.elements.subspan(a.transposed ? begin * x.lda : begin);
+    x.b = b.elements.subspan(b.transposed ? begin * x.ldb : begin);
+    gemm(model, x, segment, first_stream + begin * m * n);
+    for (std::size_t j = 0; j < n; ++j) of_columns[j] = b.scales.empty() ? 1.0f : b.scale(j, begin);
+    for_rows(m, n, [&](std::size_t first, std::size_t last) {
+      for (std::size_t i = first; i < last; ++i) {
+        const float of_row = a.scales.empty() ? 1.0f : a.scale(i, begin);
+        const float* const from = segment.data() + i * n;
+        float* const to = d.data() + i * n;
+        if (begin == 0)
+          for (std::size_t j = 0; j < n; ++j) to[j] = from[j] * of_row * of_columns[j];
+        else
+          for (std::size_t j = 0; j < n; ++j) to[j] += from[j] * of_row * of_columns[j];
+      }
+    });
+    begin = end;
+  }
+  if (a.outer != 1 || b.outer != 1)
+    for (float& v : d) v = v * a.outer * b.outer;
+  for (float& v : d)  // Inf - Inf has another sign on other machines
+    if (v != v) v = std::numeric_limits<float>::quiet_NaN();
+}
+
+}  // namespace halfulp::training

@@ -1,0 +1,229 @@
+#include <halfulp/training/policy_numerics.hpp>
+
+#include <halfulp/emulation/product/product.hpp>
+#include <halfulp/support/work.hpp>
+#include <halfulp/report/report.hpp>
+#include <halfulp/training/operand.hpp>
+#include <halfulp/training/layers/initialisation.hpp>
+
+#include <cmath>
+#include <mutex>
+
+namespace halfulp::training {
+
+/// What is known of one operator of the network: its precision with everything parsed, and the histories of delayed scales.
+struct PolicyNumerics::Layer {
+  OperatorPrecision precision;
+  std::vector<ProductModel> models;  ///< of the three products; empty where there are none
+  std::optional<ProductModel> inside;
+  struct History {
+    DelayedAmax amax;
+    std::optional<float> seen = {};  ///< in this step
+  };
+  std::map<Role, History> histories;
+  /// Of a straight-through operator: operands as the last forward product took them, and which were beyond their range.
+  struct Taken {
+    std::vector<float> values;
+    std::vector<std::uint8_t> beyond;  ///< empty: none
+  };
+  Taken activation, weight;
+};
+
+namespace {
+
+DelayedAmax fresh_history(const Storage& storage) {
+  const DelayedScaling& d = *storage.delayed;
+  return DelayedAmax(static_cast<float>(storage.block()->element.target()), d.length, d.choice, d.margin);
+}
+
+/// Which magnitudes are above amax.
+void find_beyond(std::span<const float> memory, std::optional<float> amax, std::vector<std::uint8_t>& beyond) {
+  beyond.resize(amax ? memory.size() : 0);
+  for (std::size_t i = 0; i < beyond.size(); ++i) beyond[i] = std::fabs(memory[i]) > *amax;
+}
+
+/// What number() made of a float.
+float float_from(const Json& json) { return static_cast<float>(number_of(json).value()); }
+
+/// sums[j] = the column's sum by a model, one row after the other.
+void sums_inside(const ProductModel& model, std::size_t columns, std::span<const float> values, std::span<float> sums) {
+  FloatOperands x;
+  x.m = 1, x.n = columns, x.k = columns ? values.size() / columns : 0;
+  const std::vector<float> ones(x.k, 1.0f);
+  x.a = ones, x.b = values;
+  gemm(model, x, sums);
+}
+
+}  // namespace
+
+PolicyNumerics::PolicyNumerics(const Policy& policy, std::uint64_t seed, Observer* observer)
+    : policy_(policy), seed_(seed), observer_(observer) {
+  for (const Policy::Rule& rule : policy.rules) strict_inside_ |= rule.json.contains("inside");
+}
+PolicyNumerics::~PolicyNumerics() = default;
+
+void PolicyNumerics::begin_step(std::uint64_t step) {
+  step_ = step;
+  roundings_ = 0;
+}
+
+void PolicyNumerics::end_step() {
+  for (auto& [key, layer] : layers_)
+    for (auto& [role, history] : layer->histories)
+      if (history.seen) {
+        history.amax.record(*history.seen);
+        history.seen.reset();
+      }
+}
+
+RandomStream PolicyNumerics::next_random() { return {seed_, stream_of("roundings", step_), roundings_++ << 40}; }
+
+PolicyNumerics::Layer& PolicyNumerics::layer(const Site& site) const {
+  const std::lock_guard lock(mutex_);
+  const std::pair key(site.kind, std::string(site.name));
+  if (const auto found = layers_.find(key); found != layers_.end()) return *found->second;
+  auto made = std::make_unique<Layer>();
+  made->precision = policy_.at(site.kind, site.name);
+  if (multiplies(site.kind))
+    for (const Product which : {Product::forward, Product::to_input, Product::to_weight}) {
+      const ProductRoles roles = roles_of(site.kind, which);
+      made->models.push_back(operand_model(made->precision.accumulate[static_cast<std::size_t>(which)], made->precision.operand(which, roles.a),
+                                           made->precision.operand(which, roles.b), policy_.name));
+    }
+  // A sum is a product with ones.
+  if (made->precision.inside) made->inside = parse_product_model("in=fp32,mul=fp32,acc=" + format_name(*made->precision.inside));
+  return *layers_.emplace(key, std::move(made)).first->second;
+}
+
+void PolicyNumerics::round(const Site& site, Role role, const Storage& storage, std::span<float> values) {
+  const RandomStream random = next_random();  // drawn in any case: who looks on changes nothing
+  if (storage.keeps_floats() && !observer_) return;
+  Tally tally;
+  const bool counts = observer_ && observer_->counts();
+  if (observer_) observer_->before(storage, values);
+  store(storage, 0, values, random, counts ? &tally : nullptr);
+  if (observer_) observer_->see({site, role, false, values, counts ? &tally : nullptr});
+}
+
+std::optional<float> PolicyNumerics::prepare(Layer& layer, const Site& site, Product which, Role role, std::span<const float> memory, std::size_t rows,
+                                             std::size_t k, bool in_columns, PolicyOperand& operand) {
+  const Storage& storage = layer.precision.operand(which, role);
+  std::optional<float> amax = storage.amax;
+  if (storage.delayed) {
+    auto& history = layer.histories.try_emplace(role, Layer::History{fresh_history(storage)}).first->second;
+    amax = history.amax.amax();
+    history.seen = largest_magnitude(memory);
+  }
+  Tally tally;
+  const bool counts = observer_ && observer_->counts() && !storage.keeps_floats();
+  operand.take(storage, memory, rows, k, in_columns, next_random(), amax, counts ? &tally : nullptr);
+  if (counts) observer_->see({site, role, true, operand.elements, &tally});
+  return amax;
+}
+
+void PolicyNumerics::product(const Site& site, Product which, const Operands& x, std::span<const float> bias, std::span<float> d) {
+  stop_if_interrupted();
+  Layer& at = layer(site);
+  const ProductRoles roles = roles_of(site.kind, which);
+  const bool straight = at.precision.straight_through, forward = which == Product::forward;
+  Layer::Taken& taken = which == Product::to_input ? at.weight : at.activation;  // of a backward product
+  const std::optional<float> amax_a = prepare(at, site, which, roles.a, x.a, x.m, x.k, x.transpose_a, a_);
+  const std::optional<float> amax_b =
+      prepare(at, site, which, roles.b, straight && !forward ? std::span<const float>(taken.values) : x.b, x.n, x.k, !x.transpose_b, b_);
+  if (straight && forward) {
+    a_.values(x.m, x.k, at.activation.values), find_beyond(x.a, amax_a, at.activation.beyond);
+    b_.values(x.n, x.k, at.weight.values), find_beyond(x.b, amax_b, at.weight.beyond);
+  }
+  const ProductModel& model = at.models[static_cast<std::size_t>(which)];
+  const std::uint64_t stream = stream_of("sums", step_) + (roundings_++ << 40);
+  if (!a_.scaled() && !b_.scaled()) {
+    FloatOperands elements = elements_of(a_, b_, x.m, x.n, x.k);
+    elements.c = x.c;
+    multiply(model, elements, bias, d, 1, stream);
+  } else {
+    multiply_scaled(model, a_, b_, x.m, x.n, x.k, stream, segment_, d);
+    for (std::size_t i = 0; i < x.c.size(); ++i) d[i] += x.c[i];
+    if (!bias.empty())
+      for_rows(x.m, x.n, [&](std::size_t begin, std::size_t end) {
+        for (std::size_t i = begin; i < end; ++i)
+          for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] += bias[j];
+      });
+  }
+  if (straight && !forward) {
+    const std::vector<std::uint8_t>& beyond = (which == Product::to_input ? at.activation : at.weight).beyond;
+    for (std::size_t i = 0; i < beyond.size(); ++i)
+      if (beyond[i]) d[i] = 0;
+  }
+  round(site, roles.d, at.precision.result(roles.d), d);
+}
+
+void PolicyNumerics::products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<float> d) {
+  stop_if_interrupted();
+  Layer& at = layer(site);
+  const ProductRoles roles = roles_of(site.kind, which);
+  if (at.precision.operand(roles.a).block() || at.precision.operand(roles.b).block()) return Numerics<float>::products(site, which, count, x, d);
+  // Rounding single values does not mind where one matrix ends.
+  prepare(at, site, which, roles.a, x.a, x.m * count, x.k, x.transpose_a, a_);
+  prepare(at, site, which, roles.b, x.b, x.n * count, x.k, !x.transpose_b, b_);
+  multiply(at.models[static_cast<std::size_t>(which)], elements_of(a_, b_, x.m, x.n, x.k), {}, d, count, stream_of("sums", step_) + (roundings_++ << 40));
+  round(site, roles.d, at.precision.result(roles.d), d);
+}
+
+void PolicyNumerics::cast(const Site& site, Role role, std::span<float> values) { round(site, role, layer(site).precision.result(role), values); }
+
+const ProductModel* PolicyNumerics::inside(const Site& site) const {
+  if (!strict_inside_) return nullptr;
+  const Layer& at = layer(site);
+  return at.inside ? &*at.inside : nullptr;
+}
+
+float PolicyNumerics::sum(const Site& site, std::span<const float> values) const {
+  const ProductModel* const model = inside(site);
+  if (!model) return fixed_order_sum(values);
+  float total = 0;
+  sums_inside(*model, 1, values, {&total, 1});
+  return total;
+}
+
+void PolicyNumerics::column_sums(const Site& site, std::size_t columns, std::span<const float> values, std::span<float> sums) const {
+  if (const ProductModel* const model = inside(site)) sums_inside(*model, columns, values, sums);
+  else fixed_order_column_sums(columns, values, sums);
+}
+
+void PolicyNumerics::inner(const Site& site, std::span<float> values) const {
+  if (const ProductModel* const model = inside(site)) quantize(format_of_result(*model), {}, values, values);
+}
+
+std::vector<std::pair<OperatorKind, std::string>> PolicyNumerics::sites() const {
+  std::vector<std::pair<OperatorKind, std::string>> all;
+  for (const auto& entry : layers_) all.push_back(entry.first);
+  return all;
+}
+
+Json PolicyNumerics::state() const {
+  Json state = Json::object();
+  for (const auto& [key, layer] : layers_)
+    for (const auto& [role, history] : layer->histories) {
+      Json magnitudes = Json::array();  // of an overflow Inf or NaN, which no JSON number is
+      for (const float magnitude : history.amax.history()) magnitudes.push_back(number(static_cast<double>(magnitude)));
+      state[key.second][name_of(role)] = {{"kind", name_of(key.first)}, {"amax", number(static_cast<double>(history.amax.amax()))}, {"magnitudes", std::move(magnitudes)}};
+    }
+  return state;
+}
+
+void PolicyNumerics::restore(const Json& state) {
+  for (const auto& [key, layer] : layers_) layer->histories.clear();
+  for (const auto& [name, roles] : state.items())
+    for (const auto& [role_name, saved] : roles.items()) {
+      const std::string kind = saved.at("kind");
+      Layer& at = layer({static_cast<OperatorKind>(std::find(operator_names.begin(), operator_names.end(), kind) - operator_names.begin()), name});
+      const auto role = static_cast<Role>(std::find(role_names.begin(), role_names.end(), role_name) - role_names.begin());
+      std::vector<float> magnitudes;
+      for (const Json& magnitude : saved.at("magnitudes")) magnitudes.push_back(float_from(magnitude));
+      Layer::History history{fresh_history(at.precision.operand(role))};
+      history.amax.restore(magnitudes, float_from(saved.at("amax")));
+      at.histories.insert_or_assign(role, std::move(history));
+    }
+}
+
+}  // namespace halfulp::training

@@ -1,0 +1,377 @@
+#include <halfulp/training/trainer.hpp>
+
+#include <halfulp/data/elementary.hpp>
+#include <halfulp/report/report.hpp>
+#include <halfulp/support/work.hpp>
+#include <halfulp/training/loss_scaler.hpp>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace halfulp::training {
+namespace {
+
+// Each record type says its members once, to a writer and to a reader.
+
+struct Writer {
+  Json json = Json::array();
+  void operator()(double x) { json.push_back(number(x)); }
+  void operator()(const std::string& x) { json.push_back(x); }
+  template <class T>
+    requires std::is_integral_v<T> || std::is_enum_v<T>
+  void operator()(T x) {
+    if constexpr (std::is_enum_v<T>) json.push_back(static_cast<std::int64_t>(x));
+    else json.push_back(x);
+  }
+  template <class T>
+  void operator()(const std::optional<T>& x);
+  template <class T>
+  void operator()(const std::vector<T>& x);
+  template <class T>
+    requires requires(T& x, Writer& w) { visit(w, x); }
+  void operator()(const T& x);
+};
+
+struct Reader {
+  const Json& json;
+  std::size_t next = 0;
+  void operator()(double& x) {
+    const Json& j = json.at(next++);
+    if (j.is_number()) x = j.get<double>();
+    else x = j == "NaN" ? std::numeric_limits<double>::quiet_NaN() : (j == "-Infinity" ? -1 : 1) * std::numeric_limits<double>::infinity();
+  }
+  void operator()(std::string& x) { x = json.at(next++); }
+  template <class T>
+    requires std::is_integral_v<T> || std::is_enum_v<T>
+  void operator()(T& x) {
+    if constexpr (std::is_enum_v<T>) x = static_cast<T>(json.at(next++).get<std::int64_t>());
+    else x = json.at(next++).get<T>();
+  }
+  template <class T>
+  void operator()(std::optional<T>& x);
+  template <class T>
+  void operator()(std::vector<T>& x);
+  template <class T>
+    requires requires(T& x, Reader& r) { visit(r, x); }
+  void operator()(T& x);
+};
+
+template <class V>
+void each(V&) {}
+template <class V, class First, class... Rest>
+void each(V& v, First& first, Rest&... rest) {
+  v(first);
+  each(v, rest...);
+}
+
+template <class V> void visit(V& v, TestResult& x) { each(v, x.loss, x.accuracy); }
+template <class V> void visit(V& v, FirstNonFinite& x) { each(v, x.step, x.kind, x.name, x.role); }
+template <class V> void visit(V& v, Spike& x) { each(v, x.step, x.of_loss, x.value, x.usual); }
+template <class V> void visit(V& v, NonFiniteGradients& x) { each(v, x.infinite, x.nan, x.tensor, x.element); }
+template <class V> void visit(V& v, NonFiniteStreak& x) { each(v, x.updates, x.with_nan, x.begun, x.optimizer, x.first); }
+template <class V> void visit(V& v, ScalerEvent& x) { each(v, x.kind, x.update, x.before, x.after, x.optimizer, x.found, x.streak); }
+template <class V> void visit(V& v, Microscope::Row& x) {
+  each(v, x.kind, x.name, x.role, x.operand, x.elements, x.zeros, x.underflowed, x.overflowed, x.subnormal, x.nan);
+}
+template <class V> void visit(V& v, UpdateReport& x) {
+  each(v, x.elements, x.with_update, x.swamped, x.changed, x.zero_gradients, x.second_underflowed, x.zero_denominators, x.non_finite, x.weight_norm,
+       x.gradient_norm, x.update_norm);
+}
+template <class V> void visit(V& v, Microscope::UpdateRow& x) { each(v, x.name, x.sum); }
+template <class V> void visit(V& v, CurvePoint& x) {
+  each(v, x.step, x.loss, x.gradient_norm, x.largest_norm, x.scale, x.skipped, x.abnormal, x.clipped, x.test, x.tensors, x.updates);
+}
+template <class V> void visit(V& v, TrainingRecord& x) { each(v, x.curve, x.events, x.spikes, x.first_infinite, x.first_nan, x.diverged, x.final); }
+
+template <class T>
+  requires requires(T& x, Writer& w) { visit(w, x); }
+void Writer::operator()(const T& x) {
+  Writer inner;
+  visit(inner, const_cast<T&>(x));  // a writer changes nothing
+  json.push_back(std::move(inner.json));
+}
+template <class T>
+void Writer::operator()(const std::optional<T>& x) {
+  if (x) (*this)(*x);
+  else json.push_back(nullptr);
+}
+template <class T>
+void Writer::operator()(const std::vector<T>& x) {
+  Writer inner;
+  for (const T& one : x) inner(one);
+  json.push_back(std::move(inner.json));
+}
+template <class T>
+  requires requires(T& x, Reader& r) { visit(r, x); }
+void Reader::operator()(T& x) {
+  Reader inner{json.at(next++)};
+  visit(inner, x);
+}
+template <class T>
+void Reader::operator()(std::optional<T>& x) {
+  if (json.at(next).is_null()) {
+    x.reset();
+    ++next;
+  } else {
+    (*this)(x.emplace());
+  }
+}
+template <class T>
+void Reader::operator()(std::vector<T>& x) {
+  Reader inner{json.at(next++)};
+  x.resize(inner.json.size());
+  for (T& one : x) inner(one);
+}
+
+}  // namespace
+
+Json to_json(const TrainerSettings& s) {
+  const NetworkOptions& n = s.options;
+  const OptimizerSettings& o = s.optimizer;
+  return {{"network", s.network},
+          {"options", {n.inputs, n.outputs, n.width, n.depth, n.heads, n.dropout, static_cast<int>(n.positions), static_cast<int>(n.norm)}},
+          {"initialisation", {name_of(s.initialisation.kind), s.initialisation.scale}},
+          {"optimizer", {name_of(o.kind), o.lr, o.momentum, o.beta1, o.beta2, o.eps, o.weight_decay, o.nesterov}},
+          {"steps", s.steps},
+          {"warmup", s.warmup},
+          {"cosine", s.cosine},
+          {"interval", s.interval},
+          {"test_every", s.test_every},
+          {"clip_norm", s.clip_norm},
+          {"clip_embedding", s.clip_embedding},
+          {"embedding_shrink", s.embedding_shrink},
+          {"skip_abnormal", s.skip_abnormal},
+          {"seed", s.seed}};
+}
+
+Json to_json(const TrainingRecord& record) {
+  Writer writer;
+  writer(record);
+  return writer.json.at(0);
+}
+
+TrainingRecord record_from_json(const Json& json) {
+  TrainingRecord record;
+  Reader reader{json};
+  visit(reader, record);
+  return record;
+}
+
+/// What is gathered over an interval.
+struct Trainer::Interval {
+  double loss = 0, norm = 0, largest = 0;
+  std::uint64_t steps = 0, norms = 0, skipped = 0, abnormal = 0, clipped = 0;
+};
+
+std::uint64_t TrainingRecord::skipped() const {
+  std::uint64_t all = 0;
+  for (const CurvePoint& point : curve) all += point.skipped;
+  return all;
+}
+
+Trainer::Trainer(const TrainerSettings& settings, const Policy& policy, Examples& examples)
+    : settings_(settings), policy_(policy), examples_(examples), network_(make_network<float>(settings.network, settings.options)),
+      numerics_(policy, settings.seed, &microscope_), interval_(std::make_unique<Interval>()) {
+  initialise(*network_, settings.initialisation, settings.seed);
+  parameters_ = network_->parameters();
+  optimizer_ = std::make_unique<Optimizer>(parameters_, settings.optimizer, policy.update, settings.seed);
+  if (policy.loss_scaling) scaler_.emplace(*policy.loss_scaling);
+}
+Trainer::~Trainer() = default;
+
+double Trainer::learning_rate() const {
+  const double lr = settings_.optimizer.lr;
+  if (step_ < settings_.warmup) return lr * static_cast<double>(step_ + 1) / static_cast<double>(settings_.warmup);
+  if (!settings_.cosine) return lr;
+  const double share = static_cast<double>(step_ - settings_.warmup) / static_cast<double>(std::max<std::uint64_t>(1, settings_.steps - settings_.warmup));
+  return lr * (1 + cosine({share * 3.14159265358979323846, 0})) / 2;
+}
+
+void Trainer::step(bool count) {
+  numerics_.begin_step(step_);
+  microscope_.begin_step(step_, count);
+  examples_.training(settings_.seed, step_, batch_);
+  for (Parameter<float>* const p : parameters_) p->forget_gradient();
+  Pass<float> pass{numerics_, true, settings_.seed, step_};
+  const Tensor<float>& logits = network_->forward(pass, batch_.x);
+  last_loss_ = static_cast<double>(loss_.forward(pass, logits, batch_.labels));
+  if (scaler_) scaler_->scale(static_cast<float>(last_loss_));
+  network_->backward(pass, loss_.backward(pass, scaler_ ? scaler_->factor() : 1.0f));
+  for (Parameter<float>* const p : parameters_)
+    if (p->has_gradient) numerics_.cast({OperatorKind::optimizer, p->name}, Role::communication, p->gradient.values());
+  numerics_.end_step();
+  if (after_backward) after_backward(*this);
+  update(count);
+  ++step_;
+}
+
+void Trainer::shrink_embedding() {
+  for (Parameter<float>* const p : parameters_)
+    if (p->kind == ParameterKind::table && p->has_gradient)
+      for (float& g : p->gradient.values()) g *= static_cast<float>(settings_.embedding_shrink);
+}
+
+bool Trainer::clip(std::vector<std::span<float>>& gradients, double& norm) {
+  std::vector<std::span<float>> of;
+  for (Parameter<float>* const p : parameters_)
+    if (p->has_gradient && (!settings_.clip_embedding || p->kind == ParameterKind::table)) of.push_back(p->gradient.values());
+  if (of.empty()) return false;
+  const Clipping clipping = clip_gradients(of, static_cast<float>(settings_.clip_norm));
+  if (of.size() == gradients.size()) norm = clipping.norm;
+  return clipping.coefficient < 1;
+}
+
+void Trainer::update(bool count) {
+  if (settings_.embedding_shrink != 1) shrink_embedding();
+  std::vector<std::span<float>> gradients;
+  for (Parameter<float>* const p : parameters_)
+    if (p->has_gradient) gradients.push_back(p->gradient.values());
+  if (scaler_) scaler_->unscale(0, gradients);
+  double norm = gradient_norm(gradients);
+  const bool finite = std::isfinite(norm);
+  const double usual = spikes_.usual_norm();
+  const bool abnormal = settings_.skip_abnormal > 0 && usual > 0 && finite && norm > settings_.skip_abnormal * usual;
+  spikes_.see(step_, last_loss_, norm, record_.spikes);
+  if (settings_.clip_norm > 0 && finite) interval_->clipped += clip(gradients, norm);
+  optimizer_->set_lr(learning_rate());
+  std::vector<UpdateReport> reports;
+  const auto take = [&] { optimizer_->step(count ? &reports : nullptr); };
+  bool taken = !abnormal;
+  if (abnormal) {
+    ++interval_->abnormal;
+  } else if (scaler_) {
+    taken = scaler_->step(0, gradients, take);
+    interval_->skipped += !taken;
+  } else {
+    take();
+  }
+  if (scaler_) {
+    scaler_->update();
+    for (ScalerEvent& event : scaler_->take_events()) record_.events.push_back(event);
+  }
+  if (taken && count) microscope_.see_updates(parameters_, reports);
+  ++interval_->steps;
+  interval_->loss += last_loss_;
+  if (finite) {
+    ++interval_->norms;
+    interval_->norm += norm;
+    interval_->largest = std::max(interval_->largest, norm);
+  }
+  if (taken && !parameters_are_finite()) record_.diverged = step_;
+}
+
+bool Trainer::parameters_are_finite() const {
+  for (const Parameter<float>* const p : parameters_)
+    if (has_non_finite(std::as_const(p->value).values())) return false;
+  return true;
+}
+
+bool Trainer::run_interval() {
+  if (step_ >= settings_.steps || record_.diverged) return false;
+  *interval_ = {};
+  const std::uint64_t end = std::min(settings_.steps, (step_ / settings_.interval + 1) * settings_.interval);
+  while (step_ < end && !record_.diverged) {
+    stop_if_interrupted();
+    step(step_ == 0 || step_ + 1 == end);
+    if (after_step) after_step(*this);
+  }
+  const Interval& in = *interval_;
+  CurvePoint point;
+  point.step = step_;
+  point.loss = in.loss / static_cast<double>(in.steps);
+  point.gradient_norm = in.norms ? in.norm / static_cast<double>(in.norms) : std::numeric_limits<double>::quiet_NaN();
+  point.largest_norm = in.largest;
+  point.scale = scale();
+  point.skipped = in.skipped, point.abnormal = in.abnormal, point.clipped = in.clipped;
+  point.tensors = microscope_.take_rows();
+  point.updates = microscope_.take_updates();
+  record_.first_infinite = microscope_.first_infinite();
+  record_.first_nan = microscope_.first_nan();
+  const bool last = step_ == settings_.steps || record_.diverged;
+  const std::uint64_t intervals = (step_ + settings_.interval - 1) / settings_.interval;
+  if (last || (settings_.test_every && intervals % settings_.test_every == 0)) point.test = test();
+  if (last) record_.final = *point.test;
+  record_.curve.push_back(std::move(point));
+  return true;
+}
+
+void Trainer::run() {
+  while (run_interval()) {
+  }
+}
+
+TestResult Trainer::test(const Examples& examples) {
+  if (record_.diverged) return {std::numeric_limits<double>::quiet_NaN(), 0};
+  microscope_.pause(true);
+  const TestResult result = test_network(numerics_, *network_, examples);
+  microscope_.pause(false);
+  return result;
+}
+
+TestResult test_network(Numerics<float>& numerics, Module<float>& network, const Examples& examples) {
+  Pass<float> pass{numerics, false};
+  CrossEntropy<float> cross_entropy;
+  Batch batch;
+  double loss = 0;
+  std::uint64_t right = 0, all = 0;
+  for (std::size_t i = 0; i < examples.test_batches(); ++i) {
+    stop_if_interrupted();
+    examples.test(i, batch);
+    const Tensor<float>& logits = network.forward(pass, batch.x);
+    loss += static_cast<double>(cross_entropy.forward(pass, logits, batch.labels)) * static_cast<double>(batch.labels.size());
+    for (std::size_t r = 0; r < batch.labels.size(); ++r) {
+      const std::span<const float> row = logits.row(r);
+      right += std::max_element(row.begin(), row.end()) - row.begin() == batch.labels[r];
+    }
+    all += batch.labels.size();
+  }
+  return {loss / static_cast<double>(all), static_cast<double>(right) / static_cast<double>(all)};
+}
+
+NetworkValues Trainer::values() const {
+  NetworkValues all;
+  const auto keep = [&](const std::string& name, std::span<const float> from) { all[name].assign(from.begin(), from.end()); };
+  for (const Parameter<float>* const p : parameters_) keep(p->name, p->value.values());
+  for (const State<float>* const s : network_->states()) keep(s->name, std::as_const(s->value).values());
+  return all;
+}
+
+void Trainer::start_from(const NetworkValues& values) {
+  if (step_ != 0) throw std::logic_error("start_from after " + std::to_string(step_) + " steps");
+  std::map<std::string, std::span<float>> own;
+  for (Parameter<float>* const p : parameters_) own[p->name] = p->value.values();
+  for (State<float>* const s : network_->states()) own[s->name] = s->value.values();
+  const auto fits = [&](const auto& entry) { return own.contains(entry.first) && own.at(entry.first).size() == entry.second.size(); };
+  if (values.size() != own.size() || !std::all_of(values.begin(), values.end(), fits))
+    throw std::invalid_argument("values of another network than " + settings_.network + " with these options; accepted: what values() gave of one alike");
+  for (const auto& entry : values) std::copy(entry.second.begin(), entry.second.end(), own.at(entry.first).begin());
+  optimizer_->begin();
+}
+
+Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"policy", policy_.identity()}}; }
+
+Checkpoint Trainer::checkpoint() const {
+  Checkpoint c;
+  c.identity = identity();
+  c.state = {{"step", step_}, {"record", to_json(record_)}, {"numerics", numerics_.state()}, {"microscope", microscope_.state()}, {"spikes", spikes_.state()},
+             {"scaler", scaler_ ? scaler_->state() : Json()}};
+  for (const Parameter<float>* const p : parameters_) c.add(p->name, p->value.values());
+  for (const State<float>* const s : network_->states()) c.add(s->name, std::as_const(s->value).values());
+  optimizer_->save(c);
+  return c;
+}
+
+void Trainer::restore(const Checkpoint& c) {
+  for (Parameter<float>* const p : parameters_) c.take(p->name, p->value.values());
+  for (State<float>* const s : network_->states()) c.take(s->name, s->value.values());
+  optimizer_->restore(c);
+  step_ = c.state.at("step");
+  record_ = record_from_json(c.state.at("record"));
+  numerics_.restore(c.state.at("numerics"));
+  microscope_.restore(c.state.at("microscope"));
+  spikes_.restore(c.state.at("spikes"));
+  if (scaler_) scaler_->restore(c.state.at("scaler"), "checkpoint");
+}
+
+}  // namespace halfulp::training
