@@ -1,4 +1,5 @@
-// How fast array functions and matrix units are, beside copies of the same bytes and other software. benchmarks/table.py prints it.
+// How fast array functions and matrix units are, beside copies of the same bytes and other software.
+// benchmarks/table.py prints it.
 #include "matrix.hpp"
 #include "measure.hpp"
 
@@ -42,7 +43,8 @@ int main(int argc, char** argv) {
   int count = static_cast<int>(arguments.size());
   benchmark::Initialize(&count, arguments.data());
   if (count > 1) {
-    std::cerr << "bench: unknown argument '" << arguments[1] << "'; accepted: --quick and Google Benchmark's options (--help)\n";
+    std::cerr << "bench: unknown argument '" << arguments[1]
+              << "'; accepted: --quick and Google Benchmark's options (--help)\n";
     return 2;
   }
   const std::vector<bench::Peer> peers{bench::eigen(), bench::float16(), bench::cuda_headers()};

@@ -11,9 +11,10 @@
 namespace halfulp::bench {
 namespace {
 
-constexpr std::string_view units[] = {"hopper.mma.fp16.fp32", "hopper.mma.fp16.fp16", "hopper.mma.bf16.fp32", "hopper.mma.tf32.fp32",
-                                      "hopper.mma.e4m3.fp32", "hopper.wgmma.e4m3.fp32", "ampere.mma.fp16.fp32", "blackwell.tcgen05.e4m3.fp32",
-                                      "blackwell.tcgen05.mxe4m3.fp32"};
+constexpr std::string_view units[] = {
+    "hopper.mma.fp16.fp32", "hopper.mma.fp16.fp16",        "hopper.mma.bf16.fp32",
+    "hopper.mma.tf32.fp32", "hopper.mma.e4m3.fp32",        "hopper.wgmma.e4m3.fp32",
+    "ampere.mma.fp16.fp32", "blackwell.tcgen05.e4m3.fp32", "blackwell.tcgen05.mxe4m3.fp32"};
 
 /// Square matrices of normally distributed numbers, rounded to a unit's operands; C is 0, scales are 1.
 struct Matrices {
@@ -25,7 +26,8 @@ struct Matrices {
     std::normal_distribution<double> normal;
     for (auto& [words, f] : {std::pair{&a, &unit.a}, std::pair{&b, &unit.b}})
       for (std::size_t i = 0; i < n * n; ++i)
-        words->push_back(static_cast<std::uint32_t>(code_word(*f, evaluate({Operation::convert, fp64, *f, {}}, std::bit_cast<std::uint64_t>(normal(bits))).code)));
+        words->push_back(static_cast<std::uint32_t>(code_word(
+            *f, evaluate({Operation::convert, fp64, *f, {}}, std::bit_cast<std::uint64_t>(normal(bits))).code)));
     if (unit.scaled()) scales.assign(n * n / static_cast<std::size_t>(unit.scale_block), 127);
   }
   GemmOperands operands() const {
@@ -58,9 +60,11 @@ void register_matrices(bool quick) {
     add(name(unit, n, 1, "scalar"), [unit](benchmark::State& state) {
       constexpr std::size_t few = 32;  // the interpreter takes as long for every product
       const Matrices x(find_unit(unit), few);
-      const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few), scales(x.scales.begin(), x.scales.begin() + (x.scales.empty() ? 0 : 1));
+      const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few),
+          scales(x.scales.begin(), x.scales.begin() + (x.scales.empty() ? 0 : 1));
       time_products(state, few, [&] {
-        for (std::size_t i = 0; i < few * few; ++i) benchmark::DoNotOptimize(mma(find_unit(unit), {a, b, scales, scales}, 0));
+        for (std::size_t i = 0; i < few * few; ++i)
+          benchmark::DoNotOptimize(mma(find_unit(unit), {a, b, scales, scales}, 0));
       });
     });
   }

@@ -1,4 +1,5 @@
-// Products of matrices, as matrix units and as product models compute them, beside a plain FP32 product of the same size.
+// Products of matrices, as matrix units and as product models compute them, beside a plain FP32 product of the same
+// size.
 #pragma once
 
 #include <benchmark/benchmark.h>

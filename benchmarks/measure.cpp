@@ -46,20 +46,25 @@ void add_peer(const Row& row, const std::string& who, const Kernel& kernel) {
   });
 }
 
-void add_limit(int bytes, const Size& size, int threads, const std::string& who, void (*copy)(const std::byte*, std::byte*, std::size_t)) {
-  const std::string name = "limit/" + std::to_string(bytes) + "/" + std::string(size.name) + "/" + std::to_string(threads) + "/" + who;
+void add_limit(int bytes, const Size& size, int threads, const std::string& who,
+               void (*copy)(const std::byte*, std::byte*, std::size_t)) {
+  const std::string name = "limit/" + std::to_string(bytes) + "/" + std::string(size.name) + "/" +
+                           std::to_string(threads) + "/" + who;
   add(name, [=](benchmark::State& state) {
     if (too_few_cores(state, threads)) return;
     // As many bytes read as written; any row of fp16 has arrays that are long enough.
     const Operands operands = prepare({"quantize", "fp16", "nearest-even", size});
     const std::size_t total = size.count * static_cast<std::size_t>(bytes) / 2;
     const auto piece = [&](std::size_t begin, std::size_t end) {
-      copy(static_cast<const std::byte*>(operands.in[0]) + begin, static_cast<std::byte*>(operands.out) + begin, end - begin);
+      copy(static_cast<const std::byte*>(operands.in[0]) + begin, static_cast<std::byte*>(operands.out) + begin,
+           end - begin);
     };
     const Threads control(threads);
     for (auto _ : state) {
       if (threads == 1) piece(0, total);
-      else tbb::parallel_for(tbb::blocked_range<std::size_t>(0, total, 1 << 17), [&](const auto& r) { piece(r.begin(), r.end()); });
+      else
+        tbb::parallel_for(tbb::blocked_range<std::size_t>(0, total, 1 << 17),
+                          [&](const auto& r) { piece(r.begin(), r.end()); });
       benchmark::ClobberMemory();
     }
     state.counters["elements"] = static_cast<double>(size.count);
@@ -82,12 +87,14 @@ void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers)
       add_limit(row.bytes(), row.size, row.threads, "memcpy", copy_by_memcpy);
       add_limit(row.bytes(), row.size, row.threads, "plain loop", copy_by_loop);
     }
-    for (const std::int64_t target : instruction_sets()) add_ours(row, "ours " + name_of_set(target), array_function(row), target);
+    for (const std::int64_t target : instruction_sets())
+      add_ours(row, "ours " + name_of_set(target), array_function(row), target);
     if (with_scalars(row)) add_ours(row, "scalar", scalar_function(row), 0);
     if (row.threads > 1) continue;
     for (const Peer& peer : peers)
       for (const Kernel& kernel : peer.kernels)
-        if (kernel.work == row.work && kernel.format == row.format && kernel.mode == row.mode) add_peer(row, peer.name, kernel);
+        if (kernel.work == row.work && kernel.format == row.format && kernel.mode == row.mode)
+          add_peer(row, peer.name, kernel);
   }
 }
 

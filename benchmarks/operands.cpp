@@ -42,7 +42,8 @@ const std::vector<float>& random_floats(std::string_view data, int operand) {
   std::mt19937_64 random(static_cast<std::uint64_t>(operand) + 1);
   std::normal_distribution<float> normal;
   values.resize(distinct);
-  for (float& x : values) x = data == "bits" ? std::bit_cast<float>(static_cast<std::uint32_t>(random())) : normal(random);
+  for (float& x : values)
+    x = data == "bits" ? std::bit_cast<float>(static_cast<std::uint32_t>(random())) : normal(random);
   return values;
 }
 
@@ -77,7 +78,8 @@ Operands prepare(const Row& row) {
   Operands operands{.count = row.size.count};
   operands.out = buffers[3].of(row.size.count * static_cast<std::size_t>(row.result_bytes()));
   for (int k = 0; k < row.arity(); ++k) {
-    std::byte* const memory = buffers[static_cast<std::size_t>(k)].of(row.size.count * static_cast<std::size_t>(row.operand_bytes()));
+    std::byte* const memory = buffers[static_cast<std::size_t>(k)].of(row.size.count *
+                                                                      static_cast<std::size_t>(row.operand_bytes()));
     std::vector<float> values = random_floats(row.data, k);
     values.resize(std::min(row.size.count, distinct));
     if (row.work == "sqrt")

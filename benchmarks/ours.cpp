@@ -23,7 +23,9 @@ Run by_blocks(const Row& row) {
   const Rounding r = row.rounding();
   const auto columns = [](std::size_t count) { return count >= 1 << 20 ? std::size_t{1024} : std::size_t{128}; };
   if (row.work == "block-quantize")
-    return [=](const Operands& o) { quantize_block_values(f, r, operand<float>(o), o.count / columns(o.count), columns(o.count), result<float>(o)); };
+    return [=](const Operands& o) {
+      quantize_block_values(f, r, operand<float>(o), o.count / columns(o.count), columns(o.count), result<float>(o));
+    };
   return [=, array = std::make_shared<BlockArray>()](const Operands& o) {
     quantize_blocks(f, r, operand<float>(o), o.count / columns(o.count), columns(o.count), *array);
   };
@@ -38,7 +40,8 @@ Run by_arrays(const Row& row) {
   const FloatFormat f = row.number();
   const Rounding r = row.rounding();
   if (row.work == "quantize") return [=](const Operands& o) { quantize(f, r, operand<float>(o), result<float>(o)); };
-  if (row.work == "encode") return [=](const Operands& o) { encode<float, Code>(f, r, operand<float>(o), result<Code>(o)); };
+  if (row.work == "encode")
+    return [=](const Operands& o) { encode<float, Code>(f, r, operand<float>(o), result<Code>(o)); };
   if (row.work == "decode") return [=](const Operands& o) { decode<Code>(f, operand<Code>(o), result<float>(o)); };
   return [=, operation = parse_operation(row.work)](const Operands& o) {
     apply<Code>(operation, f, r, operand<Code>(o, 0), operand<Code>(o, 1), operand<Code>(o, 2), result<Code>(o));
@@ -56,20 +59,26 @@ template <class Code>
 Run by_scalars(const Row& row) {
   const FloatFormat f = row.number();
   const Rounding r = row.rounding();
-  const auto narrow = [f, r](float x, std::size_t i) { return convert(fp32, f, r, std::bit_cast<std::uint32_t>(x), random_at(r, i)).code; };
+  const auto narrow = [f, r](float x, std::size_t i) {
+    return convert(fp32, f, r, std::bit_cast<std::uint32_t>(x), random_at(r, i)).code;
+  };
   const auto widen = [f](std::uint64_t code) { return static_cast<std::uint32_t>(convert(f, fp32, {}, code).code); };
   if (row.work == "quantize")
-    return [=](const Operands& o) { each<float>(o, [&, in = operand<float>(o)](std::size_t i) { return widen(narrow(in[i], i)); }); };
+    return [=](const Operands& o) {
+      each<float>(o, [&, in = operand<float>(o)](std::size_t i) { return widen(narrow(in[i], i)); });
+    };
   if (row.work == "encode")
     return [=](const Operands& o) {
       each<Code>(o, [&, in = operand<float>(o)](std::size_t i) { return static_cast<Code>(narrow(in[i], i)); });
     };
   if (row.work == "decode")
-    return [=](const Operands& o) { each<float>(o, [&, in = operand<Code>(o)](std::size_t i) { return widen(in[i]); }); };
+    return
+        [=](const Operands& o) { each<float>(o, [&, in = operand<Code>(o)](std::size_t i) { return widen(in[i]); }); };
   return [=, operation = parse_operation(row.work)](const Operands& o) {
     const std::span<const Code> a = operand<Code>(o, 0), b = operand<Code>(o, 1), c = operand<Code>(o, 2);
     each<Code>(o, [&](std::size_t i) {
-      return static_cast<Code>(evaluate(operation, f, r, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i], random_at(r, i)).code);
+      return static_cast<Code>(
+          evaluate(operation, f, r, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i], random_at(r, i)).code);
     });
   };
 }
@@ -80,6 +89,8 @@ Run array_function(const Row& row) {
   if (row.is_block()) return by_blocks(row);
   return row.code_bytes() == 1 ? by_arrays<std::uint8_t>(row) : by_arrays<std::uint16_t>(row);
 }
-Run scalar_function(const Row& row) { return row.code_bytes() == 1 ? by_scalars<std::uint8_t>(row) : by_scalars<std::uint16_t>(row); }
+Run scalar_function(const Row& row) {
+  return row.code_bytes() == 1 ? by_scalars<std::uint8_t>(row) : by_scalars<std::uint16_t>(row);
+}
 
 }  // namespace halfulp::bench

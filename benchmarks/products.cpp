@@ -19,10 +19,22 @@ namespace {
 struct Kind {
   std::string_view model, mode;
 };
-constexpr Kind kinds[] = {
-    {"fp16", "nearest-even"}, {"fp16", "toward-zero"}, {"fp16", "toward-positive"}, {"bf16", "nearest-even"}, {"bf16", "toward-positive"}, {"e4m3", "nearest-even"},
-    {"e4m3", "toward-zero"},  {"e4m3", "toward-positive"}, {"e5m2", "nearest-even"}, {"e3m4", "nearest-even"}, {"in=fp16,acc=fp32", "nearest-even"}, {"in=bf16,acc=fp32", "nearest-even"},
-    {"in=e4m3,acc=fp32", "nearest-even"}, {"fp16,promote=fp32,order=blocked:128", "nearest-even"}, {"fp16,order=interleaved:8", "nearest-even"}, {"fp16,comp=kahan", "nearest-even"}};
+constexpr Kind kinds[] = {{"fp16", "nearest-even"},
+                          {"fp16", "toward-zero"},
+                          {"fp16", "toward-positive"},
+                          {"bf16", "nearest-even"},
+                          {"bf16", "toward-positive"},
+                          {"e4m3", "nearest-even"},
+                          {"e4m3", "toward-zero"},
+                          {"e4m3", "toward-positive"},
+                          {"e5m2", "nearest-even"},
+                          {"e3m4", "nearest-even"},
+                          {"in=fp16,acc=fp32", "nearest-even"},
+                          {"in=bf16,acc=fp32", "nearest-even"},
+                          {"in=e4m3,acc=fp32", "nearest-even"},
+                          {"fp16,promote=fp32,order=blocked:128", "nearest-even"},
+                          {"fp16,order=interleaved:8", "nearest-even"},
+                          {"fp16,comp=kahan", "nearest-even"}};
 
 /// Normally distributed numbers rounded to the operands' formats.
 struct Operands {
@@ -34,13 +46,16 @@ struct Operands {
     std::mt19937_64 bits(1);
     std::normal_distribution<double> normal;
     for (auto& [words, f] : {std::pair{&a, &format_of_a(model)}, std::pair{&b, &format_of_b(model)}})
-      for (std::size_t i = 0; i < n * n; ++i) words->push_back(static_cast<std::uint16_t>(convert(fp64, *f, {}, std::bit_cast<std::uint64_t>(normal(bits))).code));
+      for (std::size_t i = 0; i < n * n; ++i)
+        words->push_back(
+            static_cast<std::uint16_t>(convert(fp64, *f, {}, std::bit_cast<std::uint64_t>(normal(bits))).code));
   }
   GemmOperands operands() const { return {n, n, n, std::span(a), std::span(b)}; }
 };
 
 std::string name(const Kind& kind, std::size_t n, int threads, const std::string& who) {
-  return "product/" + std::string(kind.model) + '/' + std::string(kind.mode) + '/' + std::to_string(n) + "/normal/" + std::to_string(threads) + '/' + who;
+  return "product/" + std::string(kind.model) + '/' + std::string(kind.mode) + '/' + std::to_string(n) + "/normal/" +
+         std::to_string(threads) + '/' + who;
 }
 
 /// A product by Eigen in a scalar of its own: an order of sums that it does not state, and rounding as it likes.

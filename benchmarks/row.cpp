@@ -6,9 +6,11 @@ namespace {
 constexpr Size l1{"L1", 1 << 12}, million{"1M", 1 << 20}, many{"64M", 1 << 26};
 constexpr std::string_view formats[] = {"fp16", "bf16", "e4m3", "e5m2", "e2m1"};
 constexpr std::string_view arithmetic_formats[] = {"fp16", "bf16", "e4m3", "e5m2"};
-constexpr std::string_view block_formats[] = {"mxfp8e4m3", "mxfp6e2m3", "mxfp4", "mxint8", "nvfp4", "fp8-1x128", "fp8-128x128", "e4m3-tensor", "int8", "int8-affine"};
+constexpr std::string_view block_formats[] = {"mxfp8e4m3", "mxfp6e2m3",   "mxfp4",       "mxint8", "nvfp4",
+                                              "fp8-1x128", "fp8-128x128", "e4m3-tensor", "int8",   "int8-affine"};
 constexpr std::string_view operation_names[] = {"add", "mul", "div", "sqrt", "fma"};
-constexpr std::string_view main_modes[] = {"nearest-even", "toward-zero"};  // where all eight would only repeat themselves
+constexpr std::string_view main_modes[] = {"nearest-even",
+                                           "toward-zero"};  // where all eight would only repeat themselves
 
 }  // namespace
 

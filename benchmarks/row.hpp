@@ -16,9 +16,9 @@ struct Size {
 };
 
 struct Row {
-  std::string_view work;  ///< quantize, encode, decode, block-quantize, block-encode, or the name of an operation
+  std::string_view work;    ///< quantize, encode, decode, block-quantize, block-encode, or the name of an operation
   std::string_view format;  ///< or block format
-  std::string_view mode;  ///< of rounding; "exact" for decode
+  std::string_view mode;    ///< of rounding; "exact" for decode
   Size size;
   std::string_view data = "normal";  ///< normal(0, 1), or random bits
   int threads = 1;
@@ -33,7 +33,9 @@ struct Row {
   int arity() const { return is_conversion() ? 1 : info(parse_operation(work)).arity; }
   int code_bytes() const { return number().storage_bits() <= 8 ? 1 : 2; }
   int operand_bytes() const { return work == "quantize" || work == "encode" || is_block() ? 4 : code_bytes(); }
-  int result_bytes() const { return work == "block-encode" ? 1 : work == "quantize" || work == "decode" || is_block() ? 4 : code_bytes(); }
+  int result_bytes() const {
+    return work == "block-encode" ? 1 : work == "quantize" || work == "decode" || is_block() ? 4 : code_bytes();
+  }
   /// Read and written for each element.
   int bytes() const { return arity() * operand_bytes() + result_bytes(); }
 };

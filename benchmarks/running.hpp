@@ -39,7 +39,8 @@ inline bool too_few_cores(benchmark::State& state, int threads) {
 /// Parallel loops have that many threads while it lives.
 class Threads {
  public:
-  explicit Threads(int count) : control_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)) {}
+  explicit Threads(int count)
+      : control_(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(count)) {}
 
  private:
   tbb::global_control control_;

@@ -81,7 +81,8 @@ Abilities abilities_of(const Backend& backend) {
     for (const std::string& from : types)
       for (const std::string& to : types)
         if (row.operation == Operation::convert ? from != to : from == to) ask(row.operation, from, to);
-  std::stable_sort(result.refusals.begin(), result.refusals.end(), [](const auto& a, const auto& b) { return a.count > b.count; });
+  std::stable_sort(result.refusals.begin(), result.refusals.end(),
+                   [](const auto& a, const auto& b) { return a.count > b.count; });
   return result;
 }
 
@@ -91,8 +92,8 @@ std::string joined(const Names& names) {
   return text;
 }
 
-/// What a backend does of one operation: "17 x 4" types (of conversions: pairs of types) times rounding modes, "9 in 3 x 4"
-/// where not every mode is there for every type, "-" for nothing.
+/// What a backend does of one operation: "17 x 4" types (of conversions: pairs of types) times rounding modes, "9 in 3
+/// x 4" where not every mode is there for every type, "-" for nothing.
 std::string extent(const Abilities& abilities, Operation operation) {
   std::set<std::pair<std::string, std::string>> types, tasks;
   std::set<std::string> modes;
@@ -117,7 +118,9 @@ std::string matrix_text() {
   std::vector<Abilities> here;
   for (const Backend* backend : backends()) {
     const Support support = backend->available();
-    out += wrapped(fmt::format("{}: {}{}", backend->name(), backend->description(), support.yes ? "" : "; not here: " + support.reason), 0);
+    out += wrapped(fmt::format("{}: {}{}", backend->name(), backend->description(),
+                               support.yes ? "" : "; not here: " + support.reason),
+                   0);
     here.push_back(support.yes ? abilities_of(*backend) : Abilities{});
     rows.front().emplace_back(backend->name());
   }
@@ -135,11 +138,16 @@ std::string matrix_text() {
     rows.back().insert(rows.back().end(), cells.begin(), cells.end());
   }
   const Names recorded = recording::recording_names();
-  if (!recorded.empty()) out += wrapped(fmt::format("recorded:NAME: what devices answered earlier; NAME is {}, or the folder of a recording", fmt::join(recorded, ", ")), 0);
+  if (!recorded.empty())
+    out += wrapped(fmt::format("recorded:NAME: what devices answered earlier; NAME is {}, or the folder of a recording",
+                               fmt::join(recorded, ", ")),
+                   0);
   return out + "\n" + aligned(rows, 2) + "\n" +
-         wrapped(fmt::format("m x n: m formats, or pairs of types to convert, times n rounding modes; there are {} formats, {} integer types and "
+         wrapped(fmt::format("m x n: m formats, or pairs of types to convert, times n rounding modes; there are {} "
+                             "formats, {} integer types and "
                              "{} modes. Stochastic rounding cannot be compared: no backend shares our random bits.",
-                             catalogue().size(), number_types().size() - catalogue().size(), rounding_modes.size()), 0) +
+                             catalogue().size(), number_types().size() - catalogue().size(), rounding_modes.size()),
+                 0) +
          "halfulp backends --routes: which formats, by which instructions, and why not.\n";
 }
 
@@ -166,10 +174,10 @@ Names in_order(const std::set<std::string>& wanted) {
 std::string set_text(const std::set<std::string>& wanted) {
   const Names all = number_types(), formats(all.begin(), all.end() - 4);
   Names names = in_order(wanted), with_e8m0 = in_order([&] {
-    auto more = wanted;
-    more.insert("e8m0");
-    return more;
-  }());
+                                    auto more = wanted;
+                                    more.insert("e8m0");
+                                    return more;
+                                  }());
   if (names == all) return "every format and integer type";
   if (names == formats) return "every format";
   if (with_e8m0 == formats) return "every format but e8m0";
@@ -195,7 +203,8 @@ std::string conversion_text(const std::map<std::string, std::set<std::string>>& 
   for (const auto& [all, from] : each_other) {
     std::set<std::string> others;
     std::set_difference(all.begin(), all.end(), from.begin(), from.end(), std::inserter(others, others.end()));
-    add(set_text(from) + " to " + (from.size() > 1 ? "each other" + std::string(others.empty() ? "" : " and to ") : "") + set_text(others));
+    add(set_text(from) + " to " +
+        (from.size() > 1 ? "each other" + std::string(others.empty() ? "" : " and to ") : "") + set_text(others));
   }
   return text;
 }
@@ -215,9 +224,11 @@ std::string text_of(const Backend& backend) {
   // Operations that differ in nothing but their name share an entry.
   std::vector<std::pair<std::string, std::string>> entries;  // what -> names of operations
   for (const auto& group : abilities.groups) {
-    const std::string what = wrapped(type_text(group), 6, 100) + wrapped(mode_text(group.modes), 6, 100) + wrapped("route: " + group.route, 6, 100);
+    const std::string what = wrapped(type_text(group), 6, 100) + wrapped(mode_text(group.modes), 6, 100) +
+                             wrapped("route: " + group.route, 6, 100);
     const std::string name(info(group.operation).name);
-    const auto at = std::find_if(entries.begin(), entries.end(), [&](const auto& entry) { return entry.first == what; });
+    const auto at = std::find_if(entries.begin(), entries.end(),
+                                 [&](const auto& entry) { return entry.first == what; });
     if (at == entries.end()) entries.emplace_back(what, name);
     else at->second += " " + name;
   }
@@ -225,7 +236,8 @@ std::string text_of(const Backend& backend) {
   if (!abilities.refusals.empty()) out += "  not supported\n";
   for (const auto& refusal : abilities.refusals)
     out += wrapped(fmt::format("{} ({}{})", refusal.reason, refusal.example,
-                               refusal.count == 1 ? "" : fmt::format(" and {} more", refusal.count - 1)), 6, 100);
+                               refusal.count == 1 ? "" : fmt::format(" and {} more", refusal.count - 1)),
+                   6, 100);
   return out;
 }
 
@@ -244,7 +256,10 @@ Json json_of(const Backend& backend) {
     Json types = Json::array();
     for (const auto& [from, targets] : group.types)
       for (const std::string& to : targets) types.push_back(to.empty() ? from : from + " to " + to);
-    json["supports"].push_back({{"operation", info(group.operation).name}, {"types", types}, {"roundings", group.modes}, {"route", group.route}});
+    json["supports"].push_back({{"operation", info(group.operation).name},
+                                {"types", types},
+                                {"roundings", group.modes},
+                                {"route", group.route}});
   }
   for (const auto& refusal : abilities.refusals)
     json["refuses"].push_back({{"reason", refusal.reason}, {"example", refusal.example}, {"tasks", refusal.count}});
@@ -259,7 +274,8 @@ void add_backends_command(CLI::App& app, int&) {
   };
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("backends", "which silicon is here, and what each backend supports");
-  command->add_flag("--routes", options->routes, "every format, by which instructions, and why something is not supported");
+  command->add_flag("--routes", options->routes,
+                    "every format, by which instructions, and why something is not supported");
   command->add_flag("--json", options->json, "everything, as JSON");
   command->callback([options] {
     if (!options->json && !options->routes) return write_output(matrix_text());

@@ -29,7 +29,9 @@ struct Options {
 
 const Backend& device_named(const std::string& name) {
   const Backend& backend = find_backend(name);
-  if (backend.name() == "emulated") throw std::invalid_argument("--backend emulated: the emulation is what is compared with; accepted: x86, cuda, recorded:NAME, rehearsal");
+  if (backend.name() == "emulated")
+    throw std::invalid_argument(
+        "--backend emulated: the emulation is what is compared with; accepted: x86, cuda, recorded:NAME, rehearsal");
   require_available(backend);
   return backend;
 }
@@ -66,7 +68,9 @@ std::string verdict(const Check& c) {
 }
 
 Json to_json(const Check& c) {
-  Json json{{"group", c.group}, {"name", c.name}, {"route", c.route}, {"verdict", c.fails() ? "fails" : verdict(c)}, {"compared", c.compared}, {"differing", c.differing}};
+  Json json{{"group", c.group},       {"name", c.name},
+            {"route", c.route},       {"verdict", c.fails() ? "fails" : verdict(c)},
+            {"compared", c.compared}, {"differing", c.differing}};
   if (c.farthest != 0) json["farthest"] = c.farthest;
   if (!c.witness.empty()) json["witness"] = c.witness;
   if (c.unanswered != 0) json["unanswered"] = c.unanswered;
@@ -75,7 +79,8 @@ Json to_json(const Check& c) {
 }
 
 std::string text_of(const std::vector<Check>& checks, const Backend& backend, bool all, const Style& style) {
-  std::string text = fmt::format("{} ({}): {}\nagainst the emulation\n\n", backend.name(), backend.independence(), backend.description());
+  std::string text = fmt::format("{} ({}): {}\nagainst the emulation\n\n", backend.name(), backend.independence(),
+                                 backend.description());
   std::vector<std::vector<std::string>> totals, rows;
   std::vector<std::string> groups;
   for (const Check& c : checks)
@@ -92,20 +97,26 @@ std::string text_of(const std::vector<Check>& checks, const Backend& backend, bo
       const std::string shown = fmt::format("{} {}", number, words);
       return number == 0 ? shown : style.painted(shown, paint);
     };
-    totals.push_back({group, counted(agree, "agree", Paint::pass), counted(fail, "fail", Paint::fail), counted(differ, "differ as they may", Paint::differs), counted(skipped, "skipped", Paint::skipped),
-                      fmt::format("{} cases", compared), unanswered == 0 ? "" : fmt::format("{} more not recorded", unanswered)});
+    totals.push_back({group, counted(agree, "agree", Paint::pass), counted(fail, "fail", Paint::fail),
+                      counted(differ, "differ as they may", Paint::differs),
+                      counted(skipped, "skipped", Paint::skipped), fmt::format("{} cases", compared),
+                      unanswered == 0 ? "" : fmt::format("{} more not recorded", unanswered)});
   }
   text += aligned(totals, 0);
   std::map<std::pair<std::string, std::string>, int> skipped;  // by group and reason: an architecture's units are many
   for (const Check& c : checks) {
     if (!all && c.compared == 0) ++skipped[{c.group, c.skipped}];
     if (!all && (c.compared == 0 || c.differing == 0)) continue;
-    std::string note = c.compared == 0 ? c.skipped : c.differing == 0 ? fmt::format("{} cases; {}", c.compared, c.route) : fmt::format("{} of {}", c.differing, c.compared);
+    std::string note = c.compared == 0    ? c.skipped
+                       : c.differing == 0 ? fmt::format("{} cases; {}", c.compared, c.route)
+                                          : fmt::format("{} of {}", c.differing, c.compared);
     if (c.farthest != 0) note += fmt::format(", by {} unit{} at most", c.farthest, c.farthest == 1 ? "" : "s");
     if (!c.witness.empty() && c.witness.size() < 100) note += "; " + c.witness;
     rows.push_back({style.verdict(verdict(c)), c.name, note});
   }
-  for (const auto& [what, count] : skipped) rows.push_back({style.verdict("skipped"), fmt::format("{} {}{}", count, what.first, count == 1 ? "" : "s"), what.second});
+  for (const auto& [what, count] : skipped)
+    rows.push_back(
+        {style.verdict("skipped"), fmt::format("{} {}{}", count, what.first, count == 1 ? "" : "s"), what.second});
   return rows.empty() ? text : text + "\n" + aligned(rows, 0);
 }
 
@@ -114,7 +125,10 @@ void check_command(const Options& options, int& status) {
   note_interrupts();
   const std::vector<Check> checks = checks_of(options, backend);
   if (options.json) {
-    Json json{{"backend", backend.name()}, {"device", backend.description()}, {"independence", backend.independence()}, {"checks", Json::array()}};
+    Json json{{"backend", backend.name()},
+              {"device", backend.description()},
+              {"independence", backend.independence()},
+              {"checks", Json::array()}};
     for (const Check& c : checks) json["checks"].push_back(to_json(c));
     write_output(pretty(json));
   } else {
@@ -127,17 +141,28 @@ void check_command(const Options& options, int& status) {
 
 void add_check_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("check", "hold everything that a backend computes against the emulation, in one table");
-  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU), recorded:NAME, rehearsal (cuda's host code with the emulation in a GPU's place)")->type_name("BACKEND")->required();
-  add_number_option(*command, "--tiles", options->tiles, 1, 1'000'000, "cases of a matrix unit, of each of twelve kinds (default 256)");
-  add_number_option(*command, "--floats", options->floats, 16, std::uint64_t{1} << 26, "floats that each of halfulp's own kernels on a GPU rounds (default 2^20)");
+  auto* command = app.add_subcommand("check",
+                                     "hold everything that a backend computes against the emulation, in one table");
+  command
+      ->add_option("--backend", options->backend,
+                   "x86 (this CPU), cuda (a GPU), recorded:NAME, rehearsal (cuda's host code with the emulation in a "
+                   "GPU's place)")
+      ->type_name("BACKEND")
+      ->required();
+  add_number_option(*command, "--tiles", options->tiles, 1, 1'000'000,
+                    "cases of a matrix unit, of each of twelve kinds (default 256)");
+  add_number_option(*command, "--floats", options->floats, 16, std::uint64_t{1} << 26,
+                    "floats that each of halfulp's own kernels on a GPU rounds (default 2^20)");
   command->add_flag("--all", options->all, "what agrees line by line, too");
   command->add_flag("--json", options->json, "JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("Operations are asked on the operands of the recording suite, matrix units on random and adversarial tiles; of GPUs also sums in "
-                  "several orders, small programs (softmax, layer norm, weight updates), and halfulp's own kernels.\n"
-                  "Exit status: 0 all agree but for functions that need not be correctly rounded, 1 something fails, 2 bad usage, 3 the device is "
-                  "not here or broke down, 130 interrupted.");
+  command->footer(
+      "Operations are asked on the operands of the recording suite, matrix units on random and adversarial tiles; of "
+      "GPUs also sums in "
+      "several orders, small programs (softmax, layer norm, weight updates), and halfulp's own kernels.\n"
+      "Exit status: 0 all agree but for functions that need not be correctly rounded, 1 something fails, 2 bad usage, "
+      "3 the device is "
+      "not here or broke down, 130 interrupted.");
   command->callback([options, &status] {
     try {
       check_command(*options, status);

@@ -14,40 +14,41 @@ void group(CLI::App& app, const std::string& title, std::size_t& grouped) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  return guarded_main(argc, argv, "halfulp: a laboratory for low-precision floating point", [&](CLI::App& app, int& status) {
-    app.require_subcommand(1);
-    std::size_t grouped = 0;
-    add_formats_command(app, status);
-    add_explain_command(app, status);
-    add_eval_command(app, status);
-    add_quantize_command(app, status);
-    group(app, "Numbers and tensors", grouped);
-    add_list_command(app, status);
-    add_run_command(app, status, command_text(argc, argv));
-    add_policies_command(app, status);
-    group(app, "Experiments", grouped);
-    add_show_command(app);
-    add_page_command(app);
-    add_diff_command(app, status);
-    add_validate_command(app, status);
-    group(app, "Reports", grouped);
-    add_units_command(app, status);
-    add_mma_command(app, status);
-    add_probe_command(app, status);
-    group(app, "Matrix units", grouped);
-    add_profiles_command(app, status);
-    add_diff_profiles_command(app, status);
-    add_witness_command(app, status);
-    group(app, "What differs where", grouped);
-    add_backends_command(app, status);
-    add_check_command(app, status);
-    add_verify_command(app, status);
-    add_record_command(app, status);
-    group(app, "Hardware and proof", grouped);
-    add_completion_command(app, status);
-    add_man_command(app, status);
-    group(app, "Shell", grouped);
-  });
+  return guarded_main(argc, argv, "halfulp: a laboratory for low-precision floating point",
+                      [&](CLI::App& app, int& status) {
+                        app.require_subcommand(1);
+                        std::size_t grouped = 0;
+                        add_formats_command(app, status);
+                        add_explain_command(app, status);
+                        add_eval_command(app, status);
+                        add_quantize_command(app, status);
+                        group(app, "Numbers and tensors", grouped);
+                        add_list_command(app, status);
+                        add_run_command(app, status, command_text(argc, argv));
+                        add_policies_command(app, status);
+                        group(app, "Experiments", grouped);
+                        add_show_command(app);
+                        add_page_command(app);
+                        add_diff_command(app, status);
+                        add_validate_command(app, status);
+                        group(app, "Reports", grouped);
+                        add_units_command(app, status);
+                        add_mma_command(app, status);
+                        add_probe_command(app, status);
+                        group(app, "Matrix units", grouped);
+                        add_profiles_command(app, status);
+                        add_diff_profiles_command(app, status);
+                        add_witness_command(app, status);
+                        group(app, "What differs where", grouped);
+                        add_backends_command(app, status);
+                        add_check_command(app, status);
+                        add_verify_command(app, status);
+                        add_record_command(app, status);
+                        group(app, "Hardware and proof", grouped);
+                        add_completion_command(app, status);
+                        add_man_command(app, status);
+                        group(app, "Shell", grouped);
+                      });
 }
 
 }  // namespace halfulp::cli

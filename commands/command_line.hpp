@@ -7,16 +7,16 @@
 
 namespace halfulp::cli {
 
-/// Runs `halfulp` with this command line, argv[0] being its name; returns the exit status (guard.hpp). Where input comes from and
-/// output goes to: output.hpp.
+/// Runs `halfulp` with this command line, argv[0] being its name; returns the exit status (guard.hpp). Where input
+/// comes from and output goes to: output.hpp.
 int run_command_line(int argc, char** argv);
 
 // The commands of `halfulp`, one file each. command_line.cpp lists them.
 
 // Each function adds its subcommand to `app`. The subcommand's callback does the work and may set `status`, the exit
 // status, which is 0 otherwise; what it throws guarded_main (guard.hpp) turns into one line and an exit status:
-// std::invalid_argument and CLI::Error 2, BackendMissing and DeviceFailure 3, Interrupted 130, anything else 70. `app` and `status`
-// outlive the callback; option variables live in a std::shared_ptr captured by the callback.
+// std::invalid_argument and CLI::Error 2, BackendMissing and DeviceFailure 3, Interrupted 130, anything else 70. `app`
+// and `status` outlive the callback; option variables live in a std::shared_ptr captured by the callback.
 
 void add_formats_command(CLI::App& app, int& status);
 void add_explain_command(CLI::App& app, int& status);

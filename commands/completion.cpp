@@ -27,7 +27,8 @@ constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQR
 std::string answer(const Completions& found) {
   std::string text;
   for (const Candidate& candidate : found.words)
-    if (candidate.word.find_first_not_of(plain) == std::string::npos) text += candidate.word + "\t" + shown(candidate.text) + "\n";
+    if (candidate.word.find_first_not_of(plain) == std::string::npos)
+      text += candidate.word + "\t" + shown(candidate.text) + "\n";
   return text + (found.files ? ":files\n" : "");
 }
 
@@ -46,14 +47,21 @@ void completion_command(const CLI::App& app, const Options& options) {
 
 void add_completion_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("completion", "a script that makes a shell complete halfulp's commands, options and values");
+  auto* command = app.add_subcommand("completion",
+                                     "a script that makes a shell complete halfulp's commands, options and values");
   command->add_option("SHELL", options->shell, "bash or zsh")->required();
-  command->add_option("WORD", options->words, "behind SHELL words: what the last of these words may become, for the scripts")->group("");
-  command->footer("For the shell that runs: source <(halfulp completion bash). For good: put that line into ~/.bashrc or ~/.zshrc; an installed halfulp brings both scripts.");
+  command
+      ->add_option("WORD", options->words,
+                   "behind SHELL words: what the last of these words may become, for the scripts")
+      ->group("");
+  command->footer(
+      "For the shell that runs: source <(halfulp completion bash). For good: put that line into ~/.bashrc or ~/.zshrc; "
+      "an installed halfulp brings both scripts.");
   command->callback([&app, options] { completion_command(app, *options); });
 }
 
-// What bash and zsh read. Both ask `halfulp completion words -- WORD...`, which answers WORD, Tab and what it is, a line each, and ":files".
+// What bash and zsh read. Both ask `halfulp completion words -- WORD...`, which answers WORD, Tab and what it is, a
+// line each, and ":files".
 
 const CompletionScript completion_scripts[2] = {
     {"bash", R"script(# bash completion for halfulp: source <(halfulp completion bash)
@@ -120,9 +128,11 @@ class Line {
 
   Completions complete(const std::string& word) const {
     if (awaited_) return values(*awaited_, "", word);
-    if (const std::size_t equals = word.find('='); !only_arguments_ && word.starts_with("--") && equals != std::string::npos) {
+    if (const std::size_t equals = word.find('=');
+        !only_arguments_ && word.starts_with("--") && equals != std::string::npos) {
       const CLI::Option* option = command_->get_option_no_throw(word.substr(0, equals));
-      return option && takes_value(*option) ? values(*option, word.substr(0, equals + 1), word.substr(equals + 1)) : Completions{};
+      return option && takes_value(*option) ? values(*option, word.substr(0, equals + 1), word.substr(equals + 1))
+                                            : Completions{};
     }
     if (!only_arguments_ && word.starts_with("-")) return options(word);
     if (command_ == &root_) return commands(word);
@@ -141,7 +151,8 @@ class Line {
       const CLI::Option* option = command_->get_option_no_throw(word.substr(0, word.find('=')));
       if (option && takes_value(*option) && word.find('=') == std::string::npos) awaited_ = option;
     } else if (command_ == &root_) {
-      for (const CLI::App* command : root_.get_subcommands([&](const CLI::App* c) { return c->get_name() == word; })) command_ = command;
+      for (const CLI::App* command : root_.get_subcommands([&](const CLI::App* c) { return c->get_name() == word; }))
+        command_ = command;
     } else {
       arguments_.push_back(word);
     }
@@ -172,7 +183,8 @@ class Line {
   Completions commands(const std::string& word) const {
     Completions found;
     for (const CLI::App* command : root_.get_subcommands([](const CLI::App*) { return true; }))
-      if (command->get_name().starts_with(word)) found.words.push_back({command->get_name(), command->get_description()});
+      if (command->get_name().starts_with(word))
+        found.words.push_back({command->get_name(), command->get_description()});
     return found;
   }
 
@@ -180,7 +192,8 @@ class Line {
   Completions values(const CLI::Option& option, const std::string& prefix, const std::string& begun) const {
     Completions all = values_of(option, {root_, *command_, arguments_, begun}), found{{}, all.files};
     for (Candidate& candidate : all.words)
-      if (candidate.word.starts_with(begun)) found.words.push_back({prefix + candidate.word, std::move(candidate.text)});
+      if (candidate.word.starts_with(begun))
+        found.words.push_back({prefix + candidate.word, std::move(candidate.text)});
     return found;
   }
 

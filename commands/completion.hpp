@@ -1,4 +1,5 @@
-// Completion of command lines: what the word under the cursor may become. The scripts for shells ask for it at each Tab.
+// Completion of command lines: what the word under the cursor may become. The scripts for shells ask for it at each
+// Tab.
 #pragma once
 
 #include <string>
@@ -22,7 +23,8 @@ struct Completions {
   bool files = false;            ///< names of files, too
 };
 
-/// What the last of `words` may become, after "halfulp" and the words before it: commands, options and values as `app` declares them.
+/// What the last of `words` may become, after "halfulp" and the words before it: commands, options and values as `app`
+/// declares them.
 Completions complete(const CLI::App& app, const std::vector<std::string>& words);
 
 /// What is known of a value that is to be completed.

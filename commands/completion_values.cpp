@@ -77,7 +77,8 @@ Completions number_types(const ValueContext& context) {
 
 Completions experiment_names(const ValueContext&) {
   Completions all;
-  for (const Experiment& experiment : experiments()) all.words.push_back({std::string(experiment.name), std::string(experiment.question)});
+  for (const Experiment& experiment : experiments())
+    all.words.push_back({std::string(experiment.name), std::string(experiment.question)});
   return all;
 }
 
@@ -103,7 +104,8 @@ Completions policies(const ValueContext&) {
 
 Completions references(const ValueContext&) {
   Completions all;
-  for (const verify::Reference* reference : verify::references()) all.words.push_back({std::string(reference->name()), ""});
+  for (const verify::Reference* reference : verify::references())
+    all.words.push_back({std::string(reference->name()), ""});
   return all;
 }
 
@@ -168,9 +170,11 @@ Completions settings(const ValueContext& context) {
   for (const Experiment& experiment : experiments()) {
     if (wanted != "all" && wanted != experiment.name) continue;
     for (const Parameter& parameter : experiment.parameters()) {
-      if (equals != std::string_view::npos && parameter.name == context.begun.substr(0, equals)) return parameter_values(parameter, context);
+      if (equals != std::string_view::npos && parameter.name == context.begun.substr(0, equals))
+        return parameter_values(parameter, context);
       const auto same = [&](const Candidate& candidate) { return candidate.word == parameter.name + "="; };
-      if (equals == std::string_view::npos && std::none_of(all.words.begin(), all.words.end(), same)) all.words.push_back({parameter.name + "=", parameter.help});
+      if (equals == std::string_view::npos && std::none_of(all.words.begin(), all.words.end(), same))
+        all.words.push_back({parameter.name + "=", parameter.help});
     }
   }
   return all;
@@ -185,10 +189,10 @@ std::string text_in(const Json& object, const char* member) {
 /// The tables of the report that is named; none where it cannot be read, or is none.
 Json tables_of(const ValueContext& context) {
   try {
-    return context.arguments.empty() || context.arguments.front() == "-" ? Json::object() : tables_with_claims(read_json(context.arguments.front()));
-  } catch (const std::exception&) {
-    return Json::object();
-  }
+    return context.arguments.empty() || context.arguments.front() == "-"
+               ? Json::object()
+               : tables_with_claims(read_json(context.arguments.front()));
+  } catch (const std::exception&) { return Json::object(); }
 }
 
 Completions tables(const ValueContext& context) {
@@ -216,7 +220,8 @@ Completions columns(const ValueContext& context) {
   Completions all;
   const Json table = table_of(context);
   if (!table.is_null())
-    for (const Json& column : table["columns"]) all.words.push_back({text_in(column, "name"), text_in(column, "description")});
+    for (const Json& column : table["columns"])
+      all.words.push_back({text_in(column, "name"), text_in(column, "description")});
   return all;
 }
 Completions column_list(const ValueContext& context) { return listed(context, columns(context)); }
@@ -228,7 +233,8 @@ Completions conditions(const ValueContext& context) {
     for (Candidate& candidate : all.words) candidate.word += "=";
     return all;
   }
-  const auto column = std::find_if(all.words.begin(), all.words.end(), [&](const Candidate& c) { return c.word == context.begun.substr(0, equals); });
+  const auto column = std::find_if(all.words.begin(), all.words.end(),
+                                   [&](const Candidate& c) { return c.word == context.begun.substr(0, equals); });
   const std::ptrdiff_t index = column - all.words.begin();
   Completions values;
   if (column == all.words.end()) return values;
@@ -237,7 +243,8 @@ Completions conditions(const ValueContext& context) {
     const Json& cell = row.at(static_cast<std::size_t>(index));
     if (!cell.is_string() && !cell.is_number_integer() && !cell.is_boolean()) continue;  // as a table shows them
     const std::string word = column->word + "=" + (cell.is_string() ? cell.get<std::string>() : cell.dump());
-    if (std::none_of(values.words.begin(), values.words.end(), [&](const Candidate& c) { return c.word == word; })) values.words.push_back({word, ""});
+    if (std::none_of(values.words.begin(), values.words.end(), [&](const Candidate& c) { return c.word == word; }))
+      values.words.push_back({word, ""});
   }
   return values;
 }
@@ -250,7 +257,8 @@ Completions shells(const ValueContext&) {
 
 Completions pages(const ValueContext& context) {
   Completions all = experiment_names(context);
-  for (const CLI::App* command : context.root.get_subcommands([](const CLI::App*) { return true; })) all.words.push_back({command->get_name(), command->get_description()});
+  for (const CLI::App* command : context.root.get_subcommands([](const CLI::App*) { return true; }))
+    all.words.push_back({command->get_name(), command->get_description()});
   return all;
 }
 
@@ -259,15 +267,54 @@ constexpr struct {
   std::string_view key;
   Completions (*values)(const ValueContext&);
 } kinds[] = {
-    {"formats NAME", formats_and_blocks}, {"quantize --format", formats_and_blocks}, {"eval --format", number_types}, {"eval --to", number_types},
-    {"eval OP", operation_names}, {"verify OP", operation_names}, {"verify --round", modes_or_all}, {"policies NAME", policies},
-    {"profiles NAME", profile_names}, {"diff-profiles A", profile_names}, {"diff-profiles B", profile_names}, {"witness A", configurations}, {"witness B", configurations},
-    {"probe --backend", probed}, {"units WORD", units}, {"show TABLE", tables}, {"completion SHELL", shells}, {"man NAME", pages}, {"quantize --rule", scale_rule_names},
-    {"--overflow", overflow}, {"--tininess", tininess}, {"--nan", nans}, {"--int-overflow", int_overflow},
-    {"FORMAT", formats}, {"MODE", modes}, {"VARIANT", variants}, {"EXPERIMENT", experiments_or_all}, {"BACKEND", backend_names}, {"B[,B]", backend_list}, {"UNIT", units},
-    {"REFERENCE", references}, {"KEY=VALUE", settings}, {"COLUMN=VALUE", conditions}, {"NAME[,NAME...]", column_list},
-    {"FILE", files}, {"FILE.npy", files}, {"FILE|DIR|-", files}, {"DIR", files}, {"REPORT", files}, {"REPORT...", files},
-    {"N", free_text}, {"S", free_text}, {"VALUE", free_text}, {"VALUE,...", free_text}, {"OPERAND", free_text}, {"WORD", free_text}, {"TEXT", free_text}, {"PROGRAM", files},
+    {"formats NAME", formats_and_blocks},
+    {"quantize --format", formats_and_blocks},
+    {"eval --format", number_types},
+    {"eval --to", number_types},
+    {"eval OP", operation_names},
+    {"verify OP", operation_names},
+    {"verify --round", modes_or_all},
+    {"policies NAME", policies},
+    {"profiles NAME", profile_names},
+    {"diff-profiles A", profile_names},
+    {"diff-profiles B", profile_names},
+    {"witness A", configurations},
+    {"witness B", configurations},
+    {"probe --backend", probed},
+    {"units WORD", units},
+    {"show TABLE", tables},
+    {"completion SHELL", shells},
+    {"man NAME", pages},
+    {"quantize --rule", scale_rule_names},
+    {"--overflow", overflow},
+    {"--tininess", tininess},
+    {"--nan", nans},
+    {"--int-overflow", int_overflow},
+    {"FORMAT", formats},
+    {"MODE", modes},
+    {"VARIANT", variants},
+    {"EXPERIMENT", experiments_or_all},
+    {"BACKEND", backend_names},
+    {"B[,B]", backend_list},
+    {"UNIT", units},
+    {"REFERENCE", references},
+    {"KEY=VALUE", settings},
+    {"COLUMN=VALUE", conditions},
+    {"NAME[,NAME...]", column_list},
+    {"FILE", files},
+    {"FILE.npy", files},
+    {"FILE|DIR|-", files},
+    {"DIR", files},
+    {"REPORT", files},
+    {"REPORT...", files},
+    {"N", free_text},
+    {"S", free_text},
+    {"VALUE", free_text},
+    {"VALUE,...", free_text},
+    {"OPERAND", free_text},
+    {"WORD", free_text},
+    {"TEXT", free_text},
+    {"PROGRAM", files},
 };
 
 }  // namespace
@@ -277,7 +324,8 @@ Completions values_of(const CLI::Option& option, const ValueContext& context) {
   for (const std::string& key : {context.command.get_name() + " " + name, name, value_name(option)})
     for (const auto& [known, values] : kinds)
       if (known == key) return values(context);
-  throw std::logic_error("no completion for " + context.command.get_name() + " " + name + ": completion_values.cpp does not know its kind of value, " + value_name(option));
+  throw std::logic_error("no completion for " + context.command.get_name() + " " + name +
+                         ": completion_values.cpp does not know its kind of value, " + value_name(option));
 }
 
 }  // namespace halfulp::cli

@@ -27,7 +27,8 @@ EvalOptions eval_options(const Options& options) {
   const bool converts = task.operation == Operation::convert;
   if (converts && options.to.empty()) throw std::invalid_argument("convert needs --to, a format or i32, i64, u32, u64");
   if (!converts && !options.to.empty())
-    throw std::invalid_argument(fmt::format("--to belongs to convert; {} gives its operands' format", options.operation));
+    throw std::invalid_argument(
+        fmt::format("--to belongs to convert; {} gives its operands' format", options.operation));
   task.to = converts ? parse_number_type(options.to) : task.from;
   task.rounding = options.rounding.rounding();
   result.seed = options.rounding.seed;
@@ -60,15 +61,21 @@ void add_eval_command(CLI::App& app, int& status) {
   command->add_option("OP", options->operation, names)->required();
   command->add_option("OPERAND", options->operands,
                       "one case: hexadecimal code words; without any, one case a line is read from standard input");
-  command->add_option("--format", options->format, "the operands' format, such as fp16 or e5m3 (see halfulp formats), or i32, i64, u32, u64")->type_name("FORMAT")->required();
-  command->add_option("--to", options->to, "the result's format, of convert: a format or i32, i64, u32, u64")->type_name("FORMAT");
+  command
+      ->add_option("--format", options->format,
+                   "the operands' format, such as fp16 or e5m3 (see halfulp formats), or i32, i64, u32, u64")
+      ->type_name("FORMAT")
+      ->required();
+  command->add_option("--to", options->to, "the result's format, of convert: a format or i32, i64, u32, u64")
+      ->type_name("FORMAT");
   options->rounding.add_to(*command);
   options->rounding.add_integer_options_to(*command);
   command->add_flag("--check", options->check,
                     "the columns after the operands are the expected result and flags: print the lines that differ");
   command->add_flag("--strict-nan", options->strict_nan, "in a check, a NaN equals only the same NaN");
-  command->footer("Writes operands, result and flags: 10 invalid, 08 divide by zero, 04 overflow, 02 underflow, 01 inexact.\n"
-                  "Exit status: 0 done, 1 in a check something differs, 2 bad usage or bad input.");
+  command->footer(
+      "Writes operands, result and flags: 10 invalid, 08 divide by zero, 04 overflow, 02 underflow, 01 inexact.\n"
+      "Exit status: 0 done, 1 in a check something differs, 2 bad usage or bad input.");
   command->callback([options, &status] { eval(*options, status); });
 }
 

@@ -25,7 +25,8 @@ constexpr auto of_commands = std::to_array<Example>({
     {"eval", "halfulp eval convert --format fp32 --to bf16 3DCCCCCD"},
     {"eval", "echo '3C00 1000 3C01 01' | halfulp eval add --format fp16 --check", 1},
     {"quantize", "halfulp quantize gradients.npy --format e5m2"},
-    {"quantize", "halfulp quantize gradients.npy --format mxfp8e4m3 --out values.npy --codes codes.npy --scales scales.npy"},
+    {"quantize",
+     "halfulp quantize gradients.npy --format mxfp8e4m3 --out values.npy --codes codes.npy --scales scales.npy"},
     {"list", "halfulp list"},
     {"run", "halfulp run underflow --set count=4096"},
     {"run", "halfulp run underflow --set formats=fp16,e4m3 --set count=4096 --out reports/second.json"},
@@ -97,9 +98,11 @@ std::string example_of_experiment(std::string_view experiment, std::string_view 
 }
 
 std::vector<std::string> examples_of(const CLI::App& app, std::string_view program) {
-  if (!app.get_parent() && app.get_subcommands([](const CLI::App*) { return true; }).empty()) {  // underflow, halfulp-underflow
+  if (!app.get_parent() &&
+      app.get_subcommands([](const CLI::App*) { return true; }).empty()) {  // underflow, halfulp-underflow
     constexpr std::string_view installed = "halfulp-";
-    const std::string_view name = program.substr(0, installed.size()) == installed ? program.substr(installed.size()) : program;
+    const std::string_view name = program.substr(0, installed.size()) == installed ? program.substr(installed.size())
+                                                                                   : program;
     std::string line = example_of_experiment(name, program);
     return line.empty() ? std::vector<std::string>{} : std::vector{std::move(line)};
   }
@@ -107,11 +110,14 @@ std::vector<std::string> examples_of(const CLI::App& app, std::string_view progr
   if (command == "run") {  // of the experiment asked for
     const CLI::Option* name = app.get_option_no_throw("experiment");
     const std::string experiment = name && name->count() ? name->results().front() : "";
-    if (std::string line = example_of_experiment(experiment, std::string(program) + " " + experiment); !line.empty()) return {std::move(line)};
+    if (std::string line = example_of_experiment(experiment, std::string(program) + " " + experiment); !line.empty())
+      return {std::move(line)};
   }
   std::vector<std::string> lines;
   for (const Example& example : of_commands)
-    if (example.command == command) lines.push_back(std::string(example.line) + (example.status ? "  # exit status " + std::to_string(example.status) : ""));
+    if (example.command == command)
+      lines.push_back(std::string(example.line) +
+                      (example.status ? "  # exit status " + std::to_string(example.status) : ""));
   return lines;
 }
 

@@ -1,4 +1,5 @@
-// The examples of --help and of the manual pages: commands that run as they stand. tests/commands/examples_test.cpp runs them all.
+// The examples of --help and of the manual pages: commands that run as they stand. tests/commands/examples_test.cpp
+// runs them all.
 #pragma once
 
 #include <span>
@@ -19,8 +20,8 @@ struct Example {
   int status = 0;            ///< the exit status
 };
 
-/// Of every command, in an order in which they can be run one after the other in one folder. Beside what they make themselves they take
-/// gradients.npy, an array of floats.
+/// Of every command, in an order in which they can be run one after the other in one folder. Beside what they make
+/// themselves they take gradients.npy, an array of floats.
 std::span<const Example> examples();
 
 /// Settings with which an experiment takes a second.
@@ -30,11 +31,12 @@ struct ExperimentExample {
 };
 std::span<const ExperimentExample> experiment_examples();
 
-/// "bin/underflow" or "halfulp run underflow" with the settings of its example, behind `program`; empty where it has none.
+/// "bin/underflow" or "halfulp run underflow" with the settings of its example, behind `program`; empty where it has
+/// none.
 std::string example_of_experiment(std::string_view experiment, std::string_view program);
 
-/// Lines for the help of a command, of halfulp or of an experiment's executable, "# exit status 1" behind those whose status is not 0.
-/// `program` is how the command was called: "halfulp explain", "underflow".
+/// Lines for the help of a command, of halfulp or of an experiment's executable, "# exit status 1" behind those whose
+/// status is not 0. `program` is how the command was called: "halfulp explain", "underflow".
 std::vector<std::string> examples_of(const CLI::App& app, std::string_view program);
 
 }  // namespace halfulp::cli

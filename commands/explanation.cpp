@@ -19,17 +19,20 @@ using boost::multiprecision::cpp_int;
 
 /// "0x3C00": hexadecimal without point and exponent is a code word, not a number.
 bool is_code_word(std::string_view text) {
-  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') && text.find_first_of(".pP") == text.npos;
+  return text.size() > 2 && text[0] == '0' && (text[1] == 'x' || text[1] == 'X') &&
+         text.find_first_of(".pP") == text.npos;
 }
 
 std::uint64_t read_code(const FloatFormat& f, std::string_view text) {
   std::uint64_t code = 0;
   const auto [end, error] = std::from_chars(text.data() + 2, text.data() + text.size(), code, 16);
   if ((error != std::errc{} && error != std::errc::result_out_of_range) || end != text.data() + text.size())
-    throw std::invalid_argument(fmt::format("'{}' is not a code word; accepted: 0x and {} hexadecimal digits", shown(text), f.hex_digits()));
+    throw std::invalid_argument(
+        fmt::format("'{}' is not a code word; accepted: 0x and {} hexadecimal digits", shown(text), f.hex_digits()));
   if (error != std::errc{} || code > f.code_mask())
-    throw std::invalid_argument(fmt::format("'{}' is wider than the {} bits of {}; accepted: 0x and {} hexadecimal digits", shown(text),
-                                            f.storage_bits(), format_name(f), f.hex_digits()));
+    throw std::invalid_argument(
+        fmt::format("'{}' is wider than the {} bits of {}; accepted: 0x and {} hexadecimal digits", shown(text),
+                    f.storage_bits(), format_name(f), f.hex_digits()));
   return code;
 }
 
@@ -39,21 +42,26 @@ Literal read_number(std::string_view text) {
     return read_literal(text);
   } catch (const std::invalid_argument& error) {
     if (text.size() > 60) throw;
-    const bool hexadecimal = !text.empty() && text.size() <= 16 && text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
-    throw std::invalid_argument(fmt::format("{}, or a code word with its prefix such as 0x{}", error.what(), hexadecimal ? text : "3C00"));
+    const bool hexadecimal = !text.empty() && text.size() <= 16 &&
+                             text.find_first_not_of("0123456789abcdefABCDEF") == text.npos;
+    throw std::invalid_argument(
+        fmt::format("{}, or a code word with its prefix such as 0x{}", error.what(), hexadecimal ? text : "3C00"));
   }
 }
 
 Rational literal_value(const Literal& number, std::string_view text) {
   constexpr std::size_t most_digits = 10'000;
   if (number.digits.size() > most_digits)
-    throw std::invalid_argument(fmt::format("'{}' has {} digits; accepted: at most {}", shown(text), number.digits.size(), most_digits));
+    throw std::invalid_argument(
+        fmt::format("'{}' has {} digits; accepted: at most {}", shown(text), number.digits.size(), most_digits));
   const long long size = number.exponent + (number.hexadecimal ? 4 : 1) * static_cast<long long>(number.digits.size());
   const long long limit = number.hexadecimal ? 16000 : 5000;
   if (size > limit || size < -limit)
-    throw std::invalid_argument(fmt::format("'{}' is out of range; accepted: sizes from 1e-4800 to 1e+4800", shown(text)));
+    throw std::invalid_argument(
+        fmt::format("'{}' is out of range; accepted: sizes from 1e-4800 to 1e+4800", shown(text)));
   const cpp_int digits((number.hexadecimal ? "0x" : "") + number.digits);
-  const cpp_int scale = boost::multiprecision::pow(cpp_int(number.base()), static_cast<unsigned>(std::llabs(number.exponent)));
+  const cpp_int scale = boost::multiprecision::pow(cpp_int(number.base()),
+                                                   static_cast<unsigned>(std::llabs(number.exponent)));
   const Rational magnitude = number.exponent < 0 ? Rational(digits, scale) : Rational(cpp_int(digits * scale));
   return number.sign ? Rational(-magnitude) : magnitude;
 }
@@ -112,7 +120,8 @@ void add_outcomes(Explanation& e, RoundingMode mode, Convert&& convert) {
 
 /// Where the asked value lies among the format's: unit, neighbours. Precondition: e.value.
 void place(Explanation& e) {
-  const int binade = e.value->is_zero() ? e.format.emin() : std::clamp(binary_exponent(*e.value), e.format.emin(), e.format.emax());
+  const int binade = e.value->is_zero() ? e.format.emin()
+                                        : std::clamp(binary_exponent(*e.value), e.format.emin(), e.format.emax());
   e.ulp = power_of_two(binade - e.format.fraction_bits);
   const NumberLine line{e.format};
   const std::int64_t floor = line.floor(*e.value);
@@ -185,12 +194,14 @@ std::string flag_names(Flags flags) {
 
 std::string format_title(const FloatFormat& f) {
   if (const NamedFormat* row = find_named(f)) return std::string(row->title);
-  constexpr std::string_view tops[] = {"IEEE-like", "no infinity, NaN all ones", "no infinity, NaN at -0", "P3109-like", "finite only"};
+  constexpr std::string_view tops[] = {"IEEE-like", "no infinity, NaN all ones", "no infinity, NaN at -0", "P3109-like",
+                                       "finite only"};
   return fmt::format("{} exponent bits, {} fraction bits, bias {}, {}", f.exponent_bits, f.fraction_bits, f.bias,
                      tops[static_cast<std::size_t>(f.nonfinite)]);
 }
 
-// Why each rounding mode gives what it gives: by the place of the asked value between its neighbours, not by the rounding kernel.
+// Why each rounding mode gives what it gives: by the place of the asked value between its neighbours, not by the
+// rounding kernel.
 
 namespace {
 
@@ -210,20 +221,26 @@ std::string direction(const Explanation& e, RoundingMode mode) {
 }
 
 bool is_directed(RoundingMode mode) {
-  return mode == RoundingMode::toward_zero || mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
+  return mode == RoundingMode::toward_zero || mode == RoundingMode::toward_positive ||
+         mode == RoundingMode::toward_negative;
 }
 
 /// Whether a mode takes a value beyond the largest finite one toward it.
 bool goes_inward(const Explanation& e, RoundingMode mode) {
-  return mode == RoundingMode::toward_zero || mode == (*e.value > 0 ? RoundingMode::toward_negative : RoundingMode::toward_positive);
+  return mode == RoundingMode::toward_zero ||
+         mode == (*e.value > 0 ? RoundingMode::toward_negative : RoundingMode::toward_positive);
 }
 
 std::string nearest(const Explanation& e, const Outcome& outcome) {
   if (!e.below || !e.above) return "beyond max";
-  // Beyond the largest value there is a neighbour to be near to, as if exponents went on, which the format does not have.
-  if (*e.value - e.below->value != e.above->value - *e.value) return e.format.is_finite(outcome.result.code) ? "nearer" : "beyond max";
+  // Beyond the largest value there is a neighbour to be near to, as if exponents went on, which the format does not
+  // have.
+  if (*e.value - e.below->value != e.above->value - *e.value)
+    return e.format.is_finite(outcome.result.code) ? "nearer" : "beyond max";
   const RoundingMode mode = outcome.mode;
-  return mode == RoundingMode::nearest_even ? "tie: even" : mode == RoundingMode::nearest_away ? "tie: away" : "tie: to 0";
+  return mode == RoundingMode::nearest_even   ? "tie: even"
+         : mode == RoundingMode::nearest_away ? "tie: away"
+                                              : "tie: to 0";
 }
 
 }  // namespace
@@ -233,12 +250,14 @@ std::string Explanation::reason(const Outcome& outcome) const {
   if (!value) return non_finite_reason(*this, outcome.result);
   if (flags & flag::invalid) return "no negatives";
   if (outcome.error && outcome.error->is_zero()) return "exact";
-  if (format.has_zero && format.is_zero(code) && (rounding.flush_outputs || (by_code && rounding.flush_inputs))) return "flushed";
+  if (format.has_zero && format.is_zero(code) && (rounding.flush_outputs || (by_code && rounding.flush_inputs)))
+    return "flushed";
   if (!below && !format.is_signed) return "smallest";  // what lies below the smallest value of a format without zero
   if (outcome.mode == RoundingMode::stochastic) return "p = " + rounded(outcome.probability, 3);
   if ((flags & flag::overflow) && format.is_finite(code) && !goes_inward(*this, outcome.mode)) {
     if (rounding.overflow == Overflow::saturate) return "saturates";
-    return outcome.mode == RoundingMode::to_odd && (format.has_infinity() || format.has_nan()) ? "stays finite" : "beyond max";
+    return outcome.mode == RoundingMode::to_odd && (format.has_infinity() || format.has_nan()) ? "stays finite"
+                                                                                               : "beyond max";
   }
   if (is_directed(outcome.mode)) return direction(*this, outcome.mode);
   return outcome.mode == RoundingMode::to_odd ? "odd last bit" : nearest(*this, outcome);

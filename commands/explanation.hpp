@@ -32,8 +32,8 @@ std::string decimal_text(const Rational& x, int digits);
 /// The nearest decimal of that many significant digits, without "...".
 std::string rounded(const Rational& x, int digits);
 
-/// |x| / 2^exponent in binary: the integer part, a point, `kept` digits, "|", and up to `dropped` more digits, with "..."
-/// if that is not all; "1.100|1100..." for 1/10, exponent -4.
+/// |x| / 2^exponent in binary: the integer part, a point, `kept` digits, "|", and up to `dropped` more digits, with
+/// "..." if that is not all; "1.100|1100..." for 1/10, exponent -4.
 std::string binary_text(const Rational& x, int exponent, int kept, int dropped);
 
 // Everything `halfulp explain` knows about one number in one format, before it is drawn.

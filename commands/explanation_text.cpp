@@ -40,7 +40,8 @@ Rational power_of_two(int e) {
 }
 
 Rational exact_value(const FloatFormat& f, std::uint64_t code) {
-  const Rational magnitude = f.is_zero(code) ? Rational(0) : Rational(f.significand(code)) * power_of_two(f.exponent(code));
+  const Rational magnitude = f.is_zero(code) ? Rational(0)
+                                             : Rational(f.significand(code)) * power_of_two(f.exponent(code));
   return f.sign(code) ? Rational(-magnitude) : magnitude;
 }
 
@@ -104,7 +105,8 @@ std::string binary_text(const Rational& x, int exponent, int kept, int dropped) 
     integer.insert(integer.begin(), bit_test(bits, 0) ? '1' : '0');
     bits >>= 1;
   } while (!bits.is_zero());
-  return integer + "." + text.substr(0, static_cast<std::size_t>(kept)) + "|" + (tail.empty() ? "0" : tail) + (exact ? "" : "...");
+  return integer + "." + text.substr(0, static_cast<std::size_t>(kept)) + "|" + (tail.empty() ? "0" : tail) +
+         (exact ? "" : "...");
 }
 
 namespace {
@@ -122,9 +124,7 @@ std::string centred(const std::string& text, std::size_t width) {
   return repeated(" ", left) + text + repeated(" ", width - std::min(width, left + size));
 }
 
-std::string signed_text(const std::string& number) {
-  return number == "0" || number[0] == '-' ? number : "+" + number;
-}
+std::string signed_text(const std::string& number) { return number == "0" || number[0] == '-' ? number : "+" + number; }
 
 /// " = 1/640" where that is short and says more than the decimal, else nothing.
 std::string fraction(const Rational& x) {
@@ -161,7 +161,8 @@ class Drawing {
 
   void title() {
     const std::string head = abbreviated(e_.asked, 40) + " in " + format_name(f_), tail = "(" + format_title(f_) + ")";
-    out_ += fmt::format("{}{}{}\n\n", style_.painted(head, Paint::heading), head.size() + tail.size() < 80 ? " " : "\n", tail);
+    out_ += fmt::format("{}{}{}\n\n", style_.painted(head, Paint::heading), head.size() + tail.size() < 80 ? " " : "\n",
+                        tail);
   }
 
   /// The code word's fields, each in its box.
@@ -171,7 +172,9 @@ class Drawing {
       int bits;
       Paint paint;
     };
-    const Field fields[] = {{"sign", f_.is_signed ? 1 : 0, Paint::sign}, {"exponent", f_.exponent_bits, Paint::exponent}, {"fraction", f_.fraction_bits, Paint::fraction}};
+    const Field fields[] = {{"sign", f_.is_signed ? 1 : 0, Paint::sign},
+                            {"exponent", f_.exponent_bits, Paint::exponent},
+                            {"fraction", f_.fraction_bits, Paint::fraction}};
     std::string names = "   ", top = "  ", middle = "  ", bottom = "  ";
     const std::string_view dash = style_.unicode ? "\u2500" : "-", bar = style_.unicode ? "\u2502" : "|";
     int left = f_.storage_bits();
@@ -195,7 +198,8 @@ class Drawing {
   /// The code word and its value in every notation.
   void meaning() {
     const std::string mode = e_.unanimous() ? "" : fmt::format(", by {}", name_of(e_.rounding.mode));
-    labelled("code", fmt::format("{}, {}{}", style_.painted(code(e_.code), Paint::heading), class_name(f_, e_.code), mode));
+    labelled("code",
+             fmt::format("{}, {}{}", style_.painted(code(e_.code), Paint::heading), class_name(f_, e_.code), mode));
     if (!f_.is_finite(e_.code)) return labelled("value", print(f_, e_.code));
     const Rational value = exact_value(f_, e_.code);
     if (!value.is_zero()) {
@@ -204,11 +208,13 @@ class Drawing {
       std::string formula = f_.is_signed ? fmt::format("(-1)^{} {} ", f_.sign(e_.code) ? 1 : 0, times()) : "";
       formula += fmt::format("2^({} - {})", hidden ? field : 1, f_.bias);
       if (f_.fraction_bits > 0)
-        formula += fmt::format(" {} ({} + {}/{})", times(), hidden ? 1 : 0, e_.code & f_.fraction_mask(), f_.fraction_mask() + 1);
+        formula += fmt::format(" {} ({} + {}/{})", times(), hidden ? 1 : 0, e_.code & f_.fraction_mask(),
+                               f_.fraction_mask() + 1);
       labelled("value", formula);
       const std::uint64_t significand = f_.significand(e_.code);
       const int zeros = std::countr_zero(significand);
-      continued(fmt::format("{}{} {} 2^{}", f_.sign(e_.code) ? "-" : "", significand >> zeros, times(), f_.exponent(e_.code) + zeros));
+      continued(fmt::format("{}{} {} 2^{}", f_.sign(e_.code) ? "-" : "", significand >> zeros, times(),
+                            f_.exponent(e_.code) + zeros));
       const std::string digits = print_exact(f_, e_.code);
       continued(digits.size() <= long_number ? digits : decimal_text(value, 40));
     } else {
@@ -222,10 +228,13 @@ class Drawing {
     out_ += '\n';
     labelled("asked", abbreviated(e_.asked, 40) + fraction(*e_.value));
     if (f_.is_signed || e_.below) digits();
-    else labelled("range", fmt::format("below {}, the smallest value", code(f_.min_positive())));  // no digit of it is kept
+    else
+      labelled("range",
+               fmt::format("below {}, the smallest value", code(f_.min_positive())));  // no digit of it is kept
     const auto error = e_.error();
     if (!error) return labelled("error", f_.is_infinite(e_.code) ? "infinite" : "not a number");
-    labelled("error", fmt::format("{}{} = {} ulp", signed_text(decimal_text(*error, 8)), fraction(*error), in_ulp(*error)));
+    labelled("error",
+             fmt::format("{}{} = {} ulp", signed_text(decimal_text(*error, 8)), fraction(*error), in_ulp(*error)));
     if (e_.value->is_zero()) return;
     const Rational relative = abs(Rational(*error / *e_.value));
     labelled("relative", decimal_text(relative, 8) + fraction(relative));
@@ -235,9 +244,10 @@ class Drawing {
   void digits() {
     const int binade = e_.value->is_zero() ? f_.emin() : std::max(binary_exponent(*e_.value), f_.emin());
     const bool wide = f_.fraction_bits > 24;
-    labelled("binary", fmt::format("{}{}{}{} 2^{}  (kept|dropped)", *e_.value < 0 ? "-" : "",
-                                   binary_text(*e_.value, binade, f_.fraction_bits, std::clamp(30 - f_.fraction_bits, 4, 16)),
-                                   wide ? "\n             " : " ", times(), binade));
+    labelled("binary",
+             fmt::format("{}{}{}{} 2^{}  (kept|dropped)", *e_.value < 0 ? "-" : "",
+                         binary_text(*e_.value, binade, f_.fraction_bits, std::clamp(30 - f_.fraction_bits, 4, 16)),
+                         wide ? "\n             " : " ", times(), binade));
   }
 
   void neighbours() {
@@ -265,7 +275,8 @@ class Drawing {
     constexpr std::size_t length = 65;
     const Rational gap = e_.above->value - e_.below->value;
     const Rational place = (*e_.value - e_.below->value) / gap * static_cast<int>(length - 1);
-    auto at = static_cast<std::size_t>(boost::multiprecision::cpp_int((numerator(place) * 2 + denominator(place)) / (denominator(place) * 2)));
+    auto at = static_cast<std::size_t>(
+        boost::multiprecision::cpp_int((numerator(place) * 2 + denominator(place)) / (denominator(place) * 2)));
     at = std::clamp<std::size_t>(at, 1, length - 2);
     const std::size_t middle = length / 2;
     if (!e_.exact && at == middle) {  // the tick is for the midpoint alone
@@ -286,14 +297,16 @@ class Drawing {
       else line += style_.unicode ? "\u2500" : "-";
     }
     const std::size_t begin = at - std::min(at, name.size() / 2);
-    out_ += fmt::format("\n  {}\n  {}\n  {}{}\n\n", labels, line, repeated(" ", std::min(begin, length - std::min(length, name.size()))),
+    out_ += fmt::format("\n  {}\n  {}\n  {}{}\n\n", labels, line,
+                        repeated(" ", std::min(begin, length - std::min(length, name.size()))),
                         style_.painted(name, Paint::heading));
   }
 
   /// Exact where that is short; else some digits: the neighbours above are exact.
   std::string value_text(std::uint64_t code) const {
     const std::string exact = print_exact(f_, code);
-    return exact.size() <= 9 || !f_.is_finite(code) ? exact : rounded(exact_value(f_, code), f_.storage_bits() > 16 ? 4 : 5);
+    return exact.size() <= 9 || !f_.is_finite(code) ? exact
+                                                    : rounded(exact_value(f_, code), f_.storage_bits() > 16 ? 4 : 5);
   }
 
   void modes() {
@@ -310,8 +323,8 @@ class Drawing {
       } else if (e_.value) {
         error = f_.is_infinite(result.code) ? "inf" : "-";
       }
-      rows.push_back({unanimous ? "every mode" : std::string(name_of(outcome.mode)), code(result.code), value_text(result.code), wide ? "" : error,
-                      flag_names(result.flags), outcome.reason});
+      rows.push_back({unanimous ? "every mode" : std::string(name_of(outcome.mode)), code(result.code),
+                      value_text(result.code), wide ? "" : error, flag_names(result.flags), outcome.reason});
       if (unanimous) break;
     }
     for (std::string& name : rows.front()) name = style_.painted(name, Paint::heading);
@@ -322,8 +335,9 @@ class Drawing {
   void probabilities() {
     const int bits = e_.rounding.random_bits;
     const StochasticVariant variant = e_.rounding.variant;
-    out_ += fmt::format("\n  stochastic rounding with {} random bits{} gives\n", bits,
-                        variant == StochasticVariant{} ? "" : fmt::format(" ({})", name_in(stochastic_variants, variant)));
+    out_ += fmt::format(
+        "\n  stochastic rounding with {} random bits{} gives\n", bits,
+        variant == StochasticVariant{} ? "" : fmt::format(" ({})", name_in(stochastic_variants, variant)));
     for (const Outcome& outcome : e_.outcomes) {
       if (outcome.mode != RoundingMode::stochastic) continue;
       const Rational count = outcome.probability * power_of_two(bits);

@@ -33,18 +33,25 @@ std::string bits_text(const BlockFormat& f) {
 }
 
 std::string largest_text(const BlockElement& e) {
-  return e.is_integer() ? fmt::format("{:g}", e.value(static_cast<unsigned>(e.most()))) : fmt::format("{:g}", e.target());
+  return e.is_integer() ? fmt::format("{:g}", e.value(static_cast<unsigned>(e.most())))
+                        : fmt::format("{:g}", e.target());
 }
 
 std::string formula(const BlockFormat& f) {
   const std::string target = fmt::format("{:g}", f.element.target());
   const int emax = f.element.emax();
-  if (f.element.is_affine()) return fmt::format("(max - min) / {}, zero point {} - min / scale", f.element.most() - f.element.least(), f.element.least());
+  if (f.element.is_affine())
+    return fmt::format("(max - min) / {}, zero point {} - min / scale", f.element.most() - f.element.least(),
+                       f.element.least());
   switch (f.rule) {
-    case ScaleRule::amax: return f.tensor_scale ? fmt::format("amax / {} / tensor scale, rounded to nearest even", target) : fmt::format("amax / {}, rounded to nearest even", target);
+    case ScaleRule::amax:
+      return f.tensor_scale ? fmt::format("amax / {} / tensor scale, rounded to nearest even", target)
+                            : fmt::format("amax / {}, rounded to nearest even", target);
     case ScaleRule::floor: return fmt::format("2^(floor(log2 amax) - {})", emax);
     case ScaleRule::ceil: return fmt::format("2^(ceil(log2 amax) - {})", emax);
-    case ScaleRule::even: return fmt::format("2^(floor(log2 of amax rounded to {} fraction bits) - {})", f.element.top_fraction_bits(), emax);
+    case ScaleRule::even:
+      return fmt::format("2^(floor(log2 of amax rounded to {} fraction bits) - {})", f.element.top_fraction_bits(),
+                         emax);
     case ScaleRule::rceil: return fmt::format("the least power of two that is no less than amax / {}", target);
   }
   return {};
@@ -54,7 +61,8 @@ std::string use_text(const BlockFormat& f) {
   if (f.rule != ScaleRule::amax) return "divided by the scale, which is exact";
   switch (f.use) {
     case ScaleUse::divide: return f.tensor_scale ? "v / (scale * tensor scale) in fp32" : "v / scale in fp32";
-    case ScaleUse::reciprocal: return f.tensor_scale ? "v * ((1 / tensor scale) / scale) in fp32" : "v * (1 / scale) in fp32";
+    case ScaleUse::reciprocal:
+      return f.tensor_scale ? "v * ((1 / tensor scale) / scale) in fp32" : "v * (1 / scale) in fp32";
     case ScaleUse::multiplier: return "v * m in fp32 for m = target / amax; the scale is 1 / m";
   }
   return {};
@@ -63,15 +71,19 @@ std::string use_text(const BlockFormat& f) {
 }  // namespace
 
 std::string block_table() {
-  std::vector<std::vector<std::string>> rows{{"block format", "bits", "element", "block", "scale", "rule", "largest", "what it is"}};
+  std::vector<std::vector<std::string>> rows{
+      {"block format", "bits", "element", "block", "scale", "rule", "largest", "what it is"}};
   for (const NamedBlockFormat& row : block_catalogue()) {
     const BlockFormat& f = row.format;
-    rows.push_back({std::string(row.name), bits_text(f), element_name(f.element), shape_name(f), format_name(f.scale) + (f.tensor_scale ? ", fp32" : ""),
-                    std::string(name_of(f.rule)), largest_text(f.element), std::string(row.title)});
+    rows.push_back({std::string(row.name), bits_text(f), element_name(f.element), shape_name(f),
+                    format_name(f.scale) + (f.tensor_scale ? ", fp32" : ""), std::string(name_of(f.rule)),
+                    largest_text(f.element), std::string(row.title)});
   }
   return aligned(rows, 0) +
-         "\nbits: of an element with its share of scale and zero point; rule: how a scale follows from the block; largest: element\n"
-         "before its scale. `halfulp formats NAME` says more, also of others, described as ELEMENT/SHAPE/SCALE[/RULE][/OPTION...]:\n"
+         "\nbits: of an element with its share of scale and zero point; rule: how a scale follows from the block; "
+         "largest: element\n"
+         "before its scale. `halfulp formats NAME` says more, also of others, described as "
+         "ELEMENT/SHAPE/SCALE[/RULE][/OPTION...]:\n"
          "e4m3/1x64/e8m0/rceil, int8/row/fp32, mxfp4/even.\n";
 }
 
@@ -79,13 +91,27 @@ std::string block_details(const BlockFormat& f) {
   const BlockElement& e = f.element;
   std::vector<std::vector<std::string>> facts{
       {"described as", description(f)},
-      {"elements", fmt::format("{}: {} bits, {}, largest {}", element_name(e), e.bits(), e.is_integer() ? fmt::format("integers {} to {}{}", e.least(), e.most(), e.fraction_bits ? fmt::format(" times 2^-{}", e.fraction_bits) : std::string()) : std::string("a float"), largest_text(e))},
-      {"block", f.elements() ? fmt::format("{} ({} elements){}", shape_name(f), f.elements(), f.whole ? ", whole ones only" : "; at the array's edges shorter") : shape_name(f)},
-      {"scale", format_name(f.scale) + (f.tensor_scale ? fmt::format(", and an fp32 of the tensor: amax / {:g}", f.scale.value(f.scale.max_finite()) * e.target()) : std::string())},
-      {"bits an element", f.elements() ? fmt::format("{:g} with the scale{}", f.bits_per_element(), e.is_affine() ? " and zero point" : "") : fmt::format("{} and a share of {} for the scale", e.bits(), f.scale.storage_bits())},
+      {"elements",
+       fmt::format("{}: {} bits, {}, largest {}", element_name(e), e.bits(),
+                   e.is_integer()
+                       ? fmt::format("integers {} to {}{}", e.least(), e.most(),
+                                     e.fraction_bits ? fmt::format(" times 2^-{}", e.fraction_bits) : std::string())
+                       : std::string("a float"),
+                   largest_text(e))},
+      {"block", f.elements() ? fmt::format("{} ({} elements){}", shape_name(f), f.elements(),
+                                           f.whole ? ", whole ones only" : "; at the array's edges shorter")
+                             : shape_name(f)},
+      {"scale", format_name(f.scale) + (f.tensor_scale ? fmt::format(", and an fp32 of the tensor: amax / {:g}",
+                                                                     f.scale.value(f.scale.max_finite()) * e.target())
+                                                       : std::string())},
+      {"bits an element",
+       f.elements() ? fmt::format("{:g} with the scale{}", f.bits_per_element(), e.is_affine() ? " and zero point" : "")
+                    : fmt::format("{} and a share of {} for the scale", e.bits(), f.scale.storage_bits())},
       {"scale rule", std::string(name_of(f.rule)) + ": " + formula(f)},
       {"elements are", use_text(f) + "; rounded, saturating"},
-      {"zero block", fmt::format("scale {}", print_exact(f.scale, block_step(f, 0.0f).scale).size() <= 12 ? print_exact(f.scale, block_step(f, 0.0f).scale) : fmt::format("2^{}", f.scale.emin()))},
+      {"zero block", fmt::format("scale {}", print_exact(f.scale, block_step(f, 0.0f).scale).size() <= 12
+                                                 ? print_exact(f.scale, block_step(f, 0.0f).scale)
+                                                 : fmt::format("2^{}", f.scale.emin()))},
       {"NaN in a block", "scale NaN"},
   };
   if (e.is_affine()) facts[7][1] = fmt::format("scale 2^{}, zero point {}", f.scale.emin(), e.least());
@@ -97,14 +123,19 @@ std::string block_details(const BlockFormat& f) {
     if (!aliases.empty()) facts.push_back({"also called", aliases});
     facts.push_back({"defined in", std::string(row->citation)});
   }
-  return fmt::format("{}: {}\n\n{}", format_name(f), row ? std::string(row->title) : "a block format", aligned(facts, 2));
+  return fmt::format("{}: {}\n\n{}", format_name(f), row ? std::string(row->title) : "a block format",
+                     aligned(facts, 2));
 }
 
 nlohmann::ordered_json block_json(const BlockFormat& f) {
   const NamedBlockFormat* row = find_named(f);
   const BlockElement& e = f.element;
-  nlohmann::ordered_json j{{"name", format_name(f)}, {"description", description(f)}, {"element", element_name(e)}, {"element_bits", e.bits()},
-                           {"largest_element", e.is_integer() ? e.value(static_cast<unsigned>(e.most())) : e.target()}, {"block", shape_name(f)}};
+  nlohmann::ordered_json j{{"name", format_name(f)},
+                           {"description", description(f)},
+                           {"element", element_name(e)},
+                           {"element_bits", e.bits()},
+                           {"largest_element", e.is_integer() ? e.value(static_cast<unsigned>(e.most())) : e.target()},
+                           {"block", shape_name(f)}};
   j["block_elements"] = f.elements() ? nlohmann::ordered_json(f.elements()) : nlohmann::ordered_json(nullptr);
   j["scale"] = format_name(f.scale);
   j["tensor_scale"] = f.tensor_scale;
@@ -145,15 +176,16 @@ std::string exactly(const FloatFormat& f, std::uint64_t code) {
 std::string integers_exact(const FloatFormat& f) { return fmt::format("{:.0f}", f.largest_consecutive_integer()); }
 
 std::string table() {
-  std::vector<std::vector<std::string>> rows{{"name", "bits", "s/e/m", "bias", "max", "min normal", "min positive", "epsilon",
-                                              "integers", "digits", "Inf", "NaN", "what it is"}};
+  std::vector<std::vector<std::string>> rows{{"name", "bits", "s/e/m", "bias", "max", "min normal", "min positive",
+                                              "epsilon", "integers", "digits", "Inf", "NaN", "what it is"}};
   for (const NamedFormat& row : catalogue()) {
     const FloatFormat& f = row.format;
     rows.push_back({std::string(row.name), fmt::format("{}", f.storage_bits()),
-                    fmt::format("{}/{}/{}", f.is_signed ? 1 : 0, f.exponent_bits, f.fraction_bits), fmt::format("{}", f.bias),
-                    exactly(f, f.max_finite()), closed_form(f, f.min_normal()), closed_form(f, f.min_positive()),
-                    fmt::format("2^{}", -f.fraction_bits), integers_exact(f), fmt::format("{}/{}", f.digits10(), f.max_digits10()),
-                    f.has_infinity() ? "yes" : "-", f.has_nan() ? "yes" : "-", std::string(row.title)});
+                    fmt::format("{}/{}/{}", f.is_signed ? 1 : 0, f.exponent_bits, f.fraction_bits),
+                    fmt::format("{}", f.bias), exactly(f, f.max_finite()), closed_form(f, f.min_normal()),
+                    closed_form(f, f.min_positive()), fmt::format("2^{}", -f.fraction_bits), integers_exact(f),
+                    fmt::format("{}/{}", f.digits10(), f.max_digits10()), f.has_infinity() ? "yes" : "-",
+                    f.has_nan() ? "yes" : "-", std::string(row.title)});
   }
   return aligned(rows, 0) +
          "\ns/e/m: bits of sign, exponent and fraction; integers: every one up to it is a value of the format;\n"
@@ -164,7 +196,8 @@ std::string table() {
 std::string details(const FloatFormat& f) {
   const std::string signs = f.is_signed ? "1 sign, " : "";
   std::vector<std::vector<std::string>> facts{
-      {"bits", fmt::format("{}: {}{} exponent, {} fraction", f.storage_bits(), signs, f.exponent_bits, f.fraction_bits)},
+      {"bits",
+       fmt::format("{}: {}{} exponent, {} fraction", f.storage_bits(), signs, f.exponent_bits, f.fraction_bits)},
       {"precision", fmt::format("{} with the hidden bit; epsilon 2^{}", f.precision(), -f.fraction_bits)},
       {"bias", fmt::format("{}: exponents {} to {}", f.bias, f.emin(), f.emax())},
       {"integers", "exact up to " + integers_exact(f)},
@@ -188,9 +221,10 @@ std::string details(const FloatFormat& f) {
   if (f.has_nan()) add("NaN", f.canonical_nan());
 
   std::string absent;
-  for (const auto& [there, name] : {std::pair(f.has_infinity(), "infinity"), std::pair(f.has_nan(), "NaN"),
-                                    std::pair(f.has_zero, "zero"), std::pair(f.has_negative_zero() || !f.has_zero, "negative zero"),
-                                    std::pair(f.is_signed, "negative values"), std::pair(f.has_subnormals(), "subnormals")})
+  for (const auto& [there, name] :
+       {std::pair(f.has_infinity(), "infinity"), std::pair(f.has_nan(), "NaN"), std::pair(f.has_zero, "zero"),
+        std::pair(f.has_negative_zero() || !f.has_zero, "negative zero"), std::pair(f.is_signed, "negative values"),
+        std::pair(f.has_subnormals(), "subnormals")})
     if (!there) absent += (absent.empty() ? "" : ", ") + std::string(name);
   facts.push_back({"has no", absent.empty() ? "-" : absent});
   if (const NamedFormat* row = find_named(f)) {
@@ -242,11 +276,16 @@ struct Options {
 void formats_command(const Options& options) {
   if (options.name) {
     const AnyFormat any = parse_any_format(*options.name);
-    if (const auto* block = std::get_if<BlockFormat>(&any)) return write_output(options.json ? pretty(block_json(*block)) + "\n" : block_details(*block));
+    if (const auto* block = std::get_if<BlockFormat>(&any))
+      return write_output(options.json ? pretty(block_json(*block)) + "\n" : block_details(*block));
     const FloatFormat format = std::get<FloatFormat>(any);
     return write_output(options.json ? pretty(to_json(format)) + "\n" : details(format));
   }
-  if (!options.json) return write_output(options.blocks ? block_table() : table() + "`halfulp formats --blocks` lists block formats: MX, NVFP4, FP8 and integers with scales.\n");
+  if (!options.json)
+    return write_output(
+        options.blocks
+            ? block_table()
+            : table() + "`halfulp formats --blocks` lists block formats: MX, NVFP4, FP8 and integers with scales.\n");
   Json all = Json::array();
   if (options.blocks) {
     for (const NamedBlockFormat& row : block_catalogue()) all.push_back(block_json(row.format));
@@ -261,7 +300,8 @@ void formats_command(const Options& options) {
 void add_formats_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("formats", "the formats and their constants");
-  command->add_option("NAME", options->name, "one format in detail: fp16, e4m3, any eXmY such as e6m9finite, or a block format such as mxfp4");
+  command->add_option("NAME", options->name,
+                      "one format in detail: fp16, e4m3, any eXmY such as e6m9finite, or a block format such as mxfp4");
   command->add_flag("--blocks", options->blocks, "block formats: elements of a few bits that share a scale");
   command->add_flag("--json", options->json, "as JSON");
   command->callback([options] { formats_command(*options); });

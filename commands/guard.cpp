@@ -32,7 +32,8 @@ const CLI::App& selected(const CLI::App& app) {
 
 std::vector<std::string> command_names(const CLI::App& app) {
   std::vector<std::string> names;
-  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) names.push_back(command->get_name());
+  for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; }))
+    names.push_back(command->get_name());
   return names;
 }
 
@@ -52,10 +53,12 @@ void make_flags_strict(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) make_flags_strict(*command);
 }
 
-/// An option with too few values, too many, or one where none belongs. CLI11's text begins with its name, of flags without
-/// dashes.
+/// An option with too few values, too many, or one where none belongs. CLI11's text begins with its name, of flags
+/// without dashes.
 std::string explained_mismatch(const CLI::App& command, const CLI::ArgumentMismatch& error) {
-  const auto bare = [](std::string_view text) { return text.substr(std::min(text.find_first_not_of('-'), text.size())); };
+  const auto bare = [](std::string_view text) {
+    return text.substr(std::min(text.find_first_not_of('-'), text.size()));
+  };
   const std::string_view text = bare(error.what()), first = text.substr(0, text.find_first_of(": "));
   for (const CLI::Option* option : command.get_options()) {
     const std::string name = option->get_name();
@@ -74,21 +77,25 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
   // A word that stands before the command: `halfulp fromats explain`, `halfulp help explain`.
   for (const std::string& word : app.remaining())
     if (&command != &app && !word.empty() && word[0] != '-') return unknown_name("command", word, command_names(app));
-  if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error)) return explained_mismatch(command, *mismatch);
+  if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error))
+    return explained_mismatch(command, *mismatch);
 
   const std::vector<std::string> unknown = app.remaining(true);
   if (!unknown.empty() && unknown.front() != "--") {
     const std::string& word = unknown.front();
     if (word.size() > 1 && word[0] == '-')
       return unknown_name("option", word.substr(0, word.find('=')), option_names(command)) +
-             (command.get_option_no_throw("--set") ? "; parameters of an experiment stand behind --set: --set KEY=VALUE" : "");
+             (command.get_option_no_throw("--set") ? "; parameters of an experiment stand behind --set: --set KEY=VALUE"
+                                                   : "");
     if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
     return "unexpected argument '" + word + "'; " + help;
   }
-  if (&command == &app && !command_names(app).empty()) return "a command is missing; " + help + ", or begin with: " + app.get_name() + " explain 0.1 --format fp16";
+  if (&command == &app && !command_names(app).empty())
+    return "a command is missing; " + help + ", or begin with: " + app.get_name() + " explain 0.1 --format fp16";
   for (const CLI::Option* option : command.get_options())
     if (option->get_required() && option->count() == 0)
-      return option->get_name() + " is missing; accepted: " + option->get_description() + (unknown.empty() ? "" : "; options stand before --");
+      return option->get_name() + " is missing; accepted: " + option->get_description() +
+             (unknown.empty() ? "" : "; options stand before --");
   return std::string(error.what()) + "; " + help;
 }
 
@@ -96,9 +103,7 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
 void parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) {
-    write_output(app.help());
-  } catch (const CLI::CallForVersion& version) {
+  } catch (const CLI::CallForHelp&) { write_output(app.help()); } catch (const CLI::CallForVersion& version) {
     write_output("halfulp " + std::string(version.what()) + "\n" + build_text());
   }
 }
@@ -138,17 +143,19 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
     return report_error("out of memory", exit_status::internal_error);
   } catch (const std::exception& error) {
     return report_error(std::string("internal error: ") + error.what(), exit_status::internal_error);
-  } catch (...) {
-    return report_error("internal error", exit_status::internal_error);
-  }
+  } catch (...) { return report_error("internal error", exit_status::internal_error); }
 }
 
 std::string command_text(int argc, char** argv) {
   std::string text;
   for (int i = 0; i < argc; ++i) {
-    const std::string word = i == 0 ? std::string(std::string_view(argv[0]).substr(std::string_view(argv[0]).rfind('/') + 1)) : argv[i];
-    const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%") ==
-                                            std::string::npos;
+    const std::string word = i == 0 ? std::string(
+                                          std::string_view(argv[0]).substr(std::string_view(argv[0]).rfind('/') + 1))
+                                    : argv[i];
+    const bool plain = !word.empty() &&
+                       word.find_first_not_of(
+                           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./=,:+@%") ==
+                           std::string::npos;
     std::string quoted = "'";
     for (const char c : word) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
     text += (i ? " " : "") + (plain ? word : quoted + "'");

@@ -1,4 +1,5 @@
-// What every executable's main is: build the command line, run, turn whatever is thrown into one line and an exit status.
+// What every executable's main is: build the command line, run, turn whatever is thrown into one line and an exit
+// status.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -20,7 +21,8 @@ inline constexpr int interrupted = 130;
 
 /// `add` declares commands and options (commands.hpp); their callbacks run once the command line is read. Help and
 /// --version go to standard output, errors to standard error as one line "halfulp: ...".
-int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App& app, int& status)>& add);
+int guarded_main(int argc, char** argv, std::string description,
+                 const std::function<void(CLI::App& app, int& status)>& add);
 
 /// An error as every command reports it: one line "halfulp: ..." on standard error.
 void print_error(std::string message);

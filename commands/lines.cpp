@@ -24,7 +24,8 @@ constexpr auto digit_values = [] {
   for (auto& entry : table) entry = 0xff;
   for (int i = 0; i < 10; ++i) table[static_cast<std::size_t>('0' + i)] = static_cast<std::uint8_t>(i);
   for (int i = 0; i < 6; ++i)
-    table[static_cast<std::size_t>('a' + i)] = table[static_cast<std::size_t>('A' + i)] = static_cast<std::uint8_t>(10 + i);
+    table[static_cast<std::size_t>('a' + i)] = table[static_cast<std::size_t>('A' + i)] = static_cast<std::uint8_t>(10 +
+                                                                                                                    i);
   return table;
 }();
 
@@ -63,7 +64,8 @@ std::string hex_word_refusal(std::string_view name, std::string_view word, int b
   std::uint64_t code = 0;
   const bool wide = read(word, bits, code) == Hex::too_wide;
   const std::string why = wide ? fmt::format(", wider than {} bit{}", bits, bits == 1 ? "" : "s") : "";
-  return fmt::format("{} is '{}'{}; accepted: {} hexadecimal digit{}", name, shown(word), why, digits_of(bits), digits_of(bits) == 1 ? "" : "s");
+  return fmt::format("{} is '{}'{}; accepted: {} hexadecimal digit{}", name, shown(word), why, digits_of(bits),
+                     digits_of(bits) == 1 ? "" : "s");
 }
 
 void append_hex_word(std::string& out, std::uint64_t code, int bits) {
@@ -144,7 +146,9 @@ LineEvaluator::LineEvaluator(const EvalOptions& options)
     : options_(options), arity_(info(options.task.operation).arity) {
   const Task& task = options.task;
   if (std::string why = refusal(task); !why.empty()) throw std::invalid_argument(why);
-  const auto column = [&](std::string name, int bits) { column_[static_cast<std::size_t>(columns_++)] = {std::move(name), bits}; };
+  const auto column = [&](std::string name, int bits) {
+    column_[static_cast<std::size_t>(columns_++)] = {std::move(name), bits};
+  };
   for (int i = 0; i < arity_; ++i) column(fmt::format("operand {}", i + 1), storage_bits(task.from));
   const bool truth = info(task.operation).result == ResultKind::truth;
   column("the expected result", truth ? 1 : storage_bits(task.to));
@@ -178,7 +182,8 @@ void LineEvaluator::line(std::string_view text, std::string& out) {
     const auto operands = fmt::format("{} operand{}", arity_, arity_ == 1 ? "" : "s");
     throw std::invalid_argument(fmt::format(
         "{} {} code word{}; accepted: {}", info(options_.task.operation).name,
-        count > columns_ ? fmt::format("got more than {}", columns_) : fmt::format("got {}", count), count == 1 ? "" : "s",
+        count > columns_ ? fmt::format("got more than {}", columns_) : fmt::format("got {}", count),
+        count == 1 ? "" : "s",
         options_.check ? operands + ", the expected result and, optionally, the expected flags" : operands));
   }
 
@@ -231,7 +236,8 @@ std::uint64_t distance(const FloatFormat& f, std::uint64_t x, std::uint64_t y) {
 
 MmaEvaluator::MmaEvaluator(const MatrixUnit& unit, const MmaOptions& options) : unit_(unit), options_(options) {
   groups_ = {{"A", unit.a, false}, {"B", unit.b, false}, {"C", unit.accumulator, true}};
-  if (unit.scaled()) groups_.insert(groups_.end(), {{"scales of A", unit.scale, false, true}, {"scales of B", unit.scale, false, true}});
+  if (unit.scaled())
+    groups_.insert(groups_.end(), {{"scales of A", unit.scale, false, true}, {"scales of B", unit.scale, false, true}});
   if (options.check) groups_.push_back({"the expected D", unit.accumulator, true});
 }
 
@@ -242,17 +248,20 @@ std::string MmaEvaluator::accepted() const {
 }
 
 std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) const {
-  const auto name = [&] { return group.one ? group.name : fmt::format("word {} of {}", group.words.size() + 1, group.name); };
+  const auto name = [&] {
+    return group.one ? group.name : fmt::format("word {} of {}", group.words.size() + 1, group.name);
+  };
   if (options_.values) try {
       const Rounded value = parse(group.format, {}, word);
-      if (value.flags & flag::invalid) throw std::invalid_argument(fmt::format("'{}' is no value of {}", shown(word), format_name(group.format)));
-      if (group.is_scale && group.format.sign(value.code)) throw std::invalid_argument(fmt::format("'{}': scales are not negative", shown(word)));
+      if (value.flags & flag::invalid)
+        throw std::invalid_argument(fmt::format("'{}' is no value of {}", shown(word), format_name(group.format)));
+      if (group.is_scale && group.format.sign(value.code))
+        throw std::invalid_argument(fmt::format("'{}': scales are not negative", shown(word)));
       return code_word(group.format, value.code);
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(name() + ": " + error.what());
-    }
+    } catch (const std::invalid_argument& error) { throw std::invalid_argument(name() + ": " + error.what()); }
   std::uint64_t code = 0;
-  if (!read_hex_word(word, word_bits(group.format), code)) throw std::invalid_argument(hex_word_refusal(name(), word, word_bits(group.format)));
+  if (!read_hex_word(word, word_bits(group.format), code))
+    throw std::invalid_argument(hex_word_refusal(name(), word, word_bits(group.format)));
   return code;
 }
 
@@ -261,7 +270,8 @@ void MmaEvaluator::write(const FloatFormat& format, std::uint64_t word, std::str
   else append_hex_word(out, word, word_bits(format));
 }
 
-void MmaEvaluator::write_difference(std::uint64_t number, std::uint64_t d, std::uint64_t expected, std::string& out) const {
+void MmaEvaluator::write_difference(std::uint64_t number, std::uint64_t d, std::uint64_t expected,
+                                    std::string& out) const {
   const FloatFormat& format = unit_.accumulator;
   out += fmt::format("line {}: got ", number);
   write(format, d, out);
@@ -291,14 +301,17 @@ void MmaEvaluator::numbered_line(std::uint64_t number, std::string_view text, st
 
   const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '|')) + 1;
   if (count != groups_.size())
-    throw std::invalid_argument(fmt::format("{} group{} between bars; {} takes {}: {}", count, count == 1 ? "" : "s", unit_.name, groups_.size(), accepted()));
+    throw std::invalid_argument(fmt::format("{} group{} between bars; {} takes {}: {}", count, count == 1 ? "" : "s",
+                                            unit_.name, groups_.size(), accepted()));
   for (Group& group : groups_) {
     const std::size_t end = std::min(text.find('|'), text.size());
     std::string_view words = text.substr(0, end);
     text.remove_prefix(std::min(end + 1, text.size()));
     group.words.clear();
-    for (std::string_view word = take_word(words); !word.empty(); word = take_word(words)) group.words.push_back(read(group, word));
-    if (group.one && group.words.size() != 1) throw std::invalid_argument(fmt::format("{}: {} words; accepted: 1", group.name, group.words.size()));
+    for (std::string_view word = take_word(words); !word.empty(); word = take_word(words))
+      group.words.push_back(read(group, word));
+    if (group.one && group.words.size() != 1)
+      throw std::invalid_argument(fmt::format("{}: {} words; accepted: 1", group.name, group.words.size()));
   }
   Products products{groups_[0].words, groups_[1].words, {}, {}};
   if (unit_.scaled()) products.scale_a = groups_[3].words, products.scale_b = groups_[4].words;

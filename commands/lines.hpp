@@ -13,7 +13,8 @@
 
 namespace halfulp::cli {
 
-/// Takes the next word off the front of a line; empty at its end. Blanks, tabs and carriage returns stand between words.
+/// Takes the next word off the front of a line; empty at its end. Blanks, tabs and carriage returns stand between
+/// words.
 std::string_view take_word(std::string_view& text);
 
 /// The code word of at most `bits` bits that a word spells ("3C00", "0x3c00") into `code`. False if it spells none.
@@ -31,8 +32,8 @@ void append_hex_word(std::string& out, std::uint64_t code, int bits);
 class LineHandler {
  public:
   virtual ~LineHandler() = default;
-  /// One line without its newline. Appends its answer to `out`. Throws std::invalid_argument saying what is wrong with the
-  /// line and what is accepted, and leaves `out` as it was.
+  /// One line without its newline. Appends its answer to `out`. Throws std::invalid_argument saying what is wrong with
+  /// the line and what is accepted, and leaves `out` as it was.
   virtual void line(std::string_view text, std::string& out) = 0;
   /// The same with the line's number, from 1, for handlers whose answers name it.
   virtual void numbered_line(std::uint64_t, std::string_view text, std::string& out) { line(text, out); }
@@ -57,8 +58,8 @@ class LineStream {
   std::uint64_t number_ = 0;
 };
 
-/// Answers standard input on standard output until it ends. Whatever was answered is written before more is waited for, so
-/// that two programs can talk through pipes; an error leaves the answers to the lines before it written.
+/// Answers standard input on standard output until it ends. Whatever was answered is written before more is waited for,
+/// so that two programs can talk through pipes; an error leaves the answers to the lines before it written.
 void answer_input(LineHandler& handler);
 
 /// The end of a check: writes "N checked, N differ" and sets `status` to 1 if any did. Throws std::invalid_argument if
@@ -112,16 +113,16 @@ struct MmaOptions {
   bool values = false;      ///< words are numbers, rounded to nearest even to the unit's formats; D is written as one
 };
 
-/// Outputs of a matrix unit, one a line. A line's groups stand between bars, their hexadecimal code words between blanks:
-/// K words of a row of A | K of a column of B | one of C, for scaled units | scales of A | scales of B, in a check | D.
-/// Blank lines and lines that begin with # count for nothing.
+/// Outputs of a matrix unit, one a line. A line's groups stand between bars, their hexadecimal code words between
+/// blanks: K words of a row of A | K of a column of B | one of C, for scaled units | scales of A | scales of B, in a
+/// check | D. Blank lines and lines that begin with # count for nothing.
 class MmaEvaluator : public LineHandler {
  public:
   /// Keeps a reference to the unit.
   MmaEvaluator(const MatrixUnit& unit, const MmaOptions& options);
 
-  /// Appends the word of D; in a check only what differs: the line's number, the word that came out, the one expected, how
-  /// far apart they are, in code words, where both are finite, and the operands where they are few.
+  /// Appends the word of D; in a check only what differs: the line's number, the word that came out, the one expected,
+  /// how far apart they are, in code words, where both are finite, and the operands where they are few.
   void numbered_line(std::uint64_t number, std::string_view text, std::string& out) override;
   void line(std::string_view text, std::string& out) override { numbered_line(0, text, out); }
   std::size_t longest_line() const override { return std::size_t{1} << 20; }
@@ -133,7 +134,7 @@ class MmaEvaluator : public LineHandler {
   struct Group {
     std::string name;  ///< "A", "scales of A"
     FloatFormat format;
-    bool one;          ///< holds one word, not a vector
+    bool one;               ///< holds one word, not a vector
     bool is_scale = false;  ///< unsigned: the sign of a code word is ignored
     std::vector<std::uint64_t> words = {};
   };

@@ -39,7 +39,8 @@ std::string as_text() {
   std::size_t width = 0;
   for (const Experiment& experiment : experiments()) width = std::max(width, experiment.name.size());
   std::string text;
-  for (const Experiment& experiment : experiments()) text += fmt::format("{:<{}}  {}\n", experiment.name, width, experiment.question);
+  for (const Experiment& experiment : experiments())
+    text += fmt::format("{:<{}}  {}\n", experiment.name, width, experiment.question);
   return text;
 }
 

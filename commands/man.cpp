@@ -14,7 +14,9 @@
 namespace halfulp::cli {
 namespace {
 
-std::vector<const CLI::App*> commands_of(const CLI::App& app) { return app.get_subcommands([](const CLI::App*) { return true; }); }
+std::vector<const CLI::App*> commands_of(const CLI::App& app) {
+  return app.get_subcommands([](const CLI::App*) { return true; });
+}
 
 /// The page halfulp(1), with those of commands and experiments to see also.
 std::string main_page(const CLI::App& app) {
@@ -24,7 +26,9 @@ std::string main_page(const CLI::App& app) {
   return man_text(manual_of(app, "halfulp"), {}, others);
 }
 
-std::string command_page(const CLI::App& command) { return man_text(manual_of(command, "halfulp " + command.get_name()), {}, {"halfulp"}); }
+std::string command_page(const CLI::App& command) {
+  return man_text(manual_of(command, "halfulp " + command.get_name()), {}, {"halfulp"});
+}
 
 /// Of an experiment's executable as it is installed.
 std::string experiment_page(const Experiment& experiment) {
@@ -51,7 +55,8 @@ void man_command(const CLI::App& app, const std::string& name, const std::option
     std::filesystem::create_directories(*out, error);
     if (error) throw std::invalid_argument("cannot make the folder " + *out + ": " + error.message());
     std::vector<FileText> files;
-    for (const auto& [page, text] : pages) files.emplace_back(std::filesystem::path(*out) / ("halfulp" + (page.empty() ? "" : "-" + page) + ".1"), text);
+    for (const auto& [page, text] : pages)
+      files.emplace_back(std::filesystem::path(*out) / ("halfulp" + (page.empty() ? "" : "-" + page) + ".1"), text);
     return write_files(files);
   }
   std::vector<std::string> names;
@@ -72,7 +77,8 @@ void add_man_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("man", "manual pages, as man(7) source");
   command->add_option("NAME", options->name, "a command or an experiment; absent: halfulp itself");
-  command->add_option("--out", options->out, "every page into this folder: halfulp.1, halfulp-explain.1, ...")->type_name("DIR");
+  command->add_option("--out", options->out, "every page into this folder: halfulp.1, halfulp-explain.1, ...")
+      ->type_name("DIR");
   command->footer("To read one: halfulp man explain | man -l -");
   command->callback([&app, options] { man_command(app, options->name, options->out); });
 }

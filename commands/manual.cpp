@@ -22,7 +22,8 @@ bool repeats(const CLI::Option& option) { return option.get_expected_max() > 1 &
 std::string argument_name(const CLI::Option& option) {
   if (!option.get_option_text().empty()) return option.get_option_text();
   std::string name = option.get_single_name();
-  std::transform(name.begin(), name.end(), name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::transform(name.begin(), name.end(), name.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   return name + (repeats(option) ? "..." : "");
 }
 
@@ -63,7 +64,8 @@ std::string entry_text(const Manual::Entry& entry, std::size_t column) {
   return name + text.substr(display_width(name));
 }
 
-std::string section(const std::string& title, const std::vector<Manual::Entry>& entries, std::size_t column, const Style& style) {
+std::string section(const std::string& title, const std::vector<Manual::Entry>& entries, std::size_t column,
+                    const Style& style) {
   if (entries.empty()) return {};
   std::string text = "\n" + style.painted(title + ":", Paint::heading) + "\n";
   for (const Manual::Entry& entry : entries) text += entry_text(entry, column);
@@ -76,7 +78,8 @@ bool takes_value(const CLI::Option& option) { return option.get_expected_max() !
 
 std::string value_name(const CLI::Option& option) {
   if (!takes_value(option)) return {};
-  const std::string type = option.get_type_name().substr(0, option.get_type_name().find(':'));  // a check's words follow: "INT:INT in [1 - 9]"
+  const std::string type = option.get_type_name().substr(
+      0, option.get_type_name().find(':'));  // a check's words follow: "INT:INT in [1 - 9]"
   return type.empty() || type == "TEXT" ? "TEXT" : type == "INT" || type == "UINT" ? "N" : type;
 }
 
@@ -90,7 +93,8 @@ Manual manual_of(const CLI::App& app, std::string program) {
     (option->get_positional() ? manual.arguments : manual.options).push_back(entry_of(*option));
   }
   for (const CLI::App* command : app.get_subcommands([](const CLI::App*) { return true; })) {
-    auto group = std::find_if(manual.commands.begin(), manual.commands.end(), [&](const Manual::Group& g) { return g.title == command->get_group(); });
+    auto group = std::find_if(manual.commands.begin(), manual.commands.end(),
+                              [&](const Manual::Group& g) { return g.title == command->get_group(); });
     if (group == manual.commands.end()) group = manual.commands.insert(group, {command->get_group(), {}});
     group->commands.push_back({command->get_name(), command->get_description()});
   }
@@ -113,7 +117,8 @@ std::string help_text(const Manual& manual, const Style& style) {
   widen(manual.arguments), widen(manual.options);
   for (const Manual::Group& group : manual.commands) widen(group.commands);
   column = std::min(column, farthest_column);
-  std::string text = wrapped(manual.description, 0) + "\n" + style.painted("Usage:", Paint::heading) + " " + manual.usage + "\n" + section("Arguments", manual.arguments, column, style);
+  std::string text = wrapped(manual.description, 0) + "\n" + style.painted("Usage:", Paint::heading) + " " +
+                     manual.usage + "\n" + section("Arguments", manual.arguments, column, style);
   for (const Manual::Group& group : manual.commands) text += section(group.title, group.commands, column, style);
   text += section("Options", manual.options, column, style);
   if (!manual.notes.empty() && !manual.notes.front().empty()) text += "\n";
@@ -147,7 +152,9 @@ std::string paragraph(std::string_view text) { return text.empty() ? "" : escape
 
 std::string heading(std::string_view title) { return fmt::format(".SH {}\n", title); }
 
-std::string tagged(std::string_view name, std::string_view text) { return ".TP\n.B " + escaped(name) + "\n" + paragraph(text); }
+std::string tagged(std::string_view name, std::string_view text) {
+  return ".TP\n.B " + escaped(name) + "\n" + paragraph(text);
+}
 
 std::string entries(const std::vector<Manual::Entry>& list) {
   std::string text;
@@ -194,31 +201,39 @@ std::string description(const Manual& manual) {
 
 }  // namespace
 
-std::string man_text(const Manual& manual, std::span<const Parameter> parameters, const std::vector<std::string>& see_also) {
+std::string man_text(const Manual& manual, std::span<const Parameter> parameters,
+                     const std::vector<std::string>& see_also) {
   const std::string name = page_name(manual.program);
   std::string title = name;
-  std::transform(title.begin(), title.end(), title.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  std::transform(title.begin(), title.end(), title.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
   std::string text = fmt::format(".TH {} 1 \"\" \"halfulp {}\" \"halfulp\"\n", escaped(title), program_version());
   text += ".nh\n.ad l\n";  // no hyphens in commands, no stretched lines
   text += heading("NAME") + escaped(name) + " \\- " + paragraph(manual.description);
   text += heading("SYNOPSIS") + ".B " + escaped(manual.usage) + "\n" + description(manual);
   if (!manual.arguments.empty()) text += heading("ARGUMENTS") + entries(manual.arguments);
   if (!manual.commands.empty()) text += heading("COMMANDS");
-  for (const Manual::Group& group : manual.commands) text += ".SS " + escaped(group.title) + "\n" + entries(group.commands);
+  for (const Manual::Group& group : manual.commands)
+    text += ".SS " + escaped(group.title) + "\n" + entries(group.commands);
   text += heading("OPTIONS") + entries(manual.options);
-  if (!parameters.empty()) text += heading("PARAMETERS") + "Set by \\-\\-set NAME=VALUE, or as members of a \\-\\-config file.\n";
+  if (!parameters.empty())
+    text += heading("PARAMETERS") + "Set by \\-\\-set NAME=VALUE, or as members of a \\-\\-config file.\n";
   for (const Parameter& parameter : parameters)
-    text += tagged(parameter.name, fmt::format("{}; {}; default: {}", parameter.help, accepted_values(parameter), parameter.default_value.empty() ? "\"\"" : parameter.default_value));
+    text += tagged(parameter.name, fmt::format("{}; {}; default: {}", parameter.help, accepted_values(parameter),
+                                               parameter.default_value.empty() ? "\"\"" : parameter.default_value));
   if (!manual.examples.empty()) text += heading("EXAMPLES") + verbatim(manual.examples);
   text += heading("EXIT STATUS");
   if (!manual.statuses.empty()) text += paragraph(manual.statuses);
   else
     for (const auto& [status, meaning] : exit_statuses) text += tagged(std::to_string(status), meaning);
   if (!manual.commands.empty())
-    text += heading("ENVIRONMENT") + tagged("NO_COLOR", "where it is not empty, output is plain text without colour, as it is when it is redirected") +
+    text += heading("ENVIRONMENT") +
+            tagged("NO_COLOR",
+                   "where it is not empty, output is plain text without colour, as it is when it is redirected") +
             tagged("TERM", "dumb: the same");
   text += heading("SEE ALSO");
-  for (std::size_t i = 0; i < see_also.size(); ++i) text += ".BR " + escaped(see_also[i]) + " (1)" + (i + 1 < see_also.size() ? ",\n" : "\n");
+  for (std::size_t i = 0; i < see_also.size(); ++i)
+    text += ".BR " + escaped(see_also[i]) + " (1)" + (i + 1 < see_also.size() ? ",\n" : "\n");
   return text;
 }
 

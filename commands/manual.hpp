@@ -1,4 +1,5 @@
-// What there is to say about a command: gathered once from its declaration, shown by --help (help_text) and as a manual page (man_text).
+// What there is to say about a command: gathered once from its declaration, shown by --help (help_text) and as a manual
+// page (man_text).
 #pragma once
 
 #include <halfulp/commands/terminal.hpp>
@@ -32,12 +33,13 @@ struct Manual {
   std::string usage;        ///< "halfulp explain [OPTIONS] --format FORMAT VALUE"
   std::vector<Entry> arguments, options;
   std::vector<Group> commands;
-  std::vector<std::string> notes;        ///< paragraphs of one line; lines that begin with a blank stay as they are
-  std::string statuses;                  ///< exit statuses where they mean something of their own: "0 recorded, 2 bad usage, ..."
-  std::vector<std::string> examples;     ///< lines of a shell
+  std::vector<std::string> notes;  ///< paragraphs of one line; lines that begin with a blank stay as they are
+  std::string statuses;  ///< exit statuses where they mean something of their own: "0 recorded, 2 bad usage, ..."
+  std::vector<std::string> examples;  ///< lines of a shell
 };
 
-/// `program` is how it is called: "halfulp explain". The footer of a command is its notes; what stands behind "Exit status: " in it its statuses.
+/// `program` is how it is called: "halfulp explain". The footer of a command is its notes; what stands behind "Exit
+/// status: " in it its statuses.
 Manual manual_of(const CLI::App& app, std::string program);
 
 /// For --help, at most 80 columns wide but for lines that cannot be broken.
@@ -73,7 +75,9 @@ class HelpFormatter : public CLI::FormatterBase {
 
 // Manual pages as man(7) source.
 
-/// The page of section 1 for a command, or for an experiment with its parameters. `see_also` names other pages of section 1.
-std::string man_text(const Manual& manual, std::span<const Parameter> parameters, const std::vector<std::string>& see_also);
+/// The page of section 1 for a command, or for an experiment with its parameters. `see_also` names other pages of
+/// section 1.
+std::string man_text(const Manual& manual, std::span<const Parameter> parameters,
+                     const std::vector<std::string>& see_also);
 
 }  // namespace halfulp::cli

@@ -14,7 +14,8 @@ std::uint64_t whole_number(std::string_view option, std::string_view text, std::
   std::uint64_t value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    throw std::invalid_argument(fmt::format("{} is '{}'; accepted: an integer from {} to {}", option, shown(text), least, most));
+    throw std::invalid_argument(
+        fmt::format("{} is '{}'; accepted: an integer from {} to {}", option, shown(text), least, most));
   return value;
 }
 
@@ -31,15 +32,25 @@ std::string listed(const std::array<Named<T>, N>& table) {
 }  // namespace
 
 void RoundingOptions::add_to(CLI::App& app) {
-  app.add_option("--round", round, "rounding mode: " + listed(rounding_modes))->type_name("MODE")->capture_default_str();
-  app.add_option("--overflow", overflow, "what overflow becomes: " + listed(overflow_rules))->type_name("RULE")->capture_default_str();
+  app.add_option("--round", round, "rounding mode: " + listed(rounding_modes))
+      ->type_name("MODE")
+      ->capture_default_str();
+  app.add_option("--overflow", overflow, "what overflow becomes: " + listed(overflow_rules))
+      ->type_name("RULE")
+      ->capture_default_str();
   app.add_flag("--flush-inputs", flush_inputs, "subnormal operands count as zero (DAZ)");
   app.add_flag("--flush-outputs", flush_outputs, "tiny results become zero (FTZ)");
-  app.add_option("--tininess", tininess, "when a result is tiny: before or after rounding")->type_name("RULE")->capture_default_str();
-  app.add_option("--nan", nan, "which NaN operations return: " + listed(nan_rules))->type_name("RULE")->capture_default_str();
+  app.add_option("--tininess", tininess, "when a result is tiny: before or after rounding")
+      ->type_name("RULE")
+      ->capture_default_str();
+  app.add_option("--nan", nan, "which NaN operations return: " + listed(nan_rules))
+      ->type_name("RULE")
+      ->capture_default_str();
   app.add_option("--stochastic-variant", variant, "how the tail meets the random bits: " + listed(stochastic_variants))
-      ->type_name("VARIANT")->capture_default_str();
-  add_number_option(app, "--random-bits", random_bits, 1, max_random_bits, "random bits of stochastic rounding, 1 to 32")
+      ->type_name("VARIANT")
+      ->capture_default_str();
+  add_number_option(app, "--random-bits", random_bits, 1, max_random_bits,
+                    "random bits of stochastic rounding, 1 to 32")
       ->default_str(std::to_string(random_bits));
   add_number_option(app, "--seed", seed, 0, std::numeric_limits<std::uint64_t>::max(),
                     "seed of stochastic rounding: case i takes word i of Philox4x32-10, stream 0")
@@ -48,7 +59,8 @@ void RoundingOptions::add_to(CLI::App& app) {
 
 void RoundingOptions::add_integer_options_to(CLI::App& app) {
   app.add_option("--int-overflow", int_overflow, "what an integer out of range becomes: " + listed(int_overflow_rules))
-      ->type_name("RULE")->capture_default_str();
+      ->type_name("RULE")
+      ->capture_default_str();
   app.add_flag("--exact", exact, "rounding to an integer signals inexact (IEEE 754 roundToIntegralExact)");
 }
 

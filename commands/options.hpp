@@ -17,20 +17,25 @@ std::uint64_t whole_number(std::string_view option, std::string_view text, std::
 
 /// Adds the option `name`; what it is given goes through whole_number into `value`, which outlives the parsing.
 template <class T>
-CLI::Option* add_number_option(CLI::App& app, std::string name, T& value, std::uint64_t least, std::uint64_t most, std::string description) {
-  const auto take = [name, &value, least, most](const std::string& text) { value = static_cast<T>(whole_number(name, text, least, most)); };
+CLI::Option* add_number_option(CLI::App& app, std::string name, T& value, std::uint64_t least, std::uint64_t most,
+                               std::string description) {
+  const auto take = [name, &value, least, most](const std::string& text) {
+    value = static_cast<T>(whole_number(name, text, least, most));
+  };
   return app.add_option_function<std::string>(name, take, std::move(description))->type_name("N");
 }
 
 // The options of `eval` and `explain` that decide how a result is rounded.
 
 struct RoundingOptions {
-  std::string round = "nearest-even", overflow = "ieee", tininess = "after", nan = "canonical", int_overflow = "saturate", variant = "truncate";
+  std::string round = "nearest-even", overflow = "ieee", tininess = "after", nan = "canonical",
+              int_overflow = "saturate", variant = "truncate";
   bool flush_inputs = false, flush_outputs = false, exact = false;
   int random_bits = Rounding{}.random_bits;
   std::uint64_t seed = 1;
 
-  /// Adds --round, --overflow, --flush-inputs, --flush-outputs, --tininess, --nan, --stochastic-variant, --random-bits and --seed.
+  /// Adds --round, --overflow, --flush-inputs, --flush-outputs, --tininess, --nan, --stochastic-variant, --random-bits
+  /// and --seed.
   void add_to(CLI::App& app);
   /// Adds --int-overflow and --exact, which matter to integers only.
   void add_integer_options_to(CLI::App& app);

@@ -27,7 +27,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr std::string_view needed = "it takes a Python with matplotlib and Jinja2: apt-get install python3 python3-matplotlib python3-jinja2, or pip install matplotlib jinja2; HALFULP_PYTHON names another Python";
+constexpr std::string_view needed =
+    "it takes a Python with matplotlib and Jinja2: apt-get install python3 python3-matplotlib python3-jinja2, or pip "
+    "install matplotlib jinja2; HALFULP_PYTHON names another Python";
 
 struct Arguments {
   std::vector<std::string> reports;
@@ -35,13 +37,14 @@ struct Arguments {
   std::size_t rows = 50;
 };
 
-/// The folder that holds the Python package: of the source tree this was built from, else beside the Python package that this is part of,
-/// else beside the installed program.
+/// The folder that holds the Python package: of the source tree this was built from, else beside the Python package
+/// that this is part of, else beside the installed program.
 fs::path package_folder() {
   Dl_info here{};
   std::error_code error;
   std::vector<fs::path> folders{HALFULP_PAGE};
-  if (::dladdr(reinterpret_cast<const void*>(&package_folder), &here) != 0) folders.push_back(fs::path(here.dli_fname).parent_path().parent_path());
+  if (::dladdr(reinterpret_cast<const void*>(&package_folder), &here) != 0)
+    folders.push_back(fs::path(here.dli_fname).parent_path().parent_path());
   folders.push_back(fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / HALFULP_INSTALLED_PAGE);
   for (const fs::path& folder : folders)
     if (fs::is_regular_file(folder / "halfulp_page" / "__main__.py", error)) return fs::absolute(folder, error);
@@ -49,7 +52,8 @@ fs::path package_folder() {
 }
 
 void check_report(const std::string& path, const Json& report) {
-  if (const auto errors = report_errors(report); !errors.empty()) throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
+  if (const auto errors = report_errors(report); !errors.empty())
+    throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
 }
 
 /// Reports of a folder, by name; other JSON may lie beside them.
@@ -66,7 +70,8 @@ std::vector<std::string> reports_in(const std::string& folder) {
     check_report(file, json);
     return false;
   });
-  if (files.empty()) throw std::invalid_argument(fmt::format("{}: no report in this folder; accepted: reports as *.json", folder));
+  if (files.empty())
+    throw std::invalid_argument(fmt::format("{}: no report in this folder; accepted: reports as *.json", folder));
   return files;
 }
 
@@ -90,7 +95,8 @@ std::vector<std::string> report_files(const std::vector<std::string>& paths) {
 /// What the page says of experiments besides their reports, in the order of a lecture.
 std::string about_experiments() {
   Json list = Json::array();
-  for (const Experiment& experiment : experiments()) list.push_back({{"name", experiment.name}, {"question", experiment.question}, {"retells", experiment.retells}});
+  for (const Experiment& experiment : experiments())
+    list.push_back({{"name", experiment.name}, {"question", experiment.question}, {"retells", experiment.retells}});
   return list.dump();
 }
 
@@ -105,15 +111,21 @@ std::string last_line(std::string text) {
 /// The page, by the first Python that has what it needs: the one that was named, else that of PATH, else the system's.
 std::string drawn(const std::vector<std::string>& options, const std::string& python) {
   const char* given = std::getenv("PYTHONPATH");
-  const std::vector<std::pair<std::string, std::string>> variables{{"PYTHONPATH", package_folder().string() + (given && *given ? ":" + std::string(given) : "")},
-                                                                   {"PYTHONSAFEPATH", "1"}, {"PYTHONDONTWRITEBYTECODE", "1"}, {"PYTHONUTF8", "1"},
-                                                                   {"PYTHONINSPECT", ""}, {"MPLBACKEND", "agg"}};
+  const std::vector<std::pair<std::string, std::string>> variables{
+      {"PYTHONPATH", package_folder().string() + (given && *given ? ":" + std::string(given) : "")},
+      {"PYTHONSAFEPATH", "1"},
+      {"PYTHONDONTWRITEBYTECODE", "1"},
+      {"PYTHONUTF8", "1"},
+      {"PYTHONINSPECT", ""},
+      {"MPLBACKEND", "agg"}};
   std::string missing, broken;
-  for (const std::string& program : python.empty() ? std::vector<std::string>{"python3", "/usr/bin/python3"} : std::vector{python}) {
+  for (const std::string& program :
+       python.empty() ? std::vector<std::string>{"python3", "/usr/bin/python3"} : std::vector{python}) {
     std::vector<std::string> words{program, "-m", "halfulp_page"};
     words.insert(words.end(), options.begin(), options.end());
     const auto answer = run_program(words, variables, about_experiments());
-    if (!answer || answer->status == 126 || answer->status == 127) {  // or a script in its place that found nothing to run
+    if (!answer || answer->status == 126 ||
+        answer->status == 127) {  // or a script in its place that found nothing to run
       if (missing.empty()) missing = fmt::format("no {}; {}", program, needed);
       continue;
     }
@@ -126,7 +138,10 @@ std::string drawn(const std::vector<std::string>& options, const std::string& py
       case exit_status::bad_input: throw std::invalid_argument(why);
       case exit_status::interrupted: throw Interrupted{};
       case exit_status::backend_missing: missing = program + ": " + why; break;
-      default: broken = fmt::format("{} ended with status {}: {}", program, answer->status, why.empty() ? "(it said nothing)" : why);  // too old a Python, perhaps: the next one may do
+      default:
+        broken = fmt::format(
+            "{} ended with status {}: {}", program, answer->status,
+            why.empty() ? "(it said nothing)" : why);  // too old a Python, perhaps: the next one may do
     }
   }
   if (!broken.empty()) throw std::runtime_error(broken);
@@ -138,7 +153,8 @@ void page(const Arguments& arguments) {
   std::error_code error;
   if (arguments.out != "-") {
     for (const std::string& file : files)
-      if (fs::equivalent(file, arguments.out, error)) throw std::invalid_argument(fmt::format("--out {}: that is a report; accepted: another file", arguments.out));
+      if (fs::equivalent(file, arguments.out, error))
+        throw std::invalid_argument(fmt::format("--out {}: that is a report; accepted: another file", arguments.out));
     check_writable(arguments.out);
   }
   std::vector<std::string> options{"--out=-", "--about=-", fmt::format("--rows={}", arguments.rows)};
@@ -154,13 +170,20 @@ void page(const Arguments& arguments) {
 }  // namespace
 
 void add_page_command(CLI::App& app) {
-  CLI::App* command = app.add_subcommand("page", "reports as one HTML page, with pictures; needs Python, matplotlib and Jinja2");
+  CLI::App* command = app.add_subcommand(
+      "page", "reports as one HTML page, with pictures; needs Python, matplotlib and Jinja2");
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("REPORT", arguments->reports, "reports, or folders of them; two of the same experiment stand beside each other")->required();
+  command
+      ->add_option("REPORT", arguments->reports,
+                   "reports, or folders of them; two of the same experiment stand beside each other")
+      ->required();
   command->add_option("--out", arguments->out, "the page; - is standard output")->required()->type_name("FILE");
   command->add_option("--title", arguments->title, "its title")->type_name("TEXT");
-  add_number_option(*command, "--rows", arguments->rows, 0, 1'000'000'000, "most rows of a table, 0 for all; 50 unless told");
-  command->add_option("--python", arguments->python, "the Python that draws; else that of PATH, else /usr/bin/python3")->type_name("PROGRAM")->envname("HALFULP_PYTHON");
+  add_number_option(*command, "--rows", arguments->rows, 0, 1'000'000'000,
+                    "most rows of a table, 0 for all; 50 unless told");
+  command->add_option("--python", arguments->python, "the Python that draws; else that of PATH, else /usr/bin/python3")
+      ->type_name("PROGRAM")
+      ->envname("HALFULP_PYTHON");
   command->callback([arguments] { page(*arguments); });
 }
 

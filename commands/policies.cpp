@@ -36,13 +36,16 @@ std::string described(const OperatorPrecision& p, bool products) {
   const auto operand = [&](Role role) { return text_of(p.operand(role)); };
   const auto result = [&](Role role) { return text_of(p.result(role)); };
   std::string text = "results " + all_of<3>({"activation", "gradient-of-activation", "gradient-of-weight"},
-                                            {result(Role::activation), result(Role::gradient_of_activation), result(Role::gradient_of_weight)});
+                                            {result(Role::activation), result(Role::gradient_of_activation),
+                                             result(Role::gradient_of_weight)});
   if (products) {
-    text += "\n    operands " + all_of<3>({"weight", "activation", "gradient-of-activation"},
-                                           {operand(Role::weight), operand(Role::activation), operand(Role::gradient_of_activation)});
+    text += "\n    operands " +
+            all_of<3>({"weight", "activation", "gradient-of-activation"},
+                      {operand(Role::weight), operand(Role::activation), operand(Role::gradient_of_activation)});
     text += "\n    accumulate " + all_of<3>(product_names, p.accumulate);
   }
-  if (p.straight_through) text += "\n    straight-through: backward products take weights and activations as forward rounded them";
+  if (p.straight_through)
+    text += "\n    straight-through: backward products take weights and activations as forward rounded them";
   if (p.inside) text += "\n    inside " + text_of(Storage{*p.inside});
   return text;
 }
@@ -54,7 +57,8 @@ std::string operators(const Policy& policy) {
     const auto kind = static_cast<OperatorKind>(i);
     if (kind == OperatorKind::optimizer) continue;
     const std::string what = described(policy.at(kind, ""), multiplies(kind));
-    const auto same = std::find_if(groups.begin(), groups.end(), [&](const auto& group) { return group.second == what; });
+    const auto same = std::find_if(groups.begin(), groups.end(),
+                                   [&](const auto& group) { return group.second == what; });
     if (same == groups.end()) groups.emplace_back(operator_names[i], what);
     else same->first += ", " + std::string(operator_names[i]);
   }
@@ -67,15 +71,23 @@ std::string described(const Policy& policy) {
   const UpdatePrecision& u = policy.update;
   std::string text = fmt::format("{}: {}\n", policy.name, policy.title);
   if (!policy.source.empty()) text += fmt::format("source: {}\n", policy.source);
-  text += "\noperators (operands are rounded on their way into products, results when they arise)\n" + operators(policy);
-  text += fmt::format("\nweights: {}{}{}\n", text_of(u.weights), u.master_weights ? ", rounded from FP32 master weights" : "", u.kahan ? ", updates added by Kahan summation" : "");
-  text += fmt::format("optimizer: first moment {}, second moment {}, arithmetic {}{}\n", text_of(u.first), text_of(u.second),
-                      u.arithmetic ? text_of(Storage{u.arithmetic->format, u.arithmetic->rounding}) : "fp32", u.rounded_constants ? ", constants rounded" : "");
+  text += "\noperators (operands are rounded on their way into products, results when they arise)\n" +
+          operators(policy);
+  text += fmt::format("\nweights: {}{}{}\n", text_of(u.weights),
+                      u.master_weights ? ", rounded from FP32 master weights" : "",
+                      u.kahan ? ", updates added by Kahan summation" : "");
+  text += fmt::format("optimizer: first moment {}, second moment {}, arithmetic {}{}\n", text_of(u.first),
+                      text_of(u.second),
+                      u.arithmetic ? text_of(Storage{u.arithmetic->format, u.arithmetic->rounding}) : "fp32",
+                      u.rounded_constants ? ", constants rounded" : "");
   if (!policy.loss_scaling) text += "loss scaling: none\n";
   else if (const LossScalerSettings& s = *policy.loss_scaling; s.dynamic)
-    text += fmt::format("loss scaling: dynamic, from {:g}, times {:g} after {} steps without Inf or NaN, times {:g} with one\n", s.initial_scale, s.growth_factor, s.growth_interval, s.backoff_factor);
+    text += fmt::format(
+        "loss scaling: dynamic, from {:g}, times {:g} after {} steps without Inf or NaN, times {:g} with one\n",
+        s.initial_scale, s.growth_factor, s.growth_interval, s.backoff_factor);
   else
-    text += fmt::format("loss scaling: {:g}{}\n", s.initial_scale, s.skip ? ", steps with Inf or NaN are left out" : "");
+    text += fmt::format("loss scaling: {:g}{}\n", s.initial_scale,
+                        s.skip ? ", steps with Inf or NaN are left out" : "");
   for (const Policy::Rule& rule : policy.rules)
     if (!rule.layers.empty()) text += fmt::format("rule for layers: {}\n", rule.json.dump());
   return text;
@@ -84,14 +96,16 @@ std::string described(const Policy& policy) {
 }  // namespace
 
 void add_policies_command(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand("policies", "precision policies of trainings, and what one says of each operator");
+  CLI::App* command = app.add_subcommand("policies",
+                                         "precision policies of trainings, and what one says of each operator");
   struct Arguments {
     std::string name;
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("NAME", arguments->name, "a policy's name, or a file that ends in .json; absent: the list");
-  command->add_flag("--json", arguments->json, "as JSON: saved to a file and changed, it is a policy of one's own (--set policies=FILE.json)");
+  command->add_flag("--json", arguments->json,
+                    "as JSON: saved to a file and changed, it is a policy of one's own (--set policies=FILE.json)");
   command->callback([arguments] {
     if (!arguments->name.empty()) {
       const Policy policy = find_policy(arguments->name);

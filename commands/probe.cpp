@@ -27,14 +27,18 @@ Json probe_json(const MatrixDevice& device, const MatrixCases& cases, const prob
 
 namespace {
 
-using probe::Alternative, probe::Finding, probe::Findings, probe::Interval, probe::Model, probe::Witness, probe::info, probe::operands_text, probe::sentence, probe::text;
+using probe::Alternative, probe::Finding, probe::Findings, probe::Interval, probe::Model, probe::Witness, probe::info,
+    probe::operands_text, probe::sentence, probe::text;
 
 constexpr std::size_t width = 100;
 
-std::string number_of(std::size_t n, std::string_view what) { return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s"); }
+std::string number_of(std::size_t n, std::string_view what) {
+  return fmt::format("{} {}{}", n, what, n == 1 ? "" : "s");
+}
 
 std::string shape_text(const MatrixShape& s) {
-  std::string text = fmt::format("{} x {} + {}, k = {}", format_name(s.a), format_name(s.b), format_name(s.accumulator), s.k);
+  std::string text = fmt::format("{} x {} + {}, k = {}", format_name(s.a), format_name(s.b), format_name(s.accumulator),
+                                 s.k);
   if (s.scale_block != 0) text += fmt::format(", {} scales of {} products", format_name(s.scale), s.scale_block);
   return text;
 }
@@ -42,8 +46,10 @@ std::string shape_text(const MatrixShape& s) {
 std::string together_text(const std::vector<Alternative>& alternatives) {
   std::string text;
   for (const Alternative& a : alternatives)
-    text += fmt::format("{}{}{} with {}", text.empty() ? "" : "; ", name_of(a.alignment), a.normalized ? ", products normalised," : "",
-                        a.bits.first == a.bits.last ? number_of(static_cast<std::size_t>(a.bits.first), "bit") : fmt::format("{} to {} bits", a.bits.first, a.bits.last)) +
+    text += fmt::format("{}{}{} with {}", text.empty() ? "" : "; ", name_of(a.alignment),
+                        a.normalized ? ", products normalised," : "",
+                        a.bits.first == a.bits.last ? number_of(static_cast<std::size_t>(a.bits.first), "bit")
+                                                    : fmt::format("{} to {} bits", a.bits.first, a.bits.last)) +
             (a.exponent_moves ? " and as much more or less for the least exponent" : "");
   return text;
 }
@@ -55,17 +61,21 @@ std::string model_text(const MatrixShape& shape, const MatrixCases& cases, const
     if (f.parameter == probe::Parameter::nan || f.witnesses.empty()) continue;
     // One question that tells neighbouring values apart.
     const Witness& w = f.witnesses.front();
-    std::string why = fmt::format("{} gives {}", operands_text(shape, cases, w.question), print_code(shape.accumulator, w.answer));
-    why += fmt::format("; {} would give {}", text(shape, f.parameter, w.other), print_code(shape.accumulator, w.other_answer));
+    std::string why = fmt::format("{} gives {}", operands_text(shape, cases, w.question),
+                                  print_code(shape.accumulator, w.answer));
+    why += fmt::format("; {} would give {}", text(shape, f.parameter, w.other),
+                       print_code(shape.accumulator, w.other_answer));
     out += wrapped(why, 6, width);
   }
-  if (!model.alternatives.empty()) out += wrapped("changed together, these give the same answers: " + together_text(model.alternatives), 2, width);
+  if (!model.alternatives.empty())
+    out += wrapped("changed together, these give the same answers: " + together_text(model.alternatives), 2, width);
   return out;
 }
 
 Json intervals_json(const MatrixShape& shape, const Finding& f) {
   Json ranges = Json::array();
-  for (const Interval& i : f.values) ranges.push_back({text(shape, f.parameter, i.first), text(shape, f.parameter, i.last)});
+  for (const Interval& i : f.values)
+    ranges.push_back({text(shape, f.parameter, i.first), text(shape, f.parameter, i.last)});
   return ranges;
 }
 
@@ -76,8 +86,12 @@ Json witness_json(const MatrixShape& shape, const MatrixCases& cases, const Find
     for (const std::uint64_t word : all) list.push_back(fmt::format("0x{:0{}x}", word, (word_bits(format) + 3) / 4));
     return list;
   };
-  Json json{{"question", w.question}, {"a", words(shape.a, x.a)}, {"b", words(shape.b, x.b)}, {"c", print_code(shape.accumulator, cases.c[w.question])}};
-  if (shape.scale_block != 0) json["scale_a"] = words(shape.scale, x.scale_a), json["scale_b"] = words(shape.scale, x.scale_b);
+  Json json{{"question", w.question},
+            {"a", words(shape.a, x.a)},
+            {"b", words(shape.b, x.b)},
+            {"c", print_code(shape.accumulator, cases.c[w.question])}};
+  if (shape.scale_block != 0)
+    json["scale_a"] = words(shape.scale, x.scale_a), json["scale_b"] = words(shape.scale, x.scale_b);
   json["answer"] = print_code(shape.accumulator, w.answer);
   json["other"] = text(shape, f.parameter, w.other);
   json["other_answer"] = print_code(shape.accumulator, w.other_answer);
@@ -87,14 +101,19 @@ Json witness_json(const MatrixShape& shape, const MatrixCases& cases, const Find
 Json model_json(const MatrixShape& shape, const MatrixCases& cases, const Model& model) {
   Json json{{"rule", model.unit.rule->name}, {"parameters", Json::array()}, {"together", Json::array()}};
   for (const Finding& f : model.findings) {
-    Json row{{"name", info(f.parameter).name}, {"value", text(shape, f.parameter, f.value)}, {"values", intervals_json(shape, f)}};
+    Json row{{"name", info(f.parameter).name},
+             {"value", text(shape, f.parameter, f.value)},
+             {"values", intervals_json(shape, f)}};
     row["because"] = f.because, row["proven"] = f.proven;
     row["witnesses"] = Json::array();
     for (const Witness& w : f.witnesses) row["witnesses"].push_back(witness_json(shape, cases, f, w));
     json["parameters"].push_back(std::move(row));
   }
   for (const Alternative& a : model.alternatives)
-    json["together"].push_back({{"alignment", name_of(a.alignment)}, {"normalized_products", a.normalized}, {"alignment_bits", {a.bits.first, a.bits.last}}, {"least_exponent_moves", a.exponent_moves}});
+    json["together"].push_back({{"alignment", name_of(a.alignment)},
+                                {"normalized_products", a.normalized},
+                                {"alignment_bits", {a.bits.first, a.bits.last}},
+                                {"least_exponent_moves", a.exponent_moves}});
   return json;
 }
 
@@ -103,15 +122,19 @@ Json model_json(const MatrixShape& shape, const MatrixCases& cases, const Model&
 std::string probe_text(const MatrixDevice& device, const MatrixCases& cases, const Findings& found) {
   const MatrixShape shape = device.shape();
   std::string out = fmt::format("{}: {}\n{}\n", device.name(), device.description(), shape_text(shape));
-  out += fmt::format("{}, {} that no model explains\n\n", number_of(found.questions, "question"), number_of(found.unexplained, "answer"));
+  out += fmt::format("{}, {} that no model explains\n\n", number_of(found.questions, "question"),
+                     number_of(found.unexplained, "answer"));
   for (const Model& model : found.models) {
     if (&model == &found.models.front()) {
       out += model_text(shape, cases, model);
       continue;
     }
     std::string values;
-    for (const Finding& f : model.findings) values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", info(f.parameter).name, text(shape, f.parameter, f.value));
-    out += "\n" + wrapped(fmt::format("the rule {} gives every answer as well, with {}", model.unit.rule->name, values), 0, width);
+    for (const Finding& f : model.findings)
+      values += fmt::format("{}{} = {}", values.empty() ? "" : ", ", info(f.parameter).name,
+                            text(shape, f.parameter, f.value));
+    out += "\n" + wrapped(fmt::format("the rule {} gives every answer as well, with {}", model.unit.rule->name, values),
+                          0, width);
   }
   if (found.models.empty()) {
     out += "none of the rules known gives these answers\n";
@@ -122,20 +145,26 @@ std::string probe_text(const MatrixDevice& device, const MatrixCases& cases, con
   for (const std::string& row : found.rows) rows += (rows.empty() ? "" : ", ") + row;
   if (!rows.empty()) return out + wrapped("answers as " + rows, 0, width);
   if (found.nearest.empty()) return out + "no unit of the table has this shape\n";
-  return out + fmt::format("no unit of the table answers so; {} differs least, in {}\n", found.nearest, number_of(found.nearest_differs, "answer"));
+  return out + fmt::format("no unit of the table answers so; {} differs least, in {}\n", found.nearest,
+                           number_of(found.nearest_differs, "answer"));
 }
 
 Json probe_json(const MatrixDevice& device, const MatrixCases& cases, const Findings& found) {
   const MatrixShape shape = device.shape();
   Json json{{"device", device.name()}, {"description", device.description()}};
-  json["shape"] = {{"a", format_name(shape.a)}, {"b", format_name(shape.b)}, {"accumulator", format_name(shape.accumulator)}, {"k", shape.k}};
-  if (shape.scale_block != 0) json["shape"]["scale"] = format_name(shape.scale), json["shape"]["scale_block"] = shape.scale_block;
+  json["shape"] = {{"a", format_name(shape.a)},
+                   {"b", format_name(shape.b)},
+                   {"accumulator", format_name(shape.accumulator)},
+                   {"k", shape.k}};
+  if (shape.scale_block != 0)
+    json["shape"]["scale"] = format_name(shape.scale), json["shape"]["scale_block"] = shape.scale_block;
   json["questions"] = found.questions, json["unexplained"] = found.unexplained;
   json["models"] = Json::array();
   for (const Model& model : found.models) json["models"].push_back(model_json(shape, cases, model));
   json["observed"] = found.observed;
   json["units"] = found.rows;
-  json["nearest"] = found.nearest.empty() ? Json(nullptr) : Json{{"unit", found.nearest}, {"differs", found.nearest_differs}};
+  json["nearest"] = found.nearest.empty() ? Json(nullptr)
+                                          : Json{{"unit", found.nearest}, {"differs", found.nearest_differs}};
   return json;
 }
 
@@ -169,7 +198,8 @@ void probe_command(const Options& options) {
     std::vector<char> known(cases.size());
     device->answered(cases, known);
     if (const auto count = std::count(known.begin(), known.end(), 1); static_cast<std::size_t>(count) < cases.size()) {
-      reason = device->name() + " answers " + std::to_string(count) + " of the probe's " + std::to_string(cases.size()) + " questions";
+      reason = device->name() + " answers " + std::to_string(count) + " of the probe's " +
+               std::to_string(cases.size()) + " questions";
       continue;
     }
     device->run(cases, answers);
@@ -185,8 +215,13 @@ void probe_command(const Options& options) {
 
 void add_probe_command(CLI::App& app, int&) {
   const auto options = std::make_shared<Options>();
-  CLI::App* command = app.add_subcommand("probe", "which matrix unit is this? its parameters, by what it answers to chosen operands");
-  command->add_option("--backend", options->backend, "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; behind each but the first :UNIT picks one of its units")->type_name("BACKEND");
+  CLI::App* command = app.add_subcommand(
+      "probe", "which matrix unit is this? its parameters, by what it answers to chosen operands");
+  command
+      ->add_option("--backend", options->backend,
+                   "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; behind each but the first :UNIT picks one of "
+                   "its units")
+      ->type_name("BACKEND");
   command->add_option("--unit-file", options->file, "a unit of your own, as mma takes it")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON, with all operands");
   command->callback([options] { probe_command(*options); });

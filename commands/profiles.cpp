@@ -28,15 +28,19 @@ struct ListOptions {
 CastTable cast_table(const ListOptions& options) {
   CastTable table{parse_format(options.from), parse_format(options.to), {}};
   const auto all = profiles();
-  if (std::none_of(all.begin(), all.end(), [&](const Profile& profile) { return find_rule(profile, table.from, table.to) != nullptr; }))
-    throw std::invalid_argument("no profile converts " + format_name(table.from) + " to " + format_name(table.to) + "; accepted: --from fp32, fp16, bf16 or fp64, and --to as `halfulp profiles` lists them");
+  if (std::none_of(all.begin(), all.end(),
+                   [&](const Profile& profile) { return find_rule(profile, table.from, table.to) != nullptr; }))
+    throw std::invalid_argument(
+        "no profile converts " + format_name(table.from) + " to " + format_name(table.to) +
+        "; accepted: --from fp32, fp16, bf16 or fp64, and --to as `halfulp profiles` lists them");
   for (const std::string& value : options.values) table.operands.push_back(explain(table.from, {}, value, 0).code);
   return table;
 }
 
 void profiles_command(const ListOptions& options) {
   if (!options.values.empty()) {
-    if (options.name) throw std::invalid_argument("--of asks every profile; accepted: --of without '" + shown(*options.name) + "'");
+    if (options.name)
+      throw std::invalid_argument("--of asks every profile; accepted: --of without '" + shown(*options.name) + "'");
     const CastTable table = cast_table(options);
     return write_output(options.json ? pretty(to_json(table)) + "\n" : casts_text(table));
   }
@@ -61,7 +65,8 @@ void diff_command(const DiffOptions& options) {
   const FloatFormat from = parse_format(options.from), to = parse_format(options.to);
   diff.question = {from, &rule_for(*diff.a, from, to), &rule_for(*diff.b, from, to), options.any_nan};
   note_interrupts();
-  const int threads = options.threads > 0 ? options.threads : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
+  const int threads = options.threads > 0 ? options.threads
+                                          : static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
   {
     ProgressBar bar("diff-profiles", options.quiet);
@@ -78,12 +83,21 @@ void diff_command(const DiffOptions& options) {
 
 void add_profiles_command(CLI::App& app, int&) {
   auto options = std::make_shared<ListOptions>();
-  auto* command = app.add_subcommand("profiles", "cast profiles: what libraries, specifications and CPUs make of a float in a narrower format");
+  auto* command = app.add_subcommand(
+      "profiles", "cast profiles: what libraries, specifications and CPUs make of a float in a narrower format");
   command->add_option("NAME", options->name, "one profile's rules in full");
-  command->add_option("--of", options->values, "what every profile makes of these numbers or code words: --of 449,465,inf or --of=-1,0xffc00000")
-      ->type_name("VALUE,...")->delimiter(',')->allow_extra_args(false);
-  command->add_option("--from", options->from, "with --of: the format of the numbers")->type_name("FORMAT")->capture_default_str();
-  command->add_option("--to", options->to, "with --of: the format they are converted to")->type_name("FORMAT")->capture_default_str();
+  command
+      ->add_option("--of", options->values,
+                   "what every profile makes of these numbers or code words: --of 449,465,inf or --of=-1,0xffc00000")
+      ->type_name("VALUE,...")
+      ->delimiter(',')
+      ->allow_extra_args(false);
+  command->add_option("--from", options->from, "with --of: the format of the numbers")
+      ->type_name("FORMAT")
+      ->capture_default_str();
+  command->add_option("--to", options->to, "with --of: the format they are converted to")
+      ->type_name("FORMAT")
+      ->capture_default_str();
   command->add_flag("--json", options->json, "as JSON");
   command->callback([options] { profiles_command(*options); });
 }
@@ -93,16 +107,22 @@ void add_diff_profiles_command(CLI::App& app, int&) {
   auto* command = app.add_subcommand("diff-profiles", "every input on which two cast profiles differ");
   command->add_option("A", options->a, "a profile (see halfulp profiles)")->required();
   command->add_option("B", options->b, "another")->required();
-  command->add_option("--from", options->from, "the format that is converted: fp32, fp16, bf16, fp64")->type_name("FORMAT")->capture_default_str();
+  command->add_option("--from", options->from, "the format that is converted: fp32, fp16, bf16, fp64")
+      ->type_name("FORMAT")
+      ->capture_default_str();
   command->add_option("--to", options->to, "the format it is converted to")->type_name("FORMAT")->required();
   command->add_flag("--any-nan", options->any_nan, "a NaN equals every NaN; otherwise signs and payloads count");
   command->add_flag("--all", options->all, "every range, not the first 40");
-  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
+  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("All inputs are looked at, 2^16 or 2^32 of them; of fp64 a sample. A range is maximal: its inputs are all finite, all "
-                  "infinite or all NaN, and so are the results of either profile.\n"
-                  "Exit status: 0 also where they differ, for that is the answer; 2 bad usage, 130 interrupted.");
+  command->footer(
+      "All inputs are looked at, 2^16 or 2^32 of them; of fp64 a sample. A range is maximal: its inputs are all "
+      "finite, all "
+      "infinite or all NaN, and so are the results of either profile.\n"
+      "Exit status: 0 also where they differ, for that is the answer; 2 bad usage, 130 interrupted.");
   command->callback([options] { diff_command(*options); });
 }
 

@@ -63,17 +63,22 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
 
 }  // namespace
 
-std::optional<ProgramAnswer> run_program(const std::vector<std::string>& words, const std::vector<std::pair<std::string, std::string>>& variables, std::string_view input) {
+std::optional<ProgramAnswer> run_program(const std::vector<std::string>& words,
+                                         const std::vector<std::pair<std::string, std::string>>& variables,
+                                         std::string_view input) {
   const Stream in(input), out, error;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
-  const std::unique_ptr<posix_spawn_file_actions_t, int (*)(posix_spawn_file_actions_t*)> kept(&actions, &posix_spawn_file_actions_destroy);
+  const std::unique_ptr<posix_spawn_file_actions_t, int (*)(posix_spawn_file_actions_t*)> kept(
+      &actions, &posix_spawn_file_actions_destroy);
   posix_spawn_file_actions_adddup2(&actions, in.fd(), STDIN_FILENO);
   posix_spawn_file_actions_adddup2(&actions, out.fd(), STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&actions, error.fd(), STDERR_FILENO);
   std::vector<std::string> arguments = words, environment = environment_with(variables);
   pid_t child = 0;
-  if (const int why = ::posix_spawnp(&child, words.at(0).c_str(), &actions, nullptr, pointers(arguments).data(), pointers(environment).data()); why != 0) {
+  if (const int why = ::posix_spawnp(&child, words.at(0).c_str(), &actions, nullptr, pointers(arguments).data(),
+                                     pointers(environment).data());
+      why != 0) {
     if (why == ENOENT || why == EACCES || why == ENOTDIR) return std::nullopt;
     throw std::runtime_error(fmt::format("cannot start {}: {}", words[0], std::strerror(why)));
   }

@@ -15,8 +15,11 @@ struct ProgramAnswer {
   std::string output, error;
 };
 
-/// Runs the program words[0], which is looked up in PATH unless it has a slash, with `input` as its standard input; `variables` replace those of
-/// the environment. Nothing if there is no such program. Throws Interrupted after Ctrl-C, std::runtime_error where no process can be started.
-std::optional<ProgramAnswer> run_program(const std::vector<std::string>& words, const std::vector<std::pair<std::string, std::string>>& variables, std::string_view input);
+/// Runs the program words[0], which is looked up in PATH unless it has a slash, with `input` as its standard input;
+/// `variables` replace those of the environment. Nothing if there is no such program. Throws Interrupted after Ctrl-C,
+/// std::runtime_error where no process can be started.
+std::optional<ProgramAnswer> run_program(const std::vector<std::string>& words,
+                                         const std::vector<std::pair<std::string, std::string>>& variables,
+                                         std::string_view input);
 
 }  // namespace halfulp::cli

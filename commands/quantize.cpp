@@ -29,7 +29,10 @@ namespace halfulp::cli {
 
 namespace {
 
-std::string share(std::uint64_t part, std::uint64_t of) { return part == 0 ? "0" : fmt::format("{} ({:.3g} %)", part, 100.0 * static_cast<double>(part) / static_cast<double>(of)); }
+std::string share(std::uint64_t part, std::uint64_t of) {
+  return part == 0 ? "0"
+                   : fmt::format("{} ({:.3g} %)", part, 100.0 * static_cast<double>(part) / static_cast<double>(of));
+}
 
 std::string name_of(const AnyFormat& f) {
   return std::visit([](const auto& x) { return format_name(x); }, f);
@@ -41,33 +44,43 @@ std::string error_text(const Loss& l) {
   const std::uint64_t lost = l.became_infinite + l.became_nan;
   const bool as_before = l.nan_before == l.nan_after && l.infinite_before == l.infinite_after;
   if (lost) {
-    text = fmt::format("of {} finite element{}, {} became infinite, {} NaN", l.compared + lost, l.compared + lost == 1 ? "" : "s", l.became_infinite, l.became_nan);
+    text = fmt::format("of {} finite element{}, {} became infinite, {} NaN", l.compared + lost,
+                       l.compared + lost == 1 ? "" : "s", l.became_infinite, l.became_nan);
     if (l.compared == 0) return text;
     text += fmt::format("; of the {} that stay{} finite: ", l.compared, l.compared == 1 ? "s" : "");
   }
-  if (l.largest_error == 0) return text + (!lost && as_before ? "exact" : "no error") + (lost || as_before ? "" : " in what stays finite");
-  if (std::isinf(l.relative_error())) return text + fmt::format("relative error infinite, largest {:.4g}", l.largest_error);
-  return text + fmt::format("relative error {:.4g} ({:.1f} dB), largest {:.4g}", l.relative_error(), decibels(l.relative_error()), l.largest_error);
+  if (l.largest_error == 0)
+    return text + (!lost && as_before ? "exact" : "no error") + (lost || as_before ? "" : " in what stays finite");
+  if (std::isinf(l.relative_error()))
+    return text + fmt::format("relative error infinite, largest {:.4g}", l.largest_error);
+  return text + fmt::format("relative error {:.4g} ({:.1f} dB), largest {:.4g}", l.relative_error(),
+                            decibels(l.relative_error()), l.largest_error);
 }
 
 }  // namespace
 
 std::string summary_line(const std::string& name, const Tensor& tensor, const AnyFormat& format, const Quantized& q) {
-  std::string text = fmt::format("{}: {} {}, {} to {}", name, tensor.shape.empty() ? "one" : fmt::format("{}", fmt::join(tensor.shape, " x ")),
-                                 tensor.shape.size() > 1 ? "elements" : "element" + std::string(q.loss.elements == 1 ? "" : "s"), format_name(tensor.format), name_of(format));
-  if (const auto* block = std::get_if<BlockFormat>(&format); block && find_named(*block)) text += " (" + description(*block) + ")";
+  std::string text = fmt::format(
+      "{}: {} {}, {} to {}", name, tensor.shape.empty() ? "one" : fmt::format("{}", fmt::join(tensor.shape, " x ")),
+      tensor.shape.size() > 1 ? "elements" : "element" + std::string(q.loss.elements == 1 ? "" : "s"),
+      format_name(tensor.format), name_of(format));
+  if (const auto* block = std::get_if<BlockFormat>(&format); block && find_named(*block))
+    text += " (" + description(*block) + ")";
   text += fmt::format(", {:.4g} bits each: ", q.bits_per_element);
   const Loss& l = q.loss;
   text += error_text(l);
   text += ", saturated " + share(l.saturated, l.elements) + ", to zero " + share(l.to_zero, l.elements);
   if (l.nan_before || l.nan_after) text += fmt::format(", NaN {} before and {} after", l.nan_before, l.nan_after);
-  if (l.infinite_before || l.infinite_after) text += fmt::format(", infinite {} before and {} after", l.infinite_before, l.infinite_after);
+  if (l.infinite_before || l.infinite_after)
+    text += fmt::format(", infinite {} before and {} after", l.infinite_before, l.infinite_after);
   return text + "\n";
 }
 
-nlohmann::ordered_json summary_json(const std::string& name, const Tensor& tensor, const AnyFormat& format, const Rounding& rounding, const Quantized& q) {
+nlohmann::ordered_json summary_json(const std::string& name, const Tensor& tensor, const AnyFormat& format,
+                                    const Rounding& rounding, const Quantized& q) {
   const Loss& l = q.loss;
-  nlohmann::ordered_json j{{"input", name}, {"dtype", format_name(tensor.format)}, {"shape", tensor.shape}, {"format", name_of(format)}};
+  nlohmann::ordered_json j{
+      {"input", name}, {"dtype", format_name(tensor.format)}, {"shape", tensor.shape}, {"format", name_of(format)}};
   if (const auto* block = std::get_if<BlockFormat>(&format)) {
     j["description"] = description(*block);
     j["scale_rule"] = halfulp::name_of(block->rule);
@@ -82,8 +95,12 @@ nlohmann::ordered_json summary_json(const std::string& name, const Tensor& tenso
   j["became_nan"] = l.became_nan;
   j["elements_compared"] = l.compared;  // what the errors are of
   const bool none_left = l.compared == 0 && l.became_infinite + l.became_nan > 0;
-  j["relative_error"] = none_left || std::isinf(l.relative_error()) ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(number(l.relative_error()));
-  j["sqnr_db"] = l.relative_error() > 0 && std::isfinite(l.relative_error()) ? nlohmann::ordered_json(number(decibels(l.relative_error()))) : nlohmann::ordered_json(nullptr);
+  j["relative_error"] = none_left || std::isinf(l.relative_error())
+                            ? nlohmann::ordered_json(nullptr)
+                            : nlohmann::ordered_json(number(l.relative_error()));
+  j["sqnr_db"] = l.relative_error() > 0 && std::isfinite(l.relative_error())
+                     ? nlohmann::ordered_json(number(decibels(l.relative_error())))
+                     : nlohmann::ordered_json(nullptr);
   j["largest_error"] = none_left ? nlohmann::ordered_json(nullptr) : nlohmann::ordered_json(number(l.largest_error));
   j["saturated"] = l.saturated;
   j["to_zero"] = l.to_zero;
@@ -101,7 +118,9 @@ struct Options {
   std::optional<std::string> rule, axis, out, codes, scales, zeros;
 
   /// The files that only block formats fill.
-  std::vector<std::pair<std::string, const std::optional<std::string>*>> parts() const { return {{"--codes", &codes}, {"--scales", &scales}, {"--zeros", &zeros}}; }
+  std::vector<std::pair<std::string, const std::optional<std::string>*>> parts() const {
+    return {{"--codes", &codes}, {"--scales", &scales}, {"--zeros", &zeros}};
+  }
   RoundingOptions rounding;
   bool json = false;
 };
@@ -111,7 +130,8 @@ std::optional<std::string> rule_in(const std::string& format) {
   std::optional<std::string> found;
   for (std::size_t at = format.find('/'); at != std::string::npos;) {
     const std::size_t end = format.find('/', at + 1);
-    const std::string word = CLI::detail::to_lower(format.substr(at + 1, end == std::string::npos ? end : end - at - 1));
+    const std::string word = CLI::detail::to_lower(
+        format.substr(at + 1, end == std::string::npos ? end : end - at - 1));
     for (const auto& [name, rule] : scale_rules)
       if (word == name) found = word;
     at = end;
@@ -130,7 +150,8 @@ AnyFormat format_of(const Options& options) {
   for (const auto& [name, rule] : scale_rules)
     if (*options.rule == name) {
       if (const auto own = rule_in(options.format); own && *own != name)
-        throw std::invalid_argument("--rule is " + *options.rule + ", and --format " + shown(options.format) + " says " + *own);
+        throw std::invalid_argument("--rule is " + *options.rule + ", and --format " + shown(options.format) +
+                                    " says " + *own);
       return parse_block_format(description(*block) + "/" + *options.rule);
     }
   throw std::invalid_argument(unknown_name("scale rule", *options.rule, std::move(names)));
@@ -141,7 +162,8 @@ std::optional<int> axis_of(const Options& options) {
   int axis = 0;
   const char* const end = options.axis->data() + options.axis->size();
   const auto [rest, error] = std::from_chars(options.axis->data(), end, axis);
-  if (error != std::errc{} || rest != end) throw std::invalid_argument("--axis is '" + shown(*options.axis) + "'; accepted: an integer, -1 for the last axis");
+  if (error != std::errc{} || rest != end)
+    throw std::invalid_argument("--axis is '" + shown(*options.axis) + "'; accepted: an integer, -1 for the last axis");
   return axis;
 }
 
@@ -166,7 +188,9 @@ std::string scales_file(const FloatFormat& f, const Quantized& q) {
 /// What block formats do not heed must not be asked of them.
 void check_rounding(const Options& options, const CLI::App& command) {
   const RoundingOptions& r = options.rounding;
-  const auto refuse = [&](const std::string& what) { throw std::invalid_argument(what + " is for plain formats, and " + options.format + " is a block format"); };
+  const auto refuse = [&](const std::string& what) {
+    throw std::invalid_argument(what + " is for plain formats, and " + options.format + " is a block format");
+  };
   if (command.count("--overflow") && r.rounding().overflow != Overflow::saturate) refuse("--overflow " + r.overflow);
   if (r.flush_inputs) refuse("--flush-inputs");
   if (r.flush_outputs) refuse("--flush-outputs");
@@ -178,16 +202,21 @@ void check_rounding(const Options& options, const CLI::App& command) {
 void check_files(const std::string& input, const std::vector<std::pair<std::string, std::string>>& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto& [name, path] = files[i];
-    if (path == "-") throw std::invalid_argument(name + " is '-', and standard output is for the summary; accepted: a file's name, ./- for one of that name");
+    if (path == "-")
+      throw std::invalid_argument(
+          name + " is '-', and standard output is for the summary; accepted: a file's name, ./- for one of that name");
     std::error_code absent;
-    if (std::filesystem::equivalent(input, path, absent)) throw std::invalid_argument(name + " is the input file: " + shown(path));
+    if (std::filesystem::equivalent(input, path, absent))
+      throw std::invalid_argument(name + " is the input file: " + shown(path));
     for (std::size_t k = 0; k < i; ++k)
-      if (same_file(path, files[k].second)) throw std::invalid_argument(files[k].first + " and " + name + " are one file: " + shown(path));
+      if (same_file(path, files[k].second))
+        throw std::invalid_argument(files[k].first + " and " + name + " are one file: " + shown(path));
     check_writable(path);
   }
 }
 
-/// Whether values need float64: those of a float64 array, and floats that a format of a wider range may round up to 2^128.
+/// Whether values need float64: those of a float64 array, and floats that a format of a wider range may round up to
+/// 2^128.
 bool needs_double(const FloatFormat& f, const Tensor& tensor) {
   return tensor.format.storage_bytes() == 8 || (f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits);
 }
@@ -196,8 +225,10 @@ void quantize_command(const Options& options, const CLI::App& command) {
   const AnyFormat format = format_of(options);
   const auto* block = std::get_if<BlockFormat>(&format);
   for (const auto& [name, path] : options.parts())
-    if (*path && !block) throw std::invalid_argument(name + " is for block formats, and " + options.format + " is none");
-  if (options.zeros && !block->element.is_affine()) throw std::invalid_argument("--zeros is for formats with a zero point, and " + options.format + " has none");
+    if (*path && !block)
+      throw std::invalid_argument(name + " is for block formats, and " + options.format + " is none");
+  if (options.zeros && !block->element.is_affine())
+    throw std::invalid_argument("--zeros is for formats with a zero point, and " + options.format + " has none");
   const std::optional<int> axis = axis_of(options);
   const Rounding rounding = options.rounding.rounding();
   if (block) check_rounding(options, command);
@@ -214,13 +245,17 @@ void quantize_command(const Options& options, const CLI::App& command) {
   std::vector<FileText> written;
   if (options.out) {
     const bool wide = !block && needs_double(std::get<FloatFormat>(format), tensor);
-    written.emplace_back(*options.out, wide ? npy_bytes("<f8", tensor.shape, bytes_of<double>(q.values)) : npy_bytes("<f4", tensor.shape, bytes_of<float>(q.values)));
+    written.emplace_back(*options.out, wide ? npy_bytes("<f8", tensor.shape, bytes_of<double>(q.values))
+                                            : npy_bytes("<f4", tensor.shape, bytes_of<float>(q.values)));
   }
-  if (options.codes) written.emplace_back(*options.codes, npy_bytes("|u1", tensor.shape, bytes_of<std::uint8_t>(q.codes)));
+  if (options.codes)
+    written.emplace_back(*options.codes, npy_bytes("|u1", tensor.shape, bytes_of<std::uint8_t>(q.codes)));
   if (options.scales) written.emplace_back(*options.scales, scales_file(block->scale, q));
-  if (options.zeros) written.emplace_back(*options.zeros, npy_bytes("<i2", q.scales_shape, bytes_of<std::int16_t>(q.zeros)));
+  if (options.zeros)
+    written.emplace_back(*options.zeros, npy_bytes("<i2", q.scales_shape, bytes_of<std::int16_t>(q.zeros)));
   write_files(written);
-  write_output(options.json ? pretty(summary_json(options.input, tensor, format, rounding, q)) + "\n" : summary_line(options.input, tensor, format, q));
+  write_output(options.json ? pretty(summary_json(options.input, tensor, format, rounding, q)) + "\n"
+                            : summary_line(options.input, tensor, format, q));
 }
 
 }  // namespace
@@ -229,20 +264,36 @@ void add_quantize_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("quantize", "a tensor (.npy) in a format or block format, and what that costs");
   command->add_option("FILE", options->input, "a .npy file of float16, float32 or float64")->required();
-  command->add_option("--format", options->format, "a format (fp16, e5m2, e6m9finite) or a block format (mxfp8e4m3, nvfp4, e4m3/1x64/e8m0/rceil): halfulp formats")->type_name("FORMAT")->required();
-  command->add_option("--rule", options->rule, "how scales follow from blocks: amax, floor, ceil, even, rceil; absent: the format's own")->type_name("RULE");
+  command
+      ->add_option("--format", options->format,
+                   "a format (fp16, e5m2, e6m9finite) or a block format (mxfp8e4m3, nvfp4, e4m3/1x64/e8m0/rceil): "
+                   "halfulp formats")
+      ->type_name("FORMAT")
+      ->required();
+  command
+      ->add_option("--rule", options->rule,
+                   "how scales follow from blocks: amax, floor, ceil, even, rceil; absent: the format's own")
+      ->type_name("RULE");
   command->add_option("--axis", options->axis, "the axis along which blocks 1xN run; absent: the last")->type_name("N");
-  command->add_option("--out", options->out, "the values, as float32 (float64 for a plain format of a float64 array, or of a range beyond float32)")->type_name("FILE.npy");
+  command
+      ->add_option(
+          "--out", options->out,
+          "the values, as float32 (float64 for a plain format of a float64 array, or of a range beyond float32)")
+      ->type_name("FILE.npy");
   command->add_option("--codes", options->codes, "the elements' code words, as uint8")->type_name("FILE.npy");
-  command->add_option("--scales", options->scales, "the scales' code words, as unsigned integers")->type_name("FILE.npy");
+  command->add_option("--scales", options->scales, "the scales' code words, as unsigned integers")
+      ->type_name("FILE.npy");
   command->add_option("--zeros", options->zeros, "the zero points, as int16")->type_name("FILE.npy");
   options->rounding.add_to(*command);
-  command->get_option("--overflow")->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
+  command->get_option("--overflow")
+      ->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
   command->add_flag("--json", options->json, "the summary as JSON");
-  command->footer("Errors are of the elements that stay finite; how many do not is said first. All files are written, or none.\n"
-                  "Saturated are elements beyond the largest value of the format, times their block's scale: with a scale that was rounded down, the "
-                  "largest of a block is just beyond. An infinity, where the format's scale can hold it, leaves zeros beside it.\n"
-                  "Scales come in the order of their blocks, NVFP4's tensor scale with --json.");
+  command->footer(
+      "Errors are of the elements that stay finite; how many do not is said first. All files are written, or none.\n"
+      "Saturated are elements beyond the largest value of the format, times their block's scale: with a scale that was "
+      "rounded down, the "
+      "largest of a block is just beyond. An infinity, where the format's scale can hold it, leaves zeros beside it.\n"
+      "Scales come in the order of their blocks, NVFP4's tensor scale with --json.");
   command->callback([options, command] { quantize_command(*options, *command); });
 }
 

@@ -39,7 +39,8 @@ const Backend& device_named(const std::string& name) {
   const Backend& backend = find_backend(name);
   const bool rehearsed = &backend == &rehearsal_backend();  // which its recording says
   if (backend.independence() != "silicon" && !rehearsed)
-    throw std::invalid_argument(fmt::format("--backend {}: no device ({}); accepted: x86, cuda", name, backend.independence()));
+    throw std::invalid_argument(
+        fmt::format("--backend {}: no device ({}); accepted: x86, cuda", name, backend.independence()));
   require_available(backend);
   return backend;
 }
@@ -53,7 +54,9 @@ class FolderInTheMaking {
     if (fs::exists(fs::symlink_status(target_, error)))
       throw std::invalid_argument(fmt::format("--out {}: it is there already; accepted: a new folder", out));
     path_ = target_.parent_path() / fmt::format(".{}.{}.tmp", target_.filename().string(), ::getpid());
-    if (!fs::create_directory(path_, error)) throw std::invalid_argument(fmt::format("--out {}: cannot make a folder there: {}", out, error ? error.message() : "it exists"));
+    if (!fs::create_directory(path_, error))
+      throw std::invalid_argument(
+          fmt::format("--out {}: cannot make a folder there: {}", out, error ? error.message() : "it exists"));
   }
   FolderInTheMaking(const FolderInTheMaking&) = delete;
   FolderInTheMaking& operator=(const FolderInTheMaking&) = delete;
@@ -75,11 +78,14 @@ class FolderInTheMaking {
 recording::Columns some_of(const Channel& channel) {
   constexpr std::size_t most = 64;
   const int arity = info(channel.task.operation).arity;
-  const auto at = [](const std::vector<std::uint64_t>& column, std::size_t i) { return column.empty() ? 0 : column[i]; };
+  const auto at = [](const std::vector<std::uint64_t>& column, std::size_t i) {
+    return column.empty() ? 0 : column[i];
+  };
   std::set<std::array<std::uint64_t, 3>> seen;
   recording::Columns all, some;
   for (std::size_t i = 0; i < channel.a.size(); ++i)
-    if (seen.insert({at(channel.a, i), at(channel.b, i), at(channel.c, i)}).second) all.push(arity, at(channel.a, i), at(channel.b, i), at(channel.c, i));
+    if (seen.insert({at(channel.a, i), at(channel.b, i), at(channel.c, i)}).second)
+      all.push(arity, at(channel.a, i), at(channel.b, i), at(channel.c, i));
   const std::size_t count = std::min(most, all.size());
   for (std::size_t k = 0; k < count; ++k) {
     const std::size_t i = k * all.size() / count;
@@ -94,7 +100,9 @@ std::vector<recording::Asked> asked_by_experiments(const std::function<void(doub
   double done = 0;
   for (const Experiment& experiment : experiments()) {
     RunOptions options;
-    options.progress = [&](double fraction) { progress((done + fraction) / static_cast<double>(experiments().size())); };
+    options.progress = [&](double fraction) {
+      progress((done + fraction) / static_cast<double>(experiments().size()));
+    };
     const Trace trace = operands_of(experiment, Config(experiment.parameters()), options);
     for (const Channel& channel : trace.channels()) asked.push_back({"experiments", channel.task, some_of(channel)});
     ++done;
@@ -141,29 +149,43 @@ void record_command(const Options& options) {
   folder.keep();
   std::set<std::string> units;
   for (const auto& section : recording.matrices) units.insert(section.unit);
-  write_output(fmt::format("{}: {}\n  {} answers in {} sections, {} of tasks and {} of {} matrix instruction{}; {:.2f} MB\n", options.out, recording.origin.device,
-                           recording.answers(), recording.tasks.size() + recording.matrices.size(), recording.tasks.size(), recording.matrices.size(),
-                           units.size(), units.size() == 1 ? "" : "s", static_cast<double>(files.manifest.size() + files.answers.size()) * 1e-6));
+  write_output(fmt::format(
+      "{}: {}\n  {} answers in {} sections, {} of tasks and {} of {} matrix instruction{}; {:.2f} MB\n", options.out,
+      recording.origin.device, recording.answers(), recording.tasks.size() + recording.matrices.size(),
+      recording.tasks.size(), recording.matrices.size(), units.size(), units.size() == 1 ? "" : "s",
+      static_cast<double>(files.manifest.size() + files.answers.size()) * 1e-6));
   std::map<std::string, std::vector<std::string>> missing;  // what one reason keeps away is said at once
   for (const auto& each : recording.missing) missing[each.reason].push_back(each.what);
   for (const auto& [reason, what] : missing)
-    write_output(fmt::format("  {} skipped: {}\n", what.size() == 1 ? what.front() : fmt::format("{} matrix instructions", what.size()), reason));
+    write_output(fmt::format("  {} skipped: {}\n",
+                             what.size() == 1 ? what.front() : fmt::format("{} matrix instructions", what.size()),
+                             reason));
 }
 
 }  // namespace
 
 void add_record_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
-  auto* command = app.add_subcommand("record", "keep what a device answers to the recording suite, for machines without it");
-  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU), rehearsal (no device)")->type_name("BACKEND")->required();
-  command->add_option("--out", options->out, "a new folder: manifest.json and answers.bin")->type_name("DIR")->required()->check([](const std::string& name) {
-    return name.empty() ? std::string("an empty name is no folder; accepted: a new folder") : std::string();
-  });
-  command->add_flag("--quick", options->quick, "seconds: without operands from the experiments, of which a replayed experiment then compares next to none");
+  auto* command = app.add_subcommand("record",
+                                     "keep what a device answers to the recording suite, for machines without it");
+  command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU), rehearsal (no device)")
+      ->type_name("BACKEND")
+      ->required();
+  command->add_option("--out", options->out, "a new folder: manifest.json and answers.bin")
+      ->type_name("DIR")
+      ->required()
+      ->check([](const std::string& name) {
+        return name.empty() ? std::string("an empty name is no folder; accepted: a new folder") : std::string();
+      });
+  command->add_flag(
+      "--quick", options->quick,
+      "seconds: without operands from the experiments, of which a replayed experiment then compares next to none");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("It takes about a minute, nearly all of which goes into running every experiment once, to learn what they ask.\n"
-                  "Replay it: --backend recorded:DIR, such as recorded:./NAME; a name without a slash is first looked for in evidence/recordings/.\n"
-                  "Exit status: 0 recorded, 2 bad usage, 3 the device is not here, 130 interrupted.");
+  command->footer(
+      "It takes about a minute, nearly all of which goes into running every experiment once, to learn what they ask.\n"
+      "Replay it: --backend recorded:DIR, such as recorded:./NAME; a name without a slash is first looked for in "
+      "evidence/recordings/.\n"
+      "Exit status: 0 recorded, 2 bad usage, 3 the device is not here, 130 interrupted.");
   command->callback([options, &status] {
     try {
       record_command(*options);

@@ -24,7 +24,8 @@ namespace {
 std::string claims_text(const Json& report, const Style& style) {
   std::string text;
   for (const char* verdict : {"pass", "fail", "differs", "skipped"}) {
-    const auto count = std::count_if(report["claims"].begin(), report["claims"].end(), [&](const Json& claim) { return claim["verdict"] == verdict; });
+    const auto count = std::count_if(report["claims"].begin(), report["claims"].end(),
+                                     [&](const Json& claim) { return claim["verdict"] == verdict; });
     if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "claims: " : ", ", count, style.verdict(verdict));
   }
   return text.empty() ? "" : text + "\n";
@@ -33,9 +34,10 @@ std::string claims_text(const Json& report, const Style& style) {
 std::string contents_text(const Json& report, const std::string& path, const Style& style) {
   std::vector<std::vector<std::string>> rows;
   const Json tables = tables_with_claims(report);
-  for (const auto& [name, table] : tables.items()) rows.push_back({name, fmt::format("{} rows", table["rows"].size()), table["title"].get<std::string>()});
-  return style.painted(report["title"].get<std::string>(), Paint::heading) + "\n\n" + aligned(rows, 2) + "\n" + claims_text(report, style) +
-         fmt::format("halfulp show {} TABLE prints one.\n", path);
+  for (const auto& [name, table] : tables.items())
+    rows.push_back({name, fmt::format("{} rows", table["rows"].size()), table["title"].get<std::string>()});
+  return style.painted(report["title"].get<std::string>(), Paint::heading) + "\n\n" + aligned(rows, 2) + "\n" +
+         claims_text(report, style) + fmt::format("halfulp show {} TABLE prints one.\n", path);
 }
 
 struct Arguments {
@@ -48,7 +50,8 @@ struct Arguments {
 /// "policy=fp32" as a column and what its cell reads.
 std::pair<std::string, std::string> condition(const std::string& text) {
   const std::size_t equals = text.find('=');
-  if (equals == 0 || equals == std::string::npos) throw std::invalid_argument(fmt::format("--where {}: accepted: COLUMN=VALUE", shown(text)));
+  if (equals == 0 || equals == std::string::npos)
+    throw std::invalid_argument(fmt::format("--where {}: accepted: COLUMN=VALUE", shown(text)));
   return {text.substr(0, equals), text.substr(equals + 1)};
 }
 
@@ -58,7 +61,8 @@ void show(const Arguments& arguments) {
   if (const auto errors = report_errors(report); !errors.empty())
     throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
   if (!name) {
-    if (csv || !columns.empty() || !where.empty()) throw std::invalid_argument("show: --columns, --where and --csv want a TABLE");
+    if (csv || !columns.empty() || !where.empty())
+      throw std::invalid_argument("show: --columns, --where and --csv want a TABLE");
     return write_output(contents_text(report, path, Style::of_output()));
   }
   const Json tables = tables_with_claims(report);
@@ -68,7 +72,8 @@ void show(const Arguments& arguments) {
   TablePart part{columns, {}};
   for (const std::string& text : where) part.where.push_back(condition(text));
   const bool brief = *name == "claims" && !report["results"].contains(*name) && !csv && columns.empty();
-  if (brief) part.columns = {"verdict", "id", "expected", "measured", "tolerance", "independence"};  // sentences have no room
+  if (brief)
+    part.columns = {"verdict", "id", "expected", "measured", "tolerance", "independence"};  // sentences have no room
   Json table = part_of(tables[*name], part);
   if (brief)
     for (Json& row : table["rows"])
@@ -84,8 +89,14 @@ void add_show_command(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("REPORT", arguments->path, "a report; - is standard input")->required();
   command->add_option("TABLE", arguments->table, "a table of its results, or claims; without, they are listed");
-  command->add_option("--columns", arguments->columns, "these columns alone, in this order")->type_name("NAME[,NAME...]")->delimiter(',');
-  command->add_option("--where", arguments->where, "rows alone whose column reads so; may be repeated")->type_name("COLUMN=VALUE")->expected(1)->take_all()->allow_extra_args(false);
+  command->add_option("--columns", arguments->columns, "these columns alone, in this order")
+      ->type_name("NAME[,NAME...]")
+      ->delimiter(',');
+  command->add_option("--where", arguments->where, "rows alone whose column reads so; may be repeated")
+      ->type_name("COLUMN=VALUE")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
   command->add_flag("--csv", arguments->csv, "comma-separated values, numbers in full");
   command->callback([arguments] { show(*arguments); });
 }
@@ -120,7 +131,8 @@ void add_validate_command(CLI::App& app, int& status) {
   command->add_flag("--schema", *schema, "print the schema itself");
   command->callback([paths, schema, &status] {
     if (*schema) write_output(report_schema());
-    else if (paths->empty()) throw std::invalid_argument("validate: a report is missing; write halfulp validate REPORT...");
+    else if (paths->empty())
+      throw std::invalid_argument("validate: a report is missing; write halfulp validate REPORT...");
     for (const std::string& path : *paths) status = std::max(status, validate(path));
   });
 }
@@ -137,7 +149,8 @@ Json valid_report(const std::string& path) {
 }  // namespace
 
 void add_diff_command(CLI::App& app, int& status) {
-  CLI::App* command = app.add_subcommand("diff", "where the results of two reports differ: code words first, then numbers");
+  CLI::App* command = app.add_subcommand("diff",
+                                         "where the results of two reports differ: code words first, then numbers");
   struct Options {
     std::string first, second;
   };

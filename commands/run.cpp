@@ -23,10 +23,11 @@
 
 namespace halfulp::cli {
 std::string experiment_help(const Experiment& experiment) {
-  std::string text = fmt::format("{}: {}\n{}\nParameters, as --set NAME=VALUE or members of a --config file:\n", experiment.name,
-                                 experiment.title, wrapped(experiment.question, 0));
+  std::string text = fmt::format("{}: {}\n{}\nParameters, as --set NAME=VALUE or members of a --config file:\n",
+                                 experiment.name, experiment.title, wrapped(experiment.question, 0));
   for (const Parameter& parameter : experiment.parameters()) {
-    text += fmt::format("\n  {} = {}\n", parameter.name, parameter.default_value.empty() ? "\"\"" : parameter.default_value);
+    text += fmt::format("\n  {} = {}\n", parameter.name,
+                        parameter.default_value.empty() ? "\"\"" : parameter.default_value);
     text += wrapped(parameter.help, 6) + wrapped(accepted_values(parameter), 6);
   }
   return text;
@@ -37,19 +38,19 @@ namespace {
 namespace fs = std::filesystem;
 
 bool declares(const Config& config, std::string_view name) {
-  return std::any_of(config.parameters().begin(), config.parameters().end(), [&](const Parameter& p) { return p.name == name; });
+  return std::any_of(config.parameters().begin(), config.parameters().end(),
+                     [&](const Parameter& p) { return p.name == name; });
 }
 
 /// A configuration file, or a report of this experiment. Errors name the file.
 void apply_file(Config& config, const std::string& path, const Experiment& experiment) {
   const Json json = read_json(path);
   try {
-    if (json.is_object() && json.contains("schema_version") && json.contains("experiment") && json["experiment"] != experiment.name)
+    if (json.is_object() && json.contains("schema_version") && json.contains("experiment") &&
+        json["experiment"] != experiment.name)
       throw std::invalid_argument(fmt::format("a report of {}, not of {}", json["experiment"].dump(), experiment.name));
     config.set(json);
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(path + ": " + error.what());
-  }
+  } catch (const std::invalid_argument& error) { throw std::invalid_argument(path + ": " + error.what()); }
 }
 
 /// With several experiments a setting goes to those that have the parameter; one must.
@@ -80,8 +81,8 @@ std::vector<Config> configurations(const std::vector<const Experiment*>& chosen,
   return configs;
 }
 
-/// Where each report goes: a folder, made if it ends in a slash or several reports go there, takes EXPERIMENT.json; "-" is
-/// standard output.
+/// Where each report goes: a folder, made if it ends in a slash or several reports go there, takes EXPERIMENT.json; "-"
+/// is standard output.
 std::vector<std::string> output_files(const std::vector<const Experiment*>& chosen, const std::string& out) {
   const bool several = chosen.size() > 1;
   if (out.empty()) throw std::invalid_argument("--out: a file, a folder or - is missing");
@@ -89,7 +90,9 @@ std::vector<std::string> output_files(const std::vector<const Experiment*>& chos
   std::error_code error;
   const bool folder = fs::is_directory(out, error), slash = out.back() == '/';
   if (several && !folder && (out == "-" || fs::exists(out, error) || (!slash && fs::path(out).extension() == ".json")))
-    throw std::invalid_argument(fmt::format("--out {}: several reports need a folder; accepted: a folder, or a new name that ends in / or not in .json", out));
+    throw std::invalid_argument(fmt::format(
+        "--out {}: several reports need a folder; accepted: a folder, or a new name that ends in / or not in .json",
+        out));
   if (!folder && !slash && !several) {
     check_writable(out);
     return {out};
@@ -104,7 +107,8 @@ std::vector<std::string> output_files(const std::vector<const Experiment*>& chos
   return files;
 }
 
-Finished run_one(const Experiment& experiment, const Config& config, RunOptions options, const std::string& file, bool quiet) {
+Finished run_one(const Experiment& experiment, const Config& config, RunOptions options, const std::string& file,
+                 bool quiet) {
   const auto start = std::chrono::steady_clock::now();
   Report report = [&] {
     ProgressBar bar(std::string(experiment.name), quiet);
@@ -122,12 +126,21 @@ Finished run_one(const Experiment& experiment, const Config& config, RunOptions 
 }  // namespace
 
 void add_run_options(CLI::App& app, RunArguments& arguments) {
-  app.add_option("--config", arguments.config, "a JSON file of parameters, or a report to run again (- is standard input)")->type_name("FILE");
-  app.add_option("--set", arguments.settings, "a parameter and its value; may be repeated")->type_name("KEY=VALUE")->expected(1)
-      ->take_all()->allow_extra_args(false);
-  app.add_option("--backend", arguments.backends, "backends to hold the results against (default: all; see halfulp backends)")->type_name("B[,B]");
-  app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")->type_name("FILE|DIR|-");
-  add_number_option(app, "--threads", arguments.threads, 1, 1024, "how many threads (default: one a core; the results do not depend on it)");
+  app.add_option("--config", arguments.config,
+                 "a JSON file of parameters, or a report to run again (- is standard input)")
+      ->type_name("FILE");
+  app.add_option("--set", arguments.settings, "a parameter and its value; may be repeated")
+      ->type_name("KEY=VALUE")
+      ->expected(1)
+      ->take_all()
+      ->allow_extra_args(false);
+  app.add_option("--backend", arguments.backends,
+                 "backends to hold the results against (default: all; see halfulp backends)")
+      ->type_name("B[,B]");
+  app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")
+      ->type_name("FILE|DIR|-");
+  add_number_option(app, "--threads", arguments.threads, 1, 1024,
+                    "how many threads (default: one a core; the results do not depend on it)");
   app.add_flag("--quiet", arguments.quiet, "no progress bar and no summary");
   app.add_flag("--verbose", arguments.verbose, "every claim, and every row of the table that is shown");
   app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");
@@ -135,7 +148,8 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
 
 int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments) {
   if (arguments.parameters) {
-    for (const Experiment* experiment : chosen) write_output(experiment_help(*experiment) + (chosen.size() > 1 ? "\n" : ""));
+    for (const Experiment* experiment : chosen)
+      write_output(experiment_help(*experiment) + (chosen.size() > 1 ? "\n" : ""));
     return exit_status::done;
   }
   RunOptions options;
@@ -148,7 +162,9 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   note_interrupts();
   std::vector<Finished> finished;
   options.made_before = [&](std::string_view experiment, const Json& config) {
-    const auto found = std::find_if(finished.begin(), finished.end(), [&](const Finished& run) { return run.experiment->name == experiment && run.report.config() == config; });
+    const auto found = std::find_if(finished.begin(), finished.end(), [&](const Finished& run) {
+      return run.experiment->name == experiment && run.report.config() == config;
+    });
     return found == finished.end() ? nullptr : &found->report;
   };
   for (std::size_t i = 0; i < chosen.size(); ++i)
@@ -156,8 +172,10 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
 
   const Style style = Style::of_output();
   if (!arguments.quiet && arguments.out != "-")
-    write_output(chosen.size() == 1 ? summary(finished.front(), arguments.verbose, style) : summary_table(finished, arguments.verbose, style));
-  const bool failed = std::any_of(finished.begin(), finished.end(), [](const Finished& run) { return run.report.status() == "fail"; });
+    write_output(chosen.size() == 1 ? summary(finished.front(), arguments.verbose, style)
+                                    : summary_table(finished, arguments.verbose, style));
+  const bool failed = std::any_of(finished.begin(), finished.end(),
+                                  [](const Finished& run) { return run.report.status() == "fail"; });
   return failed ? exit_status::failed : exit_status::done;
 }
 
@@ -168,7 +186,9 @@ void add_run_command(CLI::App& app, int& status, std::string command) {
   const auto options = std::make_shared<Options>();
   options->command = std::move(command);
   CLI::App* run = app.add_subcommand("run", "run an experiment, or all, and write its report");
-  CLI::Option* name = run->add_option("experiment", options->experiment, "its name (see halfulp list), or all")->type_name("EXPERIMENT")->option_text("EXPERIMENT");
+  CLI::Option* name = run->add_option("experiment", options->experiment, "its name (see halfulp list), or all")
+                          ->type_name("EXPERIMENT")
+                          ->option_text("EXPERIMENT");
   add_run_options(*run, *options);
   run->footer([name] {  // halfulp run EXPERIMENT --help shows that experiment's parameters
     const auto given = name->results();
@@ -183,7 +203,8 @@ void add_run_command(CLI::App& app, int& status, std::string command) {
       names.emplace_back(experiment.name);
       if (options->experiment == "all" || options->experiment == experiment.name) chosen.push_back(&experiment);
     }
-    if (options->experiment.empty()) throw std::invalid_argument(fmt::format("run: an experiment is missing; accepted: {}", fmt::join(names, ", ")));
+    if (options->experiment.empty())
+      throw std::invalid_argument(fmt::format("run: an experiment is missing; accepted: {}", fmt::join(names, ", ")));
     if (chosen.empty()) throw std::invalid_argument(unknown_name("experiment", options->experiment, std::move(names)));
     status = run_experiments(chosen, *options);
   });

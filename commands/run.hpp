@@ -27,8 +27,8 @@ struct RunArguments {
 
 void add_run_options(CLI::App& app, RunArguments& arguments);
 
-/// Runs the experiments one after the other, writes their reports, prints a summary. The exit status: 1 if a claim fails
-/// or a comparison differs. All input is checked before the first one runs.
+/// Runs the experiments one after the other, writes their reports, prints a summary. The exit status: 1 if a claim
+/// fails or a comparison differs. All input is checked before the first one runs.
 int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments);
 
 /// Its question and a table of its parameters: name, type, default, range, help.

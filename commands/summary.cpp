@@ -1,6 +1,5 @@
 #include <halfulp/commands/tables.hpp>
 
-
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -21,8 +20,10 @@ struct BackendTotal {
 
 void add_totals(const Report& report, std::vector<BackendTotal>& totals) {
   for (const Comparison& comparison : report.comparisons()) {
-    auto total = std::find_if(totals.begin(), totals.end(), [&](const auto& t) { return t.backend == comparison.backend; });
-    if (total == totals.end()) total = totals.insert(totals.end(), BackendTotal{comparison.backend, 0, 0, 0, 0, 0, 0, {}});
+    auto total = std::find_if(totals.begin(), totals.end(),
+                              [&](const auto& t) { return t.backend == comparison.backend; });
+    if (total == totals.end())
+      total = totals.insert(totals.end(), BackendTotal{comparison.backend, 0, 0, 0, 0, 0, 0, {}});
     total->unanswered += comparison.unanswered;
     if (comparison.skipped.empty()) {
       total->compared += comparison.compared;
@@ -55,12 +56,17 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
   std::string lines;
   for (const BackendTotal& total : totals) {
     std::string text = total.backend + " skipped";
-    if (total.tasks) text = fmt::format("{}: {} results of {} operations compared, {} differ", total.backend, grouped(total.compared), total.tasks, grouped(total.differing));
+    if (total.tasks)
+      text = fmt::format("{}: {} results of {} operations compared, {} differ", total.backend, grouped(total.compared),
+                         total.tasks, grouped(total.differing));
     if (total.unanswered) text += fmt::format("; {} operands are not recorded", grouped(total.unanswered));
-    if (total.unanswered_tasks) text += fmt::format("; {}{} operation{} not compared, for none of their operands is recorded", total.unanswered_tasks, total.tasks ? " more" : "",
-                                               total.unanswered_tasks == 1 ? " is" : "s are");
+    if (total.unanswered_tasks)
+      text += fmt::format("; {}{} operation{} not compared, for none of their operands is recorded",
+                          total.unanswered_tasks, total.tasks ? " more" : "",
+                          total.unanswered_tasks == 1 ? " is" : "s are");
     if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
-    if (!total.reasons.empty() && (with_reasons || !total.tasks)) text += fmt::format(": {}", fmt::join(total.reasons, "; "));
+    if (!total.reasons.empty() && (with_reasons || !total.tasks))
+      text += fmt::format(": {}", fmt::join(total.reasons, "; "));
     if (total.tasks && total.skipped_tasks && !with_reasons) text += ", the reports say why";
     lines += wrapped(text, 0);
   }
@@ -68,8 +74,8 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
 }
 
 std::size_t count(const Report& report, Verdict verdict) {
-  return static_cast<std::size_t>(
-      std::count_if(report.claims().begin(), report.claims().end(), [&](const Claim& c) { return c.verdict == verdict; }));
+  return static_cast<std::size_t>(std::count_if(report.claims().begin(), report.claims().end(),
+                                                [&](const Claim& c) { return c.verdict == verdict; }));
 }
 
 /// In the colour of its verdict where there are any.
@@ -80,8 +86,10 @@ std::string counted(std::size_t number, std::string_view words, Paint paint, con
 
 /// "15 held, 0 failed, 1 differ, 2 skipped".
 std::string counts_text(const Report& report, const Style& style) {
-  return fmt::format("{}, {}, {}, {}", counted(count(report, Verdict::pass), " held", Paint::pass, style), counted(count(report, Verdict::fail), " failed", Paint::fail, style),
-                     counted(count(report, Verdict::differs), " differ", Paint::differs, style), counted(count(report, Verdict::skipped), " skipped", Paint::skipped, style));
+  return fmt::format("{}, {}, {}, {}", counted(count(report, Verdict::pass), " held", Paint::pass, style),
+                     counted(count(report, Verdict::fail), " failed", Paint::fail, style),
+                     counted(count(report, Verdict::differs), " differ", Paint::differs, style),
+                     counted(count(report, Verdict::skipped), " skipped", Paint::skipped, style));
 }
 
 /// A JSON value in a sentence.
@@ -104,15 +112,19 @@ std::string claim_lines(const Finished& run, bool all, const Style& style) {
     if (claim.verdict == Verdict::pass && !all) continue;
     std::string text = claim.statement;
     if (claim.verdict == Verdict::fail)
-      text += fmt::format(" [{}: expected {}, {}; measured {}]", claim.id, shown(claim.expected), claim.tolerance, shown(claim.measured));
+      text += fmt::format(" [{}: expected {}, {}; measured {}]", claim.id, shown(claim.expected), claim.tolerance,
+                          shown(claim.measured));
     if (!claim.reason.empty()) text += " [" + claim.reason + "]";
     lines += verdict_line(claim.verdict, text, style);
   }
   for (const Comparison& c : run.report.comparisons())
     if (c.differing)
-      lines += verdict_line(c.fails() ? Verdict::fail : Verdict::differs,
-                            fmt::format("{}: {} on {}: {} of {} code words differ{}", run.experiment->name, c.task.description(), c.backend, grouped(c.differing),
-                                        grouped(c.compared), c.approximate ? fmt::format(", by {} units at most [{}]", c.farthest, c.route) : ""), style);
+      lines += verdict_line(
+          c.fails() ? Verdict::fail : Verdict::differs,
+          fmt::format("{}: {} on {}: {} of {} code words differ{}", run.experiment->name, c.task.description(),
+                      c.backend, grouped(c.differing), grouped(c.compared),
+                      c.approximate ? fmt::format(", by {} units at most [{}]", c.farthest, c.route) : ""),
+          style);
   return lines;
 }
 
@@ -121,7 +133,8 @@ std::string headline(const Finished& run, bool all, const Style& style) {
   const Table* table = run.report.find_table(headline.table);
   if (!table) return {};
   return headline_text(table->to_json(), headline, all ? std::numeric_limits<std::size_t>::max() : headline_rows,
-                       fmt::format("halfulp show {} {}", run.file, headline.table), style) + "\n";
+                       fmt::format("halfulp show {} {}", run.file, headline.table), style) +
+         "\n";
 }
 
 using Cells = std::array<std::string, 7>;
@@ -151,7 +164,8 @@ std::string summary(const Finished& run, bool verbose, const Style& style) {
   text += fmt::format("claims: {}{}\n", counts_text(run.report, style), verbose ? "" : " (--verbose lists all)");
   std::vector<BackendTotal> totals;
   add_totals(run.report, totals);
-  return text + backend_lines(totals, true) + fmt::format("report: {} ({:.1f} s); its tables: halfulp show {}\n", run.file, run.seconds, run.file);
+  return text + backend_lines(totals, true) +
+         fmt::format("report: {} ({:.1f} s); its tables: halfulp show {}\n", run.file, run.seconds, run.file);
 }
 
 std::string summary_table(const std::vector<Finished>& runs, bool verbose, const Style& style) {
@@ -160,14 +174,18 @@ std::string summary_table(const std::vector<Finished>& runs, bool verbose, const
   std::string headlines, claims;
   std::vector<BackendTotal> totals;
   for (const Finished& run : runs) {
-    const auto cell = [&](Verdict verdict, Paint paint) { return counted(count(run.report, verdict), "", paint, style); };
-    rows.push_back({std::string(run.experiment->name), cell(Verdict::pass, Paint::pass), cell(Verdict::fail, Paint::fail), cell(Verdict::differs, Paint::differs),
+    const auto cell = [&](Verdict verdict, Paint paint) {
+      return counted(count(run.report, verdict), "", paint, style);
+    };
+    rows.push_back({std::string(run.experiment->name), cell(Verdict::pass, Paint::pass),
+                    cell(Verdict::fail, Paint::fail), cell(Verdict::differs, Paint::differs),
                     cell(Verdict::skipped, Paint::skipped), fmt::format("{:.1f} s", run.seconds), run.file});
     headlines += headline(run, verbose, style);
     if (!run.experiment->retells) claims += claim_lines(run, verbose, style);
     add_totals(run.report, totals);
   }
-  return headlines + (claims.empty() ? "" : claims + "\n") + aligned_numbers(rows) + "\n" + backend_lines(totals, false);
+  return headlines + (claims.empty() ? "" : claims + "\n") + aligned_numbers(rows) + "\n" +
+         backend_lines(totals, false);
 }
 
 }  // namespace halfulp::cli

@@ -16,17 +16,22 @@ namespace {
 
 Json claims_table(const Json& claims) {
   static constexpr std::pair<const char*, const char*> members[] = {
-      {"verdict", "Whether it holds: pass, fail (follows from a format or model, and does not), differs (a published figure that did not come out), skipped."},
+      {"verdict",
+       "Whether it holds: pass, fail (follows from a format or model, and does not), differs (a published figure that "
+       "did not come out), skipped."},
       {"id", "The claim's name."},
       {"expected", "What was expected."},
       {"measured", "What was measured."},
       {"tolerance", "How near they must be."},
-      {"independence", "What the expected value was obtained from: oracle (rationals, a formula), silicon, recorded, third-party, published, emulation (none)."},
+      {"independence",
+       "What the expected value was obtained from: oracle (rationals, a formula), silicon, recorded, third-party, "
+       "published, emulation (none)."},
       {"source", "Who says so."},
       {"statement", "What is claimed."},
       {"reason", "Why it differs or was skipped."}};
   Json table{{"title", "Claims, and what was measured"}, {"columns", Json::array()}, {"rows", Json::array()}};
-  for (const auto& [name, description] : members) table["columns"].push_back({{"name", name}, {"unit", ""}, {"description", description}});
+  for (const auto& [name, description] : members)
+    table["columns"].push_back({{"name", name}, {"unit", ""}, {"description", description}});
   for (const Json& claim : claims) {
     Json row = Json::array();
     for (const auto& [name, description] : members) {
@@ -114,7 +119,8 @@ void fit(std::vector<std::vector<std::string>>& cells, std::size_t indent) {
   for (auto& row : cells)
     for (std::size_t i = 0; i < row.size(); ++i)
       if (std::string& cell = row[i]; cell.size() > widths[i])
-        cell = cell.find('/') == std::string::npos ? cut(cell, widths[i]) : "..." + cell.substr(cell.size() - widths[i] + 3);
+        cell = cell.find('/') == std::string::npos ? cut(cell, widths[i])
+                                                   : "..." + cell.substr(cell.size() - widths[i] + 3);
 }
 
 /// The rows a headline chooses.
@@ -123,7 +129,8 @@ std::vector<const Json*> chosen_rows(const Json& table, const Headline& headline
   std::vector<const Json*> chosen;
   for (const Json& row : rows) {
     bool fits = true;
-    for (const auto& name : headline.first_of) fits = fits && row[column_at(table, name)] == rows[0][column_at(table, name)];
+    for (const auto& name : headline.first_of)
+      fits = fits && row[column_at(table, name)] == rows[0][column_at(table, name)];
     if (fits) chosen.push_back(&row);
   }
   if (headline.last_of.empty()) return chosen;
@@ -162,7 +169,8 @@ Json part_of(const Json& table, const TablePart& part) {
   std::vector<std::size_t> columns;
   for (const std::string& name : part.columns) {
     const std::size_t column = asked_column(table, name);
-    if (std::find(columns.begin(), columns.end(), column) != columns.end()) throw std::invalid_argument(fmt::format("--columns: {} is there twice", name));
+    if (std::find(columns.begin(), columns.end(), column) != columns.end())
+      throw std::invalid_argument(fmt::format("--columns: {} is there twice", name));
     columns.push_back(column);
   }
   if (columns.empty())
@@ -176,13 +184,17 @@ Json part_of(const Json& table, const TablePart& part) {
   };
   Json result{{"title", table["title"]}, {"columns", some(table["columns"])}, {"rows", Json::array()}};
   for (const auto& [column, value] : where)
-    if (std::none_of(table["rows"].begin(), table["rows"].end(), [&](const Json& row) { return reads(row[column], value); })) {
+    if (std::none_of(table["rows"].begin(), table["rows"].end(),
+                     [&](const Json& row) { return reads(row[column], value); })) {
       std::vector<std::string> values;
       for (const Json& row : table["rows"])
-        if (std::string text = cell_text(row[column], 6); std::find(values.begin(), values.end(), text) == values.end()) values.push_back(std::move(text));
+        if (std::string text = cell_text(row[column], 6); std::find(values.begin(), values.end(), text) == values.end())
+          values.push_back(std::move(text));
       const bool many = values.size() > 12;
       if (many) values.resize(12);
-      throw std::invalid_argument(fmt::format("--where: no row has {} {}; accepted: {}{}", table["columns"][column]["name"].get<std::string>(), shown(value), fmt::join(values, ", "), many ? ", ..." : ""));
+      throw std::invalid_argument(fmt::format("--where: no row has {} {}; accepted: {}{}",
+                                              table["columns"][column]["name"].get<std::string>(), shown(value),
+                                              fmt::join(values, ", "), many ? ", ..." : ""));
     }
   for (const Json& row : table["rows"])
     if (std::all_of(where.begin(), where.end(), [&](const auto& w) { return reads(row[w.first], w.second); }))
@@ -202,13 +214,15 @@ std::string table_csv(const Json& table) {
   return text;
 }
 
-std::string headline_text(const Json& table, const Headline& headline, std::size_t rows, const std::string& more, const Style& style) {
+std::string headline_text(const Json& table, const Headline& headline, std::size_t rows, const std::string& more,
+                          const Style& style) {
   const std::vector<const Json*> chosen = chosen_rows(table, headline);
   std::vector<std::vector<std::string>> cells(1);
   for (const auto& name : headline.columns) cells.front().emplace_back(name);
   for (std::size_t i = 0; i < chosen.size() && i < rows; ++i) {
     cells.emplace_back();
-    for (const auto& name : headline.columns) cells.back().push_back(cell_text((*chosen[i])[column_at(table, name)], 4));
+    for (const auto& name : headline.columns)
+      cells.back().push_back(cell_text((*chosen[i])[column_at(table, name)], 4));
   }
   fit(cells, 2);
   for (std::string& name : cells.front()) name = style.painted(name, Paint::heading);

@@ -65,7 +65,8 @@ std::size_t read_input(std::span<char> block) {
   while (true) {
     const ssize_t count = ::read(STDIN_FILENO, block.data(), block.size());
     if (count >= 0) return static_cast<std::size_t>(count);
-    if (errno != EINTR) throw std::invalid_argument("cannot read standard input: " + std::generic_category().message(errno));
+    if (errno != EINTR)
+      throw std::invalid_argument("cannot read standard input: " + std::generic_category().message(errno));
   }
 }
 
@@ -112,12 +113,14 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
 
 namespace {
 
-/// Parameters of "select graphic rendition" (ECMA-48), in the order of Paint. No two neighbours differ in red and green alone.
+/// Parameters of "select graphic rendition" (ECMA-48), in the order of Paint. No two neighbours differ in red and green
+/// alone.
 constexpr std::array<std::string_view, 9> renditions{"1", "35", "33", "36", "1;33", "32", "1;31", "33", "36"};
 
 constexpr std::pair<std::string_view, Paint> verdicts[] = {
-    {"pass", Paint::pass},       {"held", Paint::pass},       {"agrees", Paint::pass},   {"fail", Paint::fail},       {"FAIL", Paint::fail},
-    {"fails", Paint::fail},      {"FAILS", Paint::fail},      {"differs", Paint::differs}, {"skipped", Paint::skipped}};
+    {"pass", Paint::pass},  {"held", Paint::pass},       {"agrees", Paint::pass},
+    {"fail", Paint::fail},  {"FAIL", Paint::fail},       {"fails", Paint::fail},
+    {"FAILS", Paint::fail}, {"differs", Paint::differs}, {"skipped", Paint::skipped}};
 
 std::string variable(const char* name) {
   const char* value = std::getenv(name);
@@ -138,11 +141,21 @@ std::pair<char32_t, std::size_t> first_code_point(std::string_view text) {
 }
 
 std::size_t columns_of(char32_t point) {
-  constexpr std::array<std::pair<char32_t, char32_t>, 4> none{{{0x300, 0x36F}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}}};
+  constexpr std::array<std::pair<char32_t, char32_t>, 4> none{
+      {{0x300, 0x36F}, {0x200B, 0x200F}, {0x20D0, 0x20FF}, {0xFE00, 0xFE0F}}};
   // Unicode Standard Annex 11, the blocks that are wide as a whole.
-  constexpr std::array<std::pair<char32_t, char32_t>, 8> wide{{{0x1100, 0x115F}, {0x2E80, 0x303E}, {0x3041, 0xA4CF}, {0xAC00, 0xD7A3},
-                                                               {0xF900, 0xFAFF}, {0xFE30, 0xFE6F}, {0xFF00, 0xFF60}, {0x1F300, 0x3FFFD}}};
-  const auto in = [&](const auto& ranges) { return std::any_of(ranges.begin(), ranges.end(), [&](const auto& range) { return point >= range.first && point <= range.second; }); };
+  constexpr std::array<std::pair<char32_t, char32_t>, 8> wide{{{0x1100, 0x115F},
+                                                               {0x2E80, 0x303E},
+                                                               {0x3041, 0xA4CF},
+                                                               {0xAC00, 0xD7A3},
+                                                               {0xF900, 0xFAFF},
+                                                               {0xFE30, 0xFE6F},
+                                                               {0xFF00, 0xFF60},
+                                                               {0x1F300, 0x3FFFD}}};
+  const auto in = [&](const auto& ranges) {
+    return std::any_of(ranges.begin(), ranges.end(),
+                       [&](const auto& range) { return point >= range.first && point <= range.second; });
+  };
   return point < 0x20 || point == 0x7F || in(none) ? 0 : in(wide) ? 2 : 1;
 }
 
@@ -165,7 +178,8 @@ Style Style::of_output() {
   std::string locale;
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"})
     if (locale = variable(name); !locale.empty()) break;
-  std::transform(locale.begin(), locale.end(), locale.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
+  std::transform(locale.begin(), locale.end(), locale.begin(),
+                 [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
   return {locale.find("utf-8") != std::string::npos || locale.find("utf8") != std::string::npos, true};
 }
 
@@ -184,13 +198,16 @@ std::size_t display_width(std::string_view text) {
   return width;
 }
 
-ProgressBar::ProgressBar(std::string label, bool quiet) : label_(std::move(label)), visible_(!quiet && ::isatty(STDERR_FILENO)) {}
+ProgressBar::ProgressBar(std::string label, bool quiet)
+    : label_(std::move(label)), visible_(!quiet && ::isatty(STDERR_FILENO)) {}
 
 ProgressBar::~ProgressBar() {
   if (drawn_) std::fputs("\r\033[K", stderr);
 }
 
-void ProgressBar::show(double fraction, double rate, double left) { show(fraction, fmt::format(", {:.2f} G/s, {:.0f} s left", rate, left)); }
+void ProgressBar::show(double fraction, double rate, double left) {
+  show(fraction, fmt::format(", {:.2f} G/s, {:.0f} s left", rate, left));
+}
 
 void ProgressBar::show(double fraction, const std::string& note) {
   const auto now = Clock::now();
@@ -200,7 +217,8 @@ void ProgressBar::show(double fraction, const std::string& note) {
   fraction = std::clamp(fraction, 0.0, 1.0);
   const int filled = static_cast<int>(std::lround(fraction * width));
   const double seconds = std::chrono::duration<double>(now - start_).count();
-  std::string line = fmt::format("{} [{:#<{}}{:.<{}}] {:3.0f} % {:.0f} s{}", label_, "", filled, "", width - filled, 100 * fraction, seconds, note);
+  std::string line = fmt::format("{} [{:#<{}}{:.<{}}] {:3.0f} % {:.0f} s{}", label_, "", filled, "", width - filled,
+                                 100 * fraction, seconds, note);
   // A line that wraps is not wiped by the next one.
   winsize size{};
   const std::size_t columns = ::ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 1 ? size.ws_col : 80;

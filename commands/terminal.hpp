@@ -11,8 +11,8 @@
 
 namespace halfulp::cli {
 
-/// While one lives, commands read `input` and write into `output` and `error` instead of the process's own streams. One at a time;
-/// progress bars, which only `--quiet` keeps away, go to the terminal all the same.
+/// While one lives, commands read `input` and write into `output` and `error` instead of the process's own streams. One
+/// at a time; progress bars, which only `--quiet` keeps away, go to the terminal all the same.
 class Captured {
  public:
   explicit Captured(std::string_view input = {});
@@ -32,7 +32,8 @@ class Captured {
   std::string_view input_;
 };
 
-// Standard input and output so that nothing is lost in silence (or those in memory: captured.hpp), and text in columns and lines.
+// Standard input and output so that nothing is lost in silence (or those in memory: captured.hpp), and text in columns
+// and lines.
 
 /// Writes all of `text` to standard output at once. Throws std::invalid_argument in one line where it cannot be written
 /// (a full disk); a reader that went away (`| head`) ends the program quietly, by SIGPIPE.
@@ -41,18 +42,19 @@ void write_output(std::string_view text);
 /// Writes to standard error, whatever becomes of it.
 void write_error(std::string_view text);
 
-/// Fills a block with what comes next on standard input: how much that is, 0 at its end. Throws std::invalid_argument in one line
-/// where it cannot be read.
+/// Fills a block with what comes next on standard input: how much that is, 0 at its end. Throws std::invalid_argument
+/// in one line where it cannot be read.
 std::size_t read_input(std::span<char> block);
 
-/// Rows with their columns aligned to the left, two blanks between them and `indent` before; empty columns vanish. Widths are those on a
-/// terminal (display_width).
+/// Rows with their columns aligned to the left, two blanks between them and `indent` before; empty columns vanish.
+/// Widths are those on a terminal (display_width).
 std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent);
 
 /// At most `width` bytes of a text, whole UTF-8 characters; the rest is "...". Precondition: width >= 3.
 std::string cut(std::string_view text, std::size_t width);
 
-/// Text broken between words into lines of at most `width` characters, each behind `indent` blanks; a longer word stands alone.
+/// Text broken between words into lines of at most `width` characters, each behind `indent` blanks; a longer word
+/// stands alone.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = 80);
 
 // What a terminal can show: colours by what they say, Unicode, and how wide a text is there.
@@ -70,12 +72,13 @@ struct Style {
   /// A verdict ("pass", "FAIL", "agrees", "differs", "skipped", ...) in its colour; any other word as it is.
   std::string verdict(std::string_view word) const;
 
-  /// What standard output can show: nothing special unless it is a terminal other than a dumb one and NO_COLOR is unset or empty
-  /// (https://no-color.org); Unicode in UTF-8 locales.
+  /// What standard output can show: nothing special unless it is a terminal other than a dumb one and NO_COLOR is unset
+  /// or empty (https://no-color.org); Unicode in UTF-8 locales.
   static Style of_output();
 };
 
-/// Columns of a terminal that a UTF-8 text takes: escape sequences and combining characters none, East Asian wide ones two.
+/// Columns of a terminal that a UTF-8 text takes: escape sequences and combining characters none, East Asian wide ones
+/// two.
 std::size_t display_width(std::string_view text);
 
 // A progress bar on standard error, where that is a terminal.

@@ -22,7 +22,9 @@ using Units = std::vector<const MatrixUnit*>;
 
 std::string shape(const MatrixUnit& u) { return fmt::format("{}x{}x{}", u.m, u.n, u.k); }
 
-std::string least(const FusedSum& sum) { return sum.least_exponent == FusedSum::no_least_exponent ? "none" : fmt::format("{}", sum.least_exponent); }
+std::string least(const FusedSum& sum) {
+  return sum.least_exponent == FusedSum::no_least_exponent ? "none" : fmt::format("{}", sum.least_exponent);
+}
 
 /// Of the columns L, F, e0 and out: what a rule states by itself stays empty.
 std::vector<std::string> sum_columns(const MatrixUnit& u) {
@@ -41,7 +43,8 @@ class Notes {
   }
   std::string legend() const {
     std::string out;
-    for (std::size_t i = 0; i < texts_.size(); ++i) out += fmt::format("  {:<4} {}\n", fmt::format("[{}]", i + 1), texts_[i]);
+    for (std::size_t i = 0; i < texts_.size(); ++i)
+      out += fmt::format("  {:<4} {}\n", fmt::format("[{}]", i + 1), texts_[i]);
     return out;
   }
 
@@ -49,7 +52,8 @@ class Notes {
   std::vector<std::string> texts_;
 };
 
-/// The part of a unit's name after its inputs is the accumulator, the part before them the architecture and instruction.
+/// The part of a unit's name after its inputs is the accumulator, the part before them the architecture and
+/// instruction.
 struct Name {
   std::string prefix, inputs;
 };
@@ -60,11 +64,13 @@ Name name_of(const MatrixUnit& u) {
 
 /// Whether two units differ in the formats of their operands alone.
 bool alike(const MatrixUnit& u, const MatrixUnit& v) {
-  return name_of(u).prefix == name_of(v).prefix && u.accumulator == v.accumulator && shape(u) == shape(v) && u.rule == v.rule && u.sum == v.sum &&
-         u.scale == v.scale && u.scale_block == v.scale_block && u.evidence == v.evidence;
+  return name_of(u).prefix == name_of(v).prefix && u.accumulator == v.accumulator && shape(u) == shape(v) &&
+         u.rule == v.rule && u.sum == v.sum && u.scale == v.scale && u.scale_block == v.scale_block &&
+         u.evidence == v.evidence;
 }
 
-/// "fp16 bf16", "e4m3 e4m3-e5m2"; where any two of them multiply, "e4m3 e5m2 *"; many of two formats are counted, "e4m3 +8 mixed".
+/// "fp16 bf16", "e4m3 e4m3-e5m2"; where any two of them multiply, "e4m3 e5m2 *"; many of two formats are counted, "e4m3
+/// +8 mixed".
 std::string inputs_of(const Units& group) {
   std::vector<std::string> plain, all;
   for (const MatrixUnit* u : group) {
@@ -84,8 +90,11 @@ std::string devices_of(const Units& units) {
   std::string text;
   std::string_view last;
   for (const auto& [device, name] : architecture_devices) {
-    if (std::none_of(units.begin(), units.end(), [&, wanted = name](const MatrixUnit* u) { return architecture(*u) == wanted; })) continue;
-    text += name == last ? fmt::format(", {}", device) : fmt::format("{}{} = {}", text.empty() ? "" : "; ", name, device);
+    if (std::none_of(units.begin(), units.end(),
+                     [&, wanted = name](const MatrixUnit* u) { return architecture(*u) == wanted; }))
+      continue;
+    text += name == last ? fmt::format(", {}", device)
+                         : fmt::format("{}{} = {}", text.empty() ? "" : "; ", name, device);
     last = name;
   }
   return text;
@@ -99,7 +108,8 @@ constexpr const char* legend =
 std::string overview(const Units& units) {
   std::vector<Units> groups;
   for (const MatrixUnit* u : units) {
-    const auto at = std::find_if(groups.begin(), groups.end(), [&](const Units& group) { return alike(*group.front(), *u); });
+    const auto at = std::find_if(groups.begin(), groups.end(),
+                                 [&](const Units& group) { return alike(*group.front(), *u); });
     if (at == groups.end()) groups.push_back({u});
     else at->push_back(u);
   }
@@ -107,37 +117,57 @@ std::string overview(const Units& units) {
   Notes notes;
   for (const Units& group : groups) {
     const MatrixUnit& u = *group.front();
-    rows.push_back({name_of(u).prefix, inputs_of(group), format_name(u.accumulator), shape(u), std::string(u.rule->name)});
+    rows.push_back(
+        {name_of(u).prefix, inputs_of(group), format_name(u.accumulator), shape(u), std::string(u.rule->name)});
     for (std::string& column : sum_columns(u)) rows.back().push_back(std::move(column));
     rows.back().push_back(notes.number(u.evidence));
   }
   const std::string table = aligned(rows, 0), devices = devices_of(units);
   const std::string star = std::string(table.find(" *") == std::string::npos ? "" : "*: A and B of any two of them. ") +
                            (table.find(" mixed ") == std::string::npos ? "" : "mixed: A and B of two formats. ");
-  return fmt::format("{}\n{}{}\n\n{}\n{}{} unit{}, named UNIT.INPUTS.D: {}{}.\n"
-                     "`halfulp units WORD...` lists those whose names contain every word, or of a device; `halfulp units NAME` describes one.\n",
-                     table, star, legend, notes.legend(), devices.empty() ? "" : wrapped("Devices: " + devices + ".", 0), units.size(), units.size() == 1 ? "" : "s",
-                     units.front()->name, units.size() == 1 ? "" : ", " + units.back()->name);
+  return fmt::format(
+      "{}\n{}{}\n\n{}\n{}{} unit{}, named UNIT.INPUTS.D: {}{}.\n"
+      "`halfulp units WORD...` lists those whose names contain every word, or of a device; `halfulp units NAME` "
+      "describes one.\n",
+      table, star, legend, notes.legend(), devices.empty() ? "" : wrapped("Devices: " + devices + ".", 0), units.size(),
+      units.size() == 1 ? "" : "s", units.front()->name, units.size() == 1 ? "" : ", " + units.back()->name);
 }
 
 std::string operand(const FloatFormat& f) {
-  return fmt::format("{}, words of {} bits{}", format_name(f), word_bits(f), f == tf32 ? " whose low 13 are ignored" : "");
+  return fmt::format("{}, words of {} bits{}", format_name(f), word_bits(f),
+                     f == tf32 ? " whose low 13 are ignored" : "");
 }
 
 std::string details(const MatrixUnit& u) {
   const FusedSum& s = u.sum;
-  Rows rows{{"instruction", u.instruction}, {"shape", fmt::format("m {}, n {}, k {}; an output does not depend on m and n", u.m, u.n, u.k)}, {"A", operand(u.a)}, {"B", operand(u.b)}, {"C and D", operand(u.accumulator)}};
+  Rows rows{{"instruction", u.instruction},
+            {"shape", fmt::format("m {}, n {}, k {}; an output does not depend on m and n", u.m, u.n, u.k)},
+            {"A", operand(u.a)},
+            {"B", operand(u.b)},
+            {"C and D", operand(u.accumulator)}};
   if (u.scaled()) rows.push_back({"scales", fmt::format("{}, one for {} products", operand(u.scale), u.scale_block)});
   rows.push_back({"rule", fmt::format("{}: {}", u.rule->name, u.rule->description)});
   rows.push_back({"L", fmt::format("{}: products of one sum", s.length)});
   if (u.rule->takes != RuleTakes::length) {
-    rows.push_back({"F", fmt::format("{}: a term is cut {} to a multiple of 2^(emax - {})", s.alignment_bits, name_of(s.alignment), s.alignment_bits)});
-    rows.push_back({"e0", least(s) + (s.least_exponent == FusedSum::no_least_exponent ? "" : ": emax, the largest exponent of a term, is at least that")});
-    rows.push_back({"out", fmt::format("{}, rounded {}; overflow gives Inf", format_name(s.kept), name_of(s.rounding))});
+    rows.push_back({"F", fmt::format("{}: a term is cut {} to a multiple of 2^(emax - {})", s.alignment_bits,
+                                     name_of(s.alignment), s.alignment_bits)});
+    rows.push_back({"e0", least(s) + (s.least_exponent == FusedSum::no_least_exponent
+                                          ? ""
+                                          : ": emax, the largest exponent of a term, is at least that")});
+    rows.push_back(
+        {"out", fmt::format("{}, rounded {}; overflow gives Inf", format_name(s.kept), name_of(s.rounding))});
     rows.push_back({"products", s.normalized_products ? "normalised" : "not normalised: significands in [0, 4)"});
-    rows.push_back({"subnormals", s.flush_inputs || s.flush_outputs ? fmt::format("flushed: {}", s.flush_inputs && s.flush_outputs ? "operands and results" : s.flush_inputs ? "operands" : "results") : "kept"});
-    rows.push_back({"zero sums", s.zero == ZeroSign::positive ? "+0" : "-0 where every term is, or a negative sum underflows"});
-    if (u.depth() != s.length && u.rule->takes == RuleTakes::all) rows.push_back({"order", fmt::format("{} products, {}", name_in(groupings, s.grouping), s.descending ? "last sum first" : "first sum first")});
+    rows.push_back(
+        {"subnormals", s.flush_inputs || s.flush_outputs
+                           ? fmt::format("flushed: {}", s.flush_inputs && s.flush_outputs ? "operands and results"
+                                                        : s.flush_inputs                  ? "operands"
+                                                                                          : "results")
+                           : "kept"});
+    rows.push_back(
+        {"zero sums", s.zero == ZeroSign::positive ? "+0" : "-0 where every term is, or a negative sum underflows"});
+    if (u.depth() != s.length && u.rule->takes == RuleTakes::all)
+      rows.push_back({"order", fmt::format("{} products, {}", name_in(groupings, s.grouping),
+                                           s.descending ? "last sum first" : "first sum first")});
   }
   rows.push_back({"NaN", print_code(u.accumulator, s.nan)});
   rows.push_back({"evidence", u.evidence});
@@ -177,7 +207,8 @@ std::string no_unit(const std::vector<std::string>& words) {
   const std::string all = fmt::format("`halfulp units` lists all {} units", matrix_units().size());
   for (const std::string& word : words)
     if (std::none_of(matrix_units().begin(), matrix_units().end(), [&](const MatrixUnit& u) { return fits(u, word); }))
-      return fmt::format("no unit has '{}' in its name; nearest: {}; {}", shown(word), fmt::join(nearest_names(word, vocabulary(), 4), ", "), all);
+      return fmt::format("no unit has '{}' in its name; nearest: {}; {}", shown(word),
+                         fmt::join(nearest_names(word, vocabulary(), 4), ", "), all);
   std::string together;
   for (const std::string& word : words) together += (together.empty() ? "'" : ", '") + shown(word) + "'";
   return fmt::format("no unit fits all of {}, though each fits some; {}", together, all);
@@ -193,7 +224,8 @@ void show_one(const MatrixUnit& unit, bool json) { write_output(json ? pretty(un
 
 void units_command(const Options& options) {
   if (!options.file.empty()) {
-    if (!options.words.empty()) throw std::invalid_argument("--unit-file shows the unit of that file; accepted: no WORD beside it");
+    if (!options.words.empty())
+      throw std::invalid_argument("--unit-file shows the unit of that file; accepted: no WORD beside it");
     return show_one(read_unit_file(options.file), options.json);
   }
   std::vector<std::string> words;
@@ -201,7 +233,8 @@ void units_command(const Options& options) {
   Units chosen;
   for (const MatrixUnit& u : matrix_units()) {
     if (words.size() == 1 && u.name == words.front()) return show_one(u, options.json);
-    if (std::all_of(words.begin(), words.end(), [&](const std::string& word) { return fits(u, word); })) chosen.push_back(&u);
+    if (std::all_of(words.begin(), words.end(), [&](const std::string& word) { return fits(u, word); }))
+      chosen.push_back(&u);
   }
   if (chosen.empty()) throw std::invalid_argument(no_unit(words));
   if (!options.json) return write_output(overview(chosen));
@@ -215,10 +248,14 @@ void units_command(const Options& options) {
 void add_units_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("units", "matrix units: instruction, shape, model, evidence");
-  command->add_option("WORD", options->words, "a unit's name, which shows it in full, or words that names contain, such as hopper e4m3; a device, such as H100, stands for its architecture");
+  command->add_option("WORD", options->words,
+                      "a unit's name, which shows it in full, or words that names contain, such as hopper e4m3; a "
+                      "device, such as H100, stands for its architecture");
   command->add_option("--unit-file", options->file, "a unit of your own instead: JSON, as for mma")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON; of one unit, what `mma --unit-file` reads");
-  command->footer("m and n are the instruction's shape and do not affect results: an output depends on its row of A, its column of B and C.");
+  command->footer(
+      "m and n are the instruction's shape and do not affect results: an output depends on its row of A, its column of "
+      "B and C.");
   command->callback([options] { units_command(*options); });
 }
 

@@ -27,8 +27,9 @@ bool same(const Json& x, const Json& y, std::initializer_list<const char*> keys)
 /// Whether an entry has what `enter` looks at.
 bool whole(const Json& entry) {
   const auto text = [&](const char* key) { return entry.contains(key) && entry[key].is_string(); };
-  return entry.is_object() && entry.contains("task") && entry.contains("inputs") && text("date") && text("machine") && text("digest") &&
-         entry.contains("against") && entry["against"].is_object() && entry["against"].contains("reference");
+  return entry.is_object() && entry.contains("task") && entry.contains("inputs") && text("date") && text("machine") &&
+         text("digest") && entry.contains("against") && entry["against"].is_object() &&
+         entry["against"].contains("reference");
 }
 
 }  // namespace
@@ -37,12 +38,16 @@ Json read_ledger(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return Json::array();
   Json json = read_json(path);
-  const bool known = json.is_object() && json.value("kind", Json()) == Json(kind) && json.value("version", Json()) == Json(ledger_version);
+  const bool known = json.is_object() && json.value("kind", Json()) == Json(kind) &&
+                     json.value("version", Json()) == Json(ledger_version);
   if (!known || !json.contains("entries") || !json["entries"].is_array())
-    throw std::invalid_argument(fmt::format("'{}' is no ledger of version {}; give the name of a new file, or of one that --ledger wrote", path, ledger_version));
+    throw std::invalid_argument(
+        fmt::format("'{}' is no ledger of version {}; give the name of a new file, or of one that --ledger wrote", path,
+                    ledger_version));
   for (std::size_t i = 0; i < json["entries"].size(); ++i)
     if (!whole(json["entries"][i]))
-      throw std::invalid_argument(fmt::format("'{}': entries[{}] is no entry that --ledger wrote; give the name of a new file, or mend it", path, i));
+      throw std::invalid_argument(fmt::format(
+          "'{}': entries[{}] is no entry that --ledger wrote; give the name of a new file, or mend it", path, i));
   return json["entries"];
 }
 
@@ -56,8 +61,9 @@ std::vector<std::string> enter(const std::string& path, const Json& entry) {
     if (same(other, entry, {"machine"}) && other.at("against").at("reference") == entry.at("against").at("reference")) {
       place = &other;
     } else if (!same(other, entry, {"digest"})) {
-      contradictions.push_back(fmt::format("the digest differs from that of {} on {}: {}", other.at("date").get<std::string>(),
-                                           other.at("machine").get<std::string>(), other.at("digest").get<std::string>()));
+      contradictions.push_back(fmt::format("the digest differs from that of {} on {}: {}",
+                                           other.at("date").get<std::string>(), other.at("machine").get<std::string>(),
+                                           other.at("digest").get<std::string>()));
     }
   }
   if (place) *place = entry;
@@ -77,19 +83,23 @@ std::vector<std::string> recheck(const Json& entry, std::size_t most) {
     const verify::Inputs inputs = inputs_from_json(task, entry.at("inputs"));
     const Json& chunks = entry.at("chunks");
     const auto stride = entry.at("chunk_stride").get<std::uint64_t>();
-    if (stride == 0 || chunks.size() != (verify::number_of_chunks(inputs) + stride - 1) / stride) throw std::invalid_argument("the chunks are not those of the inputs");
+    if (stride == 0 || chunks.size() != (verify::number_of_chunks(inputs) + stride - 1) / stride)
+      throw std::invalid_argument("the chunks are not those of the inputs");
     // A chunk of triples beyond most_inputs is more than a host computes in passing; all its digests are there instead.
     const std::size_t count = inputs.count > verify::most_inputs ? 0 : std::min(most, chunks.size());
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t i = count < 2 ? 0 : k * (chunks.size() - 1) / (count - 1);
       const std::uint64_t index = i * stride, now = verify::verify_chunk(task, inputs, nullptr, index).digest;
-      if (hex_word(now) != chunks[i]) wrong.push_back(fmt::format("{}, chunk {}: {} now, {} in the ledger", task.description(), index, hex_word(now), chunks[i].dump()));
+      if (hex_word(now) != chunks[i])
+        wrong.push_back(fmt::format("{}, chunk {}: {} now, {} in the ledger", task.description(), index, hex_word(now),
+                                    chunks[i].dump()));
     }
     // Short entries can be recomputed whole.
     if (stride == 1 || chunks.size() == verify::number_of_chunks(inputs)) {
       std::vector<std::uint64_t> digests;
       for (const Json& chunk : chunks) digests.push_back(parse_hex_word(chunk));
-      if (verify::digest(digests) != entry.at("digest")) wrong.push_back(task.description() + ": the digest is not that of its chunks");
+      if (verify::digest(digests) != entry.at("digest"))
+        wrong.push_back(task.description() + ": the digest is not that of its chunks");
     }
   } catch (const Json::exception& error) {
     throw std::invalid_argument(std::string("an entry of the ledger cannot be read: ") + error.what());
@@ -105,7 +115,8 @@ constexpr std::uint64_t chunk_stride = 16;
 Json witness_to_json(const Task& task, const Witness& w) {
   Json json;
   json["operands"] = Json::array();
-  for (int i = 0; i < w.arity; ++i) json["operands"].push_back(operand_text(task, w.operands[static_cast<std::size_t>(i)]));
+  for (int i = 0; i < w.arity; ++i)
+    json["operands"].push_back(operand_text(task, w.operands[static_cast<std::size_t>(i)]));
   json["ours"] = result_text(task, w.emulated);
   json["theirs"] = result_text(task, w.device);
   if (w.has_flags) json["flags"] = {w.emulated_flags, w.device_flags};
@@ -113,11 +124,14 @@ Json witness_to_json(const Task& task, const Witness& w) {
 }
 
 /// The code word that a text such as "0x3c00 (1)" begins with.
-std::uint64_t leading_code(const Json& json) { return parse_hex_word(json.get<std::string>().substr(0, json.get<std::string>().find(' '))); }
+std::uint64_t leading_code(const Json& json) {
+  return parse_hex_word(json.get<std::string>().substr(0, json.get<std::string>().find(' ')));
+}
 
 Witness witness_from_json(const Json& json) {
   Witness w;
-  for (const Json& operand : json.at("operands")) w.operands.at(static_cast<std::size_t>(w.arity++)) = leading_code(operand);
+  for (const Json& operand : json.at("operands"))
+    w.operands.at(static_cast<std::size_t>(w.arity++)) = leading_code(operand);
   w.emulated = leading_code(json.at("ours"));
   w.device = leading_code(json.at("theirs"));
   if (json.contains("flags")) {
@@ -146,8 +160,10 @@ std::string classes_text(const std::map<std::string, std::uint64_t>& classes) {
 
 std::string witness_text(const Task& task, const Witness& w) {
   std::string operands;
-  for (int i = 0; i < w.arity; ++i) operands += (i ? ", " : "") + operand_text(task, w.operands[static_cast<std::size_t>(i)]);
-  std::string text = fmt::format("    {}: {} here, {} there", operands, result_text(task, w.emulated), result_text(task, w.device));
+  for (int i = 0; i < w.arity; ++i)
+    operands += (i ? ", " : "") + operand_text(task, w.operands[static_cast<std::size_t>(i)]);
+  std::string text = fmt::format("    {}: {} here, {} there", operands, result_text(task, w.emulated),
+                                 result_text(task, w.device));
   if (w.has_flags) text += fmt::format(", flags {:02x} and {:02x}", w.emulated_flags, w.device_flags);
   return text + "\n";
 }
@@ -256,7 +272,8 @@ Json entry_of(const Verification& v) {
   Json json;
   json["task"] = task_to_json(v.task);
   json["inputs"] = inputs_to_json(v.inputs);
-  json["against"] = {{"reference", v.reference->name()}, {"independence", v.reference->independence()},
+  json["against"] = {{"reference", v.reference->name()},
+                     {"independence", v.reference->independence()},
                      {"route", v.reference->supports(v.task).route}};
   if (!v.skipped.empty()) {
     json["skipped"] = v.skipped;
@@ -281,7 +298,8 @@ Json entry_of(const Verification& v) {
   json["machine"] = environment.at("cpu");
   json["compiler"] = environment.at("compiler");
   json["version"] = environment.at("version");
-  json["revision"] = environment.at("revision").get<std::string>() + (environment.at("dirty") == Json(true) ? ", modified" : "");
+  json["revision"] = environment.at("revision").get<std::string>() +
+                     (environment.at("dirty") == Json(true) ? ", modified" : "");
   json["date"] = environment.at("date");
   json["seconds"] = std::round(v.seconds * 100) / 100;
   return json;
@@ -290,24 +308,41 @@ Json entry_of(const Verification& v) {
 std::string text_of(const Verification& v, const Style& style) {
   const auto& reference = *v.reference;
   const std::string overflow = v.task.rounding.overflow == Overflow::saturate ? " saturate" : "";
-  const std::string independence = reference.name() == reference.independence() ? "" : fmt::format(" ({})", reference.independence());
-  std::string text = fmt::format("{}{}{} against {}{}\n", v.task.description(), overflow, v.task.rounding.flush_inputs ? " flush-inputs" : "",
-                                 reference.name(), independence);
+  const std::string independence = reference.name() == reference.independence()
+                                       ? ""
+                                       : fmt::format(" ({})", reference.independence());
+  std::string text = fmt::format("{}{}{} against {}{}\n", v.task.description(), overflow,
+                                 v.task.rounding.flush_inputs ? " flush-inputs" : "", reference.name(), independence);
   if (!v.skipped.empty()) return text + "  " + style.verdict("skipped") + ": " + v.skipped + "\n";
   const verify::Findings found = v.findings();
   const bool flags = reference.prepare(v.task, v.inputs)->knows_flags();
-  text += fmt::format("  verified {}{}; reference: {}\n", reference.subject(v.task), flags ? " and the flags of the scalar functions" : "",
-                      reference.supports(v.task).route);
-  const std::string differ = style.painted(fmt::format("{} differ", found.differing), !found.differing ? Paint::pass : v.approximate ? Paint::differs : Paint::fail);
-  text += fmt::format("  compared {} ({}), {}{}, {:.1f} s, {:.3f} G/s\n", found.compared,
-                      v.inputs.exhaustive ? "all inputs" : fmt::format("a sample, the first {} boundary cases, seed {}", v.inputs.boundary, v.inputs.seed), differ,
-                      found.differing ? " (" + classes_text(found.classes) + (found.farthest ? fmt::format("; farthest {} unit{}", found.farthest, found.farthest == 1 ? "" : "s") : "") + ")" : "", v.seconds,
-                      static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
-  if (found.differing && v.approximate) text += "  this route need not be correctly rounded: differences are a finding, and no failure\n";
+  text += fmt::format("  verified {}{}; reference: {}\n", reference.subject(v.task),
+                      flags ? " and the flags of the scalar functions" : "", reference.supports(v.task).route);
+  const std::string differ = style.painted(fmt::format("{} differ", found.differing), !found.differing ? Paint::pass
+                                                                                      : v.approximate  ? Paint::differs
+                                                                                                       : Paint::fail);
+  text += fmt::format(
+      "  compared {} ({}), {}{}, {:.1f} s, {:.3f} G/s\n", found.compared,
+      v.inputs.exhaustive
+          ? "all inputs"
+          : fmt::format("a sample, the first {} boundary cases, seed {}", v.inputs.boundary, v.inputs.seed),
+      differ,
+      found.differing
+          ? " (" + classes_text(found.classes) +
+                (found.farthest ? fmt::format("; farthest {} unit{}", found.farthest, found.farthest == 1 ? "" : "s")
+                                : "") +
+                ")"
+          : "",
+      v.seconds, static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
+  if (found.differing && v.approximate)
+    text += "  this route need not be correctly rounded: differences are a finding, and no failure\n";
   for (const Witness& w : found.witnesses) text += witness_text(v.task, w);
   if (v.nans) {
-    text += fmt::format("  NaN: canonical above; by the reference's rule ({}) on {} NaN results of {} {} inputs {} differ{}\n", name_of(v.nans->task.rounding.nan),
-                        v.nans->compared, v.inputs.count > verify::nan_inputs ? "a sample of" : "the", std::min(v.inputs.count, verify::nan_inputs), v.nans->differing, v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
+    text += fmt::format(
+        "  NaN: canonical above; by the reference's rule ({}) on {} NaN results of {} {} inputs {} differ{}\n",
+        name_of(v.nans->task.rounding.nan), v.nans->compared,
+        v.inputs.count > verify::nan_inputs ? "a sample of" : "the", std::min(v.inputs.count, verify::nan_inputs),
+        v.nans->differing, v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
     for (const Witness& w : v.nans->witnesses) text += witness_text(v.task, w);
   }
   return text + "  digest " + v.digest() + "\n";
@@ -319,7 +354,8 @@ std::uint64_t parse_hex_word(const std::string& text) {
   std::uint64_t word = 0;
   const char* const end = text.data() + text.size();
   const auto [stopped, error] = std::from_chars(text.data() + std::min<std::size_t>(2, text.size()), end, word, 16);
-  if (text.substr(0, 2) != "0x" || error != std::errc{} || stopped != end) throw std::invalid_argument("not a hexadecimal word: '" + text + "'");
+  if (text.substr(0, 2) != "0x" || error != std::errc{} || stopped != end)
+    throw std::invalid_argument("not a hexadecimal word: '" + text + "'");
   return word;
 }
 

@@ -16,17 +16,20 @@ struct Verification {
   Task task;
   verify::Inputs inputs;
   const verify::Reference* reference = nullptr;
-  bool approximate = false;                  ///< the reference need not be correctly rounded
-  std::string skipped;                       ///< why nothing is compared; empty where something is
+  bool approximate = false;                       ///< the reference need not be correctly rounded
+  std::string skipped;                            ///< why nothing is compared; empty where something is
   std::map<std::uint64_t, verify::Chunk> chunks;  ///< finished ones, by index
-  std::optional<Comparison> nans;            ///< which NaN, where the reference's is not the canonical one
-  double seconds = 0;                        ///< over all runs that contributed
+  std::optional<Comparison> nans;                 ///< which NaN, where the reference's is not the canonical one
+  double seconds = 0;                             ///< over all runs that contributed
 
   bool complete() const { return chunks.size() == verify::number_of_chunks(inputs); }
   verify::Findings findings() const;
   /// It differs though the reference is correctly rounded, or as no approximation does.
-  bool fails() const { return (findings().differing != 0 && !(approximate && is_approximation(findings().classes, findings().farthest))) || (nans && nans->differing != 0); }
-  std::string digest() const;                ///< precondition: complete()
+  bool fails() const {
+    return (findings().differing != 0 && !(approximate && is_approximation(findings().classes, findings().farthest))) ||
+           (nans && nans->differing != 0);
+  }
+  std::string digest() const;  ///< precondition: complete()
 };
 
 /// "0x3c00 (1)": a code word of a task's operand or result and its value.
@@ -54,12 +57,12 @@ std::uint64_t parse_hex_word(const std::string& text);
 
 // The ledger: what was verified, where, and the digest of the results, so that any machine can recompute a part of it.
 
-/// A ledger file's entries; none where there is no such file. Throws std::invalid_argument with one line for a file that
-/// is not a ledger.
+/// A ledger file's entries; none where there is no such file. Throws std::invalid_argument with one line for a file
+/// that is not a ledger.
 Json read_ledger(const std::string& path);
 
-/// Puts an entry into a ledger file, in place of the one on the same task, reference, inputs and machine if there is one.
-/// Returns one line for each entry on the same task and inputs whose digest differs: one of the two is wrong.
+/// Puts an entry into a ledger file, in place of the one on the same task, reference, inputs and machine if there is
+/// one. Returns one line for each entry on the same task and inputs whose digest differs: one of the two is wrong.
 std::vector<std::string> enter(const std::string& path, const Json& entry);
 
 /// Recomputes some of an entry's chunks, `most` at most, spread evenly. Returns one line for each that differs.

@@ -39,15 +39,19 @@ struct Options {
 FloatFormat float_format(const char* option, const std::string& name) {
   const NumberType type = parse_number_type(name);
   if (const auto* format = std::get_if<FloatFormat>(&type)) return *format;
-  throw std::invalid_argument(fmt::format("{} is '{}', an integer type: verify takes floating-point formats only; accepted: a format such as fp16 or "
-                                          "e5m3 (see halfulp formats)", option, name));
+  throw std::invalid_argument(fmt::format(
+      "{} is '{}', an integer type: verify takes floating-point formats only; accepted: a format such as fp16 or "
+      "e5m3 (see halfulp formats)",
+      option, name));
 }
 
 const verify::Reference& reference_named(const std::string& name) {
   if (name.rfind("recorded", 0) == 0) {
     std::string accepted;
-    for (const verify::Reference* reference : verify::references()) accepted += (accepted.empty() ? "" : ", ") + std::string(reference->name());
-    throw BackendMissing(fmt::format("--against {}: verify does not compare against recordings; accepted: {}", shown(name), accepted));
+    for (const verify::Reference* reference : verify::references())
+      accepted += (accepted.empty() ? "" : ", ") + std::string(reference->name());
+    throw BackendMissing(
+        fmt::format("--against {}: verify does not compare against recordings; accepted: {}", shown(name), accepted));
   }
   return verify::find_reference(name);
 }
@@ -58,7 +62,8 @@ Task task_without_mode(const Options& options) {
   const bool converts = task.operation == Operation::convert;
   if (converts && options.to.empty()) throw std::invalid_argument("convert needs --to, a floating-point format");
   if (!converts && !options.to.empty())
-    throw std::invalid_argument(fmt::format("--to belongs to convert; {} gives its operands' format", options.operation));
+    throw std::invalid_argument(
+        fmt::format("--to belongs to convert; {} gives its operands' format", options.operation));
   task.from = float_format("--format", options.format);
   task.to = converts ? float_format("--to", options.to) : std::get<FloatFormat>(task.from);
   task.rounding.overflow = value_named(overflow_rules, "overflow rule", options.overflow);
@@ -82,10 +87,15 @@ std::vector<Verification> verifications(const Options& options) {
   v.reference = &reference_named(options.against);
   v.task = task_without_mode(options);
   const auto all_there_are = verify::number_of_inputs(v.task);
-  if (options.exhaustive && (!all_there_are || (*all_there_are > verify::most_inputs && !v.reference->takes_beyond(v.task))))
-    throw std::invalid_argument(fmt::format("{} has 2^{} inputs, --exhaustive takes 2^32 at most, and of fma to nearest of fp16 and bf16 --against cuda 2^48; accepted: --sample N", options.operation + " " + options.format,
-                                            std::get<FloatFormat>(v.task.from).storage_bits() * info(v.task.operation).arity));
-  v.inputs = options.exhaustive ? verify::all_inputs(v.task) : verify::sampled_inputs(v.task, options.sample, options.seed);
+  if (options.exhaustive &&
+      (!all_there_are || (*all_there_are > verify::most_inputs && !v.reference->takes_beyond(v.task))))
+    throw std::invalid_argument(
+        fmt::format("{} has 2^{} inputs, --exhaustive takes 2^32 at most, and of fma to nearest of fp16 and bf16 "
+                    "--against cuda 2^48; accepted: --sample N",
+                    options.operation + " " + options.format,
+                    std::get<FloatFormat>(v.task.from).storage_bits() * info(v.task.operation).arity));
+  v.inputs = options.exhaustive ? verify::all_inputs(v.task)
+                                : verify::sampled_inputs(v.task, options.sample, options.seed);
   std::vector<Verification> all;
   for (const RoundingMode mode : modes(options.round)) {
     v.task.rounding.mode = mode;
@@ -96,14 +106,16 @@ std::vector<Verification> verifications(const Options& options) {
   }
   const Support here = v.reference->available();
   if (!here.yes) throw BackendMissing("skipped: " + here.reason);
-  if (std::all_of(all.begin(), all.end(), [](const Verification& each) { return !each.skipped.empty(); })) throw BackendMissing("skipped: " + all.front().skipped);
+  if (std::all_of(all.begin(), all.end(), [](const Verification& each) { return !each.skipped.empty(); }))
+    throw BackendMissing("skipped: " + all.front().skipped);
   return all;
 }
 
 /// The run's progress: what is done, the bar, the state file now and then.
 class Run {
  public:
-  Run(const Options& options, std::vector<Verification>& all) : options_(options), all_(all), bar_("verify", options.quiet) {
+  Run(const Options& options, std::vector<Verification>& all)
+      : options_(options), all_(all), bar_("verify", options.quiet) {
     for (const Verification& v : all_)
       if (v.skipped.empty()) total_ += v.inputs.count - v.findings().compared;
   }
@@ -116,13 +128,16 @@ class Run {
     const auto start = Clock::now();
     const double before = v.seconds;
     const auto time = [&] { v.seconds = before + std::chrono::duration<double>(Clock::now() - start).count(); };
-    verify::verify_chunks(v.task, v.inputs, *judge, todo, [this](std::uint64_t count) { advanced(count); }, [&](verify::Chunk chunk) {
-      v.chunks.emplace(chunk.index, std::move(chunk));
-      time();
-      if (Clock::now() - saved_ > std::chrono::seconds(3)) save();
-    });
+    verify::verify_chunks(
+        v.task, v.inputs, *judge, todo, [this](std::uint64_t count) { advanced(count); },
+        [&](verify::Chunk chunk) {
+          v.chunks.emplace(chunk.index, std::move(chunk));
+          time();
+          if (Clock::now() - saved_ > std::chrono::seconds(3)) save();
+        });
     time();
-    if (const Backend* backend = v.reference->nan_backend(v.task)) v.nans = verify::compare_nans(v.task, v.inputs, *backend);
+    if (const Backend* backend = v.reference->nan_backend(v.task))
+      v.nans = verify::compare_nans(v.task, v.inputs, *backend);
     save();
   }
 
@@ -137,8 +152,10 @@ class Run {
     stop_if_interrupted();
     const std::scoped_lock lock(mutex_);
     done_ += count;
-    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count(), rate = static_cast<double>(done_) / seconds;
-    bar_.show(static_cast<double>(done_) / static_cast<double>(total_), rate * 1e-9, static_cast<double>(total_ - done_) / rate);
+    const double seconds = std::chrono::duration<double>(Clock::now() - start_).count(),
+                 rate = static_cast<double>(done_) / seconds;
+    bar_.show(static_cast<double>(done_) / static_cast<double>(total_), rate * 1e-9,
+              static_cast<double>(total_ - done_) / rate);
   }
 
   const Options& options_;
@@ -185,7 +202,8 @@ void verify_command(const Options& options, int& status) {
   if (!options.ledger.empty()) {
     check_kept_file("--ledger", options.ledger);
     if (!options.state.empty() && same_file(options.ledger, options.state))
-      throw std::invalid_argument(fmt::format("--state and --ledger are both '{}'; accepted: two files", options.ledger));
+      throw std::invalid_argument(
+          fmt::format("--state and --ledger are both '{}'; accepted: two files", options.ledger));
     read_ledger(options.ledger);
   }
   std::optional<FileLock> lock;  // until the last save: another run would go on from less than this one did
@@ -216,27 +234,62 @@ void verify_command(const Options& options, int& status) {
 void add_verify_command(CLI::App& app, int& status) {
   auto options = std::make_shared<Options>();
   const auto file_name = [](const std::string& name) {
-    return name.empty() || name == "-" ? "'" + name + "' is no file to keep anything in; accepted: the name of a file" : std::string();
+    return name.empty() || name == "-" ? "'" + name + "' is no file to keep anything in; accepted: the name of a file"
+                                       : std::string();
   };
-  auto* command = app.add_subcommand("verify", "hold array functions against an independent reference, every input or a sample");
-  command->add_option("OP", options->operation, "add, sub, mul, div, sqrt, fma, convert; others (rem, min, rsqrt, exp, ...) by their scalar functions")->required();
-  command->add_option("--format", options->format, "format of the operands: see `halfulp formats`")->type_name("FORMAT")->required();
+  auto* command = app.add_subcommand("verify",
+                                     "hold array functions against an independent reference, every input or a sample");
+  command
+      ->add_option(
+          "OP", options->operation,
+          "add, sub, mul, div, sqrt, fma, convert; others (rem, min, rsqrt, exp, ...) by their scalar functions")
+      ->required();
+  command->add_option("--format", options->format, "format of the operands: see `halfulp formats`")
+      ->type_name("FORMAT")
+      ->required();
   command->add_option("--to", options->to, "of the result of convert")->type_name("FORMAT");
-  command->add_option("--round", options->round, "rounding mode, or all: every deterministic one")->type_name("MODE")->capture_default_str();
-  command->add_option("--overflow", options->overflow, "what overflow becomes: ieee, saturate")->type_name("RULE")->capture_default_str();
+  command->add_option("--round", options->round, "rounding mode, or all: every deterministic one")
+      ->type_name("MODE")
+      ->capture_default_str();
+  command->add_option("--overflow", options->overflow, "what overflow becomes: ieee, saturate")
+      ->type_name("RULE")
+      ->capture_default_str();
   command->add_flag("--flush-inputs", options->flush_inputs, "subnormal operands count as zero (DAZ)");
-  command->add_option("--against", options->against, "oracle (rationals), x86 (this CPU), cuda (a GPU), third-party (the CUDA headers' host code)")
-      ->type_name("REFERENCE")->required();
-  auto* exhaustive = command->add_flag("--exhaustive", options->exhaustive, "every input, 2^32 at most; of fp16 and bf16 fma to nearest even, on a GPU, all 2^48");
-  command->add_option("--sample", options->sample, "this many inputs, or all if there are no more: boundary cases, half of them at most, then random ones")
-      ->type_name("N")->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))->capture_default_str()->excludes(exhaustive);
-  command->add_option("--seed", options->seed, "of the sample")->type_name("S")->check(CLI::NonNegativeNumber)->capture_default_str();
-  command->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")->type_name("FILE")->check(file_name);
-  command->add_option("--ledger", options->ledger, "puts an entry a rounding mode into this file")->type_name("FILE")->check(file_name);
-  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")->type_name("N")->check(CLI::Range(1, 1024));
+  command
+      ->add_option("--against", options->against,
+                   "oracle (rationals), x86 (this CPU), cuda (a GPU), third-party (the CUDA headers' host code)")
+      ->type_name("REFERENCE")
+      ->required();
+  auto* exhaustive = command->add_flag(
+      "--exhaustive", options->exhaustive,
+      "every input, 2^32 at most; of fp16 and bf16 fma to nearest even, on a GPU, all 2^48");
+  command
+      ->add_option(
+          "--sample", options->sample,
+          "this many inputs, or all if there are no more: boundary cases, half of them at most, then random ones")
+      ->type_name("N")
+      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
+      ->capture_default_str()
+      ->excludes(exhaustive);
+  command->add_option("--seed", options->seed, "of the sample")
+      ->type_name("S")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
+  command
+      ->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")
+      ->type_name("FILE")
+      ->check(file_name);
+  command->add_option("--ledger", options->ledger, "puts an entry a rounding mode into this file")
+      ->type_name("FILE")
+      ->check(file_name);
+  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")
+      ->type_name("N")
+      ->check(CLI::Range(1, 1024));
   command->add_flag("--json", options->json, "the same as an object");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here or breaks down, 130 interrupted.");
+  command->footer(
+      "Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here or breaks down, 130 "
+      "interrupted.");
   command->callback([options, &status] { verify_command(*options, status); });
 }
 

@@ -25,7 +25,8 @@ std::string checksum(const Json& runs) {
 }
 
 [[noreturn]] void refuse(const std::string& path, const std::string& why) {
-  throw std::invalid_argument(fmt::format("state file '{}' {}; give another --state, or remove it to start anew", path, why));
+  throw std::invalid_argument(
+      fmt::format("state file '{}' {}; give another --state, or remove it to start anew", path, why));
 }
 
 /// What computed what is in the file.
@@ -49,21 +50,22 @@ void load_state(const std::string& path, std::vector<Verification>& run) {
   if (!json.is_object() || json.value("kind", Json()) != Json(kind)) refuse(path, "is no state file of halfulp verify");
   const auto version = json.find("version");
   if (version == json.end() || !version->is_number_integer()) refuse(path, "is damaged (no version)");
-  if (*version > state_version) refuse(path, fmt::format("is of version {}, newer than the {} of this program", version->dump(), state_version));
+  if (*version > state_version)
+    refuse(path, fmt::format("is of version {}, newer than the {} of this program", version->dump(), state_version));
   const auto runs = json.find("runs");
-  if (runs == json.end() || !runs->is_array() || json.value("checksum", Json()) != Json(checksum(*runs))) refuse(path, "is damaged (its checksum is wrong)");
+  if (runs == json.end() || !runs->is_array() || json.value("checksum", Json()) != Json(checksum(*runs)))
+    refuse(path, "is damaged (its checksum is wrong)");
   const bool same_size = runs->size() == run.size();
   for (std::size_t i = 0; i < run.size(); ++i)
-    if (!same_size || runs->at(i).value("question", Json()) != question(run[i])) refuse(path, "belongs to another task");
+    if (!same_size || runs->at(i).value("question", Json()) != question(run[i]))
+      refuse(path, "belongs to another task");
   for (std::size_t i = 0; i < run.size(); ++i)
     if (const Json theirs = runs->at(i).value("program", Json()); theirs != Json(program(run[i])))
       refuse(path, fmt::format("is of another program ({}, this is {})", theirs.dump(), program(run[i])));
   std::vector<Verification> filled = run;
   try {
     for (std::size_t i = 0; i < run.size(); ++i) fill(filled[i], runs->at(i));
-  } catch (const std::invalid_argument&) {
-    refuse(path, "is damaged");
-  } catch (const Json::exception&) {
+  } catch (const std::invalid_argument&) { refuse(path, "is damaged"); } catch (const Json::exception&) {
     refuse(path, "is damaged");
   }
   run = std::move(filled);

@@ -38,18 +38,27 @@ void witness_command(const Options& options) {
 void add_witness_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("witness", "the smallest operands on which two configurations differ");
-  command->add_option("A", options->a, "OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs], convert:FROM:TO[:MODE], PROFILE:FROM:TO, a matrix unit, dot:MODEL or sum:MODEL")->required();
+  command
+      ->add_option("A", options->a,
+                   "OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs], convert:FROM:TO[:MODE], "
+                   "PROFILE:FROM:TO, a matrix unit, dot:MODEL or sum:MODEL")
+      ->required();
   command->add_option("B", options->b, "another with the same operands and result")->required();
-  add_number_option(*command, "--cases", options->search.cases, 1, 1'000'000'000, "of a guided search at most, and again to make what it found smaller (default 4000000)");
+  add_number_option(*command, "--cases", options->search.cases, 1, 1'000'000'000,
+                    "of a guided search at most, and again to make what it found smaller (default 4000000)");
   add_number_option(*command, "--longest", options->search.longest, 1, 4096, "terms of a vector (default 40)");
   add_number_option(*command, "--seed", options->search.seed, 0, UINT64_MAX, "of a guided search (default 1)");
   command->add_flag("--strict-nan", options->strict_nan, "a NaN equals only the same NaN");
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
-  command->footer("Every case is looked at where operands have at most 24 bits together, for add, sub, mul and div of two 16-bit numbers, and for "
-                  "profiles; otherwise the search is guided, and the first line of the answer says so. Small is: few significant bits, near 1.\n"
-                  "A MODEL is a format, a matrix unit, or items such as mul=fp16,acc=fp32,order=blocked:128,comp=kahan,round=toward-zero.\n"
-                  "Exit status: 0 whether one is found or not; 2 bad usage, 130 interrupted.");
+  command->footer(
+      "Every case is looked at where operands have at most 24 bits together, for add, sub, mul and div of two 16-bit "
+      "numbers, and for "
+      "profiles; otherwise the search is guided, and the first line of the answer says so. Small is: few significant "
+      "bits, near 1.\n"
+      "A MODEL is a format, a matrix unit, or items such as "
+      "mul=fp16,acc=fp32,order=blocked:128,comp=kahan,round=toward-zero.\n"
+      "Exit status: 0 whether one is found or not; 2 bad usage, 130 interrupted.");
   command->callback([options] { witness_command(*options); });
 }
 

@@ -9,11 +9,13 @@
 
 namespace halfulp::cli {
 
-std::string witness_text(const witness::Subject& a, const witness::Subject& b, const witness::Options& options, const witness::Found& found);
-nlohmann::ordered_json to_json(const witness::Subject& a, const witness::Subject& b, const witness::Options& options, const witness::Found& found);
+std::string witness_text(const witness::Subject& a, const witness::Subject& b, const witness::Options& options,
+                         const witness::Found& found);
+nlohmann::ordered_json to_json(const witness::Subject& a, const witness::Subject& b, const witness::Options& options,
+                               const witness::Found& found);
 
-/// The line that `halfulp eval --check` or `halfulp mma --check` reads with what `subject` says expected, and the command that takes it;
-/// empty for profiles, which no such command computes.
+/// The line that `halfulp eval --check` or `halfulp mma --check` reads with what `subject` says expected, and the
+/// command that takes it; empty for profiles, which no such command computes.
 struct TestVector {
   std::string line, command;
 };

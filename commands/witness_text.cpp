@@ -32,7 +32,8 @@ std::string counted(std::uint64_t n) {
 
 std::string operand_name(const witness::Shape& shape, std::size_t i, std::size_t operands) {
   const std::size_t vector = operands - shape.fixed.size();
-  if (i >= vector) return std::string(1, static_cast<char>('a' + (shape.repeated.empty() ? i : shape.repeated.size() + i - vector)));
+  if (i >= vector)
+    return std::string(1, static_cast<char>('a' + (shape.repeated.empty() ? i : shape.repeated.size() + i - vector)));
   return fmt::format("{}[{}]", static_cast<char>('a' + i % shape.repeated.size()), i / shape.repeated.size());
 }
 
@@ -71,7 +72,8 @@ std::optional<Rational> exactly(const Subject& subject, const Codes& x) {
 }
 
 std::string formula(const Subject& subject) {
-  if (const auto* operation = std::get_if<OperationSubject>(&subject.what)) return std::string(info(operation->operation).summary);
+  if (const auto* operation = std::get_if<OperationSubject>(&subject.what))
+    return std::string(info(operation->operation).summary);
   if (const auto* dot = std::get_if<DotSubject>(&subject.what)) return dot->products ? "sum of products" : "sum";
   return std::holds_alternative<CastSubject>(subject.what) ? "a" : "sum of products and c";
 }
@@ -97,7 +99,8 @@ std::string between(const FloatFormat& f, const Rational& x) {
   if (exact_value(f, low) == size) return "is " + text(low);
   if (low == f.max_finite()) return "beyond the largest, " + text(low);
   const Rational step = exact_value(f, low + 1) - exact_value(f, low), part = (size - exact_value(f, low)) / step;
-  return fmt::format("between {} and {}, {} of the way{}", text(low), text(low + 1), decimal_text(part, 6), part == Rational(1, 2) ? " (a tie)" : "");
+  return fmt::format("between {} and {}, {} of the way{}", text(low), text(low + 1), decimal_text(part, 6),
+                     part == Rational(1, 2) ? " (a tie)" : "");
 }
 
 /// Why a profile's rule gives what it gives.
@@ -110,19 +113,25 @@ std::string reason(const CastSubject& cast, std::uint64_t code) {
   if (rule.flush_inputs && from.is_subnormal(code)) return "a subnormal operand counts as zero";
   const Rounded rounded = convert(from, rule.to, {.mode = rule.mode}, code);
   const std::uint64_t result = apply(rule, from, code);
-  if (rule.overflow_above != 0 && std::abs(from.value(code)) > rule.overflow_above) return "overflow: larger than the largest number";
-  if (from.sign(code) && !rule.to.is_signed) return rule.ignore_sign ? "the sign is not looked at" : "negative, and the format has no sign";
+  if (rule.overflow_above != 0 && std::abs(from.value(code)) > rule.overflow_above)
+    return "overflow: larger than the largest number";
+  if (from.sign(code) && !rule.to.is_signed)
+    return rule.ignore_sign ? "the sign is not looked at" : "negative, and the format has no sign";
   if (rounded.flags & flag::overflow) return "overflow";
-  if (rounded.code != result) return rule.through_fp32 & source_bit(from) ? "rounded to fp32, then " + std::string(name_of(rule.mode)) : "an exception of this profile";
+  if (rounded.code != result)
+    return rule.through_fp32 & source_bit(from) ? "rounded to fp32, then " + std::string(name_of(rule.mode))
+                                                : "an exception of this profile";
   return "rounded " + std::string(name_of(rule.mode));
 }
 
 std::string steps(const Subject& subject, const Codes& x) {
   const std::uint64_t result = subject.evaluate(x);
-  if (const auto* cast = std::get_if<CastSubject>(&subject.what)) return code_and_value(subject.result, result) + "  by " + reason(*cast, x[0]);
+  if (const auto* cast = std::get_if<CastSubject>(&subject.what))
+    return code_and_value(subject.result, result) + "  by " + reason(*cast, x[0]);
   if (const auto* operation = std::get_if<OperationSubject>(&subject.what)) {
     const Rounding& r = operation->rounding;
-    std::string how = std::string(name_of(r.mode)) + (r.overflow == Overflow::saturate ? ", saturating" : "") + (r.flush_inputs ? ", subnormal operands as zero" : "") +
+    std::string how = std::string(name_of(r.mode)) + (r.overflow == Overflow::saturate ? ", saturating" : "") +
+                      (r.flush_inputs ? ", subnormal operands as zero" : "") +
                       (r.flush_outputs ? ", tiny results as zero" : "");
     return code_and_value(subject.result, result) + "  rounded " + how;
   }
@@ -137,7 +146,8 @@ std::string running(const Subject& a, const Subject& b, const Codes& x) {
     Codes part(x.begin(), x.begin() + static_cast<std::ptrdiff_t>(t * each));
     part.insert(part.end(), x.end() - static_cast<std::ptrdiff_t>(a.shape.fixed.size()), x.end());
     const auto exact = exactly(a, part);
-    rows.push_back({std::to_string(t), exact ? decimal_text(*exact, 12) : "-", code_and_value(a.result, a.evaluate(part)), code_and_value(b.result, b.evaluate(part))});
+    rows.push_back({std::to_string(t), exact ? decimal_text(*exact, 12) : "-",
+                    code_and_value(a.result, a.evaluate(part)), code_and_value(b.result, b.evaluate(part))});
   }
   return aligned(rows, 2);
 }
@@ -145,10 +155,13 @@ std::string running(const Subject& a, const Subject& b, const Codes& x) {
 std::string searched(const Subject& a, const Found& found, const witness::Options& options) {
   std::string text = fmt::format("{} cases looked at", counted(found.looked_at));
   if (options.any_nan) text += ", NaN equal to NaN";
-  if (std::holds_alternative<CastSubject>(a.what) && found.exhaustive) return text + ": all of them" + (found.operands ? ", the one with the fewest bits, nearest to 1" : "");
-  if (found.exhaustive) return text + (found.operands ? ": all that are smaller, none of which differs" : ": all of them");
+  if (std::holds_alternative<CastSubject>(a.what) && found.exhaustive)
+    return text + ": all of them" + (found.operands ? ", the one with the fewest bits, nearest to 1" : "");
+  if (found.exhaustive)
+    return text + (found.operands ? ": all that are smaller, none of which differs" : ": all of them");
   text += fmt::format(": guided, seed {}", options.seed);
-  if (!a.shape.repeated.empty()) text += fmt::format(", vectors of up to {} term{}", found.longest, found.longest == 1 ? "" : "s");
+  if (!a.shape.repeated.empty())
+    text += fmt::format(", vectors of up to {} term{}", found.longest, found.longest == 1 ? "" : "s");
   if (found.operands) text += fmt::format("; {} more to make it smaller", counted(found.shrunk));
   return text;
 }
@@ -157,29 +170,37 @@ std::string searched(const Subject& a, const Found& found, const witness::Option
 
 TestVector test_vector(const Subject& subject, const Codes& x) {
   TestVector vector;
-  const auto word = [&](std::uint64_t code, const FloatFormat& f) { append_hex_word(vector.line, code, f.storage_bits()); };
+  const auto word = [&](std::uint64_t code, const FloatFormat& f) {
+    append_hex_word(vector.line, code, f.storage_bits());
+  };
   if (const auto* operation = std::get_if<OperationSubject>(&subject.what)) {
     for (const std::uint64_t code : x) word(code, operation->format), vector.line += ' ';
     const Rounding& r = operation->rounding;
     const Rounded result = operation->operation == Operation::convert
                                ? convert(operation->format, operation->to, r, x[0])
-                               : evaluate(operation->operation, operation->format, r, x[0], x.size() > 1 ? x[1] : 0, x.size() > 2 ? x[2] : 0);
+                               : evaluate(operation->operation, operation->format, r, x[0], x.size() > 1 ? x[1] : 0,
+                                          x.size() > 2 ? x[2] : 0);
     word(result.code, subject.result);
     vector.line += fmt::format(" {:02X}", result.flags);
-    vector.command = fmt::format("halfulp eval {} --format {}{} --round {}{}{}{} --check", info(operation->operation).name, format_name(operation->format),
-                                 operation->operation == Operation::convert ? " --to " + format_name(operation->to) : "", name_of(r.mode), r.overflow == Overflow::saturate ? " --overflow saturate" : "",
-                                 r.flush_inputs ? " --flush-inputs" : "", r.flush_outputs ? " --flush-outputs" : "");
+    vector.command = fmt::format(
+        "halfulp eval {} --format {}{} --round {}{}{}{} --check", info(operation->operation).name,
+        format_name(operation->format),
+        operation->operation == Operation::convert ? " --to " + format_name(operation->to) : "", name_of(r.mode),
+        r.overflow == Overflow::saturate ? " --overflow saturate" : "", r.flush_inputs ? " --flush-inputs" : "",
+        r.flush_outputs ? " --flush-outputs" : "");
   } else if (const auto* unit = std::get_if<UnitSubject>(&subject.what)) {
     for (std::size_t side = 0; side < 2; ++side) {
       const FloatFormat& f = side == 0 ? unit->unit->a : unit->unit->b;
-      for (std::size_t i = side; i + 1 < x.size(); i += 2) append_hex_word(vector.line, code_word(f, x[i]), word_bits(f)), vector.line += ' ';
+      for (std::size_t i = side; i + 1 < x.size(); i += 2)
+        append_hex_word(vector.line, code_word(f, x[i]), word_bits(f)), vector.line += ' ';
       vector.line += "| ";
     }
     word(x.back(), subject.result);
     vector.line += " | ";
     word(subject.evaluate(x), subject.result);
     vector.command = fmt::format("halfulp mma --unit {} --check", unit->unit->name);
-  } else if (const auto* dot = std::get_if<DotSubject>(&subject.what)) {  // no command reads these: A | B | sum, or the terms | sum
+  } else if (const auto* dot = std::get_if<DotSubject>(
+                 &subject.what)) {  // no command reads these: A | B | sum, or the terms | sum
     const std::size_t each = subject.shape.repeated.size();
     for (std::size_t side = 0; side < each; ++side) {
       for (std::size_t i = side; i < x.size(); i += each) word(x[i], subject.shape.repeated[side]), vector.line += ' ';
@@ -196,7 +217,9 @@ std::string witness_text(const Subject& a, const Subject& b, const witness::Opti
   if (!found.operands) return text + "\nno difference found\n";
   const Codes& x = *found.operands;
   std::vector<std::vector<std::string>> rows;
-  for (std::size_t i = 0; i < x.size(); ++i) rows.push_back({operand_name(a.shape, i, x.size()), code_and_value(a.shape.format(i, x.size()), x[i]), print_hex(a.shape.format(i, x.size()), x[i])});
+  for (std::size_t i = 0; i < x.size(); ++i)
+    rows.push_back({operand_name(a.shape, i, x.size()), code_and_value(a.shape.format(i, x.size()), x[i]),
+                    print_hex(a.shape.format(i, x.size()), x[i])});
   text += "\n" + aligned(rows, 2);
   if (const auto exact = exactly(a, x)) {
     rows = {{"exactly", formula(a) + " = " + exact_text(*exact)}, {"", between(a.result, *exact)}};
@@ -208,14 +231,22 @@ std::string witness_text(const Subject& a, const Subject& b, const witness::Opti
   text += "\n" + aligned(rows, 2);
   for (const Subject* subject : {&a, &b}) {
     const TestVector vector = test_vector(*subject, x);
-    if (!vector.line.empty()) text += fmt::format("{}  {}\n    {}\n", subject == &a ? "\n" : "", vector.command, vector.line);
+    if (!vector.line.empty())
+      text += fmt::format("{}  {}\n    {}\n", subject == &a ? "\n" : "", vector.command, vector.line);
   }
   return text;
 }
 
-nlohmann::ordered_json to_json(const Subject& a, const Subject& b, const witness::Options& options, const Found& found) {
-  nlohmann::ordered_json json{{"a", a.name}, {"b", b.name}, {"exhaustive", found.exhaustive}, {"looked_at", found.looked_at}, {"shrunk", found.shrunk}, {"seed", options.seed},
-                              {"any_nan", options.any_nan}, {"longest", found.longest}};
+nlohmann::ordered_json to_json(const Subject& a, const Subject& b, const witness::Options& options,
+                               const Found& found) {
+  nlohmann::ordered_json json{{"a", a.name},
+                              {"b", b.name},
+                              {"exhaustive", found.exhaustive},
+                              {"looked_at", found.looked_at},
+                              {"shrunk", found.shrunk},
+                              {"seed", options.seed},
+                              {"any_nan", options.any_nan},
+                              {"longest", found.longest}};
   json["witness"] = nullptr;
   if (!found.operands) return json;
   const Codes& x = *found.operands;
@@ -230,7 +261,8 @@ nlohmann::ordered_json to_json(const Subject& a, const Subject& b, const witness
   for (const auto& [key, subject] : {std::pair("a", &a), std::pair("b", &b)}) {
     json["witness"][key] = emulated(subject->result, subject->evaluate(x));
     const TestVector vector = test_vector(*subject, x);
-    if (!vector.line.empty()) json["witness"][key]["test_vector"] = vector.line, json["witness"][key]["command"] = vector.command;
+    if (!vector.line.empty())
+      json["witness"][key]["test_vector"] = vector.line, json["witness"][key]["command"] = vector.command;
   }
   return json;
 }

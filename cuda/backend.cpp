@@ -15,7 +15,12 @@ namespace {
 class Columns {
  public:
   Columns(const Gpu& gpu, Lane lane, std::size_t cases)
-      : gpu_(gpu), lane_(lane), host_{{{gpu, cases}, {gpu, cases}, {gpu, cases}}}, device_{{{gpu, cases}, {gpu, cases}, {gpu, cases}}}, answers_(gpu, cases), results_(gpu, cases) {}
+      : gpu_(gpu),
+        lane_(lane),
+        host_{{{gpu, cases}, {gpu, cases}, {gpu, cases}}},
+        device_{{{gpu, cases}, {gpu, cases}, {gpu, cases}}},
+        answers_(gpu, cases),
+        results_(gpu, cases) {}
 
   std::size_t cases() const { return answers_.size(); }
 
@@ -63,7 +68,9 @@ class GpuBackend final : public Backend {
  public:
   GpuBackend(const Gpu& gpu, std::size_t cases) : gpu_(gpu), most_(cases) {}
   std::string_view name() const override { return gpu_.name(); }
-  std::string description() const override { return gpu_.available().yes ? gpu_.properties().description() : "NVIDIA GPU"; }
+  std::string description() const override {
+    return gpu_.available().yes ? gpu_.properties().description() : "NVIDIA GPU";
+  }
   Support available() const override { return gpu_.available(); }
   std::string_view independence() const override { return gpu_.independence(); }
 
@@ -73,7 +80,8 @@ class GpuBackend final : public Backend {
     const Support here = gpu_.available();
     const RowOrReason found = find_row(task, here.yes ? gpu_.properties().sm : newest_sm);
     if (!found.reason.empty()) return Support::no(found.reason);
-    return here.yes ? Support::by(std::string(instructions()[found.row].route), instructions()[found.row].approximate) : here;
+    return here.yes ? Support::by(std::string(instructions()[found.row].route), instructions()[found.row].approximate)
+                    : here;
   }
   std::vector<Task> own_tasks() const override {
     std::vector<Task> tasks;
@@ -87,7 +95,8 @@ class GpuBackend final : public Backend {
   }
 
   void run(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const override {
-    if (const Support support = supports(task); !support.yes) throw std::logic_error("cuda: unsupported task: " + task.description() + ": " + support.reason);
+    if (const Support support = supports(task); !support.yes)
+      throw std::logic_error("cuda: unsupported task: " + task.description() + ": " + support.reason);
     if (operands.size() == 0) return;
     const std::size_t row = find_row(task, gpu_.properties().sm).row;
     const std::scoped_lock lock(mutex_);
@@ -113,7 +122,8 @@ class GpuBackend final : public Backend {
     const std::size_t each = std::min(most_, (cases + 1) / 2);
     if (!columns_[0] || columns_[0]->cases() < each) {
       columns_ = {};
-      for (int lane = 0; lane < lanes; ++lane) columns_[static_cast<std::size_t>(lane)] = std::make_unique<Columns>(gpu_, static_cast<Lane>(lane), each);
+      for (int lane = 0; lane < lanes; ++lane)
+        columns_[static_cast<std::size_t>(lane)] = std::make_unique<Columns>(gpu_, static_cast<Lane>(lane), each);
     }
     return each;
   }
@@ -131,18 +141,24 @@ RowOrReason find_row(const Task& task, int sm) {
   for (std::size_t row = 0; row < instructions().size(); ++row) {
     const Instruction& instruction = instructions()[row];
     if (!instruction.computes(task)) {
-      if (instruction.operation != task.operation || instruction.from != task.from || instruction.to != task.to) continue;
-      others += (others.empty() ? "" : ", ") + std::string(name_of(instruction.mode)) + " " + std::string(name_of(instruction.overflow)) + (instruction.flush ? " with subnormals flushed" : "");
+      if (instruction.operation != task.operation || instruction.from != task.from || instruction.to != task.to)
+        continue;
+      others += (others.empty() ? "" : ", ") + std::string(name_of(instruction.mode)) + " " +
+                std::string(name_of(instruction.overflow)) + (instruction.flush ? " with subnormals flushed" : "");
       continue;
     }
-    if (instruction.sm > sm) return {0, std::string(instruction.route) + " needs sm_" + std::to_string(instruction.sm) + ", this is sm_" + std::to_string(sm)};
+    if (instruction.sm > sm)
+      return {0, std::string(instruction.route) + " needs sm_" + std::to_string(instruction.sm) + ", this is sm_" +
+                     std::to_string(sm)};
     return {row, {}};
   }
   // Say what the instruction for these formats does instead, if there is one.
   return {0, others.empty() ? "this backend has no such instruction" : "the device has it for " + others + " only"};
 }
 
-std::unique_ptr<Backend> make_backend(const Gpu& gpu, std::size_t cases) { return std::make_unique<GpuBackend>(gpu, cases); }
+std::unique_ptr<Backend> make_backend(const Gpu& gpu, std::size_t cases) {
+  return std::make_unique<GpuBackend>(gpu, cases);
+}
 
 }  // namespace cuda
 

@@ -15,12 +15,12 @@ enum class Section { m8n8k4_f16, m8n8k4_f64, m16n8k8_tf32, m16n8k16, m16n8k32, w
 
 Section section(const MatrixInstruction& x) {
   const bool m16n8 = x.m == 16 && x.n == 8, m8n8k4 = x.m == 8 && x.n == 8 && x.k == 4;
-  if (x.kind == MatrixKind::wgmma) return Section::wgmma;                             // 9.7.15.5.1.1
-  if (m8n8k4 && x.a == Element::f16) return Section::m8n8k4_f16;                      // 9.7.14.5.1
-  if (m8n8k4 && x.a == Element::f64) return Section::m8n8k4_f64;                      // 9.7.14.5.2
-  if (m16n8 && x.k == 8 && x.a == Element::tf32) return Section::m16n8k8_tf32;        // 9.7.14.5.7
-  if (m16n8 && x.k == 16 && bytes_of(x.a) == 2) return Section::m16n8k16;             // 9.7.14.5.8
-  if (m16n8 && x.k == 32 && bytes_of(x.a) == 1) return Section::m16n8k32;             // 9.7.14.5.10
+  if (x.kind == MatrixKind::wgmma) return Section::wgmma;                       // 9.7.15.5.1.1
+  if (m8n8k4 && x.a == Element::f16) return Section::m8n8k4_f16;                // 9.7.14.5.1
+  if (m8n8k4 && x.a == Element::f64) return Section::m8n8k4_f64;                // 9.7.14.5.2
+  if (m16n8 && x.k == 8 && x.a == Element::tf32) return Section::m16n8k8_tf32;  // 9.7.14.5.7
+  if (m16n8 && x.k == 16 && bytes_of(x.a) == 2) return Section::m16n8k16;       // 9.7.14.5.8
+  if (m16n8 && x.k == 32 && bytes_of(x.a) == 1) return Section::m16n8k32;       // 9.7.14.5.10
   throw std::logic_error("no such fragments are documented here");
 }
 
@@ -43,11 +43,13 @@ Place a(const MatrixInstruction& x, int thread, int i) {
       return {0, i == 0 || i == 2 ? lane.group : lane.group + 8, i == 0 || i == 1 ? lane.in_group : lane.in_group + 4};
     case Section::m16n8k16: {
       const bool upper = (0 <= i && i < 2) || (4 <= i && i < 6);
-      return {0, upper ? lane.group : lane.group + 8, i < 4 ? lane.in_group * 2 + (i & 1) : lane.in_group * 2 + (i & 1) + 8};
+      return {0, upper ? lane.group : lane.group + 8,
+              i < 4 ? lane.in_group * 2 + (i & 1) : lane.in_group * 2 + (i & 1) + 8};
     }
     case Section::m16n8k32: {
       const bool upper = (0 <= i && i < 4) || (8 <= i && i < 12);
-      return {0, upper ? lane.group : lane.group + 8, i < 8 ? lane.in_group * 4 + (i & 3) : lane.in_group * 4 + (i & 3) + 16};
+      return {0, upper ? lane.group : lane.group + 8,
+              i < 8 ? lane.in_group * 4 + (i & 3) : lane.in_group * 4 + (i & 3) + 16};
     }
     default: throw std::logic_error("A of wgmma is in shared memory");
   }
@@ -77,8 +79,8 @@ Place d(const MatrixInstruction& x, int thread, int i) {
     }
     case Section::m8n8k4_f64: return {0, lane.group, lane.in_group * 2 + (i & 1)};
     case Section::wgmma: {
-      // Warp w of the warpgroup has rows 16 w to 16 w + 15: d0, d1 in row groupID of them, d2, d3 in row groupID + 8, columns
-      // 2 threadID_in_group and the next; d4 to d7 the same in columns 8 further, and so on.
+      // Warp w of the warpgroup has rows 16 w to 16 w + 15: d0, d1 in row groupID of them, d2, d3 in row groupID + 8,
+      // columns 2 threadID_in_group and the next; d4 to d7 the same in columns 8 further, and so on.
       const int warp = thread >> 5, eight = i >> 2, row = (i & 3) < 2 ? lane.group : lane.group + 8;
       return {0, 16 * warp + row, 8 * eight + 2 * lane.in_group + (i & 1)};
     }

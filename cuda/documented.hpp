@@ -1,5 +1,6 @@
-// The PTX documentation's word on fragments (PTX ISA 9.2), instruction by instruction as it is put there. It shares nothing with
-// fragments.hpp but the types: the rehearsal's instructions read and write registers by it, and the test compares the two.
+// The PTX documentation's word on fragments (PTX ISA 9.2), instruction by instruction as it is put there. It shares
+// nothing with fragments.hpp but the types: the rehearsal's instructions read and write registers by it, and the test
+// compares the two.
 #pragma once
 
 #include <halfulp/cuda/fragments.hpp>

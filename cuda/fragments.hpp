@@ -1,6 +1,6 @@
-// Where the elements of a tile are while a matrix instruction works on it: in which thread's registers, or where in shared
-// memory. Kernels and their rehearsal on the host load and store by these functions; documented.hpp says the same in the words
-// of the PTX documentation, and the test holds the two together.
+// Where the elements of a tile are while a matrix instruction works on it: in which thread's registers, or where in
+// shared memory. Kernels and their rehearsal on the host load and store by these functions; documented.hpp says the
+// same in the words of the PTX documentation, and the test holds the two together.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,12 @@ enum class Element : std::uint8_t { f16, bf16, tf32, e4m3, e5m2, f32, f64 };
 
 constexpr int bytes_of(Element e) {
   switch (e) {
-    case Element::e4m3: case Element::e5m2: return 1;
-    case Element::f16: case Element::bf16: return 2;
-    case Element::tf32: case Element::f32: return 4;
+    case Element::e4m3:
+    case Element::e5m2: return 1;
+    case Element::f16:
+    case Element::bf16: return 2;
+    case Element::tf32:
+    case Element::f32: return 4;
     default: return 8;
   }
 }
@@ -43,7 +46,8 @@ struct MatrixInstruction {
   constexpr int d_count() const { return m * n * tiles() / threads(); }
 };
 
-// --- registers -----------------------------------------------------------------------------------------------------------
+// --- registers
+// -----------------------------------------------------------------------------------------------------------
 
 /// Registers have 32 bits, or 64 for f64. Elements lie in them from the low end up.
 constexpr int per_register(Element e) { return bytes_of(e) < 4 ? 4 / bytes_of(e) : 1; }
@@ -66,8 +70,9 @@ struct Place {
   bool operator==(const Place&) const = default;
 };
 
-// Which element is the i-th that a thread holds. m16n8 and m8n8k4 of f64: a group of four threads holds a row of A, a column of B
-// and a row of D. A register holds neighbours along k, the groups' next registers go down 8 rows, and then on along k.
+// Which element is the i-th that a thread holds. m16n8 and m8n8k4 of f64: a group of four threads holds a row of A, a
+// column of B and a row of D. A register holds neighbours along k, the groups' next registers go down 8 rows, and then
+// on along k.
 
 /// Of A: row, and column along k.
 constexpr Place a_place(const MatrixInstruction& x, int thread, int i) {
@@ -90,48 +95,56 @@ constexpr Place d_place(const MatrixInstruction& x, int thread, int i) {
   return {0, warp * 16 + lane / 4 + (i & 2) * 4, i / 4 * 8 + lane % 4 * 2 + i % 2};
 }
 
-// --- shared memory: K-major, no swizzle ----------------------------------------------------------------------------------
+// --- shared memory: K-major, no swizzle
+// ----------------------------------------------------------------------------------
 
-// Core matrices of 8 rows (of A; columns of B) and 16 bytes along k are contiguous. An instruction takes 32 bytes along k: two of
-// them, one after the other, then the next 8 rows.
+// Core matrices of 8 rows (of A; columns of B) and 16 bytes along k are contiguous. An instruction takes 32 bytes along
+// k: two of them, one after the other, then the next 8 rows.
 inline constexpr int core_rows = 8, core_bytes = 16, step_bytes = 32;
-inline constexpr int leading_offset = core_rows * core_bytes;                              ///< to the next core matrix along k
-inline constexpr int stride_offset = leading_offset * (step_bytes / core_bytes);           ///< to the next along m or n
+inline constexpr int leading_offset = core_rows * core_bytes;                     ///< to the next core matrix along k
+inline constexpr int stride_offset = leading_offset * (step_bytes / core_bytes);  ///< to the next along m or n
 constexpr int shared_bytes(int rows) { return rows * step_bytes; }
 
 /// Where byte `byte` along k of a row of A, or of a column of B, lies from the matrix's start on.
 constexpr int shared_offset(int row, int byte) {
-  return row / core_rows * stride_offset + byte / core_bytes * leading_offset + row % core_rows * core_bytes + byte % core_bytes;
+  return row / core_rows * stride_offset + byte / core_bytes * leading_offset + row % core_rows * core_bytes +
+         byte % core_bytes;
 }
 
-/// The matrix descriptor of what lies at an address of shared memory, a multiple of 16. The base offset (bits 49 to 51) and
-/// swizzle mode (62, 63) are 0.
+/// The matrix descriptor of what lies at an address of shared memory, a multiple of 16. The base offset (bits 49 to 51)
+/// and swizzle mode (62, 63) are 0.
 constexpr std::uint64_t descriptor(std::uint32_t address) {
   const auto field = [](std::uint32_t bytes) { return std::uint64_t{(bytes & 0x3ffff) >> 4}; };
   return field(address) | field(leading_offset) << 16 | field(stride_offset) << 32;
 }
 
-// --- device memory -------------------------------------------------------------------------------------------------------
+// --- device memory
+// -------------------------------------------------------------------------------------------------------
 
-/// How the operands of a launch lie in memory. A is rows, B columns, of steps * k elements each. Tiles follow each other.
+/// How the operands of a launch lie in memory. A is rows, B columns, of steps * k elements each. Tiles follow each
+/// other.
 struct Extent {
   std::size_t steps;  ///< instructions along k
-  /// false: a tile has n rows of A, n columns of B, n elements of C and of D, which are the diagonal: what row j and column j
-  /// give. Rows of the instruction beyond n are copies. true: m rows, n columns, m x n elements, row after row.
+  /// false: a tile has n rows of A, n columns of B, n elements of C and of D, which are the diagonal: what row j and
+  /// column j give. Rows of the instruction beyond n are copies. true: m rows, n columns, m x n elements, row after
+  /// row.
   bool whole;
 };
 
-constexpr std::size_t a_index(const MatrixInstruction& x, const Extent& e, std::size_t tile, std::size_t step, int row, int column) {
+constexpr std::size_t a_index(const MatrixInstruction& x, const Extent& e, std::size_t tile, std::size_t step, int row,
+                              int column) {
   const std::size_t line = e.whole ? tile * x.m + row : tile * x.n + row % x.n;
   return (line * e.steps + step) * x.k + column;
 }
-constexpr std::size_t b_index(const MatrixInstruction& x, const Extent& e, std::size_t tile, std::size_t step, int row, int column) {
+constexpr std::size_t b_index(const MatrixInstruction& x, const Extent& e, std::size_t tile, std::size_t step, int row,
+                              int column) {
   return ((tile * x.n + column) * e.steps + step) * x.k + row;
 }
 constexpr std::size_t d_index(const MatrixInstruction& x, const Extent& e, std::size_t tile, int row, int column) {
   return e.whole ? (tile * x.m + row) * x.n + column : tile * x.n + column;
 }
-/// Whether an element of D is a result. (Of C there is one for every element: off the diagonal it does not matter which.)
+/// Whether an element of D is a result. (Of C there is one for every element: off the diagonal it does not matter
+/// which.)
 constexpr bool stored(const Extent& e, int row, int column) { return e.whole || row == column; }
 
 }  // namespace halfulp::cuda

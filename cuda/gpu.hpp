@@ -1,5 +1,6 @@
-// What host code asks of a GPU: memory, copies, kernels, waiting. Two answer: the CUDA runtime, and a rehearsal on host memory
-// in which the emulation stands for every instruction, so that all of the host code is tested where there is no GPU.
+// What host code asks of a GPU: memory, copies, kernels, waiting. Two answer: the CUDA runtime, and a rehearsal on host
+// memory in which the emulation stands for every instruction, so that all of the host code is tested where there is no
+// GPU.
 #pragma once
 
 #include <halfulp/hardware/backend.hpp>
@@ -61,7 +62,8 @@ template <class T, bool on_host = false>
 class Memory {
  public:
   Memory(const Gpu& gpu, std::size_t count) : gpu_(gpu), count_(count) {
-    if (count != 0) data_ = static_cast<T*>(on_host ? gpu.allocate_host(count * sizeof(T)) : gpu.allocate(count * sizeof(T)));
+    if (count != 0)
+      data_ = static_cast<T*>(on_host ? gpu.allocate_host(count * sizeof(T)) : gpu.allocate(count * sizeof(T)));
   }
   ~Memory() {
     if (data_) on_host ? gpu_.release_host(data_) : gpu_.release(data_);

@@ -9,7 +9,8 @@ namespace {
 
 constexpr Instruction rows[] = {
 #define HALFULP_ROW(operation, from, to, mode, overflow, flush, nan, approximate, sm, route, expression) \
-  {Operation::operation, from, to, RoundingMode::mode, Overflow::overflow, flush != 0, NanRule::nan, approximate != 0, sm, route},
+  {Operation::operation, from, to,   RoundingMode::mode, Overflow::overflow, flush != 0, NanRule::nan,   \
+   approximate != 0,     sm,   route},
 #include <halfulp/cuda/instructions.def>
 };
 
@@ -18,7 +19,8 @@ constexpr Instruction rows[] = {
 std::span<const Instruction> instructions() { return rows; }
 
 bool Instruction::exact() const {
-  if (info(operation).result == ResultKind::truth || operation == Operation::min || operation == Operation::max) return true;
+  if (info(operation).result == ResultKind::truth || operation == Operation::min || operation == Operation::max)
+    return true;
   const auto *f = std::get_if<FloatFormat>(&from), *t = std::get_if<FloatFormat>(&to);
   return operation == Operation::convert && f && t && holds(*t, *f);
 }
@@ -27,7 +29,8 @@ bool Instruction::computes(const Task& t) const {
   if (operation != t.operation || from != t.from || to != t.to) return false;
   if (t.rounding.flush_inputs != flush || t.rounding.flush_outputs != flush) return false;
   if (std::holds_alternative<IntegerType>(to) && t.rounding.int_overflow != IntOverflow::saturate) return false;
-  if (exact() && !(operation == Operation::convert && t.rounding.overflow == Overflow::saturate)) return true;  // which would move Inf to max
+  if (exact() && !(operation == Operation::convert && t.rounding.overflow == Overflow::saturate))
+    return true;  // which would move Inf to max
   return mode == t.rounding.mode && overflow == t.rounding.overflow;
 }
 

@@ -1,5 +1,5 @@
-// The element-wise instructions of NVIDIA GPUs: which task each computes. The rows stand in instructions.def, where device code
-// finds them too.
+// The element-wise instructions of NVIDIA GPUs: which task each computes. The rows stand in instructions.def, where
+// device code finds them too.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
@@ -9,16 +9,17 @@
 
 namespace halfulp::cuda {
 
-/// One instruction, or a short sequence behind an intrinsic: a task with the one mode and the one overflow rule it implements.
+/// One instruction, or a short sequence behind an intrinsic: a task with the one mode and the one overflow rule it
+/// implements.
 struct Instruction {
   Operation operation;
   NumberType from, to;
   RoundingMode mode;
   Overflow overflow;
-  bool flush;            ///< .ftz: subnormal operands and results become zeros
+  bool flush;  ///< .ftz: subnormal operands and results become zeros
   NanRule nan;
-  bool approximate;      ///< the result need not be correctly rounded
-  int sm;                ///< the first architecture that has it
+  bool approximate;  ///< the result need not be correctly rounded
+  int sm;            ///< the first architecture that has it
   std::string_view route;
 
   /// Rounds nothing (a widening conversion, a comparison, a minimum): `mode` does not matter.
@@ -34,8 +35,8 @@ std::span<const Instruction> instructions();
 /// An architecture that has every row.
 inline constexpr int newest_sm = 1000;
 
-/// Whether device code has halfulp's own arithmetic beside an instruction: operations on, and conversions to, formats of at most
-/// 16 bits.
+/// Whether device code has halfulp's own arithmetic beside an instruction: operations on, and conversions to, formats
+/// of at most 16 bits.
 constexpr bool sweeps(Operation operation, const NumberType& from, const NumberType& to, bool flush) {
   const auto *f = std::get_if<FloatFormat>(&from), *t = std::get_if<FloatFormat>(&to);
   if (!f || !t || flush || t->storage_bits() > 16) return false;

@@ -22,35 +22,36 @@ struct ElementwiseArgs {
   std::size_t count = 0;
 };
 
-/// What a verification kernel adds up: cases it computed (of triples: values of c), those of them that differ (of triples:
-/// what they stand for), and a digest, a sum modulo 2^64 (triples alone).
+/// What a verification kernel adds up: cases it computed (of triples: values of c), those of them that differ (of
+/// triples: what they stand for), and a digest, a sum modulo 2^64 (triples alone).
 struct Counts {
   std::uint64_t done = 0, differing = 0, digest = 0;
 };
 
-/// An instruction beside halfulp's own arithmetic, on inputs from number `begin` on in the order of verify::Inputs: all code
-/// words, the last operand fastest; or, where columns are given, on those.
+/// An instruction beside halfulp's own arithmetic, on inputs from number `begin` on in the order of verify::Inputs: all
+/// code words, the last operand fastest; or, where columns are given, on those.
 struct SweepArgs {
   const std::uint64_t *a = nullptr, *b = nullptr, *c = nullptr;
   std::uint64_t begin = 0, count = 0;
-  std::uint8_t *ours = nullptr, *theirs = nullptr;  ///< code words in the result format's storage width, NaN made canonical
-  Counts* counts = nullptr;                         ///< added to
+  std::uint8_t *ours = nullptr,
+               *theirs = nullptr;  ///< code words in the result format's storage width, NaN made canonical
+  Counts* counts = nullptr;        ///< added to
 };
 
 /// A 16-bit fma to nearest on every c for some pairs of magnitudes of a and b (triples.hpp).
 struct TriplesArgs {
-  std::uint64_t begin = 0, count = 0;  ///< pairs, by number
-  Counts* counts = nullptr;            ///< added to
+  std::uint64_t begin = 0, count = 0;          ///< pairs, by number
+  Counts* counts = nullptr;                    ///< added to
   verify::TripleWitness* witnesses = nullptr;  ///< room for verify::max_triples
 };
 
-/// Floats rounded to a format by a plan (narrow.hpp). `out` holds floats, or code words of `bytes` bytes; element i takes
-/// rounding_bits of number random.first + i.
+/// Floats rounded to a format by a plan (narrow.hpp). `out` holds floats, or code words of `bytes` bytes; element i
+/// takes rounding_bits of number random.first + i.
 struct NarrowArgs {
   NarrowPlan plan{};
   const float* in = nullptr;
   void* out = nullptr;
-  int bytes = 0;               ///< of a code word, 1 or 2; 0: floats
+  int bytes = 0;  ///< of a code word, 1 or 2; 0: floats
   std::size_t count = 0;
   RandomStream random = {};
 };
@@ -71,22 +72,23 @@ struct SumsArgs {
   std::size_t rows = 0, length = 0;
 };
 
-/// A program of programs.hpp on code words; integers are the low 32 bits of a word. Element-wise programs take element i of each
-/// input and have length 1. Of the others, x and the output have rows * length elements, scale and shift `length`, eps `rows`.
+/// A program of programs.hpp on code words; integers are the low 32 bits of a word. Element-wise programs take element
+/// i of each input and have length 1. Of the others, x and the output have rows * length elements, scale and shift
+/// `length`, eps `rows`.
 struct ProgramArgs {
   std::array<const std::uint64_t*, max_inputs> inputs{};
   std::array<std::uint64_t*, max_outputs> outputs{};
   std::size_t rows = 0, length = 1;
 };
 
-/// D = A B + C by a matrix instruction, chained along k. Elements in the width of their format, tf32 in 32 bits; how they lie is
-/// said in matrix/fragments.hpp (Extent).
+/// D = A B + C by a matrix instruction, chained along k. Elements in the width of their format, tf32 in 32 bits; how
+/// they lie is said in matrix/fragments.hpp (Extent).
 struct MatrixArgs {
   const void *a = nullptr, *b = nullptr, *c = nullptr;
   std::uint64_t* d = nullptr;  ///< words, so that one never written shows
-  std::size_t tiles = 0;  ///< a multiple of those that one instruction multiplies
-  std::size_t steps = 0;  ///< instructions along k, at least 1
-  bool whole = false;     ///< whole tiles, or their diagonals
+  std::size_t tiles = 0;       ///< a multiple of those that one instruction multiplies
+  std::size_t steps = 0;       ///< instructions along k, at least 1
+  bool whole = false;          ///< whole tiles, or their diagonals
 };
 
 /// Each puts work into a lane and returns. Preconditions: the device has the architecture that the row needs.

@@ -52,7 +52,8 @@ void run_tiles(const Gpu& gpu, std::size_t row, const Lines& x, bool whole, std:
                                  x.per_d * (bytes(made_of.d) + sizeof(std::uint64_t));
   const std::size_t room = std::min(all, std::max(group, chunk / tile_bytes / group * group));
 
-  Packed a(gpu, made_of.a, room * x.per_a * padded), b(gpu, made_of.b, room * x.per_b * padded), c(gpu, made_of.d, room * x.per_d);
+  Packed a(gpu, made_of.a, room * x.per_a * padded), b(gpu, made_of.b, room * x.per_b * padded),
+      c(gpu, made_of.d, room * x.per_d);
   const HostMemory<std::uint64_t> results(gpu, room * x.per_d);
   const Memory<std::uint64_t> d(gpu, room * x.per_d);
   for (std::size_t begin = 0; begin < all; begin += room) {
@@ -75,7 +76,8 @@ void run_tiles(const Gpu& gpu, std::size_t row, const Lines& x, bool whole, std:
     gpu.download(Lane::first, results.data(), d.data(), elements * sizeof(std::uint64_t));
     gpu.wait(Lane::first, what.unit->name);
     for (std::size_t i = 0; i < there; ++i) {
-      if (results.data()[i] == poisoned) throw GpuError(std::string(gpu.name()) + ": " + what.unit->name + " left a result out");
+      if (results.data()[i] == poisoned)
+        throw GpuError(std::string(gpu.name()) + ": " + what.unit->name + " left a result out");
       x.d[begin * x.per_d + i] = results.data()[i];
     }
   }
@@ -118,7 +120,9 @@ std::vector<std::unique_ptr<const MatrixDevice>> cuda_matrix_devices(const Gpu& 
 Support runs(const Gpu& gpu, const MatrixRow& row) {
   if (Support here = gpu.available(); !here.yes) return here;
   const int sm = gpu.properties().sm;
-  if (!row.runs_on(sm)) return Support::no("a unit of another architecture, " + std::string(row.target) + "; this is sm_" + std::to_string(sm));
+  if (!row.runs_on(sm))
+    return Support::no("a unit of another architecture, " + std::string(row.target) + "; this is sm_" +
+                       std::to_string(sm));
   return Support::by(spelling(row.made_of()));
 }
 
@@ -126,7 +130,8 @@ std::vector<std::uint64_t> whole_tiles(const Gpu& gpu, std::size_t row, const Wh
   const MatrixInstruction& made_of = matrix_rows()[row].made_of();
   const auto m = static_cast<std::size_t>(made_of.m), n = static_cast<std::size_t>(made_of.n);
   std::vector<std::uint64_t> d(x.c.size());
-  const Lines lines{x.k, x.a.data(), x.b.data(), x.c.data(), d.data(), m, n, m * n, x.tiles * m, x.tiles * n, x.tiles * m * n};
+  const Lines lines{x.k, x.a.data(), x.b.data(),  x.c.data(),  d.data(),       m,
+                    n,   m * n,      x.tiles * m, x.tiles * n, x.tiles * m * n};
   if (x.tiles != 0) run_tiles(gpu, row, lines, true, chunk);
   return d;
 }
@@ -138,7 +143,9 @@ PlaceCheck check_places(const Gpu& gpu, std::size_t row, std::size_t tiles, std:
   for (const auto& kind : tile_kinds) {
     // Rows, columns and addends of different cases meet.
     const MatrixShape shape = shape_of(*what.unit);
-    const auto drawn = [&](std::size_t count, std::uint64_t s) { return halfulp::tiles(kind.value, shape, k, count, seed + s); };
+    const auto drawn = [&](std::size_t count, std::uint64_t s) {
+      return halfulp::tiles(kind.value, shape, k, count, seed + s);
+    };
     const WholeTiles x{tiles, k, drawn(tiles * m, 0).a, drawn(tiles * n, 1).b, drawn(tiles * m * n, 2).c};
     const std::vector<std::uint64_t> there = whole_tiles(gpu, row, x);
     MatrixCases cases;
@@ -153,8 +160,8 @@ PlaceCheck check_places(const Gpu& gpu, std::size_t row, std::size_t tiles, std:
       ++check.compared;
       if (there[i] == here[i] || check.differing++ != 0) continue;
       std::ostringstream text;
-      text << kind.name << " tile " << i / (m * n) << ", row " << i / n % m << ", column " << i % n << ": " << std::hex << there[i]
-           << " there, " << here[i] << " on the diagonal";
+      text << kind.name << " tile " << i / (m * n) << ", row " << i / n % m << ", column " << i % n << ": " << std::hex
+           << there[i] << " there, " << here[i] << " on the diagonal";
       check.first = text.str();
     }
   }

@@ -7,7 +7,8 @@
 namespace halfulp::cuda {
 namespace {
 
-/// Units whose names begin alike, and the GPUs that have them. Machine code of sm_80 runs on all of 8.x; 8.9 has its own.
+/// Units whose names begin alike, and the GPUs that have them. Machine code of sm_80 runs on all of 8.x; 8.9 has its
+/// own.
 struct Family {
   std::string_view prefix;
   MatrixKind kind;
@@ -15,12 +16,9 @@ struct Family {
   std::string_view target;
 };
 constexpr Family families[] = {
-  {"ampere.mma.", MatrixKind::mma, 80, 88, "sm_80"},
-  {"ada.mma.", MatrixKind::mma, 89, 89, "sm_89"},
-  {"hopper.mma.", MatrixKind::mma, 90, 90, "sm_90a"},
-  {"hopper.mma-m8n8k4.", MatrixKind::mma, 90, 90, "sm_90a"},
-  {"hopper.wgmma.", MatrixKind::wgmma, 90, 90, "sm_90a"},
-  {"blackwell.mma.", MatrixKind::mma, 100, 100, "sm_100a"},
+    {"ampere.mma.", MatrixKind::mma, 80, 88, "sm_80"},      {"ada.mma.", MatrixKind::mma, 89, 89, "sm_89"},
+    {"hopper.mma.", MatrixKind::mma, 90, 90, "sm_90a"},     {"hopper.mma-m8n8k4.", MatrixKind::mma, 90, 90, "sm_90a"},
+    {"hopper.wgmma.", MatrixKind::wgmma, 90, 90, "sm_90a"}, {"blackwell.mma.", MatrixKind::mma, 100, 100, "sm_100a"},
 };
 
 constexpr std::string_view spelling(Element e) {
@@ -65,7 +63,8 @@ std::span<const MatrixRow> matrix_rows() {
         const auto* found = std::find_if(std::begin(matrix_instructions), std::end(matrix_instructions),
                                          [&](const MatrixInstruction& x) { return computes(x, family.kind, unit); });
         if (found != std::end(matrix_instructions))
-          all.push_back({&unit, static_cast<std::size_t>(found - matrix_instructions), family.sm_first, family.sm_last, family.target});
+          all.push_back({&unit, static_cast<std::size_t>(found - matrix_instructions), family.sm_first, family.sm_last,
+                         family.target});
       }
     return all;
   }();

@@ -1,5 +1,5 @@
-// Which matrix units of emulation/units NVIDIA GPUs run by the instructions of instructions.def. tcgen05 is not among them: its
-// operands and results live in tensor memory, which asks for kernels of another kind.
+// Which matrix units of emulation/units NVIDIA GPUs run by the instructions of instructions.def. tcgen05 is not among
+// them: its operands and results live in tensor memory, which asks for kernels of another kind.
 #pragma once
 
 #include <halfulp/cuda/fragments.hpp>

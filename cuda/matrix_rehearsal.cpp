@@ -25,7 +25,9 @@ auto from(const void* memory, Element e) {
 }
 
 auto to(unsigned char* memory, Element e) {
-  return [memory, e](int offset, std::uint64_t word) { std::memcpy(memory + offset, &word, static_cast<std::size_t>(bytes_of(e))); };
+  return [memory, e](int offset, std::uint64_t word) {
+    std::memcpy(memory + offset, &word, static_cast<std::size_t>(bytes_of(e)));
+  };
 }
 
 /// The fragment of one matrix in the registers of all threads.
@@ -58,7 +60,8 @@ struct Tile {
 /// D = A B + D. Rows that are the same are multiplied once.
 void multiply(const MatrixUnit& unit, const MatrixInstruction& x, Tile& t) {
   const auto line = [&](const Words& words, int i, int length) {
-    return std::span<const std::uint64_t>(words).subspan(static_cast<std::size_t>(i * length), static_cast<std::size_t>(length));
+    return std::span<const std::uint64_t>(words).subspan(static_cast<std::size_t>(i * length),
+                                                         static_cast<std::size_t>(length));
   };
   const Words c = t.d;
   const auto same = [&](const Words& words, int i, int j, int length) {
@@ -84,7 +87,8 @@ void read_d(const MatrixInstruction& x, std::vector<Tile>& tiles, Fragments& d) 
   for (int thread = 0; thread < x.threads(); ++thread)
     for (int i = 0; i < x.d_count(); ++i) {
       const Place p = documented::d(x, thread, i);
-      tiles.at(static_cast<std::size_t>(p.tile)).d.at(static_cast<std::size_t>(p.row * x.n + p.column)) = d.element_of(thread, i);
+      tiles.at(static_cast<std::size_t>(p.tile)).d.at(static_cast<std::size_t>(p.row * x.n + p.column)) = d.element_of(
+          thread, i);
     }
 }
 
@@ -92,7 +96,8 @@ void write_d(const MatrixInstruction& x, const std::vector<Tile>& tiles, Fragmen
   for (int thread = 0; thread < x.threads(); ++thread)
     for (int i = 0; i < x.d_count(); ++i) {
       const Place p = documented::d(x, thread, i);
-      d.set_element(thread, i, tiles.at(static_cast<std::size_t>(p.tile)).d.at(static_cast<std::size_t>(p.row * x.n + p.column)));
+      d.set_element(thread, i,
+                    tiles.at(static_cast<std::size_t>(p.tile)).d.at(static_cast<std::size_t>(p.row * x.n + p.column)));
     }
 }
 
@@ -102,11 +107,13 @@ void issue(const MatrixUnit& unit, const MatrixInstruction& x, Fragments& a, Fra
   for (int thread = 0; thread < x.threads(); ++thread) {
     for (int i = 0; i < x.a_count(); ++i) {
       const Place p = documented::a(x, thread, i);
-      tiles.at(static_cast<std::size_t>(p.tile)).a.at(static_cast<std::size_t>(p.row * x.k + p.column)) = a.element_of(thread, i);
+      tiles.at(static_cast<std::size_t>(p.tile)).a.at(static_cast<std::size_t>(p.row * x.k + p.column)) = a.element_of(
+          thread, i);
     }
     for (int i = 0; i < x.b_count(); ++i) {
       const Place p = documented::b(x, thread, i);
-      tiles.at(static_cast<std::size_t>(p.tile)).b.at(static_cast<std::size_t>(p.column * x.k + p.row)) = b.element_of(thread, i);
+      tiles.at(static_cast<std::size_t>(p.tile)).b.at(static_cast<std::size_t>(p.column * x.k + p.row)) = b.element_of(
+          thread, i);
     }
   }
   read_d(x, tiles, d);
@@ -115,8 +122,8 @@ void issue(const MatrixUnit& unit, const MatrixInstruction& x, Fragments& a, Fra
 }
 
 /// wgmma.mma_async and the wait for it.
-void issue(const MatrixUnit& unit, const MatrixInstruction& x, const std::vector<unsigned char>& shared, std::uint64_t a,
-           std::uint64_t b, Fragments& d) {
+void issue(const MatrixUnit& unit, const MatrixInstruction& x, const std::vector<unsigned char>& shared,
+           std::uint64_t a, std::uint64_t b, Fragments& d) {
   std::vector<Tile> tiles(1, empty_tile(x));
   const auto gather = [&](std::uint64_t descriptor, Element e, int lines, Words& words) {
     const documented::Descriptor matrix = documented::fields(descriptor);
@@ -139,11 +146,17 @@ void issue(const MatrixUnit& unit, const MatrixInstruction& x, const std::vector
 class Threads {
  public:
   Threads(const MatrixRow& row, const MatrixArgs& args, std::size_t leaves_out, std::size_t tile)
-      : unit_(*row.unit), x_(row.made_of()), args_(args), leaves_out_(leaves_out), tile_(tile), d_(x_.d, x_.d_count(), x_.threads()) {}
+      : unit_(*row.unit),
+        x_(row.made_of()),
+        args_(args),
+        leaves_out_(leaves_out),
+        tile_(tile),
+        d_(x_.d, x_.d_count(), x_.threads()) {}
 
   void run() {
     each([&](const Position& at) { load_c(x_, at, d_.of(at.thread), from(args_.c, x_.d)); });
-    for (std::size_t step = 0; step < args_.steps; ++step) x_.kind == MatrixKind::mma ? from_registers(step) : from_shared(step);
+    for (std::size_t step = 0; step < args_.steps; ++step)
+      x_.kind == MatrixKind::mma ? from_registers(step) : from_shared(step);
     each([&](const Position& at) {
       store_d(x_, at, d_.of(at.thread), [&](std::size_t index, std::uint64_t word) {
         if (leaves_out_ == 0 || (index + 1) % leaves_out_ != 0) args_.d[index] = word;
@@ -189,7 +202,8 @@ class Threads {
 void rehearse_matrix(std::size_t row, const MatrixArgs& args, std::size_t leaves_out) {
   const MatrixRow& of = matrix_rows()[row];
   const auto each = static_cast<std::size_t>(of.made_of().tiles());
-  if (args.tiles % each != 0 || args.steps == 0) throw std::logic_error("tiles that no whole number of instructions multiplies");
+  if (args.tiles % each != 0 || args.steps == 0)
+    throw std::logic_error("tiles that no whole number of instructions multiplies");
   for (std::size_t tile = 0; tile < args.tiles; tile += each) Threads(of, args, leaves_out, tile).run();
 }
 

@@ -1,7 +1,7 @@
 // Rounding one float to a format by the plan of the array functions, and back: host and device compile the same source.
 //
-// As in round_pack.hpp one integer is added below the last kept bit (round_integer); a plan saves what does not depend on the
-// value. tests/cuda/narrow_test.cpp holds it against the array functions, on all 2^32 floats where asked to.
+// As in round_pack.hpp one integer is added below the last kept bit (round_integer); a plan saves what does not depend
+// on the value. tests/cuda/narrow_test.cpp holds it against the array functions, on all 2^32 floats where asked to.
 #pragma once
 
 #include <halfulp/emulation/array/plan.hpp>
@@ -36,7 +36,9 @@ struct Narrow {
     if (plan.flushes && u < by_sign(plan.zero_below, sign)) u = 0;
     const std::uint32_t magnitude = plan.linear ? linear(plan, sign, u, random) : aligned(plan, sign, u, random);
     if (mode == RoundingMode::stochastic && magnitude > special.max) return by_sign(special.over, sign);
-    const std::uint32_t negative = plan.unsigned_zero && magnitude == 0 ? 0 : kind == Result::code ? plan.code_sign : sign_bit;
+    const std::uint32_t negative = plan.unsigned_zero && magnitude == 0 ? 0
+                                   : kind == Result::code               ? plan.code_sign
+                                                                        : sign_bit;
     return magnitude | (sign ? negative : 0);
   }
 
@@ -62,11 +64,14 @@ struct Narrow {
 #endif
   }
   /// A choice instead of an index, for which a device would copy the plan to memory.
-  static constexpr std::uint32_t by_sign(const std::array<std::uint32_t, 2>& x, bool sign) { return sign ? x[1] : x[0]; }
+  static constexpr std::uint32_t by_sign(const std::array<std::uint32_t, 2>& x, bool sign) {
+    return sign ? x[1] : x[0];
+  }
 
-  /// significand / 2^tail, tail >= 1, as round_integer has it. Beyond some distance the tail's length matters no more: a 24-bit
-  /// significand is then below half a unit, and below the least random number's complement.
-  static constexpr std::uint32_t rounded(const NarrowPlan& plan, bool sign, std::uint32_t significand, int tail, std::uint32_t random) {
+  /// significand / 2^tail, tail >= 1, as round_integer has it. Beyond some distance the tail's length matters no more:
+  /// a 24-bit significand is then below half a unit, and below the least random number's complement.
+  static constexpr std::uint32_t rounded(const NarrowPlan& plan, bool sign, std::uint32_t significand, int tail,
+                                         std::uint32_t random) {
     using U = std::conditional_t<mode == RoundingMode::stochastic, std::uint64_t, std::uint32_t>;
     constexpr int longest = mode == RoundingMode::stochastic ? 60 : 30;
     tail = tail < longest ? tail : longest;
@@ -127,7 +132,8 @@ constexpr std::uint32_t widen(const array::WidenPlan& plan, std::uint32_t code) 
   if (magnitude > plan.max_finite) return plan.infinite != 0 && magnitude == plan.infinite ? sign | infinity : nan;
   if (plan.flushes && magnitude < plan.min_normal) return sign;
   if (plan.linear) return sign | magnitude << plan.tail;
-  if (magnitude >= plan.min_normal) return sign | ((magnitude << plan.tail) + plan.emin - (plan.min_normal << plan.tail));
+  if (magnitude >= plan.min_normal)
+    return sign | ((magnitude << plan.tail) + plan.emin - (plan.min_normal << plan.tail));
   // Subnormal: so many units of 2^(emin - fraction_bits), an exact product.
   const std::uint32_t unit = plan.emin - (static_cast<std::uint32_t>(23 - plan.tail) << 23);
   return sign | std::bit_cast<std::uint32_t>(static_cast<float>(magnitude) * std::bit_cast<float>(unit));

@@ -1,9 +1,9 @@
-// Straight-line computations of models, each written once: kernels instantiate them with the device's instructions, the host with
-// the emulation on code words.
+// Straight-line computations of models, each written once: kernels instantiate them with the device's instructions, the
+// host with the emulation on code words.
 //
-// An operations object O computes on values O::Value of one format, each operation rounded to nearest by itself (nothing is
-// contracted): add, sub, mul, fma, div, exp, rsqrt, max, from_integer, zero(), minus_infinity(). A row is read by lambdas that
-// give element i, and written by one that takes (i, value).
+// An operations object O computes on values O::Value of one format, each operation rounded to nearest by itself
+// (nothing is contracted): add, sub, mul, fma, div, exp, rsqrt, max, from_integer, zero(), minus_infinity(). A row is
+// read by lambdas that give element i, and written by one that takes (i, value).
 #pragma once
 
 #include <halfulp/cuda/sums.hpp>
@@ -14,7 +14,15 @@
 namespace halfulp::cuda {
 
 enum class Program : std::uint8_t {
-  update, update_fused, kahan_update, position_id, rope_angle, rope_rotation, softmax, softmax_naive, layer_norm
+  update,
+  update_fused,
+  kahan_update,
+  position_id,
+  rope_angle,
+  rope_rotation,
+  softmax,
+  softmax_naive,
+  layer_norm
 };
 
 struct ProgramInfo {
@@ -65,8 +73,8 @@ constexpr Pair<V> kahan_update(const O& o, V w, V c, V u) {
   return {t, o.sub(o.sub(t, w), y)};
 }
 
-/// Rotary embeddings (Su et al. 2021): the angle of a position, all of it in the format, and the rotation by an angle of which
-/// cosine and sine are given.
+/// Rotary embeddings (Su et al. 2021): the angle of a position, all of it in the format, and the rotation by an angle
+/// of which cosine and sine are given.
 template <class O, class V>
 constexpr V rope_angle(const O& o, std::int32_t position, V frequency) {
   return o.mul(o.from_integer(position), frequency);
@@ -100,10 +108,11 @@ constexpr void softmax_naive(Team& team, const O& o, std::size_t n, X&& x, Get&&
   detail::normalize(team, o, n, result, put);
 }
 
-/// mean = sum x / n; d = x - mean; variance = sum d d / n; d rsqrt(variance + eps) scale + shift, each step rounded, n too
-/// (fp16 has no 2049).
+/// mean = sum x / n; d = x - mean; variance = sum d d / n; d rsqrt(variance + eps) scale + shift, each step rounded, n
+/// too (fp16 has no 2049).
 template <class Team, class O, class X, class Scale, class Shift, class V, class Get, class Put>
-constexpr void layer_norm(Team& team, const O& o, std::size_t n, X&& x, Scale&& scale, Shift&& shift, V eps, Get&& result, Put&& put) {
+constexpr void layer_norm(Team& team, const O& o, std::size_t n, X&& x, Scale&& scale, Shift&& shift, V eps,
+                          Get&& result, Put&& put) {
   const auto count = o.from_integer(static_cast<std::int32_t>(n));
   const auto mean = o.div(sum_by(team, o, n, x), count);
   team.for_each(n, [&](std::size_t i) { put(i, o.sub(x(i), mean)); });

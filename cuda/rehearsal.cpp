@@ -17,11 +17,14 @@
 namespace halfulp::cuda {
 namespace {
 
-void store(std::uint8_t* to, std::size_t i, std::uint64_t code, std::size_t bytes) { std::memcpy(to + i * bytes, &code, bytes); }
+void store(std::uint8_t* to, std::size_t i, std::uint64_t code, std::size_t bytes) {
+  std::memcpy(to + i * bytes, &code, bytes);
+}
 
 class Loops final : public Kernels {
  public:
-  Loops(Answer answer, std::size_t leaves_out, bool reverses) : answer_(std::move(answer)), leaves_out_(leaves_out), reverses_(reverses) {}
+  Loops(Answer answer, std::size_t leaves_out, bool reverses)
+      : answer_(std::move(answer)), leaves_out_(leaves_out), reverses_(reverses) {}
 
   void elementwise(Lane, std::size_t row, const ElementwiseArgs& x) const override {
     const Instruction& instruction = instructions()[row];
@@ -62,15 +65,19 @@ class Loops final : public Kernels {
     for (std::size_t i = 0; i < x.count; ++i) {
       const std::uint32_t in = std::bit_cast<std::uint32_t>(x.in[i]), random = narrow_random(x, i);
       if (!written(i)) continue;
-      if (x.bytes == 0) static_cast<float*>(x.out)[i] = std::bit_cast<float>(narrow_by_mode<Result::value>(x.plan, in, random));
-      else store(static_cast<std::uint8_t*>(x.out), i, narrow_by_mode<Result::code>(x.plan, in, random), static_cast<std::size_t>(x.bytes));
+      if (x.bytes == 0)
+        static_cast<float*>(x.out)[i] = std::bit_cast<float>(narrow_by_mode<Result::value>(x.plan, in, random));
+      else
+        store(static_cast<std::uint8_t*>(x.out), i, narrow_by_mode<Result::code>(x.plan, in, random),
+              static_cast<std::size_t>(x.bytes));
     }
   }
 
   void widen(Lane, const WidenArgs& x) const override {
     for (std::size_t i = 0; i < x.count; ++i) {
       std::uint32_t code = 0;
-      std::memcpy(&code, static_cast<const char*>(x.in) + i * static_cast<std::size_t>(x.bytes), static_cast<std::size_t>(x.bytes));
+      std::memcpy(&code, static_cast<const char*>(x.in) + i * static_cast<std::size_t>(x.bytes),
+                  static_cast<std::size_t>(x.bytes));
       if (written(i)) x.out[i] = std::bit_cast<float>(cuda::widen(x.plan, code));
     }
   }
@@ -78,7 +85,8 @@ class Loops final : public Kernels {
   void sums(Lane, const FloatFormat& f, SumOrder order, const SumsArgs& x) const override {
     std::vector<std::uint64_t> results(x.rows), terms(x.terms, x.terms + x.rows * x.length);
     if (reverses_)
-      for (std::size_t row = 0; row < x.rows; ++row) std::reverse(terms.data() + row * x.length, terms.data() + (row + 1) * x.length);
+      for (std::size_t row = 0; row < x.rows; ++row)
+        std::reverse(terms.data() + row * x.length, terms.data() + (row + 1) * x.length);
     run_sums(CodeOperations(f, answer_), order, {terms.data(), results.data(), x.rows, x.length});
     put(results, x.results);
   }
@@ -102,7 +110,8 @@ class Loops final : public Kernels {
   }
 
   static std::uint32_t narrow_random(const NarrowArgs& x, std::size_t i) {
-    return x.plan.mode == RoundingMode::stochastic ? rounding_bits(x.random.seed, x.random.stream, x.random.first + i) : 0;
+    return x.plan.mode == RoundingMode::stochastic ? rounding_bits(x.random.seed, x.random.stream, x.random.first + i)
+                                                   : 0;
   }
 
   template <FloatFormat f>
@@ -110,12 +119,18 @@ class Loops final : public Kernels {
     const Instruction& row = instructions()[find_row({Operation::fma, f, f, {}}, newest_sm).row];
     for (std::uint64_t n = x.begin; n < x.begin + x.count; ++n)
       for (std::uint32_t c = 0; c < 1U << 16; ++c, ++x.counts->done)
-        x.counts->digest += verify::digest_term(n, c, verify::check_triple<f>(verify::pair_of(n), c,
-          [&](std::uint32_t a, std::uint32_t b, std::uint32_t z) { return static_cast<std::uint32_t>(answer_(row, a, b, z)); },
-          [&](std::uint32_t a, std::uint32_t b, std::uint32_t z, std::uint32_t ours, std::uint32_t theirs) {
-            if (x.counts->differing < verify::max_triples) x.witnesses[x.counts->differing] = {a, b, z, ours, theirs};
-            ++x.counts->differing;
-          }));
+        x.counts->digest += verify::digest_term(
+            n, c,
+            verify::check_triple<f>(
+                verify::pair_of(n), c,
+                [&](std::uint32_t a, std::uint32_t b, std::uint32_t z) {
+                  return static_cast<std::uint32_t>(answer_(row, a, b, z));
+                },
+                [&](std::uint32_t a, std::uint32_t b, std::uint32_t z, std::uint32_t ours, std::uint32_t theirs) {
+                  if (x.counts->differing < verify::max_triples)
+                    x.witnesses[x.counts->differing] = {a, b, z, ours, theirs};
+                  ++x.counts->differing;
+                }));
   }
 
   bool written(std::size_t i) const { return leaves_out_ == 0 || (i + 1) % leaves_out_ != 0; }
@@ -127,16 +142,20 @@ class Loops final : public Kernels {
 
 class Rehearsed final : public Gpu {
  public:
-  explicit Rehearsed(Rehearsal r) : rehearsal_(std::move(r)), kernels_(rehearsal_.answer, rehearsal_.leaves_out, rehearsal_.reverses) {}
+  explicit Rehearsed(Rehearsal r)
+      : rehearsal_(std::move(r)), kernels_(rehearsal_.answer, rehearsal_.leaves_out, rehearsal_.reverses) {}
   std::string_view name() const override { return "rehearsal"; }
   std::string_view independence() const override { return "emulation"; }
   Support available() const override { return Support::by(properties().description()); }
-  GpuProperties properties() const override { return {"no GPU, the emulation in its place", rehearsal_.sm, "none", "none"}; }
+  GpuProperties properties() const override {
+    return {"no GPU, the emulation in its place", rehearsal_.sm, "none", "none"};
+  }
   const Kernels& kernels() const override { return kernels_; }
 
   void* allocate(std::size_t bytes) const override {
     const std::scoped_lock lock(mutex_);
-    if (used_ + bytes > rehearsal_.memory) throw GpuError("rehearsal: no device memory of " + std::to_string(bytes) + " bytes", false);
+    if (used_ + bytes > rehearsal_.memory)
+      throw GpuError("rehearsal: no device memory of " + std::to_string(bytes) + " bytes", false);
     void* memory = std::malloc(bytes);
     used_ += bytes;
     sizes_[memory] = bytes;
@@ -151,12 +170,19 @@ class Rehearsed final : public Gpu {
     std::free(device);
   }
   void release_host(void* host) const noexcept override { std::free(host); }
-  void upload(Lane, void* device, const void* host, std::size_t bytes) const override { std::memcpy(device, host, bytes); }
-  void download(Lane, void* host, const void* device, std::size_t bytes) const override { std::memcpy(host, device, bytes); }
-  void fill(Lane, void* device, unsigned char byte, std::size_t bytes) const override { std::memset(device, byte, bytes); }
+  void upload(Lane, void* device, const void* host, std::size_t bytes) const override {
+    std::memcpy(device, host, bytes);
+  }
+  void download(Lane, void* host, const void* device, std::size_t bytes) const override {
+    std::memcpy(host, device, bytes);
+  }
+  void fill(Lane, void* device, unsigned char byte, std::size_t bytes) const override {
+    std::memset(device, byte, bytes);
+  }
   void launched(std::string_view) const override {}
   void wait(Lane, std::string_view what) const override {
-    if (++waits_ == rehearsal_.failing_wait) throw GpuError("rehearsal: " + std::string(what) + ": not done after 60 seconds");
+    if (++waits_ == rehearsal_.failing_wait)
+      throw GpuError("rehearsal: " + std::string(what) + ": not done after 60 seconds");
   }
 
  private:

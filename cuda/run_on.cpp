@@ -9,9 +9,13 @@
 namespace halfulp::cuda {
 
 CodeOperations::CodeOperations(const FloatFormat& f, const Answer& answer)
-    : format_(f), answer_(&answer),
-      instruction_{Operation::add, f, f, RoundingMode::nearest_even, Overflow::ieee, false, NanRule::cuda, false, 80, "in a program"},
-      of_integer_{Operation::convert, i32, f, RoundingMode::nearest_even, Overflow::ieee, false, NanRule::cuda, false, 80, "in a program"} {}
+    : format_(f),
+      answer_(&answer),
+      instruction_{Operation::add, f, f, RoundingMode::nearest_even, Overflow::ieee, false, NanRule::cuda, false, 80,
+                   "in a program"},
+      of_integer_{
+          Operation::convert, i32, f, RoundingMode::nearest_even, Overflow::ieee, false, NanRule::cuda, false, 80,
+          "in a program"} {}
 
 void run_sums(const CodeOperations& o, SumOrder order, const SumsArgs& x) {
   for (std::size_t row = 0; row < x.rows; ++row)
@@ -61,7 +65,8 @@ class Column {
 
 std::size_t length_of(std::span<const std::uint64_t> terms, std::size_t rows) {
   const std::size_t length = rows == 0 ? 0 : terms.size() / rows;
-  if (length * rows != terms.size()) throw std::logic_error("sums: " + std::to_string(terms.size()) + " terms in " + std::to_string(rows) + " rows");
+  if (length * rows != terms.size())
+    throw std::logic_error("sums: " + std::to_string(terms.size()) + " terms in " + std::to_string(rows) + " rows");
   return length;
 }
 
@@ -73,13 +78,15 @@ void check_shapes(Program program, const ProgramInputs& x) {
   for (std::size_t k = 0; k < x.columns.size(); ++k) {
     const std::size_t words = k == 0 || !p.rows ? x.rows * x.length : k == 3 ? x.rows : x.length;
     if (x.columns[k].size() != words)
-      refuse("input " + std::to_string(k) + " has " + std::to_string(x.columns[k].size()) + " words, not " + std::to_string(words));
+      refuse("input " + std::to_string(k) + " has " + std::to_string(x.columns[k].size()) + " words, not " +
+             std::to_string(words));
   }
 }
 
 }  // namespace
 
-Words sums_on(const Gpu& gpu, const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms, std::size_t rows) {
+Words sums_on(const Gpu& gpu, const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms,
+              std::size_t rows) {
   const std::size_t length = length_of(terms, rows);
   if (rows == 0) return {};
   const std::string what = "sums, " + std::string(name_in(sum_orders, order));

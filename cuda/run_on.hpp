@@ -10,8 +10,9 @@
 
 namespace halfulp::cuda {
 
-/// The operations object of sums.hpp and programs.hpp on code words of one format, each answered for as an instruction of the
-/// device: to nearest, a GPU's NaN. emulated_answer makes it the emulation, exp, rsqrt and division correctly rounded.
+/// The operations object of sums.hpp and programs.hpp on code words of one format, each answered for as an instruction
+/// of the device: to nearest, a GPU's NaN. emulated_answer makes it the emulation, exp, rsqrt and division correctly
+/// rounded.
 class CodeOperations {
  public:
   using Value = std::uint64_t;
@@ -46,7 +47,8 @@ class CodeOperations {
   Instruction instruction_, of_integer_;
 };
 
-/// What the kernels put into x.results and x.outputs; pointers are to host memory. Atomic sums: in the order of the terms.
+/// What the kernels put into x.results and x.outputs; pointers are to host memory. Atomic sums: in the order of the
+/// terms.
 void run_sums(const CodeOperations& o, SumOrder order, const SumsArgs& x);
 void run_program(const CodeOperations& o, Program program, const ProgramArgs& x);
 
@@ -57,9 +59,10 @@ using Words = std::vector<std::uint64_t>;
 /// What results hold before a kernel writes them: no format here has a code word like it.
 inline constexpr std::uint64_t unwritten = 0xa5a5'a5a5'a5a5'a5a5;
 
-/// The sums of `rows` rows of `length` terms each, fp16, bf16 or fp32. A kernel that leaves results out leaves `unwritten`.
-/// Precondition: terms.size() == rows * length, the device is available. Throws GpuError.
-Words sums_on(const Gpu& gpu, const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms, std::size_t rows);
+/// The sums of `rows` rows of `length` terms each, fp16, bf16 or fp32. A kernel that leaves results out leaves
+/// `unwritten`. Precondition: terms.size() == rows * length, the device is available. Throws GpuError.
+Words sums_on(const Gpu& gpu, const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms,
+              std::size_t rows);
 /// The same by the emulation; atomic sums in the order of the terms.
 Words emulated_sums(const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms, std::size_t rows);
 
@@ -69,7 +72,8 @@ struct ProgramInputs {
   std::size_t rows = 0, length = 1;
 };
 
-/// The outputs of a program, fp16 or bf16. Preconditions: the inputs have their shapes, the device is available. Throws GpuError.
+/// The outputs of a program, fp16 or bf16. Preconditions: the inputs have their shapes, the device is available. Throws
+/// GpuError.
 std::vector<Words> program_on(const Gpu& gpu, const FloatFormat& f, Program program, const ProgramInputs& inputs);
 /// The same by the emulation: exp, rsqrt and division are correctly rounded there.
 std::vector<Words> emulated_program(const FloatFormat& f, Program program, const ProgramInputs& inputs);

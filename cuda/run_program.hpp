@@ -1,5 +1,5 @@
-// Programs on columns of code words, for kernels and the host alike. Beside what programs.hpp asks of it, an operations object
-// here makes values of code words, value(word), and code words of values, word(value).
+// Programs on columns of code words, for kernels and the host alike. Beside what programs.hpp asks of it, an operations
+// object here makes values of code words, value(word), and code words of values, word(value).
 #pragma once
 
 #include <halfulp/cuda/kernels.hpp>

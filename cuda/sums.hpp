@@ -1,5 +1,5 @@
-// Threads that work on one row together, and the order in which they combine its terms: the one source of that order, for
-// kernels and for the host.
+// Threads that work on one row together, and the order in which they combine its terms: the one source of that order,
+// for kernels and for the host.
 #pragma once
 
 #include <halfulp/emulation/rounding.hpp>
@@ -13,9 +13,8 @@ namespace halfulp::cuda {
 
 // A team of T::lanes lanes, each with a value of its own:
 //   each(f)          lane l's value is f(l)
-//   fold(d, op)      lane l < d: value = op(value, the value of lane l + d); the other values are of no account from then on
-//   first()          lane 0's value, for all lanes
-//   for_each(n, f)   f(i) for every i < n, by lane i mod lanes
+//   fold(d, op)      lane l < d: value = op(value, the value of lane l + d); the other values are of no account from
+//   then on first()          lane 0's value, for all lanes for_each(n, f)   f(i) for every i < n, by lane i mod lanes
 // In device/teams.cuh: a thread, a warp (shuffles), a block (shared memory). Here: loops.
 
 /// All lanes in one thread of the host.
@@ -39,9 +38,9 @@ struct HostTeam {
   }
 };
 
-/// The order of every team. Lane l combines terms l, l + lanes, l + 2 lanes... one after the other, starting with the first of
-/// them itself, or holds `nothing` if there is none. Then a tree: lane l takes lane l + d in, for d = lanes / 2, ..., 2, 1.
-/// All lanes get the result. `lanes` is a power of two; a team of one has the sequential order.
+/// The order of every team. Lane l combines terms l, l + lanes, l + 2 lanes... one after the other, starting with the
+/// first of them itself, or holds `nothing` if there is none. Then a tree: lane l takes lane l + d in, for d = lanes /
+/// 2, ..., 2, 1. All lanes get the result. `lanes` is a power of two; a team of one has the sequential order.
 template <class Team, class V, class Term, class Op>
 constexpr V reduce(Team& team, std::size_t n, V nothing, Term&& term, Op&& op) {
   constexpr int lanes = Team::lanes;
@@ -64,8 +63,10 @@ enum class SumOrder : std::uint8_t {
   block,       ///< 256 threads in the order of reduce(), the tree through shared memory
   atomic,      ///< atomicAdd of every term to a +0 in memory, in whatever order they come
 };
-inline constexpr std::array<Named<SumOrder>, 4> sum_orders{{
-    {"sequential", SumOrder::sequential}, {"warp", SumOrder::warp}, {"block", SumOrder::block}, {"atomic", SumOrder::atomic}}};
+inline constexpr std::array<Named<SumOrder>, 4> sum_orders{{{"sequential", SumOrder::sequential},
+                                                            {"warp", SumOrder::warp},
+                                                            {"block", SumOrder::block},
+                                                            {"atomic", SumOrder::atomic}}};
 inline constexpr int warp_lanes = 32, block_lanes = 256;
 
 /// The sum of the terms term(0), ..., term(n - 1) by o.add, in the order of the team; of none o.zero().

@@ -1,5 +1,5 @@
-// What one thread of a warp(group) loads and stores around a matrix instruction: the same code in kernels and in their rehearsal.
-// `load(index)` gives an element of device memory, `store(index, word)` takes one.
+// What one thread of a warp(group) loads and stores around a matrix instruction: the same code in kernels and in their
+// rehearsal. `load(index)` gives an element of device memory, `store(index, word)` takes one.
 #pragma once
 
 #include <halfulp/cuda/fragments.hpp>
@@ -52,7 +52,8 @@ constexpr void store_d(const MatrixInstruction& x, const Position& at, const R* 
   HALFULP_UNROLLED
   for (int i = 0; i < x.d_count(); ++i) {
     const Place p = d_place(x, at.thread, i);
-    if (stored(at.extent, p.row, p.column)) store(d_index(x, at.extent, at.tile + p.tile, p.row, p.column), get(fragment, x.d, i));
+    if (stored(at.extent, p.row, p.column))
+      store(d_index(x, at.extent, at.tile + p.tile, p.row, p.column), get(fragment, x.d, i));
   }
 }
 

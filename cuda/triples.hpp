@@ -1,9 +1,9 @@
 // All 2^48 operand triples of a 16-bit fma, by pairs of magnitudes of a and b.
 //
-// A pair (x, y) with x <= y and every c are computed once by halfulp's fma and held against the instruction on every triple that
-// follows from it by signs and by exchanging a and b: (x, y, c), (-x, -y, c), (-x, y, -c), (x, -y, -c), and the same with y and
-// x. So the instruction is asked all 2^48; of our own arithmetic alone it is used that it has these symmetries, which
-// tests/cuda/triples_test.cpp proves on 8-bit formats and samples of 16-bit ones.
+// A pair (x, y) with x <= y and every c are computed once by halfulp's fma and held against the instruction on every
+// triple that follows from it by signs and by exchanging a and b: (x, y, c), (-x, -y, c), (-x, y, -c), (x, -y, -c), and
+// the same with y and x. So the instruction is asked all 2^48; of our own arithmetic alone it is used that it has these
+// symmetries, which tests/cuda/triples_test.cpp proves on 8-bit formats and samples of 16-bit ones.
 #pragma once
 
 #include <halfulp/emulation/arithmetic.hpp>
@@ -42,16 +42,16 @@ constexpr std::uint64_t triples_of(std::uint64_t begin, std::uint64_t count) {
   return (8 * count - 4 * equal) << 16;
 }
 
-/// fma(-a, b, -c) from ours = fma(a, b, c): its negative, but for a NaN and an exact zero of opposite terms, which is +0 both ways.
-/// Round to nearest; ours has a canonical NaN. `opposite`: the product and c have different signs.
+/// fma(-a, b, -c) from ours = fma(a, b, c): its negative, but for a NaN and an exact zero of opposite terms, which is
+/// +0 both ways. Round to nearest; ours has a canonical NaN. `opposite`: the product and c have different signs.
 constexpr std::uint64_t negated(const FloatFormat& f, Rounded ours, bool opposite) {
   if (f.is_nan(ours.code)) return ours.code;
   if (f.is_zero(ours.code) && opposite && ours.flags == 0) return ours.code;
   return ours.code ^ f.sign_mask();
 }
 
-/// What a triple adds to the digest of its launch, a sum modulo 2^64 (any order gives the same): the finalizer of splitmix64
-/// (Steele, Lea & Flood 2014) of pair number, c and our code word.
+/// What a triple adds to the digest of its launch, a sum modulo 2^64 (any order gives the same): the finalizer of
+/// splitmix64 (Steele, Lea & Flood 2014) of pair number, c and our code word.
 constexpr std::uint64_t digest_term(std::uint64_t pair, std::uint64_t c, std::uint64_t code) {
   std::uint64_t z = ((pair << 16 | c) << 16 | code) + 0x9e37'79b9'7f4a'7c15;
   z = (z ^ (z >> 30)) * 0xbf58'476d'1ce4'e5b9;
@@ -59,8 +59,8 @@ constexpr std::uint64_t digest_term(std::uint64_t pair, std::uint64_t c, std::ui
   return z ^ (z >> 31);
 }
 
-/// One pair and one c: calls hardware(a, b, c) on what they stand for, and differs(a, b, c, ours, theirs) where it disagrees, NaN
-/// made canonical. Returns our code word of (x, y, c).
+/// One pair and one c: calls hardware(a, b, c) on what they stand for, and differs(a, b, c, ours, theirs) where it
+/// disagrees, NaN made canonical. Returns our code word of (x, y, c).
 template <FloatFormat f, class Hardware, class Differs>
 constexpr std::uint64_t check_triple(Pair p, std::uint32_t c, Hardware&& hardware, Differs&& differs) {
   constexpr std::uint32_t sign = static_cast<std::uint32_t>(f.sign_mask());

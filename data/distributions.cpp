@@ -66,14 +66,16 @@ double Distribution::sample(std::uint64_t seed, std::uint64_t index) const {
   const double sign = random_word(seed, stream + 7, index) & 1 ? -1 : 1;
   const double scale = deterministic_exp2(log2_scale);
   switch (shape) {
-    case Shape::log_normal: return sign * deterministic_exp2(log2_scale + log2_sigma * normal_sample(seed, stream, index));
+    case Shape::log_normal:
+      return sign * deterministic_exp2(log2_scale + log2_sigma * normal_sample(seed, stream, index));
     case Shape::normal: return scale * normal_sample(seed, stream, index);
     case Shape::laplace: return sign * scale * -deterministic_log(uniform_sample(seed, stream, index));
     case Shape::student_t: {
       // A chi-square with n degrees: -2 ln of a product of uniforms, and one squared normal if n is odd.
       double chi2 = 0;
       for (int k = 0; k < degrees / 2; ++k)
-        chi2 -= 2 * deterministic_log(uniform_sample(seed, stream + 1 + static_cast<std::uint64_t>(k) * next_draw, index));
+        chi2 -= 2 *
+                deterministic_log(uniform_sample(seed, stream + 1 + static_cast<std::uint64_t>(k) * next_draw, index));
       if (degrees % 2 != 0) {
         const double z = normal_sample(seed, stream + 2, index);
         chi2 += z * z;

@@ -19,7 +19,8 @@ inline std::uint64_t random_below(std::uint64_t count, std::uint64_t seed, std::
   return static_cast<std::uint64_t>(static_cast<Wide>(random_word(seed, stream, index)) * count >> 64);
 }
 
-/// 0 to count - 1 in the order of an epoch: Fisher and Yates's shuffle with the numbers of (seed, stream), from the last place down.
+/// 0 to count - 1 in the order of an epoch: Fisher and Yates's shuffle with the numbers of (seed, stream), from the
+/// last place down.
 inline std::vector<std::uint32_t> shuffled(std::uint32_t count, std::uint64_t seed, std::uint64_t stream) {
   std::vector<std::uint32_t> order(count);
   std::iota(order.begin(), order.end(), 0u);
@@ -55,9 +56,9 @@ Shape parse_shape(std::string_view name);
 /// A distribution symmetric about zero. Only the parameters its shape names matter.
 struct Distribution {
   Shape shape = Shape::normal;
-  double log2_scale = 0;    ///< log2 of the median of |x| (log-normal), else of sigma, b, scale or half-width
-  double log2_sigma = 1;    ///< log-normal: standard deviation of log2|x|, in binades
-  int degrees = 2;          ///< student-t: degrees of freedom, 1 to 30
+  double log2_scale = 0;  ///< log2 of the median of |x| (log-normal), else of sigma, b, scale or half-width
+  double log2_sigma = 1;  ///< log-normal: standard deviation of log2|x|, in binades
+  int degrees = 2;        ///< student-t: degrees of freedom, 1 to 30
   double log2_low = 0, log2_high = 1;  ///< log-uniform: bounds of log2|x|
 
   /// Sample `index`, a function of (seed, index) alone. Only + - * / and square roots of doubles go into it.

@@ -44,8 +44,8 @@ inline double deterministic_exp2(double x) {
   return FloatFormat::power_of_two(static_cast<int>(whole)) * sum;
 }
 
-/// x^n for |x| <= 1 by repeated squaring of pairs of doubles (Dekker 1971): within little more than half a unit in the last place, down
-/// to 2^-960 or so; below that within 2^-1000.
+/// x^n for |x| <= 1 by repeated squaring of pairs of doubles (Dekker 1971): within little more than half a unit in the
+/// last place, down to 2^-960 or so; below that within 2^-1000.
 constexpr double deterministic_power(double x, std::uint64_t n) {
   struct Pair {
     double high, low;
@@ -69,9 +69,9 @@ constexpr double deterministic_power(double x, std::uint64_t n) {
   return result.high;
 }
 
-// Functions that networks apply to every element, from IEEE operations alone: the same bits on every machine, unlike a libm's.
-// None has a branch, so that compilers make vectors of loops over them. For float they are computed in double, with fewer terms,
-// and rounded once.
+// Functions that networks apply to every element, from IEEE operations alone: the same bits on every machine, unlike a
+// libm's. None has a branch, so that compilers make vectors of loops over them. For float they are computed in double,
+// with fewer terms, and rounded once.
 
 namespace smooth {
 
@@ -79,7 +79,8 @@ namespace smooth {
 template <class T>
 inline constexpr int exp_terms = std::is_same_v<T, float> ? 8 : 13;
 
-/// c[0] + c[1] x + c[2] x^2 + ..., neighbours first (Estrin's scheme): its steps depend on each other less than Horner's.
+/// c[0] + c[1] x + c[2] x^2 + ..., neighbours first (Estrin's scheme): its steps depend on each other less than
+/// Horner's.
 template <std::size_t terms>
 inline double polynomial(std::array<double, terms> c, double x) {
   if constexpr (terms == 1) {
@@ -154,19 +155,21 @@ inline double sigmoid(double x) {
   return numerator / (1 + e);
 }
 
-/// (1 + 2 y) e^(y^2) erfc(y) for y >= 0 is a smooth function of t = (y - 3.75) / (y + 3.75) (Shepherd and Laframboise, Math. Comp.
-/// 36, 1981): its Chebyshev series by interpolation at 80 nodes with 60 digits, cut off at a relative error of 7e-10 for float and
-/// 4e-18 for double, as powers of t.
+/// (1 + 2 y) e^(y^2) erfc(y) for y >= 0 is a smooth function of t = (y - 3.75) / (y + 3.75) (Shepherd and Laframboise,
+/// Math. Comp. 36, 1981): its Chebyshev series by interpolation at 80 nodes with 60 digits, cut off at a relative error
+/// of 7e-10 for float and 4e-18 for double, as powers of t.
 inline constexpr std::array<double, 14> short_erfc{
-      0x1.3ccda0b2609cbp+0, -0x1.1f3676a4a0131p-3, 0x1.d5f5423a4c262p-9, 0x1.5101735820313p-4, -0x1.bdaa8cdf57d02p-4,
-      0x1.7a13b1904d789p-4, -0x1.e0c049f57cecfp-5, 0x1.d0b7adf700b97p-6, -0x1.40256e773fd38p-7, 0x1.cb0e32fdabd85p-10,
-      0x1.5a34a6d48db53p-12, -0x1.2a1fb5cb79347p-12, 0x1.71e1efca86cf9p-16, 0x1.36bf2885524c9p-16};
+    0x1.3ccda0b2609cbp+0,  -0x1.1f3676a4a0131p-3,  0x1.d5f5423a4c262p-9,  0x1.5101735820313p-4,  -0x1.bdaa8cdf57d02p-4,
+    0x1.7a13b1904d789p-4,  -0x1.e0c049f57cecfp-5,  0x1.d0b7adf700b97p-6,  -0x1.40256e773fd38p-7, 0x1.cb0e32fdabd85p-10,
+    0x1.5a34a6d48db53p-12, -0x1.2a1fb5cb79347p-12, 0x1.71e1efca86cf9p-16, 0x1.36bf2885524c9p-16};
 inline constexpr std::array<double, 25> long_erfc{
-      0x1.3ccda0b5d5dc2p+0, -0x1.1f367683f89a5p-3, 0x1.d5f294815a405p-9, 0x1.510169d09665bp-4, -0x1.bda9309a2949ap-4,
-      0x1.7a14188a9ce2ap-4, -0x1.e0d0fa6ddfe85p-5, 0x1.d0b0037d167adp-6, -0x1.3f603c398c6c5p-7, 0x1.cc3a0e7d2150cp-10,
-      0x1.33fb2968decd9p-12, -0x1.303fa4966bc38p-12, 0x1.b1439865f8d9ep-15, 0x1.778b933adcce7p-16, -0x1.800077b775cf3p-17,
-      -0x1.055686d42aa63p-20, 0x1.d6339f66a50f8p-20, -0x1.eb803840c0574p-25, -0x1.15be4201dc721p-22, 0x1.8fa9fe49c359bp-26,
-      0x1.4c37f59c36e71p-25, -0x1.014cd7201b5adp-28, -0x1.638dcc665be8dp-28, 0x1.561b105822235p-32, 0x1.d3744857e262bp-32};
+    0x1.3ccda0b5d5dc2p+0,  -0x1.1f367683f89a5p-3,  0x1.d5f294815a405p-9,   0x1.510169d09665bp-4,
+    -0x1.bda9309a2949ap-4, 0x1.7a14188a9ce2ap-4,   -0x1.e0d0fa6ddfe85p-5,  0x1.d0b0037d167adp-6,
+    -0x1.3f603c398c6c5p-7, 0x1.cc3a0e7d2150cp-10,  0x1.33fb2968decd9p-12,  -0x1.303fa4966bc38p-12,
+    0x1.b1439865f8d9ep-15, 0x1.778b933adcce7p-16,  -0x1.800077b775cf3p-17, -0x1.055686d42aa63p-20,
+    0x1.d6339f66a50f8p-20, -0x1.eb803840c0574p-25, -0x1.15be4201dc721p-22, 0x1.8fa9fe49c359bp-26,
+    0x1.4c37f59c36e71p-25, -0x1.014cd7201b5adp-28, -0x1.638dcc665be8dp-28, 0x1.561b105822235p-32,
+    0x1.d3744857e262bp-32};
 template <class T>
 inline double scaled_erfc(double y) {
   const double t = (y - 3.75) / (y + 3.75);
@@ -184,8 +187,8 @@ inline double normal_cdf(double x) {
 
 }  // namespace smooth
 
-/// e^x: 0 below about -745 and Inf above 709.78 (for float: 0 and Inf where float has nothing nearer). Within 2 units in the last
-/// place of double, and for float of the correctly rounded result or its neighbour.
+/// e^x: 0 below about -745 and Inf above 709.78 (for float: 0 and Inf where float has nothing nearer). Within 2 units
+/// in the last place of double, and for float of the correctly rounded result or its neighbour.
 template <class T>
 inline T smooth_exp(T x) {
   return static_cast<T>(smooth::exp<smooth::exp_terms<T>>(x));
@@ -258,7 +261,8 @@ inline double cosine(const TwoDoubles& x) {
   // 1 / (2k (2k - 1)) and 1 / (2k (2k + 1)): the ratios of neighbouring coefficients.
   constexpr auto ratios = [] {
     std::array<std::array<double, 2>, 10> r{};
-    for (int k = 1; k < 10; ++k) r[static_cast<std::size_t>(k)] = {1.0 / (2 * k * (2 * k - 1)), 1.0 / (2 * k * (2 * k + 1))};
+    for (int k = 1; k < 10; ++k)
+      r[static_cast<std::size_t>(k)] = {1.0 / (2 * k * (2 * k - 1)), 1.0 / (2 * k * (2 * k + 1))};
     return r;
   }();
   const double k = std::floor(x.high * two_over_pi + 0.5);

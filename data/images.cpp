@@ -66,7 +66,8 @@ std::size_t UnpackingReader::read(std::span<char> bytes) {
       in.z.avail_in = static_cast<uInt>(take(*stream_, in.input));
       in.z.next_in = reinterpret_cast<Bytef*>(in.input.data());
       if (in.z.avail_in == 0)
-        throw std::invalid_argument(fmt::format("{}: truncated: the gzip file ends at byte {}, within its data", name_, in.taken));
+        throw std::invalid_argument(
+            fmt::format("{}: truncated: the gzip file ends at byte {}, within its data", name_, in.taken));
       in.taken += in.z.avail_in;
     }
     const auto room = static_cast<uInt>(std::min<std::size_t>(bytes.size() - done, 1u << 30));
@@ -76,7 +77,8 @@ std::size_t UnpackingReader::read(std::span<char> bytes) {
     done += room - in.z.avail_out;
     if (status == Z_MEM_ERROR) throw std::bad_alloc();
     if (status != Z_OK && status != Z_STREAM_END && status != Z_BUF_ERROR)
-      throw std::invalid_argument(fmt::format("{}: corrupted gzip data before byte {}: {}", name_, in.taken - in.z.avail_in,
+      throw std::invalid_argument(fmt::format("{}: corrupted gzip data before byte {}: {}", name_,
+                                              in.taken - in.z.avail_in,
                                               in.z.msg ? in.z.msg : "it asks for a dictionary"));
     if (status != Z_STREAM_END) continue;
     in.ended = true;
@@ -93,13 +95,16 @@ namespace {
 constexpr std::uint64_t most_values = std::uint64_t{1} << 30;
 constexpr std::size_t piece = std::size_t{1} << 20;
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) { throw std::invalid_argument(name + ": " + why); }
+[[noreturn]] void refuse(const std::string& name, const std::string& why) {
+  throw std::invalid_argument(name + ": " + why);
+}
 
 using Word = std::array<char, 4>;
 
 Word word_of(UnpackingReader& reader, const std::string& name) {
   Word bytes{};
-  if (reader.read(bytes) != bytes.size()) refuse(name, fmt::format("truncated: the IDX header ends at byte {}", reader.position()));
+  if (reader.read(bytes) != bytes.size())
+    refuse(name, fmt::format("truncated: the IDX header ends at byte {}", reader.position()));
   return bytes;
 }
 
@@ -111,14 +116,16 @@ std::uint32_t big_endian(const Word& bytes) {
 
 }  // namespace
 
-IdxArray read_idx(const std::string& path, int dimensions) { return read_idx(open_input(path, "an IDX file"), path, dimensions); }
+IdxArray read_idx(const std::string& path, int dimensions) {
+  return read_idx(open_input(path, "an IDX file"), path, dimensions);
+}
 
 IdxArray read_idx(std::unique_ptr<std::istream> stream, const std::string& name, int dimensions) {
   UnpackingReader reader(std::move(stream), name);
   const Word magic = word_of(reader, name), accepted{0, 0, 8, static_cast<char>(dimensions)};
   if (magic != accepted)
-    refuse(name, fmt::format("begins with {:08x}; accepted: {:08x}, an IDX file of unsigned bytes in {} dimension{}", big_endian(magic),
-                             big_endian(accepted), dimensions, dimensions == 1 ? "" : "s"));
+    refuse(name, fmt::format("begins with {:08x}; accepted: {:08x}, an IDX file of unsigned bytes in {} dimension{}",
+                             big_endian(magic), big_endian(accepted), dimensions, dimensions == 1 ? "" : "s"));
   IdxArray array;
   std::uint64_t promised = 1;
   std::string shape;
@@ -127,20 +134,22 @@ IdxArray read_idx(std::unique_ptr<std::istream> stream, const std::string& name,
     shape += fmt::format("{}{}", d == 0 ? "" : " x ", array.shape.back());
     promised = std::min(promised, most_values + 1) * array.shape.back();  // what is too large need not be exact
   }
-  if (promised > most_values) refuse(name, fmt::format("the IDX header, at byte 4, promises {} values; accepted: at most 2^30", shape));
+  if (promised > most_values)
+    refuse(name, fmt::format("the IDX header, at byte 4, promises {} values; accepted: at most 2^30", shape));
   while (array.values.size() < promised) {
     stop_if_interrupted();
-    const std::size_t before = array.values.size(), wanted = static_cast<std::size_t>(std::min<std::uint64_t>(piece, promised - before));
+    const std::size_t before = array.values.size(),
+                      wanted = static_cast<std::size_t>(std::min<std::uint64_t>(piece, promised - before));
     array.values.resize(before + wanted);
     const std::size_t count = reader.read({reinterpret_cast<char*>(array.values.data()) + before, wanted});
     if (count < wanted)
-      refuse(name, fmt::format("truncated: {} values of the {} that the IDX header promises, it ends at byte {}", before + count, shape,
-                               reader.position()));
+      refuse(name, fmt::format("truncated: {} values of the {} that the IDX header promises, it ends at byte {}",
+                               before + count, shape, reader.position()));
   }
   char more = 0;
   if (reader.read({&more, 1}) != 0)
-    refuse(name,
-           fmt::format("trailing garbage from byte {} on, after the {} values that the IDX header promises", reader.position() - 1, shape));
+    refuse(name, fmt::format("trailing garbage from byte {} on, after the {} values that the IDX header promises",
+                             reader.position() - 1, shape));
   return array;
 }
 
@@ -156,18 +165,20 @@ std::optional<std::string> find(const std::string& folder, const std::string& na
   return std::nullopt;
 }
 
-
 LabelledImages read_part(const std::string& images, const std::string& labels) {
   LabelledImages part;
   IdxArray pixels = read_idx(images, 3), classes = read_idx(labels, 1);
   if (pixels.values.empty())
-    refuse(images,
-           fmt::format("{} images of {} x {} pixels; accepted: at least one of each", pixels.shape[0], pixels.shape[1], pixels.shape[2]));
+    refuse(images, fmt::format("{} images of {} x {} pixels; accepted: at least one of each", pixels.shape[0],
+                               pixels.shape[1], pixels.shape[2]));
   if (classes.shape[0] != pixels.shape[0])
-    refuse(labels, fmt::format("{} labels for the {} images of {}; accepted: one each", classes.shape[0], pixels.shape[0], images));
-  const auto high = std::find_if(classes.values.begin(), classes.values.end(), [](std::uint8_t label) { return label >= image_classes; });
+    refuse(labels, fmt::format("{} labels for the {} images of {}; accepted: one each", classes.shape[0],
+                               pixels.shape[0], images));
+  const auto high = std::find_if(classes.values.begin(), classes.values.end(),
+                                 [](std::uint8_t label) { return label >= image_classes; });
   if (high != classes.values.end())
-    refuse(labels, fmt::format("label {} at byte {}; accepted: 0 to {}", *high, high - classes.values.begin() + 8, image_classes - 1));
+    refuse(labels, fmt::format("label {} at byte {}; accepted: 0 to {}", *high, high - classes.values.begin() + 8,
+                               image_classes - 1));
   part.rows = pixels.shape[1];
   part.columns = pixels.shape[2];
   part.pixels = std::move(pixels.values);
@@ -186,22 +197,27 @@ std::variant<ImageSet, NotInstalled> load_images(const std::string& folder) {
   ImageSet set;
   set.folder = folder.empty() ? fashion_mnist_folder : folder;
   std::vector<std::string> paths;
-  for (const char* name : {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
+  for (const char* name :
+       {"train-images-idx3-ubyte", "train-labels-idx1-ubyte", "t10k-images-idx3-ubyte", "t10k-labels-idx1-ubyte"}) {
     const auto path = find(set.folder, name);
     if (!path && folder.empty())
       return NotInstalled{
-          fmt::format("Fashion-MNIST is not here ({}/{}.gz): apt install dataset-fashion-mnist, or name a folder with its four files",
+          fmt::format("Fashion-MNIST is not here ({}/{}.gz): apt install dataset-fashion-mnist, or name a folder with "
+                      "its four files",
                       set.folder, name)};
     if (!path)
-      refuse(folder,
-             fmt::format("no {0}.gz and no {0} in this folder; accepted: a folder with the four files of MNIST or Fashion-MNIST", name));
+      refuse(
+          folder,
+          fmt::format(
+              "no {0}.gz and no {0} in this folder; accepted: a folder with the four files of MNIST or Fashion-MNIST",
+              name));
     paths.push_back(*path);
   }
   set.train = read_part(paths[0], paths[1]);
   set.test = read_part(paths[2], paths[3]);
   if (set.test.rows != set.train.rows || set.test.columns != set.train.columns)
-    refuse(paths[2], fmt::format("images of {} x {} pixels; accepted: {} x {}, as in {}", set.test.rows, set.test.columns, set.train.rows,
-                                 set.train.columns, paths[0]));
+    refuse(paths[2], fmt::format("images of {} x {} pixels; accepted: {} x {}, as in {}", set.test.rows,
+                                 set.test.columns, set.train.rows, set.train.columns, paths[0]));
   std::vector<std::uint64_t> chunks;
   for (const auto* bytes : {&set.train.pixels, &set.train.labels, &set.test.pixels, &set.test.labels})
     chunks.push_back(verify::chunk_digest(std::as_bytes(std::span(*bytes))));

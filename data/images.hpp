@@ -11,9 +11,9 @@
 
 namespace halfulp {
 
-/// Reads a stream; where it begins with 1f 8b, unpacks it by zlib. Memory does not depend on what the file claims. Throws
-/// std::invalid_argument in one line that begins with `name`, says what is wrong, and at which byte of the file: truncated or
-/// corrupted gzip (its CRC is checked at the end), bytes behind it.
+/// Reads a stream; where it begins with 1f 8b, unpacks it by zlib. Memory does not depend on what the file claims.
+/// Throws std::invalid_argument in one line that begins with `name`, says what is wrong, and at which byte of the file:
+/// truncated or corrupted gzip (its CRC is checked at the end), bytes behind it.
 class UnpackingReader {
  public:
   UnpackingReader(std::unique_ptr<std::istream> stream, std::string name);
@@ -43,10 +43,10 @@ struct IdxArray {
   std::vector<std::uint8_t> values;
 };
 
-/// A file of unsigned bytes with that many dimensions (http://yann.lecun.com/exdb/mnist: two zero bytes, the type 08, the number of
-/// dimensions, each size in four bytes, most significant first, then the values). Throws std::invalid_argument in one line: file,
-/// what is wrong, at which byte (of what gzip unpacks to), what is accepted. Memory grows with the data that comes, not with what
-/// the header promises; at most 1 GiB.
+/// A file of unsigned bytes with that many dimensions (http://yann.lecun.com/exdb/mnist: two zero bytes, the type 08,
+/// the number of dimensions, each size in four bytes, most significant first, then the values). Throws
+/// std::invalid_argument in one line: file, what is wrong, at which byte (of what gzip unpacks to), what is accepted.
+/// Memory grows with the data that comes, not with what the header promises; at most 1 GiB.
 IdxArray read_idx(const std::string& path, int dimensions);
 /// `name` is what errors call the stream.
 IdxArray read_idx(std::unique_ptr<std::istream> stream, const std::string& name, int dimensions);
@@ -78,9 +78,10 @@ struct NotInstalled {
 /// Where Debian and Ubuntu have Fashion-MNIST (Xiao, Rasul, Vollgraf 2017), package dataset-fashion-mnist.
 inline constexpr const char* fashion_mnist_folder = "/usr/share/datasets/fashion-mnist";
 
-/// {train,t10k}-{images-idx3,labels-idx1}-ubyte, each with or without .gz, from a folder; of no folder, Debian's. What is not
-/// there is NotInstalled only if the user named no folder. Throws std::invalid_argument in one line: a file that is missing from the
-/// user's folder, that read_idx refuses, images and labels of different number, labels from 10 on, sizes that differ, no images.
+/// {train,t10k}-{images-idx3,labels-idx1}-ubyte, each with or without .gz, from a folder; of no folder, Debian's. What
+/// is not there is NotInstalled only if the user named no folder. Throws std::invalid_argument in one line: a file that
+/// is missing from the user's folder, that read_idx refuses, images and labels of different number, labels from 10 on,
+/// sizes that differ, no images.
 std::variant<ImageSet, NotInstalled> load_images(const std::string& folder = {});
 
 }  // namespace halfulp

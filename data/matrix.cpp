@@ -23,7 +23,8 @@ double in_fp32(double x) { return double{static_cast<float>(x)}; }
 Matrix Matrix::first_columns(std::size_t count) const {
   Matrix m{rows, std::min(count, columns), {}};
   for (std::size_t i = 0; i < rows; ++i)
-    m.values.insert(m.values.end(), values.begin() + static_cast<std::ptrdiff_t>(i * columns), values.begin() + static_cast<std::ptrdiff_t>(i * columns + m.columns));
+    m.values.insert(m.values.end(), values.begin() + static_cast<std::ptrdiff_t>(i * columns),
+                    values.begin() + static_cast<std::ptrdiff_t>(i * columns + m.columns));
   return m;
 }
 
@@ -47,15 +48,21 @@ Matrix sample_matrix(Samples samples, std::uint64_t seed, unsigned which, std::s
 }
 
 void scale_channel(Matrix& m, std::size_t channel, double factor) {
-  for (std::size_t i = 0; i < m.rows; ++i) m.values[i * m.columns + channel] = in_fp32(m.values[i * m.columns + channel] * factor);
+  for (std::size_t i = 0; i < m.rows; ++i)
+    m.values[i * m.columns + channel] = in_fp32(m.values[i * m.columns + channel] * factor);
 }
 
 Matrix read_matrix(const std::string& what, const std::string& path) {
   NpyReader reader(path);
   const NpyHeader& h = reader.header();
-  if (h.shape.size() != 2) throw std::invalid_argument(fmt::format("{}: {} has {} axes; a matrix has 2", what, path, h.shape.size()));
-  if (h.count == 0) throw std::invalid_argument(fmt::format("{}: {} has the shape {} x {}: it is empty", what, path, h.shape[0], h.shape[1]));
-  if (h.count > largest_file) throw std::invalid_argument(fmt::format("{}: {} has {} elements; at most {} are taken", what, path, h.count, largest_file));
+  if (h.shape.size() != 2)
+    throw std::invalid_argument(fmt::format("{}: {} has {} axes; a matrix has 2", what, path, h.shape.size()));
+  if (h.count == 0)
+    throw std::invalid_argument(
+        fmt::format("{}: {} has the shape {} x {}: it is empty", what, path, h.shape[0], h.shape[1]));
+  if (h.count > largest_file)
+    throw std::invalid_argument(
+        fmt::format("{}: {} has {} elements; at most {} are taken", what, path, h.count, largest_file));
   std::vector<std::uint64_t> codes(h.count);
   for (std::size_t done = 0; done < codes.size();) done += reader.read(std::span(codes).subspan(done));
   std::uint64_t none = 0;
@@ -64,8 +71,10 @@ Matrix read_matrix(const std::string& what, const std::string& path) {
   for (std::size_t i = 0; i < codes.size(); ++i) {
     m.values.push_back(h.format.value(codes[i]));
     if (std::isfinite(m.values.back())) continue;
-    const std::size_t row = h.fortran_order ? i % m.rows : i / m.columns, column = h.fortran_order ? i / m.rows : i % m.columns;
-    throw std::invalid_argument(fmt::format("{}: {} holds {} at row {}, column {}; accepted are finite values", what, path, std::isnan(m.values.back()) ? "NaN" : "Infinity", row, column));
+    const std::size_t row = h.fortran_order ? i % m.rows : i / m.columns,
+                      column = h.fortran_order ? i / m.rows : i % m.columns;
+    throw std::invalid_argument(fmt::format("{}: {} holds {} at row {}, column {}; accepted are finite values", what,
+                                            path, std::isnan(m.values.back()) ? "NaN" : "Infinity", row, column));
   }
   if (!h.fortran_order) return m;
   std::swap(m.rows, m.columns);

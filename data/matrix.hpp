@@ -22,8 +22,8 @@ struct Matrix {
 enum class Samples : std::uint8_t { normal, uniform, heavy_tailed };
 inline constexpr std::array<std::string_view, 3> sample_names{"normal", "uniform", "heavy-tailed"};
 
-/// N(0, 1), uniform in (0, 1), or Student's t with 3 degrees of freedom, rounded to fp32. Element (i, k) does not depend on the
-/// number of columns. `which` tells matrices of one seed apart.
+/// N(0, 1), uniform in (0, 1), or Student's t with 3 degrees of freedom, rounded to fp32. Element (i, k) does not
+/// depend on the number of columns. `which` tells matrices of one seed apart.
 Matrix sample_matrix(Samples samples, std::uint64_t seed, unsigned which, std::size_t rows, std::size_t columns);
 
 /// Column `channel` times `factor`, rounded to fp32.

@@ -79,7 +79,8 @@ class HeaderParser {
   }
   std::string string() {
     const char quote = peek();
-    if (quote != '\'' && quote != '"') malformed("expected a quoted word before '" + printable(text_.substr(at_)) + "'");
+    if (quote != '\'' && quote != '"')
+      malformed("expected a quoted word before '" + printable(text_.substr(at_)) + "'");
     const std::size_t end = text_.find(quote, at_ + 1);
     if (end == std::string_view::npos) malformed("a quote is not closed");
     const std::string word(text_.substr(at_ + 1, end - at_ - 1));
@@ -116,12 +117,14 @@ class HeaderParser {
     return values;
   }
   FloatFormat format() {
-    constexpr std::string_view accepted = "; accepted: float16, float32 and float64 in little-endian order ('<f2', '<f4', '<f8')";
+    constexpr std::string_view accepted =
+        "; accepted: float16, float32 and float64 in little-endian order ('<f2', '<f4', '<f8')";
     if (peek() == '[') refuse(name_, "a structured dtype" + std::string(accepted));
     const std::string descr = string();
     for (const NpyType& type : npy_types)
       if (descr == type.descr) return type.format;
-    if (descr.find('O') != std::string::npos) refuse(name_, "pickled Python objects (dtype '" + printable(descr) + "')" + std::string(accepted));
+    if (descr.find('O') != std::string::npos)
+      refuse(name_, "pickled Python objects (dtype '" + printable(descr) + "')" + std::string(accepted));
     if (descr.starts_with('>')) refuse(name_, "big-endian dtype '" + printable(descr) + "'" + std::string(accepted));
     refuse(name_, "dtype '" + printable(descr) + "'" + std::string(accepted));
   }
@@ -144,7 +147,8 @@ class HeaderParser {
 std::string take(std::istream& stream, std::size_t bytes, const std::string& name) {
   std::string text(bytes, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(bytes));
-  if (static_cast<std::size_t>(stream.gcount()) != bytes) refuse(name, "truncated: the file ends within the .npy header");
+  if (static_cast<std::size_t>(stream.gcount()) != bytes)
+    refuse(name, "truncated: the file ends within the .npy header");
   return text;
 }
 
@@ -155,17 +159,20 @@ NpyHeader read_header(std::istream& stream, const std::string& name) {
   if (stream.gcount() == 0) refuse(name, "an empty file, not a .npy file");
   if (start != magic) {
     const bool zip = start.starts_with("PK");
-    refuse(name, zip ? "a .npz archive: extract one array of it as a .npy file" : "not a .npy file (its first bytes are not \\x93NUMPY)");
+    refuse(name, zip ? "a .npz archive: extract one array of it as a .npy file"
+                     : "not a .npy file (its first bytes are not \\x93NUMPY)");
   }
   const std::string version = take(stream, 2, name);
   const int major = static_cast<unsigned char>(version[0]), minor = static_cast<unsigned char>(version[1]);
   if (major < 1 || major > 3 || minor != 0)
-    refuse(name, ".npy format version " + std::to_string(major) + "." + std::to_string(minor) + "; accepted: 1.0, 2.0, 3.0");
+    refuse(name,
+           ".npy format version " + std::to_string(major) + "." + std::to_string(minor) + "; accepted: 1.0, 2.0, 3.0");
   std::size_t length = 0;
   const std::string bytes = take(stream, major == 1 ? 2 : 4, name);
   for (std::size_t i = bytes.size(); i-- > 0;) length = length << 8 | static_cast<unsigned char>(bytes[i]);
   if (length > longest_header)
-    refuse(name, "a .npy header of " + std::to_string(length) + " bytes; at most " + std::to_string(longest_header) + " are accepted");
+    refuse(name, "a .npy header of " + std::to_string(length) + " bytes; at most " + std::to_string(longest_header) +
+                     " are accepted");
   const std::string text = take(stream, length, name);
   return HeaderParser(text, name).parse();
 }
@@ -194,9 +201,11 @@ void NpyReader::check_length() {
   const auto present = static_cast<std::uint64_t>(end - data);
   const std::uint64_t promised = header_.count * static_cast<std::uint64_t>(header_.format.storage_bytes());
   if (present < promised)
-    refuse(name_, "truncated: the header promises " + std::to_string(promised) + " bytes of data, the file holds " + std::to_string(present));
+    refuse(name_, "truncated: the header promises " + std::to_string(promised) + " bytes of data, the file holds " +
+                      std::to_string(present));
   if (present > promised)
-    refuse(name_, "trailing garbage: " + std::to_string(present - promised) + " bytes after the " + std::to_string(promised) + " the header promises");
+    refuse(name_, "trailing garbage: " + std::to_string(present - promised) + " bytes after the " +
+                      std::to_string(promised) + " the header promises");
 }
 
 std::size_t NpyReader::read(std::span<std::uint64_t> codes) {
@@ -204,12 +213,14 @@ std::size_t NpyReader::read(std::span<std::uint64_t> codes) {
   const auto wanted = static_cast<std::size_t>(std::min<std::uint64_t>(codes.size(), header_.count - done_));
   if (wanted == 0) {
     // A pipe's length is only known here.
-    if (!codes.empty() && stream_->peek() != std::istream::traits_type::eof()) refuse(name_, "trailing garbage after the data");
+    if (!codes.empty() && stream_->peek() != std::istream::traits_type::eof())
+      refuse(name_, "trailing garbage after the data");
     return 0;
   }
   std::vector<char> bytes(wanted * size);
   stream_->read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  if (static_cast<std::size_t>(stream_->gcount()) != bytes.size()) refuse(name_, "truncated: the file ends within the data");
+  if (static_cast<std::size_t>(stream_->gcount()) != bytes.size())
+    refuse(name_, "truncated: the file ends within the data");
   for (std::size_t i = 0; i < wanted; ++i) {
     std::uint64_t code = 0;
     for (std::size_t b = size; b-- > 0;) code = code << 8 | static_cast<unsigned char>(bytes[i * size + b]);
@@ -226,23 +237,27 @@ std::string shape_text(std::span<const std::uint64_t> shape) {
 }
 
 std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> shape, std::string_view data) {
-  std::string header = "{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': " + shape_text(shape) + ", }";
+  std::string header = "{'descr': '" + std::string(descr) + "', 'fortran_order': False, 'shape': " + shape_text(shape) +
+                       ", }";
   constexpr std::size_t before = 10;  // magic, version, length
   header.resize((before + header.size() + 1 + 63) / 64 * 64 - before - 1, ' ');
   header += '\n';
   std::string file = "\x93NUMPY";
-  for (const std::size_t byte : {std::size_t{1}, std::size_t{0}, header.size() & 255, header.size() >> 8}) file += static_cast<char>(byte);
+  for (const std::size_t byte : {std::size_t{1}, std::size_t{0}, header.size() & 255, header.size() >> 8})
+    file += static_cast<char>(byte);
   return file.append(header).append(data);
 }
 
 void write_npy(const std::string& path, std::span<const std::uint64_t> shape, std::span<const float> values) {
   std::uint64_t count = 1;
   for (const std::uint64_t size : shape) count *= size;
-  if (count != values.size()) throw std::logic_error(path + ": " + std::to_string(values.size()) + " values for a shape of " + shape_text(shape));
+  if (count != values.size())
+    throw std::logic_error(path + ": " + std::to_string(values.size()) + " values for a shape of " + shape_text(shape));
   std::string data;
   data.reserve(4 * values.size());
   for (const float value : values)
-    for (int shift = 0; shift < 32; shift += 8) data += static_cast<char>(std::bit_cast<std::uint32_t>(value) >> shift & 255);
+    for (int shift = 0; shift < 32; shift += 8)
+      data += static_cast<char>(std::bit_cast<std::uint32_t>(value) >> shift & 255);
   write_file(path, npy_bytes("<f4", shape, data));
 }
 

@@ -46,7 +46,8 @@ class NpyReader {
 /// As Python writes a tuple: "()", "(3,)", "(2, 3)".
 std::string shape_text(std::span<const std::uint64_t> shape);
 
-/// A .npy file of format version 1.0: the type as NumPy spells it ("<f4", "|u1"), a shape in C order, the elements' bytes.
+/// A .npy file of format version 1.0: the type as NumPy spells it ("<f4", "|u1"), a shape in C order, the elements'
+/// bytes.
 std::string npy_bytes(std::string_view descr, std::span<const std::uint64_t> shape, std::string_view data);
 /// The same of floats, bit for bit, as a file that is there whole or not at all (write_file, whose errors these are).
 void write_npy(const std::string& path, std::span<const std::uint64_t> shape, std::span<const float> values);

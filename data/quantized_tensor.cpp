@@ -64,7 +64,8 @@ Quantized quantize_plain(const Tensor& tensor, const FloatFormat& f, const Round
   quantize(f, rounding, tensor.values, q.values, {seed, 0, 0});
   Counter counter;
   const double most = f.value(f.max_finite());
-  for (std::size_t i = 0; i < q.values.size(); ++i) counter.count(tensor.values[i], q.values[i], f.is_signed ? -most : -INFINITY, most);
+  for (std::size_t i = 0; i < q.values.size(); ++i)
+    counter.count(tensor.values[i], q.values[i], f.is_signed ? -most : -INFINITY, most);
   q.loss = counter.loss();
   q.bits_per_element = f.storage_bits();
   return q;
@@ -82,9 +83,12 @@ Layout layout_of(const BlockFormat& f, const std::vector<std::uint64_t>& shape, 
   Layout l;
   l.format = f;
   const bool along_axis = f.rows == 1;
-  if (axis && !along_axis) throw std::invalid_argument(fmt::format("--axis is {}, and blocks of {} ({}) do not run along one axis", *axis, format_name(f), shape_name(f)));
+  if (axis && !along_axis)
+    throw std::invalid_argument(fmt::format("--axis is {}, and blocks of {} ({}) do not run along one axis", *axis,
+                                            format_name(f), shape_name(f)));
   if (axis && (*axis >= dimensions || *axis < -dimensions))
-    throw std::invalid_argument(fmt::format("--axis is {}, and the array has {} {}", *axis, dimensions, dimensions == 1 ? "axis" : "axes"));
+    throw std::invalid_argument(
+        fmt::format("--axis is {}, and the array has {} {}", *axis, dimensions, dimensions == 1 ? "axis" : "axes"));
   const std::span<const std::uint64_t> sizes(shape);
   if (dimensions == 0 || (f.rows == 0 && f.columns == 0)) {
     l.columns = product(sizes);
@@ -106,7 +110,8 @@ Layout layout_of(const BlockFormat& f, const std::vector<std::uint64_t>& shape, 
   return l;
 }
 
-Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const Rounding& rounding, std::uint64_t seed, std::optional<int> axis) {
+Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const Rounding& rounding, std::uint64_t seed,
+                             std::optional<int> axis) {
   const Layout l = layout_of(f, tensor.shape, axis);
   const std::vector<float> in(tensor.values.begin(), tensor.values.end());
   BlockOptions options;
@@ -124,10 +129,12 @@ Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const R
   std::vector<float> values(size);
   for (std::uint64_t m = 0; m < l.matrices && size; ++m) {
     options.random.first = m * size;
-    const BlockArray a = quantize_blocks(l.format, rounding, std::span(in).subspan(m * size, size), l.rows, l.columns, options);
+    const BlockArray a = quantize_blocks(l.format, rounding, std::span(in).subspan(m * size, size), l.rows, l.columns,
+                                         options);
     dequantize_blocks(a, values);
     const BlockGrid g = block_grid(l.format, l.rows, l.columns);
-    const std::uint64_t width = std::min<std::uint64_t>(g.block_columns, l.columns);  // blocks may be wider than the array
+    const std::uint64_t width = std::min<std::uint64_t>(g.block_columns,
+                                                        l.columns);  // blocks may be wider than the array
     const BlockElement& e = f.element;
     const double most = e.is_integer() ? e.most() * FloatFormat::power_of_two(-e.fraction_bits) : e.target();
     const double least = e.is_integer() ? e.least() * FloatFormat::power_of_two(-e.fraction_bits) : -most;
@@ -136,7 +143,8 @@ Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const R
         const BlockStep step = a.step(row / g.block_rows * g.across + b);
         const double low = (least - step.zero) * step.value, high = (most - step.zero) * step.value;
         const std::uint64_t first = b * width, count = std::min(width, l.columns - first);
-        for (std::uint64_t i = row * l.columns + first, end = i + count; i < end; ++i) counter.count(tensor.values[m * size + i], values[i], low, high);
+        for (std::uint64_t i = row * l.columns + first, end = i + count; i < end; ++i)
+          counter.count(tensor.values[m * size + i], values[i], low, high);
       }
     q.values.insert(q.values.end(), values.begin(), values.end());
     q.codes.insert(q.codes.end(), a.codes.begin(), a.codes.end());
@@ -148,7 +156,9 @@ Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const R
   if (q.scales_shape.empty()) q.scales_shape = {0, 0};
   if (l.matrices != 1) q.scales_shape.insert(q.scales_shape.begin(), l.matrices);
   q.loss = counter.loss();
-  const double shared = static_cast<double>(q.scales.size()) * (f.scale.storage_bits() + (f.element.is_affine() ? f.element.bits() : 0)) + (f.tensor_scale ? 32 : 0);
+  const double shared = static_cast<double>(q.scales.size()) *
+                            (f.scale.storage_bits() + (f.element.is_affine() ? f.element.bits() : 0)) +
+                        (f.tensor_scale ? 32 : 0);
   q.bits_per_element = f.element.bits() + (in.empty() ? 0 : shared / static_cast<double>(in.size()));
   return q;
 }
@@ -162,13 +172,15 @@ double Loss::relative_error() const {
 
 void Loss::add(const Loss& other) {
   elements += other.elements, saturated += other.saturated, to_zero += other.to_zero;
-  nan_before += other.nan_before, nan_after += other.nan_after, infinite_before += other.infinite_before, infinite_after += other.infinite_after;
+  nan_before += other.nan_before, nan_after += other.nan_after, infinite_before += other.infinite_before,
+      infinite_after += other.infinite_after;
   became_infinite += other.became_infinite, became_nan += other.became_nan, compared += other.compared;
   largest_error = std::max(largest_error, other.largest_error);
   errors.add(other.errors), squares.add(other.squares);
 }
 
-ColumnLoss column_loss(std::span<const double> before, std::span<const double> after, std::size_t columns, std::size_t column) {
+ColumnLoss column_loss(std::span<const double> before, std::span<const double> after, std::size_t columns,
+                       std::size_t column) {
   double errors[2] = {0, 0}, squares[2] = {0, 0}, zeroed = 0, others = 0;
   std::size_t finite[2] = {0, 0};
   for (std::size_t i = 0; i < before.size(); ++i) {
@@ -178,7 +190,9 @@ ColumnLoss column_loss(std::span<const double> before, std::span<const double> a
     const double e = after[i] - before[i];
     errors[is_it] += e * e, squares[is_it] += before[i] * before[i], ++finite[is_it];
   }
-  const auto ratio = [&](std::size_t of) { return finite[of] && squares[of] > 0 ? std::sqrt(errors[of] / squares[of]) : NAN; };
+  const auto ratio = [&](std::size_t of) {
+    return finite[of] && squares[of] > 0 ? std::sqrt(errors[of] / squares[of]) : NAN;
+  };
   return {ratio(0), ratio(1), others > 0 ? zeroed / others : 0};
 }
 
@@ -202,13 +216,16 @@ AnyFormat parse_any_format(const std::string& name) {
     for (const NamedFormat& row : catalogue()) names.emplace_back(row.name);
     for (const NamedBlockFormat& row : block_catalogue()) names.emplace_back(row.name);
     throw std::invalid_argument(unknown_name("format", name, std::move(names)) +
-                                ", eXmY[bBIAS][ieee|fn|fnuz|p3109|finite], or ELEMENT/SHAPE/SCALE[/RULE][/OPTION...] such as e4m3/1x64/e8m0/rceil");
+                                ", eXmY[bBIAS][ieee|fn|fnuz|p3109|finite], or ELEMENT/SHAPE/SCALE[/RULE][/OPTION...] "
+                                "such as e4m3/1x64/e8m0/rceil");
   }
 }
 
-Quantized quantize_tensor(const Tensor& tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed, std::optional<int> axis) {
+Quantized quantize_tensor(const Tensor& tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed,
+                          std::optional<int> axis) {
   if (const auto* plain = std::get_if<FloatFormat>(&format)) {
-    if (axis) throw std::invalid_argument(fmt::format("--axis is for block formats, and {} is none", format_name(*plain)));
+    if (axis)
+      throw std::invalid_argument(fmt::format("--axis is for block formats, and {} is none", format_name(*plain)));
     return quantize_plain(tensor, *plain, rounding, seed);
   }
   return quantize_in_blocks(tensor, std::get<BlockFormat>(format), rounding, seed, axis);

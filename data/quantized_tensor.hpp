@@ -31,13 +31,13 @@ AnyFormat parse_any_format(const std::string& name);
 /// What was lost. Errors are those of elements that are finite before and after.
 struct Loss {
   std::uint64_t elements = 0;
-  std::uint64_t saturated = 0;    ///< beyond the largest value of the format, in its block
-  std::uint64_t to_zero = 0;      ///< not zero before
+  std::uint64_t saturated = 0;  ///< beyond the largest value of the format, in its block
+  std::uint64_t to_zero = 0;    ///< not zero before
   std::uint64_t nan_before = 0, nan_after = 0, infinite_before = 0, infinite_after = 0;
   std::uint64_t became_infinite = 0, became_nan = 0;  ///< finite before
-  std::uint64_t compared = 0;     ///< finite before and after
-  double largest_error = 0;       ///< max |q - x|
-  SumOfSquares errors, squares;   ///< of q - x and of x
+  std::uint64_t compared = 0;                         ///< finite before and after
+  double largest_error = 0;                           ///< max |q - x|
+  SumOfSquares errors, squares;                       ///< of q - x and of x
 
   /// sqrt(sum (q - x)^2 / sum x^2); 0 for nothing, infinite for zeros that became something.
   double relative_error() const;
@@ -45,29 +45,31 @@ struct Loss {
   void add(const Loss& other);
 };
 
-/// Of a matrix by rows: Frobenius norm of what quantization changed over that of the values, in one column and in all others. Values that
-/// are not finite afterwards are left out; NaN where none is left.
+/// Of a matrix by rows: Frobenius norm of what quantization changed over that of the values, in one column and in all
+/// others. Values that are not finite afterwards are left out; NaN where none is left.
 struct ColumnLoss {
   double others = 0, column = 0;
   double others_zeroed = 0;  ///< share of the others' values that became zero
 };
-ColumnLoss column_loss(std::span<const double> before, std::span<const double> after, std::size_t columns, std::size_t column);
+ColumnLoss column_loss(std::span<const double> before, std::span<const double> after, std::size_t columns,
+                       std::size_t column);
 
 struct Quantized {
   std::vector<double> values;
   Loss loss;
   // Of block formats:
-  std::vector<std::uint8_t> codes;             ///< shape of the tensor
+  std::vector<std::uint8_t> codes;  ///< shape of the tensor
   std::vector<std::uint32_t> scales;
   std::vector<std::uint64_t> scales_shape;
   std::vector<std::int16_t> zeros;
   std::optional<float> tensor_scale;
-  double bits_per_element = 0;                 ///< scales included
+  double bits_per_element = 0;  ///< scales included
 };
 
-/// Blocks 1 x N run along `axis` (negative ones count from the end), R x C ones in the last two; every matrix of the last two axes has
-/// blocks of its own. Values go through fp32 into block formats. Throws std::invalid_argument for an axis that is not there, and
-/// one given to formats whose blocks do not run along one.
-Quantized quantize_tensor(const Tensor& tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed, std::optional<int> axis);
+/// Blocks 1 x N run along `axis` (negative ones count from the end), R x C ones in the last two; every matrix of the
+/// last two axes has blocks of its own. Values go through fp32 into block formats. Throws std::invalid_argument for an
+/// axis that is not there, and one given to formats whose blocks do not run along one.
+Quantized quantize_tensor(const Tensor& tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed,
+                          std::optional<int> axis);
 
 }  // namespace halfulp

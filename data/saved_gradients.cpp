@@ -23,12 +23,16 @@ constexpr std::int64_t version = 1;
 constexpr std::int64_t most_steps = std::int64_t{1} << 53;  ///< what JSON readers hold as doubles
 constexpr std::int64_t longest_extent = std::int64_t{1} << 53;
 
-[[noreturn]] void refuse(const std::string& folder, const std::string& why) { throw std::invalid_argument(folder + ": " + why); }
+[[noreturn]] void refuse(const std::string& folder, const std::string& why) {
+  throw std::invalid_argument(folder + ": " + why);
+}
 
 /// Names become files' names; a listing must not lead out of its folder.
 bool names_a_file(std::string_view name) {
   const auto in = [](char c, char from, char to) { return c >= from && c <= to; };
-  const auto fits = [&](char c) { return in(c, 'a', 'z') || in(c, 'A', 'Z') || in(c, '0', '9') || c == '_' || c == '-' || c == '.'; };
+  const auto fits = [&](char c) {
+    return in(c, 'a', 'z') || in(c, 'A', 'Z') || in(c, '0', '9') || c == '_' || c == '-' || c == '.';
+  };
   return !name.empty() && name.size() <= 200 && name.front() != '.' && std::all_of(name.begin(), name.end(), fits);
 }
 
@@ -42,7 +46,8 @@ std::vector<std::uint64_t> shape_from(const Json& json, const Members& members) 
   if (!json.is_array()) members.refuse("shape", json, "an array of extents");
   std::vector<std::uint64_t> shape;
   for (const Json& extent : json) {
-    if (!extent.is_number_integer() || extent.get<double>() < 0 || extent.get<double>() > static_cast<double>(longest_extent))
+    if (!extent.is_number_integer() || extent.get<double>() < 0 ||
+        extent.get<double>() > static_cast<double>(longest_extent))
       members.refuse("shape", json, "an array of extents");
     shape.push_back(extent.get<std::uint64_t>());
   }
@@ -50,19 +55,22 @@ std::vector<std::uint64_t> shape_from(const Json& json, const Members& members) 
 }
 
 SavedGradient gradient_from(const Json& json, const std::string& where, const fs::path& folder) {
-  constexpr std::array<std::pair<std::string_view, GradientKind>, 2> kinds{{
-      {name_of(GradientKind::of_weight), GradientKind::of_weight}, {name_of(GradientKind::of_activation), GradientKind::of_activation}}};
+  constexpr std::array<std::pair<std::string_view, GradientKind>, 2> kinds{
+      {{name_of(GradientKind::of_weight), GradientKind::of_weight},
+       {name_of(GradientKind::of_activation), GradientKind::of_activation}}};
   Members members(json, where);
   SavedGradient g;
   g.name = members.text("name");
-  if (!names_a_file(g.name)) members.refuse("name", json.at("name"), "letters, digits, '.', '_' and '-', no '.' at first");
+  if (!names_a_file(g.name))
+    members.refuse("name", json.at("name"), "letters, digits, '.', '_' and '-', no '.' at first");
   members.need("kind");
   g.kind = members.choice("kind", kinds, GradientKind::unknown);
   members.need("step");
   g.step = static_cast<std::uint64_t>(members.integer("step", 0, 0, most_steps));
   const Json& scale = members.need("scale");
   g.scale = members.real("scale", 1);
-  if (!(g.scale >= 0) || std::isinf(g.scale)) members.refuse("scale", scale, "the loss scale, a finite number of 0 or more");
+  if (!(g.scale >= 0) || std::isinf(g.scale))
+    members.refuse("scale", scale, "the loss scale, a finite number of 0 or more");
   g.shape = shape_from(members.need("shape"), members);
   members.finish();
   g.path = path_of(folder, *g.step, g.name);
@@ -75,7 +83,8 @@ GradientFolder read_listing(const fs::path& folder) {
   const Json json = read_json(path);
   Members members(json, path);
   if (const Json& found = members.need("version"); found != version)
-    refuse(path, fmt::format("version is {}; accepted: {}", shown(found.dump(-1, ' ', false, Json::error_handler_t::replace)), version));
+    refuse(path, fmt::format("version is {}; accepted: {}",
+                             shown(found.dump(-1, ' ', false, Json::error_handler_t::replace)), version));
   GradientFolder found;
   found.listed = true;
   found.about = members.need("about");
@@ -132,17 +141,20 @@ GradientFolder read_gradients(const std::string& folder) {
   GradientFolder found;
   if (fs::exists(fs::symlink_status(fs::path(folder) / listing, error))) {
     found = read_listing(folder);
-    if (found.gradients.empty()) refuse(fs::path(folder) / listing, "lists no tensors; accepted: at least one saved step");
+    if (found.gradients.empty())
+      refuse(fs::path(folder) / listing, "lists no tensors; accepted: at least one saved step");
   } else {
     if (is_step_of_a_run(folder))
       refuse(folder, "one step of a training; accepted: the folder above it, whose gradients.json has the loss scales");
     found.gradients = npy_files(folder);
-    if (found.gradients.empty()) refuse(folder, "no .npy file; accepted: a folder with gradients.json, or with .npy files");
+    if (found.gradients.empty())
+      refuse(folder, "no .npy file; accepted: a folder with gradients.json, or with .npy files");
   }
   for (SavedGradient& g : found.gradients) {
     const NpyHeader header = NpyReader(g.path).header();
     if (found.listed && header.shape != g.shape)
-      refuse(g.path, fmt::format("its shape is {}, in {} it is {}", shape_text(header.shape), listing, shape_text(g.shape)));
+      refuse(g.path,
+             fmt::format("its shape is {}, in {} it is {}", shape_text(header.shape), listing, shape_text(g.shape)));
     g.shape = header.shape;
     g.format = header.format;
   }
@@ -164,11 +176,13 @@ SavedGradients::SavedGradients(std::string folder, Json about, std::uint64_t fir
   if (error) refuse(folder_, "cannot be read: " + error.message());
   if (!empty) {
     if (!is_file(path / listing))
-      refuse(folder_, fmt::format("it holds other files and no {}; accepted: a new folder, an empty one, or one of saved gradients", listing));
+      refuse(
+          folder_,
+          fmt::format("it holds other files and no {}; accepted: a new folder, an empty one, or one of saved gradients",
+                      listing));
     const GradientFolder earlier = read_listing(path);
     for (const SavedGradient& g : earlier.gradients) (*g.step < first_step ? gradients_ : dropped).push_back(g);
-    if (earlier.about != about_)
-      refuse(path / listing, "of another training; accepted: a new folder");
+    if (earlier.about != about_) refuse(path / listing, "of another training; accepted: a new folder");
   }
   // First the listing, so that at no time it names a file that is not there.
   list();
@@ -178,8 +192,8 @@ SavedGradients::SavedGradients(std::string folder, Json about, std::uint64_t fir
   }
 }
 
-void SavedGradients::add(std::uint64_t step, std::string_view name, GradientKind kind, double scale, std::span<const std::uint64_t> extents,
-                         std::span<const float> values) {
+void SavedGradients::add(std::uint64_t step, std::string_view name, GradientKind kind, double scale,
+                         std::span<const std::uint64_t> extents, std::span<const float> values) {
   const std::string id(name);
   if (!names_a_file(name)) throw std::logic_error("gradients: '" + id + "' is no name for a file");
   if (kind == GradientKind::unknown || !(scale >= 0) || std::isinf(scale) || step > std::uint64_t{most_steps})
@@ -201,8 +215,10 @@ void SavedGradients::list() {
   if (listed_ == gradients_.size() && listed_ != 0) return;
   Json tensors = Json::array();
   for (const SavedGradient& g : gradients_)
-    tensors.push_back({{"name", g.name}, {"kind", name_of(g.kind)}, {"step", *g.step}, {"scale", g.scale}, {"shape", g.shape}});
-  write_file(fs::path(folder_) / listing, pretty({{"version", version}, {"about", about_}, {"tensors", std::move(tensors)}}) + "\n");
+    tensors.push_back(
+        {{"name", g.name}, {"kind", name_of(g.kind)}, {"step", *g.step}, {"scale", g.scale}, {"shape", g.shape}});
+  write_file(fs::path(folder_) / listing,
+             pretty({{"version", version}, {"about", about_}, {"tensors", std::move(tensors)}}) + "\n");
   listed_ = gradients_.size();
 }
 

@@ -1,10 +1,11 @@
-// Gradients of a training as a folder of .npy files: written step by step, and read again, by the experiments or by NumPy.
+// Gradients of a training as a folder of .npy files: written step by step, and read again, by the experiments or by
+// NumPy.
 //
-//   gradients.json             {"version": 1, "about": {...}, "tensors": [{"name", "kind", "step", "scale", "shape"}, ...]}
-//   step-000100/NAME.npy       float32 in C order
+//   gradients.json             {"version": 1, "about": {...}, "tensors": [{"name", "kind", "step", "scale", "shape"},
+//   ...]} step-000100/NAME.npy       float32 in C order
 //
-// Files hold what backward produced, and `scale` the loss scale that it carries: the gradient is the quotient. Both can be
-// studied so, what a format lost under that scale and what it would lose without.
+// Files hold what backward produced, and `scale` the loss scale that it carries: the gradient is the quotient. Both can
+// be studied so, what a format lost under that scale and what it would lose without.
 #pragma once
 
 #include <halfulp/formats/format.hpp>
@@ -22,10 +23,12 @@ namespace halfulp {
 
 /// What a gradient is of. The names are those of training::Role.
 enum class GradientKind : std::uint8_t { of_weight, of_activation, unknown };
-inline constexpr std::array<std::string_view, 3> gradient_kind_names{"gradient-of-weight", "gradient-of-activation", "unknown"};
+inline constexpr std::array<std::string_view, 3> gradient_kind_names{"gradient-of-weight", "gradient-of-activation",
+                                                                     "unknown"};
 constexpr std::string_view name_of(GradientKind kind) { return gradient_kind_names[static_cast<std::size_t>(kind)]; }
 
-/// One file of such a folder. Of a user's own files, which no gradients.json lists, kind and step are unknown and the scale is 1.
+/// One file of such a folder. Of a user's own files, which no gradients.json lists, kind and step are unknown and the
+/// scale is 1.
 struct SavedGradient {
   std::string name;  ///< as the trainer has it ("fc1.weight.gradient"): the file's name without .npy
   GradientKind kind = GradientKind::unknown;
@@ -42,26 +45,27 @@ struct GradientFolder {
   std::vector<SavedGradient> gradients = {};
 };
 
-/// What a folder holds, in the order of its gradients.json; without one every *.npy in it, sorted by name. Every file is opened and
-/// its header read. Throws std::invalid_argument in one line: no folder, no .npy, a listing that is malformed, names a file
-/// that is not there or another shape than the file's.
+/// What a folder holds, in the order of its gradients.json; without one every *.npy in it, sorted by name. Every file
+/// is opened and its header read. Throws std::invalid_argument in one line: no folder, no .npy, a listing that is
+/// malformed, names a file that is not there or another shape than the file's.
 GradientFolder read_gradients(const std::string& folder);
 
-/// Writes such a folder. gradients.json is written anew after each step and lists whole steps alone: of a training that was
-/// interrupted those can be read.
+/// Writes such a folder. gradients.json is written anew after each step and lists whole steps alone: of a training that
+/// was interrupted those can be read.
 class SavedGradients {
  public:
-  /// The folder is made where it is not there; its parent must be. `about` is an object with what the training is: network, policy, seed.
-  /// What an earlier run left there from `first_step` on is removed; its earlier steps stay (a training that goes on from a
-  /// checkpoint). Throws std::invalid_argument in one line, for a folder that holds anything else or another training's gradients
+  /// The folder is made where it is not there; its parent must be. `about` is an object with what the training is:
+  /// network, policy, seed. What an earlier run left there from `first_step` on is removed; its earlier steps stay (a
+  /// training that goes on from a checkpoint). Throws std::invalid_argument in one line, for a folder that holds
+  /// anything else or another training's gradients
   /// (`about` differs), too.
   SavedGradients(std::string folder, Json about, std::uint64_t first_step = 0);
 
-  /// One tensor, row-major, of a step (ascending from call to call). `scale`: the loss scale that the values carry, finite and
-  /// not negative. Names are of letters, digits, '.', '_' and '-', each once a step. Throws std::invalid_argument in one line where
-  /// it cannot be written.
-  void add(std::uint64_t step, std::string_view name, GradientKind kind, double scale, std::span<const std::uint64_t> extents,
-           std::span<const float> values);
+  /// One tensor, row-major, of a step (ascending from call to call). `scale`: the loss scale that the values carry,
+  /// finite and not negative. Names are of letters, digits, '.', '_' and '-', each once a step. Throws
+  /// std::invalid_argument in one line where it cannot be written.
+  void add(std::uint64_t step, std::string_view name, GradientKind kind, double scale,
+           std::span<const std::uint64_t> extents, std::span<const float> values);
   /// After the last step, which is listed by this.
   void finish() { list(); }
 

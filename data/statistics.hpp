@@ -31,8 +31,8 @@ constexpr int scale_of(const FloatFormat& f) { return f.fraction_bits - f.emin()
 
 // Norms of tensors whose values may be anything that fp64 holds.
 
-/// A sum of squares over 4^exponent, so that squares of what fp64 can hold neither overflow nor vanish. The scale is a power of two, that of the
-/// largest magnitude so far: where plain squares would do, the sum is the same.
+/// A sum of squares over 4^exponent, so that squares of what fp64 can hold neither overflow nor vanish. The scale is a
+/// power of two, that of the largest magnitude so far: where plain squares would do, the sum is the same.
 class SumOfSquares {
  public:
   void add(double x) {
@@ -46,10 +46,12 @@ class SumOfSquares {
     sum_ += std::ldexp(other.sum_, 2 * (other.exponent_ - exponent_));
   }
   bool is_zero() const { return sum_ == 0; }
-  /// sqrt(this / other), which is not zero. What is too small for fp64 is its least number, since 0 would say that nothing was lost.
+  /// sqrt(this / other), which is not zero. What is too small for fp64 is its least number, since 0 would say that
+  /// nothing was lost.
   double root_of_ratio(const SumOfSquares& other) const {
     if (is_zero()) return 0;
-    return std::max(std::ldexp(std::sqrt(sum_ / other.sum_), exponent_ - other.exponent_), std::numeric_limits<double>::denorm_min());
+    return std::max(std::ldexp(std::sqrt(sum_ / other.sum_), exponent_ - other.exponent_),
+                    std::numeric_limits<double>::denorm_min());
   }
 
  private:
@@ -58,7 +60,8 @@ class SumOfSquares {
     exponent_ = exponent, factor_ = std::ldexp(1.0, -exponent), limit_ = std::ldexp(1.0, exponent + 1);
   }
 
-  int exponent_ = -1000;  // the least, so that the factor is finite: 2^-1074 is 2^-74 then, and its square a normal number
+  int exponent_ =
+      -1000;  // the least, so that the factor is finite: 2^-1074 is 2^-74 then, and its square a normal number
   double factor_ = 0x1p1000, limit_ = 0x1p-999, sum_ = 0;
 };
 

@@ -24,7 +24,8 @@ std::string read_characters(const std::string& path) {
   while (const std::size_t count = reader.read(piece)) {
     stop_if_interrupted();
     text.append(piece.data(), count);
-    if (text.size() > most_bytes) throw std::invalid_argument(path + ": larger than 64 MiB; accepted: a text of at most that");
+    if (text.size() > most_bytes)
+      throw std::invalid_argument(path + ": larger than 64 MiB; accepted: a text of at most that");
   }
   if (const auto nul = text.find('\0'); nul != text.npos)
     throw std::invalid_argument(fmt::format("{}: a NUL byte at byte {}; accepted: a text", path, nul));
@@ -78,13 +79,13 @@ void take_window(const CharacterText& text, std::span<const TextRange> ranges, s
   }
 }
 
-void draw_windows(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t seed, std::uint64_t step,
-                  std::span<float> inputs, std::span<int> targets) {
+void draw_windows(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t seed,
+                  std::uint64_t step, std::span<float> inputs, std::span<int> targets) {
   const std::uint64_t windows = window_count(ranges, context);
   const std::size_t batch = context ? inputs.size() / context : 0;
   for (std::size_t i = 0; i < batch; ++i)
-    take_window(text, ranges, context, random_below(windows, seed, window_stream + i, step), inputs.subspan(i * context, context),
-                targets.subspan(i * context, context));
+    take_window(text, ranges, context, random_below(windows, seed, window_stream + i, step),
+                inputs.subspan(i * context, context), targets.subspan(i * context, context));
 }
 
 std::variant<CharacterText, NotInstalled> load_text(std::size_t context, const std::string& path) {
@@ -95,15 +96,17 @@ std::variant<CharacterText, NotInstalled> load_text(std::size_t context, const s
     const std::string file = (std::filesystem::path(licence_folder) / name).string();
     std::error_code error;
     if (!std::filesystem::exists(file, error))
-      return NotInstalled{
-          fmt::format("no {}, which Debian 12, Debian 13 and Ubuntu 24.04 have (package base-files): name a text file of your own", file)};
+      return NotInstalled{fmt::format(
+          "no {}, which Debian 12, Debian 13 and Ubuntu 24.04 have (package base-files): name a text file of your own",
+          file)};
     files.push_back(read_characters(file));
   }
   CharacterText text(files);
   for (const auto* ranges : {&text.training(), &text.validation()})
     if (window_count(*ranges, context) == 0)
       throw std::invalid_argument(
-          fmt::format("{}: a text of {} characters; accepted: at least {}, for {} and one more in the last tenth, which is for validation",
+          fmt::format("{}: a text of {} characters; accepted: at least {}, for {} and one more in the last tenth, "
+                      "which is for validation",
                       path.empty() ? licence_folder : path, text.tokens().size(), 10 * (context + 1), context));
   return text;
 }

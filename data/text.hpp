@@ -40,25 +40,27 @@ std::uint64_t window_count(std::span<const TextRange> ranges, std::size_t contex
 /// Where window `index` begins, counted through the ranges. index < window_count.
 std::size_t window_start(std::span<const TextRange> ranges, std::size_t context, std::uint64_t index);
 
-/// What a step of training sees: window by window, `inputs` are context characters and `targets` those that follow each, as token
-/// numbers; both have batch * context places. Windows are drawn anew each step, by (seed, step, place in the batch) alone.
-void draw_windows(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t seed, std::uint64_t step,
-                  std::span<float> inputs, std::span<int> targets);
+/// What a step of training sees: window by window, `inputs` are context characters and `targets` those that follow
+/// each, as token numbers; both have batch * context places. Windows are drawn anew each step, by (seed, step, place in
+/// the batch) alone.
+void draw_windows(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t seed,
+                  std::uint64_t step, std::span<float> inputs, std::span<int> targets);
 /// Window `index`, as one row of them.
 void take_window(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t index,
                  std::span<float> inputs, std::span<int> targets);
 
 /// Package base-files has them here, in Debian and Ubuntu alike.
 inline constexpr const char* licence_folder = "/usr/share/common-licenses";
-/// Those whose bytes are the same in Debian 12 (base-files 12.4), Debian 13 (13.8) and Ubuntu 24.04 (13ubuntu10); the others lost or
-/// kept a postal address. ASCII alone, 126,643 characters.
-inline constexpr const char* licence_files[] = {"Apache-2.0", "CC0-1.0", "GFDL-1.3", "GPL-3", "LGPL-3", "MPL-1.1", "MPL-2.0"};
+/// Those whose bytes are the same in Debian 12 (base-files 12.4), Debian 13 (13.8) and Ubuntu 24.04 (13ubuntu10); the
+/// others lost or kept a postal address. ASCII alone, 126,643 characters.
+inline constexpr const char* licence_files[] = {"Apache-2.0", "CC0-1.0", "GFDL-1.3", "GPL-3",
+                                                "LGPL-3",     "MPL-1.1", "MPL-2.0"};
 /// The digest of these.
 inline constexpr const char* licence_digest = "d94acd08039f43f78413e3beb14acc4e";
 
 /// The file of that path (gzip too), of no path the licence texts; of these, what is not there is NotInstalled. Throws
-/// std::invalid_argument in one line: a file that cannot be read, is larger than 64 MiB, holds a NUL byte (where), or has no window
-/// of `context` + 1 characters for training or for validation.
+/// std::invalid_argument in one line: a file that cannot be read, is larger than 64 MiB, holds a NUL byte (where), or
+/// has no window of `context` + 1 characters for training or for validation.
 std::variant<CharacterText, NotInstalled> load_text(std::size_t context, const std::string& path = {});
 
 }  // namespace halfulp

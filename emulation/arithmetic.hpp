@@ -123,7 +123,8 @@ constexpr Rounded div(const FloatFormat& f, const Rounding& rounding, std::uint6
   return quotient<U>(f, rounding, x, y, random);
 }
 
-/// 1 / a as division has it: rcp(+-0) = +-Inf with divide-by-zero, rcp(+-Inf) = +-0. The format need not have the value 1.
+/// 1 / a as division has it: rcp(+-0) = +-Inf with divide-by-zero, rcp(+-Inf) = +-0. The format need not have the
+/// value 1.
 template <class U>
 constexpr Rounded rcp(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t random = 0) {
   const Operand x = unpack(f, rounding, a);

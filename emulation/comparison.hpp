@@ -5,7 +5,8 @@
 
 namespace halfulp {
 
-/// Position of a non-NaN code on the number line: a < b in value exactly where order(a) < order(b); -0 and +0 are equal.
+/// Position of a non-NaN code on the number line: a < b in value exactly where order(a) < order(b); -0 and +0 are
+/// equal.
 constexpr std::int64_t order(const FloatFormat& f, const Rounding& rounding, std::uint64_t code) {
   if (unpack(f, rounding, code).kind == Kind::zero) return 0;
   const auto magnitude = static_cast<std::int64_t>(f.magnitude(code));
@@ -41,7 +42,8 @@ constexpr Rounded le(const FloatFormat& f, const Rounding& rounding, std::uint64
 }
 
 /// IEEE 754-2019 minimumNumber (`want_max` false) or maximumNumber: a NaN counts as missing, -0 is below +0.
-constexpr Rounded min_max(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b, bool want_max) {
+constexpr Rounded min_max(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b,
+                          bool want_max) {
   const Flags flags = f.is_signaling(a) || f.is_signaling(b) ? flag::invalid : Flags{0};
   if (f.is_nan(a) && f.is_nan(b)) return nan_result(f, rounding, {a, b});
   std::uint64_t chosen = f.is_nan(a) ? b : a;

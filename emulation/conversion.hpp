@@ -7,10 +7,12 @@ namespace halfulp {
 
 /// A two's complement or unsigned integer type of 32 or 64 bits.
 struct IntegerType {
-  int bits = 32;  ///< of its words, 32 or 64
+  int bits = 32;          ///< of its words, 32 or 64
   bool is_signed = true;  ///< two's complement, or unsigned
   constexpr bool operator==(const IntegerType&) const = default;
-  constexpr std::uint64_t mask() const { return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; }  ///< All bits of a word.
+  constexpr std::uint64_t mask() const {
+    return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1;
+  }  ///< All bits of a word.
 };
 inline constexpr IntegerType i32{32, true};   ///< two's complement of 32 bits
 inline constexpr IntegerType i64{64, true};   ///< two's complement of 64 bits
@@ -23,7 +25,9 @@ constexpr Rounded convert_nan(const FloatFormat& from, const FloatFormat& to, co
   const Flags flags = from.is_signaling(code) || !to.has_nan() ? flag::invalid : Flags{0};
   if (rounding.nan != NanRule::propagate || !to.has_nan()) return {fresh_nan(to, rounding), flags};
   if (to.nonfinite != NonFinite::ieee)
-    return {to.nonfinite == NonFinite::nan_all_ones ? to.with_sign(to.canonical_nan(), from.sign(code)) : to.canonical_nan(), flags};
+    return {to.nonfinite == NonFinite::nan_all_ones ? to.with_sign(to.canonical_nan(), from.sign(code))
+                                                    : to.canonical_nan(),
+            flags};
   std::uint64_t payload = from.nonfinite == NonFinite::ieee ? code & from.fraction_mask() : 0;
   const int narrowing = from.fraction_bits - to.fraction_bits;
   payload = narrowing >= 0 ? payload >> narrowing : payload << -narrowing;

@@ -9,12 +9,19 @@ namespace {
 struct Plain {
   FloatFormat format;
   Rounding rounding;
-  std::uint64_t run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) const {
+  std::uint64_t run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c,
+                    std::uint64_t random) const {
     return evaluate(operation, format, rounding, a, b, c, random).code;
   }
-  std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t random) const { return run(Operation::add, a, b, 0, random); }
-  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t random) const { return run(Operation::sub, a, b, 0, random); }
-  std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t random) const { return run(Operation::mul, a, b, 0, random); }
+  std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t random) const {
+    return run(Operation::add, a, b, 0, random);
+  }
+  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t random) const {
+    return run(Operation::sub, a, b, 0, random);
+  }
+  std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t random) const {
+    return run(Operation::mul, a, b, 0, random);
+  }
   std::uint64_t fma(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) const {
     return run(Operation::fma, a, b, c, random);
   }
@@ -30,21 +37,25 @@ DotEngine<Plain> engine(const DotModel& model) {
 }  // namespace
 
 bool holds(const FloatFormat& outer, const FloatFormat& inner) {
-  return outer.precision() >= inner.precision() && outer.emin() - outer.fraction_bits <= inner.emin() - inner.fraction_bits &&
+  return outer.precision() >= inner.precision() &&
+         outer.emin() - outer.fraction_bits <= inner.emin() - inner.fraction_bits &&
          outer.value(outer.max_finite()) >= inner.value(inner.max_finite()) && (outer.is_signed || !inner.is_signed);
 }
 
 std::string refusal(const DotModel& model) {
-  for (const Stage* s : {&model.accumulator, &model.outer(), model.product ? &*model.product : nullptr, model.output ? &*model.output : nullptr}) {
+  for (const Stage* s : {&model.accumulator, &model.outer(), model.product ? &*model.product : nullptr,
+                         model.output ? &*model.output : nullptr}) {
     if (!s) continue;
     if (const std::string why = defect(s->format); !why.empty()) return "a stage's format " + why;
     if (!s->format.has_zero) return format_name(s->format) + " holds scales: nothing is added or multiplied in it";
-    if (const int bits = s->rounding.random_bits; bits < 1 || bits > max_random_bits) return "random bits are 1 to 32, not " + std::to_string(bits);
+    if (const int bits = s->rounding.random_bits; bits < 1 || bits > max_random_bits)
+      return "random bits are 1 to 32, not " + std::to_string(bits);
   }
   for (const FloatFormat* f : {&model.input, &model.second()})
     if (const std::string why = defect(*f); !why.empty()) return "an operand's format " + why;
   if (model.block == 0) return "a block has at least one term, not 0";
-  if (model.order == Order::tree && model.width < 2) return "a tree is at least 2 wide, not " + std::to_string(model.width);
+  if (model.order == Order::tree && model.width < 2)
+    return "a tree is at least 2 wide, not " + std::to_string(model.width);
   if (model.order == Order::interleaved && model.width == 0) return "there is at least one lane, not 0";
   return {};
 }
@@ -53,15 +64,20 @@ std::string dot_refusal(const DotModel& model) {
   if (std::string why = refusal(model); !why.empty()) return why;
   const FloatFormat& multiplier = model.product ? model.product->format : model.accumulator.format;
   for (const FloatFormat& input : {model.input, model.second()})
-    if (!holds(multiplier, input)) return "products of " + format_name(input) + " need a format that holds its values, not " + format_name(multiplier);
+    if (!holds(multiplier, input))
+      return "products of " + format_name(input) + " need a format that holds its values, not " +
+             format_name(multiplier);
   if (!model.product && model.compensation != Compensation::none)
     return "compensation needs products that are rounded, not exact ones inside fma";
   return {};
 }
 
-std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::uint64_t stream) { return engine(model).sum(x, stream); }
+std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::uint64_t stream) {
+  return engine(model).sum(x, stream);
+}
 
-std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream) {
+std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
+                  std::uint64_t stream) {
   return engine(model).dot(a, b, stream);
 }
 
@@ -70,7 +86,8 @@ struct PlainDots::Engine {
 };
 PlainDots::PlainDots(const DotModel& model) : engine_(new Engine{engine(model)}) {}
 PlainDots::~PlainDots() = default;
-std::uint64_t PlainDots::operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::optional<std::uint64_t> c, std::uint64_t stream) {
+std::uint64_t PlainDots::operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
+                                    std::optional<std::uint64_t> c, std::uint64_t stream) {
   return engine_->on.dot_add(a, b, c, stream);
 }
 

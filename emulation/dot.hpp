@@ -19,7 +19,7 @@ namespace halfulp {
 
 /// Where operations happen: a format and the rounding of every result.
 struct Stage {
-  FloatFormat format;  ///< what results of this stage are
+  FloatFormat format;      ///< what results of this stage are
   Rounding rounding = {};  ///< and how they are rounded
   bool operator==(const Stage&) const = default;
 };
@@ -29,14 +29,16 @@ struct Stage {
 ///
 /// In halves: the sum of m parts is that of the first ceil(m/2) plus that of the others, and so on.
 /// NumPy adds a contiguous array so: 8 interleaved lanes for up to 128 terms, lanes in halves, more terms in halves
-/// (numpy/_core/src/umath/loops_utils.h.src, pairwise_sum). XLA replaces a long reduction by reductions of windows of 32, again
-/// and again (tree_reduction_rewriter.h), as adder trees of w inputs in a dot-product unit do: trees of that width.
+/// (numpy/_core/src/umath/loops_utils.h.src, pairwise_sum). XLA replaces a long reduction by reductions of windows of
+/// 32, again and again (tree_reduction_rewriter.h), as adder trees of w inputs in a dot-product unit do: trees of that
+/// width.
 enum class Order : std::uint8_t {
   sequential,   ///< one block: ((x0 + x1) + x2) + ...
   blocked,      ///< the block results sequentially
   pairwise,     ///< the block results in halves
   tree,         ///< w consecutive block results at a time, in halves; of the ceil(m/w) results again, until one remains
-  interleaved,  ///< w lanes instead of blocks: lane j adds terms j, j + w, j + 2w, ...; then the lanes that have terms in halves
+  interleaved,  ///< w lanes instead of blocks: lane j adds terms j, j + w, j + 2w, ...; then the lanes that have terms
+                ///< in halves
 };
 
 /// What a running sum does with the part of a term it could not hold.
@@ -61,28 +63,31 @@ inline constexpr std::array<Named<Compensation>, 3> compensations{
 /// dot, term i:  with `product`, p = a[i] * b[i] rounded there, then converted into the accumulator's format by the
 ///   accumulator's rounding; without, the product is exact and s = fma(a[i], b[i], s) (the first: s = a[i] * b[i]).
 /// sum, term i:  x[i] converted into the accumulator's format by its rounding.
-/// Conversions between equal formats are no operation. A running sum starts as its first term; the sum of nothing is +0.
-/// Results of parts are converted into `promoted` where it is given and added there: "promoted every N" is the order
-/// `blocked`, block = N. Compensation applies to every sequential running sum, that over block results included.
+/// Conversions between equal formats are no operation. A running sum starts as its first term; the sum of nothing is
+/// +0. Results of parts are converted into `promoted` where it is given and added there: "promoted every N" is the
+/// order `blocked`, block = N. Compensation applies to every sequential running sum, that over block results included.
 /// A compensated sum that overflows is NaN: Inf - Inf.
-/// An addend (the C of A B + C) is added last, in the stage of sums of parts, into whose format it is converted from that of the
-/// result; to no terms at all nothing is added, it is the result. The result is converted into `output` where it is given.
-/// Stochastic roundings draw rounding_bits(seed, stream, k) for the k-th operation that rounds so, conversions included.
+/// An addend (the C of A B + C) is added last, in the stage of sums of parts, into whose format it is converted from
+/// that of the result; to no terms at all nothing is added, it is the result. The result is converted into `output`
+/// where it is given. Stochastic roundings draw rounding_bits(seed, stream, k) for the k-th operation that rounds so,
+/// conversions included.
 struct DotModel {
-  FloatFormat input;                 ///< of the operands' code words
-  std::optional<Stage> product = {};  ///< absent: products are exact. Its format holds every value of the operands
-  Stage accumulator;                 ///< of running sums inside a part
-  std::optional<Stage> promoted = {}; ///< of sums of parts; absent: the accumulator's
-  Order order = Order::sequential;  ///< how terms meet
-  std::size_t block = 1;             ///< terms a block, at least 1; ignored by Order::sequential and Order::interleaved
+  FloatFormat input;                   ///< of the operands' code words
+  std::optional<Stage> product = {};   ///< absent: products are exact. Its format holds every value of the operands
+  Stage accumulator;                   ///< of running sums inside a part
+  std::optional<Stage> promoted = {};  ///< of sums of parts; absent: the accumulator's
+  Order order = Order::sequential;     ///< how terms meet
+  std::size_t block = 1;  ///< terms a block, at least 1; ignored by Order::sequential and Order::interleaved
   Compensation compensation = Compensation::none;  ///< of sequential sums
-  std::uint64_t seed = 0;  ///< of stochastic rounding
-  std::optional<FloatFormat> input_b = {};  ///< of the second operand of products; absent: `input`
+  std::uint64_t seed = 0;                          ///< of stochastic rounding
+  std::optional<FloatFormat> input_b = {};         ///< of the second operand of products; absent: `input`
   std::size_t width = 8;             ///< w: of Order::tree, at least 2; lanes of Order::interleaved, at least 1
   std::optional<Stage> output = {};  ///< what results are stored in
 
   const FloatFormat& second() const { return input_b ? *input_b : input; }  ///< The format of the second operand.
-  const Stage& outer() const { return promoted ? *promoted : accumulator; }  ///< The stage in which sums of parts are added.
+  const Stage& outer() const {
+    return promoted ? *promoted : accumulator;
+  }  ///< The stage in which sums of parts are added.
   /// The format of the result.
   const FloatFormat& result() const { return output ? output->format : outer().format; }
   bool operator==(const DotModel&) const = default;
@@ -93,41 +98,52 @@ bool holds(const FloatFormat& outer, const FloatFormat& inner);
 
 /// Why a model is refused, in one line; empty if it is fine.
 std::string refusal(const DotModel& model);
-/// The same for its dot products, which also need a format that holds the operands, and rounded products if compensated.
+/// The same for its dot products, which also need a format that holds the operands, and rounded products if
+/// compensated.
 std::string dot_refusal(const DotModel& model);
 
-/// A model on arithmetic objects of type A, which compute (and may record) single operations on code words of one format:
-/// add, sub, mul, fma (operands, random bits), convert_from(format, code, random bits).
+/// A model on arithmetic objects of type A, which compute (and may record) single operations on code words of one
+/// format: add, sub, mul, fma (operands, random bits), convert_from(format, code, random bits).
 template <class A>
 class DotEngine {
  public:
   /// make(format, rounding) gives the A of a stage. Throws std::invalid_argument if the model is refused.
   template <class Make>
   DotEngine(const DotModel& model, Make&& make)
-      : model_(model), product_(stage(model.product.value_or(model.accumulator), make)), accumulator_(stage(model.accumulator, make)),
-        outer_(stage(model.outer(), make)), output_(stage(model.output.value_or(model.outer()), make)), dot_refusal_(dot_refusal(model)) {
+      : model_(model),
+        product_(stage(model.product.value_or(model.accumulator), make)),
+        accumulator_(stage(model.accumulator, make)),
+        outer_(stage(model.outer(), make)),
+        output_(stage(model.output.value_or(model.outer()), make)),
+        dot_refusal_(dot_refusal(model)) {
     if (const std::string why = refusal(model); !why.empty()) throw std::invalid_argument(why);
   }
 
   /// The sum of x as a code word of model.result(). `stream` tells apart the random bits of different sums.
   std::uint64_t sum(std::span<const std::uint64_t> x, std::uint64_t stream = 0) {
-    return total(x.size(), {}, stream, [&](Running& s, std::size_t i) { enter(s, accumulator_, convert(accumulator_, model_.input, x[i])); });
+    return total(x.size(), {}, stream,
+                 [&](Running& s, std::size_t i) { enter(s, accumulator_, convert(accumulator_, model_.input, x[i])); });
   }
 
   /// The dot product of a and b as a code word of model.result(). Throws std::invalid_argument if their lengths differ
   /// or dot_refusal(model) is not empty.
-  std::uint64_t dot(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0) { return dot_add(a, b, {}, stream); }
+  std::uint64_t dot(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0) {
+    return dot_add(a, b, {}, stream);
+  }
 
   /// The same plus c, a code word of model.result(), if there is one.
-  std::uint64_t dot_add(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::optional<std::uint64_t> c, std::uint64_t stream = 0) {
+  std::uint64_t dot_add(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
+                        std::optional<std::uint64_t> c, std::uint64_t stream = 0) {
     if (!dot_refusal_.empty()) throw std::invalid_argument(dot_refusal_);
     if (a.size() != b.size())
-      throw std::invalid_argument("dot: vectors of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) + " terms");
+      throw std::invalid_argument("dot: vectors of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) +
+                                  " terms");
     return total(a.size(), c, stream, [&](Running& s, std::size_t i) {
       const std::uint64_t x = convert(product_, model_.input, a[i]), y = convert(product_, model_.second(), b[i]);
       if (model_.product)
         return enter(s, accumulator_, convert(accumulator_, product_.format, product_.on.mul(x, y, bits(product_))));
-      s.sum = s.empty ? accumulator_.on.mul(x, y, bits(accumulator_)) : accumulator_.on.fma(x, y, s.sum, bits(accumulator_));
+      s.sum = s.empty ? accumulator_.on.mul(x, y, bits(accumulator_))
+                      : accumulator_.on.fma(x, y, s.sum, bits(accumulator_));
       s.empty = false;
     });
   }
@@ -204,7 +220,9 @@ class DotEngine {
     if (model_.order == Order::interleaved) return halves(0, lanes, [&](std::size_t j) { return part(j, n, lanes); });
     const std::size_t block = model_.order == Order::sequential ? n : std::min(model_.block, n);
     const std::size_t blocks = n / block + (n % block != 0);
-    const auto partial = [&](std::size_t index) { return part(index * block, index * block + std::min(block, n - index * block), 1); };
+    const auto partial = [&](std::size_t index) {
+      return part(index * block, index * block + std::min(block, n - index * block), 1);
+    };
     if (blocks == 1) return partial(0);
     if (model_.order == Order::pairwise) return halves(0, blocks, partial);
     if (model_.order == Order::tree) return tree(0, blocks, partial);
@@ -241,7 +259,8 @@ class DotEngine {
 /// DotEngine on plain emulation: nothing is recorded.
 std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::uint64_t stream = 0);
 /// The same for a dot product.
-std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::uint64_t stream = 0);
+std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
+                  std::uint64_t stream = 0);
 
 /// The same again and again: the engine is made once.
 class PlainDots {
@@ -249,7 +268,8 @@ class PlainDots {
   explicit PlainDots(const DotModel& model);  ///< Throws std::invalid_argument for a model that DotEngine refuses.
   ~PlainDots();
   /// The dot product of a and b, and c added last where there is one; `stream` is that of its stochastic roundings.
-  std::uint64_t operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b, std::optional<std::uint64_t> c, std::uint64_t stream);
+  std::uint64_t operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
+                           std::optional<std::uint64_t> c, std::uint64_t stream);
 
  private:
   struct Engine;

@@ -62,14 +62,15 @@ Integer ln2(int width) {
 
 /// e^x in fixed-point numbers of `width` fraction bits; nothing where they leave a bit open.
 ///
-/// |x| = k ln 2 + r, e^r = (e^(r / 2^8))^(2^8), the inner one by its Taylor series. In units of 2^-width: k < 2^13 times
-/// the error of ln 2, at most 2, and two cuts leave r wrong by less than 2^15, r / 2^8 by less than 2^7 + 2. The series has
-/// less than width / 8 terms, each wrong by less than 4. Squaring doubles the relative error and adds 1, eight times, and
-/// e^r <= 2: less than 2^9 (2^7 + 4 + width / 2), for which 2^10 (width + 256) is room enough.
+/// |x| = k ln 2 + r, e^r = (e^(r / 2^8))^(2^8), the inner one by its Taylor series. In units of 2^-width: k < 2^13
+/// times the error of ln 2, at most 2, and two cuts leave r wrong by less than 2^15, r / 2^8 by less than 2^7 + 2. The
+/// series has less than width / 8 terms, each wrong by less than 4. Squaring doubles the relative error and adds 1,
+/// eight times, and e^r <= 2: less than 2^9 (2^7 + 4 + width / 2), for which 2^10 (width + 256) is room enough.
 template <class Integer>
 std::optional<Exact<uint128>> exp_attempt(bool negative, std::uint64_t significand, int exponent, int bits, int width) {
   const int shift = exponent + width;
-  const Integer x = shift >= 0 ? Integer(Integer(significand) << shift) : Integer(-shift < 64 ? significand >> -shift : 0);
+  const Integer x = shift >= 0 ? Integer(Integer(significand) << shift)
+                               : Integer(-shift < 64 ? significand >> -shift : 0);
   const Integer unit = ln2<Integer>(width), whole = x / unit;
   Integer r = x - whole * unit;
   int k = static_cast<int>(whole);
@@ -113,7 +114,8 @@ Exact<uint128> exp_bits(bool negative, std::uint64_t significand, int exponent, 
   const auto one = uint128{1} << bits;
   if (bit_length(significand) + exponent <= -bits - 2)  // |x| < 2^-(bits + 2): 1 and something, or as much below it
     return negative ? Exact<uint128>{false, -bits - 1, 2 * one - 1} : Exact<uint128>{false, -bits, one | 1};
-  // Digits behind the last bit that are all 0 or all 1 are as rare as chance has it: twice the width ends it (Ziv 1991).
+  // Digits behind the last bit that are all 0 or all 1 are as rare as chance has it: twice the width ends it (Ziv
+  // 1991).
   constexpr int small = widest<Fixed<256>>, medium = widest<Fixed<512>>;
   for (int width = std::max(first_width, bits);;) {
     const auto result = width <= small    ? exp_attempt<Fixed<256>>(negative, significand, exponent, bits, width)

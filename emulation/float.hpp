@@ -36,9 +36,10 @@ class Float {
 
  public:
   /// The unsigned integer that holds a code word.
-  using Storage = std::conditional_t<F.storage_bytes() == 1, std::uint8_t,
-                  std::conditional_t<F.storage_bytes() == 2, std::uint16_t,
-                  std::conditional_t<F.storage_bytes() == 4, std::uint32_t, std::uint64_t>>>;
+  using Storage =
+      std::conditional_t<F.storage_bytes() == 1, std::uint8_t,
+                         std::conditional_t<F.storage_bytes() == 2, std::uint16_t,
+                                            std::conditional_t<F.storage_bytes() == 4, std::uint32_t, std::uint64_t>>>;
   static constexpr FloatFormat format = F;  ///< as a value
 
   constexpr Float() = default;
@@ -65,9 +66,11 @@ class Float {
     x.code_ = static_cast<Storage>(code & F.code_mask());
     return x;
   }
-  constexpr Storage code() const { return code_; }  ///< Its code word.
+  constexpr Storage code() const { return code_; }                       ///< Its code word.
   constexpr explicit operator double() const { return F.value(code_); }  ///< Exact.
-  constexpr explicit operator float() const { return static_cast<float>(F.value(code_)); }  ///< Rounded, where a float does not hold it.
+  constexpr explicit operator float() const {
+    return static_cast<float>(F.value(code_));
+  }  ///< Rounded, where a float does not hold it.
 
   /// The sum, rounded to nearest even.
   friend constexpr Float operator+(Float a, Float b) { return from_code(add<U>(F, nearest, a.code_, b.code_).code); }
@@ -80,8 +83,9 @@ class Float {
   constexpr Float operator+() const { return *this; }  ///< Itself.
   /// The number with the other sign; a zero or NaN that has none stays.
   constexpr Float operator-() const {
-    return F.is_zero(code_) && !F.has_negative_zero() ? *this
-         : F.is_nan(code_) && F.is_zero(code_ ^ F.sign_mask()) ? *this : from_code(code_ ^ F.sign_mask());
+    return F.is_zero(code_) && !F.has_negative_zero()            ? *this
+           : F.is_nan(code_) && F.is_zero(code_ ^ F.sign_mask()) ? *this
+                                                                 : from_code(code_ ^ F.sign_mask());
   }
   constexpr Float& operator+=(Float b) { return *this = *this + b; }  ///< *this = *this + b
   constexpr Float& operator-=(Float b) { return *this = *this - b; }  ///< *this = *this - b
@@ -96,15 +100,21 @@ class Float {
     return order(F, nearest, a.code_) <=> order(F, nearest, b.code_);
   }
 
-  friend constexpr Float sqrt(Float x) { return from_code(halfulp::sqrt<U>(F, nearest, x.code_).code); }  ///< the square root, rounded to nearest even
+  friend constexpr Float sqrt(Float x) {
+    return from_code(halfulp::sqrt<U>(F, nearest, x.code_).code);
+  }  ///< the square root, rounded to nearest even
   /// The sum a * b + c, rounded once, to nearest even.
   friend constexpr Float fma(Float a, Float b, Float c) {
     return from_code(halfulp::fma<U>(F, nearest, a.code_, b.code_, c.code_).code);
   }
-  friend constexpr Float abs(Float x) { return F.sign(x.code_) && !F.is_nan(x.code_) ? -x : x; }  ///< without its sign; a NaN as it is
-  friend constexpr bool isnan(Float x) { return F.is_nan(x.code_); }  ///< whether it is a NaN
+  friend constexpr Float abs(Float x) {
+    return F.sign(x.code_) && !F.is_nan(x.code_) ? -x : x;
+  }                                                                        ///< without its sign; a NaN as it is
+  friend constexpr bool isnan(Float x) { return F.is_nan(x.code_); }       ///< whether it is a NaN
   friend constexpr bool isinf(Float x) { return F.is_infinite(x.code_); }  ///< whether it is an infinity
-  friend constexpr bool isfinite(Float x) { return F.is_finite(x.code_); }  ///< whether it is a number: neither NaN nor infinity
+  friend constexpr bool isfinite(Float x) {
+    return F.is_finite(x.code_);
+  }  ///< whether it is a number: neither NaN nor infinity
 
   /// The shortest decimal that reads back as the same number.
   friend std::ostream& operator<<(std::ostream& out, Float x) { return out << print(F, x.code_); }
@@ -119,8 +129,8 @@ class Float {
 template <halfulp::FloatFormat F>
 struct std::numeric_limits<halfulp::Float<F>> {
   using T = halfulp::Float<F>;
-  static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false, is_bounded = true,
-                        is_modulo = false, traps = false, tinyness_before = false;
+  static constexpr bool is_specialized = true, is_signed = true, is_integer = false, is_exact = false,
+                        is_bounded = true, is_modulo = false, traps = false, tinyness_before = false;
   static constexpr bool has_infinity = F.has_infinity(), has_quiet_NaN = F.has_nan(),
                         has_signaling_NaN = F.nonfinite == halfulp::NonFinite::ieee && F.fraction_bits > 1;
   static constexpr bool is_iec559 = F.nonfinite == halfulp::NonFinite::ieee;

@@ -12,14 +12,16 @@ struct fmt::formatter<halfulp::Float<F>> {
   constexpr auto parse(format_parse_context& context) {
     auto it = context.begin();
     if (it != context.end() && (*it == 'g' || *it == 'x' || *it == 'a')) presentation = *it++;
-    if (it != context.end() && *it != '}') throw format_error("halfulp::Float takes {}, {:x} (code word) or {:a} (hex-float)");
+    if (it != context.end() && *it != '}')
+      throw format_error("halfulp::Float takes {}, {:x} (code word) or {:a} (hex-float)");
     return it;
   }
   template <class Context>
   auto format(halfulp::Float<F> x, Context& context) const {
-    return fmt::format_to(context.out(), "{}", presentation == 'x' ? halfulp::print_code(F, x.code())
-                                             : presentation == 'a' ? halfulp::print_hex(F, x.code())
-                                                                   : halfulp::print(F, x.code()));
+    return fmt::format_to(context.out(), "{}",
+                          presentation == 'x'   ? halfulp::print_code(F, x.code())
+                          : presentation == 'a' ? halfulp::print_hex(F, x.code())
+                                                : halfulp::print(F, x.code()));
   }
 };
 /// \endcond

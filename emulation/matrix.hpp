@@ -14,12 +14,13 @@ class CodeWords {
  public:
   CodeWords() = default;
   template <std::unsigned_integral T>
-  CodeWords(std::span<const T> words) : data_(words.data()), size_(words.size()), bytes_(sizeof(T)) {}  ///< Of words that are only read.
+  CodeWords(std::span<const T> words)
+      : data_(words.data()), size_(words.size()), bytes_(sizeof(T)) {}  ///< Of words that are only read.
   template <std::unsigned_integral T>
   CodeWords(std::span<T> words) : CodeWords(std::span<const T>(words)) {}  ///< Of words that could be written.
-  const void* data() const { return data_; }  ///< the first word
-  std::size_t size() const { return size_; }  ///< how many words
-  int bytes() const { return bytes_; }  ///< of a word: 1, 2, 4 or 8
+  const void* data() const { return data_; }                               ///< the first word
+  std::size_t size() const { return size_; }                               ///< how many words
+  int bytes() const { return bytes_; }                                     ///< of a word: 1, 2, 4 or 8
   /// f(pointer to the first word, as its own type).
   template <class F>
   decltype(auto) visit(F&& f) const {
@@ -44,26 +45,29 @@ class CodeWords {
 /// Where element (i, j) of an operand lies.
 struct Placement {
   std::size_t row = 0, column = 1;  ///< words from one row, from one column to the next
-  std::size_t operator()(std::size_t i, std::size_t j) const { return i * row + j * column; }  ///< The index of element (i, j).
+  std::size_t operator()(std::size_t i, std::size_t j) const {
+    return i * row + j * column;
+  }  ///< The index of element (i, j).
 };
 
-/// The operands of D = A B + C, A of m x k, B of k x n, C and D of m x n, each in row-major order; and, for a matrix unit with
-/// scales, one scale for `scale_block` products (the last block may be shorter): scale_a m x blocks, scale_b blocks x n.
+/// The operands of D = A B + C, A of m x k, B of k x n, C and D of m x n, each in row-major order; and, for a matrix
+/// unit with scales, one scale for `scale_block` products (the last block may be shorter): scale_a m x blocks, scale_b
+/// blocks x n.
 ///
 /// With transpose_a the memory of A holds A^T, k x m in row-major order; with transpose_b that of B holds B^T, n x k.
-/// Leading dimensions are words from one row in memory to the next, 0: rows without gaps. A matrix with a leading dimension
-/// may end after its last element. No C (an empty span) is allowed where m n > 0 too: nothing is added.
+/// Leading dimensions are words from one row in memory to the next, 0: rows without gaps. A matrix with a leading
+/// dimension may end after its last element. No C (an empty span) is allowed where m n > 0 too: nothing is added.
 template <class Words>
 struct MatrixOperands {
-  std::size_t m = 0, n = 0, k = 0;  ///< shapes, as above
+  std::size_t m = 0, n = 0, k = 0;                           ///< shapes, as above
   Words a = {}, b = {}, c = {}, scale_a = {}, scale_b = {};  ///< the matrices; scales for units that take them
-  std::size_t lda = 0, ldb = 0, ldc = 0, ldd = 0;  ///< leading dimensions, 0: without gaps
-  bool transpose_a = false, transpose_b = false;  ///< how A and B lie in memory
+  std::size_t lda = 0, ldb = 0, ldc = 0, ldd = 0;            ///< leading dimensions, 0: without gaps
+  bool transpose_a = false, transpose_b = false;             ///< how A and B lie in memory
 
   Placement place_a() const { return place(transpose_a, m, k, lda); }  ///< Where elements of A lie.
   Placement place_b() const { return place(transpose_b, k, n, ldb); }  ///< Where elements of B lie.
-  Placement place_c() const { return {ldc ? ldc : n, 1}; }  ///< Where elements of C lie.
-  Placement place_d() const { return {ldd ? ldd : n, 1}; }  ///< Where elements of D lie.
+  Placement place_c() const { return {ldc ? ldc : n, 1}; }             ///< Where elements of C lie.
+  Placement place_d() const { return {ldd ? ldd : n, 1}; }             ///< Where elements of D lie.
 
  private:
   static Placement place(bool transposed, std::size_t rows, std::size_t columns, std::size_t leading) {
@@ -86,10 +90,13 @@ struct Checker {
   [[noreturn]] void refuse(const std::string& why) const;
   /// More than 2^40 words a matrix would not be counted rightly.
   void sizes(std::size_t m, std::size_t n, std::size_t k) const;
-  /// Whether `size` words are rows x columns in memory: exactly, or with a leading dimension at least up to the last element.
-  void extent(const std::string& name, std::size_t size, std::size_t rows, std::size_t columns, std::size_t leading) const;
+  /// Whether `size` words are rows x columns in memory: exactly, or with a leading dimension at least up to the last
+  /// element.
+  void extent(const std::string& name, std::size_t size, std::size_t rows, std::size_t columns,
+              std::size_t leading) const;
   /// The same, and words of at most so many bits.
-  void words(const std::string& name, const CodeWords& words, std::size_t rows, std::size_t columns, std::size_t leading, int bits, const std::string& format) const;
+  void words(const std::string& name, const CodeWords& words, std::size_t rows, std::size_t columns,
+             std::size_t leading, int bits, const std::string& format) const;
   /// Whether D and an operand share no byte.
   void apart(const std::string& name, const void* words, std::size_t bytes, const void* d, std::size_t d_bytes) const;
 

@@ -55,7 +55,8 @@ constexpr Rounded invalid(const FloatFormat& f, const Rounding& rounding) {
 }
 
 /// The result of an operation of which some operand is a NaN; a signalling one raises invalid.
-constexpr Rounded nan_result(const FloatFormat& f, const Rounding& rounding, std::initializer_list<std::uint64_t> codes) {
+constexpr Rounded nan_result(const FloatFormat& f, const Rounding& rounding,
+                             std::initializer_list<std::uint64_t> codes) {
   Rounded result{0, 0};
   bool found = false;
   for (const std::uint64_t code : codes) {

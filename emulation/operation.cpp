@@ -71,20 +71,24 @@ std::string Task::description() const {
 
 std::string refusal(const Task& task) {
   if (task.rounding.random_bits < 1 || task.rounding.random_bits > max_random_bits)
-    return "random bits must be 1 to " + std::to_string(max_random_bits) + ", not " + std::to_string(task.rounding.random_bits);
+    return "random bits must be 1 to " + std::to_string(max_random_bits) + ", not " +
+           std::to_string(task.rounding.random_bits);
   for (const NumberType* type : {&task.from, &task.to})
     if (const auto* f = std::get_if<FloatFormat>(type))
       if (const std::string why = defect(*f); !why.empty())
-        return "a descriptor with exponent_bits = " + std::to_string(f->exponent_bits) + ", fraction_bits = " + std::to_string(f->fraction_bits) +
-               ", bias = " + std::to_string(f->bias) + " " + why;
+        return "a descriptor with exponent_bits = " + std::to_string(f->exponent_bits) +
+               ", fraction_bits = " + std::to_string(f->fraction_bits) + ", bias = " + std::to_string(f->bias) + " " +
+               why;
   const auto* from = std::get_if<FloatFormat>(&task.from);
   if (task.operation == Operation::convert) {
-    if (!from && std::holds_alternative<IntegerType>(task.to)) return "convert needs a floating-point format on one side, not " +
-        number_type_name(task.from) + " to " + number_type_name(task.to);
+    if (!from && std::holds_alternative<IntegerType>(task.to))
+      return "convert needs a floating-point format on one side, not " + number_type_name(task.from) + " to " +
+             number_type_name(task.to);
     return {};
   }
   if (!from) return std::string(info(task.operation).name) + " works on floating-point formats; integers only convert";
-  if (!from->has_zero) return format_name(*from) + " holds scales: it has conversions only, no " + std::string(info(task.operation).name);
+  if (!from->has_zero)
+    return format_name(*from) + " holds scales: it has conversions only, no " + std::string(info(task.operation).name);
   return {};
 }
 

@@ -13,17 +13,35 @@
 namespace halfulp {
 
 /// What can be computed by name; `operations` says what each is.
-enum class Operation : std::uint8_t { add, sub, mul, div, rem, sqrt, fma, round_to_integral, min, max, eq, lt, le, convert, rcp, rsqrt, exp };
+enum class Operation : std::uint8_t {
+  add,
+  sub,
+  mul,
+  div,
+  rem,
+  sqrt,
+  fma,
+  round_to_integral,
+  min,
+  max,
+  eq,
+  lt,
+  le,
+  convert,
+  rcp,
+  rsqrt,
+  exp
+};
 
 /// What an operation's result is a code word of.
 enum class ResultKind : std::uint8_t { format, truth, target };
 
 /// One operation.
 struct OperationInfo {
-  Operation operation;  ///< which one
-  std::string_view name;  ///< as on the command line
-  int arity;  ///< how many operands
-  ResultKind result;  ///< what the result is a code word of
+  Operation operation;       ///< which one
+  std::string_view name;     ///< as on the command line
+  int arity;                 ///< how many operands
+  ResultKind result;         ///< what the result is a code word of
   std::string_view summary;  ///< a few words
 };
 
@@ -50,7 +68,9 @@ inline constexpr std::array<OperationInfo, 17> operations{{
 }};
 // clang-format on
 
-constexpr const OperationInfo& info(Operation operation) { return operations[static_cast<std::size_t>(operation)]; }  ///< The row of an operation.
+constexpr const OperationInfo& info(Operation operation) {
+  return operations[static_cast<std::size_t>(operation)];
+}  ///< The row of an operation.
 
 /// The operation of that name. Throws std::invalid_argument naming the nearest ones.
 Operation parse_operation(std::string_view name);
@@ -63,14 +83,17 @@ NumberType parse_number_type(std::string_view name);
 std::string number_type_name(const NumberType& type);  ///< The name that parse_number_type reads back.
 /// Bits and hexadecimal digits of its code words.
 int storage_bits(const NumberType& type);
-inline int hex_digits(const NumberType& type) { return (storage_bits(type) + 3) / 4; }  ///< Hexadecimal digits of its code words.
+inline int hex_digits(const NumberType& type) {
+  return (storage_bits(type) + 3) / 4;
+}  ///< Hexadecimal digits of its code words.
 
-/// One operation with everything that decides its result besides operands: the unit of `eval`, of backends, of comparisons.
+/// One operation with everything that decides its result besides operands: the unit of `eval`, of backends, of
+/// comparisons.
 struct Task {
   Operation operation = Operation::add;  ///< what is computed
-  NumberType from = FloatFormat{};  ///< of the operands; a FloatFormat except in conversions
-  NumberType to = FloatFormat{};    ///< of the result; equal to `from` except in conversions
-  Rounding rounding;  ///< and how it is rounded
+  NumberType from = FloatFormat{};       ///< of the operands; a FloatFormat except in conversions
+  NumberType to = FloatFormat{};         ///< of the result; equal to `from` except in conversions
+  Rounding rounding;                     ///< and how it is rounded
 
   /// The type of result code words; comparisons give truth values of one hexadecimal digit.
   int result_hex_digits() const { return info(operation).result == ResultKind::truth ? 1 : hex_digits(to); }
@@ -78,14 +101,14 @@ struct Task {
   std::string description() const;
 };
 
-/// Why a task is refused (a descriptor with a defect, E8M0 arithmetic, integer operands outside conversions, random_bits out of range),
-/// in one line; empty if it is fine.
+/// Why a task is refused (a descriptor with a defect, E8M0 arithmetic, integer operands outside conversions,
+/// random_bits out of range), in one line; empty if it is fine.
 std::string refusal(const Task& task);
 
 /// An operation of `arithmetic.hpp`, `recommended.hpp` or `conversion.hpp` on code words of one run-time format.
 /// Preconditions: f.has_zero; not Operation::convert.
-Rounded evaluate(Operation operation, const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b = 0,
-                 std::uint64_t c = 0, std::uint64_t random = 0);
+Rounded evaluate(Operation operation, const FloatFormat& f, const Rounding& rounding, std::uint64_t a,
+                 std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t random = 0);
 
 /// Any task, conversions included. Precondition: refusal(task) is empty.
 Rounded evaluate(const Task& task, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0, std::uint64_t random = 0);

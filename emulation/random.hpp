@@ -15,7 +15,8 @@
 namespace halfulp {
 
 /// 128 random bits of Philox4x32-10 (Salmon et al. 2011) for key = seed, counter = (index, stream).
-HALFULP_HOST_DEVICE inline r123::Philox4x32::ctr_type philox(std::uint64_t seed, std::uint64_t stream, std::uint64_t index) {
+HALFULP_HOST_DEVICE inline r123::Philox4x32::ctr_type philox(std::uint64_t seed, std::uint64_t stream,
+                                                             std::uint64_t index) {
   const auto low = [](std::uint64_t x) { return static_cast<std::uint32_t>(x); };
   const auto high = [](std::uint64_t x) { return static_cast<std::uint32_t>(x >> 32); };
   return r123::Philox4x32{}({{low(index), high(index), low(stream), high(stream)}}, {{low(seed), high(seed)}});
@@ -33,11 +34,14 @@ HALFULP_HOST_DEVICE inline std::uint32_t rounding_bits(std::uint64_t seed, std::
   return philox(seed, stream, index / 4)[index % 4];
 }
 
-/// Where the random bits of an array's stochastic roundings come from: element i takes rounding_bits(seed, stream, first + i).
+/// Where the random bits of an array's stochastic roundings come from: element i takes rounding_bits(seed, stream,
+/// first + i).
 struct RandomStream {
   std::uint64_t seed = 0, stream = 0;  ///< which sequence of random words
-  std::uint64_t first = 0;  ///< index of the first element; indices wrap at 2^64
-  constexpr RandomStream from(std::uint64_t i) const { return {seed, stream, first + i}; }  ///< The stream that begins i roundings later.
+  std::uint64_t first = 0;             ///< index of the first element; indices wrap at 2^64
+  constexpr RandomStream from(std::uint64_t i) const {
+    return {seed, stream, first + i};
+  }  ///< The stream that begins i roundings later.
 };
 
 }  // namespace halfulp

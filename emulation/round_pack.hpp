@@ -59,8 +59,8 @@ struct Integer {
   bool inexact;
 };
 
-/// r random bits just below the last kept bit, and what rounds the tail to r bits by the variant. A tail of no more than
-/// r bits takes the leading random ones: nothing is to be rounded, its probability is exact.
+/// r random bits just below the last kept bit, and what rounds the tail to r bits by the variant. A tail of no more
+/// than r bits takes the leading random ones: nothing is to be rounded, its probability is exact.
 template <class U>
 constexpr U random_addend(const Rounding& rounding, U significand, int tail, std::uint64_t random) {
   const int r = rounding.random_bits;
@@ -80,7 +80,8 @@ constexpr U random_addend(const Rounding& rounding, U significand, int tail, std
 
 /// The whole difference between rounding modes: what is added below the last kept bit.
 ///
-/// tail >= 1 bits are about to be dropped from the significand, 2^tail is the weight of the last kept bit, `odd` that bit.
+/// tail >= 1 bits are about to be dropped from the significand, 2^tail is the weight of the last kept bit, `odd` that
+/// bit.
 template <class U>
 constexpr U addend(const Rounding& rounding, bool sign, bool odd, U significand, int tail, std::uint64_t random) {
   const U unit = U{1} << tail;
@@ -101,8 +102,8 @@ constexpr U addend(const Rounding& rounding, bool sign, bool odd, U significand,
 /// in formats without fraction bits the last bit of the code is the exponent's.
 /// Precondition: significand < 2^(width - 1), and for tail < 0 the result fits.
 template <class U>
-constexpr Integer<U> round_integer(const Rounding& rounding, bool sign, U significand, int tail,
-                                   std::uint64_t random, bool offset_odd = false) {
+constexpr Integer<U> round_integer(const Rounding& rounding, bool sign, U significand, int tail, std::uint64_t random,
+                                   bool offset_odd = false) {
   if (tail <= 0) return {significand << -tail, false};
   constexpr int longest = width_of<U> - 2;
   if (tail > longest) {

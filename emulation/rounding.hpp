@@ -21,10 +21,10 @@ enum class RoundingMode : std::uint8_t {
   stochastic,  ///< up with a probability near the tail's share of the unit: StochasticVariant, `random_bits`
 };
 
-/// How the tail of an exact result (what lies below the last kept bit) meets r random bits: it is rounded to r bits, the
-/// random integer is added, and the carry into the last kept bit decides. With t = tail / unit the probability of rounding
-/// up is round(t * 2^r) / 2^r; a tail of at most r bits is never rounded, and the probability exact. With 32 random bits
-/// that is so for every float32 down to 2^-8 of the smallest subnormal of a narrow format.
+/// How the tail of an exact result (what lies below the last kept bit) meets r random bits: it is rounded to r bits,
+/// the random integer is added, and the carry into the last kept bit decides. With t = tail / unit the probability of
+/// rounding up is round(t * 2^r) / 2^r; a tail of at most r bits is never rounded, and the probability exact. With 32
+/// random bits that is so for every float32 down to 2^-8 of the smallest subnormal of a narrow format.
 enum class StochasticVariant : std::uint8_t {
   truncate,      ///< cut off: biased by -2^-(r+1) unit. MPTorch's prng_bits; gfloat's StochasticFastest
   nearest_even,  ///< to nearest, ties to even: unbiased over uniform tails. gfloat's Stochastic
@@ -67,15 +67,16 @@ inline constexpr Flags invalid = 0x10;
 /// Everything besides operands and format that decides a result. A plain value: no global state.
 struct Rounding {
   RoundingMode mode = RoundingMode::nearest_even;  ///< which neighbour
-  Overflow overflow = Overflow::ieee;  ///< what is beyond the range
-  bool flush_inputs = false;   ///< subnormal operands count as zero of their sign (x86 DAZ)
-  bool flush_outputs = false;  ///< tiny results become zero of their sign, underflow and inexact (x86 FTZ)
+  Overflow overflow = Overflow::ieee;              ///< what is beyond the range
+  bool flush_inputs = false;                       ///< subnormal operands count as zero of their sign (x86 DAZ)
+  bool flush_outputs = false;           ///< tiny results become zero of their sign, underflow and inexact (x86 FTZ)
   Tininess tininess = Tininess::after;  ///< when underflow is signalled
-  NanRule nan = NanRule::canonical;  ///< which NaN operations return
+  NanRule nan = NanRule::canonical;     ///< which NaN operations return
   IntOverflow int_overflow = IntOverflow::saturate;  ///< of conversions to integers
-  bool integer_inexact = false;  ///< rounding to an integer signals inexact (IEEE roundToIntegralExact, convertToIntegerExact)
+  bool integer_inexact =
+      false;  ///< rounding to an integer signals inexact (IEEE roundToIntegralExact, convertToIntegerExact)
   StochasticVariant variant = StochasticVariant::truncate;  ///< of stochastic rounding
-  int random_bits = 32;          ///< of stochastic rounding, 1 to max_random_bits
+  int random_bits = 32;                                     ///< of stochastic rounding, 1 to max_random_bits
   constexpr bool operator==(const Rounding&) const = default;
 };
 
@@ -84,7 +85,7 @@ inline constexpr int max_random_bits = 32;  ///< Random bits of a stochastic rou
 /// A result and what happened on the way.
 struct Rounded {
   std::uint64_t code = 0;  ///< of the format that was rounded to
-  Flags flags = 0;  ///< raised by the operation
+  Flags flags = 0;         ///< raised by the operation
   constexpr bool operator==(const Rounded&) const = default;
 };
 

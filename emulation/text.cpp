@@ -18,7 +18,8 @@ using boost::multiprecision::cpp_int;
 constexpr long long far = 5000;
 
 /// Digits behind these decide only whether there is something behind them: where one result gives way to the next, the
-/// random bits of stochastic rounding included, lie multiples of 2^-1107 of at most 86 bits, which have at most 802 digits.
+/// random bits of stochastic rounding included, lie multiples of 2^-1107 of at most 86 bits, which have at most 802
+/// digits.
 constexpr std::size_t deciding_digits = 1200;
 constexpr std::size_t most_digits = 100'000;
 
@@ -61,7 +62,8 @@ bool read_digits(std::string_view text, Literal& number) {
     if (point) number.exponent -= number.hexadecimal ? 4 : 1;
   }
   if (number.digits.size() > most_digits)
-    throw std::invalid_argument("a number of " + std::to_string(number.digits.size()) + " digits; accepted: at most " + std::to_string(most_digits));
+    throw std::invalid_argument("a number of " + std::to_string(number.digits.size()) + " digits; accepted: at most " +
+                                std::to_string(most_digits));
   if (any && !text.empty() && lower(text.front()) == (number.hexadecimal ? 'p' : 'e')) {
     text.remove_prefix(1);
     bool negative = false;
@@ -80,7 +82,9 @@ bool read_digits(std::string_view text, Literal& number) {
   return any && text.empty();
 }
 
-cpp_int power(int base, long long exponent) { return boost::multiprecision::pow(cpp_int(base), static_cast<unsigned>(exponent)); }
+cpp_int power(int base, long long exponent) {
+  return boost::multiprecision::pow(cpp_int(base), static_cast<unsigned>(exponent));
+}
 
 /// Significant decimal digits of a positive value and its decimal exponent: value = 0.d1d2d3... * 10^exponent.
 struct Decimal {
@@ -105,7 +109,8 @@ std::string layout(const Decimal& d) {
     if (n <= d.exponent) return d.digits + std::string(static_cast<std::size_t>(d.exponent - n), '0');
     return std::string(d.digits).insert(static_cast<std::size_t>(d.exponent), 1, '.');
   }
-  if (d.exponent <= 0 && d.exponent > -5) return std::string("0.").append(static_cast<std::size_t>(-d.exponent), '0') + d.digits;
+  if (d.exponent <= 0 && d.exponent > -5)
+    return std::string("0.").append(static_cast<std::size_t>(-d.exponent), '0') + d.digits;
   std::string text = d.digits.substr(0, 1);
   if (n > 1) text.append(1, '.').append(d.digits, 1);
   const int e = d.exponent - 1;
@@ -158,7 +163,8 @@ Literal read_literal(std::string_view text) {
   }
   number.hexadecimal = word.size() > 2 && word[0] == '0' && word[1] == 'x';
   if (!read_digits(text.substr(number.hexadecimal ? 2 : 0), number))
-    throw std::invalid_argument("'" + shown(whole) + "' is not a number; accepted: decimal (0.1, -6.5e4), hex-float (0x1.8p-3), inf, nan");
+    throw std::invalid_argument("'" + shown(whole) +
+                                "' is not a number; accepted: decimal (0.1, -6.5e4), hex-float (0x1.8p-3), inf, nan");
   number.kind = number.digits.empty() ? Kind::zero : Kind::finite;
   return number;
 }
@@ -170,7 +176,9 @@ Rounded parse(const FloatFormat& f, const Rounding& rounding, std::string_view t
     case Kind::infinite: return convert(binary64, f, rounding, binary64.infinity(number.sign));
     case Kind::nan: {  // an operand that is read keeps its sign, where the format's NaN has one
       Rounded nan = convert(binary64, f, rounding, binary64.canonical_nan());
-      if (const std::uint64_t negative = f.with_sign(nan.code, true); number.sign && f.is_nan(nan.code) && f.is_nan(negative)) nan.code = negative;
+      if (const std::uint64_t negative = f.with_sign(nan.code, true);
+          number.sign && f.is_nan(nan.code) && f.is_nan(negative))
+        nan.code = negative;
       return nan;
     }
     case Kind::zero: return convert(binary64, f, rounding, binary64.zero(number.sign), random);
@@ -178,14 +186,16 @@ Rounded parse(const FloatFormat& f, const Rounding& rounding, std::string_view t
   }
 
   // Numbers whose exponent alone decides are replaced by ones just as far out of range.
-  const long long magnitude = number.exponent + (number.hexadecimal ? 4 : 1) * static_cast<long long>(number.digits.size());
+  const long long magnitude = number.exponent +
+                              (number.hexadecimal ? 4 : 1) * static_cast<long long>(number.digits.size());
   if (magnitude > far) return round_pack<uint128>(f, rounding, {number.sign, 4 * far, 1}, random);
   if (magnitude < -far) return round_pack<uint128>(f, rounding, {number.sign, -4 * far, 1}, random);
   const cpp_int digits((number.hexadecimal ? "0x" : "") + number.digits);
   const cpp_int scale = power(number.base(), number.exponent < 0 ? -number.exponent : number.exponent);
-  return round_pack(f, rounding,
-                    number.exponent < 0 ? leading_bits(number.sign, digits, scale)
-                                        : leading_bits(number.sign, digits * scale, 1), random);
+  return round_pack(
+      f, rounding,
+      number.exponent < 0 ? leading_bits(number.sign, digits, scale) : leading_bits(number.sign, digits * scale, 1),
+      random);
 }
 
 std::string print(const FloatFormat& f, std::uint64_t code) {

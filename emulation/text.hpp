@@ -10,11 +10,11 @@ namespace halfulp {
 
 /// A number as written, before any rounding: (-1)^sign * digits * base()^exponent where finite.
 struct Literal {
-  Kind kind = Kind::zero;  ///< zero, a finite number, infinity or NaN
-  bool sign = false;  ///< negative
-  bool hexadecimal = false;  ///< written as 0x1.8p-3
-  std::string digits;      ///< decimal or hexadecimal, without point and leading zeros
-  long long exponent = 0;  ///< of 10, or of 2 in hexadecimal
+  Kind kind = Kind::zero;                            ///< zero, a finite number, infinity or NaN
+  bool sign = false;                                 ///< negative
+  bool hexadecimal = false;                          ///< written as 0x1.8p-3
+  std::string digits;                                ///< decimal or hexadecimal, without point and leading zeros
+  long long exponent = 0;                            ///< of 10, or of 2 in hexadecimal
   int base() const { return hexadecimal ? 2 : 10; }  ///< Of its exponent.
 };
 

@@ -70,8 +70,12 @@ std::vector<Check> check_operations(const Backend& backend, const Progress& prog
     progress(static_cast<double>(i) / static_cast<double>(tasks.size()));
     if (!backend.supports(tasks[i]).yes) continue;
     const Rounding& r = tasks[i].rounding;
-    Check check{.group = "operation", .name = tasks[i].description() + (r.overflow == Overflow::saturate ? " saturate" : "") + (r.flush_inputs ? " flush-inputs" : "") + (r.flush_outputs ? " flush-outputs" : "") +
-                    (std::holds_alternative<IntegerType>(tasks[i].to) && r.int_overflow == IntOverflow::x86 ? " int-overflow-x86" : "")};
+    Check check{.group = "operation",
+                .name = tasks[i].description() + (r.overflow == Overflow::saturate ? " saturate" : "") +
+                        (r.flush_inputs ? " flush-inputs" : "") + (r.flush_outputs ? " flush-outputs" : "") +
+                        (std::holds_alternative<IntegerType>(tasks[i].to) && r.int_overflow == IntOverflow::x86
+                             ? " int-overflow-x86"
+                             : "")};
     for (const recording::TaskSource& source : recording::task_sources()) {
       if (!source.operands) continue;
       const recording::Columns columns = source.operands(tasks[i]);
@@ -82,7 +86,8 @@ std::vector<Check> check_operations(const Backend& backend, const Progress& prog
   return checks;
 }
 
-std::vector<Check> check_matrix_units(std::span<const MatrixDevice* const> devices, std::size_t count, const Progress& progress) {
+std::vector<Check> check_matrix_units(std::span<const MatrixDevice* const> devices, std::size_t count,
+                                      const Progress& progress) {
   std::vector<Check> checks;
   for (std::size_t i = 0; i < devices.size(); ++i) {
     progress(static_cast<double>(i) / static_cast<double>(devices.size()));
@@ -91,17 +96,21 @@ std::vector<Check> check_matrix_units(std::span<const MatrixDevice* const> devic
     if (const Support here = device.available(); !here.yes) {
       check.skipped = here.reason;
     } else try {
-      const MatrixUnit& unit = find_unit(check.name);
-      const auto again = [&] { progress(static_cast<double>(i) / static_cast<double>(devices.size())); };  // where it may be interrupted
-      for (const recording::MatrixSource& source : recording::matrix_sources()) again(), compare_tiles(device, unit, source.cases(device.shape()), check);
-      const auto k = static_cast<std::size_t>(unit.k);
-      for (const auto& kind : tile_kinds)
-        for (const std::size_t depth : {k, 5 * k / 2 + 1}) again(), compare_tiles(device, unit, tiles(kind.value, device.shape(), depth, count, 1 + depth), check);
-    } catch (const DeviceFailure& failure) {
-      if (failure.lost) throw;
-      check.skipped = failure.what();
-      check.compared = check.differing = 0;
-    }
+        const MatrixUnit& unit = find_unit(check.name);
+        const auto again = [&] {
+          progress(static_cast<double>(i) / static_cast<double>(devices.size()));
+        };  // where it may be interrupted
+        for (const recording::MatrixSource& source : recording::matrix_sources())
+          again(), compare_tiles(device, unit, source.cases(device.shape()), check);
+        const auto k = static_cast<std::size_t>(unit.k);
+        for (const auto& kind : tile_kinds)
+          for (const std::size_t depth : {k, 5 * k / 2 + 1})
+            again(), compare_tiles(device, unit, tiles(kind.value, device.shape(), depth, count, 1 + depth), check);
+      } catch (const DeviceFailure& failure) {
+        if (failure.lost) throw;
+        check.skipped = failure.what();
+        check.compared = check.differing = 0;
+      }
     checks.push_back(std::move(check));
   }
   return checks;

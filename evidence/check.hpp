@@ -18,9 +18,9 @@ struct Check {
   std::string skipped = {};  ///< why nothing was compared; empty where something was
   bool approximate = false;  ///< it need not be correctly rounded
   std::uint64_t compared = 0, differing = 0, farthest = 0;
-  std::string witness = {};  ///< the first case that differs, in hexadecimal; empty where none does
+  std::string witness = {};      ///< the first case that differs, in hexadecimal; empty where none does
   std::uint64_t unanswered = 0;  ///< further cases, of which a recording has no answer
-  bool wild = false;     ///< it differs as no approximation does (is_approximation)
+  bool wild = false;             ///< it differs as no approximation does (is_approximation)
   bool fails() const { return differing != 0 && (!approximate || wild); }
 };
 
@@ -31,8 +31,10 @@ using Progress = std::function<void(double)>;
 /// Precondition: backend.available().yes. This and the following throw DeviceFailure where a device breaks down.
 std::vector<Check> check_operations(const Backend& backend, const Progress& progress);
 
-/// Every device against the model of the unit that it is named after, on the questions of the recording suite, the probe's among
-/// them, and on every kind of tiles: `tiles` cases of each, at the depth of one instruction and of several with a part of one.
-std::vector<Check> check_matrix_units(std::span<const MatrixDevice* const> devices, std::size_t tiles, const Progress& progress);
+/// Every device against the model of the unit that it is named after, on the questions of the recording suite, the
+/// probe's among them, and on every kind of tiles: `tiles` cases of each, at the depth of one instruction and of
+/// several with a part of one.
+std::vector<Check> check_matrix_units(std::span<const MatrixDevice* const> devices, std::size_t tiles,
+                                      const Progress& progress);
 
 }  // namespace halfulp

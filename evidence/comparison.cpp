@@ -13,7 +13,8 @@ bool differ_by_one(const FloatFormat& f, std::uint64_t x, std::uint64_t y) {
 
 /// The task's result in a wider format, its operands taken there exactly.
 Rounded result_in(const FloatFormat& wide, const Task& task, const Witness& w, const Rounding& rounding) {
-  if (task.operation == Operation::convert) return evaluate({Operation::convert, task.from, wide, rounding}, w.operands[0]);
+  if (task.operation == Operation::convert)
+    return evaluate({Operation::convert, task.from, wide, rounding}, w.operands[0]);
   const auto& f = std::get<FloatFormat>(task.from);
   std::array<std::uint64_t, 3> x{};
   for (std::size_t i = 0; i < 3; ++i) {
@@ -23,7 +24,8 @@ Rounded result_in(const FloatFormat& wide, const Task& task, const Witness& w, c
   return evaluate({task.operation, wide, wide, rounding}, x[0], x[1], x[2]);
 }
 
-/// Exactly halfway between neighbours is what a format with one more fraction bit holds, and whose last bit is set there.
+/// Exactly halfway between neighbours is what a format with one more fraction bit holds, and whose last bit is set
+/// there.
 bool is_tie(const Task& task, const FloatFormat& f, const Witness& w) {
   FloatFormat finer = f;
   ++finer.fraction_bits;
@@ -42,9 +44,11 @@ bool is_double_rounding(const Task& task, const FloatFormat& f, const Witness& w
   Rounding second = task.rounding;
   second.flush_inputs = false;
   for (const FloatFormat& between : {fp16, bf16, fp32, fp64}) {
-    const bool wider = between.fraction_bits > f.fraction_bits && between.emin() <= f.emin() && between.emax() >= f.emax();
+    const bool wider = between.fraction_bits > f.fraction_bits && between.emin() <= f.emin() &&
+                       between.emax() >= f.emax();
     if (!wider || task.from == NumberType(between)) continue;
-    if (task.operation != Operation::convert && between.emin() - between.fraction_bits > f.emin() - f.fraction_bits) continue;
+    if (task.operation != Operation::convert && between.emin() - between.fraction_bits > f.emin() - f.fraction_bits)
+      continue;
     if (convert(between, f, second, result_in(between, task, w, first).code).code == w.device) return true;
   }
   return false;
@@ -54,7 +58,8 @@ bool is_double_rounding(const Task& task, const FloatFormat& f, const Witness& w
 
 std::uint64_t units_apart(const Task& task, const Witness& w) {
   const auto* f = std::get_if<FloatFormat>(&task.to);
-  if (!f || info(task.operation).result == ResultKind::truth || !f->is_finite(w.emulated) || !f->is_finite(w.device)) return 0;
+  if (!f || info(task.operation).result == ResultKind::truth || !f->is_finite(w.emulated) || !f->is_finite(w.device))
+    return 0;
   const std::uint64_t x = f->magnitude(w.emulated), y = f->magnitude(w.device);
   if (f->sign(w.emulated) != f->sign(w.device)) return x + y;
   return std::max(x, y) - std::min(x, y);
@@ -64,10 +69,13 @@ std::string_view difference_class(const Task& task, const Witness& w) {
   const std::uint64_t x = w.emulated, y = w.device;
   if (x == y) return "flags";
   const auto* f = std::get_if<FloatFormat>(&task.to);
-  if (!f || !std::holds_alternative<FloatFormat>(task.from) || info(task.operation).result == ResultKind::truth) return "other";
+  if (!f || !std::holds_alternative<FloatFormat>(task.from) || info(task.operation).result == ResultKind::truth)
+    return "other";
   if (f->is_nan(x) && f->is_nan(y)) return f->magnitude(x) == f->magnitude(y) ? "nan-sign" : "nan-payload";
   const auto largest = [&](std::uint64_t code) { return f->is_finite(code) && f->magnitude(code) == f->max_finite(); };
-  const auto beyond = [&](std::uint64_t code) { return f->is_infinite(code) || (f->is_nan(code) && !f->has_infinity()); };
+  const auto beyond = [&](std::uint64_t code) {
+    return f->is_infinite(code) || (f->is_nan(code) && !f->has_infinity());
+  };
   if ((largest(x) && beyond(y)) || (largest(y) && beyond(x))) return "saturation";
   if (f->is_nan(x) || f->is_nan(y)) return "nan";
   if (f->is_zero(x) && f->is_zero(y)) return "sign-of-zero";
@@ -83,7 +91,8 @@ namespace {
 constexpr std::size_t chunk_size = std::size_t{1} << 16;
 constexpr std::size_t max_witnesses = 8;
 
-Witness witness(const Task& task, const Operands& operands, std::size_t i, std::uint64_t emulated, std::uint64_t device) {
+Witness witness(const Task& task, const Operands& operands, std::size_t i, std::uint64_t emulated,
+                std::uint64_t device) {
   Witness w;
   w.arity = info(task.operation).arity;
   w.operands[0] = operands.a[i];
@@ -146,7 +155,9 @@ Comparison compare(const Backend& backend, Task task, const Operands& operands) 
   }
   result.compared = operands.size() - result.unanswered;
   if (result.compared == 0 && result.unanswered != 0)
-    result.skipped = result.unanswered == 1 ? "the one operand is not recorded" : "none of the " + std::to_string(result.unanswered) + " operands are recorded";
+    result.skipped = result.unanswered == 1
+                         ? "the one operand is not recorded"
+                         : "none of the " + std::to_string(result.unanswered) + " operands are recorded";
   return result;
 }
 

@@ -38,12 +38,13 @@ struct Witness {
 /// Ties and double rounding are found by the emulation; integers and truth values are "other".
 std::string_view difference_class(const Task& task, const Witness& witness);
 
-/// How many steps from one finite result to the other, from value to next value; 0 where one is not finite, and of integers and
-/// truth values.
+/// How many steps from one finite result to the other, from value to next value; 0 where one is not finite, and of
+/// integers and truth values.
 std::uint64_t units_apart(const Task& task, const Witness& witness);
 
-/// Whether differences of these classes and of at most this distance are those of a function that is not correctly rounded:
-/// no NaN where a number should be, nothing more than most_units_apart away. Anything else is a wrong answer, or none.
+/// Whether differences of these classes and of at most this distance are those of a function that is not correctly
+/// rounded: no NaN where a number should be, nothing more than most_units_apart away. Anything else is a wrong answer,
+/// or none.
 inline constexpr std::uint64_t most_units_apart = 1000;
 inline bool is_approximation(const std::map<std::string, std::uint64_t>& classes, std::uint64_t farthest) {
   return classes.count("nan") == 0 && farthest <= most_units_apart;
@@ -55,12 +56,12 @@ inline bool is_approximation(const std::map<std::string, std::uint64_t>& classes
 struct Comparison {
   std::string backend;
   std::string independence;
-  Task task;            ///< with the backend's NaN rule taken over
-  std::string route;    ///< the instructions that computed it
-  std::string skipped;  ///< why nothing was compared; empty where something was
+  Task task;                 ///< with the backend's NaN rule taken over
+  std::string route;         ///< the instructions that computed it
+  std::string skipped;       ///< why nothing was compared; empty where something was
   bool approximate = false;  ///< the route need not be correctly rounded
   std::uint64_t compared = 0, differing = 0;
-  std::uint64_t farthest = 0;  ///< the largest units_apart of those that differ
+  std::uint64_t farthest = 0;    ///< the largest units_apart of those that differ
   std::uint64_t unanswered = 0;  ///< operands of which the backend has no result: not among those compared
   std::map<std::string, std::uint64_t> classes;  ///< difference_class -> count
   std::vector<Witness> witnesses;                ///< the first ones, at most 8
@@ -70,8 +71,8 @@ struct Comparison {
 
 /// Runs a task on the emulation and on a backend over the same operands and compares code words.
 /// The emulation takes over the backend's NaN rule, so no difference is masked and none invented. Of a recording, those
-/// operands are compared that it was asked for; if it was asked for none of them, that is why the comparison is skipped. So is one
-/// that the device had no room for; a device that is lost is an exception, DeviceFailure.
+/// operands are compared that it was asked for; if it was asked for none of them, that is why the comparison is
+/// skipped. So is one that the device had no room for; a device that is lost is an exception, DeviceFailure.
 Comparison compare(const Backend& backend, Task task, const Operands& operands);
 
 }  // namespace halfulp
@@ -95,7 +96,8 @@ struct Findings {
   bool operator==(const Findings&) const = default;
 };
 
-/// One run of chunk_size inputs (the last may be shorter), or of verify::pairs_per_chunk pairs: the unit of digests and of resuming.
+/// One run of chunk_size inputs (the last may be shorter), or of verify::pairs_per_chunk pairs: the unit of digests and
+/// of resuming.
 struct Chunk {
   std::uint64_t index = 0, digest = 0;
   Findings findings;

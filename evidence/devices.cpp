@@ -25,7 +25,8 @@ const Backend& find_backend(std::string_view name) {
     names.emplace_back(backend->name());
   }
   if (name == rehearsal_backend().name()) return rehearsal_backend();
-  for (const std::string& recorded : recording::recording_names()) names.push_back(std::string(recording::prefix) + recorded);
+  for (const std::string& recorded : recording::recording_names())
+    names.push_back(std::string(recording::prefix) + recorded);
   throw std::invalid_argument(unknown_name("backend", name, std::move(names)));
 }
 
@@ -52,10 +53,13 @@ struct GpuDevices {
 
 MatrixDevices matrix_devices_of(std::string_view backend) {
   if (backend == "x86") return all_of(native_matrix_devices(backend), "this build has no matrix instructions of a CPU");
-  if (backend == "cuda" || backend == "rehearsal") return all_of(native_matrix_devices(backend), "no matrix instructions of a GPU");
+  if (backend == "cuda" || backend == "rehearsal")
+    return all_of(native_matrix_devices(backend), "no matrix instructions of a GPU");
   if (backend.substr(0, recording::prefix.size()) == recording::prefix)
-    return all_of(recording::find_recording(std::string(backend.substr(recording::prefix.size()))).matrix_devices(), "the recording has no matrix instructions");
-  throw std::invalid_argument(unknown_name("backend", backend, {"x86", "cuda", "rehearsal", "emulated:UNIT", "recorded:NAME"}));
+    return all_of(recording::find_recording(std::string(backend.substr(recording::prefix.size()))).matrix_devices(),
+                  "the recording has no matrix instructions");
+  throw std::invalid_argument(
+      unknown_name("backend", backend, {"x86", "cuda", "rehearsal", "emulated:UNIT", "recorded:NAME"}));
 }
 
 std::span<const MatrixDevice* const> native_matrix_devices(std::string_view backend) {
@@ -73,9 +77,11 @@ std::span<const MatrixDevice* const> native_matrix_devices(std::string_view back
 
 MatrixDevices find_matrix_devices(std::string_view name) {
   constexpr std::string_view emulated = "emulated:";
-  if (name.substr(0, emulated.size()) == emulated) return {{emulated_matrix_device(find_unit(name.substr(emulated.size())))}, ""};
+  if (name.substr(0, emulated.size()) == emulated)
+    return {{emulated_matrix_device(find_unit(name.substr(emulated.size())))}, ""};
   // BACKEND:UNIT, and of a recording recorded:NAME:UNIT.
-  const std::size_t begin = name.substr(0, recording::prefix.size()) == recording::prefix ? recording::prefix.size() : 0;
+  const std::size_t begin = name.substr(0, recording::prefix.size()) == recording::prefix ? recording::prefix.size()
+                                                                                          : 0;
   const std::size_t colon = name.find(':', begin);
   MatrixDevices found = matrix_devices_of(name.substr(0, colon));
   if (colon == std::string_view::npos || found.devices.empty()) return found;

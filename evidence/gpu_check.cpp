@@ -28,13 +28,16 @@ std::vector<float> inputs(const FloatFormat& f, std::size_t count) {
     if (choice % 3 == 0) bits &= ~((1U << (22 - std::min(f.fraction_bits, 22))) - 1);  // ties
     x[i] = std::bit_cast<float>(bits);
   }
-  constexpr std::uint32_t special[] = {0, 1, 0x007f'ffff, 0x0080'0000, 0x7f7f'ffff, 0x7f80'0000, 0x7f80'0001, 0x7fc0'0000};
-  for (std::size_t i = 0; i < 16 && i < count; ++i) x[i] = std::bit_cast<float>(special[i / 2] | (i % 2 != 0 ? 0x8000'0000 : 0));
+  constexpr std::uint32_t special[] = {0,           1,           0x007f'ffff, 0x0080'0000,
+                                       0x7f7f'ffff, 0x7f80'0000, 0x7f80'0001, 0x7fc0'0000};
+  for (std::size_t i = 0; i < 16 && i < count; ++i)
+    x[i] = std::bit_cast<float>(special[i / 2] | (i % 2 != 0 ? 0x8000'0000 : 0));
   return x;
 }
 
 template <class Out, class Launch>
-std::vector<Out> run(const Gpu& gpu, const void* in, std::size_t in_bytes, std::size_t count, const char* what, Launch&& launch) {
+std::vector<Out> run(const Gpu& gpu, const void* in, std::size_t in_bytes, std::size_t count, const char* what,
+                     Launch&& launch) {
   // Through page-locked memory: a copy from elsewhere waits for the kernel before it, however long that takes.
   const HostMemory<std::uint8_t> given(gpu, in_bytes);
   const HostMemory<Out> taken(gpu, count);
@@ -54,10 +57,12 @@ template <class Out>
 void compare_bits(const std::vector<Out>& device, const std::vector<Out>& host, Check& check) {
   check.compared += host.size();
   for (std::size_t i = 0; i < host.size(); ++i)
-    if (std::memcmp(&device[i], &host[i], sizeof(Out)) != 0 && check.differing++ == 0) check.witness = "element " + std::to_string(i);
+    if (std::memcmp(&device[i], &host[i], sizeof(Out)) != 0 && check.differing++ == 0)
+      check.witness = "element " + std::to_string(i);
 }
 
-void check_narrow(const Gpu& gpu, const FloatFormat& f, const Rounding& r, const std::vector<float>& x, std::vector<Check>& checks) {
+void check_narrow(const Gpu& gpu, const FloatFormat& f, const Rounding& r, const std::vector<float>& x,
+                  std::vector<Check>& checks) {
   NarrowArgs args;
   const auto plan = array::narrow_plan<float>(f, r, array::Source::conversion);
   if (!plan) return;
@@ -105,10 +110,12 @@ void check_widen(const Gpu& gpu, const FloatFormat& f, std::vector<Check>& check
   Check check{.group = "kernel", .name = "decode " + format_name(f), .route = "halfulp's own"};
   std::vector<float> host(codes.size());
   decode<Code>(f, codes, host);
-  compare_bits(run<float>(gpu, codes.data(), codes.size() * sizeof(Code), codes.size(), "widen", [&](const void* in, void* out) {
-    args.in = in, args.out = static_cast<float*>(out);
-    gpu.kernels().widen(Lane::first, args);
-  }), host, check);
+  compare_bits(run<float>(gpu, codes.data(), codes.size() * sizeof(Code), codes.size(), "widen",
+                          [&](const void* in, void* out) {
+                            args.in = in, args.out = static_cast<float*>(out);
+                            gpu.kernels().widen(Lane::first, args);
+                          }),
+               host, check);
   checks.push_back(std::move(check));
 }
 
@@ -135,8 +142,17 @@ std::vector<Check> check_kernels(const Gpu& gpu, std::size_t count, const Progre
 std::vector<Check> check_programs_and_sums(const Gpu& gpu, const Progress& progress) {
   std::vector<Check> checks;
   const auto take = [&](const char* group, const std::vector<ProgramCheck>& some) {
-    for (const ProgramCheck& c : some) checks.push_back({.group = group, .name = c.name, .route = c.compared_with, .skipped = c.compared == 0 ? "nothing was compared" : "", .approximate = !c.must_agree,
-                      .compared = c.compared, .differing = c.differing, .farthest = c.largest_distance, .witness = c.witness, .wild = c.unlike != 0 || c.largest_distance > most_units_apart});
+    for (const ProgramCheck& c : some)
+      checks.push_back({.group = group,
+                        .name = c.name,
+                        .route = c.compared_with,
+                        .skipped = c.compared == 0 ? "nothing was compared" : "",
+                        .approximate = !c.must_agree,
+                        .compared = c.compared,
+                        .differing = c.differing,
+                        .farthest = c.largest_distance,
+                        .witness = c.witness,
+                        .wild = c.unlike != 0 || c.largest_distance > most_units_apart});
   };
   progress(0);
   take("sum", check_sums(gpu, 1));
@@ -153,7 +169,12 @@ std::vector<Check> check_whole_tiles(const Gpu& gpu, const Progress& progress) {
     if (!runs(gpu, rows[row]).yes) continue;
     const auto k = static_cast<std::size_t>(rows[row].unit->k);
     const PlaceCheck found = check_places(gpu, row, 3, 2 * k, 1);
-    checks.push_back({.group = "whole tile", .name = rows[row].unit->name, .route = "every element beside the diagonal", .compared = found.compared, .differing = found.differing, .witness = found.first});
+    checks.push_back({.group = "whole tile",
+                      .name = rows[row].unit->name,
+                      .route = "every element beside the diagonal",
+                      .compared = found.compared,
+                      .differing = found.differing,
+                      .witness = found.first});
   }
   return checks;
 }

@@ -11,9 +11,9 @@
 
 namespace halfulp::cuda {
 
-/// quantize and encode in every mode, and decode, of the 16-bit and narrower formats of the catalogue, on `count` floats (random
-/// words, and what lies around the values of the format). Every element is compared.
-/// Precondition: gpu.available().yes. Throws GpuError.
+/// quantize and encode in every mode, and decode, of the 16-bit and narrower formats of the catalogue, on `count`
+/// floats (random words, and what lies around the values of the format). Every element is compared. Precondition:
+/// gpu.available().yes. Throws GpuError.
 std::vector<Check> check_kernels(const Gpu& gpu, std::size_t count, const Progress& progress);
 
 /// The sums and programs of program_check.hpp. As above.
@@ -30,9 +30,10 @@ const Gpu* find_gpu(std::string_view backend);
 struct ProgramCheck {
   std::string name;           ///< "sum fp16 warp", "softmax bf16"
   std::string compared_with;  ///< "the emulation in the same order"
-  bool must_agree = true;     ///< false where an operation in it is not correctly rounded by GPUs: differences are counted, no failure
+  bool must_agree =
+      true;  ///< false where an operation in it is not correctly rounded by GPUs: differences are counted, no failure
   std::uint64_t compared = 0, differing = 0;
-  std::uint64_t unlike = 0;            ///< of those that differ: a NaN against a number, two different NaNs, or nothing written
+  std::uint64_t unlike = 0;  ///< of those that differ: a NaN against a number, two different NaNs, or nothing written
   std::uint64_t largest_distance = 0;  ///< of the others: how many code words lie between them, at most
   std::string witness = {};            ///< the first that differs; empty if none does
 
@@ -70,7 +71,8 @@ class Drawn {
   int between(int low, int high) { return low + static_cast<int>(word() % static_cast<std::uint64_t>(high - low + 1)); }
   double unit() { return static_cast<double>(word() >> 11) * 0x1p-53; }  ///< [0, 1)
   double real(double low, double high) { return low + (high - low) * unit(); }
-  /// A code word of either sign with this exponent, at the ends of the range what it rounds to. -1074 <= exponent <= 1023.
+  /// A code word of either sign with this exponent, at the ends of the range what it rounds to. -1074 <= exponent <=
+  /// 1023.
   std::uint64_t number(const FloatFormat& f, int exponent) {
     const double magnitude = (1 + unit()) * FloatFormat::power_of_two(exponent);
     return encode(f, {}, word() % 2 == 0 ? magnitude : -magnitude).code;

@@ -18,7 +18,8 @@ bool ProgramCheck::measure(const FloatFormat& f, std::uint64_t device, std::uint
   return true;
 }
 
-void ProgramCheck::add_difference(const FloatFormat& f, std::uint64_t device, std::uint64_t expected, const std::string& where) {
+void ProgramCheck::add_difference(const FloatFormat& f, std::uint64_t device, std::uint64_t expected,
+                                  const std::string& where) {
   unlike += !measure(f, device, expected);
   if (differing++ != 0) return;
   std::ostringstream text;
@@ -43,7 +44,8 @@ constexpr std::size_t sum_lengths[] = {0, 1, 2, 3, 31, 32, 33, 63, 64, 65, 255, 
 
 enum class Kind { meeting, swamped, subnormal, overflowing, any };
 /// Rows go through these again and again; where terms meet, orders differ most.
-constexpr Kind kinds[] = {Kind::meeting, Kind::swamped, Kind::any, Kind::meeting, Kind::swamped, Kind::subnormal, Kind::meeting, Kind::overflowing};
+constexpr Kind kinds[] = {Kind::meeting, Kind::swamped,   Kind::any,     Kind::meeting,
+                          Kind::swamped, Kind::subnormal, Kind::meeting, Kind::overflowing};
 constexpr std::size_t sum_rows = 5 * std::size(kinds);
 
 std::uint64_t term(Kind kind, const FloatFormat& f, std::size_t i, Drawn& draw) {
@@ -59,18 +61,22 @@ std::uint64_t term(Kind kind, const FloatFormat& f, std::size_t i, Drawn& draw) 
   return draw.word() % 64 == 0 ? draw.any(f) : draw.number(f, draw.between(-2, 2));
 }
 
-std::string row_of(std::size_t length, std::size_t row) { return std::to_string(length) + " terms, row " + std::to_string(row); }
+std::string row_of(std::size_t length, std::size_t row) {
+  return std::to_string(length) + " terms, row " + std::to_string(row);
+}
 
 ProgramCheck check_order(const Gpu& gpu, const NamedFormat& named, SumOrder order, std::uint64_t seed) {
   const FloatFormat& f = named.format;
-  ProgramCheck check{"sum " + std::string(named.name) + " " + std::string(name_in(sum_orders, order)), "the emulation in the same order"};
+  ProgramCheck check{"sum " + std::string(named.name) + " " + std::string(name_in(sum_orders, order)),
+                     "the emulation in the same order"};
   for (const std::size_t length : sum_lengths) {
     Drawn draw(seed, length);
     Words terms;
     for (std::size_t row = 0; row < sum_rows; ++row)
       for (std::size_t i = 0; i < length; ++i) terms.push_back(term(kinds[row % std::size(kinds)], f, i, draw));
     const Words device = sums_on(gpu, f, order, terms, sum_rows), expected = emulated_sums(f, order, terms, sum_rows);
-    for (std::size_t row = 0; row < sum_rows; ++row) check.compare(f, device[row], expected[row], [&] { return row_of(length, row); });
+    for (std::size_t row = 0; row < sum_rows; ++row)
+      check.compare(f, device[row], expected[row], [&] { return row_of(length, row); });
   }
   return check;
 }
@@ -88,28 +94,35 @@ ProgramCheck check_exact_atomics(const Gpu& gpu, const NamedFormat& named, std::
       const double unit = FloatFormat::power_of_two(draw.between(-8, 0));
       for (std::size_t i = 0; i < length; ++i) {
         const std::int64_t most = std::max<std::int64_t>(1, left / static_cast<std::int64_t>(length - i));
-        const std::int64_t k = left == 0 ? 0 : 1 + static_cast<std::int64_t>(draw.word() % static_cast<std::uint64_t>(most));
+        const std::int64_t k = left == 0
+                                   ? 0
+                                   : 1 + static_cast<std::int64_t>(draw.word() % static_cast<std::uint64_t>(most));
         left -= k;
         terms.push_back(encode(f, {}, static_cast<double>(draw.word() % 4 == 0 ? -k : k) * unit).code);
       }
     }
-    const Words device = sums_on(gpu, f, SumOrder::atomic, terms, sum_rows), expected = emulated_sums(f, SumOrder::atomic, terms, sum_rows);
-    for (std::size_t row = 0; row < sum_rows; ++row) check.compare(f, device[row], expected[row], [&] { return row_of(length, row); });
+    const Words device = sums_on(gpu, f, SumOrder::atomic, terms, sum_rows),
+                expected = emulated_sums(f, SumOrder::atomic, terms, sum_rows);
+    for (std::size_t row = 0; row < sum_rows; ++row)
+      check.compare(f, device[row], expected[row], [&] { return row_of(length, row); });
   }
   return check;
 }
 
-/// In any order, the error of n terms to nearest is at most (n - 1) u times the sum of their magnitudes (Jeannerod & Rump 2013),
-/// unless something overflows. Beyond that, atomics may give what they like: how far they are from the sequential order
-/// is the largest distance. Sums stay far from subnormal numbers, which fp32's atomicAdd makes zeros (PTX ISA, atom.add.f32).
+/// In any order, the error of n terms to nearest is at most (n - 1) u times the sum of their magnitudes (Jeannerod &
+/// Rump 2013), unless something overflows. Beyond that, atomics may give what they like: how far they are from the
+/// sequential order is the largest distance. Sums stay far from subnormal numbers, which fp32's atomicAdd makes zeros
+/// (PTX ISA, atom.add.f32).
 ProgramCheck check_bounded_atomics(const Gpu& gpu, const NamedFormat& named, std::uint64_t seed) {
   const FloatFormat& f = named.format;
-  ProgramCheck check{"sum " + std::string(named.name) + " atomic", "the bound of any order; distances from the sequential one"};
+  ProgramCheck check{"sum " + std::string(named.name) + " atomic",
+                     "the bound of any order; distances from the sequential one"};
   for (const std::size_t length : sum_lengths) {
     Drawn draw(seed, length);
     Words terms;
     for (std::size_t i = 0; i < sum_rows * length; ++i) terms.push_back(draw.number(f, draw.between(-4, 4)));
-    const Words device = sums_on(gpu, f, SumOrder::atomic, terms, sum_rows), sequential = emulated_sums(f, SumOrder::sequential, terms, sum_rows);
+    const Words device = sums_on(gpu, f, SumOrder::atomic, terms, sum_rows),
+                sequential = emulated_sums(f, SumOrder::sequential, terms, sum_rows);
     for (std::size_t row = 0; row < sum_rows; ++row) {
       double sum = 0, magnitudes = 0;  // exact: multiples of 2^-27 below 2^16
       for (std::size_t i = 0; i < length; ++i) {
@@ -119,7 +132,8 @@ ProgramCheck check_bounded_atomics(const Gpu& gpu, const NamedFormat& named, std
       }
       const double bound = length == 0 ? 0 : static_cast<double>(length - 1) * f.epsilon() / 2 * magnitudes;
       const bool written = device[row] <= f.code_mask();
-      check.judge(f, device[row], sequential[row], written && std::abs(f.value(device[row]) - sum) <= bound, [&] { return row_of(length, row); });
+      check.judge(f, device[row], sequential[row], written && std::abs(f.value(device[row]) - sum) <= bound,
+                  [&] { return row_of(length, row); });
     }
   }
   return check;
@@ -131,7 +145,8 @@ std::vector<ProgramCheck> check_sums(const Gpu& gpu, std::uint64_t seed) {
   std::vector<ProgramCheck> checks;
   for (const FloatFormat& f : {fp16, bf16, fp32}) {
     const NamedFormat& named = *find_named(f);
-    for (const SumOrder order : {SumOrder::sequential, SumOrder::warp, SumOrder::block}) checks.push_back(check_order(gpu, named, order, seed));
+    for (const SumOrder order : {SumOrder::sequential, SumOrder::warp, SumOrder::block})
+      checks.push_back(check_order(gpu, named, order, seed));
     checks.push_back(check_exact_atomics(gpu, named, seed));
     checks.push_back(check_bounded_atomics(gpu, named, seed));
   }
@@ -146,8 +161,8 @@ constexpr std::size_t elements = 20'000;
 constexpr std::size_t row_lengths[] = {1, 2, 3, 31, 33, 255, 256, 257, 1000};
 constexpr std::size_t program_rows = 16;
 
-/// Where integers stop having code words, 256 in bf16, 2048 in fp16; where fp16 ends, 65504 and halfway from there to 65536;
-/// ties, and the ends of i32.
+/// Where integers stop having code words, 256 in bf16, 2048 in fp16; where fp16 ends, 65504 and halfway from there to
+/// 65536; ties, and the ends of i32.
 std::int32_t position(Drawn& draw, std::size_t i) {
   constexpr int largest = std::numeric_limits<std::int32_t>::max();
   constexpr int edges[] = {0, 256, 512, 2048, 4096, 32768, 65504, 65520, 65536, 1 << 24, largest - 8, 8 - largest};
@@ -156,12 +171,13 @@ std::int32_t position(Drawn& draw, std::size_t i) {
   return static_cast<std::int32_t>(static_cast<std::uint32_t>(draw.word()) >> draw.between(0, 20));
 }
 
-/// Operands whose results meet: products and corrections that end near half an ulp of what they are added to. Some cases are
-/// any code words at all, some lie at the ends of the range.
+/// Operands whose results meet: products and corrections that end near half an ulp of what they are added to. Some
+/// cases are any code words at all, some lie at the ends of the range.
 void add_case(Words (&columns)[max_inputs], const FloatFormat& f, Program program, std::size_t i, Drawn& draw) {
   const int p = f.precision();
   const bool any = i % 8 == 0, edge = i % 8 == 1;
-  const int base = edge ? (draw.word() % 2 == 0 ? f.emax() - draw.between(0, 1) : f.emin() + draw.between(-p, p)) : draw.between(-6, 6);
+  const int base = edge ? (draw.word() % 2 == 0 ? f.emax() - draw.between(0, 1) : f.emin() + draw.between(-p, p))
+                        : draw.between(-6, 6);
   const auto put = [&](int k, int exponent) { columns[k].push_back(any ? draw.any(f) : draw.number(f, exponent)); };
   const auto put_position = [&] { columns[0].push_back(static_cast<std::uint32_t>(position(draw, i))); };
   switch (program) {
@@ -171,7 +187,9 @@ void add_case(Words (&columns)[max_inputs], const FloatFormat& f, Program progra
       put(0, base), put(1, rate), put(2, base - rate - draw.between(-1, p + 2));
       return;
     }
-    case Program::kahan_update: put(0, base), put(1, base - p - draw.between(0, 4)), put(2, base - draw.between(0, p + 3)); return;
+    case Program::kahan_update:
+      put(0, base), put(1, base - p - draw.between(0, 4)), put(2, base - draw.between(0, p + 3));
+      return;
     case Program::position_id: put_position(); return;
     case Program::rope_angle: put_position(), put(1, draw.between(-14, 0)); return;
     case Program::rope_rotation:
@@ -199,7 +217,7 @@ std::uint64_t softmax_input(const FloatFormat& f, std::size_t row, Drawn& draw) 
   switch (row % 8) {
     case 0: return code(draw.real(-12, 12));
     case 1: return code(edge + draw.real(-0.05, 0.05) * edge / 11);
-    case 2: return code(static_cast<double>(row));  // all equal
+    case 2: return code(static_cast<double>(row));                                    // all equal
     case 3: return draw.word() % 3 == 0 ? f.infinity(true) : code(draw.real(-4, 4));  // a mask
     case 4: return code(draw.real(-2, 2) * edge);
     case 5: return f.infinity(true);  // all masked: NaN
@@ -212,9 +230,9 @@ std::uint64_t norm_input(const FloatFormat& f, std::size_t row, Drawn& draw) {
   const auto code = [&](double x) { return encode(f, {}, x).code; };
   switch (row % 8) {
     case 0: return code(draw.real(-3, 3));
-    case 1: return code(100 + draw.real(-0.5, 0.5));  // the mean cancels
-    case 2: return code(1.5);                         // no variance
-    case 3: return draw.number(f, f.emin() / 2 - draw.between(0, 4));  // squares are subnormal
+    case 1: return code(100 + draw.real(-0.5, 0.5));                    // the mean cancels
+    case 2: return code(1.5);                                           // no variance
+    case 3: return draw.number(f, f.emin() / 2 - draw.between(0, 4));   // squares are subnormal
     case 4: return draw.number(f, f.emax() / 2 + draw.between(-1, 1));  // squares overflow, some
     case 5: return code(draw.word() % 32 == 0 ? draw.real(-100, 100) : draw.real(-0.1, 0.1));
     case 6: return draw.number(f, f.emin() - draw.between(0, 3));
@@ -227,7 +245,8 @@ ProgramInputs row_inputs(const FloatFormat& f, Program program, std::size_t leng
   ProgramInputs x{{{}}, program_rows, length};
   const bool norm = program == Program::layer_norm;
   for (std::size_t row = 0; row < program_rows; ++row)
-    for (std::size_t i = 0; i < length; ++i) x.columns[0].push_back(norm ? norm_input(f, row, draw) : softmax_input(f, row, draw));
+    for (std::size_t i = 0; i < length; ++i)
+      x.columns[0].push_back(norm ? norm_input(f, row, draw) : softmax_input(f, row, draw));
   if (!norm) return x;
   x.columns.resize(4);
   for (std::size_t i = 0; i < length; ++i) {
@@ -235,7 +254,8 @@ ProgramInputs row_inputs(const FloatFormat& f, Program program, std::size_t leng
     x.columns[2].push_back(encode(f, {}, draw.real(-0.5, 0.5)).code);
   }
   // 1e-5 is subnormal in fp16, 1e-12 nothing.
-  for (std::size_t row = 0; row < program_rows; ++row) x.columns[3].push_back(encode(f, {}, row < program_rows / 2 ? 1e-5 : 1e-12).code);
+  for (std::size_t row = 0; row < program_rows; ++row)
+    x.columns[3].push_back(encode(f, {}, row < program_rows / 2 ? 1e-5 : 1e-12).code);
   return x;
 }
 
@@ -247,7 +267,8 @@ void compare(ProgramCheck& check, const Gpu& gpu, const FloatFormat& f, Program 
         std::ostringstream text;
         if (info(program).rows) text << x.length << " elements, row " << i / x.length << ", element " << i % x.length;
         else
-          for (const Words& column : x.columns) text << std::hex << (&column == x.columns.data() ? "" : " ") << column[i];
+          for (const Words& column : x.columns)
+            text << std::hex << (&column == x.columns.data() ? "" : " ") << column[i];
         if (device.size() > 1) text << ", output " << k;
         return text.str();
       });
@@ -260,10 +281,12 @@ std::vector<ProgramCheck> check_programs(const Gpu& gpu, std::uint64_t seed) {
   for (const FloatFormat& f : {fp16, bf16})
     for (const ProgramInfo& p : programs) {
       ProgramCheck check{std::string(p.name) + " " + std::string(find_named(f)->name),
-                         p.exact ? "the emulation" : "the emulation, exp, rsqrt and division correctly rounded", p.exact};
+                         p.exact ? "the emulation" : "the emulation, exp, rsqrt and division correctly rounded",
+                         p.exact};
       if (!p.rows) compare(check, gpu, f, p.program, element_inputs(f, p.program, seed));
       else
-        for (const std::size_t length : row_lengths) compare(check, gpu, f, p.program, row_inputs(f, p.program, length, seed));
+        for (const std::size_t length : row_lengths)
+          compare(check, gpu, f, p.program, row_inputs(f, p.program, length, seed));
       checks.push_back(std::move(check));
     }
   return checks;

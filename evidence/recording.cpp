@@ -20,7 +20,8 @@ static_assert(std::endian::native == std::endian::little, "recordings are little
 using Words = std::vector<std::uint64_t>;
 
 constexpr FramedFormat answers_format{"halfulpR", format_version, "the answers of a recording", 8};
-constexpr std::size_t header_bytes = frame_header_bytes + 8, trailer_bytes = frame_trailer_bytes;  // the digest of the manifest as well
+constexpr std::size_t header_bytes = frame_header_bytes + 8,
+                      trailer_bytes = frame_trailer_bytes;  // the digest of the manifest as well
 constexpr std::uintmax_t most_bytes = std::uintmax_t{1} << 30;
 
 std::uint64_t hash(std::string_view bytes) { return verify::chunk_digest(std::as_bytes(std::span(bytes))); }
@@ -60,7 +61,8 @@ std::string read_file(const std::filesystem::path& path) {
   const std::string name = path.filename().string();
   std::error_code error;
   if (!std::filesystem::is_regular_file(path, error)) throw std::invalid_argument(name + " is not there");
-  if (std::filesystem::file_size(path, error) > most_bytes) throw std::invalid_argument(name + " is larger than 1 GiB; no recording is");
+  if (std::filesystem::file_size(path, error) > most_bytes)
+    throw std::invalid_argument(name + " is larger than 1 GiB; no recording is");
   std::ifstream in(path, std::ios::binary);
   std::string text{std::istreambuf_iterator<char>(in), {}};
   if (!in || in.bad()) throw std::invalid_argument(name + " cannot be read");
@@ -94,20 +96,26 @@ class Reader {
   std::size_t at_, count_;
 };
 
-void check_section(const std::string& what, const Place& place, std::size_t operands, const std::string& operands_digest, const Words& answers) {
+void check_section(const std::string& what, const Place& place, std::size_t operands,
+                   const std::string& operands_digest, const Words& answers) {
   if (operands != place.count || operands_digest != place.operands_digest)
-    throw std::invalid_argument(manifest_file + (": " + what) + ": the operands are not those of suite version " + std::to_string(suite_version));
-  if (digest({&answers}) != place.answers_digest) throw std::invalid_argument(manifest_file + (": " + what) + ": the answers are not those of answers.bin");
+    throw std::invalid_argument(manifest_file + (": " + what) + ": the operands are not those of suite version " +
+                                std::to_string(suite_version));
+  if (digest({&answers}) != place.answers_digest)
+    throw std::invalid_argument(manifest_file + (": " + what) + ": the answers are not those of answers.bin");
 }
 
 void fill(Manifest& manifest, std::string_view bytes) {
   std::uint64_t expected = header_bytes;
   for (const Place& place : manifest.places) {
     if (place.offset != expected || place.bytes() > bytes.size() - trailer_bytes - expected)
-      throw std::invalid_argument(manifest_file + (": sections[" + std::to_string(&place - manifest.places.data()) + "]") + ": 'offset' or 'count' does not fit answers.bin");
+      throw std::invalid_argument(manifest_file +
+                                  (": sections[" + std::to_string(&place - manifest.places.data()) + "]") +
+                                  ": 'offset' or 'count' does not fit answers.bin");
     expected += place.bytes();
   }
-  if (expected + trailer_bytes != bytes.size()) throw std::invalid_argument(std::string(manifest_file) + ": 'sections' do not fill answers.bin");
+  if (expected + trailer_bytes != bytes.size())
+    throw std::invalid_argument(std::string(manifest_file) + ": 'sections' do not fill answers.bin");
   std::size_t i = 0;
   for (TaskSection& section : manifest.recording.tasks) {
     const Place& place = manifest.places[i++];
@@ -117,16 +125,21 @@ void fill(Manifest& manifest, std::string_view bytes) {
     if (source.operands) {
       section.operands = source.operands(canonical(section.task));
     } else {
-      for (int column = 0; column < place.columns; ++column) (column == 0 ? section.operands.a : column == 1 ? section.operands.b : section.operands.c) = reader.column(place.operand_bytes);
+      for (int column = 0; column < place.columns; ++column)
+        (column == 0   ? section.operands.a
+         : column == 1 ? section.operands.b
+                       : section.operands.c) = reader.column(place.operand_bytes);
     }
-    check_section(section.source + ", " + section.task.description(), place, section.operands.size(), operands_digest(section.operands), section.answers);
+    check_section(section.source + ", " + section.task.description(), place, section.operands.size(),
+                  operands_digest(section.operands), section.answers);
   }
   for (MatrixSection& section : manifest.recording.matrices) {
     const Place& place = manifest.places[i++];
     section.answers = Reader(bytes, place).column(place.answer_bytes);
     const std::size_t depth = section.cases.k;
     section.cases = find_matrix_source(section.source)->cases(section.shape);
-    check_section(section.source + ", " + section.unit, place, depth == section.cases.k ? section.cases.size() : 0, operands_digest(section.cases), section.answers);
+    check_section(section.source + ", " + section.unit, place, depth == section.cases.k ? section.cases.size() : 0,
+                  operands_digest(section.cases), section.answers);
   }
 }
 
@@ -155,9 +168,11 @@ Files to_files(const Recording& recording) {
   for (const TaskSection& section : recording.tasks) {
     place(section.answers, answer_bytes(section.task)).operands_digest = operands_digest(section.operands);
     if (!find_task_source(section.source)->operands)
-      for (const Words* column : columns_of(section.operands)) append_words(payload, *column, bytes_of(section.task.from));
+      for (const Words* column : columns_of(section.operands))
+        append_words(payload, *column, bytes_of(section.task.from));
   }
-  for (const MatrixSection& section : recording.matrices) place(section.answers, word_bytes(section.shape.accumulator)).operands_digest = operands_digest(section.cases);
+  for (const MatrixSection& section : recording.matrices)
+    place(section.answers, word_bytes(section.shape.accumulator)).operands_digest = operands_digest(section.cases);
   manifest.answer_file_bytes = header_bytes + payload.size() + trailer_bytes;
 
   Files files;
@@ -171,15 +186,20 @@ Files to_files(const Recording& recording) {
 Recording read_recording(const std::filesystem::path& folder) {
   try {
     std::error_code error;
-    if (!std::filesystem::is_directory(folder, error)) throw std::invalid_argument("is no folder; accepted: a folder that halfulp record made");
+    if (!std::filesystem::is_directory(folder, error))
+      throw std::invalid_argument("is no folder; accepted: a folder that halfulp record made");
     const std::string text = read_file(folder / manifest_file);
     Manifest manifest = parse_manifest(text);
     const std::string bytes = read_file(folder / answers_file);
     check_answers(bytes);
     if (manifest.answer_file_bytes != bytes.size())
-      throw std::invalid_argument(std::string(manifest_file) + ": 'answer_file_bytes' is " + std::to_string(manifest.answer_file_bytes) + ", not the size of answers.bin, " + std::to_string(bytes.size()));
+      throw std::invalid_argument(std::string(manifest_file) + ": 'answer_file_bytes' is " +
+                                  std::to_string(manifest.answer_file_bytes) + ", not the size of answers.bin, " +
+                                  std::to_string(bytes.size()));
     fill(manifest, bytes);
-    if (word_at(bytes, 24) != hash(text)) throw std::invalid_argument(std::string(manifest_file) + ": was changed after the recording: its checksum is not the one in answers.bin");
+    if (word_at(bytes, 24) != hash(text))
+      throw std::invalid_argument(std::string(manifest_file) +
+                                  ": was changed after the recording: its checksum is not the one in answers.bin");
     return std::move(manifest.recording);
   } catch (const std::invalid_argument& problem) {
     throw std::invalid_argument("recording '" + folder.string() + "': " + problem.what());
@@ -190,7 +210,8 @@ namespace {
 
 constexpr const char* kind = "halfulp recording";
 
-// --- writing ----------------------------------------------------------------------------------------------------------
+// --- writing
+// ----------------------------------------------------------------------------------------------------------
 
 Json to_json(const Place& place) {
   Json json;
@@ -241,13 +262,17 @@ Json to_json(const MatrixSection& section, const Place& place) {
   return json;
 }
 
-// --- reading ----------------------------------------------------------------------------------------------------------
+// --- reading
+// ----------------------------------------------------------------------------------------------------------
 
 Origin origin_of(Members& m) {
-  return {m.text("backend"), m.text("device"), m.text("driver"), m.text("toolkit"), m.text("system"), m.text("halfulp"), m.text("date")};
+  return {m.text("backend"), m.text("device"),  m.text("driver"), m.text("toolkit"),
+          m.text("system"),  m.text("halfulp"), m.text("date")};
 }
 
-std::uint64_t number(Members& m, const char* name, std::int64_t most = std::int64_t{1} << 48) { return static_cast<std::uint64_t>(m[name].integer(0, most)); }
+std::uint64_t number(Members& m, const char* name, std::int64_t most = std::int64_t{1} << 48) {
+  return static_cast<std::uint64_t>(m[name].integer(0, most));
+}
 
 std::string digest_of(Members& m, const char* name) {
   return m[name].parsed([](const std::string& text) {
@@ -293,7 +318,8 @@ void read_task(Members& m, Manifest& manifest) {
   task.rounding.int_overflow = m.choice("int_overflow", int_overflow_rules, plain.int_overflow);
   task.rounding.nan = m["nan"].named(nan_rules);
   if (const std::string why = refusal(task); !why.empty()) m.fail(why);
-  if (task.operation != Operation::convert && task.from != task.to) m.fail("'to' is not 'from', and only conversions have two types");
+  if (task.operation != Operation::convert && task.from != task.to)
+    m.fail("'to' is not 'from', and only conversions have two types");
   section.route = m.text("route");
   section.approximate = m.boolean("approximate", false);
   Place place;
@@ -306,7 +332,9 @@ void read_task(Members& m, Manifest& manifest) {
 }
 
 void read_matrix(Members& m, Manifest& manifest) {
-  const auto format = [&](const char* name) { return m[name].parsed([](const std::string& s) { return parse_format(s); }); };
+  const auto format = [&](const char* name) {
+    return m[name].parsed([](const std::string& s) { return parse_format(s); });
+  };
   MatrixSection section;
   section.source = source_of(m, matrix_sources());
   section.unit = m.text("unit");
@@ -329,12 +357,16 @@ void read_matrix(Members& m, Manifest& manifest) {
 
 Manifest read_manifest(const Json& json) {
   Members m(json, "");
-  if (const std::string given = m.text("kind"); given != kind) m.fail("'kind' is '" + shown(given) + "'; accepted: " + kind);
+  if (const std::string given = m.text("kind"); given != kind)
+    m.fail("'kind' is '" + shown(given) + "'; accepted: " + kind);
   const std::uint64_t version = number(m, "version"), suite = number(m, "suite");
   if (version != format_version)
-    m.fail("format version " + std::to_string(version) + (version > format_version ? ", written by a newer halfulp" : "") + "; accepted: " + std::to_string(format_version));
+    m.fail("format version " + std::to_string(version) +
+           (version > format_version ? ", written by a newer halfulp" : "") +
+           "; accepted: " + std::to_string(format_version));
   if (suite != suite_version)
-    m.fail("answers to suite version " + std::to_string(suite) + ", whose operands this program does not make; accepted: " + std::to_string(suite_version));
+    m.fail("answers to suite version " + std::to_string(suite) +
+           ", whose operands this program does not make; accepted: " + std::to_string(suite_version));
   Manifest manifest;
   manifest.recording.origin = origin_of(m);
   manifest.answer_file_bytes = number(m, "answer_file_bytes");
@@ -390,8 +422,10 @@ std::string manifest_text(const Manifest& manifest) {
   };
   std::vector<Json> missing, sections;
   for (const Missing& m : recording.missing) missing.push_back(Json{{"what", m.what}, {"reason", m.reason}});
-  for (const TaskSection& section : recording.tasks) sections.push_back(to_json(section, manifest.places[sections.size()]));
-  for (const MatrixSection& section : recording.matrices) sections.push_back(to_json(section, manifest.places[sections.size()]));
+  for (const TaskSection& section : recording.tasks)
+    sections.push_back(to_json(section, manifest.places[sections.size()]));
+  for (const MatrixSection& section : recording.matrices)
+    sections.push_back(to_json(section, manifest.places[sections.size()]));
   list("missing", missing);
   list("sections", sections);
   return text + "\n}\n";

@@ -1,9 +1,11 @@
 // What a device answered to the suite, and the two files that keep it.
 //
 //   manifest.json   JSON: which device, when, by what; the sections in the order of their answers
-//   answers.bin     "halfulpR", then little-endian: u32 format version, u32 suite version, u64 bytes of this file, u64 XXH3-64
-//                   of manifest.json; the answers of section after section, each 1, 2, 4 or 8 bytes wide, and behind the
-//                   answers of a section with operands of its own these, column by column; u64 XXH3-64 of all before it
+//   answers.bin     "halfulpR", then little-endian: u32 format version, u32 suite version, u64 bytes of this file, u64
+//   XXH3-64
+//                   of manifest.json; the answers of section after section, each 1, 2, 4 or 8 bytes wide, and behind
+//                   the answers of a section with operands of its own these, column by column; u64 XXH3-64 of all
+//                   before it
 //
 // Operands of the other sections are not in the file: the suite makes them, and the manifest has their digest.
 #pragma once
@@ -27,9 +29,9 @@ struct Origin {
 };
 
 struct TaskSection {
-  std::string source;  ///< of the suite
-  Task task;           ///< canonical, but with the device's NaN rule
-  std::string route;   ///< the instructions that answered
+  std::string source;        ///< of the suite
+  Task task;                 ///< canonical, but with the device's NaN rule
+  std::string route;         ///< the instructions that answered
   bool approximate = false;  ///< which need not be correctly rounded
   Columns operands;
   std::vector<std::uint64_t> answers;
@@ -65,8 +67,8 @@ struct Files {
 };
 Files to_files(const Recording& recording);
 
-/// The recording in a folder. Throws std::invalid_argument with one line that says what is wrong in which file: not there,
-/// truncated, corrupted, of another format or suite version, a member of the manifest missing or wrong.
+/// The recording in a folder. Throws std::invalid_argument with one line that says what is wrong in which file: not
+/// there, truncated, corrupted, of another format or suite version, a member of the manifest missing or wrong.
 Recording read_recording(const std::filesystem::path& folder);
 
 // manifest.json and the sections it describes.
@@ -88,7 +90,8 @@ struct Manifest {
 };
 
 std::string manifest_text(const Manifest& manifest);
-/// Throws std::invalid_argument with one line: "manifest.json: sections[3]: 'count' is missing; accepted: a whole number".
+/// Throws std::invalid_argument with one line: "manifest.json: sections[3]: 'count' is missing; accepted: a whole
+/// number".
 Manifest parse_manifest(const std::string& text);
 
 /// Bytes of the answers to a task, and of code words of a type.
@@ -123,8 +126,8 @@ inline constexpr std::string_view prefix = "recorded:";
 
 /// Names of the recordings that came with the program: those of its source tree, else those installed beside it.
 std::vector<std::string> recording_names();
-/// The recording of that name, or in the folder of that path (with a slash, or none of those names). Read once, then kept.
-/// Throws std::invalid_argument with one line: no such recording, or what is wrong in its files.
+/// The recording of that name, or in the folder of that path (with a slash, or none of those names). Read once, then
+/// kept. Throws std::invalid_argument with one line: no such recording, or what is wrong in its files.
 const Replay& find_recording(const std::string& name);
 
 }  // namespace halfulp::recording

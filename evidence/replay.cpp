@@ -51,7 +51,8 @@ void row_of(const MatrixCases& cases, std::size_t i, Words& row) {
 
 class Replay::Answers final : public Backend {
  public:
-  Answers(const std::string& name, const Recording& recording) : name_(std::string(prefix) + name), recording_(recording) {
+  Answers(const std::string& name, const Recording& recording)
+      : name_(std::string(prefix) + name), recording_(recording) {
     for (const TaskSection& section : recording.tasks) {
       const Task key = canonical(section.task);
       auto at = std::find_if(tasks_.begin(), tasks_.end(), [&](const auto& entry) { return same(entry->key, key); });
@@ -79,7 +80,9 @@ class Replay::Answers final : public Backend {
   std::vector<Task> own_tasks() const override {
     std::vector<Task> tasks;
     for (const auto& entry : tasks_)
-      if (std::any_of(entry->sections.begin(), entry->sections.end(), [](const TaskSection* s) { return find_task_source(s->source)->operands; })) tasks.push_back(entry->key);
+      if (std::any_of(entry->sections.begin(), entry->sections.end(),
+                      [](const TaskSection* s) { return find_task_source(s->source)->operands; }))
+        tasks.push_back(entry->key);
     return tasks;
   }
   NanRule nan_rule(const Task& task) const override {
@@ -87,7 +90,9 @@ class Replay::Answers final : public Backend {
     return entry ? entry->sections.front()->task.rounding.nan : NanRule::canonical;
   }
   /// What a rehearsal answered is the emulation, kept in a file.
-  std::string_view independence() const override { return recording_.origin.backend == "rehearsal" ? "emulation" : "recorded"; }
+  std::string_view independence() const override {
+    return recording_.origin.backend == "rehearsal" ? "emulation" : "recorded";
+  }
 
   void run(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const override {
     look_up(task, operands, [&](std::size_t i, const std::uint64_t* answer) { results[i] = answer ? *answer : 0; });
@@ -172,9 +177,11 @@ class Replay::Device final : public MatrixDevice {
   std::unordered_map<Words, std::uint64_t, Hash> answers_;
 };
 
-Replay::Replay(std::string name, Recording recording) : recording_(std::move(recording)), backend_(std::make_unique<Answers>(name, recording_)) {
+Replay::Replay(std::string name, Recording recording)
+    : recording_(std::move(recording)), backend_(std::make_unique<Answers>(name, recording_)) {
   for (const MatrixSection& section : recording_.matrices) {
-    auto at = std::find_if(devices_.begin(), devices_.end(), [&](const auto& device) { return device->unit() == section.unit; });
+    auto at = std::find_if(devices_.begin(), devices_.end(),
+                           [&](const auto& device) { return device->unit() == section.unit; });
     if (at == devices_.end()) {
       devices_.push_back(std::make_unique<Device>(std::string(prefix) + name + ":" + section.unit, section));
       at = std::prev(devices_.end());
@@ -188,20 +195,22 @@ Replay::~Replay() = default;
 const Backend& Replay::backend() const { return *backend_; }
 std::span<const MatrixDevice* const> Replay::matrix_devices() const { return views_; }
 
-// --- finding them -----------------------------------------------------------------------------------------------------
+// --- finding them
+// -----------------------------------------------------------------------------------------------------
 
 namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of committed recordings: of the source tree this was built from, else in the folder of the Python package this is part of, else
-/// beside the installed program.
+/// The folder of committed recordings: of the source tree this was built from, else in the folder of the Python package
+/// this is part of, else beside the installed program.
 fs::path home() {
   std::error_code error;
   if (fs::path source = HALFULP_RECORDINGS; fs::is_directory(source, error)) return source;
   Dl_info here{};
   if (::dladdr(reinterpret_cast<const void*>(&home), &here) != 0)
-    if (const fs::path beside = fs::path(here.dli_fname).parent_path() / "recordings"; fs::is_directory(beside, error)) return beside;
+    if (const fs::path beside = fs::path(here.dli_fname).parent_path() / "recordings"; fs::is_directory(beside, error))
+      return beside;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);
   return program.parent_path().parent_path() / HALFULP_INSTALLED_RECORDINGS;
 }
@@ -226,7 +235,9 @@ const Replay& find_recording(const std::string& name) {
   fs::path folder = name;
   std::error_code error;
   if (std::find(names.begin(), names.end(), name) != names.end()) folder = home() / name;
-  else if (name.find('/') == std::string::npos && !fs::exists(folder, error)) throw std::invalid_argument(unknown_name("recording", name, names) + (names.empty() ? "; accepted: the path of one" : ", or the path of one"));
+  else if (name.find('/') == std::string::npos && !fs::exists(folder, error))
+    throw std::invalid_argument(unknown_name("recording", name, names) +
+                                (names.empty() ? "; accepted: the path of one" : ", or the path of one"));
   return *kept.emplace(name, std::make_unique<Replay>(name, read_recording(folder))).first->second;
 }
 

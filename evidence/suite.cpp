@@ -73,25 +73,30 @@ Columns around_integers(const Task& task) {
   const auto* from = std::get_if<FloatFormat>(&task.from);
   const int bits = storage_bits(from ? task.to : task.from);
   const auto add = [&](std::uint64_t integer) {
-    x.push(1, from ? convert(fp64, *from, {}, std::bit_cast<std::uint64_t>(static_cast<double>(static_cast<std::int64_t>(integer)) / 2)).code : integer & mask(task.from));
+    x.push(1, from ? convert(fp64, *from, {},
+                             std::bit_cast<std::uint64_t>(static_cast<double>(static_cast<std::int64_t>(integer)) / 2))
+                         .code
+                   : integer & mask(task.from));
   };
   if (from) x.a = verify::lattice(*from, 1);
   for (int i = 0; i <= bits; ++i)  // one beyond the largest: halves of them are taken where integers come out
     for (const std::uint64_t d : {~std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{1}})
-      for (const std::uint64_t integer : {(std::uint64_t{1} << i % 64) + d, 0 - ((std::uint64_t{1} << i % 64) + d)}) add(integer);
+      for (const std::uint64_t integer : {(std::uint64_t{1} << i % 64) + d, 0 - ((std::uint64_t{1} << i % 64) + d)})
+        add(integer);
   for (std::uint64_t i = 0; x.size() < enough(task); ++i) add(integer(i, std::min(bits + 2, 64)));
   return x;
 }
 
 namespace {
 
-// --- the tables: a section more is a line more ------------------------------------------------------------------------
+// --- the tables: a section more is a line more
+// ------------------------------------------------------------------------
 
 constexpr TaskSource tasks_asked[] = {
-  {"codes", every_code},           // of narrow formats
-  {"sampled", sampled},            // boundary cases, exponents that meet, fractions that make ties
-  {"integers", around_integers},   // of conversions from and to integers
-  {"experiments", nullptr},        // what experiments ask at their defaults
+    {"codes", every_code},          // of narrow formats
+    {"sampled", sampled},           // boundary cases, exponents that meet, fractions that make ties
+    {"integers", around_integers},  // of conversions from and to integers
+    {"experiments", nullptr},       // what experiments ask at their defaults
 };
 
 constexpr std::size_t tiles_each = 1024;
@@ -105,17 +110,18 @@ MatrixCases chained(const MatrixShape& shape) {
 }
 
 constexpr MatrixSource matrices_asked[] = {
-  {"random", asked<Tiles::random>},
-  {"near", asked<Tiles::near>},
-  {"cancelling", asked<Tiles::cancelling>},
-  {"aligned", asked<Tiles::aligned>},
-  {"subnormal", asked<Tiles::subnormal>},
-  {"special", asked<Tiles::special>},
-  {"chained", chained},
-  {"probe", probe::questions},
+    {"random", asked<Tiles::random>},
+    {"near", asked<Tiles::near>},
+    {"cancelling", asked<Tiles::cancelling>},
+    {"aligned", asked<Tiles::aligned>},
+    {"subnormal", asked<Tiles::subnormal>},
+    {"special", asked<Tiles::special>},
+    {"chained", chained},
+    {"probe", probe::questions},
 };
 
-// --- tasks ------------------------------------------------------------------------------------------------------------
+// --- tasks
+// ------------------------------------------------------------------------------------------------------------
 
 /// Whether every value of `from` is one of `to`.
 bool widens(const NumberType& from, const NumberType& to) {
@@ -152,7 +158,9 @@ void ask(std::vector<Task>& tasks, Operation operation, const NumberType& from, 
     if (mode.value == RoundingMode::stochastic) continue;
     for (const Rounding& r : settings(mode.value, std::holds_alternative<IntegerType>(to))) {
       const Task task = canonical({operation, from, to, r});
-      if (!refusal(task).empty() || std::any_of(tasks.begin(), tasks.end(), [&](const Task& t) { return same(t, task); })) continue;
+      if (!refusal(task).empty() ||
+          std::any_of(tasks.begin(), tasks.end(), [&](const Task& t) { return same(t, task); }))
+        continue;
       tasks.push_back(task);
     }
   }
@@ -170,11 +178,13 @@ std::span<const TaskSource> task_sources() { return tasks_asked; }
 std::span<const MatrixSource> matrix_sources() { return matrices_asked; }
 
 const TaskSource* find_task_source(std::string_view name) {
-  const auto at = std::find_if(std::begin(tasks_asked), std::end(tasks_asked), [&](const TaskSource& s) { return s.name == name; });
+  const auto at = std::find_if(std::begin(tasks_asked), std::end(tasks_asked),
+                               [&](const TaskSource& s) { return s.name == name; });
   return at == std::end(tasks_asked) ? nullptr : at;
 }
 const MatrixSource* find_matrix_source(std::string_view name) {
-  const auto at = std::find_if(std::begin(matrices_asked), std::end(matrices_asked), [&](const MatrixSource& s) { return s.name == name; });
+  const auto at = std::find_if(std::begin(matrices_asked), std::end(matrices_asked),
+                               [&](const MatrixSource& s) { return s.name == name; });
   return at == std::end(matrices_asked) ? nullptr : at;
 }
 
@@ -188,7 +198,8 @@ std::vector<Task> suite_tasks() {
   }
   for (const NumberType& from : converted)
     for (const NumberType& to : converted)
-      if (from != to && (to != NumberType(fp64) || from == NumberType(fp16) || from == NumberType(fp32))) ask(tasks, Operation::convert, from, to);
+      if (from != to && (to != NumberType(fp64) || from == NumberType(fp16) || from == NumberType(fp32)))
+        ask(tasks, Operation::convert, from, to);
   return tasks;
 }
 
@@ -213,7 +224,8 @@ Task canonical(Task task) {
   }
   if (!r.flush_outputs) r.tininess = plain.tininess;
   if (!std::holds_alternative<IntegerType>(task.to)) r.int_overflow = plain.int_overflow;
-  const bool selects = operation.result == ResultKind::truth || task.operation == Operation::min || task.operation == Operation::max;
+  const bool selects = operation.result == ResultKind::truth || task.operation == Operation::min ||
+                       task.operation == Operation::max;
   if (selects || (task.operation == Operation::convert && widens(task.from, task.to))) r.mode = plain.mode;
   if (selects) r.overflow = plain.overflow;
   if (operation.result == ResultKind::truth) r.flush_outputs = plain.flush_outputs, r.tininess = plain.tininess;

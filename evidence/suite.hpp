@@ -6,8 +6,9 @@
 
 namespace halfulp::recording {
 
-/// Raised when an existing source changes its operands (verify::sampled_inputs and tiles() are where they come from), or is
-/// taken away: recordings made before can then not be read, and are made anew. A new source leaves them as they are.
+/// Raised when an existing source changes its operands (verify::sampled_inputs and tiles() are where they come from),
+/// or is taken away: recordings made before can then not be read, and are made anew. A new source leaves them as they
+/// are.
 inline constexpr int suite_version = 1;
 
 /// Operand columns; those that an operation does not take are empty.
@@ -21,7 +22,8 @@ struct Columns {
 /// One kind of operands for tasks. No operands: the source has nothing to ask of that task.
 struct TaskSource {
   std::string_view name;
-  Columns (*operands)(const Task& task);  ///< of a canonical task; nullptr: handed to the recorder, and kept in the recording beside the answers
+  Columns (*operands)(const Task& task);  ///< of a canonical task; nullptr: handed to the recorder, and kept in the
+                                          ///< recording beside the answers
 };
 /// One kind of operands for matrix instructions.
 struct MatrixSource {
@@ -41,15 +43,16 @@ std::vector<Task> suite_tasks();
 /// The same, and what the backend has beyond them (Backend::own_tasks).
 std::vector<Task> tasks_for(const Backend& backend);
 
-/// The task with whatever cannot matter to its code words at its default, the NaN rule too, which is the device's own: tasks
-/// of one canonical form have the same answers.
+/// The task with whatever cannot matter to its code words at its default, the NaN rule too, which is the device's own:
+/// tasks of one canonical form have the same answers.
 Task canonical(Task task);
 bool same(const Task& x, const Task& y);
 
 // What tasks are asked on: functions of the task alone.
 
-/// Every operand of 8-bit types; every operand of 16-bit ones to nearest even, other settings at their defaults, where the
-/// result is a root, a conversion between 16-bit types, or fp16 widened to fp32. Others would make recordings large.
+/// Every operand of 8-bit types; every operand of 16-bit ones to nearest even, other settings at their defaults, where
+/// the result is a root, a conversion between 16-bit types, or fp16 widened to fp32. Others would make recordings
+/// large.
 Columns every_code(const Task& task);
 /// verify::sampled_inputs: boundary cases of operands and results, exponents that meet, fractions that make ties.
 Columns sampled(const Task& task);

@@ -28,10 +28,10 @@ Fate fate_of(const FloatFormat& format, std::uint64_t code, F&& flags) {
 /// Between 0 and the smallest subnormal the midpoint goes to 0, whose code is even; between the largest subnormal and
 /// the smallest normal it goes up; above the largest finite value it overflows where that value's code is odd.
 struct NearestEvenLimits {
-  double twice_zero;   ///< x vanishes where 2|x| <= this (the doubled bound is a double in every format)
-  double below_normal; ///< else x is subnormal where |x| < this
-  double overflow;     ///< x overflows where |x| > this,
-  bool tie_overflows;  ///< or where |x| is equal to it
+  double twice_zero;    ///< x vanishes where 2|x| <= this (the doubled bound is a double in every format)
+  double below_normal;  ///< else x is subnormal where |x| < this
+  double overflow;      ///< x overflows where |x| > this,
+  bool tie_overflows;   ///< or where |x| is equal to it
 
   explicit NearestEvenLimits(const FloatFormat& f)
       : twice_zero(f.value(f.min_positive())),

@@ -27,10 +27,11 @@ Experiment memory_experiment();
 Experiment reproduce_experiment();
 
 std::span<const Experiment> experiments() {
-  static const std::vector<Experiment> all{underflow_experiment(), conversions_experiment(), swamping_experiment(), position_ids_experiment(),
-                                           accumulation_experiment(), collectives_experiment(), attribution_experiment(), scaling_experiment(),
-                                           training_experiment(), loss_scaling_experiment(), finetune_experiment(), optimizer_experiment(),
-                                           operators_experiment(), quantization_experiment(), memory_experiment(), reproduce_experiment()};
+  static const std::vector<Experiment> all{
+      underflow_experiment(),    conversions_experiment(),  swamping_experiment(),    position_ids_experiment(),
+      accumulation_experiment(), collectives_experiment(),  attribution_experiment(), scaling_experiment(),
+      training_experiment(),     loss_scaling_experiment(), finetune_experiment(),    optimizer_experiment(),
+      operators_experiment(),    quantization_experiment(), memory_experiment(),      reproduce_experiment()};
   return all;
 }
 

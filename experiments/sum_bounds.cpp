@@ -46,10 +46,11 @@ ErrorBounds error_bounds(const DotModel& model, double n, bool products) {
     if (blocks > 1 || !to_nearest(model.accumulator)) return bounds;
     if (model.compensation == Compensation::kahan) {
       // With y = fl(x_i - c), s' = fl(s + y), c' = fl(fl(s' - s) - y) and |each relative error| <= u, z = s - c obeys
-      // z' = z + x_i + [u|x_i - c|] + [u(1 + u)|s' - s|] + [u^2|s + y|], [] meaning "at most, either sign". Let T be the sum of |x_i|,
-      // R the largest |s + y|. For u <= 1/16:  sum of |c| <= 1.22 u (n R + T), each |c| <= 1.22 u (R + T), R <= 1.6 T as long as
-      // |z - exact| <= T/2;  so |z - exact| <= 2.13 u T + 2.6 u^2 T + 4.7 n u^2 R <= (2.3 u + 7.6 n u^2) T, and the result s = z + c is
-      // off by 1.22 u 2.6 T more: below (6 u + 8 n u^2) T, which keeps |z - exact| <= T/2 for the next step.
+      // z' = z + x_i + [u|x_i - c|] + [u(1 + u)|s' - s|] + [u^2|s + y|], [] meaning "at most, either sign". Let T be
+      // the sum of |x_i|, R the largest |s + y|. For u <= 1/16:  sum of |c| <= 1.22 u (n R + T), each |c| <= 1.22 u (R
+      // + T), R <= 1.6 T as long as |z - exact| <= T/2;  so |z - exact| <= 2.13 u T + 2.6 u^2 T + 4.7 n u^2 R <= (2.3 u
+      // + 7.6 n u^2) T, and the result s = z + c is off by 1.22 u 2.6 T more: below (6 u + 8 n u^2) T, which keeps |z -
+      // exact| <= T/2 for the next step.
       const double kahan = 6 * u + 8 * n * u * u;
       if (kahan <= 0.5 && u <= 0.0625) bounds.proven = kahan;
     } else {
@@ -63,7 +64,8 @@ ErrorBounds error_bounds(const DotModel& model, double n, bool products) {
   bounds.linear = inner * u + outer * outer_u;
   bounds.root = std::sqrt(inner * u * u + outer * outer_u * outer_u);
   bounds.proven = (1 + gamma(inner, u)) * (1 + gamma(outer, outer_u)) - 1;
-  if (model.outer().format.precision() < model.accumulator.format.precision()) {  // block results are rounded on the way out
+  if (model.outer().format.precision() <
+      model.accumulator.format.precision()) {  // block results are rounded on the way out
     bounds.linear += outer_u;
     bounds.proven = (1 + bounds.proven) * (1 + outer_u) - 1;
   }

@@ -22,7 +22,8 @@ struct ErrorBounds {
 ///   (Higham 2002, section 4.2);
 /// - to nearest, one stage, no compensation, no fma: (n - 1) u for sums, n u for dot products, any n, any order
 ///   (Rump 2012; Jeannerod & Rump 2013);
-/// - Kahan, to nearest, one block: 6 u + 8 n u^2 where that is at most 1/2 and u <= 1/16. The literature has 2 u + O(n u^2)
+/// - Kahan, to nearest, one block: 6 u + 8 n u^2 where that is at most 1/2 and u <= 1/16. The literature has 2 u + O(n
+/// u^2)
 ///   (Knuth; Higham 2002, section 4.3); the proof with nothing left to O is in sum_bounds.cpp;
 /// - Neumaier, to nearest, one block: u + gamma_(n-1)^2 (Ogita, Rump & Oishi 2005).
 /// Rounded products multiply it by 1 + u and add u. Underflow of products is not in it: see `underflow_allowance`.

@@ -13,22 +13,31 @@ namespace halfulp {
 namespace {
 
 constexpr std::string_view mx = "OCP Microscaling Formats (MX) Specification 1.0, sections 5.2, 5.3 and 6.3";
-constexpr std::string_view nv = "NVIDIA, Pretraining LLMs with NVFP4, arXiv:2509.25149; arithmetic as torchao's nvfp4_quantize";
-constexpr std::string_view deepseek = "DeepSeek-V3 technical report, arXiv:2412.19437, section 3.3; inference/kernel.py";
+constexpr std::string_view nv =
+    "NVIDIA, Pretraining LLMs with NVFP4, arXiv:2509.25149; arithmetic as torchao's nvfp4_quantize";
+constexpr std::string_view deepseek =
+    "DeepSeek-V3 technical report, arXiv:2412.19437, section 3.3; inference/kernel.py";
 constexpr std::string_view ue8m0 = "DeepGEMM, UE8M0 scales (ceil_to_ue8m0 of amax / 448), kept as fp32";
-constexpr std::string_view tensorwise = "Micikevicius et al. 2022, arXiv:2209.05433; torchao quant_primitives, _choose_scale_float8";
-constexpr std::string_view integers = "Jacob et al. 2018, arXiv:1712.05877; torchao quant_primitives, choose_qparams_affine";
+constexpr std::string_view tensorwise =
+    "Micikevicius et al. 2022, arXiv:2209.05433; torchao quant_primitives, _choose_scale_float8";
+constexpr std::string_view integers =
+    "Jacob et al. 2018, arXiv:1712.05877; torchao quant_primitives, choose_qparams_affine";
 
 /// More than any tensor's row; products of sizes stay far from 2^64.
 constexpr std::size_t max_block_elements = std::size_t{1} << 32;
 
 constexpr BlockElement floats(const FloatFormat& f) { return {f, 0, 0, IntegerRange::symmetric}; }
 constexpr BlockElement ints(int bits, int fraction, IntegerRange range) { return {{}, bits, fraction, range}; }
-constexpr BlockFormat mx32(const BlockElement& e) { return {e, 1, 32, e8m0, ScaleRule::floor, ScaleUse::divide, false, false}; }
-constexpr BlockFormat fp32_scaled(const BlockElement& e, std::size_t rows, std::size_t columns, ScaleRule rule = ScaleRule::amax, ScaleUse use = ScaleUse::divide) {
+constexpr BlockFormat mx32(const BlockElement& e) {
+  return {e, 1, 32, e8m0, ScaleRule::floor, ScaleUse::divide, false, false};
+}
+constexpr BlockFormat fp32_scaled(const BlockElement& e, std::size_t rows, std::size_t columns,
+                                  ScaleRule rule = ScaleRule::amax, ScaleUse use = ScaleUse::divide) {
   return {e, rows, columns, fp32, rule, use, false, false};
 }
-constexpr BlockFormat integer(const BlockElement& e, std::size_t columns) { return fp32_scaled(e, 1, columns, ScaleRule::amax, ScaleUse::reciprocal); }
+constexpr BlockFormat integer(const BlockElement& e, std::size_t columns) {
+  return fp32_scaled(e, 1, columns, ScaleRule::amax, ScaleUse::reciprocal);
+}
 
 // clang-format off
 constexpr NamedBlockFormat rows[] = {
@@ -56,7 +65,8 @@ constexpr NamedBlockFormat rows[] = {
 // clang-format on
 
 constexpr std::string_view grammar =
-    "ELEMENT/SHAPE/SCALE[/RULE][/OPTION...], for example e4m3/1x64/e8m0/rceil or int8/row/fp32; a name may be followed by changes, as in mxfp4/rceil";
+    "ELEMENT/SHAPE/SCALE[/RULE][/OPTION...], for example e4m3/1x64/e8m0/rceil or int8/row/fp32; a name may be followed "
+    "by changes, as in mxfp4/rceil";
 
 std::string lowered(std::string_view text) {
   std::string result(text);
@@ -98,14 +108,17 @@ std::optional<BlockElement> integer_element(std::string_view text) {
   return e;
 }
 
-struct Shape { std::size_t rows, columns; };
+struct Shape {
+  std::size_t rows, columns;
+};
 
 std::optional<Shape> shape(std::string_view text) {
   if (text == "tensor") return Shape{0, 0};
   if (text == "row") return Shape{1, 0};
   if (text == "column") return Shape{0, 1};
   Shape s{};
-  if (!take_number(text, s.rows) || !take_prefix(text, "x") || !take_number(text, s.columns) || !text.empty()) return std::nullopt;
+  if (!take_number(text, s.rows) || !take_prefix(text, "x") || !take_number(text, s.columns) || !text.empty())
+    return std::nullopt;
   if (s.rows == 0 || s.columns == 0) return std::nullopt;
   return s;
 }
@@ -138,9 +151,7 @@ std::vector<std::string_view> pieces(std::string_view text) {
 std::optional<FloatFormat> float_format(std::string_view word) {
   try {
     return parse_format(word);
-  } catch (const std::invalid_argument&) {
-    return std::nullopt;
-  }
+  } catch (const std::invalid_argument&) { return std::nullopt; }
 }
 
 bool is_element(std::string_view word) { return integer_element(word) || float_format(word); }
@@ -148,7 +159,8 @@ bool is_element(std::string_view word) { return integer_element(word) || float_f
 BlockElement parse_element(std::string_view name, std::string_view word) {
   if (const auto e = integer_element(word)) return *e;
   if (const auto f = float_format(word)) return floats(*f);
-  refuse(name, "has an unknown element '" + shown(word) + "': a format of at most 8 bits, or intB[.F][full|affine], uintBaffine with 2 to 8 bits");
+  refuse(name, "has an unknown element '" + shown(word) +
+                   "': a format of at most 8 bits, or intB[.F][full|affine], uintBaffine with 2 to 8 bits");
 }
 
 }  // namespace
@@ -161,7 +173,9 @@ const NamedBlockFormat* find_named(const BlockFormat& format) {
   return nullptr;
 }
 
-bool names_block_format(std::string_view name) { return name.find('/') != std::string_view::npos || find_name(lowered(name)); }
+bool names_block_format(std::string_view name) {
+  return name.find('/') != std::string_view::npos || find_name(lowered(name));
+}
 
 BlockFormat parse_block_format(std::string_view name) {
   const std::string wanted = lowered(name);
@@ -192,7 +206,9 @@ BlockFormat parse_block_format(std::string_view name) {
       f.rows = s->rows, f.columns = s->columns;
       continue;
     }
-    refuse(name, "has an unknown part '" + shown(words[next]) + "': a shape as 1x32, row, column or tensor; amax, floor, ceil, even, rceil; divide, reciprocal, multiplier; tensor-scale, whole");
+    refuse(name, "has an unknown part '" + shown(words[next]) +
+                     "': a shape as 1x32, row, column or tensor; amax, floor, ceil, even, rceil; divide, reciprocal, "
+                     "multiplier; tensor-scale, whole");
   }
   if (const std::string why = defect(f); !why.empty()) refuse(name, why);
   return f;
@@ -201,26 +217,37 @@ BlockFormat parse_block_format(std::string_view name) {
 std::string defect(const BlockFormat& f) {
   const BlockElement& e = f.element;
   if (e.is_integer()) {
-    if (e.integer_bits < 2 || e.integer_bits > 8) return "has integers of " + std::to_string(e.integer_bits) + " bits, not 2 to 8";
-    if (e.fraction_bits < 0 || e.fraction_bits > 30) return "has integers with " + std::to_string(e.fraction_bits) + " fraction bits, not 0 to 30";
+    if (e.integer_bits < 2 || e.integer_bits > 8)
+      return "has integers of " + std::to_string(e.integer_bits) + " bits, not 2 to 8";
+    if (e.fraction_bits < 0 || e.fraction_bits > 30)
+      return "has integers with " + std::to_string(e.fraction_bits) + " fraction bits, not 0 to 30";
     if (e.is_affine() && e.fraction_bits) return "has a fixed point and a zero point";
   } else {
     if (const std::string why = defect(e.format); !why.empty()) return "has an element that " + why;
-    if (e.format.storage_bits() > 8) return "has elements of " + std::to_string(e.format.storage_bits()) + " bits, more than 8";
+    if (e.format.storage_bits() > 8)
+      return "has elements of " + std::to_string(e.format.storage_bits()) + " bits, more than 8";
     if (!e.format.is_signed || !e.format.has_zero) return "has elements without sign or zero";
-    if (e.format.emin() - e.format.fraction_bits < -126 || e.format.emax() > 126) return "has elements beyond the range of fp32";
+    if (e.format.emin() - e.format.fraction_bits < -126 || e.format.emax() > 126)
+      return "has elements beyond the range of fp32";
   }
-  if (f.rows > max_block_elements || (f.rows && f.columns > max_block_elements / f.rows) || f.columns > max_block_elements) return "has blocks of more than 2^32 elements";
+  if (f.rows > max_block_elements || (f.rows && f.columns > max_block_elements / f.rows) ||
+      f.columns > max_block_elements)
+    return "has blocks of more than 2^32 elements";
   if (const std::string why = defect(f.scale); !why.empty()) return "has scales whose format " + why;
-  if (f.scale.precision() > 24 || f.scale.emin() < -127 || f.scale.emax() > 127) return "has scales that are no fp32 numbers";
+  if (f.scale.precision() > 24 || f.scale.emin() < -127 || f.scale.emax() > 127)
+    return "has scales that are no fp32 numbers";
   if (!f.scale.has_nan()) return "has scales without NaN, which blocks that hold a NaN need";
-  if (f.scale == e8m0 && f.rule == ScaleRule::amax) return "has E8M0 scales by the rule amax: they take floor, ceil, even or rceil";
+  if (f.scale == e8m0 && f.rule == ScaleRule::amax)
+    return "has E8M0 scales by the rule amax: they take floor, ceil, even or rceil";
   if (!f.scale.has_zero && f.scale != e8m0) return "has scales without zero other than E8M0";
   if (f.scale.emin() > f.scale.emax()) return "has scales of which none is a normal power of two";
-  if (e.is_affine() && f.rule != ScaleRule::amax) return "has a zero point and the scale rule " + std::string(name_of(f.rule)) + ": it takes amax";
+  if (e.is_affine() && f.rule != ScaleRule::amax)
+    return "has a zero point and the scale rule " + std::string(name_of(f.rule)) + ": it takes amax";
   if (e.is_affine() && f.tensor_scale) return "has a zero point and a tensor scale";
-  if (f.tensor_scale && f.rule != ScaleRule::amax) return "has a tensor scale and the scale rule " + std::string(name_of(f.rule)) + ": it takes amax";
-  if (f.use == ScaleUse::multiplier && (f.scale != fp32 || e.is_affine() || f.tensor_scale || f.rule != ScaleRule::amax))
+  if (f.tensor_scale && f.rule != ScaleRule::amax)
+    return "has a tensor scale and the scale rule " + std::string(name_of(f.rule)) + ": it takes amax";
+  if (f.use == ScaleUse::multiplier &&
+      (f.scale != fp32 || e.is_affine() || f.tensor_scale || f.rule != ScaleRule::amax))
     return "multiplies by target / amax without fp32 scales by the rule amax, or with a zero point or tensor scale";
   return {};
 }
@@ -241,7 +268,8 @@ std::string shape_name(const BlockFormat& f) {
 }
 
 std::string description(const BlockFormat& f) {
-  std::string text = element_name(f.element) + "/" + shape_name(f) + "/" + format_name(f.scale) + "/" + std::string(name_of(f.rule));
+  std::string text = element_name(f.element) + "/" + shape_name(f) + "/" + format_name(f.scale) + "/" +
+                     std::string(name_of(f.rule));
   if (f.use != ScaleUse::divide) text.append("/").append(name_of(f.use));
   if (f.tensor_scale) text += "/tensor-scale";
   if (f.whole) text += "/whole";

@@ -1,7 +1,8 @@
 // What a block format is: elements of a few bits that share a scale, as plain data.
 //
-// Value of an element: element * scale (* tensor scale), or (element - zero point) * scale. How a scale follows from a block
-// is part of the format here, because libraries that agree on the format disagree on that: emulation/block/scale.hpp.
+// Value of an element: element * scale (* tensor scale), or (element - zero point) * scale. How a scale follows from a
+// block is part of the format here, because libraries that agree on the format disagree on that:
+// emulation/block/scale.hpp.
 #pragma once
 
 #include <halfulp/formats/format.hpp>
@@ -25,15 +26,17 @@ enum class IntegerRange : std::uint8_t {
 
 /// One element: a float of at most 8 bits, or an integer times 2^-fraction_bits.
 struct BlockElement {
-  FloatFormat format = {};                         ///< where integer_bits is 0
-  int integer_bits = 0;                            ///< 2 to 8 for integers
-  int fraction_bits = 0;                           ///< of integers: 6 in MXINT8, whose values are -1.984375 to 1.984375
+  FloatFormat format = {};                       ///< where integer_bits is 0
+  int integer_bits = 0;                          ///< 2 to 8 for integers
+  int fraction_bits = 0;                         ///< of integers: 6 in MXINT8, whose values are -1.984375 to 1.984375
   IntegerRange range = IntegerRange::symmetric;  ///< of integers
   constexpr bool operator==(const BlockElement&) const = default;
 
   constexpr bool is_integer() const { return integer_bits != 0; }  ///< Whether elements are integers, not floats.
   /// Whether a block has a zero point.
-  constexpr bool is_affine() const { return is_integer() && (range == IntegerRange::affine || range == IntegerRange::affine_unsigned); }
+  constexpr bool is_affine() const {
+    return is_integer() && (range == IntegerRange::affine || range == IntegerRange::affine_unsigned);
+  }
   constexpr int bits() const { return is_integer() ? integer_bits : format.storage_bits(); }  ///< Of a code word.
   /// The least and the largest integer.
   constexpr int least() const {
@@ -41,20 +44,24 @@ struct BlockElement {
     return -(1 << (integer_bits - 1)) + (range == IntegerRange::symmetric ? 1 : 0);
   }
   /// The largest integer.
-  constexpr int most() const { return (1 << (range == IntegerRange::affine_unsigned ? integer_bits : integer_bits - 1)) - 1; }
+  constexpr int most() const {
+    return (1 << (range == IntegerRange::affine_unsigned ? integer_bits : integer_bits - 1)) - 1;
+  }
   /// Integer of a code word: two's complement in the low `bits()` bits, or unsigned.
   constexpr int integer(unsigned code) const {
     const int value = static_cast<int>(code & ((1u << integer_bits) - 1));
-    return range != IntegerRange::affine_unsigned && value > (1 << (integer_bits - 1)) - 1 ? value - (1 << integer_bits) : value;
+    return range != IntegerRange::affine_unsigned && value > (1 << (integer_bits - 1)) - 1 ? value - (1 << integer_bits)
+                                                                                           : value;
   }
   /// Value of a code word, before zero point and scale.
   constexpr double value(unsigned code) const {
     return is_integer() ? integer(code) * FloatFormat::power_of_two(-fraction_bits) : format.value(code);
   }
-  /// What the largest magnitude of a block is scaled to: the largest finite value, or half of the integers' span, which for
-  /// symmetric ones is the largest (torchao's quant_primitives, MappingType.SYMMETRIC).
+  /// What the largest magnitude of a block is scaled to: the largest finite value, or half of the integers' span, which
+  /// for symmetric ones is the largest (torchao's quant_primitives, MappingType.SYMMETRIC).
   constexpr double target() const {
-    return is_integer() ? (most() - least()) * 0.5 * FloatFormat::power_of_two(-fraction_bits) : format.value(format.max_finite());
+    return is_integer() ? (most() - least()) * 0.5 * FloatFormat::power_of_two(-fraction_bits)
+                        : format.value(format.max_finite());
   }
   /// Exponent of the largest value, "emax_elem": floor(log2). MXINT8: 0.
   constexpr int emax() const {
@@ -72,26 +79,30 @@ enum class ScaleRule : std::uint8_t {
   floor,  ///< 2^(floor(log2 amax) - emax): OCP MX 1.0, section 6.3
   ceil,   ///< 2^(ceil(log2 amax) - emax)
   even,   ///< `floor` of amax rounded to the fraction bits of an element, ties away from zero
-  rceil,  ///< the least power of two that is no less than amax / target: NVIDIA cuBLAS and Transformer Engine, DeepGEMM's UE8M0
+  rceil,  ///< the least power of two that is no less than amax / target: NVIDIA cuBLAS and Transformer Engine,
+          ///< DeepGEMM's UE8M0
 };
 
-/// How elements are divided by their scale, in fp32 with every operation rounded to nearest even; the result is rounded to an
-/// element then. With powers of two all are the same.
+/// How elements are divided by their scale, in fp32 with every operation rounded to nearest even; the result is rounded
+/// to an element then. With powers of two all are the same.
 enum class ScaleUse : std::uint8_t {
   divide,      ///< v / s; with a tensor scale t v / (s t): DeepSeek-V3's kernels, torchao's quantize_affine_float8
   reciprocal,  ///< v (1 / s); with a tensor scale v ((1 / t) / s): torchao's integers and NVFP4
-  multiplier,  ///< v m for m = target / amax; 1 / m is the scale that is kept: Transformer Engine, torchao's float8 training
+  multiplier,  ///< v m for m = target / amax; 1 / m is the scale that is kept: Transformer Engine, torchao's float8
+               ///< training
 };
 
 /// Elements of a few bits, and the scale that a block of them shares.
 struct BlockFormat {
   BlockElement element;  ///< what elements are
-  std::size_t rows = 1, columns = 0;  ///< of a block; 0 stands for the whole axis: 1 x 32, 128 x 128; 1 x 0 is a row, 0 x 0 the tensor
+  std::size_t rows = 1,
+              columns =
+                  0;  ///< of a block; 0 stands for the whole axis: 1 x 32, 128 x 128; 1 x 0 is a row, 0 x 0 the tensor
   FloatFormat scale;  ///< of the scales
   ScaleRule rule = ScaleRule::amax;  ///< how a scale follows from its block
-  ScaleUse use = ScaleUse::divide;  ///< how elements are divided by it
-  bool tensor_scale = false;  ///< scales are relative to one of the tensor, an fp32: NVFP4
-  bool whole = false;         ///< blocks that the array's edge cuts short are refused
+  ScaleUse use = ScaleUse::divide;   ///< how elements are divided by it
+  bool tensor_scale = false;         ///< scales are relative to one of the tensor, an fp32: NVFP4
+  bool whole = false;                ///< blocks that the array's edge cuts short are refused
   constexpr bool operator==(const BlockFormat&) const = default;
 
   /// Elements that share a scale; 0 where the array decides.
@@ -107,10 +118,10 @@ struct BlockFormat {
 
 /// One row of the catalogue.
 struct NamedBlockFormat {
-  std::string_view name;  ///< as on the command line
-  BlockFormat format;  ///< what it is
-  std::string_view title;     ///< what it is, in a few words
-  std::string_view citation;  ///< where it is defined, its scale rule included
+  std::string_view name;                    ///< as on the command line
+  BlockFormat format;                       ///< what it is
+  std::string_view title;                   ///< what it is, in a few words
+  std::string_view citation;                ///< where it is defined, its scale rule included
   std::array<std::string_view, 3> aliases;  ///< other projects' names; unused ones are empty
 };
 
@@ -122,19 +133,22 @@ const NamedBlockFormat* find_named(const BlockFormat& format);
 
 /// The block format of that name: a catalogue name or an alias (case does not matter), or a description
 ///
-///   ELEMENT/SHAPE/SCALE[/RULE][/OPTION...]      e4m3/1x64/e8m0/rceil, int8/row/fp32/amax, e2m1/1x16/e4m3/amax/tensor-scale
+///   ELEMENT/SHAPE/SCALE[/RULE][/OPTION...]      e4m3/1x64/e8m0/rceil, int8/row/fp32/amax,
+///   e2m1/1x16/e4m3/amax/tensor-scale
 ///
 /// ELEMENT: a format of at most 8 bits, or intB[.F][full|affine] or uintBaffine with 2 to 8 bits, F of them a fraction.
-/// SHAPE: RxC of at most 2^32 elements, tensor, row or column. SCALE: a format. RULE: amax floor ceil even rceil (absent: floor for E8M0, else amax).
-/// OPTION: divide reciprocal multiplier, tensor-scale, whole. A catalogue name may be followed by what is to be different:
-/// mxfp4/rceil, nvfp4/divide, fp8-1x128/1x64. Throws std::invalid_argument with one line: what was wrong, the nearest names,
-/// what is accepted.
+/// SHAPE: RxC of at most 2^32 elements, tensor, row or column. SCALE: a format. RULE: amax floor ceil even rceil
+/// (absent: floor for E8M0, else amax). OPTION: divide reciprocal multiplier, tensor-scale, whole. A catalogue name may
+/// be followed by what is to be different: mxfp4/rceil, nvfp4/divide, fp8-1x128/1x64. Throws std::invalid_argument with
+/// one line: what was wrong, the nearest names, what is accepted.
 BlockFormat parse_block_format(std::string_view name);
 
-/// Whether a name is meant for parse_block_format rather than parse_format: it is in the catalogue of blocks or has a slash.
+/// Whether a name is meant for parse_block_format rather than parse_format: it is in the catalogue of blocks or has a
+/// slash.
 bool names_block_format(std::string_view name);
 
-/// What keeps a descriptor from being a block format that the project computes with, in a few words; empty if nothing does.
+/// What keeps a descriptor from being a block format that the project computes with, in a few words; empty if nothing
+/// does.
 std::string defect(const BlockFormat& format);
 
 /// The shortest name that parse_block_format reads back as this descriptor, which has no defect.
@@ -149,10 +163,13 @@ std::string shape_name(const BlockFormat& format);
 
 /// Their names.
 inline constexpr std::array<std::pair<std::string_view, ScaleRule>, 5> scale_rules{{{"amax", ScaleRule::amax},
-    {"floor", ScaleRule::floor}, {"ceil", ScaleRule::ceil}, {"even", ScaleRule::even}, {"rceil", ScaleRule::rceil}}};
+                                                                                    {"floor", ScaleRule::floor},
+                                                                                    {"ceil", ScaleRule::ceil},
+                                                                                    {"even", ScaleRule::even},
+                                                                                    {"rceil", ScaleRule::rceil}}};
 /// Their names.
-inline constexpr std::array<std::pair<std::string_view, ScaleUse>, 3> scale_uses{{{"divide", ScaleUse::divide},
-    {"reciprocal", ScaleUse::reciprocal}, {"multiplier", ScaleUse::multiplier}}};
+inline constexpr std::array<std::pair<std::string_view, ScaleUse>, 3> scale_uses{
+    {{"divide", ScaleUse::divide}, {"reciprocal", ScaleUse::reciprocal}, {"multiplier", ScaleUse::multiplier}}};
 
 /// As on the command line.
 constexpr std::string_view name_of(ScaleRule rule) { return scale_rules[static_cast<std::size_t>(rule)].first; }

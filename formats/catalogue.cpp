@@ -13,7 +13,8 @@ namespace halfulp {
 namespace {
 
 constexpr std::string_view ieee754 = "IEEE 754-2019, table 3.5";
-constexpr std::string_view ocp_fp8 = "OCP 8-bit Floating Point Specification (OFP8) 1.0; Micikevicius et al. 2022, arXiv:2209.05433";
+constexpr std::string_view ocp_fp8 =
+    "OCP 8-bit Floating Point Specification (OFP8) 1.0; Micikevicius et al. 2022, arXiv:2209.05433";
 constexpr std::string_view ocp_mx = "OCP Microscaling Formats (MX) Specification 1.0";
 constexpr std::string_view fnuz = "Noune et al. 2022, arXiv:2206.02915; LLVM APFloat";
 
@@ -46,8 +47,7 @@ constexpr Suffix suffixes[] = {  // longest first: "fnuz" begins with "fn"
 };
 // clang-format on
 
-constexpr std::string_view grammar =
-    "eXmY[bBIAS][ieee|fn|fnuz|p3109|finite], for example e5m3 or e6m9finite";
+constexpr std::string_view grammar = "eXmY[bBIAS][ieee|fn|fnuz|p3109|finite], for example e5m3 or e6m9finite";
 
 std::string lowered(std::string_view text) {
   std::string result(text);
@@ -104,23 +104,29 @@ FloatFormat parse_format(std::string_view name) {
       if (!has_bias && format.exponent_bits >= 1 && format.exponent_bits <= 11)
         format.bias = default_bias(format.exponent_bits, format.nonfinite);
       if (const std::string why = defect(format); !why.empty())
-        throw std::invalid_argument("format '" + std::string(name) + "' " + why + "; accepted: " + std::string(grammar));
+        throw std::invalid_argument("format '" + std::string(name) + "' " + why +
+                                    "; accepted: " + std::string(grammar));
       return format;
     }
   }
 
   // What people say of two formats, and of formats whose numbers share scales.
-  if (wanted == "fp8" || wanted == "float8") throw std::invalid_argument("format '" + std::string(name) + "' is one of two; accepted: e4m3, e5m2");
+  if (wanted == "fp8" || wanted == "float8")
+    throw std::invalid_argument("format '" + std::string(name) + "' is one of two; accepted: e4m3, e5m2");
   if (names_block_format(name))
-    throw std::invalid_argument("format '" + shown(name) + "' is a block format; accepted here: a format of single numbers such as e4m3 (halfulp formats)");
+    throw std::invalid_argument(
+        "format '" + shown(name) +
+        "' is a block format; accepted here: a format of single numbers such as e4m3 (halfulp formats)");
   std::vector<std::string> names;
   for (const NamedFormat& row : rows) names.emplace_back(row.name);
   throw std::invalid_argument(unknown_name("format", name, std::move(names)) + ", or " + std::string(grammar));
 }
 
 std::string defect(const FloatFormat& f) {
-  if (f.exponent_bits < 1 || f.exponent_bits > 11) return "has " + std::to_string(f.exponent_bits) + " exponent bits, not 1 to 11";
-  if (f.fraction_bits < 0 || f.fraction_bits > 52) return "has " + std::to_string(f.fraction_bits) + " fraction bits, not 0 to 52";
+  if (f.exponent_bits < 1 || f.exponent_bits > 11)
+    return "has " + std::to_string(f.exponent_bits) + " exponent bits, not 1 to 11";
+  if (f.fraction_bits < 0 || f.fraction_bits > 52)
+    return "has " + std::to_string(f.fraction_bits) + " fraction bits, not 0 to 52";
   if (f.nonfinite == NonFinite::ieee && (f.fraction_bits < 1 || f.exponent_bits < 2))
     return "is too small for IEEE infinities and NaNs (it needs e2m1 at least; try the suffix finite or fn)";
   if (f.storage_bits() < 3) return "has fewer than 3 bits";
@@ -133,8 +139,10 @@ std::string format_name(const FloatFormat& format) {
   if (const NamedFormat* row = find_named(format)) return std::string(row->name);
   std::string name = "e";
   name += std::to_string(format.exponent_bits) + "m" + std::to_string(format.fraction_bits);
-  if (format.bias != default_bias(format.exponent_bits, format.nonfinite)) name.append("b").append(std::to_string(format.bias));
-  const bool taken = std::any_of(std::begin(rows), std::end(rows), [&](const NamedFormat& row) { return row.name == name; });
+  if (format.bias != default_bias(format.exponent_bits, format.nonfinite))
+    name.append("b").append(std::to_string(format.bias));
+  const bool taken = std::any_of(std::begin(rows), std::end(rows),
+                                 [&](const NamedFormat& row) { return row.name == name; });
   if (format.nonfinite == NonFinite::ieee) return taken ? name + "ieee" : name;
   for (const Suffix& suffix : suffixes)
     if (suffix.nonfinite == format.nonfinite) return name + std::string(suffix.name);

@@ -34,10 +34,10 @@ inline constexpr FloatFormat p3109k8p4  {4,  3,     8, NonFinite::p3109};       
 
 /// One row of the catalogue.
 struct NamedFormat {
-  std::string_view name;  ///< as on the command line
-  FloatFormat format;  ///< its descriptor
-  std::string_view title;     ///< what it is, in a few words
-  std::string_view citation;  ///< the document that defines it
+  std::string_view name;                    ///< as on the command line
+  FloatFormat format;                       ///< its descriptor
+  std::string_view title;                   ///< what it is, in a few words
+  std::string_view citation;                ///< the document that defines it
   std::array<std::string_view, 5> aliases;  ///< other projects' names; unused ones are empty
 };
 
@@ -52,8 +52,8 @@ const NamedFormat* find_named(const FloatFormat& format);
 /// Throws std::invalid_argument with one line: what was wrong, the nearest names, what is accepted.
 FloatFormat parse_format(std::string_view name);
 
-/// What keeps a descriptor from being a format that the project computes with, as in "has 0 exponent bits, not 1 to 11";
-/// empty if nothing does. A FloatFormat{} is none.
+/// What keeps a descriptor from being a format that the project computes with, as in "has 0 exponent bits, not 1 to
+/// 11"; empty if nothing does. A FloatFormat{} is none.
 std::string defect(const FloatFormat& format);
 
 /// The shortest name that `parse_format` reads back as this descriptor, which has no defect.

@@ -19,12 +19,12 @@ enum class NonFinite : std::uint8_t {
 /// A binary floating-point format of at most 64 bits whose every value is also a double.
 /// Structural: usable as a template argument and as a run-time value.
 struct FloatFormat {
-  int exponent_bits = 0;  ///< 1 to 11
-  int fraction_bits = 0;  ///< 0 to 52
-  int bias = 0;  ///< what the exponent field is above the exponent
+  int exponent_bits = 0;                  ///< 1 to 11
+  int fraction_bits = 0;                  ///< 0 to 52
+  int bias = 0;                           ///< what the exponent field is above the exponent
   NonFinite nonfinite = NonFinite::ieee;  ///< what the codes at the top of the range mean
-  bool is_signed = true;  ///< whether codes have a sign bit
-  bool has_zero = true;  ///< false for E8M0, where code 0 is the power of two 2^-bias
+  bool is_signed = true;                  ///< whether codes have a sign bit
+  bool has_zero = true;                   ///< false for E8M0, where code 0 is the power of two 2^-bias
 
   constexpr bool operator==(const FloatFormat&) const = default;
 
@@ -40,12 +40,14 @@ struct FloatFormat {
   constexpr int hex_digits() const { return (storage_bits() + 3) / 4; }
   /// Significand bits of a normal value, the hidden bit included: p in the literature.
   constexpr int precision() const { return fraction_bits + 1; }
-  constexpr std::uint64_t fraction_mask() const { return (std::uint64_t{1} << fraction_bits) - 1; }  ///< The bits of the fraction field.
+  constexpr std::uint64_t fraction_mask() const {
+    return (std::uint64_t{1} << fraction_bits) - 1;
+  }  ///< The bits of the fraction field.
   /// All bits but the sign.
-  constexpr std::uint64_t magnitude_mask() const {
-    return (std::uint64_t{1} << (exponent_bits + fraction_bits)) - 1;
-  }
-  constexpr std::uint64_t sign_mask() const { return is_signed ? magnitude_mask() + 1 : 0; }  ///< The sign bit; 0 in formats without sign.
+  constexpr std::uint64_t magnitude_mask() const { return (std::uint64_t{1} << (exponent_bits + fraction_bits)) - 1; }
+  constexpr std::uint64_t sign_mask() const {
+    return is_signed ? magnitude_mask() + 1 : 0;
+  }  ///< The sign bit; 0 in formats without sign.
   constexpr std::uint64_t code_mask() const { return magnitude_mask() | sign_mask(); }  ///< All bits of a code word.
 
   // --- range ------------------------------------------------------------------------------
@@ -72,20 +74,19 @@ struct FloatFormat {
   constexpr std::uint64_t min_normal() const { return has_zero ? std::uint64_t{1} << fraction_bits : 0; }
   /// Code of the smallest positive value.
   constexpr std::uint64_t min_positive() const { return has_zero ? 1 : 0; }
-  constexpr bool has_subnormals() const { return has_zero && fraction_bits > 0; }  ///< Whether there are numbers between 0 and min_normal().
+  constexpr bool has_subnormals() const {
+    return has_zero && fraction_bits > 0;
+  }  ///< Whether there are numbers between 0 and min_normal().
 
   // --- special values ---------------------------------------------------------------------
 
   /// Whether there are infinities.
-  constexpr bool has_infinity() const {
-    return nonfinite == NonFinite::ieee || nonfinite == NonFinite::p3109;
-  }
+  constexpr bool has_infinity() const { return nonfinite == NonFinite::ieee || nonfinite == NonFinite::p3109; }
   constexpr bool has_nan() const { return nonfinite != NonFinite::none; }  ///< Whether there is a NaN.
   /// Whether -0 is a code of its own.
   constexpr bool has_negative_zero() const {
     return is_signed && has_zero &&
-           (nonfinite == NonFinite::ieee || nonfinite == NonFinite::nan_all_ones ||
-            nonfinite == NonFinite::none);
+           (nonfinite == NonFinite::ieee || nonfinite == NonFinite::nan_all_ones || nonfinite == NonFinite::none);
   }
   /// A magnitude with a sign; formats without sign have one alone.
   constexpr std::uint64_t with_sign(std::uint64_t magnitude, bool negative) const {
@@ -115,7 +116,9 @@ struct FloatFormat {
 
   // --- classification of a code word (upper bits must be zero) ------------------------------
 
-  constexpr std::uint64_t magnitude(std::uint64_t code) const { return code & magnitude_mask(); }  ///< The code word without its sign.
+  constexpr std::uint64_t magnitude(std::uint64_t code) const {
+    return code & magnitude_mask();
+  }  ///< The code word without its sign.
   constexpr bool sign(std::uint64_t code) const { return (code & sign_mask()) != 0; }  ///< Whether the sign bit is set.
   /// Whether it is a NaN.
   constexpr bool is_nan(std::uint64_t code) const {
@@ -129,9 +132,7 @@ struct FloatFormat {
     return false;
   }
   /// Whether it is an infinity.
-  constexpr bool is_infinite(std::uint64_t code) const {
-    return has_infinity() && magnitude(code) == max_finite() + 1;
-  }
+  constexpr bool is_infinite(std::uint64_t code) const { return has_infinity() && magnitude(code) == max_finite() + 1; }
   /// Whether it is a number: neither NaN nor infinity.
   constexpr bool is_finite(std::uint64_t code) const { return magnitude(code) <= max_finite() && !is_nan(code); }
   /// Whether it is a zero of either sign.
@@ -168,9 +169,8 @@ struct FloatFormat {
     if (m == 0) return std::bit_cast<double>(negative);
     const int top = std::bit_width(m) - 1;
     const int e = exponent(code) + top;
-    const std::uint64_t bits = e >= -1022
-        ? (static_cast<std::uint64_t>(e + 1022) << 52) + (m << (52 - top))
-        : m << (exponent(code) + 1074);
+    const std::uint64_t bits = e >= -1022 ? (static_cast<std::uint64_t>(e + 1022) << 52) + (m << (52 - top))
+                                          : m << (exponent(code) + 1074);
     return std::bit_cast<double>(negative | bits);
   }
   /// Distance from 1 to the next larger value: 2^-fraction_bits.

@@ -50,7 +50,9 @@ class EmulatedUnit final : public MatrixDevice {
 
 }  // namespace
 
-MatrixShape shape_of(const MatrixUnit& unit) { return {unit.a, unit.b, unit.accumulator, unit.k, unit.scale, unit.scale_block}; }
+MatrixShape shape_of(const MatrixUnit& unit) {
+  return {unit.a, unit.b, unit.accumulator, unit.k, unit.scale, unit.scale_block};
+}
 
 Products MatrixCases::products(std::size_t i) const {
   const auto part = [&](const std::vector<std::uint64_t>& words) {
@@ -69,6 +71,8 @@ void MatrixCases::add(const Products& x, std::uint64_t addend) {
   c.push_back(addend);
 }
 
-std::unique_ptr<MatrixDevice> emulated_matrix_device(const MatrixUnit& unit) { return std::make_unique<EmulatedUnit>(unit); }
+std::unique_ptr<MatrixDevice> emulated_matrix_device(const MatrixUnit& unit) {
+  return std::make_unique<EmulatedUnit>(unit);
+}
 
 }  // namespace halfulp

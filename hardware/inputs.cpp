@@ -9,26 +9,33 @@ namespace halfulp::verify {
 namespace {
 
 /// The code with an exponent field near another one.
-std::uint64_t moved_near(const FloatFormat& f, std::uint64_t code, std::int64_t field, int spread, std::uint32_t random) {
+std::uint64_t moved_near(const FloatFormat& f, std::uint64_t code, std::int64_t field, int spread,
+                         std::uint32_t random) {
   const auto top = static_cast<std::int64_t>(f.magnitude_mask() >> f.fraction_bits);
   field += static_cast<std::int64_t>(random % static_cast<std::uint32_t>(2 * spread + 1)) - spread;
-  return (code & (f.sign_mask() | f.fraction_mask())) | static_cast<std::uint64_t>(std::clamp<std::int64_t>(field, 0, top)) << f.fraction_bits;
+  return (code & (f.sign_mask() | f.fraction_mask())) |
+         static_cast<std::uint64_t>(std::clamp<std::int64_t>(field, 0, top)) << f.fraction_bits;
 }
 
 std::array<std::uint64_t, 3> random_case(const FloatFormat& f, int arity, std::uint64_t seed, std::uint64_t index) {
   const auto low = philox(seed, 0, index), high = philox(seed, 1, index);
   const auto wide = [](std::uint32_t x, std::uint32_t y) { return x | static_cast<std::uint64_t>(y) << 32; };
-  std::array<std::uint64_t, 3> x{wide(low[0], low[1]) & f.code_mask(), wide(low[2], low[3]) & f.code_mask(), wide(high[0], high[1]) & f.code_mask()};
+  std::array<std::uint64_t, 3> x{wide(low[0], low[1]) & f.code_mask(), wide(low[2], low[3]) & f.code_mask(),
+                                 wide(high[0], high[1]) & f.code_mask()};
   const std::uint32_t choice = high[2], spread = high[3];
-  const auto field = [&](std::uint64_t code) { return static_cast<std::int64_t>(f.magnitude(code) >> f.fraction_bits); };
+  const auto field = [&](std::uint64_t code) {
+    return static_cast<std::int64_t>(f.magnitude(code) >> f.fraction_bits);
+  };
   if (arity > 1 && (choice & 1) != 0) x[1] = moved_near(f, x[1], field(x[0]), f.precision() + 2, spread >> 16);
-  if (arity > 2 && (choice & 2) != 0) x[2] = moved_near(f, x[2], field(x[0]) + field(x[1]) - f.bias, 2 * f.precision() + 2, spread & 0xffff);
+  if (arity > 2 && (choice & 2) != 0)
+    x[2] = moved_near(f, x[2], field(x[0]) + field(x[1]) - f.bias, 2 * f.precision() + 2, spread & 0xffff);
   for (std::size_t i = 0; i < 3; ++i)
     if ((choice & (4U << i)) != 0 && arity > 1) x[i] &= ~(f.fraction_mask() >> (choice >> 8) % 6);
   return x;
 }
 
-/// Code words of `from` at and beside the values of `to`'s lattice, those half a unit further on, and what lies beyond the largest.
+/// Code words of `from` at and beside the values of `to`'s lattice, those half a unit further on, and what lies beyond
+/// the largest.
 void add_edges_of(const FloatFormat& to, const FloatFormat& from, std::vector<std::uint64_t>& codes) {
   const auto add = [&](double x) {
     const std::uint64_t code = encode(from, {.mode = RoundingMode::toward_zero}, x).code;
@@ -77,7 +84,8 @@ std::array<std::uint64_t, 3> boundary_case(const Inputs& inputs, std::uint64_t i
 
 }  // namespace
 
-void Inputs::fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b, std::span<std::uint64_t> c) const {
+void Inputs::fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b,
+                  std::span<std::uint64_t> c) const {
   const std::size_t size = a.size();
   if (!exhaustive) {
     for (std::size_t i = 0; i < size; ++i) {
@@ -110,7 +118,8 @@ Inputs all_inputs(const Task& task) {
 
 Inputs sampled_inputs(const Task& task, std::uint64_t count, std::uint64_t seed) {
   if (const auto all = number_of_inputs(task); all && *all <= count) return all_inputs(task);
-  Inputs inputs{std::get<FloatFormat>(task.from), info(task.operation).arity, false, count, seed, boundary_points(task)};
+  Inputs inputs{
+      std::get<FloatFormat>(task.from), info(task.operation).arity, false, count, seed, boundary_points(task)};
   inputs.boundary = combinations(inputs.points.size(), inputs.arity, count / 2);
   return inputs;
 }

@@ -13,15 +13,15 @@ namespace halfulp {
 /// What a matrix instruction takes and gives, without a word on how.
 struct MatrixShape {
   FloatFormat a, b, accumulator;
-  int k = 1;               ///< products of one instruction
+  int k = 1;  ///< products of one instruction
   FloatFormat scale = {};
-  int scale_block = 0;     ///< products that share a scale; 0: none
+  int scale_block = 0;  ///< products that share a scale; 0: none
   bool operator==(const MatrixShape&) const = default;
 };
 MatrixShape shape_of(const MatrixUnit& unit);
 
-/// Many outputs of one depth: case i has words a[i * k] ... a[i * k + k - 1], b likewise, c[i], and k / scale_block scales
-/// (rounded up) of A and of B where the shape has them.
+/// Many outputs of one depth: case i has words a[i * k] ... a[i * k + k - 1], b likewise, c[i], and k / scale_block
+/// scales (rounded up) of A and of B where the shape has them.
 struct MatrixCases {
   std::size_t k = 0;
   std::vector<std::uint64_t> a, b, c, scale_a, scale_b;
@@ -41,8 +41,8 @@ class MatrixDevice {
   virtual MatrixShape shape() const = 0;
   /// d[i] = the output of case i. Preconditions: available().yes, d.size() == cases.size(), cases.k >= 1.
   virtual void run(const MatrixCases& cases, std::span<std::uint64_t> d) const = 0;
-  /// known[i] = whether run() has an output of case i: a recording has those it was asked for, and its other outputs mean
-  /// nothing. Preconditions as of run().
+  /// known[i] = whether run() has an output of case i: a recording has those it was asked for, and its other outputs
+  /// mean nothing. Preconditions as of run().
   virtual void answered(const MatrixCases&, std::span<char> known) const { std::fill(known.begin(), known.end(), 1); }
 };
 

@@ -14,7 +14,9 @@ class Dice {
  public:
   Dice(std::uint64_t seed, std::uint64_t stream) : seed_(seed), stream_(stream) {}
   std::uint64_t word() { return random_word(seed_, stream_, index_++); }
-  int between(int least, int most) { return least + static_cast<int>(word() % static_cast<std::uint64_t>(most - least + 1)); }
+  int between(int least, int most) {
+    return least + static_cast<int>(word() % static_cast<std::uint64_t>(most - least + 1));
+  }
   bool one_in(std::uint64_t n) { return word() % n == 0; }
 
  private:
@@ -23,11 +25,13 @@ class Dice {
 
 std::uint64_t mask(int bits) { return bits == 64 ? ~std::uint64_t{0} : (std::uint64_t{1} << bits) - 1; }
 
-/// The finite number of that sign and fraction whose exponent is the nearest to `exponent` that the format has; subnormal below.
+/// The finite number of that sign and fraction whose exponent is the nearest to `exponent` that the format has;
+/// subnormal below.
 std::uint64_t number(const FloatFormat& f, int exponent, std::uint64_t fraction, bool negative) {
   const auto top = static_cast<int>(f.max_finite() >> f.fraction_bits);
   const auto field = static_cast<std::uint64_t>(std::clamp(exponent + f.bias, 0, top));
-  const std::uint64_t code = f.with_sign(std::min(field << f.fraction_bits | (fraction & f.fraction_mask()), f.max_finite()), negative);
+  const std::uint64_t code = f.with_sign(
+      std::min(field << f.fraction_bits | (fraction & f.fraction_mask()), f.max_finite()), negative);
   return f.is_nan(code) ? f.zero() : code;  // fnuz: what would be -0
 }
 
@@ -43,7 +47,8 @@ std::uint64_t special(const FloatFormat& f, Dice& dice) {
   const bool negative = f.is_signed && dice.one_in(2);
   const auto nan = [&] { return (f.magnitude_mask() & ~f.fraction_mask()) | dice.word() % (f.fraction_mask() + 1); };
   switch (dice.word() % 8) {
-    case 0: case 1: return f.zero(negative);
+    case 0:
+    case 1: return f.zero(negative);
     case 2: return f.has_infinity() ? f.infinity(negative) : f.with_sign(f.max_finite(), negative);
     case 3: return f.has_nan() ? f.canonical_nan() : f.max_finite();
     case 4: return f.with_sign(nan(), negative);  // where the format has them, signalling ones and infinities too
@@ -57,7 +62,9 @@ std::uint64_t special(const FloatFormat& f, Dice& dice) {
 class Case {
  public:
   Case(const MatrixShape& shape, std::size_t k, Dice dice) : shape_(shape), dice_(dice), a_(k), b_(k) {
-    const std::size_t scales = shape.scale_block ? (k + static_cast<std::size_t>(shape.scale_block) - 1) / static_cast<std::size_t>(shape.scale_block) : 0;
+    const std::size_t scales = shape.scale_block ? (k + static_cast<std::size_t>(shape.scale_block) - 1) /
+                                                       static_cast<std::size_t>(shape.scale_block)
+                                                 : 0;
     scale_a_.resize(scales);
     scale_b_.resize(scales);
   }
@@ -67,7 +74,9 @@ class Case {
     const int depth = shape_.accumulator.precision();
     switch (kind) {
       case Tiles::aligned: terms(middle(), depth + 16, true); break;
-      case Tiles::subnormal: terms(shape_.accumulator.emin() + dice_.between(-shape_.accumulator.fraction_bits - 1, 4), 6, dice_.one_in(2)); break;
+      case Tiles::subnormal:
+        terms(shape_.accumulator.emin() + dice_.between(-shape_.accumulator.fraction_bits - 1, 4), 6, dice_.one_in(2));
+        break;
       default: terms(middle(), depth / 2 + 2, false); break;
     }
     if (kind == Tiles::cancelling) cancel();
@@ -107,12 +116,14 @@ class Case {
     const auto sign = [&](const FloatFormat& f) { return f.is_signed && dice_.one_in(2); };
     for (std::size_t j = 0; j < a_.size(); ++j) {
       const int exponent = top - dice_.between(0, depth);
-      const int least = std::max(shape_.a.emin(), exponent - shape_.b.emax()), most = std::min(shape_.a.emax(), exponent - shape_.b.emin());
+      const int least = std::max(shape_.a.emin(), exponent - shape_.b.emax()),
+                most = std::min(shape_.a.emax(), exponent - shape_.b.emin());
       const int of_a = least <= most ? dice_.between(least, most) : exponent / 2;
       a_[j] = number(shape_.a, of_a, fraction(shape_.a), sign(shape_.a));
       b_[j] = number(shape_.b, exponent - of_a, fraction(shape_.b), sign(shape_.b));
     }
-    c_ = number(shape_.accumulator, top - dice_.between(0, depth), fraction(shape_.accumulator), sign(shape_.accumulator));
+    c_ = number(shape_.accumulator, top - dice_.between(0, depth), fraction(shape_.accumulator),
+                sign(shape_.accumulator));
     if (dice_.one_in(8)) c_ = shape_.accumulator.zero(dice_.one_in(2));
   }
 
@@ -160,7 +171,8 @@ class Case {
     const FloatFormat& f = shape_.scale;
     for (auto* scales : {&scale_a_, &scale_b_})
       for (std::uint64_t& x : *scales)
-        x = kind == Tiles::special && dice_.one_in(6) ? dice_.word() & f.code_mask() : number(f, dice_.between(-4, 4), dice_.word(), false);
+        x = kind == Tiles::special && dice_.one_in(6) ? dice_.word() & f.code_mask()
+                                                      : number(f, dice_.between(-4, 4), dice_.word(), false);
   }
 
   const MatrixShape& shape_;

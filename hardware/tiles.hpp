@@ -16,11 +16,15 @@ enum class Tiles : std::uint8_t {
   special,     ///< zeros, infinities, NaNs of every kind and largest numbers among others
 };
 
-inline constexpr std::array<Named<Tiles>, 6> tile_kinds{{{"random", Tiles::random}, {"near", Tiles::near}, {"cancelling", Tiles::cancelling},
-                                                         {"aligned", Tiles::aligned}, {"subnormal", Tiles::subnormal}, {"special", Tiles::special}}};
+inline constexpr std::array<Named<Tiles>, 6> tile_kinds{{{"random", Tiles::random},
+                                                         {"near", Tiles::near},
+                                                         {"cancelling", Tiles::cancelling},
+                                                         {"aligned", Tiles::aligned},
+                                                         {"subnormal", Tiles::subnormal},
+                                                         {"special", Tiles::special}}};
 
-/// `count` cases of `k` products in the words of the shape, scales where it takes them. Case i is a function of the other
-/// arguments and i alone: the same on every machine, and whatever the count is. Preconditions: k >= 1.
+/// `count` cases of `k` products in the words of the shape, scales where it takes them. Case i is a function of the
+/// other arguments and i alone: the same on every machine, and whatever the count is. Preconditions: k >= 1.
 MatrixCases tiles(Tiles kind, const MatrixShape& shape, std::size_t k, std::size_t count, std::uint64_t seed);
 
 }  // namespace halfulp

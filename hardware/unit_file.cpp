@@ -20,8 +20,10 @@ FloatFormat format(const JsonValue& m) {
 std::uint64_t code(const JsonValue& m) {
   std::uint64_t value = 0;
   const std::string word = m.json().is_string() ? m.text() : "";
-  const auto [end, error] = std::from_chars(word.data() + (word.rfind("0x", 0) == 0 ? 2 : 0), word.data() + word.size(), value, 16);
-  if (word.empty() || error != std::errc{} || end != word.data() + word.size()) m.refuse("a code word in quotes, such as \"0x7fffffff\"");
+  const auto [end, error] = std::from_chars(word.data() + (word.rfind("0x", 0) == 0 ? 2 : 0), word.data() + word.size(),
+                                            value, 16);
+  if (word.empty() || error != std::errc{} || end != word.data() + word.size())
+    m.refuse("a code word in quotes, such as \"0x7fffffff\"");
   return value;
 }
 
@@ -100,7 +102,8 @@ bool has(const MatrixUnit& unit, const Parameter& parameter) {
 }
 
 /// What `halfulp units` and the papers call them.
-constexpr std::pair<std::string_view, std::string_view> symbols[] = {{"L", "length"}, {"F", "alignment_bits"}, {"e0", "least_exponent"}};
+constexpr std::pair<std::string_view, std::string_view> symbols[] = {
+    {"L", "length"}, {"F", "alignment_bits"}, {"e0", "least_exponent"}};
 
 std::string unknown_member(const std::string& key, std::vector<std::string> names) {
   for (const auto& [symbol, name] : symbols)
@@ -124,14 +127,17 @@ MatrixUnit beginning(const Json& object, const std::string& file) {
     return unit;
   }
   for (const char* needed : {"name", "a", "b", "accumulator", "k"})
-    if (!object.contains(needed)) throw std::invalid_argument(std::string(needed) + " is missing; accepted: a unit with name, a, b, accumulator and k, or with based_on");
+    if (!object.contains(needed))
+      throw std::invalid_argument(std::string(needed) +
+                                  " is missing; accepted: a unit with name, a, b, accumulator and k, or with based_on");
   unit.rule = &rules::fused;
   unit.evidence = file;
   return unit;
 }
 
 MatrixUnit read_unit(const Json& object, const std::string& file) {
-  if (!object.is_object()) throw std::invalid_argument("the top is not an object; accepted: one matrix unit, {\"name\": ...}");
+  if (!object.is_object())
+    throw std::invalid_argument("the top is not an object; accepted: one matrix unit, {\"name\": ...}");
   std::vector<std::string> names{"based_on"};
   for (const Parameter& p : parameters) names.emplace_back(p.name);
   for (const auto& [key, value] : object.items())
@@ -144,17 +150,21 @@ MatrixUnit read_unit(const Json& object, const std::string& file) {
   }
   const auto changed = [&](const char* key) { return object.contains(key) || !object.contains("based_on"); };
   if (!object.contains("length") && !object.contains("based_on")) unit.sum.length = std::min(unit.k, 1024);
-  if (!object.contains("kept") && changed("accumulator") && unit.rule->takes != RuleTakes::length) unit.sum.kept = unit.accumulator;
+  if (!object.contains("kept") && changed("accumulator") && unit.rule->takes != RuleTakes::length)
+    unit.sum.kept = unit.accumulator;
   if (!object.contains("nan") && changed("accumulator") && unit.accumulator.has_nan())
-    unit.sum.nan = unit.accumulator.nonfinite == NonFinite::ieee ? unit.accumulator.magnitude_mask() : unit.accumulator.canonical_nan();
-  if (unit.scale != FloatFormat{} && !unit.scaled()) throw std::invalid_argument("scale is there without scale_block, the number of products that share one");
+    unit.sum.nan = unit.accumulator.nonfinite == NonFinite::ieee ? unit.accumulator.magnitude_mask()
+                                                                 : unit.accumulator.canonical_nan();
+  if (unit.scale != FloatFormat{} && !unit.scaled())
+    throw std::invalid_argument("scale is there without scale_block, the number of products that share one");
   for (const auto& [key, value] : object.items()) {
     const Parameter* p = find(key);
     if (!p || p->of == Of::scaled || has(unit, *p)) continue;
     std::string taken;
     for (const Parameter& other : parameters)
       if (other.of != Of::scaled && has(unit, other)) taken += (taken.empty() ? "" : ", ") + std::string(other.name);
-    throw std::invalid_argument(key + ": the rule " + std::string(unit.rule->name) + " does not look at it; accepted: " + taken);
+    throw std::invalid_argument(key + ": the rule " + std::string(unit.rule->name) +
+                                " does not look at it; accepted: " + taken);
   }
   if (std::string why = refusal(unit); !why.empty()) throw std::invalid_argument(why);
   return unit;
@@ -172,9 +182,7 @@ nlohmann::ordered_json unit_to_json(const MatrixUnit& unit) {
 MatrixUnit unit_of_json(const nlohmann::ordered_json& object, const std::string& file) {
   try {
     return read_unit(object, file);
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(file + ": " + error.what());
-  }
+  } catch (const std::invalid_argument& error) { throw std::invalid_argument(file + ": " + error.what()); }
 }
 
 MatrixUnit read_unit_file(const std::string& path) { return unit_of_json(read_json(path), path); }

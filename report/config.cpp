@@ -21,7 +21,8 @@ using Type = ParameterType;
 const Json& parameters_of(const Json& object) {
   if (!object.contains("schema_version")) return object;
   if (object.at("schema_version") != report_schema_version)
-    throw std::invalid_argument(fmt::format("a report of schema_version {}; accepted: {}", shown_value(object.at("schema_version")), report_schema_version));
+    throw std::invalid_argument(fmt::format("a report of schema_version {}; accepted: {}",
+                                            shown_value(object.at("schema_version")), report_schema_version));
   if (!object.contains("config") || !object.at("config").is_object())
     throw std::invalid_argument("a report without a config; accepted: a report, or a JSON object of parameters");
   return object.at("config");
@@ -65,11 +66,14 @@ void Config::set(std::string_view assignment) {
 }
 
 void Config::set(const Json& object) {
-  if (!object.is_object()) throw std::invalid_argument("a configuration is a JSON object of parameters, not " + shown_value(object));
+  if (!object.is_object())
+    throw std::invalid_argument("a configuration is a JSON object of parameters, not " + shown_value(object));
   for (const auto& [name, value] : parameters_of(object).items()) assign(named(name), value);
 }
 
-void Config::assign(const Parameter& parameter, const Json& value) { values_[parameter.name] = checked_value(parameter, value); }
+void Config::assign(const Parameter& parameter, const Json& value) {
+  values_[parameter.name] = checked_value(parameter, value);
+}
 
 const Json& Config::value(std::string_view name, std::initializer_list<ParameterType> types) const {
   for (const Parameter& parameter : parameters_) {
@@ -87,13 +91,18 @@ bool Config::boolean(std::string_view name) const { return value(name, {Type::bo
 std::string Config::text(std::string_view name) const {
   return value(name, {Type::text, Type::path, Type::choice}).get<std::string>();
 }
-std::vector<std::int64_t> Config::integers(std::string_view name) const { return list_of<std::int64_t>(value(name, {Type::integers})); }
+std::vector<std::int64_t> Config::integers(std::string_view name) const {
+  return list_of<std::int64_t>(value(name, {Type::integers}));
+}
 std::vector<double> Config::reals(std::string_view name) const { return list_of<double>(value(name, {Type::reals})); }
-std::vector<std::string> Config::choices(std::string_view name) const { return list_of<std::string>(value(name, {Type::choices})); }
+std::vector<std::string> Config::choices(std::string_view name) const {
+  return list_of<std::string>(value(name, {Type::choices}));
+}
 
 std::vector<FormatChoice> Config::formats(std::string_view name) const {
   std::vector<FormatChoice> chosen;
-  for (const std::string& format : list_of<std::string>(value(name, {Type::formats}))) chosen.push_back({format, parse_format(format)});
+  for (const std::string& format : list_of<std::string>(value(name, {Type::formats})))
+    chosen.push_back({format, parse_format(format)});
   return chosen;
 }
 
@@ -127,7 +136,8 @@ Type element_type(Type type) {
 bool is_list(Type type) { return element_type(type) != type || type == Type::formats || type == Type::roundings; }
 
 [[noreturn]] void refuse(const Parameter& parameter, std::string_view what) {
-  throw std::invalid_argument(fmt::format("parameter '{}': {}; accepted: {}", parameter.name, what, accepted_values(parameter)));
+  throw std::invalid_argument(
+      fmt::format("parameter '{}': {}; accepted: {}", parameter.name, what, accepted_values(parameter)));
 }
 
 /// The whole of a token as a number, or nothing.
@@ -152,16 +162,19 @@ Json scalar_from_text(Type type, std::string_view token) {
 
 /// An integral JSON number as an integer, or nothing; 1e6 and 1000000.0 are integers to their writers.
 std::optional<std::int64_t> integral(const Json& value) {
-  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max()) return std::nullopt;
+  if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())
+    return std::nullopt;
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (!value.is_number_float()) return std::nullopt;
   const double real = value.get<double>();
-  if (real != std::trunc(real) || std::fabs(real) >= 0x1p53) return std::nullopt;  // from there on it may stand for another
+  if (real != std::trunc(real) || std::fabs(real) >= 0x1p53)
+    return std::nullopt;  // from there on it may stand for another
   return static_cast<std::int64_t>(real);
 }
 
 void check_range(const Parameter& parameter, double number) {
-  if (!(number >= parameter.minimum && number <= parameter.maximum)) refuse(parameter, shown_value(number) + " is out of range");
+  if (!(number >= parameter.minimum && number <= parameter.maximum))
+    refuse(parameter, shown_value(number) + " is out of range");
 }
 
 /// Compared as integers: doubles beyond 2^53 do not count in ones.
@@ -175,12 +188,11 @@ void check_range(const Parameter& parameter, std::int64_t number) {
 /// A string fit for a report: UTF-8, without control characters.
 void check_text(const Parameter& parameter, const std::string& text) {
   for (const char c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) refuse(parameter, shown_value(text) + " contains a control character");
+    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+      refuse(parameter, shown_value(text) + " contains a control character");
   try {
     (void)Json(text).dump();
-  } catch (const Json::exception&) {
-    refuse(parameter, shown_value(text) + " is not UTF-8");
-  }
+  } catch (const Json::exception&) { refuse(parameter, shown_value(text) + " is not UTF-8"); }
 }
 
 /// The value a scalar parameter, or one element of a list, takes from JSON.
@@ -264,7 +276,8 @@ std::string accepted_values(const Parameter& parameter) {
     case Type::path: return "a file's path";
     case Type::choice: return fmt::format("one of {}", fmt::join(parameter.accepted, ", "));
     case Type::formats: return "a list of different formats such as fp16,bf16,e4m3,e5m3 (all: halfulp formats)";
-    case Type::roundings: return fmt::format("a list of different rounding modes among {}", fmt::join(names_of(rounding_modes), ", "));
+    case Type::roundings:
+      return fmt::format("a list of different rounding modes among {}", fmt::join(names_of(rounding_modes), ", "));
     case Type::integers: return with_range("a list of different integers, each", parameter);
     case Type::reals: return with_range("a list of different numbers, each", parameter);
     case Type::choices: return fmt::format("a list of different values among {}", fmt::join(parameter.accepted, ", "));

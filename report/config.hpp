@@ -20,8 +20,8 @@
 
 namespace halfulp {
 
-/// The names between separators, without blanks around them, in order. Throws std::invalid_argument in one line that begins with the
-/// parameter: an empty name, one that is there twice, more than 64.
+/// The names between separators, without blanks around them, in order. Throws std::invalid_argument in one line that
+/// begins with the parameter: an empty name, one that is there twice, more than 64.
 inline std::vector<std::string> name_list(const std::string& text, char separator, std::string_view parameter) {
   std::vector<std::string> all;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -29,7 +29,8 @@ inline std::vector<std::string> name_list(const std::string& text, char separato
     std::string piece = text.substr(begin, end - begin);
     while (!piece.empty() && piece.front() == ' ') piece.erase(0, 1);
     while (!piece.empty() && piece.back() == ' ') piece.pop_back();
-    if (piece.empty()) throw std::invalid_argument(fmt::format("{}: an empty name; names are separated by '{}'", parameter, separator));
+    if (piece.empty())
+      throw std::invalid_argument(fmt::format("{}: an empty name; names are separated by '{}'", parameter, separator));
     for (const std::string& other : all)
       if (other == piece) throw std::invalid_argument(fmt::format("{}: {} is there twice", parameter, piece));
     all.push_back(std::move(piece));
@@ -42,18 +43,25 @@ inline std::vector<std::string> name_list(const std::string& text, char separato
 // What a user may set in an experiment: declared once, checked once, written whole into the report.
 
 enum class ParameterType : std::uint8_t {
-  integer, real, boolean, text, path, choice,
+  integer,
+  real,
+  boolean,
+  text,
+  path,
+  choice,
   formats,    ///< one or more format names, separated by commas
   roundings,  ///< one or more rounding mode names
-  integers, reals, choices
+  integers,
+  reals,
+  choices
 };
 
 /// One `--set name=value`. List types take "a,b,c" on the command line and an array in a configuration file.
 struct Parameter {
   std::string name;
   ParameterType type;
-  std::string default_value;  ///< as one would type it
-  std::string help;           ///< what it is, its unit, what the values mean
+  std::string default_value;                                  ///< as one would type it
+  std::string help;                                           ///< what it is, its unit, what the values mean
   double minimum = -std::numeric_limits<double>::infinity();  ///< of every number, inclusive
   double maximum = std::numeric_limits<double>::infinity();
   std::vector<std::string> accepted = {};  ///< of choice and choices
@@ -86,8 +94,8 @@ class Config {
   void set(std::string_view assignment);
   void set(const char* assignment) { set(std::string_view(assignment)); }
   void set(const std::string& assignment) { set(std::string_view(assignment)); }
-  /// The members of a configuration file's object, checked alike. A whole report of this schema_version is accepted too: its
-  /// "config" is taken.
+  /// The members of a configuration file's object, checked alike. A whole report of this schema_version is accepted
+  /// too: its "config" is taken.
   void set(const Json& object);
 
   std::int64_t integer(std::string_view name) const;
@@ -115,12 +123,12 @@ class Config {
 
 // The values of one parameter: read from the command line's text, checked against its declaration.
 
-/// A text of the command line as the JSON that a configuration file would have. What does not parse stays a string, which
-/// checked_value then refuses.
+/// A text of the command line as the JSON that a configuration file would have. What does not parse stays a string,
+/// which checked_value then refuses.
 Json value_from_text(ParameterType type, std::string_view text);
 
-/// The value that a parameter takes from JSON. Throws std::invalid_argument with one line: the parameter, what is wrong, what is
-/// accepted.
+/// The value that a parameter takes from JSON. Throws std::invalid_argument with one line: the parameter, what is
+/// wrong, what is accepted.
 Json checked_value(const Parameter& parameter, const Json& value);
 
 /// A value as the user gave it, for an error message: one line, bounded.

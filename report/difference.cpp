@@ -28,7 +28,8 @@ bool is_code(const Json& value) {
 
 /// ", by 1e-16" where both are numbers.
 std::string distance(const Json& first, const Json& second) {
-  if (first.is_number() && second.is_number()) return fmt::format(", by {:.3g}", second.get<double>() - first.get<double>());
+  if (first.is_number() && second.is_number())
+    return fmt::format(", by {:.3g}", second.get<double>() - first.get<double>());
   return {};
 }
 
@@ -48,11 +49,13 @@ struct Differences {
     const bool code = is_code(first) || is_code(second);
     auto& lines = code ? codes : numbers;
     ++(code ? code_count : number_count);
-    if (lines.size() < listed) lines.push_back(fmt::format("  {}: {} | {}{}\n", where, text(first), text(second), distance(first, second)));
+    if (lines.size() < listed)
+      lines.push_back(fmt::format("  {}: {} | {}{}\n", where, text(first), text(second), distance(first, second)));
   }
 };
 
-std::string listing(const std::string& table, std::string_view kind, const std::vector<std::string>& lines, std::size_t count) {
+std::string listing(const std::string& table, std::string_view kind, const std::vector<std::string>& lines,
+                    std::size_t count) {
   if (lines.empty()) return {};
   std::string out = fmt::format("table {}: {} {} differ\n{}", table, count, kind, fmt::join(lines, ""));
   if (count > lines.size()) out += fmt::format("  ... and {} more\n", count - lines.size());
@@ -66,14 +69,16 @@ std::vector<Json> name_of_row(const Json& row, std::size_t columns) {
 
 bool names_each_row(const Json& rows, std::size_t columns) {
   std::set<std::vector<Json>> names;
-  return std::all_of(rows.begin(), rows.end(), [&](const Json& row) { return names.insert(name_of_row(row, columns)).second; });
+  return std::all_of(rows.begin(), rows.end(),
+                     [&](const Json& row) { return names.insert(name_of_row(row, columns)).second; });
 }
 
-/// How many leading columns name the rows of both tables: all that hold text, and as many more as it takes to tell the rows
-/// apart (their parameters). None if nothing does.
+/// How many leading columns name the rows of both tables: all that hold text, and as many more as it takes to tell the
+/// rows apart (their parameters). None if nothing does.
 std::size_t name_columns(const Json& first, const Json& second) {
   const auto is_text = [](const Json& rows, std::size_t column) {
-    return std::all_of(rows.begin(), rows.end(), [&](const Json& row) { return row[column].is_string() && !is_code(row[column]); });
+    return std::all_of(rows.begin(), rows.end(),
+                       [&](const Json& row) { return row[column].is_string() && !is_code(row[column]); });
   };
   const Json &a = first.at("rows"), &b = second.at("rows");
   const std::size_t columns = first.at("columns").size();
@@ -87,7 +92,8 @@ std::size_t name_columns(const Json& first, const Json& second) {
 /// "row 9 (fp16 10)".
 std::string row_text(const Json& row, std::size_t index, std::size_t names) {
   std::string label;
-  for (std::size_t i = 0; i < names; ++i) label += (i ? " " : "") + (row[i].is_string() ? row[i].get<std::string>() : text(row[i]));
+  for (std::size_t i = 0; i < names; ++i)
+    label += (i ? " " : "") + (row[i].is_string() ? row[i].get<std::string>() : text(row[i]));
   return fmt::format("row {}{}", index, names ? " (" + label + ")" : "");
 }
 
@@ -132,16 +138,20 @@ Differences compare_rows(const Json& first, const Json& second, const Pairing& p
     const Json &a = first.at("rows")[i], &b = second.at("rows")[j];
     for (std::size_t column = 0; column < columns.size(); ++column)
       if (a[column] != b[column])
-        differences.add(a[column], b[column], row_text(a, i, pairing.names) + ", " + columns[column].at("name").get<std::string>());
+        differences.add(a[column], b[column],
+                        row_text(a, i, pairing.names) + ", " + columns[column].at("name").get<std::string>());
   }
   return differences;
 }
 
 /// Rows that only one report has, the first few by name.
-std::string lone_rows(const std::string& table, const Json& rows, const std::vector<std::size_t>& lone, std::string_view which, std::size_t names) {
+std::string lone_rows(const std::string& table, const Json& rows, const std::vector<std::size_t>& lone,
+                      std::string_view which, std::size_t names) {
   if (lone.empty()) return {};
-  std::string out = fmt::format("table {}: {} row{} only in the {} report\n", table, lone.size(), lone.size() == 1 ? "" : "s", which);
-  for (std::size_t i = 0; i < lone.size() && i < listed; ++i) out += fmt::format("  {}\n", row_text(rows[lone[i]], lone[i], names));
+  std::string out = fmt::format("table {}: {} row{} only in the {} report\n", table, lone.size(),
+                                lone.size() == 1 ? "" : "s", which);
+  for (std::size_t i = 0; i < lone.size() && i < listed; ++i)
+    out += fmt::format("  {}\n", row_text(rows[lone[i]], lone[i], names));
   if (lone.size() > listed) out += fmt::format("  ... and {} more\n", lone.size() - listed);
   return out;
 }
@@ -155,7 +165,8 @@ void compare_table(const std::string& name, const Json& first, const Json& secon
   for (const auto& [table, names] : {std::pair{&first, &columns[0]}, std::pair{&second, &columns[1]}})
     for (const Json& column : table->at("columns")) names->push_back(column.at("name"));
   if (columns[0] != columns[1]) {
-    parts.other += fmt::format("table {}: columns {} | {}\n", name, fmt::join(columns[0], " "), fmt::join(columns[1], " "));
+    parts.other += fmt::format("table {}: columns {} | {}\n", name, fmt::join(columns[0], " "),
+                               fmt::join(columns[1], " "));
     return;
   }
   const Pairing pairing = paired(first, second);
@@ -175,7 +186,9 @@ const Json* find_claim(const Json& report, const Json& id) {
 
 std::string compare_claims(const Json& first, const Json& second) {
   std::string out;
-  const auto only = [&](const Json& id, int which) { out += fmt::format("claim {}: only in the {} report\n", id.get<std::string>(), which == 1 ? "first" : "second"); };
+  const auto only = [&](const Json& id, int which) {
+    out += fmt::format("claim {}: only in the {} report\n", id.get<std::string>(), which == 1 ? "first" : "second");
+  };
   for (const Json& claim : first.at("claims")) {
     const Json* other = find_claim(second, claim.at("id"));
     if (!other) {
@@ -184,7 +197,8 @@ std::string compare_claims(const Json& first, const Json& second) {
     }
     for (const char* part : {"expected", "measured", "verdict"})
       if (claim.at(part) != other->at(part))
-        out += fmt::format("claim {}: {} {} | {}\n", claim.at("id").get<std::string>(), part, text(claim.at(part)), text(other->at(part)));
+        out += fmt::format("claim {}: {} {} | {}\n", claim.at("id").get<std::string>(), part, text(claim.at(part)),
+                           text(other->at(part)));
   }
   for (const Json& claim : second.at("claims"))
     if (!find_claim(first, claim.at("id"))) only(claim.at("id"), 2);
@@ -204,7 +218,8 @@ std::string compare_configurations(const Json& first, const Json& second) {
 
 ReportDiff diff_reports(const Json& first, const Json& second) {
   if (first.at("experiment") != second.at("experiment"))
-    throw std::invalid_argument(fmt::format("reports of different experiments: {} and {}", text(first.at("experiment")), text(second.at("experiment"))));
+    throw std::invalid_argument(fmt::format("reports of different experiments: {} and {}", text(first.at("experiment")),
+                                            text(second.at("experiment"))));
   Parts parts;
   const Json &a = first.at("results"), &b = second.at("results");
   for (const std::string& name : members(a, b)) {

@@ -47,8 +47,9 @@ std::string or_unknown(std::string text) { return text.empty() ? "unknown" : tex
 
 /// The processor's floating-point instruction sets, in /proc/cpuinfo's names.
 Json cpu_features() {
-  constexpr std::array relevant{"f16c", "fma", "avx2", "avx512f", "avx512_bf16", "avx512_fp16", "amx_bf16", "amx_fp16", "amx_int8",
-                                "avx_ne_convert", "asimdhp", "bf16", "fphp", "sve", "sve2"};
+  constexpr std::array relevant{"f16c",        "fma",      "avx2",     "avx512f",  "avx512_bf16",
+                                "avx512_fp16", "amx_bf16", "amx_fp16", "amx_int8", "avx_ne_convert",
+                                "asimdhp",     "bf16",     "fphp",     "sve",      "sve2"};
   const std::string flags = field("/proc/cpuinfo", "flags", ':'), features = field("/proc/cpuinfo", "Features", ':');
   const std::string padded = " " + flags + " " + features + " ";
   Json list = Json::array();
@@ -68,7 +69,8 @@ std::string os_name() {
   utsname system{};
   if (::uname(&system) != 0) return "unknown";
   const std::string distribution = field("/etc/os-release", "PRETTY_NAME", '=');
-  return (distribution.empty() ? "" : distribution + ", ") + system.sysname + " " + system.release + " " + system.machine;
+  return (distribution.empty() ? "" : distribution + ", ") + system.sysname + " " + system.release + " " +
+         system.machine;
 }
 
 std::string now_utc() {

@@ -11,8 +11,8 @@
 namespace halfulp {
 
 /// Version, revision, compiler, flags, processor, operating system, backends, threads, date, command line.
-/// What cannot be found out is "unknown"; `dirty` is null without a repository. `used` are backends of the run: those that
-/// are no backends() of the build, recordings, are described beside them.
+/// What cannot be found out is "unknown"; `dirty` is null without a repository. `used` are backends of the run: those
+/// that are no backends() of the build, recordings, are described beside them.
 Json describe_environment(int threads, const std::string& command, std::span<const Backend* const> used = {});
 
 /// "microcode 0x1000065", or "unknown".

@@ -20,21 +20,27 @@ struct Experiment;
 struct Run {
   Report& report;
   Trace& trace;  ///< operations recorded here are replayed on every backend asked for, after the experiment
-  /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it a few times a second, never from two threads at once.
+  /// Reports progress in [0, 1]; throws Interrupted after Ctrl-C. Call it a few times a second, never from two threads
+  /// at once.
   std::function<void(double)> progress;
   /// A few words behind the progress bar: what is going on, a loss. Like progress; may be empty.
   std::function<void(const std::string&)> note = {};
-  /// Hands `use` the report of another experiment with this configuration: the one that was made before in the same run of the program, or
-  /// one that is made now, without backends, while progress goes from `from` to `to`. Throws what that experiment throws.
-  std::function<void(const Experiment&, const Config&, double from, double to, const std::function<void(const Report&)>& use)> with_report = {};
+  /// Hands `use` the report of another experiment with this configuration: the one that was made before in the same run
+  /// of the program, or one that is made now, without backends, while progress goes from `from` to `to`. Throws what
+  /// that experiment throws.
+  std::function<void(const Experiment&, const Config&, double from, double to,
+                     const std::function<void(const Report&)>& use)>
+      with_report = {};
 };
 
 /// What a run shows of its report on the terminal: some columns of one table, its first rows.
 struct Headline {
   std::string_view table;
   std::vector<std::string_view> columns;  ///< at most 80 characters wide together
-  std::vector<std::string_view> first_of = {};  ///< rows that have in these columns what the first row has; the title says it
-  std::vector<std::string_view> last_of = {};  ///< of rows alike in these columns the last alone (the longest, the largest)
+  std::vector<std::string_view> first_of =
+      {};  ///< rows that have in these columns what the first row has; the title says it
+  std::vector<std::string_view> last_of =
+      {};  ///< of rows alike in these columns the last alone (the longest, the largest)
 };
 
 struct Experiment {
@@ -44,7 +50,8 @@ struct Experiment {
   std::vector<Parameter> (*parameters)();
   void (*run)(const Config& config, Run& run);
   Headline headline = {};
-  bool retells = false;  ///< its claims are about those of other experiments: where these are listed too, its own are not
+  bool retells =
+      false;  ///< its claims are about those of other experiments: where these are listed too, its own are not
 };
 
 /// The registry (registry.cpp): every experiment, in the order of a lecture. The file NAME.cpp of an experiment defines

@@ -17,15 +17,19 @@ namespace {
 
 /// A number in a sentence: shortest digits that read back.
 std::string text(double value) { return fmt::format("{}", value); }
-std::string in_words(const Json& number) { return number.is_number() ? text(number.get<double>()) : number.get<std::string>(); }
+std::string in_words(const Json& number) {
+  return number.is_number() ? text(number.get<double>()) : number.get<std::string>();
+}
 
 /// Decides the verdict; a miss of a published figure says so in words.
 Claim judged(Claim claim, Verdict on_miss) {
   const auto holds = satisfied(claim.expected, claim.tolerance, claim.measured);
-  if (!holds) throw std::logic_error(fmt::format("claim '{}': tolerance '{}' does not apply", claim.id, claim.tolerance));
+  if (!holds)
+    throw std::logic_error(fmt::format("claim '{}': tolerance '{}' does not apply", claim.id, claim.tolerance));
   claim.verdict = *holds ? Verdict::pass : on_miss;
   if (claim.verdict == Verdict::differs)
-    claim.reason = fmt::format("measured {} where the source has {}", in_words(claim.measured), in_words(claim.expected));
+    claim.reason = fmt::format("measured {} where the source has {}", in_words(claim.measured),
+                               in_words(claim.expected));
   return claim;
 }
 
@@ -33,7 +37,8 @@ void check(const Claim& claim) {
   const auto refuse = [&](std::string_view what) {
     throw std::logic_error(fmt::format("claim '{}': {}", claim.id, what));
   };
-  if (claim.id.empty() || claim.statement.empty() || claim.source.empty()) refuse("id, statement and source must be there");
+  if (claim.id.empty() || claim.statement.empty() || claim.source.empty())
+    refuse("id, statement and source must be there");
   const bool excused = claim.verdict == Verdict::skipped || claim.verdict == Verdict::differs;
   if (excused == claim.reason.empty()) refuse("a reason belongs to skipped and differs, and to nothing else");
   if (claim.verdict == Verdict::skipped) return;
@@ -84,7 +89,8 @@ std::string_view name_of(Verdict verdict) {
 
 void Table::row(std::vector<Json> cells) {
   if (cells.size() != columns_.size())
-    throw std::logic_error(fmt::format("table '{}' has {} columns, the row {} cells", name_, columns_.size(), cells.size()));
+    throw std::logic_error(
+        fmt::format("table '{}' has {} columns, the row {} cells", name_, columns_.size(), cells.size()));
   rows_.push_back(std::move(cells));
 }
 
@@ -103,27 +109,32 @@ Json Table::to_json() const {
   return json;
 }
 
-Claim exactly(std::string id, std::string statement, std::string source, Json expected, Json measured, std::string independence) {
-  return judged({std::move(id), std::move(statement), std::move(source), std::move(expected), "exact", std::move(measured), Verdict::fail, "",
-                 std::move(independence)}, Verdict::fail);
+Claim exactly(std::string id, std::string statement, std::string source, Json expected, Json measured,
+              std::string independence) {
+  return judged({std::move(id), std::move(statement), std::move(source), std::move(expected), "exact",
+                 std::move(measured), Verdict::fail, "", std::move(independence)},
+                Verdict::fail);
 }
 
-Claim within(std::string id, std::string statement, std::string source, double expected, double tolerance, double measured,
-             std::string independence, Verdict on_miss) {
-  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "absolute " + text(tolerance), number(measured),
-                 Verdict::fail, "", std::move(independence)}, on_miss);
+Claim within(std::string id, std::string statement, std::string source, double expected, double tolerance,
+             double measured, std::string independence, Verdict on_miss) {
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected),
+                 "absolute " + text(tolerance), number(measured), Verdict::fail, "", std::move(independence)},
+                on_miss);
 }
 
 Claim at_most(std::string id, std::string statement, std::string source, double expected, double measured,
               std::string independence, Verdict on_miss) {
-  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at most", number(measured), Verdict::fail, "",
-                 std::move(independence)}, on_miss);
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at most", number(measured),
+                 Verdict::fail, "", std::move(independence)},
+                on_miss);
 }
 
 Claim at_least(std::string id, std::string statement, std::string source, double expected, double measured,
                std::string independence, Verdict on_miss) {
-  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at least", number(measured), Verdict::fail, "",
-                 std::move(independence)}, on_miss);
+  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at least", number(measured),
+                 Verdict::fail, "", std::move(independence)},
+                on_miss);
 }
 
 Claim skipped(std::string id, std::string statement, std::string source, std::string reason) {
@@ -156,8 +167,10 @@ void Report::comparison(Comparison comparison) { comparisons_.push_back(std::mov
 void Report::environment(Json environment) { environment_ = std::move(environment); }
 
 std::string Report::status() const {
-  const bool failed = std::any_of(claims_.begin(), claims_.end(), [](const Claim& c) { return c.verdict == Verdict::fail; }) ||
-                      std::any_of(comparisons_.begin(), comparisons_.end(), [](const Comparison& c) { return c.fails(); });
+  const bool failed = std::any_of(claims_.begin(), claims_.end(),
+                                  [](const Claim& c) { return c.verdict == Verdict::fail; }) ||
+                      std::any_of(comparisons_.begin(), comparisons_.end(),
+                                  [](const Comparison& c) { return c.fails(); });
   return failed ? "fail" : "pass";
 }
 

@@ -46,12 +46,14 @@ enum class Verdict : std::uint8_t { pass, fail, differs, skipped };
 std::string_view name_of(Verdict verdict);
 
 /// What a claim's expected value was obtained from, other than the code under test.
-inline constexpr std::array<std::string_view, 5> independences{"oracle", "silicon", "recorded", "third-party", "published"};
+inline constexpr std::array<std::string_view, 5> independences{"oracle", "silicon", "recorded", "third-party",
+                                                               "published"};
 
 struct Claim {
   std::string id;         ///< kebab-case, unique in the report
   std::string statement;  ///< one sentence a student understands
-  std::string source;     ///< citable: paper and section, specification, issue; "derived: ..." if it follows from the format
+  std::string
+      source;  ///< citable: paper and section, specification, issue; "derived: ..." if it follows from the format
   Json expected;
   std::string tolerance;  ///< "exact", "absolute 1e-3", "at most", ...
   Json measured;
@@ -61,10 +63,11 @@ struct Claim {
 };
 
 /// measured == expected.
-Claim exactly(std::string id, std::string statement, std::string source, Json expected, Json measured, std::string independence);
+Claim exactly(std::string id, std::string statement, std::string source, Json expected, Json measured,
+              std::string independence);
 /// |measured - expected| <= tolerance. A miss is `on_miss`: fail for derived figures, differs for published ones.
-Claim within(std::string id, std::string statement, std::string source, double expected, double tolerance, double measured,
-             std::string independence, Verdict on_miss = Verdict::fail);
+Claim within(std::string id, std::string statement, std::string source, double expected, double tolerance,
+             double measured, std::string independence, Verdict on_miss = Verdict::fail);
 /// measured <= expected; `at_least` is its mirror.
 Claim at_most(std::string id, std::string statement, std::string source, double expected, double measured,
               std::string independence, Verdict on_miss = Verdict::fail);
@@ -115,12 +118,13 @@ Json comparisons_to_json(const std::vector<Comparison>& comparisons);
 
 // When a measured value is the expected one: the rule a claim is judged by when it is made and again when it is read.
 
-/// The number behind a JSON value: a number, or one of the words "NaN", "Infinity", "-Infinity" that JSON has no number for.
+/// The number behind a JSON value: a number, or one of the words "NaN", "Infinity", "-Infinity" that JSON has no number
+/// for.
 std::optional<double> number_of(const Json& value);
 
 /// Whether `measured` is what was `expected`, by a claim's tolerance: "exact" (equal), "absolute X" (at most X away, or
-/// equal), "at most" (measured <= expected), "at least". A NaN is at no distance from anything. Nothing where the tolerance
-/// is none of these or asks for numbers that are not there.
+/// equal), "at most" (measured <= expected), "at least". A NaN is at no distance from anything. Nothing where the
+/// tolerance is none of these or asks for numbers that are not there.
 std::optional<bool> satisfied(const Json& expected, std::string_view tolerance, const Json& measured);
 
 }  // namespace halfulp

@@ -40,9 +40,13 @@ void Trace::append(const Trace& other) {
 }
 
 Arithmetic::Arithmetic(const FloatFormat& format, const Rounding& rounding, Trace* trace, Flags* raised)
-    : format_(format), rounding_(rounding), trace_(rounding.mode == RoundingMode::stochastic ? nullptr : trace), raised_(raised) {}
+    : format_(format),
+      rounding_(rounding),
+      trace_(rounding.mode == RoundingMode::stochastic ? nullptr : trace),
+      raised_(raised) {}
 
-std::uint64_t Arithmetic::run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) {
+std::uint64_t Arithmetic::run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c,
+                              std::uint64_t random) {
   stop_if_interrupted();
   if (trace_) {
     Channel*& channel = channels_[static_cast<std::size_t>(operation)];
@@ -85,7 +89,8 @@ int threads_of(const RunOptions& options) {
   return options.threads > 0 ? options.threads : static_cast<int>(std::max(1u, std::thread::hardware_concurrency()));
 }
 
-void replay(const Trace& trace, const RunOptions& options, const std::function<void(double)>& progress, Report& report) {
+void replay(const Trace& trace, const RunOptions& options, const std::function<void(double)>& progress,
+            Report& report) {
   const auto total = static_cast<double>(std::max<std::size_t>(1, trace.channels().size() * options.backends.size()));
   double done = 0;
   for (const Backend* backend : options.backends) {
@@ -95,11 +100,9 @@ void replay(const Trace& trace, const RunOptions& options, const std::function<v
     for (const Channel& channel : trace.channels()) {
       progress(experiment_share + (1 - experiment_share) * done++ / total);
       if (reason.empty()) try {
-        report.comparison(compare(*backend, channel.task, {channel.a, channel.b, channel.c}));
-        continue;
-      } catch (const DeviceFailure& failure) {
-        reason = failure.what();
-      }
+          report.comparison(compare(*backend, channel.task, {channel.a, channel.b, channel.c}));
+          continue;
+        } catch (const DeviceFailure& failure) { reason = failure.what(); }
       report.comparison(skipped(*backend, channel.task, reason));
     }
   }
@@ -131,10 +134,13 @@ std::vector<const Backend*> choose_backends(const std::optional<std::string>& gi
 namespace {
 
 /// Runs the experiment and hands its trace to `then`, on as many threads as asked for.
-Report run_traced(const Experiment& experiment, const Config& config, const RunOptions& options,
-                  const std::function<void(const std::function<void(double)>& progress, Trace& trace, Report& report)>& then) {
-  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads_of(options)));
-  tbb::task_arena arena(threads_of(options));  // as many as asked for, even beyond the cores: --threads 2 means two everywhere
+Report run_traced(
+    const Experiment& experiment, const Config& config, const RunOptions& options,
+    const std::function<void(const std::function<void(double)>& progress, Trace& trace, Report& report)>& then) {
+  const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
+                                  static_cast<std::size_t>(threads_of(options)));
+  tbb::task_arena arena(
+      threads_of(options));  // as many as asked for, even beyond the cores: --threads 2 means two everywhere
 
   const auto progress = [&](double fraction) {
     stop_if_interrupted();
@@ -143,12 +149,16 @@ Report run_traced(const Experiment& experiment, const Config& config, const RunO
   Report report{std::string(experiment.name), std::string(experiment.title), config};
   arena.execute([&] {
     Trace trace;
-    Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); }, options.note};
-    run.with_report = [&](const Experiment& other, const Config& its, double from, double to, const std::function<void(const Report&)>& use) {
-      if (const Report* const made = options.made_before ? options.made_before(other.name, its.to_json()) : nullptr) return use(*made);
+    Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); },
+            options.note};
+    run.with_report = [&](const Experiment& other, const Config& its, double from, double to,
+                          const std::function<void(const Report&)>& use) {
+      if (const Report* const made = options.made_before ? options.made_before(other.name, its.to_json()) : nullptr)
+        return use(*made);
       Report now{std::string(other.name), std::string(other.title), its};
       Trace unused(0);
-      Run inner{now, unused, [&](double fraction) { run.progress(from + (to - from) * fraction); }, options.note, run.with_report};
+      Run inner{now, unused, [&](double fraction) { run.progress(from + (to - from) * fraction); }, options.note,
+                run.with_report};
       other.run(its, inner);
       use(now);
     };
@@ -168,7 +178,9 @@ Trace operands_of(const Experiment& experiment, const Config& config, const RunO
 }
 
 Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options) {
-  Report report = run_traced(experiment, config, options, [&](const auto& progress, Trace& trace, Report& r) { replay(trace, options, progress, r); });
+  Report report = run_traced(experiment, config, options, [&](const auto& progress, Trace& trace, Report& r) {
+    replay(trace, options, progress, r);
+  });
   report.environment(describe_environment(threads_of(options), options.command, options.backends));
   return report;
 }

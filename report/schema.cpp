@@ -42,15 +42,19 @@ bool lies_within(const Error& inner, const Error& outer) {
 
 /// What a place of the schema stands for, behind its reference.
 nlohmann::json resolved(const nlohmann::json& schema, nlohmann::json node) {
-  while (node.contains("$ref")) node = schema.at(nlohmann::json::json_pointer(node["$ref"].get<std::string>().substr(1)));
+  while (node.contains("$ref"))
+    node = schema.at(nlohmann::json::json_pointer(node["$ref"].get<std::string>().substr(1)));
   return node;
 }
 
-/// "one of pass, fail", "number or one of NaN": what the schema accepts in a place, as far as that is said in a few words.
+/// "one of pass, fail", "number or one of NaN": what the schema accepts in a place, as far as that is said in a few
+/// words.
 std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) {
   const nlohmann::json node = resolved(schema, place);
   std::string text;
-  const auto add = [&](const std::string& word, const char* separator) { text += (text.empty() ? "" : separator) + word; };
+  const auto add = [&](const std::string& word, const char* separator) {
+    text += (text.empty() ? "" : separator) + word;
+  };
   if (node.contains("enum")) {
     for (const auto& value : node["enum"]) add(value.is_string() ? value.get<std::string>() : value.dump(), ", ");
     return "one of " + text;
@@ -60,7 +64,8 @@ std::string accepted(const nlohmann::json& schema, const nlohmann::json& place) 
   if (node.contains("const")) return node["const"].dump();
   if (node.contains("pattern")) return "text that matches " + node["pattern"].get<std::string>();
   if (node.contains("type"))
-    for (const auto& type : node["type"].is_array() ? node["type"] : nlohmann::json::array({node["type"]})) add(type.get<std::string>(), " or ");
+    for (const auto& type : node["type"].is_array() ? node["type"] : nlohmann::json::array({node["type"]}))
+      add(type.get<std::string>(), " or ");
   return text;
 }
 
@@ -71,7 +76,8 @@ std::string accepted_at(const nlohmann::json& schema, const std::vector<std::str
     const std::string token = unbracketed(context[i]);
     if (node.contains("properties") && node["properties"].contains(token)) node = node["properties"][token];
     else if (node.contains("items")) node = node["items"];
-    else if (node.contains("additionalProperties") && node["additionalProperties"].is_object()) node = node["additionalProperties"];
+    else if (node.contains("additionalProperties") && node["additionalProperties"].is_object())
+      node = node["additionalProperties"];
     else return {};
     node = resolved(schema, node);
   }
@@ -83,7 +89,8 @@ std::string accepted_at(const nlohmann::json& schema, const std::vector<std::str
 std::vector<std::string> innermost(const nlohmann::json& schema, const std::vector<Error>& errors) {
   std::vector<std::string> lines;
   for (const Error& error : errors) {
-    if (std::any_of(errors.begin(), errors.end(), [&](const Error& other) { return lies_within(other, error); })) continue;
+    if (std::any_of(errors.begin(), errors.end(), [&](const Error& other) { return lies_within(other, error); }))
+      continue;
     std::string line = pointer(error.context) + ": " + error.description;
     if (line.back() == '.') line.pop_back();
     line += accepted_at(schema, error.context);
@@ -130,10 +137,12 @@ bool is_misspelled_number(const Json& value) {
 }
 
 void check_number(const Json& value, const std::string& where, Lines& errors) {
-  if (is_misspelled_number(value)) errors.push_back(fmt::format("{}: {}; accepted: \"NaN\", \"Infinity\", \"-Infinity\"", where, text(value)));
+  if (is_misspelled_number(value))
+    errors.push_back(fmt::format("{}: {}; accepted: \"NaN\", \"Infinity\", \"-Infinity\"", where, text(value)));
 }
 
-// --- claims -----------------------------------------------------------------------------------------------------------
+// --- claims
+// -----------------------------------------------------------------------------------------------------------
 
 void check_claim(const Json& claim, const std::string& where, Lines& errors) {
   for (const char* part : {"expected", "measured"}) check_number(claim.at(part), where + "/" + part, errors);
@@ -141,10 +150,13 @@ void check_claim(const Json& claim, const std::string& where, Lines& errors) {
   const auto tolerance = claim.at("tolerance").get<std::string>();
   const auto holds = satisfied(claim.at("expected"), tolerance, claim.at("measured"));
   if (!holds)
-    errors.push_back(fmt::format("{}/tolerance: '{}' does not apply to expected {} and measured {}; accepted: exact, and for numbers "
-                                 "absolute X, at most, at least", where, shown(tolerance), text(claim.at("expected")), text(claim.at("measured"))));
+    errors.push_back(fmt::format(
+        "{}/tolerance: '{}' does not apply to expected {} and measured {}; accepted: exact, and for numbers "
+        "absolute X, at most, at least",
+        where, shown(tolerance), text(claim.at("expected")), text(claim.at("measured"))));
   else if (*holds != (claim.at("verdict") == "pass"))
-    errors.push_back(fmt::format("{}/verdict: {}, but measured {} {} expected {} ({})", where, text(claim.at("verdict")), text(claim.at("measured")),
+    errors.push_back(fmt::format("{}/verdict: {}, but measured {} {} expected {} ({})", where,
+                                 text(claim.at("verdict")), text(claim.at("measured")),
                                  *holds ? "is the" : "is not the", text(claim.at("expected")), tolerance));
 }
 
@@ -152,12 +164,14 @@ void check_claims(const Json& claims, Lines& errors) {
   std::set<std::string> ids;
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const std::string where = fmt::format("/claims/{}", i);
-    if (!ids.insert(claims[i].at("id")).second) errors.push_back(where + "/id: " + text(claims[i].at("id")) + " is there twice");
+    if (!ids.insert(claims[i].at("id")).second)
+      errors.push_back(where + "/id: " + text(claims[i].at("id")) + " is there twice");
     check_claim(claims[i], where, errors);
   }
 }
 
-// --- tables -----------------------------------------------------------------------------------------------------------
+// --- tables
+// -----------------------------------------------------------------------------------------------------------
 
 /// The code of {"code": "0x...", "value": ...}.
 std::uint64_t code_of(const Json& word) { return std::stoull(word.at("code").get<std::string>(), nullptr, 16); }
@@ -181,7 +195,9 @@ class FormatNames {
     for (const Json& element : array) {
       if (!element.is_string()) continue;
       std::string words = element.get<std::string>();
-      std::replace_if(words.begin(), words.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_'; }, ' ');
+      std::replace_if(
+          words.begin(), words.end(), [](char c) { return !std::isalnum(static_cast<unsigned char>(c)) && c != '_'; },
+          ' ');
       std::istringstream each(words);
       for (std::string word; each >> word;)
         if (const auto format = find(word)) formats.push_back(*format);
@@ -211,7 +227,8 @@ class TableCheck {
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::string where = fmt::format("/results/{}/rows/{}", name, i);
       if (rows[i].size() != table.at("columns").size())
-        errors_.push_back(fmt::format("{}: {} cells for {} columns", where, rows[i].size(), table.at("columns").size()));
+        errors_.push_back(
+            fmt::format("{}: {} cells for {} columns", where, rows[i].size(), table.at("columns").size()));
       check_row(rows[i], where);
     }
   }
@@ -224,9 +241,13 @@ class TableCheck {
       if (!row[i].is_object()) continue;
       if (!formats) formats = names_.among(row);
       const auto& candidates = formats->empty() ? anywhere_ : *formats;
-      if (std::none_of(candidates.begin(), candidates.end(), [&](const FloatFormat& f) { return belongs_to(row[i], f); }))
-        errors_.push_back(fmt::format("{}/{}: {} is not the value of {} in {}", where, i, text(row[i].at("value")), text(row[i].at("code")),
-                                      formats->empty() ? "any format" : formats->size() == 1 ? format_name(formats->front()) : "a format of this row"));
+      if (std::none_of(candidates.begin(), candidates.end(),
+                       [&](const FloatFormat& f) { return belongs_to(row[i], f); }))
+        errors_.push_back(fmt::format("{}/{}: {} is not the value of {} in {}", where, i, text(row[i].at("value")),
+                                      text(row[i].at("code")),
+                                      formats->empty()       ? "any format"
+                                      : formats->size() == 1 ? format_name(formats->front())
+                                                             : "a format of this row"));
     }
   }
 
@@ -235,55 +256,66 @@ class TableCheck {
   std::vector<FloatFormat> anywhere_;  ///< where a row names no format
 };
 
-// --- comparisons ------------------------------------------------------------------------------------------------------
+// --- comparisons
+// ------------------------------------------------------------------------------------------------------
 
 void check_witness(const Task& task, const Json& witness, const std::string& where, Lines& errors) {
   const auto same = [&](const Json& given, const Json& right) {
     if (given != right) errors.push_back(fmt::format("{}: {} should be {}", where, text(given), text(right)));
   };
   for (const Json& operand : witness.at("operands")) same(operand, code_word(task.from, code_of(operand)));
-  for (const char* result : {"emulated", "device"}) same(witness.at(result), result_word(task, code_of(witness.at(result))));
+  for (const char* result : {"emulated", "device"})
+    same(witness.at(result), result_word(task, code_of(witness.at(result))));
   if (witness.at("emulated") == witness.at("device")) errors.push_back(where + ": emulated and device do not differ");
   if (static_cast<int>(witness.at("operands").size()) != info(task.operation).arity)
-    errors.push_back(fmt::format("{}: {} operands of {}", where, witness.at("operands").size(), info(task.operation).name));
+    errors.push_back(
+        fmt::format("{}: {} operands of {}", where, witness.at("operands").size(), info(task.operation).name));
 }
 
 void check_comparison(const Json& comparison, const std::string& where, Lines& errors) {
   if (!comparison.at("skipped").is_null()) return;
-  const auto differing = comparison.at("differing").get<std::uint64_t>(), compared = comparison.at("compared").get<std::uint64_t>();
+  const auto differing = comparison.at("differing").get<std::uint64_t>(),
+             compared = comparison.at("compared").get<std::uint64_t>();
   const Json& witnesses = comparison.at("witnesses");
   std::uint64_t classified = 0;
   for (const auto& [name, count] : comparison.at("classes").items()) classified += count.get<std::uint64_t>();
-  if (differing > compared || classified != differing || witnesses.size() > differing || witnesses.empty() != (differing == 0))
+  if (differing > compared || classified != differing || witnesses.size() > differing ||
+      witnesses.empty() != (differing == 0))
     errors.push_back(where + ": compared, differing, classes and witnesses do not add up");
-  if (differing == 0 && comparison.contains("farthest")) errors.push_back(where + ": nothing differs, but something is far");
+  if (differing == 0 && comparison.contains("farthest"))
+    errors.push_back(where + ": nothing differs, but something is far");
   try {
-    const Task task{parse_operation(comparison.at("operation").get<std::string>()), parse_number_type(comparison.at("from").get<std::string>()),
-                    parse_number_type(comparison.at("to").get<std::string>()), {}};
-    for (std::size_t i = 0; i < witnesses.size(); ++i) check_witness(task, witnesses[i], fmt::format("{}/witnesses/{}", where, i), errors);
-  } catch (const std::invalid_argument& error) {
-    errors.push_back(where + ": " + error.what());
-  }
+    const Task task{parse_operation(comparison.at("operation").get<std::string>()),
+                    parse_number_type(comparison.at("from").get<std::string>()),
+                    parse_number_type(comparison.at("to").get<std::string>()),
+                    {}};
+    for (std::size_t i = 0; i < witnesses.size(); ++i)
+      check_witness(task, witnesses[i], fmt::format("{}/witnesses/{}", where, i), errors);
+  } catch (const std::invalid_argument& error) { errors.push_back(where + ": " + error.what()); }
 }
 
-// --- the rest ---------------------------------------------------------------------------------------------------------
+// --- the rest
+// ---------------------------------------------------------------------------------------------------------
 
 /// What Comparison::fails() lets through.
 bool tolerated(const Json& comparison) {
   return comparison.contains("approximate") &&
-         is_approximation(comparison.at("classes").get<std::map<std::string, std::uint64_t>>(), comparison.value("farthest", std::uint64_t{0}));
+         is_approximation(comparison.at("classes").get<std::map<std::string, std::uint64_t>>(),
+                          comparison.value("farthest", std::uint64_t{0}));
 }
 
 void check_status(const Json& report, Lines& errors) {
   bool failed = false;
   for (const Json& claim : report.at("claims")) failed = failed || claim.at("verdict") == "fail";
   for (const Json& comparison : report.at("comparisons"))
-    failed = failed || (comparison.at("skipped").is_null() && comparison.at("differing") != 0 && !tolerated(comparison));
+    failed = failed ||
+             (comparison.at("skipped").is_null() && comparison.at("differing") != 0 && !tolerated(comparison));
   if (report.at("status") != (failed ? "fail" : "pass"))
     errors.push_back(fmt::format("/status: claims and comparisons say {}", failed ? "fail" : "pass"));
 }
 
-/// Every format that was asked for is named in a row somewhere, if rows name formats at all. They may name more than those.
+/// Every format that was asked for is named in a row somewhere, if rows name formats at all. They may name more than
+/// those.
 void check_formats(const Config& config, const Json& results, Lines& errors) {
   FormatNames names;
   std::vector<FloatFormat> named;
@@ -296,7 +328,8 @@ void check_formats(const Config& config, const Json& results, Lines& errors) {
     if (parameter.type != ParameterType::formats) continue;
     for (const FormatChoice& choice : config.formats(parameter.name))
       if (std::find(named.begin(), named.end(), choice.format) == named.end())
-        errors.push_back(fmt::format("/results: no row names {}, which /config/{} asks for", choice.name, parameter.name));
+        errors.push_back(
+            fmt::format("/results: no row names {}, which /config/{} asks for", choice.name, parameter.name));
   }
 }
 
@@ -317,12 +350,11 @@ void check_config(const Json& report, std::span<const Experiment> known, Lines& 
   for (const auto& [parameter, value] : given.items()) {
     try {
       config.set(Json{{parameter, value}});
-    } catch (const std::invalid_argument& error) {
-      errors.push_back(std::string("/config: ") + error.what());
-    }
+    } catch (const std::invalid_argument& error) { errors.push_back(std::string("/config: ") + error.what()); }
   }
   for (const Parameter& parameter : config.parameters())
-    if (!given.contains(parameter.name)) errors.push_back(fmt::format("/config: parameter '{}' is missing", parameter.name));
+    if (!given.contains(parameter.name))
+      errors.push_back(fmt::format("/config: parameter '{}' is missing", parameter.name));
   if (errors.size() == before) check_formats(config, report.at("results"), errors);
 }
 

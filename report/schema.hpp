@@ -13,18 +13,18 @@ namespace halfulp {
 /// The text of report/schema.json.
 std::string_view report_schema();
 
-/// What is wrong with a report, one line each ("/claims/0: missing member 'source'"); empty if nothing is. What satisfies
-/// the schema must not contradict itself either (consistency.hpp), and be of one of the `known` experiments.
+/// What is wrong with a report, one line each ("/claims/0: missing member 'source'"); empty if nothing is. What
+/// satisfies the schema must not contradict itself either (consistency.hpp), and be of one of the `known` experiments.
 std::vector<std::string> report_errors(const Json& report, std::span<const Experiment> known = experiments());
 
 // What a schema cannot say about a report: whether its parts contradict each other.
 
 /// The contradictions of a report that satisfies the schema, one line each; empty if there are none. Claims: ids are
-/// unique, each verdict follows from expected, tolerance and measured. Tables: a row has a cell a column, a code word has the
-/// value beside it in a format that its row names, non-finite numbers are spelled as everywhere. Comparisons: counts add up,
-/// witnesses differ and their values are their code words'. Status: as claims and comparisons say. Configuration: of one of
-/// the `known` experiments and, in a report of this version, every parameter with a value it accepts, and rows of every format
-/// asked for.
+/// unique, each verdict follows from expected, tolerance and measured. Tables: a row has a cell a column, a code word
+/// has the value beside it in a format that its row names, non-finite numbers are spelled as everywhere. Comparisons:
+/// counts add up, witnesses differ and their values are their code words'. Status: as claims and comparisons say.
+/// Configuration: of one of the `known` experiments and, in a report of this version, every parameter with a value it
+/// accepts, and rows of every format asked for.
 std::vector<std::string> contradictions(const Json& report, std::span<const Experiment> known);
 
 }  // namespace halfulp

@@ -50,10 +50,18 @@ class Arithmetic {
   const Rounding& rounding() const { return rounding_; }
   double value(std::uint64_t code) const { return format_.value(code); }
 
-  std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t random = 0) { return run(Operation::add, a, b, 0, random); }
-  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t random = 0) { return run(Operation::sub, a, b, 0, random); }
-  std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t random = 0) { return run(Operation::mul, a, b, 0, random); }
-  std::uint64_t div(std::uint64_t a, std::uint64_t b, std::uint64_t random = 0) { return run(Operation::div, a, b, 0, random); }
+  std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t random = 0) {
+    return run(Operation::add, a, b, 0, random);
+  }
+  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t random = 0) {
+    return run(Operation::sub, a, b, 0, random);
+  }
+  std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t random = 0) {
+    return run(Operation::mul, a, b, 0, random);
+  }
+  std::uint64_t div(std::uint64_t a, std::uint64_t b, std::uint64_t random = 0) {
+    return run(Operation::div, a, b, 0, random);
+  }
   std::uint64_t sqrt(std::uint64_t a, std::uint64_t random = 0) { return run(Operation::sqrt, a, 0, 0, random); }
   std::uint64_t fma(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random = 0) {
     return run(Operation::fma, a, b, c, random);

@@ -78,12 +78,15 @@ std::string_view unframed(const FramedFormat& format, std::string_view file) {
   if (file.size() < frame_header_bytes + format.least_content + frame_trailer_bytes)
     fail("truncated: " + std::to_string(file.size()) + " bytes are no header");
   if (const auto version = at<std::uint32_t>(file, 8); version != format.version)
-    fail("format version " + std::to_string(version) + (version > format.version ? ", written by a newer halfulp" : "") +
+    fail("format version " + std::to_string(version) +
+         (version > format.version ? ", written by a newer halfulp" : "") +
          "; accepted: " + std::to_string(format.version));
   if (const auto size = at<std::uint64_t>(file, 16); size != file.size())
-    fail((size > file.size() ? "truncated: " : "too long: ") + std::to_string(file.size()) + " bytes of " + std::to_string(size));
+    fail((size > file.size() ? "truncated: " : "too long: ") + std::to_string(file.size()) + " bytes of " +
+         std::to_string(size));
   const std::size_t end = file.size() - frame_trailer_bytes;
-  if (at<std::uint64_t>(file, end) != hash(file.substr(0, end))) fail("corrupted: its checksum is not that of its content");
+  if (at<std::uint64_t>(file, end) != hash(file.substr(0, end)))
+    fail("corrupted: its checksum is not that of its content");
   return file.substr(frame_header_bytes, end - frame_header_bytes);
 }
 
@@ -103,7 +106,8 @@ std::uint64_t chunk_digest(std::span<const std::byte> results) { return XXH3_64b
 std::string digest(std::span<const std::uint64_t> chunks) {
   const XXH128_hash_t hash = XXH3_128bits(chunks.data(), chunks.size_bytes());
   char text[33];
-  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(hash.high64), static_cast<unsigned long long>(hash.low64));
+  std::snprintf(text, sizeof text, "%016llx%016llx", static_cast<unsigned long long>(hash.high64),
+                static_cast<unsigned long long>(hash.low64));
   return text;
 }
 
@@ -115,7 +119,8 @@ namespace {
 /// Whether the lock's file is still the one of that name: its last owner removes it.
 bool is_current(int fd, const std::string& lock) {
   struct stat held{}, there{};
-  return ::fstat(fd, &held) == 0 && ::stat(lock.c_str(), &there) == 0 && held.st_dev == there.st_dev && held.st_ino == there.st_ino;
+  return ::fstat(fd, &held) == 0 && ::stat(lock.c_str(), &there) == 0 && held.st_dev == there.st_dev &&
+         held.st_ino == there.st_ino;
 }
 
 }  // namespace
@@ -123,20 +128,26 @@ bool is_current(int fd, const std::string& lock) {
 void check_kept_file(const std::string& option, const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) && !std::filesystem::is_directory(status))
-    throw std::invalid_argument(fmt::format("{}: '{}' is a device or a pipe; accepted: a regular file, or the name of a new one", option, path));
+  if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status) &&
+      !std::filesystem::is_directory(status))
+    throw std::invalid_argument(fmt::format(
+        "{}: '{}' is a device or a pipe; accepted: a regular file, or the name of a new one", option, path));
   check_writable(path);
 }
 
 bool same_file(const std::string& a, const std::string& b) {
-  const auto file = [](const std::string& path) { return std::filesystem::weakly_canonical(std::filesystem::absolute(written_path(path))); };
+  const auto file = [](const std::string& path) {
+    return std::filesystem::weakly_canonical(std::filesystem::absolute(written_path(path)));
+  };
   return file(a) == file(b);
 }
 
 FileLock::FileLock(const std::string& path, IfTaken if_taken) {
   const std::filesystem::path file = written_path(path);
   lock_ = file.parent_path() / fmt::format(".{}.lock", file.filename().string());
-  const auto fail = [&](int error) { throw std::invalid_argument(fmt::format("cannot lock '{}': {}: {}", path, lock_, std::strerror(error))); };
+  const auto fail = [&](int error) {
+    throw std::invalid_argument(fmt::format("cannot lock '{}': {}: {}", path, lock_, std::strerror(error)));
+  };
   for (;;) {
     const int fd = ::open(lock_.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0666);
     if (fd < 0) fail(errno);
@@ -146,7 +157,9 @@ FileLock::FileLock(const std::string& path, IfTaken if_taken) {
       return;
     }
     ::close(fd);
-    if (error == EWOULDBLOCK) throw std::invalid_argument(fmt::format("'{}' is in use by another run; accepted: a file of this run alone", path));
+    if (error == EWOULDBLOCK)
+      throw std::invalid_argument(
+          fmt::format("'{}' is in use by another run; accepted: a file of this run alone", path));
     if (error != 0 && error != EINTR) fail(error);
   }
 }

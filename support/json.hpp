@@ -17,8 +17,9 @@ namespace halfulp {
 
 using Json = nlohmann::ordered_json;
 
-/// A JSON file of at most 256 MiB, as "-" standard input. Throws std::invalid_argument with one line: why the file cannot
-/// be read, or the line and column where it stops being JSON (NUL bytes, duplicate members and nesting beyond 64 levels included).
+/// A JSON file of at most 256 MiB, as "-" standard input. Throws std::invalid_argument with one line: why the file
+/// cannot be read, or the line and column where it stops being JSON (NUL bytes, duplicate members and nesting beyond 64
+/// levels included).
 Json read_json(const std::string& path);
 /// The same for text; `name` stands for it in errors.
 Json parse_json(const std::string& text, const std::string& name);
@@ -31,14 +32,15 @@ std::string pretty(const Json& json);
 
 // Values in a JSON document with their place, and members of an object, read one by one; what is left over is an error.
 
-/// A value and where it is. Reads it as a type, or throws std::invalid_argument in one line that begins with the place. The value
-/// outlives this.
+/// A value and where it is. Reads it as a type, or throws std::invalid_argument in one line that begins with the place.
+/// The value outlives this.
 class JsonValue {
  public:
   JsonValue(const Json& json, std::string where) : json_(json), where_(std::move(where)) {}
   const Json& json() const { return json_; }
   [[noreturn]] void refuse(std::string_view accepted) const {
-    throw std::invalid_argument(where_ + " is " + shown(json_.dump(-1, ' ', false, Json::error_handler_t::replace)) + "; accepted: " + std::string(accepted));
+    throw std::invalid_argument(where_ + " is " + shown(json_.dump(-1, ' ', false, Json::error_handler_t::replace)) +
+                                "; accepted: " + std::string(accepted));
   }
   std::string text() const {
     if (!json_.is_string()) refuse("text in quotes");
@@ -49,7 +51,8 @@ class JsonValue {
     return json_.get<bool>();
   }
   std::int64_t integer(std::int64_t least, std::int64_t most) const {
-    if (!json_.is_number_integer() || json_.get<double>() < static_cast<double>(least) || json_.get<double>() > static_cast<double>(most))
+    if (!json_.is_number_integer() || json_.get<double>() < static_cast<double>(least) ||
+        json_.get<double>() > static_cast<double>(most))
       refuse("an integer from " + std::to_string(least) + " to " + std::to_string(most));
     return json_.get<std::int64_t>();
   }
@@ -67,9 +70,7 @@ class JsonValue {
     const std::string word = text();
     try {
       return parse(word);
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(where_ + ": " + error.what());
-    }
+    } catch (const std::invalid_argument& error) { throw std::invalid_argument(where_ + ": " + error.what()); }
   }
   template <class T, std::size_t N>
   T named(const std::array<Named<T>, N>& table) const {
@@ -81,11 +82,12 @@ class JsonValue {
   std::string where_;
 };
 
-/// Members of an object at `where` (may be empty). Functions with `otherwise` give that for members that are not there. The object
-/// outlives this.
+/// Members of an object at `where` (may be empty). Functions with `otherwise` give that for members that are not there.
+/// The object outlives this.
 class Members {
  public:
-  Members(const Json& json, std::string where, std::string_view accepted = "an object") : json_(json), where_(std::move(where)) {
+  Members(const Json& json, std::string where, std::string_view accepted = "an object")
+      : json_(json), where_(std::move(where)) {
     if (!json.is_object()) JsonValue(json, where_.empty() ? "the top" : where_).refuse(accepted);
   }
   /// Null if it is not there.
@@ -138,8 +140,12 @@ class Members {
     }
   }
   std::string at(std::string_view name) const { return (where_.empty() ? "" : where_ + ".") + std::string(name); }
-  [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view accepted) const { JsonValue(value, at(name)).refuse(accepted); }
-  [[noreturn]] void fail(const std::string& what) const { throw std::invalid_argument((where_.empty() ? "" : where_ + ": ") + what); }
+  [[noreturn]] void refuse(std::string_view name, const Json& value, std::string_view accepted) const {
+    JsonValue(value, at(name)).refuse(accepted);
+  }
+  [[noreturn]] void fail(const std::string& what) const {
+    throw std::invalid_argument((where_.empty() ? "" : where_ + ": ") + what);
+  }
 
  private:
   const Json& json_;

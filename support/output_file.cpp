@@ -37,7 +37,8 @@ fs::path temporary_beside(const fs::path& target, const char* kind) {
 /// An open file descriptor; the destructor closes it without looking, close() reports what the file system held back.
 class Descriptor {
  public:
-  Descriptor(const fs::path& path, int flags, const std::string& name) : name_(name), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
+  Descriptor(const fs::path& path, int flags, const std::string& name)
+      : name_(name), fd_(::open(path.c_str(), flags | O_CLOEXEC, 0666)) {
     if (fd_ < 0) cannot_write(name_, std::strerror(errno));
   }
   Descriptor(const Descriptor&) = delete;
@@ -83,7 +84,11 @@ class Replacement {
     file.close();
   }
   /// A second name for what is there: the target itself is never gone, whenever the process ends.
-  void keep_old() { kept_ = ::link(target_.c_str(), old_.path.c_str()) == 0 ? Kept::old : errno == ENOENT ? Kept::nothing : Kept::unknown; }
+  void keep_old() {
+    kept_ = ::link(target_.c_str(), old_.path.c_str()) == 0 ? Kept::old
+            : errno == ENOENT                               ? Kept::nothing
+                                                            : Kept::unknown;
+  }
   void place() {
     if (::rename(new_.path.c_str(), target_.c_str()) != 0) cannot_write(name_, std::strerror(errno));
     placed_ = true;

@@ -7,7 +7,8 @@
 namespace halfulp {
 namespace {
 
-/// Characters of a word that count: the distance is quadratic, and a megabyte of typing error is no better than its beginning.
+/// Characters of a word that count: the distance is quadratic, and a megabyte of typing error is no better than its
+/// beginning.
 constexpr std::size_t longest_word = 200;
 
 /// Levenshtein distance with free case; a name that `word` begins costs nothing per missing letter beyond one.
@@ -39,12 +40,14 @@ std::string shown(std::string_view word) {
 
 std::vector<std::string> nearest_names(std::string_view word, std::vector<std::string> names, std::size_t most) {
   const std::string_view start = word.substr(0, longest_word);
-  std::stable_sort(names.begin(), names.end(), [&](const std::string& a, const std::string& b) { return distance(start, a) < distance(start, b); });
+  std::stable_sort(names.begin(), names.end(),
+                   [&](const std::string& a, const std::string& b) { return distance(start, a) < distance(start, b); });
   names.resize(std::min(most, names.size()));
   return names;
 }
 
-std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names, std::size_t most) {
+std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names,
+                         std::size_t most) {
   std::string message = "unknown " + std::string(kind) + " '" + shown(word) + "'";
   if (names.empty()) return message;
   const std::string_view start = word.substr(0, longest_word);

@@ -1,4 +1,5 @@
-// Names: tables of them, and error messages for unknown ones, with the nearest spelling and everything that is accepted.
+// Names: tables of them, and error messages for unknown ones, with the nearest spelling and everything that is
+// accepted.
 #pragma once
 
 #include <array>
@@ -13,13 +14,16 @@ namespace halfulp {
 /// A user's word, fit for one line of a terminal: control characters hidden, length bounded.
 std::string shown(std::string_view word);
 
-/// Those of `names` that are nearest to `word` by edit distance (case ignored, prefixes favoured), nearest first, `most` of them.
+/// Those of `names` that are nearest to `word` by edit distance (case ignored, prefixes favoured), nearest first,
+/// `most` of them.
 std::vector<std::string> nearest_names(std::string_view word, std::vector<std::string> names, std::size_t most);
 
-/// "unknown format 'fp17'; did you mean fp16? accepted: fp16, bf16, ..." in one line. The name meant is the nearest by edit
-/// distance (case ignored, prefixes favoured; the first of several), if it is near at all; `names` keep their order. Of more
-/// than `most` names the nearest come, nearest first, and the others are counted: "accepted: fp16, bf16, and 229 more".
-std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names, std::size_t most = 100);
+/// "unknown format 'fp17'; did you mean fp16? accepted: fp16, bf16, ..." in one line. The name meant is the nearest by
+/// edit distance (case ignored, prefixes favoured; the first of several), if it is near at all; `names` keep their
+/// order. Of more than `most` names the nearest come, nearest first, and the others are counted: "accepted: fp16, bf16,
+/// and 229 more".
+std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names,
+                         std::size_t most = 100);
 
 // Tables of names: what the command line and reports call a value, and the value that a user's word stands for.
 
@@ -27,7 +31,7 @@ std::string unknown_name(std::string_view kind, std::string_view word, std::vect
 template <class T>
 struct Named {
   std::string_view name;  ///< as on the command line
-  T value;  ///< what it names
+  T value;                ///< what it names
 };
 
 /// The name of a value in a table of names; empty if it is not there.

@@ -21,7 +21,7 @@ void detail::throw_interrupted() { throw Interrupted{}; }
 
 void note_interrupts() {
   if (embedded) return;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = note;
   action.sa_flags = SA_RESETHAND | SA_RESTART;
   sigaction(SIGINT, &action, nullptr);
@@ -32,7 +32,7 @@ NotedInterrupts::NotedInterrupts(bool handles) : handles_(handles) {
   embedded = true;
   detail::interrupted = false;
   if (!handles_) return;
-  struct sigaction action {};
+  struct sigaction action{};
   action.sa_handler = note;
   action.sa_flags = SA_RESTART;
   sigaction(SIGINT, &action, &before_);
@@ -48,7 +48,8 @@ namespace {
 
 class Buffer : public std::streambuf {
  public:
-  explicit Buffer(const std::string& path) : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
+  explicit Buffer(const std::string& path)
+      : path_(path), descriptor_(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC)) {
     if (descriptor_ < 0) refuse();
   }
   ~Buffer() override { ::close(descriptor_); }

@@ -49,17 +49,19 @@ class Differences {
     ++compared_;
     if (got == want) return;
     if (++differing_ > 4) return;
-    ADD_FAILURE() << std::hex << subject_ << ' ' << describe(r) << " operands " << a << ' ' << b << ' ' << c << " random "
-                  << random << ": got " << got.code << " flags " << int{got.flags} << ", the oracle says " << want.code
-                  << " flags " << int{want.flags};
+    ADD_FAILURE() << std::hex << subject_ << ' ' << describe(r) << " operands " << a << ' ' << b << ' ' << c
+                  << " random " << random << ": got " << got.code << " flags " << int{got.flags} << ", the oracle says "
+                  << want.code << " flags " << int{want.flags};
   }
   std::uint64_t compared() const { return compared_; }
 
   static std::string describe(const Rounding& r) {
     std::ostringstream text;
     text << name_of(r.mode) << ' ' << name_of(r.overflow) << (r.flush_inputs ? " flush-inputs" : "")
-         << (r.flush_outputs ? " flush-outputs" : "") << ' ' << name_in(tininess_rules, r.tininess) << ' ' << name_of(r.nan)
-         << ' ' << name_in(int_overflow_rules, r.int_overflow) << (r.integer_inexact ? " integer-inexact" : "") << " r" << r.random_bits << ' ' << name_in(stochastic_variants, r.variant);
+         << (r.flush_outputs ? " flush-outputs" : "") << ' ' << name_in(tininess_rules, r.tininess) << ' '
+         << name_of(r.nan) << ' ' << name_in(int_overflow_rules, r.int_overflow)
+         << (r.integer_inexact ? " integer-inexact" : "") << " r" << r.random_bits << ' '
+         << name_in(stochastic_variants, r.variant);
     return text.str();
   }
 
@@ -85,7 +87,8 @@ inline std::vector<Rounding> roundings(bool full) {
             r.flush_outputs = (flush & 2) != 0;
             // Overflow and tininess meet every mode and the flush rules; a NaN's code knows nothing of either.
             const bool nan_alone = r.nan == NanRule::canonical || (r.mode == RoundingMode::nearest_even && flush == 0);
-            const bool flush_alone = flush == 0 || (r.overflow == Overflow::ieee && (flush == 2 || r.tininess == Tininess::after));
+            const bool flush_alone = flush == 0 ||
+                                     (r.overflow == Overflow::ieee && (flush == 2 || r.tininess == Tininess::after));
             if (full || (nan_alone && flush_alone)) all.push_back(r);
           }
   return all;
@@ -107,18 +110,23 @@ struct Draw {
 };
 
 /// One operation on one operand tuple under all roundings: the exact result is found once.
-inline void check_all(Differences& differences, Operation operation, const FloatFormat& f, const std::vector<Rounding>& all,
-               std::uint64_t random, std::uint64_t a, std::uint64_t b = 0, std::uint64_t c = 0) {
+inline void check_all(Differences& differences, Operation operation, const FloatFormat& f,
+                      const std::vector<Rounding>& all, std::uint64_t random, std::uint64_t a, std::uint64_t b = 0,
+                      std::uint64_t c = 0) {
   const oracle::Outcome outcomes[2] = {outcome(operation, f, false, a, b, c), outcome(operation, f, true, a, b, c)};
   for (const Rounding& r : all)
-    differences.compare(evaluate(operation, f, r, a, b, c, random), oracle::finish(f, r, outcomes[r.flush_inputs], random), r, a, b, c,
-                        random);
+    differences.compare(evaluate(operation, f, r, a, b, c, random),
+                        oracle::finish(f, r, outcomes[r.flush_inputs], random), r, a, b, c, random);
 }
 
 /// Comparisons, minimum and maximum look at few of the settings.
 inline std::vector<Rounding> settings_of(Operation operation, bool full) {
   switch (operation) {
-    case Operation::min: case Operation::max: case Operation::eq: case Operation::lt: case Operation::le: break;
+    case Operation::min:
+    case Operation::max:
+    case Operation::eq:
+    case Operation::lt:
+    case Operation::le: break;
     default: return roundings(full);
   }
   std::vector<Rounding> all;

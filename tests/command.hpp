@@ -90,7 +90,8 @@ class Program {
   /// Nothing where it still runs after that time.
   std::optional<Outcome> wait_for(std::chrono::milliseconds limit) {
     int status = 0;
-    for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end; std::this_thread::sleep_for(std::chrono::milliseconds(5)))
+    for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;
+         std::this_thread::sleep_for(std::chrono::milliseconds(5)))
       if (waitpid(child_, &status, WNOHANG) == child_) return ended(status);
     return std::nullopt;
   }
@@ -98,19 +99,22 @@ class Program {
  private:
   Outcome ended(int status) {
     child_ = -1;
-    return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), WIFSIGNALED(status), out_.content(), err_.content()};
+    return {WIFSIGNALED(status) ? 128 + WTERMSIG(status) : WEXITSTATUS(status), WIFSIGNALED(status), out_.content(),
+            err_.content()};
   }
 
   Scratch in_, out_, err_;
   pid_t child_ = -1;
 };
 
-inline Outcome run_program(std::vector<std::string> arguments, const std::string& input = {}, const char* out_path = nullptr) {
+inline Outcome run_program(std::vector<std::string> arguments, const std::string& input = {},
+                           const char* out_path = nullptr) {
   return Program(std::move(arguments), input, out_path).wait();
 }
 
 /// Sends one signal as soon as `ready()` says so (a minute at most) and gives what became of the program.
-inline Outcome run_interrupted(std::vector<std::string> arguments, const std::function<bool()>& ready, int signal = SIGINT) {
+inline Outcome run_interrupted(std::vector<std::string> arguments, const std::function<bool()>& ready,
+                               int signal = SIGINT) {
   Program program(std::move(arguments));
   for (int i = 0; i < 12000 && !ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   program.send(signal);
@@ -127,8 +131,6 @@ inline Outcome run_halfulp(std::vector<std::string> arguments, const std::string
 #endif
 
 /// Whether a text is exactly one line, newline included.
-inline bool is_one_line(const std::string& text) {
-  return text.size() > 1 && text.find('\n') == text.size() - 1;
-}
+inline bool is_one_line(const std::string& text) { return text.size() > 1 && text.find('\n') == text.size() - 1; }
 
 }  // namespace halfulp::testing

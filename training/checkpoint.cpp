@@ -21,7 +21,8 @@ template <class T>
 constexpr const char* type_name = std::is_same_v<T, float> ? "float32" : "float64";
 
 const CheckpointArray* find(const std::vector<CheckpointArray>& arrays, std::string_view name) {
-  const auto at = std::find_if(arrays.begin(), arrays.end(), [&](const CheckpointArray& array) { return array.name == name; });
+  const auto at = std::find_if(arrays.begin(), arrays.end(),
+                               [&](const CheckpointArray& array) { return array.name == name; });
   return at == arrays.end() ? nullptr : &*at;
 }
 
@@ -39,7 +40,8 @@ std::optional<std::string> difference(const Json& theirs, const Json& ours, cons
     return std::nullopt;  // the same members in another order
   }
   if (theirs.is_array() && ours.is_array()) {
-    if (theirs.size() != ours.size()) return fmt::format("{} has {} elements, here {}", path, theirs.size(), ours.size());
+    if (theirs.size() != ours.size())
+      return fmt::format("{} has {} elements, here {}", path, theirs.size(), ours.size());
     for (std::size_t i = 0; i < ours.size(); ++i)
       if (auto found = difference(theirs[i], ours[i], fmt::format("{}[{}]", path, i))) return found;
     return std::nullopt;
@@ -72,7 +74,8 @@ class Reader {
 };
 
 const Json& member(const Json& object, const char* name) {
-  if (!object.is_object() || !object.contains(name)) throw std::invalid_argument(fmt::format("its description has no '{}'", name));
+  if (!object.is_object() || !object.contains(name))
+    throw std::invalid_argument(fmt::format("its description has no '{}'", name));
   return object[name];
 }
 
@@ -120,10 +123,12 @@ std::string Checkpoint::bytes() const {
   Json description{{"identity", identity}, {"state", state}, {"arrays", Json::array()}};
   std::string data;
   for (const CheckpointArray& array : arrays_)
-    std::visit([&]<class T>(const std::vector<T>& values) {
-      description["arrays"].push_back({{"name", array.name}, {"type", type_name<T>}, {"count", values.size()}});
-      data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
-    }, array.values);
+    std::visit(
+        [&]<class T>(const std::vector<T>& values) {
+          description["arrays"].push_back({{"name", array.name}, {"type", type_name<T>}, {"count", values.size()}});
+          data.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+        },
+        array.values);
   const std::string text = description.dump();
   const std::uint64_t length = text.size();
   return framed(format, 0, std::string(reinterpret_cast<const char*>(&length), sizeof length) + text + data);
@@ -145,7 +150,8 @@ Checkpoint Checkpoint::from_bytes(std::string_view file, const std::string& name
       const Json &id = member(array, "name"), &type = member(array, "type"), &count = member(array, "count");
       if (!id.is_string() || !count.is_number_unsigned() || (type != "float32" && type != "float64"))
         throw std::invalid_argument(
-            fmt::format("its arrays[{}] is not described by a name, a type (float32, float64) and a count", checkpoint.arrays_.size()));
+            fmt::format("its arrays[{}] is not described by a name, a type (float32, float64) and a count",
+                        checkpoint.arrays_.size()));
       if (find(checkpoint.arrays_, id.get_ref<const std::string&>()))
         throw std::invalid_argument(fmt::format("its arrays[{}] has the name of another", checkpoint.arrays_.size()));
       CheckpointArray& kept = checkpoint.arrays_.emplace_back();
@@ -155,9 +161,7 @@ Checkpoint Checkpoint::from_bytes(std::string_view file, const std::string& name
     }
     if (!reader.at_end()) throw std::invalid_argument("its lengths do not fit its size");
     return checkpoint;
-  } catch (const std::invalid_argument& problem) {
-    throw std::invalid_argument(name + ": " + problem.what());
-  }
+  } catch (const std::invalid_argument& problem) { throw std::invalid_argument(name + ": " + problem.what()); }
 }
 
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) { write_file(path, checkpoint.bytes()); }
@@ -165,8 +169,8 @@ void write_checkpoint(const std::string& path, const Checkpoint& checkpoint) { w
 Checkpoint read_checkpoint(const std::string& path, const Json& identity) {
   Checkpoint checkpoint = Checkpoint::from_bytes(read_bytes(path), path);
   if (const auto differs = difference(checkpoint.identity, identity))
-    throw std::invalid_argument(
-        fmt::format("{}: a checkpoint of another run: {}; accepted: one of this run, or no file, to start anew", path, *differs));
+    throw std::invalid_argument(fmt::format(
+        "{}: a checkpoint of another run: {}; accepted: one of this run, or no file, to start anew", path, *differs));
   return checkpoint;
 }
 

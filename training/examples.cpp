@@ -16,17 +16,21 @@ constexpr std::size_t test_batch = 500;  ///< images at once in a test
 std::vector<std::uint32_t> chosen(const LabelledImages& images, const std::vector<int>& classes, std::size_t most) {
   std::vector<std::uint32_t> all;
   for (std::size_t i = 0; i < images.size() && (most == 0 || all.size() < most); ++i)
-    if (classes.empty() || std::find(classes.begin(), classes.end(), int{images.labels[i]}) != classes.end()) all.push_back(static_cast<std::uint32_t>(i));
+    if (classes.empty() || std::find(classes.begin(), classes.end(), int{images.labels[i]}) != classes.end())
+      all.push_back(static_cast<std::uint32_t>(i));
   return all;
 }
 
 class Images : public Examples {
  public:
   Images(const ImageSet& images, const ImageSelection& selection)
-      : images_(images), batch_(selection.batch), train_(chosen(images.train, selection.classes, selection.train)),
+      : images_(images),
+        batch_(selection.batch),
+        train_(chosen(images.train, selection.classes, selection.train)),
         test_(chosen(images.test, selection.classes, selection.test)) {
     if (train_.size() < batch_ || test_.empty())
-      throw std::invalid_argument(std::to_string(train_.size()) + " images to learn from and " + std::to_string(test_.size()) + " to test; accepted: a batch of " +
+      throw std::invalid_argument(std::to_string(train_.size()) + " images to learn from and " +
+                                  std::to_string(test_.size()) + " to test; accepted: a batch of " +
                                   std::to_string(batch_) + " or more, and one or more");
   }
   std::uint64_t steps_per_epoch() const override { return train_.size() / batch_; }
@@ -43,7 +47,9 @@ class Images : public Examples {
   std::size_t test_batches() const override { return (test_.size() + test_batch - 1) / test_batch; }
   void test(std::size_t index, Batch& batch) const override {
     const std::size_t first = index * test_batch;
-    fill(images_.test, std::min(test_batch, test_.size() - first), [&](std::size_t i) { return test_[first + i]; }, batch);
+    fill(
+        images_.test, std::min(test_batch, test_.size() - first), [&](std::size_t i) { return test_[first + i]; },
+        batch);
   }
 
  private:
@@ -84,7 +90,8 @@ class Text : public Examples {
     const std::uint64_t all = window_count(text_.validation(), of_.context);
     shape(count, batch);
     for (std::size_t i = 0; i < count; ++i)
-      take_window(text_, text_.validation(), of_.context, (first + i) * all / windows(), batch.x.row(i), std::span(batch.labels).subspan(i * of_.context, of_.context));
+      take_window(text_, text_.validation(), of_.context, (first + i) * all / windows(), batch.x.row(i),
+                  std::span(batch.labels).subspan(i * of_.context, of_.context));
   }
 
  private:
@@ -92,14 +99,21 @@ class Text : public Examples {
     batch.x.resize({count, of_.context});
     batch.labels.resize(count * of_.context);
   }
-  std::size_t windows() const { return static_cast<std::size_t>(std::min<std::uint64_t>(of_.test_windows, window_count(text_.validation(), of_.context))); }
+  std::size_t windows() const {
+    return static_cast<std::size_t>(
+        std::min<std::uint64_t>(of_.test_windows, window_count(text_.validation(), of_.context)));
+  }
   const CharacterText& text_;
   TextSelection of_;
 };
 
 }  // namespace
 
-std::unique_ptr<Examples> image_examples(const ImageSet& images, const ImageSelection& selection) { return std::make_unique<Images>(images, selection); }
-std::unique_ptr<Examples> text_examples(const CharacterText& text, const TextSelection& selection) { return std::make_unique<Text>(text, selection); }
+std::unique_ptr<Examples> image_examples(const ImageSet& images, const ImageSelection& selection) {
+  return std::make_unique<Images>(images, selection);
+}
+std::unique_ptr<Examples> text_examples(const CharacterText& text, const TextSelection& selection) {
+  return std::make_unique<Text>(text, selection);
+}
 
 }  // namespace halfulp::training

@@ -15,7 +15,8 @@ namespace halfulp::training {
 namespace {
 
 std::string described(const NonFiniteGradients& found) {
-  return fmt::format("{} Inf and {} NaN, the first in tensor {}, element {}", found.infinite, found.nan, found.tensor, found.element);
+  return fmt::format("{} Inf and {} NaN, the first in tensor {}, element {}", found.infinite, found.nan, found.tensor,
+                     found.element);
 }
 
 }  // namespace
@@ -39,12 +40,15 @@ std::string description(const ScalerEvent& event) {
     case ScalerEvent::Kind::grew:
     case ScalerEvent::Kind::backed_off:
     case ScalerEvent::Kind::set: return moved;
-    case ScalerEvent::Kind::growth_refused: return fmt::format("scale {} stays: grown it would be infinite", event.before);
+    case ScalerEvent::Kind::growth_refused:
+      return fmt::format("scale {} stays: grown it would be infinite", event.before);
     case ScalerEvent::Kind::collapsed:
-      return fmt::format("{}: {} updates in a row found Inf or NaN, {} of them NaN; the first had {} of optimizer {}", moved,
-                         event.streak.updates, event.streak.with_nan, described(event.streak.first), event.streak.optimizer);
+      return fmt::format("{}: {} updates in a row found Inf or NaN, {} of them NaN; the first had {} of optimizer {}",
+                         moved, event.streak.updates, event.streak.with_nan, described(event.streak.first),
+                         event.streak.optimizer);
     case ScalerEvent::Kind::skipped:
-      return fmt::format("step of optimizer {} left out at scale {}: {}", event.optimizer, event.before, described(event.found));
+      return fmt::format("step of optimizer {} left out at scale {}: {}", event.optimizer, event.before,
+                         described(event.found));
     case ScalerEvent::Kind::unnoticed:
       return fmt::format("step of optimizer {} taken although unscaling by {} made {}", event.optimizer, event.before,
                          described(event.found));
@@ -54,7 +58,8 @@ std::string description(const ScalerEvent& event) {
 
 namespace {
 
-/// Whether an fp32 number can be made of it: a finite double beyond the largest one is refused, not rounded to infinity.
+/// Whether an fp32 number can be made of it: a finite double beyond the largest one is refused, not rounded to
+/// infinity.
 bool fits_float(double x) { return !std::isfinite(x) || std::abs(x) <= std::numeric_limits<float>::max(); }
 
 [[noreturn]] void misuse(const std::string& what) { throw std::logic_error("loss scaler: " + what); }
@@ -62,10 +67,12 @@ bool fits_float(double x) { return !std::isfinite(x) || std::abs(x) <= std::nume
 /// Reads the members of a state, each with an error of one line.
 class StateReader {
  public:
-  StateReader(const Json& object, std::string name, std::vector<std::string> accepted) : object_(object), name_(std::move(name)) {
+  StateReader(const Json& object, std::string name, std::vector<std::string> accepted)
+      : object_(object), name_(std::move(name)) {
     if (!object.is_object()) fail("not an object");
     for (const auto& [member, value] : object.items())
-      if (std::find(accepted.begin(), accepted.end(), member) == accepted.end()) fail(unknown_name("member", member, accepted));
+      if (std::find(accepted.begin(), accepted.end(), member) == accepted.end())
+        fail(unknown_name("member", member, accepted));
   }
   double real(const char* member) const {
     const auto value = number_of(at(member));
@@ -74,7 +81,8 @@ class StateReader {
   }
   std::int64_t whole(const char* member, std::int64_t least, std::int64_t most) const {
     const Json& value = at(member);
-    if (!value.is_number_integer() || (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62) ||
+    if (!value.is_number_integer() ||
+        (value.is_number_unsigned() && value.get<std::uint64_t>() > std::uint64_t{1} << 62) ||
         value.get<std::int64_t>() < least || value.get<std::int64_t>() > most)
       fail(fmt::format("'{}' is {}; accepted: an integer from {} to {}", member, value.dump(), least, most));
     return value.get<std::int64_t>();
@@ -99,15 +107,17 @@ Json history_json(std::int64_t updates, const NonFiniteStreak& streak) {
 }
 
 NonFiniteStreak read_history(const Json& json, const std::string& name, std::int64_t& updates) {
-  const StateReader reader(json, name, {"updates", "in_a_row", "with_nan", "begun", "optimizer", "infinite", "nan", "tensor", "element"});
+  const StateReader reader(
+      json, name, {"updates", "in_a_row", "with_nan", "begun", "optimizer", "infinite", "nan", "tensor", "element"});
   const auto natural = [&](const char* member) { return reader.whole(member, 0, most); };
   const auto size = [&](const char* member) { return static_cast<std::uint64_t>(natural(member)); };
   updates = natural("updates");
-  NonFiniteStreak streak{natural("in_a_row"),
-                         natural("with_nan"),
-                         natural("begun"),
-                         static_cast<int>(reader.whole("optimizer", std::numeric_limits<int>::min(), std::numeric_limits<int>::max())),
-                         {}};
+  NonFiniteStreak streak{
+      natural("in_a_row"),
+      natural("with_nan"),
+      natural("begun"),
+      static_cast<int>(reader.whole("optimizer", std::numeric_limits<int>::min(), std::numeric_limits<int>::max())),
+      {}};
   streak.first = {size("infinite"), size("nan"), size("tensor"), size("element")};
   return streak;
 }
@@ -126,8 +136,10 @@ LossScaler::LossScaler(LossScalerSettings settings) : settings_(settings) {
   if (!settings_.enabled) return;
   const auto refuse = [](const std::string& what) { throw std::invalid_argument("loss scaler: " + what); };
   if (settings_.growth_factor <= 1) refuse(fmt::format("growth factor {}; accepted: above 1", settings_.growth_factor));
-  if (settings_.backoff_factor >= 1) refuse(fmt::format("backoff factor {}; accepted: below 1", settings_.backoff_factor));
-  if (!fits_float(settings_.initial_scale)) refuse(fmt::format("initial scale {}; accepted: what fits fp32", settings_.initial_scale));
+  if (settings_.backoff_factor >= 1)
+    refuse(fmt::format("backoff factor {}; accepted: below 1", settings_.backoff_factor));
+  if (!fits_float(settings_.initial_scale))
+    refuse(fmt::format("initial scale {}; accepted: what fits fp32", settings_.initial_scale));
 }
 
 float LossScaler::factor() {
@@ -148,7 +160,8 @@ void LossScaler::unscale(int optimizer, Gradients gradients) {
   if (!settings_.enabled) return;
   require_scale("unscale");
   Optimizer& state = optimizers_[optimizer];
-  if (state.stage == Stage::unscaled) misuse(fmt::format("optimizer {} was unscaled twice before an update", optimizer));
+  if (state.stage == Stage::unscaled)
+    misuse(fmt::format("optimizer {} was unscaled twice before an update", optimizer));
   if (state.stage == Stage::stepped) misuse(fmt::format("optimizer {} is unscaled after its step", optimizer));
   const auto inverse = static_cast<float>(1.0 / static_cast<double>(*scale_));
   NonFiniteGradients appeared;
@@ -219,7 +232,8 @@ void LossScaler::adapt(bool found) {
     scale_ = static_cast<float>(before * settings_.backoff_factor);
     tracker_ = 0;
     const bool collapsed = *scale_ == 0 && before != 0;
-    ScalerEvent& event = report(collapsed ? ScalerEvent::Kind::collapsed : ScalerEvent::Kind::backed_off, before, *scale_);
+    ScalerEvent& event = report(collapsed ? ScalerEvent::Kind::collapsed : ScalerEvent::Kind::backed_off, before,
+                                *scale_);
     event.streak = streak_;
     return;
   }
@@ -234,7 +248,8 @@ void LossScaler::adapt(bool found) {
 void LossScaler::update(double new_scale) {
   if (!settings_.enabled) return;
   require_scale("update");
-  if (!fits_float(new_scale)) throw std::invalid_argument(fmt::format("loss scaler: new scale {}; accepted: what fits fp32", new_scale));
+  if (!fits_float(new_scale))
+    throw std::invalid_argument(fmt::format("loss scaler: new scale {}; accepted: what fits fp32", new_scale));
   const float before = std::exchange(*scale_, static_cast<float>(new_scale));
   report(ScalerEvent::Kind::set, before, *scale_);
   end_iteration();
@@ -263,16 +278,18 @@ Json LossScaler::state() const {
 
 void LossScaler::restore(const Json& state, const std::string& name) {
   if (!settings_.enabled) return;
-  const StateReader reader(state, name, {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker", "history"});
+  const StateReader reader(
+      state, name, {"scale", "growth_factor", "backoff_factor", "growth_interval", "_growth_tracker", "history"});
   if (state.empty()) reader.fail("the empty state of a scaler that was disabled");
   LossScalerSettings settings = settings_;
   settings.initial_scale = reader.real("scale");
   settings.growth_factor = reader.real("growth_factor");
   settings.backoff_factor = reader.real("backoff_factor");
   settings.growth_interval = reader.whole("growth_interval", -most, most);
-  const auto tracker = static_cast<std::int32_t>(
-      reader.whole("_growth_tracker", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()));
-  if (!fits_float(settings.initial_scale)) reader.fail(fmt::format("'scale' is {}; accepted: what fits fp32", settings.initial_scale));
+  const auto tracker = static_cast<std::int32_t>(reader.whole(
+      "_growth_tracker", std::numeric_limits<std::int32_t>::min(), std::numeric_limits<std::int32_t>::max()));
+  if (!fits_float(settings.initial_scale))
+    reader.fail(fmt::format("'scale' is {}; accepted: what fits fp32", settings.initial_scale));
   std::int64_t updates = 0;
   NonFiniteStreak streak;
   if (state.contains("history")) streak = read_history(state["history"], name + ": history", updates);

@@ -58,11 +58,15 @@ Kinds kinds_of(std::span<const float> values) {
 
 Json to_json(const std::optional<FirstNonFinite>& first) {
   if (!first) return {};
-  return {{"step", first->step}, {"operator", static_cast<int>(first->kind)}, {"name", first->name}, {"role", static_cast<int>(first->role)}};
+  return {{"step", first->step},
+          {"operator", static_cast<int>(first->kind)},
+          {"name", first->name},
+          {"role", static_cast<int>(first->role)}};
 }
 std::optional<FirstNonFinite> from_json(const Json& json) {
   if (json.is_null()) return {};
-  return FirstNonFinite{json.at("step"), static_cast<OperatorKind>(json.at("operator").get<int>()), json.at("name"), static_cast<Role>(json.at("role").get<int>())};
+  return FirstNonFinite{json.at("step"), static_cast<OperatorKind>(json.at("operator").get<int>()), json.at("name"),
+                        static_cast<Role>(json.at("role").get<int>())};
 }
 
 }  // namespace
@@ -91,7 +95,8 @@ void Microscope::see(const Sighting& s) {
   if (paused_) return;
   if (spy && counts()) spy(s);
   if (!s.operand) {
-    // Masked scores of attention are -Inf on purpose, and are never handed to a rounding: what is seen here has none by design.
+    // Masked scores of attention are -Inf on purpose, and are never handed to a rounding: what is seen here has none by
+    // design.
     const Kinds kinds = kinds_of(s.values);
     const auto note = [&](bool is, std::optional<FirstNonFinite>& first) {
       if (is && !first) first = FirstNonFinite{step_, s.site.kind, std::string(s.site.name), s.role};
@@ -100,7 +105,8 @@ void Microscope::see(const Sighting& s) {
     note(kinds.nan, first_nan_);
   }
   if (!s.tally) return;
-  const auto [place, made] = places_.try_emplace({s.site.kind, std::string(s.site.name), s.role, s.operand}, rows_.size());
+  const auto [place, made] = places_.try_emplace({s.site.kind, std::string(s.site.name), s.role, s.operand},
+                                                 rows_.size());
   if (made) rows_.push_back({s.site.kind, std::string(s.site.name), s.role, s.operand});
   Row& row = rows_[place->second];
   row.elements += s.values.size();
@@ -111,14 +117,17 @@ void Microscope::see(const Sighting& s) {
   row.nan += s.tally->nan;
 }
 
-void Microscope::see_updates(const std::vector<Parameter<float>*>& parameters, const std::vector<UpdateReport>& reports) {
+void Microscope::see_updates(const std::vector<Parameter<float>*>& parameters,
+                             const std::vector<UpdateReport>& reports) {
   updates_.resize(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {
     UpdateReport& sum = updates_[i].sum;
     const UpdateReport& r = reports[i];
     updates_[i].name = parameters[i]->name;
-    for (std::uint64_t UpdateReport::* const count : {&UpdateReport::elements, &UpdateReport::with_update, &UpdateReport::swamped, &UpdateReport::changed,
-                                                      &UpdateReport::zero_gradients, &UpdateReport::second_underflowed, &UpdateReport::zero_denominators, &UpdateReport::non_finite})
+    for (std::uint64_t UpdateReport::* const count :
+         {&UpdateReport::elements, &UpdateReport::with_update, &UpdateReport::swamped, &UpdateReport::changed,
+          &UpdateReport::zero_gradients, &UpdateReport::second_underflowed, &UpdateReport::zero_denominators,
+          &UpdateReport::non_finite})
       sum.*count += r.*count;
     sum.weight_norm = r.weight_norm, sum.gradient_norm = r.gradient_norm, sum.update_norm = r.update_norm;
   }
@@ -130,7 +139,9 @@ std::vector<Microscope::Row> Microscope::take_rows() {
 }
 std::vector<Microscope::UpdateRow> Microscope::take_updates() { return std::exchange(updates_, {}); }
 
-Json Microscope::state() const { return {{"first_infinite", to_json(first_infinite_)}, {"first_nan", to_json(first_nan_)}}; }
+Json Microscope::state() const {
+  return {{"first_infinite", to_json(first_infinite_)}, {"first_nan", to_json(first_nan_)}};
+}
 void Microscope::restore(const Json& state) {
   first_infinite_ = from_json(state.at("first_infinite"));
   first_nan_ = from_json(state.at("first_nan"));

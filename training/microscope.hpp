@@ -22,8 +22,9 @@ struct Spike {
   double value = 0, usual = 0;
 };
 
-/// Running means with weight 1/20 for the newest value. A gradient norm above 4 times the mean is a spike, and a loss above the mean by
-/// more than a quarter of it and a quarter; either after 20 steps. Values of spikes and those that are not finite leave the means alone.
+/// Running means with weight 1/20 for the newest value. A gradient norm above 4 times the mean is a spike, and a loss
+/// above the mean by more than a quarter of it and a quarter; either after 20 steps. Values of spikes and those that
+/// are not finite leave the means alone.
 class SpikeDetector {
  public:
   /// What step `step` had; appends to `spikes`.
@@ -45,7 +46,8 @@ class SpikeDetector {
 /// How many spikes of the loss had one of the gradients' norm at most `within` steps before them, or with them.
 std::uint64_t announced(const std::vector<Spike>& spikes, std::uint64_t within);
 
-// What happens to the numbers of a training: who lost what, interval by interval, and where the first Inf and NaN came from.
+// What happens to the numbers of a training: who lost what, interval by interval, and where the first Inf and NaN came
+// from.
 
 /// Whether there is an Inf or a NaN.
 bool has_non_finite(std::span<const float> values);

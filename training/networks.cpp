@@ -90,7 +90,8 @@ struct Row {
   ExactBuilder build_exact;
 };
 
-NetworkOptions numbers(std::size_t inputs, std::size_t outputs, std::size_t width, std::size_t depth = 0, std::size_t heads = 0) {
+NetworkOptions numbers(std::size_t inputs, std::size_t outputs, std::size_t width, std::size_t depth = 0,
+                       std::size_t heads = 0) {
   NetworkOptions o;
   o.inputs = inputs, o.outputs = outputs, o.width = width, o.depth = depth, o.heads = heads;
   return o;
@@ -99,12 +100,16 @@ NetworkOptions numbers(std::size_t inputs, std::size_t outputs, std::size_t widt
 const std::vector<Row>& rows() {
   static const std::vector<Row> all{
       {{"mlp", "perceptron for images of 28 x 28: one hidden layer of 256 rectified units", numbers(784, 10, 256, 1)},
-       build_mlp<float>, build_mlp<double>},
-      {{"cnn", "two convolutions of 16 and 32 channels for images of 28 x 28, maxima between, a linear layer", numbers(28, 10, 16)},
-       build_cnn<float>, build_cnn<double>},
+       build_mlp<float>,
+       build_mlp<double>},
+      {{"cnn", "two convolutions of 16 and 32 channels for images of 28 x 28, maxima between, a linear layer",
+        numbers(28, 10, 16)},
+       build_cnn<float>,
+       build_cnn<double>},
       {{"transformer", "two blocks of causal attention over characters, width 64, four heads, rotary positions",
         numbers(96, 0, 64, 2, 4)},
-       build_transformer<float>, build_transformer<double>},
+       build_transformer<float>,
+       build_transformer<double>},
       {{"lstm", "an LSTM cell of 128 over characters", numbers(96, 0, 128)}, build_lstm<float>, build_lstm<double>},
   };
   return all;
@@ -129,8 +134,9 @@ std::unique_ptr<Sequential<T>> make_network(std::string_view name, const Network
     if (row.info.name != name) continue;
     NetworkOptions o = options;
     const NetworkOptions& own = row.info.defaults;
-    for (std::size_t NetworkOptions::* const number : {&NetworkOptions::inputs, &NetworkOptions::outputs, &NetworkOptions::width,
-                                                       &NetworkOptions::depth, &NetworkOptions::heads})
+    for (std::size_t NetworkOptions::* const number :
+         {&NetworkOptions::inputs, &NetworkOptions::outputs, &NetworkOptions::width, &NetworkOptions::depth,
+          &NetworkOptions::heads})
       if (o.*number == 0) o.*number = own.*number;
     if (o.outputs == 0) o.outputs = o.inputs;
     auto net = std::make_unique<Sequential<T>>(std::string(name));

@@ -20,7 +20,7 @@ struct NetworkOptions {
   std::size_t width = 0;    ///< hidden units, channels of the first convolution, width of the model
   std::size_t depth = 0;    ///< hidden layers of mlp, blocks of transformer
   std::size_t heads = 0;    ///< transformer
-  double dropout = 0;       ///< after each hidden layer, before cnn's last, of the transformer's branches, of lstm's states
+  double dropout = 0;  ///< after each hidden layer, before cnn's last, of the transformer's branches, of lstm's states
   Positions positions = Positions::rope;  ///< transformer
   Norm norm = Norm::layer;                ///< transformer
 };
@@ -34,9 +34,11 @@ const std::vector<NetworkInfo>& networks();
 
 /// A network by its name, with its own numbers:
 ///   mlp          batch x 784 to batch x 10: linear layers with ReLU between
-///   cnn          batch x 784 (28 x 28) to batch x 10: two of (convolution 3 x 3, ReLU, maxima of 2 x 2), 16 and 32 channels,
+///   cnn          batch x 784 (28 x 28) to batch x 10: two of (convolution 3 x 3, ReLU, maxima of 2 x 2), 16 and 32
+///   channels,
 ///                and a linear layer
-///   transformer  batch x length indices to batch x length x 96: an embedding of 64; two blocks x + attention(norm(x)) with 4
+///   transformer  batch x length indices to batch x length x 96: an embedding of 64; two blocks x + attention(norm(x))
+///   with 4
 ///                heads, x + linear(GELU(linear(norm(x)))) with 256 hidden units; a norm, a linear layer
 ///   lstm         batch x length indices to batch x length x 96: an embedding of 64, a cell of 128, a linear layer
 /// Parameters are 0 until initialise().

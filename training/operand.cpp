@@ -22,26 +22,29 @@ FloatFormat element_format(const Storage& s) {
   return folds(s) || s.block()->element.is_integer() ? fp32 : s.block()->element.format;
 }
 
-ProductModel operand_model(const std::string& accumulate, const Storage& a, const Storage& b, const std::string& where) {
+ProductModel operand_model(const std::string& accumulate, const Storage& a, const Storage& b,
+                           const std::string& where) {
   const FloatFormat in_a = element_format(a), in_b = element_format(b);
   const std::string operands = "in=" + format_name(in_a) + (in_b == in_a ? "" : ",b=" + format_name(in_b));
   const auto with_results_in_floats = [](const ProductModel& model) {
     const FloatFormat& result = format_of_result(model);
-    if (!holds(fp32, result)) throw std::invalid_argument("sums in " + format_name(result) + " are no floats; accepted: results within fp32, such as out=fp32");
+    if (!holds(fp32, result))
+      throw std::invalid_argument("sums in " + format_name(result) +
+                                  " are no floats; accepted: results within fp32, such as out=fp32");
     return model;
   };
   try {
-    if (accumulate.find('.') == std::string::npos) return with_results_in_floats(parse_product_model(operands + "," + accumulate));
+    if (accumulate.find('.') == std::string::npos)
+      return with_results_in_floats(parse_product_model(operands + "," + accumulate));
     const ProductModel model = with_results_in_floats(parse_product_model(accumulate));
     if (!(format_of_a(model) == in_a) || !(format_of_b(model) == in_b))
-      throw std::invalid_argument(accumulate + " takes " + format_name(format_of_a(model)) + " and " + format_name(format_of_b(model)) + ", operands are " + format_name(in_a) +
-                                  " and " + format_name(in_b));
+      throw std::invalid_argument(accumulate + " takes " + format_name(format_of_a(model)) + " and " +
+                                  format_name(format_of_b(model)) + ", operands are " + format_name(in_a) + " and " +
+                                  format_name(in_b));
     if (const MatrixUnit* const unit = std::get_if<MatrixUnit>(&model); unit && unit->scale_block)
       throw std::invalid_argument(accumulate + " takes scales of its own; accepted: units without");
     return model;
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(where + ": " + error.what());
-  }
+  } catch (const std::invalid_argument& error) { throw std::invalid_argument(where + ": " + error.what()); }
 }
 
 namespace {
@@ -55,11 +58,15 @@ void transpose(std::span<const float> from, std::size_t rows, std::size_t column
   });
 }
 
-/// Elements beyond the largest that their scale allows, by more than half of its last place, have overflowed, whatever became of them.
-void count(std::span<const float> before, std::span<const float> after, const BlockArray& array, const BlockGrid& grid, Tally& tally) {
+/// Elements beyond the largest that their scale allows, by more than half of its last place, have overflowed, whatever
+/// became of them.
+void count(std::span<const float> before, std::span<const float> after, const BlockArray& array, const BlockGrid& grid,
+           Tally& tally) {
   const BlockElement& element = array.format.element;
   double largest = 0;  // integers are not looked at
-  if (!element.is_integer()) largest = element.target() + (element.target() - element.value(static_cast<unsigned>(element.format.max_finite()) - 1)) / 2;
+  if (!element.is_integer())
+    largest = element.target() +
+              (element.target() - element.value(static_cast<unsigned>(element.format.max_finite()) - 1)) / 2;
   tally.elements += before.size();
   std::vector<float> steps(grid.count());
   for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = array.step(i).value;
@@ -75,8 +82,8 @@ void count(std::span<const float> before, std::span<const float> after, const Bl
 
 }  // namespace
 
-void PolicyOperand::take(const Storage& storage, std::span<const float> memory, std::size_t rows, std::size_t k, bool in_columns, RandomStream random,
-                         std::optional<float> amax, Tally* tally) {
+void PolicyOperand::take(const Storage& storage, std::span<const float> memory, std::size_t rows, std::size_t k,
+                         bool in_columns, RandomStream random, std::optional<float> amax, Tally* tally) {
   scales.clear();
   outer = 1;
   transposed = in_columns;
@@ -111,14 +118,17 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = array.step(i).value;
   float table[256];
   for (unsigned code = 0; code < 256; ++code)
-    table[code] = format.element.is_affine() ? 0 : static_cast<float>(format.element.value(code & ((1u << format.element.bits()) - 1)));
+    table[code] = format.element.is_affine()
+                      ? 0
+                      : static_cast<float>(format.element.value(code & ((1u << format.element.bits()) - 1)));
   const bool fold = folds(storage);
   for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
       for (std::size_t j = 0; j < k; ++j) {
         const std::size_t at = i * k + j, block = grid.index(i, j);
         const std::uint8_t code = array.codes[at];
-        const float v = format.element.is_affine() ? static_cast<float>(format.element.integer(code) - zeros[block]) : table[code];
+        const float v = format.element.is_affine() ? static_cast<float>(format.element.integer(code) - zeros[block])
+                                                   : table[code];
         buffer[at] = fold ? v * values[block] : v;
       }
   });
@@ -142,13 +152,16 @@ FloatOperands elements_of(const PolicyOperand& a, const PolicyOperand& b, std::s
   return x;
 }
 
-void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k,
-                     std::uint64_t first_stream, std::vector<float>& segment, std::span<float> d) {
+void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m,
+                     std::size_t n, std::size_t k, std::uint64_t first_stream, std::vector<float>& segment,
+                     std::span<float> d) {
   FloatOperands x = elements_of(a, b, m, n, k);
   x.lda = a.transposed ? m : k, x.ldb = b.transposed ? n : k;
   segment.resize(m * n);
   if (k == 0) std::fill(d.begin(), d.end(), 0.0f);
-  const auto boundary = [k](const PolicyOperand& o, std::size_t from) { return o.scales.empty() ? k : std::min(k, (from / o.block_columns + 1) * o.block_columns); };
+  const auto boundary = [k](const PolicyOperand& o, std::size_t from) {
+    return o.scales.empty() ? k : std::min(k, (from / o.block_columns + 1) * o.block_columns);
+  };
   std::vector<float> of_columns(n);
   for (std::size_t begin = 0; begin < k;) {
     const std::size_t end = std::min(boundary(a, begin), boundary(b, begin));

@@ -1,4 +1,5 @@
-// How operands that are stored somehow are multiplied: the product model of their elements, and what remains of their scales.
+// How operands that are stored somehow are multiplied: the product model of their elements, and what remains of their
+// scales.
 #pragma once
 
 #include <halfulp/emulation/matrix.hpp>
@@ -14,24 +15,25 @@ namespace halfulp::training {
 
 /// Whether an operator has matrix products.
 constexpr bool multiplies(OperatorKind kind) {
-  return kind == OperatorKind::linear || kind == OperatorKind::conv2d || kind == OperatorKind::attention_scores || kind == OperatorKind::attention_values ||
-         kind == OperatorKind::lstm_cell;
+  return kind == OperatorKind::linear || kind == OperatorKind::conv2d || kind == OperatorKind::attention_scores ||
+         kind == OperatorKind::attention_values || kind == OperatorKind::lstm_cell;
 }
 
-/// The format in which a storage's elements enter a product, as floats. Elements whose scales are folded into them (`folds`), integers
-/// and floats as they are count as fp32.
+/// The format in which a storage's elements enter a product, as floats. Elements whose scales are folded into them
+/// (`folds`), integers and floats as they are count as fp32.
 FloatFormat element_format(const Storage& storage);
 
-/// Whether scales are multiplied into the elements before products: where a product of two such values is exact in fp32, since
-/// elements and scales have few digits (MX, NVFP4), so that it matters to nobody when the scale comes in.
+/// Whether scales are multiplied into the elements before products: where a product of two such values is exact in
+/// fp32, since elements and scales have few digits (MX, NVFP4), so that it matters to nobody when the scale comes in.
 bool folds(const Storage& storage);
 
-/// The model of a product of such operands: `accumulate` is a product model's text that says nothing of operands, or a matrix unit.
-/// Throws std::invalid_argument in one line that begins with `where`: what parse_product_model refuses, units for other formats, with
-/// scales of their own, or with results that are no floats.
+/// The model of a product of such operands: `accumulate` is a product model's text that says nothing of operands, or a
+/// matrix unit. Throws std::invalid_argument in one line that begins with `where`: what parse_product_model refuses,
+/// units for other formats, with scales of their own, or with results that are no floats.
 ProductModel operand_model(const std::string& accumulate, const Storage& a, const Storage& b, const std::string& where);
 
-// One operand of a product as a policy has it: elements that a model multiplies, and the scales that come in afterwards.
+// One operand of a product as a policy has it: elements that a model multiplies, and the scales that come in
+// afterwards.
 
 /// Rows that lie along k: a row of A, a column of B.
 struct PolicyOperand {
@@ -45,10 +47,10 @@ struct PolicyOperand {
   bool scaled() const { return !scales.empty() || outer != 1; }
   float scale(std::size_t row, std::size_t k) const { return scales[row / block_rows * across + k / block_columns]; }
 
-  /// Takes a matrix of rows x k (k x rows in memory, if transposed) as the storage has it. `amax`: BlockOptions::amax. With a tally, what
-  /// rounding did is added.
-  void take(const Storage& storage, std::span<const float> memory, std::size_t rows, std::size_t k, bool in_columns, RandomStream random,
-            std::optional<float> amax, Tally* tally);
+  /// Takes a matrix of rows x k (k x rows in memory, if transposed) as the storage has it. `amax`: BlockOptions::amax.
+  /// With a tally, what rounding did is added.
+  void take(const Storage& storage, std::span<const float> memory, std::size_t rows, std::size_t k, bool in_columns,
+            RandomStream random, std::optional<float> amax, Tally* tally);
   /// What a product takes of a matrix of rows x k, element times scales in fp32. Precondition: not in columns.
   void values(std::size_t rows, std::size_t k, std::vector<float>& to) const;
 };
@@ -56,9 +58,11 @@ struct PolicyOperand {
 /// The operands of a product of two, elements alone.
 FloatOperands elements_of(const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k);
 
-/// d = A B^T by the model on elements, times the scales: segment by segment of k in which no scale changes, (sum sa) sb in fp32, segments
-/// added in fp32 one after the other; at last (d ta) tb with the tensors' scales. `segment` is scratch memory.
-void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m, std::size_t n, std::size_t k,
-                     std::uint64_t first_stream, std::vector<float>& segment, std::span<float> d);
+/// d = A B^T by the model on elements, times the scales: segment by segment of k in which no scale changes, (sum sa) sb
+/// in fp32, segments added in fp32 one after the other; at last (d ta) tb with the tensors' scales. `segment` is
+/// scratch memory.
+void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m,
+                     std::size_t n, std::size_t k, std::uint64_t first_stream, std::vector<float>& segment,
+                     std::span<float> d);
 
 }  // namespace halfulp::training

@@ -18,12 +18,15 @@ namespace halfulp::training {
 namespace {
 
 /// Not for NaN, which is no value that was kept.
-bool same(std::span<const float> before, std::span<const float> after, std::size_t i) { return after.empty() || before[i] == after[i]; }
+bool same(std::span<const float> before, std::span<const float> after, std::size_t i) {
+  return after.empty() || before[i] == after[i];
+}
 
 }  // namespace
 
 double norm_of(std::span<const float> values) {
-  return std::sqrt(fixed_order_sum<double>(values.size(), [&](std::size_t i) { return double{values[i]} * double{values[i]}; }));
+  return std::sqrt(
+      fixed_order_sum<double>(values.size(), [&](std::size_t i) { return double{values[i]} * double{values[i]}; }));
 }
 
 UpdateReport report_of(const UpdateTrace& t) {
@@ -34,7 +37,8 @@ UpdateReport report_of(const UpdateTrace& t) {
     const bool update = t.update[i] != 0, gradient = t.gradient[i] != 0;
     r.with_update += update;
     r.swamped += update && same(t.target_before, t.target, i) && same(t.compensation_before, t.compensation, i);
-    r.changed += t.parameter[i] != t.parameter_before[i] && !(std::isnan(t.parameter[i]) && std::isnan(t.parameter_before[i]));
+    r.changed += t.parameter[i] != t.parameter_before[i] &&
+                 !(std::isnan(t.parameter[i]) && std::isnan(t.parameter_before[i]));
     r.zero_gradients += !gradient;
     r.second_underflowed += gradient && !t.second.empty() && t.second[i] == 0;
     r.zero_denominators += !t.denominators.empty() && t.denominators[i] == 0;
@@ -66,17 +70,19 @@ void check(const OptimizerSettings& s) {
 }
 
 void check(const UpdatePrecision& p) {
-  if (p.weights.delayed || p.first.delayed || p.second.delayed) refuse("delayed scaling is for tensors of a pass, not for what is kept");
+  if (p.weights.delayed || p.first.delayed || p.second.delayed)
+    refuse("delayed scaling is for tensors of a pass, not for what is kept");
   if (p.master_weights && p.kahan) refuse("master_weights and kahan; accepted: one of them");
-  if (p.rounded_constants && !p.arithmetic) refuse("rounded_constants without arithmetic, whose format they are rounded to");
+  if (p.rounded_constants && !p.arithmetic)
+    refuse("rounded_constants without arithmetic, whose format they are rounded to");
   if (p.arithmetic && (!holds(fp32, p.arithmetic->format) || !p.arithmetic->format.is_signed))
     refuse("arithmetic in a format that is no part of fp32, or without sign");
 }
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings, const UpdatePrecision& precision,
-                     std::uint64_t seed)
+Optimizer::Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings,
+                     const UpdatePrecision& precision, std::uint64_t seed)
     : settings_(settings), precision_(precision), seed_(seed) {
   check(settings);
   check(precision);
@@ -151,7 +157,9 @@ void Optimizer::step(Slot& slot, UpdateReport* report) {
   for_rows(n, 8, [&](std::size_t begin, std::size_t end) {
     for (; begin < end; begin += largest_piece) {
       const std::size_t count = std::min(largest_piece, end - begin);
-      const auto part = [&](std::span<float> all, bool there) { return there ? all.subspan(begin, count) : std::span<float>(); };
+      const auto part = [&](std::span<float> all, bool there) {
+        return there ? all.subspan(begin, count) : std::span<float>();
+      };
       update_piece(numbers, precision_.kahan, rounding,
                    {begin, part(p.gradient.values(), true), part(target, true), part(slot.first, !slot.first.empty()),
                     part(slot.second, !slot.second.empty()), part(update_, report || precision_.kahan),
@@ -165,14 +173,16 @@ void Optimizer::step(Slot& slot, UpdateReport* report) {
 
   if (!report) return;
   *report = report_of({before_, p.value.values(), p.gradient.values(), update_, slot.second, denominators_,
-                       precision_.master_weights ? target_before : before_, target, compensation_before, slot.compensation});
+                       precision_.master_weights ? target_before : before_, target, compensation_before,
+                       slot.compensation});
 }
 
 /// y = u - c; s = w + y, stored; c = (s - w) - y, stored; w = s.
 void Optimizer::add_compensated(Slot& slot) {
   const std::span<float> w = slot.parameter->value.values(), c = slot.compensation;
   const auto round = [&](std::span<float> values, std::string_view what) {
-    if (precision_.arithmetic) quantize(precision_.arithmetic->format, precision_.arithmetic->rounding, values, values, random(slot, what));
+    if (precision_.arithmetic)
+      quantize(precision_.arithmetic->format, precision_.arithmetic->rounding, values, values, random(slot, what));
   };
   compensated_.resize(w.size());
   const std::span<float> y = compensated_;
@@ -223,7 +233,9 @@ void Optimizer::restore(const Checkpoint& checkpoint) {
     slot.steps = static_cast<std::uint64_t>(parameters.integer(slot.parameter->name, 0, 0, most));
   }
   parameters.finish();
-  visit_arrays(slots, [&](const std::string& name, std::vector<float>& array) { checkpoint.take(name, std::span<float>(array)); });
+  visit_arrays(slots, [&](const std::string& name, std::vector<float>& array) {
+    checkpoint.take(name, std::span<float>(array));
+  });
   set_lr(lr);
   steps_ = steps;
   slots_ = std::move(slots);

@@ -16,14 +16,15 @@
 
 namespace halfulp::training {
 
-/// Counts of elements, and norms. The update is what would be added to a weight in exact arithmetic but for fp32's rounding; with
-/// Kahan summation, what is added before the compensation.
+/// Counts of elements, and norms. The update is what would be added to a weight in exact arithmetic but for fp32's
+/// rounding; with Kahan summation, what is added before the compensation.
 struct UpdateReport {
-  bool taken = false;                  ///< there was a gradient; otherwise all below but the weights' norm is 0
+  bool taken = false;  ///< there was a gradient; otherwise all below but the weights' norm is 0
   std::uint64_t elements = 0;
-  std::uint64_t with_update = 0;       ///< update other than zero
-  std::uint64_t swamped = 0;           ///< of these: nothing of it was kept, neither in the stored weight nor in its master or compensation
-  std::uint64_t changed = 0;           ///< the parameter has another value
+  std::uint64_t with_update = 0;  ///< update other than zero
+  std::uint64_t swamped =
+      0;  ///< of these: nothing of it was kept, neither in the stored weight nor in its master or compensation
+  std::uint64_t changed = 0;  ///< the parameter has another value
   std::uint64_t zero_gradients = 0;
   std::uint64_t second_underflowed = 0;  ///< the mean of squares is stored as zero, and the gradient is not zero
   std::uint64_t zero_denominators = 0;   ///< of adam's update
@@ -49,8 +50,8 @@ enum class OptimizerKind : std::uint8_t {
   adam,   ///< weight decay is added to the gradient (L2)
   adamw,  ///< weight decay shrinks the weight (Loshchilov & Hutter 2019)
 };
-inline constexpr std::array<Named<OptimizerKind>, 3> optimizer_kinds{{
-    {"sgd", OptimizerKind::sgd}, {"adam", OptimizerKind::adam}, {"adamw", OptimizerKind::adamw}}};
+inline constexpr std::array<Named<OptimizerKind>, 3> optimizer_kinds{
+    {{"sgd", OptimizerKind::sgd}, {"adam", OptimizerKind::adam}, {"adamw", OptimizerKind::adamw}}};
 constexpr std::string_view name_of(OptimizerKind kind) { return name_in(optimizer_kinds, kind); }
 /// Throws std::invalid_argument that names the nearest ones.
 inline OptimizerKind parse_optimizer(std::string_view name) { return value_named(optimizer_kinds, "optimizer", name); }
@@ -59,7 +60,7 @@ inline OptimizerKind parse_optimizer(std::string_view name) { return value_named
 struct OptimizerSettings {
   OptimizerKind kind = OptimizerKind::adam;
   double lr = 1e-3;
-  double momentum = 0;  ///< sgd
+  double momentum = 0;                            ///< sgd
   double beta1 = 0.9, beta2 = 0.999, eps = 1e-8;  ///< adam, adamw
   double weight_decay = 0;
   bool nesterov = false;  ///< sgd with momentum
@@ -70,39 +71,43 @@ struct OptimizerSettings {
 struct UpdatePrecision {
   Storage weights = {};         ///< parameters
   bool master_weights = false;  ///< an fp32 copy is what updates change; parameters are the copy, rounded to `weights`
-  /// Kahan summation of updates into weights (Zamirai et al. 2021, "Revisiting BFloat16 Training", algorithm 1): what a sum lost is kept
-  /// in a tensor stored as `weights`, and taken off the next update. The decay of adamw is then part of the update.
+  /// Kahan summation of updates into weights (Zamirai et al. 2021, "Revisiting BFloat16 Training", algorithm 1): what a
+  /// sum lost is kept in a tensor stored as `weights`, and taken off the next update. The decay of adamw is then part
+  /// of the update.
   bool kahan = false;
   Storage first = {};   ///< the momentum of sgd, the mean of gradients of adam (exp_avg)
   Storage second = {};  ///< the mean of squared gradients (exp_avg_sq)
-  /// Every operation on tensors but the last, which writes the weights, computes in fp32 inside and rounds its result to this, as PyTorch's loops over tensors do for half
-  /// parameters; numbers that are no tensors keep their fp32 value. Absent: each operation is rounded to fp32, and results when they
-  /// are stored, as fused kernels do.
+  /// Every operation on tensors but the last, which writes the weights, computes in fp32 inside and rounds its result
+  /// to this, as PyTorch's loops over tensors do for half parameters; numbers that are no tensors keep their fp32
+  /// value. Absent: each operation is rounded to fp32, and results when they are stored, as fused kernels do.
   std::optional<Stage> arithmetic = {};
-  /// The settings, 1 - beta, the square root of the second bias correction and the step size are rounded to the format of `arithmetic`
-  /// first. There 0.999 may be 1 and 1e-8 zero. Bias corrections are those of the betas as given: programs compute them on the host.
+  /// The settings, 1 - beta, the square root of the second bias correction and the step size are rounded to the format
+  /// of `arithmetic` first. There 0.999 may be 1 and 1e-8 zero. Bias corrections are those of the betas as given:
+  /// programs compute them on the host.
   bool rounded_constants = false;
   bool operator==(const UpdatePrecision&) const = default;
 };
 
-/// Changes parameters by their gradients. Semantics and order of operations are those of torch.optim (2.15) with foreach=False: numbers
-/// in double as in Python, operations on tensors in fp32, products rounded before they are added. That is the same bits as PyTorch without
-/// FMA (ATEN_CPU_CAPABILITY=default) but for square roots in fp32, where MKL may be an ulp off, and `add` of half tensors, which on the
-/// CPU rounds numbers to the format as well, alpha's product too; on GPUs, and here, not. Results do not depend on the number of threads.
+/// Changes parameters by their gradients. Semantics and order of operations are those of torch.optim (2.15) with
+/// foreach=False: numbers in double as in Python, operations on tensors in fp32, products rounded before they are
+/// added. That is the same bits as PyTorch without FMA (ATEN_CPU_CAPABILITY=default) but for square roots in fp32,
+/// where MKL may be an ulp off, and `add` of half tensors, which on the CPU rounds numbers to the format as well,
+/// alpha's product too; on GPUs, and here, not. Results do not depend on the number of threads.
 class Optimizer {
  public:
-  /// Rounds the parameters to `precision.weights`; master weights are what they were before. Parameters must outlive this. Random
-  /// numbers of stochastic rounding are a function of the seed, the parameter's name, what is rounded, and the step.
-  /// Throws std::invalid_argument in one line for settings that PyTorch refuses, for combinations without meaning and for two
-  /// parameters of one name.
-  Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings, const UpdatePrecision& precision = {},
-            std::uint64_t seed = 0);
+  /// Rounds the parameters to `precision.weights`; master weights are what they were before. Parameters must outlive
+  /// this. Random numbers of stochastic rounding are a function of the seed, the parameter's name, what is rounded, and
+  /// the step. Throws std::invalid_argument in one line for settings that PyTorch refuses, for combinations without
+  /// meaning and for two parameters of one name.
+  Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings,
+            const UpdatePrecision& precision = {}, std::uint64_t seed = 0);
 
-  /// Begins anew with what the parameters hold now, as the constructor did with what they held then: they are rounded, master weights are
-  /// what they were before, and steps and all other states are forgotten.
+  /// Begins anew with what the parameters hold now, as the constructor did with what they held then: they are rounded,
+  /// master weights are what they were before, and steps and all other states are forgotten.
   void begin();
 
-  /// Parameters without a gradient stay as they are, and so does all that is kept for them. `reports` becomes one report a parameter.
+  /// Parameters without a gradient stay as they are, and so does all that is kept for them. `reports` becomes one
+  /// report a parameter.
   void step(std::vector<UpdateReport>* reports = nullptr);
 
   const OptimizerSettings& settings() const { return settings_; }
@@ -111,8 +116,8 @@ class Optimizer {
   void set_lr(double lr);
   std::uint64_t steps() const { return steps_; }
 
-  /// What is kept beside the parameters: arrays named "optimizer.PARAMETER.master" (compensation, first, second) and the member
-  /// "optimizer" of the state. The parameters themselves are the caller's.
+  /// What is kept beside the parameters: arrays named "optimizer.PARAMETER.master" (compensation, first, second) and
+  /// the member "optimizer" of the state. The parameters themselves are the caller's.
   void save(Checkpoint& checkpoint) const;
   /// Throws std::invalid_argument in one line for a checkpoint of other parameters or settings.
   void restore(const Checkpoint& checkpoint);

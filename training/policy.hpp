@@ -1,4 +1,5 @@
-// Precision policies: which format, rounding, scaling and accumulation each operator of a network has, and what optimizer and loss scaler do.
+// Precision policies: which format, rounding, scaling and accumulation each operator of a network has, and what
+// optimizer and loss scaler do.
 #pragma once
 
 #include <halfulp/training/loss_scaler.hpp>
@@ -18,15 +19,18 @@ namespace halfulp::training {
 struct OperatorPrecision {
   /// What a product's operands are rounded to on their way in: of weight, activation, gradient_of_activation.
   std::array<Storage, 3> operands = {};
-  /// What results are rounded to: activation, gradient_of_activation, gradient_of_weight, and communication (of what ranks exchange).
+  /// What results are rounded to: activation, gradient_of_activation, gradient_of_weight, and communication (of what
+  /// ranks exchange).
   std::array<Storage, 4> results = {};
-  /// How each of the three products is summed: a product model without operands ("acc=fp32"), or a matrix unit. `accumulation`.
+  /// How each of the three products is summed: a product model without operands ("acc=fp32"), or a matrix unit.
+  /// `accumulation`.
   std::array<std::string, 3> accumulate{"fp32", "fp32", "fp32"};
   /// Of intermediate results inside an operator (means, exponentials, sums of rows); absent: fp32.
   std::optional<FloatFormat> inside = {};
-  /// Quantization-aware training: weights and activations are rounded once, by the forward product, and the two products of the backward pass
-  /// take these values as they are; the gradient passes the rounding unchanged (Bengio et al. 2013, arXiv:1308.3432), but for values beyond
-  /// a fixed or delayed amax, where it is zero (Jacob et al. 2018, section 3). Of linear and conv2d.
+  /// Quantization-aware training: weights and activations are rounded once, by the forward product, and the two
+  /// products of the backward pass take these values as they are; the gradient passes the rounding unchanged (Bengio et
+  /// al. 2013, arXiv:1308.3432), but for values beyond a fixed or delayed amax, where it is zero (Jacob et al. 2018,
+  /// section 3). Of linear and conv2d.
   bool straight_through = false;
 
   const Storage& operand(Role role) const;
@@ -39,7 +43,7 @@ struct Policy {
   std::string name, title, source;
   UpdatePrecision update = {};
   std::optional<LossScalerSettings> loss_scaling = {};  ///< absent: the loss is not scaled, and no step is skipped
-  Json json;  ///< as it was read, bases filled in: enough to read it again
+  Json json;                                            ///< as it was read, bases filled in: enough to read it again
 
   /// All that makes a training differ, changed members too, for checkpoints. Titles do not matter.
   Json identity() const;
@@ -61,14 +65,18 @@ struct Policy {
 /// Reads a policy:
 ///
 ///   {"name": "mine", "title": "...", "source": "...", "base": "amp-fp16",
-///    "rules": [{"operators": ["linear", "conv2d"], "layers": ["fc1"], "operands": S or {ROLE: S}, "results": S or {ROLE: S},
-///               "accumulate": MODEL or {"forward": MODEL, "to-input": MODEL, "to-weight": MODEL}, "inside": FORMAT, "straight_through": true}],
+///    "rules": [{"operators": ["linear", "conv2d"], "layers": ["fc1"], "operands": S or {ROLE: S}, "results": S or
+///    {ROLE: S},
+///               "accumulate": MODEL or {"forward": MODEL, "to-input": MODEL, "to-weight": MODEL}, "inside": FORMAT,
+///               "straight_through": true}],
 ///    "weights": {"storage": S, "master": true, "kahan": true},
 ///    "optimizer": {"state": S, "first": S, "second": S, "arithmetic": S, "rounded_constants": true},
-///    "loss_scaling": null | {"kind": "static" | "dynamic", "scale": 65536, "skip": true, "growth": 2, "backoff": 0.5, "interval": 2000}}
+///    "loss_scaling": null | {"kind": "static" | "dynamic", "scale": 65536, "skip": true, "growth": 2, "backoff": 0.5,
+///    "interval": 2000}}
 ///
-/// S is a storage (storage.hpp). Operators are named as in site.hpp ("all": all of them). What a policy has of a `base` (a named policy) it may
-/// change; its rules come behind those of the base. Throws std::invalid_argument in one line that begins with `where`.
+/// S is a storage (storage.hpp). Operators are named as in site.hpp ("all": all of them). What a policy has of a `base`
+/// (a named policy) it may change; its rules come behind those of the base. Throws std::invalid_argument in one line
+/// that begins with `where`.
 Policy parse_policy(const Json& json, const std::string& where);
 
 /// The named policies (policies.json), in its order.

@@ -11,7 +11,8 @@
 
 namespace halfulp::training {
 
-/// What is known of one operator of the network: its precision with everything parsed, and the histories of delayed scales.
+/// What is known of one operator of the network: its precision with everything parsed, and the histories of delayed
+/// scales.
 struct PolicyNumerics::Layer {
   OperatorPrecision precision;
   std::vector<ProductModel> models;  ///< of the three products; empty where there are none
@@ -87,11 +88,13 @@ PolicyNumerics::Layer& PolicyNumerics::layer(const Site& site) const {
   if (multiplies(site.kind))
     for (const Product which : {Product::forward, Product::to_input, Product::to_weight}) {
       const ProductRoles roles = roles_of(site.kind, which);
-      made->models.push_back(operand_model(made->precision.accumulate[static_cast<std::size_t>(which)], made->precision.operand(which, roles.a),
+      made->models.push_back(operand_model(made->precision.accumulate[static_cast<std::size_t>(which)],
+                                           made->precision.operand(which, roles.a),
                                            made->precision.operand(which, roles.b), policy_.name));
     }
   // A sum is a product with ones.
-  if (made->precision.inside) made->inside = parse_product_model("in=fp32,mul=fp32,acc=" + format_name(*made->precision.inside));
+  if (made->precision.inside)
+    made->inside = parse_product_model("in=fp32,mul=fp32,acc=" + format_name(*made->precision.inside));
   return *layers_.emplace(key, std::move(made)).first->second;
 }
 
@@ -105,8 +108,9 @@ void PolicyNumerics::round(const Site& site, Role role, const Storage& storage, 
   if (observer_) observer_->see({site, role, false, values, counts ? &tally : nullptr});
 }
 
-std::optional<float> PolicyNumerics::prepare(Layer& layer, const Site& site, Product which, Role role, std::span<const float> memory, std::size_t rows,
-                                             std::size_t k, bool in_columns, PolicyOperand& operand) {
+std::optional<float> PolicyNumerics::prepare(Layer& layer, const Site& site, Product which, Role role,
+                                             std::span<const float> memory, std::size_t rows, std::size_t k,
+                                             bool in_columns, PolicyOperand& operand) {
   const Storage& storage = layer.precision.operand(which, role);
   std::optional<float> amax = storage.amax;
   if (storage.delayed) {
@@ -121,15 +125,17 @@ std::optional<float> PolicyNumerics::prepare(Layer& layer, const Site& site, Pro
   return amax;
 }
 
-void PolicyNumerics::product(const Site& site, Product which, const Operands& x, std::span<const float> bias, std::span<float> d) {
+void PolicyNumerics::product(const Site& site, Product which, const Operands& x, std::span<const float> bias,
+                             std::span<float> d) {
   stop_if_interrupted();
   Layer& at = layer(site);
   const ProductRoles roles = roles_of(site.kind, which);
   const bool straight = at.precision.straight_through, forward = which == Product::forward;
   Layer::Taken& taken = which == Product::to_input ? at.weight : at.activation;  // of a backward product
   const std::optional<float> amax_a = prepare(at, site, which, roles.a, x.a, x.m, x.k, x.transpose_a, a_);
-  const std::optional<float> amax_b =
-      prepare(at, site, which, roles.b, straight && !forward ? std::span<const float>(taken.values) : x.b, x.n, x.k, !x.transpose_b, b_);
+  const std::optional<float> amax_b = prepare(at, site, which, roles.b,
+                                              straight && !forward ? std::span<const float>(taken.values) : x.b, x.n,
+                                              x.k, !x.transpose_b, b_);
   if (straight && forward) {
     a_.values(x.m, x.k, at.activation.values), find_beyond(x.a, amax_a, at.activation.beyond);
     b_.values(x.n, x.k, at.weight.values), find_beyond(x.b, amax_b, at.weight.beyond);
@@ -157,19 +163,24 @@ void PolicyNumerics::product(const Site& site, Product which, const Operands& x,
   round(site, roles.d, at.precision.result(roles.d), d);
 }
 
-void PolicyNumerics::products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<float> d) {
+void PolicyNumerics::products(const Site& site, Product which, std::size_t count, const Operands& x,
+                              std::span<float> d) {
   stop_if_interrupted();
   Layer& at = layer(site);
   const ProductRoles roles = roles_of(site.kind, which);
-  if (at.precision.operand(roles.a).block() || at.precision.operand(roles.b).block()) return Numerics<float>::products(site, which, count, x, d);
+  if (at.precision.operand(roles.a).block() || at.precision.operand(roles.b).block())
+    return Numerics<float>::products(site, which, count, x, d);
   // Rounding single values does not mind where one matrix ends.
   prepare(at, site, which, roles.a, x.a, x.m * count, x.k, x.transpose_a, a_);
   prepare(at, site, which, roles.b, x.b, x.n * count, x.k, !x.transpose_b, b_);
-  multiply(at.models[static_cast<std::size_t>(which)], elements_of(a_, b_, x.m, x.n, x.k), {}, d, count, stream_of("sums", step_) + (roundings_++ << 40));
+  multiply(at.models[static_cast<std::size_t>(which)], elements_of(a_, b_, x.m, x.n, x.k), {}, d, count,
+           stream_of("sums", step_) + (roundings_++ << 40));
   round(site, roles.d, at.precision.result(roles.d), d);
 }
 
-void PolicyNumerics::cast(const Site& site, Role role, std::span<float> values) { round(site, role, layer(site).precision.result(role), values); }
+void PolicyNumerics::cast(const Site& site, Role role, std::span<float> values) {
+  round(site, role, layer(site).precision.result(role), values);
+}
 
 const ProductModel* PolicyNumerics::inside(const Site& site) const {
   if (!strict_inside_) return nullptr;
@@ -185,7 +196,8 @@ float PolicyNumerics::sum(const Site& site, std::span<const float> values) const
   return total;
 }
 
-void PolicyNumerics::column_sums(const Site& site, std::size_t columns, std::span<const float> values, std::span<float> sums) const {
+void PolicyNumerics::column_sums(const Site& site, std::size_t columns, std::span<const float> values,
+                                 std::span<float> sums) const {
   if (const ProductModel* const model = inside(site)) sums_inside(*model, columns, values, sums);
   else fixed_order_column_sums(columns, values, sums);
 }
@@ -206,7 +218,9 @@ Json PolicyNumerics::state() const {
     for (const auto& [role, history] : layer->histories) {
       Json magnitudes = Json::array();  // of an overflow Inf or NaN, which no JSON number is
       for (const float magnitude : history.amax.history()) magnitudes.push_back(number(static_cast<double>(magnitude)));
-      state[key.second][name_of(role)] = {{"kind", name_of(key.first)}, {"amax", number(static_cast<double>(history.amax.amax()))}, {"magnitudes", std::move(magnitudes)}};
+      state[key.second][name_of(role)] = {{"kind", name_of(key.first)},
+                                          {"amax", number(static_cast<double>(history.amax.amax()))},
+                                          {"magnitudes", std::move(magnitudes)}};
     }
   return state;
 }
@@ -216,8 +230,11 @@ void PolicyNumerics::restore(const Json& state) {
   for (const auto& [name, roles] : state.items())
     for (const auto& [role_name, saved] : roles.items()) {
       const std::string kind = saved.at("kind");
-      Layer& at = layer({static_cast<OperatorKind>(std::find(operator_names.begin(), operator_names.end(), kind) - operator_names.begin()), name});
-      const auto role = static_cast<Role>(std::find(role_names.begin(), role_names.end(), role_name) - role_names.begin());
+      Layer& at = layer({static_cast<OperatorKind>(std::find(operator_names.begin(), operator_names.end(), kind) -
+                                                   operator_names.begin()),
+                         name});
+      const auto role = static_cast<Role>(std::find(role_names.begin(), role_names.end(), role_name) -
+                                          role_names.begin());
       std::vector<float> magnitudes;
       for (const Json& magnitude : saved.at("magnitudes")) magnitudes.push_back(float_from(magnitude));
       Layer::History history{fresh_history(at.precision.operand(role))};

@@ -37,14 +37,17 @@ class Observer {
 
 // A precision policy at work: operands are rounded, products summed as the policy's models do, results rounded.
 
-/// Numerics<float> by a policy. A product takes its operands rounded as the policy says of their roles, in blocks along k where they have
-/// any; sums the elements segment by segment as the model does; multiplies each segment's sum with its scales, (sum sa) sb, and adds
-/// segments in fp32, one after the other; adds C, then the bias, in fp32; and rounds the result for its role.
+/// Numerics<float> by a policy. A product takes its operands rounded as the policy says of their roles, in blocks along
+/// k where they have any; sums the elements segment by segment as the model does; multiplies each segment's sum with
+/// its scales, (sum sa) sb, and adds segments in fp32, one after the other; adds C, then the bias, in fp32; and rounds
+/// the result for its role.
 ///
-/// Straight-through operators (OperatorPrecision) keep what forward took until the next one: one backward pass belongs to one forward pass.
+/// Straight-through operators (OperatorPrecision) keep what forward took until the next one: one backward pass belongs
+/// to one forward pass.
 ///
-/// Delayed scales come from earlier steps: end_step() takes this step's magnitudes into the histories. Stochastic roundings
-/// draw from (seed, step, number of the rounding in the step), so that a run that goes on from a checkpoint draws the same.
+/// Delayed scales come from earlier steps: end_step() takes this step's magnitudes into the histories. Stochastic
+/// roundings draw from (seed, step, number of the rounding in the step), so that a run that goes on from a checkpoint
+/// draws the same.
 class PolicyNumerics : public Numerics<float> {
  public:
   using Operands = Numerics<float>::Operands;
@@ -56,11 +59,13 @@ class PolicyNumerics : public Numerics<float> {
   void begin_step(std::uint64_t step);
   void end_step();
 
-  void product(const Site& site, Product which, const Operands& x, std::span<const float> bias, std::span<float> d) override;
+  void product(const Site& site, Product which, const Operands& x, std::span<const float> bias,
+               std::span<float> d) override;
   void products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<float> d) override;
   void cast(const Site& site, Role role, std::span<float> values) override;
   float sum(const Site& site, std::span<const float> values) const override;
-  void column_sums(const Site& site, std::size_t columns, std::span<const float> values, std::span<float> sums) const override;
+  void column_sums(const Site& site, std::size_t columns, std::span<const float> values,
+                   std::span<float> sums) const override;
   void inner(const Site& site, std::span<float> values) const override;
 
   /// The operators and layers that were met so far.
@@ -75,8 +80,8 @@ class PolicyNumerics : public Numerics<float> {
   Layer& layer(const Site& site) const;
   const ProductModel* inside(const Site& site) const;
   /// Returns the magnitude that the scale goes by, if that is not the operand's own.
-  std::optional<float> prepare(Layer& layer, const Site& site, Product which, Role role, std::span<const float> memory, std::size_t rows, std::size_t k,
-                               bool in_columns, PolicyOperand& operand);
+  std::optional<float> prepare(Layer& layer, const Site& site, Product which, Role role, std::span<const float> memory,
+                               std::size_t rows, std::size_t k, bool in_columns, PolicyOperand& operand);
   void round(const Site& site, Role role, const Storage& storage, std::span<float> values);
   RandomStream next_random();
 

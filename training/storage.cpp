@@ -24,7 +24,8 @@ DelayedScaling parse_delayed(const Json& json, const std::string& where) {
 
 /// Scales that do not follow from the values themselves.
 void require_one_scale(const Storage& s, const std::string& what) {
-  if (!s.block() || s.block()->rows != 0 || s.block()->columns != 0 || s.block()->tensor_scale || s.block()->element.is_affine())
+  if (!s.block() || s.block()->rows != 0 || s.block()->columns != 0 || s.block()->tensor_scale ||
+      s.block()->element.is_affine())
     throw std::invalid_argument(what + " is for block formats with one scale a tensor, such as e4m3-tensor");
 }
 
@@ -32,12 +33,12 @@ std::variant<FloatFormat, BlockFormat> parse_any_format(const std::string& name,
   try {
     if (names_block_format(name)) return parse_block_format(name);
     const FloatFormat f = parse_format(name);
-    if (!f.is_signed || !f.has_zero) throw std::invalid_argument(shown(name) + " has no sign or no zero; no tensor is stored in it");
-    if (!holds(fp32, f)) throw std::invalid_argument(shown(name) + " has values that no float holds; accepted: formats within fp32");
+    if (!f.is_signed || !f.has_zero)
+      throw std::invalid_argument(shown(name) + " has no sign or no zero; no tensor is stored in it");
+    if (!holds(fp32, f))
+      throw std::invalid_argument(shown(name) + " has values that no float holds; accepted: formats within fp32");
     return f;
-  } catch (const std::invalid_argument& error) {
-    throw std::invalid_argument(where + ": " + error.what());
-  }
+  } catch (const std::invalid_argument& error) { throw std::invalid_argument(where + ": " + error.what()); }
 }
 
 }  // namespace
@@ -62,7 +63,8 @@ Storage parse_storage(const Json& json, const std::string& where) {
     require_one_scale(s, where + ".amax: a fixed amax");
     if (s.delayed) throw std::invalid_argument(where + ".amax: a fixed amax and delayed scaling exclude each other");
     s.amax = static_cast<float>(members.real("amax", 0));
-    if (!(*s.amax > 0 && *s.amax <= std::numeric_limits<float>::max())) members.refuse("amax", *amax, "a number that is above 0 and finite in fp32");
+    if (!(*s.amax > 0 && *s.amax <= std::numeric_limits<float>::max()))
+      members.refuse("amax", *amax, "a number that is above 0 and finite in fp32");
   }
   members.finish();
   return s;
@@ -76,7 +78,9 @@ Json to_json(const Storage& s) {
   if (s.rounding.overflow != Overflow::ieee) json["overflow"] = name_of(s.rounding.overflow);
   if (s.rounding.flush_outputs) json["flush_outputs"] = true;
   if (s.delayed)
-    json["delayed"] = {{"length", s.delayed->length}, {"choice", amax_choices[static_cast<std::size_t>(s.delayed->choice)].first}, {"margin", s.delayed->margin}};
+    json["delayed"] = {{"length", s.delayed->length},
+                       {"choice", amax_choices[static_cast<std::size_t>(s.delayed->choice)].first},
+                       {"margin", s.delayed->margin}};
   if (s.amax) json["amax"] = static_cast<double>(*s.amax);
   return json.size() == 1 ? Json(name) : json;
 }
@@ -91,7 +95,8 @@ std::string text_of(const Storage& s) {
   return text;
 }
 
-void store(const Storage& s, std::size_t columns, std::span<float> values, RandomStream random, Tally* tally, std::optional<float> amax) {
+void store(const Storage& s, std::size_t columns, std::span<float> values, RandomStream random, Tally* tally,
+           std::optional<float> amax) {
   if (const FloatFormat* const f = s.plain()) {
     if (!s.keeps_floats()) quantize(*f, s.rounding, values, values, random, tally);
     return;

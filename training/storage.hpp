@@ -27,7 +27,8 @@ struct Storage {
   std::variant<FloatFormat, BlockFormat> format = fp32;
   Rounding rounding = {};
   std::optional<DelayedScaling> delayed = {};  ///< of block formats with one scale a tensor
-  std::optional<float> amax = {};              ///< likewise: the magnitude that a fixed scale goes by, as calibration found it; larger values saturate
+  std::optional<float> amax =
+      {};  ///< likewise: the magnitude that a fixed scale goes by, as calibration found it; larger values saturate
 
   const FloatFormat* plain() const { return std::get_if<FloatFormat>(&format); }
   const BlockFormat* block() const { return std::get_if<BlockFormat>(&format); }
@@ -36,20 +37,20 @@ struct Storage {
   bool operator==(const Storage&) const = default;
 };
 
-/// A format's name, or an object: {"format": "bf16", "rounding": "stochastic", "random_bits": 8, "overflow": "saturate",
-/// "flush_outputs": true, "delayed": {"length": 1024, "choice": "max", "margin": 0}}, or with a fixed "amax": 4.5 instead of the last. Throws
-/// std::invalid_argument in one line that begins with `where`: unknown members and names, formats that floats do not hold, delayed scaling
-/// or a fixed amax of what has more than one scale.
+/// A format's name, or an object: {"format": "bf16", "rounding": "stochastic", "random_bits": 8, "overflow":
+/// "saturate", "flush_outputs": true, "delayed": {"length": 1024, "choice": "max", "margin": 0}}, or with a fixed
+/// "amax": 4.5 instead of the last. Throws std::invalid_argument in one line that begins with `where`: unknown members
+/// and names, formats that floats do not hold, delayed scaling or a fixed amax of what has more than one scale.
 Storage parse_storage(const Json& json, const std::string& where);
 /// The shortest JSON that reads back as this.
 Json to_json(const Storage& storage);
 /// For tables and messages: "bf16", "bf16 stochastic", "e4m3-tensor delayed", "int8-tensor fixed".
 std::string text_of(const Storage& storage);
 
-/// Rounds values in place, as rows of `columns`, which matters to block formats alone (0: one row). Stochastic rounding takes `random`.
-/// With a tally what happened is added to it; of block formats that is what the values tell: zeros that were none, and NaN.
-/// `amax`: BlockOptions::amax.
-void store(const Storage& storage, std::size_t columns, std::span<float> values, RandomStream random = {}, Tally* tally = nullptr,
-           std::optional<float> amax = {});
+/// Rounds values in place, as rows of `columns`, which matters to block formats alone (0: one row). Stochastic rounding
+/// takes `random`. With a tally what happened is added to it; of block formats that is what the values tell: zeros that
+/// were none, and NaN. `amax`: BlockOptions::amax.
+void store(const Storage& storage, std::size_t columns, std::span<float> values, RandomStream random = {},
+           Tally* tally = nullptr, std::optional<float> amax = {});
 
 }  // namespace halfulp::training

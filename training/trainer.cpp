@@ -39,7 +39,9 @@ struct Reader {
   void operator()(double& x) {
     const Json& j = json.at(next++);
     if (j.is_number()) x = j.get<double>();
-    else x = j == "NaN" ? std::numeric_limits<double>::quiet_NaN() : (j == "-Infinity" ? -1 : 1) * std::numeric_limits<double>::infinity();
+    else
+      x = j == "NaN" ? std::numeric_limits<double>::quiet_NaN()
+                     : (j == "-Infinity" ? -1 : 1) * std::numeric_limits<double>::infinity();
   }
   void operator()(std::string& x) { x = json.at(next++); }
   template <class T>
@@ -65,24 +67,52 @@ void each(V& v, First& first, Rest&... rest) {
   each(v, rest...);
 }
 
-template <class V> void visit(V& v, TestResult& x) { each(v, x.loss, x.accuracy); }
-template <class V> void visit(V& v, FirstNonFinite& x) { each(v, x.step, x.kind, x.name, x.role); }
-template <class V> void visit(V& v, Spike& x) { each(v, x.step, x.of_loss, x.value, x.usual); }
-template <class V> void visit(V& v, NonFiniteGradients& x) { each(v, x.infinite, x.nan, x.tensor, x.element); }
-template <class V> void visit(V& v, NonFiniteStreak& x) { each(v, x.updates, x.with_nan, x.begun, x.optimizer, x.first); }
-template <class V> void visit(V& v, ScalerEvent& x) { each(v, x.kind, x.update, x.before, x.after, x.optimizer, x.found, x.streak); }
-template <class V> void visit(V& v, Microscope::Row& x) {
+template <class V>
+void visit(V& v, TestResult& x) {
+  each(v, x.loss, x.accuracy);
+}
+template <class V>
+void visit(V& v, FirstNonFinite& x) {
+  each(v, x.step, x.kind, x.name, x.role);
+}
+template <class V>
+void visit(V& v, Spike& x) {
+  each(v, x.step, x.of_loss, x.value, x.usual);
+}
+template <class V>
+void visit(V& v, NonFiniteGradients& x) {
+  each(v, x.infinite, x.nan, x.tensor, x.element);
+}
+template <class V>
+void visit(V& v, NonFiniteStreak& x) {
+  each(v, x.updates, x.with_nan, x.begun, x.optimizer, x.first);
+}
+template <class V>
+void visit(V& v, ScalerEvent& x) {
+  each(v, x.kind, x.update, x.before, x.after, x.optimizer, x.found, x.streak);
+}
+template <class V>
+void visit(V& v, Microscope::Row& x) {
   each(v, x.kind, x.name, x.role, x.operand, x.elements, x.zeros, x.underflowed, x.overflowed, x.subnormal, x.nan);
 }
-template <class V> void visit(V& v, UpdateReport& x) {
-  each(v, x.elements, x.with_update, x.swamped, x.changed, x.zero_gradients, x.second_underflowed, x.zero_denominators, x.non_finite, x.weight_norm,
-       x.gradient_norm, x.update_norm);
+template <class V>
+void visit(V& v, UpdateReport& x) {
+  each(v, x.elements, x.with_update, x.swamped, x.changed, x.zero_gradients, x.second_underflowed, x.zero_denominators,
+       x.non_finite, x.weight_norm, x.gradient_norm, x.update_norm);
 }
-template <class V> void visit(V& v, Microscope::UpdateRow& x) { each(v, x.name, x.sum); }
-template <class V> void visit(V& v, CurvePoint& x) {
-  each(v, x.step, x.loss, x.gradient_norm, x.largest_norm, x.scale, x.skipped, x.abnormal, x.clipped, x.test, x.tensors, x.updates);
+template <class V>
+void visit(V& v, Microscope::UpdateRow& x) {
+  each(v, x.name, x.sum);
 }
-template <class V> void visit(V& v, TrainingRecord& x) { each(v, x.curve, x.events, x.spikes, x.first_infinite, x.first_nan, x.diverged, x.final); }
+template <class V>
+void visit(V& v, CurvePoint& x) {
+  each(v, x.step, x.loss, x.gradient_norm, x.largest_norm, x.scale, x.skipped, x.abnormal, x.clipped, x.test, x.tensors,
+       x.updates);
+}
+template <class V>
+void visit(V& v, TrainingRecord& x) {
+  each(v, x.curve, x.events, x.spikes, x.first_infinite, x.first_nan, x.diverged, x.final);
+}
 
 template <class T>
   requires requires(T& x, Writer& w) { visit(w, x); }
@@ -130,7 +160,9 @@ Json to_json(const TrainerSettings& s) {
   const NetworkOptions& n = s.options;
   const OptimizerSettings& o = s.optimizer;
   return {{"network", s.network},
-          {"options", {n.inputs, n.outputs, n.width, n.depth, n.heads, n.dropout, static_cast<int>(n.positions), static_cast<int>(n.norm)}},
+          {"options",
+           {n.inputs, n.outputs, n.width, n.depth, n.heads, n.dropout, static_cast<int>(n.positions),
+            static_cast<int>(n.norm)}},
           {"initialisation", {name_of(s.initialisation.kind), s.initialisation.scale}},
           {"optimizer", {name_of(o.kind), o.lr, o.momentum, o.beta1, o.beta2, o.eps, o.weight_decay, o.nesterov}},
           {"steps", s.steps},
@@ -171,8 +203,12 @@ std::uint64_t TrainingRecord::skipped() const {
 }
 
 Trainer::Trainer(const TrainerSettings& settings, const Policy& policy, Examples& examples)
-    : settings_(settings), policy_(policy), examples_(examples), network_(make_network<float>(settings.network, settings.options)),
-      numerics_(policy, settings.seed, &microscope_), interval_(std::make_unique<Interval>()) {
+    : settings_(settings),
+      policy_(policy),
+      examples_(examples),
+      network_(make_network<float>(settings.network, settings.options)),
+      numerics_(policy, settings.seed, &microscope_),
+      interval_(std::make_unique<Interval>()) {
   initialise(*network_, settings.initialisation, settings.seed);
   parameters_ = network_->parameters();
   optimizer_ = std::make_unique<Optimizer>(parameters_, settings.optimizer, policy.update, settings.seed);
@@ -184,7 +220,8 @@ double Trainer::learning_rate() const {
   const double lr = settings_.optimizer.lr;
   if (step_ < settings_.warmup) return lr * static_cast<double>(step_ + 1) / static_cast<double>(settings_.warmup);
   if (!settings_.cosine) return lr;
-  const double share = static_cast<double>(step_ - settings_.warmup) / static_cast<double>(std::max<std::uint64_t>(1, settings_.steps - settings_.warmup));
+  const double share = static_cast<double>(step_ - settings_.warmup) /
+                       static_cast<double>(std::max<std::uint64_t>(1, settings_.steps - settings_.warmup));
   return lr * (1 + cosine({share * 3.14159265358979323846, 0})) / 2;
 }
 
@@ -215,7 +252,8 @@ void Trainer::shrink_embedding() {
 bool Trainer::clip(std::vector<std::span<float>>& gradients, double& norm) {
   std::vector<std::span<float>> of;
   for (Parameter<float>* const p : parameters_)
-    if (p->has_gradient && (!settings_.clip_embedding || p->kind == ParameterKind::table)) of.push_back(p->gradient.values());
+    if (p->has_gradient && (!settings_.clip_embedding || p->kind == ParameterKind::table))
+      of.push_back(p->gradient.values());
   if (of.empty()) return false;
   const Clipping clipping = clip_gradients(of, static_cast<float>(settings_.clip_norm));
   if (of.size() == gradients.size()) norm = clipping.norm;
@@ -297,8 +335,7 @@ bool Trainer::run_interval() {
 }
 
 void Trainer::run() {
-  while (run_interval()) {
-  }
+  while (run_interval()) {}
 }
 
 TestResult Trainer::test(const Examples& examples) {
@@ -319,7 +356,8 @@ TestResult test_network(Numerics<float>& numerics, Module<float>& network, const
     stop_if_interrupted();
     examples.test(i, batch);
     const Tensor<float>& logits = network.forward(pass, batch.x);
-    loss += static_cast<double>(cross_entropy.forward(pass, logits, batch.labels)) * static_cast<double>(batch.labels.size());
+    loss += static_cast<double>(cross_entropy.forward(pass, logits, batch.labels)) *
+            static_cast<double>(batch.labels.size());
     for (std::size_t r = 0; r < batch.labels.size(); ++r) {
       const std::span<const float> row = logits.row(r);
       right += std::max_element(row.begin(), row.end()) - row.begin() == batch.labels[r];
@@ -331,7 +369,9 @@ TestResult test_network(Numerics<float>& numerics, Module<float>& network, const
 
 NetworkValues Trainer::values() const {
   NetworkValues all;
-  const auto keep = [&](const std::string& name, std::span<const float> from) { all[name].assign(from.begin(), from.end()); };
+  const auto keep = [&](const std::string& name, std::span<const float> from) {
+    all[name].assign(from.begin(), from.end());
+  };
   for (const Parameter<float>* const p : parameters_) keep(p->name, p->value.values());
   for (const State<float>* const s : network_->states()) keep(s->name, std::as_const(s->value).values());
   return all;
@@ -342,9 +382,12 @@ void Trainer::start_from(const NetworkValues& values) {
   std::map<std::string, std::span<float>> own;
   for (Parameter<float>* const p : parameters_) own[p->name] = p->value.values();
   for (State<float>* const s : network_->states()) own[s->name] = s->value.values();
-  const auto fits = [&](const auto& entry) { return own.contains(entry.first) && own.at(entry.first).size() == entry.second.size(); };
+  const auto fits = [&](const auto& entry) {
+    return own.contains(entry.first) && own.at(entry.first).size() == entry.second.size();
+  };
   if (values.size() != own.size() || !std::all_of(values.begin(), values.end(), fits))
-    throw std::invalid_argument("values of another network than " + settings_.network + " with these options; accepted: what values() gave of one alike");
+    throw std::invalid_argument("values of another network than " + settings_.network +
+                                " with these options; accepted: what values() gave of one alike");
   for (const auto& entry : values) std::copy(entry.second.begin(), entry.second.end(), own.at(entry.first).begin());
   optimizer_->begin();
 }
@@ -354,7 +397,11 @@ Json Trainer::identity() const { return {{"settings", to_json(settings_)}, {"pol
 Checkpoint Trainer::checkpoint() const {
   Checkpoint c;
   c.identity = identity();
-  c.state = {{"step", step_}, {"record", to_json(record_)}, {"numerics", numerics_.state()}, {"microscope", microscope_.state()}, {"spikes", spikes_.state()},
+  c.state = {{"step", step_},
+             {"record", to_json(record_)},
+             {"numerics", numerics_.state()},
+             {"microscope", microscope_.state()},
+             {"spikes", spikes_.state()},
              {"scaler", scaler_ ? scaler_->state() : Json()}};
   for (const Parameter<float>* const p : parameters_) c.add(p->name, p->value.values());
   for (const State<float>* const s : network_->states()) c.add(s->name, std::as_const(s->value).values());

@@ -1,4 +1,5 @@
-// One training: a network, its examples, a policy, an optimizer, a loss scaler; step by step, with what is to be told of it.
+// One training: a network, its examples, a policy, an optimizer, a loss scaler; step by step, with what is to be told
+// of it.
 #pragma once
 
 #include <halfulp/training/checkpoint.hpp>
@@ -26,14 +27,16 @@ struct TrainerSettings {
   InitialisationChoice initialisation = {};
   OptimizerSettings optimizer = {};
   std::uint64_t steps = 1000;
-  std::uint64_t warmup = 0;      ///< steps in which the learning rate grows linearly to its full size
-  bool cosine = false;           ///< after that it falls as a half cosine, which would be zero one step after the last
-  std::uint64_t interval = 100;  ///< steps of a point of the curve; in the first step of all and its last one roundings are counted
+  std::uint64_t warmup = 0;  ///< steps in which the learning rate grows linearly to its full size
+  bool cosine = false;       ///< after that it falls as a half cosine, which would be zero one step after the last
+  std::uint64_t interval =
+      100;  ///< steps of a point of the curve; in the first step of all and its last one roundings are counted
   std::uint64_t test_every = 0;  ///< intervals between tests; 0: at the end alone
   double clip_norm = 0;          ///< most norm of gradients; 0: any
   bool clip_embedding = false;   ///< of the embedding's gradient alone
   double embedding_shrink = 1;   ///< factor of the embedding's gradient (Zeng et al. 2022, GLM-130B: 0.1)
-  double skip_abnormal = 0;      ///< a step is left out if the gradients' norm is so many times its running mean; 0: none is
+  double skip_abnormal =
+      0;  ///< a step is left out if the gradients' norm is so many times its running mean; 0: none is
   std::uint64_t seed = 1;
 };
 
@@ -43,9 +46,9 @@ struct TestResult {
 
 /// One point of a curve: an interval of steps.
 struct CurvePoint {
-  std::uint64_t step = 0;      ///< steps done at its end
-  double loss = 0;             ///< mean over its steps
-  double gradient_norm = 0;    ///< mean over steps where it is finite; unscaled
+  std::uint64_t step = 0;    ///< steps done at its end
+  double loss = 0;           ///< mean over its steps
+  double gradient_norm = 0;  ///< mean over steps where it is finite; unscaled
   double largest_norm = 0;
   double scale = 1;            ///< of the loss, at its end
   std::uint64_t skipped = 0;   ///< steps left out since gradients held Inf or NaN
@@ -62,8 +65,9 @@ struct TrainingRecord {
   std::vector<ScalerEvent> events;
   std::vector<Spike> spikes;
   std::optional<FirstNonFinite> first_infinite = {}, first_nan = {};
-  std::optional<std::uint64_t> diverged = {};  ///< the step after which a parameter was Inf or NaN: nothing follows then
-  TestResult final = {};                       ///< NaN loss and accuracy 0 if it diverged
+  std::optional<std::uint64_t> diverged =
+      {};                 ///< the step after which a parameter was Inf or NaN: nothing follows then
+  TestResult final = {};  ///< NaN loss and accuracy 0 if it diverged
   std::uint64_t skipped() const;
 };
 
@@ -75,12 +79,13 @@ using NetworkValues = std::map<std::string, std::vector<float>>;
 
 class Trainer {
  public:
-  /// Policy and examples outlive this. Throws std::invalid_argument for names and numbers that networks and optimizers refuse.
+  /// Policy and examples outlive this. Throws std::invalid_argument for names and numbers that networks and optimizers
+  /// refuse.
   Trainer(const TrainerSettings& settings, const Policy& policy, Examples& examples);
   ~Trainer();
 
-  /// One interval, or what is left. False when there is nothing to do: the steps are done, or a parameter is no number any more. Throws
-  /// Interrupted after Ctrl-C.
+  /// One interval, or what is left. False when there is nothing to do: the steps are done, or a parameter is no number
+  /// any more. Throws Interrupted after Ctrl-C.
   bool run_interval();
   /// run_interval() to the end, then a test.
   void run();
@@ -90,8 +95,9 @@ class Trainer {
 
   /// Parameters as the network uses them, and running means.
   NetworkValues values() const;
-  /// Before the first step: begins with these instead of first values of its own. Parameters are rounded as the policy stores them, master
-  /// weights begin with the values as they are. Throws std::invalid_argument for values of another network, std::logic_error after a step.
+  /// Before the first step: begins with these instead of first values of its own. Parameters are rounded as the policy
+  /// stores them, master weights begin with the values as they are. Throws std::invalid_argument for values of another
+  /// network, std::logic_error after a step.
   void start_from(const NetworkValues& values);
 
   const TrainerSettings& settings() const { return settings_; }

@@ -12,7 +12,18 @@ namespace {
 
 /// Where results are rounded, in the order of the steps.
 enum Step : std::size_t {
-  decayed_gradient, scaled_first, first, lookahead, scaled_second, second, root, corrected, denominator, update, decayed_update, shrunk,
+  decayed_gradient,
+  scaled_first,
+  first,
+  lookahead,
+  scaled_second,
+  second,
+  root,
+  corrected,
+  denominator,
+  update,
+  decayed_update,
+  shrunk,
   step_count
 };
 
@@ -22,7 +33,9 @@ double rounded(const FloatFormat& f, double x) { return f.value(encode(f, {}, x)
 }  // namespace
 
 StepNumbers numbers_of(const OptimizerSettings& given, const UpdatePrecision& precision, std::uint64_t steps) {
-  const auto constant = [&](double x) { return precision.rounded_constants ? rounded(precision.arithmetic->format, x) : x; };
+  const auto constant = [&](double x) {
+    return precision.rounded_constants ? rounded(precision.arithmetic->format, x) : x;
+  };
   const auto as_float = [&](double x) { return static_cast<float>(constant(x)); };
   const double lr = constant(given.lr), weight_decay = constant(given.weight_decay);
   StepNumbers n;
@@ -50,7 +63,8 @@ StepNumbers numbers_of(const OptimizerSettings& given, const UpdatePrecision& pr
   return n;
 }
 
-OperationRounding::OperationRounding(const std::optional<Stage>& stage, std::uint64_t seed, std::string_view parameter, std::uint64_t step)
+OperationRounding::OperationRounding(const std::optional<Stage>& stage, std::uint64_t seed, std::string_view parameter,
+                                     std::uint64_t step)
     : stage_(stage ? &*stage : nullptr), seed_(seed) {
   static_assert(step_count <= std::tuple_size_v<decltype(streams_)>);
   if (!stage_ || stage_->rounding.mode != RoundingMode::stochastic) return;

@@ -10,7 +10,8 @@
 
 namespace halfulp::training {
 
-/// The numbers of one step of one tensor: computed in double as Python does, and the floats that operations on tensors make of them.
+/// The numbers of one step of one tensor: computed in double as Python does, and the floats that operations on tensors
+/// make of them.
 struct StepNumbers {
   bool adam = false, decoupled = false;  ///< decoupled: weight decay shrinks the weight
   float weight_decay = 0;                ///< added to the gradient times the weight
@@ -18,7 +19,8 @@ struct StepNumbers {
   float step = 0;                        ///< -lr, of adam divided by the first bias correction
   float momentum = 0;                    ///< sgd
   bool first_momentum = false, nesterov = false;
-  float weight1 = 0, beta2 = 0, weight2 = 0, root = 1, eps = 0;  ///< adam: 1 - beta1, beta2, 1 - beta2, the root of the second correction
+  float weight1 = 0, beta2 = 0, weight2 = 0, root = 1,
+        eps = 0;  ///< adam: 1 - beta1, beta2, 1 - beta2, the root of the second correction
 };
 /// `steps` of this tensor, this one included.
 StepNumbers numbers_of(const OptimizerSettings& settings, const UpdatePrecision& precision, std::uint64_t steps);
@@ -26,7 +28,8 @@ StepNumbers numbers_of(const OptimizerSettings& settings, const UpdatePrecision&
 /// Rounds results of operations to the stage, if there is one. Stochastic rounding takes a stream an operation.
 class OperationRounding {
  public:
-  OperationRounding(const std::optional<Stage>& stage, std::uint64_t seed, std::string_view parameter, std::uint64_t step);
+  OperationRounding(const std::optional<Stage>& stage, std::uint64_t seed, std::string_view parameter,
+                    std::uint64_t step);
   /// `values` begin at element `begin` of the tensor.
   void operator()(std::size_t operation, std::size_t begin, std::span<float> values) const {
     if (stage_) quantize(stage_->format, stage_->rounding, values, values, {seed_, streams_[operation], begin});
@@ -38,9 +41,9 @@ class OperationRounding {
   std::array<std::uint64_t, 13> streams_{};
 };
 
-/// Elements [begin, begin + weights.size()) of a tensor. All spans have one length; `first` and `second` may be empty where no state is
-/// kept. With `kahan` weights are left as they are, and `update` becomes what is to be added to them. Otherwise weights are changed,
-/// and `update` and `denominators` are filled for a report, or empty.
+/// Elements [begin, begin + weights.size()) of a tensor. All spans have one length; `first` and `second` may be empty
+/// where no state is kept. With `kahan` weights are left as they are, and `update` becomes what is to be added to them.
+/// Otherwise weights are changed, and `update` and `denominators` are filled for a report, or empty.
 struct UpdatePiece {
   std::size_t begin;
   std::span<const float> gradient;

@@ -18,7 +18,7 @@ struct Kernel {
 
 struct Peer {
   std::string name;
-  std::string version;           ///< or, without kernels, "skipped: " and why
+  std::string version;  ///< or, without kernels, "skipped: " and why
   std::vector<Kernel> kernels;
 };
 
@@ -38,7 +38,7 @@ constexpr Kernel unary(std::string_view work, std::string_view format, std::stri
 template <class T, class F>
 constexpr Kernel binary(std::string_view work, std::string_view format, std::string_view mode, F) {
   return {work, format, mode, [](const void* const* in, void* out, std::size_t count) {
-            const T *__restrict a = static_cast<const T*>(in[0]), *__restrict b = static_cast<const T*>(in[1]);
+            const T* __restrict a = static_cast<const T*>(in[0]), * __restrict b = static_cast<const T*>(in[1]);
             T* __restrict result = static_cast<T*>(out);
             for (std::size_t i = 0; i < count; ++i) result[i] = F{}(a[i], b[i]);
           }};

@@ -39,11 +39,11 @@ using s32 = Plain<int>;
 #define HALFULP_LETTER_f32 "f"
 #define HALFULP_LETTER_f64 "d"
 
-#define HALFULP_CVT(name, instruction, to, from)                                                                             \
-  __device__ inline reg::to::Value name(reg::from::Value a) {                                                                \
-    decltype(reg_of_##to()) r;                                                                                               \
-    asm(instruction " %0, %1;" : "=" HALFULP_LETTER_##to(r) : HALFULP_LETTER_##from(reg::from::in(a)));                      \
-    return reg::to::out(r);                                                                                                  \
+#define HALFULP_CVT(name, instruction, to, from)                                                        \
+  __device__ inline reg::to::Value name(reg::from::Value a) {                                           \
+    decltype(reg_of_##to()) r;                                                                          \
+    asm(instruction " %0, %1;" : "=" HALFULP_LETTER_##to(r) : HALFULP_LETTER_##from(reg::from::in(a))); \
+    return reg::to::out(r);                                                                             \
   }
 __device__ inline unsigned short reg_of_f16() { return 0; }
 __device__ inline unsigned short reg_of_bf16() { return 0; }
@@ -52,7 +52,7 @@ __device__ inline int reg_of_s32() { return 0; }
 __device__ inline float reg_of_f32() { return 0; }
 __device__ inline double reg_of_f64() { return 0; }
 
-#define HALFULP_CVT_MODES(to, from)                                \
+#define HALFULP_CVT_MODES(to, from)                                    \
   HALFULP_CVT(cvt_rn_##to##_##from, "cvt.rn." #to "." #from, to, from) \
   HALFULP_CVT(cvt_rz_##to##_##from, "cvt.rz." #to "." #from, to, from) \
   HALFULP_CVT(cvt_rm_##to##_##from, "cvt.rm." #to "." #from, to, from) \
@@ -69,10 +69,10 @@ HALFULP_CVT_MODES(bf16, s32)
 HALFULP_CVT_MODES(f32, s32)
 #undef HALFULP_CVT_MODES
 
-#define HALFULP_CVT_INTEGRAL(to, from)                                      \
-  HALFULP_CVT(cvt_rni_##to##_##from, "cvt.rni." #to "." #from, to, from)    \
-  HALFULP_CVT(cvt_rzi_##to##_##from, "cvt.rzi." #to "." #from, to, from)    \
-  HALFULP_CVT(cvt_rmi_##to##_##from, "cvt.rmi." #to "." #from, to, from)    \
+#define HALFULP_CVT_INTEGRAL(to, from)                                   \
+  HALFULP_CVT(cvt_rni_##to##_##from, "cvt.rni." #to "." #from, to, from) \
+  HALFULP_CVT(cvt_rzi_##to##_##from, "cvt.rzi." #to "." #from, to, from) \
+  HALFULP_CVT(cvt_rmi_##to##_##from, "cvt.rmi." #to "." #from, to, from) \
   HALFULP_CVT(cvt_rpi_##to##_##from, "cvt.rpi." #to "." #from, to, from)
 HALFULP_CVT_INTEGRAL(f16, f16)
 HALFULP_CVT_INTEGRAL(bf16, bf16)
@@ -95,38 +95,41 @@ HALFULP_CVT(cvt_f64_f16, "cvt.f64.f16", f64, f16)
 HALFULP_CVT(cvt_f64_f32, "cvt.f64.f32", f64, f32)
 #undef HALFULP_CVT
 
-#define HALFULP_BINARY(name, instruction, type)                                                                                                     \
-  __device__ inline reg::type::Value name(reg::type::Value a, reg::type::Value b) {                                                                 \
-    decltype(reg_of_##type()) r;                                                                                                                    \
-    asm(instruction " %0, %1, %2;" : "=" HALFULP_LETTER_##type(r) : HALFULP_LETTER_##type(reg::type::in(a)), HALFULP_LETTER_##type(reg::type::in(b))); \
-    return reg::type::out(r);                                                                                                                       \
+#define HALFULP_BINARY(name, instruction, type)                                              \
+  __device__ inline reg::type::Value name(reg::type::Value a, reg::type::Value b) {          \
+    decltype(reg_of_##type()) r;                                                             \
+    asm(instruction " %0, %1, %2;"                                                           \
+        : "=" HALFULP_LETTER_##type(r)                                                       \
+        : HALFULP_LETTER_##type(reg::type::in(a)), HALFULP_LETTER_##type(reg::type::in(b))); \
+    return reg::type::out(r);                                                                \
   }
-#define HALFULP_TERNARY(name, instruction, type)                                                                              \
-  __device__ inline reg::type::Value name(reg::type::Value a, reg::type::Value b, reg::type::Value c) {                       \
-    decltype(reg_of_##type()) r;                                                                                              \
-    asm(instruction " %0, %1, %2, %3;"                                                                                        \
-        : "=" HALFULP_LETTER_##type(r)                                                                                        \
-        : HALFULP_LETTER_##type(reg::type::in(a)), HALFULP_LETTER_##type(reg::type::in(b)), HALFULP_LETTER_##type(reg::type::in(c))); \
-    return reg::type::out(r);                                                                                                 \
+#define HALFULP_TERNARY(name, instruction, type)                                                        \
+  __device__ inline reg::type::Value name(reg::type::Value a, reg::type::Value b, reg::type::Value c) { \
+    decltype(reg_of_##type()) r;                                                                        \
+    asm(instruction " %0, %1, %2, %3;"                                                                  \
+        : "=" HALFULP_LETTER_##type(r)                                                                  \
+        : HALFULP_LETTER_##type(reg::type::in(a)), HALFULP_LETTER_##type(reg::type::in(b)),             \
+          HALFULP_LETTER_##type(reg::type::in(c)));                                                     \
+    return reg::type::out(r);                                                                           \
   }
-#define HALFULP_UNARY(name, instruction, type)                                                                                \
-  __device__ inline reg::type::Value name(reg::type::Value a) {                                                               \
-    decltype(reg_of_##type()) r;                                                                                              \
-    asm(instruction " %0, %1;" : "=" HALFULP_LETTER_##type(r) : HALFULP_LETTER_##type(reg::type::in(a)));                     \
-    return reg::type::out(r);                                                                                                 \
+#define HALFULP_UNARY(name, instruction, type)                                                            \
+  __device__ inline reg::type::Value name(reg::type::Value a) {                                           \
+    decltype(reg_of_##type()) r;                                                                          \
+    asm(instruction " %0, %1;" : "=" HALFULP_LETTER_##type(r) : HALFULP_LETTER_##type(reg::type::in(a))); \
+    return reg::type::out(r);                                                                             \
   }
-#define HALFULP_ARITHMETIC(rnd, type)                                          \
-  HALFULP_BINARY(add_##rnd##_##type, "add." #rnd "." #type, type)              \
-  HALFULP_BINARY(sub_##rnd##_##type, "sub." #rnd "." #type, type)              \
-  HALFULP_BINARY(mul_##rnd##_##type, "mul." #rnd "." #type, type)              \
-  HALFULP_BINARY(div_##rnd##_##type, "div." #rnd "." #type, type)              \
-  HALFULP_TERNARY(fma_##rnd##_##type, "fma." #rnd "." #type, type)             \
-  HALFULP_UNARY(sqrt_##rnd##_##type, "sqrt." #rnd "." #type, type)             \
+#define HALFULP_ARITHMETIC(rnd, type)                              \
+  HALFULP_BINARY(add_##rnd##_##type, "add." #rnd "." #type, type)  \
+  HALFULP_BINARY(sub_##rnd##_##type, "sub." #rnd "." #type, type)  \
+  HALFULP_BINARY(mul_##rnd##_##type, "mul." #rnd "." #type, type)  \
+  HALFULP_BINARY(div_##rnd##_##type, "div." #rnd "." #type, type)  \
+  HALFULP_TERNARY(fma_##rnd##_##type, "fma." #rnd "." #type, type) \
+  HALFULP_UNARY(sqrt_##rnd##_##type, "sqrt." #rnd "." #type, type) \
   HALFULP_UNARY(rcp_##rnd##_##type, "rcp." #rnd "." #type, type)
-#define HALFULP_FLUSHED(rnd, type)                                                \
-  HALFULP_BINARY(add_##rnd##_ftz_##type, "add." #rnd ".ftz." #type, type)         \
-  HALFULP_BINARY(sub_##rnd##_ftz_##type, "sub." #rnd ".ftz." #type, type)         \
-  HALFULP_BINARY(mul_##rnd##_ftz_##type, "mul." #rnd ".ftz." #type, type)         \
+#define HALFULP_FLUSHED(rnd, type)                                        \
+  HALFULP_BINARY(add_##rnd##_ftz_##type, "add." #rnd ".ftz." #type, type) \
+  HALFULP_BINARY(sub_##rnd##_ftz_##type, "sub." #rnd ".ftz." #type, type) \
+  HALFULP_BINARY(mul_##rnd##_ftz_##type, "mul." #rnd ".ftz." #type, type) \
   HALFULP_TERNARY(fma_##rnd##_ftz_##type, "fma." #rnd ".ftz." #type, type)
 HALFULP_ARITHMETIC(rn, f32)
 HALFULP_ARITHMETIC(rz, f32)
@@ -145,8 +148,8 @@ HALFULP_FLUSHED(rn, f16)
 #undef HALFULP_FLUSHED
 HALFULP_TERNARY(fma_rn_f16, "fma.rn.f16", f16)
 HALFULP_TERNARY(fma_rn_bf16, "fma.rn.bf16", bf16)
-#define HALFULP_SELECTION(type)                    \
-  HALFULP_BINARY(min_##type, "min." #type, type)   \
+#define HALFULP_SELECTION(type)                  \
+  HALFULP_BINARY(min_##type, "min." #type, type) \
   HALFULP_BINARY(max_##type, "max." #type, type)
 HALFULP_SELECTION(f16)
 HALFULP_SELECTION(bf16)
@@ -163,10 +166,13 @@ HALFULP_SELECTION(f64)
 #undef HALFULP_LETTER_f32
 #undef HALFULP_LETTER_f64
 
-// --- FP8, FP6, FP4, E8M0: the intrinsics of the headers, which are software where the architecture has no instruction --------
+// --- FP8, FP6, FP4, E8M0: the intrinsics of the headers, which are software where the architecture has no instruction
+// --------
 
 template <class T, class Bits>
-__device__ inline T of_bits(Bits bits) { return from_code<T>(bits); }
+__device__ inline T of_bits(Bits bits) {
+  return from_code<T>(bits);
+}
 
 template <FloatFormat to>
 inline constexpr __nv_fp8_interpretation_t fp8_kind = to == e4m3 ? __NV_E4M3 : __NV_E5M2;
@@ -174,19 +180,29 @@ template <FloatFormat to>
 inline constexpr __nv_fp6_interpretation_t fp6_kind = to == e2m3 ? __NV_E2M3 : __NV_E3M2;
 
 template <FloatFormat to>
-__device__ inline device_type<to> to_fp8(float a) { return of_bits<device_type<to>>(__nv_cvt_float_to_fp8(a, __NV_SATFINITE, fp8_kind<to>)); }
+__device__ inline device_type<to> to_fp8(float a) {
+  return of_bits<device_type<to>>(__nv_cvt_float_to_fp8(a, __NV_SATFINITE, fp8_kind<to>));
+}
 template <FloatFormat to>
-__device__ inline device_type<to> to_fp8(__half a) { return of_bits<device_type<to>>(__nv_cvt_halfraw_to_fp8(a, __NV_SATFINITE, fp8_kind<to>)); }
+__device__ inline device_type<to> to_fp8(__half a) {
+  return of_bits<device_type<to>>(__nv_cvt_halfraw_to_fp8(a, __NV_SATFINITE, fp8_kind<to>));
+}
 __device__ inline __half from_fp8(device_type<e4m3> a) { return __half(__nv_cvt_fp8_to_halfraw(a.__x, __NV_E4M3)); }
 __device__ inline __half from_fp8(device_type<e5m2> a) { return __half(__nv_cvt_fp8_to_halfraw(a.__x, __NV_E5M2)); }
 
 template <FloatFormat to>
-__device__ inline device_type<to> to_fp6(float a) { return of_bits<device_type<to>>(__nv_cvt_float_to_fp6(a, fp6_kind<to>, cudaRoundNearest)); }
+__device__ inline device_type<to> to_fp6(float a) {
+  return of_bits<device_type<to>>(__nv_cvt_float_to_fp6(a, fp6_kind<to>, cudaRoundNearest));
+}
 __device__ inline __half from_fp6(device_type<e2m3> a) { return __half(__nv_cvt_fp6_to_halfraw(a.__x, __NV_E2M3)); }
 __device__ inline __half from_fp6(device_type<e3m2> a) { return __half(__nv_cvt_fp6_to_halfraw(a.__x, __NV_E3M2)); }
 template <FloatFormat to>
-__device__ inline device_type<to> to_fp4(float a) { return of_bits<device_type<to>>(__nv_cvt_float_to_fp4(a, __NV_E2M1, cudaRoundNearest)); }
+__device__ inline device_type<to> to_fp4(float a) {
+  return of_bits<device_type<to>>(__nv_cvt_float_to_fp4(a, __NV_E2M1, cudaRoundNearest));
+}
 __device__ inline __half from_fp4(device_type<e2m1> a) { return __half(__nv_cvt_fp4_to_halfraw(a.__x, __NV_E2M1)); }
-__device__ inline __nv_bfloat16 from_e8m0(device_type<e8m0> a) { return __nv_bfloat16(__nv_cvt_e8m0_to_bf16raw(a.__x)); }
+__device__ inline __nv_bfloat16 from_e8m0(device_type<e8m0> a) {
+  return __nv_bfloat16(__nv_cvt_e8m0_to_bf16raw(a.__x));
+}
 
 }  // namespace halfulp::cuda

@@ -33,8 +33,8 @@ struct Stores {
 
 using MatrixLauncher = void (*)(cudaStream_t, const MatrixArgs&);
 
-/// The launchers of each kind, by the instruction's number in matrix_instructions; nullptr where it is of the other kind.
-/// (Kernels are templates of that number: nvcc takes no structure there.)
+/// The launchers of each kind, by the instruction's number in matrix_instructions; nullptr where it is of the other
+/// kind. (Kernels are templates of that number: nvcc takes no structure there.)
 MatrixLauncher mma_launcher(std::size_t instruction);
 MatrixLauncher wgmma_launcher(std::size_t instruction);
 

@@ -13,7 +13,8 @@ __global__ void __launch_bounds__(warps_per_block * 32) mma_kernel(MatrixArgs ar
   if constexpr (assembles(x)) {
     const int lane = static_cast<int>(threadIdx.x % 32);
     const std::size_t warps = std::size_t{gridDim.x} * warps_per_block, groups = args.tiles / x.tiles();
-    for (std::size_t group = std::size_t{blockIdx.x} * warps_per_block + threadIdx.x / 32; group < groups; group += warps) {
+    for (std::size_t group = std::size_t{blockIdx.x} * warps_per_block + threadIdx.x / 32; group < groups;
+         group += warps) {
       const Position at{{args.steps, args.whole}, group * x.tiles(), lane};
       Register<x.d> d[registers(x.d, x.d_count())] = {};
       load_c(x, at, d, Loads<x.d>{args.c});
@@ -35,7 +36,8 @@ template <std::size_t number>
 void launch(cudaStream_t stream, const MatrixArgs& args) {
   const std::size_t groups = args.tiles / matrix_instructions[number].tiles();
   if (groups == 0) return;
-  mma_kernel<number><<<blocks_of((groups + warps_per_block - 1) / warps_per_block), warps_per_block * 32, 0, stream>>>(args);
+  mma_kernel<number>
+      <<<blocks_of((groups + warps_per_block - 1) / warps_per_block), warps_per_block * 32, 0, stream>>>(args);
 }
 
 template <std::size_t number>

@@ -22,26 +22,29 @@ template <MatrixInstruction x>
 struct Multiply;
 
 // The registers that the shapes take.
-#define HALFULP_16x8_f32(text) \
+#define HALFULP_16x8_f32(text)                                                         \
   asm volatile(text " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
-#define HALFULP_16x8_f16(text) \
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                        \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+#define HALFULP_16x8_f16(text)                                         \
   asm volatile(text " {%0, %1}, {%2, %3, %4, %5}, {%6, %7}, {%0, %1};" \
-               : "+r"(d[0]), "+r"(d[1]) : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
+               : "+r"(d[0]), "+r"(d[1])                                \
+               : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
 #define HALFULP_8x8_f64(text) \
   asm volatile(text " {%0, %1}, {%2}, {%3}, {%0, %1};" : "+l"(d[0]), "+l"(d[1]) : "l"(a[0]), "l"(b[0]))
-#define HALFULP_8x8_f32(text) \
+#define HALFULP_8x8_f32(text)                                                                                    \
   asm volatile(text " {%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9}, {%10, %11}, {%0, %1, %2, %3, %4, %5, %6, %7};" \
-               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7]) \
+               : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]), "+r"(d[4]), "+r"(d[5]), "+r"(d[6]), "+r"(d[7])  \
                : "r"(a[0]), "r"(a[1]), "r"(b[0]), "r"(b[1]))
 
 #define HALFULP_WGMMA(m, n, k, a, b, d)
-#define HALFULP_MMA(m, n, k, A, B, D) \
-  template <> \
-  struct Multiply<MatrixInstruction{MatrixKind::mma, m, n, k, Element::A, Element::B, Element::D}> { \
-    static __device__ void run(Register<Element::D>* d, const Register<Element::A>* a, const Register<Element::B>* b) { \
+#define HALFULP_MMA(m, n, k, A, B, D)                                                                     \
+  template <>                                                                                             \
+  struct Multiply<MatrixInstruction{MatrixKind::mma, m, n, k, Element::A, Element::B, Element::D}> {      \
+    static __device__ void run(Register<Element::D>* d, const Register<Element::A>* a,                    \
+                               const Register<Element::B>* b) {                                           \
       HALFULP_##m##x##n##_##D("mma.sync.aligned.m" #m "n" #n "k" #k ".row.col." #D "." #A "." #B "." #D); \
-    } \
+    }                                                                                                     \
   };
 #include <halfulp/cuda/matrix_instructions.def>
 

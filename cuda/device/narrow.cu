@@ -36,13 +36,17 @@ struct Rounding4 {
       if (random.first % each != 0) given = rounding_bits(random.seed, random.stream, random.first + i);
     return static_cast<Out>(N::round(plan, x, given));
   }
-  __device__ Out alone(std::uint32_t x, std::size_t i) const { return static_cast<Out>(N::round(plan, x, stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0)); }
+  __device__ Out alone(std::uint32_t x, std::size_t i) const {
+    return static_cast<Out>(
+        N::round(plan, x, stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0));
+  }
 
   static constexpr bool stochastic = N::mode_of == RoundingMode::stochastic;
 };
 
 template <class N, class Out>
-__global__ void __launch_bounds__(threads_per_block) narrow(Rounding4<N, Out> f, const std::uint32_t* __restrict__ in, Out* __restrict__ out, std::size_t count) {
+__global__ void __launch_bounds__(threads_per_block)
+    narrow(Rounding4<N, Out> f, const std::uint32_t* __restrict__ in, Out* __restrict__ out, std::size_t count) {
   const std::size_t groups = count / each, step = stride();
   const auto* from = reinterpret_cast<const Words*>(in);
   auto* to = reinterpret_cast<Four<Out>*>(out);
@@ -57,7 +61,8 @@ __global__ void __launch_bounds__(threads_per_block) narrow(Rounding4<N, Out> f,
 }
 
 template <class Code>
-__global__ void __launch_bounds__(threads_per_block) widened(array::WidenPlan plan, const Code* __restrict__ in, std::uint32_t* __restrict__ out, std::size_t count) {
+__global__ void __launch_bounds__(threads_per_block)
+    widened(array::WidenPlan plan, const Code* __restrict__ in, std::uint32_t* __restrict__ out, std::size_t count) {
   const std::size_t groups = count / each, step = stride();
   const auto* from = reinterpret_cast<const Four<Code>*>(in);
   auto* to = reinterpret_cast<Words*>(out);
@@ -79,18 +84,21 @@ __global__ void __launch_bounds__(threads_per_block) widened(array::WidenPlan pl
 
 template <class N, class Out>
 void start(Lane lane, const NarrowArgs& x) {
-  narrow<N, Out><<<blocks_moving(x.count / each), threads_per_block, 0, stream_of(lane)>>>({x.plan, x.random}, reinterpret_cast<const std::uint32_t*>(x.in), static_cast<Out*>(x.out), x.count);
+  narrow<N, Out><<<blocks_moving(x.count / each), threads_per_block, 0, stream_of(lane)>>>(
+      {x.plan, x.random}, reinterpret_cast<const std::uint32_t*>(x.in), static_cast<Out*>(x.out), x.count);
 }
 template <class Code>
 void start(Lane lane, const WidenArgs& x) {
-  widened<Code><<<blocks_moving(x.count / each), threads_per_block, 0, stream_of(lane)>>>(x.plan, static_cast<const Code*>(x.in), reinterpret_cast<std::uint32_t*>(x.out), x.count);
+  widened<Code><<<blocks_moving(x.count / each), threads_per_block, 0, stream_of(lane)>>>(
+      x.plan, static_cast<const Code*>(x.in), reinterpret_cast<std::uint32_t*>(x.out), x.count);
 }
 
 }  // namespace
 
 void launch_narrow(Lane lane, const NarrowArgs& x) {
   if (x.bytes == 0) with_mode<Result::value>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint32_t>(lane, x); });
-  else if (x.bytes == 1) with_mode<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint8_t>(lane, x); });
+  else if (x.bytes == 1)
+    with_mode<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint8_t>(lane, x); });
   else with_mode<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint16_t>(lane, x); });
 }
 

@@ -11,18 +11,24 @@ namespace halfulp::cuda {
 template <int index>
 struct Row;
 
-// Operands that an operation does not take are not looked at. As templates, rows that an architecture has not are never compiled.
+// Operands that an operation does not take are not looked at. As templates, rows that an architecture has not are never
+// compiled.
 enum : int { first_row = __COUNTER__ + 1 };
-#define HALFULP_ROW(operation_, from_, to_, mode_, overflow_, flush_, nan_, approximate_, sm_, route_, ...)                                            \
-  template <>                                                                                                                            \
-  struct Row<__COUNTER__ - first_row> {                                                                                                  \
-    using From = device_type<from_>;                                                                                                     \
-    static constexpr Operation operation = Operation::operation_;                                                                        \
-    static constexpr auto from = from_;                                                                                                  \
-    static constexpr auto to = to_;                                                                                                      \
-    static constexpr Rounding rounding{.mode = RoundingMode::mode_, .overflow = Overflow::overflow_, .flush_inputs = flush_ != 0, .flush_outputs = flush_ != 0}; \
-    static constexpr int sm = sm_;                                                                                                       \
-    static __device__ auto apply([[maybe_unused]] From a, [[maybe_unused]] From b, [[maybe_unused]] From c) { return __VA_ARGS__; }      \
+#define HALFULP_ROW(operation_, from_, to_, mode_, overflow_, flush_, nan_, approximate_, sm_, route_, ...)   \
+  template <>                                                                                                 \
+  struct Row<__COUNTER__ - first_row> {                                                                       \
+    using From = device_type<from_>;                                                                          \
+    static constexpr Operation operation = Operation::operation_;                                             \
+    static constexpr auto from = from_;                                                                       \
+    static constexpr auto to = to_;                                                                           \
+    static constexpr Rounding rounding{.mode = RoundingMode::mode_,                                           \
+                                       .overflow = Overflow::overflow_,                                       \
+                                       .flush_inputs = flush_ != 0,                                           \
+                                       .flush_outputs = flush_ != 0};                                         \
+    static constexpr int sm = sm_;                                                                            \
+    static __device__ auto apply([[maybe_unused]] From a, [[maybe_unused]] From b, [[maybe_unused]] From c) { \
+      return __VA_ARGS__;                                                                                     \
+    }                                                                                                         \
   };
 #include <halfulp/cuda/instructions.def>
 inline constexpr int row_count = __COUNTER__ - first_row;
@@ -38,7 +44,9 @@ inline constexpr int sm_here = 1000;
 template <int i>
 __device__ inline std::uint64_t answer(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   using R = Row<i>;
-  if constexpr (sm_here >= R::sm) return to_code(R::apply(from_code<typename R::From>(a), from_code<typename R::From>(b), from_code<typename R::From>(c)));
+  if constexpr (sm_here >= R::sm)
+    return to_code(
+        R::apply(from_code<typename R::From>(a), from_code<typename R::From>(b), from_code<typename R::From>(c)));
   else return ~std::uint64_t{0};
 }
 

@@ -11,7 +11,8 @@
 namespace halfulp::cuda {
 namespace {
 
-/// The longest kernel, a chunk of triples, takes two seconds of an H200, by an estimate; small devices have fifty times less.
+/// The longest kernel, a chunk of triples, takes two seconds of an H200, by an estimate; small devices have fifty times
+/// less.
 constexpr auto longest_wait = std::chrono::seconds(120);
 
 __global__ void nothing() {}
@@ -50,16 +51,19 @@ Found look() {
     return found;
   };
   int count = 0;
-  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess) return missing(std::string("no CUDA device: ") + cudaGetErrorString(status));
+  if (const cudaError_t status = cudaGetDeviceCount(&count); status != cudaSuccess)
+    return missing(std::string("no CUDA device: ") + cudaGetErrorString(status));
   if (count == 0) return missing("no CUDA device: the driver lists none");
   cudaDeviceProp p{};
-  if (const cudaError_t status = cudaGetDeviceProperties(&p, 0); status != cudaSuccess) return missing(std::string("no CUDA device: ") + cudaGetErrorString(status));
+  if (const cudaError_t status = cudaGetDeviceProperties(&p, 0); status != cudaSuccess)
+    return missing(std::string("no CUDA device: ") + cudaGetErrorString(status));
   int runtime = 0;
   cudaRuntimeGetVersion(&runtime);
   found.properties = {p.name, p.major * 10 + p.minor, driver_version(), version(runtime)};
   cudaFuncAttributes attributes{};
   if (const cudaError_t status = cudaFuncGetAttributes(&attributes, nothing); status != cudaSuccess)
-    return missing(found.properties.name + " is sm_" + std::to_string(found.properties.sm) + ", for which this build has no machine code (" + cudaGetErrorString(status) + ")");
+    return missing(found.properties.name + " is sm_" + std::to_string(found.properties.sm) +
+                   ", for which this build has no machine code (" + cudaGetErrorString(status) + ")");
   return found;
 }
 
@@ -70,13 +74,19 @@ const Found& found() {
 
 class Launchers final : public Kernels {
  public:
-  void elementwise(Lane lane, std::size_t row, const ElementwiseArgs& x) const override { launch_elementwise(lane, row, x); }
+  void elementwise(Lane lane, std::size_t row, const ElementwiseArgs& x) const override {
+    launch_elementwise(lane, row, x);
+  }
   void sweep(Lane lane, std::size_t row, const SweepArgs& x) const override { launch_sweep(lane, row, x); }
   void triples(Lane lane, const FloatFormat& f, const TriplesArgs& x) const override { launch_triples(lane, f, x); }
   void narrow(Lane lane, const NarrowArgs& x) const override { launch_narrow(lane, x); }
   void widen(Lane lane, const WidenArgs& x) const override { launch_widen(lane, x); }
-  void sums(Lane lane, const FloatFormat& f, SumOrder order, const SumsArgs& x) const override { launch_sums(lane, f, order, x); }
-  void program(Lane lane, const FloatFormat& f, Program program, const ProgramArgs& x) const override { launch_program(lane, f, program, x); }
+  void sums(Lane lane, const FloatFormat& f, SumOrder order, const SumsArgs& x) const override {
+    launch_sums(lane, f, order, x);
+  }
+  void program(Lane lane, const FloatFormat& f, Program program, const ProgramArgs& x) const override {
+    launch_program(lane, f, program, x);
+  }
   void matrix(Lane lane, std::size_t row, const MatrixArgs& x) const override { launch_matrix(lane, row, x); }
 };
 
@@ -84,18 +94,22 @@ class Cuda final : public Gpu {
  public:
   std::string_view name() const override { return "cuda"; }
   std::string_view independence() const override { return "silicon"; }
-  Support available() const override { return found().missing.empty() ? Support::by(properties().description()) : Support::no(found().missing); }
+  Support available() const override {
+    return found().missing.empty() ? Support::by(properties().description()) : Support::no(found().missing);
+  }
   GpuProperties properties() const override { return found().properties; }
   const Kernels& kernels() const override { return kernels_; }
 
   void* allocate(std::size_t bytes) const override {
     void* memory = nullptr;
-    if (const cudaError_t status = cudaMalloc(&memory, bytes); status != cudaSuccess) fail_to_allocate(status, bytes, "device");
+    if (const cudaError_t status = cudaMalloc(&memory, bytes); status != cudaSuccess)
+      fail_to_allocate(status, bytes, "device");
     return memory;
   }
   void* allocate_host(std::size_t bytes) const override {
     void* memory = nullptr;
-    if (const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocDefault); status != cudaSuccess) fail_to_allocate(status, bytes, "page-locked host");
+    if (const cudaError_t status = cudaHostAlloc(&memory, bytes, cudaHostAllocDefault); status != cudaSuccess)
+      fail_to_allocate(status, bytes, "page-locked host");
     return memory;
   }
   // After a kernel that does not end these would wait for it for ever.
@@ -111,8 +125,12 @@ class Cuda final : public Gpu {
   void download(Lane lane, void* host, const void* device, std::size_t bytes) const override {
     check(cudaMemcpyAsync(host, device, bytes, cudaMemcpyDeviceToHost, stream_of(lane)), "download");
   }
-  void fill(Lane lane, void* device, unsigned char byte, std::size_t bytes) const override { check(cudaMemsetAsync(device, byte, bytes, stream_of(lane)), "fill"); }
-  void launched(std::string_view what) const override { check(cudaGetLastError(), std::string("launch of ") + std::string(what)); }
+  void fill(Lane lane, void* device, unsigned char byte, std::size_t bytes) const override {
+    check(cudaMemsetAsync(device, byte, bytes, stream_of(lane)), "fill");
+  }
+  void launched(std::string_view what) const override {
+    check(cudaGetLastError(), std::string("launch of ") + std::string(what));
+  }
 
   void wait(Lane lane, std::string_view what) const override {
     if (lost_) throw GpuError("cuda: " + std::string(what) + ": the device was lost before");
@@ -123,7 +141,8 @@ class Cuda final : public Gpu {
       if (status != cudaErrorNotReady) check(status, what);
       if (std::chrono::steady_clock::now() > end) {
         lost_ = true;
-        throw GpuError("cuda: " + std::string(what) + ": not done after " + std::to_string(longest_wait.count()) + " seconds");
+        throw GpuError("cuda: " + std::string(what) + ": not done after " + std::to_string(longest_wait.count()) +
+                       " seconds");
       }
       if (polls > 1000) std::this_thread::sleep_for(std::chrono::microseconds(50));
     }
@@ -134,7 +153,8 @@ class Cuda final : public Gpu {
     cudaGetLastError();
     std::size_t left = 0, total = 0;
     const bool known = cudaMemGetInfo(&left, &total) == cudaSuccess;
-    throw GpuError("cuda: no " + std::string(kind) + " memory of " + gigabytes(bytes) + ": " + cudaGetErrorString(status) + (known ? ", " + gigabytes(left) + " of the device's are free" : ""),
+    throw GpuError("cuda: no " + std::string(kind) + " memory of " + gigabytes(bytes) + ": " +
+                       cudaGetErrorString(status) + (known ? ", " + gigabytes(left) + " of the device's are free" : ""),
                    status != cudaErrorMemoryAllocation);
   }
 

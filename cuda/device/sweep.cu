@@ -66,7 +66,9 @@ using Launcher = void (*)(Lane, const SweepArgs&);
 template <int i>
 constexpr Launcher launcher() {
   if constexpr (has_sweep<Row<i>>())
-    return [](Lane lane, const SweepArgs& x) { sweep<i><<<blocks_for(x.count), threads_per_block, 0, stream_of(lane)>>>(x); };
+    return [](Lane lane, const SweepArgs& x) {
+      sweep<i><<<blocks_for(x.count), threads_per_block, 0, stream_of(lane)>>>(x);
+    };
   else return nullptr;
 }
 

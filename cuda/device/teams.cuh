@@ -13,7 +13,9 @@ struct ThreadTeam {
   static constexpr int lanes = 1;
   V value;
   template <class F>
-  __device__ void each(F&& f) { value = f(0); }
+  __device__ void each(F&& f) {
+    value = f(0);
+  }
   template <class Op>
   __device__ void fold(int, Op&&) {}
   __device__ V first() const { return value; }
@@ -25,9 +27,13 @@ struct WarpTeam {
   static constexpr int lanes = warp_lanes;
   V value;
   template <class F>
-  __device__ void each(F&& f) { value = f(static_cast<int>(threadIdx.x % lanes)); }
+  __device__ void each(F&& f) {
+    value = f(static_cast<int>(threadIdx.x % lanes));
+  }
   template <class Op>
-  __device__ void fold(int distance, Op&& op) { value = op(value, __shfl_down_sync(0xffff'ffff, value, distance)); }
+  __device__ void fold(int distance, Op&& op) {
+    value = op(value, __shfl_down_sync(0xffff'ffff, value, distance));
+  }
   __device__ V first() const { return __shfl_sync(0xffff'ffff, value, 0); }
 };
 
@@ -43,7 +49,8 @@ struct BlockTeam {
   }
   template <class Op>
   __device__ void fold(int distance, Op&& op) {
-    if (threadIdx.x < static_cast<unsigned>(distance)) shared[threadIdx.x] = op(shared[threadIdx.x], shared[threadIdx.x + distance]);
+    if (threadIdx.x < static_cast<unsigned>(distance))
+      shared[threadIdx.x] = op(shared[threadIdx.x], shared[threadIdx.x + distance]);
     __syncthreads();
   }
   __device__ V first() const {

@@ -9,7 +9,9 @@ namespace halfulp::cuda {
 namespace {
 
 __device__ __half hardware_fma(__half a, __half b, __half c) { return fma_rn_f16(a, b, c); }
-__device__ __nv_bfloat16 hardware_fma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) { return fma_rn_bf16(a, b, c); }
+__device__ __nv_bfloat16 hardware_fma(__nv_bfloat16 a, __nv_bfloat16 b, __nv_bfloat16 c) {
+  return fma_rn_bf16(a, b, c);
+}
 
 // nvcc's stubs cannot name a kernel whose template argument is a FloatFormat.
 template <class T>
@@ -22,7 +24,8 @@ __global__ void __launch_bounds__(threads_per_block) triples(TriplesArgs x) {
       const auto hardware = [](std::uint32_t a, std::uint32_t b, std::uint32_t z) {
         return static_cast<std::uint32_t>(to_code(hardware_fma(from_code<T>(a), from_code<T>(b), from_code<T>(z))));
       };
-      const auto differs = [&x](std::uint32_t a, std::uint32_t b, std::uint32_t z, std::uint32_t ours, std::uint32_t theirs) {
+      const auto differs = [&x](std::uint32_t a, std::uint32_t b, std::uint32_t z, std::uint32_t ours,
+                                std::uint32_t theirs) {
         const unsigned long long slot = atomicAdd(counter(x.counts->differing), 1ULL);
         if (slot < verify::max_triples) x.witnesses[slot] = {a, b, z, ours, theirs};
       };

@@ -25,19 +25,56 @@ struct Tf32 {
 };
 
 namespace detail {
-template <auto type> struct DeviceType;
-template <> struct DeviceType<fp16> { using type = __half; };
-template <> struct DeviceType<bf16> { using type = __nv_bfloat16; };
-template <> struct DeviceType<tf32> { using type = Tf32; };
-template <> struct DeviceType<fp32> { using type = float; };
-template <> struct DeviceType<fp64> { using type = double; };
-template <> struct DeviceType<e4m3> { using type = __nv_fp8_e4m3; };
-template <> struct DeviceType<e5m2> { using type = __nv_fp8_e5m2; };
-template <> struct DeviceType<e3m2> { using type = __nv_fp6_e3m2; };
-template <> struct DeviceType<e2m3> { using type = __nv_fp6_e2m3; };
-template <> struct DeviceType<e2m1> { using type = __nv_fp4_e2m1; };
-template <> struct DeviceType<e8m0> { using type = __nv_fp8_e8m0; };
-template <> struct DeviceType<i32> { using type = int; };
+template <auto type>
+struct DeviceType;
+template <>
+struct DeviceType<fp16> {
+  using type = __half;
+};
+template <>
+struct DeviceType<bf16> {
+  using type = __nv_bfloat16;
+};
+template <>
+struct DeviceType<tf32> {
+  using type = Tf32;
+};
+template <>
+struct DeviceType<fp32> {
+  using type = float;
+};
+template <>
+struct DeviceType<fp64> {
+  using type = double;
+};
+template <>
+struct DeviceType<e4m3> {
+  using type = __nv_fp8_e4m3;
+};
+template <>
+struct DeviceType<e5m2> {
+  using type = __nv_fp8_e5m2;
+};
+template <>
+struct DeviceType<e3m2> {
+  using type = __nv_fp6_e3m2;
+};
+template <>
+struct DeviceType<e2m3> {
+  using type = __nv_fp6_e2m3;
+};
+template <>
+struct DeviceType<e2m1> {
+  using type = __nv_fp4_e2m1;
+};
+template <>
+struct DeviceType<e8m0> {
+  using type = __nv_fp8_e8m0;
+};
+template <>
+struct DeviceType<i32> {
+  using type = int;
+};
 }  // namespace detail
 
 /// The device's type of a format or integer type.
@@ -58,8 +95,12 @@ __device__ inline std::uint64_t to_code(T x) {
   return code;
 }
 template <>
-__device__ inline Tf32 from_code<Tf32>(std::uint64_t code) { return {static_cast<std::uint32_t>(code << 13)}; }
+__device__ inline Tf32 from_code<Tf32>(std::uint64_t code) {
+  return {static_cast<std::uint32_t>(code << 13)};
+}
 template <>
-__device__ inline std::uint64_t to_code(Tf32 x) { return x.bits >> 13; }
+__device__ inline std::uint64_t to_code(Tf32 x) {
+  return x.bits >> 13;
+}
 
 }  // namespace halfulp::cuda

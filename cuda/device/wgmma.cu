@@ -8,17 +8,22 @@ constexpr int threads = 128;
 
 #if defined(__CUDA_ARCH_FEAT_SM90_ALL)
 
-/// d = a b + d, of what two descriptors describe. Returns once d has it: the registers may be read, the memory written again.
+/// d = a b + d, of what two descriptors describe. Returns once d has it: the registers may be read, the memory written
+/// again.
 template <MatrixInstruction x>
 struct Multiply;
 
-// PTX ISA 9.7.15.5.2. The operands behind the descriptors: whether d is an addend, the signs of A and of B (1 or -1), and, for
-// f16 and bf16 alone, whether they are transposed, that is, not K-major. The fence orders earlier accesses of d's registers.
-#define HALFULP_WGMMA_asm(text, registers, descriptors, tail, ...) \
-  asm volatile("{\n\t.reg .pred addend;\n\tsetp.eq.b32 addend, 0, 0;\n\twgmma.fence.sync.aligned;\n\t" \
-               text " {" registers "}, " descriptors ", addend, 1, 1" tail ";\n\t" \
-               "wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n\t}" \
-               : __VA_ARGS__ : "l"(a), "l"(b) : "memory")
+// PTX ISA 9.7.15.5.2. The operands behind the descriptors: whether d is an addend, the signs of A and of B (1 or -1),
+// and, for f16 and bf16 alone, whether they are transposed, that is, not K-major. The fence orders earlier accesses of
+// d's registers.
+#define HALFULP_WGMMA_asm(text, registers, descriptors, tail, ...)                                          \
+  asm volatile("{\n\t.reg .pred addend;\n\tsetp.eq.b32 addend, 0, 0;\n\twgmma.fence.sync.aligned;\n\t" text \
+               " {" registers "}, " descriptors ", addend, 1, 1" tail                                       \
+               ";\n\t"                                                                                      \
+               "wgmma.commit_group.sync.aligned;\n\twgmma.wait_group.sync.aligned 0;\n\t}"                  \
+               : __VA_ARGS__                                                                                \
+               : "l"(a), "l"(b)                                                                             \
+               : "memory")
 #define HALFULP_to_f32(text, tail) \
   HALFULP_WGMMA_asm(text, "%0, %1, %2, %3", "%4, %5", tail, "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3]))
 #define HALFULP_to_f16(text, tail) HALFULP_WGMMA_asm(text, "%0, %1", "%2, %3", tail, "+r"(d[0]), "+r"(d[1]))
@@ -29,12 +34,12 @@ struct Multiply;
 #define HALFULP_tail_e5m2
 
 #define HALFULP_MMA(m, n, k, A, B, D)
-#define HALFULP_WGMMA(m, n, k, A, B, D) \
-  template <> \
-  struct Multiply<MatrixInstruction{MatrixKind::wgmma, m, n, k, Element::A, Element::B, Element::D}> { \
-    static __device__ void run(std::uint32_t* d, std::uint64_t a, std::uint64_t b) { \
+#define HALFULP_WGMMA(m, n, k, A, B, D)                                                                         \
+  template <>                                                                                                   \
+  struct Multiply<MatrixInstruction{MatrixKind::wgmma, m, n, k, Element::A, Element::B, Element::D}> {          \
+    static __device__ void run(std::uint32_t* d, std::uint64_t a, std::uint64_t b) {                            \
       HALFULP_to_##D("wgmma.mma_async.sync.aligned.m" #m "n" #n "k" #k "." #D "." #A "." #B, HALFULP_tail_##A); \
-    } \
+    }                                                                                                           \
   };
 #include <halfulp/cuda/matrix_instructions.def>
 

@@ -31,8 +31,8 @@ ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const 
   const int p = f.precision(), low = f.emin() - f.fraction_bits, high = f.emax() + 1;
   const bool draws = rounding.mode == RoundingMode::stochastic;
   if (p > 24 || !(plan.widen = widen_plan(f, rounding.flush_inputs))) return plan;
-  // Stochastic rounding looks at p + 32 bits, cut off. A quotient in [1, 2) is at least 2^-(2p + 31) away from any number of that
-  // many that it is not: to nearest with 53 bits it stays on its side of them. Roots do not.
+  // Stochastic rounding looks at p + 32 bits, cut off. A quotient in [1, 2) is at least 2^-(2p + 31) away from any
+  // number of that many that it is not: to nearest with 53 bits it stays on its side of them. Roots do not.
   if (draws && (p + max_random_bits + 2 > 53 || operation == Operation::sqrt)) return plan;
   if (draws && operation == Operation::div && 2 * p + max_random_bits - 1 >= 53) return plan;
   plan.sums = sums_before(rounding.mode, operation);
@@ -48,13 +48,15 @@ ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const 
   if (2 * p + 2 <= 24 && safe && !draws) plan.in_float = narrow_plan<float>(f, results, Source::arithmetic);
   if (!plan.in_float) plan.in_double = narrow_plan<double>(f, results, Source::arithmetic);
   const bool flushes = rounding.flush_inputs || rounding.flush_outputs;
-  if (plan.in_double && short_float(f) && !flushes && !draws) plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
+  if (plan.in_double && short_float(f) && !flushes && !draws)
+    plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
   return tally ? plan.with_tally() : plan;
 }
 
 /// A block of operands, as values.
 template <class Code>
-const float* widened(const WidenPlan& plan, std::span<const Code> codes, std::size_t begin, std::size_t size, float* block) {
+const float* widened(const WidenPlan& plan, std::span<const Code> codes, std::size_t begin, std::size_t size,
+                     float* block) {
   if (codes.empty()) return nullptr;
   decode_lanes(plan, codes.data() + begin, block, size);
   std::fill_n(block + size, lane_padding, 0.0f);
@@ -72,7 +74,8 @@ struct Application {
   RandomStream random;
 
   Rounded scalar(std::size_t i) const {
-    return evaluate(operation, f, rounding, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i], random_at(rounding, random, i));
+    return evaluate(operation, f, rounding, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i],
+                    random_at(rounding, random, i));
   }
 
   void by_scalars(std::size_t begin, std::size_t size, Code* to, Tally& part) const {
@@ -84,7 +87,8 @@ struct Application {
   }
 
   void in_blocks(std::size_t begin, std::size_t count, Code* to, Tally* part) const {
-    float x[block_size + lane_padding], y[block_size + lane_padding], z[block_size + lane_padding], sums[block_size + lane_padding];
+    float x[block_size + lane_padding], y[block_size + lane_padding], z[block_size + lane_padding],
+        sums[block_size + lane_padding];
     double wide[block_size + lane_padding];
     for (std::size_t done = 0; done < count; done += block_size) {
       const std::size_t at = begin + done, size = std::min(block_size, count - done);
@@ -98,7 +102,8 @@ struct Application {
 
   /// `sums`: room for the results before they are rounded, and their padding.
   template <class Plan, class T>
-  void block(const Plan& to_codes, const float* u, const float* v, const float* w, T* sums, std::size_t at, std::size_t size, Code* to, Tally* part) const {
+  void block(const Plan& to_codes, const float* u, const float* v, const float* w, T* sums, std::size_t at,
+             std::size_t size, Code* to, Tally* part) const {
     combine_lanes(operation, plan.sums, u, v, w, sums, size);
     if (!part) return encode_codes(to_codes, random.from(at), sums, to, size);
     Code codes[block_size];  // `to` may be where the operands are, which the tally asks for
@@ -117,7 +122,9 @@ struct Application {
     const auto from = [&](std::span<const Code> s) { return s.empty() ? nullptr : s.data() + begin; };
     if constexpr (sizeof(Code) > 1) {
       if (plan.as_short_floats) {
-        const auto rest = [&](std::size_t first, std::size_t size) { in_blocks(begin + first, size, to + first, nullptr); };
+        const auto rest = [&](std::size_t first, std::size_t size) {
+          in_blocks(begin + first, size, to + first, nullptr);
+        };
         combine_short_lanes(operation, *plan.as_short_floats, from(a), from(b), from(c), to, count, rest);
         return true;
       }
@@ -139,33 +146,41 @@ struct Application {
   }
 };
 
-/// Arrays that are worth a table of all results: a look-up takes two thirds of the time of the best kernel, whatever the mode,
-/// and making the table as long as its 65536 elements. Without kernels, any array that is longer.
+/// Arrays that are worth a table of all results: a look-up takes two thirds of the time of the best kernel, whatever
+/// the mode, and making the table as long as its 65536 elements. Without kernels, any array that is longer.
 template <class Code>
 bool by_table(const Application<Code>& application, std::size_t count) {
-  if (sizeof(Code) > 1 || info(application.operation).arity != 2 || application.rounding.mode == RoundingMode::stochastic) return false;
+  if (sizeof(Code) > 1 || info(application.operation).arity != 2 ||
+      application.rounding.mode == RoundingMode::stochastic)
+    return false;
   const std::size_t entries = ByteTable{}.size();
   return application.plan.in_vectors() ? count >= 4 * entries : count > entries;
 }
 
 std::shared_ptr<const ByteTable> table_of(const Application<std::uint8_t>& application) {
-  return byte_table(application.operation, application.f, application.rounding, [&](auto a, auto b, std::span<std::uint8_t> results) {
-    const DefaultEnvironment environment;
-    Tally unused;
-    Application<std::uint8_t> all = application;
-    all.a = a, all.b = b;
-    all(0, results.size(), results.data(), unused, false);
-  });
+  return byte_table(application.operation, application.f, application.rounding,
+                    [&](auto a, auto b, std::span<std::uint8_t> results) {
+                      const DefaultEnvironment environment;
+                      Tally unused;
+                      Application<std::uint8_t> all = application;
+                      all.a = a, all.b = b;
+                      all(0, results.size(), results.data(), unused, false);
+                    });
 }
 
 }  // namespace
 
 template <class Code>
-void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a, std::span<const Code> b,
-           std::span<const Code> c, std::span<Code> out, RandomStream random, Tally* tally) {
+void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a,
+           std::span<const Code> b, std::span<const Code> c, std::span<Code> out, RandomStream random, Tally* tally) {
   const int arity = info(operation).arity;
   switch (operation) {
-    case Operation::add: case Operation::sub: case Operation::mul: case Operation::div: case Operation::sqrt: case Operation::fma: break;
+    case Operation::add:
+    case Operation::sub:
+    case Operation::mul:
+    case Operation::div:
+    case Operation::sqrt:
+    case Operation::fma: break;
     default: refuse("arrays have add, sub, mul, div, sqrt and fma, not " + std::string(info(operation).name));
   }
   require_task({operation, f, f, rounding});
@@ -174,7 +189,9 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   constexpr std::string_view names[] = {"the first operand", "the second operand", "the third operand"};
   for (int k = 0; k < 3; ++k) {
     if (k < arity) require_length(names[k], operands[k].size(), out.size());
-    else if (!operands[k].empty()) refuse(std::string(info(operation).name) + " takes " + std::to_string(arity) + (arity == 1 ? " operand" : " operands") + ", and was given " + std::string(names[k]));
+    else if (!operands[k].empty())
+      refuse(std::string(info(operation).name) + " takes " + std::to_string(arity) +
+             (arity == 1 ? " operand" : " operands") + ", and was given " + std::string(names[k]));
     require_apart(names[k], operands[k], out);
   }
   const bool in_place = same_array(a, out) || same_array(b, out) || same_array(c, out);
@@ -183,20 +200,22 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
   if constexpr (sizeof(Code) == 1) {
     if (!tally && by_table(application, out.size())) {
       const auto table = table_of(application);
-      return in_pieces(out, in_place, nullptr, [&](std::size_t begin, std::size_t size, std::uint8_t* to, Tally&, bool streams) {
-        by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, std::uint8_t* block) {
-          look_up(*table, a.data() + at, b.data() + at, block, n);
-        });
-      });
+      return in_pieces(out, in_place, nullptr,
+                       [&](std::size_t begin, std::size_t size, std::uint8_t* to, Tally&, bool streams) {
+                         by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, std::uint8_t* block) {
+                           look_up(*table, a.data() + at, b.data() + at, block, n);
+                         });
+                       });
     }
   }
   in_pieces(out, in_place, tally, [&](std::size_t begin, std::size_t size, Code* to, Tally& part, bool streams) {
-    by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Code* block) { application(at, n, block, part, tally != nullptr); });
+    by_blocks(streams, begin, size, to,
+              [&](std::size_t at, std::size_t n, Code* block) { application(at, n, block, part, tally != nullptr); });
   });
 }
 
-#define HALFULP_CODE(Code)                                                                                                            \
-  template void apply(Operation, const FloatFormat&, const Rounding&, std::span<const Code>, std::span<const Code>,                    \
+#define HALFULP_CODE(Code)                                                                                          \
+  template void apply(Operation, const FloatFormat&, const Rounding&, std::span<const Code>, std::span<const Code>, \
                       std::span<const Code>, std::span<Code>, RandomStream, Tally*);
 HALFULP_CODE(std::uint8_t)
 HALFULP_CODE(std::uint16_t)

@@ -1,9 +1,9 @@
 // Element-wise operations on values in a carrier, so that one more rounding gives the format's result.
 //
-// Let p be the format's precision. Products are exact in the carrier where it has 2p bits. Quotients and square roots of
-// p-bit numbers are never closer to a (p + 1)-bit number than 2^-(2p + 1) of it, unless equal: rounded to nearest with
-// 2p + 2 bits they stand on the side of every value and midpoint where they belong (Figueroa 1995). Sums rounded to
-// nearest do so for nearest-even alone; the others are rounded to odd (Boldo & Melquiond 2008), made of the sum and
+// Let p be the format's precision. Products are exact in the carrier where it has 2p bits. Quotients and square roots
+// of p-bit numbers are never closer to a (p + 1)-bit number than 2^-(2p + 1) of it, unless equal: rounded to nearest
+// with 2p + 2 bits they stand on the side of every value and midpoint where they belong (Figueroa 1995). Sums rounded
+// to nearest do so for nearest-even alone; the others are rounded to odd (Boldo & Melquiond 2008), made of the sum and
 // its exact error (Knuth's TwoSum).
 #if defined(HALFULP_ARRAY_ARITHMETIC_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_ARRAY_ARITHMETIC_INL
@@ -77,26 +77,30 @@ HWY_INLINE V combine(D d, V a, V b, V c) {
 /// The same in float for formats with float's exponents and a precision of at most 11, whose results may be subnormal
 /// floats or lie beyond them. Right where the result, rounded to the format, does not overflow, and not lost().
 ///
-/// Sums of such numbers are multiples of float's last place: nothing is lost below. Quotients that are subnormal are further
-/// than 2^-149 from every value and midpoint of the format that they do not equal, but for zero: a quotient is a / b with
-/// integers below 2^p times powers of two, h = 2^(-126-p) the format's smallest midpoint and m a multiple of it, so
-/// |a / b - m| = |a - m b| / b > h / 2 / 2^p = 2^(-127-2p). So any direction will do; only what vanishes must not become an
-/// exact zero where modes see the difference (to odd: quotients away from zero). Products keep
-/// their 2p bits where they are not below 2^-126; there embedded rounding to odd (or in the direction asked for) is as good.
+/// Sums of such numbers are multiples of float's last place: nothing is lost below. Quotients that are subnormal are
+/// further than 2^-149 from every value and midpoint of the format that they do not equal, but for zero: a quotient is
+/// a / b with integers below 2^p times powers of two, h = 2^(-126-p) the format's smallest midpoint and m a multiple of
+/// it, so |a / b - m| = |a - m b| / b > h / 2 / 2^p = 2^(-127-2p). So any direction will do; only what vanishes must
+/// not become an exact zero where modes see the difference (to odd: quotients away from zero). Products keep their 2p
+/// bits where they are not below 2^-126; there embedded rounding to odd (or in the direction asked for) is as good.
 /// With it the sum of an fma, too, is rounded once, however small or large the product is.
 template <Operation op, Sums sums, class D, class V = hn::Vec<D>>
 HWY_INLINE V combine_short(D d, V a, V b, V c) {
 #if HALFULP_EMBEDDED_ROUNDING
-  if constexpr (op == Operation::mul) return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return mul_toward<direction>(d, a, b); });
-  if constexpr (op == Operation::fma) return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return fma_toward<direction>(d, a, b, c); });
+  if constexpr (op == Operation::mul)
+    return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return mul_toward<direction>(d, a, b); });
+  if constexpr (op == Operation::fma)
+    return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return fma_toward<direction>(d, a, b, c); });
   if constexpr (op == Operation::div && sums == Sums::odd)
     return hn::CopySignToAbs(div_toward<_MM_FROUND_TO_POS_INF>(d, hn::Abs(a), hn::Abs(b)), hn::Xor(a, b));
-  if constexpr (op == Operation::div) return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return div_toward<direction>(d, a, b); });
+  if constexpr (op == Operation::div)
+    return in_direction<sums>(d, [=]<int direction>() HWY_ATTR { return div_toward<direction>(d, a, b); });
 #endif
   if constexpr (op == Operation::div && sums != Sums::nearest && sums != Sums::zero) {
     const hn::RebindToUnsigned<D> du;
     const V quotient = hn::Div(a, b), least = hn::BitCast(d, hn::Set(du, 1));
-    const auto vanished = hn::And(hn::And(hn::Eq(quotient, hn::Zero(d)), hn::Lt(hn::Abs(b), hn::Inf(d))), hn::Ne(a, hn::Zero(d)));
+    const auto vanished = hn::And(hn::And(hn::Eq(quotient, hn::Zero(d)), hn::Lt(hn::Abs(b), hn::Inf(d))),
+                                  hn::Ne(a, hn::Zero(d)));
     return hn::Or(quotient, hn::IfThenElseZero(vanished, least));
   }
   return combine<op, sums>(d, a, b, c);

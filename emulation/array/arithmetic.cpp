@@ -27,26 +27,34 @@ HWY_INLINE void with_sums(Operation operation, Sums sums, F f) {
   });
 }
 
-HWY_ATTR void combine_in_float(Operation operation, Sums rounding, const float* a, const float* b, const float* c, float* out, std::size_t count) {
+HWY_ATTR void combine_in_float(Operation operation, Sums rounding, const float* a, const float* b, const float* c,
+                               float* out, std::size_t count) {
   const hn::ScalableTag<float> d;
-  with_sums(operation, rounding, [&]<Operation op, Sums sums>(std::integral_constant<Operation, op>, std::integral_constant<Sums, sums>) HWY_ATTR {
-    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-      const auto x = hn::LoadU(d, a + i), y = info(op).arity > 1 ? hn::LoadU(d, b + i) : x, z = info(op).arity > 2 ? hn::LoadU(d, c + i) : x;
-      hn::StoreU(combine<op, sums>(d, x, y, z), d, out + i);
-    }
-  });
+  with_sums(operation, rounding,
+            [&]<Operation op, Sums sums>(std::integral_constant<Operation, op>, std::integral_constant<Sums, sums>)
+                HWY_ATTR {
+                  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+                    const auto x = hn::LoadU(d, a + i), y = info(op).arity > 1 ? hn::LoadU(d, b + i) : x,
+                               z = info(op).arity > 2 ? hn::LoadU(d, c + i) : x;
+                    hn::StoreU(combine<op, sums>(d, x, y, z), d, out + i);
+                  }
+                });
 }
 
-HWY_ATTR void combine_in_double(Operation operation, Sums rounding, const float* a, const float* b, const float* c, double* out, std::size_t count) {
+HWY_ATTR void combine_in_double(Operation operation, Sums rounding, const float* a, const float* b, const float* c,
+                                double* out, std::size_t count) {
   const hn::ScalableTag<double> d;
   const hn::Rebind<float, decltype(d)> half;
   const auto load = [&](const float* from) HWY_ATTR { return hn::PromoteTo(d, hn::LoadU(half, from)); };
-  with_sums(operation, rounding, [&]<Operation op, Sums sums>(std::integral_constant<Operation, op>, std::integral_constant<Sums, sums>) HWY_ATTR {
-    for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
-      const auto x = load(a + i), y = info(op).arity > 1 ? load(b + i) : x, z = info(op).arity > 2 ? load(c + i) : x;
-      hn::StoreU(combine<op, sums>(d, x, y, z), d, out + i);
-    }
-  });
+  with_sums(operation, rounding,
+            [&]<Operation op, Sums sums>(std::integral_constant<Operation, op>, std::integral_constant<Sums, sums>)
+                HWY_ATTR {
+                  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
+                    const auto x = load(a + i), y = info(op).arity > 1 ? load(b + i) : x,
+                               z = info(op).arity > 2 ? load(c + i) : x;
+                    hn::StoreU(combine<op, sums>(d, x, y, z), d, out + i);
+                  }
+                });
 }
 
 }  // namespace halfulp::array::HWY_NAMESPACE
@@ -58,10 +66,12 @@ namespace halfulp::array {
 HWY_EXPORT(combine_in_float);
 HWY_EXPORT(combine_in_double);
 
-void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, float* out, std::size_t count) {
+void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, float* out,
+                   std::size_t count) {
   HWY_DYNAMIC_DISPATCH(combine_in_float)(op, sums, a, b, c, out, count);
 }
-void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, double* out, std::size_t count) {
+void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, double* out,
+                   std::size_t count) {
   HWY_DYNAMIC_DISPATCH(combine_in_double)(op, sums, a, b, c, out, count);
 }
 

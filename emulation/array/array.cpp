@@ -30,14 +30,17 @@ struct Conversion {
   std::span<const T> in;
   RandomStream random;
 
-  Rounded scalar(std::size_t i) const { return convert(carrier, f, rounding, bits_of(in[i]), random_at(rounding, random, i)); }
+  Rounded scalar(std::size_t i) const {
+    return convert(carrier, f, rounding, bits_of(in[i]), random_at(rounding, random, i));
+  }
 
   void by_scalars(std::size_t begin, std::size_t size, Out* to, Tally& part) const {
     Rounding back;  // exact wherever the format fits the carrier
     back.nan = rounding.nan;
     for (std::size_t i = 0; i < size; ++i) {
       const Rounded result = scalar(begin + i);
-      if constexpr (to_values) to[i] = std::bit_cast<T>(static_cast<typename Carrier<T>::Bits>(convert(f, carrier, back, result.code).code));
+      if constexpr (to_values)
+        to[i] = std::bit_cast<T>(static_cast<typename Carrier<T>::Bits>(convert(f, carrier, back, result.code).code));
       else to[i] = static_cast<Out>(result.code);
       count_result(part, f, result);
     }
@@ -68,16 +71,18 @@ struct Conversion {
 
   void operator()(std::span<Out> out, Tally* tally) const {
     const auto plan = conversion_plan<T>(f, rounding, tally);
-    in_pieces(out, same_array(in, out), tally, [&](std::size_t begin, std::size_t size, Out* to, Tally& part, bool streams) {
-      if (!plan) by_scalars(begin, size, to, part);
-      else if (tally) tallied(*plan, begin, size, to, part);
-      else in_vectors(*plan, begin, size, to, streams);
-    });
+    in_pieces(out, same_array(in, out), tally,
+              [&](std::size_t begin, std::size_t size, Out* to, Tally& part, bool streams) {
+                if (!plan) by_scalars(begin, size, to, part);
+                else if (tally) tallied(*plan, begin, size, to, part);
+                else in_vectors(*plan, begin, size, to, streams);
+              });
   }
 };
 
 template <class T>
-void quantize_any(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<T> out, RandomStream random, Tally* tally) {
+void quantize_any(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<T> out,
+                  RandomStream random, Tally* tally) {
   require_task({Operation::convert, Carrier<T>::format, f, rounding});
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
@@ -98,15 +103,18 @@ Tally& Tally::operator+=(const Tally& other) {
   return *this;
 }
 
-void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const float> in, std::span<float> out, RandomStream random, Tally* tally) {
+void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const float> in, std::span<float> out,
+              RandomStream random, Tally* tally) {
   quantize_any(f, rounding, in, out, random, tally);
 }
-void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const double> in, std::span<double> out, RandomStream random, Tally* tally) {
+void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const double> in, std::span<double> out,
+              RandomStream random, Tally* tally) {
   quantize_any(f, rounding, in, out, random, tally);
 }
 
 template <class T, class Code>
-void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<Code> out, RandomStream random, Tally* tally) {
+void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<Code> out,
+            RandomStream random, Tally* tally) {
   require_task({Operation::convert, Carrier<T>::format, f, rounding});
   require_width<Code>(f);
   require_length("the operand", in.size(), out.size());
@@ -121,15 +129,19 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
   const auto plan = widen_plan(f, false);
-  in_pieces(out, same_array(in, out), nullptr, [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
-    if (plan) return decode_lanes(*plan, in.data() + begin, to, size, streams);
-    for (std::size_t i = 0; i < size; ++i) to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(convert(f, fp32, {}, in[begin + i]).code));
-  });
+  in_pieces(out, same_array(in, out), nullptr,
+            [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
+              if (plan) return decode_lanes(*plan, in.data() + begin, to, size, streams);
+              for (std::size_t i = 0; i < size; ++i)
+                to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(convert(f, fp32, {}, in[begin + i]).code));
+            });
 }
 
-#define HALFULP_CODE(Code)                                                                                                            \
-  template void encode(const FloatFormat&, const Rounding&, std::span<const float>, std::span<Code>, RandomStream, Tally*);            \
-  template void encode(const FloatFormat&, const Rounding&, std::span<const double>, std::span<Code>, RandomStream, Tally*);           \
+#define HALFULP_CODE(Code)                                                                                          \
+  template void encode(const FloatFormat&, const Rounding&, std::span<const float>, std::span<Code>, RandomStream,  \
+                       Tally*);                                                                                     \
+  template void encode(const FloatFormat&, const Rounding&, std::span<const double>, std::span<Code>, RandomStream, \
+                       Tally*);                                                                                     \
   template void decode(const FloatFormat&, std::span<const Code>, std::span<float>);
 HALFULP_CODE(std::uint8_t)
 HALFULP_CODE(std::uint16_t)

@@ -20,14 +20,14 @@ namespace halfulp {
 
 /// What happened over an array. Counts add up; flags are ORed.
 struct Tally {
-  std::uint64_t elements = 0;  ///< elements looked at
-  std::uint64_t nan = 0;         ///< results that are NaN
-  std::uint64_t overflow = 0;    ///< elements that raised overflow
-  std::uint64_t underflow = 0;   ///< elements that raised underflow: tiny and inexact
-  std::uint64_t inexact = 0;     ///< elements that raised inexact
-  std::uint64_t to_zero = 0;     ///< zero results that raised underflow
-  std::uint64_t subnormal = 0;   ///< subnormal results
-  Flags flags = 0;               ///< all flags raised
+  std::uint64_t elements = 0;   ///< elements looked at
+  std::uint64_t nan = 0;        ///< results that are NaN
+  std::uint64_t overflow = 0;   ///< elements that raised overflow
+  std::uint64_t underflow = 0;  ///< elements that raised underflow: tiny and inexact
+  std::uint64_t inexact = 0;    ///< elements that raised inexact
+  std::uint64_t to_zero = 0;    ///< zero results that raised underflow
+  std::uint64_t subnormal = 0;  ///< subnormal results
+  Flags flags = 0;              ///< all flags raised
   /// Adds the counts of another array, ORs its flags.
   Tally& operator+=(const Tally& other);
   bool operator==(const Tally&) const = default;
@@ -43,8 +43,8 @@ void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const do
 
 /// out[i] = the code word of in[i] rounded to a format.
 template <class T, class Code>
-void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<Code> out, RandomStream random = {},
-            Tally* tally = nullptr);
+void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<Code> out,
+            RandomStream random = {}, Tally* tally = nullptr);
 
 /// out[i] = the value of in[i], a code word whose upper bits are zero; NaN is the carrier's canonical one. Values that
 /// are not floats (of formats wider than float) are rounded to nearest even.
@@ -54,18 +54,19 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
 /// out[i] = a[i] op b[i] (op c[i]) on code words: add, sub, mul, div, sqrt, fma. Spans that an operation does not take
 /// are empty. `out` may be one of the operands.
 template <class Code>
-void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a, std::span<const Code> b,
-           std::span<const Code> c, std::span<Code> out, RandomStream random = {}, Tally* tally = nullptr);
+void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a,
+           std::span<const Code> b, std::span<const Code> c, std::span<Code> out, RandomStream random = {},
+           Tally* tally = nullptr);
 
 // Instantiated for T = float, double and Code = std::uint8_t, std::uint16_t, std::uint32_t.
 
 /// The instruction set that array functions use on this CPU: "AVX3" (AVX-512), "AVX2", "SSE4", "SCALAR"...
 std::string_view array_instruction_set();
 
-/// Whether vector kernels in that instruction set do the work of encode and quantize from T (float or double), of decode, of
-/// apply. Where they do not, and with a tally where subnormals are flushed, every element goes through the scalar functions; but
-/// add, sub, mul and div on long arrays of bytes look results up in a table of all of them. Precondition: the function takes the
-/// format, the rounding and the operation.
+/// Whether vector kernels in that instruction set do the work of encode and quantize from T (float or double), of
+/// decode, of apply. Where they do not, and with a tally where subnormals are flushed, every element goes through the
+/// scalar functions; but add, sub, mul and div on long arrays of bytes look results up in a table of all of them.
+/// Precondition: the function takes the format, the rounding and the operation.
 template <class T>
 bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding);
 /// The same for decode.

@@ -7,7 +7,8 @@
 
 namespace halfulp::array {
 
-std::shared_ptr<const ByteTable> byte_table(Operation operation, const FloatFormat& f, const Rounding& rounding, const FillTable& fill) {
+std::shared_ptr<const ByteTable> byte_table(Operation operation, const FloatFormat& f, const Rounding& rounding,
+                                            const FillTable& fill) {
   struct Entry {
     Operation operation;
     FloatFormat f;
@@ -18,7 +19,9 @@ std::shared_ptr<const ByteTable> byte_table(Operation operation, const FloatForm
   static std::mutex mutex;
   static std::list<Entry> entries;  // the last one used first
   const auto known = [&]() -> std::shared_ptr<const ByteTable> {
-    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) { return e.operation == operation && e.f == f && e.rounding == rounding; });
+    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) {
+      return e.operation == operation && e.f == f && e.rounding == rounding;
+    });
     if (found == entries.end()) return nullptr;
     entries.splice(entries.begin(), entries, found);
     return found->table;
@@ -44,15 +47,18 @@ std::shared_ptr<const ByteTable> byte_table(Operation operation, const FloatForm
 }
 
 /// The indices of a block first, which the compiler does in vectors; then one load an element.
-void look_up(const ByteTable& results, const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* out, std::size_t count) {
+void look_up(const ByteTable& results, const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* out,
+             std::size_t count) {
   constexpr std::size_t block = 512;
   alignas(64) std::uint16_t index[block];
   const std::uint8_t* const table = results.data();
   for (; count >= block; a += block, b += block, out += block, count -= block) {
     for (std::size_t i = 0; i < block; ++i) index[i] = static_cast<std::uint16_t>(a[i] << 8 | b[i]);
     for (std::size_t i = 0; i < block; i += 8) {
-      const std::uint8_t r0 = table[index[i]], r1 = table[index[i + 1]], r2 = table[index[i + 2]], r3 = table[index[i + 3]];
-      const std::uint8_t r4 = table[index[i + 4]], r5 = table[index[i + 5]], r6 = table[index[i + 6]], r7 = table[index[i + 7]];
+      const std::uint8_t r0 = table[index[i]], r1 = table[index[i + 1]], r2 = table[index[i + 2]],
+                         r3 = table[index[i + 3]];
+      const std::uint8_t r4 = table[index[i + 4]], r5 = table[index[i + 5]], r6 = table[index[i + 6]],
+                         r7 = table[index[i + 7]];
       out[i] = r0, out[i + 1] = r1, out[i + 2] = r2, out[i + 3] = r3;
       out[i + 4] = r4, out[i + 5] = r5, out[i + 6] = r6, out[i + 7] = r7;
     }

@@ -1,5 +1,5 @@
-// Arithmetic from code words to code words in one pass: the loop over arrays, whatever their code words are. Included once
-// for each instruction set.
+// Arithmetic from code words to code words in one pass: the loop over arrays, whatever their code words are. Included
+// once for each instruction set.
 #if defined(HALFULP_ARRAY_FUSED_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_ARRAY_FUSED_INL
 #undef HALFULP_ARRAY_FUSED_INL
@@ -32,7 +32,9 @@ struct Pointers {
 template <class Words>
 struct InLanes {
   template <Operation op, RoundingMode mode, class Key>
-  static HWY_INLINE VF result(VF a, VF b, VF c, Key&) { return combine<op, sums_before(mode, op)>(df, a, b, c); }
+  static HWY_INLINE VF result(VF a, VF b, VF c, Key&) {
+    return combine<op, sums_before(mode, op)>(df, a, b, c);
+  }
 
   /// Any operands, any number of them.
   template <Operation op, RoundingMode mode, class Code, int arity>
@@ -49,7 +51,8 @@ struct InLanes {
         if (arity > 2) std::memcpy(padded[2], q.c, size * sizeof(Code));
         q = {padded[0], padded[1], padded[2], last};
       }
-      const VF a = words.any_value(q.a), b = arity > 1 ? words.any_value(q.b) : a, c = arity > 2 ? words.any_value(q.c) : a;
+      const VF a = words.any_value(q.a), b = arity > 1 ? words.any_value(q.b) : a,
+               c = arity > 2 ? words.any_value(q.c) : a;
       int no_key = 0;
       words.template store_any<mode>(result<op, mode>(a, b, c, no_key), q.out);
       if (size < lanes) std::memcpy(p.out + i, last, size * sizeof(Code));
@@ -57,8 +60,8 @@ struct InLanes {
   }
 };
 
-/// One operation in one mode. Words are one kind of code words: how they become floats, how operations on these are done
-/// and rounded, what is too special for that, and how that is done.
+/// One operation in one mode. Words are one kind of code words: how they become floats, how operations on these are
+/// done and rounded, what is too special for that, and how that is done.
 template <class Words, Operation op, RoundingMode mode>
 struct Fused {
   using Code = typename Words::Code;
@@ -82,7 +85,8 @@ struct Fused {
       auto key = Words::no_key();
       const auto at = [&](std::size_t k) HWY_ATTR {
         const P q = p.at(i + k * lanes);
-        const VF a = words.value(q.a, key), b = arity > 1 ? words.value(q.b, key) : a, c = arity > 2 ? words.value(q.c, key) : a;
+        const VF a = words.value(q.a, key), b = arity > 1 ? words.value(q.b, key) : a,
+                 c = arity > 2 ? words.value(q.c, key) : a;
         return words.template result<op, mode>(a, b, c, key);
       };
       const VF r0 = at(0), r1 = at(1), r2 = at(2), r3 = at(3);
@@ -101,8 +105,9 @@ struct Fused {
 };
 
 template <class Words>
-HWY_ATTR void fused(Operation operation, RoundingMode rounding, const Words& words, const typename Words::Code* a, const typename Words::Code* b,
-                    const typename Words::Code* c, typename Words::Code* out, std::size_t count) {
+HWY_ATTR void fused(Operation operation, RoundingMode rounding, const Words& words, const typename Words::Code* a,
+                    const typename Words::Code* b, const typename Words::Code* c, typename Words::Code* out,
+                    std::size_t count) {
   with_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op>) HWY_ATTR {
     using enum RoundingMode;
     switch (rounding) {

@@ -39,20 +39,26 @@ struct Bytes : InLanes<Bytes<W>> {
     return N<mode>(to).special(hn::Max(hn::Max(key(r0), key(r1)), hn::Max(key(r2), key(r3))));
   }
   template <RoundingMode mode>
-  HWY_INLINE void store(VF v, Code* out) const { store_codes(du32, N<mode>(to).regular(hn::BitCast(du32, v), hn::Zero(du32)), out); }
+  HWY_INLINE void store(VF v, Code* out) const {
+    store_codes(du32, N<mode>(to).regular(hn::BitCast(du32, v), hn::Zero(du32)), out);
+  }
   template <RoundingMode mode>
-  HWY_INLINE void store_any(VF v, Code* out) const { store_codes(du32, N<mode>(to)(hn::BitCast(du32, v), hn::Zero(du32)), out); }
+  HWY_INLINE void store_any(VF v, Code* out) const {
+    store_codes(du32, N<mode>(to)(hn::BitCast(du32, v), hn::Zero(du32)), out);
+  }
 };
 
-HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a,
-                          const std::uint8_t* b, const std::uint8_t* c, std::uint8_t* out, std::size_t count) {
+HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to,
+                          const std::uint8_t* a, const std::uint8_t* b, const std::uint8_t* c, std::uint8_t* out,
+                          std::size_t count) {
 #if HALFULP_F16C
   if (from.halves) return fused(op, to.mode, Bytes<WidenHalves>{{}, from, to}, a, b, c, out, count);
 #endif
   fused(op, to.mode, Bytes<Widen<false, false>>{{}, from, to}, a, b, c, out, count);
 }
 
-// --- fp16 by F16C -----------------------------------------------------------------------------------------------------
+// --- fp16 by F16C
+// -----------------------------------------------------------------------------------------------------
 
 #if HALFULP_F16C
 struct Halves : InLanes<Halves> {
@@ -93,8 +99,8 @@ struct Halves : InLanes<Halves> {
     const auto bit = hn::BitCast(df, hn::Set(du32, 1));
     return hn::Or(v, hn::IfThenElseZero(hn::IsFinite(v), bit));
   }
-  /// v, no NaN, rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and square roots) are no
-  /// midpoints unless exactly so.
+  /// v, no NaN, rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and square
+  /// roots) are no midpoints unless exactly so.
   template <RoundingMode mode>
   static HWY_INLINE VH rounded(VF v) {
     if constexpr (mode == RoundingMode::nearest_even) return convert<_MM_FROUND_TO_NEAREST_INT>(v);
@@ -104,7 +110,8 @@ struct Halves : InLanes<Halves> {
     if constexpr (mode == RoundingMode::nearest_away) return convert<_MM_FROUND_TO_NEAREST_INT>(off_midpoints(v));
     // x * (1 - epsilon / 2) is the number before x.
     if constexpr (mode == RoundingMode::nearest_to_zero)
-      return convert<_MM_FROUND_TO_NEAREST_INT>(off_midpoints(hn::Mul(v, hn::Set(df, 1 - std::numeric_limits<float>::epsilon() / 2))));
+      return convert<_MM_FROUND_TO_NEAREST_INT>(
+          off_midpoints(hn::Mul(v, hn::Set(df, 1 - std::numeric_limits<float>::epsilon() / 2))));
     // The same, or neighbours: one of these is odd.
     const auto low = convert<_MM_FROUND_TO_NEG_INF>(v), high = convert<_MM_FROUND_TO_POS_INF>(v);
     return hn::IfThenElse(hn::TestBit(low, hn::Set(d16, 1)), low, high);
@@ -120,8 +127,8 @@ struct Halves : InLanes<Halves> {
 };
 #endif
 
-HWY_ATTR bool fused_halves(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
-                           const std::uint16_t* c, std::uint16_t* out, std::size_t count) {
+HWY_ATTR bool fused_halves(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a,
+                           const std::uint16_t* b, const std::uint16_t* c, std::uint16_t* out, std::size_t count) {
 #if HALFULP_F16C
   fused(op, to.mode, Halves{{}, to, !to.saturates}, a, b, c, out, count);
   return true;
@@ -140,12 +147,12 @@ namespace halfulp::array {
 HWY_EXPORT(fused_bytes);
 HWY_EXPORT(fused_halves);
 
-void combine_byte_lanes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a, const std::uint8_t* b,
-                        const std::uint8_t* c, std::uint8_t* out, std::size_t count) {
+void combine_byte_lanes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a,
+                        const std::uint8_t* b, const std::uint8_t* c, std::uint8_t* out, std::size_t count) {
   HWY_DYNAMIC_DISPATCH(fused_bytes)(op, from, to, a, b, c, out, count);
 }
-bool combine_half_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
-                        const std::uint16_t* c, std::uint16_t* out, std::size_t count) {
+bool combine_half_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a,
+                        const std::uint16_t* b, const std::uint16_t* c, std::uint16_t* out, std::size_t count) {
   return HWY_DYNAMIC_DISPATCH(fused_halves)(op, to, a, b, c, out, count);
 }
 

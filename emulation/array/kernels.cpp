@@ -51,8 +51,8 @@ struct Sweep {
   }
 
   /// Any elements, any number of them.
-  static HWY_NOINLINE HWY_ATTR void any(const NarrowPlan<typename N::Bits>& plan, const T* in, Out* out, std::size_t count,
-                                        const std::uint32_t* words) {
+  static HWY_NOINLINE HWY_ATTR void any(const NarrowPlan<typename N::Bits>& plan, const T* in, Out* out,
+                                        std::size_t count, const std::uint32_t* words) {
     const N round(plan);
     const std::size_t lanes = hn::Lanes(d);
     T padded[HWY_MAX_BYTES / sizeof(T)] = {};
@@ -75,15 +75,18 @@ struct Sweep {
     if (i) any(plan, in, out, i, words);
     for (; i + 4 * lanes <= count; i += 4 * lanes) {
       const std::uint32_t* word = words + (draws ? i : 0);
-      const VU x0 = load(in + i), x1 = load(in + i + lanes), x2 = load(in + i + 2 * lanes), x3 = load(in + i + 3 * lanes);
+      const VU x0 = load(in + i), x1 = load(in + i + lanes), x2 = load(in + i + 2 * lanes),
+               x3 = load(in + i + 3 * lanes);
       if (HWY_UNLIKELY(round.special(hn::Max(hn::Max(N::key(x0), N::key(x1)), hn::Max(N::key(x2), N::key(x3)))))) {
         any(plan, in + i, out + i, 4 * lanes, word);
         continue;
       }
       const VU r0 = round.regular(x0, random(word)), r1 = round.regular(x1, random(word + (draws ? lanes : 0)));
-      const VU r2 = round.regular(x2, random(word + (draws ? 2 * lanes : 0))), r3 = round.regular(x3, random(word + (draws ? 3 * lanes : 0)));
+      const VU r2 = round.regular(x2, random(word + (draws ? 2 * lanes : 0))),
+               r3 = round.regular(x3, random(word + (draws ? 3 * lanes : 0)));
       if (domain == Domain::values && streams) {
-        stream(r0, out + i), stream(r1, out + i + lanes), stream(r2, out + i + 2 * lanes), stream(r3, out + i + 3 * lanes);
+        stream(r0, out + i), stream(r1, out + i + lanes), stream(r2, out + i + 2 * lanes),
+            stream(r3, out + i + 3 * lanes);
       } else {
         store(r0, out + i), store(r1, out + i + lanes), store(r2, out + i + 2 * lanes), store(r3, out + i + 3 * lanes);
       }
@@ -93,7 +96,8 @@ struct Sweep {
 };
 
 template <class T, class Out, RoundingMode mode, bool linear, bool flushes, Domain domain>
-HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, RandomStream random, const T* in, Out* out, std::size_t count, bool streams) {
+HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, RandomStream random, const T* in, Out* out,
+                     std::size_t count, bool streams) {
   using S = Sweep<T, Out, mode, linear, flushes, domain>;
   const auto plan = given;  // a local copy: stores to `out` cannot change it
   if constexpr (mode != RoundingMode::stochastic) {
@@ -114,7 +118,8 @@ HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, RandomS
 }
 
 template <class T, class Out, RoundingMode mode, Domain domain>
-HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, std::size_t count, bool streams) {
+HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in,
+                             Out* out, std::size_t count, bool streams) {
   if (plan.linear) {
     if (plan.flushes) narrow<T, Out, mode, true, true, domain>(plan, random, in, out, count, streams);
     else narrow<T, Out, mode, true, false, domain>(plan, random, in, out, count, streams);
@@ -125,7 +130,8 @@ HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, 
 }
 
 template <class T, class Out, Domain domain>
-HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, std::size_t count, bool streams) {
+HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out,
+                         std::size_t count, bool streams) {
   using enum RoundingMode;
   switch (plan.mode) {
     case nearest_even: return narrow_in_mode<T, Out, nearest_even, domain>(plan, random, in, out, count, streams);
@@ -170,15 +176,18 @@ HWY_ATTR void widen(const WidenPlan& given, const Code* in, float* out, std::siz
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
     const auto c0 = load_codes(du, in + i), c1 = load_codes(du, in + i + lanes);
     const auto c2 = load_codes(du, in + i + 2 * lanes), c3 = load_codes(du, in + i + 3 * lanes);
-    if (HWY_UNLIKELY(value.special(hn::Max(hn::Max(value.key(c0), value.key(c1)), hn::Max(value.key(c2), value.key(c3)))))) {
+    if (HWY_UNLIKELY(
+            value.special(hn::Max(hn::Max(value.key(c0), value.key(c1)), hn::Max(value.key(c2), value.key(c3)))))) {
       widen_any<linear, flushes>(plan, in + i, out + i, 4 * lanes);
       continue;
     }
     const auto v0 = value.regular(c0), v1 = value.regular(c1), v2 = value.regular(c2), v3 = value.regular(c3);
     if (streams) {
-      hn::Stream(v0, d, out + i), hn::Stream(v1, d, out + i + lanes), hn::Stream(v2, d, out + i + 2 * lanes), hn::Stream(v3, d, out + i + 3 * lanes);
+      hn::Stream(v0, d, out + i), hn::Stream(v1, d, out + i + lanes), hn::Stream(v2, d, out + i + 2 * lanes),
+          hn::Stream(v3, d, out + i + 3 * lanes);
     } else {
-      hn::StoreU(v0, d, out + i), hn::StoreU(v1, d, out + i + lanes), hn::StoreU(v2, d, out + i + 2 * lanes), hn::StoreU(v3, d, out + i + 3 * lanes);
+      hn::StoreU(v0, d, out + i), hn::StoreU(v1, d, out + i + lanes), hn::StoreU(v2, d, out + i + 2 * lanes),
+          hn::StoreU(v3, d, out + i + 3 * lanes);
     }
   }
   widen_any<linear, flushes>(plan, in + i, out + i, count - i);
@@ -200,9 +209,10 @@ HWY_ATTR void widen_code(const WidenPlan& plan, const Code* in, float* out, std:
 }
 
 // Dispatch works on plain functions.
-#define HALFULP_KERNEL(name, T, Out, domain)                                                                                        \
-  HWY_ATTR void name(const NarrowPlan<Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, std::size_t count, bool streams) {\
-    narrow_any<T, Out, domain>(plan, random, in, out, count, streams);                                                              \
+#define HALFULP_KERNEL(name, T, Out, domain)                                                               \
+  HWY_ATTR void name(const NarrowPlan<Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, \
+                     std::size_t count, bool streams) {                                                    \
+    narrow_any<T, Out, domain>(plan, random, in, out, count, streams);                                     \
   }
 HALFULP_KERNEL(quantize_floats, float, float, Domain::values)
 HALFULP_KERNEL(quantize_doubles, double, double, Domain::values)
@@ -211,13 +221,16 @@ HALFULP_KERNEL(encode_floats_8, float, std::uint8_t, Domain::codes)
 HALFULP_KERNEL(encode_floats_16, float, std::uint16_t, Domain::codes)
 HALFULP_KERNEL(encode_floats_32, float, std::uint32_t, Domain::codes)
 #undef HALFULP_KERNEL
-HWY_ATTR void decode_floats_8(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count, bool streams) {
+HWY_ATTR void decode_floats_8(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count,
+                              bool streams) {
   widen_code(plan, in, out, count, streams);
 }
-HWY_ATTR void decode_floats_16(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count, bool streams) {
+HWY_ATTR void decode_floats_16(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count,
+                               bool streams) {
   widen_code(plan, in, out, count, streams);
 }
-HWY_ATTR void decode_floats_32(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count, bool streams) {
+HWY_ATTR void decode_floats_32(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count,
+                               bool streams) {
   widen_code(plan, in, out, count, streams);
 }
 
@@ -237,22 +250,28 @@ HWY_EXPORT(decode_floats_8);
 HWY_EXPORT(decode_floats_16);
 HWY_EXPORT(decode_floats_32);
 
-void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out, std::size_t count, bool streams) {
+void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out,
+                    std::size_t count, bool streams) {
   HWY_DYNAMIC_DISPATCH(quantize_floats)(plan, random, in, out, count, streams);
 }
-void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out, std::size_t count, bool streams) {
+void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out,
+                    std::size_t count, bool streams) {
   HWY_DYNAMIC_DISPATCH(quantize_doubles)(plan, random, in, out, count, streams);
 }
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out, std::size_t count) {
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out,
+                  std::size_t count) {
   HWY_DYNAMIC_DISPATCH(encode_floats_8)(plan, random, in, out, count, false);
 }
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out, std::size_t count) {
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out,
+                  std::size_t count) {
   HWY_DYNAMIC_DISPATCH(encode_floats_16)(plan, random, in, out, count, false);
 }
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out, std::size_t count) {
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out,
+                  std::size_t count) {
   HWY_DYNAMIC_DISPATCH(encode_floats_32)(plan, random, in, out, count, false);
 }
-void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out, std::size_t count) {
+void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out,
+                  std::size_t count) {
   HWY_DYNAMIC_DISPATCH(encode_doubles)(plan, random, in, out, count, false);
 }
 void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count, bool streams) {

@@ -12,26 +12,34 @@
 
 namespace halfulp::array {
 
-/// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it. With `streams` most results go past the caches;
-/// wait_for_streams() (stream.hpp) before another thread may look.
-void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out, std::size_t count, bool streams = false);
-void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out, std::size_t count, bool streams = false);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out, std::size_t count);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out, std::size_t count);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out, std::size_t count);
+/// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it. With `streams` most results go past
+/// the caches; wait_for_streams() (stream.hpp) before another thread may look.
+void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out,
+                    std::size_t count, bool streams = false);
+void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out,
+                    std::size_t count, bool streams = false);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out,
+                  std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out,
+                  std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out,
+                  std::size_t count);
 void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count, bool streams = false);
 void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count, bool streams = false);
 void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count, bool streams = false);
 
-void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out, std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out,
+                  std::size_t count);
 
 /// Elements that a kernel leaves to its caller.
 using Rest = std::function<void(std::size_t begin, std::size_t count)>;
 
-/// Adds to a tally what happened when x[i] was rounded to results[i] by a plan without flushing (quantize_lanes), or by its
-/// encoding. Elements that it cannot tell are left to `rest`: Inf, NaN, and few others.
-void tally_lanes(const NarrowPlan<std::uint32_t>& plan, const float* x, const float* results, std::size_t count, Tally& tally, const Rest& rest);
-void tally_lanes(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results, std::size_t count, Tally& tally, const Rest& rest);
+/// Adds to a tally what happened when x[i] was rounded to results[i] by a plan without flushing (quantize_lanes), or by
+/// its encoding. Elements that it cannot tell are left to `rest`: Inf, NaN, and few others.
+void tally_lanes(const NarrowPlan<std::uint32_t>& plan, const float* x, const float* results, std::size_t count,
+                 Tally& tally, const Rest& rest);
+void tally_lanes(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results, std::size_t count,
+                 Tally& tally, const Rest& rest);
 
 /// How a sum is rounded in the carrier before the format's own rounding.
 enum class Sums { nearest, odd, zero, up, down };
@@ -57,22 +65,26 @@ constexpr Sums sums_before_short(RoundingMode mode, Operation op) {
 /// add, sub, mul, div, sqrt, fma in a carrier. Arrays are padded to whole vectors, lane_padding elements at most;
 /// operands that an operation does not take may be null.
 inline constexpr std::size_t lane_padding = 64;
-void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, float* out, std::size_t count);
-void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, double* out, std::size_t count);
+void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, float* out,
+                   std::size_t count);
+void combine_lanes(Operation op, Sums sums, const float* a, const float* b, const float* c, double* out,
+                   std::size_t count);
 
-/// The same from code words to code words, by plans without flushing or stochastic rounding, any number of them: formats
-/// of up to 8 bits, and fp16. False where this CPU does not convert fp16: nothing is done.
-void combine_byte_lanes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a, const std::uint8_t* b,
-                        const std::uint8_t* c, std::uint8_t* out, std::size_t count);
-bool combine_half_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
-                        const std::uint16_t* c, std::uint16_t* out, std::size_t count);
+/// The same from code words to code words, by plans without flushing or stochastic rounding, any number of them:
+/// formats of up to 8 bits, and fp16. False where this CPU does not convert fp16: nothing is done.
+void combine_byte_lanes(Operation op, const WidenPlan& from, const NarrowPlan<std::uint32_t>& to, const std::uint8_t* a,
+                        const std::uint8_t* b, const std::uint8_t* c, std::uint8_t* out, std::size_t count);
+bool combine_half_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a,
+                        const std::uint16_t* b, const std::uint16_t* c, std::uint16_t* out, std::size_t count);
 
-/// The same for short floats (plan.hpp), by a plan without flushing or stochastic rounding. Runs of elements that take more
-/// than floats are left to `rest`.
-void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a, const std::uint16_t* b,
-                         const std::uint16_t* c, std::uint16_t* out, std::size_t count, const Rest& rest);
-void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint32_t* a, const std::uint32_t* b,
-                         const std::uint32_t* c, std::uint32_t* out, std::size_t count, const Rest& rest);
+/// The same for short floats (plan.hpp), by a plan without flushing or stochastic rounding. Runs of elements that take
+/// more than floats are left to `rest`.
+void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a,
+                         const std::uint16_t* b, const std::uint16_t* c, std::uint16_t* out, std::size_t count,
+                         const Rest& rest);
+void combine_short_lanes(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint32_t* a,
+                         const std::uint32_t* b, const std::uint32_t* c, std::uint32_t* out, std::size_t count,
+                         const Rest& rest);
 
 /// The name of the instruction set that would be used now: "AVX3", "AVX2", "SSE4"...
 std::string_view instruction_set();
@@ -95,7 +107,10 @@ class DefaultEnvironment {
   DefaultEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
   ~DefaultEnvironment() { _mm_setcsr(saved_); }
 #else
-  DefaultEnvironment() { std::feholdexcept(&saved_); std::fesetenv(FE_DFL_ENV); }
+  DefaultEnvironment() {
+    std::feholdexcept(&saved_);
+    std::fesetenv(FE_DFL_ENV);
+  }
   ~DefaultEnvironment() { std::fesetenv(&saved_); }
 #endif
   DefaultEnvironment(const DefaultEnvironment&) = delete;

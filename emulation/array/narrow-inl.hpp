@@ -53,22 +53,26 @@ HWY_INLINE V sub_one_if(D d, M mask, V v) {
 /// a + b, a * b, a / b and a * b + c rounded in a direction (_MM_FROUND_TO_...), whatever the environment says.
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V add_toward(D, V a, V b) {
-  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_add_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return V{_mm512_maskz_add_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_maskz_add_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
 }
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V mul_toward(D, V a, V b) {
-  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_mul_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return V{_mm512_maskz_mul_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_maskz_mul_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
 }
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V div_toward(D, V a, V b) {
-  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_maskz_div_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return V{_mm512_maskz_div_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_maskz_div_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
 }
 template <int direction, class D, class V = hn::Vec<D>>
 HWY_INLINE V fma_toward(D, V a, V b, V c) {
-  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_fmadd_round_ps(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return V{_mm512_fmadd_round_ps(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
   else return V{_mm512_fmadd_round_pd(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
 }
 #endif
@@ -113,7 +117,9 @@ class Narrow {
 
   /// What special() compares: the largest of several of these stands for all of them.
   static HWY_INLINE VI key(VU x) { return hn::BitCast(di, hn::AndNot(set(sign_bit), x)); }
-  HWY_INLINE bool special(VI key) const { return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.special_from - 1)))); }
+  HWY_INLINE bool special(VI key) const {
+    return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.special_from - 1))));
+  }
 
   /// The same for any lanes: overflow, infinities and NaN too.
   HWY_INLINE VU operator()(VU x, VU random) const {
@@ -139,10 +145,13 @@ class Narrow {
   static constexpr bool directed = mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative;
 
 #if HALFULP_EMBEDDED_ROUNDING
-  static constexpr int direction = mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF : _MM_FROUND_TO_POS_INF;
+  static constexpr int direction = mode == RoundingMode::toward_negative ? _MM_FROUND_TO_NEG_INF
+                                                                         : _MM_FROUND_TO_POS_INF;
 #endif
 
-  const typename NarrowPlan<Bits>::Specials& specials() const { return domain == Domain::values ? plan_.values : plan_.codes; }
+  const typename NarrowPlan<Bits>::Specials& specials() const {
+    return domain == Domain::values ? plan_.values : plan_.codes;
+  }
 
   static HWY_INLINE VU set(Bits bits) { return hn::Set(du, bits); }
   static HWY_INLINE VF as_float(VU v) { return hn::BitCast(d, v); }
@@ -152,8 +161,12 @@ class Narrow {
   static HWY_INLINE VU select(hn::Mask<DI> mask, VU yes, VU no) {
     return hn::BitCast(du, hn::IfThenElse(mask, hn::BitCast(di, yes), hn::BitCast(di, no)));
   }
-  static HWY_INLINE VU one_if(hn::Mask<DI> mask, VU v) { return hn::BitCast(du, add_one_if(di, mask, hn::BitCast(di, v))); }
-  static HWY_INLINE VU one_less_if(hn::Mask<DI> mask, VU v) { return hn::BitCast(du, sub_one_if(di, mask, hn::BitCast(di, v))); }
+  static HWY_INLINE VU one_if(hn::Mask<DI> mask, VU v) {
+    return hn::BitCast(du, add_one_if(di, mask, hn::BitCast(di, v)));
+  }
+  static HWY_INLINE VU one_less_if(hn::Mask<DI> mask, VU v) {
+    return hn::BitCast(du, sub_one_if(di, mask, hn::BitCast(di, v)));
+  }
   static HWY_INLINE hn::Mask<DI> as_int(hn::Mask<D> mask) { return hn::RebindMask(di, mask); }
   static HWY_INLINE hn::Mask<DI> negative(VU x) { return hn::Lt(hn::BitCast(di, x), hn::Zero(di)); }
   /// One of two constants by the sign of x.
@@ -179,7 +192,8 @@ class Narrow {
     return hn::BitCast(du, hn::IfThenZeroElse(zero, hn::BitCast(di, sign)));
   }
 
-  // --- the dropped bits are the last bits of the carrier --------------------------------------------------------------
+  // --- the dropped bits are the last bits of the carrier
+  // --------------------------------------------------------------
 
   HWY_INLINE VU round_linear(VU u, VU sign, VU random) const {
     const Bits unit = Bits{1} << plan_.tail, mask = unit - 1;
@@ -193,18 +207,21 @@ class Narrow {
     if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly where something is dropped
       sum = hn::Or(u, hn::Add(hn::And(u, set(mask)), set(mask)));
     if constexpr (mode == RoundingMode::stochastic)
-      sum = hn::Add(u, plan_.tail <= 32 ? hn::ShiftRightSame(random, 32 - plan_.tail) : hn::ShiftLeftSame(random, plan_.tail - 32));
+      sum = hn::Add(u, plan_.tail <= 32 ? hn::ShiftRightSame(random, 32 - plan_.tail)
+                                        : hn::ShiftLeftSame(random, plan_.tail - 32));
     if constexpr (domain == Domain::codes) return hn::ShiftRightSame(sum, plan_.tail);
     else return hn::AndNot(set(mask), sum);
   }
 
-  // --- the adder aligns ------------------------------------------------------------------------------------------------
+  // --- the adder aligns
+  // ------------------------------------------------------------------------------------------------
 
   /// In the domain of values a result may come with its sign.
   HWY_INLINE VU round_aligned(VU u, VU x, VU sign, VU random) const {
     const VU exponent = hn::And(u, set(infinity));
     const VU binade = hn::BitCast(du, hn::Max(hn::BitCast(di, exponent), hn::BitCast(di, set(plan_.emin))));
-    if constexpr (domain == Domain::values && directed) return as_bits(directed_value(as_float(flushes ? hn::Or(u, sign) : x), binade));
+    if constexpr (domain == Domain::values && directed)
+      return as_bits(directed_value(as_float(flushes ? hn::Or(u, sign) : x), binade));
     (void)x;
     const VU sum = aligned_sum(u, binade, sign, random);
     if constexpr (domain == Domain::codes) {
@@ -215,26 +232,32 @@ class Narrow {
     }
   }
 
-  /// x rounded up or down, but for the sign of zeros. With 1.5 C instead of C the sum stays in its binade whatever the sign
-  /// of x: two bits at least are dropped.
+  /// x rounded up or down, but for the sign of zeros. With 1.5 C instead of C the sum stays in its binade whatever the
+  /// sign of x: two bits at least are dropped.
   HWY_INLINE VF directed_value(VF x, VU binade) const {
 #if HALFULP_EMBEDDED_ROUNDING
-    const VF factor = as_float(set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits) + (fraction_mask + 1) / 2));
+    const VF factor = as_float(
+        set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits) + (fraction_mask + 1) / 2));
     return hn::NegMulAdd(as_float(binade), factor, fma_toward<direction>(d, as_float(binade), factor, x));
 #else
     const VF aligner = as_float(hn::Add(binade, set(plan_.align + (fraction_mask + 1) / 2)));
     const VF nearest = hn::Sub(hn::Add(x, aligner), aligner);
     const VF unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail) << fraction_bits)));
-    if constexpr (mode == RoundingMode::toward_positive) return hn::Add(nearest, hn::IfThenElseZero(hn::Lt(nearest, x), unit));
+    if constexpr (mode == RoundingMode::toward_positive)
+      return hn::Add(nearest, hn::IfThenElseZero(hn::Lt(nearest, x), unit));
     else return hn::Sub(nearest, hn::IfThenElseZero(hn::Gt(nearest, x), unit));
 #endif
   }
 
   // C = binade * 2^tail, of which fused multiplications need no instruction: the product is exact.
 #if HALFULP_EMBEDDED_ROUNDING
-  HWY_INLINE VF scale() const { return as_float(set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits))); }
+  HWY_INLINE VF scale() const {
+    return as_float(set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits)));
+  }
   template <int direction>
-  HWY_INLINE VF plus_aligner(VF v, VU binade) const { return fma_toward<direction>(d, as_float(binade), scale(), v); }
+  HWY_INLINE VF plus_aligner(VF v, VU binade) const {
+    return fma_toward<direction>(d, as_float(binade), scale(), v);
+  }
   HWY_INLINE VF plus_aligner(VF v, VU binade) const { return hn::MulAdd(as_float(binade), scale(), v); }
   HWY_INLINE VF minus_aligner(VF v, VU binade) const { return hn::NegMulAdd(as_float(binade), scale(), v); }
 #else
@@ -251,19 +274,20 @@ class Narrow {
     if constexpr (mode == RoundingMode::toward_zero) return truncated_sum(x, binade);
     if constexpr (directed) return directed_sum(x, binade, sign);
     if constexpr (mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero) {
-      const VF half_unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
+      const VF half_unit = as_float(
+          hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
 #if HALFULP_EMBEDDED_ROUNDING
       // Half a unit more, truncated; just below it where ties go toward zero: x * (1 - epsilon / 2) is x's predecessor.
       VF from = x;
-      if constexpr (mode == RoundingMode::nearest_to_zero) from = mul_toward<_MM_FROUND_TO_ZERO>(d, x, hn::Set(d, 1 - std::numeric_limits<T>::epsilon() / 2));
+      if constexpr (mode == RoundingMode::nearest_to_zero)
+        from = mul_toward<_MM_FROUND_TO_ZERO>(d, x, hn::Set(d, 1 - std::numeric_limits<T>::epsilon() / 2));
       return truncated_sum(add_toward<_MM_FROUND_TO_ZERO>(d, from, half_unit), binade);
 #else
       // The adder's nearest-even goes one unit too low, or too high, on half of the ties.
       const VF sum = plus_aligner(x, binade), rounded = minus_aligner(sum, binade);
       if constexpr (mode == RoundingMode::nearest_away)
         return one_if(as_int(hn::Eq(hn::Sub(x, rounded), half_unit)), as_bits(sum));
-      else
-        return one_less_if(as_int(hn::Eq(hn::Sub(rounded, x), half_unit)), as_bits(sum));
+      else return one_less_if(as_int(hn::Eq(hn::Sub(rounded, x), half_unit)), as_bits(sum));
 #endif
     }
     const VU sum = truncated_sum(x, binade);
@@ -274,9 +298,9 @@ class Narrow {
     }
 #endif
     const VF rounded = minus_aligner(as_float(sum), binade);
-    if constexpr (mode == RoundingMode::to_odd)
-      return select(as_int(hn::Eq(rounded, x)), sum, hn::Or(sum, set(1)));
-    if constexpr (mode == RoundingMode::stochastic) return one_if(hn::RebindMask(di, carries(u, rounded, binade, random)), sum);
+    if constexpr (mode == RoundingMode::to_odd) return select(as_int(hn::Eq(rounded, x)), sum, hn::Or(sum, set(1)));
+    if constexpr (mode == RoundingMode::stochastic)
+      return one_if(hn::RebindMask(di, carries(u, rounded, binade, random)), sum);
     return sum;
   }
 
@@ -302,24 +326,27 @@ class Narrow {
 #endif
   }
 
-  /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal carriers
-  /// count as nothing: narrow_plan() sees to it that they are.
+  /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal
+  /// carriers count as nothing: narrow_plan() sees to it that they are.
   HWY_INLINE hn::Mask<DU> carries(VU u, VF rounded, VU binade, VU random) const {
     (void)rounded;
 #if HALFULP_EMBEDDED_ROUNDING
     if constexpr (sizeof(T) == 4) {
       // What was cut off, in units of 2^-32 of the last kept bit; exact, then truncated.
       const VF rest = hn::Sub(as_float(u), rounded);
-      const VF scale = as_float(hn::Sub(set(static_cast<Bits>(2 * 127 + 32 + fraction_bits - plan_.tail) << fraction_bits), binade));
+      const VF scale = as_float(
+          hn::Sub(set(static_cast<Bits>(2 * 127 + 32 + fraction_bits - plan_.tail) << fraction_bits), binade));
       const VU tail = VU{_mm512_maskz_cvttps_epu32(0xffff, hn::Mul(rest, scale).raw)};
       return hn::Lt(hn::Add(tail, random), tail);
     }
 #endif
     const VU significand = hn::Or(hn::And(u, set(fraction_mask)), set(fraction_mask + 1));
-    const VU below = hn::ShiftRight<fraction_bits>(hn::Sub(binade, hn::And(u, set(infinity))));  // binades below that of emin
+    const VU below = hn::ShiftRight<fraction_bits>(
+        hn::Sub(binade, hn::And(u, set(infinity))));  // binades below that of emin
     // significand * 2^(32 - tail): bits below 2^-32 leave at the bottom, the kept ones at the top.
     const VU fixed = set(static_cast<Bits>(32 - plan_.tail));
-    const VU tail = hn::Or(shift_left(significand, hn::Sub(fixed, below)), shift_right(significand, hn::Sub(below, fixed)));
+    const VU tail = hn::Or(shift_left(significand, hn::Sub(fixed, below)),
+                           shift_right(significand, hn::Sub(below, fixed)));
     if constexpr (sizeof(T) == 4) return hn::Lt(hn::Add(tail, random), tail);
     const VU low = set(static_cast<Bits>(0xffff'ffffu));
     return hn::Gt(hn::Add(hn::And(tail, low), random), low);

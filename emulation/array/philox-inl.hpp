@@ -20,8 +20,8 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Vectors of blocks at a time: one alone would wait for its own multiplications. AVX-512 has registers for four.
 inline constexpr std::size_t philox_vectors = HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 ? 4 : 2;
 
-/// words[i] = word i mod 4 of block (first_block + i / 4) mod 2^62 (indices of words wrap at 2^64), for the blocks of key `seed` and stream `stream`.
-/// count: a multiple of philox_step(); at most 128 words on any CPU we know.
+/// words[i] = word i mod 4 of block (first_block + i / 4) mod 2^62 (indices of words wrap at 2^64), for the blocks of
+/// key `seed` and stream `stream`. count: a multiple of philox_step(); at most 128 words on any CPU we know.
 inline HWY_ATTR std::size_t philox_step() { return 4 * philox_vectors * hn::Lanes(hn::ScalableTag<std::uint64_t>{}); }
 
 #if HWY_TARGET != HWY_SCALAR
@@ -37,11 +37,12 @@ HWY_INLINE V pair(D d, V lower, V upper) {
 }
 #endif
 
-inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t first_block, std::uint32_t* words,
-                                  std::size_t count) {
+inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std::uint64_t first_block,
+                                  std::uint32_t* words, std::size_t count) {
   constexpr std::uint64_t last_block = ~std::uint64_t{0} >> 2;
 #if HWY_TARGET == HWY_SCALAR  // no vectors at all
-  for (std::size_t i = 0; i < count; i += 4) std::ranges::copy(philox(seed, stream, (first_block + i / 4) & last_block), words + i);
+  for (std::size_t i = 0; i < count; i += 4)
+    std::ranges::copy(philox(seed, stream, (first_block + i / 4) & last_block), words + i);
 #else
   const hn::ScalableTag<std::uint64_t> d;
   const hn::Repartition<std::uint32_t, decltype(d)> d32;
@@ -61,7 +62,8 @@ inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std:
   for (std::size_t lane = 0; lane < lanes; ++lane) lane_blocks[lane] = lane / 2 + (lane % 2) * (lanes / 2);
   const auto lane = hn::Load(d, lane_blocks);
   // A shuffle, of which x86 has more units than of shifts.
-  const auto upper = [&](hn::Vec<decltype(d)> product) HWY_ATTR { return hn::BitCast(d, hn::DupOdd(hn::BitCast(d32, product))); };
+  const auto upper = [&](hn::Vec<decltype(d)> product)
+                         HWY_ATTR { return hn::BitCast(d, hn::DupOdd(hn::BitCast(d32, product))); };
   const auto mix = [&](Blocks& b, int round) HWY_ATTR {
     const auto p0 = hn::MulEven(hn::BitCast(d32, b.c0), m0), p1 = hn::MulEven(hn::BitCast(d32, b.c2), m1);
     b.c0 = hn::Xor3(upper(p1), b.c1, hn::Load(d, keys[round][0]));
@@ -74,9 +76,11 @@ inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std:
   const bool common = first_block >> 32 == last >> 32 && last <= last_block;
   const auto high = [](std::uint64_t product) { return product >> 32; };
   const std::uint64_t product1 = (stream & 0xffff'ffffu) * 0xCD9E'8D57u;
-  const std::uint64_t word0 = high(product1) ^ high(first_block) ^ keys[0][0][0], product0 = (word0 & 0xffff'ffffu) * 0xD251'1F53u;
+  const std::uint64_t word0 = high(product1) ^ high(first_block) ^ keys[0][0][0],
+                      product0 = (word0 & 0xffff'ffffu) * 0xD251'1F53u;
   const auto after1 = hn::Set(d, high(stream) ^ keys[0][1][0]);
-  const auto after2_0 = hn::Set(d, product1 ^ keys[1][0][0]), after2_2 = hn::Set(d, high(product0) ^ keys[1][1][0]), after2_3 = hn::Set(d, product0);
+  const auto after2_0 = hn::Set(d, product1 ^ keys[1][0][0]), after2_2 = hn::Set(d, high(product0) ^ keys[1][1][0]),
+             after2_3 = hn::Set(d, product0);
   const auto start = [&](std::uint64_t block) HWY_ATTR {  // two rounds done
     const auto index = hn::And(hn::Add(hn::Set(d, block), lane), hn::Set(d, last_block));
     if (HWY_UNLIKELY(!common)) {

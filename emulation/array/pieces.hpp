@@ -21,13 +21,15 @@ inline constexpr std::size_t grain = std::size_t{1} << 16;
 /// Elements of a block that waits in the first-level cache for its next step.
 inline constexpr std::size_t block_size = 512;
 
-// --- what is refused --------------------------------------------------------------------------------------------------
+// --- what is refused
+// --------------------------------------------------------------------------------------------------
 
 [[noreturn]] inline void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
 inline void require_length(std::string_view what, std::size_t size, std::size_t wanted) {
   if (size == wanted) return;
-  refuse(std::string(what) + " has " + std::to_string(size) + " elements, the result " + std::to_string(wanted) + ": they must be equal");
+  refuse(std::string(what) + " has " + std::to_string(size) + " elements, the result " + std::to_string(wanted) +
+         ": they must be equal");
 }
 
 /// Operand and result may be the same array, element on element; any other overlap would read results.
@@ -43,17 +45,19 @@ inline void require_apart(std::string_view what, std::span<const In> in, std::sp
 template <class Code>
 inline void require_width(const FloatFormat& f) {
   if (f.storage_bits() <= static_cast<int>(sizeof(Code) * 8)) return;
-  refuse(format_name(f) + " code words have " + std::to_string(f.storage_bits()) + " bits, the array's elements " + std::to_string(sizeof(Code) * 8));
+  refuse(format_name(f) + " code words have " + std::to_string(f.storage_bits()) + " bits, the array's elements " +
+         std::to_string(sizeof(Code) * 8));
 }
 
 inline void require_task(const Task& task) {
   if (const std::string why = refusal(task); !why.empty()) refuse(why);
 }
 
-// --- threads -----------------------------------------------------------------------------------------------------------
+// --- threads
+// -----------------------------------------------------------------------------------------------------------
 
-/// f(begin, size, to, tally, streams) over pieces of an array, on all cores: results of elements from `begin` on go to `to`, past
-/// the caches where `streams` says so: to large arrays, unless operands are there.
+/// f(begin, size, to, tally, streams) over pieces of an array, on all cores: results of elements from `begin` on go to
+/// `to`, past the caches where `streams` says so: to large arrays, unless operands are there.
 template <class Out, class F>
 void in_pieces(std::span<Out> out, bool in_place, Tally* tally, F f) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(out.data()) % sizeof(Out) == 0;
@@ -70,7 +74,8 @@ void in_pieces(std::span<Out> out, bool in_place, Tally* tally, F f) {
     *tally += part;
   };
   if (out.size() <= grain) return piece(0, out.size());
-  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, out.size(), grain), [&](const auto& r) { piece(r.begin(), r.size()); });
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, out.size(), grain),
+                    [&](const auto& r) { piece(r.begin(), r.size()); });
 }
 
 /// f(begin, size, to) for a piece, whose results are streamed from blocks if that is asked for.
@@ -103,7 +108,8 @@ inline std::uint64_t random_at(const Rounding& rounding, const RandomStream& ran
 
 /// The kernels know doubles to code words of 32 bits; narrower ones go through a block.
 template <class Code>
-void encode_codes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, Code* out, std::size_t count) {
+void encode_codes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, Code* out,
+                  std::size_t count) {
   std::uint32_t codes[block_size];
   for (std::size_t i = 0; i < count; i += block_size) {
     const std::size_t size = std::min(block_size, count - i);
@@ -112,7 +118,8 @@ void encode_codes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, co
   }
 }
 template <class Code>
-void encode_codes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, Code* out, std::size_t count) {
+void encode_codes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, Code* out,
+                  std::size_t count) {
   encode_lanes(plan, random, in, out, count);
 }
 

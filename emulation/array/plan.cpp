@@ -15,7 +15,8 @@ bool fits(const FloatFormat& f, const FloatFormat& carrier) {
   // The aligner and the magnitude stay in one binade: two dropped bits at least.
   if (f.fraction_bits + 2 > carrier.fraction_bits) return false;
   // 2^emin times 2^-(fraction_bits + 2) is normal, and so is C = 2^(e + tail) for every e up to emax + 1.
-  return f.emin() - f.fraction_bits - 2 >= carrier.emin() && f.emax() + 2 + carrier.fraction_bits - f.fraction_bits <= carrier.emax();
+  return f.emin() - f.fraction_bits - 2 >= carrier.emin() &&
+         f.emax() + 2 + carrier.fraction_bits - f.fraction_bits <= carrier.emax();
 }
 
 /// The smallest magnitude for which `below` is false; `below` is true up to it and false from it on.
@@ -30,13 +31,16 @@ Bits first_not(Bits low, Bits high, F below) {
 }
 
 template <class T>
-std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const FloatFormat& f, const Rounding& rounding, Source source) {
+std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const FloatFormat& f, const Rounding& rounding,
+                                                                      Source source) {
   using Bits = typename Carrier<T>::Bits;
   constexpr FloatFormat carrier = Carrier<T>::format;
   if (!fits(f, carrier)) return std::nullopt;
   if (rounding.nan == NanRule::propagate && f.nonfinite == NonFinite::ieee) return std::nullopt;
   if (rounding.nan == NanRule::propagate && f.nonfinite == NonFinite::nan_all_ones) return std::nullopt;
-  if (rounding.mode == RoundingMode::stochastic && (rounding.flush_outputs || rounding.variant != StochasticVariant::truncate)) return std::nullopt;
+  if (rounding.mode == RoundingMode::stochastic &&
+      (rounding.flush_outputs || rounding.variant != StochasticVariant::truncate))
+    return std::nullopt;
 
   // The kernel takes subnormal carriers for nothing: none of their bits may be within 32 places of the last kept one.
   const bool exact_fractions = f.emin() == carrier.emin() || f.emin() - f.fraction_bits - 33 > carrier.emin();
@@ -60,14 +64,16 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const Floa
   Rounding plain = rounding;
   plain.flush_inputs = plain.flush_outputs = false;
   const auto value_of = [&](std::uint64_t code) {
-    return f.is_nan(code) ? static_cast<Bits>(fresh_nan(carrier, rounding)) : static_cast<Bits>(convert(f, carrier, {}, code).code);
+    return f.is_nan(code) ? static_cast<Bits>(fresh_nan(carrier, rounding))
+                          : static_cast<Bits>(convert(f, carrier, {}, code).code);
   };
   const std::uint64_t nan = f.has_nan() ? fresh_nan(f, rounding) : invalid(f, rounding).code;
   plan.values.nan = value_of(nan);
   plan.codes.nan = static_cast<Bits>(nan);
   for (const bool negative : {false, true}) {
-    const std::uint64_t infinity = source == Source::arithmetic ? infinite(f, rounding, negative).code
-                                                                : convert(carrier, f, plain, carrier.infinity(negative)).code;
+    const std::uint64_t infinity = source == Source::arithmetic
+                                       ? infinite(f, rounding, negative).code
+                                       : convert(carrier, f, plain, carrier.infinity(negative)).code;
     const std::uint64_t over = overflowed(f, rounding, negative).code;
     plan.codes.infinite[negative] = static_cast<Bits>(infinity);
     plan.values.infinite[negative] = value_of(infinity);
@@ -83,9 +89,12 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const Floa
     Rounding flushing = plain;
     flushing.flush_outputs = true;
     const Bits sign = static_cast<Bits>(carrier.with_sign(0, negative));
-    const auto tiny = [&](Bits magnitude) { return (convert(carrier, f, flushing, sign | magnitude).flags & flag::underflow) != 0; };
+    const auto tiny = [&](Bits magnitude) {
+      return (convert(carrier, f, flushing, sign | magnitude).flags & flag::underflow) != 0;
+    };
     plan.tiny_below[negative] = first_not<Bits>(1, plan.emin, tiny);
-    if (rounding.flush_outputs) plan.zero_below[negative] = std::max(plan.zero_below[negative], plan.tiny_below[negative]);
+    if (rounding.flush_outputs)
+      plan.zero_below[negative] = std::max(plan.zero_below[negative], plan.tiny_below[negative]);
   }
   plan.flushes = rounding.flush_inputs || rounding.flush_outputs;
   plan.special_from = std::min(plan.over_from[0], plan.over_from[1]);
@@ -99,7 +108,8 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const Floa
 
 /// A plan takes as long as two thousand elements: the last one is kept for the next call.
 template <class T>
-std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding, Source source) {
+std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding,
+                                                                 Source source) {
   struct Last {
     FloatFormat f;
     Rounding rounding;
@@ -124,8 +134,10 @@ bool short_float(const FloatFormat& f) {
 
 std::optional<WidenPlan> widen_plan(const FloatFormat& f, bool flush_inputs) {
   constexpr FloatFormat carrier = Carrier<float>::format;
-  if (!f.is_signed || !f.has_zero || f.fraction_bits < 1 || f.exponent_bits < 1 || f.storage_bits() > 32) return std::nullopt;
-  if (f.fraction_bits > carrier.fraction_bits || f.max_finite() < f.min_normal() || f.emax() > carrier.emax()) return std::nullopt;
+  if (!f.is_signed || !f.has_zero || f.fraction_bits < 1 || f.exponent_bits < 1 || f.storage_bits() > 32)
+    return std::nullopt;
+  if (f.fraction_bits > carrier.fraction_bits || f.max_finite() < f.min_normal() || f.emax() > carrier.emax())
+    return std::nullopt;
   if (f.emin() != carrier.emin() && f.emin() - f.fraction_bits < carrier.emin()) return std::nullopt;
   if (flush_inputs && !f.has_negative_zero()) return std::nullopt;  // a flushed subnormal has no sign there
   WidenPlan plan{};

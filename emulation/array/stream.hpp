@@ -8,16 +8,18 @@
 
 namespace halfulp::array {
 
-/// Whether an array of results is written past the caches: it is no smaller than the last-level cache, so that its beginning has
-/// left it before anybody can read it. An ordinary store would first read the line that it overwrites: a third of all traffic.
+/// Whether an array of results is written past the caches: it is no smaller than the last-level cache, so that its
+/// beginning has left it before anybody can read it. An ordinary store would first read the line that it overwrites: a
+/// third of all traffic.
 bool leaves_caches(std::size_t bytes);
 
 /// Copies to memory past the caches, any alignment. wait_for_streams() before another thread may look.
 void stream(const void* from, void* to, std::size_t bytes);
 void wait_for_streams();
 
-/// Calls compute(begin, size, to) for the elements of an array, by blocks; `to` is where their results go: a block that is then
-/// streamed to `out`. Blocks end where cache lines of `out` do. For results that kernels do not stream themselves.
+/// Calls compute(begin, size, to) for the elements of an array, by blocks; `to` is where their results go: a block that
+/// is then streamed to `out`. Blocks end where cache lines of `out` do. For results that kernels do not stream
+/// themselves.
 template <class Out, class F>
 void through_streams(Out* out, std::size_t count, F compute) {
   constexpr std::size_t line = 64 / sizeof(Out), block = 4096 / sizeof(Out);

@@ -1,9 +1,10 @@
 // What happened when values were rounded, told from values and results.
 //
-// A finite value was rounded inexactly where its result differs (a NaN differs from everything). It overflowed from over_from on, and
-// was tiny below tiny_below, which is what round_pack() finds: both compare the value with a power of two or a midpoint. Arithmetic
-// hands over sums rounded to odd, quotients and roots rounded to nearest with 2p + 2 bits: these lie on the side of every value and
-// midpoint of the format where the exact ones do, and are equal to none that the exact ones are not equal to.
+// A finite value was rounded inexactly where its result differs (a NaN differs from everything). It overflowed from
+// over_from on, and was tiny below tiny_below, which is what round_pack() finds: both compare the value with a power of
+// two or a midpoint. Arithmetic hands over sums rounded to odd, quotients and roots rounded to nearest with 2p + 2
+// bits: these lie on the side of every value and midpoint of the format where the exact ones do, and are equal to none
+// that the exact ones are not equal to.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "emulation/array/tally.cpp"
 #include <hwy/foreach_target.h>
@@ -19,7 +20,8 @@ namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 template <class T, class Bits = typename Carrier<T>::Bits>
-HWY_ATTR void tally_any(const NarrowPlan<Bits>& plan, const T* x, const T* results, std::size_t count, Tally& tally, const Rest& rest) {
+HWY_ATTR void tally_any(const NarrowPlan<Bits>& plan, const T* x, const T* results, std::size_t count, Tally& tally,
+                        const Rest& rest) {
   const hn::ScalableTag<T> d;
   const hn::RebindToSigned<decltype(d)> di;
   using Signed = hn::TFromD<decltype(di)>;
@@ -52,8 +54,10 @@ HWY_ATTR void tally_any(const NarrowPlan<Bits>& plan, const T* x, const T* resul
     inexact += hn::CountTrue(di, differs);
     if (hn::AllFalse(di, hn::Or(hn::Lt(u, emin), hn::Not(hn::Lt(u, least_over))))) continue;
     const auto negative = hn::Lt(bits, hn::Zero(di));
-    const auto over = hn::AndNot(left, hn::Not(hn::Lt(u, hn::IfThenElse(negative, set(plan.over_from[1]), set(plan.over_from[0])))));
-    const auto tiny = hn::And(differs, hn::Lt(u, hn::IfThenElse(negative, set(plan.tiny_below[1]), set(plan.tiny_below[0]))));
+    const auto over = hn::AndNot(
+        left, hn::Not(hn::Lt(u, hn::IfThenElse(negative, set(plan.over_from[1]), set(plan.over_from[0])))));
+    const auto tiny = hn::And(differs,
+                              hn::Lt(u, hn::IfThenElse(negative, set(plan.tiny_below[1]), set(plan.tiny_below[0]))));
     const auto zero = hn::Eq(v, hn::Zero(di));
     overflow += hn::CountTrue(di, over);
     underflow += hn::CountTrue(di, tiny);
@@ -75,10 +79,12 @@ HWY_ATTR void tally_any(const NarrowPlan<Bits>& plan, const T* x, const T* resul
 }
 
 // Dispatch works on plain functions.
-HWY_ATTR void tally_floats(const NarrowPlan<std::uint32_t>& plan, const float* x, const float* results, std::size_t count, Tally& tally, const Rest& rest) {
+HWY_ATTR void tally_floats(const NarrowPlan<std::uint32_t>& plan, const float* x, const float* results,
+                           std::size_t count, Tally& tally, const Rest& rest) {
   tally_any<float>(plan, x, results, count, tally, rest);
 }
-HWY_ATTR void tally_doubles(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results, std::size_t count, Tally& tally, const Rest& rest) {
+HWY_ATTR void tally_doubles(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results,
+                            std::size_t count, Tally& tally, const Rest& rest) {
   tally_any<double>(plan, x, results, count, tally, rest);
 }
 
@@ -91,10 +97,12 @@ namespace halfulp::array {
 HWY_EXPORT(tally_floats);
 HWY_EXPORT(tally_doubles);
 
-void tally_lanes(const NarrowPlan<std::uint32_t>& plan, const float* x, const float* results, std::size_t count, Tally& tally, const Rest& rest) {
+void tally_lanes(const NarrowPlan<std::uint32_t>& plan, const float* x, const float* results, std::size_t count,
+                 Tally& tally, const Rest& rest) {
   HWY_DYNAMIC_DISPATCH(tally_floats)(plan, x, results, count, tally, rest);
 }
-void tally_lanes(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results, std::size_t count, Tally& tally, const Rest& rest) {
+void tally_lanes(const NarrowPlan<std::uint64_t>& plan, const double* x, const double* results, std::size_t count,
+                 Tally& tally, const Rest& rest) {
   HWY_DYNAMIC_DISPATCH(tally_doubles)(plan, x, results, count, tally, rest);
 }
 

@@ -49,7 +49,9 @@ class CodeLanes {
     const auto nan = hn::Eq(hn::BitCast(di, code), hn::BitCast(di, set(plan_.magnitude_mask + 1)));
     return hn::IfThenElse(nan, hn::Set(di, hwy::HighestValue<hn::TFromD<DI>>()), magnitude);
   }
-  HWY_INLINE bool special(VI key) const { return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.max_finite)))); }
+  HWY_INLINE bool special(VI key) const {
+    return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.max_finite))));
+  }
 
  protected:
   static constexpr D d{};
@@ -93,7 +95,8 @@ class Widen : public CodeLanes<std::uint32_t> {
     const auto infinite = hn::Eq(hn::BitCast(di, magnitude), hn::Set(di, static_cast<std::int32_t>(plan_.infinite)));
     value = pick(beyond, pick(infinite, hn::Or(sign, set(0x7f80'0000u)), nan), value);
     if (!plan_.nan_negative_zero) return hn::BitCast(d, value);
-    value = pick(hn::And(hn::Eq(hn::BitCast(di, magnitude), hn::Zero(di)), hn::Lt(hn::BitCast(di, sign), hn::Zero(di))), nan, value);
+    value = pick(hn::And(hn::Eq(hn::BitCast(di, magnitude), hn::Zero(di)), hn::Lt(hn::BitCast(di, sign), hn::Zero(di))),
+                 nan, value);
     return hn::BitCast(d, value);
   }
 

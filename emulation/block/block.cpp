@@ -17,12 +17,14 @@ namespace {
 
 using block::Elements, block::Steps;
 
-/// Elements that one thread takes at a time; a tile of tall blocks stays in the second-level cache between its two passes.
+/// Elements that one thread takes at a time; a tile of tall blocks stays in the second-level cache between its two
+/// passes.
 constexpr std::size_t tile_size = std::size_t{1} << 16;
 
 void require_size(std::string_view what, std::size_t size, std::size_t rows, std::size_t columns) {
   if (columns == 0 ? size == 0 : size / columns == rows && size % columns == 0) return;
-  throw std::invalid_argument(std::string(what) + " has " + std::to_string(size) + " elements, not " + std::to_string(rows) + " x " + std::to_string(columns));
+  throw std::invalid_argument(std::string(what) + " has " + std::to_string(size) + " elements, not " +
+                              std::to_string(rows) + " x " + std::to_string(columns));
 }
 
 template <class T>
@@ -47,8 +49,9 @@ std::uint32_t largest_bits(std::span<const float> in, bool with_nan) {
   };
   const auto larger = [](std::uint32_t a, std::uint32_t b) { return std::max(a, b); };
   if (in.empty()) return 0;
-  return tbb::parallel_reduce(tbb::blocked_range<std::size_t>(0, in.size(), tile_size), std::uint32_t{0},
-                              [&](const auto& r, std::uint32_t most) { return larger(most, piece(r, 0)); }, larger);
+  return tbb::parallel_reduce(
+      tbb::blocked_range<std::size_t>(0, in.size(), tile_size), std::uint32_t{0},
+      [&](const auto& r, std::uint32_t most) { return larger(most, piece(r, 0)); }, larger);
 }
 
 /// Blocks beside each other in one band of rows, or any elements of a row where one step is for all.
@@ -58,24 +61,33 @@ struct Tile {
   std::size_t width;          ///< of a block
 };
 
-/// Finds the steps of all blocks and hands them out tile by tile: use(tile, steps). Returns the step, where one is for all.
+/// Finds the steps of all blocks and hands them out tile by tile: use(tile, steps). Returns the step, where one is for
+/// all.
 template <class Use>
-std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std::span<const float> in, const BlockOptions& options, float tensor, const Use& use) {
+std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std::span<const float> in,
+                                   const BlockOptions& options, float tensor, const Use& use) {
   const bool affine = f.element.is_affine();
-  if (options.amax && affine) throw std::invalid_argument("a largest magnitude is given, and " + element_name(f.element) + " takes the least and the largest value");
+  if (options.amax && affine)
+    throw std::invalid_argument("a largest magnitude is given, and " + element_name(f.element) +
+                                " takes the least and the largest value");
   if (in.empty()) return std::nullopt;
   const bool one_step = !affine && ((options.amax && !f.tensor_scale) || g.count() == 1);
   if (one_step) {
     Steps known;
     const array::DefaultEnvironment environment;
-    const std::uint32_t bits = options.amax && !f.tensor_scale ? block::bits_of(*options.amax) & 0x7fff'ffff : largest_bits(in, true);
+    const std::uint32_t bits = options.amax && !f.tensor_scale ? block::bits_of(*options.amax) & 0x7fff'ffff
+                                                               : largest_bits(in, true);
     block::find_steps(f, std::span(&bits, 1), tensor, known);
-    parallel(in.size(), tile_size, [&](std::size_t begin, std::size_t end) { use(Tile{0, 1, begin, end - begin, 0, 0, end - begin}, known); });
+    parallel(in.size(), tile_size, [&](std::size_t begin, std::size_t end) {
+      use(Tile{0, 1, begin, end - begin, 0, 0, end - begin}, known);
+    });
     return known[0];
   }
   const std::size_t height = std::min(g.block_rows, g.rows);
-  const std::size_t wide = std::max<std::size_t>(1, tile_size / height / g.block_columns), tiles = (g.across + wide - 1) / wide;
-  const std::size_t grain = std::max<std::size_t>(1, tile_size / std::max<std::size_t>(1, height * std::min(wide * g.block_columns, g.columns)));
+  const std::size_t wide = std::max<std::size_t>(1, tile_size / height / g.block_columns),
+                    tiles = (g.across + wide - 1) / wide;
+  const std::size_t grain = std::max<std::size_t>(
+      1, tile_size / std::max<std::size_t>(1, height * std::min(wide * g.block_columns, g.columns)));
   parallel(g.down * tiles, grain, [&](std::size_t begin, std::size_t end) {
     std::vector<std::uint32_t> magnitudes;
     std::vector<float> low, high;
@@ -122,12 +134,18 @@ float largest_magnitude(std::span<const float> in) { return std::bit_cast<float>
 
 BlockGrid block_grid(const BlockFormat& f, std::size_t rows, std::size_t columns) {
   if (const std::string why = defect(f); !why.empty()) throw std::invalid_argument("the block format " + why);
-  BlockGrid g{rows, columns, f.rows ? f.rows : std::max<std::size_t>(1, rows), f.columns ? f.columns : std::max<std::size_t>(1, columns), 0, 0};
+  BlockGrid g{rows,
+              columns,
+              f.rows ? f.rows : std::max<std::size_t>(1, rows),
+              f.columns ? f.columns : std::max<std::size_t>(1, columns),
+              0,
+              0};
   g.down = rows / g.block_rows + (rows % g.block_rows != 0);
   g.across = columns / g.block_columns + (columns % g.block_columns != 0);
   if (rows == 0 || columns == 0) g.down = g.across = 0;
   if (f.whole && (rows % g.block_rows != 0 || columns % g.block_columns != 0))
-    throw std::invalid_argument(format_name(f) + " takes whole blocks of " + shape_name(f) + ", and the array is " + std::to_string(rows) + " x " + std::to_string(columns));
+    throw std::invalid_argument(format_name(f) + " takes whole blocks of " + shape_name(f) + ", and the array is " +
+                                std::to_string(rows) + " x " + std::to_string(columns));
   return g;
 }
 
@@ -138,15 +156,15 @@ BlockStep BlockArray::step(std::size_t block) const {
   return step;
 }
 
-BlockArray quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns,
-                           const BlockOptions& options) {
+BlockArray quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows,
+                           std::size_t columns, const BlockOptions& options) {
   BlockArray out;
   quantize_blocks(f, rounding, in, rows, columns, out, options);
   return out;
 }
 
-void quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns, BlockArray& out,
-                     const BlockOptions& options) {
+void quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows,
+                     std::size_t columns, BlockArray& out, const BlockOptions& options) {
   const BlockGrid g = flattened(block_grid(f, rows, columns));
   require_size("the array", in.size(), rows, columns);
   out.format = f, out.rows = rows, out.columns = columns;
@@ -168,8 +186,8 @@ void quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<c
   if (one) std::fill(out.scales.begin(), out.scales.end(), one->scale);
 }
 
-void quantize_block_values(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows, std::size_t columns,
-                           std::span<float> out, const BlockOptions& options) {
+void quantize_block_values(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows,
+                           std::size_t columns, std::span<float> out, const BlockOptions& options) {
   const BlockGrid g = flattened(block_grid(f, rows, columns));
   require_size("the array", in.size(), rows, columns);
   require_size("the result", out.size(), rows, columns);
@@ -188,31 +206,38 @@ void dequantize_blocks(const BlockArray& array, std::span<float> out) {
   const BlockFormat& f = array.format;
   const BlockGrid g = block_grid(f, array.rows, array.columns);
   require_size("the result", out.size(), array.rows, array.columns);
-  if (array.codes.size() != out.size() || array.scales.size() != g.count() || array.zeros.size() != (f.element.is_affine() ? g.count() : 0))
-    throw std::invalid_argument("an array of " + std::to_string(array.rows) + " x " + std::to_string(array.columns) + " elements in " + format_name(f) + " has " +
-                                std::to_string(array.codes.size()) + " code words, " + std::to_string(array.scales.size()) + " scales and " +
+  if (array.codes.size() != out.size() || array.scales.size() != g.count() ||
+      array.zeros.size() != (f.element.is_affine() ? g.count() : 0))
+    throw std::invalid_argument("an array of " + std::to_string(array.rows) + " x " + std::to_string(array.columns) +
+                                " elements in " + format_name(f) + " has " + std::to_string(array.codes.size()) +
+                                " code words, " + std::to_string(array.scales.size()) + " scales and " +
                                 std::to_string(array.zeros.size()) + " zero points");
   std::array<float, 256> values{};
-  for (unsigned code = 0; code < 256; ++code) values[code] = static_cast<float>(f.element.value(code & ((1u << f.element.bits()) - 1)));
-  const std::size_t height = std::max<std::size_t>(1, std::min(g.block_rows, std::max<std::size_t>(1, tile_size / std::max<std::size_t>(1, g.columns))));
-  parallel((g.rows + height - 1) / height, std::max<std::size_t>(1, tile_size / height / std::max<std::size_t>(1, g.columns)), [&](std::size_t begin, std::size_t end) {
-    std::vector<float> factors(g.across), zeros(g.across);
-    std::size_t known = g.down;  // the band of blocks that they are of
-    for (std::size_t row = begin * height; row < std::min(g.rows, end * height); ++row) {
-      if (const std::size_t band = row / g.block_rows; band != known) {
-        for (std::size_t i = 0; i < g.across; ++i) {
-          const BlockStep step = array.step(band * g.across + i);
-          factors[i] = step.value, zeros[i] = static_cast<float>(step.zero);
-        }
-        known = band;
-      }
-      for (std::size_t i = 0, k = row * g.columns; i < g.across; ++i) {
-        const float factor = factors[i], zero = zeros[i];
-        for (const std::size_t last = row * g.columns + std::min(g.columns, (i + 1) * g.block_columns); k < last; ++k)
-          out[k] = (values[array.codes[k]] - zero) * factor;
-      }
-    }
-  });
+  for (unsigned code = 0; code < 256; ++code)
+    values[code] = static_cast<float>(f.element.value(code & ((1u << f.element.bits()) - 1)));
+  const std::size_t height = std::max<std::size_t>(
+      1, std::min(g.block_rows, std::max<std::size_t>(1, tile_size / std::max<std::size_t>(1, g.columns))));
+  parallel((g.rows + height - 1) / height,
+           std::max<std::size_t>(1, tile_size / height / std::max<std::size_t>(1, g.columns)),
+           [&](std::size_t begin, std::size_t end) {
+             std::vector<float> factors(g.across), zeros(g.across);
+             std::size_t known = g.down;  // the band of blocks that they are of
+             for (std::size_t row = begin * height; row < std::min(g.rows, end * height); ++row) {
+               if (const std::size_t band = row / g.block_rows; band != known) {
+                 for (std::size_t i = 0; i < g.across; ++i) {
+                   const BlockStep step = array.step(band * g.across + i);
+                   factors[i] = step.value, zeros[i] = static_cast<float>(step.zero);
+                 }
+                 known = band;
+               }
+               for (std::size_t i = 0, k = row * g.columns; i < g.across; ++i) {
+                 const float factor = factors[i], zero = zeros[i];
+                 for (const std::size_t last = row * g.columns + std::min(g.columns, (i + 1) * g.block_columns);
+                      k < last; ++k)
+                   out[k] = (values[array.codes[k]] - zero) * factor;
+               }
+             }
+           });
 }
 
 }  // namespace halfulp

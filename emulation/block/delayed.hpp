@@ -1,4 +1,5 @@
-// Delayed scaling: the largest magnitude to go by comes from tensors seen before, as in Transformer Engine's DelayedScaling.
+// Delayed scaling: the largest magnitude to go by comes from tensors seen before, as in Transformer Engine's
+// DelayedScaling.
 #pragma once
 
 #include <algorithm>
@@ -16,13 +17,15 @@ namespace halfulp {
 /// Which of the history decides. Names as Transformer Engine's amax_compute_algo.
 enum class AmaxChoice { max, most_recent };
 /// Their names.
-inline constexpr std::array<std::pair<std::string_view, AmaxChoice>, 2> amax_choices{{{"max", AmaxChoice::max}, {"most_recent", AmaxChoice::most_recent}}};
+inline constexpr std::array<std::pair<std::string_view, AmaxChoice>, 2> amax_choices{
+    {{"max", AmaxChoice::max}, {"most_recent", AmaxChoice::most_recent}}};
 
 /// The scale of one tensor over time: quantize with amax(), then record() what the tensor's largest magnitude was.
 ///
-/// The scale is target 2^-margin / a, where a is the largest (or the last) of the last `length` magnitudes recorded, the newest
-/// included. Where a is zero or not finite, the scale stays what it was; at first it is 1. NaN in the history is no magnitude.
-/// (Transformer Engine, common/recipe/delayed_scaling.cu; defaults as of its DelayedScaling recipe: 1024, max, margin 0.)
+/// The scale is target 2^-margin / a, where a is the largest (or the last) of the last `length` magnitudes recorded,
+/// the newest included. Where a is zero or not finite, the scale stays what it was; at first it is 1. NaN in the
+/// history is no magnitude. (Transformer Engine, common/recipe/delayed_scaling.cu; defaults as of its DelayedScaling
+/// recipe: 1024, max, margin 0.)
 class DelayedAmax {
  public:
   /// `target`: what a magnitude is scaled to, BlockElement::target().
@@ -31,7 +34,8 @@ class DelayedAmax {
     if (length == 0) throw std::invalid_argument("a history of magnitudes holds at least one");
   }
 
-  /// For BlockOptions::amax: what target / amax gives the scale of now. The format's use `multiplier` is Transformer Engine's.
+  /// For BlockOptions::amax: what target / amax gives the scale of now. The format's use `multiplier` is Transformer
+  /// Engine's.
   float amax() const { return amax_; }
 
   /// The largest magnitude of one step; what was recorded `length` steps ago is forgotten.

@@ -19,11 +19,17 @@ class Elements {
   static constexpr std::size_t buffer_size = 2048;
 
   Elements(const BlockFormat& f, const Rounding& rounding, RandomStream random)
-      : f_(f), grid_(element_grid(f.element)), rounding_(element_rounding(rounding)), random_(random),
-        plan_(array::narrow_plan<float>(grid_, rounding_, array::Source::conversion)), limit_(static_cast<float>(grid_.value(grid_.max_finite()))) {}
+      : f_(f),
+        grid_(element_grid(f.element)),
+        rounding_(element_rounding(rounding)),
+        random_(random),
+        plan_(array::narrow_plan<float>(grid_, rounding_, array::Source::conversion)),
+        limit_(static_cast<float>(grid_.value(grid_.max_finite()))) {}
 
-  /// Code words of `count` elements in consecutive blocks of that many; the first begins a block, and has the index `at`.
-  void encode(const float* in, std::size_t at, std::size_t block, std::size_t count, const Steps& steps, std::uint8_t* out) const {
+  /// Code words of `count` elements in consecutive blocks of that many; the first begins a block, and has the index
+  /// `at`.
+  void encode(const float* in, std::size_t at, std::size_t block, std::size_t count, const Steps& steps,
+              std::uint8_t* out) const {
     pieces(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) {
       float scaled[buffer_size];
       block::scaled(in + begin, block, size, steps.factors.data() + index, steps.divides, limit_, scaled);
@@ -36,18 +42,21 @@ class Elements {
       std::uint16_t wide[buffer_size];
       round(scaled, random, size, wide);
       for (std::size_t i = 0; i < size; i += block)
-        to_codes(wide + i, std::min(block, size - i), steps.zeros.empty() ? 0 : steps.zeros[index + i / block], out + begin + i);
+        to_codes(wide + i, std::min(block, size - i), steps.zeros.empty() ? 0 : steps.zeros[index + i / block],
+                 out + begin + i);
     });
   }
 
   /// Values instead.
-  void round_values(const float* in, std::size_t at, std::size_t block, std::size_t count, const Steps& steps, float* out) const {
+  void round_values(const float* in, std::size_t at, std::size_t block, std::size_t count, const Steps& steps,
+                    float* out) const {
     pieces(block, count, [&](std::size_t begin, std::size_t size, std::size_t index) {
       float scaled[buffer_size];
       block::scaled(in + begin, block, size, steps.factors.data() + index, steps.divides, limit_, scaled);
       round_to_grid(scaled, random_.from(at + begin), size);
       if (f_.element.is_integer()) to_integers(scaled, block, size, steps, index);
-      block::scaled(scaled, block, size, steps.values.data() + index, false, std::numeric_limits<float>::infinity(), out + begin);
+      block::scaled(scaled, block, size, steps.values.data() + index, false, std::numeric_limits<float>::infinity(),
+                    out + begin);
     });
   }
 
@@ -72,13 +81,15 @@ class Elements {
   void round(const float* scaled, RandomStream random, std::size_t size, Code* out) const {
     if (plan_) return array::encode_lanes(*plan_, random, scaled, out, size);
     for (std::size_t i = 0; i < size; ++i)
-      out[i] = static_cast<Code>(convert(fp32, grid_, rounding_, block::bits_of(scaled[i]), random_bits(random, i)).code);
+      out[i] = static_cast<Code>(
+          convert(fp32, grid_, rounding_, block::bits_of(scaled[i]), random_bits(random, i)).code);
   }
 
   void round_to_grid(float* scaled, RandomStream random, std::size_t size) const {
     if (plan_) return array::quantize_lanes(*plan_, random, scaled, scaled, size);
     for (std::size_t i = 0; i < size; ++i)
-      scaled[i] = static_cast<float>(grid_.value(convert(fp32, grid_, rounding_, block::bits_of(scaled[i]), random_bits(random, i)).code));
+      scaled[i] = static_cast<float>(
+          grid_.value(convert(fp32, grid_, rounding_, block::bits_of(scaled[i]), random_bits(random, i)).code));
   }
 
   /// element_code in a loop that vectorises.

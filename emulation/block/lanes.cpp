@@ -34,7 +34,8 @@ HWY_ATTR void magnitudes_of(const float* in, std::size_t block, std::size_t coun
     std::size_t i = 0;
     for (; i + lanes <= count; i += lanes) {
       const auto old = hn::BitCast(di, hn::LoadU(hn::RebindToUnsigned<Ints>(), out + i));
-      hn::StoreU(hn::BitCast(hn::RebindToUnsigned<Ints>(), hn::Max(old, load(in + i))), hn::RebindToUnsigned<Ints>(), out + i);
+      hn::StoreU(hn::BitCast(hn::RebindToUnsigned<Ints>(), hn::Max(old, load(in + i))), hn::RebindToUnsigned<Ints>(),
+                 out + i);
     }
     for (; i < count; ++i) out[i] = std::max(out[i], static_cast<std::uint32_t>(magnitude(in + i)));
     return;
@@ -76,7 +77,8 @@ HWY_ATTR void extremes_of(const float* in, std::size_t block, std::size_t count,
 }
 
 template <bool divides>
-HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, const float* factors, float limit, float* out) {
+HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, const float* factors, float limit,
+                        float* out) {
   constexpr Floats d;
   const std::size_t lanes = hn::Lanes(d);
   const auto most = hn::Set(d, limit);
@@ -92,7 +94,8 @@ HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, c
   };
   if (block == 1) {
     std::size_t i = 0;
-    for (; i + lanes <= count; i += lanes) hn::StoreU(apply(hn::LoadU(d, in + i), hn::LoadU(d, factors + i)), d, out + i);
+    for (; i + lanes <= count; i += lanes)
+      hn::StoreU(apply(hn::LoadU(d, in + i), hn::LoadU(d, factors + i)), d, out + i);
     for (; i < count; ++i) out[i] = one(in[i], factors[i]);
     return;
   }
@@ -104,7 +107,8 @@ HWY_ATTR void scaled_by(const float* in, std::size_t block, std::size_t count, c
   });
 }
 
-HWY_ATTR void scaled_any(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit, float* out) {
+HWY_ATTR void scaled_any(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides,
+                         float limit, float* out) {
   if (divides) scaled_by<true>(in, block, count, factors, limit, out);
   else scaled_by<false>(in, block, count, factors, limit, out);
 }
@@ -143,10 +147,13 @@ void magnitudes(const float* in, std::size_t block, std::size_t count, std::uint
 void extremes(const float* in, std::size_t block, std::size_t count, float* low, float* high) {
   HWY_DYNAMIC_DISPATCH(extremes_of)(in, block, count, low, high);
 }
-void scaled(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit, float* out) {
+void scaled(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit,
+            float* out) {
   HWY_DYNAMIC_DISPATCH(scaled_any)(in, block, count, factors, divides, limit, out);
 }
-void twos_complement(std::uint8_t* codes, std::size_t count, int bits) { HWY_DYNAMIC_DISPATCH(to_twos_complement)(codes, count, bits); }
+void twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
+  HWY_DYNAMIC_DISPATCH(to_twos_complement)(codes, count, bits);
+}
 
 }  // namespace halfulp::block
 #endif

@@ -14,8 +14,10 @@ void magnitudes(const float* in, std::size_t block, std::size_t count, std::uint
 /// low[i], high[i] extended by block i. For elements that are not NaN.
 void extremes(const float* in, std::size_t block, std::size_t count, float* low, float* high);
 
-/// out = in times or divided by its block's factor; what is larger than `limit` in magnitude becomes it. `out` may be `in`.
-void scaled(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit, float* out);
+/// out = in times or divided by its block's factor; what is larger than `limit` in magnitude becomes it. `out` may be
+/// `in`.
+void scaled(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit,
+            float* out);
 
 /// Codes with sign and magnitude become two's complement of so many bits, in place.
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits);

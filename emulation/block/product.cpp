@@ -11,7 +11,9 @@ namespace halfulp {
 namespace {
 
 /// Exponent of the last bit that an element may have, and one above its largest.
-int lowest(const BlockElement& e) { return e.is_integer() ? -e.fraction_bits : e.format.emin() - e.format.fraction_bits; }
+int lowest(const BlockElement& e) {
+  return e.is_integer() ? -e.fraction_bits : e.format.emin() - e.format.fraction_bits;
+}
 int above(const BlockElement& e) { return e.is_integer() ? e.integer_bits + 1 - e.fraction_bits : e.format.emax() + 1; }
 
 /// An element as an integer times 2^lowest, or what is no number.
@@ -36,7 +38,9 @@ struct Row {
   std::uint8_t code(std::size_t k) const { return array.codes[row * grid.columns + k]; }
   std::size_t block(std::size_t k) const { return grid.index(row, k); }
   int zero(std::size_t k) const { return array.zeros.empty() ? 0 : array.zeros[block(k)]; }
-  std::size_t end_of_block(std::size_t k) const { return std::min(grid.columns, (k / grid.block_columns + 1) * grid.block_columns); }
+  std::size_t end_of_block(std::size_t k) const {
+    return std::min(grid.columns, (k / grid.block_columns + 1) * grid.block_columns);
+  }
   std::vector<std::uint64_t> codes(std::size_t begin, std::size_t end) const {
     std::vector<std::uint64_t> all;
     for (std::size_t k = begin; k < end; ++k) all.push_back(code(k));
@@ -54,7 +58,8 @@ class Dot {
       const std::size_t end = std::min(a.end_of_block(k), b.end_of_block(k));
       std::uint64_t p = segment(a, b, k, end);
       const std::uint64_t sa = scale(a.array, a.block(k)), sb = scale(b.array, b.block(k));
-      p = dot_.order == ScaleOrder::after ? run(Operation::mul, run(Operation::mul, p, sa), sb) : run(Operation::mul, p, run(Operation::mul, sa, sb));
+      p = dot_.order == ScaleOrder::after ? run(Operation::mul, run(Operation::mul, p, sa), sb)
+                                          : run(Operation::mul, p, run(Operation::mul, sa, sb));
       sum = k == 0 ? p : run(Operation::add, sum, p);
       k = end;
     }
@@ -64,9 +69,15 @@ class Dot {
   }
 
  private:
-  std::uint64_t random() { return dot_.outer.rounding.mode == RoundingMode::stochastic ? rounding_bits(dot_.seed, stream_, drawn_++) : 0; }
-  std::uint64_t run(Operation op, std::uint64_t a, std::uint64_t b) { return evaluate(op, f_, dot_.outer.rounding, a, b, 0, random()).code; }
-  std::uint64_t outer(const FloatFormat& from, std::uint64_t code) { return from == f_ ? code : convert(from, f_, dot_.outer.rounding, code, random()).code; }
+  std::uint64_t random() {
+    return dot_.outer.rounding.mode == RoundingMode::stochastic ? rounding_bits(dot_.seed, stream_, drawn_++) : 0;
+  }
+  std::uint64_t run(Operation op, std::uint64_t a, std::uint64_t b) {
+    return evaluate(op, f_, dot_.outer.rounding, a, b, 0, random()).code;
+  }
+  std::uint64_t outer(const FloatFormat& from, std::uint64_t code) {
+    return from == f_ ? code : convert(from, f_, dot_.outer.rounding, code, random()).code;
+  }
   std::uint64_t scale(const BlockArray& x, std::size_t block) { return outer(x.format.scale, x.scales[block]); }
 
   std::uint64_t segment(const Row& a, const Row& b, std::size_t begin, std::size_t end) {
@@ -77,7 +88,8 @@ class Dot {
     if (dot_.inside) {
       DotModel model = *dot_.inside;
       model.input = a.array.format.element.format;
-      return outer(model.result(), dot(model, a.codes(begin, end), b.codes(begin, end), stream_ * a.grid.across + begin));
+      return outer(model.result(),
+                   dot(model, a.codes(begin, end), b.codes(begin, end), stream_ * a.grid.across + begin));
     }
     const BlockElement &ea = a.array.format.element, &eb = b.array.format.element;
     __extension__ __int128 sum = 0;
@@ -104,10 +116,14 @@ class Dot {
 /// What does not depend on the rows.
 void require(const BlockDot& dot, const BlockArray& a, const BlockArray& b) {
   if (const std::string why = refusal(dot, a.format, b.format); !why.empty()) refuse(why);
-  if (a.columns != b.columns) refuse("rows of " + std::to_string(a.columns) + " and " + std::to_string(b.columns) + " elements are not multiplied");
+  if (a.columns != b.columns)
+    refuse("rows of " + std::to_string(a.columns) + " and " + std::to_string(b.columns) +
+           " elements are not multiplied");
   for (const BlockArray* x : {&a, &b})
-    if (x->codes.size() != x->rows * x->columns || x->scales.size() != block_grid(x->format, x->rows, x->columns).count())
-      refuse("an array of " + std::to_string(x->rows) + " x " + std::to_string(x->columns) + " elements lacks code words or scales");
+    if (x->codes.size() != x->rows * x->columns ||
+        x->scales.size() != block_grid(x->format, x->rows, x->columns).count())
+      refuse("an array of " + std::to_string(x->rows) + " x " + std::to_string(x->columns) +
+             " elements lacks code words or scales");
 }
 
 }  // namespace
@@ -120,12 +136,16 @@ std::string refusal(const BlockDot& dot, const BlockFormat& a, const BlockFormat
   const bool integers = a.element.is_integer() || b.element.is_integer();
   if (dot.inside && dot.unit) return "a dot model and a matrix unit inside: one of them";
   if (dot.inside || dot.unit) {
-    if (integers) return "elements " + element_name(a.element) + " and " + element_name(b.element) + " are summed exactly: they take no dot model or unit";
+    if (integers)
+      return "elements " + element_name(a.element) + " and " + element_name(b.element) +
+             " are summed exactly: they take no dot model or unit";
     if (dot.unit && dot.unit->scaled()) return dot.unit->name + " takes scales of its own";
     if (dot.unit && !(dot.unit->a == a.element.format && dot.unit->b == b.element.format))
       return dot.unit->name + " does not take " + element_name(a.element) + " and " + element_name(b.element);
     if (dot.inside) {
-      if (!(a.element == b.element)) return "a dot model takes elements of one format, not " + element_name(a.element) + " and " + element_name(b.element);
+      if (!(a.element == b.element))
+        return "a dot model takes elements of one format, not " + element_name(a.element) + " and " +
+               element_name(b.element);
       DotModel model = *dot.inside;
       model.input = a.element.format;
       return dot_refusal(model);
@@ -135,22 +155,29 @@ std::string refusal(const BlockDot& dot, const BlockFormat& a, const BlockFormat
   // 2^60 terms of such products, as a 128-bit integer.
   if (above(a.element) - lowest(a.element) > 62 || above(b.element) - lowest(b.element) > 62 ||
       above(a.element) + above(b.element) - lowest(a.element) - lowest(b.element) > 96)
-    return "products of " + element_name(a.element) + " and " + element_name(b.element) + " span too many bits to be summed exactly; give a dot model";
+    return "products of " + element_name(a.element) + " and " + element_name(b.element) +
+           " span too many bits to be summed exactly; give a dot model";
   return {};
 }
 
-std::uint64_t block_dot(const BlockDot& dot, const BlockArray& a, std::size_t row_a, const BlockArray& b, std::size_t row_b, std::uint64_t stream) {
+std::uint64_t block_dot(const BlockDot& dot, const BlockArray& a, std::size_t row_a, const BlockArray& b,
+                        std::size_t row_b, std::uint64_t stream) {
   require(dot, a, b);
-  if (row_a >= a.rows || row_b >= b.rows) refuse("row " + std::to_string(row_a >= a.rows ? row_a : row_b) + " is not there");
-  return Dot(dot, stream)({a, block_grid(a.format, a.rows, a.columns), row_a}, {b, block_grid(b.format, b.rows, b.columns), row_b});
+  if (row_a >= a.rows || row_b >= b.rows)
+    refuse("row " + std::to_string(row_a >= a.rows ? row_a : row_b) + " is not there");
+  return Dot(dot, stream)({a, block_grid(a.format, a.rows, a.columns), row_a},
+                          {b, block_grid(b.format, b.rows, b.columns), row_b});
 }
 
 void block_gemm(const BlockDot& dot, const BlockArray& a, const BlockArray& b, std::span<std::uint64_t> c) {
   require(dot, a, b);
-  if (c.size() != a.rows * b.rows) refuse("the result has " + std::to_string(c.size()) + " elements, not " + std::to_string(a.rows) + " x " + std::to_string(b.rows));
+  if (c.size() != a.rows * b.rows)
+    refuse("the result has " + std::to_string(c.size()) + " elements, not " + std::to_string(a.rows) + " x " +
+           std::to_string(b.rows));
   const BlockGrid grid_a = block_grid(a.format, a.rows, a.columns), grid_b = block_grid(b.format, b.rows, b.columns);
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, c.size(), 16), [&](const auto& r) {
-    for (std::size_t i = r.begin(); i < r.end(); ++i) c[i] = Dot(dot, i)({a, grid_a, i / b.rows}, {b, grid_b, i % b.rows});
+    for (std::size_t i = r.begin(); i < r.end(); ++i)
+      c[i] = Dot(dot, i)({a, grid_a, i / b.rows}, {b, grid_b, i % b.rows});
   });
 }
 

@@ -1,14 +1,18 @@
-// How a block's scale follows from its largest magnitude, and an element's code word from the scale: the definition that the
-// array functions of block.hpp are held to.
+// How a block's scale follows from its largest magnitude, and an element's code word from the scale: the definition
+// that the array functions of block.hpp are held to.
 //
-// Operations between floats are fp32's, each rounded to nearest even, subnormals kept. In the words of formats/block_format.hpp:
+// Operations between floats are fp32's, each rounded to nearest even, subnormals kept. In the words of
+// formats/block_format.hpp:
 //
-// - Powers of two (floor, ceil, even, rceil) are clamped to those that are normal numbers of the scale's format: 2^-127 to
+// - Powers of two (floor, ceil, even, rceil) are clamped to those that are normal numbers of the scale's format: 2^-127
+// to
 //   2^127 for E8M0, from 2^-126 on for fp32. An infinite amax counts as 2^128 (rceil: as the quotient that it gives).
-// - By the rule amax, the quotient amax / target is rounded to the scale's format, to nearest even, saturating; a result below
+// - By the rule amax, the quotient amax / target is rounded to the scale's format, to nearest even, saturating; a
+// result below
 //   the smallest normal number becomes that number.
 // - So a block of zeros takes the smallest scale: 2^-127 in E8M0, as torchao, and no division by zero follows.
-// - A block with a NaN has the scale NaN, and then all of its values are; its elements' codes are NaN, or the largest value
+// - A block with a NaN has the scale NaN, and then all of its values are; its elements' codes are NaN, or the largest
+// value
 //   where elements have none. (OCP MX 1.0 leaves the conversion open; a NaN scale is section 5.1's.)
 // - Elements saturate, infinities too (OCP MX 1.0, section 6.3), in any rounding mode.
 #pragma once
@@ -28,7 +32,7 @@ struct BlockStep {
   int zero = 0;             ///< zero point of affine elements
   float factor = 1;         ///< an element is v / factor or v * factor, rounded
   bool divides = false;
-  float value = 1;          ///< what an element is multiplied with to give its value back: s, or s t
+  float value = 1;  ///< what an element is multiplied with to give its value back: s, or s t
 };
 
 namespace block {
@@ -117,8 +121,8 @@ inline BlockStep with_factor(const BlockFormat& f, std::uint32_t code, float ten
 
 }  // namespace block
 
-/// The scale of the tensor, from its largest magnitude: amax / (largest scale * target), within the normal floats; an infinite amax
-/// counts as the largest float.
+/// The scale of the tensor, from its largest magnitude: amax / (largest scale * target), within the normal floats; an
+/// infinite amax counts as the largest float.
 inline float tensor_scale(const BlockFormat& f, float amax) {
   const auto divisor = static_cast<float>(f.scale.value(f.scale.max_finite()) * f.element.target());
   const float t = block::bounded(amax) / divisor;
@@ -128,7 +132,8 @@ inline float tensor_scale(const BlockFormat& f, float amax) {
 /// A block with elements up to amax in magnitude (NaN if one is), of a tensor with that scale. Not for affine elements.
 inline BlockStep block_step(const BlockFormat& f, float amax, float tensor = 1.0f) {
   if (std::isnan(amax)) return block::with_factor(f, static_cast<std::uint32_t>(f.scale.canonical_nan()), tensor);
-  if (f.rule != ScaleRule::amax) return block::with_factor(f, block::power_code(f.scale, block::scale_exponent(f, amax)), tensor);
+  if (f.rule != ScaleRule::amax)
+    return block::with_factor(f, block::power_code(f.scale, block::scale_exponent(f, amax)), tensor);
   const auto target = static_cast<float>(f.element.target());
   if (f.use == ScaleUse::multiplier) {
     BlockStep step;
@@ -141,27 +146,30 @@ inline BlockStep block_step(const BlockFormat& f, float amax, float tensor = 1.0
   return block::with_factor(f, block::rounded_scale(f.scale, f.tensor_scale ? quotient / tensor : quotient), tensor);
 }
 
-/// A block of affine elements whose values lie in [low, high] (NaN if one is), which is extended to hold 0. The scale is
-/// (high - low) / (most - least), the zero point least - low / scale, rounded to nearest even and clamped.
+/// A block of affine elements whose values lie in [low, high] (NaN if one is), which is extended to hold 0. The scale
+/// is (high - low) / (most - least), the zero point least - low / scale, rounded to nearest even and clamped.
 inline BlockStep affine_step(const BlockFormat& f, float low, float high) {
   const int least = f.element.least(), most = f.element.most();
-  if (std::isnan(low) || std::isnan(high)) return block::with_factor(f, static_cast<std::uint32_t>(f.scale.canonical_nan()), 1.0f);
+  if (std::isnan(low) || std::isnan(high))
+    return block::with_factor(f, static_cast<std::uint32_t>(f.scale.canonical_nan()), 1.0f);
   low = std::min(low, 0.0f), high = std::max(high, 0.0f);
-  BlockStep step = block::with_factor(f, block::rounded_scale(f.scale, (high - low) / static_cast<float>(most - least)), 1.0f);
+  BlockStep step = block::with_factor(f, block::rounded_scale(f.scale, (high - low) / static_cast<float>(most - least)),
+                                      1.0f);
   const float zero = static_cast<float>(least) - std::nearbyint(low / step.value);
   step.zero = static_cast<int>(std::min(std::max(zero, static_cast<float>(least)), static_cast<float>(most)));
   return step;
 }
 
-/// The format in which elements are rounded: their own, or one whose numbers are the integers times 2^-fraction_bits, sign and
-/// magnitude. Symmetric integers are exactly the numbers of an e1mY; the others saturate afterwards.
+/// The format in which elements are rounded: their own, or one whose numbers are the integers times 2^-fraction_bits,
+/// sign and magnitude. Symmetric integers are exactly the numbers of an e1mY; the others saturate afterwards.
 inline FloatFormat element_grid(const BlockElement& e) {
   if (!e.is_integer()) return e.format;
   const int fraction = e.range == IntegerRange::symmetric ? e.integer_bits - 2 : 8;
   return {1, fraction, 1 - fraction + e.fraction_bits, NonFinite::none};
 }
 
-/// What of a rounding counts for elements: the mode and how random bits are used. Elements saturate; nothing is flushed.
+/// What of a rounding counts for elements: the mode and how random bits are used. Elements saturate; nothing is
+/// flushed.
 inline Rounding element_rounding(const Rounding& rounding) {
   Rounding r;
   r.mode = rounding.mode;
@@ -182,12 +190,16 @@ inline std::uint8_t element_code(const BlockElement& e, std::uint64_t grid_code,
 }
 
 /// The code word of the element v in a block.
-inline std::uint8_t block_element(const BlockFormat& f, const Rounding& rounding, const BlockStep& step, float v, std::uint64_t random = 0) {
+inline std::uint8_t block_element(const BlockFormat& f, const Rounding& rounding, const BlockStep& step, float v,
+                                  std::uint64_t random = 0) {
   const float q = step.divides ? v / step.factor : v * step.factor;
-  return element_code(f.element, convert(fp32, element_grid(f.element), element_rounding(rounding), block::bits_of(q), random).code, step.zero);
+  return element_code(
+      f.element, convert(fp32, element_grid(f.element), element_rounding(rounding), block::bits_of(q), random).code,
+      step.zero);
 }
 
-/// The value of an element's code word in a block, rounded to fp32 (nearest even): by E8M0 it is exact unless it leaves fp32.
+/// The value of an element's code word in a block, rounded to fp32 (nearest even): by E8M0 it is exact unless it leaves
+/// fp32.
 inline float block_value(const BlockFormat& f, const BlockStep& step, std::uint8_t code) {
   if (f.element.is_affine()) return static_cast<float>(f.element.integer(code) - step.zero) * step.value;
   return static_cast<float>(f.element.value(code)) * step.value;

@@ -21,8 +21,8 @@ void put(Steps& steps, std::size_t i, const BlockStep& step) {
   if (!steps.zeros.empty()) steps.zeros[i] = step.zero;
 }
 
-/// Whether powers_of_two is right: of subnormal magnitudes only rceil looks at more than the exponent field, and the exponents of
-/// the other rules are clamped. That takes an emax of 0 (floor) or 1 (ceil, even).
+/// Whether powers_of_two is right: of subnormal magnitudes only rceil looks at more than the exponent field, and the
+/// exponents of the other rules are clamped. That takes an emax of 0 (floor) or 1 (ceil, even).
 bool by_exponent_field(const BlockFormat& f) {
   return f.rule == ScaleRule::rceil || f.element.emax() >= (f.rule == ScaleRule::floor ? 0 : 1);
 }
@@ -30,9 +30,11 @@ bool by_exponent_field(const BlockFormat& f) {
 /// Powers of two, without branches.
 template <ScaleRule rule>
 void powers_of_two(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, Steps& steps) {
-  const int least = f.scale.emin(), most = f.scale.emax(), emax = f.element.emax(), first = f.scale.has_zero ? 1 : 0, shift = f.scale.fraction_bits;
+  const int least = f.scale.emin(), most = f.scale.emax(), emax = f.element.emax(), first = f.scale.has_zero ? 1 : 0,
+            shift = f.scale.fraction_bits;
   const auto target = static_cast<float>(f.element.target());
-  const std::uint32_t half = std::uint32_t{1} << (22 - f.element.top_fraction_bits()), nan = static_cast<std::uint32_t>(f.scale.canonical_nan());
+  const std::uint32_t half = std::uint32_t{1} << (22 - f.element.top_fraction_bits()),
+                      nan = static_cast<std::uint32_t>(f.scale.canonical_nan());
   const float not_a_number = scale_value(f.scale, nan);
   std::uint32_t* const scales = steps.scales.data();
   float* const factors = steps.factors.data();
@@ -66,7 +68,8 @@ void quotients(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, 
   Rounding nearest;
   nearest.overflow = Overflow::saturate;
   encode<float, std::uint32_t>(f.scale, nearest, steps.values, steps.scales);
-  const auto least = static_cast<std::uint32_t>(f.scale.min_normal()), nan = static_cast<std::uint32_t>(f.scale.canonical_nan());
+  const auto least = static_cast<std::uint32_t>(f.scale.min_normal()),
+             nan = static_cast<std::uint32_t>(f.scale.canonical_nan());
   for (std::size_t i = 0; i < count; ++i) {
     std::uint32_t& code = steps.scales[i];
     code = magnitudes[i] > infinite ? nan : code < least ? least : code;
@@ -95,11 +98,12 @@ void find_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes,
       case ScaleRule::rceil: return powers_of_two<ScaleRule::rceil>(f, magnitudes, steps);
     }
   }
-  for (std::size_t i = 0; i < magnitudes.size(); ++i) put(steps, i, block_step(f, std::bit_cast<float>(magnitudes[i]), tensor));
+  for (std::size_t i = 0; i < magnitudes.size(); ++i)
+    put(steps, i, block_step(f, std::bit_cast<float>(magnitudes[i]), tensor));
 }
 
-void find_affine_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, std::span<const float> low, std::span<const float> high,
-                       Steps& steps) {
+void find_affine_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, std::span<const float> low,
+                       std::span<const float> high, Steps& steps) {
   resize(steps, magnitudes.size(), true);
   for (std::size_t i = 0; i < magnitudes.size(); ++i) {
     const bool is_nan = magnitudes[i] > infinite;

@@ -14,13 +14,15 @@ struct Steps {
   std::vector<int> zeros;  ///< of affine elements, else empty
   bool divides = false;    ///< all of them do, or none
 
-  BlockStep operator[](std::size_t i) const { return {scales[i], zeros.empty() ? 0 : zeros[i], factors[i], divides, values[i]}; }
+  BlockStep operator[](std::size_t i) const {
+    return {scales[i], zeros.empty() ? 0 : zeros[i], factors[i], divides, values[i]};
+  }
 };
 
 /// From the bits of the blocks' largest magnitudes.
 void find_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, float tensor, Steps& steps);
 /// From the blocks' extremes; where the magnitude is NaN, they are anything.
-void find_affine_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, std::span<const float> low, std::span<const float> high,
-                       Steps& steps);
+void find_affine_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, std::span<const float> low,
+                       std::span<const float> high, Steps& steps);
 
 }  // namespace halfulp::block

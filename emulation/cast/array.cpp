@@ -33,7 +33,8 @@ struct Edges {
     for (const bool sign : {false, true}) {
       nan[sign] = static_cast<Out>(rule.nan[sign]);
       infinity[sign] = static_cast<Out>(rule.infinity[sign]);
-      overflow[sign] = static_cast<Out>(!rule.to.is_signed && sign && !rule.ignore_sign ? rule.nan[sign] : rule.overflow[sign]);
+      overflow[sign] = static_cast<Out>(!rule.to.is_signed && sign && !rule.ignore_sign ? rule.nan[sign]
+                                                                                        : rule.overflow[sign]);
       zero[sign] = static_cast<Out>(rule.zero[sign]);
     }
   }
@@ -79,15 +80,19 @@ void patch(const Edges<Out>& edges, std::span<const std::uint32_t> in, std::span
 template <class Out>
 void apply_to_floats(const CastRule& rule, std::span<const std::uint32_t> in, std::span<Out> out) {
   const Edges<Out> edges(rule);
-  const auto overflows_from = static_cast<std::int32_t>(edges.overflows_from), infinity = static_cast<std::int32_t>(infinite);
+  const auto overflows_from = static_cast<std::int32_t>(edges.overflows_from),
+             infinity = static_cast<std::int32_t>(infinite);
   std::array<float, 2048> values;
   for (std::size_t at = 0; at < in.size(); at += values.size()) {
     const auto block = in.subspan(at, std::min(values.size(), in.size() - at));
     const auto results = out.subspan(at, block.size());
     const Extent extent = extent_of(block);
     bool exceptional = false;
-    for (const CastException& e : rule.exceptions) exceptional |= static_cast<std::int32_t>(e.first) <= extent.most && extent.least <= static_cast<std::int32_t>(e.last);
-    if (extent.least >= overflows_from && extent.positive != extent.negative && !exceptional) {  // one code word for all of them
+    for (const CastException& e : rule.exceptions)
+      exceptional |= static_cast<std::int32_t>(e.first) <= extent.most &&
+                     extent.least <= static_cast<std::int32_t>(e.last);
+    if (extent.least >= overflows_from && extent.positive != extent.negative &&
+        !exceptional) {  // one code word for all of them
       const bool sign = extent.negative;
       if (extent.most < infinity) {
         std::fill(results.begin(), results.end(), edges.overflow[sign]);
@@ -101,12 +106,14 @@ void apply_to_floats(const CastRule& rule, std::span<const std::uint32_t> in, st
     const std::uint32_t keep = rule.ignore_sign ? 0x7fff'ffff : 0xffff'ffff;
     for (std::size_t i = 0; i < block.size(); ++i) values[i] = std::bit_cast<float>(block[i] & keep);
     encode<float, Out>(rule.to, {.mode = rule.mode}, std::span<const float>(values.data(), block.size()), results);
-    if (extent.most >= overflows_from || extent.least < static_cast<std::int32_t>(edges.nonzero_from)) patch(edges, block, results);
+    if (extent.most >= overflows_from || extent.least < static_cast<std::int32_t>(edges.nonzero_from))
+      patch(edges, block, results);
     if (!exceptional && (rule.payload == NanPayload::dropped || extent.most <= infinity)) continue;
     for (std::size_t i = 0; i < block.size(); ++i) {
       const std::uint32_t magnitude = block[i] & 0x7fff'ffff;
       bool special = magnitude > infinite && rule.payload != NanPayload::dropped;
-      for (const CastException& exception : rule.exceptions) special |= exception.first <= magnitude && magnitude <= exception.last;
+      for (const CastException& exception : rule.exceptions)
+        special |= exception.first <= magnitude && magnitude <= exception.last;
       if (special) results[i] = static_cast<Out>(apply(rule, fp32, block[i]));
     }
   }
@@ -116,8 +123,11 @@ void apply_to_floats(const CastRule& rule, std::span<const std::uint32_t> in, st
 
 template <class In, class Out>
 void apply(const CastRule& rule, const FloatFormat& from, std::span<const In> in, std::span<Out> out) {
-  if (in.size() != out.size()) throw std::invalid_argument("a cast of " + std::to_string(in.size()) + " elements to " + std::to_string(out.size()));
-  if (sizeof(In) * 8 < static_cast<std::size_t>(from.storage_bits()) || sizeof(Out) * 8 < static_cast<std::size_t>(rule.to.storage_bits()))
+  if (in.size() != out.size())
+    throw std::invalid_argument("a cast of " + std::to_string(in.size()) + " elements to " +
+                                std::to_string(out.size()));
+  if (sizeof(In) * 8 < static_cast<std::size_t>(from.storage_bits()) ||
+      sizeof(Out) * 8 < static_cast<std::size_t>(rule.to.storage_bits()))
     throw std::invalid_argument("words too narrow for " + format_name(from) + " or " + format_name(rule.to));
   if constexpr (sizeof(In) == 4) {
     if (from == fp32) return apply_to_floats(rule, std::span<const std::uint32_t>(in), out);
@@ -125,9 +135,9 @@ void apply(const CastRule& rule, const FloatFormat& from, std::span<const In> in
   for (std::size_t i = 0; i < in.size(); ++i) out[i] = static_cast<Out>(apply(rule, from, in[i]));
 }
 
-#define HALFULP_APPLY(In)                                                                                              \
-  template void apply(const CastRule&, const FloatFormat&, std::span<const In>, std::span<std::uint8_t>);              \
-  template void apply(const CastRule&, const FloatFormat&, std::span<const In>, std::span<std::uint16_t>);             \
+#define HALFULP_APPLY(In)                                                                                  \
+  template void apply(const CastRule&, const FloatFormat&, std::span<const In>, std::span<std::uint8_t>);  \
+  template void apply(const CastRule&, const FloatFormat&, std::span<const In>, std::span<std::uint16_t>); \
   template void apply(const CastRule&, const FloatFormat&, std::span<const In>, std::span<std::uint32_t>);
 HALFULP_APPLY(std::uint16_t)
 HALFULP_APPLY(std::uint32_t)

@@ -27,12 +27,15 @@ class Walker {
 
   /// Operands in ascending order; results with the same fields as the target.
   void walk(std::span<const Word> in, std::span<const std::uint32_t> a, std::span<const std::uint32_t> b) {
-    const auto constant = [](std::span<const std::uint32_t> x) { return std::memcmp(x.data(), x.data() + 1, x.size_bytes() - sizeof x[0]) == 0; };
+    const auto constant = [](std::span<const std::uint32_t> x) {
+      return std::memcmp(x.data(), x.data() + 1, x.size_bytes() - sizeof x[0]) == 0;
+    };
     if (std::memcmp(a.data(), b.data(), a.size_bytes()) == 0) {
       open_ = false;
       return;
     }
-    const bool one_kind = class_of(q_.from, in.front()) == class_of(q_.from, in.back()) && q_.from.sign(in.front()) == q_.from.sign(in.back());
+    const bool one_kind = class_of(q_.from, in.front()) == class_of(q_.from, in.back()) &&
+                          q_.from.sign(in.front()) == q_.from.sign(in.back());
     if (one_kind && constant(a) && constant(b)) {  // in.front() speaks for all
       step(in.front(), a[0], b[0]);
       if (!open_) return;
@@ -87,14 +90,16 @@ class Walker {
 void append(const CastQuestion& q, CastDifferences& all, CastDifferences&& piece, bool adjacent) {
   all.compared += piece.compared;
   all.differing += piece.differing;
-  if (piece.witness && (!all.witness || q.from.magnitude(*piece.witness) < q.from.magnitude(*all.witness))) all.witness = piece.witness;
+  if (piece.witness && (!all.witness || q.from.magnitude(*piece.witness) < q.from.magnitude(*all.witness)))
+    all.witness = piece.witness;
   std::size_t from = 0;
   if (adjacent && !all.ranges.empty() && !piece.ranges.empty()) {
     CastRange& last = all.ranges.back();
     const CastRange& next = piece.ranges.front();
     const FloatFormat& to = q.a->to;
-    if (last.last + 1 == next.first && class_of(q.from, last.last) == class_of(q.from, next.first) && q.from.sign(last.last) == q.from.sign(next.first) &&
-        class_of(to, last.a_last) == class_of(to, next.a_first) && class_of(to, last.b_last) == class_of(to, next.b_first)) {
+    if (last.last + 1 == next.first && class_of(q.from, last.last) == class_of(q.from, next.first) &&
+        q.from.sign(last.last) == q.from.sign(next.first) && class_of(to, last.a_last) == class_of(to, next.a_first) &&
+        class_of(to, last.b_last) == class_of(to, next.b_first)) {
       last.constant = last.constant && next.constant && last.a_last == next.a_first && last.b_last == next.b_first;
       last.last = next.last, last.a_last = next.a_last, last.b_last = next.b_last;
       last.count += next.count;
@@ -152,25 +157,33 @@ std::vector<std::uint64_t> sampled_operands(const FloatFormat& from, const Float
   const int dropped = from.fraction_bits - fp32.fraction_bits;
   const std::uint64_t stride = to.storage_bits() > 8 ? 61 : 1;  // wide targets: some of their values
   std::uint64_t before = 0;
-  for (std::uint64_t m = 0; m <= to.max_finite(); m += m + stride < to.max_finite() || m == to.max_finite() ? stride : to.max_finite() - m) {
+  for (std::uint64_t m = 0; m <= to.max_finite();
+       m += m + stride < to.max_finite() || m == to.max_finite() ? stride : to.max_finite() - m) {
     const std::uint64_t next = std::min(m + 1, to.max_finite());
     const double value = to.value(m), above = next == m ? value + (value - to.value(m - 1)) : to.value(next);
     const std::uint64_t here = convert(fp64, from, {}, std::bit_cast<std::uint64_t>(value)).code;
-    const std::uint64_t middle = convert(fp64, from, {}, std::bit_cast<std::uint64_t>(value + (above - value) / 2)).code;
+    const std::uint64_t middle =
+        convert(fp64, from, {}, std::bit_cast<std::uint64_t>(value + (above - value) / 2)).code;
     for (const std::uint64_t centre : {here, middle})
-      for (const std::uint64_t distance : {std::uint64_t{1}, std::uint64_t{1} << 8, std::uint64_t{1} << (dropped > 0 ? dropped - 1 : 0), std::uint64_t{3} << (dropped > 0 ? dropped - 1 : 0)})
+      for (const std::uint64_t distance :
+           {std::uint64_t{1}, std::uint64_t{1} << 8, std::uint64_t{1} << (dropped > 0 ? dropped - 1 : 0),
+            std::uint64_t{3} << (dropped > 0 ? dropped - 1 : 0)})
         around(centre, distance);
     before = here;
   }
   around(from.infinity(), 1);
   around(before, 1);
-  for (const std::uint64_t special : {std::uint64_t{0}, std::uint64_t{1}, from.min_normal(), from.max_finite(), from.infinity() | 1, from.canonical_nan(), from.magnitude_mask()}) around(special, 1);
+  for (const std::uint64_t special : {std::uint64_t{0}, std::uint64_t{1}, from.min_normal(), from.max_finite(),
+                                      from.infinity() | 1, from.canonical_nan(), from.magnitude_mask()})
+    around(special, 1);
   for (std::uint64_t i = 0; i < 1 << 18; ++i) {
     const std::uint64_t high = rounding_bits(1, 0, 2 * i), low = rounding_bits(1, 0, 2 * i + 1);
     codes.push_back((high << 32 | low) & from.magnitude_mask());
     // As many within reach of the target.
     codes.push_back((codes.back() & from.fraction_mask()) |
-                    ((static_cast<std::uint64_t>(to.emin() - to.fraction_bits - 2 + from.bias) + high % static_cast<std::uint64_t>(to.emax() - to.emin() + to.fraction_bits + 6)) << from.fraction_bits));
+                    ((static_cast<std::uint64_t>(to.emin() - to.fraction_bits - 2 + from.bias) +
+                      high % static_cast<std::uint64_t>(to.emax() - to.emin() + to.fraction_bits + 6))
+                     << from.fraction_bits));
   }
   const std::size_t positive = codes.size();
   for (std::size_t i = 0; i < positive; ++i) codes.push_back(codes[i] | from.sign_mask());
@@ -180,7 +193,9 @@ std::vector<std::uint64_t> sampled_operands(const FloatFormat& from, const Float
 }
 
 CastDifferences differences(const CastQuestion& question, const std::function<void(double)>& progress) {
-  if (question.a->to != question.b->to) throw std::invalid_argument("rules for " + format_name(question.a->to) + " and " + format_name(question.b->to) + " have nothing to compare");
+  if (question.a->to != question.b->to)
+    throw std::invalid_argument("rules for " + format_name(question.a->to) + " and " + format_name(question.b->to) +
+                                " have nothing to compare");
   if (question.from.storage_bits() <= 16) return compare_all<std::uint16_t>(question, progress);
   if (question.from.storage_bits() <= 32) return compare_all<std::uint32_t>(question, progress);
   const std::vector<std::uint64_t> operands = sampled_operands(question.from, question.a->to);

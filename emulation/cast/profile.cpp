@@ -15,7 +15,8 @@ struct Source {
   FloatFormat format;
   CastSources bit;
 };
-constexpr std::array<Source, 4> sources{{{fp32, source::fp32}, {fp16, source::fp16}, {bf16, source::bf16}, {fp64, source::fp64}}};
+constexpr std::array<Source, 4> sources{
+    {{fp32, source::fp32}, {fp16, source::fp16}, {bf16, source::bf16}, {fp64, source::fp64}}};
 
 std::uint64_t nan_of(const CastRule& rule, const FloatFormat& from, std::uint64_t code) {
   const bool negative = from.sign(code);
@@ -67,11 +68,14 @@ const CastRule& rule_for(const Profile& profile, const FloatFormat& from, const 
   for (const CastRule& rule : profile.rules)
     if (rule.from & source_bit(from)) accepted += (accepted.empty() ? "" : ", ") + format_name(rule.to);
   if (!accepted.empty())
-    throw std::invalid_argument(std::string(profile.name) + " does not convert " + pair + "; accepted of " + format_name(from) + ": " + accepted);
+    throw std::invalid_argument(std::string(profile.name) + " does not convert " + pair + "; accepted of " +
+                                format_name(from) + ": " + accepted);
   CastSources bits = 0;
   for (const CastRule& rule : profile.rules) bits |= rule.from;
-  for (const FloatFormat& format : source_formats(bits)) accepted += (accepted.empty() ? "" : ", ") + format_name(format);
-  throw std::invalid_argument(std::string(profile.name) + " does not convert " + pair + "; accepted as --from: " + accepted);
+  for (const FloatFormat& format : source_formats(bits))
+    accepted += (accepted.empty() ? "" : ", ") + format_name(format);
+  throw std::invalid_argument(std::string(profile.name) + " does not convert " + pair +
+                              "; accepted as --from: " + accepted);
 }
 
 std::uint64_t apply(const CastRule& rule, const FloatFormat& source, std::uint64_t code) {

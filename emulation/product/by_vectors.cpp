@@ -53,7 +53,8 @@ bool negative_zero(const Plan& plan, const float* a, const float* b, std::size_t
 }
 
 template <class Words>
-void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_panel, std::optional<Scalar<Words>>& scalar, std::vector<Redone>& redone) {
+void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_panel,
+              std::optional<Scalar<Words>>& scalar, std::vector<Redone>& redone) {
   const std::size_t top = row_panel * panel_rows, left = column_panel * panel_columns;
   const std::size_t rows = std::min(panel_rows, w.x.m - top), columns = std::min(panel_columns, w.x.n - left);
   const auto redo = [&](std::size_t r, std::size_t j) {
@@ -81,11 +82,14 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
   const bool unknown_zeros = w.plan.signless_zeros && !w.plan.signs_tell;
   if (w.plan.signless_zeros && oddities_of(out).zero)
     each([&](std::size_t r, std::size_t j, float& v) {
-      if (v == 0) v = unknown_zeros ? std::numeric_limits<float>::quiet_NaN() : std::copysign(0.0f, negative_zero(w.plan, a + r, b + j, w.x.k) ? -1.0f : 1.0f);
+      if (v == 0)
+        v = unknown_zeros ? std::numeric_limits<float>::quiet_NaN()
+                          : std::copysign(0.0f, negative_zero(w.plan, a + r, b + j, w.x.k) ? -1.0f : 1.0f);
     });
   if (w.c) {
     std::fill(std::begin(addend), std::end(addend), 0.0f);
-    for (std::size_t r = 0; r < rows; ++r) std::copy_n(w.c + (top + r) * w.x.n + left, columns, addend + r * panel_columns);
+    for (std::size_t r = 0; r < rows; ++r)
+      std::copy_n(w.c + (top + r) * w.x.n + left, columns, addend + r * panel_columns);
     const StepRule rule = w.plan.addend_rule();
     set_direction(rule.direction);
     add_tiles(rule, out, addend, out);
@@ -114,7 +118,8 @@ std::vector<Redone> run_tiles(const Work<Words>& w) {
     const array::DefaultEnvironment environment;
     Own& own = all.local();
     for (std::size_t j = range.rows().begin(); j != range.rows().end(); ++j)
-      for (std::size_t i = range.cols().begin(); i != range.cols().end(); ++i) run_tile(w, i, j, own.scalar, own.redone);
+      for (std::size_t i = range.cols().begin(); i != range.cols().end(); ++i)
+        run_tile(w, i, j, own.scalar, own.redone);
   });
   std::vector<Redone> redone;
   for (const Own& own : all) redone.insert(redone.end(), own.redone.begin(), own.redone.end());
@@ -131,7 +136,8 @@ Rounding into_result(const DotModel& model, const Plan& plan) {
 
 /// Values to the words of D.
 template <class Code>
-void store(const DotModel& model, const Rounding& rounding, const float* values, std::size_t m, std::size_t n, std::size_t ldd, std::span<Code> d) {
+void store(const DotModel& model, const Rounding& rounding, const float* values, std::size_t m, std::size_t n,
+           std::size_t ldd, std::span<Code> d) {
   const FloatFormat& f = model.result();
   const std::size_t lines = ldd == n ? 1 : m, length = ldd == n ? m * n : n;
   const auto nan = static_cast<Code>(fresh_nan(fp32, rounding));
@@ -139,9 +145,11 @@ void store(const DotModel& model, const Rounding& rounding, const float* values,
     const std::span<const float> from(values + i * n, length);
     const std::span<Code> to = d.subspan(i * ldd, length);
     if (f == fp32 && model.outer().format == fp32) {
-      for (std::size_t j = 0; j < length; ++j) to[j] = from[j] == from[j] ? static_cast<Code>(std::bit_cast<std::uint32_t>(from[j])) : nan;
+      for (std::size_t j = 0; j < length; ++j)
+        to[j] = from[j] == from[j] ? static_cast<Code>(std::bit_cast<std::uint32_t>(from[j])) : nan;
     } else if constexpr (sizeof(Code) == 8) {
-      for (std::size_t j = 0; j < length; ++j) to[j] = convert(fp32, f, rounding, std::bit_cast<std::uint32_t>(from[j])).code;
+      for (std::size_t j = 0; j < length; ++j)
+        to[j] = convert(fp32, f, rounding, std::bit_cast<std::uint32_t>(from[j])).code;
     } else {
       encode(f, rounding, from, to);
     }
@@ -149,7 +157,8 @@ void store(const DotModel& model, const Rounding& rounding, const float* values,
 }
 
 /// A matrix as floats without gaps.
-void copy_rows(std::span<const float> x, const FloatFormat&, std::size_t m, std::size_t n, std::size_t leading, float* to) {
+void copy_rows(std::span<const float> x, const FloatFormat&, std::size_t m, std::size_t n, std::size_t leading,
+               float* to) {
   for (std::size_t i = 0; i < m; ++i) std::copy_n(x.data() + i * leading, n, to + i * n);
 }
 void copy_rows(const CodeWords& x, const FloatFormat& f, std::size_t m, std::size_t n, std::size_t leading, float* to) {
@@ -170,8 +179,10 @@ bool output_rounds(const DotModel& model) { return model.output && model.output-
 }  // namespace
 
 template <class Words, class D>
-void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperands<Words>& x, std::span<D> d, std::uint64_t first_stream) {
-  const auto lines = [](bool transposed, std::size_t rows, std::size_t columns, const Placement& place, bool rows_are_vectors) {
+void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperands<Words>& x, std::span<D> d,
+                     std::uint64_t first_stream) {
+  const auto lines = [](bool transposed, std::size_t rows, std::size_t columns, const Placement& place,
+                        bool rows_are_vectors) {
     if (transposed) return Lines{columns, rows, place.column, !rows_are_vectors};
     return Lines{rows, columns, place.row, rows_are_vectors};
   };
@@ -197,7 +208,8 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
   if constexpr (std::is_same_v<D, float>) {
     if (!direct)
       for (std::size_t i = 0; i < x.m; ++i)
-        quantize(model.result(), into_result(model, plan), std::span<const float>(values.data() + i * x.n, x.n), d.subspan(i * ldd, x.n));
+        quantize(model.result(), into_result(model, plan), std::span<const float>(values.data() + i * x.n, x.n),
+                 d.subspan(i * ldd, x.n));
     for (const Redone& r : redone) d[r.i * ldd + r.j] = value_of(model.result(), r.code);
   } else {
     store(model, into_result(model, plan), values.data(), x.m, x.n, ldd, d);
@@ -205,10 +217,14 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
   }
 }
 
-template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint8_t>, std::uint64_t);
-template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint16_t>, std::uint64_t);
-template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint32_t>, std::uint64_t);
-template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint64_t>, std::uint64_t);
+template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint8_t>,
+                              std::uint64_t);
+template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint16_t>,
+                              std::uint64_t);
+template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint32_t>,
+                              std::uint64_t);
+template void gemm_by_vectors(const DotModel&, const Plan&, const GemmOperands&, std::span<std::uint64_t>,
+                              std::uint64_t);
 template void gemm_by_vectors(const DotModel&, const Plan&, const FloatOperands&, std::span<float>, std::uint64_t);
 
 }  // namespace halfulp::products

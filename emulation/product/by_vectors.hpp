@@ -21,9 +21,11 @@
 namespace halfulp::products {
 
 /// gemm (emulation/product/product.hpp) of operands that were checked, k > 0.
-/// Instantiated for code words with D of std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, and for floats with D of float.
+/// Instantiated for code words with D of std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t, and for floats with
+/// D of float.
 template <class Words, class D>
-void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperands<Words>& x, std::span<D> d, std::uint64_t first_stream);
+void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperands<Words>& x, std::span<D> d,
+                     std::uint64_t first_stream);
 
 // Memory for a while, which a thread keeps for its next product: fresh pages would take as long as a small product.
 
@@ -57,7 +59,8 @@ class Scratch {
     hwy::AlignedFreeUniquePtr<float[]> data;
     std::size_t size = 0;
   };
-  static constexpr std::size_t most_kept = std::size_t{1} << 20, most_blocks = 6;  ///< floats of a block; blocks of a thread
+  static constexpr std::size_t most_kept = std::size_t{1} << 20,
+                               most_blocks = 6;  ///< floats of a block; blocks of a thread
   static std::vector<Block>& blocks() {
     static thread_local std::vector<Block> kept;
     return kept;
@@ -75,7 +78,9 @@ inline std::uint64_t code_of(const FloatFormat& f, float value) {
   if (value != value) return f.canonical_nan();
   return convert(fp32, f, {}, std::bit_cast<std::uint32_t>(value)).code;
 }
-inline float value_of(const FloatFormat& f, std::uint64_t code) { return f.is_nan(code) ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(f.value(code)); }
+inline float value_of(const FloatFormat& f, std::uint64_t code) {
+  return f.is_nan(code) ? std::numeric_limits<float>::quiet_NaN() : static_cast<float>(f.value(code));
+}
 
 /// The code word of an element, whichever way operands come.
 inline std::uint64_t word(const CodeWords& x, const FloatFormat&, std::size_t i) { return x[i]; }

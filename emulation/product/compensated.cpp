@@ -13,9 +13,15 @@ namespace halfulp::products::HWY_NAMESPACE {
 /// Compensated running sums: every operation is rounded as a sum is.
 template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, Compensation compensation>
 struct CompensatedSteps {
-  static HWY_INLINE V product(const StepRule& rule, V a, V b) { return rounded<product_way, direction, true, product_fix>(rule.product, hn::Mul(a, b)); }
-  static HWY_INLINE V plus(const StepRule& rule, V x, V y) { return rounded<sum_way, direction, false, sum_fix>(rule.sum, hn::Add(x, y)); }
-  static HWY_INLINE V minus(const StepRule& rule, V x, V y) { return rounded<sum_way, direction, false, sum_fix>(rule.sum, hn::Sub(x, y)); }
+  static HWY_INLINE V product(const StepRule& rule, V a, V b) {
+    return rounded<product_way, direction, true, product_fix>(rule.product, hn::Mul(a, b));
+  }
+  static HWY_INLINE V plus(const StepRule& rule, V x, V y) {
+    return rounded<sum_way, direction, false, sum_fix>(rule.sum, hn::Add(x, y));
+  }
+  static HWY_INLINE V minus(const StepRule& rule, V x, V y) {
+    return rounded<sum_way, direction, false, sum_fix>(rule.sum, hn::Sub(x, y));
+  }
   static HWY_INLINE void enter(const StepRule& rule, V x, V& s, V& c) {
     if constexpr (compensation == Compensation::kahan) {
       const V y = minus(rule, x, c), t = plus(rule, s, y);
@@ -30,7 +36,8 @@ struct CompensatedSteps {
     }
   }
 
-  static HWY_ATTR HWY_NOINLINE void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+  static HWY_ATTR HWY_NOINLINE void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,
+                                         const float* b, std::size_t b_step, float* out) {
     constexpr std::size_t R = 4;
     const StepRule constants = rule;
     const std::size_t lanes = hn::Lanes(d);
@@ -38,10 +45,12 @@ struct CompensatedSteps {
       for (std::size_t column = 0; column < panel_columns; column += lanes) {
         V s[R], c[R];
         const V first = hn::LoadU(d, b + column);
-        for (std::size_t r = 0; r < R; ++r) s[r] = product(constants, hn::Set(d, a[row + r]), first), c[r] = hn::Zero(d);
+        for (std::size_t r = 0; r < R; ++r)
+          s[r] = product(constants, hn::Set(d, a[row + r]), first), c[r] = hn::Zero(d);
         for (std::size_t i = 1; i < count; ++i) {
           const V values = hn::LoadU(d, b + i * b_step + column);
-          for (std::size_t r = 0; r < R; ++r) enter(constants, product(constants, hn::Set(d, a[i * a_step + row + r]), values), s[r], c[r]);
+          for (std::size_t r = 0; r < R; ++r)
+            enter(constants, product(constants, hn::Set(d, a[i * a_step + row + r]), values), s[r], c[r]);
         }
         for (std::size_t r = 0; r < R; ++r) {
           if constexpr (compensation == Compensation::neumaier) s[r] = plus(constants, s[r], c[r]);
@@ -55,7 +64,8 @@ struct CompensatedSteps {
 template <Direction direction, Compensation compensation, class F>
 HWY_INLINE void with_compensated(const StepRule& rule, F f) {
   const auto fixes = [&]<Way product, Way sum>(Is<product>, Is<sum>) HWY_ATTR {
-    const auto fix = [&]<Fix fix>(Is<fix>) HWY_ATTR { f(CompensatedSteps<product, sum, direction, fix, fix, compensation>{}); };
+    const auto fix = [&]<Fix fix>(Is<fix>)
+                         HWY_ATTR { f(CompensatedSteps<product, sum, direction, fix, fix, compensation>{}); };
     if constexpr (product != Way::aligned && sum != Way::aligned) return fix(Is<Fix::none>{});
     const Fix wanted = sum == Way::aligned ? rule.sum.fix : rule.product.fix;
     if (wanted == Fix::clamp_keep) return fix(Is<Fix::clamp_keep>{});
@@ -90,7 +100,8 @@ HWY_INLINE void with_compensated_steps(const StepRule& rule, F f) {
   }
 }
 
-HWY_ATTR void compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+HWY_ATTR void compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,
+                               const float* b, std::size_t b_step, float* out) {
   const auto run = [&](auto steps) HWY_ATTR { decltype(steps)::tile(rule, count, a, a_step, b, b_step, out); };
   if (rule.compensation == Compensation::kahan) with_compensated_steps<Compensation::kahan>(rule, run);
   else with_compensated_steps<Compensation::neumaier>(rule, run);
@@ -104,7 +115,8 @@ namespace halfulp::products {
 
 HWY_EXPORT(compensated_tile);
 
-void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+                          std::size_t b_step, float* out) {
   HWY_DYNAMIC_DISPATCH(compensated_tile)(rule, count, a, a_step, b, b_step, out);
 }
 

@@ -10,23 +10,25 @@
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::products::HWY_NAMESPACE {
 
-template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, bool odd_product, bool odd_sum>
+template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, bool odd_product,
+          bool odd_sum>
 struct Steps {
   static HWY_INLINE V product(const StepRule& rule, V a, V b) {
     // Without a stage of its own the first product is one of the sum's results.
-    const V v = multiplied<product_way == Way::fused ? odd_sum : odd_product>(a, b);
+    const V v = multiplied < product_way == Way::fused ? odd_sum : odd_product > (a, b);
     if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, v);
     return rounded<product_way, direction, true, product_fix>(rule.product, v);
   }
   static HWY_INLINE V next(const StepRule& rule, V s, V a, V b) {
-    if constexpr (product_way == Way::fused) return rounded<sum_way, direction, true, sum_fix>(rule.sum, multiplied_and_added<odd_sum>(a, b, s));
+    if constexpr (product_way == Way::fused)
+      return rounded<sum_way, direction, true, sum_fix>(rule.sum, multiplied_and_added<odd_sum>(a, b, s));
     return rounded<sum_way, direction, false, sum_fix>(rule.sum, added<odd_sum>(s, product(rule, a, b)));
   }
 
   /// R rows and N vectors of columns.
   template <std::size_t R, std::size_t N>
-  static HWY_INLINE void rows(const StepRule& rule, std::size_t count, const float* HWY_RESTRICT a, std::size_t a_step, const float* HWY_RESTRICT b, std::size_t b_step,
-                              float* HWY_RESTRICT out) {
+  static HWY_INLINE void rows(const StepRule& rule, std::size_t count, const float* HWY_RESTRICT a, std::size_t a_step,
+                              const float* HWY_RESTRICT b, std::size_t b_step, float* HWY_RESTRICT out) {
     const StepRule constants = rule;  // a copy that no store can change: its vectors stay in registers
     const std::size_t lanes = hn::Lanes(d);
     V s[R][N], column[N];
@@ -45,21 +47,24 @@ struct Steps {
       for (std::size_t j = 0; j < N; ++j) hn::StoreU(s[r][j], d, out + r * panel_columns + j * lanes);
   }
 
-  static HWY_ATTR HWY_NOINLINE void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+  static HWY_ATTR HWY_NOINLINE void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,
+                                         const float* b, std::size_t b_step, float* out) {
     constexpr std::size_t lanes = hn::MaxLanes(d);
     if constexpr (lanes == panel_columns) {
       rows<panel_rows, 1>(rule, count, a, a_step, b, b_step, out);
     } else {  // 16 registers
       constexpr std::size_t together = lanes == 1 ? 1 : 2, few = 4 / together;
       for (std::size_t r = 0; r < panel_rows; r += few)
-        for (std::size_t j = 0; j < panel_columns; j += together * lanes) rows<few, together>(rule, count, a + r, a_step, b + j, b_step, out + r * panel_columns + j);
+        for (std::size_t j = 0; j < panel_columns; j += together * lanes)
+          rows<few, together>(rule, count, a + r, a_step, b + j, b_step, out + r * panel_columns + j);
     }
   }
 
   static HWY_ATTR HWY_NOINLINE void add(const StepRule& rule, const float* x, const float* y, float* out) {
     const StepRule constants = rule;
     for (std::size_t i = 0; i < tile_size; i += hn::Lanes(d)) {
-      const V v = added<odd_sum>(hn::LoadU(d, x + i), hn::LoadU(d, y + i)), r = rounded<sum_way, direction, false, sum_fix>(constants.sum, v);
+      const V v = added<odd_sum>(hn::LoadU(d, x + i), hn::LoadU(d, y + i)),
+              r = rounded<sum_way, direction, false, sum_fix>(constants.sum, v);
       hn::StoreU(sum_way == Way::aligned ? hn::CopySign(r, v) : r, d, out + i);
     }
   }
@@ -68,7 +73,9 @@ struct Steps {
 /// f(fix of a product, fix of a sum) for those that a rule has: both the same, or the product has none.
 template <Direction direction, class F>
 HWY_INLINE void with_fix(const StepRule& rule, F f) {
-  const auto both = [&]<Fix fix>(Is<fix>) HWY_ATTR { rule.product.fix == Fix::none ? f(Is<Fix::none>{}, Is<fix>{}) : f(Is<fix>{}, Is<fix>{}); };
+  const auto both = [&]<Fix fix>(Is<fix>) HWY_ATTR {
+    rule.product.fix == Fix::none ? f(Is<Fix::none>{}, Is<fix>{}) : f(Is<fix>{}, Is<fix>{});
+  };
   switch (rule.sum.fix) {
     case Fix::none: return f(Is<Fix::none>{}, Is<Fix::none>{});
     case Fix::clamp: return both(Is<Fix::clamp>{});
@@ -90,9 +97,12 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
 template <Direction direction, class F>
 HWY_INLINE void with_ways(const StepRule& rule, F f) {
   constexpr bool nearest = direction == Direction::nearest && HALFULP_ODD;
-  const auto exact = [&]<Way product, Way sum, Fix product_fix, Fix sum_fix>(Is<product>, Is<sum>, Is<product_fix>, Is<sum_fix>) HWY_ATTR {
-    constexpr bool products = nearest && (product == Way::aligned || product == Way::linear), sums = nearest && (sum == Way::aligned || (product == Way::fused && sum == Way::linear));
-    const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>) HWY_ATTR { f(Steps<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{}); };
+  const auto exact = [&]<Way product, Way sum, Fix product_fix, Fix sum_fix>(Is<product>, Is<sum>, Is<product_fix>,
+                                                                             Is<sum_fix>) HWY_ATTR {
+    constexpr bool products = nearest && (product == Way::aligned || product == Way::linear),
+                   sums = nearest && (sum == Way::aligned || (product == Way::fused && sum == Way::linear));
+    const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>)
+                          HWY_ATTR { f(Steps<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{}); };
     if constexpr (products && sums) {
       if (rule.odd_product && rule.odd_sum) return with(Is<true>{}, Is<true>{});
     }
@@ -144,14 +154,17 @@ HWY_INLINE void with_steps(const StepRule& rule, F f) {
   }
 }
 
-HWY_ATTR void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+HWY_ATTR void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+                   std::size_t b_step, float* out) {
   with_steps(rule, [&](auto steps) HWY_ATTR { decltype(steps)::tile(rule, count, a, a_step, b, b_step, out); });
 }
 HWY_ATTR void add(const StepRule& rule, const float* x, const float* y, float* out) {
   with_steps(rule, [&](auto steps) HWY_ATTR { decltype(steps)::add(rule, x, y, out); });
 }
 
-HWY_ATTR bool can_run(const StepRule& rule) { return (!(rule.odd_product || rule.odd_sum) || HALFULP_ODD) && (rule.product.way != Way::fused || HWY_NATIVE_FMA); }
+HWY_ATTR bool can_run(const StepRule& rule) {
+  return (!(rule.odd_product || rule.odd_sum) || HALFULP_ODD) && (rule.product.way != Way::fused || HWY_NATIVE_FMA);
+}
 
 }  // namespace halfulp::products::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
@@ -163,11 +176,14 @@ HWY_EXPORT(tile);
 HWY_EXPORT(add);
 HWY_EXPORT(can_run);
 
-void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out) {
+void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+              std::size_t b_step, float* out) {
   if (rule.compensation != Compensation::none) return run_compensated_tile(rule, count, a, a_step, b, b_step, out);
   HWY_DYNAMIC_DISPATCH(tile)(rule, count, a, a_step, b, b_step, out);
 }
-void add_tiles(const StepRule& rule, const float* x, const float* y, float* out) { HWY_DYNAMIC_DISPATCH(add)(rule, x, y, out); }
+void add_tiles(const StepRule& rule, const float* x, const float* y, float* out) {
+  HWY_DYNAMIC_DISPATCH(add)(rule, x, y, out);
+}
 bool runs(const StepRule& rule) { return HWY_DYNAMIC_DISPATCH(can_run)(rule); }
 
 }  // namespace halfulp::products

@@ -36,31 +36,34 @@ enum class Direction : std::uint8_t { nearest, down, up, zero };
 struct Rounder {
   Way way = Way::plain;
   Fix fix = Fix::none;
-  float emin = 0;       ///< aligned: 2^emin of the format
-  float scale = 0;      ///< aligned: C = scale * the value's power of two, at least scale * emin
-  float max = 0;        ///< aligned
-  float beyond = 0;     ///< Inf or NaN, which a value beyond the largest is multiplied by
-  int tail = 0;         ///< linear: bits cut off
+  float emin = 0;    ///< aligned: 2^emin of the format
+  float scale = 0;   ///< aligned: C = scale * the value's power of two, at least scale * emin
+  float max = 0;     ///< aligned
+  float beyond = 0;  ///< Inf or NaN, which a value beyond the largest is multiplied by
+  int tail = 0;      ///< linear: bits cut off
 };
 
 /// One running sum: round(s + round(a * b)).
 struct StepRule {
   Rounder product, sum;
   Direction direction = Direction::nearest;
-  /// To nearest: the multiplication, the addition (or fma) rounds to odd before the stage rounds. This needs embedded rounding.
+  /// To nearest: the multiplication, the addition (or fma) rounds to odd before the stage rounds. This needs embedded
+  /// rounding.
   bool odd_product = false, odd_sum = false;
-  /// Of running sums. Compensated ones take no fma, nothing to odd, the same fix for products and sums, and none but clamp_keep, over,
-  /// over_up and over_down: what they subtract from each other has no bound that operands tell.
+  /// Of running sums. Compensated ones take no fma, nothing to odd, the same fix for products and sums, and none but
+  /// clamp_keep, over, over_up and over_down: what they subtract from each other has no bound that operands tell.
   Compensation compensation = Compensation::none;
 };
 
-/// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the first product
-/// being the start. The environment rounds in rule.direction. Zero results have the right sign where both ways are fused or
-/// plain. Precondition: count > 0; runs(rule).
-void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out);
+/// out[r * panel_columns + j] = the sum over i < count of a[i * a_step + r] * b[i * b_step + j], sequentially, the
+/// first product being the start. The environment rounds in rule.direction. Zero results have the right sign where both
+/// ways are fused or plain. Precondition: count > 0; runs(rule).
+void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+              std::size_t b_step, float* out);
 
 /// The same where rule.compensation is kahan or neumaier, which run_tile leaves to it.
-void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b, std::size_t b_step, float* out);
+void run_compensated_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
+                          std::size_t b_step, float* out);
 
 /// out = round(x + y), by rule.sum; zeros have the right sign if those of x and y have.
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out);

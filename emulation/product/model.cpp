@@ -10,14 +10,16 @@ namespace halfulp {
 namespace {
 
 enum class Flush : std::uint8_t { none, inputs, outputs, both };
-constexpr std::array<Named<Flush>, 4> flushes{{{"none", Flush::none}, {"inputs", Flush::inputs}, {"outputs", Flush::outputs}, {"both", Flush::both}}};
+constexpr std::array<Named<Flush>, 4> flushes{
+    {{"none", Flush::none}, {"inputs", Flush::inputs}, {"outputs", Flush::outputs}, {"both", Flush::both}}};
 
 template <class T>
 T number(std::string_view what, std::string_view text, T least, T most) {
   T value{};
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc{} || end != text.data() + text.size() || value < least || value > most)
-    throw std::invalid_argument(std::string(what) + " is a whole number from " + std::to_string(least) + (most == static_cast<T>(-1) ? "" : " to " + std::to_string(most)) + ", not '" +
+    throw std::invalid_argument(std::string(what) + " is a whole number from " + std::to_string(least) +
+                                (most == static_cast<T>(-1) ? "" : " to " + std::to_string(most)) + ", not '" +
                                 shown(text) + "'");
   return value;
 }
@@ -46,13 +48,15 @@ constexpr Property properties[] = {
 // clang-format on
 
 const Property* property(std::string_view key) {
-  const auto* found = std::find_if(std::begin(properties), std::end(properties), [&](const Property& p) { return p.key == key; });
+  const auto* found = std::find_if(std::begin(properties), std::end(properties),
+                                   [&](const Property& p) { return p.key == key; });
   return found == std::end(properties) ? nullptr : found;
 }
 
 std::vector<std::string_view> split(std::string_view text, char at) {
   std::vector<std::string_view> parts;
-  for (std::size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1)) parts.push_back(text.substr(0, end));
+  for (std::size_t end; (end = text.find(at)) != std::string_view::npos; text.remove_prefix(end + 1))
+    parts.push_back(text.substr(0, end));
   parts.push_back(text);
   return parts;
 }
@@ -89,7 +93,9 @@ void set_order(DotModel& m, std::string_view text) {
   const std::size_t most = static_cast<std::size_t>(-1);
   std::size_t at = 1;
   const auto next = [&](std::string_view what, std::size_t least) {
-    if (at == parts.size()) throw std::invalid_argument("order " + std::string(parts[0]) + " takes a " + std::string(what) + ", as in " + std::string(parts[0]) + ":8");
+    if (at == parts.size())
+      throw std::invalid_argument("order " + std::string(parts[0]) + " takes a " + std::string(what) + ", as in " +
+                                  std::string(parts[0]) + ":8");
     return number<std::size_t>(what, parts[at++], least, most);
   };
   switch (m.order) {
@@ -104,13 +110,15 @@ void set_order(DotModel& m, std::string_view text) {
       break;
     case Order::interleaved: m.width = next("number of lanes", 1); break;
   }
-  if (at != parts.size()) throw std::invalid_argument("order " + std::string(parts[0]) + " takes no '" + shown(parts[at]) + "'");
+  if (at != parts.size())
+    throw std::invalid_argument("order " + std::string(parts[0]) + " takes no '" + shown(parts[at]) + "'");
 }
 
 std::string order_text(const DotModel& m) {
   std::string text(name_in(orders, m.order));
   if (m.order == Order::tree || m.order == Order::interleaved) text += ':' + std::to_string(m.width);
-  if (m.order == Order::blocked || ((m.order == Order::pairwise || m.order == Order::tree) && m.block != 1)) text += ':' + std::to_string(m.block);
+  if (m.order == Order::blocked || ((m.order == Order::pairwise || m.order == Order::tree) && m.block != 1))
+    text += ':' + std::to_string(m.block);
   return text;
 }
 
@@ -123,9 +131,11 @@ DotModel parse_dot_model(std::string_view text) {
   bool exact = false;
   for (const std::string_view item : split(text, ',')) {
     const auto equals = item.find('=');
-    const std::string_view key = item.substr(0, equals), value = equals == std::string_view::npos ? item : item.substr(equals + 1);
+    const std::string_view key = item.substr(0, equals),
+                           value = equals == std::string_view::npos ? item : item.substr(equals + 1);
     if (std::find(seen.begin(), seen.end(), equals == std::string_view::npos ? "" : key) != seen.end())
-      throw std::invalid_argument(equals == std::string_view::npos ? "a second format, '" + shown(item) + "'" : "'" + shown(key) + "' is said twice");
+      throw std::invalid_argument(equals == std::string_view::npos ? "a second format, '" + shown(item) + "'"
+                                                                   : "'" + shown(key) + "' is said twice");
     seen.push_back(equals == std::string_view::npos ? "" : key);
     if (equals == std::string_view::npos) bare = parse_format(item);
     else if (key == "in") in = parse_format(value);
@@ -145,7 +155,8 @@ DotModel parse_dot_model(std::string_view text) {
       throw std::invalid_argument(unknown_name("key", key, names));
     }
   }
-  const auto stage = [&](const std::optional<Written>& own, std::initializer_list<std::optional<FloatFormat>> otherwise) {
+  const auto stage = [&](const std::optional<Written>& own,
+                         std::initializer_list<std::optional<FloatFormat>> otherwise) {
     if (own) return own->stage(common);
     for (const auto& f : otherwise)
       if (f) return Stage{*f, common};
@@ -164,7 +175,8 @@ DotModel parse_dot_model(std::string_view text) {
 std::string stage_text(const Stage& s, const Rounding& common) {
   std::string text = format_name(s.format);
   for (const Property& p : properties)
-    if (p.get(s.rounding) != p.get(common)) text += '/' + (p.key == "round" ? "" : std::string(p.key) + ':') + p.get(s.rounding);
+    if (p.get(s.rounding) != p.get(common))
+      text += '/' + (p.key == "round" ? "" : std::string(p.key) + ':') + p.get(s.rounding);
   return text;
 }
 
@@ -172,7 +184,9 @@ std::string dot_model_name(const DotModel& m) {
   const Rounding& common = m.accumulator.rounding;
   const bool one = m.input == m.accumulator.format;
   std::string text = one ? format_name(m.input) : "in=" + format_name(m.input);
-  const auto add = [&](std::string_view key, const std::string& value) { text += ',' + std::string(key) + '=' + value; };
+  const auto add = [&](std::string_view key, const std::string& value) {
+    text += ',' + std::string(key) + '=' + value;
+  };
   if (m.input_b && *m.input_b != m.input) add("b", format_name(*m.input_b));
   if (!m.product) add("mul", "exact");
   else if (*m.product != m.accumulator) add("mul", stage_text(*m.product, common));
@@ -201,7 +215,9 @@ const FloatFormat& format_of_result(const ProductModel& model) {
   const auto* unit = std::get_if<MatrixUnit>(&model);
   return unit ? unit->accumulator : std::get<DotModel>(model).result();
 }
-int word_bits(const ProductModel& model, const FloatFormat& f) { return std::holds_alternative<MatrixUnit>(model) ? word_bits(f) : f.storage_bits(); }
+int word_bits(const ProductModel& model, const FloatFormat& f) {
+  return std::holds_alternative<MatrixUnit>(model) ? word_bits(f) : f.storage_bits();
+}
 
 std::string product_refusal(const ProductModel& model) {
   const auto* unit = std::get_if<MatrixUnit>(&model);

@@ -51,7 +51,8 @@ void interleave(const float* const (&from)[width], std::size_t count, float* to)
 /// Lines are vectors.
 template <std::size_t width>
 void pack_vectors(const Reader& read, const Lines& x, Panels& p) {
-  const std::size_t grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / std::max<std::size_t>(1, width * p.depth));
+  const std::size_t grain = std::max<std::size_t>(1,
+                                                  (std::size_t{1} << 14) / std::max<std::size_t>(1, width * p.depth));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, p.extents.size(), grain), [&](const auto& range) {
     Scratch room((width + 1) * components_at_once);
     float* zeros = room.data() + width * components_at_once;
@@ -62,7 +63,8 @@ void pack_vectors(const Reader& read, const Lines& x, Panels& p) {
         const float* from[width];
         for (std::size_t v = 0; v < width; ++v) {
           const std::size_t line = panel * width + v;
-          from[v] = line < x.lines ? read(line * x.leading + begin, count, room.data() + v * components_at_once) : zeros;
+          from[v] = line < x.lines ? read(line * x.leading + begin, count, room.data() + v * components_at_once)
+                                   : zeros;
         }
         interleave<width>(from, count, p.values.data() + (panel * p.depth + begin) * width);
       }
@@ -72,13 +74,15 @@ void pack_vectors(const Reader& read, const Lines& x, Panels& p) {
 /// Lines are components.
 template <std::size_t width>
 void pack_components(const Reader& read, const Lines& x, Panels& p) {
-  const std::size_t blocks = (x.lines + lines_at_once - 1) / lines_at_once, grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / (lines_at_once * x.length));
+  const std::size_t blocks = (x.lines + lines_at_once - 1) / lines_at_once,
+                    grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / (lines_at_once * x.length));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, blocks, grain), [&](const auto& range) {
     Scratch room(lines_at_once * x.length);
     for (std::size_t block = range.begin(); block != range.end(); ++block) {
       const std::size_t first = block * lines_at_once, count = std::min(lines_at_once, x.lines - first);
       const float* from[lines_at_once];
-      for (std::size_t i = 0; i < count; ++i) from[i] = read((first + i) * x.leading, x.length, room.data() + i * x.length);
+      for (std::size_t i = 0; i < count; ++i)
+        from[i] = read((first + i) * x.leading, x.length, room.data() + i * x.length);
       for (std::size_t panel = 0; panel < p.extents.size(); ++panel) {
         float* to = p.values.data() + (panel * p.depth + first) * width;
         const std::size_t here = std::min(width, x.length - panel * width);
@@ -97,21 +101,29 @@ void pack_components(const Reader& read, const Lines& x, Panels& p) {
 
 template <std::size_t width>
 Panels packed(const Reader& read, const Lines& x) {
-  const std::size_t vectors = x.are_vectors ? x.lines : x.length, depth = x.are_vectors ? x.length : x.lines, panels = (vectors + width - 1) / width;
+  const std::size_t vectors = x.are_vectors ? x.lines : x.length, depth = x.are_vectors ? x.length : x.lines,
+                    panels = (vectors + width - 1) / width;
   Panels p{width, depth, Scratch(panels * width * depth), std::vector<Extent>(panels)};
   x.are_vectors ? pack_vectors<width>(read, x, p) : pack_components<width>(read, x, p);
   const std::size_t grain = std::max<std::size_t>(1, (std::size_t{1} << 16) / std::max<std::size_t>(1, width * depth));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, panels, grain), [&](const auto& range) {
-    for (std::size_t panel = range.begin(); panel != range.end(); ++panel) p.extents[panel] = extent_of(p.panel(panel), width * depth);
+    for (std::size_t panel = range.begin(); panel != range.end(); ++panel)
+      p.extents[panel] = extent_of(p.panel(panel), width * depth);
   });
   return p;
 }
 
-Panels packed(const Reader& read, const Lines& x, std::size_t width) { return width == panel_rows ? packed<panel_rows>(read, x) : packed<panel_columns>(read, x); }
+Panels packed(const Reader& read, const Lines& x, std::size_t width) {
+  return width == panel_rows ? packed<panel_rows>(read, x) : packed<panel_columns>(read, x);
+}
 
 }  // namespace
 
-Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width) { return packed(Reader(words, f), lines, width); }
-Panels pack(std::span<const float> values, const FloatFormat&, const Lines& lines, std::size_t width) { return packed(Reader(values.data()), lines, width); }
+Panels pack(const CodeWords& words, const FloatFormat& f, const Lines& lines, std::size_t width) {
+  return packed(Reader(words, f), lines, width);
+}
+Panels pack(std::span<const float> values, const FloatFormat&, const Lines& lines, std::size_t width) {
+  return packed(Reader(values.data()), lines, width);
+}
 
 }  // namespace halfulp::products

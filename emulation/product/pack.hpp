@@ -9,8 +9,8 @@
 
 namespace halfulp::products {
 
-/// Vectors (rows of A, columns of B) side by side: component p of vector v at [v / width * width * depth + p * width + v % width].
-/// Vectors that are missing from the last panel are zeros.
+/// Vectors (rows of A, columns of B) side by side: component p of vector v at [v / width * width * depth + p * width +
+/// v % width]. Vectors that are missing from the last panel are zeros.
 struct Panels {
   std::size_t width = 0, depth = 0;
   Scratch values;

@@ -33,8 +33,9 @@ std::optional<Direction> direction_of(RoundingMode mode) {
 
 /// Values and their halves are normal floats, and so are the aligner of values up to 2^(emax + 2) and half of it.
 bool takes_aligner(const FloatFormat& f) {
-  return f.is_signed && f.has_zero && f.fraction_bits >= 1 && f.precision() <= carrier_bits - 2 && f.max_finite() >= f.min_normal() &&
-         lowest(f) > fp32.emin() && f.emax() + 2 + carrier_bits - f.fraction_bits <= fp32.emax();
+  return f.is_signed && f.has_zero && f.fraction_bits >= 1 && f.precision() <= carrier_bits - 2 &&
+         f.max_finite() >= f.min_normal() && lowest(f) > fp32.emin() &&
+         f.emax() + 2 + carrier_bits - f.fraction_bits <= fp32.emax();
 }
 
 std::optional<PlannedStage> planned(const Stage& s) {
@@ -53,10 +54,14 @@ std::optional<PlannedStage> planned(const Stage& s) {
   if (!takes_aligner(f)) return {};
   to.way = Way::aligned;
   to.emin = static_cast<float>(FloatFormat::power_of_two(f.emin()));
-  to.scale = static_cast<float>((*direction == Direction::zero ? 1.0 : 1.5) * FloatFormat::power_of_two(carrier_bits - f.precision()));
+  to.scale = static_cast<float>((*direction == Direction::zero ? 1.0 : 1.5) *
+                                FloatFormat::power_of_two(carrier_bits - f.precision()));
   to.max = maximum(f);
   to.beyond = f.has_infinity() ? std::numeric_limits<float>::infinity() : std::numeric_limits<float>::quiet_NaN();
-  const auto stays = [&](bool negative) { return f.magnitude(overflowed(f, r, negative).code) == f.max_finite() && f.is_finite(overflowed(f, r, negative).code); };
+  const auto stays = [&](bool negative) {
+    return f.magnitude(overflowed(f, r, negative).code) == f.max_finite() &&
+           f.is_finite(overflowed(f, r, negative).code);
+  };
   to.fix = stays(false) ? (stays(true) ? Fix::clamp : Fix::over_down) : stays(true) ? Fix::over_up : Fix::over;
   return stage;
 }
@@ -66,11 +71,13 @@ bool keeps_specials(const FloatFormat& to, const FloatFormat& from) {
   return (to.has_infinity() || !from.has_infinity()) && (to.has_nan() || !from.has_nan());
 }
 
-/// The largest magnitude that sums of k terms up to `largest` can reach in a format. Rounding is monotonic: no sum is larger than that of k
-/// terms P, a power of two not below `largest`. The multiples of P up to 2^p P are values of the format; sums that add P one by one
-/// stay there, but grow by a factor of 2 for 2^(p-1) terms in the mode that rounds them up.
+/// The largest magnitude that sums of k terms up to `largest` can reach in a format. Rounding is monotonic: no sum is
+/// larger than that of k terms P, a power of two not below `largest`. The multiples of P up to 2^p P are values of the
+/// format; sums that add P one by one stay there, but grow by a factor of 2 for 2^(p-1) terms in the mode that rounds
+/// them up.
 double largest_sum(const FloatFormat& f, Direction direction, const DotModel& model, std::size_t k, double largest) {
-  const double p = std::max(std::exp2(std::ceil(std::log2(std::max(largest, 1e-300)))), FloatFormat::power_of_two(std::max(lowest(f), -1000)));
+  const double p = std::max(std::exp2(std::ceil(std::log2(std::max(largest, 1e-300)))),
+                            FloatFormat::power_of_two(std::max(lowest(f), -1000)));
   const auto terms = static_cast<double>(k), whole = std::exp2(f.precision());
   if (terms <= whole) return terms * p;
   if (model.order == Order::sequential) {
@@ -94,10 +101,13 @@ std::optional<Plan> make_plan(const DotModel& m) {
   const auto accumulator = planned(m.accumulator), outer = planned(m.outer());
   if (!accumulator || !outer) return {};
   const bool same_outer = !m.promoted || *m.promoted == m.accumulator;
-  if (!same_outer && (outer->rounder.way != Way::plain || !keeps_specials(outer->format, accumulator->format) || !holds(fp32, accumulator->format))) return {};
+  if (!same_outer && (outer->rounder.way != Way::plain || !keeps_specials(outer->format, accumulator->format) ||
+                      !holds(fp32, accumulator->format)))
+    return {};
 
   Plan plan{*accumulator, *accumulator, *outer, false, false, false, false, true, false, m.accumulator.rounding.nan};
-  const bool exact = m.input.precision() + m.second().precision() <= carrier_bits && lowest(m.input) + lowest(m.second()) >= carrier_lowest;
+  const bool exact = m.input.precision() + m.second().precision() <= carrier_bits &&
+                     lowest(m.input) + lowest(m.second()) >= carrier_lowest;
   const bool nearest = accumulator->direction == Direction::nearest;
   if (m.product) {
     const auto product = planned(*m.product);
@@ -105,7 +115,9 @@ std::optional<Plan> make_plan(const DotModel& m) {
     plan.product = *product;
     const FloatFormat& a = accumulator->format;
     if (product->format != a && (!holds(a, product->format) || !keeps_specials(a, product->format))) return {};
-    if (product->rounder.way == Way::plain && accumulator->rounder.way != Way::plain && !holds_products(a, m.input, m.second())) return {};
+    if (product->rounder.way == Way::plain && accumulator->rounder.way != Way::plain &&
+        !holds_products(a, m.input, m.second()))
+      return {};
     if (holds_products(product->format, m.input, m.second())) {
       plan.product.rounder = {};
       // An exact product leaves fma nothing else to do than multiplying and adding do.
@@ -116,8 +128,8 @@ std::optional<Plan> make_plan(const DotModel& m) {
       plan.odd_product = nearest && !exact && product->rounder.way == Way::aligned;
       plan.odd_if_tiny = nearest && product->rounder.way == Way::linear;
     }
-    if (product->rounder.way != Way::plain && accumulator->rounder.way != Way::plain && product->rounder.way != accumulator->rounder.way &&
-        plan.product.rounder.way == product->rounder.way)
+    if (product->rounder.way != Way::plain && accumulator->rounder.way != Way::plain &&
+        product->rounder.way != accumulator->rounder.way && plan.product.rounder.way == product->rounder.way)
       return {};  // an aligner's stage after an integers' one, or the other way round
     plan.redo_nan = m.product->rounding.nan != plan.nan;
   } else if (accumulator->rounder.way == Way::plain) {
@@ -133,25 +145,32 @@ std::optional<Plan> make_plan(const DotModel& m) {
   // Sums of two values to nearest.
   const FloatFormat& f = accumulator->format;
   const bool sums_exact = f.emax() + 2 - lowest(f) <= carrier_bits;
-  if (nearest && accumulator->rounder.way == Way::aligned && !sums_exact && 2 * f.precision() + 2 > carrier_bits) plan.odd_sum = true;
+  if (nearest && accumulator->rounder.way == Way::aligned && !sums_exact && 2 * f.precision() + 2 > carrier_bits)
+    plan.odd_sum = true;
 
   if (compensated) {
     if (plan.odd_product || plan.odd_sum) return {};
     plan.signs_tell = false;  // what cancels is zero of either sign
   }
   plan.signless_zeros = plan.product.rounder.way == Way::aligned || accumulator->rounder.way == Way::aligned ||
-                        multiplier.has_negative_zero() != outer->format.has_negative_zero();  // fnuz products have no -0, floats do
+                        multiplier.has_negative_zero() !=
+                            outer->format.has_negative_zero();  // fnuz products have no -0, floats do
   if ((plan.product.direction == Direction::down) != (outer->direction == Direction::down) ||
-      (accumulator->direction == Direction::down) != (outer->direction == Direction::down) || plan.product.format.has_negative_zero() != outer->format.has_negative_zero() ||
-      accumulator->format.has_negative_zero() != outer->format.has_negative_zero() || multiplier.has_negative_zero() != outer->format.has_negative_zero())
+      (accumulator->direction == Direction::down) != (outer->direction == Direction::down) ||
+      plan.product.format.has_negative_zero() != outer->format.has_negative_zero() ||
+      accumulator->format.has_negative_zero() != outer->format.has_negative_zero() ||
+      multiplier.has_negative_zero() != outer->format.has_negative_zero())
     plan.signs_tell = false;
   plan.redo_nan = plan.redo_nan || plan.nan == NanRule::propagate || m.outer().rounding.nan != plan.nan;
-  if (!runs({plan.product.rounder, plan.accumulator.rounder, accumulator->direction, plan.odd_product, plan.odd_sum})) return {};
+  if (!runs({plan.product.rounder, plan.accumulator.rounder, accumulator->direction, plan.odd_product, plan.odd_sum}))
+    return {};
   return plan;
 }
 
 RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k)
-    : base_{{plan.product.rounder, plan.accumulator.rounder, plan.accumulator.direction, plan.odd_product, plan.odd_sum}, {{}, plan.outer.rounder, plan.outer.direction}},
+    : base_{{plan.product.rounder, plan.accumulator.rounder, plan.accumulator.direction, plan.odd_product,
+             plan.odd_sum},
+            {{}, plan.outer.rounder, plan.outer.direction}},
       odd_if_tiny_(plan.odd_if_tiny) {
   constexpr double any = std::numeric_limits<double>::infinity();
   base_.running.compensation = model.compensation;
@@ -164,12 +183,15 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
     // Powers of two, from the top: the search takes a few hundred steps at most.
     int e = plan.accumulator.format.emax() + 1;
     const auto fits = [&](int exponent) {
-      return largest_sum(plan.accumulator.format, plan.accumulator.direction, model, terms, std::ldexp(1.0, exponent)) <= base_.running.sum.max;
+      return largest_sum(plan.accumulator.format, plan.accumulator.direction, model, terms,
+                         std::ldexp(1.0, exponent)) <= base_.running.sum.max;
     };
     while (e >= lowest(plan.accumulator.format) && !fits(e)) --e;
     sums_to_ = fits(e) ? std::ldexp(1.0, e) : -1;
   }
-  const auto in_reach = [](const PlannedStage& s) { return 2 * (s.format.emax() + 1) + carrier_bits - s.format.precision() + 1 <= fp32.emax(); };
+  const auto in_reach = [](const PlannedStage& s) {
+    return 2 * (s.format.emax() + 1) + carrier_bits - s.format.precision() + 1 <= fp32.emax();
+  };
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
 }
 
@@ -177,10 +199,13 @@ std::optional<TileRules> RulesOfTiles::operator()(const Extent& a, const Extent&
   TileRules rules = base_;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
-  const bool compensated = rules.running.compensation != Compensation::none, finite = a.finite && b.finite && !compensated;
+  const bool compensated = rules.running.compensation != Compensation::none,
+             finite = a.finite && b.finite && !compensated;
   const bool products_fit = of_products.way != Way::aligned || (finite && largest <= products_to_);
   const bool sums_fit = of_sums.way != Way::aligned || (finite && products_fit && largest <= sums_to_);
-  const auto choose = [&](Fix& fix, bool fit) { fix = fit ? Fix::none : fix == Fix::clamp && !finite ? Fix::clamp_keep : fix; };
+  const auto choose = [&](Fix& fix, bool fit) {
+    fix = fit ? Fix::none : fix == Fix::clamp && !finite ? Fix::clamp_keep : fix;
+  };
   if (of_products.way == Way::aligned) {
     choose(of_products.fix, products_fit);
     if (!products_fit && !product_in_reach_) return {};

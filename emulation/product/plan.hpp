@@ -19,20 +19,23 @@ struct PlannedStage {
 struct Plan {
   PlannedStage product, accumulator, outer;
   bool odd_product, odd_sum;  ///< whatever the operands are
-  bool odd_if_tiny;     ///< where products may be below float's normal numbers
-  bool signless_zeros;  ///< zero results come without their sign
-  bool signs_tell;      ///< the sign of a zero result follows from the signs of operands: negative_zero()
-  bool redo_nan;        ///< NaN results have code words that the last stage alone does not say
-  NanRule nan;          ///< of all NaN results otherwise
+  bool odd_if_tiny;           ///< where products may be below float's normal numbers
+  bool signless_zeros;        ///< zero results come without their sign
+  bool signs_tell;            ///< the sign of a zero result follows from the signs of operands: negative_zero()
+  bool redo_nan;              ///< NaN results have code words that the last stage alone does not say
+  NanRule nan;                ///< of all NaN results otherwise
 
   /// The rule by which anything is added in the outer stage.
   StepRule addend_rule() const;
 
   /// The sign of a zero result, given signs of its products (sign of a times sign of b).
   ///
-  /// Rounded sums of a format's values are zero only if exact. Outside toward-negative -0 comes of adding -0 to -0 alone, so that a sum is -0
-  /// if and only if every product is -0: every sign is negative. Toward negative a sum is +0 if and only if every one is +0.
-  bool negative_zero(bool all_negative, bool all_positive) const { return outer.direction == Direction::down ? !all_positive : all_negative; }
+  /// Rounded sums of a format's values are zero only if exact. Outside toward-negative -0 comes of adding -0 to -0
+  /// alone, so that a sum is -0 if and only if every product is -0: every sign is negative. Toward negative a sum is +0
+  /// if and only if every one is +0.
+  bool negative_zero(bool all_negative, bool all_positive) const {
+    return outer.direction == Direction::down ? !all_positive : all_negative;
+  }
 };
 
 /// Nothing where the scalar definition has to do everything. Precondition: dot_refusal(model) is empty.
@@ -51,8 +54,9 @@ class RulesOfTiles {
   std::optional<TileRules> operator()(const Extent& a, const Extent& b) const;
 
  private:
-  TileRules base_;                  ///< with the fixes of values beyond the largest
-  double products_to_, sums_to_;    ///< products up to this magnitude fit into their format, sums of such products into theirs
+  TileRules base_;  ///< with the fixes of values beyond the largest
+  double products_to_,
+      sums_to_;  ///< products up to this magnitude fit into their format, sums of such products into theirs
   bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
   bool odd_if_tiny_;
 };

@@ -1,13 +1,15 @@
-// Rounding a vector of products or running sums to the format of a stage. Included once for each instruction set (Highway,
-// foreach_target.h).
+// Rounding a vector of products or running sums to the format of a stage. Included once for each instruction set
+// (Highway, foreach_target.h).
 //
-// Values of formats up to 22 bits of precision are carried by floats. The environment rounds in the stage's own direction, so that
-// rounding twice, to float and then to the format, is rounding once in the directed modes and toward zero. To nearest it is harmless for
-// sums of p bits where 24 >= 2 p + 2 (Figueroa 1995), and for products where 2 p <= 24, which are exact; elsewhere
-// (`odd_product`, `odd_sum`) the first rounding is to odd, which leaves the second its ties (Boldo & Melquiond 2008: 24 >= p + 2).
+// Values of formats up to 22 bits of precision are carried by floats. The environment rounds in the stage's own
+// direction, so that rounding twice, to float and then to the format, is rounding once in the directed modes and toward
+// zero. To nearest it is harmless for sums of p bits where 24 >= 2 p + 2 (Figueroa 1995), and for products where 2 p <=
+// 24, which are exact; elsewhere
+// (`odd_product`, `odd_sum`) the first rounding is to odd, which leaves the second its ties (Boldo & Melquiond 2008: 24
+// >= p + 2).
 //
-// Sums of values of a format are multiples of its smallest subnormal: they need no regard to emin, only products do. The adder
-// loses the sign of zeros: whoever calls knows it from the operands' signs (Plan::negative_zero).
+// Sums of values of a format are multiples of its smallest subnormal: they need no regard to emin, only products do.
+// The adder loses the sign of zeros: whoever calls knows it from the operands' signs (Plan::negative_zero).
 #if defined(HALFULP_PRODUCTS_ROUNDER_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_PRODUCTS_ROUNDER_INL
 #undef HALFULP_PRODUCTS_ROUNDER_INL
@@ -55,7 +57,8 @@ template <bool odd>
 HWY_INLINE V multiplied(V a, V b) {
 #if HALFULP_ODD
   if constexpr (odd)
-    return odd_of(V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}, V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
+    return odd_of(V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)},
+                  V{_mm512_mul_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
 #endif
   return hn::Mul(a, b);
 }
@@ -63,7 +66,8 @@ template <bool odd>
 HWY_INLINE V added(V a, V b) {
 #if HALFULP_ODD
   if constexpr (odd)
-    return odd_of(V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}, V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
+    return odd_of(V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)},
+                  V{_mm512_add_round_ps(a.raw, b.raw, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)});
 #endif
   return hn::Add(a, b);
 }
@@ -81,10 +85,13 @@ template <Fix fix>
 HWY_INLINE V fixed(const Rounder& rule, V rounded, V v) {
   const V max = hn::Set(d, rule.max), least = hn::Set(d, -rule.max);
   // NaN is what the adder makes of Inf and NaN: comparisons are such that it counts as beyond.
-  const auto exchanged = [&](auto within, V otherwise) HWY_ATTR { return hn::IfThenElse(within, otherwise, hn::Mul(v, hn::Set(d, rule.beyond))); };
+  const auto exchanged = [&](auto within, V otherwise) HWY_ATTR {
+    return hn::IfThenElse(within, otherwise, hn::Mul(v, hn::Set(d, rule.beyond)));
+  };
   if constexpr (fix == Fix::none) return rounded;
   if constexpr (fix == Fix::clamp) return hn::Min(hn::Max(rounded, least), max);
-  if constexpr (fix == Fix::clamp_keep) return hn::IfThenElse(hn::Eq(rounded, rounded), hn::Min(hn::Max(rounded, least), max), v);
+  if constexpr (fix == Fix::clamp_keep)
+    return hn::IfThenElse(hn::Eq(rounded, rounded), hn::Min(hn::Max(rounded, least), max), v);
   if constexpr (fix == Fix::over) return exchanged(hn::Le(hn::Abs(rounded), max), rounded);
   if constexpr (fix == Fix::over_up) return exchanged(hn::Le(rounded, max), hn::Max(rounded, least));
   if constexpr (fix == Fix::over_down) return exchanged(hn::Ge(rounded, least), hn::Min(rounded, max));

@@ -28,12 +28,16 @@ inline void set_direction(Direction direction) {
 /// One tile of outputs in the model's order.
 class Tile {
  public:
-  Tile(const DotModel& model, const TileRules& rules, std::size_t k, const float* a, const float* b) : model_(model), rules_(rules), k_(k), a_(a), b_(b) {}
+  Tile(const DotModel& model, const TileRules& rules, std::size_t k, const float* a, const float* b)
+      : model_(model), rules_(rules), k_(k), a_(a), b_(b) {}
 
   void run(float* out) {
     const auto lane_part = [&](std::size_t j, float* to, std::size_t) { part(j, k_, std::min(model_.width, k_), to); };
-    const std::size_t block = model_.order == Order::sequential ? k_ : std::min(model_.block, k_), blocks = k_ / block + (k_ % block != 0);
-    const auto block_part = [&](std::size_t j, float* to, std::size_t) { part(j * block, j * block + std::min(block, k_ - j * block), 1, to); };
+    const std::size_t block = model_.order == Order::sequential ? k_ : std::min(model_.block, k_),
+                      blocks = k_ / block + (k_ % block != 0);
+    const auto block_part = [&](std::size_t j, float* to, std::size_t) {
+      part(j * block, j * block + std::min(block, k_ - j * block), 1, to);
+    };
     if (model_.order == Order::interleaved) return halves(0, std::min(model_.width, k_), lane_part, out, 0);
     if (blocks == 1) return block_part(0, out, 0);
     if (model_.order == Order::pairwise) return halves(0, blocks, block_part, out, 0);
@@ -48,7 +52,8 @@ class Tile {
  private:
   void part(std::size_t begin, std::size_t end, std::size_t step, float* out) const {
     set_direction(rules_.running.direction);
-    run_tile(rules_.running, (end - begin - 1) / step + 1, a_ + begin * panel_rows, step * panel_rows, b_ + begin * panel_columns, step * panel_columns, out);
+    run_tile(rules_.running, (end - begin - 1) / step + 1, a_ + begin * panel_rows, step * panel_rows,
+             b_ + begin * panel_columns, step * panel_columns, out);
   }
   void add(float* to, const float* x) const {
     set_direction(rules_.outer.direction);

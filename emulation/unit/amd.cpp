@@ -11,7 +11,8 @@ namespace {
 std::vector<Term> products_of(const MatrixUnit& unit, const Products& x) {
   std::vector<Term> terms;
   for (std::size_t k = 0; k < x.a.size(); ++k)
-    terms.push_back(product(term(unit.a, unit.sum, word_code(unit.a, x.a[k])), term(unit.b, unit.sum, word_code(unit.b, x.b[k]))));
+    terms.push_back(
+        product(term(unit.a, unit.sum, word_code(unit.a, x.a[k])), term(unit.b, unit.sum, word_code(unit.b, x.b[k]))));
   return terms;
 }
 
@@ -46,7 +47,8 @@ std::uint64_t exact_sum_step(const MatrixUnit& unit, const Products& x, std::uin
   const int cut = std::max(0, static_cast<int>(msb(magnitude)) - 60);
   const Sum kept = magnitude >> cut;
   const bool sticky = (kept << cut) != magnitude;
-  return round_pack(unit.accumulator, {}, Exact<uint128>{sign, cut - scale, static_cast<std::uint64_t>(kept) | sticky}).code;
+  return round_pack(unit.accumulator, {}, Exact<uint128>{sign, cut - scale, static_cast<std::uint64_t>(kept) | sticky})
+      .code;
 }
 
 constexpr int product_bits = 24, sum_bits = 31, addend_bits = 24;
@@ -65,7 +67,8 @@ struct PartialSum {
   }
 };
 
-/// A sum of products with c: the sum is cut to 2^-31 of the larger exponent, c to 2^-24, both downwards; to nearest at last.
+/// A sum of products with c: the sum is cut to 2^-31 of the larger exponent, c to 2^-24, both downwards; to nearest at
+/// last.
 std::uint64_t add_addend(const MatrixUnit& unit, const PartialSum& products, const Term& c, bool drops_small) {
   const int ec = c.kind == Kind::finite ? c.exponent : unit.accumulator.emin();
   const int e = std::max(products.exponent, ec);
@@ -79,27 +82,31 @@ std::uint64_t add_addend(const MatrixUnit& unit, const PartialSum& products, con
 /// A product of 2^128 or more is Inf.
 void limit_products(std::span<Term> terms) {
   for (Term& t : terms)
-    if (t.kind == Kind::finite && t.exponent - t.fraction_bits + bit_length(t.significand) > 128) t.kind = Kind::infinite;
+    if (t.kind == Kind::finite && t.exponent - t.fraction_bits + bit_length(t.significand) > 128)
+      t.kind = Kind::infinite;
 }
 
 std::uint64_t sum_then_addend_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
   std::vector<Term> products = products_of(unit, x);
   limit_products(products);
   const Term addend = term(unit.accumulator, unit.sum, c);
-  if (const Special special = special_of(products, addend); special.kind != Kind::finite) return special_result(unit, special);
+  if (const Special special = special_of(products, addend); special.kind != Kind::finite)
+    return special_result(unit, special);
   return add_addend(unit, PartialSum(products), addend, false);
 }
 
 std::uint64_t even_odd_then_addend_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
   const std::vector<Term> products = products_of(unit, x);
   const Term addend = term(unit.accumulator, unit.sum, c);
-  if (const Special special = special_of(products, addend); special.kind != Kind::finite) return special_result(unit, special);
+  if (const Special special = special_of(products, addend); special.kind != Kind::finite)
+    return special_result(unit, special);
   std::vector<Term> parity[2];
   for (std::size_t k = 0; k < products.size(); ++k) parity[k % 2].push_back(products[k]);
   PartialSum even(parity[0]);
   const PartialSum odd(parity[1]);
   const int e = std::max(even.exponent, odd.exponent);
-  even.value = floor_shift(even.value, std::max(even.exponent - e, -200)) + floor_shift(odd.value, std::max(odd.exponent - e, -200));
+  even.value = floor_shift(even.value, std::max(even.exponent - e, -200)) +
+               floor_shift(odd.value, std::max(odd.exponent - e, -200));
   even.exponent = e;
   return add_addend(unit, even, addend, true);
 }
@@ -108,7 +115,8 @@ std::uint64_t even_odd_then_addend_step(const MatrixUnit& unit, const Products& 
 std::string amd_refusal(const MatrixUnit& unit) {
   for (const FloatFormat& f : {unit.a, unit.b, unit.accumulator})
     if (f.precision() > 24 || f.emin() - f.fraction_bits < -scale / 2 || f.emax() > scale / 2)
-      return "format " + format_name(f) + ": the rule " + std::string(unit.rule->name) + " takes up to 24 significant bits and 8 exponent bits";
+      return "format " + format_name(f) + ": the rule " + std::string(unit.rule->name) +
+             " takes up to 24 significant bits and 8 exponent bits";
   return {};
 }
 
@@ -116,7 +124,17 @@ std::string amd_refusal(const MatrixUnit& unit) {
 }  // namespace halfulp::units
 
 namespace halfulp::rules {
-const Rule exact_sum{"exact-sum", "L products and c are added exactly and rounded once, to nearest; subnormals kept", units::exact_sum_step, units::amd_refusal};
-const Rule sum_then_addend{"sum-then-addend", "L products, cut toward zero to 2^(emax - 24), are added; with E the larger exponent of theirs and c's, their sum is cut to 2^(E - 31) and c to 2^(E - 24), downwards; added and rounded to nearest. Products from 2^128 on are Inf, subnormals kept", units::sum_then_addend_step, units::amd_refusal};
-const Rule even_odd_then_addend{"even-odd-then-addend", "even and odd products, each cut toward zero to 2^(emax - 24) of their own, are added apart, then at the larger exponent, downwards; with E the larger of that and c's exponent, the sum is cut to 2^(E - 31) and c to 2^(E - 24), downwards (dropped below 2^(E - 25)); to nearest", units::even_odd_then_addend_step, units::amd_refusal};
+const Rule exact_sum{"exact-sum", "L products and c are added exactly and rounded once, to nearest; subnormals kept",
+                     units::exact_sum_step, units::amd_refusal};
+const Rule sum_then_addend{"sum-then-addend",
+                           "L products, cut toward zero to 2^(emax - 24), are added; with E the larger exponent of "
+                           "theirs and c's, their sum is cut to 2^(E - 31) and c to 2^(E - 24), downwards; added and "
+                           "rounded to nearest. Products from 2^128 on are Inf, subnormals kept",
+                           units::sum_then_addend_step, units::amd_refusal};
+const Rule even_odd_then_addend{
+    "even-odd-then-addend",
+    "even and odd products, each cut toward zero to 2^(emax - 24) of their own, are added apart, then at the larger "
+    "exponent, downwards; with E the larger of that and c's exponent, the sum is cut to 2^(E - 31) and c to 2^(E - "
+    "24), downwards (dropped below 2^(E - 25)); to nearest",
+    units::even_odd_then_addend_step, units::amd_refusal};
 }  // namespace halfulp::rules

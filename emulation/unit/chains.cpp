@@ -19,9 +19,15 @@ struct Chain {
   }
   std::uint64_t a(std::size_t k) const { return widen(unit.a, x.a[k]); }
   std::uint64_t b(std::size_t k) const { return widen(unit.b, x.b[k]); }
-  std::uint64_t mul(std::size_t k) const { return evaluate(Operation::mul, unit.accumulator, rounding, a(k), b(k)).code; }
-  std::uint64_t fma(std::size_t k, std::uint64_t c) const { return evaluate(Operation::fma, unit.accumulator, rounding, a(k), b(k), c).code; }
-  std::uint64_t add(std::uint64_t p, std::uint64_t q) const { return evaluate(Operation::add, unit.accumulator, rounding, p, q).code; }
+  std::uint64_t mul(std::size_t k) const {
+    return evaluate(Operation::mul, unit.accumulator, rounding, a(k), b(k)).code;
+  }
+  std::uint64_t fma(std::size_t k, std::uint64_t c) const {
+    return evaluate(Operation::fma, unit.accumulator, rounding, a(k), b(k), c).code;
+  }
+  std::uint64_t add(std::uint64_t p, std::uint64_t q) const {
+    return evaluate(Operation::add, unit.accumulator, rounding, p, q).code;
+  }
 };
 
 std::uint64_t fma_chain_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
@@ -69,7 +75,8 @@ std::uint64_t flushed_tree_step(const MatrixUnit& unit, const Products& x, std::
     return g.is_subnormal(code) ? g.zero(keep_sign && g.sign(code)) : code;
   };
   const auto product = [&](std::size_t k) {
-    const std::uint64_t a = chain.widen(unit.a, flush(unit.a, x.a[k], false)), b = chain.widen(unit.b, flush(unit.b, x.b[k], false));
+    const std::uint64_t a = chain.widen(unit.a, flush(unit.a, x.a[k], false)),
+                        b = chain.widen(unit.b, flush(unit.b, x.b[k], false));
     return flush(f, evaluate(Operation::mul, f, {}, a, b).code, true);
   };
   const auto sum = [&](std::uint64_t p, std::uint64_t q) { return flush(f, chain.add(p, q), true); };
@@ -82,16 +89,22 @@ std::uint64_t flushed_tree_step(const MatrixUnit& unit, const Products& x, std::
 /// Operands are widened to the accumulator's format, and a step takes so many products.
 std::string chain_refusal(const MatrixUnit& unit, bool length_fits, std::string_view lengths) {
   for (const FloatFormat& f : {unit.a, unit.b})
-    if (!holds(unit.accumulator, f)) return "accumulator " + format_name(unit.accumulator) + " does not hold every value of " + format_name(f);
-  if (!length_fits) return "length: the rule " + std::string(unit.rule->name) + " takes " + std::string(lengths) + ", not " + std::to_string(unit.sum.length);
+    if (!holds(unit.accumulator, f))
+      return "accumulator " + format_name(unit.accumulator) + " does not hold every value of " + format_name(f);
+  if (!length_fits)
+    return "length: the rule " + std::string(unit.rule->name) + " takes " + std::string(lengths) + ", not " +
+           std::to_string(unit.sum.length);
   return {};
 }
-std::string whole_length(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == unit.k, "all products of an instruction"); }
+std::string whole_length(const MatrixUnit& unit) {
+  return chain_refusal(unit, unit.sum.length == unit.k, "all products of an instruction");
+}
 std::string length_one(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 1, "1"); }
 /// NaNs of operands keep their payload, as x86 does it: the unit has no code word of its own.
 std::string x86_refusal(const MatrixUnit& unit) {
   if (unit.sum.nan == unit.accumulator.canonical_nan()) return {};
-  return "nan: the rule " + std::string(unit.rule->name) + " propagates NaNs as x86 does; accepted: the canonical NaN alone";
+  return "nan: the rule " + std::string(unit.rule->name) +
+         " propagates NaNs as x86 does; accepted: the canonical NaN alone";
 }
 std::string x86_pair(const MatrixUnit& unit) {
   if (std::string why = x86_refusal(unit); !why.empty()) return why;
@@ -111,9 +124,22 @@ std::string tree_length(const MatrixUnit& unit) {
 
 namespace halfulp::rules {
 const Rule fma_chain{"fma-chain", "d = fma(a, b, d) along k, to nearest", units::fma_chain_step, units::length_one};
-const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, fma(a0, b0, +0)))), to nearest", units::product_chain_step, units::whole_length};
-const Rule even_odd_chains{"even-odd-chains", "FMA chains of even and odd k from 0, their sum, then c + sum; each to nearest, subnormal operands and tiny results are zeros of their sign", units::even_odd_chains_step, units::even_length};
-const Rule odd_even_pair{"odd-even-pair", "fma(a0, b0, fma(a1, b1, c)); each to nearest, subnormal operands and tiny results are zeros of their sign", units::odd_even_pair_step, units::x86_pair};
-const Rule to_odd_pair{"to-odd-pair", "two products, their sum and its sum with c, each to odd, subnormal operands and tiny results are zeros of their sign", units::to_odd_pair_step, units::length_two};
-const Rule flushed_tree{"flushed-tree", "operands flushed to +0; products, a binary tree of their L-fold sum, then c + sum: each rounded to nearest and, if subnormal, flushed to the zero of its sign", units::flushed_tree_step, units::tree_length};
+const Rule product_chain{"product-chain", "c + fma(a3, b3, fma(a2, b2, fma(a1, b1, fma(a0, b0, +0)))), to nearest",
+                         units::product_chain_step, units::whole_length};
+const Rule even_odd_chains{"even-odd-chains",
+                           "FMA chains of even and odd k from 0, their sum, then c + sum; each to nearest, subnormal "
+                           "operands and tiny results are zeros of their sign",
+                           units::even_odd_chains_step, units::even_length};
+const Rule odd_even_pair{
+    "odd-even-pair",
+    "fma(a0, b0, fma(a1, b1, c)); each to nearest, subnormal operands and tiny results are zeros of their sign",
+    units::odd_even_pair_step, units::x86_pair};
+const Rule to_odd_pair{"to-odd-pair",
+                       "two products, their sum and its sum with c, each to odd, subnormal operands and tiny results "
+                       "are zeros of their sign",
+                       units::to_odd_pair_step, units::length_two};
+const Rule flushed_tree{"flushed-tree",
+                        "operands flushed to +0; products, a binary tree of their L-fold sum, then c + sum: each "
+                        "rounded to nearest and, if subnormal, flushed to the zero of its sign",
+                        units::flushed_tree_step, units::tree_length};
 }  // namespace halfulp::rules

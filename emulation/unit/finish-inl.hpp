@@ -1,4 +1,5 @@
-// The end of every fused sum on vectors: integers in double, the addend, one rounding. Included once for each instruction set.
+// The end of every fused sum on vectors: integers in double, the addend, one rounding. Included once for each
+// instruction set.
 #if defined(HALFULP_UNITS_FINISH_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_UNITS_FINISH_INL
 #undef HALFULP_UNITS_FINISH_INL
@@ -67,13 +68,15 @@ HWY_INLINE VD with_addend(VD sum, const Ending& row, std::size_t i, VD to_units)
   return hn::Add(sum, hn::Trunc(hn::Mul(hn::PromoteTo(dd, hn::Load(as_floats, row.d + i)), to_units)));
 }
 
-/// The rounding of results that are normal or 0. sum(i) are the integer sums of the columns from i on. Where some are not (or emax is such that the units are no normal floats),
-/// false: nothing is done.
+/// The rounding of results that are normal or 0. sum(i) are the integer sums of the columns from i on. Where some are
+/// not (or emax is such that the units are no normal floats), false: nothing is done.
 template <bool to_nearest, class Sum>
 HWY_INLINE bool finish_plain(const PanelRule& rule, Ending& row, Sum sum) {
   const VI scale = hn::Sub(hn::Load(di, row.emax), hn::Set(di, rule.alignment_bits));
   // (An infinite or NaN addend makes emax 128.)
-  if (HWY_UNLIKELY(!hn::AllFalse(di, hn::Or(hn::Lt(scale, hn::Set(di, -126)), hn::Gt(scale, hn::Set(di, 127 - rule.alignment_bits)))))) return false;
+  if (HWY_UNLIKELY(!hn::AllFalse(
+          di, hn::Or(hn::Lt(scale, hn::Set(di, -126)), hn::Gt(scale, hn::Set(di, 127 - rule.alignment_bits))))))
+    return false;
   alignas(64) float result[panel_columns];
   alignas(64) float to_units[panel_columns], from_units[panel_columns];
   hn::Store(hn::BitCast(df, set_exponent(hn::Neg(scale))), df, to_units);
@@ -91,7 +94,8 @@ HWY_INLINE bool finish_plain(const PanelRule& rule, Ending& row, Sum sum) {
     hn::Store(narrow(hn::Mul(total, hn::PromoteTo(dd, hn::Load(as_floats, from_units + i)))), as_floats, result + i);
   }
   const VF d = hn::Load(df, result), magnitude = hn::Abs(d);
-  const auto normal = hn::And(hn::Ge(magnitude, hn::Set(df, rule.min_normal)), hn::Le(magnitude, hn::Set(df, rule.max_finite)));
+  const auto normal = hn::And(hn::Ge(magnitude, hn::Set(df, rule.min_normal)),
+                              hn::Le(magnitude, hn::Set(df, rule.max_finite)));
   if (HWY_UNLIKELY(!hn::AllTrue(df, hn::Or(normal, hn::Eq(d, hn::Zero(df)))))) return false;
   hn::Store(d, df, row.d);
   return true;
@@ -104,8 +108,10 @@ HWY_INLINE void finish_any(const PanelRule& rule, Ending& row, Sum sum) {
     const auto scale = hn::Sub(hn::PromoteTo(dl, hn::Load(as_ints, row.emax + i)), hn::Set(dl, rule.alignment_bits));
     const VD total = with_addend(sum(i), row, i, power(hn::Neg(scale)));
     // The last place of the result: kept_bits below its leading bit, or the smallest subnormal.
-    const auto exponent = hn::Sub(hn::And(hn::ShiftRight<52>(hn::BitCast(dl, total)), hn::Set(dl, 0x7ff)), hn::Set(dl, 1023));
-    const auto place = hn::Max(hn::Sub(hn::Add(exponent, scale), hn::Set(dl, rule.kept_bits)), hn::Set(dl, rule.least_quantum));
+    const auto exponent = hn::Sub(hn::And(hn::ShiftRight<52>(hn::BitCast(dl, total)), hn::Set(dl, 0x7ff)),
+                                  hn::Set(dl, 1023));
+    const auto place = hn::Max(hn::Sub(hn::Add(exponent, scale), hn::Set(dl, rule.kept_bits)),
+                               hn::Set(dl, rule.least_quantum));
     const VD quotient = hn::Mul(total, power(hn::Sub(scale, place)));
     const VD result = hn::Mul(to_nearest ? hn::Round(quotient) : hn::Trunc(quotient), power(place));
     const VD infinity = hn::CopySign(hn::Set(dd, std::numeric_limits<double>::infinity()), result);

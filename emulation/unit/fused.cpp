@@ -29,7 +29,8 @@ std::uint64_t fused_sum(const MatrixUnit& unit, std::span<const Term> terms) {
     const bool zeros = std::all_of(terms.begin(), terms.end(), [](const Term& t) { return t.kind == Kind::zero; });
     return d.zero(rule.zero == ZeroSign::ieee && zeros && negative);
   }
-  const std::uint64_t code = round_sum(rule.kept, rule.rounding, sum, emax - rule.alignment_bits, rule.flush_outputs).code;
+  const std::uint64_t code =
+      round_sum(rule.kept, rule.rounding, sum, emax - rule.alignment_bits, rule.flush_outputs).code;
   if (rule.zero == ZeroSign::positive && rule.kept.is_zero(code)) return d.zero();
   return code << (d.fraction_bits - rule.kept.fraction_bits);
 }
@@ -61,8 +62,8 @@ std::uint64_t fused_step(const MatrixUnit& unit, const Products& x, std::uint64_
   return c;
 }
 
-/// Groups of 16 products of e2m1 are added exactly: multiples of 1/4 below 2^10. Their scales' significands multiply the
-/// sum, and only the scales' exponents align it.
+/// Groups of 16 products of e2m1 are added exactly: multiples of 1/4 below 2^10. Their scales' significands multiply
+/// the sum, and only the scales' exponents align it.
 std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
   const FusedSum& rule = unit.sum;
   // A scale is unsigned: ue4m3 is e4m3 whose sign bit is ignored.
@@ -77,7 +78,8 @@ std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std:
     const std::size_t block = begin / static_cast<std::size_t>(unit.scale_block);
     Term sum = product(scale(x.scale_a[block]), scale(x.scale_b[block]));
     if (total == 0 && sum.kind == Kind::finite) sum.kind = Kind::zero;
-    if (total == 0 && sum.kind == Kind::infinite) sum.kind = Kind::nan;  // a scale of Inf: no format of the table has one
+    if (total == 0 && sum.kind == Kind::infinite)
+      sum.kind = Kind::nan;  // a scale of Inf: no format of the table has one
     sum.sign = total < 0;
     sum.significand *= static_cast<uint128>(total < 0 ? -total : total);
     sum.fraction_bits += unit.a.fraction_bits + unit.b.fraction_bits;
@@ -87,8 +89,8 @@ std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std:
   return fused_sum(unit, terms);
 }
 
-/// Hopper's mma.sync of FP8 is no FP8 instruction: two sums of 16 products, those with k mod 4 in {0, 1} and then {2, 3},
-/// start from 0, and C is added afterwards, to nearest.
+/// Hopper's mma.sync of FP8 is no FP8 instruction: two sums of 16 products, those with k mod 4 in {0, 1} and then {2,
+/// 3}, start from 0, and C is added afterwards, to nearest.
 std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
   const auto length = static_cast<std::size_t>(unit.sum.length);
   std::vector<Term> terms(length + 1);
@@ -118,18 +120,23 @@ std::string fused_refusal(const MatrixUnit& unit) {
 }
 
 std::string scaled_groups_refusal(const MatrixUnit& unit) {
-  if (unit.a != e2m1 || unit.b != e2m1) return "the rule scaled-groups takes operands of e2m1, not " + format_name(unit.a == e2m1 ? unit.b : unit.a);
+  if (unit.a != e2m1 || unit.b != e2m1)
+    return "the rule scaled-groups takes operands of e2m1, not " + format_name(unit.a == e2m1 ? unit.b : unit.a);
   if (!unit.scaled() || unit.scale_block % group_length != 0 || unit.sum.length % group_length != 0)
-    return "the rule scaled-groups takes scales; length and scale_block are multiples of " + std::to_string(group_length);
-  if (unit.scale.precision() > 8) return "scale " + format_name(unit.scale) + ": the rule scaled-groups takes scales of up to 8 significant bits";
+    return "the rule scaled-groups takes scales; length and scale_block are multiples of " +
+           std::to_string(group_length);
+  if (unit.scale.precision() > 8)
+    return "scale " + format_name(unit.scale) + ": the rule scaled-groups takes scales of up to 8 significant bits";
   return {};
 }
 
 std::string halves_apart_refusal(const MatrixUnit& unit) {
   for (const FloatFormat& f : {unit.a, unit.b})
-    if (!holds(fp16, f)) return "the rule halves-apart converts operands to fp16, which does not hold every value of " + format_name(f);
+    if (!holds(fp16, f))
+      return "the rule halves-apart converts operands to fp16, which does not hold every value of " + format_name(f);
   if (unit.scaled()) return "scale: the rule halves-apart takes no scales";
-  if (unit.sum.length % 2 != 0) return "the rule halves-apart takes pairs: length is even, not " + std::to_string(unit.sum.length);
+  if (unit.sum.length % 2 != 0)
+    return "the rule halves-apart takes pairs: length is even, not " + std::to_string(unit.sum.length);
   return {};
 }
 
@@ -137,9 +144,10 @@ std::string halves_apart_refusal(const MatrixUnit& unit) {
 }  // namespace halfulp::units
 
 namespace halfulp::rules {
-const Rule fused{"fused", "L products and C are cut to one quantum, added exactly and rounded once", units::fused_step, units::fused_refusal, RuleTakes::all};
-const Rule scaled_groups{"scaled-groups", "exact sums of 16 products times their scales are cut to one quantum with C", units::scaled_groups_step,
-                         units::scaled_groups_refusal, RuleTakes::sum};
-const Rule halves_apart{"halves-apart", "two fused sums of converted operands from 0, then C is added to nearest", units::halves_apart_step,
-                        units::halves_apart_refusal, RuleTakes::sum};
+const Rule fused{"fused", "L products and C are cut to one quantum, added exactly and rounded once", units::fused_step,
+                 units::fused_refusal, RuleTakes::all};
+const Rule scaled_groups{"scaled-groups", "exact sums of 16 products times their scales are cut to one quantum with C",
+                         units::scaled_groups_step, units::scaled_groups_refusal, RuleTakes::sum};
+const Rule halves_apart{"halves-apart", "two fused sums of converted operands from 0, then C is added to nearest",
+                        units::halves_apart_step, units::halves_apart_refusal, RuleTakes::sum};
 }  // namespace halfulp::rules

@@ -27,29 +27,46 @@ void check(const MatrixUnit& unit, const GemmOperands& x, std::span<const D> d) 
   if (const std::string why = refusal(unit); !why.empty()) checker.refuse(unit.name + ": " + why);
   if (x.k == 0) checker.refuse("k is at least 1");
   const CodeWords results(d);
-  checker.each(x, [&](const std::string& name, const CodeWords& words, std::size_t rows, std::size_t columns, std::size_t leading) {
+  checker.each(x, [&](const std::string& name, const CodeWords& words, std::size_t rows, std::size_t columns,
+                      std::size_t leading) {
     const FloatFormat& f = name == "A" ? unit.a : name == "B" ? unit.b : unit.accumulator;
     checker.words(name, words, rows, columns, leading, word_bits(f), format_name(f));
-    const bool in_place = name == "C" && words.data() == results.data() && words.bytes() == results.bytes() && x.place_c().row == x.place_d().row;
-    if (!in_place) checker.apart(name, words.data(), words.size() * static_cast<std::size_t>(words.bytes()), d.data(), d.size_bytes());
+    const bool in_place = name == "C" && words.data() == results.data() && words.bytes() == results.bytes() &&
+                          x.place_c().row == x.place_d().row;
+    if (!in_place)
+      checker.apart(name, words.data(), words.size() * static_cast<std::size_t>(words.bytes()), d.data(),
+                    d.size_bytes());
   });
   const std::size_t blocks = scale_blocks(unit, x.k);
-  checker.words("scales of A", x.scale_a, x.m, blocks, 0, unit.scaled() ? word_bits(unit.scale) : 64, unit.scaled() ? format_name(unit.scale) : "");
-  checker.words("scales of B", x.scale_b, blocks, x.n, 0, unit.scaled() ? word_bits(unit.scale) : 64, unit.scaled() ? format_name(unit.scale) : "");
+  checker.words("scales of A", x.scale_a, x.m, blocks, 0, unit.scaled() ? word_bits(unit.scale) : 64,
+                unit.scaled() ? format_name(unit.scale) : "");
+  checker.words("scales of B", x.scale_b, blocks, x.n, 0, unit.scaled() ? word_bits(unit.scale) : 64,
+                unit.scaled() ? format_name(unit.scale) : "");
   checker.extent("D", d.size(), x.m, x.n, x.ldd);
 }
 
-std::uint64_t addend(const GemmOperands& x, std::size_t i, std::size_t j) { return x.c.size() == 0 ? 0 : x.c[x.place_c()(i, j)]; }
+std::uint64_t addend(const GemmOperands& x, std::size_t i, std::size_t j) {
+  return x.c.size() == 0 ? 0 : x.c[x.place_c()(i, j)];
+}
 
 /// One output by the interpreter, its operands gathered anew each time.
 class Interpreter {
  public:
   Interpreter(const MatrixUnit& unit, const GemmOperands& x)
-      : unit_(unit), x_(x), place_a_(x.place_a()), place_b_(x.place_b()), blocks_(scale_blocks(unit, x.k)), a_(x.k), b_(x.k), scale_a_(blocks_), scale_b_(blocks_) {}
+      : unit_(unit),
+        x_(x),
+        place_a_(x.place_a()),
+        place_b_(x.place_b()),
+        blocks_(scale_blocks(unit, x.k)),
+        a_(x.k),
+        b_(x.k),
+        scale_a_(blocks_),
+        scale_b_(blocks_) {}
 
   std::uint64_t operator()(std::size_t i, std::size_t j) {
     for (std::size_t k = 0; k < x_.k; ++k) a_[k] = x_.a[place_a_(i, k)], b_[k] = x_.b[place_b_(k, j)];
-    for (std::size_t s = 0; s < blocks_; ++s) scale_a_[s] = x_.scale_a[i * blocks_ + s], scale_b_[s] = x_.scale_b[s * x_.n + j];
+    for (std::size_t s = 0; s < blocks_; ++s)
+      scale_a_[s] = x_.scale_a[i * blocks_ + s], scale_b_[s] = x_.scale_b[s * x_.n + j];
     return mma(unit_, {a_, b_, scale_a_, scale_b_}, addend(x_, i, j));
   }
 
@@ -76,8 +93,10 @@ class Accumulators {
     const std::uint32_t magnitude = bits & 0x7fff'ffff;
     if (magnitude == 0x7f80'0000) return sign | f_.infinity();
     const int exponent = static_cast<int>(magnitude >> 23) - 127, cut = 23 - f_.fraction_bits;
-    if (exponent >= f_.emin()) return sign | ((magnitude >> cut) - (static_cast<std::uint64_t>(127 - f_.bias) << f_.fraction_bits));
-    return sign | static_cast<std::uint64_t>(std::bit_cast<float>(magnitude) * FloatFormat::power_of_two(f_.fraction_bits - f_.emin()));
+    if (exponent >= f_.emin())
+      return sign | ((magnitude >> cut) - (static_cast<std::uint64_t>(127 - f_.bias) << f_.fraction_bits));
+    return sign | static_cast<std::uint64_t>(std::bit_cast<float>(magnitude) *
+                                             FloatFormat::power_of_two(f_.fraction_bits - f_.emin()));
   }
 
  private:
@@ -89,7 +108,8 @@ class Accumulators {
 float nearest_sum(const FloatFormat& f, float a, float b) {
   const float sum = a + b;
   if (f == fp32) return sum;
-  return static_cast<float>(f.value(evaluate({Operation::convert, fp32, f, {}}, std::bit_cast<std::uint32_t>(sum)).code));
+  return static_cast<float>(
+      f.value(evaluate({Operation::convert, fp32, f, {}}, std::bit_cast<std::uint32_t>(sum)).code));
 }
 
 template <class D>
@@ -108,7 +128,8 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
     const std::size_t left = panel * panel_columns, columns = std::min(panel_columns, x.n - left);
     alignas(64) float out[panel_rows * panel_columns] = {}, sums[panel_rows * panel_columns];
     for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t j = 0; j < columns; ++j) out[r * panel_columns + j] = accumulators.value(addend(x, first + r, left + j));
+      for (std::size_t j = 0; j < columns; ++j)
+        out[r * panel_columns + j] = accumulators.value(addend(x, first + r, left + j));
     const std::size_t b_at = panel * panel_columns * depth;
     for (std::size_t s = 0; s < steps; ++s) {
       const std::size_t begin = s * (depth / steps), count = depth / steps;
@@ -116,10 +137,15 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
       if (apart) std::fill(std::begin(sums), std::end(sums), 0.0f);
       float* to = apart ? sums : out;
       switch (body.body) {
-        case Body::parts: units::fused_panel(rule, rows, count, depth, a.parts(from_a), b.parts(from_b), to, panel_columns); break;
-        case Body::powers: units::fused_panel(rule, rows, count, depth, a.powers(from_a), b.powers(from_b), to, panel_columns); break;
+        case Body::parts:
+          units::fused_panel(rule, rows, count, depth, a.parts(from_a), b.parts(from_b), to, panel_columns);
+          break;
+        case Body::powers:
+          units::fused_panel(rule, rows, count, depth, a.powers(from_a), b.powers(from_b), to, panel_columns);
+          break;
         case Body::groups:
-          units::grouped_panel(rule, rows, count, depth, a.groups(from_a, rule.group), b.groups(from_b, rule.group), to, panel_columns);
+          units::grouped_panel(rule, rows, count, depth, a.groups(from_a, rule.group), b.groups(from_b, rule.group), to,
+                               panel_columns);
           break;
       }
       if (apart)
@@ -129,7 +155,8 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
       for (std::size_t j = 0; j < columns; ++j) {
         const std::size_t at = x.place_d()(first + r, left + j);
         const bool special = a.special[first + r] || b.special[left + j];
-        d[at] = static_cast<D>(special ? interpret(first + r, left + j) : accumulators.code(out[r * panel_columns + j]));
+        d[at] = static_cast<D>(special ? interpret(first + r, left + j)
+                                       : accumulators.code(out[r * panel_columns + j]));
       }
   };
   const std::size_t row_tiles = (x.m + panel_rows - 1) / panel_rows;
@@ -163,9 +190,15 @@ void gemm(const MatrixUnit& unit, const GemmOperands& x, std::span<D> d) {
 
 }  // namespace
 
-void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint16_t> d) { gemm(unit, operands, d); }
-void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d) { gemm(unit, operands, d); }
-void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint64_t> d) { gemm(unit, operands, d); }
+void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint16_t> d) {
+  gemm(unit, operands, d);
+}
+void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d) {
+  gemm(unit, operands, d);
+}
+void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint64_t> d) {
+  gemm(unit, operands, d);
+}
 
 bool has_vector_body(const MatrixUnit& unit) { return units::vector_body(unit).has_value(); }
 

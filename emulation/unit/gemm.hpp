@@ -6,10 +6,11 @@
 
 namespace halfulp {
 
-/// d = A B + C (without C: + 0), m x n words of unit.accumulator: every output is mma() of its row and column, bit for bit, on any number of
-/// threads and with any instruction set. Fused sums that truncate run on vectors. Throws std::invalid_argument, before it
-/// writes anything, for sizes that do not fit, words wider than the unit's or types too
-/// narrow for them, a D that overlaps operands (other than by being C), an empty k, and a unit that refusal() refuses.
+/// d = A B + C (without C: + 0), m x n words of unit.accumulator: every output is mma() of its row and column, bit for
+/// bit, on any number of threads and with any instruction set. Fused sums that truncate run on vectors. Throws
+/// std::invalid_argument, before it writes anything, for sizes that do not fit, words wider than the unit's or types
+/// too narrow for them, a D that overlaps operands (other than by being C), an empty k, and a unit that refusal()
+/// refuses.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint16_t> d);
 /// The same with results in 32-bit words.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d);

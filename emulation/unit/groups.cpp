@@ -27,7 +27,8 @@ HWY_ATTR void grouped_row(const PanelRule& rule, std::size_t depth, Groups a, Gr
         sum = hn::Add(sum, hn::Mul(hn::Load(df, b.value + k * panel_columns), hn::Set(df, a.value[k])));
       const VF scaled = hn::Mul(sum, hn::Mul(hn::Load(df, b.scale + at * panel_columns), hn::Set(df, a.scale[at])));
       const VI e = hn::Add(hn::Load(di, b.exponent + at * panel_columns), hn::Set(di, a.exponent[at]));
-      emax = hn::Max(emax, hn::IfThenElse(hn::RebindMask(di, hn::Eq(scaled, hn::Zero(df))), hn::Set(di, rule.least_exponent), e));
+      emax = hn::Max(
+          emax, hn::IfThenElse(hn::RebindMask(di, hn::Eq(scaled, hn::Zero(df))), hn::Set(di, rule.least_exponent), e));
       hn::Store(scaled, df, term[g]);
       hn::Store(e, di, exponent[g]);
     }
@@ -37,8 +38,10 @@ HWY_ATTR void grouped_row(const PanelRule& rule, std::size_t depth, Groups a, Gr
       const auto offset = hn::Sub(hn::Set(dl, rule.alignment_bits), hn::PromoteTo(dl, hn::Load(as_ints, largest + i)));
       VD total = hn::Zero(dd);
       for (std::size_t g = 0; g < groups; ++g) {
-        const auto shift = hn::Max(hn::Add(hn::PromoteTo(dl, hn::Load(as_ints, exponent[g] + i)), offset), hn::Set(dl, -200));
-        total = hn::Add(total, hn::Trunc(hn::Mul(hn::PromoteTo(dd, hn::Load(as_floats, term[g] + i)), power(hn::Min(shift, hn::Set(dl, 200))))));
+        const auto shift = hn::Max(hn::Add(hn::PromoteTo(dl, hn::Load(as_ints, exponent[g] + i)), offset),
+                                   hn::Set(dl, -200));
+        total = hn::Add(total, hn::Trunc(hn::Mul(hn::PromoteTo(dd, hn::Load(as_floats, term[g] + i)),
+                                                 power(hn::Min(shift, hn::Set(dl, 200))))));
       }
       return total;
     });
@@ -46,12 +49,13 @@ HWY_ATTR void grouped_row(const PanelRule& rule, std::size_t depth, Groups a, Gr
   hn::StoreU(out, df, d);
 }
 
-HWY_ATTR void grouped_body(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Groups a, Groups b, float* d, std::size_t stride) {
+HWY_ATTR void grouped_body(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Groups a,
+                           Groups b, float* d, std::size_t stride) {
   const std::size_t scales = a_stride / rule.group;
   for (std::size_t column = 0; column < panel_columns; column += hn::Lanes(df))
     for (std::size_t r = 0; r < rows; ++r)
-      grouped_row(rule, depth, {a.value + r * a_stride, a.scale + r * scales, a.exponent + r * scales}, {b.value + column, b.scale + column, b.exponent + column},
-                  d + r * stride + column);
+      grouped_row(rule, depth, {a.value + r * a_stride, a.scale + r * scales, a.exponent + r * scales},
+                  {b.value + column, b.scale + column, b.exponent + column}, d + r * stride + column);
 }
 
 }  // namespace halfulp::units::HWY_NAMESPACE
@@ -62,7 +66,8 @@ namespace halfulp::units {
 
 HWY_EXPORT(grouped_body);
 
-void grouped_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Groups a, Groups b, float* d, std::size_t stride) {
+void grouped_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Groups a, Groups b,
+                   float* d, std::size_t stride) {
   HWY_DYNAMIC_DISPATCH(grouped_body)(rule, rows, depth, a_stride, a, b, d, stride);
 }
 

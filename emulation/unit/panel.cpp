@@ -1,7 +1,7 @@
 // Fused sums of a panel of outputs, for each instruction set.
 //
-// A product of significands is exact in float. Multiplied by 2^(its exponent - emax + F) and truncated it is the integer
-// that the fused sum adds; the addend and the rounding follow in double, which holds every integer sum exactly.
+// A product of significands is exact in float. Multiplied by 2^(its exponent - emax + F) and truncated it is the
+// integer that the fused sum adds; the addend and the rounding follow in double, which holds every integer sum exactly.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "emulation/unit/panel.cpp"
 #include <hwy/foreach_target.h>
@@ -42,16 +42,21 @@ struct Narrow {
   static HWY_INLINE VI key(const Powers& a, std::size_t i, const Powers& b, std::size_t j) {
     return hn::BitCast(di, hn::Mul(hn::Load(df, b.power + j), hn::Set(df, a.power[i])));
   }
-  static HWY_INLINE VI key_of(VI exponent) { return hn::Max(set_exponent(hn::Max(exponent, hn::Set(di, -127))), hn::Zero(di)); }
+  static HWY_INLINE VI key_of(VI exponent) {
+    return hn::Max(set_exponent(hn::Max(exponent, hn::Set(di, -127))), hn::Zero(di));
+  }
   static HWY_INLINE VI exponent_of(VI key) { return hn::Sub(hn::ShiftRight<23>(key), hn::Set(di, 127)); }
   /// 2^(F - emax), at most 2^127: with a smaller emax all products are zeros.
-  static HWY_INLINE VI scale(VI largest, VI bits) { return hn::Min(set_exponent(hn::Sub(bits, exponent_of(largest))), hn::Set(di, 0x7f00'0000)); }
+  static HWY_INLINE VI scale(VI largest, VI bits) {
+    return hn::Min(set_exponent(hn::Sub(bits, exponent_of(largest))), hn::Set(di, 0x7f00'0000));
+  }
   static HWY_INLINE VF aligned(VF product, VI scale, const Powers&, std::size_t, const Powers&, std::size_t) {
     return hn::Mul(product, hn::BitCast(df, scale));
   }
 };
 
-/// Truncates to integers that fit. (Highway's ConvertTo looks after those that do not, which takes longer than the sum.)
+/// Truncates to integers that fit. (Highway's ConvertTo looks after those that do not, which takes longer than the
+/// sum.)
 HWY_INLINE VI truncated(VF x) {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
   return VI{_mm512_maskz_cvttps_epi32(0xffff, x.raw)};
@@ -72,12 +77,14 @@ struct alignas(64) Sums {
 
 /// One fused sum of R rows and a vector of columns.
 template <class E, std::size_t R, bool to_nearest>
-HWY_INLINE void sum_once(const PanelRule& rule, typename E::Operand a, std::size_t a_stride, typename E::Operand b, std::size_t at, VF (&d)[R]) {
+HWY_INLINE void sum_once(const PanelRule& rule, typename E::Operand a, std::size_t a_stride, typename E::Operand b,
+                         std::size_t at, VF (&d)[R]) {
   const VI least = E::key_of(hn::Set(di, rule.least_exponent));
   VI largest[R];
   for (std::size_t r = 0; r < R; ++r) largest[r] = hn::Max(least, E::key_of(addend_exponent(rule, d[r])));
   for (std::size_t k = 0; k < rule.length; ++k)
-    for (std::size_t r = 0; r < R; ++r) largest[r] = hn::Max(largest[r], E::key(a, r * a_stride + k, b, at + k * panel_columns));
+    for (std::size_t r = 0; r < R; ++r)
+      largest[r] = hn::Max(largest[r], E::key(a, r * a_stride + k, b, at + k * panel_columns));
 
   VI scale[R];
   Sums row[R];
@@ -89,7 +96,8 @@ HWY_INLINE void sum_once(const PanelRule& rule, typename E::Operand a, std::size
       const VF factor = hn::Load(df, E::factors(b) + at + k * panel_columns);
       for (std::size_t r = 0; r < R; ++r) {
         const VF product = hn::Mul(factor, hn::Set(df, E::factors(a)[r * a_stride + k]));
-        sum[r] = hn::Add(sum[r], truncated(E::aligned(product, scale[r], a, r * a_stride + k, b, at + k * panel_columns)));
+        sum[r] = hn::Add(sum[r],
+                         truncated(E::aligned(product, scale[r], a, r * a_stride + k, b, at + k * panel_columns)));
       }
     }
     for (std::size_t r = 0; r < R; ++r) hn::Store(sum[r], di, row[r].sum);
@@ -109,8 +117,8 @@ HWY_INLINE void sum_once(const PanelRule& rule, typename E::Operand a, std::size
 }
 
 template <class E, std::size_t R, bool to_nearest>
-HWY_ATTR void rows_of_panel(const PanelRule& rule, std::size_t depth, std::size_t a_stride, typename E::Operand a, std::size_t a_at, typename E::Operand b,
-                            float* d, std::size_t stride) {
+HWY_ATTR void rows_of_panel(const PanelRule& rule, std::size_t depth, std::size_t a_stride, typename E::Operand a,
+                            std::size_t a_at, typename E::Operand b, float* d, std::size_t stride) {
   const auto from = [&](std::size_t k) HWY_ATTR {
     typename E::Operand moved = a;
     auto& [factor, exponent] = moved;
@@ -120,23 +128,29 @@ HWY_ATTR void rows_of_panel(const PanelRule& rule, std::size_t depth, std::size_
   for (std::size_t column = 0; column < panel_columns; column += hn::Lanes(df)) {
     VF out[R];
     for (std::size_t r = 0; r < R; ++r) out[r] = hn::LoadU(df, d + r * stride + column);
-    for (std::size_t k = 0; k < depth; k += rule.length) sum_once<E, R, to_nearest>(rule, from(k), a_stride, b, k * panel_columns + column, out);
+    for (std::size_t k = 0; k < depth; k += rule.length)
+      sum_once<E, R, to_nearest>(rule, from(k), a_stride, b, k * panel_columns + column, out);
     for (std::size_t r = 0; r < R; ++r) hn::StoreU(out[r], df, d + r * stride + column);
   }
 }
 
 template <class E, bool to_nearest>
-HWY_INLINE void with_rows(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, typename E::Operand a, typename E::Operand b,
-                          float* d, std::size_t stride) {
+HWY_INLINE void with_rows(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride,
+                          typename E::Operand a, typename E::Operand b, float* d, std::size_t stride) {
   if (rows == panel_rows) return rows_of_panel<E, panel_rows, to_nearest>(rule, depth, a_stride, a, 0, b, d, stride);
-  for (std::size_t r = 0; r < rows; ++r) rows_of_panel<E, 1, to_nearest>(rule, depth, a_stride, a, r * a_stride, b, d + r * stride, stride);
+  for (std::size_t r = 0; r < rows; ++r)
+    rows_of_panel<E, 1, to_nearest>(rule, depth, a_stride, a, r * a_stride, b, d + r * stride, stride);
 }
 
-HWY_ATTR void wide_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a, Parts b, float* d, std::size_t stride) {
-  rule.to_nearest ? with_rows<Wide, true>(rule, rows, depth, a_stride, a, b, d, stride) : with_rows<Wide, false>(rule, rows, depth, a_stride, a, b, d, stride);
+HWY_ATTR void wide_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a,
+                         Parts b, float* d, std::size_t stride) {
+  rule.to_nearest ? with_rows<Wide, true>(rule, rows, depth, a_stride, a, b, d, stride)
+                  : with_rows<Wide, false>(rule, rows, depth, a_stride, a, b, d, stride);
 }
-HWY_ATTR void narrow_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a, Powers b, float* d, std::size_t stride) {
-  rule.to_nearest ? with_rows<Narrow, true>(rule, rows, depth, a_stride, a, b, d, stride) : with_rows<Narrow, false>(rule, rows, depth, a_stride, a, b, d, stride);
+HWY_ATTR void narrow_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a,
+                           Powers b, float* d, std::size_t stride) {
+  rule.to_nearest ? with_rows<Narrow, true>(rule, rows, depth, a_stride, a, b, d, stride)
+                  : with_rows<Narrow, false>(rule, rows, depth, a_stride, a, b, d, stride);
 }
 
 }  // namespace halfulp::units::HWY_NAMESPACE
@@ -148,10 +162,12 @@ namespace halfulp::units {
 HWY_EXPORT(wide_panel);
 HWY_EXPORT(narrow_panel);
 
-void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a, Parts b, float* d, std::size_t stride) {
+void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a, Parts b,
+                 float* d, std::size_t stride) {
   HWY_DYNAMIC_DISPATCH(wide_panel)(rule, rows, depth, a_stride, a, b, d, stride);
 }
-void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a, Powers b, float* d, std::size_t stride) {
+void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a, Powers b,
+                 float* d, std::size_t stride) {
   HWY_DYNAMIC_DISPATCH(narrow_panel)(rule, rows, depth, a_stride, a, b, d, stride);
 }
 

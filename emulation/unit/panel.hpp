@@ -23,20 +23,20 @@ inline constexpr std::int32_t zero_exponent = -(1 << 12);
 
 /// A fused sum as the vector body needs it: truncation to 2^(emax - F), one rounding at the end.
 struct PanelRule {
-  std::size_t length;          ///< products of one sum
-  std::size_t group;           ///< products whose integers fit into 32 bits together, or that share a scale; divides length
-  std::int32_t alignment_bits; ///< at most 28, of groups 38
-  std::int32_t least_exponent; ///< emax is at least this; below all exponents of non-zero terms where a unit has none
-  std::int32_t addend_emin;    ///< the smallest exponent of an addend: that of its subnormals
-  std::int32_t kept_bits;      ///< fraction bits of the result
-  std::int32_t least_quantum;  ///< log2 of the smallest subnormal of what is kept
-  double infinity_from;        ///< results of this magnitude and above are Inf
+  std::size_t length;  ///< products of one sum
+  std::size_t group;   ///< products whose integers fit into 32 bits together, or that share a scale; divides length
+  std::int32_t alignment_bits;   ///< at most 28, of groups 38
+  std::int32_t least_exponent;   ///< emax is at least this; below all exponents of non-zero terms where a unit has none
+  std::int32_t addend_emin;      ///< the smallest exponent of an addend: that of its subnormals
+  std::int32_t kept_bits;        ///< fraction bits of the result
+  std::int32_t least_quantum;    ///< log2 of the smallest subnormal of what is kept
+  double infinity_from;          ///< results of this magnitude and above are Inf
   float min_normal, max_finite;  ///< of what is kept
-  bool to_nearest;             ///< of the result; else toward zero
+  bool to_nearest;               ///< of the result; else toward zero
 };
 
-/// (-1)^sign * significand * 2^exponent: the significand in (0, 2), subnormals with the format's smallest exponent; of zeros
-/// the significand is 0 and the exponent zero_exponent.
+/// (-1)^sign * significand * 2^exponent: the significand in (0, 2), subnormals with the format's smallest exponent; of
+/// zeros the significand is 0 and the exponent zero_exponent.
 struct Parts {
   const float* significand;
   const std::int32_t* exponent;
@@ -48,7 +48,8 @@ struct Powers {
   const float* power;
 };
 
-/// Where groups of products are added before they are scaled: values, and for each group the scale's significand and exponent.
+/// Where groups of products are added before they are scaled: values, and for each group the scale's significand and
+/// exponent.
 struct Groups {
   const float* value;
   const float* scale;
@@ -56,13 +57,16 @@ struct Groups {
 };
 inline constexpr std::size_t max_groups = 4;  ///< of a sum
 
-/// d[r * stride + j] += the first `depth` products of `rows` rows (1 to panel_rows, a_stride apart) and the columns of a
-/// panel (panel_columns words a product), sum after sum. depth is a multiple of rule.length.
-/// d holds values of the accumulator's format, which may be Inf or NaN: these stay. All operands are finite.
-void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a, Parts b, float* d, std::size_t stride);
-void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a, Powers b, float* d, std::size_t stride);
+/// d[r * stride + j] += the first `depth` products of `rows` rows (1 to panel_rows, a_stride apart) and the columns of
+/// a panel (panel_columns words a product), sum after sum. depth is a multiple of rule.length. d holds values of the
+/// accumulator's format, which may be Inf or NaN: these stay. All operands are finite.
+void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a, Parts b,
+                 float* d, std::size_t stride);
+void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a, Powers b,
+                 float* d, std::size_t stride);
 /// The same for groups of rule.group products; results are truncated.
-void grouped_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Groups a, Groups b, float* d, std::size_t stride);
+void grouped_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Groups a, Groups b,
+                   float* d, std::size_t stride);
 
 // From code words to what the vector body takes, and which units it serves.
 
@@ -80,8 +84,8 @@ std::optional<VectorBody> vector_body(const MatrixUnit& unit);
 inline constexpr std::size_t padding = static_cast<std::size_t>(-1);
 std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k);
 
-/// Rows (or columns) of one operand taken apart for a body. A vector with a NaN, an infinity or a NaN scale is zeros, and
-/// `special`.
+/// Rows (or columns) of one operand taken apart for a body. A vector with a NaN, an infinity or a NaN scale is zeros,
+/// and `special`.
 struct Prepared {
   hwy::AlignedFreeUniquePtr<float[]> factor;           ///< significands of Parts, else values
   hwy::AlignedFreeUniquePtr<std::int32_t[]> exponent;  ///< of Parts and Groups
@@ -90,12 +94,17 @@ struct Prepared {
 
   Parts parts(std::size_t at) const { return {factor.get() + at, exponent.get() + at}; }
   Powers powers(std::size_t at) const { return {factor.get() + at, power.get() + at}; }
-  Groups groups(std::size_t at, std::size_t group) const { return {factor.get() + at, power.get() + at / group, exponent.get() + at / group}; }
+  Groups groups(std::size_t at, std::size_t group) const {
+    return {factor.get() + at, power.get() + at / group, exponent.get() + at / group};
+  }
 };
 
 /// Row i at [i * depth]: for A. Scales of groups at an index as much smaller as a group is long.
-Prepared prepare_rows(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x, std::span<const std::size_t> order);
-/// Column j of panel p = j / panel_columns at [p * panel_columns * depth + position * panel_columns + j % panel_columns]: for B.
-Prepared prepare_columns(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x, std::span<const std::size_t> order);
+Prepared prepare_rows(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x,
+                      std::span<const std::size_t> order);
+/// Column j of panel p = j / panel_columns at [p * panel_columns * depth + position * panel_columns + j %
+/// panel_columns]: for B.
+Prepared prepare_columns(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x,
+                         std::span<const std::size_t> order);
 
 }  // namespace halfulp::units

@@ -12,12 +12,19 @@ namespace {
 
 constexpr int carrier_bits = 24;  // of a product of significands that is exact in float
 
-/// Significand and exponent of a code word; NaN and Inf are told apart. What does not depend on the word is computed once.
+/// Significand and exponent of a code word; NaN and Inf are told apart. What does not depend on the word is computed
+/// once.
 struct Decoder {
   explicit Decoder(const FloatFormat& f, bool to_halves)
-      : unit(static_cast<float>(FloatFormat::power_of_two(-f.fraction_bits))), fraction_bits(f.fraction_bits), bias(f.bias), ignored_bits(f == tf32 ? 13 : 0),
-        magnitude_mask(f.magnitude_mask()), sign_mask(f.sign_mask()), max_finite(f.max_finite()),
-        nan_at_sign(f.is_nan(f.sign_mask())), normalise(to_halves) {}
+      : unit(static_cast<float>(FloatFormat::power_of_two(-f.fraction_bits))),
+        fraction_bits(f.fraction_bits),
+        bias(f.bias),
+        ignored_bits(f == tf32 ? 13 : 0),
+        magnitude_mask(f.magnitude_mask()),
+        sign_mask(f.sign_mask()),
+        max_finite(f.max_finite()),
+        nan_at_sign(f.is_nan(f.sign_mask())),
+        normalise(to_halves) {}
 
   float unit;
   int fraction_bits, bias, ignored_bits;
@@ -50,13 +57,15 @@ struct Layout {
   bool panels;  ///< of panel_columns vectors, which lie side by side; else one vector after the other
   std::size_t room() const { return panels ? (vectors + panel_columns - 1) / panel_columns * panel_columns : vectors; }
   std::size_t step() const { return panels ? panel_columns : 1; }
-  std::size_t base(std::size_t v) const { return panels ? v / panel_columns * panel_columns * depth + v % panel_columns : v * depth; }
+  std::size_t base(std::size_t v) const {
+    return panels ? v / panel_columns * panel_columns * depth + v % panel_columns : v * depth;
+  }
 };
 
 /// Prepares an operand whose words are word(vector, product) and scales scale(vector, block).
 template <class Word, class Scale>
-Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const VectorBody& made_for, const Layout& layout, std::span<const std::size_t> order, Word word,
-                 Scale scale) {
+Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const VectorBody& made_for, const Layout& layout,
+                 std::span<const std::size_t> order, Word word, Scale scale) {
   Prepared p;
   const Body body = made_for.body;
   const PanelRule& rule = made_for.rule;
@@ -64,7 +73,8 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
   p.special.assign(layout.room(), 0);
   std::fill_n((p.factor = hwy::AllocateAligned<float>(size)).get(), size, 0.0f);
   if (body != Body::parts) std::fill_n((p.power = hwy::AllocateAligned<float>(scales)).get(), scales, 0.0f);
-  if (body != Body::powers) std::fill_n((p.exponent = hwy::AllocateAligned<std::int32_t>(scales)).get(), scales, zero_exponent);
+  if (body != Body::powers)
+    std::fill_n((p.exponent = hwy::AllocateAligned<std::int32_t>(scales)).get(), scales, zero_exponent);
 
   const auto scale_of = [&](std::size_t v, std::size_t k, bool& finite) {
     const std::uint64_t code = unit.scale.magnitude(scale(v, k / static_cast<std::size_t>(unit.scale_block)));
@@ -90,15 +100,18 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
     }
     if (body == Body::groups && i % rule.group == 0) {
       const std::uint64_t code = scale_of(v, order[i], finite);
-      const std::size_t at = Layout{layout.vectors, layout.depth / rule.group, layout.panels}.base(v) + i / rule.group * layout.step();
-      p.power[at] = static_cast<float>(static_cast<double>(unit.scale.significand(code)) * FloatFormat::power_of_two(-unit.scale.fraction_bits));
+      const std::size_t at = Layout{layout.vectors, layout.depth / rule.group, layout.panels}.base(v) +
+                             i / rule.group * layout.step();
+      p.power[at] = static_cast<float>(static_cast<double>(unit.scale.significand(code)) *
+                                       FloatFormat::power_of_two(-unit.scale.fraction_bits));
       p.exponent[at] = unit.scale.exponent(code) + unit.scale.fraction_bits;
     }
     p.special[v] = static_cast<std::uint8_t>(p.special[v] | !finite);
   };
   // In the order in which the words lie in memory, as far as threads allow.
   const std::size_t together = layout.panels ? panel_columns : 1;
-  const std::size_t parts = (layout.vectors + together - 1) / together, grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / (together * layout.depth));
+  const std::size_t parts = (layout.vectors + together - 1) / together,
+                    grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / (together * layout.depth));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, parts, grain), [&](const auto& range) {
     const std::size_t first = range.begin() * together, last = std::min(range.end() * together, layout.vectors);
     if (layout.panels) {
@@ -122,20 +135,29 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
 
 /// What both kinds of vector body need: truncation at the quantum, nothing flushed, +0.
 bool is_plain(const FusedSum& s) {
-  return s.alignment == RoundingMode::toward_zero && !s.normalized_products && !s.flush_inputs && !s.flush_outputs && s.zero == ZeroSign::positive &&
-         s.alignment_bits >= 1;
+  return s.alignment == RoundingMode::toward_zero && !s.normalized_products && !s.flush_inputs && !s.flush_outputs &&
+         s.zero == ZeroSign::positive && s.alignment_bits >= 1;
 }
 
 /// Whether every finite value is a float, and normal there where it is normal in the format.
-bool is_carried(const FloatFormat& f) { return f.precision() <= carrier_bits && f.emin() >= fp32.emin() && f.emax() <= fp32.emax(); }
+bool is_carried(const FloatFormat& f) {
+  return f.precision() <= carrier_bits && f.emin() >= fp32.emin() && f.emax() <= fp32.emax();
+}
 
 PanelRule rule_of(const MatrixUnit& unit, std::size_t group) {
   const FusedSum& s = unit.sum;
   const FloatFormat& kept = s.kept;
   // Every exponent of a product or an addend is above -600, so that smaller limits change nothing.
-  return {static_cast<std::size_t>(s.length), group, s.alignment_bits, std::max(s.least_exponent, -600), unit.accumulator.emin(),
-          kept.fraction_bits, kept.emin() - kept.fraction_bits, FloatFormat::power_of_two(kept.emax() + 1),
-          static_cast<float>(kept.value(kept.min_normal())), static_cast<float>(kept.value(kept.max_finite())),
+  return {static_cast<std::size_t>(s.length),
+          group,
+          s.alignment_bits,
+          std::max(s.least_exponent, -600),
+          unit.accumulator.emin(),
+          kept.fraction_bits,
+          kept.emin() - kept.fraction_bits,
+          FloatFormat::power_of_two(kept.emax() + 1),
+          static_cast<float>(kept.value(kept.min_normal())),
+          static_cast<float>(kept.value(kept.max_finite())),
           s.rounding == RoundingMode::nearest_even};
 }
 
@@ -150,13 +172,16 @@ bool takes_powers(const MatrixUnit& unit) {
 std::optional<VectorBody> vector_body(const MatrixUnit& unit) {
   const FusedSum& s = unit.sum;
   const FloatFormat& d = unit.accumulator;
-  if (!is_plain(s) || !is_carried(unit.a) || !is_carried(unit.b) || !is_carried(d) || d.nonfinite != NonFinite::ieee) return {};
+  if (!is_plain(s) || !is_carried(unit.a) || !is_carried(unit.b) || !is_carried(d) || d.nonfinite != NonFinite::ieee)
+    return {};
   if (s.least_exponent > fp32.emax()) return {};
   if (unit.rule == &rules::scaled_groups) {
     const auto group = static_cast<std::size_t>(group_length);
     const std::size_t groups = static_cast<std::size_t>(s.length) / group;
     // Sums of 12 bits and two scales are exact in float, and with F <= 38 in double.
-    if (12 + 2 * unit.scale.precision() > carrier_bits || groups > max_groups || s.alignment_bits > 38 || s.rounding != RoundingMode::toward_zero) return {};
+    if (12 + 2 * unit.scale.precision() > carrier_bits || groups > max_groups || s.alignment_bits > 38 ||
+        s.rounding != RoundingMode::toward_zero)
+      return {};
     return VectorBody{Body::groups, rule_of(unit, group)};
   }
   if (unit.rule != &rules::fused && unit.rule != &rules::halves_apart) return {};
@@ -174,7 +199,8 @@ std::optional<VectorBody> vector_body(const MatrixUnit& unit) {
 }
 
 std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k) {
-  const auto depth = static_cast<std::size_t>(unit.depth()), length = static_cast<std::size_t>(unit.sum.length), sums = depth / length;
+  const auto depth = static_cast<std::size_t>(unit.depth()), length = static_cast<std::size_t>(unit.sum.length),
+             sums = depth / length;
   std::vector<std::size_t> order;
   for (std::size_t begin = 0; begin < k; begin += depth)
     for (std::size_t s = 0; s < sums; ++s)
@@ -185,19 +211,23 @@ std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k) {
   return order;
 }
 
-Prepared prepare_rows(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x, std::span<const std::size_t> order) {
+Prepared prepare_rows(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x,
+                      std::span<const std::size_t> order) {
   const std::size_t blocks = unit.scaled() ? x.scale_a.size() / x.m : 0;
   return x.a.visit([&](const auto* a) {
     return prepare(
-        unit, unit.a, body, {x.m, order.size(), false}, order, [a, place = x.place_a()](std::size_t i, std::size_t at) { return std::uint64_t{a[place(i, at)]}; },
+        unit, unit.a, body, {x.m, order.size(), false}, order,
+        [a, place = x.place_a()](std::size_t i, std::size_t at) { return std::uint64_t{a[place(i, at)]}; },
         [&](std::size_t i, std::size_t block) { return x.scale_a[i * blocks + block]; });
   });
 }
 
-Prepared prepare_columns(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x, std::span<const std::size_t> order) {
+Prepared prepare_columns(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x,
+                         std::span<const std::size_t> order) {
   return x.b.visit([&](const auto* b) {
     return prepare(
-        unit, unit.b, body, {x.n, order.size(), true}, order, [b, place = x.place_b()](std::size_t j, std::size_t at) { return std::uint64_t{b[place(at, j)]}; },
+        unit, unit.b, body, {x.n, order.size(), true}, order,
+        [b, place = x.place_b()](std::size_t j, std::size_t at) { return std::uint64_t{b[place(at, j)]}; },
         [&](std::size_t j, std::size_t block) { return x.scale_b[block * x.n + j]; });
   });
 }

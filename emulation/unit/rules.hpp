@@ -1,4 +1,5 @@
-// The rules by which matrix units add products, and what they share: terms and their alignment, the order of products, a fused sum.
+// The rules by which matrix units add products, and what they share: terms and their alignment, the order of products,
+// a fused sum.
 #pragma once
 
 #include <halfulp/emulation/operand.hpp>
@@ -8,18 +9,18 @@
 
 namespace halfulp::rules {
 
-extern const Rule fused;               ///< FusedSum. NVIDIA but FP64
-extern const Rule scaled_groups;       ///< exact sums of 16 products, times scales, fused. NVIDIA MXFP4, NVFP4
-extern const Rule fma_chain;           ///< d = fma(a, b, d), to nearest. FP64 DMMA, AMD FP32 and FP64
-extern const Rule product_chain;       ///< c + fma(.. fma(a1, b1, fma(a0, b0, +0))), to nearest. Hopper m8n8k4
-extern const Rule halves_apart;        ///< two fused sums of f16 and an addition. Hopper mma.sync of FP8
-extern const Rule exact_sum;           ///< all products and c, rounded once to nearest. AMD CDNA1
-extern const Rule flushed_tree;        ///< products added pairwise, each rounded and flushed. AMD CDNA2
-extern const Rule sum_then_addend;     ///< products fused, then with c. AMD CDNA3
-extern const Rule even_odd_then_addend;///< the same of even and odd products apart. AMD CDNA3 FP8
-extern const Rule even_odd_chains;     ///< two FMA chains, flushed, and c. Intel AMX TDPBF16PS
-extern const Rule odd_even_pair;       ///< fma(even, fma(odd, c)), flushed. VDPBF16PS
-extern const Rule to_odd_pair;         ///< products, their sum and c + sum to odd, flushed. Arm BFDOT
+extern const Rule fused;                 ///< FusedSum. NVIDIA but FP64
+extern const Rule scaled_groups;         ///< exact sums of 16 products, times scales, fused. NVIDIA MXFP4, NVFP4
+extern const Rule fma_chain;             ///< d = fma(a, b, d), to nearest. FP64 DMMA, AMD FP32 and FP64
+extern const Rule product_chain;         ///< c + fma(.. fma(a1, b1, fma(a0, b0, +0))), to nearest. Hopper m8n8k4
+extern const Rule halves_apart;          ///< two fused sums of f16 and an addition. Hopper mma.sync of FP8
+extern const Rule exact_sum;             ///< all products and c, rounded once to nearest. AMD CDNA1
+extern const Rule flushed_tree;          ///< products added pairwise, each rounded and flushed. AMD CDNA2
+extern const Rule sum_then_addend;       ///< products fused, then with c. AMD CDNA3
+extern const Rule even_odd_then_addend;  ///< the same of even and odd products apart. AMD CDNA3 FP8
+extern const Rule even_odd_chains;       ///< two FMA chains, flushed, and c. Intel AMX TDPBF16PS
+extern const Rule odd_even_pair;         ///< fma(even, fma(odd, c)), flushed. VDPBF16PS
+extern const Rule to_odd_pair;           ///< products, their sum and c + sum to odd, flushed. Arm BFDOT
 
 /// Every rule, and the one of a name (nullptr: none).
 std::span<const Rule* const> all();
@@ -56,7 +57,8 @@ inline Term term(const FloatFormat& f, const FusedSum& sum, std::uint64_t code) 
 
 /// The exact product; Inf * 0 is NaN.
 inline Term product(const Term& a, const Term& b) {
-  Term p{Kind::finite, a.sign != b.sign, a.exponent + b.exponent, a.fraction_bits + b.fraction_bits, a.significand * b.significand};
+  Term p{Kind::finite, a.sign != b.sign, a.exponent + b.exponent, a.fraction_bits + b.fraction_bits,
+         a.significand * b.significand};
   const auto either = [&](Kind kind) { return a.kind == kind || b.kind == kind; };
   if (either(Kind::nan) || (either(Kind::infinite) && either(Kind::zero))) p.kind = Kind::nan;
   else if (either(Kind::infinite)) p.kind = Kind::infinite;
@@ -66,7 +68,8 @@ inline Term product(const Term& a, const Term& b) {
 
 /// The same value with its significand in [1, 2).
 inline Term normalized_term(Term t) {
-  if (t.kind == Kind::finite) t.exponent += bit_length(t.significand) - 1 - t.fraction_bits, t.fraction_bits = bit_length(t.significand) - 1;
+  if (t.kind == Kind::finite)
+    t.exponent += bit_length(t.significand) - 1 - t.fraction_bits, t.fraction_bits = bit_length(t.significand) - 1;
   return t;
 }
 
@@ -100,7 +103,8 @@ inline int128 aligned(const Term& t, int emax, int bits, RoundingMode mode) {
 }
 
 /// sum * 2^exponent, not zero, rounded to a format. Overflow gives Inf (where the format has one) whatever the mode.
-inline Rounded round_sum(const FloatFormat& f, RoundingMode mode, int128 sum, int exponent, bool flush_outputs = false) {
+inline Rounded round_sum(const FloatFormat& f, RoundingMode mode, int128 sum, int exponent,
+                         bool flush_outputs = false) {
   Rounding r;
   r.mode = mode;
   r.flush_outputs = flush_outputs;
@@ -120,7 +124,9 @@ inline std::size_t product_of(const MatrixUnit& unit, std::size_t sums, std::siz
 }
 
 /// A NaN of whatever origin as the unit's own.
-inline std::uint64_t with_nan(const MatrixUnit& unit, std::uint64_t d) { return unit.accumulator.is_nan(d) ? unit.sum.nan : d; }
+inline std::uint64_t with_nan(const MatrixUnit& unit, std::uint64_t d) {
+  return unit.accumulator.is_nan(d) ? unit.sum.nan : d;
+}
 
 /// The sum of terms by unit.sum, as a word of the accumulator. Where a term is NaN or Inf, that.
 std::uint64_t fused_sum(const MatrixUnit& unit, std::span<const Term> terms);

@@ -11,14 +11,17 @@ namespace halfulp {
 namespace {
 
 constexpr FloatFormat e8m13{8, 13, 127, NonFinite::ieee};  // what FP8 units keep of an FP32 sum
-constexpr std::uint64_t nvidia_nan32 = 0x7fff'ffff, nvidia_nan16 = 0x7fff, ieee_nan32 = 0x7fc0'0000, ieee_nan64 = 0x7ff8'0000'0000'0000;
+constexpr std::uint64_t nvidia_nan32 = 0x7fff'ffff, nvidia_nan16 = 0x7fff, ieee_nan32 = 0x7fc0'0000,
+                        ieee_nan64 = 0x7ff8'0000'0000'0000;
 
 constexpr std::string_view KM = "Khattak & Mikaitis, arXiv 2512.07004";
 constexpr std::string_view MS = "Xie et al., MMA-Sim, arXiv 2511.10909";
 constexpr std::string_view both = "arXiv 2512.07004 and arXiv 2511.10909";
 
 /// A fused sum that truncates, with an FP32 accumulator.
-FusedSum f32(int length, int bits, int least) { return {.length = length, .alignment_bits = bits, .least_exponent = least}; }
+FusedSum f32(int length, int bits, int least) {
+  return {.length = length, .alignment_bits = bits, .least_exponent = least};
+}
 FusedSum e8m13_sum(int length, int least) {
   FusedSum s = f32(length, 13, least);
   s.kept = e8m13;
@@ -39,8 +42,16 @@ struct Input {
 };
 constexpr Input half_input{"fp16", "f16", fp16}, bfloat_input{"bf16", "bf16", bf16}, tf32_input{"tf32", "tf32", tf32};
 constexpr Input fp8_inputs[] = {{"e4m3", "e4m3", e4m3}, {"e5m2", "e5m2", e5m2}};
-constexpr Input small_inputs[] = {{"e4m3", "e4m3", e4m3}, {"e5m2", "e5m2", e5m2}, {"e3m2", "e3m2", e3m2}, {"e2m3", "e2m3", e2m3}, {"e2m1", "e2m1", e2m1}};
-constexpr Input mx_inputs[] = {{"mxe4m3", "e4m3", e4m3}, {"mxe5m2", "e5m2", e5m2}, {"mxe3m2", "e3m2", e3m2}, {"mxe2m3", "e2m3", e2m3}, {"mxe2m1", "e2m1", e2m1}};
+constexpr Input small_inputs[] = {{"e4m3", "e4m3", e4m3},
+                                  {"e5m2", "e5m2", e5m2},
+                                  {"e3m2", "e3m2", e3m2},
+                                  {"e2m3", "e2m3", e2m3},
+                                  {"e2m1", "e2m1", e2m1}};
+constexpr Input mx_inputs[] = {{"mxe4m3", "e4m3", e4m3},
+                               {"mxe5m2", "e5m2", e5m2},
+                               {"mxe3m2", "e3m2", e3m2},
+                               {"mxe2m3", "e2m3", e2m3},
+                               {"mxe2m1", "e2m1", e2m1}};
 constexpr Input fnuz_inputs[] = {{"e4m3fnuz", "fp8", e4m3fnuz}, {"e5m2fnuz", "bf8", e5m2fnuz}};
 
 /// One instruction of an architecture. In `instruction`, {a} {b} stand for the operands, {d} for the accumulator.
@@ -67,8 +78,9 @@ class Table {
     const std::string inputs = std::string(a.name) + (a.name == b.name ? "" : "-" + std::string(b.name));
     std::string instruction = filled(filled(std::string(f.instruction), "{a}", a.spelling), "{b}", b.spelling);
     instruction = filled(std::move(instruction), "{d}", "f" + d.substr(2));
-    rows_.push_back({std::string(f.prefix) + "." + inputs + "." + d, std::move(instruction), a.format, b.format, accumulator, f.m, f.n, f.k,
-                     f.rule, f.sum, f.scale, f.scale_block, std::string(f.evidence), std::string(f.source)});
+    rows_.push_back({std::string(f.prefix) + "." + inputs + "." + d, std::move(instruction), a.format, b.format,
+                     accumulator, f.m, f.n, f.k, f.rule, f.sum, f.scale, f.scale_block, std::string(f.evidence),
+                     std::string(f.source)});
   }
   void add(const Family& f, const Input& both, const FloatFormat& accumulator) { add(f, both, both, accumulator); }
   void add_pairs(const Family& f, std::span<const Input> inputs, const FloatFormat& accumulator) {

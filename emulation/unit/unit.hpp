@@ -27,30 +27,34 @@ enum class ZeroSign : std::uint8_t {
 };
 
 /// Their names.
-inline constexpr std::array<Named<Grouping>, 2> groupings{{{"consecutive", Grouping::consecutive}, {"strided", Grouping::strided}}};
+inline constexpr std::array<Named<Grouping>, 2> groupings{
+    {{"consecutive", Grouping::consecutive}, {"strided", Grouping::strided}}};
 /// Their names.
-inline constexpr std::array<Named<ZeroSign>, 2> zero_signs{{{"positive", ZeroSign::positive}, {"ieee", ZeroSign::ieee}}};
+inline constexpr std::array<Named<ZeroSign>, 2> zero_signs{
+    {{"positive", ZeroSign::positive}, {"ieee", ZeroSign::ieee}}};
 
-/// A fused dot-product-add: L products and an addend become integers at one quantum, are added exactly, and rounded once.
+/// A fused dot-product-add: L products and an addend become integers at one quantum, are added exactly, and rounded
+/// once.
 ///
 ///   emax = the largest exponent of a non-zero term, at least e0;   d = round(sum of align(term / 2^(emax - F)))
 ///
 /// A product's exponent is the sum of its factors' (a subnormal factor has that of the smallest normal number), and its
-/// significand, in [0, 4), is not normalised. Model: Khattak & Mikaitis, arXiv 2512.07004; Xie et al., arXiv 2511.10909.
+/// significand, in [0, 4), is not normalised. Model: Khattak & Mikaitis, arXiv 2512.07004; Xie et al., arXiv
+/// 2511.10909.
 struct FusedSum {
-  int length = 1;                                       ///< L, the products of one sum
-  int alignment_bits = 0;                               ///< F, 0 to 60: the bits below emax that a term keeps
-  int least_exponent = no_least_exponent;               ///< e0
-  RoundingMode alignment = RoundingMode::toward_zero;   ///< of each term to the quantum
-  FloatFormat kept = fp32;                              ///< what the result is rounded to, held in the accumulator's format
-  RoundingMode rounding = RoundingMode::toward_zero;    ///< of the result. Overflow gives Inf in every mode
-  bool normalized_products = false;                     ///< significands in [1, 2), exponents accordingly
-  bool flush_inputs = false;                            ///< subnormal operands, addends included, count as zeros
-  bool flush_outputs = false;                           ///< tiny results become zeros
-  ZeroSign zero = ZeroSign::positive;  ///< of sums that are zero
-  Grouping grouping = Grouping::consecutive;  ///< which products one sum takes
-  bool descending = false;                              ///< the sums of an instruction run from its last products to its first
-  std::uint64_t nan = 0x7fff'ffff;                      ///< the code word of every NaN
+  int length = 1;                                      ///< L, the products of one sum
+  int alignment_bits = 0;                              ///< F, 0 to 60: the bits below emax that a term keeps
+  int least_exponent = no_least_exponent;              ///< e0
+  RoundingMode alignment = RoundingMode::toward_zero;  ///< of each term to the quantum
+  FloatFormat kept = fp32;  ///< what the result is rounded to, held in the accumulator's format
+  RoundingMode rounding = RoundingMode::toward_zero;  ///< of the result. Overflow gives Inf in every mode
+  bool normalized_products = false;                   ///< significands in [1, 2), exponents accordingly
+  bool flush_inputs = false;                          ///< subnormal operands, addends included, count as zeros
+  bool flush_outputs = false;                         ///< tiny results become zeros
+  ZeroSign zero = ZeroSign::positive;                 ///< of sums that are zero
+  Grouping grouping = Grouping::consecutive;          ///< which products one sum takes
+  bool descending = false;          ///< the sums of an instruction run from its last products to its first
+  std::uint64_t nan = 0x7fff'ffff;  ///< the code word of every NaN
 
   static constexpr int no_least_exponent = -(1 << 20);  ///< e0 where there is none
   bool operator==(const FusedSum&) const = default;
@@ -72,26 +76,28 @@ enum class RuleTakes : std::uint8_t {
 
 /// How one output follows from unit.depth() products and an addend, as code words.
 struct Rule {
-  std::string_view name;  ///< as in `halfulp units`
+  std::string_view name;         ///< as in `halfulp units`
   std::string_view description;  ///< one line
-  std::uint64_t (*step)(const MatrixUnit& unit, const Products& products, std::uint64_t c);  ///< the code word of the result
-  std::string (*refusal)(const MatrixUnit& unit);  ///< why the rule cannot compute such a unit, in one line; empty if it can
+  std::uint64_t (*step)(const MatrixUnit& unit, const Products& products,
+                        std::uint64_t c);  ///< the code word of the result
+  std::string (*refusal)(
+      const MatrixUnit& unit);          ///< why the rule cannot compute such a unit, in one line; empty if it can
   RuleTakes takes = RuleTakes::length;  ///< parameters that it looks at
 };
 
 /// One matrix instruction: D = A B + C for A of m x k, B of k x n code words, C and D of m x n.
 struct MatrixUnit {
-  std::string name;         ///< architecture.instruction.inputs.accumulator
-  std::string instruction;  ///< as its vendor spells it
-  FloatFormat a, b;         ///< operands. TF32 comes in 32-bit words whose low 13 bits are ignored
-  FloatFormat accumulator;  ///< of C and D
-  int m = 1, n = 1, k = 1;  ///< shape of the instruction
+  std::string name;            ///< architecture.instruction.inputs.accumulator
+  std::string instruction;     ///< as its vendor spells it
+  FloatFormat a, b;            ///< operands. TF32 comes in 32-bit words whose low 13 bits are ignored
+  FloatFormat accumulator;     ///< of C and D
+  int m = 1, n = 1, k = 1;     ///< shape of the instruction
   const Rule* rule = nullptr;  ///< how it adds
-  FusedSum sum = {};        ///< parameters of the rule "fused"; others take what they need of it
-  FloatFormat scale = {};   ///< of the scales of A and of B
-  int scale_block = 0;      ///< products that share a scale; 0: the unit takes none
-  std::string evidence;     ///< how sure we are, and what remains open
-  std::string source;       ///< who found it
+  FusedSum sum = {};           ///< parameters of the rule "fused"; others take what they need of it
+  FloatFormat scale = {};      ///< of the scales of A and of B
+  int scale_block = 0;         ///< products that share a scale; 0: the unit takes none
+  std::string evidence;        ///< how sure we are, and what remains open
+  std::string source;          ///< who found it
 
   bool scaled() const { return scale_block != 0; }  ///< Whether it takes scales.
   /// The products that one step of the rule takes: K is padded with zeros to a multiple of it.
@@ -115,35 +121,48 @@ const MatrixUnit& find_unit(std::string_view name);
 /// Why a description cannot be computed, in one line; empty if it can.
 std::string refusal(const MatrixUnit& unit);
 
-/// One output: d = c, then step after step along k. Words of the unit's own formats; a and b of one length (at least 1), scales
-/// of ceil(length / scale_block) words each where the unit takes them, else empty. Throws std::invalid_argument if lengths
-/// do not fit.
+/// One output: d = c, then step after step along k. Words of the unit's own formats; a and b of one length (at least
+/// 1), scales of ceil(length / scale_block) words each where the unit takes them, else empty. Throws
+/// std::invalid_argument if lengths do not fit.
 std::uint64_t mma(const MatrixUnit& unit, const Products& products, std::uint64_t c);
 
 // Which devices have which matrix units: the architectures that names of units begin with.
 
-/// A device of an architecture, as its vendor writes it. A series, such as RTX40, stands for every number that begins so.
+/// A device of an architecture, as its vendor writes it. A series, such as RTX40, stands for every number that begins
+/// so.
 struct ArchitectureDevice {
   std::string_view device, architecture;  ///< "H100" and "hopper"
 };
 
 /// Devices that have an architecture's units.
 inline constexpr ArchitectureDevice architecture_devices[] = {
-  {"V100", "volta"},
-  {"T4", "turing"},
-  {"A100", "ampere"}, {"A30", "ampere"}, {"A2", "ampere"},
-  {"L40S", "ada"}, {"RTX40", "ada"},
-  {"H100", "hopper"}, {"H200", "hopper"},
-  {"B200", "blackwell"}, {"GB200", "blackwell"},
-  {"RTX50", "rtx-blackwell"}, {"RTX-PRO-6000", "rtx-blackwell"},
-  {"MI100", "cdna1"},
-  {"MI210", "cdna2"}, {"MI250", "cdna2"}, {"MI250X", "cdna2"},
-  {"MI300", "cdna3"}, {"MI300A", "cdna3"}, {"MI300X", "cdna3"},
+    {"V100", "volta"},
+    {"T4", "turing"},
+    {"A100", "ampere"},
+    {"A30", "ampere"},
+    {"A2", "ampere"},
+    {"L40S", "ada"},
+    {"RTX40", "ada"},
+    {"H100", "hopper"},
+    {"H200", "hopper"},
+    {"B200", "blackwell"},
+    {"GB200", "blackwell"},
+    {"RTX50", "rtx-blackwell"},
+    {"RTX-PRO-6000", "rtx-blackwell"},
+    {"MI100", "cdna1"},
+    {"MI210", "cdna2"},
+    {"MI250", "cdna2"},
+    {"MI250X", "cdna2"},
+    {"MI300", "cdna3"},
+    {"MI300A", "cdna3"},
+    {"MI300X", "cdna3"},
 };
 
 /// The architecture of a device ("h100", "RTX4090": case is ignored); empty if the word is none of those known.
 inline std::string_view architecture_of(std::string_view word) {
-  const auto same = [](char x, char y) { return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y)); };
+  const auto same = [](char x, char y) {
+    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
+  };
   for (const auto& [device, architecture] : architecture_devices) {
     const bool series = device == "RTX40" || device == "RTX50";
     if (word.size() < device.size() || (!series && word.size() > device.size())) continue;

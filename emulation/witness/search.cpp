@@ -18,10 +18,12 @@ std::vector<std::uint64_t> lightest_first(const FloatFormat& f) {
   if (f.storage_bits() <= 16) {
     for (std::uint64_t code = 0; code <= f.code_mask(); ++code) codes.push_back(code);
   } else {
-    for (std::uint64_t exponent = 0; exponent <= f.magnitude_mask() >> f.fraction_bits; exponent += f.exponent_bits > 8 ? 13 : 1)
+    for (std::uint64_t exponent = 0; exponent <= f.magnitude_mask() >> f.fraction_bits;
+         exponent += f.exponent_bits > 8 ? 13 : 1)
       for (std::uint64_t top = 0; top < 16; ++top)
         for (const std::uint64_t low : {std::uint64_t{0}, std::uint64_t{1}})
-          for (const bool sign : {false, true}) codes.push_back(f.with_sign(exponent << f.fraction_bits | top << (f.fraction_bits - 4) | low, sign));
+          for (const bool sign : {false, true})
+            codes.push_back(f.with_sign(exponent << f.fraction_bits | top << (f.fraction_bits - 4) | low, sign));
   }
   std::vector<std::pair<std::uint64_t, std::uint64_t>> keyed;
   for (const std::uint64_t code : codes) keyed.emplace_back(weight(f, code), code);
@@ -32,13 +34,15 @@ std::vector<std::uint64_t> lightest_first(const FloatFormat& f) {
 
 class Searcher {
  public:
-  Searcher(const Subject& a, const Subject& b, const Options& options, const std::function<void(double)>& progress) : a_(a), b_(b), options_(options), progress_(progress) {}
+  Searcher(const Subject& a, const Subject& b, const Options& options, const std::function<void(double)>& progress)
+      : a_(a), b_(b), options_(options), progress_(progress) {}
 
   Found run() {
     const Shape& shape = a_.shape;
     int bits = 0;
     for (const FloatFormat& f : shape.fixed) bits += f.storage_bits();
-    if (std::holds_alternative<CastSubject>(a_.what) && std::holds_alternative<CastSubject>(b_.what) && bits <= 32) casts();
+    if (std::holds_alternative<CastSubject>(a_.what) && std::holds_alternative<CastSubject>(b_.what) && bits <= 32)
+      casts();
     else if (shape.repeated.empty() && bits <= 24) all_cases();
     else if (a_.pairs && b_.pairs) all_pairs();
     else guided();
@@ -46,7 +50,9 @@ class Searcher {
   }
 
  private:
-  bool differ(std::uint64_t x, std::uint64_t y) const { return x != y && !(options_.any_nan && a_.result.is_nan(x) && a_.result.is_nan(y)); }
+  bool differ(std::uint64_t x, std::uint64_t y) const {
+    return x != y && !(options_.any_nan && a_.result.is_nan(x) && a_.result.is_nan(y));
+  }
   bool differs(const Case& c) const { return differ(a_.evaluate(c), b_.evaluate(c)); }
   void show(double fraction) const {
     if (progress_) progress_(fraction);
@@ -132,7 +138,9 @@ class Searcher {
       }
       found_.looked_at += 2 * n - 1;
       if (found_.operands) known = size(*found_.operands).first;
-      if (r % 256 == 0) show(static_cast<double>(r) / static_cast<double>(codes.size()) * static_cast<double>(r) / static_cast<double>(codes.size()));
+      if (r % 256 == 0)
+        show(static_cast<double>(r) / static_cast<double>(codes.size()) * static_cast<double>(r) /
+             static_cast<double>(codes.size()));
     }
   }
 
@@ -146,8 +154,11 @@ class Searcher {
   std::uint64_t drawn(const FloatFormat& f, const std::vector<std::uint64_t>& codes) {
     const std::uint64_t z = random();
     switch (z & 7) {
-      case 0: case 1: case 2: return codes[(z >> 8) % std::min<std::size_t>(codes.size(), 24)];
-      case 3: case 4: return codes[(z >> 8) % std::min<std::size_t>(codes.size(), 400)];
+      case 0:
+      case 1:
+      case 2: return codes[(z >> 8) % std::min<std::size_t>(codes.size(), 24)];
+      case 3:
+      case 4: return codes[(z >> 8) % std::min<std::size_t>(codes.size(), 400)];
       case 5: return codes[(z >> 8) % codes.size()];
       default: return (z >> 8) % (f.max_finite() + 1) | ((z >> 4) & 1 ? f.sign_mask() : 0);
     }
@@ -162,13 +173,16 @@ class Searcher {
     const std::size_t longest = shape.repeated.empty() ? 0 : options_.longest;
     // Half of the cases for short vectors, where a witness is small; the other half grows with the length.
     for (std::size_t terms = shape.repeated.empty() ? 0 : 1; terms <= longest; ++terms) {
-      const std::uint64_t share = std::max<std::uint64_t>(1, longest == 0 ? options_.cases : terms <= 4 ? options_.cases / 8 : options_.cases / 2 / (longest - 4));
+      const std::uint64_t share = std::max<std::uint64_t>(1, longest == 0 ? options_.cases
+                                                             : terms <= 4 ? options_.cases / 8
+                                                                          : options_.cases / 2 / (longest - 4));
       found_.longest = terms;
       Case c(shape.operands(terms));
       for (std::uint64_t i = 0; i < share; ++i) {
         for (std::size_t k = 0; k < c.size(); ++k) {
           const std::size_t vector = c.size() - shape.fixed.size();
-          c[k] = k < vector ? drawn(shape.repeated[k % repeated.size()], repeated[k % repeated.size()]) : drawn(shape.fixed[k - vector], fixed[k - vector]);
+          c[k] = k < vector ? drawn(shape.repeated[k % repeated.size()], repeated[k % repeated.size()])
+                            : drawn(shape.fixed[k - vector], fixed[k - vector]);
         }
         ++found_.looked_at;
         if ((i & 0xfff) == 0) show(static_cast<double>(found_.looked_at) / static_cast<double>(options_.cases));
@@ -189,7 +203,8 @@ class Searcher {
     return true;
   }
   /// Drops terms and makes operands lighter, one at a time, until nothing more goes.
-  void shrink(Case& c, const std::vector<std::vector<std::uint64_t>>& repeated, const std::vector<std::vector<std::uint64_t>>& fixed) {
+  void shrink(Case& c, const std::vector<std::vector<std::uint64_t>>& repeated,
+              const std::vector<std::vector<std::uint64_t>>& fixed) {
     const Shape& shape = a_.shape;
     for (bool changed = true; changed;) {
       changed = false;
@@ -210,7 +225,8 @@ class Searcher {
           lighter[i] = codes[k];
           done = try_case(c, lighter);
         }
-        for (int bit = f.fraction_bits - 1; bit >= 0 && !done; --bit) {  // fewer bits, where the lightest are all too light
+        for (int bit = f.fraction_bits - 1; bit >= 0 && !done;
+             --bit) {  // fewer bits, where the lightest are all too light
           lighter[i] = c[i] & ~(((std::uint64_t{1} << (f.fraction_bits - bit)) - 1));
           if (weight(f, lighter[i]) < now) done = try_case(c, lighter);
         }
@@ -236,7 +252,8 @@ std::uint64_t weight(const FloatFormat& f, std::uint64_t code) {
   if (f.is_infinite(code)) return 2 * far + sign;
   if (f.is_zero(code)) return sign;
   const std::uint64_t significand = f.significand(code);
-  const int bits = std::bit_width(significand) - std::countr_zero(significand), binade = f.exponent(code) + std::bit_width(significand) - 1;
+  const int bits = std::bit_width(significand) - std::countr_zero(significand),
+            binade = f.exponent(code) + std::bit_width(significand) - 1;
   return 2 * (static_cast<std::uint64_t>(4 * bits) + static_cast<std::uint64_t>(std::abs(binade))) + sign;
 }
 

@@ -12,7 +12,8 @@ namespace {
 
 std::vector<std::string> split(std::string_view text) {
   std::vector<std::string> parts;
-  for (std::size_t end; (end = text.find(':')) != std::string_view::npos; text.remove_prefix(end + 1)) parts.emplace_back(text.substr(0, end));
+  for (std::size_t end; (end = text.find(':')) != std::string_view::npos; text.remove_prefix(end + 1))
+    parts.emplace_back(text.substr(0, end));
   parts.emplace_back(text);
   return parts;
 }
@@ -49,22 +50,36 @@ Subject operation_subject(std::string_view text, const std::vector<std::string>&
   OperationSubject what{parse_operation(words[0]), {}, {}, {}};
   const bool convert = what.operation == Operation::convert;
   const std::size_t formats = convert ? 2 : 1;
-  if (words.size() < 1 + formats) throw std::invalid_argument("'" + shown(text) + "' lacks a format; accepted: " + (convert ? "convert:FROM:TO[:MODE]" : words[0] + ":FORMAT[:MODE]"));
+  if (words.size() < 1 + formats)
+    throw std::invalid_argument("'" + shown(text) + "' lacks a format; accepted: " +
+                                (convert ? "convert:FROM:TO[:MODE]" : words[0] + ":FORMAT[:MODE]"));
   what.format = parse_format(words[1]);
   what.to = convert ? parse_format(words[2]) : what.format;
   for (std::size_t i = 1 + formats; i < words.size(); ++i) take_setting(what.rounding, words[i]);
-  Subject subject{std::string(text), what, {{}, std::vector<FloatFormat>(static_cast<std::size_t>(info(what.operation).arity), what.format)}, what.to, {}, {}};
-  if (const std::string why = halfulp::refusal(Task{what.operation, what.format, what.to, what.rounding}); !why.empty()) throw std::invalid_argument(why);
+  Subject subject{std::string(text),
+                  what,
+                  {{}, std::vector<FloatFormat>(static_cast<std::size_t>(info(what.operation).arity), what.format)},
+                  what.to,
+                  {},
+                  {}};
+  if (const std::string why = halfulp::refusal(Task{what.operation, what.format, what.to, what.rounding}); !why.empty())
+    throw std::invalid_argument(why);
   if (convert) {
-    subject.evaluate = [what](std::span<const std::uint64_t> x) { return halfulp::convert(what.format, what.to, what.rounding, x[0]).code; };
+    subject.evaluate = [what](std::span<const std::uint64_t> x) {
+      return halfulp::convert(what.format, what.to, what.rounding, x[0]).code;
+    };
     return subject;
   }
   subject.evaluate = [what](std::span<const std::uint64_t> x) {
-    return halfulp::evaluate(what.operation, what.format, what.rounding, x[0], x.size() > 1 ? x[1] : 0, x.size() > 2 ? x[2] : 0).code;
+    return halfulp::evaluate(what.operation, what.format, what.rounding, x[0], x.size() > 1 ? x[1] : 0,
+                             x.size() > 2 ? x[2] : 0)
+        .code;
   };
-  const bool in_arrays = what.operation == Operation::add || what.operation == Operation::sub || what.operation == Operation::mul || what.operation == Operation::div;
+  const bool in_arrays = what.operation == Operation::add || what.operation == Operation::sub ||
+                         what.operation == Operation::mul || what.operation == Operation::div;
   if (in_arrays && what.format.storage_bits() <= 16)
-    subject.pairs = [what](std::span<const std::uint16_t> a, std::span<const std::uint16_t> b, std::span<std::uint16_t> out) {
+    subject.pairs = [what](std::span<const std::uint16_t> a, std::span<const std::uint16_t> b,
+                           std::span<std::uint16_t> out) {
       halfulp::apply<std::uint16_t>(what.operation, what.format, what.rounding, a, b, {}, out);
     };
   return subject;
@@ -72,7 +87,8 @@ Subject operation_subject(std::string_view text, const std::vector<std::string>&
 
 Subject cast_subject(std::string_view text, const std::vector<std::string>& words) {
   const Profile& profile = find_profile(words[0]);
-  if (words.size() != 3) throw std::invalid_argument("'" + shown(text) + "' is no conversion; accepted: " + words[0] + ":FROM:TO");
+  if (words.size() != 3)
+    throw std::invalid_argument("'" + shown(text) + "' is no conversion; accepted: " + words[0] + ":FROM:TO");
   const FloatFormat from = parse_format(words[1]), to = parse_format(words[2]);
   const CastRule& rule = rule_for(profile, from, to);
   Subject subject{std::string(text), CastSubject{&profile, &rule, from}, {{}, {from}}, to, {}, {}};
@@ -82,12 +98,16 @@ Subject cast_subject(std::string_view text, const std::vector<std::string>& word
 
 Subject unit_subject(std::string_view text) {
   const MatrixUnit& unit = find_unit(text);
-  if (unit.scaled()) throw std::invalid_argument("unit " + unit.name + " takes scales, for which no witness is looked for; accepted: a unit without");
+  if (unit.scaled())
+    throw std::invalid_argument("unit " + unit.name +
+                                " takes scales, for which no witness is looked for; accepted: a unit without");
   // tf32 stands in the upper bits of a word of 32: operands are code words here.
-  Subject subject{std::string(text), UnitSubject{&unit}, {{unit.a, unit.b}, {unit.accumulator}}, unit.accumulator, {}, {}};
+  Subject subject{
+      std::string(text), UnitSubject{&unit}, {{unit.a, unit.b}, {unit.accumulator}}, unit.accumulator, {}, {}};
   subject.evaluate = [&unit](std::span<const std::uint64_t> x) {
     std::vector<std::uint64_t> a, b;
-    for (std::size_t i = 0; i + 1 < x.size(); i += 2) a.push_back(code_word(unit.a, x[i])), b.push_back(code_word(unit.b, x[i + 1]));
+    for (std::size_t i = 0; i + 1 < x.size(); i += 2)
+      a.push_back(code_word(unit.a, x[i])), b.push_back(code_word(unit.b, x[i + 1]));
     return mma(unit, {a, b, {}, {}}, x.back());
   };
   return subject;
@@ -103,7 +123,8 @@ Subject dot_subject(std::string_view text) {
   const bool products = text.starts_with("dot:");
   const ProductModel model = parse_product_model(text.substr(text.find(':') + 1));
   if (const auto* unit = std::get_if<MatrixUnit>(&model)) {
-    if (!products) throw std::invalid_argument("unit " + unit->name + " adds products, not numbers; accepted: dot:" + unit->name);
+    if (!products)
+      throw std::invalid_argument("unit " + unit->name + " adds products, not numbers; accepted: dot:" + unit->name);
     Subject subject = unit_subject(unit->name);
     subject.evaluate = [sum = subject.evaluate, zero = unit->accumulator.zero()](std::span<const std::uint64_t> x) {
       std::vector<std::uint64_t> operands(x.begin(), x.end());
@@ -141,7 +162,8 @@ Subject parse_subject(std::string_view text) {
   for (const OperationInfo& row : operations)
     if (row.result != ResultKind::truth) names.emplace_back(row.name);
   for (const Profile& profile : profiles()) names.emplace_back(profile.name);
-  throw std::invalid_argument(unknown_name("operation, sum or profile", words[0], std::move(names)) + ", or the name of a matrix unit");
+  throw std::invalid_argument(unknown_name("operation, sum or profile", words[0], std::move(names)) +
+                              ", or the name of a matrix unit");
 }
 
 std::string refusal(const Subject& a, const Subject& b) {
@@ -153,7 +175,8 @@ std::string refusal(const Subject& a, const Subject& b) {
     return formats + " to " + format_name(s.result);
   };
   if (a.shape == b.shape && a.result == b.result) return {};
-  return a.name + " takes " + text(a) + ", " + b.name + " takes " + text(b) + "; accepted: two with the same operands and result";
+  return a.name + " takes " + text(a) + ", " + b.name + " takes " + text(b) +
+         "; accepted: two with the same operands and result";
 }
 
 }  // namespace halfulp::witness

@@ -18,7 +18,9 @@ namespace halfulp::witness {
 struct Shape {
   std::vector<FloatFormat> repeated, fixed;
   bool operator==(const Shape&) const = default;
-  std::size_t terms(std::size_t operands) const { return repeated.empty() ? 0 : (operands - fixed.size()) / repeated.size(); }
+  std::size_t terms(std::size_t operands) const {
+    return repeated.empty() ? 0 : (operands - fixed.size()) / repeated.size();
+  }
   std::size_t operands(std::size_t terms) const { return terms * repeated.size() + fixed.size(); }
   /// The format of operand i of a case with that many operands.
   const FloatFormat& format(std::size_t i, std::size_t operands) const {
@@ -43,7 +45,8 @@ struct CastSubject {
 struct UnitSubject {
   const MatrixUnit* unit;
 };
-/// Dot products by a model, nothing added: terms are pairs of A and B. Or sums by a model: terms are numbers of its input format.
+/// Dot products by a model, nothing added: terms are pairs of A and B. Or sums by a model: terms are numbers of its
+/// input format.
 struct DotSubject {
   ProductModel model;
   bool products;
@@ -60,14 +63,14 @@ struct Subject {
 };
 
 /// Reads
-///   OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs]           add:fp16:nearest-even, fma:e4m3:toward-zero:saturate
-///   convert:FROM:TO[:MODE]...                                            convert:fp32:bf16:toward-zero
-///   PROFILE:FROM:TO                                                      ml_dtypes:fp32:e4m3
-///   UNIT                                                                 hopper.mma.fp16.fp32
-///   dot:MODEL                                                            dot:fp16,order=pairwise, dot:hopper.mma.fp16.fp32
-///   sum:MODEL                                                            sum:fp16,comp=kahan
+///   OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs]           add:fp16:nearest-even,
+///   fma:e4m3:toward-zero:saturate convert:FROM:TO[:MODE]... convert:fp32:bf16:toward-zero PROFILE:FROM:TO
+///   ml_dtypes:fp32:e4m3 UNIT                                                                 hopper.mma.fp16.fp32
+///   dot:MODEL                                                            dot:fp16,order=pairwise,
+///   dot:hopper.mma.fp16.fp32 sum:MODEL                                                            sum:fp16,comp=kahan
 /// where MODEL is a text of parse_product_model; sums take no matrix unit.
-/// Throws std::invalid_argument in one line for anything else, for comparisons and for integers, stochastic rounding, and units with scales.
+/// Throws std::invalid_argument in one line for anything else, for comparisons and for integers, stochastic rounding,
+/// and units with scales.
 Subject parse_subject(std::string_view text);
 
 /// Why two subjects have no common operands, in one line; empty if they do.

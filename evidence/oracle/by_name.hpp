@@ -10,7 +10,8 @@ namespace oracle {
 
 /// The outcome of every operation that `finish` rounds (not round-to-integral, not convert).
 template <class Int>
-Outcome outcome_in(halfulp::Operation operation, const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+Outcome outcome_in(halfulp::Operation operation, const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_t b,
+                   std::uint64_t c) {
   using halfulp::Operation;
   switch (operation) {
     case Operation::add: return oracle::sum<Int>(f, flush, a, b, false);
@@ -36,9 +37,10 @@ Outcome outcome_in(halfulp::Operation operation, const FloatFormat& f, bool flus
 inline bool fits_int128(const FloatFormat& f) {
   return f.exponent_bits <= 5 && magnitude_bits(f) + (f.is_signed ? 1 : 0) <= 16;
 }
-inline Outcome outcome(halfulp::Operation operation, const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_t b = 0,
-                       std::uint64_t c = 0) {
-  return fits_int128(f) ? outcome_in<int128>(operation, f, flush, a, b, c) : outcome_in<cpp_int>(operation, f, flush, a, b, c);
+inline Outcome outcome(halfulp::Operation operation, const FloatFormat& f, bool flush, std::uint64_t a,
+                       std::uint64_t b = 0, std::uint64_t c = 0) {
+  return fits_int128(f) ? outcome_in<int128>(operation, f, flush, a, b, c)
+                        : outcome_in<cpp_int>(operation, f, flush, a, b, c);
 }
 
 /// Any task between floating-point formats, but no stochastic rounding.
@@ -47,8 +49,10 @@ inline Rounded evaluate(const halfulp::Task& task, std::uint64_t a, std::uint64_
   const auto& to = std::get<FloatFormat>(task.to);
   const Rounding& r = task.rounding;
   if (task.operation == halfulp::Operation::round_to_integral) return oracle::round_to_integral(from, r, a);
-  if (task.operation != halfulp::Operation::convert) return finish(from, r, outcome(task.operation, from, r.flush_inputs, a, b, c));
-  return fits_int128(from) && fits_int128(to) ? oracle::convert<int128>(from, to, r, a) : oracle::convert<cpp_int>(from, to, r, a);
+  if (task.operation != halfulp::Operation::convert)
+    return finish(from, r, outcome(task.operation, from, r.flush_inputs, a, b, c));
+  return fits_int128(from) && fits_int128(to) ? oracle::convert<int128>(from, to, r, a)
+                                              : oracle::convert<cpp_int>(from, to, r, a);
 }
 
 }  // namespace oracle

@@ -1,7 +1,9 @@
-// The oracle's exponential function: an interval of rationals around e^x, refined until all of it rounds alike in every mode.
+// The oracle's exponential function: an interval of rationals around e^x, refined until all of it rounds alike in every
+// mode.
 //
-// e^|x| = (e^(|x| / 2^j))^(2^j), the inner one from its Taylor series; e^-|x| is its reciprocal. Both ends are dyadic and
-// cut outwards, so they hold e^x between them whatever is cut; e^x itself is irrational for rational x != 0 (Lambert 1768).
+// e^|x| = (e^(|x| / 2^j))^(2^j), the inner one from its Taylor series; e^-|x| is its reciprocal. Both ends are dyadic
+// and cut outwards, so they hold e^x between them whatever is cut; e^x itself is irrational for rational x != 0
+// (Lambert 1768).
 #pragma once
 
 #include <halfulp/evidence/oracle/operations.hpp>
@@ -46,8 +48,8 @@ inline Interval exp_of_positive(std::uint64_t significand, int exponent, int dig
 
 /// The same place, but for what only equality with its ends would change.
 inline bool same_place(const Place& p, const Place& q) {
-  return p.below == q.below && p.tiny == q.tiny && p.bracket.tail == q.bracket.tail && p.unbounded.tail == q.unbounded.tail &&
-         p.unbounded_odd == q.unbounded_odd && p.last_below == q.last_below;
+  return p.below == q.below && p.tiny == q.tiny && p.bracket.tail == q.bracket.tail &&
+         p.unbounded.tail == q.unbounded.tail && p.unbounded_odd == q.unbounded_odd && p.last_below == q.last_below;
 }
 /// The bracket of a number that is neither a value nor a midpoint nor anything else with an end.
 inline Bracket irrational(const Bracket& b) { return {false, b.tail < 0x1'0000'0000u ? -1 : 1, b.tail, false}; }
@@ -61,7 +63,8 @@ inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
   if (x.zero()) return number(f, false, Magnitude<cpp_int>{1});
 
   // e > 2: beyond these ends e^x > 2^(emax + 2), or less than 2^-40 of the smallest value. One number stands for all.
-  const int top = static_cast<int>(max_code(f) >> f.fraction_bits) - f.bias + 2, bottom = emin(f) - f.fraction_bits - 40;
+  const int top = static_cast<int>(max_code(f) >> f.fraction_bits) - f.bias + 2,
+            bottom = emin(f) - f.fraction_bits - 40;
   const auto reaches = [&](int n) { return cpp_int(x.significand) << (x.exponent + 1100) >= cpp_int(n) << 1100; };
   if (!x.sign && reaches(std::max(top, 1))) return number(f, false, Magnitude<cpp_int>{3, 1, top});
   if (x.sign && reaches(std::max(-bottom, 0))) {
@@ -75,7 +78,8 @@ inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
   for (int digits = near_one + 2 * f.precision() + 64;; digits *= 2) {
     const Interval y = exp_of_positive(x.significand, x.exponent, digits);
     const Magnitude<cpp_int> low{y.low, 1, y.exponent}, high{y.high, 1, y.exponent};
-    const Place below = locate(f, false, x.sign ? inverse(high) : low), above = locate(f, false, x.sign ? inverse(low) : high);
+    const Place below = locate(f, false, x.sign ? inverse(high) : low),
+                above = locate(f, false, x.sign ? inverse(low) : high);
     if (!same_place(below, above)) continue;
     Place p = below;
     p.bracket = irrational(p.bracket);

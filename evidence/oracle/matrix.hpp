@@ -1,5 +1,5 @@
-// The terms that matrix units add, by exact integers times powers of two of any length. Of emulation/ the description of a
-// unit alone is taken (unit.hpp: formats, parameters, the name of its rule).
+// The terms that matrix units add, by exact integers times powers of two of any length. Of emulation/ the description
+// of a unit alone is taken (unit.hpp: formats, parameters, the name of its rule).
 //
 // Sources: Khattak & Mikaitis, arXiv 2512.07004; Xie et al., arXiv 2511.10909.
 #pragma once
@@ -114,7 +114,8 @@ struct Chunk {
   Term product(std::size_t k) const {
     const bool flush = u.sum.flush_inputs;
     Term p = times(operand(u.a, a[k], flush), operand(u.b, b[k], flush));
-    if (u.sum.normalized_products && u.rule->name == "fused" && p.kind == Class::finite && !p.zero()) p.exponent = leading(p);
+    if (u.sum.normalized_products && u.rule->name == "fused" && p.kind == Class::finite && !p.zero())
+      p.exponent = leading(p);
     if (u.scale_block == 0) return p;
     const auto block = k / static_cast<std::size_t>(u.scale_block);
     const Term x = term_of(u.scale, scale_a[block]), y = term_of(u.scale, scale_b[block]);
@@ -125,7 +126,8 @@ struct Chunk {
   }
   Term addend(std::uint64_t c) const {
     Term t = term_of(u.accumulator, c, u.sum.flush_inputs);
-    if (u.sum.normalized_products && u.rule->name == "fused" && t.kind == Class::finite && !t.zero()) t.exponent = leading(t);
+    if (u.sum.normalized_products && u.rule->name == "fused" && t.kind == Class::finite && !t.zero())
+      t.exponent = leading(t);
     return t;
   }
   std::vector<Term> products() const {
@@ -159,7 +161,8 @@ inline std::uint64_t scaled_groups_rule(const Chunk& x, std::uint64_t c) {
     const auto block = 16 * g / static_cast<std::size_t>(x.u.scale_block);
     const std::uint64_t magnitude = bits(magnitude_bits(x.u.scale));
     const bool flush = x.u.sum.flush_inputs;
-    Term t = times(term_of(x.u.scale, x.scale_a[block] & magnitude, flush), term_of(x.u.scale, x.scale_b[block] & magnitude, flush));
+    Term t = times(term_of(x.u.scale, x.scale_a[block] & magnitude, flush),
+                   term_of(x.u.scale, x.scale_b[block] & magnitude, flush));
     t.sign = quarters < 0;
     t.significand *= abs(quarters);
     t.unit -= 2;
@@ -185,7 +188,8 @@ inline std::uint64_t halves_apart_rule(const Chunk& x, std::uint64_t c) {
       if ((k % 4 >= 2) != second) continue;
       const auto in_half = [&](const FloatFormat& f, std::uint64_t code) {
         const Value v = decode(f, code, x.u.sum.flush_inputs);
-        return v.zero() ? term_of(half, zero_code(half, v.sign)) : term_of(half, widened(f, half, code, halfulp::NanRule::canonical));
+        return v.zero() ? term_of(half, zero_code(half, v.sign))
+                        : term_of(half, widened(f, half, code, halfulp::NanRule::canonical));
       };
       terms.push_back(times(in_half(x.u.a, x.a[k]), in_half(x.u.b, x.b[k])));
     }
@@ -202,9 +206,15 @@ struct Ieee {
   const FloatFormat& f = x.u.accumulator;
   std::uint64_t a(std::size_t k) const { return widened(x.u.a, f, x.a[k], r.nan); }
   std::uint64_t b(std::size_t k) const { return widened(x.u.b, f, x.b[k], r.nan); }
-  std::uint64_t mul(std::uint64_t p, std::uint64_t q) const { return finish(f, r, oracle::mul<cpp_int>(f, r.flush_inputs, p, q)).code; }
-  std::uint64_t add(std::uint64_t p, std::uint64_t q) const { return finish(f, r, oracle::sum<cpp_int>(f, r.flush_inputs, p, q, false)).code; }
-  std::uint64_t fma(std::size_t k, std::uint64_t c) const { return finish(f, r, oracle::fma<cpp_int>(f, r.flush_inputs, a(k), b(k), c)).code; }
+  std::uint64_t mul(std::uint64_t p, std::uint64_t q) const {
+    return finish(f, r, oracle::mul<cpp_int>(f, r.flush_inputs, p, q)).code;
+  }
+  std::uint64_t add(std::uint64_t p, std::uint64_t q) const {
+    return finish(f, r, oracle::sum<cpp_int>(f, r.flush_inputs, p, q, false)).code;
+  }
+  std::uint64_t fma(std::size_t k, std::uint64_t c) const {
+    return finish(f, r, oracle::fma<cpp_int>(f, r.flush_inputs, a(k), b(k), c)).code;
+  }
   /// A NaN as the unit's.
   std::uint64_t own(std::uint64_t d) const { return is_nan(f, d) ? x.u.sum.nan : d; }
 };
@@ -247,7 +257,8 @@ inline std::uint64_t flushed_tree_rule(const Chunk& x, std::uint64_t c) {
   const auto result = [&](std::uint64_t d) { return tiny(ieee.f, d) ? d & sign_bit(ieee.f) : d; };
   std::vector<std::uint64_t> level;
   for (std::size_t k = 0; k < x.a.size(); ++k)
-    level.push_back(result(ieee.mul(widened(x.u.a, ieee.f, input(x.u.a, x.a[k]), {}), widened(x.u.b, ieee.f, input(x.u.b, x.b[k]), {}))));
+    level.push_back(result(
+        ieee.mul(widened(x.u.a, ieee.f, input(x.u.a, x.a[k]), {}), widened(x.u.b, ieee.f, input(x.u.b, x.b[k]), {}))));
   while (level.size() > 1) {
     std::vector<std::uint64_t> next;
     for (std::size_t i = 0; i < level.size(); i += 2) next.push_back(result(ieee.add(level[i], level[i + 1])));
@@ -287,8 +298,8 @@ inline Sum plus(const Sum& p, const Sum& q) {
   return {shifted(p.n, p.unit - unit) + shifted(q.n, q.unit - unit), unit};
 }
 
-/// CDNA3: products are cut to 2^-24 of the largest (even ones and odd ones apart where `parities` is 2) and added; the sum is
-/// cut downwards to 2^-31 of the larger of its exponent and C's, C to 2^-24 of it, or dropped below 2^-25.
+/// CDNA3: products are cut to 2^-24 of the largest (even ones and odd ones apart where `parities` is 2) and added; the
+/// sum is cut downwards to 2^-31 of the larger of its exponent and C's, C to 2^-24 of it, or dropped below 2^-25.
 inline std::uint64_t then_addend_rule(const Chunk& x, std::uint64_t c, bool by_parity) {
   std::vector<Term> terms = x.products(), parts[2];
   if (!by_parity)

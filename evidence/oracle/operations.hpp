@@ -11,7 +11,7 @@ namespace oracle {
 /// What an operation yields before rounding: everything that does not depend on the mode.
 struct Outcome {
   enum Kind { number, zero, zero_sum, infinite, nan, code } kind;
-  bool sign = false;       ///< of zero and infinite
+  bool sign = false;  ///< of zero and infinite
   Flags flags = 0;
   Place place{};           ///< of a number
   std::uint64_t word = 0;  ///< of code; of nan: the first NaN operand
@@ -80,8 +80,11 @@ Outcome fma(const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_t b, 
   const bool zero_product = x.zero() || y.zero();
   if (zero_product && z.zero() && sign == z.sign) return zero(sign);
   if (zero_product && z.zero()) return {Outcome::zero_sum};
-  const int unit = zero_product ? z.exponent : z.zero() ? x.exponent + y.exponent : std::min(x.exponent + y.exponent, z.exponent);
-  Int product = zero_product ? Int(0) : shifted(Int(x.significand) * Int(y.significand), x.exponent + y.exponent - unit);
+  const int unit = zero_product ? z.exponent
+                   : z.zero()   ? x.exponent + y.exponent
+                                : std::min(x.exponent + y.exponent, z.exponent);
+  Int product = zero_product ? Int(0)
+                             : shifted(Int(x.significand) * Int(y.significand), x.exponent + y.exponent - unit);
   if (sign) product = -product;
   return signed_number<Int>(f, product + multiple<Int>(z, unit), unit);
 }
@@ -132,7 +135,7 @@ Outcome rem(const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_t b) 
   if (y.kind == Class::infinite) return number(f, x.sign, Magnitude<Int>{Int(x.significand), 1, x.exponent});
   const int unit = std::min(x.exponent, y.exponent);
   const Int p = shifted(Int(x.significand), x.exponent - unit), q = shifted(Int(y.significand), y.exponent - unit);
-  Int n = p / q;                                        // |a| / |b| to the nearest integer, ties to even
+  Int n = p / q;  // |a| / |b| to the nearest integer, ties to even
   const Int twice = 2 * (p - n * q);
   if (twice > q || (twice == q && n % 2 != 0)) ++n;
   const Int rest = x.sign ? Int(n * q - p) : Int(p - n * q);
@@ -174,7 +177,8 @@ Outcome rsqrt(const FloatFormat& f, bool flush, std::uint64_t a) {
 template <class Int>
 int compare(const Value& a, const Value& b) {
   if (a.kind == Class::infinite || b.kind == Class::infinite) {
-    const int x = a.kind == Class::infinite ? (a.sign ? -1 : 1) : 0, y = b.kind == Class::infinite ? (b.sign ? -1 : 1) : 0;
+    const int x = a.kind == Class::infinite ? (a.sign ? -1 : 1) : 0,
+              y = b.kind == Class::infinite ? (b.sign ? -1 : 1) : 0;
     return x < y ? -1 : x > y;
   }
   const int unit = a.zero() ? b.exponent : b.zero() ? a.exponent : std::min(a.exponent, b.exponent);
@@ -207,7 +211,13 @@ Outcome relation(const FloatFormat& f, bool flush, std::uint64_t a, std::uint64_
     return {Outcome::code, false, flags, {}, 0};
   }
   const int order = compare<Int>(decode(f, a, flush), decode(f, b, flush));
-  return {Outcome::code, false, 0, {}, which == Relation::eq ? order == 0 : which == Relation::lt ? order < 0 : order <= 0};
+  return {Outcome::code,
+          false,
+          0,
+          {},
+          which == Relation::eq   ? order == 0
+          : which == Relation::lt ? order < 0
+                                  : order <= 0};
 }
 
 // --- conversions -------------------------------------------------------------------------------------------------
@@ -227,12 +237,14 @@ inline Rounded convert_nan(const FloatFormat& from, const FloatFormat& to, const
 }
 
 template <class Int>
-Rounded convert(const FloatFormat& from, const FloatFormat& to, const Rounding& r, std::uint64_t code, std::uint64_t random = 0) {
+Rounded convert(const FloatFormat& from, const FloatFormat& to, const Rounding& r, std::uint64_t code,
+                std::uint64_t random = 0) {
   if (is_nan(from, code)) return convert_nan(from, to, r, code);
   const Value x = decode(from, code, r.flush_inputs);
   if (x.kind == Class::infinite) {
     if (x.sign && !to.is_signed) return {nan_code(to, r.nan), flag::invalid};
-    if (r.overflow == Overflow::saturate) return {signed_code(to, max_code(to), x.sign), flag::overflow | flag::inexact};
+    if (r.overflow == Overflow::saturate)
+      return {signed_code(to, max_code(to), x.sign), flag::overflow | flag::inexact};
     return finish(to, r, infinity(x.sign, has_infinity(to) ? 0 : flag::overflow | flag::inexact));
   }
   if (x.zero()) return to.has_zero ? Rounded{zero_code(to, x.sign), 0} : Rounded{0, flag::underflow | flag::inexact};
@@ -257,7 +269,8 @@ inline std::pair<cpp_int, bool> rounded_integer(const Value& x, const Rounding& 
 /// convertToInteger into `width` bits: the bits of the two's complement or unsigned result.
 inline Rounded to_integer(const FloatFormat& from, int width, bool is_signed, const Rounding& r, std::uint64_t code,
                           std::uint64_t random = 0) {
-  const cpp_int highest = (cpp_int(1) << (is_signed ? width - 1 : width)) - 1, lowest = is_signed ? cpp_int(-highest - 1) : 0;
+  const cpp_int highest = (cpp_int(1) << (is_signed ? width - 1 : width)) - 1,
+                lowest = is_signed ? cpp_int(-highest - 1) : 0;
   const auto encoded = [&](cpp_int n, Flags flags) {
     if (n < 0) n += cpp_int(1) << width;
     return Rounded{static_cast<std::uint64_t>(n), flags};

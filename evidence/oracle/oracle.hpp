@@ -20,8 +20,8 @@
 namespace oracle {
 
 using boost::multiprecision::cpp_int;
-using halfulp::Flags, halfulp::FloatFormat, halfulp::NonFinite, halfulp::Overflow, halfulp::Rounded, halfulp::StochasticVariant, halfulp::Rounding,
-    halfulp::RoundingMode;
+using halfulp::Flags, halfulp::FloatFormat, halfulp::NonFinite, halfulp::Overflow, halfulp::Rounded,
+    halfulp::StochasticVariant, halfulp::Rounding, halfulp::RoundingMode;
 namespace flag = halfulp::flag;
 __extension__ using int128 = __int128;
 
@@ -61,7 +61,9 @@ inline Class classify(const FloatFormat& f, std::uint64_t code) {
   }
   throw std::logic_error("classify");
 }
-inline bool has_infinity(const FloatFormat& f) { return f.nonfinite == NonFinite::ieee || f.nonfinite == NonFinite::p3109; }
+inline bool has_infinity(const FloatFormat& f) {
+  return f.nonfinite == NonFinite::ieee || f.nonfinite == NonFinite::p3109;
+}
 inline bool has_nan(const FloatFormat& f) { return f.nonfinite != NonFinite::none; }
 inline bool has_negative_zero(const FloatFormat& f) {
   return f.is_signed && f.has_zero && classify(f, sign_bit(f)) == Class::finite;
@@ -77,7 +79,9 @@ inline bool is_signaling(const FloatFormat& f, std::uint64_t code) {
 inline std::uint64_t signed_code(const FloatFormat& f, std::uint64_t magnitude, bool sign) {
   return magnitude + (sign ? sign_bit(f) : 0);
 }
-inline std::uint64_t zero_code(const FloatFormat& f, bool sign) { return sign && has_negative_zero(f) ? sign_bit(f) : 0; }
+inline std::uint64_t zero_code(const FloatFormat& f, bool sign) {
+  return sign && has_negative_zero(f) ? sign_bit(f) : 0;
+}
 
 /// The NaN that starts here (0/0), or that stands for a NaN operand under a rule without payloads.
 inline std::uint64_t nan_code(const FloatFormat& f, halfulp::NanRule rule) {
@@ -103,7 +107,8 @@ struct Value {
   bool zero() const { return kind == Class::finite && significand == 0; }
 };
 inline Value decode(const FloatFormat& f, std::uint64_t code, bool flush_inputs = false) {
-  const std::uint64_t field = (code >> f.fraction_bits) & bits(f.exponent_bits), fraction = code & bits(f.fraction_bits);
+  const std::uint64_t field = (code >> f.fraction_bits) & bits(f.exponent_bits),
+                      fraction = code & bits(f.fraction_bits);
   const bool sign = (code & sign_bit(f)) != 0, subnormal = f.has_zero && field == 0;
   Value v{classify(f, code), sign, 0, 0};
   if (v.kind != Class::finite) return v;

@@ -1,5 +1,5 @@
-// Conversions of floats as step functions. Rounding is monotone: over the floats of one sign every code is the result of
-// one interval, so the oracle need be asked at the ends of intervals only, which bisection finds.
+// Conversions of floats as step functions. Rounding is monotone: over the floats of one sign every code is the result
+// of one interval, so the oracle need be asked at the ends of intervals only, which bisection finds.
 #pragma once
 
 #include <halfulp/evidence/oracle/operations.hpp>
@@ -22,7 +22,8 @@ inline std::uint64_t converted(const FloatFormat& to, const Rounding& r, std::ui
   return oracle::convert<int128>(float_format, to, r, bits).code;
 }
 
-inline void bisect(const FloatFormat& to, const Rounding& r, std::uint32_t sign, Step low, Step high, std::vector<Step>& steps) {
+inline void bisect(const FloatFormat& to, const Rounding& r, std::uint32_t sign, Step low, Step high,
+                   std::vector<Step>& steps) {
   if (low.code == high.code) return;
   if (high.first - low.first == 1) {
     steps.push_back(high);
@@ -36,7 +37,8 @@ inline void bisect(const FloatFormat& to, const Rounding& r, std::uint32_t sign,
 
 /// All steps over the non-zero finite floats of one sign.
 inline std::vector<Step> finite_steps(const FloatFormat& to, const Rounding& r, std::uint32_t sign) {
-  const Step low{1, converted(to, r, 1 | sign)}, high{float_infinity - 1, converted(to, r, (float_infinity - 1) | sign)};
+  const Step low{1, converted(to, r, 1 | sign)},
+      high{float_infinity - 1, converted(to, r, (float_infinity - 1) | sign)};
   std::vector<Step> steps{low};
   bisect(to, r, sign, low, high, steps);
   return steps;

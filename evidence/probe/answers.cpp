@@ -7,8 +7,10 @@
 namespace halfulp::probe {
 namespace {
 
-constexpr std::array<RoundingMode, 7> modes{RoundingMode::toward_zero, RoundingMode::nearest_even, RoundingMode::nearest_away, RoundingMode::nearest_to_zero,
-                                            RoundingMode::toward_negative, RoundingMode::toward_positive, RoundingMode::to_odd};
+constexpr std::array<RoundingMode, 7> modes{RoundingMode::toward_zero,     RoundingMode::nearest_even,
+                                            RoundingMode::nearest_away,    RoundingMode::nearest_to_zero,
+                                            RoundingMode::toward_negative, RoundingMode::toward_positive,
+                                            RoundingMode::to_odd};
 
 }  // namespace
 
@@ -94,7 +96,8 @@ std::string text(const MatrixShape& shape, Parameter p, std::int64_t value) {
 }
 
 Reach product_reach(const MatrixShape& s, bool normalized) {
-  Reach r{s.a.emin() + s.b.emin(), s.a.emax() + s.b.emax() + normalized, s.a.emin() + s.b.emin() - s.a.fraction_bits - s.b.fraction_bits};
+  Reach r{s.a.emin() + s.b.emin(), s.a.emax() + s.b.emax() + normalized,
+          s.a.emin() + s.b.emin() - s.a.fraction_bits - s.b.fraction_bits};
   if (s.scale_block != 0) {
     r.least += 2 * s.scale.emin(), r.largest += 2 * s.scale.emax() + (s.scale.fraction_bits > 0 && normalized);
     r.last += 2 * (s.scale.emin() - s.scale.fraction_bits);

@@ -25,8 +25,11 @@ std::uint64_t word_of(const FloatFormat& f, double x) { return code_word(f, conv
 int swept_bits(const FloatFormat& accumulator) { return std::min(accumulator.fraction_bits, 24); }
 
 Asker::Asker(const MatrixShape& shape)
-    : shape_(shape), least_(shape.a.emin() + shape.b.emin()), largest_(shape.a.emax() + shape.b.emax()),
-      a_(static_cast<std::size_t>(shape.k)), b_(a_.size()) {
+    : shape_(shape),
+      least_(shape.a.emin() + shape.b.emin()),
+      largest_(shape.a.emax() + shape.b.emax()),
+      a_(static_cast<std::size_t>(shape.k)),
+      b_(a_.size()) {
   if (shape.scale_block != 0) {
     const auto block = static_cast<std::size_t>(shape.scale_block);
     scale_a_.resize((a_.size() + block - 1) / block);
@@ -57,7 +60,8 @@ bool Asker::product(std::size_t at, int t, bool negative, double x, double y) {
   const FloatFormat &a = shape_.a, &b = shape_.b;
   const int top_a = top_exponent(a, x), top_b = top_exponent(b, y), least = a.emin() + b.emin();
   if (blocks() != 0) {
-    // The block's scales take what operands cannot; the first product of a block chooses them, so that smaller ones fit beside it.
+    // The block's scales take what operands cannot; the first product of a block chooses them, so that smaller ones fit
+    // beside it.
     const std::size_t block = at / static_cast<std::size_t>(shape_.scale_block);
     if (!powers_[block] && !scale_by(block, least <= t && t <= top_a + top_b ? 0 : t - top_a - top_b)) return false;
     t -= *powers_[block];
@@ -88,8 +92,8 @@ std::uint64_t Asker::random() { return random_word(2026, 0, drawn_++); }
 
 Questions ask(const MatrixShape& shape) {
   Asker asker(shape);
-  for (const auto part : {ask_specials, ask_zeros, ask_subnormals, ask_addends, ask_order, ask_cancellations, ask_pairs, ask_roundings, ask_crowds,
-                          ask_small, ask_scattered})
+  for (const auto part : {ask_specials, ask_zeros, ask_subnormals, ask_addends, ask_order, ask_cancellations, ask_pairs,
+                          ask_roundings, ask_crowds, ask_small, ask_scattered})
     part(asker);
   return std::move(asker).take();
 }

@@ -29,11 +29,17 @@ std::vector<Parameter> parameters_of(const Rule& rule) {
 /// The topics in which a parameter shows most plainly.
 bool shows(Parameter p, Topic topic) {
   switch (p) {
-    case Parameter::length: case Parameter::grouping: case Parameter::direction: return topic == Topic::order;
-    case Parameter::alignment_bits: case Parameter::alignment: case Parameter::normalized: return topic == Topic::cancel;
+    case Parameter::length:
+    case Parameter::grouping:
+    case Parameter::direction: return topic == Topic::order;
+    case Parameter::alignment_bits:
+    case Parameter::alignment:
+    case Parameter::normalized: return topic == Topic::cancel;
     case Parameter::least_exponent: return topic == Topic::small;
-    case Parameter::kept: case Parameter::rounding: return topic == Topic::addend || topic == Topic::rounding;
-    case Parameter::flush_inputs: case Parameter::flush_outputs: return topic == Topic::subnormal;
+    case Parameter::kept:
+    case Parameter::rounding: return topic == Topic::addend || topic == Topic::rounding;
+    case Parameter::flush_inputs:
+    case Parameter::flush_outputs: return topic == Topic::subnormal;
     case Parameter::zero: return topic == Topic::zero;
     case Parameter::nan: break;
   }
@@ -122,9 +128,10 @@ std::vector<std::string> observations(const Answers& answers) {
   lines.push_back("C alone comes through with " + std::to_string(bits) + " fraction bits");
   std::string text;
   for (const Layout& l : layouts(answers, bits))
-    text += (text.empty() ? "" : ", or ") + std::to_string(l.length) + " " + std::string(name_in(groupings, l.grouping)) + " products" +
-            (l.descending ? " from the last ones" : "");
-  lines.push_back(text.empty() ? "no division of the products into sums agrees with the order in which they are added" : "added at once: " + text);
+    text += (text.empty() ? "" : ", or ") + std::to_string(l.length) + " " +
+            std::string(name_in(groupings, l.grouping)) + " products" + (l.descending ? " from the last ones" : "");
+  lines.push_back(text.empty() ? "no division of the products into sums agrees with the order in which they are added"
+                               : "added at once: " + text);
   return lines;
 }
 
@@ -136,7 +143,8 @@ void match_rows(const Answers& answers, Findings& found) {
   for (const MatrixUnit& row : matrix_units()) {
     if (!(shape_of(row) == answers.shape())) continue;
     const std::size_t differs = answers.differing(row);
-    if (found.nearest.empty() || differs < found.nearest_differs) found.nearest = row.name, found.nearest_differs = differs;
+    if (found.nearest.empty() || differs < found.nearest_differs)
+      found.nearest = row.name, found.nearest_differs = differs;
   }
 }
 
@@ -150,8 +158,10 @@ Findings infer(const MatrixShape& shape, const MatrixCases& cases, std::span<con
   const Questions asked = ask(shape);
   const MatrixCases& q = asked.cases;
   if (cases.a != q.a || cases.b != q.b || cases.c != q.c || cases.scale_a != q.scale_a || cases.scale_b != q.scale_b)
-    throw std::invalid_argument("these are not the " + std::to_string(q.size()) + " questions of this version for this shape: ask the device again");
-  if (d.size() != q.size()) throw std::invalid_argument(std::to_string(d.size()) + " answers to " + std::to_string(q.size()) + " questions");
+    throw std::invalid_argument("these are not the " + std::to_string(q.size()) +
+                                " questions of this version for this shape: ask the device again");
+  if (d.size() != q.size())
+    throw std::invalid_argument(std::to_string(d.size()) + " answers to " + std::to_string(q.size()) + " questions");
   const Answers answers(shape, asked, d);
   Findings found;
   found.questions = q.size();
@@ -178,7 +188,8 @@ std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& 
   if (model.rule != &rules::fused) return result;
   Order order = answers.all();
   for (const std::int64_t mode : candidates(answers.shape(), Parameter::alignment))
-    for (const auto& [normalized, moves] : {std::pair{false, false}, std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
+    for (const auto& [normalized, moves] :
+         {std::pair{false, false}, std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
       Alternative a{static_cast<RoundingMode>(mode), normalized, moves, {0, 0}};
       const bool own = a.alignment == model.sum.alignment && normalized == model.sum.normalized_products;
       if (moves ? model.sum.least_exponent == FusedSum::no_least_exponent || model.sum.length != 1 : own) continue;
@@ -199,7 +210,8 @@ std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& 
         (explains(middle) ? right : wrong) = middle;
       }
       a.bits = {right, last};
-      const bool told = !result.empty() && moves && right == last && right == model.sum.alignment_bits;  // nothing moved
+      const bool told = !result.empty() && moves && right == last &&
+                        right == model.sum.alignment_bits;  // nothing moved
       if (!told) result.push_back(a);
     }
   return result;
@@ -213,16 +225,19 @@ struct Terms {
   Reach product, addend;
   int own;  ///< the most bits that one term has below its own exponent
 
-  Terms(const MatrixShape& s, const Rule* rule, bool normalized) : product(product_reach(s, normalized)), addend(addend_reach(s, normalized)) {
+  Terms(const MatrixShape& s, const Rule* rule, bool normalized)
+      : product(product_reach(s, normalized)), addend(addend_reach(s, normalized)) {
     if (rule == &rules::halves_apart) addend = product;  // sums begin from 0 and go on from sums; C is added afterwards
     const int scale = s.scale_block != 0 ? 2 * s.scale.fraction_bits : 0;
-    own = std::max(s.a.fraction_bits + s.b.fraction_bits + scale + (normalized ? 1 + (scale > 0) : 0), s.accumulator.fraction_bits);
+    own = std::max(s.a.fraction_bits + s.b.fraction_bits + scale + (normalized ? 1 + (scale > 0) : 0),
+                   s.accumulator.fraction_bits);
   }
   int last() const { return std::min(product.last, addend.last); }
   int least() const { return std::min(product.least, addend.least); }
   /// The alignment bits with which nothing is cut off.
   int span(int length) const {
-    return std::max({own, product.largest - addend.last, addend.largest - product.last, length > 1 ? product.largest - product.last : 0});
+    return std::max({own, product.largest - addend.last, addend.largest - product.last,
+                     length > 1 ? product.largest - product.last : 0});
   }
 };
 
@@ -238,7 +253,9 @@ bool never_cuts(const Terms& t, const FusedSum& s, std::int64_t bits) {
 }
 
 /// The lowest bit that a sum can have.
-int lowest(const Terms& t, const FusedSum& s) { return std::max(std::max(t.least(), s.least_exponent) - s.alignment_bits, t.last()); }
+int lowest(const Terms& t, const FusedSum& s) {
+  return std::max(std::max(t.least(), s.least_exponent) - s.alignment_bits, t.last());
+}
 
 /// n such that every sum is below 2^(emax + n): an addend is below 2 * 2^emax, and so is a normalised product.
 int carry(const MatrixShape& shape, const FusedSum& s) {
@@ -249,13 +266,16 @@ int carry(const MatrixShape& shape, const FusedSum& s) {
 
 /// Whether every sum is a number with so many fraction bits, or tiny and flushed.
 bool always_fits(const MatrixShape& shape, const Terms& t, const FusedSum& s, std::int64_t kept) {
-  return kept + 1 >= carry(shape, s) + s.alignment_bits && (s.flush_outputs || lowest(t, s) >= shape.accumulator.emin() - kept);
+  return kept + 1 >= carry(shape, s) + s.alignment_bits &&
+         (s.flush_outputs || lowest(t, s) >= shape.accumulator.emin() - kept);
 }
 
 /// The largest exponent such that sums of smaller terms all become 0, and the same 0; none if that is not so of any.
 int vanishing(const MatrixShape& shape, const FusedSum& s) {
-  const bool nearest = s.rounding == RoundingMode::nearest_even || s.rounding == RoundingMode::nearest_away || s.rounding == RoundingMode::nearest_to_zero;
-  if (s.zero != ZeroSign::positive || !(s.flush_outputs || nearest || s.rounding == RoundingMode::toward_zero)) return FusedSum::no_least_exponent;
+  const bool nearest = s.rounding == RoundingMode::nearest_even || s.rounding == RoundingMode::nearest_away ||
+                       s.rounding == RoundingMode::nearest_to_zero;
+  if (s.zero != ZeroSign::positive || !(s.flush_outputs || nearest || s.rounding == RoundingMode::toward_zero))
+    return FusedSum::no_least_exponent;
   const int emin = shape.accumulator.emin();
   // Half of what rounds up to the smallest number.
   return (s.flush_outputs ? emin - 1 : emin - s.kept.fraction_bits - 1) - carry(shape, s);
@@ -264,8 +284,8 @@ int vanishing(const MatrixShape& shape, const FusedSum& s) {
 /// Whether no result but zero is below the normal numbers.
 bool never_tiny(const MatrixShape& shape, const Terms& t, const FusedSum& s) {
   const int emin = shape.accumulator.emin();
-  // Without subnormal addends: where products do not cancel they are multiples of a number so large that C, to cancel them, has
-  // no tiny last bit either; where they do, C stands alone.
+  // Without subnormal addends: where products do not cancel they are multiples of a number so large that C, to cancel
+  // them, has no tiny last bit either; where they do, C stands alone.
   return lowest(t, s) >= emin || (s.flush_inputs && t.product.last - 1 - shape.accumulator.fraction_bits >= emin);
 }
 
@@ -273,7 +293,8 @@ bool never_tiny(const MatrixShape& shape, const Terms& t, const FusedSum& s) {
 
 std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& model, Parameter p, std::int64_t value) {
   const FusedSum& s = model.sum;
-  // Group sums of scaled_groups and operands of halves_apart are not these terms; their exponents lie in the same range.
+  // Group sums of scaled_groups and operands of halves_apart are not these terms; their exponents lie in the same
+  // range.
   const bool fused = model.rule == &rules::fused;
   const Terms t(shape, model.rule, s.normalized_products || !fused);
   if (p == Parameter::least_exponent) {
@@ -288,20 +309,27 @@ std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& mo
     return "no sum but zero is below the smallest normal number";
   if (!fused) return {};
   const auto if_holds = [](bool holds, const std::string& why) { return holds ? why : std::string(); };
-  const std::string nothing_cut = "terms have no bits more than " + std::to_string(t.span(s.length)) + " below the largest exponent: nothing is ever cut";
+  const std::string nothing_cut = "terms have no bits more than " + std::to_string(t.span(s.length)) +
+                                  " below the largest exponent: nothing is ever cut";
   switch (p) {
     case Parameter::grouping:
       if (s.length == 1) return "a sum takes one product";
       [[fallthrough]];
     case Parameter::direction: return if_holds(s.length == shape.k, "one sum takes all products of the instruction");
-    case Parameter::alignment_bits: return if_holds(never_cuts(t, s, value) && never_cuts(t, s, s.alignment_bits), nothing_cut);
+    case Parameter::alignment_bits:
+      return if_holds(never_cuts(t, s, value) && never_cuts(t, s, s.alignment_bits), nothing_cut);
     case Parameter::alignment: return if_holds(never_cuts(t, s, s.alignment_bits), nothing_cut);
     case Parameter::normalized:
-      return if_holds(never_cuts(Terms(shape, model.rule, false), s, s.alignment_bits) && never_cuts(Terms(shape, model.rule, true), s, s.alignment_bits), nothing_cut);
+      return if_holds(never_cuts(Terms(shape, model.rule, false), s, s.alignment_bits) &&
+                          never_cuts(Terms(shape, model.rule, true), s, s.alignment_bits),
+                      nothing_cut);
     case Parameter::kept:
-      return if_holds(always_fits(shape, t, s, value) && always_fits(shape, t, s, s.kept.fraction_bits), "every sum has fewer bits: nothing is rounded");
-    case Parameter::rounding: return if_holds(always_fits(shape, t, s, s.kept.fraction_bits), "every sum is a number of the result's format");
-    case Parameter::flush_outputs: return if_holds(never_tiny(shape, t, s), "no sum but zero is below the smallest normal number");
+      return if_holds(always_fits(shape, t, s, value) && always_fits(shape, t, s, s.kept.fraction_bits),
+                      "every sum has fewer bits: nothing is rounded");
+    case Parameter::rounding:
+      return if_holds(always_fits(shape, t, s, s.kept.fraction_bits), "every sum is a number of the result's format");
+    case Parameter::flush_outputs:
+      return if_holds(never_tiny(shape, t, s), "no sum but zero is below the smallest normal number");
     default: return {};
   }
 }
@@ -347,7 +375,8 @@ std::string value_text(const MatrixShape& shape, Parameter p, const Interval& i)
 std::string sentence(const MatrixShape& shape, const Finding& f) {
   std::string values;
   for (const Interval& i : f.values) values += (values.empty() ? "" : ", ") + value_text(shape, f.parameter, i);
-  std::string line = std::string(info(f.parameter).name) + " = " + text(shape, f.parameter, f.value) + ": " + std::string(info(f.parameter).meaning);
+  std::string line = std::string(info(f.parameter).name) + " = " + text(shape, f.parameter, f.value) + ": " +
+                     std::string(info(f.parameter).meaning);
   if (f.because.empty()) return line;
   return line + ". Any of " + values + " gives the same: " + f.because;
 }
@@ -364,10 +393,14 @@ std::string operands_text(const MatrixShape& shape, const MatrixCases& cases, st
     line += "a" + at + "*b" + at + " = " + number(shape.a, x.a[i]) + "*" + number(shape.b, x.b[i]) + ", ";
   }
   if (shown > most) line += "... (" + std::to_string(shown) + " products), ";
-  const std::uint64_t one = shape.scale_block != 0 ? static_cast<std::uint64_t>(shape.scale.bias) << shape.scale.fraction_bits : 0;
+  const std::uint64_t one = shape.scale_block != 0
+                                ? static_cast<std::uint64_t>(shape.scale.bias) << shape.scale.fraction_bits
+                                : 0;
   for (const auto& [name, scales] : {std::pair{"a", x.scale_a}, std::pair{"b", x.scale_b}})
     for (std::size_t i = 0; i < scales.size(); ++i)
-      if (scales[i] != one) line += "scale of " + std::string(name) + " [" + std::to_string(i) + "] = " + number(shape.scale, scales[i]) + ", ";
+      if (scales[i] != one)
+        line += "scale of " + std::string(name) + " [" + std::to_string(i) + "] = " + number(shape.scale, scales[i]) +
+                ", ";
   return line + "c = " + number(shape.accumulator, cases.c[question]);
 }
 

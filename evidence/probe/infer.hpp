@@ -33,12 +33,13 @@ struct Finding {
   bool holds(std::int64_t v) const;
 };
 
-/// Several parameters changed at once, and every answer is the same: with this alignment of products normalised or not, the
-/// first and the last number of alignment bits give it (and those between were not asked about one by one).
+/// Several parameters changed at once, and every answer is the same: with this alignment of products normalised or not,
+/// the first and the last number of alignment bits give it (and those between were not asked about one by one).
 struct Alternative {
   RoundingMode alignment;
   bool normalized;
-  bool exponent_moves;  ///< the least exponent goes with the bits, so that the last one kept in small sums stays where it is
+  bool exponent_moves;  ///< the least exponent goes with the bits, so that the last one kept in small sums stays where
+                        ///< it is
   Interval bits;
   int least_exponent(const FusedSum& found, std::int64_t bits_there) const;
 };
@@ -47,24 +48,27 @@ struct Alternative {
 struct Model {
   MatrixUnit unit;
   std::vector<Finding> findings;
-  std::vector<Alternative> alternatives;  ///< of fused sums; frequent where they take one product: of two terms only one is cut
+  std::vector<Alternative>
+      alternatives;  ///< of fused sums; frequent where they take one product: of two terms only one is cut
 };
 
 struct Findings {
-  std::vector<Model> models;           ///< the plainest rule first; more than one where rules agree on everything that was asked
-  std::vector<std::string> observed;   ///< a sentence each: what is read off without a model
-  std::vector<std::string> rows;       ///< units of the table that give the same answers
-  std::string nearest;                 ///< where there is none: the one of this shape that differs least; empty if none has this shape
-  std::size_t nearest_differs = 0;     ///< in so many answers
+  std::vector<Model> models;  ///< the plainest rule first; more than one where rules agree on everything that was asked
+  std::vector<std::string> observed;  ///< a sentence each: what is read off without a model
+  std::vector<std::string> rows;      ///< units of the table that give the same answers
+  std::string nearest;  ///< where there is none: the one of this shape that differs least; empty if none has this shape
+  std::size_t nearest_differs = 0;  ///< in so many answers
   std::size_t questions = 0;
-  std::size_t unexplained = 0;         ///< answers that no model gives: those the nearest unit differs in, or all; 0 if there is a model
+  std::size_t unexplained =
+      0;  ///< answers that no model gives: those the nearest unit differs in, or all; 0 if there is a model
 };
 
 /// Works from answers alone: answers[i] is the device's to case i of questions(shape).
 /// Throws std::invalid_argument if `cases` are not these questions or the lengths differ.
 Findings infer(const MatrixShape& shape, const MatrixCases& cases, std::span<const std::uint64_t> answers);
 
-/// Why a parameter may as well have another value, for any operands at all, in a model of a shape; empty if that is not known.
+/// Why a parameter may as well have another value, for any operands at all, in a model of a shape; empty if that is not
+/// known.
 std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& model, Parameter p, std::int64_t value);
 
 /// One line: value or values, what it is, and why there is more than one.
@@ -75,8 +79,9 @@ std::string operands_text(const MatrixShape& shape, const MatrixCases& cases, st
 
 // Settings of several parameters at once that give the same answers.
 
-/// Other alignments, and products normalised or not, with the range of alignment bits that goes with each; the model's own
-/// setting is not among them unless its range is wider together with the least exponent. Empty for other rules than fused.
+/// Other alignments, and products normalised or not, with the range of alignment bits that goes with each; the model's
+/// own setting is not among them unless its range is wider together with the least exponent. Empty for other rules than
+/// fused.
 std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& model);
 
 }  // namespace halfulp::probe

@@ -1,5 +1,5 @@
-// What the probe asks a matrix unit: the same operands for every device of a shape, whatever it has answered before, so that one
-// launch, or a recording, answers everything.
+// What the probe asks a matrix unit: the same operands for every device of a shape, whatever it has answered before, so
+// that one launch, or a recording, answers everything.
 #pragma once
 
 #include <halfulp/hardware/matrix.hpp>
@@ -25,8 +25,8 @@ enum class Topic : std::uint8_t {
   small,      ///< sums whose terms are all small
   scattered,  ///< random code words
 };
-inline constexpr std::array<std::string_view, 11> topic_names{"special",  "zero",  "subnormal", "addend",   "order", "cancel", "pair",
-                                                               "rounding", "crowd", "small",     "scattered"};
+inline constexpr std::array<std::string_view, 11> topic_names{
+    "special", "zero", "subnormal", "addend", "order", "cancel", "pair", "rounding", "crowd", "small", "scattered"};
 
 struct Questions {
   MatrixCases cases;
@@ -53,8 +53,9 @@ class Asker {
   int smallest_power() const { return least_ - shape_.a.fraction_bits - shape_.b.fraction_bits; }
   int largest_power() const { return largest_; }
 
-  /// Product number `at` := (-1)^negative * (x * 2^i) * (y * 2^j) with i + j = t; x and y in [1, 2) and fractions of the
-  /// operands' formats. False, and nothing is done, where no operands give that, or only subnormal ones and x or y is not 1.
+  /// Product number `at` := (-1)^negative * (x * 2^i) * (y * 2^j) with i + j = t; x and y in [1, 2) and fractions of
+  /// the operands' formats. False, and nothing is done, where no operands give that, or only subnormal ones and x or y
+  /// is not 1.
   bool product(std::size_t at, int t, bool negative = false, double x = 1, double y = 1);
   /// Scales a block by 2^power: products put there have their exponents with it. False where no scales give that.
   bool scale_by(std::size_t block, int power);
@@ -77,7 +78,8 @@ class Asker {
   MatrixShape shape_;
   int least_, largest_;
   std::vector<std::uint64_t> a_, b_, scale_a_, scale_b_;
-  std::vector<std::optional<int>> powers_;  ///< of two, that a block's scales multiply its products by, once one was put there
+  std::vector<std::optional<int>>
+      powers_;  ///< of two, that a block's scales multiply its products by, once one was put there
   std::uint64_t c_ = 0, drawn_ = 0;
   Questions questions_;
 };

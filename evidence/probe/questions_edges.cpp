@@ -45,7 +45,8 @@ void ask_operand_specials(Asker& q, bool in_a) {
 
 void ask_specials(Asker& q) {
   const FloatFormat& d = q.shape().accumulator;
-  for (const std::uint64_t nan : {d.canonical_nan(), d.canonical_nan() | d.sign_mask() | 1, d.infinity() | 1, d.infinity(), d.infinity(true)})
+  for (const std::uint64_t nan :
+       {d.canonical_nan(), d.canonical_nan() | d.sign_mask() | 1, d.infinity() | 1, d.infinity(), d.infinity(true)})
     for (const bool product : {false, true}) {
       if (product) q.product(0, 0);
       q.addend_code(nan);
@@ -124,10 +125,12 @@ void ask_subnormals(Asker& q) {
   }
   const double least = FloatFormat::power_of_two(d.emin());
   for (const bool negative : {false, true}) {
-    for (const std::uint64_t code : {d.min_normal() - 1, d.min_positive(), d.min_normal() / 2 + 1, d.min_normal() | 1, d.min_normal()}) {
+    for (const std::uint64_t code :
+         {d.min_normal() - 1, d.min_positive(), d.min_normal() / 2 + 1, d.min_normal() | 1, d.min_normal()}) {
       q.addend_code(d.with_sign(code, negative));
       q.ask(Topic::subnormal);
-      q.addend_code(d.with_sign(code, negative));  // beside a product that takes a part of it, or of which it takes a part
+      q.addend_code(
+          d.with_sign(code, negative));  // beside a product that takes a part of it, or of which it takes a part
       for (const int t : {d.emin(), d.emin() - 1, d.emin() - d.fraction_bits - 1})
         if (q.product(0, t, !negative)) {
           q.ask(Topic::subnormal);
@@ -159,7 +162,9 @@ void ask_almost_cancelling(Asker& q) {
     double sum = 0;
     const auto factor = [&](const FloatFormat& f) {  // few bits or many, now and then below the normal numbers
       const std::uint64_t r = q.random(), fraction = r & f.fraction_mask() & ~(f.fraction_mask() >> (r >> 56 & 15));
-      const int e = r >> 40 & 1 ? 0 : std::clamp(f.bias + static_cast<int>(r >> 44 & 15) - 8, 0, static_cast<int>(f.max_finite() >> f.fraction_bits));
+      const int e = r >> 40 & 1 ? 0
+                                : std::clamp(f.bias + static_cast<int>(r >> 44 & 15) - 8, 0,
+                                             static_cast<int>(f.max_finite() >> f.fraction_bits));
       const std::uint64_t code = std::min(static_cast<std::uint64_t>(e) << f.fraction_bits | fraction, f.max_finite());
       return f.with_sign(code, (r >> 62 & 1) != 0);
     };
@@ -180,14 +185,20 @@ void ask_clusters(Asker& q) {
   const FloatFormat &a = q.shape().a, &b = q.shape().b, &d = q.shape().accumulator;
   for (int n = 0; n < 1080; ++n) {
     const std::uint64_t r = q.random();
-    const auto up_to = [&](int shift, int most) { return static_cast<int>((r >> shift & 0xff) % static_cast<unsigned>(most + 1)); };
+    const auto up_to = [&](int shift, int most) {
+      return static_cast<int>((r >> shift & 0xff) % static_cast<unsigned>(most + 1));
+    };
     const bool dense = n >= 720;  // sums one after the other: as many chances
     const int width = dense ? 8 + up_to(0, 8) : n % 5 == 0 ? 40 : 1 + up_to(0, 6);
-    const int lowest = dense || n % 3 == 0 ? -up_to(8, 8) : n % 3 == 1 ? d.emin() - up_to(8, d.fraction_bits + 8) : -up_to(8, -q.least_power() % 256);
+    const int lowest = dense || n % 3 == 0 ? -up_to(8, 8)
+                       : n % 3 == 1        ? d.emin() - up_to(8, d.fraction_bits + 8)
+                                           : -up_to(8, -q.least_power() % 256);
     const auto factor = [&](const FloatFormat& f, int e) {
-      const std::uint64_t bits = q.random(), fraction = bits & f.fraction_mask() & ~(bits >> 60 & 1 ? f.fraction_mask() >> (bits >> 56 & 15) : 0);
+      const std::uint64_t bits = q.random(), fraction = bits & f.fraction_mask() &
+                                                        ~(bits >> 60 & 1 ? f.fraction_mask() >> (bits >> 56 & 15) : 0);
       const int field = std::clamp(e + f.bias, 0, static_cast<int>(f.max_finite() >> f.fraction_bits));
-      return f.with_sign(std::min(static_cast<std::uint64_t>(field) << f.fraction_bits | fraction, f.max_finite()), (bits >> 62 & 1) != 0);
+      return f.with_sign(std::min(static_cast<std::uint64_t>(field) << f.fraction_bits | fraction, f.max_finite()),
+                         (bits >> 62 & 1) != 0);
     };
     const std::size_t used = dense || n % 2 == 0 ? q.k() : 1 + static_cast<std::size_t>(up_to(16, 3));
     std::uint64_t x = 0, y = 0;

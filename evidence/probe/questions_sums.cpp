@@ -1,5 +1,5 @@
-// Questions about large sums: where bits are cut, which terms are added at once, how the result is rounded. Their largest terms
-// have exponents of 0 or more: no least exponent below that shows.
+// Questions about large sums: where bits are cut, which terms are added at once, how the result is rounded. Their
+// largest terms have exponents of 0 or more: no least exponent below that shows.
 #include <halfulp/evidence/probe/questions.hpp>
 
 #include <algorithm>
@@ -14,11 +14,12 @@ constexpr int deepest = 62;  ///< places below a leading bit that sweeps go
 
 double power(int e) { return FloatFormat::power_of_two(e); }
 
-/// A half of the result's last place and a little more or less: to nearest, the little one decides. FP32 addends are long
-/// enough to bring both; beside shorter ones the half, or the little one, must come from the product.
+/// A half of the result's last place and a little more or less: to nearest, the little one decides. FP32 addends are
+/// long enough to bring both; beside shorter ones the half, or the little one, must come from the product.
 void ask_halves(Asker& q, int top) {
   const FloatFormat& d = q.shape().accumulator;
-  const int m = swept_bits(d), ma = q.shape().a.fraction_bits, mb = q.shape().b.fraction_bits, high = std::min(d.emax(), deepest);
+  const int m = swept_bits(d), ma = q.shape().a.fraction_bits, mb = q.shape().b.fraction_bits,
+            high = std::min(d.emax(), deepest);
   const bool is_short = m <= 12;
   for (int t = high + 1; t >= std::max(q.smallest_power(), high - deepest); --t)
     for (const bool negative : {false, true}) {
@@ -40,7 +41,8 @@ void ask_halves(Asker& q, int top) {
               const bool simple = std::abs(little) == power(-v);
               // Beside a product of one digit before the point, and of two.
               if (is_short || sign > 0 || (simple && v % 2 == 0)) both(top, sign < 0, 1.5, 1, c);
-              if (is_short || (sign > 0 && simple && (v % 2 == 0) == (little > 0))) both(top - 1, sign < 0, 1.5, 1.5, c);
+              if (is_short || (sign > 0 && simple && (v % 2 == 0) == (little > 0)))
+                both(top - 1, sign < 0, 1.5, 1.5, c);
             }
         for (int u = 8; u <= m && !thin; ++u)
           for (int s = u + 1; s <= 48; s += is_short ? 1 : 2)
@@ -54,7 +56,8 @@ void ask_halves(Asker& q, int top) {
         // (1 + 2^-ma)(1 + 2^-(u - ma)) ends in a half.
         for (int u = std::max(8, ma + 1); u <= std::min(ma + mb, m + 2) && !thin; ++u)
           for (int s = u + 1; s <= 90; s += s > 44 ? 17 : is_short ? 1 : 2)
-            for (const double x : {1.0, 1.5}) both(top, sign < 0, 1 + power(-ma), 1 + power(ma - u), other * x * power(top - s));
+            for (const double x : {1.0, 1.5})
+              both(top, sign < 0, 1 + power(-ma), 1 + power(ma - u), other * x * power(top - s));
       }
 }
 
@@ -87,19 +90,23 @@ void ask_cancellations(Asker& q) {
   const FloatFormat& d = q.shape().accumulator;
   // Where C cannot be small, the pair is large.
   std::set<int> powers{0};
-  if (d.emin() > -deepest) powers = {std::min(q.largest_power(), d.emax() - 1), std::min(q.largest_power(), deepest / 2)};
+  if (d.emin() > -deepest)
+    powers = {std::min(q.largest_power(), d.emax() - 1), std::min(q.largest_power(), deepest / 2)};
   for (const std::size_t j : std::set<std::size_t>{1, q.k() / 2})
     for (const int t : powers)
       for (int s = 0; s <= deepest; ++s)
         for (const bool negative : {false, true}) {
           const double c = (negative ? -1 : 1) * power(t - s);
-          const auto pair = [&](int e, double x) { return q.product(0, e, false, x, x) && q.product(j, e, true, x, x); };
+          const auto pair = [&](int e, double x) {
+            return q.product(0, e, false, x, x) && q.product(j, e, true, x, x);
+          };
           for (const double factor : {1.0, 1.5}) {
             if (pair(t, 1) && q.addend(factor * c)) q.ask(Topic::cancel);
             q.clear();
           }
           // The same bit as the last one of a normal number, for units that take no subnormal ones.
-          if (t - s < d.emin() && pair(t, 1) && q.addend(c + (negative ? -power(d.emin()) : power(d.emin())))) q.ask(Topic::cancel);
+          if (t - s < d.emin() && pair(t, 1) && q.addend(c + (negative ? -power(d.emin()) : power(d.emin()))))
+            q.ask(Topic::cancel);
           q.clear();
           // 1.5 * 1.5 = 2.25: a significand of two digits.
           if (pair(t - 1, 1.5) && q.addend(c)) q.ask(Topic::cancel);
@@ -111,7 +118,9 @@ void ask_cancellations(Asker& q) {
   for (int s = 0; s <= deepest && top - s >= q.smallest_power(); ++s)
     for (const double factor : {1.0, 1.5})
       for (const bool negative : {false, true}) {
-        if (q.product(0, top) && q.product(1, top, true) && q.product(4, top - s, negative, top - s < q.least_power() ? 1 : factor)) q.ask(Topic::cancel);
+        if (q.product(0, top) && q.product(1, top, true) &&
+            q.product(4, top - s, negative, top - s < q.least_power() ? 1 : factor))
+          q.ask(Topic::cancel);
         q.clear();
       }
 }
@@ -137,7 +146,8 @@ void ask_pairs(Asker& q) {
     }
   ask_halves(q, top);
   // Subnormal factors: the product's exponent is far above its leading bit, so that C's last bits lie deep below.
-  for (const auto& [x, y] : {std::pair{a.min_positive(), word_of(b, 1)}, std::pair{word_of(a, 1), b.min_positive()}, std::pair{a.min_positive(), b.min_positive()}})
+  for (const auto& [x, y] : {std::pair{a.min_positive(), word_of(b, 1)}, std::pair{word_of(a, 1), b.min_positive()},
+                             std::pair{a.min_positive(), b.min_positive()}})
     for (const int t : {0, 8})
       for (int s = 1; s <= m; ++s) {
         const std::uint64_t p = word_code(a, x), r = word_code(b, y);
@@ -178,12 +188,15 @@ void ask_crowds(Asker& q) {
     for (std::size_t i = 0; i < q.k(); ++i) {
       const std::uint64_t r = q.random();
       const int t = static_cast<int>(r % static_cast<unsigned>(window));
-      const auto significand = [](const FloatFormat& f, std::uint64_t bits) { return 1 + static_cast<double>(bits & f.fraction_mask()) * f.epsilon(); };
+      const auto significand = [](const FloatFormat& f, std::uint64_t bits) {
+        return 1 + static_cast<double>(bits & f.fraction_mask()) * f.epsilon();
+      };
       q.product(i, t, n % 3 != 0 && (r >> 60 & 1) != 0, significand(a, r >> 8), significand(b, r >> 32));
     }
     const std::uint64_t r = q.random();
     const double fraction = 1 + static_cast<double>(r >> 40 & d.fraction_mask() & 0xff'ffff) * d.epsilon();
-    if (!q.addend((r & 1 ? -1 : 1) * fraction * power(static_cast<int>(r >> 4 & 31) - 10))) q.addend(r & 1 ? -fraction : fraction);
+    if (!q.addend((r & 1 ? -1 : 1) * fraction * power(static_cast<int>(r >> 4 & 31) - 10)))
+      q.addend(r & 1 ? -fraction : fraction);
     q.ask(Topic::crowd);
   }
 }
@@ -192,11 +205,10 @@ void ask_crowds(Asker& q) {
 
 namespace {
 
-
 constexpr int smallest = -230;  ///< products below this are below every result, and below what an e0 that matters cuts
 
-/// Puts a product where, in any layout with sums of more than one, one is added to that of place 0 at once: at both places, or
-/// at the one where it is possible.
+/// Puts a product where, in any layout with sums of more than one, one is added to that of place 0 at once: at both
+/// places, or at the one where it is possible.
 template <class F>
 bool at_either(Asker& q, F put) {
   const bool first = put(1), second = put(q.k() / 2);
@@ -213,7 +225,8 @@ bool long_product(Asker& q, int t, bool negative, int s) {
   return q.product(0, t, negative, 1 + power(-ma), 1 + power(ma - s));
 }
 
-/// Products that are multiples of 2^unit, some of them odd ones, whose sum is one of 2^sum: if a little is cut off, it is not.
+/// Products that are multiples of 2^unit, some of them odd ones, whose sum is one of 2^sum: if a little is cut off, it
+/// is not.
 void round_total(Asker& q, int unit, int sum) {
   const FloatFormat &a = q.shape().a, &b = q.shape().b;
   const int odd = unit + a.fraction_bits + b.fraction_bits;
@@ -249,7 +262,9 @@ void ask_small(Asker& q) {
     for (int n = 0; n < 4; ++n) {
       const std::uint64_t r = q.random(), fraction = r & d.fraction_mask() & ~(d.fraction_mask() >> (r >> 56 & 31));
       const int field = std::max(t + d.bias, 0);
-      if (t < d.emax()) q.addend_code(d.with_sign(static_cast<std::uint64_t>(field) << d.fraction_bits | fraction, n % 2 == 1)), q.ask(Topic::small);
+      if (t < d.emax())
+        q.addend_code(d.with_sign(static_cast<std::uint64_t>(field) << d.fraction_bits | fraction, n % 2 == 1)),
+            q.ask(Topic::small);
     }
   const int last = std::max(d.emin() - m, smallest);
   for (int t = std::min(4, q.largest_power()); t >= std::max(q.smallest_power(), smallest); --t)
@@ -261,13 +276,17 @@ void ask_small(Asker& q) {
       const auto half = [&](std::size_t at) { return q.product(at, t - 1, !negative); };
       if (q.k() > 1 && q.product(0, t, negative) && at_either(q, half)) q.ask(Topic::small);
       q.clear();
-      const auto opposite = [&](std::size_t at) { return q.product(at, t, !negative, 2 - a.epsilon(), 2 - b.epsilon()); };
-      if (q.k() > 1 && q.product(0, t, negative, 2 - a.epsilon(), 2 - b.epsilon()) && at_either(q, opposite)) q.ask(Topic::small);
+      const auto opposite = [&](std::size_t at) {
+        return q.product(at, t, !negative, 2 - a.epsilon(), 2 - b.epsilon());
+      };
+      if (q.k() > 1 && q.product(0, t, negative, 2 - a.epsilon(), 2 - b.epsilon()) && at_either(q, opposite))
+        q.ask(Topic::small);
       q.clear();
       if (t > last - 16 && q.product(0, t, negative, 2 - a.epsilon(), 2 - b.epsilon())) q.ask(Topic::small);
       q.clear();
     }
-  // Around the result's last place, where its format is about to end: a product there and a smaller one, or its own last bits.
+  // Around the result's last place, where its format is about to end: a product there and a smaller one, or its own
+  // last bits.
   for (int t = d.emin() + 1; t >= std::max(d.emin() - m - 2, q.smallest_power()); --t) {
     for (int s = 1; s <= a.fraction_bits + b.fraction_bits; ++s) {
       if (long_product(q, t, s % 2 == 0, s)) q.ask(Topic::small);
@@ -285,7 +304,8 @@ void ask_small(Asker& q) {
       }
   }
   for (int unit = d.emin() - m - 15; unit < d.emin() - 1; ++unit)
-    for (int sum = std::max(unit + 1, d.emin() - m - 1); sum <= std::min(unit + 14, d.emin() - 1); ++sum) round_total(q, unit, sum);
+    for (int sum = std::max(unit + 1, d.emin() - m - 1); sum <= std::min(unit + 14, d.emin() - 1); ++sum)
+      round_total(q, unit, sum);
 }
 
 }  // namespace halfulp::probe

@@ -12,7 +12,9 @@ namespace {
 /// s where c is the code of 1 + 2^-s, else 0.
 int single_bit(const FloatFormat& f, std::uint64_t c) {
   const std::uint64_t one = static_cast<std::uint64_t>(f.bias) << f.fraction_bits, fraction = c ^ one;
-  return c > one && fraction <= f.fraction_mask() && std::has_single_bit(fraction) ? f.fraction_bits - std::countr_zero(fraction) : 0;
+  return c > one && fraction <= f.fraction_mask() && std::has_single_bit(fraction)
+             ? f.fraction_bits - std::countr_zero(fraction)
+             : 0;
 }
 
 constexpr int no_exponent = std::numeric_limits<int>::min() / 2;
@@ -26,7 +28,8 @@ int exponent_of(const FloatFormat& f, std::uint64_t word) {
 int product_exponent(const MatrixShape& s, const Products& x, std::size_t at) {
   int e = exponent_of(s.a, x.a[at]) + exponent_of(s.b, x.b[at]);
   if (s.scale_block != 0)
-    for (const auto& scales : {x.scale_a, x.scale_b}) e += exponent_of(s.scale, scales[at / static_cast<std::size_t>(s.scale_block)]);
+    for (const auto& scales : {x.scale_a, x.scale_b})
+      e += exponent_of(s.scale, scales[at / static_cast<std::size_t>(s.scale_block)]);
   return std::max(e, no_exponent);
 }
 
@@ -69,8 +72,11 @@ std::vector<Layout> layouts(const Answers& answers, int surviving) {
     for (const Grouping grouping : {Grouping::consecutive, Grouping::strided})
       for (const bool descending : {false, true}) {
         const Layout layout{static_cast<int>(length), grouping, descending};
-        if ((length == shape.k && descending) || ((length == shape.k || length == 1) && grouping == Grouping::strided)) continue;  // the same once more
-        const auto agrees = [&](const Pair& p) { return p.survives == (layout.step(p.minus, k) <= layout.step(p.plus, k)); };
+        if ((length == shape.k && descending) || ((length == shape.k || length == 1) && grouping == Grouping::strided))
+          continue;  // the same once more
+        const auto agrees = [&](const Pair& p) {
+          return p.survives == (layout.step(p.minus, k) <= layout.step(p.plus, k));
+        };
         if (std::all_of(pairs.begin(), pairs.end(), agrees)) possible.push_back(layout);
       }
   return possible;
@@ -100,7 +106,8 @@ FusedSum readings(const Answers& answers) {
   const FloatFormat &a = answers.shape().a, &b = answers.shape().b, &d = answers.shape().accumulator;
   FusedSum sum;
   sum.kept = d, sum.nan = d.canonical_nan();
-  if (const auto i = answers.first([&](std::size_t q) { return d.is_nan(cases.c[q]) && d.is_nan(answers[q]); })) sum.nan = answers[*i];
+  if (const auto i = answers.first([&](std::size_t q) { return d.is_nan(cases.c[q]) && d.is_nan(answers[q]); }))
+    sum.nan = answers[*i];
   const auto zero = answers.first([&](std::size_t q) { return answers.topic(q) == Topic::zero; });
   sum.zero = answers[*zero] == d.zero(true) && d.has_negative_zero() ? ZeroSign::ieee : ZeroSign::positive;
   // Products of the largest subnormal number and a large one: some may be too small for the result all the same.
@@ -109,7 +116,8 @@ FusedSum readings(const Answers& answers) {
     return answers.topic(q) == Topic::subnormal && cases.c[q] == 0 &&
            (a.is_subnormal(word_code(a, x.a[0])) || b.is_subnormal(word_code(b, x.b[0])));
   };
-  sum.flush_inputs = answers.first(from_subnormal) && !answers.first([&](std::size_t q) { return from_subnormal(q) && !d.is_zero(answers[q]); });
+  sum.flush_inputs = answers.first(from_subnormal) &&
+                     !answers.first([&](std::size_t q) { return from_subnormal(q) && !d.is_zero(answers[q]); });
   return sum;
 }
 
@@ -122,7 +130,8 @@ struct Bits {
 std::vector<Bits> bits_for(const MatrixShape& shape, int surviving) {
   std::vector<Bits> bits;
   const int all = shape.accumulator.fraction_bits;
-  for (int alignment = 60; alignment > surviving; --alignment) bits.push_back({alignment, surviving});  // what cuts nothing first
+  for (int alignment = 60; alignment > surviving; --alignment)
+    bits.push_back({alignment, surviving});  // what cuts nothing first
   for (int kept = all; kept >= surviving; --kept) bits.push_back({surviving, kept});
   if (surviving == all)  // what is wider than C is not seen by it
     for (Bits& x : bits) x.kept = all;
@@ -131,7 +140,8 @@ std::vector<Bits> bits_for(const MatrixShape& shape, int surviving) {
 
 class Search {
  public:
-  Search(const Answers& answers, const MatrixUnit& start, Order large) : answers_(answers), unit_(start), large_(std::move(large)), all_(answers.all()) {
+  Search(const Answers& answers, const MatrixUnit& start, Order large)
+      : answers_(answers), unit_(start), large_(std::move(large)), all_(answers.all()) {
     least_ = candidates(answers.shape(), Parameter::least_exponent);
     modes_ = candidates(answers.shape(), Parameter::rounding);
     // Large sums have tiny results only where the range is short.
@@ -207,7 +217,8 @@ std::vector<MatrixUnit> find_others(const Answers& answers) {
         continue;
       }
       std::vector<Bits> bits;
-      for (const std::int64_t alignment : candidates(shape, Parameter::alignment_bits)) bits.push_back({static_cast<int>(alignment), shape.accumulator.fraction_bits});
+      for (const std::int64_t alignment : candidates(shape, Parameter::alignment_bits))
+        bits.push_back({static_cast<int>(alignment), shape.accumulator.fraction_bits});
       Search search(answers, start, large_questions(answers, {shape.k, Grouping::consecutive, false}));
       if (search.over(bits, false)) found.push_back(search.unit());
     }

@@ -15,7 +15,19 @@
 namespace halfulp::probe {
 
 enum class Parameter : std::uint8_t {
-  length, grouping, direction, alignment_bits, alignment, normalized, least_exponent, kept, rounding, flush_inputs, flush_outputs, zero, nan,
+  length,
+  grouping,
+  direction,
+  alignment_bits,
+  alignment,
+  normalized,
+  least_exponent,
+  kept,
+  rounding,
+  flush_inputs,
+  flush_outputs,
+  zero,
+  nan,
 };
 
 struct ParameterInfo {
@@ -40,18 +52,21 @@ inline constexpr std::array<ParameterInfo, 13> parameters{{
 }};
 constexpr const ParameterInfo& info(Parameter p) { return parameters[static_cast<std::size_t>(p)]; }
 
-/// A parameter as an integer: lengths and exponents themselves, enumerators and flags their number, kept its fraction bits.
+/// A parameter as an integer: lengths and exponents themselves, enumerators and flags their number, kept its fraction
+/// bits.
 std::int64_t get(const FusedSum& sum, Parameter p);
 void set(FusedSum& sum, Parameter p, std::int64_t value);
 
-/// The values that the probe tries, plainest first: lengths that divide k, 0 to 60 alignment bits, no least exponent or one
-/// from below every term to 0, 1 to all fraction bits, every deterministic rounding mode. None for the NaN, which is read off.
+/// The values that the probe tries, plainest first: lengths that divide k, 0 to 60 alignment bits, no least exponent or
+/// one from below every term to 0, 1 to all fraction bits, every deterministic rounding mode. None for the NaN, which
+/// is read off.
 std::vector<std::int64_t> candidates(const MatrixShape& shape, Parameter p);
 
 /// A value for people: "16", "toward-zero", "none", "7FFFFFFF".
 std::string text(const MatrixShape& shape, Parameter p, std::int64_t value);
 
-/// Of a product and of an addend in a shape: the least and the largest exponent, and that of the last bit that can be set.
+/// Of a product and of an addend in a shape: the least and the largest exponent, and that of the last bit that can be
+/// set.
 struct Reach {
   int least, largest, last;
 };
@@ -60,14 +75,15 @@ Reach addend_reach(const MatrixShape& shape, bool normalized);
 
 // What a device answered, and whether a model gives the same answers.
 
-/// Questions in the order in which candidates are held against them. What refutes one moves to the front: it is likely to
-/// refute the next, and most candidates cost one or two cases.
+/// Questions in the order in which candidates are held against them. What refutes one moves to the front: it is likely
+/// to refute the next, and most candidates cost one or two cases.
 using Order = std::vector<std::uint32_t>;
 
 class Answers {
  public:
   /// Preconditions: as many answers as questions; all three outlive this.
-  Answers(const MatrixShape& shape, const Questions& questions, std::span<const std::uint64_t> d) : shape_(shape), questions_(questions), d_(d) {}
+  Answers(const MatrixShape& shape, const Questions& questions, std::span<const std::uint64_t> d)
+      : shape_(shape), questions_(questions), d_(d) {}
 
   const MatrixShape& shape() const { return shape_; }
   const MatrixCases& cases() const { return questions_.cases; }
@@ -83,7 +99,9 @@ class Answers {
   /// Whether the model gives the device's answer to every question of an order.
   bool explained_by(const MatrixUnit& model, Order& order) const;
   std::size_t differing(const MatrixUnit& model) const;
-  std::uint64_t by_model(const MatrixUnit& model, std::size_t i) const { return mma(model, cases().products(i), cases().c[i]); }
+  std::uint64_t by_model(const MatrixUnit& model, std::size_t i) const {
+    return mma(model, cases().products(i), cases().c[i]);
+  }
 
  private:
   const MatrixShape& shape_;
@@ -105,25 +123,28 @@ struct Layout {
   std::size_t step(std::size_t at, std::size_t k) const;
 };
 
-/// The most fraction bits that C keeps on its way through sums of zeros, by the questions about C alone; 0: not even one.
+/// The most fraction bits that C keeps on its way through sums of zeros, by the questions about C alone; 0: not even
+/// one.
 int surviving_bits(const Answers& answers);
 
-/// The layouts of fused sums that answers about order allow. C = 1 + 2^-w with w = surviving_bits() comes through +1 and -1
-/// unless they are added in this order one after the other: the sum 2 + 2^-w in between has a bit more than is kept.
+/// The layouts of fused sums that answers about order allow. C = 1 + 2^-w with w = surviving_bits() comes through +1
+/// and -1 unless they are added in this order one after the other: the sum 2 + 2^-w in between has a bit more than is
+/// kept.
 std::vector<Layout> layouts(const Answers& answers, int surviving);
 
-/// The questions whose answers cannot depend on a least exponent of 0 or below: what is added at first has an exponent of at
-/// least 0, and so have all products but zeros.
+/// The questions whose answers cannot depend on a least exponent of 0 or below: what is added at first has an exponent
+/// of at least 0, and so have all products but zeros.
 Order large_questions(const Answers& answers, const Layout& layout);
 
 // Finding a model whose answers are the device's.
 
-/// A fused sum that gives every answer, if there is one among the candidates (parameter.hpp). NaN, zero's sign, flushed operands
-/// and the layout are read off; bits, modes and the least exponent are searched, first where the last does not matter.
+/// A fused sum that gives every answer, if there is one among the candidates (parameter.hpp). NaN, zero's sign, flushed
+/// operands and the layout are read off; bits, modes and the least exponent are searched, first where the last does not
+/// matter.
 std::optional<MatrixUnit> find_fused(const Answers& answers);
 
-/// The same for the other rules that are fused sums of their own kind (rules::halves_apart, rules::scaled_groups), and every
-/// length of the rules that have no parameter but that.
+/// The same for the other rules that are fused sums of their own kind (rules::halves_apart, rules::scaled_groups), and
+/// every length of the rules that have no parameter but that.
 std::vector<MatrixUnit> find_others(const Answers& answers);
 
 }  // namespace halfulp::probe

@@ -19,7 +19,8 @@ using cuda::HostMemory;
 using cuda::Lane;
 using cuda::Memory;
 
-/// Lanes that are taken for a while. The waiting thread holds no other one's work up for long: a chunk is a fraction of a second.
+/// Lanes that are taken for a while. The waiting thread holds no other one's work up for long: a chunk is a fraction of
+/// a second.
 class Lanes {
  public:
   class Taken {
@@ -64,17 +65,25 @@ std::uint64_t code_at(const std::uint8_t* codes, std::size_t i, std::size_t byte
 
 /// A kernel that was cut short or ran twice would show here.
 void expect_same(const char* what, std::uint64_t device, std::uint64_t host) {
-  if (device != host) throw DeviceFailure(std::string("the device counted ") + std::to_string(device) + " cases as " + what + ", the host " + std::to_string(host));
+  if (device != host)
+    throw DeviceFailure(std::string("the device counted ") + std::to_string(device) + " cases as " + what +
+                        ", the host " + std::to_string(host));
 }
 
 /// All code words, or a sample, of an operation that device code has.
 class SweepJudge final : public Judge {
  public:
   SweepJudge(const Gpu& gpu, std::size_t row, Task task, const Inputs& inputs)
-      : gpu_(gpu), row_(row), task_(std::move(task)), inputs_(inputs), bytes_(static_cast<std::size_t>(std::get<FloatFormat>(task_.to).storage_bytes())) {}
+      : gpu_(gpu),
+        row_(row),
+        task_(std::move(task)),
+        inputs_(inputs),
+        bytes_(static_cast<std::size_t>(std::get<FloatFormat>(task_.to).storage_bytes())) {}
 
   bool makes_chunks() const override { return true; }
-  void run(const Operands&, std::span<std::uint64_t>, std::span<Flags>) const override { throw std::logic_error("verify: a device's judge makes chunks"); }
+  void run(const Operands&, std::span<std::uint64_t>, std::span<Flags>) const override {
+    throw std::logic_error("verify: a device's judge makes chunks");
+  }
 
   Chunk chunk(std::uint64_t index, const std::function<void(std::uint64_t)>& advanced) const override {
     const std::uint64_t begin = index * chunk_size, count = std::min(chunk_size, inputs_.count - begin);
@@ -108,7 +117,11 @@ class SweepJudge final : public Judge {
  private:
   struct Room {
     Room(const Gpu& gpu, std::size_t cases, int columns, std::size_t bytes)
-        : ours(gpu, cases * bytes), theirs(gpu, cases * bytes), counts(gpu, 1), results(gpu, cases * bytes), read(gpu, 1),
+        : ours(gpu, cases * bytes),
+          theirs(gpu, cases * bytes),
+          counts(gpu, 1),
+          results(gpu, cases * bytes),
+          read(gpu, 1),
           operands{{{gpu, columns > 0 ? cases : 0}, {gpu, columns > 1 ? cases : 0}, {gpu, columns > 2 ? cases : 0}}},
           given{{{gpu, columns > 0 ? cases : 0}, {gpu, columns > 1 ? cases : 0}, {gpu, columns > 2 ? cases : 0}}} {}
     Memory<std::uint8_t> ours, theirs;
@@ -120,7 +133,9 @@ class SweepJudge final : public Judge {
   };
 
   void give_operands(Lane lane, Room& room, cuda::SweepArgs& args) const {
-    const auto column = [&](std::size_t k) { return std::span(room.given[k].data(), room.given[k].size() == 0 ? 0 : args.count); };
+    const auto column = [&](std::size_t k) {
+      return std::span(room.given[k].data(), room.given[k].size() == 0 ? 0 : args.count);
+    };
     inputs_.fill(args.begin, column(0), column(1), column(2));
     for (std::size_t k = 0; k < 3; ++k)
       if (!column(k).empty()) gpu_.upload(lane, room.operands[k].data(), room.given[k].data(), column(k).size_bytes());
@@ -136,7 +151,8 @@ class SweepJudge final : public Judge {
       if (mine == other) continue;
       Witness w;
       w.arity = inputs_.arity;
-      inputs_.fill(begin + i, std::span(w.operands).subspan(0, 1), std::span(w.operands).subspan(1, inputs_.arity > 1), std::span(w.operands).subspan(2, inputs_.arity > 2));
+      inputs_.fill(begin + i, std::span(w.operands).subspan(0, 1), std::span(w.operands).subspan(1, inputs_.arity > 1),
+                   std::span(w.operands).subspan(2, inputs_.arity > 2));
       w.emulated = mine, w.device = other;
       findings.note(task_, w);
     }
@@ -156,7 +172,9 @@ class TriplesJudge final : public Judge {
  public:
   TriplesJudge(const Gpu& gpu, Task task, std::uint64_t pairs) : gpu_(gpu), task_(std::move(task)), pairs_(pairs) {}
   bool makes_chunks() const override { return true; }
-  void run(const Operands&, std::span<std::uint64_t>, std::span<Flags>) const override { throw std::logic_error("verify: a device's judge makes chunks"); }
+  void run(const Operands&, std::span<std::uint64_t>, std::span<Flags>) const override {
+    throw std::logic_error("verify: a device's judge makes chunks");
+  }
 
   Chunk chunk(std::uint64_t index, const std::function<void(std::uint64_t)>& advanced) const override {
     const std::uint64_t begin = index * pairs_, count = std::min(pairs_, all_pairs - begin);
@@ -201,7 +219,8 @@ class TriplesJudge final : public Judge {
       w.emulated = seen.ours, w.device = seen.theirs;
       witnesses.push_back(w);
     }
-    std::sort(witnesses.begin(), witnesses.end(), [](const Witness& x, const Witness& y) { return x.operands < y.operands; });
+    std::sort(witnesses.begin(), witnesses.end(),
+              [](const Witness& x, const Witness& y) { return x.operands < y.operands; });
     for (const Witness& w : witnesses) findings.note(task_, w);
     if (differing > kept) findings.differing = differing, findings.classes["not kept"] = differing - kept;
   }
@@ -220,11 +239,14 @@ class GpuReference final : public Reference {
   std::string_view independence() const override { return gpu_.independence(); }
   Support available() const override { return gpu_.available(); }
   Support supports(const Task& task) const override { return backend_.supports(task); }
-  std::string subject(const Task& task) const override { return sweeps(task, cuda::newest_sm) ? "halfulp's functions on the device" : Reference::subject(task); }
+  std::string subject(const Task& task) const override {
+    return sweeps(task, cuda::newest_sm) ? "halfulp's functions on the device" : Reference::subject(task);
+  }
   bool takes_beyond(const Task& task) const override {
     if (independence() != "silicon") return false;  // hours a chunk
     const bool half = task.from == NumberType(fp16) || task.from == NumberType(bf16);
-    return task.operation == Operation::fma && half && task.rounding.mode == RoundingMode::nearest_even && !task.rounding.flush_inputs;
+    return task.operation == Operation::fma && half && task.rounding.mode == RoundingMode::nearest_even &&
+           !task.rounding.flush_inputs;
   }
   const Backend* nan_backend(const Task&) const override { return &backend_; }
 
@@ -247,9 +269,13 @@ class GpuReference final : public Reference {
 
 }  // namespace
 
-std::unique_ptr<Judge> make_triples_judge(const Gpu& gpu, const Task& task, std::uint64_t pairs) { return std::make_unique<TriplesJudge>(gpu, task, pairs); }
+std::unique_ptr<Judge> make_triples_judge(const Gpu& gpu, const Task& task, std::uint64_t pairs) {
+  return std::make_unique<TriplesJudge>(gpu, task, pairs);
+}
 
-std::unique_ptr<Reference> make_reference(const Gpu& gpu, const Backend& backend) { return std::make_unique<GpuReference>(gpu, backend); }
+std::unique_ptr<Reference> make_reference(const Gpu& gpu, const Backend& backend) {
+  return std::make_unique<GpuReference>(gpu, backend);
+}
 
 const Reference& cuda_reference() {
   static const GpuReference reference(cuda::native_gpu(), cuda_backend());

@@ -45,7 +45,8 @@ class Steps final : public Judge {
       const auto beyond = [](std::uint64_t magnitude, const oracle::Step& step) { return magnitude < step.first; };
       const std::uint64_t sign = negative ? oracle::float_sign : 0;
       const auto next = std::upper_bound(steps.begin(), steps.end(), x.a[i] ^ sign, beyond);
-      const std::uint64_t first = std::prev(next)->first | sign, length = next->first - std::prev(next)->first, code = std::prev(next)->code;
+      const std::uint64_t first = std::prev(next)->first | sign, length = next->first - std::prev(next)->first,
+                          code = std::prev(next)->code;
       for (; i < codes.size() && x.a[i] - first < length; ++i) codes[i] = code;
     }
   }
@@ -71,7 +72,8 @@ class Oracle final : public Reference {
  private:
   static bool sweeps(const Task& task) {
     const auto& to = std::get<FloatFormat>(task.to);
-    return task.operation == Operation::convert && task.from == NumberType(fp32) && to.storage_bits() <= 16 && to.exponent_bits <= 8;
+    return task.operation == Operation::convert && task.from == NumberType(fp32) && to.storage_bits() <= 16 &&
+           to.exponent_bits <= 8;
   }
 };
 

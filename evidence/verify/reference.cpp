@@ -33,8 +33,8 @@ class BackendJudge final : public Judge {
   std::uint64_t magnitude_mask_ = 0, largest_number_ = 0, nan_ = 0;
 };
 
-/// This CPU's instructions. Of the routes that have the task the first is taken that shares no instruction with the array
-/// functions: those convert the results of fp16 arithmetic by F16C themselves, so there F16C proves nothing.
+/// This CPU's instructions. Of the routes that have the task the first is taken that shares no instruction with the
+/// array functions: those convert the results of fp16 arithmetic by F16C themselves, so there F16C proves nothing.
 class X86Reference final : public Reference {
  public:
   std::string_view name() const override { return "x86"; }
@@ -55,7 +55,9 @@ class X86Reference final : public Reference {
       if (!shared(*route, task) && route->supports(task).yes) return route;
     return nullptr;
   }
-  static bool shared(const Backend& route, const Task& task) { return route.name() == "x86.f16c" && task.operation != Operation::convert; }
+  static bool shared(const Backend& route, const Task& task) {
+    return route.name() == "x86.f16c" && task.operation != Operation::convert;
+  }
 };
 
 #if defined(__x86_64__)
@@ -63,7 +65,9 @@ class X86Reference final : public Reference {
 class LanesJudge final : public Judge {
  public:
   explicit LanesJudge(const Task& task) : lanes_(task) {}
-  void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags>) const override { lanes_.run(operands, codes); }
+  void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags>) const override {
+    lanes_.run(operands, codes);
+  }
 
  private:
   x86::AdderLanes lanes_;
@@ -84,15 +88,21 @@ class ThirdParty final : public Reference {
   std::string_view independence() const override { return "third-party"; }
   Support available() const override { return cuda_headers().available(); }
   Support supports(const Task& task) const override { return cuda_headers().supports(task); }
-  std::unique_ptr<Judge> prepare(const Task& task, const Inputs&) const override { return judge_of(cuda_headers(), task); }
+  std::unique_ptr<Judge> prepare(const Task& task, const Inputs&) const override {
+    return judge_of(cuda_headers(), task);
+  }
   const Backend* nan_backend(const Task&) const override { return &cuda_headers(); }
 };
 
 }  // namespace
 
-Chunk Judge::chunk(std::uint64_t, const std::function<void(std::uint64_t)>&) const { throw std::logic_error("verify: this judge makes no chunks"); }
+Chunk Judge::chunk(std::uint64_t, const std::function<void(std::uint64_t)>&) const {
+  throw std::logic_error("verify: this judge makes no chunks");
+}
 
-std::unique_ptr<Judge> judge_of(const Backend& backend, const Task& task) { return std::make_unique<BackendJudge>(backend, task); }
+std::unique_ptr<Judge> judge_of(const Backend& backend, const Task& task) {
+  return std::make_unique<BackendJudge>(backend, task);
+}
 
 const Reference& x86_reference() {
   static const X86Reference reference;
@@ -105,7 +115,8 @@ const Reference& third_party_reference() {
 }
 
 std::span<const Reference* const> references() {
-  static const Reference* const all[] = {&oracle_reference(), &x86_reference(), &cuda_reference(), &third_party_reference()};
+  static const Reference* const all[] = {&oracle_reference(), &x86_reference(), &cuda_reference(),
+                                         &third_party_reference()};
   return all;
 }
 

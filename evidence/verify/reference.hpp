@@ -19,11 +19,12 @@ class Judge {
   virtual ~Judge() = default;
   /// Whether it knows the IEEE flags.
   virtual bool knows_flags() const { return false; }
-  /// codes[i] = the right result of operands[i], NaN made canonical; flags likewise where it knows them, else the span is empty.
+  /// codes[i] = the right result of operands[i], NaN made canonical; flags likewise where it knows them, else the span
+  /// is empty.
   virtual void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags> flags) const = 0;
 
-  /// Whether it computes whole chunks with both sides itself: on a device, where a copy of halfulp's arithmetic runs beside the
-  /// instruction.
+  /// Whether it computes whole chunks with both sides itself: on a device, where a copy of halfulp's arithmetic runs
+  /// beside the instruction.
   virtual bool makes_chunks() const { return false; }
   /// Such a chunk, with the digest of halfulp's results. Several threads may ask at once.
   virtual Chunk chunk(std::uint64_t index, const std::function<void(std::uint64_t)>& advanced) const;
@@ -52,7 +53,8 @@ const Reference& third_party_reference();
 
 /// Every reference, available or not.
 std::span<const Reference* const> references();
-/// The reference of that name, "rehearsal" included, which is not among them. Throws std::invalid_argument naming the nearest ones.
+/// The reference of that name, "rehearsal" included, which is not among them. Throws std::invalid_argument naming the
+/// nearest ones.
 const Reference& find_reference(std::string_view name);
 
 /// A backend as a judge, its NaN results made canonical.
@@ -67,8 +69,10 @@ const Backend& cuda_headers();
 const Reference& cuda_reference();
 const Reference& rehearsal_reference();
 
-/// The judge of all 2^48 triples of a 16-bit fma to nearest, `pairs` pairs of magnitudes a chunk. The device has to outlive it.
-std::unique_ptr<Judge> make_triples_judge(const cuda::Gpu& gpu, const Task& task, std::uint64_t pairs = pairs_per_chunk);
+/// The judge of all 2^48 triples of a 16-bit fma to nearest, `pairs` pairs of magnitudes a chunk. The device has to
+/// outlive it.
+std::unique_ptr<Judge> make_triples_judge(const cuda::Gpu& gpu, const Task& task,
+                                          std::uint64_t pairs = pairs_per_chunk);
 
 /// A device, which has to outlive the reference, with the backend on it.
 std::unique_ptr<Reference> make_reference(const cuda::Gpu& gpu, const Backend& backend);

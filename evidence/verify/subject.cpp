@@ -12,7 +12,8 @@ constexpr std::size_t block_size = 4096;
 
 /// Whether every value of the format is a float.
 bool fits_float(const FloatFormat& f) {
-  return f.precision() <= fp32.precision() && f.emin() - f.fraction_bits >= fp32.emin() - fp32.fraction_bits && f.emax() <= fp32.emax();
+  return f.precision() <= fp32.precision() && f.emin() - f.fraction_bits >= fp32.emin() - fp32.fraction_bits &&
+         f.emax() <= fp32.emax();
 }
 
 /// f(Code{}) for the unsigned type of that many bytes, 1, 2 or 4.
@@ -49,9 +50,8 @@ void apply_block(const Task& task, const Operands& x, std::span<std::byte> resul
 template <class T>
 void encode_block(const Task& task, std::span<const T> values, std::span<std::byte> results) {
   const auto& to = std::get<FloatFormat>(task.to);
-  with_code(static_cast<std::size_t>(to.storage_bytes()), [&]<class Code>(Code) {
-    encode<T, Code>(to, task.rounding, values, as<Code>(results));
-  });
+  with_code(static_cast<std::size_t>(to.storage_bytes()),
+            [&]<class Code>(Code) { encode<T, Code>(to, task.rounding, values, as<Code>(results)); });
 }
 
 void encode_floats(const Task& task, const Operands& x, std::span<std::byte> results) {
@@ -81,7 +81,8 @@ void scalar(const Task& task, const Operands& x, std::span<std::byte> results, s
   const auto at = [](std::span<const std::uint64_t> s, std::size_t i) { return s.empty() ? 0 : s[i]; };
   for (std::size_t i = 0; i < x.size(); ++i) {
     const std::uint64_t code = evaluate(task, x.a[i], at(x.b, i), at(x.c, i)).code;
-    std::copy_n(reinterpret_cast<const std::byte*>(&code), bytes, results.data() + i * bytes);  // little-endian: digest.cpp
+    std::copy_n(reinterpret_cast<const std::byte*>(&code), bytes,
+                results.data() + i * bytes);  // little-endian: digest.cpp
   }
 }
 
@@ -93,9 +94,12 @@ Subject::Subject(const Task& task) : task_(task) {
   bytes_ = info(task.operation).result == ResultKind::truth ? 1 : static_cast<std::size_t>(to.storage_bytes());
   if (to.storage_bits() > 32) return;
   switch (task.operation) {
-    case Operation::add: case Operation::sub: case Operation::mul: case Operation::div: case Operation::sqrt: case Operation::fma:
-      kind_ = Kind::apply;
-      break;
+    case Operation::add:
+    case Operation::sub:
+    case Operation::mul:
+    case Operation::div:
+    case Operation::sqrt:
+    case Operation::fma: kind_ = Kind::apply; break;
     case Operation::convert:
       if (from == fp32) kind_ = Kind::encode_floats;
       else if (from == fp64) kind_ = Kind::encode_doubles;
@@ -107,7 +111,9 @@ Subject::Subject(const Task& task) : task_(task) {
 }
 
 std::string Subject::description() const {
-  const auto set = [](bool in_vectors) { return " (" + (in_vectors ? std::string(array_instruction_set()) : "scalar") + ")"; };
+  const auto set = [](bool in_vectors) {
+    return " (" + (in_vectors ? std::string(array_instruction_set()) : "scalar") + ")";
+  };
   const auto& from = std::get<FloatFormat>(task_.from);
   const auto& to = std::get<FloatFormat>(task_.to);
   switch (kind_) {
@@ -115,7 +121,8 @@ std::string Subject::description() const {
     case Kind::encode_floats: return "encode" + set(encodes_in_vectors<float>(to, task_.rounding));
     case Kind::encode_doubles: return "encode" + set(encodes_in_vectors<double>(to, task_.rounding));
     case Kind::recode: {
-      const std::string decoded = set(decodes_in_vectors(from)), encoded = set(encodes_in_vectors<float>(to, task_.rounding));
+      const std::string decoded = set(decodes_in_vectors(from)),
+                        encoded = set(encodes_in_vectors<float>(to, task_.rounding));
       return "decode" + (decoded == encoded ? "" : decoded) + ", encode" + encoded;
     }
     case Kind::scalar: break;

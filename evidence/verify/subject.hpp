@@ -13,8 +13,8 @@ class Subject {
   explicit Subject(const Task& task);
 
   bool is_array() const { return kind_ != Kind::scalar; }
-  /// "apply (AVX3)", "decode, encode (AVX3)"; "decode (AVX3), encode (scalar)" where an array function has no vector kernel for
-  /// the task; "scalar functions" where there is no array function.
+  /// "apply (AVX3)", "decode, encode (AVX3)"; "decode (AVX3), encode (scalar)" where an array function has no vector
+  /// kernel for the task; "scalar functions" where there is no array function.
   std::string description() const;
   /// Bytes of a result: the storage width of the format, 1 for truth values.
   std::size_t result_bytes() const { return bytes_; }

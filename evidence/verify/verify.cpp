@@ -11,7 +11,8 @@
 namespace halfulp::verify {
 namespace {
 
-/// What a thread takes at a time, and what its buffers hold: a part's operands and results stay in the second-level cache.
+/// What a thread takes at a time, and what its buffers hold: a part's operands and results stay in the second-level
+/// cache.
 constexpr std::size_t part_size = std::size_t{1} << 16, block_size = 4096;
 /// Chunks in work at the same time; each has its results in memory.
 constexpr std::size_t chunks_in_flight = 4;
@@ -76,7 +77,8 @@ class Part {
   }
 
   /// The scalar functions, where the array functions were right.
-  void judge_scalar(const Operands& x, std::span<const std::byte> results, std::span<const std::uint64_t> codes, std::span<const Flags> flags) {
+  void judge_scalar(const Operands& x, std::span<const std::byte> results, std::span<const std::uint64_t> codes,
+                    std::span<const Flags> flags) {
     for (std::size_t i = 0; i < x.size(); ++i) {
       const Rounded mine = evaluate(task_, x.a[i], at(x.b, i), at(x.c, i));
       if (mine.code == codes[i] && mine.flags == flags[i]) continue;
@@ -126,8 +128,8 @@ class Buffers {
   std::vector<std::vector<std::byte>> free_;
 };
 
-Chunk chunk_in(std::vector<std::byte>& results, const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
-               const std::function<void(std::uint64_t)>& advanced) {
+Chunk chunk_in(std::vector<std::byte>& results, const Task& task, const Inputs& inputs, const Judge* judge,
+               std::uint64_t index, const std::function<void(std::uint64_t)>& advanced) {
   if (judge && judge->makes_chunks()) return judge->chunk(index, advanced);
   const Subject subject(task);
   const std::uint64_t begin = index * chunk_size, count = std::min(chunk_size, inputs.count - begin);
@@ -179,9 +181,10 @@ void verify_chunks(const Task& task, const Inputs& inputs, const Judge& judge, s
     buffers.give(std::move(results));
     return chunk;
   };
-  tbb::parallel_pipeline(chunks_in_flight, tbb::make_filter<void, std::uint64_t>(tbb::filter_mode::serial_in_order, source) &
-                                               tbb::make_filter<std::uint64_t, Chunk>(tbb::filter_mode::parallel, work) &
-                                               tbb::make_filter<Chunk, void>(tbb::filter_mode::serial_in_order, finished));
+  tbb::parallel_pipeline(chunks_in_flight,
+                         tbb::make_filter<void, std::uint64_t>(tbb::filter_mode::serial_in_order, source) &
+                             tbb::make_filter<std::uint64_t, Chunk>(tbb::filter_mode::parallel, work) &
+                             tbb::make_filter<Chunk, void>(tbb::filter_mode::serial_in_order, finished));
 }
 
 Comparison compare_nans(const Task& task, const Inputs& inputs, const Backend& backend) {
@@ -190,7 +193,9 @@ Comparison compare_nans(const Task& task, const Inputs& inputs, const Backend& b
   const Subject subject(task);
   const auto& f = std::get<FloatFormat>(task.to);
   const std::size_t bytes = subject.result_bytes();
-  std::vector<std::uint64_t> x[3] = {std::vector<std::uint64_t>(block_size), std::vector<std::uint64_t>(block_size), std::vector<std::uint64_t>(block_size)}, kept[3];
+  std::vector<std::uint64_t> x[3] = {std::vector<std::uint64_t>(block_size), std::vector<std::uint64_t>(block_size),
+                                     std::vector<std::uint64_t>(block_size)},
+                             kept[3];
   std::vector<std::byte> results(block_size * bytes);
   for (std::uint64_t begin = 0; begin < some.count && kept[0].size() < most; begin += block_size) {
     const std::size_t size = std::min<std::uint64_t>(block_size, some.count - begin);

@@ -21,28 +21,46 @@ void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run)
   const auto columns = [] {
     return std::vector<Column>{
         {"accumulator", "", "Format of operands, products and running sums."},
-        {"rounding", "", "Rounding mode of every operation; the FP32 accumulator of `promoted` rounds to nearest even."},
+        {"rounding", "",
+         "Rounding mode of every operation; the FP32 accumulator of `promoted` rounds to nearest even."},
         {"order", "", "How terms meet: see the parameters `orders`, `block` and `promote_every`."},
         {"terms", "term", "Length n of the sum or dot product."},
-        {"mean_error", "1", "Mean over vectors (and seeds) of |computed - exact| / sum of |terms|, runs that overflowed left out; null if all did."},
+        {"mean_error", "1",
+         "Mean over vectors (and seeds) of |computed - exact| / sum of |terms|, runs that overflowed left out; null if "
+         "all did."},
         {"max_error", "1", "The largest of these errors."},
         {"bias", "1", "Their signed mean: errors that average out leave a bias far below the mean error."},
         {"n_u", "1", "Number of roundings a term can meet times the unit roundoff u (2^-p to nearest, 2^(1-p) else)."},
-        {"sqrt_n_u", "1", "The same with the root of that number: the typical size if rounding errors are independent with mean zero (Higham & Mary 2019)."},
-        {"proven_bound", "1", "No error of a run without overflow is larger, but for what products lose to underflow: (n - 1) u and its relatives; Kahan: "
-                              "6 u + 8 n u^2; Neumaier: u + gamma_(n-1)^2; null where no theorem applies."},
-        {"overflowed", "run", "Runs in which an operation overflowed, whether to Infinity or NaN or to the largest finite value."}};
+        {"sqrt_n_u", "1",
+         "The same with the root of that number: the typical size if rounding errors are independent with mean zero "
+         "(Higham & Mary 2019)."},
+        {"proven_bound", "1",
+         "No error of a run without overflow is larger, but for what products lose to underflow: (n - 1) u and its "
+         "relatives; Kahan: "
+         "6 u + 8 n u^2; Neumaier: u + gamma_(n-1)^2; null where no theorem applies."},
+        {"overflowed", "run",
+         "Runs in which an operation overflowed, whether to Infinity or NaN or to the largest finite value."}};
   };
   const auto row = [&](const Curve& c, std::size_t l) {
     const Cell& cell = c.cells[l];
     const auto mean = [&](double total) { return cell.judged() ? number(cell.mean(total)) : Json(); };
-    return std::vector<Json>{s.formats[c.format].name, name_of(s.roundings[c.rounding]), c.order, s.lengths[l],
-                             mean(cell.total), cell.judged() ? number(cell.largest) : Json(), mean(cell.bias),
-                             number(cell.bounds.linear), number(cell.bounds.root), or_null(cell.bounds.proven), cell.overflowed};
+    return std::vector<Json>{s.formats[c.format].name,
+                             name_of(s.roundings[c.rounding]),
+                             c.order,
+                             s.lengths[l],
+                             mean(cell.total),
+                             cell.judged() ? number(cell.largest) : Json(),
+                             mean(cell.bias),
+                             number(cell.bounds.linear),
+                             number(cell.bounds.root),
+                             or_null(cell.bounds.proven),
+                             cell.overflowed};
   };
   Table& sums = run.report.table("sums", "Errors of sums against their length", columns());
   auto with_product = columns();
-  with_product.insert(with_product.begin() + 3, {"product", "", "How a*b enters: rounded and then added; or exact, in fma(a, b, s), which rounds once."});
+  with_product.insert(
+      with_product.begin() + 3,
+      {"product", "", "How a*b enters: rounded and then added; or exact, in fma(a, b, s), which rounds once."});
   Table& dots = run.report.table("dots", "Errors of dot products against their length", with_product);
   for (const Curve& c : curves) {
     for (std::size_t l = 0; l < c.cells.size(); ++l) {
@@ -58,11 +76,14 @@ void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run)
 }
 
 void write_conditions(const Settings& s, const std::vector<Inputs>& inputs, Run& run) {
-  Table& table = run.report.table("conditions", "What the relative error is: the error of the tables times this condition number", {
-      {"format", "", "Format the operands were rounded into."},
-      {"terms", "term", "Length n."},
-      {"sum_condition", "1", "Mean over vectors of (sum of |x_i|) / |sum of x_i|; null if a term is not finite in the format."},
-      {"dot_condition", "1", "Mean over vectors of (sum of |a_i b_i|) / |sum of a_i b_i|; null if a term is not finite in the format."}});
+  Table& table = run.report.table(
+      "conditions", "What the relative error is: the error of the tables times this condition number",
+      {{"format", "", "Format the operands were rounded into."},
+       {"terms", "term", "Length n."},
+       {"sum_condition", "1",
+        "Mean over vectors of (sum of |x_i|) / |sum of x_i|; null if a term is not finite in the format."},
+       {"dot_condition", "1",
+        "Mean over vectors of (sum of |a_i b_i|) / |sum of a_i b_i|; null if a term is not finite in the format."}});
   for (std::size_t f = 0; f < s.formats.size(); ++f) {
     for (std::size_t l = 0; l < s.lengths.size(); ++l) {
       double sum = 0, dot = 0;
@@ -87,13 +108,21 @@ void claim_bounds(const std::vector<Curve>& curves, const Settings& s, Run& run)
     std::string_view order, statement, source;
     std::size_t above = 0;  ///< lengths up to this are sums of one block: sequential ones, judged there
   };
-  const std::array<Row, 6> rows{{
-      {"sequential", "No error of a sequential sum or dot product exceeds the proven n u bound.", "Jeannerod & Rump 2013; Higham 2002, section 4.2"},
-      {"blocked", "Blocking replaces n by block + n / block, and no error of a sum longer than a block exceeds that bound.", "Higham 2002, section 4.2; Blanchard, Higham & Mary 2020", s.block},
-      {"pairwise", "The error of pairwise summation stays below about log2(n) u.", "Higham 1993; Higham 2002, section 4.2"},
-      {"kahan", "The error of Kahan's compensated sum stays below 6 u + 8 n u^2: while n u is small, n hardly matters.", "derived: the recurrence behind 2 u + O(n u^2) (Knuth; Higham 2002, section 4.3), with nothing left to O"},
-      {"neumaier", "The error of Neumaier's compensated sum stays below u + gamma_(n-1)^2.", "Ogita, Rump & Oishi 2005"},
-      {"promoted", "Promoted to FP32 every N terms, the error of a longer sum stays below N u plus FP32's own bound.", "derived: Higham 2002, section 4.2, applied to the two stages", s.promote_every}}};
+  const std::array<Row, 6> rows{
+      {{"sequential", "No error of a sequential sum or dot product exceeds the proven n u bound.",
+        "Jeannerod & Rump 2013; Higham 2002, section 4.2"},
+       {"blocked",
+        "Blocking replaces n by block + n / block, and no error of a sum longer than a block exceeds that bound.",
+        "Higham 2002, section 4.2; Blanchard, Higham & Mary 2020", s.block},
+       {"pairwise", "The error of pairwise summation stays below about log2(n) u.",
+        "Higham 1993; Higham 2002, section 4.2"},
+       {"kahan",
+        "The error of Kahan's compensated sum stays below 6 u + 8 n u^2: while n u is small, n hardly matters.",
+        "derived: the recurrence behind 2 u + O(n u^2) (Knuth; Higham 2002, section 4.3), with nothing left to O"},
+       {"neumaier", "The error of Neumaier's compensated sum stays below u + gamma_(n-1)^2.",
+        "Ogita, Rump & Oishi 2005"},
+       {"promoted", "Promoted to FP32 every N terms, the error of a longer sum stays below N u plus FP32's own bound.",
+        "derived: Higham 2002, section 4.2, applied to the two stages", s.promote_every}}};
   for (const Row& row : rows) {
     double worst = 0;
     bool any = false;
@@ -106,11 +135,13 @@ void claim_bounds(const std::vector<Curve>& curves, const Settings& s, Run& run)
       }
     }
     const std::string id = fmt::format("{}-error-below-proven-bound", row.order);
-    run.report.claim(any ? at_most(id, std::string(row.statement) + " (Largest error divided by the bound.)", std::string(row.source), 1, worst, "oracle")
+    run.report.claim(any ? at_most(id, std::string(row.statement) + " (Largest error divided by the bound.)",
+                                   std::string(row.source), 1, worst, "oracle")
                          : skipped(id, std::string(row.statement), std::string(row.source),
                                    std::find(s.orders.begin(), s.orders.end(), row.order) == s.orders.end()
                                        ? fmt::format("orders does not contain {}", row.order)
-                                   : s.lengths.back() <= row.above ? fmt::format("no length exceeds a block of {} terms", row.above)
+                                   : s.lengths.back() <= row.above
+                                       ? fmt::format("no length exceeds a block of {} terms", row.above)
                                        : "no sum of this configuration is covered by a theorem and free of overflow"));
   }
 }
@@ -134,23 +165,31 @@ void claim_stochastic(const std::vector<Curve>& curves, const Settings& s, Run& 
     }
   }
   const std::string source = "Connolly, Higham & Mary 2021; Higham & Mary 2019";
-  const std::string root = "With stochastic rounding, sequential errors stay within sqrt(n) u with high probability (share of runs).";
+  const std::string root =
+      "With stochastic rounding, sequential errors stay within sqrt(n) u with high probability (share of runs).";
   const std::string unbiased = "Stochastic rounding is unbiased: the mean error lies within 5 standard errors of zero.";
   if (runs > 0 && s.random_bits >= 24) {
-    run.report.claim(at_least("stochastic-within-sqrt-n-u", root, source, 0.99, static_cast<double>(within) / static_cast<double>(runs), "oracle"));
-    if (s.trials * s.seeds >= 32) run.report.claim(at_most("stochastic-unbiased", unbiased, source, 5, drift, "oracle"));
-    else run.report.claim(skipped("stochastic-unbiased", unbiased, source, "fewer than 32 runs a length (trials times seeds)"));
+    run.report.claim(at_least("stochastic-within-sqrt-n-u", root, source, 0.99,
+                              static_cast<double>(within) / static_cast<double>(runs), "oracle"));
+    if (s.trials * s.seeds >= 32)
+      run.report.claim(at_most("stochastic-unbiased", unbiased, source, 5, drift, "oracle"));
+    else
+      run.report.claim(
+          skipped("stochastic-unbiased", unbiased, source, "fewer than 32 runs a length (trials times seeds)"));
   } else {
     const std::string why = runs > 0 ? "fewer than 24 random bits leave a bias" : "no stochastic sequential sums here";
     run.report.claim(skipped("stochastic-within-sqrt-n-u", root, source, why));
     run.report.claim(skipped("stochastic-unbiased", unbiased, source, why));
   }
   const std::string id = "nearest-stagnates-stochastic-does-not";
-  const std::string statement = "Long bf16 sums stagnate to nearest; rounded stochastically they are at least ten times better (ratio of mean errors).";
+  const std::string statement =
+      "Long bf16 sums stagnate to nearest; rounded stochastically they are at least ten times better (ratio of mean "
+      "errors).";
   if (s.distribution == "uniform" && s.lengths.back() >= 16384 && nearest > 0 && stochastic > 0)
     run.report.claim(at_least(id, statement, source, 10, nearest / stochastic, "oracle"));
   else
-    run.report.claim(skipped(id, statement, source, "needs bf16, both roundings, sequential, uniform, a length of 16384 or more"));
+    run.report.claim(
+        skipped(id, statement, source, "needs bf16, both roundings, sequential, uniform, a length of 16384 or more"));
 }
 
 void claim_typical(const std::vector<Curve>& curves, const Settings& s, Run& run) {
@@ -158,10 +197,12 @@ void claim_typical(const std::vector<Curve>& curves, const Settings& s, Run& run
   for (const Curve& c : curves) {
     if (c.order != "sequential" || s.roundings[c.rounding] != RoundingMode::nearest_even) continue;
     for (const Cell& cell : c.cells)
-      if (cell.bounds.linear <= 0.125 && cell.judged() > 0) worst = std::max(worst, cell.mean(cell.total) / cell.bounds.root);
+      if (cell.bounds.linear <= 0.125 && cell.judged() > 0)
+        worst = std::max(worst, cell.mean(cell.total) / cell.bounds.root);
   }
   const std::string id = "nearest-typically-sqrt-n-u";
-  const std::string statement = "While n u <= 1/8, mean errors to nearest stay below sqrt(n) u, far below n u (largest mean error / sqrt(n) u).";
+  const std::string statement =
+      "While n u <= 1/8, mean errors to nearest stay below sqrt(n) u, far below n u (largest mean error / sqrt(n) u).";
   const std::string source = "Higham & Mary 2019; Blanchard, Higham, Lopez, Mary & Pranesh 2020";
   if (worst > 0) run.report.claim(at_most(id, statement, source, 1, worst, "published", Verdict::differs));
   else run.report.claim(skipped(id, statement, source, "no inexact sequential sum to nearest even with n u <= 1/8"));
@@ -169,7 +210,8 @@ void claim_typical(const std::vector<Curve>& curves, const Settings& s, Run& run
 
 }  // namespace
 
-void report_accumulation(const Settings& s, const std::vector<Curve>& curves, const std::vector<Inputs>& inputs, Run& run) {
+void report_accumulation(const Settings& s, const std::vector<Curve>& curves, const std::vector<Inputs>& inputs,
+                         Run& run) {
   write_curves(s, curves, run);
   write_conditions(s, inputs, run);
   claim_bounds(curves, s, run);
@@ -188,27 +230,38 @@ namespace {
 const std::vector<std::string> methods{"sequential", "blocked", "pairwise", "kahan", "neumaier", "promoted"};
 
 Settings read(const Config& config) {
-  Settings s{config.formats("formats"), config.roundings("roundings"), config.choices("orders"), {}, config.text("distribution"),
-             static_cast<std::size_t>(config.integer("trials")), static_cast<std::size_t>(config.integer("seeds")),
-             static_cast<std::size_t>(config.integer("block")), static_cast<std::size_t>(config.integer("promote_every")),
-             static_cast<std::uint64_t>(config.integer("seed")), static_cast<int>(config.integer("random_bits"))};
+  Settings s{config.formats("formats"),
+             config.roundings("roundings"),
+             config.choices("orders"),
+             {},
+             config.text("distribution"),
+             static_cast<std::size_t>(config.integer("trials")),
+             static_cast<std::size_t>(config.integer("seeds")),
+             static_cast<std::size_t>(config.integer("block")),
+             static_cast<std::size_t>(config.integer("promote_every")),
+             static_cast<std::uint64_t>(config.integer("seed")),
+             static_cast<int>(config.integer("random_bits"))};
   for (const auto n : config.integers("lengths")) s.lengths.push_back(static_cast<std::size_t>(n));
   std::sort(s.lengths.begin(), s.lengths.end());
   s.lengths.erase(std::unique(s.lengths.begin(), s.lengths.end()), s.lengths.end());
   for (const FormatChoice& f : s.formats)
-    if (!f.format.has_zero) throw std::invalid_argument(f.name + " holds scales: nothing is added in it; choose other formats");
+    if (!f.format.has_zero)
+      throw std::invalid_argument(f.name + " holds scales: nothing is added in it; choose other formats");
 
   double terms = 0, runs = 0;
   for (const std::size_t n : s.lengths) terms += static_cast<double>(n);
   for (const RoundingMode mode : s.roundings) runs += static_cast<double>(s.repetitions(mode));
-  const double work = terms * runs * static_cast<double>(s.trials * s.formats.size() * s.orders.size() * quantities.size());
+  const double work = terms * runs *
+                      static_cast<double>(s.trials * s.formats.size() * s.orders.size() * quantities.size());
   constexpr double limit = 2e9;
   if (work > limit)
-    throw std::invalid_argument(fmt::format("lengths, formats, roundings, orders, trials and seeds ask for {:.2g} additions; at most {:.0e}", work, limit));
+    throw std::invalid_argument(fmt::format(
+        "lengths, formats, roundings, orders, trials and seeds ask for {:.2g} additions; at most {:.0e}", work, limit));
   return s;
 }
 
-DotModel model_of(const Settings& s, const FloatFormat& f, RoundingMode mode, std::string_view order, Quantity quantity) {
+DotModel model_of(const Settings& s, const FloatFormat& f, RoundingMode mode, std::string_view order,
+                  Quantity quantity) {
   Rounding rounding{mode};
   rounding.random_bits = s.random_bits;
   DotModel m{f, {}, {f, rounding}, {}, Order::sequential, 1, Compensation::none, s.seed};
@@ -255,7 +308,9 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
   const FloatFormat& f = s.formats[curve.format].format;
   const DotModel m = model_of(s, f, s.roundings[curve.rounding], curve.order, curve.quantity);
   Flags raised = 0;
-  DotEngine<Arithmetic> engine(m, [&](const FloatFormat& format, const Rounding& rounding) { return Arithmetic(format, rounding, &trace, &raised); });
+  DotEngine<Arithmetic> engine(m, [&](const FloatFormat& format, const Rounding& rounding) {
+    return Arithmetic(format, rounding, &trace, &raised);
+  });
   const bool products = curve.quantity != Quantity::sum;
   const int scale = (products ? 2 : 1) * std::max(scale_of(f), scale_of(m.result()));  // every result is whole
   const int finer = scale - (products ? 2 : 1) * scale_of(f);
@@ -266,13 +321,16 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
     Cell& cell = cells[l];
     cell.bounds = error_bounds(m, static_cast<double>(n), products);
     const auto& exact = (products ? in.dots : in.sums)[l];
-    const Units reference = exact.sum << static_cast<unsigned>(finer), magnitudes = exact.magnitudes << static_cast<unsigned>(finer);
+    const Units reference = exact.sum << static_cast<unsigned>(finer),
+                magnitudes = exact.magnitudes << static_cast<unsigned>(finer);
     if (n > in.finite) {
       cell.runs = cell.overflowed = s.repetitions(s.roundings[curve.rounding]);
       continue;
     }
     if (magnitudes == 0) continue;  // nothing but zeros: no error to speak of
-    const double underflow = products ? ratio(in_units(underflow_allowance(m, static_cast<double>(n)), scale), magnitudes) : 0;
+    const double underflow = products
+                                 ? ratio(in_units(underflow_allowance(m, static_cast<double>(n)), scale), magnitudes)
+                                 : 0;
     for (std::size_t seed = 0; seed < s.repetitions(s.roundings[curve.rounding]); ++seed) {
       const std::uint64_t stream = trial * s.seeds + seed;
       const auto a = std::span(in.a).first(n), b = std::span(in.b).first(n);
@@ -283,12 +341,14 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
         ++cell.overflowed;
         continue;
       }
-      const double error = ratio(in_units(m.result().value(code), scale) - reference, magnitudes), size = std::fabs(error);
+      const double error = ratio(in_units(m.result().value(code), scale) - reference, magnitudes),
+                   size = std::fabs(error);
       cell.total += size, cell.bias += error, cell.squares += error * error;
       cell.largest = std::max(cell.largest, size);
       if (size <= cell.bounds.root + underflow) ++cell.within_root;
       const double proven = cell.bounds.proven + underflow;
-      if (size > 0 && !std::isnan(proven)) cell.of_bound = std::max(cell.of_bound, size / proven);  // Infinity if none is allowed
+      if (size > 0 && !std::isnan(proven))
+        cell.of_bound = std::max(cell.of_bound, size / proven);  // Infinity if none is allowed
     }
   }
   return cells;
@@ -296,23 +356,33 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
 
 std::vector<Parameter> parameters() {
   std::vector<Parameter> all{
-      {"formats", ParameterType::formats, "fp16,bf16,e4m3,fp32", "accumulator formats; operands and products have the same"},
-      {"roundings", ParameterType::roundings, "nearest-even,toward-zero,toward-positive,stochastic", "rounding modes of every operation"},
+      {"formats", ParameterType::formats, "fp16,bf16,e4m3,fp32",
+       "accumulator formats; operands and products have the same"},
+      {"roundings", ParameterType::roundings, "nearest-even,toward-zero,toward-positive,stochastic",
+       "rounding modes of every operation"},
       {"orders", ParameterType::choices, "sequential,blocked,pairwise,kahan,neumaier,promoted",
-       "how terms meet; blocked: `block` terms at a time; pairwise: a balanced tree; promoted: every `promote_every` terms the partial sum moves into FP32",
+       "how terms meet; blocked: `block` terms at a time; pairwise: a balanced tree; promoted: every `promote_every` "
+       "terms the partial sum moves into FP32",
        -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), methods},
       {"lengths", ParameterType::integers, "16,64,256,1024,4096,16384,65536", "numbers of terms", 1, 1048576},
-      {"distribution", ParameterType::choice, "uniform", "of the terms: uniform in (0,1), symmetric: uniform in (-1,1), normal: N(0,1), ones",
-       -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), {"uniform", "symmetric", "normal", "ones"}},
+      {"distribution",
+       ParameterType::choice,
+       "uniform",
+       "of the terms: uniform in (0,1), symmetric: uniform in (-1,1), normal: N(0,1), ones",
+       -std::numeric_limits<double>::infinity(),
+       std::numeric_limits<double>::infinity(),
+       {"uniform", "symmetric", "normal", "ones"}},
       {"trials", ParameterType::integer, "4", "vectors, each with its own terms", 1, 64},
       {"seeds", ParameterType::integer, "8", "runs a vector with stochastic rounding", 1, 256},
       {"block", ParameterType::integer, "64", "terms a block of `blocked`", 1, 1048576},
       {"promote_every", ParameterType::integer, "128", "terms between promotions to FP32", 1, 1048576},
       {"random_bits", ParameterType::integer, "32", "of stochastic rounding", 1, max_random_bits},
       {"seed", ParameterType::integer, "2019", "of terms and of stochastic rounding", 0, largest_seed},
-      {"known_formats", ParameterType::formats, "fp16,bf16,tf32,fp32,e4m3,e5m2,e3m4,e3m2,e2m3,e2m1", "formats of the harmonic series and of sums of ones"},
+      {"known_formats", ParameterType::formats, "fp16,bf16,tf32,fp32,e4m3,e5m2,e3m4,e3m2,e2m3,e2m1",
+       "formats of the harmonic series and of sums of ones"},
       {"ones", ParameterType::integer, "70000", "how many ones are added", 1, 1048576},
-      {"harmonic_limit", ParameterType::integer, "4000000", "terms after which the harmonic series is given up", 1, 20000000},
+      {"harmonic_limit", ParameterType::integer, "4000000", "terms after which the harmonic series is given up", 1,
+       20000000},
   };
   for (Parameter& p : matrix_unit_parameters()) all.push_back(std::move(p));
   return all;
@@ -330,18 +400,20 @@ void run_accumulation(const Config& config, Run& run) {
     for (std::size_t begin = 0; begin < count; begin += wave) {
       auto results = parallel_map(std::min(wave, count - begin), [&](std::size_t i) { return f(begin + i); });
       for (std::size_t i = 0; i < results.size(); ++i) take(begin + i, std::move(results[i]));
-      run.progress(from + (to - from) * static_cast<double>(std::min(count, begin + wave)) / static_cast<double>(count));
+      run.progress(from +
+                   (to - from) * static_cast<double>(std::min(count, begin + wave)) / static_cast<double>(count));
     }
   };
 
   std::vector<Inputs> inputs;
-  waves(s.formats.size() * s.trials, 0.1, 0.2,
-        [&](std::size_t i) { return make_inputs(s, s.formats[i / s.trials].format, i % s.trials, run.trace.limit()); },
-        [&](std::size_t, Inputs&& in) {
-          run.trace.append(in.trace);
-          in.trace = Trace(0);
-          inputs.push_back(std::move(in));
-        });
+  waves(
+      s.formats.size() * s.trials, 0.1, 0.2,
+      [&](std::size_t i) { return make_inputs(s, s.formats[i / s.trials].format, i % s.trials, run.trace.limit()); },
+      [&](std::size_t, Inputs&& in) {
+        run.trace.append(in.trace);
+        in.trace = Trace(0);
+        inputs.push_back(std::move(in));
+      });
 
   std::vector<Curve> curves;
   for (std::size_t f = 0; f < s.formats.size(); ++f)
@@ -355,18 +427,19 @@ void run_accumulation(const Config& config, Run& run) {
     std::vector<Cell> cells;
     Trace trace;
   };
-  waves(curves.size() * s.trials, 0.2, 1.0,
-        [&](std::size_t i) {
-          const Curve& curve = curves[i / s.trials];
-          Measured m{{}, Trace(run.trace.limit())};
-          m.cells = measure(s, curve, inputs[curve.format * s.trials + i % s.trials], i % s.trials, m.trace);
-          return m;
-        },
-        [&](std::size_t i, Measured&& m) {
-          Curve& curve = curves[i / s.trials];
-          for (std::size_t l = 0; l < m.cells.size(); ++l) curve.cells[l].merge(m.cells[l]);
-          run.trace.append(m.trace);
-        });
+  waves(
+      curves.size() * s.trials, 0.2, 1.0,
+      [&](std::size_t i) {
+        const Curve& curve = curves[i / s.trials];
+        Measured m{{}, Trace(run.trace.limit())};
+        m.cells = measure(s, curve, inputs[curve.format * s.trials + i % s.trials], i % s.trials, m.trace);
+        return m;
+      },
+      [&](std::size_t i, Measured&& m) {
+        Curve& curve = curves[i / s.trials];
+        for (std::size_t l = 0; l < m.cells.size(); ++l) curve.cells[l].merge(m.cells[l]);
+        run.trace.append(m.trace);
+      });
 
   report_accumulation(s, curves, inputs, run);
   matrix_units_report(config, run);
@@ -376,10 +449,16 @@ void run_accumulation(const Config& config, Run& run) {
 }  // namespace accumulation
 
 Experiment accumulation_experiment() {
-  return {"accumulation", "Sums and dot products in low precision",
-          "How fast does the error of a sum grow, where does it stop growing, and which order or compensation repairs it?",
-          accumulation::parameters, accumulation::run_accumulation,
-          {"sums", {"accumulator", "order", "terms", "mean_error", "max_error", "n_u", "overflowed"}, {"rounding"}, {"accumulator", "order"}}};
+  return {
+      "accumulation",
+      "Sums and dot products in low precision",
+      "How fast does the error of a sum grow, where does it stop growing, and which order or compensation repairs it?",
+      accumulation::parameters,
+      accumulation::run_accumulation,
+      {"sums",
+       {"accumulator", "order", "terms", "mean_error", "max_error", "n_u", "overflowed"},
+       {"rounding"},
+       {"accumulator", "order"}}};
 }
 
 }  // namespace halfulp

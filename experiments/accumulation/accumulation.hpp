@@ -33,7 +33,9 @@ struct Settings {
 /// Two vectors as code words of one format, and the exact sums of their first n terms for each length.
 struct Inputs {
   std::vector<std::uint64_t> a, b;
-  struct Exact { Units sum, magnitudes; };
+  struct Exact {
+    Units sum, magnitudes;
+  };
   std::vector<Exact> sums, dots;
   std::size_t finite = 0;  ///< terms before the first that is Infinity or NaN in the format
   Trace trace;
@@ -43,7 +45,8 @@ struct Inputs {
 struct Cell {
   double total = 0, largest = 0, bias = 0, squares = 0;  ///< of the error divided by the sum of magnitudes
   double of_bound = 0;                                   ///< largest error / what is proven; 0 where nothing is
-  std::size_t runs = 0, overflowed = 0, within_root = 0;  ///< overflowed: an operation raised the flag; no error is taken
+  std::size_t runs = 0, overflowed = 0,
+              within_root = 0;  ///< overflowed: an operation raised the flag; no error is taken
   ErrorBounds bounds;
 
   void merge(const Cell& other) {
@@ -65,8 +68,10 @@ struct Curve {
   std::vector<Cell> cells;
 };
 
-/// Tables `sums`, `dots` and `conditions`, and the claims on them. Inputs: trials of the first format, of the second, ...
-void report_accumulation(const Settings& settings, const std::vector<Curve>& curves, const std::vector<Inputs>& inputs, Run& run);
+/// Tables `sums`, `dots` and `conditions`, and the claims on them. Inputs: trials of the first format, of the second,
+/// ...
+void report_accumulation(const Settings& settings, const std::vector<Curve>& curves, const std::vector<Inputs>& inputs,
+                         Run& run);
 
 // Dot products on matrix units, a part of the experiment "accumulation".
 

@@ -19,11 +19,14 @@ using Codes = std::vector<std::uint64_t>;
 constexpr std::size_t trace_limit = 5000;
 
 std::uint64_t add_up(const DotModel& model, const Codes& x, Trace& trace) {
-  DotEngine<Arithmetic> engine(model, [&](const FloatFormat& f, const Rounding& r) { return Arithmetic(f, r, &trace); });
+  DotEngine<Arithmetic> engine(model,
+                               [&](const FloatFormat& f, const Rounding& r) { return Arithmetic(f, r, &trace); });
   return engine.sum(x);
 }
 
-DotModel sequential(const FloatFormat& f, RoundingMode mode = RoundingMode::nearest_even) { return {f, {}, {f, {mode}}, {}}; }
+DotModel sequential(const FloatFormat& f, RoundingMode mode = RoundingMode::nearest_even) {
+  return {f, {}, {f, {mode}}, {}};
+}
 
 // --- the harmonic series -----------------------------------------------------------------------
 
@@ -33,8 +36,8 @@ struct Harmonic {
   Trace trace;
 };
 
-/// s = fl(s + fl(1/n)) to nearest even, from s = 0 and n = 1, until a term changes nothing. No later one does: they are no larger.
-/// (n itself is exact: a sum at least 1 loses terms below 2^-p.)
+/// s = fl(s + fl(1/n)) to nearest even, from s = 0 and n = 1, until a term changes nothing. No later one does: they are
+/// no larger. (n itself is exact: a sum at least 1 loses terms below 2^-p.)
 Harmonic harmonic(const FloatFormat& f, std::int64_t limit) {
   Harmonic h{0, 0, 0, Trace(trace_limit)};
   Arithmetic arithmetic(f, {}, &h.trace);
@@ -52,30 +55,42 @@ Harmonic harmonic(const FloatFormat& f, std::int64_t limit) {
 }
 
 void harmonic_series(const std::vector<FormatChoice>& formats, std::int64_t limit, Run& run) {
-  Table& table = run.report.table("harmonic", "The sum of 1/n stops growing", {
-      {"format", "", "Format of n, 1/n and the sum, each rounded to nearest even."},
-      {"sum", "1", "The sum when it stops, or at harmonic_limit."},
-      {"stops_at", "term", "The first n whose term 1/n changes nothing; null if harmonic_limit came first."},
-      {"last_term", "1", "That term, rounded: at most half the spacing of numbers near the sum."}});
+  Table& table = run.report.table(
+      "harmonic", "The sum of 1/n stops growing",
+      {{"format", "", "Format of n, 1/n and the sum, each rounded to nearest even."},
+       {"sum", "1", "The sum when it stops, or at harmonic_limit."},
+       {"stops_at", "term", "The first n whose term 1/n changes nothing; null if harmonic_limit came first."},
+       {"last_term", "1", "That term, rounded: at most half the spacing of numbers near the sum."}});
   auto results = parallel_map(formats.size(), [&](std::size_t i) { return harmonic(formats[i].format, limit); });
-  struct Published { FloatFormat format; std::string_view name; double sum; std::int64_t stop; std::string_view source; };
+  struct Published {
+    FloatFormat format;
+    std::string_view name;
+    double sum;
+    std::int64_t stop;
+    std::string_view source;
+  };
   constexpr std::string_view higham = "Higham 2002, problem 4.2, and chop's demo_harmonic (Higham & Pranesh 2019)";
-  const std::array<Published, 3> published{{
-      {fp16, "fp16", 7.0859375, 513, higham},
-      {bf16, "bf16", 5.0625, 65, higham},
-      {fp32, "fp32", 15.403682708740234, 2097152, "Malone, To what does the harmonic series converge?, Irish Math. Soc. Bulletin 71, 2013"}}};
+  const std::array<Published, 3> published{
+      {{fp16, "fp16", 7.0859375, 513, higham},
+       {bf16, "bf16", 5.0625, 65, higham},
+       {fp32, "fp32", 15.403682708740234, 2097152,
+        "Malone, To what does the harmonic series converge?, Irish Math. Soc. Bulletin 71, 2013"}}};
   for (std::size_t i = 0; i < formats.size(); ++i) {
     const FloatFormat& f = formats[i].format;
-    table.row({formats[i].name, emulated(f, results[i].sum), results[i].stop ? Json(results[i].stop) : Json(), emulated(f, results[i].term)});
+    table.row({formats[i].name, emulated(f, results[i].sum), results[i].stop ? Json(results[i].stop) : Json(),
+               emulated(f, results[i].term)});
     run.trace.append(results[i].trace);
   }
   for (const Published& p : published) {
     const std::string id = fmt::format("harmonic-{}", p.name);
-    const std::string statement = fmt::format("The harmonic series in {} stops growing at n = {}, with this sum.", p.name, p.stop);
-    const auto at = std::find_if(formats.begin(), formats.end(), [&](const FormatChoice& c) { return c.format == p.format; });
+    const std::string statement = fmt::format("The harmonic series in {} stops growing at n = {}, with this sum.",
+                                              p.name, p.stop);
+    const auto at = std::find_if(formats.begin(), formats.end(),
+                                 [&](const FormatChoice& c) { return c.format == p.format; });
     if (at == formats.end() || limit < p.stop) {
-      run.report.claim(skipped(id, statement, std::string(p.source), at == formats.end() ? fmt::format("known_formats does not contain {}", p.name)
-                                                                                         : "harmonic_limit is below it"));
+      run.report.claim(skipped(id, statement, std::string(p.source),
+                               at == formats.end() ? fmt::format("known_formats does not contain {}", p.name)
+                                                   : "harmonic_limit is below it"));
       continue;
     }
     const Harmonic& h = results[static_cast<std::size_t>(at - formats.begin())];
@@ -87,7 +102,8 @@ void harmonic_series(const std::vector<FormatChoice>& formats, std::int64_t limi
 // --- ones --------------------------------------------------------------------------------------
 
 /// Where 1 + 1 + ... gets stuck in a format of precision p >= 2 whose range reaches that far: beyond 2^p, 1 is half the
-/// spacing. (Without fraction bits the significand is always odd, and which of 2 and 4 takes the tie depends on the bias.)
+/// spacing. (Without fraction bits the significand is always odd, and which of 2 and 4 takes the tie depends on the
+/// bias.)
 std::int64_t stuck_at(const FloatFormat& f, RoundingMode mode) {
   const std::int64_t all_exact = std::int64_t{1} << f.precision();
   switch (mode) {
@@ -100,11 +116,12 @@ std::int64_t stuck_at(const FloatFormat& f, RoundingMode mode) {
 void ones(const std::vector<FormatChoice>& formats, std::size_t count, Run& run) {
   constexpr std::array modes{RoundingMode::nearest_even, RoundingMode::nearest_away, RoundingMode::toward_zero,
                              RoundingMode::toward_positive, RoundingMode::to_odd};
-  Table& table = run.report.table("ones", fmt::format("{} ones, added one after the other", count), {
-      {"format", "", "Format of the running sum."},
-      {"rounding", "", "Rounding mode of every addition."},
-      {"sum", "1", "What comes out."},
-      {"exact_up_to", "1", "The largest number up to which every integer is a value of the format."}});
+  Table& table = run.report.table(
+      "ones", fmt::format("{} ones, added one after the other", count),
+      {{"format", "", "Format of the running sum."},
+       {"rounding", "", "Rounding mode of every addition."},
+       {"sum", "1", "What comes out."},
+       {"exact_up_to", "1", "The largest number up to which every integer is a value of the format."}});
   struct Result {
     std::uint64_t sum;
     Trace trace;
@@ -122,16 +139,20 @@ void ones(const std::vector<FormatChoice>& formats, std::size_t count, Run& run)
     table.row({name, name_of(mode), emulated(f, results[i].sum), f.largest_consecutive_integer()});
     run.trace.append(results[i].trace);
     const auto stuck = static_cast<double>(stuck_at(f, mode));
-    if (mode == RoundingMode::toward_positive || f.value(f.max_finite()) < stuck || f.emin() - f.fraction_bits > 0 || f.fraction_bits == 0) continue;
+    if (mode == RoundingMode::toward_positive || f.value(f.max_finite()) < stuck || f.emin() - f.fraction_bits > 0 ||
+        f.fraction_bits == 0)
+      continue;
     const std::string key = fmt::format("{} {}", name, name_of(mode));
     if (static_cast<double>(count) >= stuck || mode == RoundingMode::nearest_even)
       expected[key] = std::min(static_cast<double>(count), stuck), measured[key] = number(f.value(results[i].sum));
   }
   const std::string id = "ones-get-stuck", source = "derived: at 2^p the spacing becomes 2, and 1 is half of it";
   const std::string statement =
-      "In formats with fraction bits, ones add up to 2^p and no further to nearest even and toward zero, to 2^(p+1) to nearest away, to 2^p + 2 to odd.";
-  run.report.claim(expected.empty() ? skipped(id, statement, source, "no format here has fraction bits and counts to 2^p")
-                                    : exactly(id, statement, source, expected, measured, "oracle"));
+      "In formats with fraction bits, ones add up to 2^p and no further to nearest even and toward zero, to 2^(p+1) to "
+      "nearest away, to 2^p + 2 to odd.";
+  run.report.claim(expected.empty()
+                       ? skipped(id, statement, source, "no format here has fraction bits and counts to 2^p")
+                       : exactly(id, statement, source, expected, measured, "oracle"));
 }
 
 // --- what people reported ----------------------------------------------------------------------
@@ -139,23 +160,30 @@ void ones(const std::vector<FormatChoice>& formats, std::size_t count, Run& run)
 void reported(std::uint64_t seed, Run& run) {
   Trace trace(trace_limit);
   const auto claim = [&](std::string id, std::string statement, std::string source, double expected, double measured) {
-    run.report.claim(exactly(std::move(id), std::move(statement), std::move(source), number(expected), number(measured), "published"));
+    run.report.claim(exactly(std::move(id), std::move(statement), std::move(source), number(expected), number(measured),
+                             "published"));
   };
   const Codes bf16_ones(70000, encode(bf16, {}, 1).code), fp16_ones(20000, encode(fp16, {}, 1).code);
-  claim("ones-bf16", "70,000 ones in bf16 add up to 256.", "ml-explore/mlx #3909", 256, bf16.value(add_up(sequential(bf16), bf16_ones, trace)));
-  claim("ones-fp16", "20,000 ones in fp16 add up to 2048.", "huggingface/candle #3718; derived: 2^11", 2048, fp16.value(add_up(sequential(fp16), fp16_ones, trace)));
+  claim("ones-bf16", "70,000 ones in bf16 add up to 256.", "ml-explore/mlx #3909", 256,
+        bf16.value(add_up(sequential(bf16), bf16_ones, trace)));
+  claim("ones-fp16", "20,000 ones in fp16 add up to 2048.", "huggingface/candle #3718; derived: 2^11", 2048,
+        fp16.value(add_up(sequential(fp16), fp16_ones, trace)));
   DotModel lanes = sequential(fp16);
   lanes.order = Order::blocked, lanes.block = 2500;
-  claim("ones-fp16-eight-partial-sums", "In eight partial sums, as SIMD code keeps them, 20,000 ones in fp16 add up to 8 * 2048.", "ml-explore/mlx #3909",
-        16384, fp16.value(add_up(lanes, fp16_ones, trace)));
+  claim("ones-fp16-eight-partial-sums",
+        "In eight partial sums, as SIMD code keeps them, 20,000 ones in fp16 add up to 8 * 2048.",
+        "ml-explore/mlx #3909", 16384, fp16.value(add_up(lanes, fp16_ones, trace)));
   const std::uint64_t wide = add_up({bf16, {}, {fp32}, {}}, bf16_ones, trace);
-  claim("ones-bf16-repaired", "Accumulated in FP32 and rounded once, 70,000 bf16 ones are 70,144, the nearest bf16 number.", "ml-explore/mlx #3909", 70144,
-        bf16.value(Arithmetic(bf16, {}, &trace).convert_from(fp32, wide)));
+  claim("ones-bf16-repaired",
+        "Accumulated in FP32 and rounded once, 70,000 bf16 ones are 70,144, the nearest bf16 number.",
+        "ml-explore/mlx #3909", 70144, bf16.value(Arithmetic(bf16, {}, &trace).convert_from(fp32, wide)));
   for (const std::size_t n : {10'000, 20'000}) {
     Codes x(n);
     Arithmetic arithmetic(bf16, {}, &trace);
-    for (std::size_t i = 0; i < n; ++i) x[i] = arithmetic.convert_from(fp32, encode(fp32, {}, uniform_sample(seed, 0, i)).code);
-    claim(fmt::format("uniform-bf16-{}", n), fmt::format("{} uniform numbers in (0, 1), added in bf16, give 256 (exactly: about {}).", n, n / 2),
+    for (std::size_t i = 0; i < n; ++i)
+      x[i] = arithmetic.convert_from(fp32, encode(fp32, {}, uniform_sample(seed, 0, i)).code);
+    claim(fmt::format("uniform-bf16-{}", n),
+          fmt::format("{} uniform numbers in (0, 1), added in bf16, give 256 (exactly: about {}).", n, n / 2),
           "jax-ml/ml_dtypes #63", 256, bf16.value(add_up(sequential(bf16), x, trace)));
   }
   run.trace.append(trace);
@@ -166,7 +194,8 @@ void reported(std::uint64_t seed, Run& run) {
 void known_sums(const Config& config, Run& run) {
   const auto formats = config.formats("known_formats");
   for (const FormatChoice& f : formats)
-    if (!f.format.has_zero) throw std::invalid_argument(f.name + " holds scales: nothing is added in it; choose other known_formats");
+    if (!f.format.has_zero)
+      throw std::invalid_argument(f.name + " holds scales: nothing is added in it; choose other known_formats");
   harmonic_series(formats, config.integer("harmonic_limit"), run);
   run.progress(0.05);
   ones(formats, static_cast<std::size_t>(config.integer("ones")), run);

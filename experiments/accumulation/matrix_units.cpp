@@ -1,4 +1,5 @@
-// Matrix units as accumulators: how the error of a dot product grows with its length, and what promotion to FP32 repairs.
+// Matrix units as accumulators: how the error of a dot product grows with its length, and what promotion to FP32
+// repairs.
 #include <halfulp/experiments/accumulation/accumulation.hpp>
 
 #include <halfulp/emulation/unit/gemm.hpp>
@@ -27,7 +28,10 @@ struct Choices {
 };
 
 Choices read(const Config& config) {
-  Choices c{{}, {}, static_cast<std::size_t>(config.integer("promote_every")), static_cast<std::uint64_t>(config.integer("seed"))};
+  Choices c{{},
+            {},
+            static_cast<std::size_t>(config.integer("promote_every")),
+            static_cast<std::uint64_t>(config.integer("seed"))};
   const auto put = [&](const MatrixUnit& unit) {
     for (const MatrixUnit& other : c.units)
       if (other.name == unit.name) throw std::invalid_argument("units: " + unit.name + " is there twice");
@@ -50,23 +54,27 @@ Choices read(const Config& config) {
 
 /// A of side x n and B of n x side, rounded to a unit's operands, and the exact products by length.
 struct Factors {
-  std::vector<std::uint64_t> a, b;           ///< product by product: a[k * side + i], b[k * side + j]
-  std::vector<std::vector<double>> exact;    ///< [length][output], each rounded once
+  std::vector<std::uint64_t> a, b;         ///< product by product: a[k * side + i], b[k * side + j]
+  std::vector<std::vector<double>> exact;  ///< [length][output], each rounded once
 };
 
 Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
   Factors f;
-  const auto draw = [&](std::uint64_t stream, std::uint64_t i) { return normal ? normal_sample(c.seed, stream, i) : uniform_sample(c.seed, stream, i); };
+  const auto draw = [&](std::uint64_t stream, std::uint64_t i) {
+    return normal ? normal_sample(c.seed, stream, i) : uniform_sample(c.seed, stream, i);
+  };
   const int scale_a = scale_of(unit.a), scale_b = scale_of(unit.b);
   const Units one = in_units(1, scale_a + scale_b);
   std::vector<Units> sums(side * side), a(side), b(side);
   for (std::size_t k = 0; k < c.lengths.back(); ++k) {
-    const auto put = [&](const FloatFormat& format, std::uint64_t stream, std::size_t i, int scale, std::vector<std::uint64_t>& words) {
+    const auto put = [&](const FloatFormat& format, std::uint64_t stream, std::size_t i, int scale,
+                         std::vector<std::uint64_t>& words) {
       const std::uint64_t code = encode(format, {}, draw(stream, k * side + i)).code;
       words.push_back(code_word(format, code));
       return in_units(format.value(code), scale);
     };
-    for (std::size_t i = 0; i < side; ++i) a[i] = put(unit.a, 0, i, scale_a, f.a), b[i] = put(unit.b, 1, i, scale_b, f.b);
+    for (std::size_t i = 0; i < side; ++i)
+      a[i] = put(unit.a, 0, i, scale_a, f.a), b[i] = put(unit.b, 1, i, scale_b, f.b);
     for (std::size_t o = 0; o < sums.size(); ++o) sums[o] += a[o / side] * b[o % side];
     if (k + 1 != c.lengths[f.exact.size()]) continue;
     std::vector<double>& exact = f.exact.emplace_back();
@@ -76,7 +84,8 @@ Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
 }
 
 /// The unit's outputs over the products [begin, end), from `addend`.
-std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, std::size_t begin, std::size_t end, const std::vector<std::uint64_t>& addend) {
+std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, std::size_t begin, std::size_t end,
+                                    const std::vector<std::uint64_t>& addend) {
   const std::size_t n = end - begin;
   std::vector<std::uint64_t> a(side * n);
   for (std::size_t i = 0; i < side; ++i)
@@ -85,8 +94,11 @@ std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, st
   const auto b = std::span(f.b).subspan(begin * side, n * side);
   // Scales, where a unit takes them, are 1.
   const auto block = static_cast<std::size_t>(unit.scale_block);
-  const std::vector<std::uint8_t> ones(unit.scaled() ? side * ((n + block - 1) / block) : 0, static_cast<std::uint8_t>(encode(unit.scale, {}, 1).code));
-  mma_gemm(unit, {side, side, n, std::span<const std::uint64_t>(a), b, std::span(addend), std::span(ones), std::span(ones)}, std::span(d));
+  const std::vector<std::uint8_t> ones(unit.scaled() ? side * ((n + block - 1) / block) : 0,
+                                       static_cast<std::uint8_t>(encode(unit.scale, {}, 1).code));
+  mma_gemm(unit,
+           {side, side, n, std::span<const std::uint64_t>(a), b, std::span(addend), std::span(ones), std::span(ones)},
+           std::span(d));
   return d;
 }
 
@@ -97,7 +109,9 @@ std::vector<double> promoted(const MatrixUnit& unit, const Factors& f, std::size
   for (std::size_t begin = 0; begin < n; begin += every) {
     const auto part = multiply(unit, f, begin, std::min(n, begin + every), zeros);
     for (std::size_t o = 0; o < total.size(); ++o)
-      total[o] = evaluate(Operation::add, fp32, {}, total[o], evaluate({Operation::convert, unit.accumulator, fp32, {}}, part[o]).code).code;
+      total[o] = evaluate(Operation::add, fp32, {}, total[o],
+                          evaluate({Operation::convert, unit.accumulator, fp32, {}}, part[o]).code)
+                     .code;
   }
   std::vector<double> values;
   for (const std::uint64_t code : total) values.push_back(fp32.value(code));
@@ -106,7 +120,8 @@ std::vector<double> promoted(const MatrixUnit& unit, const Factors& f, std::size
 
 std::vector<double> plain(const MatrixUnit& unit, const Factors& f, std::size_t n) {
   std::vector<double> values;
-  for (const std::uint64_t code : multiply(unit, f, 0, n, std::vector<std::uint64_t>(side * side))) values.push_back(unit.accumulator.value(code));
+  for (const std::uint64_t code : multiply(unit, f, 0, n, std::vector<std::uint64_t>(side * side)))
+    values.push_back(unit.accumulator.value(code));
   return values;
 }
 
@@ -126,7 +141,8 @@ Errors errors(const std::vector<double>& d, const std::vector<double>& exact) {
     const double error = d[o] - exact[o];
     squares += error * error, size += exact[o] * exact[o];
     if (exact[o] != 0) e.largest = std::max(e.largest, std::fabs(error / exact[o]));
-    e.largest_output = std::max(e.largest_output, std::fabs(d[o])), e.largest_exact = std::max(e.largest_exact, std::fabs(exact[o]));
+    e.largest_output = std::max(e.largest_output, std::fabs(d[o])),
+    e.largest_exact = std::max(e.largest_exact, std::fabs(exact[o]));
   }
   e.rms = size > 0 ? std::sqrt(squares / size) : 0;
   return e;
@@ -143,50 +159,78 @@ constexpr std::string_view hopper = "hopper.wgmma.e4m3.fp32", blackwell = "black
 /// What must follow from the units' rules, and what was published, on uniform products.
 void claims(const Choices& c, const std::vector<UnitCurve>& curves, Report& report) {
   const auto curve_of = [&](std::string_view name) {
-    const auto found = std::find_if(curves.begin(), curves.end(), [&](const UnitCurve& curve) { return curve.unit == find_unit(name) && !curve.normal; });
+    const auto found = std::find_if(curves.begin(), curves.end(), [&](const UnitCurve& curve) {
+      return curve.unit == find_unit(name) && !curve.normal;
+    });
     return found == curves.end() ? nullptr : &*found;
   };
-  const auto at = [&](std::size_t n) { return static_cast<std::size_t>(std::find(c.lengths.begin(), c.lengths.end(), n) - c.lengths.begin()); };
+  const auto at = [&](std::size_t n) {
+    return static_cast<std::size_t>(std::find(c.lengths.begin(), c.lengths.end(), n) - c.lengths.begin());
+  };
   const UnitCurve *h = curve_of(hopper), *b = curve_of(blackwell);
-  const std::string no_hopper = fmt::format("units does not contain {}", hopper), no_blackwell = fmt::format("units does not contain {}", blackwell);
+  const std::string no_hopper = fmt::format("units does not contain {}", hopper),
+                    no_blackwell = fmt::format("units does not contain {}", blackwell);
 
   const std::string stops_id = "hopper-fp8-stops-at-2-to-the-13";
-  const std::string stops = "On Hopper's FP8 unit, products below 1 add up to at most 2^13 + 32: beside 2^13, what lies below 1 is cut off.";
+  const std::string stops =
+      "On Hopper's FP8 unit, products below 1 add up to at most 2^13 + 32: beside 2^13, what lies below 1 is cut off.";
   const std::string stops_source = "derived: 13 bits below the largest exponent, 32 products a sum";
   double output = 0, exact = 0;
   if (h)
-    for (const Errors& e : h->plain) output = std::max(output, e.largest_output), exact = std::max(exact, e.largest_exact);
+    for (const Errors& e : h->plain)
+      output = std::max(output, e.largest_output), exact = std::max(exact, e.largest_exact);
   constexpr double most = 8192 + 32;
   if (exact > most) report.claim(at_most(stops_id, stops, stops_source, most, output, "oracle"));
-  else report.claim(skipped(stops_id, stops, stops_source, h ? "no dot product of unit_lengths is that large" : no_hopper));
+  else
+    report.claim(
+        skipped(stops_id, stops, stops_source, h ? "no dot product of unit_lengths is that large" : no_hopper));
 
-  const std::string deepseek_id = "deepseek-fp8-accumulation", deepseek_source = "DeepSeek-V3, arXiv 2412.19437, section 3.3.2";
-  const std::string deepseek = "With K = 4096, accumulating on Hopper's FP8 unit gives a largest relative error of nearly 2%.";
+  const std::string deepseek_id = "deepseek-fp8-accumulation",
+                    deepseek_source = "DeepSeek-V3, arXiv 2412.19437, section 3.3.2";
+  const std::string deepseek =
+      "With K = 4096, accumulating on Hopper's FP8 unit gives a largest relative error of nearly 2%.";
   if (const std::size_t i = at(4096); h && i < c.lengths.size()) {
-    Claim claim = within(deepseek_id, deepseek, deepseek_source, 0.02, 0.005, h->plain[i].largest, "published", Verdict::differs);
-    if (claim.verdict == Verdict::differs) claim.reason = "the paper names no distribution; these factors are uniform in (0, 1), and the error grows with the sum";
+    Claim claim = within(deepseek_id, deepseek, deepseek_source, 0.02, 0.005, h->plain[i].largest, "published",
+                         Verdict::differs);
+    if (claim.verdict == Verdict::differs)
+      claim.reason =
+          "the paper names no distribution; these factors are uniform in (0, 1), and the error grows with the sum";
     report.claim(std::move(claim));
   } else {
     report.claim(skipped(deepseek_id, deepseek, deepseek_source, h ? "unit_lengths does not contain 4096" : no_hopper));
   }
 
-  // A sum of 32 positive products and an addend loses less than 2^(emax - 13) a term, and the result 2^-13 of itself. Terms
-  // lose something only if emax is the addend's, or at least -4 (the last bit of a product is 2^-18): then the largest
-  // product has no subnormal factor, as they are below 2^-6. Either way the sum is at least 2^emax.
-  const auto bound = [](double sums, int bits, int kept) { return sums * (33 * std::ldexp(1, -bits) + std::ldexp(1, -kept)); };
-  const std::string repair_id = "promotion-repairs-hopper-fp8", repair_source = "derived: truncation of every term and result, and FP32 additions; the repair is DeepSeek-V3's, section 3.3.2";
-  const std::string repair = fmt::format("Moved into FP32 every {} products, sums of positive products lose no more than {} products may, and what FP32 additions lose, at any length.", c.promote_every, c.promote_every);
+  // A sum of 32 positive products and an addend loses less than 2^(emax - 13) a term, and the result 2^-13 of itself.
+  // Terms lose something only if emax is the addend's, or at least -4 (the last bit of a product is 2^-18): then the
+  // largest product has no subnormal factor, as they are below 2^-6. Either way the sum is at least 2^emax.
+  const auto bound = [](double sums, int bits, int kept) {
+    return sums * (33 * std::ldexp(1, -bits) + std::ldexp(1, -kept));
+  };
+  const std::string repair_id = "promotion-repairs-hopper-fp8",
+                    repair_source =
+                        "derived: truncation of every term and result, and FP32 additions; the repair is "
+                        "DeepSeek-V3's, section 3.3.2";
+  const std::string repair = fmt::format(
+      "Moved into FP32 every {} products, sums of positive products lose no more than {} products may, and what FP32 "
+      "additions lose, at any length.",
+      c.promote_every, c.promote_every);
   if (h) {
     double largest = 0;
     for (const Errors& e : h->promoted) largest = std::max(largest, e.largest);
     const double sums = std::ceil(static_cast<double>(c.promote_every) / 32);
-    report.claim(at_most(repair_id, repair, repair_source, bound(sums, 13, 13) + static_cast<double>(c.lengths.back()) / static_cast<double>(c.promote_every) * 0x1p-24, largest, "oracle"));
+    report.claim(at_most(
+        repair_id, repair, repair_source,
+        bound(sums, 13, 13) + static_cast<double>(c.lengths.back()) / static_cast<double>(c.promote_every) * 0x1p-24,
+        largest, "oracle"));
   } else {
     report.claim(skipped(repair_id, repair, repair_source, no_hopper));
   }
 
-  const std::string wide_id = "blackwell-keeps-25-bits", wide_source = "derived: 25 bits below the largest exponent, 24 bits kept";
-  const std::string wide = "Blackwell's FP8 unit keeps 25 bits below the largest exponent: without promotion the error grows by 37 * 2^-25 for each 32 products at most.";
+  const std::string wide_id = "blackwell-keeps-25-bits",
+                    wide_source = "derived: 25 bits below the largest exponent, 24 bits kept";
+  const std::string wide =
+      "Blackwell's FP8 unit keeps 25 bits below the largest exponent: without promotion the error grows by 37 * 2^-25 "
+      "for each 32 products at most.";
   if (b) {
     double excess = 0;  // largest error over its bound
     for (std::size_t i = 0; i < c.lengths.size(); ++i)
@@ -200,10 +244,14 @@ void claims(const Choices& c, const std::vector<UnitCurve>& curves, Report& repo
 }  // namespace
 
 std::vector<Parameter> matrix_unit_parameters() {
-  return {{"units", ParameterType::text, "hopper.wgmma.e4m3.fp32,hopper.mma.e4m3.fp32,ada.mma.e4m3.fp32,blackwell.tcgen05.e4m3.fp32,hopper.mma.fp16.fp32,hopper.mma.fp16.fp16",
+  return {{"units", ParameterType::text,
+           "hopper.wgmma.e4m3.fp32,hopper.mma.e4m3.fp32,ada.mma.e4m3.fp32,blackwell.tcgen05.e4m3.fp32,hopper.mma.fp16."
+           "fp32,hopper.mma.fp16.fp16",
            "matrix units, separated by commas (see halfulp units), that accumulate dot products"},
-          {"unit_file", ParameterType::path, "", "a JSON file with one more unit, of your own, as halfulp mma --unit-file takes it"},
-          {"unit_lengths", ParameterType::integers, "128,512,1024,4096,16384,65536", "products of a dot product on a matrix unit", 1, 262144}};
+          {"unit_file", ParameterType::path, "",
+           "a JSON file with one more unit, of your own, as halfulp mma --unit-file takes it"},
+          {"unit_lengths", ParameterType::integers, "128,512,1024,4096,16384,65536",
+           "products of a dot product on a matrix unit", 1, 262144}};
 }
 
 void check_matrix_units(const Config& config) { read(config); }
@@ -220,21 +268,28 @@ void matrix_units_report(const Config& config, Run& run) {
     return curve;
   });
 
-  Table& table = run.report.table("matrix_units", "Dot products on matrix units: the error grows with their length, promotion to FP32 bounds it", {
-      {"unit", "", "The matrix unit (halfulp units NAME says how it adds); scales, where it takes them, are 1."},
-      {"factors", "", "Uniform in (0, 1), or normal: N(0, 1)."},
-      {"terms", "term", "Length of the dot product."},
-      {"rms_error", "1", "The unit's accumulator takes all terms: Frobenius norm of the errors of all outputs, divided by that of the exact outputs."},
-      {"max_error", "1", "Largest error of an output divided by the exact output, which may be near 0 where factors have both signs."},
-      {"promoted_rms_error", "1", "The same where the unit's sum is added to another in FP32 after every promote_every terms."},
-      {"promoted_max_error", "1", "And the largest error of an output then."},
-      {"overflowed", "output", "Outputs that are not finite, promoted or not, and in no error."}});
+  Table& table = run.report.table(
+      "matrix_units", "Dot products on matrix units: the error grows with their length, promotion to FP32 bounds it",
+      {{"unit", "", "The matrix unit (halfulp units NAME says how it adds); scales, where it takes them, are 1."},
+       {"factors", "", "Uniform in (0, 1), or normal: N(0, 1)."},
+       {"terms", "term", "Length of the dot product."},
+       {"rms_error", "1",
+        "The unit's accumulator takes all terms: Frobenius norm of the errors of all outputs, divided by that of the "
+        "exact outputs."},
+       {"max_error", "1",
+        "Largest error of an output divided by the exact output, which may be near 0 where factors have both signs."},
+       {"promoted_rms_error", "1",
+        "The same where the unit's sum is added to another in FP32 after every promote_every terms."},
+       {"promoted_max_error", "1", "And the largest error of an output then."},
+       {"overflowed", "output", "Outputs that are not finite, promoted or not, and in no error."}});
   for (const UnitCurve& curve : curves)
     for (std::size_t l = 0; l < c.lengths.size(); ++l) {
       const Errors &e = curve.plain[l], &p = curve.promoted[l];
-      const auto cell = [&](const Errors& of, double value) { return of.overflowed < side * side ? number(value) : Json(); };
-      table.row({curve.unit.name, curve.normal ? "normal" : "uniform", c.lengths[l], cell(e, e.rms), cell(e, e.largest), cell(p, p.rms), cell(p, p.largest),
-                 e.overflowed + p.overflowed});
+      const auto cell = [&](const Errors& of, double value) {
+        return of.overflowed < side * side ? number(value) : Json();
+      };
+      table.row({curve.unit.name, curve.normal ? "normal" : "uniform", c.lengths[l], cell(e, e.rms), cell(e, e.largest),
+                 cell(p, p.rms), cell(p, p.largest), e.overflowed + p.overflowed});
     }
   claims(c, curves, run.report);
 }

@@ -15,8 +15,9 @@ struct Factors {
   std::string source;  ///< "normal", or the files
 };
 
-/// Parameters: a, b, distribution, rows, columns, terms, outlier, outlier_channel, seed. Without files A and B have `terms` columns; with
-/// one, as many as that has. Throws std::invalid_argument in one line for files that do not multiply and a channel that is not there.
+/// Parameters: a, b, distribution, rows, columns, terms, outlier, outlier_channel, seed. Without files A and B have
+/// `terms` columns; with one, as many as that has. Throws std::invalid_argument in one line for files that do not
+/// multiply and a channel that is not there.
 Factors make_factors(const Config& config, std::size_t terms);
 
 // The pieces of the experiment "attribution".
@@ -54,17 +55,18 @@ struct Result {
   std::size_t outputs = 0, overflowed = 0;
   bool measured() const { return overflowed < outputs; }  ///< whether any output is finite in every state
   // What must be 0.
-  std::size_t not_adding_up = 0;      ///< outputs whose parts do not add up, in either order
-  std::size_t not_alone = 0;          ///< outputs with a part of another source though one alone is on, or another total
+  std::size_t not_adding_up = 0;  ///< outputs whose parts do not add up, in either order
+  std::size_t not_alone = 0;      ///< outputs with a part of another source though one alone is on, or another total
   std::size_t not_the_definition = 0;  ///< outputs of the first row that are not the scalar definition's
-  bool powers_of_two = false;         ///< all scales are, by their rule
-  bool scaling_is_zero = true;        ///< in the forward order, exactly
+  bool powers_of_two = false;          ///< all scales are, by their rule
+  bool scaling_is_zero = true;         ///< in the forward order, exactly
 };
 
 /// Splits one product. Operations of its first output are recorded.
 Result attribute(const Operand& a, const Operand& b, const Inside& inside, const Settings& s, Trace& trace);
 
-/// Output (i, j) with everything on, by scalar operations alone, recorded in a trace: the definition that Product::words is held to.
+/// Output (i, j) with everything on, by scalar operations alone, recorded in a trace: the definition that
+/// Product::words is held to.
 std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, std::size_t j, const Inside& inside,
                              const std::optional<FloatFormat>& output, Trace* trace);
 

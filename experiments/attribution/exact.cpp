@@ -97,7 +97,8 @@ ExactRows::ExactRows(std::span<const double> values, std::size_t rows, std::size
   }
 }
 
-Dyadic exact_dot(const ExactRows& a, std::size_t i, const ExactRows& b, std::size_t j, std::size_t begin, std::size_t end) {
+Dyadic exact_dot(const ExactRows& a, std::size_t i, const ExactRows& b, std::size_t j, std::size_t begin,
+                 std::size_t end) {
   const ExactRows::Row &x = a.rows_[i], &y = b.rows_[j];
   if (x.exponents.empty() && y.exponents.empty() && x.bits + y.bits + std::bit_width(end - begin) <= 126) {
     int128 sum = 0;
@@ -108,7 +109,8 @@ Dyadic exact_dot(const ExactRows& a, std::size_t i, const ExactRows& b, std::siz
   for (std::size_t k = begin; k < end; ++k) {
     const int128 product = static_cast<int128>(x.n[k]) * y.n[k];
     if (product == 0) continue;
-    sum += Dyadic(whole(product), (x.exponents.empty() ? x.exponent : x.exponents[k]) + (y.exponents.empty() ? y.exponent : y.exponents[k]));
+    sum += Dyadic(whole(product), (x.exponents.empty() ? x.exponent : x.exponents[k]) +
+                                      (y.exponents.empty() ? y.exponent : y.exponents[k]));
   }
   return sum;
 }
@@ -151,10 +153,18 @@ struct Adder {
     if (b >= first_term && b - first_term < terms->size()) return add_term(a, b - first_term);
     return evaluate(Operation::add, format, rounding, a, b).code;
   }
-  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t) const { return evaluate(Operation::sub, format, rounding, a, b).code; }
-  std::uint64_t mul(std::uint64_t, std::uint64_t, std::uint64_t) const { throw std::logic_error("attribution: sums multiply nothing"); }
-  std::uint64_t fma(std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t) const { throw std::logic_error("attribution: sums multiply nothing"); }
-  std::uint64_t convert_from(const FloatFormat& from, std::uint64_t code, std::uint64_t) const { return convert(from, format, rounding, code).code; }
+  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t) const {
+    return evaluate(Operation::sub, format, rounding, a, b).code;
+  }
+  std::uint64_t mul(std::uint64_t, std::uint64_t, std::uint64_t) const {
+    throw std::logic_error("attribution: sums multiply nothing");
+  }
+  std::uint64_t fma(std::uint64_t, std::uint64_t, std::uint64_t, std::uint64_t) const {
+    throw std::logic_error("attribution: sums multiply nothing");
+  }
+  std::uint64_t convert_from(const FloatFormat& from, std::uint64_t code, std::uint64_t) const {
+    return convert(from, format, rounding, code).code;
+  }
 
  private:
   std::uint64_t add_term(std::uint64_t a, std::size_t k) const {
@@ -202,16 +212,23 @@ std::uint64_t real_sum(const DotModel& model, bool products, const RealTerms& te
   const Stage& entry = rounded_products ? product : inner;
   std::vector<std::uint64_t> words(terms.size());
   for (std::size_t k = 0; k < words.size(); ++k)
-    words[k] = as_words || begins(model, k, words.size()) ? rounded_term(entry.format, entry.rounding, terms, k) : Adder::first_term + k;
-  DotEngine<Adder> engine(sums, [&](const FloatFormat& f, const Rounding& r) { return Adder{f, r, &terms, terms.factor()}; });
+    words[k] = as_words || begins(model, k, words.size()) ? rounded_term(entry.format, entry.rounding, terms, k)
+                                                          : Adder::first_term + k;
+  DotEngine<Adder> engine(sums,
+                          [&](const FloatFormat& f, const Rounding& r) { return Adder{f, r, &terms, terms.factor()}; });
   return engine.sum(words);
 }
 
 std::string real_refusal(const MatrixUnit& unit) {
   const FusedSum& s = unit.sum;
-  if (unit.rule != &rules::fused) return unit.name + " adds by the rule " + std::string(unit.rule->name) + ", which is defined for words of its formats alone";
-  if (unit.scaled() || s.normalized_products || s.flush_inputs || s.flush_outputs || s.descending || s.grouping != Grouping::consecutive || s.alignment != RoundingMode::toward_zero)
-    return unit.name + " has scales, flushes, normalises or rounds terms otherwise than by cutting them off: that is defined for words alone";
+  if (unit.rule != &rules::fused)
+    return unit.name + " adds by the rule " + std::string(unit.rule->name) +
+           ", which is defined for words of its formats alone";
+  if (unit.scaled() || s.normalized_products || s.flush_inputs || s.flush_outputs || s.descending ||
+      s.grouping != Grouping::consecutive || s.alignment != RoundingMode::toward_zero)
+    return unit.name +
+           " has scales, flushes, normalises or rounds terms otherwise than by cutting them off: that is defined for "
+           "words alone";
   return {};
 }
 
@@ -227,7 +244,8 @@ int real_exponent(const FloatFormat& f, double x, double target, double amax) {
   return std::max(e, f.emin());
 }
 
-std::uint64_t real_sum(const MatrixUnit& unit, const RealTerms& terms, std::span<const int> ex, std::span<const int> ey) {
+std::uint64_t real_sum(const MatrixUnit& unit, const RealTerms& terms, std::span<const int> ex,
+                       std::span<const int> ey) {
   stop_if_interrupted();
   using units::int128;
   const FusedSum& rule = unit.sum;
@@ -267,7 +285,8 @@ std::uint64_t real_sum(const MatrixUnit& unit, const RealTerms& terms, std::span
       sum += above.n < 0 ? -static_cast<int128>(whole) : static_cast<int128>(whole);
     }
     if (sum == 0) c = d.zero();
-    else c = units::round_sum(rule.kept, rule.rounding, sum, quantum).code << (d.fraction_bits - rule.kept.fraction_bits);
+    else
+      c = units::round_sum(rule.kept, rule.rounding, sum, quantum).code << (d.fraction_bits - rule.kept.fraction_bits);
   }
   return c;
 }

@@ -27,14 +27,19 @@ OperandFormat parse_operand_format(const std::string& name) {
       std::vector<std::string> names;
       for (const NamedBlockFormat& row : block_catalogue()) names.emplace_back(row.name);
       for (const NamedFormat& row : catalogue()) names.emplace_back(row.name);
-      throw std::invalid_argument("formats: " + unknown_name("format", name, std::move(names)) + ", or a description as e4m3/1x64/e8m0/rceil or e5m3");
+      throw std::invalid_argument("formats: " + unknown_name("format", name, std::move(names)) +
+                                  ", or a description as e4m3/1x64/e8m0/rceil or e5m3");
     }
-    if (!f.grid.has_zero || !f.grid.is_signed) throw std::invalid_argument("formats: " + name + " has no zero or no sign: it holds no matrix");
-    if (f.grid.precision() > 26) throw std::invalid_argument("formats: " + name + " has more than 26 significant bits; products of its numbers are to be doubles");
+    if (!f.grid.has_zero || !f.grid.is_signed)
+      throw std::invalid_argument("formats: " + name + " has no zero or no sign: it holds no matrix");
+    if (f.grid.precision() > 26)
+      throw std::invalid_argument("formats: " + name +
+                                  " has more than 26 significant bits; products of its numbers are to be doubles");
     return f;
   }
   f.block = parse_block_format(name);
-  if (f.block->element.is_affine()) throw std::invalid_argument("formats: " + name + " has a zero point; accepted are formats without");
+  if (f.block->element.is_affine())
+    throw std::invalid_argument("formats: " + name + " has a zero point; accepted are formats without");
   if (f.block->tensor_scale && f.block->scale.precision() > 5)
     throw std::invalid_argument("formats: " + name + " has a tensor scale over scales of more than 5 significant bits");
   f.grid = element_grid(f.block->element);
@@ -53,11 +58,14 @@ double ideal_element(const OperandFormat& format, const Rounding& rounding, doub
   const Rounding r = format.block ? saturating(rounding) : rounding;
   const double q = v * target / amax, doubt = std::fabs(q) * 0x1p-50;
   const std::uint64_t low = encode(format.grid, r, q - doubt).code, high = encode(format.grid, r, q + doubt).code;
-  const std::uint64_t code = low == high && std::fabs(q) > 0x1p-900 ? low : rounded(format.grid, r, Dyadic(v) * Dyadic(target), Dyadic(amax));
+  const std::uint64_t code = low == high && std::fabs(q) > 0x1p-900
+                                 ? low
+                                 : rounded(format.grid, r, Dyadic(v) * Dyadic(target), Dyadic(amax));
   return as_element(format, format.grid.value(code));
 }
 
-Operand make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values, std::size_t rows, std::size_t columns) {
+Operand make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values,
+                     std::size_t rows, std::size_t columns) {
   for (const double v : values)
     if (v != 0 && !(std::fabs(v) >= 0x1p-900 && std::fabs(v) <= 0x1p900))
       throw std::invalid_argument("values outside 2^-900 to 2^900 in magnitude, other than 0");
@@ -69,7 +77,8 @@ Operand make_operand(const OperandFormat& format, const Rounding& rounding, std:
     o.scaled = o.exact;
     for (const double v : o.exact) {
       o.rounded[1].push_back(format.grid.value(encode(format.grid, rounding, v).code));
-      if (!std::isfinite(o.rounded[1].back())) throw std::invalid_argument("values beyond the range of " + format.name + ", which has no scale");
+      if (!std::isfinite(o.rounded[1].back()))
+        throw std::invalid_argument("values beyond the range of " + format.name + ", which has no scale");
     }
     o.rounded[0] = o.rounded[1];
     return o;
@@ -87,7 +96,8 @@ Operand make_operand(const OperandFormat& format, const Rounding& rounding, std:
   o.target = f.element.target();
   o.tensor = f.tensor_scale ? double{o.array->tensor_scale} : 1.0;
   o.amax.assign(o.grid.count(), 0);
-  for (std::size_t i = 0; i < o.size(); ++i) o.amax[o.block(i)] = std::max(o.amax[o.block(i)], double{std::fabs(single[i])});
+  for (std::size_t i = 0; i < o.size(); ++i)
+    o.amax[o.block(i)] = std::max(o.amax[o.block(i)], double{std::fabs(single[i])});
   // Numbers that are zeros in fp32 are none in the reference: their block goes by a power of two.
   for (std::size_t i = 0; i < o.size(); ++i) {
     double& amax = o.amax[o.block(i)];
@@ -96,7 +106,8 @@ Operand make_operand(const OperandFormat& format, const Rounding& rounding, std:
   std::vector<BlockStep> steps;
   for (std::size_t b = 0; b < o.grid.count(); ++b) {
     steps.push_back(block_step(f, static_cast<float>(o.amax[b]), o.array->tensor_scale));
-    if (steps.back().scale != o.array->scales[b]) throw std::logic_error("attribution: a scale is not that of its block");
+    if (steps.back().scale != o.array->scales[b])
+      throw std::logic_error("attribution: a scale is not that of its block");
     o.scale.push_back(f.scale.value(o.array->scales[b]));
   }
   for (std::size_t i = 0; i < o.size(); ++i) {
@@ -157,7 +168,9 @@ Split split(Product& product, Sources active) {
   Split s;
   const std::size_t count = product.count();
   s.finite.assign(count, 1);
-  const auto defined = [&](Sources on) { return product.real_refusal().empty() || !has(on, Source::accumulation) || has(on, Source::input); };
+  const auto defined = [&](Sources on) {
+    return product.real_refusal().empty() || !has(on, Source::accumulation) || has(on, Source::input);
+  };
   const auto part = [&](Sources before, Source source, bool& is_defined) {
     const Sources from = before & active, to = (before | only(source)) & active;
     is_defined = defined(from) && defined(to);
@@ -215,12 +228,14 @@ ChannelPart channel_part(const Operand& a, const Operand& b, const std::vector<s
         if (!chosen[i % a.columns]) x[i] = 0;
     const ExactRows p(x, a.rows, a.columns), q(y, b.rows, b.columns);
     std::vector<Dyadic> out;
-    for (std::size_t o = 0; o < a.rows * b.rows; ++o) out.push_back(exact_dot(p, o / b.rows, q, o % b.rows, 0, a.columns) * Dyadic(Units(common), 0));
+    for (std::size_t o = 0; o < a.rows * b.rows; ++o)
+      out.push_back(exact_dot(p, o / b.rows, q, o % b.rows, 0, a.columns) * Dyadic(Units(common), 0));
     return out;
   };
   const double size = norm(product(false, false, true), common);
   if (size == 0) return {};
-  const auto none = product(false, false, false), scaled = product(true, false, false), both = product(true, true, false);
+  const auto none = product(false, false, false), scaled = product(true, false, false),
+             both = product(true, true, false);
   const auto apart = [&](const std::vector<Dyadic>& x, const std::vector<Dyadic>& y) {
     std::vector<Dyadic> d;
     for (std::size_t o = 0; o < x.size(); ++o) d.push_back(x[o] - y[o]);

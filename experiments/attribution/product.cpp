@@ -13,8 +13,8 @@
 
 namespace halfulp::attribution {
 
-std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, std::size_t j, const Inside& inside, const std::optional<FloatFormat>& output,
-                             Trace* trace) {
+std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, std::size_t j, const Inside& inside,
+                             const std::optional<FloatFormat>& output, Trace* trace) {
   Arithmetic single(fp32, {}, trace);
   const bool has_scales = a.has_scales() || b.has_scales();
   const auto row = [](const Operand& x, std::size_t r, const FloatFormat& f, std::size_t begin, std::size_t end) {
@@ -33,19 +33,24 @@ std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, 
     if (inside.model()) {
       DotModel model = *inside.model();
       model.input = a.format.grid, model.input_b = b.format.grid;
-      DotEngine<Arithmetic> engine(model, [&](const FloatFormat& f, const Rounding& r) { return Arithmetic(f, r, trace); });
+      DotEngine<Arithmetic> engine(model,
+                                   [&](const FloatFormat& f, const Rounding& r) { return Arithmetic(f, r, trace); });
       format = model.result();
       return engine.dot(row(a, i, a.format.grid, begin, end), row(b, j, b.format.grid, begin, end));
     }
     Dyadic exact;
-    for (std::size_t k = begin; k < end; ++k) exact += Dyadic(a.rounded[1][i * a.columns + k]) * Dyadic(b.rounded[1][j * b.columns + k]);
+    for (std::size_t k = begin; k < end; ++k)
+      exact += Dyadic(a.rounded[1][i * a.columns + k]) * Dyadic(b.rounded[1][j * b.columns + k]);
     return rounded(fp32, {}, exact, Dyadic(1.0));
   };
-  const auto block_end = [](const Operand& x, std::size_t k) { return std::min(x.columns, (k / x.grid.block_columns + 1) * x.grid.block_columns); };
+  const auto block_end = [](const Operand& x, std::size_t k) {
+    return std::min(x.columns, (k / x.grid.block_columns + 1) * x.grid.block_columns);
+  };
 
   std::uint64_t total = 0;
   for (std::size_t k = 0; k < a.columns;) {
-    const std::size_t end = std::min(block_end(a, k), block_end(b, k)), step = inside.promote_every ? inside.promote_every : end - k;
+    const std::size_t end = std::min(block_end(a, k), block_end(b, k)),
+                      step = inside.promote_every ? inside.promote_every : end - k;
     if (!has_scales && step >= a.columns) {
       total = sum(0, a.columns);
       return output && *output != format ? Arithmetic(*output, {}, trace).convert_from(format, total) : total;
@@ -68,7 +73,9 @@ std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, 
 
 namespace {
 
-std::uint64_t single(Operation operation, std::uint64_t a, std::uint64_t b) { return evaluate(operation, fp32, {}, a, b).code; }
+std::uint64_t single(Operation operation, std::uint64_t a, std::uint64_t b) {
+  return evaluate(operation, fp32, {}, a, b).code;
+}
 
 /// The model for these operands.
 DotModel fitted(const DotModel& model, const OperandFormat& a, const OperandFormat& b) {
@@ -87,7 +94,8 @@ Inside parse_inside(const std::string& text) {
   if (const std::size_t at = text.rfind('@'); at != std::string::npos) {
     const std::string digits = text.substr(at + 1);
     const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), inside.promote_every);
-    if (error != std::errc{} || end != digits.data() + digits.size() || inside.promote_every == 0 || inside.promote_every > (1u << 24))
+    if (error != std::errc{} || end != digits.data() + digits.size() || inside.promote_every == 0 ||
+        inside.promote_every > (1u << 24))
       throw std::invalid_argument("accumulators: '" + text + "' has no number of products from 1 to 16777216 behind @");
     rest = text.substr(0, at);
   }
@@ -99,14 +107,20 @@ Inside parse_inside(const std::string& text) {
     throw std::invalid_argument("accumulators: " + std::string(error.what()) + "; or exact");
   }
   if (auto* unit = std::get_if<MatrixUnit>(&parsed)) {
-    if (unit->scaled()) throw std::invalid_argument("accumulators: " + unit->name + " takes scales itself, which are applied outside here; choose a unit without");
+    if (unit->scaled())
+      throw std::invalid_argument("accumulators: " + unit->name +
+                                  " takes scales itself, which are applied outside here; choose a unit without");
     inside.by = *unit;
     return inside;
   }
   auto& model = std::get<DotModel>(parsed);
-  if (model.output) throw std::invalid_argument("accumulators: '" + text + "' has an output format (out=), which the parameter output says");
-  for (const Stage* s : {&std::as_const(model.accumulator), &model.outer(), model.product ? &std::as_const(*model.product) : nullptr})
-    if (s && s->rounding.mode == RoundingMode::stochastic) throw std::invalid_argument("accumulators: '" + text + "' rounds stochastically; accepted are the other modes");
+  if (model.output)
+    throw std::invalid_argument("accumulators: '" + text +
+                                "' has an output format (out=), which the parameter output says");
+  for (const Stage* s :
+       {&std::as_const(model.accumulator), &model.outer(), model.product ? &std::as_const(*model.product) : nullptr})
+    if (s && s->rounding.mode == RoundingMode::stochastic)
+      throw std::invalid_argument("accumulators: '" + text + "' rounds stochastically; accepted are the other modes");
   inside.by = model;
   return inside;
 }
@@ -132,7 +146,8 @@ Product::Product(const Operand& a, const Operand& b, Inside inside, std::optiona
   if (const MatrixUnit* unit = inside_.unit()) real_refusal_ = attribution::real_refusal(*unit);
   for (std::size_t begin = 0; begin < a.columns;) {
     std::size_t scales_end = a.columns;
-    for (const Operand* x : {&a, &b}) scales_end = std::min(scales_end, (begin / x->grid.block_columns + 1) * x->grid.block_columns);
+    for (const Operand* x : {&a, &b})
+      scales_end = std::min(scales_end, (begin / x->grid.block_columns + 1) * x->grid.block_columns);
     while (begin < scales_end) {
       const std::size_t end = inside_.promote_every ? std::min(scales_end, begin + inside_.promote_every) : scales_end;
       segments_.push_back({begin, end, end == scales_end});
@@ -152,7 +167,8 @@ const FloatFormat& Product::result() const {
 }
 
 Outputs Product::exact(bool scaling, bool input) const {
-  const ExactRows x(values(a_, scaling, input), a_.rows, a_.columns), y(values(b_, scaling, input), b_.rows, b_.columns);
+  const ExactRows x(values(a_, scaling, input), a_.rows, a_.columns),
+      y(values(b_, scaling, input), b_.rows, b_.columns);
   // Operands of scaling off and input on carry their odd factors already.
   const Dyadic factor(Units(!scaling && input ? 1 : common()), 0);
   Outputs out;
@@ -172,8 +188,8 @@ const std::vector<double>& Product::numbers(const Operand& operand, bool scaling
 
 namespace {
 /// The terms of one output in a segment.
-RealTerms terms_of(const Operand& a, std::span<const double> x, std::size_t i, const Operand& b, std::span<const double> y, std::size_t j, std::size_t begin,
-                   std::size_t end, bool real) {
+RealTerms terms_of(const Operand& a, std::span<const double> x, std::size_t i, const Operand& b,
+                   std::span<const double> y, std::size_t j, std::size_t begin, std::size_t end, bool real) {
   RealTerms t{x.subspan(i * a.columns + begin, end - begin), y.subspan(j * b.columns + begin, end - begin)};
   if (!real) return t;
   t.target_x = a.target, t.amax_x = a.amax[a.grid.index(i, begin)];
@@ -200,7 +216,9 @@ Outputs Product::rounded_products(bool scaling, bool input) const {
         else out.finite[o] = 0;
       }
       const std::size_t p = a_.grid.index(i, s.begin), q = b_.grid.index(j, s.begin);
-      if (scaling) total += sum * Dyadic(a_.scale[p]) * Dyadic(a_.tensor) * Dyadic(b_.scale[q]) * Dyadic(b_.tensor) * Dyadic(Units(common()), 0);
+      if (scaling)
+        total += sum * Dyadic(a_.scale[p]) * Dyadic(a_.tensor) * Dyadic(b_.scale[q]) * Dyadic(b_.tensor) *
+                 Dyadic(Units(common()), 0);
       else total += sum * Dyadic(a_.amax[p] / a_.even()) * Dyadic(b_.amax[q] / b_.even());
     }
     out.values.push_back(std::move(total));
@@ -210,28 +228,31 @@ Outputs Product::rounded_products(bool scaling, bool input) const {
 
 struct Product::State {
   const std::vector<double>&x, &y;
-  bool real;      ///< numbers have a target and an amax beside them
-  bool products;  ///< are rounded
+  bool real;                                    ///< numbers have a target and an amax beside them
+  bool products;                                ///< are rounded
   std::vector<std::uint64_t> words_x, words_y;  ///< for gemm: where they are words
   std::optional<ExactRows> exact_x, exact_y;    ///< where they are summed exactly
   std::vector<int> ex, ey;                      ///< where a unit sums what are no words
 };
 
 Product::State Product::state(bool scaling, bool input, bool products) const {
-  State s{numbers(a_, scaling, input), numbers(b_, scaling, input), !scaling && !input, products, {}, {}, {}, {}, {}, {}};
+  State s{
+      numbers(a_, scaling, input), numbers(b_, scaling, input), !scaling && !input, products, {}, {}, {}, {}, {}, {}};
   const DotModel* model = inside_.model();
   const MatrixUnit* unit = inside_.unit();
   if (!model && !unit) {
     s.exact_x.emplace(s.x, a_.rows, a_.columns), s.exact_y.emplace(s.y, b_.rows, b_.columns);
   } else if (input && (products || !separate_products())) {
-    s.words_x = words_of(unit ? unit->a : model->input, s.x), s.words_y = words_of(unit ? unit->b : model->second(), s.y);
+    s.words_x = words_of(unit ? unit->a : model->input, s.x),
+    s.words_y = words_of(unit ? unit->b : model->second(), s.y);
     if (unit)
       for (auto [words, format] : {std::pair{&s.words_x, &unit->a}, std::pair{&s.words_y, &unit->b}})
         for (std::uint64_t& w : *words) w = code_word(*format, w);
   } else if (unit) {
     const auto exponents = [&](const Operand& operand, const FloatFormat& f, const std::vector<double>& q) {
       std::vector<int> e;
-      for (std::size_t i = 0; i < q.size(); ++i) e.push_back(real_exponent(f, q[i], s.real ? operand.target : 1, s.real ? operand.amax[operand.block(i)] : 1));
+      for (std::size_t i = 0; i < q.size(); ++i)
+        e.push_back(real_exponent(f, q[i], s.real ? operand.target : 1, s.real ? operand.amax[operand.block(i)] : 1));
       return e;
     };
     s.ex = exponents(a_, unit->a, s.x), s.ey = exponents(b_, unit->b, s.y);
@@ -263,7 +284,8 @@ Product::Words Product::segment_words(const State& state, const Segment& s) cons
                               std::span(state.ey).subspan(j * b_.columns + s.begin, terms.size()));
     } else if (!terms.vanish()) {
       const Dyadic sum = exact_dot(*state.exact_x, i, *state.exact_y, j, s.begin, s.end);
-      out.codes[o] = attribution::rounded(fp32, {}, sum * Dyadic(terms.target_x) * Dyadic(terms.target_y), terms.denominator());
+      out.codes[o] = attribution::rounded(fp32, {}, sum * Dyadic(terms.target_x) * Dyadic(terms.target_y),
+                                          terms.denominator());
     }
   }
   return out;
@@ -274,7 +296,8 @@ std::uint64_t Product::scaled(const Operand& operand, std::size_t block, bool sc
   if (!operand.has_scales()) return sum;
   if (scaling) return single(Operation::mul, sum, encode(fp32, {}, operand.scale[block]).code);
   if (!fp32.is_finite(sum)) return sum;
-  return attribution::rounded(fp32, {}, Dyadic(fp32.value(sum)) * Dyadic(operand.amax[block]), Dyadic(operand.target) * Dyadic(operand.tensor));
+  return attribution::rounded(fp32, {}, Dyadic(fp32.value(sum)) * Dyadic(operand.amax[block]),
+                              Dyadic(operand.target) * Dyadic(operand.tensor));
 }
 
 Product::Words Product::accumulated(bool scaling, bool input, bool products) const {
@@ -290,7 +313,8 @@ Product::Words Product::accumulated(bool scaling, bool input, bool products) con
       const std::uint64_t p = part.format == fp32 ? part.codes[o] : convert(part.format, fp32, {}, part.codes[o]).code;
       promoted[o] = fresh ? p : single(Operation::add, promoted[o], p);
       if (!s.last) continue;
-      const std::uint64_t q = scaled(b_, b_.grid.index(o % b_.rows, s.begin), scaling, scaled(a_, a_.grid.index(o / b_.rows, s.begin), scaling, promoted[o]));
+      const std::uint64_t q = scaled(b_, b_.grid.index(o % b_.rows, s.begin), scaling,
+                                     scaled(a_, a_.grid.index(o / b_.rows, s.begin), scaling, promoted[o]));
       total.codes[o] = first ? q : single(Operation::add, total.codes[o], q);
     }
     fresh = s.last;
@@ -313,7 +337,8 @@ Outputs Product::of_words(const Words& words) const {
 }
 
 const Outputs& Product::before_output(Sources on) {
-  const bool scaling = has(on, Source::scaling), input = has(on, Source::input), products = has(on, Source::products) && separate_products();
+  const bool scaling = has(on, Source::scaling), input = has(on, Source::input),
+             products = has(on, Source::products) && separate_products();
   Sources key = on & ~only(Source::output);
   if (!products) key &= ~only(Source::products);
   if (const auto found = kept_.find(key); found != kept_.end()) return found->second;
@@ -337,7 +362,8 @@ Outputs Product::outputs(Sources on) {
 
 std::vector<std::uint64_t> Product::words() {
   before_output(all_sources);
-  const Words& w = kept_words_.at(separate_products() ? all_sources & ~only(Source::output) : all_sources & ~(only(Source::output) | only(Source::products)));
+  const Words& w = kept_words_.at(separate_products() ? all_sources & ~only(Source::output)
+                                                      : all_sources & ~(only(Source::output) | only(Source::products)));
   if (!output_ || w.format == *output_) return w.codes;
   std::vector<std::uint64_t> codes;
   for (const std::uint64_t c : w.codes) codes.push_back(convert(w.format, *output_, {}, c).code);

@@ -1,4 +1,5 @@
-// The reference of the experiment "attribution": integers times powers of two, and products of matrices without any rounding.
+// The reference of the experiment "attribution": integers times powers of two, and products of matrices without any
+// rounding.
 #pragma once
 
 #include <halfulp/data/statistics.hpp>
@@ -43,14 +44,15 @@ double quotient(const Dyadic& a, const Units& b);
 /// a / b rounded once to a format. Precondition: b > 0.
 std::uint64_t rounded(const FloatFormat& f, const Rounding& rounding, const Dyadic& a, const Dyadic& b);
 
-/// A matrix of doubles by rows, of which products along the columns [begin, end) are taken: integers of 62 bits where they
-/// suffice. Precondition: all are finite.
+/// A matrix of doubles by rows, of which products along the columns [begin, end) are taken: integers of 62 bits where
+/// they suffice. Precondition: all are finite.
 class ExactRows {
  public:
   ExactRows(std::span<const double> values, std::size_t rows, std::size_t columns);
   std::size_t rows() const { return rows_.size(); }
   /// Sum over [begin, end) of row i of a times row j of b.
-  friend Dyadic exact_dot(const ExactRows& a, std::size_t i, const ExactRows& b, std::size_t j, std::size_t begin, std::size_t end);
+  friend Dyadic exact_dot(const ExactRows& a, std::size_t i, const ExactRows& b, std::size_t j, std::size_t begin,
+                          std::size_t end);
 
  private:
   struct Row {
@@ -62,18 +64,22 @@ class ExactRows {
   std::vector<Row> rows_;
 };
 
-// Sums whose terms are no words of any format: what accumulation does to exact products of operands that nothing has rounded.
+// Sums whose terms are no words of any format: what accumulation does to exact products of operands that nothing has
+// rounded.
 //
-// Where operands are words, gemm (emulation/product/product.hpp) does the work; these are its definitions for real numbers:
+// Where operands are words, gemm (emulation/product/product.hpp) does the work; these are its definitions for real
+// numbers:
 //
-// - a DotModel's running sum starts as its first term rounded to the accumulator's format, and every further term is added
-//   exactly and rounded once, as fma does. A model with another format for products converts each term into the accumulator's
-//   first, one with compensation too: there sums are of words again.
-// - a fused sum takes the exponents of both factors, at least the smallest of their formats, as a term's, and cuts the exact
+// - a DotModel's running sum starts as its first term rounded to the accumulator's format, and every further term is
+// added
+//   exactly and rounded once, as fma does. A model with another format for products converts each term into the
+//   accumulator's first, one with compensation too: there sums are of words again.
+// - a fused sum takes the exponents of both factors, at least the smallest of their formats, as a term's, and cuts the
+// exact
 //   product off where it cuts products of words (units/unit.hpp).
 //
-// Terms are doubles with a bound of their error; where that leaves a rounding open, rationals decide it. No result depends on
-// which of them did.
+// Terms are doubles with a bound of their error; where that leaves a rounding open, rationals decide it. No result
+// depends on which of them did.
 
 /// Term k is x[k] y[k] (target_x target_y) / (amax_x amax_y): exactly, every number a double. amax 0: all terms are 0.
 struct RealTerms {
@@ -91,32 +97,36 @@ struct RealTerms {
 /// Term k rounded to a format, once.
 std::uint64_t rounded_term(const FloatFormat& f, const Rounding& rounding, const RealTerms& terms, std::size_t k);
 
-/// The sum of the terms by a model, whose `input`, `product` and `output` do not count; with `products`, each is rounded to
-/// the model's product format first. Precondition: no rounding is stochastic. A word of model.outer().format.
+/// The sum of the terms by a model, whose `input`, `product` and `output` do not count; with `products`, each is
+/// rounded to the model's product format first. Precondition: no rounding is stochastic. A word of
+/// model.outer().format.
 std::uint64_t real_sum(const DotModel& model, bool products, const RealTerms& terms);
 
 /// Why a unit's sums of real terms are not defined here, in one line; empty if they are.
 std::string real_refusal(const MatrixUnit& unit);
 
-/// The exponent by which a fused sum aligns x target / amax, a factor of format f: that of its leading bit, at least f's smallest.
+/// The exponent by which a fused sum aligns x target / amax, a factor of format f: that of its leading bit, at least
+/// f's smallest.
 int real_exponent(const FloatFormat& f, double x, double target, double amax);
 
 /// The unit's sum of the terms, from 0. ex, ey: real_exponent of every factor. Precondition: real_refusal is empty.
-std::uint64_t real_sum(const MatrixUnit& unit, const RealTerms& terms, std::span<const int> ex, std::span<const int> ey);
+std::uint64_t real_sum(const MatrixUnit& unit, const RealTerms& terms, std::span<const int> ex,
+                       std::span<const int> ey);
 
 // One factor of a product in all the states that attribution asks about: scaled or not, rounded or not.
 //
 // An element v is q s: a number q that is multiplied, and a scale s that its block shares. With the switches
 //
 //   scaling off            s = amax / target as a rational number, q = v / s exactly
-//   scaling on             s by the format's rule, in the scale's format; q = v / s as the format computes it: v becomes an
+//   scaling on             s by the format's rule, in the scale's format; q = v / s as the format computes it: v
+//   becomes an
 //                          fp32 number, which is divided (or multiplied by the reciprocal) in fp32
 //   input on               q is rounded to an element, which saturates
 //   input off              q stays as it is, and may lie beyond the largest element
 //
-// amax is the largest magnitude of a block of fp32 numbers (formats/block_format.hpp), target what it is scaled to: 448 for E4M3. A
-// format without scales has s = 1. With two levels of scales (NVFP4) s is the block's, relative to the tensor's, which remains
-// as it is: whatever it is, the block's real scale makes up for it.
+// amax is the largest magnitude of a block of fp32 numbers (formats/block_format.hpp), target what it is scaled to: 448
+// for E4M3. A format without scales has s = 1. With two levels of scales (NVFP4) s is the block's, relative to the
+// tensor's, which remains as it is: whatever it is, the block's real scale makes up for it.
 
 /// How an operand is stored: a block format, or a format without scales.
 struct OperandFormat {
@@ -127,7 +137,8 @@ struct OperandFormat {
   bool integers() const { return block && block->element.is_integer(); }
 };
 
-/// Throws std::invalid_argument in one line: names that are unknown, and block formats with a zero point or scales too precise.
+/// Throws std::invalid_argument in one line: names that are unknown, and block formats with a zero point or scales too
+/// precise.
 OperandFormat parse_operand_format(const std::string& name);
 
 /// rows x columns; products are taken along the columns.
@@ -141,7 +152,7 @@ struct Operand {
   std::vector<double> amax;        ///< of each block; 1 where there are no scales
   std::vector<double> scale;       ///< of each block, without the tensor's
   double target = 1, tensor = 1;
-  std::optional<BlockArray> array; ///< the operand in its block format: everything on
+  std::optional<BlockArray> array;  ///< the operand in its block format: everything on
 
   bool has_scales() const { return format.block.has_value(); }
   std::size_t size() const { return rows * columns; }
@@ -151,21 +162,25 @@ struct Operand {
   double even() const { return target / static_cast<double>(odd()); }
 };
 
-/// `values` by rows. Deterministic modes only. Throws std::invalid_argument for values beyond the range of fp32 where there are scales.
-Operand make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values, std::size_t rows, std::size_t columns);
+/// `values` by rows. Deterministic modes only. Throws std::invalid_argument for values beyond the range of fp32 where
+/// there are scales.
+Operand make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values,
+                     std::size_t rows, std::size_t columns);
 
 /// v / s of scaling off, rounded to an element: exactly, in one rounding.
 double ideal_element(const OperandFormat& format, const Rounding& rounding, double v, double target, double amax);
 
-/// The operand's values times its odd factor where scaling is off and input on, else as they are: each is a double exactly.
+/// The operand's values times its odd factor where scaling is off and input on, else as they are: each is a double
+/// exactly.
 std::vector<double> values(const Operand& operand, bool scaling, bool input);
 
 // A product of two matrices with its sources of error switched on and off.
 //
-// With everything on, an output is what block_gemm (emulation/block/product.hpp) gives, or gemm (emulation/product/product.hpp) where
-// neither operand has scales: k is cut where a scale changes; elements of a segment are multiplied and summed `inside`; sums of
-// segments are multiplied with both scales and added, sequentially, in fp32, tensor scales come last; the result is
-// converted into the output's format. `promote_every` adds sums of so many products in fp32 before scales meet them.
+// With everything on, an output is what block_gemm (emulation/block/product.hpp) gives, or gemm
+// (emulation/product/product.hpp) where neither operand has scales: k is cut where a scale changes; elements of a
+// segment are multiplied and summed `inside`; sums of segments are multiplied with both scales and added, sequentially,
+// in fp32, tensor scales come last; the result is converted into the output's format. `promote_every` adds sums of so
+// many products in fp32 before scales meet them.
 //
 //   scaling, input    what the operands are: operand.hpp
 //   products          on: rounded to the model's product format; off: exact. Nothing where the model multiplies exactly
@@ -173,8 +188,9 @@ std::vector<double> values(const Operand& operand, bool scaling, bool input);
 //                     off: the exact sum of products times scales
 //   output            on: converted into the output's format; off: as it is
 //
-// Accumulation is one function of its terms, whether these are words or not (real_sums.hpp). A matrix unit multiplies exactly and
-// cuts terms off as it adds: its products and its accumulation are one source, which stands under `accumulation`.
+// Accumulation is one function of its terms, whether these are words or not (real_sums.hpp). A matrix unit multiplies
+// exactly and cuts terms off as it adds: its products and its accumulation are one source, which stands under
+// `accumulation`.
 
 /// In the order in which they are switched on.
 enum class Source : std::uint8_t { scaling, input, products, accumulation, output };
@@ -197,8 +213,9 @@ struct Inside {
   const MatrixUnit* unit() const { return std::get_if<MatrixUnit>(&by); }
 };
 
-/// "exact", a matrix unit or a DotModel as parse_product_model reads it, with "@N" behind it for promotion every N products.
-/// Throws std::invalid_argument in one line, also for stochastic rounding and models with an output format of their own.
+/// "exact", a matrix unit or a DotModel as parse_product_model reads it, with "@N" behind it for promotion every N
+/// products. Throws std::invalid_argument in one line, also for stochastic rounding and models with an output format of
+/// their own.
 Inside parse_inside(const std::string& text);
 
 /// Why these operands are not multiplied so, in one line; empty if they are.
@@ -215,8 +232,8 @@ class Product {
  public:
   Product(const Operand& a, const Operand& b, Inside inside, std::optional<FloatFormat> output);
 
-  /// Whether accumulation is defined for operands that are not rounded: without that, there are only states in which the operands
-  /// are rounded, or nothing is accumulated. Why not, in one line; empty if it is.
+  /// Whether accumulation is defined for operands that are not rounded: without that, there are only states in which
+  /// the operands are rounded, or nothing is accumulated. Why not, in one line; empty if it is.
   const std::string& real_refusal() const { return real_refusal_; }
   bool separate_products() const { return inside_.model() && inside_.model()->product; }
   std::size_t count() const { return a_.rows * b_.rows; }
@@ -269,14 +286,16 @@ std::vector<std::uint64_t> words_of(const FloatFormat& f, std::span<const double
 
 /// Every output's error times Product::common(), exactly.
 ///
-/// forward[s] = f({sources up to s}) - f({sources before s}), in the order scaling, input, products, accumulation, output;
-/// reverse[s] = f({s and the sources behind it}) - f({sources behind it}): switched on from output to scaling;
-/// alone[s] = f({s}) - f({}). f({}) is the exact product. Sources that are not active are on nowhere, and their parts zero.
-/// forward adds up to the total, reverse too: both telescope. A part that differs between the orders interacts with others.
+/// forward[s] = f({sources up to s}) - f({sources before s}), in the order scaling, input, products, accumulation,
+/// output; reverse[s] = f({s and the sources behind it}) - f({sources behind it}): switched on from output to scaling;
+/// alone[s] = f({s}) - f({}). f({}) is the exact product. Sources that are not active are on nowhere, and their parts
+/// zero. forward adds up to the total, reverse too: both telescope. A part that differs between the orders interacts
+/// with others.
 struct Split {
   using Parts = std::array<std::vector<Dyadic>, source_count>;
   Parts forward, reverse, alone;
-  std::array<bool, source_count> has_reverse{}, has_alone{};  ///< parts whose states are defined (Product::real_refusal)
+  std::array<bool, source_count> has_reverse{},
+      has_alone{};  ///< parts whose states are defined (Product::real_refusal)
   std::vector<Dyadic> exact, total;
   std::vector<std::uint8_t> finite;  ///< outputs that are finite in every state; the parts of others are zero
 
@@ -292,13 +311,14 @@ struct Measure {
   double largest = 0;   ///< absolute
   double relative = 0;  ///< largest |part| / |exact| of outputs whose exact value is not 0
   double share = 0;     ///< <part, total> / |total|^2; 0 where there is no error
-  double bias = 0;      ///< sum of part * sign(exact) over the sum of |part|: 1 where all magnitudes grow, -1 where all shrink
+  double bias =
+      0;  ///< sum of part * sign(exact) over the sum of |part|: 1 where all magnitudes grow, -1 where all shrink
 };
 
 Measure measure(const std::vector<Dyadic>& part, const Split& of, std::int64_t common);
 
-/// The error of scaling and input alone (sums exact), of the channels for which `chosen` is true, over the norm of the exact
-/// product: these parts are sums over channels. common: Product::common().
+/// The error of scaling and input alone (sums exact), of the channels for which `chosen` is true, over the norm of the
+/// exact product: these parts are sums over channels. common: Product::common().
 struct ChannelPart {
   double scaling = 0, input = 0;
 };

@@ -21,7 +21,8 @@ std::vector<std::string> algorithm_names() {
 }
 
 Algorithm algorithm_named(std::string_view name) {
-  return std::find_if(algorithms.begin(), algorithms.end(), [&](const AlgorithmInfo& a) { return a.name == name; })->algorithm;
+  return std::find_if(algorithms.begin(), algorithms.end(), [&](const AlgorithmInfo& a) { return a.name == name; })
+      ->algorithm;
 }
 
 DotModel model_of(Algorithm a, const FloatFormat& format, std::size_t node, std::uint64_t seed) {
@@ -50,7 +51,9 @@ std::vector<std::uint32_t> order_of(Algorithm a, std::uint32_t ranks, std::uint3
 }
 
 Collective::Collective(Algorithm a, const FloatFormat& format, std::size_t node, std::uint64_t seed, Trace* trace)
-    : algorithm_(a), format_(format), model_(model_of(a, format, node, seed)),
+    : algorithm_(a),
+      format_(format),
+      model_(model_of(a, format, node, seed)),
       engine_(model_, [&](const FloatFormat& f, const Rounding& r) { return Arithmetic(f, r, trace, &raised_); }) {}
 
 Collective::Sum Collective::operator()(std::span<const std::uint64_t> numbers, std::uint64_t stream) {
@@ -60,7 +63,8 @@ Collective::Sum Collective::operator()(std::span<const std::uint64_t> numbers, s
     return {code, (raised_ & flag::overflow) != 0};
   }
   // Infinities and NaN have no exact sum: they go as they are.
-  if (!std::all_of(numbers.begin(), numbers.end(), [&](std::uint64_t x) { return format_.is_finite(x); })) return {engine_.sum(numbers, stream), true};
+  if (!std::all_of(numbers.begin(), numbers.end(), [&](std::uint64_t x) { return format_.is_finite(x); }))
+    return {engine_.sum(numbers, stream), true};
   Units sum = 0;
   const int scale = scale_of(format_);
   for (const std::uint64_t x : numbers) sum += in_units(format_.value(x), scale);
@@ -78,7 +82,8 @@ enum class Division : std::uint8_t {
   before,  ///< N
   split,   ///< a power of two near sqrt(N): PyTorch's _get_gradient_predivide_factor
 };
-constexpr std::array<Named<Division>, 3> divisions{{{"after", Division::after}, {"before", Division::before}, {"split", Division::split}}};
+constexpr std::array<Named<Division>, 3> divisions{
+    {{"after", Division::after}, {"before", Division::before}, {"split", Division::split}}};
 
 /// The smallest power of two, of those that divide N, that is at least sqrt(N); or the last that does, doubled.
 std::uint32_t first_divisor(Division d, std::uint32_t ranks) {
@@ -96,7 +101,8 @@ struct Cell {
 
 constexpr std::size_t most_elements = 16;
 
-Cell average(const Settings& s, const FloatFormat& format, std::uint32_t ranks, std::int64_t log2_scale, Division division, Trace& trace) {
+Cell average(const Settings& s, const FloatFormat& format, std::uint32_t ranks, std::int64_t log2_scale,
+             Division division, Trace& trace) {
   Cell cell;
   const double scale = FloatFormat::power_of_two(static_cast<int>(log2_scale));
   const std::uint32_t before = first_divisor(division, ranks);
@@ -107,14 +113,17 @@ Cell average(const Settings& s, const FloatFormat& format, std::uint32_t ranks, 
     Flags raised = 0;
     Arithmetic narrow(format, {}, recorded, &raised), wide(fp32, {}, recorded);
     // Frameworks divide 16-bit tensors in FP32 and round.
-    const auto divide = [&](std::uint64_t x, double by) { return by == 1 ? x : narrow.convert_from(fp32, wide.div(wide.convert_from(format, x), encode(fp32, {}, by).code)); };
+    const auto divide = [&](std::uint64_t x, double by) {
+      return by == 1 ? x : narrow.convert_from(fp32, wide.div(wide.convert_from(format, x), encode(fp32, {}, by).code));
+    };
     std::vector<std::uint64_t> numbers(ranks);
     Units exact = 0;
     bool finite = true;
     const auto chunk = static_cast<std::uint32_t>(i * ranks / s.elements);
     const auto order = order_of(Algorithm::ring, ranks, chunk);
     for (std::uint32_t r = 0; r < ranks; ++r) {
-      const std::uint64_t x = narrow.convert_from(fp32, encode(fp32, {}, scale * rank_gradient(s, 1, order[r], i)).code);
+      const std::uint64_t x = narrow.convert_from(fp32,
+                                                  encode(fp32, {}, scale * rank_gradient(s, 1, order[r], i)).code);
       finite = finite && format.is_finite(x);
       if (finite) exact += in_units(format.value(x), units);
       numbers[r] = divide(x, before);
@@ -127,7 +136,8 @@ Cell average(const Settings& s, const FloatFormat& format, std::uint32_t ranks, 
       continue;
     }
     ++cell.judged;
-    const double truth = ratio(exact, in_units(ranks, std::max(units, 0))), gradient = scale * s.gradient[i], value = format.value(mean);
+    const double truth = ratio(exact, in_units(ranks, std::max(units, 0))), gradient = scale * s.gradient[i],
+                 value = format.value(mean);
     cell.to_zero += value == 0 && truth != 0;
     cell.errors += (value - truth) * (value - truth), cell.means += truth * truth;
     cell.sampling += (truth - gradient) * (truth - gradient), cell.gradients += gradient * gradient;
@@ -138,22 +148,36 @@ Cell average(const Settings& s, const FloatFormat& format, std::uint32_t ranks, 
 }  // namespace
 
 void averages(const Settings& s, Run& run) {
-  struct Case { std::size_t format; std::int64_t scale; std::uint32_t ranks; Division division; };
+  struct Case {
+    std::size_t format;
+    std::int64_t scale;
+    std::uint32_t ranks;
+    Division division;
+  };
   std::vector<Case> cases;
   for (std::size_t f = 0; f < s.formats.size(); ++f)
     for (const std::int64_t scale : s.batch_scales)
       for (const std::uint32_t ranks : s.ranks)
         for (const auto& d : divisions) cases.push_back({f, scale, ranks, d.value});
-  struct Piece { Cell cell; Trace trace; };
-  Table& table = run.report.table("batch", "The same gradient from growing batches: averages over N ranks by a ring", {
-      {"format", "", "Format of gradients and of what travels."},
-      {"log2_scale", "binade", "Power of two that the gradients are multiplied by: small ones, large ones."},
-      {"ranks", "rank", "Number of ranks N, each with its own batch: its gradient is G + noise of equal size."},
-      {"division", "", "By N after the sum, before it, or split: a power of two near the root of N before and the rest after (in FP32, rounded to the format)."},
-      {"rounding_error", "1", "Root mean square of average - exact average of the ranks' numbers, divided by that of the exact averages; null if all overflowed."},
-      {"sampling_error", "1", "Root mean square of exact average - G, divided by that of G: what larger batches are for."},
-      {"to_zero", "1", "Share of averages that are zero, though the exact one is not."},
-      {"overflowed", "1", "Share of elements that overflowed on the way, in no error."}});
+  struct Piece {
+    Cell cell;
+    Trace trace;
+  };
+  Table& table = run.report.table(
+      "batch", "The same gradient from growing batches: averages over N ranks by a ring",
+      {{"format", "", "Format of gradients and of what travels."},
+       {"log2_scale", "binade", "Power of two that the gradients are multiplied by: small ones, large ones."},
+       {"ranks", "rank", "Number of ranks N, each with its own batch: its gradient is G + noise of equal size."},
+       {"division", "",
+        "By N after the sum, before it, or split: a power of two near the root of N before and the rest after (in "
+        "FP32, rounded to the format)."},
+       {"rounding_error", "1",
+        "Root mean square of average - exact average of the ranks' numbers, divided by that of the exact averages; "
+        "null if all overflowed."},
+       {"sampling_error", "1",
+        "Root mean square of exact average - G, divided by that of G: what larger batches are for."},
+       {"to_zero", "1", "Share of averages that are zero, though the exact one is not."},
+       {"overflowed", "1", "Share of elements that overflowed on the way, in no error."}});
   constexpr std::size_t wave = 64;
   for (std::size_t begin = 0; begin < cases.size(); begin += wave) {
     auto pieces = parallel_map(std::min(wave, cases.size() - begin), [&](std::size_t i) {
@@ -166,18 +190,25 @@ void averages(const Settings& s, Run& run) {
       const Case& c = cases[begin + i];
       const Cell& cell = pieces[i].cell;
       run.trace.append(pieces[i].trace);
-      const auto share = [&](std::size_t n) { return static_cast<double>(n) / static_cast<double>(std::min(most_elements, s.elements)); };
-      const auto error = [&](double squares, double of) { return cell.judged && of > 0 ? number(std::sqrt(squares / of)) : Json(); };
-      table.row({s.formats[c.format].name, c.scale, c.ranks, divisions[static_cast<std::size_t>(c.division)].name, error(cell.errors, cell.means), error(cell.sampling, cell.gradients),
-                 share(cell.to_zero), share(cell.overflowed)});
+      const auto share = [&](std::size_t n) {
+        return static_cast<double>(n) / static_cast<double>(std::min(most_elements, s.elements));
+      };
+      const auto error = [&](double squares, double of) {
+        return cell.judged && of > 0 ? number(std::sqrt(squares / of)) : Json();
+      };
+      table.row({s.formats[c.format].name, c.scale, c.ranks, divisions[static_cast<std::size_t>(c.division)].name,
+                 error(cell.errors, cell.means), error(cell.sampling, cell.gradients), share(cell.to_zero),
+                 share(cell.overflowed)});
     }
-    run.progress(0.6 + 0.2 * static_cast<double>(std::min(cases.size(), begin + wave)) / static_cast<double>(cases.size()));
+    run.progress(0.6 +
+                 0.2 * static_cast<double>(std::min(cases.size(), begin + wave)) / static_cast<double>(cases.size()));
   }
 }
 
 }  // namespace halfulp::collectives
 
-// All-reduce and reduce-scatter in low precision: the error against the number of ranks, and whether it can be repeated.
+// All-reduce and reduce-scatter in low precision: the error against the number of ranks, and whether it can be
+// repeated.
 
 namespace halfulp {
 namespace collectives {
@@ -198,8 +229,11 @@ std::vector<double> read_gradient(const std::string& path, std::size_t most) {
     for (std::size_t i = 0; i < n; ++i, ++at) {
       if (at % stride != 0) continue;
       values.push_back(header.format.value(codes[i]));
-      if (!std::isfinite(values.back())) throw std::invalid_argument(fmt::format("{}: element {} is {}; gradients to be reduced are finite", path, at, values.back()));
-      if (std::fabs(values.back()) > 0x1p100) throw std::invalid_argument(fmt::format("{}: element {} is beyond 2^100", path, at));
+      if (!std::isfinite(values.back()))
+        throw std::invalid_argument(
+            fmt::format("{}: element {} is {}; gradients to be reduced are finite", path, at, values.back()));
+      if (std::fabs(values.back()) > 0x1p100)
+        throw std::invalid_argument(fmt::format("{}: element {} is beyond 2^100", path, at));
     }
   return values;
 }
@@ -208,8 +242,11 @@ Settings read(const Config& config) {
   Settings s;
   s.formats = config.formats("formats");
   for (const FormatChoice& f : s.formats) {
-    if (!f.format.has_zero || !f.format.is_signed) throw std::invalid_argument(f.name + " holds scales: nothing is added in it; choose other formats");
-    if (!holds(FloatFormat{8, 23, 127}, f.format)) throw std::invalid_argument(f.name + " has values that FP32, in which some algorithms add, does not hold; choose other formats");
+    if (!f.format.has_zero || !f.format.is_signed)
+      throw std::invalid_argument(f.name + " holds scales: nothing is added in it; choose other formats");
+    if (!holds(FloatFormat{8, 23, 127}, f.format))
+      throw std::invalid_argument(
+          f.name + " has values that FP32, in which some algorithms add, does not hold; choose other formats");
   }
   for (const std::string& name : config.choices("algorithms")) s.algorithms.push_back(algorithm_named(name));
   for (const auto n : config.integers("ranks")) s.ranks.push_back(static_cast<std::uint32_t>(n));
@@ -236,26 +273,37 @@ Settings read(const Config& config) {
 
   double numbers = 0;
   for (const auto n : s.ranks) numbers += n;
-  const double work = numbers * static_cast<double>(s.elements * s.formats.size() * s.signals.size() * s.algorithms.size()) +
-                      static_cast<double>(s.elements * s.formats.size() * s.algorithms.size() * s.order_ranks) * static_cast<double>(s.permutations + s.order_ranks);
+  const double work = numbers *
+                          static_cast<double>(s.elements * s.formats.size() * s.signals.size() * s.algorithms.size()) +
+                      static_cast<double>(s.elements * s.formats.size() * s.algorithms.size() * s.order_ranks) *
+                          static_cast<double>(s.permutations + s.order_ranks);
   constexpr double limit = 2e9;
-  if (work > limit) throw std::invalid_argument(fmt::format("ranks, elements, formats, signals, algorithms and permutations ask for {:.2g} additions; at most {:.0e}", work, limit));
+  if (work > limit)
+    throw std::invalid_argument(fmt::format(
+        "ranks, elements, formats, signals, algorithms and permutations ask for {:.2g} additions; at most {:.0e}", work,
+        limit));
   return s;
 }
 
 std::vector<Parameter> parameters() {
   return {
       {"formats", ParameterType::formats, "fp16,bf16,e5m2,e4m3,fp32", "formats of gradients, and of what travels"},
-      {"algorithms", ParameterType::choices, "ring,ring-fp32,ring-stochastic,tree,node-tree,one-shot,one-shot-rotated,one-shot-fp32",
-       "ring; ring with FP32 on the wire; ring rounded stochastically; binary tree; chains in nodes and a tree over them; one-shot: every rank gets all numbers and adds them in the order of ranks, in the format (rotated: its own first), in FP32, exactly",
+      {"algorithms", ParameterType::choices,
+       "ring,ring-fp32,ring-stochastic,tree,node-tree,one-shot,one-shot-rotated,one-shot-fp32",
+       "ring; ring with FP32 on the wire; ring rounded stochastically; binary tree; chains in nodes and a tree over "
+       "them; one-shot: every rank gets all numbers and adds them in the order of ranks, in the format (rotated: its "
+       "own first), in FP32, exactly",
        -none, none, algorithm_names()},
       {"ranks", ParameterType::integers, "2,4,8,16,32,64,128,256,512,1024,2048,4096", "numbers of ranks N", 2, 4096},
       {"elements", ParameterType::integer, "48", "numbers of a gradient that are looked at", 4, 4096},
-      {"signals", ParameterType::reals, "0,1", "what ranks have in common: a rank's gradient is signal * G + noise, both of equal size", 0, 1000},
+      {"signals", ParameterType::reals, "0,1",
+       "what ranks have in common: a rank's gradient is signal * G + noise, both of equal size", 0, 1000},
       {"input", ParameterType::path, "", "G as a .npy tensor of yours; nothing: N(0, 1)"},
-      {"log2_scale", ParameterType::integer, "0", "power of two that all gradients are multiplied by, as a loss scale would", -40, 40},
+      {"log2_scale", ParameterType::integer, "0",
+       "power of two that all gradients are multiplied by, as a loss scale would", -40, 40},
       {"node", ParameterType::integer, "8", "ranks a node of the algorithm node-tree", 1, 4096},
-      {"batch_scales", ParameterType::integers, "-20,-8,8", "powers of two that G has in the table of averages", -40, 40},
+      {"batch_scales", ParameterType::integers, "-20,-8,8", "powers of two that G has in the table of averages", -40,
+       40},
       {"permutations", ParameterType::integer, "16", "orders of ranks in the table of orders", 2, 256},
       {"order_ranks", ParameterType::integer, "32", "ranks there", 2, 512},
       {"seed", ParameterType::integer, "2020", "of gradients, orders and stochastic rounding", 0, largest_seed},
@@ -281,10 +329,16 @@ double rank_gradient(const Settings& s, double signal, std::uint32_t rank, std::
 }  // namespace collectives
 
 Experiment collectives_experiment() {
-  return {"collectives", "All-reduce and reduce-scatter in low precision",
-          "How wrong is a gradient summed over N ranks by ring, tree or one shot, and does it depend on the order of ranks?",
-          collectives::parameters, collectives::run_collectives,
-          {"errors", {"algorithm", "format", "ranks", "rms_error", "largest_error", "overflowed"}, {"signal"}, {"algorithm", "format"}}};
+  return {"collectives",
+          "All-reduce and reduce-scatter in low precision",
+          "How wrong is a gradient summed over N ranks by ring, tree or one shot, and does it depend on the order of "
+          "ranks?",
+          collectives::parameters,
+          collectives::run_collectives,
+          {"errors",
+           {"algorithm", "format", "ranks", "rms_error", "largest_error", "overflowed"},
+           {"signal"},
+           {"algorithm", "format"}}};
 }
 
 }  // namespace halfulp

@@ -15,29 +15,35 @@
 
 namespace halfulp::collectives {
 
-/// How N ranks add their numbers. A rank holds numbers of the gradients' format; so does the result. An all-reduce is its reduce-scatter
-/// and a broadcast of the results, which rounds nothing: every rank gets the same bits. With one shot every rank gets all numbers and adds
-/// for itself: the same bits again if all add in the order of ranks, as custom kernels take care to do; not if each begins with its own.
+/// How N ranks add their numbers. A rank holds numbers of the gradients' format; so does the result. An all-reduce is
+/// its reduce-scatter and a broadcast of the results, which rounds nothing: every rank gets the same bits. With one
+/// shot every rank gets all numbers and adds for itself: the same bits again if all add in the order of ranks, as
+/// custom kernels take care to do; not if each begins with its own.
 enum class Algorithm : std::uint8_t {
-  ring,         ///< the sum travels from rank to rank, each adds its number and rounds to the format
-  ring_fp32,    ///< the same with FP32 on the wire; the result is rounded to the format ("reduce in FP32")
-  ring_stochastic,  ///< ring, rounded stochastically
-  tree,         ///< a binary tree: halves of the ranks, halves of those; each edge rounds to the format
-  node_tree,    ///< a chain through the ranks of each node, a binary tree over the nodes
-  one_shot,     ///< every rank gets all numbers and adds them in the order of ranks, in the format
+  ring,              ///< the sum travels from rank to rank, each adds its number and rounds to the format
+  ring_fp32,         ///< the same with FP32 on the wire; the result is rounded to the format ("reduce in FP32")
+  ring_stochastic,   ///< ring, rounded stochastically
+  tree,              ///< a binary tree: halves of the ranks, halves of those; each edge rounds to the format
+  node_tree,         ///< a chain through the ranks of each node, a binary tree over the nodes
+  one_shot,          ///< every rank gets all numbers and adds them in the order of ranks, in the format
   one_shot_rotated,  ///< the same, but each rank begins with its own number and goes around
   one_shot_fp32,     ///< as one_shot, in FP32, rounded once to the format
-  exact,        ///< as one_shot, exactly, rounded once: the same in any order
+  exact,             ///< as one_shot, exactly, rounded once: the same in any order
 };
 
 struct AlgorithmInfo {
   Algorithm algorithm;
   std::string_view name;
 };
-inline constexpr std::array<AlgorithmInfo, 9> algorithms{{{Algorithm::ring, "ring"}, {Algorithm::ring_fp32, "ring-fp32"},
-    {Algorithm::ring_stochastic, "ring-stochastic"}, {Algorithm::tree, "tree"}, {Algorithm::node_tree, "node-tree"},
-    {Algorithm::one_shot, "one-shot"}, {Algorithm::one_shot_rotated, "one-shot-rotated"}, {Algorithm::one_shot_fp32, "one-shot-fp32"},
-    {Algorithm::exact, "exact"}}};
+inline constexpr std::array<AlgorithmInfo, 9> algorithms{{{Algorithm::ring, "ring"},
+                                                          {Algorithm::ring_fp32, "ring-fp32"},
+                                                          {Algorithm::ring_stochastic, "ring-stochastic"},
+                                                          {Algorithm::tree, "tree"},
+                                                          {Algorithm::node_tree, "node-tree"},
+                                                          {Algorithm::one_shot, "one-shot"},
+                                                          {Algorithm::one_shot_rotated, "one-shot-rotated"},
+                                                          {Algorithm::one_shot_fp32, "one-shot-fp32"},
+                                                          {Algorithm::exact, "exact"}}};
 constexpr std::string_view name_of(Algorithm a) { return algorithms[static_cast<std::size_t>(a)].name; }
 /// The names, in order.
 std::vector<std::string> algorithm_names();
@@ -47,13 +53,14 @@ Algorithm algorithm_named(std::string_view name);
 /// The sum as a DotModel on numbers of `format`. Precondition: not Algorithm::exact.
 DotModel model_of(Algorithm a, const FloatFormat& format, std::size_t node, std::uint64_t seed);
 
-/// The order in which numbers meet, the first first, for a chunk of the buffer or a rank that adds by itself. In a ring the sum of chunk c
-/// sets out at rank c + 1 and ends at its owner, rank c; with one-shot-rotated rank r begins with its own number and goes around; in trees
-/// and where all add in the order of ranks every chunk meets alike.
+/// The order in which numbers meet, the first first, for a chunk of the buffer or a rank that adds by itself. In a ring
+/// the sum of chunk c sets out at rank c + 1 and ends at its owner, rank c; with one-shot-rotated rank r begins with
+/// its own number and goes around; in trees and where all add in the order of ranks every chunk meets alike.
 std::vector<std::uint32_t> order_of(Algorithm a, std::uint32_t ranks, std::uint32_t chunk);
 /// Whether that order depends on the chunk (or rank).
 constexpr bool depends_on_chunk(Algorithm a) {
-  return a == Algorithm::ring || a == Algorithm::ring_fp32 || a == Algorithm::ring_stochastic || a == Algorithm::one_shot_rotated;
+  return a == Algorithm::ring || a == Algorithm::ring_fp32 || a == Algorithm::ring_stochastic ||
+         a == Algorithm::one_shot_rotated;
 }
 /// Whether ranks add for themselves in orders of their own, so that they may disagree.
 constexpr bool ranks_may_disagree(Algorithm a) { return a == Algorithm::one_shot_rotated; }

@@ -24,7 +24,8 @@ std::vector<std::string> split(std::string_view text, char separator) {
 
 FloatFormat format_of(const NumberType& type, const std::string& name, const std::string& chain) {
   if (const auto* f = std::get_if<FloatFormat>(&type)) return *f;
-  throw std::invalid_argument(fmt::format("chains: {} is an integer type and can only be the first member of {}", name, chain));
+  throw std::invalid_argument(
+      fmt::format("chains: {} is an integer type and can only be the first member of {}", name, chain));
 }
 
 std::uint64_t convert_to(const NumberType& from, const FloatFormat& to, const Rounding& rounding, std::uint64_t code) {
@@ -39,8 +40,9 @@ Chain parse_chain(std::string_view text) {
   Chain chain;
   for (const std::string& name : names) chain.text += (chain.text.empty() ? "" : ">") + name;
   if (names.size() < 3 || names.size() > most_members)
-    throw std::invalid_argument(fmt::format("chains: '{}' has {} {}; accepted are 3 to {}: a type, formats on the way and a format, as in fp32>bf16>e4m3",
-                                            chain.text, names.size(), names.size() == 1 ? "member" : "members", most_members));
+    throw std::invalid_argument(fmt::format(
+        "chains: '{}' has {} {}; accepted are 3 to {}: a type, formats on the way and a format, as in fp32>bf16>e4m3",
+        chain.text, names.size(), names.size() == 1 ? "member" : "members", most_members));
   std::vector<NumberType> types;
   for (const std::string& name : names) {
     try {
@@ -53,7 +55,8 @@ Chain parse_chain(std::string_view text) {
   for (std::size_t i = 1; i + 1 < types.size(); ++i) chain.via.push_back(format_of(types[i], names[i], chain.text));
   chain.to = format_of(types.back(), names.back(), chain.text);
   if (chain.to.storage_bits() > widest_target)
-    throw std::invalid_argument(fmt::format("chains: {}: {} has {} bits; accepted are targets of up to {}", chain.text, names.back(), chain.to.storage_bits(), widest_target));
+    throw std::invalid_argument(fmt::format("chains: {}: {} has {} bits; accepted are targets of up to {}", chain.text,
+                                            names.back(), chain.to.storage_bits(), widest_target));
   return chain;
 }
 
@@ -64,11 +67,14 @@ std::vector<Chain> parse_chains(const std::string& text) {
     if (std::count_if(chains.begin(), chains.end(), [&](const Chain& c) { return c.text == chains.back().text; }) > 1)
       throw std::invalid_argument(fmt::format("chains: {} is there twice", chains.back().text));
   }
-  if (chains.size() > most_chains) throw std::invalid_argument(fmt::format("chains: {} chains; accepted are up to {}", chains.size(), most_chains));
+  if (chains.size() > most_chains)
+    throw std::invalid_argument(fmt::format("chains: {} chains; accepted are up to {}", chains.size(), most_chains));
   return chains;
 }
 
-std::uint64_t direct(const Chain& chain, const Rounding& rounding, std::uint64_t code) { return convert_to(chain.from, chain.to, rounding, code); }
+std::uint64_t direct(const Chain& chain, const Rounding& rounding, std::uint64_t code) {
+  return convert_to(chain.from, chain.to, rounding, code);
+}
 
 std::uint64_t first_step(const Chain& chain, const Rounding& rounding, std::uint64_t code) {
   return convert_to(chain.from, chain.via.front(), rounding, code);
@@ -96,7 +102,8 @@ Line::Line(const NumberType& type, bool negative) : type_(type), negative_(negat
 
 std::uint64_t Line::code(uint128 position) const {
   const auto magnitude = static_cast<std::uint64_t>(position);
-  if (const auto* f = std::get_if<FloatFormat>(&type_)) return magnitude == 0 && f->has_zero ? f->zero(negative_) : f->with_sign(magnitude, negative_);
+  if (const auto* f = std::get_if<FloatFormat>(&type_))
+    return magnitude == 0 && f->has_zero ? f->zero(negative_) : f->with_sign(magnitude, negative_);
   return (negative_ ? 0 - magnitude : magnitude) & std::get<IntegerType>(type_).mask();
 }
 
@@ -112,14 +119,16 @@ uint128 Line::position_of_power(int e) const {
 
 int Line::exponent(uint128 position) const {
   const auto magnitude = static_cast<std::uint64_t>(position);
-  if (const auto* f = std::get_if<FloatFormat>(&type_)) return f->exponent(magnitude) + std::bit_width(f->significand(magnitude)) - 1;
+  if (const auto* f = std::get_if<FloatFormat>(&type_))
+    return f->exponent(magnitude) + std::bit_width(f->significand(magnitude)) - 1;
   return std::bit_width(magnitude) - 1;
 }
 
 bool has_signs(const Chain& chain) {
   const auto* f = std::get_if<FloatFormat>(&chain.from);
   if (f ? !f->is_signed : !std::get<IntegerType>(chain.from).is_signed) return false;
-  return chain.to.is_signed && std::all_of(chain.via.begin(), chain.via.end(), [](const FloatFormat& v) { return v.is_signed; });
+  return chain.to.is_signed &&
+         std::all_of(chain.via.begin(), chain.via.end(), [](const FloatFormat& v) { return v.is_signed; });
 }
 
 namespace {
@@ -132,7 +141,8 @@ bool has_negative_zero(const NumberType& type) {
 }  // namespace
 
 Witness witness(const Chain& chain, const ChainRounding& rounding, std::uint64_t input) {
-  return {input, first_step(chain, rounding.via, input), direct(chain, rounding.last, input), chained(chain, rounding, input)};
+  return {input, first_step(chain, rounding.via, input), direct(chain, rounding.last, input),
+          chained(chain, rounding, input)};
 }
 
 Measured measure(const Chain& chain, const ChainRounding& rounding, Look look, Trace* trace) {
@@ -143,9 +153,10 @@ Measured measure(const Chain& chain, const ChainRounding& rounding, Look look, T
     if (negative && !has_signs(chain)) break;
     const Line line(chain.from, negative);
     Differences& d = m.of_sign[negative];
-    d = differences(line.size(), last_place(to), to.min_normal(), to.max_finite(),
-                    [&](uint128 x) { return place(to, direct(chain, rounding.last, line.code(x)), negative); },
-                    [&](uint128 x) { return place(to, chained(chain, rounding, line.code(x)), negative); });
+    d = differences(
+        line.size(), last_place(to), to.min_normal(), to.max_finite(),
+        [&](uint128 x) { return place(to, direct(chain, rounding.last, line.code(x)), negative); },
+        [&](uint128 x) { return place(to, chained(chain, rounding, line.code(x)), negative); });
     d.normal_end = std::min(d.normal_end, line.position_of_power(to.emax() + 1));
     m.inputs += line.size() - (negative && !has_negative_zero(chain.from) ? 1 : 0);  // the line begins with zero
     m.normal_inputs += static_cast<double>(d.normal_end - d.normal_begin);
@@ -154,7 +165,9 @@ Measured measure(const Chain& chain, const ChainRounding& rounding, Look look, T
     for (const Stretch& s : d.stretches) {
       const auto size = static_cast<std::uint64_t>(s.end - s.first);
       m.wrong += size;
-      (s.place > to.max_finite() ? m.wrong_overflow : s.place <= to.min_normal() ? m.wrong_subnormal : m.wrong_normal) += size;
+      (s.place > to.max_finite()    ? m.wrong_overflow
+       : s.place <= to.min_normal() ? m.wrong_subnormal
+                                    : m.wrong_normal) += size;
       if (!around && s.end > one) around = std::max(s.first, one);
     }
     const auto take = [&](std::optional<uint128>& best, std::optional<Witness>& as, uint128 position) {
@@ -186,7 +199,8 @@ Grid grid_of(const NumberType& type) {
 }
 
 bool is_nearest(RoundingMode mode) {
-  return mode == RoundingMode::nearest_even || mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero;
+  return mode == RoundingMode::nearest_even || mode == RoundingMode::nearest_away ||
+         mode == RoundingMode::nearest_to_zero;
 }
 
 /// Whether the last binade of a format has all its fractions.
@@ -229,8 +243,10 @@ bool applies(const Chain& chain, const ChainRounding& rounding) {
   if (!to.has_nan() && via.has_nan() && !via.has_infinity()) return false;
   const Grid v = grid_of(via), t = grid_of(to);
   if (v.precision < t.precision || v.lowest > t.lowest) return false;
-  const double top = to.value(to.max_finite()), middle = top + FloatFormat::power_of_two(t.highest - to.fraction_bits - 1);
-  if (via.value(via.max_finite()) < middle) return false;  // where the target overflows, the way must not have overflowed
+  const double top = to.value(to.max_finite()),
+               middle = top + FloatFormat::power_of_two(t.highest - to.fraction_bits - 1);
+  if (via.value(via.max_finite()) < middle)
+    return false;  // where the target overflows, the way must not have overflowed
   const bool same = rounding.via.mode == rounding.last.mode;
   if (!is_nearest(rounding.last.mode)) return same && rounding.last.mode != RoundingMode::stochastic;
   if (rounding.last.mode == RoundingMode::nearest_away) return same;
@@ -239,7 +255,8 @@ bool applies(const Chain& chain, const ChainRounding& rounding) {
 
 }  // namespace
 
-std::optional<std::uint64_t> expected_in_binade(const Chain& chain, const ChainRounding& rounding, bool negative, int e) {
+std::optional<std::uint64_t> expected_in_binade(const Chain& chain, const ChainRounding& rounding, bool negative,
+                                                int e) {
   if (!applies(chain, rounding)) return {};
   const RoundingMode last = rounding.last.mode;
   if (!is_nearest(last)) return 0;  // directed twice and odd twice are directed and odd once
@@ -248,17 +265,19 @@ std::optional<std::uint64_t> expected_in_binade(const Chain& chain, const ChainR
   if (s.bits(e) < 1 || e > s.highest || e > t.highest) return 0;
   if (v.bits(e) == bits) return 0;  // one grid: the second rounding finds nothing to do
   const Pulled p = pulled(rounding.via.mode, negative, dropped, v.bits(e) >= bits + 2);
-  if (last == RoundingMode::nearest_away && bits == -1) return p.below;  // the middle between zero and the smallest value is the binade's end
+  if (last == RoundingMode::nearest_away && bits == -1)
+    return p.below;  // the middle between zero and the smallest value is the binade's end
   if (bits < 0) return 0;
-  if (bits == 0) return last == RoundingMode::nearest_away ? 0 : p.above;  // and here its beginning; that tie goes to zero
+  if (bits == 0)
+    return last == RoundingMode::nearest_away ? 0 : p.above;  // and here its beginning; that tie goes to zero
   std::uint64_t middles = std::uint64_t{1} << (bits - 1);
   if (e == t.highest) {
     middles = (chain.to.max_finite() & chain.to.fraction_mask()) + 1;
     if (rounding.last.overflow == Overflow::saturate || (!chain.to.has_infinity() && !chain.to.has_nan())) --middles;
   }
   const std::uint64_t down = last == RoundingMode::nearest_to_zero ? middles
-                           : last == RoundingMode::nearest_away    ? 0
-                           : bits == 1                             ? 0  // between 1 and 2 smallest values
+                             : last == RoundingMode::nearest_away  ? 0
+                             : bits == 1                           ? 0  // between 1 and 2 smallest values
                                                                    : (middles + 1) / 2;
   return down * p.above + (middles - down) * p.below;
 }

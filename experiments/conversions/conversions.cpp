@@ -23,12 +23,13 @@ std::string full_text(const NumberType& type, std::uint64_t code) {
 
 std::vector<Json> cells_of(const Chain& chain, const std::optional<Witness>& w) {
   if (!w) return std::vector<Json>(witness_columns().size());
-  return {full_text(chain.from, w->input), fmt::format("0x{:0{}x}", w->input, hex_digits(chain.from)), full_text(chain.via.front(), w->on_the_way),
-          full_text(chain.to, w->direct), full_text(chain.to, w->chained)};
+  return {full_text(chain.from, w->input), fmt::format("0x{:0{}x}", w->input, hex_digits(chain.from)),
+          full_text(chain.via.front(), w->on_the_way), full_text(chain.to, w->direct), full_text(chain.to, w->chained)};
 }
 
 std::vector<Column> witness_columns() {
-  return {{"example", "1", "The first input from 1 on that differs, all its digits (as text); the smallest if there is none."},
+  return {{"example", "1",
+           "The first input from 1 on that differs, all its digits (as text); the smallest if there is none."},
           {"example_code", "", "Its code word."},
           {"on_the_way", "1", "What the first conversion makes of it."},
           {"direct", "1", "The direct result."},
@@ -38,7 +39,8 @@ std::vector<Column> witness_columns() {
 namespace {
 
 /// How the ways of table `modes` round; the last conversion is to nearest even.
-constexpr std::array way_modes{RoundingMode::nearest_even, RoundingMode::nearest_away, RoundingMode::toward_zero, RoundingMode::toward_positive, RoundingMode::to_odd};
+constexpr std::array way_modes{RoundingMode::nearest_even, RoundingMode::nearest_away, RoundingMode::toward_zero,
+                               RoundingMode::toward_positive, RoundingMode::to_odd};
 
 struct Case {
   std::size_t chain;
@@ -47,19 +49,25 @@ struct Case {
 
 double share(std::uint64_t n, double of) { return of > 0 ? static_cast<double>(n) / of : 0; }
 
-/// Whether every format on the way has two bits more than the target, among small numbers too, and its range: what rounding to odd on
-/// the way needs to lose nothing (Boldo & Melquiond).
+/// Whether every format on the way has two bits more than the target, among small numbers too, and its range: what
+/// rounding to odd on the way needs to lose nothing (Boldo & Melquiond).
 bool odd_suffices(const Chain& chain) {
   const FloatFormat& to = chain.to;
-  const double middle = to.value(to.max_finite()) + FloatFormat::power_of_two(to.emax() - to.fraction_bits - 1);  // from here on it overflows
+  const double middle = to.value(to.max_finite()) +
+                        FloatFormat::power_of_two(to.emax() - to.fraction_bits - 1);  // from here on it overflows
   return std::all_of(chain.via.begin(), chain.via.end(), [&](const FloatFormat& via) {
-    return via.precision() >= to.precision() + 2 && via.emin() - via.fraction_bits <= to.emin() - to.fraction_bits - 2 && via.value(via.max_finite()) >= middle;
+    return via.precision() >= to.precision() + 2 &&
+           via.emin() - via.fraction_bits <= to.emin() - to.fraction_bits - 2 && via.value(via.max_finite()) >= middle;
   });
 }
 
 /// Positive inputs of one chain by binade; neighbours that are alike become one row.
 void write_binades(const Chain& chain, const ChainRounding& rounding, const Measured& m, Table& table) {
-  struct Binade { std::uint64_t wrong = 0, inputs = 0; std::optional<std::uint64_t> expected; std::string_view result; };
+  struct Binade {
+    std::uint64_t wrong = 0, inputs = 0;
+    std::optional<std::uint64_t> expected;
+    std::string_view result;
+  };
   const Line line(chain.from, false);
   const FloatFormat& to = chain.to;
   std::map<int, Binade> binades;
@@ -84,10 +92,11 @@ void write_binades(const Chain& chain, const ChainRounding& rounding, const Meas
   for (auto first = binades.begin(); first != binades.end();) {
     auto last = first, next = std::next(first);
     const Binade& b = first->second;
-    while (next != binades.end() && next->first == last->first + 1 && next->second.wrong == b.wrong && next->second.inputs == b.inputs &&
-           next->second.expected == b.expected && next->second.result == b.result)
+    while (next != binades.end() && next->first == last->first + 1 && next->second.wrong == b.wrong &&
+           next->second.inputs == b.inputs && next->second.expected == b.expected && next->second.result == b.result)
       last = next++;
-    table.row({chain.text, first->first, last->first, b.result, count(b.inputs), count(b.wrong), number(share(b.wrong, static_cast<double>(b.inputs))),
+    table.row({chain.text, first->first, last->first, b.result, count(b.inputs), count(b.wrong),
+               number(share(b.wrong, static_cast<double>(b.inputs))),
                b.expected ? number(share(*b.expected, static_cast<double>(b.inputs))) : Json()});
     first = next;
   }
@@ -96,18 +105,24 @@ void write_binades(const Chain& chain, const ChainRounding& rounding, const Meas
 std::vector<Parameter> parameters() {
   std::vector<Parameter> all{
       {"chains", ParameterType::text,
-       "fp32>bf16>e4m3,fp32>bf16>e5m2,fp32>fp16>e4m3,fp32>fp16>e5m2,fp32>tf32>bf16,fp32>e5m3>e5m2,fp64>fp32>fp16,fp64>fp32>bf16,fp64>fp32>e4m3,"
+       "fp32>bf16>e4m3,fp32>bf16>e5m2,fp32>fp16>e4m3,fp32>fp16>e5m2,fp32>tf32>bf16,fp32>e5m3>e5m2,fp64>fp32>fp16,fp64>"
+       "fp32>bf16,fp64>fp32>e4m3,"
        "fp64>fp32>bf16>e4m3,i32>fp32>bf16,i32>fp32>fp16,i64>fp32>bf16,fp16>bf16>e4m3",
-       "conversions one after the other, separated by commas: a format or i32, i64, u32, u64, formats on the way, a format of up to 20 bits"},
-      {"roundings", ParameterType::roundings, "nearest-even,nearest-away,toward-zero,to-odd", "rounding modes of every conversion of a chain"},
-      {"exhaustive", ParameterType::boolean, "false", "convert all 2^32 inputs of sources of 32 bits one by one, too (about a minute of processor time a chain and rounding); otherwise 2^22 of each sign"},
+       "conversions one after the other, separated by commas: a format or i32, i64, u32, u64, formats on the way, a "
+       "format of up to 20 bits"},
+      {"roundings", ParameterType::roundings, "nearest-even,nearest-away,toward-zero,to-odd",
+       "rounding modes of every conversion of a chain"},
+      {"exhaustive", ParameterType::boolean, "false",
+       "convert all 2^32 inputs of sources of 32 bits one by one, too (about a minute of processor time a chain and "
+       "rounding); otherwise 2^22 of each sign"},
   };
   for (Parameter& p : operation_parameters()) all.push_back(std::move(p));
   return all;
 }
 
 /// What theory says of whole tables.
-void claims(const std::vector<Chain>& chains, const std::vector<Case>& cases, const std::vector<Measured>& measured, Run& run) {
+void claims(const std::vector<Chain>& chains, const std::vector<Case>& cases, const std::vector<Measured>& measured,
+            Run& run) {
   Json expected = Json::object(), found = Json::object();
   OneByOne seen;
   std::uint64_t directed = 0, odd = 0;
@@ -119,28 +134,41 @@ void claims(const std::vector<Chain>& chains, const std::vector<Case>& cases, co
     seen += m.seen;
     const auto counted = expected_wrong(chain, cases[i].rounding);
     if (counted) {
-      const std::string key = way == last ? fmt::format("{} {}", chain.text, name_of(way)) : fmt::format("{} {} then {}", chain.text, name_of(way), name_of(last));
+      const std::string key = way == last ? fmt::format("{} {}", chain.text, name_of(way))
+                                          : fmt::format("{} {} then {}", chain.text, name_of(way), name_of(last));
       expected[key] = *counted, found[key] = m.wrong;
     }
     if (!counted || chain.via.size() != 1) continue;
-    if (way == last && (way == RoundingMode::toward_zero || way == RoundingMode::toward_positive || way == RoundingMode::toward_negative))
+    if (way == last && (way == RoundingMode::toward_zero || way == RoundingMode::toward_positive ||
+                        way == RoundingMode::toward_negative))
       any_directed = true, directed += m.wrong;
     if (way == RoundingMode::to_odd && last == RoundingMode::nearest_even && odd_suffices(chain))
       any_odd = true, odd += m.wrong;
   }
-  const auto claim = [&](bool any, std::string id, std::string statement, std::string source, Json by_theory, Json counted, std::string none) {
-    run.report.claim(any ? exactly(id, statement, source, std::move(by_theory), std::move(counted), "oracle") : skipped(id, statement, source, none));
+  const auto claim = [&](bool any, std::string id, std::string statement, std::string source, Json by_theory,
+                         Json counted, std::string none) {
+    run.report.claim(any ? exactly(id, statement, source, std::move(by_theory), std::move(counted), "oracle")
+                         : skipped(id, statement, source, none));
   };
   const std::string no_chain = "no chain here has one format on the way that is wide enough";
-  claim(!expected.empty(), "counts-follow-from-precisions", "How many inputs differ follows from the numbers of bits alone, for every chain of two conversions, to the last input.",
+  claim(!expected.empty(), "counts-follow-from-precisions",
+        "How many inputs differ follows from the numbers of bits alone, for every chain of two conversions, to the "
+        "last input.",
         "derived: middles of the target times the numbers that the way puts on them", expected, found, no_chain);
-  claim(any_directed, "directed-twice-is-directed-once", "Rounded toward zero twice, or twice in one direction, nothing differs.",
-        "derived: a value of the target is one of the way, so the way never goes past it", 0u, directed, any_directed ? "" : "roundings contains no directed mode, or " + no_chain);
-  claim(any_odd, "to-odd-repairs-the-way", "Rounded to odd on the way, with two bits more than the target, nothing differs to nearest even.",
-        "Boldo & Melquiond 2008, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd", 0u, odd, no_chain);
-  claim(seen.compared > 0, "one-by-one-agrees", "Inputs converted one by one by the array functions differ exactly where the counting has them (contradictions).",
-        "derived: rounding is monotone", 0u, seen.contradicting, "no array function takes inputs of these chains");
-  claim(seen.ends > 0, "rationals-agree-at-the-ends", "By exact rationals, the first and last numbers that differ do, and their neighbours do not (contradictions).",
+  claim(any_directed, "directed-twice-is-directed-once",
+        "Rounded toward zero twice, or twice in one direction, nothing differs.",
+        "derived: a value of the target is one of the way, so the way never goes past it", 0u, directed,
+        any_directed ? "" : "roundings contains no directed mode, or " + no_chain);
+  claim(any_odd, "to-odd-repairs-the-way",
+        "Rounded to odd on the way, with two bits more than the target, nothing differs to nearest even.",
+        "Boldo & Melquiond 2008, Emulation of FMA and correctly rounded sums: proved algorithms using rounding to odd",
+        0u, odd, no_chain);
+  claim(
+      seen.compared > 0, "one-by-one-agrees",
+      "Inputs converted one by one by the array functions differ exactly where the counting has them (contradictions).",
+      "derived: rounding is monotone", 0u, seen.contradicting, "no array function takes inputs of these chains");
+  claim(seen.ends > 0, "rationals-agree-at-the-ends",
+        "By exact rationals, the first and last numbers that differ do, and their neighbours do not (contradictions).",
         "derived: IEEE 754-2019, 4.3, on rationals", 0u, seen.ends_contradicting, "nothing differs here");
 }
 
@@ -148,7 +176,9 @@ void run_conversions(const Config& config, Run& run) {
   const std::vector<Chain> chains = parse_chains(config.text("chains"));
   const auto roundings = config.roundings("roundings");
   for (const RoundingMode mode : roundings)
-    if (mode == RoundingMode::stochastic) throw std::invalid_argument("roundings: stochastic rounding has no one result to compare with; choose a deterministic mode");
+    if (mode == RoundingMode::stochastic)
+      throw std::invalid_argument(
+          "roundings: stochastic rounding has no one result to compare with; choose a deterministic mode");
   check_operations(config);
   const bool exhaustive = config.boolean("exhaustive");
 
@@ -162,16 +192,24 @@ void run_conversions(const Config& config, Run& run) {
   std::vector<Measured> measured;
   constexpr std::size_t wave = 8;
   for (std::size_t begin = 0; begin < cases.size(); begin += wave) {
-    struct Piece { Measured measured; Trace trace; };
+    struct Piece {
+      Measured measured;
+      Trace trace;
+    };
     auto pieces = parallel_map(std::min(wave, cases.size() - begin), [&](std::size_t i) {
       const Case& c = cases[begin + i];
       Piece p{{}, Trace(run.trace.limit())};
-      p.measured = measure(chains[c.chain], c.rounding, begin + i >= modes_begin ? Look::none : exhaustive ? Look::all : Look::some, &p.trace);
+      p.measured = measure(chains[c.chain], c.rounding,
+                           begin + i >= modes_begin ? Look::none
+                           : exhaustive             ? Look::all
+                                                    : Look::some,
+                           &p.trace);
       return p;
     });
     for (Piece& p : pieces) {
       measured.push_back(std::move(p.measured));
-      // Binades are told of the first rounding alone; millions of stretches of every other one would not fit into memory.
+      // Binades are told of the first rounding alone; millions of stretches of every other one would not fit into
+      // memory.
       if (measured.size() > chains.size())
         for (Differences& d : measured.back().of_sign) d.stretches = {};
       run.trace.append(p.trace);
@@ -184,7 +222,8 @@ void run_conversions(const Config& config, Run& run) {
       {"rounding", "", "Rounding mode of every conversion."},
       {"inputs", "1", "Finite numbers of the source; +0 and -0, where it has both, are two."},
       {"differ", "1", "Inputs whose result is not that of the direct conversion; zeros of either sign are the same."},
-      {"expected", "1", "As many as must differ, counted from the numbers of bits alone; null where the counting does not apply."},
+      {"expected", "1",
+       "As many as must differ, counted from the numbers of bits alone; null where the counting does not apply."},
       {"share", "1", "Of the inputs within the target's normal numbers, the share that differ."},
       {"differ_subnormal", "1", "Differing inputs between two results up to the smallest normal number."},
       {"differ_overflow", "1", "Differing inputs between the largest number and what overflow becomes."},
@@ -196,21 +235,26 @@ void run_conversions(const Config& config, Run& run) {
       {"chain", "", "Types of numbers, converted from left to right."},
       {"way_rounding", "", "Rounding mode of every conversion but the last, which is to nearest even."},
       {"extra_bits", "bit", "Bits of precision that the last format on the way has more than the target."},
-      {"odd_suffices", "", "Whether to odd repairs this chain: every format on the way has 2 bits more than the target, among small numbers too, and its range."},
+      {"odd_suffices", "",
+       "Whether to odd repairs this chain: every format on the way has 2 bits more than the target, among small "
+       "numbers too, and its range."},
       {"differ", "1", "Inputs whose result is not that of the direct conversion to nearest even."},
-      {"expected", "1", "As many as must differ, counted from the numbers of bits alone; null where the counting does not apply."},
+      {"expected", "1",
+       "As many as must differ, counted from the numbers of bits alone; null where the counting does not apply."},
       {"share", "1", "Of the inputs within the target's normal numbers, the share that differ."}};
   for (Column& c : witness_columns()) mode_columns.push_back(std::move(c));
-  Table& modes = run.report.table("modes", "Rounded otherwise on the way: to odd repairs it where odd_suffices is true", std::move(mode_columns));
-  Table& binades = run.report.table("binades", fmt::format("Positive inputs by binade ({})", name_of(roundings.front())), {
-      {"chain", "", "Types of numbers, converted from left to right."},
-      {"first_exponent", "binade", "Exponent e of the first binade 2^e <= x < 2^(e+1) of the row."},
-      {"last_exponent", "binade", "Exponent of its last; all in between are alike."},
-      {"result", "", "What numbers of the target are there: subnormal (or zero), normal, or beyond them."},
-      {"inputs", "1", "Numbers of the source in each binade."},
-      {"differ", "1", "Inputs of each binade that differ."},
-      {"share", "1", "The share of them."},
-      {"expected_share", "1", "The share that must differ; null where the counting does not apply."}});
+  Table& modes = run.report.table("modes", "Rounded otherwise on the way: to odd repairs it where odd_suffices is true",
+                                  std::move(mode_columns));
+  Table& binades = run.report.table(
+      "binades", fmt::format("Positive inputs by binade ({})", name_of(roundings.front())),
+      {{"chain", "", "Types of numbers, converted from left to right."},
+       {"first_exponent", "binade", "Exponent e of the first binade 2^e <= x < 2^(e+1) of the row."},
+       {"last_exponent", "binade", "Exponent of its last; all in between are alike."},
+       {"result", "", "What numbers of the target are there: subnormal (or zero), normal, or beyond them."},
+       {"inputs", "1", "Numbers of the source in each binade."},
+       {"differ", "1", "Inputs of each binade that differ."},
+       {"share", "1", "The share of them."},
+       {"expected_share", "1", "The share that must differ; null where the counting does not apply."}});
 
   for (std::size_t i = 0; i < cases.size(); ++i) {
     const Chain& chain = chains[cases[i].chain];
@@ -243,9 +287,11 @@ void run_conversions(const Config& config, Run& run) {
 }  // namespace conversions
 
 Experiment conversions_experiment() {
-  return {"conversions", "Double rounding on the way",
+  return {"conversions",
+          "Double rounding on the way",
           "How often does a format on the way change the result of a conversion, and which library casts have one?",
-          conversions::parameters, conversions::run_conversions,
+          conversions::parameters,
+          conversions::run_conversions,
           {"chains", {"chain", "share", "example", "direct", "chained"}, {"rounding"}}};
 }
 

@@ -22,8 +22,8 @@ struct Chain {
   bool operator==(const Chain&) const = default;
 };
 
-/// One chain. Throws std::invalid_argument in one line: fewer than three members, a name that is none, an integer other than in
-/// front, a target of more than 20 bits, more than six members.
+/// One chain. Throws std::invalid_argument in one line: fewer than three members, a name that is none, an integer other
+/// than in front, a target of more than 20 bits, more than six members.
 Chain parse_chain(std::string_view text);
 /// Chains separated by commas, each once. Throws so, and for an empty list and more than 64 chains.
 std::vector<Chain> parse_chains(const std::string& text);
@@ -41,9 +41,10 @@ std::uint64_t chained(const Chain& chain, const ChainRounding& rounding, std::ui
 /// What the chain's first conversion makes of it: a code word of chain.via[0].
 std::uint64_t first_step(const Chain& chain, const Rounding& rounding, std::uint64_t code);
 
-/// Where a code word stands among those of its sign: finite magnitudes in order, infinity behind them, NaN (what overflow becomes in
-/// formats without infinity) last. Zeros of either sign have place 0, as has the smallest value of a format without zero. Of a negative
-/// input a positive result was NaN on the way to a format that has none, and stands last, too.
+/// Where a code word stands among those of its sign: finite magnitudes in order, infinity behind them, NaN (what
+/// overflow becomes in formats without infinity) last. Zeros of either sign have place 0, as has the smallest value of
+/// a format without zero. Of a negative input a positive result was NaN on the way to a format that has none, and
+/// stands last, too.
 std::uint64_t place(const FloatFormat& f, std::uint64_t code, bool negative);
 /// The place of NaN, the highest.
 inline std::uint64_t last_place(const FloatFormat& f) { return f.max_finite() + 2; }
@@ -68,7 +69,8 @@ class Line {
 /// Whether a chain has numbers of both signs to convert: formats and integers without sign have not.
 bool has_signs(const Chain& chain);
 
-// A chain under one rounding: which of its inputs differ from a direct conversion, counted by stretches and looked at one by one.
+// A chain under one rounding: which of its inputs differ from a direct conversion, counted by stretches and looked at
+// one by one.
 
 /// An input and what becomes of it: code words.
 struct Witness {
@@ -82,15 +84,16 @@ struct OneByOne {
   std::uint64_t ends = 0;           ///< by rationals: the numbers at the ends of stretches
   std::uint64_t ends_contradicting = 0;
   OneByOne& operator+=(const OneByOne& o) {
-    compared += o.compared, contradicting += o.contradicting, ends += o.ends, ends_contradicting += o.ends_contradicting;
+    compared += o.compared, contradicting += o.contradicting, ends += o.ends,
+        ends_contradicting += o.ends_contradicting;
     return *this;
   }
 };
 
 struct Measured {
-  std::array<Differences, 2> of_sign;   ///< positive inputs, negative inputs
-  uint128 inputs = 0;                   ///< finite numbers: -0 counts where the source has it, beside +0
-  double normal_inputs = 0;             ///< those within the target's normal numbers
+  std::array<Differences, 2> of_sign;  ///< positive inputs, negative inputs
+  uint128 inputs = 0;                  ///< finite numbers: -0 counts where the source has it, beside +0
+  double normal_inputs = 0;            ///< those within the target's normal numbers
   std::uint64_t wrong = 0, wrong_normal = 0, wrong_subnormal = 0, wrong_overflow = 0;
   std::optional<Witness> smallest, example;  ///< least magnitude; least magnitude from 1 on, else the smallest
   OneByOne seen;
@@ -104,23 +107,26 @@ Measured measure(const Chain& chain, const ChainRounding& rounding, Look look = 
 
 Witness witness(const Chain& chain, const ChainRounding& rounding, std::uint64_t input);
 
-/// Converts inputs one by one, by the array functions and at the ends of stretches by rationals, and holds them to `found`, the
-/// differences on a line: all inputs of at most 17 bits, of 32 bits if `look` is all; otherwise 2^22 around `around`. Conversions at the
-/// ends are recorded. Every step rounds alike.
-OneByOne one_by_one(const Chain& chain, RoundingMode mode, bool negative, const Differences& found, uint128 around, Look look, Trace* trace);
+/// Converts inputs one by one, by the array functions and at the ends of stretches by rationals, and holds them to
+/// `found`, the differences on a line: all inputs of at most 17 bits, of 32 bits if `look` is all; otherwise 2^22
+/// around `around`. Conversions at the ends are recorded. Every step rounds alike.
+OneByOne one_by_one(const Chain& chain, RoundingMode mode, bool negative, const Differences& found, uint128 around,
+                    Look look, Trace* trace);
 
 // How many numbers a chain of two roundings must get wrong, by counting on paper: nothing is converted here.
 //
-// A number is wrong if the first rounding puts it exactly on the middle between two values of the target, and the second rounding then
-// takes that tie the other way. In the binade 2^e <= |x| < 2^(e+1) let the source have s bits, the format on the way v, the target
-// t: there are 2^(t-1) middles, of which the first rounding, dropping d = s - v bits, takes 2^(d-1) numbers on either side (but
-// one where middles are odd, and which of both ends belong to it follows from the mode). Of each middle one side is wrong: to
-// nearest even a share of 2^(t-v-1) of the binade where v >= t + 2.
+// A number is wrong if the first rounding puts it exactly on the middle between two values of the target, and the
+// second rounding then takes that tie the other way. In the binade 2^e <= |x| < 2^(e+1) let the source have s bits, the
+// format on the way v, the target t: there are 2^(t-1) middles, of which the first rounding, dropping d = s - v bits,
+// takes 2^(d-1) numbers on either side (but one where middles are odd, and which of both ends belong to it follows from
+// the mode). Of each middle one side is wrong: to nearest even a share of 2^(t-v-1) of the binade where v >= t + 2.
 
-/// Numbers of one sign with 2^e <= |x| < 2^(e+1) that are wrong. Nothing where the counting does not apply: more than one format on
-/// the way; one without the target's range or with fewer bits than the target somewhere; formats without fraction, zero or normal numbers;
-/// a source whose last binade ends early; modes other than nearest at the end with another mode on the way.
-std::optional<std::uint64_t> expected_in_binade(const Chain& chain, const ChainRounding& rounding, bool negative, int e);
+/// Numbers of one sign with 2^e <= |x| < 2^(e+1) that are wrong. Nothing where the counting does not apply: more than
+/// one format on the way; one without the target's range or with fewer bits than the target somewhere; formats without
+/// fraction, zero or normal numbers; a source whose last binade ends early; modes other than nearest at the end with
+/// another mode on the way.
+std::optional<std::uint64_t> expected_in_binade(const Chain& chain, const ChainRounding& rounding, bool negative,
+                                                int e);
 
 /// Of all numbers of the source, both signs.
 std::optional<std::uint64_t> expected_wrong(const Chain& chain, const ChainRounding& rounding);
@@ -142,8 +148,8 @@ void operations_report(const Config& config, Run& run);
 
 /// A count as JSON: an integer up to 2^64 - 1, beyond it rounded to a double.
 Json count(uint128 n);
-/// A number as text with every digit that tells it from its neighbours (17 significant in fp64): rounded to fewer, an example of
-/// a number beside a tie would be shown as the tie.
+/// A number as text with every digit that tells it from its neighbours (17 significant in fp64): rounded to fewer, an
+/// example of a number beside a tie would be shown as the tie.
 std::string full_text(const NumberType& type, std::uint64_t code);
 /// "fp32>bf16>e4m3"'s witness: input and its code word, value on the way, direct and chained result, or five nulls.
 std::vector<Json> cells_of(const Chain& chain, const std::optional<Witness>& witness);

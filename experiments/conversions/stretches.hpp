@@ -1,6 +1,7 @@
-// Which numbers does a chain get wrong? All of them, found by their ends: rounding is monotone, so that each value of the target begins
-// at one number of the source, directly and through the chain. What lies between the two beginnings differs, and nothing else does.
-// So 2^64 inputs are counted exactly with a few conversions for each value of the target.
+// Which numbers does a chain get wrong? All of them, found by their ends: rounding is monotone, so that each value of
+// the target begins at one number of the source, directly and through the chain. What lies between the two beginnings
+// differs, and nothing else does. So 2^64 inputs are counted exactly with a few conversions for each value of the
+// target.
 #pragma once
 
 #include <halfulp/emulation/round_pack.hpp>
@@ -11,7 +12,8 @@
 
 namespace halfulp::conversions {
 
-/// Positions first <= x < end of a Line that differ, on which the two results lie on either side of the boundary below `place`.
+/// Positions first <= x < end of a Line that differ, on which the two results lie on either side of the boundary below
+/// `place`.
 struct Stretch {
   uint128 first = 0, end = 0;
   std::uint64_t place = 0;
@@ -20,13 +22,15 @@ struct Stretch {
 
 struct Differences {
   std::vector<Stretch> stretches;  ///< ascending, disjoint
-  uint128 normal_begin = 0, normal_end = 0;  ///< positions whose direct result is a normal number, or the largest in place of greater ones
+  uint128 normal_begin = 0,
+          normal_end =
+              0;  ///< positions whose direct result is a normal number, or the largest in place of greater ones
 };
 
 namespace detail {
 
-/// The first position in [low, end] at which `holds` does, `end` if none below it; `holds` must stay true from there on. Looked for
-/// from `guess` outwards, in steps that double.
+/// The first position in [low, end] at which `holds` does, `end` if none below it; `holds` must stay true from there
+/// on. Looked for from `guess` outwards, in steps that double.
 template <class Holds>
 uint128 first_where(uint128 low, uint128 end, uint128 guess, Holds&& holds) {
   uint128 high = end, step = 1;
@@ -64,15 +68,17 @@ uint128 first_where(uint128 low, uint128 end, uint128 guess, Holds&& holds) {
 
 /// On `size` positions, two monotone functions from positions to places 0 ... last. `min_normal`, `max_finite`: places.
 template <class Direct, class Chained>
-Differences differences(uint128 size, std::uint64_t last, std::uint64_t min_normal, std::uint64_t max_finite, Direct&& direct, Chained&& chained) {
+Differences differences(uint128 size, std::uint64_t last, std::uint64_t min_normal, std::uint64_t max_finite,
+                        Direct&& direct, Chained&& chained) {
   Differences found;
   found.normal_end = size;
-  uint128 begins = 0, through = 0, gap = 0;       // of the place before
-  __extension__ __int128 offsets[2] = {0, 0};     // through - begins, two places ago and one: ties alternate
+  uint128 begins = 0, through = 0, gap = 0;    // of the place before
+  __extension__ __int128 offsets[2] = {0, 0};  // through - begins, two places ago and one: ties alternate
   for (std::uint64_t p = 1; p <= last; ++p) {
     const uint128 here = detail::first_where(begins, size, begins + gap, [&](uint128 x) { return direct(x) >= p; });
     const auto guess = static_cast<__int128>(here) + offsets[p & 1];
-    const uint128 there = detail::first_where(through, size, guess < 0 ? 0 : static_cast<uint128>(guess), [&](uint128 x) { return chained(x) >= p; });
+    const uint128 there = detail::first_where(through, size, guess < 0 ? 0 : static_cast<uint128>(guess),
+                                              [&](uint128 x) { return chained(x) >= p; });
     gap = here - begins, begins = here, through = there;
     offsets[p & 1] = static_cast<__int128>(there) - static_cast<__int128>(here);
     if (p == min_normal) found.normal_begin = here;

@@ -18,30 +18,38 @@ struct AsGood {
   const char *policy, *statement, *source;
 };
 constexpr AsGood as_good[] = {
-    {"amp-fp16", "FP16 products and FP32 weights fine-tune as accurately as FP32.", "Micikevicius et al. 2018, Mixed Precision Training, section 4"},
-    {"O2", "FP32 master weights of FP16 ones fine-tune as accurately as FP32.", "Micikevicius et al. 2018, Mixed Precision Training, section 3.1"},
-    {"bf16-sr", "Stochastically rounded updates of BF16 weights fine-tune as accurately as FP32.", "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5 (BERT on MNLI)"},
-    {"bf16-kahan", "Kahan-summed updates of BF16 weights fine-tune as accurately as FP32.", "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5 (BERT on MNLI)"},
-    {"fp8-hybrid", "FP8 products, E4M3 forward and E5M2 backward, fine-tune as accurately as FP32.", "Micikevicius et al. 2022, FP8 Formats for Deep Learning, section 4"},
+    {"amp-fp16", "FP16 products and FP32 weights fine-tune as accurately as FP32.",
+     "Micikevicius et al. 2018, Mixed Precision Training, section 4"},
+    {"O2", "FP32 master weights of FP16 ones fine-tune as accurately as FP32.",
+     "Micikevicius et al. 2018, Mixed Precision Training, section 3.1"},
+    {"bf16-sr", "Stochastically rounded updates of BF16 weights fine-tune as accurately as FP32.",
+     "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5 (BERT on MNLI)"},
+    {"bf16-kahan", "Kahan-summed updates of BF16 weights fine-tune as accurately as FP32.",
+     "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5 (BERT on MNLI)"},
+    {"fp8-hybrid", "FP8 products, E4M3 forward and E5M2 backward, fine-tune as accurately as FP32.",
+     "Micikevicius et al. 2022, FP8 Formats for Deep Learning, section 4"},
 };
 
-std::string absent(const TuningOutcomes& outcomes, const std::string& network, std::initializer_list<const char*> policies) {
+std::string absent(const TuningOutcomes& outcomes, const std::string& network,
+                   std::initializer_list<const char*> policies) {
   for (const char* const policy : policies)
     if (!outcomes.contains({network, policy})) return fmt::format("policies does not name {}", policy);
   return "";
 }
 
-/// The most that rounding n weights to a format can change, relative to their norm: half an ulp of each (a whole one where rounding goes
-/// either way) is at most 2^-p of its value, or of subnormal size.
+/// The most that rounding n weights to a format can change, relative to their norm: half an ulp of each (a whole one
+/// where rounding goes either way) is at most 2^-p of its value, or of subnormal size.
 double most_error(const FloatFormat& f, bool nearest, bool flushed, const TuningSpread& spread) {
   const double unit = std::ldexp(1.0, nearest ? -f.precision() : 1 - f.precision());
   const double subnormal = std::ldexp(nearest ? 0.5 : 1.0, f.emin() - f.fraction_bits);
-  return unit + std::sqrt(static_cast<double>(spread.parameters)) * (flushed ? std::ldexp(1.0, f.emin()) : subnormal) / spread.smallest_norm;
+  return unit + std::sqrt(static_cast<double>(spread.parameters)) * (flushed ? std::ldexp(1.0, f.emin()) : subnormal) /
+                    spread.smallest_norm;
 }
 
 }  // namespace
 
-void claim_finetune(const Config& config, const Data& data, const std::vector<training::Policy>& policies, const TuningOutcomes& outcomes, Report& report) {
+void claim_finetune(const Config& config, const Data& data, const std::vector<training::Policy>& policies,
+                    const TuningOutcomes& outcomes, Report& report) {
   for (const std::string& network : config.choices("networks")) {
     const std::string of = fmt::format(" ({}, mean of {} seeds)", network, config.integer("seeds"));
     const std::string& missing = data.missing(network);
@@ -52,14 +60,16 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
     } else {
       double largest = 0;
       for (const training::Policy& policy : policies)
-        if (policy.update.weights.keeps_floats()) largest = std::max(largest, outcomes.at({network, policy.name}).largest_error);
+        if (policy.update.weights.keeps_floats())
+          largest = std::max(largest, outcomes.at({network, policy.name}).largest_error);
       report.claim(exactly(network + "-fp32-start", exact, rounding, 0.0, number(largest), "oracle"));
     }
     for (const training::Policy& policy : policies) {
       const FloatFormat* const f = policy.update.weights.plain();
       if (!f || policy.update.weights.keeps_floats()) continue;
       const std::string id = claim_id(network + "-" + policy.name + "-start");
-      const std::string statement = fmt::format("{} begins within what rounding each weight once can change, relative to their norm{}.", policy.name, of);
+      const std::string statement = fmt::format(
+          "{} begins within what rounding each weight once can change, relative to their norm{}.", policy.name, of);
       const bool nearest = policy.update.weights.rounding.mode == RoundingMode::nearest_even;
       if (!missing.empty()) report.claim(skipped(id, statement, rounding, missing));
       else {
@@ -67,31 +77,47 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
         if (spread.largest_weight > f->value(f->max_finite()))
           report.claim(skipped(id, statement, rounding, "weights lie beyond the format's largest number"));
         else
-          report.claim(at_most(id, statement, rounding, most_error(*f, nearest, policy.update.weights.rounding.flush_outputs, spread), spread.largest_error, "oracle"));
+          report.claim(at_most(id, statement, rounding,
+                               most_error(*f, nearest, policy.update.weights.rounding.flush_outputs, spread),
+                               spread.largest_error, "oracle"));
       }
     }
-    const auto reason = [&](std::initializer_list<const char*> names) { return missing.empty() ? absent(outcomes, network, names) : missing; };
+    const auto reason = [&](std::initializer_list<const char*> names) {
+      return missing.empty() ? absent(outcomes, network, names) : missing;
+    };
     for (const AsGood& row : as_good) {
-      const std::string id = claim_id(network + "-" + row.policy + "-as-fp32"), statement = row.statement + fmt::format(" ({}: difference of accuracies on tuned classes, mean of {} seeds; twice its standard error is allowed.)", network, config.integer("seeds"));
+      const std::string id = claim_id(network + "-" + row.policy + "-as-fp32"),
+                        statement = row.statement + fmt::format(
+                                                        " ({}: difference of accuracies on tuned classes, mean of {} "
+                                                        "seeds; twice its standard error is allowed.)",
+                                                        network, config.integer("seeds"));
       if (const std::string why = reason({"fp32", row.policy}); !why.empty()) {
         report.claim(skipped(id, statement, row.source, why));
         continue;
       }
-      const Spread &fp32 = outcomes.at({network, "fp32"}).accuracy, &policy = outcomes.at({network, row.policy}).accuracy;
+      const Spread &fp32 = outcomes.at({network, "fp32"}).accuracy,
+                   &policy = outcomes.at({network, row.policy}).accuracy;
       const Standing s = standing(policy, fp32);
       Claim claim = at_least(id, statement, row.source, -s.doubt, s.difference, "published", Verdict::differs);
-      if (claim.verdict == Verdict::differs) claim.reason = fmt::format("accuracy {:.4f}, of fp32 {:.4f}; the table `summary` says what was lost", policy.mean(), fp32.mean());
+      if (claim.verdict == Verdict::differs)
+        claim.reason = fmt::format("accuracy {:.4f}, of fp32 {:.4f}; the table `summary` says what was lost",
+                                   policy.mean(), fp32.mean());
       report.claim(std::move(claim));
     }
-    const std::string id = network + "-pure-bf16-stays", source = "Zamirai et al. 2021, Revisiting BFloat16 Training, section 3: nearest rounding cancels small updates";
-    const std::string statement = "Pure BF16 leaves more weights where they were than BF16 with stochastic rounding" + of + ".";
+    const std::string
+        id = network + "-pure-bf16-stays",
+        source = "Zamirai et al. 2021, Revisiting BFloat16 Training, section 3: nearest rounding cancels small updates";
+    const std::string statement = "Pure BF16 leaves more weights where they were than BF16 with stochastic rounding" +
+                                  of + ".";
     if (const std::string why = reason({"pure-bf16", "bf16-sr"}); !why.empty()) {
       report.claim(skipped(id, statement, source, why));
       continue;
     }
     const TuningSpread &pure = outcomes.at({network, "pure-bf16"}), &sr = outcomes.at({network, "bf16-sr"});
-    Claim claim = at_least(id, statement, source, sr.unmoved / static_cast<double>(sr.count), pure.unmoved / static_cast<double>(pure.count), "published", Verdict::differs);
-    if (claim.verdict == Verdict::differs) claim.reason = "at this learning rate the updates are not small against half an ulp";
+    Claim claim = at_least(id, statement, source, sr.unmoved / static_cast<double>(sr.count),
+                           pure.unmoved / static_cast<double>(pure.count), "published", Verdict::differs);
+    if (claim.verdict == Verdict::differs)
+      claim.reason = "at this learning rate the updates are not small against half an ulp";
     report.claim(std::move(claim));
   }
 }
@@ -107,16 +133,26 @@ using namespace trainings;
 
 std::vector<Parameter> parameters() {
   using Type = ParameterType;
-  std::vector<Parameter> all = trainings::parameters(
-      {"mlp", "fp32,O1,O2,O3,amp-fp16,amp-bf16,pure-fp16,pure-bf16,bf16-sr,bf16-kahan,fp8-hybrid,fp8-deepseek,mxfp8,mxfp4,nvfp4", "2"});
+  std::vector<Parameter> all = trainings::parameters({"mlp",
+                                                      "fp32,O1,O2,O3,amp-fp16,amp-bf16,pure-fp16,pure-bf16,bf16-sr,"
+                                                      "bf16-kahan,fp8-hybrid,fp8-deepseek,mxfp8,mxfp4,nvfp4",
+                                                      "2"});
   for (Parameter& p : all)
     if (p.name == "networks") p.accepted = {"mlp", "cnn"};
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  all.push_back({"classes", Type::integers, "0,1,2,3,4", "classes that fine-tuning sees; pre-training sees all ten", 0, image_classes - 1});
+  all.push_back({"classes", Type::integers, "0,1,2,3,4", "classes that fine-tuning sees; pre-training sees all ten", 0,
+                 image_classes - 1});
   all.push_back({"tune_lr", Type::real, "1e-5", "learning rate of fine-tuning", 0, 100});
   all.push_back({"tune_epochs", Type::real, "1", "epochs of fine-tuning", 0, 1000});
-  all.push_back({"tune_steps", Type::integer, "0", "steps of fine-tuning, instead of epochs; 0: tune_epochs says", 0, 1e8});
-  all.push_back({"tune_optimizer", Type::choice, "adam", "optimizer of fine-tuning", -infinity, infinity, {"sgd", "adam", "adamw"}});
+  all.push_back(
+      {"tune_steps", Type::integer, "0", "steps of fine-tuning, instead of epochs; 0: tune_epochs says", 0, 1e8});
+  all.push_back({"tune_optimizer",
+                 Type::choice,
+                 "adam",
+                 "optimizer of fine-tuning",
+                 -infinity,
+                 infinity,
+                 {"sgd", "adam", "adamw"}});
   return all;
 }
 
@@ -128,7 +164,9 @@ Classes classes_of(const Config& config) {
   std::set<int> tuned;
   for (const std::int64_t c : config.integers("classes")) tuned.insert(static_cast<int>(c));
   if (tuned.empty() || tuned.size() == image_classes)
-    throw std::invalid_argument(fmt::format("classes: {} of them; accepted: 1 to {}, so that some are tuned and some are not", tuned.size(), image_classes - 1));
+    throw std::invalid_argument(
+        fmt::format("classes: {} of them; accepted: 1 to {}, so that some are tuned and some are not", tuned.size(),
+                    image_classes - 1));
   Classes all{{tuned.begin(), tuned.end()}, {}};
   for (int c = 0; c < image_classes; ++c)
     if (!tuned.contains(c)) all.other.push_back(c);
@@ -170,7 +208,8 @@ double norm_of(const training::NetworkValues& values) {
   return std::sqrt(sum);
 }
 
-void judge(training::Trainer& trainer, const training::Examples& tuned, const training::Examples& other, double& of_tuned, double& of_other) {
+void judge(training::Trainer& trainer, const training::Examples& tuned, const training::Examples& other,
+           double& of_tuned, double& of_other) {
   of_tuned = trainer.test(tuned).accuracy;
   of_other = trainer.test(other).accuracy;
 }
@@ -182,35 +221,44 @@ void run_finetune(const Config& config, Run& run) {
   const training::Policy fp32 = training::find_policy("fp32");
   const Data data(config, networks);
   data.report(run.report);
-  Table& summary = run.report.table("summary", "What fine-tuning gained and lost under each policy, means over seeds", {
-      {"network", "", "Network."},
-      {"policy", "", "Precision policy of fine-tuning; pre-training is in FP32."},
-      {"tuned", "1", "Test accuracy on the classes that fine-tuning sees, after it; 0 if it failed."},
-      {"to_fp32", "1", "This minus that of fine-tuning in FP32; null without fp32."},
-      {"doubt", "1", "Twice the standard error of that difference: by the seeds, or by the number of test images where that says more."},
-      {"other", "1", "Test accuracy on the other classes, after fine-tuning: what was not forgotten."},
-      {"all", "1", "Mean of the two, each weighted by how many classes it has."},
-      {"all_to_fp32", "1", "This minus that of fine-tuning in FP32; null without fp32."},
-      {"tuned_before", "1", "Accuracy on the classes that fine-tuning sees, before its first step, under the policy."},
-      {"other_before", "1", "Accuracy on the other classes before the first step."},
-      {"rounding_cost", "1", "What pre-training reached on all classes in FP32, minus what the policy makes of the same weights before any step."},
-      {"start_error", "1", "Norm of what rounding changed in the pre-trained weights, relative to them."},
-      {"moved", "1", "Norm of what fine-tuning changed in the weights, relative to the rounded start; NaN if it failed."},
-      {"unmoved", "1", "Share of weights that are at the end what they were at the start."},
-      {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
-      {"verdict", "", "Failed: some training ended in NaN; below: the accuracy on tuned classes is below fp32's, seed by seed, by more than doubt; within: it is not."},
-      {"why", "", "What the microscope saw of a failure or loss; empty if there was none."}});
-  Table& each = run.report.table("seeds", "The same, every training by itself", {
-      {"network", "", "Network."},
-      {"policy", "", "Precision policy of fine-tuning."},
-      {"seed", "1", "Seed of pre-training and of fine-tuning."},
-      {"tuned_before", "1", "Accuracy on the classes that fine-tuning sees, before its first step."},
-      {"tuned_after", "1", "And after its last."},
-      {"other_before", "1", "Accuracy on the other classes, before."},
-      {"other_after", "1", "And after."},
-      {"start_error", "1", "Norm of what rounding changed in the pre-trained weights, relative to them."},
-      {"moved", "1", "Norm of what fine-tuning changed, relative to the rounded start; NaN if it failed."},
-      {"unmoved", "1", "Share of weights that are at the end what they were at the start."}});
+  Table& summary = run.report.table(
+      "summary", "What fine-tuning gained and lost under each policy, means over seeds",
+      {{"network", "", "Network."},
+       {"policy", "", "Precision policy of fine-tuning; pre-training is in FP32."},
+       {"tuned", "1", "Test accuracy on the classes that fine-tuning sees, after it; 0 if it failed."},
+       {"to_fp32", "1", "This minus that of fine-tuning in FP32; null without fp32."},
+       {"doubt", "1",
+        "Twice the standard error of that difference: by the seeds, or by the number of test images where that says "
+        "more."},
+       {"other", "1", "Test accuracy on the other classes, after fine-tuning: what was not forgotten."},
+       {"all", "1", "Mean of the two, each weighted by how many classes it has."},
+       {"all_to_fp32", "1", "This minus that of fine-tuning in FP32; null without fp32."},
+       {"tuned_before", "1", "Accuracy on the classes that fine-tuning sees, before its first step, under the policy."},
+       {"other_before", "1", "Accuracy on the other classes before the first step."},
+       {"rounding_cost", "1",
+        "What pre-training reached on all classes in FP32, minus what the policy makes of the same weights before any "
+        "step."},
+       {"start_error", "1", "Norm of what rounding changed in the pre-trained weights, relative to them."},
+       {"moved", "1",
+        "Norm of what fine-tuning changed in the weights, relative to the rounded start; NaN if it failed."},
+       {"unmoved", "1", "Share of weights that are at the end what they were at the start."},
+       {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
+       {"verdict", "",
+        "Failed: some training ended in NaN; below: the accuracy on tuned classes is below fp32's, seed by seed, by "
+        "more than doubt; within: it is not."},
+       {"why", "", "What the microscope saw of a failure or loss; empty if there was none."}});
+  Table& each = run.report.table(
+      "seeds", "The same, every training by itself",
+      {{"network", "", "Network."},
+       {"policy", "", "Precision policy of fine-tuning."},
+       {"seed", "1", "Seed of pre-training and of fine-tuning."},
+       {"tuned_before", "1", "Accuracy on the classes that fine-tuning sees, before its first step."},
+       {"tuned_after", "1", "And after its last."},
+       {"other_before", "1", "Accuracy on the other classes, before."},
+       {"other_after", "1", "And after."},
+       {"start_error", "1", "Norm of what rounding changed in the pre-trained weights, relative to them."},
+       {"moved", "1", "Norm of what fine-tuning changed, relative to the rounded start; NaN if it failed."},
+       {"unmoved", "1", "Share of weights that are at the end what they were at the start."}});
   Tables tables(run.report, "policy", "Precision policy of fine-tuning, or pre-training.");
 
   const auto seeds = static_cast<std::size_t>(config.integer("seeds"));
@@ -224,7 +272,8 @@ void run_finetune(const Config& config, Run& run) {
     tests.push_back(data.examples(config, network, classes.tuned));
     tests.push_back(data.examples(config, network, classes.other));
     const auto seed = [&](std::size_t i) { return static_cast<std::uint64_t>(config.integer("seed")) + i; };
-    for (std::size_t i = 0; i < seeds; ++i) before.push_back(make_job(config, network, fp32, "pre-training", seed(i), data, *all));
+    for (std::size_t i = 0; i < seeds; ++i)
+      before.push_back(make_job(config, network, fp32, "pre-training", seed(i), data, *all));
     for (const training::Policy& policy : policies)
       for (std::size_t i = 0; i < seeds; ++i) {
         Job job = make_job(config, network, policy, policy.name, seed(i), data, *tuned);
@@ -234,7 +283,10 @@ void run_finetune(const Config& config, Run& run) {
         s.optimizer.kind = training::parse_optimizer(config.text("tune_optimizer"));
         s.optimizer.lr = config.real("tune_lr");
         s.steps = static_cast<std::uint64_t>(config.integer("tune_steps"));
-        if (s.steps == 0) s.steps = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(config.real("tune_epochs") * static_cast<double>(tuned->steps_per_epoch()))));
+        if (s.steps == 0)
+          s.steps = std::max<std::uint64_t>(
+              1, static_cast<std::uint64_t>(
+                     std::llround(config.real("tune_epochs") * static_cast<double>(tuned->steps_per_epoch()))));
         const auto intervals = static_cast<std::uint64_t>(config.integer("intervals"));
         s.interval = std::max<std::uint64_t>(1, (s.steps + intervals - 1) / intervals);
         Tuning tuning;
@@ -293,12 +345,14 @@ void run_finetune(const Config& config, Run& run) {
   for (std::size_t i = 0; i < after.size(); ++i) {
     const Tuning& t = tunings[i];
     tables.add(after[i], records[i], i % seeds == 0);
-    each.row({t.network, t.policy->name, after[i].settings.seed, number(t.tuned_before), number(t.tuned_after), number(t.other_before), number(t.other_after),
-              number(t.start_error), number(t.moved), number(t.unmoved)});
+    each.row({t.network, t.policy->name, after[i].settings.seed, number(t.tuned_before), number(t.tuned_after),
+              number(t.other_before), number(t.other_after), number(t.start_error), number(t.moved),
+              number(t.unmoved)});
     TuningSpread& spread = outcomes[{t.network, t.policy->name}];
     spread.add(t, records[i].diverged.has_value(), tests[t.tests]->test_size());
     spread.all += all_of(t.tuned_after, t.other_after);
-    spread.rounding_cost += all_of(reached[t.learned].first, reached[t.learned].second) - all_of(t.tuned_before, t.other_before);
+    spread.rounding_cost += all_of(reached[t.learned].first, reached[t.learned].second) -
+                            all_of(t.tuned_before, t.other_before);
   }
   for (std::size_t first = 0; first < after.size(); first += seeds) {
     const Tuning& t = tunings[first];
@@ -308,15 +362,21 @@ void run_finetune(const Config& config, Run& run) {
     const Standing to_fp32 = of_fp32 ? standing(spread.accuracy, of_fp32->accuracy) : Standing{};
     const bool worse = spread.failed || to_fp32.below();
     const auto mean = [&](double sum) { return number(sum / static_cast<double>(spread.count)); };
-    const auto beyond = [&](double sum, double reference_sum) { return of_fp32 ? mean(difference(sum, reference_sum)) : Json(); };
+    const auto beyond = [&](double sum, double reference_sum) {
+      return of_fp32 ? mean(difference(sum, reference_sum)) : Json();
+    };
     std::size_t worst = first;
     for (std::size_t i = first; i < first + seeds; ++i)
       if (tunings[i].tuned_after < tunings[worst].tuned_after) worst = i;
     summary.row({t.network, t.policy->name, mean(spread.tuned), beyond(spread.tuned, of_fp32 ? of_fp32->tuned : 0),
                  of_fp32 ? number(to_fp32.doubt) : Json(), mean(spread.other), mean(spread.all),
-                 beyond(spread.all, of_fp32 ? of_fp32->all : 0), mean(spread.tuned_before), mean(spread.other_before), mean(difference(spread.rounding_cost, 0)),
-                 mean(spread.start_error), mean(spread.moved), mean(spread.unmoved), number(evidence_of(records[first]).swamped),
-                 spread.failed ? "failed" : worse ? "below" : "within", diagnose(records[worst], worse).why});
+                 beyond(spread.all, of_fp32 ? of_fp32->all : 0), mean(spread.tuned_before), mean(spread.other_before),
+                 mean(difference(spread.rounding_cost, 0)), mean(spread.start_error), mean(spread.moved),
+                 mean(spread.unmoved), number(evidence_of(records[first]).swamped),
+                 spread.failed ? "failed"
+                 : worse       ? "below"
+                               : "within",
+                 diagnose(records[worst], worse).why});
   }
   claim_finetune(config, data, policies, outcomes, run.report);
 }
@@ -324,9 +384,13 @@ void run_finetune(const Config& config, Run& run) {
 }  // namespace
 
 Experiment finetune_experiment() {
-  return {"finetune", "Fine-tuning on some classes under precision policies",
-          "What does fine-tuning at a small learning rate gain and forget under each policy, and which weights never move?", parameters, run_finetune,
-          {"summary", {"policy", "tuned", "to_fp32", "other", "rounding_cost", "unmoved", "swamped"}}};
+  return {
+      "finetune",
+      "Fine-tuning on some classes under precision policies",
+      "What does fine-tuning at a small learning rate gain and forget under each policy, and which weights never move?",
+      parameters,
+      run_finetune,
+      {"summary", {"policy", "tuned", "to_fp32", "other", "rounding_cost", "unmoved", "swamped"}}};
 }
 
 }  // namespace halfulp

@@ -19,8 +19,9 @@ struct Tuning {
   const training::Policy* policy = nullptr;
   std::size_t learned = 0, tests = 0;  ///< places of what it begins with, and of its test examples
   double tuned_before = 0, other_before = 0, tuned_after = 0, other_after = 0;  ///< accuracies
-  double start_error = 0, weight_norm = 0;  ///< of the pre-trained weights: what rounding changed, relative to their norm; that norm
-  double largest_weight = 0;                ///< their largest magnitude
+  double start_error = 0,
+         weight_norm = 0;     ///< of the pre-trained weights: what rounding changed, relative to their norm; that norm
+  double largest_weight = 0;  ///< their largest magnitude
   double moved = 0, unmoved = 0;
   std::uint64_t parameters = 0;
 };
@@ -28,9 +29,10 @@ struct Tuning {
 /// Several that differ by their seed alone: sums over them, and extremes.
 struct TuningSpread {
   std::uint64_t count = 0, failed = 0, parameters = 0;
-  double tuned = 0, other = 0, all = 0, tuned_before = 0, other_before = 0, rounding_cost = 0, start_error = 0, moved = 0, unmoved = 0;
+  double tuned = 0, other = 0, all = 0, tuned_before = 0, other_before = 0, rounding_cost = 0, start_error = 0,
+         moved = 0, unmoved = 0;
   double largest_error = 0, smallest_norm = 1e300, largest_weight = 0;  ///< start_error, weight_norm
-  Spread accuracy = {};  ///< on tuned classes
+  Spread accuracy = {};                                                 ///< on tuned classes
 
   void add(const Tuning& t, bool has_failed, std::size_t tests) {
     ++count;
@@ -39,13 +41,15 @@ struct TuningSpread {
     accuracy.add(t.tuned_after, has_failed, tests);
     tuned += t.tuned_after, other += t.other_after, tuned_before += t.tuned_before, other_before += t.other_before;
     start_error += t.start_error, moved += t.moved, unmoved += t.unmoved;
-    largest_error = std::max(largest_error, t.start_error), smallest_norm = std::min(smallest_norm, t.weight_norm), largest_weight = std::max(largest_weight, t.largest_weight);
+    largest_error = std::max(largest_error, t.start_error), smallest_norm = std::min(smallest_norm, t.weight_norm),
+    largest_weight = std::max(largest_weight, t.largest_weight);
   }
 };
 
 /// By network and policy.
 using TuningOutcomes = std::map<std::pair<std::string, std::string>, TuningSpread>;
 
-void claim_finetune(const Config& config, const Data& data, const std::vector<training::Policy>& policies, const TuningOutcomes& outcomes, Report& report);
+void claim_finetune(const Config& config, const Data& data, const std::vector<training::Policy>& policies,
+                    const TuningOutcomes& outcomes, Report& report);
 
 }  // namespace halfulp::trainings

@@ -25,27 +25,31 @@ Json or_null(const std::optional<std::uint64_t>& value) { return value ? Json(*v
 ScalingTables::ScalingTables(Report& report)
     : static_(report.table(
           "static", "Static loss scales",
-          with_run({{"k", "binade", "The scale is 2^k."},
-                    {"skip", "", "Whether steps with Inf or NaN in gradients are left out: yes or no."},
-                    {"accuracy", "1", "Mean test accuracy over seeds; a failed training counts as 0."},
-                    {"to_fp32", "1", "Mean accuracy minus that of fp32."},
-                    {"test_loss", "nat", "Mean test loss of those that did not fail."},
-                    {"lost", "1",
-                     "Share of gradients, of weights and activations, that rounding made zero, in counted steps of the first seed."},
-                    {"overflowed", "1", "Share that overflowed."},
-                    {"skipped", "step", "Steps left out, over all seeds."},
-                    {"failed", "run", "Trainings that ended with parameters that are no numbers."},
-                    {"first_infinite", "", "The first tensor with an Inf: step, layer, role; null if there was none."}}))),
-      ends_(report.table("ends",
-                         "FP16 at the ends of the range that recovers every gradient, for as many steps as gradients were collected from",
-                         with_run({{"k", "binade", "The scale is 2^k, and static."},
-                                   {"end", "", "Which end of fp16's range (the table `ranges`); unscaled is a scale of 1."},
-                                   {"steps", "step", "Steps."},
-                                   {"skipped", "step", "Steps left out for Inf or NaN."},
-                                   {"lost", "1", "Share of gradients that rounding made zero, in counted steps."},
-                                   {"predicted_lost", "1", "The same of the gradients collected in FP32."},
-                                   {"overflowed", "1", "Share of gradients that overflowed."},
-                                   {"predicted_overflowed", "1", "The same of the gradients collected in FP32."}}))),
+          with_run(
+              {{"k", "binade", "The scale is 2^k."},
+               {"skip", "", "Whether steps with Inf or NaN in gradients are left out: yes or no."},
+               {"accuracy", "1", "Mean test accuracy over seeds; a failed training counts as 0."},
+               {"to_fp32", "1", "Mean accuracy minus that of fp32."},
+               {"test_loss", "nat", "Mean test loss of those that did not fail."},
+               {"lost", "1",
+                "Share of gradients, of weights and activations, that rounding made zero, in counted steps of the "
+                "first seed."},
+               {"overflowed", "1", "Share that overflowed."},
+               {"skipped", "step", "Steps left out, over all seeds."},
+               {"failed", "run", "Trainings that ended with parameters that are no numbers."},
+               {"first_infinite", "", "The first tensor with an Inf: step, layer, role; null if there was none."}}))),
+      ends_(report.table(
+          "ends",
+          "FP16 at the ends of the range that recovers every gradient, for as many steps as gradients were collected "
+          "from",
+          with_run({{"k", "binade", "The scale is 2^k, and static."},
+                    {"end", "", "Which end of fp16's range (the table `ranges`); unscaled is a scale of 1."},
+                    {"steps", "step", "Steps."},
+                    {"skipped", "step", "Steps left out for Inf or NaN."},
+                    {"lost", "1", "Share of gradients that rounding made zero, in counted steps."},
+                    {"predicted_lost", "1", "The same of the gradients collected in FP32."},
+                    {"overflowed", "1", "Share of gradients that overflowed."},
+                    {"predicted_overflowed", "1", "The same of the gradients collected in FP32."}}))),
       dynamic_(report.table(
           "dynamic", "Dynamic loss scales",
           with_run({{"k_initial", "binade", "The first scale is 2^k_initial."},
@@ -59,12 +63,14 @@ ScalingTables::ScalingTables(Report& report)
                     {"highest", "1", "Highest scale."},
                     {"settled", "1", "The scale of most updates of the second half."},
                     {"k_settled", "binade", "Its exponent; null at zero."},
-                    {"k_to", "binade", "The largest exponent under which no gradient collected in FP32 overflows in fp16."}}))),
-      course_(report.table("scale_course", "The course of dynamic scales, the first 200 changes of each training's first seed",
-                           with_run({{"variant", "", "Loss scaling and what was done to the training, as in the table `runs`."},
-                                     {"step", "step", "The step after which it changed; 0 before the first."},
-                                     {"event", "", "What happened: began, grew, backed-off, collapsed."},
-                                     {"scale", "1", "The scale from there on."}}))),
+                    {"k_to", "binade",
+                     "The largest exponent under which no gradient collected in FP32 overflows in fp16."}}))),
+      course_(report.table(
+          "scale_course", "The course of dynamic scales, the first 200 changes of each training's first seed",
+          with_run({{"variant", "", "Loss scaling and what was done to the training, as in the table `runs`."},
+                    {"step", "step", "The step after which it changed; 0 before the first."},
+                    {"event", "", "What happened: began, grew, backed-off, collapsed."},
+                    {"scale", "1", "The scale from there on."}}))),
       collapse_(report.table(
           "collapse", "Gradients that no scale makes finite: the scale falls to zero",
           with_run({{"cause", "", "What was done to the training."},
@@ -77,15 +83,16 @@ ScalingTables::ScalingTables(Report& report)
                     {"streak", "", "The scaler's account of the cause; empty if the scale did not become zero."},
                     {"skipped_after", "step", "Steps left out after that."},
                     {"unnoticed", "step",
-                     "The first step taken although unscaling had made its gradients NaN: 0 times 1/0; null if there was none."},
+                     "The first step taken although unscaling had made its gradients NaN: 0 times 1/0; null if there "
+                     "was none."},
                     {"failed_at", "step", "The step that made a parameter Inf or NaN; null if none did."},
                     {"final_scale", "1", "Scale at the end."}}))) {}
 
 void ScalingTables::add_static(const ScaledRun& run, const Spread& spread, double fp32) {
   const GradientShares shares = shares_of(run.record);
-  static_.row({run.job.settings.network, run.base, run.k, run.skip ? "yes" : "no", number(spread.mean()), number(spread.mean() - fp32),
-               number(spread.mean_loss()), number(shares.lost), number(shares.overflowed), spread.skipped, spread.failed,
-               where(run.record.first_infinite)});
+  static_.row({run.job.settings.network, run.base, run.k, run.skip ? "yes" : "no", number(spread.mean()),
+               number(spread.mean() - fp32), number(spread.mean_loss()), number(shares.lost), number(shares.overflowed),
+               spread.skipped, spread.failed, where(run.record.first_infinite)});
 }
 
 void ScalingTables::add_course(const ScaledRun& run) {
@@ -114,8 +121,9 @@ void ScalingTables::add(const ScaledRun& run, const NetworkGradients& gradients,
       grew += event.kind == training::ScalerEvent::Kind::grew;
       bad += event.kind == training::ScalerEvent::Kind::skipped && static_cast<std::uint64_t>(event.update) == bad;
     }
-    dynamic_.row({network, run.base, run.k, run.interval, run.job.settings.seed, number(record.final.accuracy), grew, record.skipped(),
-                  bad < course.size() ? Json(bad) : Json(), number(std::min(first, *std::min_element(course.begin(), course.end()))),
+    dynamic_.row({network, run.base, run.k, run.interval, run.job.settings.seed, number(record.final.accuracy), grew,
+                  record.skipped(), bad < course.size() ? Json(bad) : Json(),
+                  number(std::min(first, *std::min_element(course.begin(), course.end()))),
                   number(std::max(first, *std::max_element(course.begin(), course.end()))), number(settled),
                   settled > 0 ? Json(std::ilogb(settled)) : Json(),
                   gradients.all.non_zero() ? Json(gradients.all.range_by_limits(fp16).to) : Json()});
@@ -124,12 +132,14 @@ void ScalingTables::add(const ScaledRun& run, const NetworkGradients& gradients,
     const Descent d = descent_of(record);
     std::uint64_t after = 0;
     for (const training::ScalerEvent& event : record.events)
-      after += d.zero_at && event.kind == training::ScalerEvent::Kind::skipped && static_cast<std::uint64_t>(event.update) > *d.zero_at;
+      after += d.zero_at && event.kind == training::ScalerEvent::Kind::skipped &&
+               static_cast<std::uint64_t>(event.update) > *d.zero_at;
     collapse_.row({network, run.base,
                    run.poisoned ? fmt::format("a NaN in one gradient in each of the first {} steps", run.poisoned)
                                 : fmt::format("learning rate {}", run.job.settings.optimizer.lr),
-                   where(record.first_infinite), where(record.first_nan), or_null(d.to_one), or_null(d.to_subnormal), or_null(d.to_zero),
-                   or_null(d.zero_at), d.cause, after, or_null(d.unnoticed), or_null(record.diverged), number(record.curve.back().scale)});
+                   where(record.first_infinite), where(record.first_nan), or_null(d.to_one), or_null(d.to_subnormal),
+                   or_null(d.to_zero), or_null(d.zero_at), d.cause, after, or_null(d.unnoticed),
+                   or_null(record.diverged), number(record.curve.back().scale)});
     if (first_seed) add_course(run);
   }
 }
@@ -137,29 +147,38 @@ void ScalingTables::add(const ScaledRun& run, const NetworkGradients& gradients,
 namespace {
 
 constexpr const char* grad_scaler =
-    "PyTorch documentation, torch.amp.GradScaler: init_scale 65536, growth_factor 2, backoff_factor 0.5, growth_interval 2000";
-constexpr const char* halving = "derived: a power of two halves exactly in fp32 down to 2^-149, whose half is a tie and goes to 0";
+    "PyTorch documentation, torch.amp.GradScaler: init_scale 65536, growth_factor 2, backoff_factor 0.5, "
+    "growth_interval 2000";
+constexpr const char* halving =
+    "derived: a power of two halves exactly in fp32 down to 2^-149, whose half is a tie and goes to 0";
 constexpr const char* zero_times_infinity =
     "derived: gradients are 0, 1 / scale is Infinity, and 0 * Infinity is NaN (IEEE 754-2019, section 7.2)";
 constexpr const char* scale_8 =
     "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: a factor of 8 was enough for the detector";
 constexpr const char* as_large =
-    "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: the largest gradient times the scale stays below 65504";
-constexpr const char* accuracy = "Micikevicius et al. 2018, Mixed Precision Training, section 4; PyTorch documentation, torch.amp";
+    "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: the largest gradient times the scale stays below "
+    "65504";
+constexpr const char* accuracy =
+    "Micikevicius et al. 2018, Mixed Precision Training, section 4; PyTorch documentation, torch.amp";
 
 /// What a network's runs claim, in the order of the report.
 struct Statements {
   std::string prefix, eight, dynamic, top, beyond, settles, collapse, unnoticed, diverging;
   Statements(const std::string& network, const std::string& policy) : prefix(claim_id(network + "-" + policy)) {
-    const std::string of = network + ", " + policy + ": ";  // after a word of its own: messages are told apart by how they begin
+    const std::string of = network + ", " + policy +
+                           ": ";  // after a word of its own: messages are told apart by how they begin
     eight = "Scale 8, " + of + "a static loss scale of 8 gives the accuracy of FP32.";
     dynamic = "Defaults, " + of + "GradScaler as it is gives the accuracy of FP32.";
-    top = "Top, " + of + "the largest scale under which no gradient of the FP32 training overflows skips no step of an FP16 one.";
+    top = "Top, " + of +
+          "the largest scale under which no gradient of the FP32 training overflows skips no step of an FP16 one.";
     beyond = "Beyond, " + of + "four times that scale skips steps.";
-    settles = "Settled, " + of + "dynamic scales that grew or fell to where gradients overflow stay within 2 binades of that scale.";
+    settles = "Settled, " + of +
+              "dynamic scales that grew or fell to where gradients overflow stay within 2 binades of that scale.";
     collapse = "NaN, " + of + "in a gradient of every step it halves the scale of 2^16 to zero in 166 updates.";
-    unnoticed = "Zero, " + of + "the first step without that NaN after the collapse is taken and makes the parameters NaN.";
-    diverging = "Broken, " + of + "a learning rate that makes activations overflow halves the scale of 2^16 to zero in 166 updates.";
+    unnoticed = "Zero, " + of +
+                "the first step without that NaN after the collapse is taken and makes the parameters NaN.";
+    diverging = "Broken, " + of +
+                "a learning rate that makes activations overflow halves the scale of 2^16 to zero in 166 updates.";
   }
 };
 
@@ -176,39 +195,43 @@ Spread spread_of(const std::vector<ScaledRun>& runs, Which&& which) {
   return spread;
 }
 
-Claim as_fp32(const std::string& id, const std::string& statement, const char* source, const Spread& fp32, const Spread& other,
-              std::uint64_t examples) {
+Claim as_fp32(const std::string& id, const std::string& statement, const char* source, const Spread& fp32,
+              const Spread& other, std::uint64_t examples) {
   const double margin = uncertainty(fp32.mean(), examples);
   Claim claim = at_least(id, statement, source, fp32.mean() - margin, other.mean(), "published", Verdict::differs);
   if (claim.verdict != Verdict::differs) return claim;
-  claim.reason = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(), examples, margin);
-  if (other.failed) claim.reason += fmt::format("; {} of {} trainings failed, the table `runs` says when", other.failed, other.count);
+  claim.reason = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(),
+                             examples, margin);
+  if (other.failed)
+    claim.reason += fmt::format("; {} of {} trainings failed, the table `runs` says when", other.failed, other.count);
   return claim;
 }
 
-void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const std::optional<ScaleRange>& range, Report& report) {
+void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const std::optional<ScaleRange>& range,
+                Report& report) {
   const auto at = [&](int above) {
-    return std::find_if(runs.begin(), runs.end(),
-                        [&](const ScaledRun& r) { return range && r.scaling == Scaling::end && r.k == range->to + above; });
+    return std::find_if(runs.begin(), runs.end(), [&](const ScaledRun& r) {
+      return range && r.scaling == Scaling::end && r.k == range->to + above;
+    });
   };
   const auto claim = [&](const char* end, Claim made) {
     if (made.verdict == Verdict::differs)
-      made.reason =
-          fmt::format("gradients were looked at in some steps alone, and those of FP16 differ or end early; the table `ends` has {}", end);
+      made.reason = fmt::format(
+          "gradients were looked at in some steps alone, and those of FP16 differ or end early; the table `ends` has "
+          "{}",
+          end);
     report.claim(std::move(made));
   };
   const auto top = at(0), beyond = at(2);
   const char* const none = "all gradients are zero, or out of the range of scales";
-  if (top == runs.end())
-    report.claim(skipped(s.prefix + "-top", s.top, as_large, none));
+  if (top == runs.end()) report.claim(skipped(s.prefix + "-top", s.top, as_large, none));
   else
-    claim("k_to",
-          at_most(s.prefix + "-top", s.top, as_large, 0, static_cast<double>(top->record.skipped()), "published", Verdict::differs));
-  if (beyond == runs.end())
-    report.claim(skipped(s.prefix + "-beyond", s.beyond, as_large, none));
+    claim("k_to", at_most(s.prefix + "-top", s.top, as_large, 0, static_cast<double>(top->record.skipped()),
+                          "published", Verdict::differs));
+  if (beyond == runs.end()) report.claim(skipped(s.prefix + "-beyond", s.beyond, as_large, none));
   else
-    claim("k_to + 2", at_least(s.prefix + "-beyond", s.beyond, as_large, 1, static_cast<double>(beyond->record.skipped()), "published",
-                               Verdict::differs));
+    claim("k_to + 2", at_least(s.prefix + "-beyond", s.beyond, as_large, 1,
+                               static_cast<double>(beyond->record.skipped()), "published", Verdict::differs));
 }
 
 }  // namespace
@@ -216,10 +239,11 @@ void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const s
 void claim_scaler(Report& report) {
   using training::LossScaler;
   const training::LossScalerSettings settings;
-  report.claim(exactly("grad-scaler-defaults", "Defaults of the loss scaler: 65536, growth by 2, backoff by 0.5, every 2000 updates.",
-                       grad_scaler, Json::array({65536.0, 2.0, 0.5, 2000}),
-                       Json::array({settings.initial_scale, settings.growth_factor, settings.backoff_factor, settings.growth_interval}),
-                       "published"));
+  report.claim(exactly(
+      "grad-scaler-defaults", "Defaults of the loss scaler: 65536, growth by 2, backoff by 0.5, every 2000 updates.",
+      grad_scaler, Json::array({65536.0, 2.0, 0.5, 2000}),
+      Json::array({settings.initial_scale, settings.growth_factor, settings.backoff_factor, settings.growth_interval}),
+      "published"));
   LossScaler scaler;
   float gradient = 0;
   const std::array<std::span<float>, 1> gradients{std::span<float>(&gradient, 1)};
@@ -238,52 +262,61 @@ void claim_scaler(Report& report) {
     if (scale < 0x1p-126 && !to_subnormal) to_subnormal = n;
     if (scale == 0) to_zero = n;
   }
-  report.claim(exactly("sixteen-overflows", "After 16 overflows in a row nothing is left of GradScaler's scale: it is 1.", halving, 16,
+  report.claim(exactly("sixteen-overflows",
+                       "After 16 overflows in a row nothing is left of GradScaler's scale: it is 1.", halving, 16,
                        to_one, "oracle"));
-  report.claim(exactly("scale-reaches-zero", "Overflow without end: the scale is subnormal after 143 updates and zero after 166.", halving,
+  report.claim(exactly("scale-reaches-zero",
+                       "Overflow without end: the scale is subnormal after 143 updates and zero after 166.", halving,
                        Json::array({16 + 126 + 1, updates_to_zero}), Json::array({to_subnormal, to_zero}), "oracle"));
   scaler.take_events();
   update(0);  // what a loss times zero gives backward
   const auto events = scaler.take_events();
-  const bool unnoticed = std::any_of(events.begin(), events.end(),
-                                     [](const training::ScalerEvent& e) { return e.kind == training::ScalerEvent::Kind::unnoticed; });
-  report.claim(exactly("zero-scale-unnoticed",
-                       "From a scale of zero nothing leads back: gradients become NaN, the step is taken, the scale stays.",
-                       zero_times_infinity, Json::array({true, true, true, 0.0}),
-                       Json::array({taken, std::isnan(gradient), unnoticed, scaler.current()}), "oracle"));
+  const bool unnoticed = std::any_of(events.begin(), events.end(), [](const training::ScalerEvent& e) {
+    return e.kind == training::ScalerEvent::Kind::unnoticed;
+  });
+  report.claim(
+      exactly("zero-scale-unnoticed",
+              "From a scale of zero nothing leads back: gradients become NaN, the step is taken, the scale stays.",
+              zero_times_infinity, Json::array({true, true, true, 0.0}),
+              Json::array({taken, std::isnan(gradient), unnoticed, scaler.current()}), "oracle"));
 }
 
-void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients, std::uint64_t test_examples,
-                        Report& report) {
-  const auto first = std::find_if(runs.begin(), runs.end(), [](const ScaledRun& r) { return r.scaling != Scaling::reference; });
+void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients,
+                        std::uint64_t test_examples, Report& report) {
+  const auto first = std::find_if(runs.begin(), runs.end(),
+                                  [](const ScaledRun& r) { return r.scaling != Scaling::reference; });
   const std::string policy = first->base;
   const Statements s(gradients.network, policy);
   const Spread fp32 = spread_of(runs, [](const ScaledRun& r) { return r.scaling == Scaling::reference; });
-  const Spread eight = spread_of(runs, [](const ScaledRun& r) { return r.scaling == Scaling::fixed && r.k == 3 && r.skip; });
-  const Spread dynamic =
-      spread_of(runs, [](const ScaledRun& r) { return r.scaling == Scaling::dynamic && r.interval == 2000 && r.k == 16; });
-  if (eight.count)
-    report.claim(as_fp32(s.prefix + "-scale-8", s.eight, scale_8, fp32, eight, test_examples));
-  else
-    report.claim(skipped(s.prefix + "-scale-8", s.eight, scale_8, "scales does not contain 3"));
+  const Spread eight = spread_of(runs,
+                                 [](const ScaledRun& r) { return r.scaling == Scaling::fixed && r.k == 3 && r.skip; });
+  const Spread dynamic = spread_of(
+      runs, [](const ScaledRun& r) { return r.scaling == Scaling::dynamic && r.interval == 2000 && r.k == 16; });
+  if (eight.count) report.claim(as_fp32(s.prefix + "-scale-8", s.eight, scale_8, fp32, eight, test_examples));
+  else report.claim(skipped(s.prefix + "-scale-8", s.eight, scale_8, "scales does not contain 3"));
   report.claim(as_fp32(s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy, fp32, dynamic, test_examples));
 
   std::optional<double> worst;
-  const std::optional<ScaleRange> range = gradients.all.non_zero() ? std::optional(gradients.all.range_by_limits(fp16)) : std::nullopt;
+  const std::optional<ScaleRange> range = gradients.all.non_zero() ? std::optional(gradients.all.range_by_limits(fp16))
+                                                                   : std::nullopt;
   claim_ends(s, runs, range, report);
   for (const ScaledRun& run : runs) {
     if (run.scaling != Scaling::dynamic || !run.record.skipped() || run.record.diverged || !range) continue;
-    const double settled = settled_scale(run), distance = settled > 0 ? std::fabs(std::log2(settled) - range->to) : HUGE_VAL;
+    const double settled = settled_scale(run),
+                 distance = settled > 0 ? std::fabs(std::log2(settled) - range->to) : HUGE_VAL;
     worst = std::max(worst.value_or(0), distance);
   }
   if (worst) {
     Claim claim = at_most(s.prefix + "-settles", s.settles, as_large, 2, *worst, "published", Verdict::differs);
     if (claim.verdict == Verdict::differs)
-      claim.reason = "gradients changed after the first steps, or overflow elsewhere in FP16; the tables `dynamic` and `ends` say more";
+      claim.reason =
+          "gradients changed after the first steps, or overflow elsewhere in FP16; the tables `dynamic` and `ends` say "
+          "more";
     report.claim(std::move(claim));
   } else {
-    report.claim(skipped(s.prefix + "-settles", s.settles, as_large,
-                         "no dynamic scale came up to where gradients overflow; accepted: more steps, a shorter growth_interval"));
+    report.claim(skipped(
+        s.prefix + "-settles", s.settles, as_large,
+        "no dynamic scale came up to where gradients overflow; accepted: more steps, a shorter growth_interval"));
   }
   for (const ScaledRun& run : runs) {
     const Descent d = descent_of(run.record);
@@ -292,17 +325,22 @@ void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradien
       report.claim(exactly(s.prefix + "-collapse", s.collapse, halving, updates_to_zero, zero, "oracle"));
       const double loss = run.record.curve.front().loss;
       if (!std::isfinite(loss))
-        report.claim(skipped(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity, "the network has Inf or NaN of its own: its steps are skipped at a scale of zero too"));
-      else report.claim(exactly(
-          s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity, Json::array({run.poisoned, run.poisoned}),
-          Json::array({d.unnoticed ? Json(*d.unnoticed) : Json(), run.record.diverged ? Json(*run.record.diverged) : Json()}), "oracle"));
+        report.claim(skipped(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity,
+                             "the network has Inf or NaN of its own: its steps are skipped at a scale of zero too"));
+      else
+        report.claim(exactly(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity,
+                             Json::array({run.poisoned, run.poisoned}),
+                             Json::array({d.unnoticed ? Json(*d.unnoticed) : Json(),
+                                          run.record.diverged ? Json(*run.record.diverged) : Json()}),
+                             "oracle"));
     } else if (run.scaling == Scaling::too_fast) {
       if (d.to_zero)
         report.claim(exactly(s.prefix + "-diverging", s.diverging, halving, updates_to_zero, zero, "oracle"));
       else
-        report.claim(skipped(s.prefix + "-diverging", s.diverging, halving,
-                             fmt::format("a learning rate of {} did not break it for good; the table `collapse` says how far it came",
-                                         run.job.settings.optimizer.lr)));
+        report.claim(skipped(
+            s.prefix + "-diverging", s.diverging, halving,
+            fmt::format("a learning rate of {} did not break it for good; the table `collapse` says how far it came",
+                        run.job.settings.optimizer.lr)));
     }
   }
 }

@@ -37,12 +37,9 @@ int scale_beyond(double x, double bound, bool equal_counts) {
 
 void GradientSample::add(std::span<const float> gradients) {
   for (const float g : gradients) {
-    if (g == 0)
-      ++zeros_;
-    else if (std::isfinite(g))
-      magnitudes_.push_back(std::fabs(g));
-    else
-      ++not_finite_;
+    if (g == 0) ++zeros_;
+    else if (std::isfinite(g)) magnitudes_.push_back(std::fabs(g));
+    else ++not_finite_;
   }
 }
 
@@ -85,7 +82,8 @@ Recovery GradientSample::by_limits(const FloatFormat& format, int k) const {
     return std::partition_point(magnitudes_.begin(), magnitudes_.end(),
                                 [&](float m) { return limits.fate(scale * static_cast<double>(m)) < fate; });
   };
-  const auto subnormal = first_of(Fate::subnormal), normal = first_of(Fate::normal), overflow = first_of(Fate::overflow);
+  const auto subnormal = first_of(Fate::subnormal), normal = first_of(Fate::normal),
+             overflow = first_of(Fate::overflow);
   return {static_cast<std::uint64_t>(subnormal - magnitudes_.begin()), static_cast<std::uint64_t>(normal - subnormal),
           static_cast<std::uint64_t>(magnitudes_.end() - overflow)};
 }
@@ -123,13 +121,17 @@ class Collector {
   std::map<std::pair<std::string, std::string>, std::size_t> places_;
 };
 
-Json exponent(const GradientSample& sample, int (GradientSample::*of)() const) { return sample.non_zero() ? Json((sample.*of)()) : Json(); }
+Json exponent(const GradientSample& sample, int (GradientSample::*of)() const) {
+  return sample.non_zero() ? Json((sample.*of)()) : Json();
+}
 
-void add_row(Table& table, const std::string& network, const std::string& tensor, const std::string& kind, const GradientSample& s) {
+void add_row(Table& table, const std::string& network, const std::string& tensor, const std::string& kind,
+             const GradientSample& s) {
   const std::uint64_t finite = s.elements() - s.not_finite();
   const auto part = [&](double from, double to) { return share(s.between(from, to), finite); };
-  table.row({network, tensor, kind, finite, share(s.zeros(), finite), part(0, 0x1p-24), part(0x1p-24, 0x1p-14), part(0x1p-14, HUGE_VAL),
-             exponent(s, &GradientSample::smallest_exponent), exponent(s, &GradientSample::largest_exponent)});
+  table.row({network, tensor, kind, finite, share(s.zeros(), finite), part(0, 0x1p-24), part(0x1p-24, 0x1p-14),
+             part(0x1p-14, HUGE_VAL), exponent(s, &GradientSample::smallest_exponent),
+             exponent(s, &GradientSample::largest_exponent)});
 }
 
 /// What one format does to one sample.
@@ -162,7 +164,8 @@ std::vector<Json> range_row(const GradientSample& s, const FloatFormat& format, 
 
 training::TrainerSettings gradient_settings(const Config& config, const std::string& network, const Data& data) {
   const auto steps = static_cast<std::uint64_t>(config.integer("gradient_steps"));
-  training::TrainerSettings s = settings(config, network, static_cast<std::uint64_t>(config.integer("seed")), data, steps);
+  training::TrainerSettings s = settings(config, network, static_cast<std::uint64_t>(config.integer("seed")), data,
+                                         steps);
   s.steps = steps;
   s.interval = (steps + 3) / 4;
   s.test_every = 0;
@@ -180,7 +183,8 @@ NetworkGradients collect_gradients(const Config& config, const std::string& netw
   training::Microscope& microscope = trainer.microscope();
   microscope.spy = [&collector, save = microscope.spy](const training::Sighting& s) {
     if (save) save(s);
-    if (!s.operand && s.role == Role::gradient_of_activation) collector.add(std::string(s.site.name), "activation", s.values);
+    if (!s.operand && s.role == Role::gradient_of_activation)
+      collector.add(std::string(s.site.name), "activation", s.values);
   };
   trainer.after_backward = [&collector, &found, save = trainer.after_backward](training::Trainer& t) {
     if (save) save(t);
@@ -189,8 +193,7 @@ NetworkGradients collect_gradients(const Config& config, const std::string& netw
     for (const auto* const p : t.parameters())
       if (p->has_gradient) collector.add(p->name, "weight", p->gradient.values());
   };
-  while (trainer.run_interval()) {
-  }
+  while (trainer.run_interval()) {}
   for (TensorGradients& t : found.tensors) {
     (t.kind == "weight" ? found.weights : found.activations).add(t.sample);
     t.sample.sort();
@@ -201,8 +204,10 @@ NetworkGradients collect_gradients(const Config& config, const std::string& netw
   return found;
 }
 
-void report_gradients(const Config& config, const std::vector<NetworkGradients>& networks, const Data& data, Report& report) {
-  const Column network{"network", "", "Network."}, tensor{"tensor", "", "Layer or parameter; `all` are all of the kind together."},
+void report_gradients(const Config& config, const std::vector<NetworkGradients>& networks, const Data& data,
+                      Report& report) {
+  const Column network{"network", "", "Network."},
+      tensor{"tensor", "", "Layer or parameter; `all` are all of the kind together."},
       kind{"kind", "", "Whose gradients: weight, activation, or both."},
       format{"format", "", "Format they are rounded to, to nearest even."};
   Table& gradients = report.table("gradients", "Gradients of the FP32 training, before any scaling",
@@ -216,18 +221,19 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
                                    {"from_2_14", "1", "Share of 2^-14 and above."},
                                    {"smallest_exponent", "binade", "Smallest floor(log2|g|); null if all are zero."},
                                    {"largest_exponent", "binade", "Largest floor(log2|g|)."}});
-  Table& ranges =
-      report.table("ranges", "Loss scales 2^k that recover every gradient",
-                   {network,
-                    tensor,
-                    kind,
-                    format,
-                    {"smallest_exponent", "binade", "Smallest floor(log2|g|)."},
-                    {"largest_exponent", "binade", "Largest floor(log2|g|)."},
-                    {"k_from", "binade", "From here on no gradient becomes zero."},
-                    {"k_to", "binade", "Up to here none overflows."},
-                    {"recovered", "", "Whether some scale recovers all: all, or none if k_from is above k_to."},
-                    {"lost_at_k_to", "1", "Share of gradients other than zero that are zero at the largest scale without overflow."}});
+  Table& ranges = report.table(
+      "ranges", "Loss scales 2^k that recover every gradient",
+      {network,
+       tensor,
+       kind,
+       format,
+       {"smallest_exponent", "binade", "Smallest floor(log2|g|)."},
+       {"largest_exponent", "binade", "Largest floor(log2|g|)."},
+       {"k_from", "binade", "From here on no gradient becomes zero."},
+       {"k_to", "binade", "Up to here none overflows."},
+       {"recovered", "", "Whether some scale recovers all: all, or none if k_from is above k_to."},
+       {"lost_at_k_to", "1",
+        "Share of gradients other than zero that are zero at the largest scale without overflow."}});
   Table& recovery = report.table("recovery", "What becomes of gradients other than zero under each loss scale",
                                  {network,
                                   kind,
@@ -241,12 +247,16 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
   const std::vector<FormatChoice> formats = config.formats("formats");
   for (const std::string& name : config.choices("networks")) {
     const std::string rounding = fmt::format(
-        "{}: every gradient, at every scale, vanishes, becomes subnormal or overflows where a comparison with the format's limits says so.",
+        "{}: every gradient, at every scale, vanishes, becomes subnormal or overflows where a comparison with the "
+        "format's limits says so.",
         name);
-    const std::string extremes =
-        fmt::format("{}: loss scales that lose no gradient and overflow none follow from the smallest and the largest alone.", name);
-    const std::string unused = fmt::format("{}: half of FP16's 40 binades, the upper ones, are unused by activation gradients.", name);
-    const auto at = std::find_if(networks.begin(), networks.end(), [&](const NetworkGradients& n) { return n.network == name; });
+    const std::string extremes = fmt::format(
+        "{}: loss scales that lose no gradient and overflow none follow from the smallest and the largest alone.",
+        name);
+    const std::string unused = fmt::format(
+        "{}: half of FP16's 40 binades, the upper ones, are unused by activation gradients.", name);
+    const auto at = std::find_if(networks.begin(), networks.end(),
+                                 [&](const NetworkGradients& n) { return n.network == name; });
     if (at == networks.end()) {
       report.claim(skipped(name + "-every-fate", rounding, derived, data.missing(name)));
       report.claim(skipped(name + "-ranges", extremes, derived, data.missing(name)));
@@ -264,13 +274,15 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
     std::uint64_t contradictions = 0, conversions = 0;
     Json expected = Json::object(), measured = Json::object();
     for (const FormatChoice& choice : formats) {
-      const auto row = [&](const std::string& of, const std::string& what, const GradientSample& s, const ScaleRange& range) {
+      const auto row = [&](const std::string& of, const std::string& what, const GradientSample& s,
+                           const ScaleRange& range) {
         std::vector<Json> cells{name, of, what, choice.name};
         for (Json& cell : range_row(s, choice.format, range)) cells.push_back(std::move(cell));
         ranges.row(std::move(cells));
       };
-      const auto results = parallel_map(
-          3, [&](std::size_t i) { return groups[i].sample.non_zero() ? measure(groups[i].sample, choice.format, from, to) : Measured{}; });
+      const auto results = parallel_map(3, [&](std::size_t i) {
+        return groups[i].sample.non_zero() ? measure(groups[i].sample, choice.format, from, to) : Measured{};
+      });
       for (std::size_t i = 0; i < 3; ++i) {
         const GradientSample& s = groups[i].sample;
         if (s.non_zero() == 0) continue;
@@ -282,23 +294,24 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
         row("all", groups[i].kind, s, m.by_rounding);
         for (int k = from; k <= to; ++k) {
           const Recovery& r = m.sweep[static_cast<std::size_t>(k - from)];
-          recovery.row({name, groups[i].kind, choice.name, k, share(r.lost, s.non_zero()), share(r.subnormal, s.non_zero()),
-                        share(r.overflowed, s.non_zero())});
+          recovery.row({name, groups[i].kind, choice.name, k, share(r.lost, s.non_zero()),
+                        share(r.subnormal, s.non_zero()), share(r.overflowed, s.non_zero())});
         }
       }
       for (const TensorGradients& t : n.tensors)
         if (t.sample.non_zero()) row(t.tensor, t.kind, t.sample, t.sample.range_by_limits(choice.format));
     }
-    report.claim(
-        exactly(name + "-every-fate", rounding + fmt::format(" ({} conversions.)", conversions), derived, 0, contradictions, "oracle"));
+    report.claim(exactly(name + "-every-fate", rounding + fmt::format(" ({} conversions.)", conversions), derived, 0,
+                         contradictions, "oracle"));
     report.claim(exactly(name + "-ranges", extremes, derived, expected, measured, "oracle"));
     if (n.activations.non_zero() == 0) {
       report.claim(skipped(name + "-unused-binades", unused, micikevicius, "all activation gradients are zero"));
       continue;
     }
-    Claim claim =
-        at_least(name + "-unused-binades", unused, micikevicius, 20, 15 - n.activations.largest_exponent(), "published", Verdict::differs);
-    if (claim.verdict == Verdict::differs) claim.reason = "the figure is of an object detector; this network's gradients are larger";
+    Claim claim = at_least(name + "-unused-binades", unused, micikevicius, 20, 15 - n.activations.largest_exponent(),
+                           "published", Verdict::differs);
+    if (claim.verdict == Verdict::differs)
+      claim.reason = "the figure is of an object detector; this network's gradients are larger";
     report.claim(std::move(claim));
   }
 }

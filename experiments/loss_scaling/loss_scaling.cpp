@@ -25,7 +25,9 @@ training::Policy scaled(const training::Policy& policy, const std::string& name,
   return training::parse_policy(json, name);
 }
 
-Json fixed_scale(int k, bool skip) { return {{"kind", "static"}, {"scale", FloatFormat::power_of_two(k)}, {"skip", skip}}; }
+Json fixed_scale(int k, bool skip) {
+  return {{"kind", "static"}, {"scale", FloatFormat::power_of_two(k)}, {"skip", skip}};
+}
 Json dynamic_scale(int k, std::int64_t interval) {
   return {{"kind", "dynamic"}, {"scale", FloatFormat::power_of_two(k)}, {"interval", interval}};
 }
@@ -54,7 +56,8 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
           const training::Examples& examples, std::deque<ScaledRun>& runs) {
   const std::string& network = gradients.network;
   const auto first_seed = static_cast<std::uint64_t>(config.integer("seed"));
-  const auto add = [&](ScaledRun run, const std::string& how, std::optional<Json> scaling, std::uint64_t seed) -> ScaledRun& {
+  const auto add = [&](ScaledRun run, const std::string& how, std::optional<Json> scaling,
+                       std::uint64_t seed) -> ScaledRun& {
     run.base = policy.name;
     const std::string variant = policy.name + how;
     run.policy = scaling ? scaled(policy, variant, *scaling) : policy;
@@ -62,8 +65,9 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
     kept.job = make_job(config, network, kept.policy, variant, seed, data, examples);
     return kept;
   };
-  const bool has_reference = std::any_of(
-      runs.begin(), runs.end(), [&](const ScaledRun& r) { return r.scaling == Scaling::reference && r.job.settings.network == network; });
+  const bool has_reference = std::any_of(runs.begin(), runs.end(), [&](const ScaledRun& r) {
+    return r.scaling == Scaling::reference && r.job.settings.network == network;
+  });
   for (std::int64_t i = 0; i < config.integer("seeds"); ++i) {
     const std::uint64_t seed = first_seed + static_cast<std::uint64_t>(i);
     if (!has_reference) {
@@ -77,7 +81,8 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
       for (const bool skip : {true, false}) {
         ScaledRun run = begun(Scaling::fixed, static_cast<int>(k));
         run.skip = skip;
-        add(std::move(run), fmt::format("-static-{}{}", k, skip ? "" : "-noskip"), fixed_scale(static_cast<int>(k), skip), seed);
+        add(std::move(run), fmt::format("-static-{}{}", k, skip ? "" : "-noskip"),
+            fixed_scale(static_cast<int>(k), skip), seed);
       }
     // torch.amp.GradScaler's defaults, then what the user asks for.
     add(begun(Scaling::dynamic, 16, 2000), "-dynamic", dynamic_scale(16, 2000), seed);
@@ -106,14 +111,12 @@ void plan(const Config& config, const training::Policy& policy, const NetworkGra
   for (const Scaling scaling : {Scaling::too_fast, Scaling::poisoned}) {
     ScaledRun run = begun(scaling, 16, 2000);
     run.poisoned = scaling == Scaling::poisoned ? poisoned : 0;
-    ScaledRun& kept =
-        add(std::move(run), scaling == Scaling::poisoned ? "-collapse-nan" : "-collapse-lr", dynamic_scale(16, 2000), first_seed);
+    ScaledRun& kept = add(std::move(run), scaling == Scaling::poisoned ? "-collapse-nan" : "-collapse-lr",
+                          dynamic_scale(16, 2000), first_seed);
     kept.job.settings.steps = steps;
     kept.job.settings.interval = steps / 4;
-    if (scaling == Scaling::poisoned)
-      kept.job.prepare = [](training::Trainer& trainer) { poison(trainer, poisoned); };
-    else
-      kept.job.settings.optimizer.lr = config.real("collapse_lr");
+    if (scaling == Scaling::poisoned) kept.job.prepare = [](training::Trainer& trainer) { poison(trainer, poisoned); };
+    else kept.job.settings.optimizer.lr = config.real("collapse_lr");
   }
 }
 
@@ -130,7 +133,8 @@ double settled_scale(const ScaledRun& run) {
   const std::vector<double> course = course_of(run);
   std::map<double, std::uint64_t> updates;
   for (std::size_t i = course.size() / 2; i < course.size(); ++i) ++updates[course[i]];
-  const auto most = std::max_element(updates.begin(), updates.end(), [](const auto& a, const auto& b) { return a.second < b.second; });
+  const auto most = std::max_element(updates.begin(), updates.end(),
+                                     [](const auto& a, const auto& b) { return a.second < b.second; });
   return most == updates.end() ? 0 : most->first;
 }
 
@@ -141,7 +145,9 @@ GradientShares shares_of(const training::TrainingRecord& record) {
       if (t.operand || (t.role != Role::gradient_of_activation && t.role != Role::gradient_of_weight)) continue;
       elements += t.elements, lost += t.underflowed, overflowed += t.overflowed;
     }
-  const auto share_of = [&](std::uint64_t part) { return elements ? static_cast<double>(part) / static_cast<double>(elements) : 0.0; };
+  const auto share_of = [&](std::uint64_t part) {
+    return elements ? static_cast<double>(part) / static_cast<double>(elements) : 0.0;
+  };
   return {share_of(lost), share_of(overflowed)};
 }
 
@@ -163,7 +169,8 @@ Descent descent_of(const training::TrainingRecord& record) {
 
 }  // namespace halfulp::trainings
 
-// loss_scaling: which loss scales recover the gradients of a real training, where a dynamic scale settles, and how it collapses.
+// loss_scaling: which loss scales recover the gradients of a real training, where a dynamic scale settles, and how it
+// collapses.
 
 namespace halfulp {
 namespace {
@@ -176,7 +183,8 @@ std::vector<Parameter> parameters() {
   const std::vector<Parameter> own{
       {"formats", Type::formats, "fp16,e5m2,e4m3", "formats that the gradients of the FP32 training are rounded to"},
       {"gradient_steps", Type::integer, "40", "steps of that training", 1, 1e6},
-      {"k_from", Type::integer, "-8", "the smallest loss scale that its gradients are multiplied by is 2^k_from", -140, 140},
+      {"k_from", Type::integer, "-8", "the smallest loss scale that its gradients are multiplied by is 2^k_from", -140,
+       140},
       {"k_to", Type::integer, "40", "and the largest 2^k_to", -140, 140},
       {"scales", Type::integers, "0,3,8,16,20,24", "static loss scales to train with: 2^k", -126, 126},
       {"initial", Type::integers, "0,16,32", "first scales of dynamic loss scaling: 2^k", -126, 126},
@@ -189,10 +197,12 @@ std::vector<Parameter> parameters() {
 
 void check(const Config& config) {
   if (config.integer("k_from") > config.integer("k_to"))
-    throw std::invalid_argument(fmt::format("k_from is {}, more than k_to, which is {}", config.integer("k_from"), config.integer("k_to")));
+    throw std::invalid_argument(
+        fmt::format("k_from is {}, more than k_to, which is {}", config.integer("k_from"), config.integer("k_to")));
   for (const FormatChoice& choice : config.formats("formats"))
     if (!choice.format.has_zero || choice.format.exponent_bits > 8)
-      throw std::invalid_argument("formats: " + choice.name + "; accepted: formats with a zero and at most 8 exponent bits");
+      throw std::invalid_argument("formats: " + choice.name +
+                                  "; accepted: formats with a zero and at most 8 exponent bits");
 }
 
 std::uint64_t test_examples(const training::Examples& examples) {
@@ -206,8 +216,8 @@ std::uint64_t test_examples(const training::Examples& examples) {
 }
 
 /// One network under one policy, its reference first.
-void report_runs(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients, std::uint64_t first_seed, ScalingTables& tables,
-                 Tables& shared, bool with_reference) {
+void report_runs(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients, std::uint64_t first_seed,
+                 ScalingTables& tables, Tables& shared, bool with_reference) {
   Spread reference;
   for (const ScaledRun& run : runs)
     if (run.scaling == Scaling::reference) reference.add(run.record);
@@ -222,7 +232,8 @@ void report_runs(const std::vector<ScaledRun>& runs, const NetworkGradients& gra
   }
 }
 
-void train_all(std::deque<ScaledRun>& runs, bool collapsing, const Data& data, const Config& config, Run& run, double from, double to) {
+void train_all(std::deque<ScaledRun>& runs, bool collapsing, const Data& data, const Config& config, Run& run,
+               double from, double to) {
   std::vector<ScaledRun*> chosen;
   std::vector<Job> jobs;
   for (ScaledRun& r : runs)
@@ -243,7 +254,8 @@ void run_loss_scaling(const Config& config, Run& run) {
   Config without = config;
   without.set("save_gradients=");  // a folder holds one training
   for (const std::string& network : config.choices("networks"))
-    if (data.missing(network).empty()) gradients.push_back(collect_gradients(gradients.empty() ? config : without, network, data));
+    if (data.missing(network).empty())
+      gradients.push_back(collect_gradients(gradients.empty() ? config : without, network, data));
   run.progress(0.05);
   report_gradients(config, gradients, data, run.report);
   run.progress(0.1);
@@ -261,7 +273,8 @@ void run_loss_scaling(const Config& config, Run& run) {
   Tables shared(run.report, "variant", "Policy and loss scaling.");
   claim_scaler(run.report);
   for (const std::string& network : config.choices("networks")) {
-    const auto at = std::find_if(gradients.begin(), gradients.end(), [&](const NetworkGradients& n) { return n.network == network; });
+    const auto at = std::find_if(gradients.begin(), gradients.end(),
+                                 [&](const NetworkGradients& n) { return n.network == network; });
     for (const training::Policy& policy : policies) {
       if (at == gradients.end()) {
         skip_loss_scaling(network, policy.name, data.missing(network), run.report);
@@ -269,8 +282,10 @@ void run_loss_scaling(const Config& config, Run& run) {
       }
       std::vector<ScaledRun> own;
       for (const ScaledRun& r : runs)
-        if (r.job.settings.network == network && (r.scaling == Scaling::reference || r.base == policy.name)) own.push_back(r);
-      report_runs(own, *at, static_cast<std::uint64_t>(config.integer("seed")), tables, shared, &policy == &policies.front());
+        if (r.job.settings.network == network && (r.scaling == Scaling::reference || r.base == policy.name))
+          own.push_back(r);
+      report_runs(own, *at, static_cast<std::uint64_t>(config.integer("seed")), tables, shared,
+                  &policy == &policies.front());
       claim_loss_scaling(own, *at, test_examples(*data.examples(config, network)), run.report);
     }
   }
@@ -281,10 +296,13 @@ void run_loss_scaling(const Config& config, Run& run) {
 Experiment loss_scaling_experiment() {
   return {"loss_scaling",
           "Loss scaling on real gradients",
-          "Which loss scales recover a real training's gradients, where does a dynamic scale settle, and how does it collapse?",
+          "Which loss scales recover a real training's gradients, where does a dynamic scale settle, and how does it "
+          "collapse?",
           parameters,
           run_loss_scaling,
-          {"static", {"k", "skip", "accuracy", "to_fp32", "lost", "overflowed", "skipped", "failed"}, {"network", "policy"}}};
+          {"static",
+           {"k", "skip", "accuracy", "to_fp32", "lost", "overflowed", "skipped", "failed"},
+           {"network", "policy"}}};
 }
 
 }  // namespace halfulp

@@ -28,8 +28,8 @@ struct ScaleRange {
   bool operator==(const ScaleRange&) const = default;
 };
 
-/// The gradients of one tensor, or of several. Scaled ones are doubles, so that scaling itself loses nothing. Formats have a zero and at
-/// most 8 exponent bits.
+/// The gradients of one tensor, or of several. Scaled ones are doubles, so that scaling itself loses nothing. Formats
+/// have a zero and at most 8 exponent bits.
 class GradientSample {
  public:
   void add(std::span<const float> gradients);
@@ -61,7 +61,8 @@ class GradientSample {
   std::vector<float> magnitudes_;
 };
 
-// What loss scaling has to work with: the gradients of a training in FP32, and what each format makes of them at each scale.
+// What loss scaling has to work with: the gradients of a training in FP32, and what each format makes of them at each
+// scale.
 
 /// Gradients of one tensor in the counted steps of a training.
 struct TensorGradients {
@@ -77,25 +78,27 @@ struct NetworkGradients {
   std::vector<std::uint64_t> steps = {};
 };
 
-/// Trains in FP32 with loss scale 1 for `gradient_steps` and keeps the gradients of the first step and of the last one of each of four
-/// intervals. Saves them too if the configuration has `save_gradients`.
+/// Trains in FP32 with loss scale 1 for `gradient_steps` and keeps the gradients of the first step and of the last one
+/// of each of four intervals. Saves them too if the configuration has `save_gradients`.
 NetworkGradients collect_gradients(const Config& config, const std::string& network, const Data& data);
 
 /// The settings of that training.
 training::TrainerSettings gradient_settings(const Config& config, const std::string& network, const Data& data);
 
-/// The tables `gradients`, `ranges` and `recovery`, and what follows from the formats. `networks` has those that could be trained.
-void report_gradients(const Config& config, const std::vector<NetworkGradients>& networks, const Data& data, Report& report);
+/// The tables `gradients`, `ranges` and `recovery`, and what follows from the formats. `networks` has those that could
+/// be trained.
+void report_gradients(const Config& config, const std::vector<NetworkGradients>& networks, const Data& data,
+                      Report& report);
 
 // The trainings of loss_scaling: one network and policy under every way to scale the loss.
 
 enum class Scaling : std::uint8_t {
   reference,  ///< the policy `fp32`
   fixed,      ///< a scale that never moves
-  end,        ///< the same, at an end of the range that recovers every gradient, for as long as gradients were looked at
-  dynamic,    ///< a GradScaler
-  too_fast,   ///< a GradScaler and a learning rate that breaks the network
-  poisoned    ///< a GradScaler and a NaN in a gradient in each of the first steps
+  end,       ///< the same, at an end of the range that recovers every gradient, for as long as gradients were looked at
+  dynamic,   ///< a GradScaler
+  too_fast,  ///< a GradScaler and a learning rate that breaks the network
+  poisoned   ///< a GradScaler and a NaN in a gradient in each of the first steps
 };
 
 /// One training.
@@ -115,15 +118,16 @@ struct ScaledRun {
 /// Updates until a scale of 2^16 has become zero by halving: 16 to 1, 149 to the smallest fp32 number, and one.
 inline constexpr std::uint64_t updates_to_zero = 16 + 149 + 1;
 
-/// All trainings of a network under a policy; `reference` with a network's first. Jobs point to the policies: the deque must stay where it
-/// is.
+/// All trainings of a network under a policy; `reference` with a network's first. Jobs point to the policies: the deque
+/// must stay where it is.
 void plan(const Config& config, const training::Policy& policy, const NetworkGradients& gradients, const Data& data,
           const training::Examples& examples, std::deque<ScaledRun>& runs);
 
 /// The scale after each of a training's updates.
 std::vector<double> course_of(const ScaledRun& run);
 
-/// The scale that the second half of a training had for most updates, the smaller of equals; 0 for a training without updates.
+/// The scale that the second half of a training had for most updates, the smaller of equals; 0 for a training without
+/// updates.
 double settled_scale(const ScaledRun& run);
 
 /// Shares of all gradients, of weights and activations, in counted steps: zero by rounding, overflowed.
@@ -143,11 +147,13 @@ Descent descent_of(const training::TrainingRecord& record);
 
 // What loss_scaling claims besides the ranges of scales.
 
-/// The scaler by itself, without any training: defaults, how far it is down to 1, to the subnormals and to zero, and what zero does.
+/// The scaler by itself, without any training: defaults, how far it is down to 1, to the subnormals and to zero, and
+/// what zero does.
 void claim_scaler(Report& report);
 
 /// Trainings of one network and policy.
-void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients, std::uint64_t test_examples, Report& report);
+void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients,
+                        std::uint64_t test_examples, Report& report);
 
 /// The same of a network that could not be trained.
 void skip_loss_scaling(const std::string& network, const std::string& policy, const std::string& why, Report& report);
@@ -158,7 +164,8 @@ class ScalingTables {
  public:
   /// Declares them.
   explicit ScalingTables(Report& report);
-  /// A row of `ends`, `dynamic` or `collapse`, whichever the run belongs to; the course of its scale too if it is the first seed's.
+  /// A row of `ends`, `dynamic` or `collapse`, whichever the run belongs to; the course of its scale too if it is the
+  /// first seed's.
   void add(const ScaledRun& run, const NetworkGradients& gradients, bool first_seed);
   /// A static scale over all its seeds; `fp32`: accuracy of the reference.
   void add_static(const ScaledRun& first, const Spread& spread, double fp32);

@@ -24,17 +24,19 @@ struct ParameterTensor {
   std::uint64_t elements() const { return rows * columns * copies; }
 };
 
-/// Biases, norms and heads as configurations name them. Of a model that states its number of parameters alone, the shape is 0.
+/// Biases, norms and heads as configurations name them. Of a model that states its number of parameters alone, the
+/// shape is 0.
 struct Model {
   std::string name, title, source;
   std::uint64_t parameters = 0;  ///< stated instead of a shape
-  std::uint64_t published = 0, published_unit = 1;  ///< count that a paper or model card gives, rounded to this unit; 0: none
+  std::uint64_t published = 0,
+                published_unit = 1;  ///< count that a paper or model card gives, rounded to this unit; 0: none
   std::uint64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0, vocabulary = 0;
   std::uint64_t positions = 0, token_types = 0;  ///< learned embeddings; 0: none
   std::uint64_t experts = 0, experts_used = 0;   ///< 0: one feed-forward network for all tokens, without a router
   std::uint64_t context = 0;
-  bool gated = false;            ///< three matrices in the feed-forward network: gate, up, down
-  bool tied = true;              ///< the output layer is the embedding
+  bool gated = false;  ///< three matrices in the feed-forward network: gate, up, down
+  bool tied = true;    ///< the output layer is the embedding
   bool biases = true, embedding_norm = false, final_norm = true, pooler = false, dropout = true, rms = false;
 
   bool has_shape() const { return layers != 0; }
@@ -44,13 +46,14 @@ struct Model {
 
 /// Reads
 ///
-///   {"name": "mine", "layers": 12, "hidden": 768, "heads": 12, "vocabulary": 50257, "ffn": 4 hidden, "kv_heads": heads, "head_size": hidden / heads,
-///    "gated": false, "experts": 0, "experts_used": experts, "positions": 0, "token_types": 0, "context": positions or 2048, "tied": true, "biases": true,
-///    "norm": "layer" | "rms", "embedding_norm": false, "final_norm": true, "pooler": false, "dropout": true,
-///    "title": "", "source": "", "published": COUNT, "published_unit": 1}
+///   {"name": "mine", "layers": 12, "hidden": 768, "heads": 12, "vocabulary": 50257, "ffn": 4 hidden, "kv_heads":
+///   heads, "head_size": hidden / heads,
+///    "gated": false, "experts": 0, "experts_used": experts, "positions": 0, "token_types": 0, "context": positions or
+///    2048, "tied": true, "biases": true, "norm": "layer" | "rms", "embedding_norm": false, "final_norm": true,
+///    "pooler": false, "dropout": true, "title": "", "source": "", "published": COUNT, "published_unit": 1}
 ///
-/// or {"name", "parameters": COUNT}. Members with a default may be left out; without `name` it is that of the file `where`, less its ending.
-/// Throws std::invalid_argument in one line that begins with `where`.
+/// or {"name", "parameters": COUNT}. Members with a default may be left out; without `name` it is that of the file
+/// `where`, less its ending. Throws std::invalid_argument in one line that begins with `where`.
 Model parse_model(const Json& json, const std::string& where);
 
 /// The named models (models.json), in its order.
@@ -62,7 +65,8 @@ const Model& find_model(const std::string& name);
 std::vector<ParameterTensor> parameter_tensors(const Model& model);
 std::uint64_t parameter_count(const Model& model);
 
-// What a layer keeps for its backward pass, tensor by tensor (Korthikanti et al. 2022, Reducing Activation Recomputation, sections 4.1 and 5).
+// What a layer keeps for its backward pass, tensor by tensor (Korthikanti et al. 2022, Reducing Activation
+// Recomputation, sections 4.1 and 5).
 
 /// Which activations are not kept but computed again.
 enum class Recomputation : std::uint8_t {
@@ -80,14 +84,18 @@ struct ActivationTensor {
   bool inside = true;  ///< a layer
 };
 
-/// For a micro-batch of `batch` sequences. The operand of a product is kept as it enters the product, everything else as it arises; dropout
-/// keeps a byte a mask. Empty for models without a shape. Throws std::invalid_argument in one line for more than 2^56 bytes.
-std::vector<ActivationTensor> activation_tensors(const Model& model, const training::Policy& policy, std::uint64_t sequence, std::uint64_t batch, Recomputation recomputation);
+/// For a micro-batch of `batch` sequences. The operand of a product is kept as it enters the product, everything else
+/// as it arises; dropout keeps a byte a mask. Empty for models without a shape. Throws std::invalid_argument in one
+/// line for more than 2^56 bytes.
+std::vector<ActivationTensor> activation_tensors(const Model& model, const training::Policy& policy,
+                                                 std::uint64_t sequence, std::uint64_t batch,
+                                                 Recomputation recomputation);
 
 /// Their sum.
 std::uint64_t activation_bytes(const std::vector<ActivationTensor>& tensors);
 
-// What parameters, gradients and optimizer states take under a precision policy, whole and in ZeRO's shards. All in integers.
+// What parameters, gradients and optimizer states take under a precision policy, whole and in ZeRO's shards. All in
+// integers.
 
 /// Bits that rows x columns elements take in a storage, scales included.
 std::uint64_t storage_bits(const training::Storage& storage, std::uint64_t rows, std::uint64_t columns);
@@ -95,25 +103,28 @@ std::uint64_t storage_bits(const training::Storage& storage, std::uint64_t rows,
 /// What is kept through a training step, beside activations.
 ///
 /// parameters: what forward and backward read, in the policy's storage of weights.
-/// gradients: in the wider of that format and the policy's results for gradients of weights, as .grad has the type of its parameter.
-/// master: the copy in FP32 that updates change, where the policy has one.
-/// first, second: the optimizer's states; compensation: Kahan summation's.
-/// copies: weights of products in their operands' format where that is not the parameters' own; autocast keeps them through a step.
+/// gradients: in the wider of that format and the policy's results for gradients of weights, as .grad has the type of
+/// its parameter. master: the copy in FP32 that updates change, where the policy has one. first, second: the
+/// optimizer's states; compensation: Kahan summation's. copies: weights of products in their operands' format where
+/// that is not the parameters' own; autocast keeps them through a step.
 enum class State : std::uint8_t { parameters, gradients, master, first, second, compensation, copies };
-inline constexpr std::array<std::string_view, 7> state_names{"parameters", "gradients", "master", "first", "second", "compensation", "copies"};
+inline constexpr std::array<std::string_view, 7> state_names{"parameters", "gradients",    "master", "first",
+                                                             "second",     "compensation", "copies"};
 
 /// In bytes, each rounded up.
 using StateBytes = std::array<std::uint64_t, state_names.size()>;
 
 /// Of the whole model, on one rank that shares nothing.
-StateBytes state_bytes(const Model& model, const training::Policy& policy, training::OptimizerKind optimizer, bool momentum);
+StateBytes state_bytes(const Model& model, const training::Policy& policy, training::OptimizerKind optimizer,
+                       bool momentum);
 
-/// What the fullest of N ranks holds at a stage of ZeRO (Rajbhandari et al. 2020): from 1 on states, master weights and compensation are in
-/// shards, from 2 on gradients, at 3 parameters and their copies. A shard is ceil(bytes / N).
+/// What the fullest of N ranks holds at a stage of ZeRO (Rajbhandari et al. 2020): from 1 on states, master weights and
+/// compensation are in shards, from 2 on gradients, at 3 parameters and their copies. A shard is ceil(bytes / N).
 StateBytes on_a_rank(const StateBytes& whole, int stage, std::uint64_t ranks);
 
-/// What stage 3 holds whole besides, on more than one rank: parameters are gathered a layer (or what is outside layers: a tensor) at a time and
-/// let go after its products, so this is the largest of these, its parameters with their copies. 0 at other stages and for models without a shape.
+/// What stage 3 holds whole besides, on more than one rank: parameters are gathered a layer (or what is outside layers:
+/// a tensor) at a time and let go after its products, so this is the largest of these, its parameters with their
+/// copies. 0 at other stages and for models without a shape.
 std::uint64_t gathered_bytes(const Model& model, const training::Policy& policy, int stage, std::uint64_t ranks);
 
 std::uint64_t total(const StateBytes& bytes);

@@ -22,7 +22,8 @@ constexpr std::int64_t most_parameters = 1'000'000'000'000'000;
 constexpr std::int64_t most = 1'000'000'000;
 
 bool one_line(const std::string& text, std::size_t length) {
-  return !text.empty() && text.size() <= length && std::none_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
+  return !text.empty() && text.size() <= length &&
+         std::none_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
 }
 
 /// In 128 bits, as a user's numbers may ask for anything.
@@ -35,12 +36,15 @@ Model parse_model(const Json& json, const std::string& where) {
   Model m;
   m.name = members.text("name", std::filesystem::path(where).stem().string());
   // Terminals obey some characters beyond ASCII.
-  if (!one_line(m.name, 40) || std::any_of(m.name.begin(), m.name.end(), [](char c) { return c < ' ' || c > '~'; }) || m.name.find_first_not_of(' ') == std::string::npos)
+  if (!one_line(m.name, 40) || std::any_of(m.name.begin(), m.name.end(), [](char c) { return c < ' ' || c > '~'; }) ||
+      m.name.find_first_not_of(' ') == std::string::npos)
     members.refuse("name", m.name, "one line of 1 to 40 ASCII characters (a model without one has its file's)");
   m.title = members.text("title", m.name);
   m.source = members.text("source", "");
-  if (!one_line(m.title, 400) || (!m.source.empty() && !one_line(m.source, 400))) members.fail("title and source are one line of at most 400 characters each");
-  const auto count = [&](std::string_view name, std::uint64_t otherwise, std::int64_t least = 1, std::int64_t largest = most) {
+  if (!one_line(m.title, 400) || (!m.source.empty() && !one_line(m.source, 400)))
+    members.fail("title and source are one line of at most 400 characters each");
+  const auto count = [&](std::string_view name, std::uint64_t otherwise, std::int64_t least = 1,
+                         std::int64_t largest = most) {
     return static_cast<std::uint64_t>(members.integer(name, static_cast<std::int64_t>(otherwise), least, largest));
   };
   m.published = count("published", 0, 1, most_parameters);
@@ -54,16 +58,23 @@ Model parse_model(const Json& json, const std::string& where) {
   m.layers = count("layers", 0, 1, 100'000);
   m.hidden = count("hidden", 0), m.heads = count("heads", 0, 1, 1'000'000), m.vocabulary = count("vocabulary", 0);
   m.kv_heads = count("kv_heads", m.heads);
-  if (m.heads % m.kv_heads != 0) members.fail(fmt::format("kv_heads is {}, which does not divide heads, {}; accepted: a divisor of heads", m.kv_heads, m.heads));
-  if (!json.contains("head_size") && m.hidden % m.heads != 0) members.fail(fmt::format("heads is {}, which does not divide hidden, {}; accepted: a divisor of hidden, or any heads with head_size", m.heads, m.hidden));
+  if (m.heads % m.kv_heads != 0)
+    members.fail(fmt::format("kv_heads is {}, which does not divide heads, {}; accepted: a divisor of heads",
+                             m.kv_heads, m.heads));
+  if (!json.contains("head_size") && m.hidden % m.heads != 0)
+    members.fail(fmt::format(
+        "heads is {}, which does not divide hidden, {}; accepted: a divisor of hidden, or any heads with head_size",
+        m.heads, m.hidden));
   m.head_size = count("head_size", std::max<std::uint64_t>(m.hidden / m.heads, 1));
   m.ffn = count("ffn", std::min<std::uint64_t>(4 * m.hidden, most));
   m.experts = count("experts", 0, 0, 100'000);
   m.experts_used = count("experts_used", m.experts, 0, 100'000);
-  if (m.experts_used > m.experts || (m.experts > 0 && m.experts_used == 0)) members.fail(fmt::format("experts_used is {} and experts {}; accepted: 1 to experts", m.experts_used, m.experts));
+  if (m.experts_used > m.experts || (m.experts > 0 && m.experts_used == 0))
+    members.fail(fmt::format("experts_used is {} and experts {}; accepted: 1 to experts", m.experts_used, m.experts));
   m.positions = count("positions", 0, 0), m.token_types = count("token_types", 0, 0);
   m.context = count("context", m.positions ? m.positions : 2048);
-  m.gated = members.boolean("gated", false), m.tied = members.boolean("tied", true), m.biases = members.boolean("biases", true);
+  m.gated = members.boolean("gated", false), m.tied = members.boolean("tied", true),
+  m.biases = members.boolean("biases", true);
   m.embedding_norm = members.boolean("embedding_norm", false), m.final_norm = members.boolean("final_norm", true);
   m.pooler = members.boolean("pooler", false), m.dropout = members.boolean("dropout", true);
   constexpr std::array<Named<bool>, 2> norms{{{"layer", false}, {"rms", true}}};
@@ -71,7 +82,8 @@ Model parse_model(const Json& json, const std::string& where) {
   members.finish();
   Wide all = 0;
   for (const ParameterTensor& t : parameter_tensors(m)) all += Wide{t.rows} * t.columns * t.copies;
-  if (all > static_cast<Wide>(most_parameters)) members.fail(fmt::format("its parameters are more than {}", most_parameters));
+  if (all > static_cast<Wide>(most_parameters))
+    members.fail(fmt::format("its parameters are more than {}", most_parameters));
   return m;
 }
 
@@ -79,7 +91,8 @@ std::vector<ParameterTensor> parameter_tensors(const Model& m) {
   if (!m.has_shape()) return {{"parameters", OperatorKind::linear, 1, m.parameters, 1, false}};
   std::vector<ParameterTensor> all;
   bool inside = false;
-  const auto put = [&](const char* name, OperatorKind kind, std::uint64_t rows, std::uint64_t columns, std::uint64_t copies) {
+  const auto put = [&](const char* name, OperatorKind kind, std::uint64_t rows, std::uint64_t columns,
+                       std::uint64_t copies) {
     if (rows && columns && copies) all.push_back({name, kind, rows, columns, copies, inside});
   };
   const OperatorKind norm = m.rms ? OperatorKind::rms_norm : OperatorKind::layer_norm;
@@ -88,7 +101,8 @@ std::vector<ParameterTensor> parameter_tensors(const Model& m) {
     if (!m.rms) put(bias, norm, 1, m.hidden, copies);
   };
   // Weights are outputs x inputs.
-  const auto put_linear = [&](const char* name, const char* bias, std::uint64_t outputs, std::uint64_t inputs, std::uint64_t copies) {
+  const auto put_linear = [&](const char* name, const char* bias, std::uint64_t outputs, std::uint64_t inputs,
+                              std::uint64_t copies) {
     put(name, OperatorKind::linear, outputs, inputs, copies);
     if (m.biases) put(bias, OperatorKind::linear, 1, outputs, copies);
   };
@@ -123,7 +137,8 @@ std::uint64_t parameter_count(const Model& m) {
 const std::vector<Model>& models() {
   static const std::vector<Model> all = [] {
     std::vector<Model> known;
-    for (const Json& json : parse_json(models_text, "models.json")) known.push_back(parse_model(json, json.value("name", "models.json")));
+    for (const Json& json : parse_json(models_text, "models.json"))
+      known.push_back(parse_model(json, json.value("name", "models.json")));
     return known;
   }();
   return all;
@@ -153,25 +168,30 @@ const Storage& kept(const training::OperatorPrecision& product, const training::
 
 }  // namespace
 
-std::vector<ActivationTensor> activation_tensors(const Model& m, const Policy& policy, std::uint64_t sequence, std::uint64_t batch, Recomputation recomputation) {
+std::vector<ActivationTensor> activation_tensors(const Model& m, const Policy& policy, std::uint64_t sequence,
+                                                 std::uint64_t batch, Recomputation recomputation) {
   std::vector<ActivationTensor> all;
   if (!m.has_shape()) return all;
   Wide sum = 0;
   bool inside = true;
   const auto put_bytes = [&](const char* name, Wide bytes, std::uint64_t layers) {
     sum += bytes * layers;
-    if (sum > most_bytes) throw std::invalid_argument(fmt::format("activations of {}: more than 2^56 bytes for a batch of {} sequences of {} tokens", m.name, batch, sequence));
+    if (sum > most_bytes)
+      throw std::invalid_argument(fmt::format(
+          "activations of {}: more than 2^56 bytes for a batch of {} sequences of {} tokens", m.name, batch, sequence));
     if (bytes) all.push_back({name, static_cast<std::uint64_t>(bytes), layers, inside});
   };
   // Checked before storage_bits multiplies: an element takes 4 bytes at most, with scales no more than 8.
-  const auto put = [&](const char* name, const Storage& storage, std::uint64_t rows, std::uint64_t columns, std::uint64_t layers) {
+  const auto put = [&](const char* name, const Storage& storage, std::uint64_t rows, std::uint64_t columns,
+                       std::uint64_t layers) {
     if (Wide{rows} * columns > most_bytes) put_bytes(name, Wide{rows} * columns, layers);
     put_bytes(name, (Wide{storage_bits(storage, rows, columns)} + 7) / 8, layers);
   };
   const auto at = [&](OperatorKind kind) { return policy.at(kind, ""); };
-  const auto linear = at(OperatorKind::linear), norm = at(m.rms ? OperatorKind::rms_norm : OperatorKind::layer_norm), residual = at(OperatorKind::residual),
-             scores = at(OperatorKind::attention_scores), weighting = at(OperatorKind::attention_values), softmax = at(OperatorKind::softmax), gelu = at(OperatorKind::gelu),
-             dropout = at(OperatorKind::dropout), loss = at(OperatorKind::cross_entropy);
+  const auto linear = at(OperatorKind::linear), norm = at(m.rms ? OperatorKind::rms_norm : OperatorKind::layer_norm),
+             residual = at(OperatorKind::residual), scores = at(OperatorKind::attention_scores),
+             weighting = at(OperatorKind::attention_values), softmax = at(OperatorKind::softmax),
+             gelu = at(OperatorKind::gelu), dropout = at(OperatorKind::dropout), loss = at(OperatorKind::cross_entropy);
   const std::uint64_t tokens = sequence * batch, networks = m.experts ? m.experts_used : 1;
   const auto result = [](const training::OperatorPrecision& p) -> const Storage& { return p.result(Role::activation); };
 
@@ -190,7 +210,8 @@ std::vector<ActivationTensor> activation_tensors(const Model& m, const Policy& p
       const std::uint64_t score_rows = tokens * m.heads;
       put("softmax", result(softmax), score_rows, sequence, m.layers);
       masks("attention dropout mask", score_rows, sequence, m.layers);
-      if (m.dropout || !(kept(weighting, softmax) == result(softmax))) put("attention weights", kept(weighting, dropout), score_rows, sequence, m.layers);
+      if (m.dropout || !(kept(weighting, softmax) == result(softmax)))
+        put("attention weights", kept(weighting, dropout), score_rows, sequence, m.layers);
     }
     put("attention output input", kept(linear, weighting), tokens, m.q_width(), m.layers);
     masks("attention output dropout mask", tokens, m.hidden, m.layers);
@@ -222,7 +243,9 @@ using training::Policy, training::Role, training::Storage;
 
 std::uint64_t ceil_divide(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
 
-std::uint64_t bits_of(const Storage& storage, const ParameterTensor& t) { return storage_bits(storage, t.rows, t.columns) * t.copies; }
+std::uint64_t bits_of(const Storage& storage, const ParameterTensor& t) {
+  return storage_bits(storage, t.rows, t.columns) * t.copies;
+}
 
 /// Matrices that enter a product; a tied embedding is the output layer's.
 bool enters_a_product(const Model& m, const ParameterTensor& t) {
@@ -233,17 +256,22 @@ bool enters_a_product(const Model& m, const ParameterTensor& t) {
 std::uint64_t copy_bits(const Model& model, const Policy& policy, const ParameterTensor& t) {
   const training::OperatorPrecision product = policy.at(training::OperatorKind::linear, t.name);
   const Storage& operand = product.operand(Role::weight);
-  return enters_a_product(model, t) && !operand.keeps_floats() && operand.format != policy.update.weights.format ? bits_of(operand, t) : 0;
+  return enters_a_product(model, t) && !operand.keeps_floats() && operand.format != policy.update.weights.format
+             ? bits_of(operand, t)
+             : 0;
 }
 
 }  // namespace
 
 std::uint64_t storage_bits(const Storage& storage, std::uint64_t rows, std::uint64_t columns) {
   const std::uint64_t elements = rows * columns;
-  if (const FloatFormat* const plain = storage.plain()) return elements * static_cast<std::uint64_t>(plain->storage_bits());
+  if (const FloatFormat* const plain = storage.plain())
+    return elements * static_cast<std::uint64_t>(plain->storage_bits());
   const BlockFormat& f = *storage.block();
-  const std::uint64_t down = f.rows ? ceil_divide(rows, f.rows) : 1, across = f.columns ? ceil_divide(columns, f.columns) : 1;
-  const auto shared = static_cast<std::uint64_t>(f.scale.storage_bits() + (f.element.is_affine() ? f.element.bits() : 0));
+  const std::uint64_t down = f.rows ? ceil_divide(rows, f.rows) : 1,
+                      across = f.columns ? ceil_divide(columns, f.columns) : 1;
+  const auto shared = static_cast<std::uint64_t>(f.scale.storage_bits() +
+                                                 (f.element.is_affine() ? f.element.bits() : 0));
   return elements * static_cast<std::uint64_t>(f.element.bits()) + down * across * shared + (f.tensor_scale ? 32 : 0);
 }
 
@@ -269,7 +297,9 @@ StateBytes state_bytes(const Model& model, const Policy& policy, training::Optim
 
 StateBytes on_a_rank(const StateBytes& whole, int stage, std::uint64_t ranks) {
   StateBytes part = whole;
-  const auto divide = [&](State s) { part[static_cast<std::size_t>(s)] = ceil_divide(whole[static_cast<std::size_t>(s)], ranks); };
+  const auto divide = [&](State s) {
+    part[static_cast<std::size_t>(s)] = ceil_divide(whole[static_cast<std::size_t>(s)], ranks);
+  };
   if (stage >= 1)
     for (const State s : {State::master, State::first, State::second, State::compensation}) divide(s);
   if (stage >= 2) divide(State::gradients);

@@ -13,7 +13,6 @@
 
 namespace halfulp::operators {
 
-
 // The cheapest precision of each operator of a model.
 
 namespace {
@@ -21,7 +20,8 @@ namespace {
 /// Inputs of a model and its exact outputs.
 class Sample {
  public:
-  Sample(const Program& p, const Settings& s, std::uint64_t number) : program_(p), inputs_(draw_inputs(p, 1, s.seed, number)), exact_(exact_outputs(p, inputs_)) {}
+  Sample(const Program& p, const Settings& s, std::uint64_t number)
+      : program_(p), inputs_(draw_inputs(p, 1, s.seed, number)), exact_(exact_outputs(p, inputs_)) {}
   /// Errors::relative with these precisions.
   double error(const std::vector<Precision>& stages, const Settings& s) const {
     const std::vector<double> results = Evaluator(program_, stages, s.rounding)(inputs_);
@@ -39,7 +39,8 @@ class Sample {
 constexpr double margin = 0.9;  ///< decisions keep to this share of the budget: other inputs err somewhat more
 
 std::vector<Sample> some_samples(const Program& p, const Settings& s, std::size_t first) {
-  const auto made = parallel_map(deciding_samples(s), [&](std::size_t i) { return std::optional<Sample>(Sample(p, s, first + i)); });
+  const auto made = parallel_map(deciding_samples(s),
+                                 [&](std::size_t i) { return std::optional<Sample>(Sample(p, s, first + i)); });
   std::vector<Sample> samples;
   for (const auto& sample : made) samples.push_back(*sample);
   return samples;
@@ -63,10 +64,13 @@ std::vector<Choice> choices(const std::vector<FormatChoice>& formats) {
   std::vector<Choice> all;
   for (const FormatChoice& f : formats) {
     if (f.format == fp32) continue;
-    for (const Where where : {Where::all, Where::tensors}) all.push_back({f.name, where, Precision::of(where, f.format)});
+    for (const Where where : {Where::all, Where::tensors})
+      all.push_back({f.name, where, Precision::of(where, f.format)});
   }
   std::stable_sort(all.begin(), all.end(), [](const Choice& x, const Choice& y) {
-    const auto bits = [](const Choice& c) { return std::pair(c.precision.tensors.storage_bits(), c.precision.operations.storage_bits()); };
+    const auto bits = [](const Choice& c) {
+      return std::pair(c.precision.tensors.storage_bits(), c.precision.operations.storage_bits());
+    };
     return bits(x) < bits(y);
   });
   all.push_back({"fp32", Where::fp32, Precision::of(Where::fp32, fp32)});
@@ -80,7 +84,8 @@ std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choi
   const std::vector<std::size_t> operations = operations_by_stage(p);
   std::vector<std::size_t> order(operations.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](std::size_t x, std::size_t y) { return operations[x] > operations[y]; });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](std::size_t x, std::size_t y) { return operations[x] > operations[y]; });
 
   std::vector<Precision> stages(operations.size(), Precision::of(Where::fp32, fp32));
   std::vector<Decision> decisions;
@@ -91,7 +96,8 @@ std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choi
       tried[stage] = choices[i / samples.size()].precision;
       return samples[i % samples.size()].error(tried, s);
     });
-    for (std::size_t i = 0; i < by_sample.size(); ++i) errors[i / samples.size()] = std::max(errors[i / samples.size()], by_sample[i]);
+    for (std::size_t i = 0; i < by_sample.size(); ++i)
+      errors[i / samples.size()] = std::max(errors[i / samples.size()], by_sample[i]);
     std::size_t chosen = 0;
     while (chosen + 1 < choices.size() && !(errors[chosen] <= budget)) ++chosen;
     stages[stage] = choices[chosen].precision;
@@ -101,20 +107,32 @@ std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choi
 }
 
 void graph_report(const Settings& s, double budget, Run& run) {
-  Table& rows = run.report.table("graph", fmt::format("Models within a relative error of {}: the cheapest precision of each operator, decided from the most expensive on, with a tenth of that to spare", budget), {
-      {"model", "", "The model; its outputs are log-probabilities."},
-      {"operator", "", "Operator of the model, in the order of decisions."},
-      {"operations", "1", "Elementary operations in it; a fused multiply-add is one."},
-      {"format", "", "The cheapest that keeps the model within the budget, by bits of a tensor, then of an operation."},
-      {"where", "", "What is in that format: all (tensors and operations), tensors (FP32 inside), or nothing (fp32)."},
-      {"error", "1", "Relative error of the model's outputs after this decision, against exact outputs on FP32 inputs; the largest over the samples that decide."}});
-  Table& totals = run.report.table("models", "Relative errors of models whose operators have the precisions of a list", {
-      {"model", "", "The model; its outputs are log-probabilities."},
-      {"precisions", "", "Of the operators: fp32; derived, those of the table graph; PyTorch's list for CUDA in a format; tensors or all in one format."},
-      {"format", "", "The format that the list is applied with; null where there is none."},
-      {"narrow_operations", "1", "Share of the operations whose tensors have fewer than 32 bits."},
-      {"error", "1", "Relative error of the outputs, the largest over the samples that decide (four at most); Infinity if an output is not finite."},
-      {"fresh_error", "1", "The same over as many samples of other inputs and weights, which decide nothing."}});
+  Table& rows = run.report.table(
+      "graph",
+      fmt::format("Models within a relative error of {}: the cheapest precision of each operator, decided from the "
+                  "most expensive on, with a tenth of that to spare",
+                  budget),
+      {{"model", "", "The model; its outputs are log-probabilities."},
+       {"operator", "", "Operator of the model, in the order of decisions."},
+       {"operations", "1", "Elementary operations in it; a fused multiply-add is one."},
+       {"format", "",
+        "The cheapest that keeps the model within the budget, by bits of a tensor, then of an operation."},
+       {"where", "", "What is in that format: all (tensors and operations), tensors (FP32 inside), or nothing (fp32)."},
+       {"error", "1",
+        "Relative error of the model's outputs after this decision, against exact outputs on FP32 inputs; the largest "
+        "over the samples that decide."}});
+  Table& totals = run.report.table(
+      "models", "Relative errors of models whose operators have the precisions of a list",
+      {{"model", "", "The model; its outputs are log-probabilities."},
+       {"precisions", "",
+        "Of the operators: fp32; derived, those of the table graph; PyTorch's list for CUDA in a format; tensors or "
+        "all in one format."},
+       {"format", "", "The format that the list is applied with; null where there is none."},
+       {"narrow_operations", "1", "Share of the operations whose tensors have fewer than 32 bits."},
+       {"error", "1",
+        "Relative error of the outputs, the largest over the samples that decide (four at most); Infinity if an output "
+        "is not finite."},
+       {"fresh_error", "1", "The same over as many samples of other inputs and weights, which decide nothing."}});
   const std::vector<Choice> all = choices(s.formats);
   for (std::size_t m = 0; m < models().size(); ++m) {
     const Model& model = models()[m];
@@ -126,12 +144,14 @@ void graph_report(const Settings& s, double budget, Run& run) {
       std::size_t narrow = 0;
       for (std::size_t i = 0; i < stages.size(); ++i) narrow += stages[i].tensors == fp32 ? 0 : operations[i];
       const auto count = std::accumulate(operations.begin(), operations.end(), std::size_t{0});
-      totals.row({model.name, precisions, format, static_cast<double>(narrow) / static_cast<double>(count), number(largest_error(first, stages, s)), number(largest_error(fresh, stages, s))});
+      totals.row({model.name, precisions, format, static_cast<double>(narrow) / static_cast<double>(count),
+                  number(largest_error(first, stages, s)), number(largest_error(fresh, stages, s))});
     };
     std::vector<Precision> stages(p.stages().size(), Precision::of(Where::fp32, fp32));
     total("fp32", Json(), stages);
     for (const Decision& d : cheapest(p, all, s, margin * budget)) {
-      rows.row({model.name, p.stages()[d.stage], operations[d.stage], all[d.choice].format, name_of(all[d.choice].where), number(d.error)});
+      rows.row({model.name, p.stages()[d.stage], operations[d.stage], all[d.choice].format,
+                name_of(all[d.choice].where), number(d.error)});
       stages[d.stage] = all[d.choice].precision;
     }
     total("derived", Json(), stages);
@@ -151,7 +171,8 @@ constexpr std::array<Named<Agreement>, 3> agreements{
     {{"agrees", Agreement::agrees}, {"on arithmetic", Agreement::on_arithmetic}, {"differs", Agreement::differs}}};
 
 /// The operators of which PyTorch's FP32 list is asked in claims.
-constexpr std::array<std::string_view, 10> asked{"softmax", "log-softmax", "cross-entropy", "layer-norm", "norm", "sum", "sum-of-magnitudes", "prod", "exp", "pow"};
+constexpr std::array<std::string_view, 10> asked{"softmax", "log-softmax",       "cross-entropy", "layer-norm", "norm",
+                                                 "sum",     "sum-of-magnitudes", "prod",          "exp",        "pow"};
 
 std::string in_words(const Need& n) {
   const Errors& e = n.there;
@@ -175,12 +196,20 @@ struct Judged {
 /// PyTorch's FP32 list against fp16: is FP32 needed inside, and outside?
 void claims(const std::vector<Judged>& judged, double budget, Report& report) {
   const std::string source(autocast_lists[0].source);
-  const std::string outside = fmt::format("FP32 tensors too: fp16 around FP32 operations misses {} u for all of PyTorch's FP32 list that is asked here.", usual_budget);
+  const std::string outside = fmt::format(
+      "FP32 tensors too: fp16 around FP32 operations misses {} u for all of PyTorch's FP32 list that is asked here.",
+      usual_budget);
   if (judged.empty() || budget != usual_budget) {
-    const std::string reason = judged.empty() ? "formats does not contain fp16" : fmt::format("budget is {}; the list names none, and these claims are made at {}", budget, usual_budget);
+    const std::string reason = judged.empty()
+                                   ? "formats does not contain fp16"
+                                   : fmt::format("budget is {}; the list names none, and these claims are made at {}",
+                                                 budget, usual_budget);
     std::string names;
     for (const std::string_view name : asked) names += (names.empty() ? "" : ", ") + std::string(name);
-    report.claim(skipped("autocast-fp32", "With every operation in fp16, operators of PyTorch's FP32 list are not accurate enough: " + names + ".", source, reason));
+    report.claim(skipped(
+        "autocast-fp32",
+        "With every operation in fp16, operators of PyTorch's FP32 list are not accurate enough: " + names + ".",
+        source, reason));
     report.claim(skipped("autocast-fp32-tensors", outside, source, reason));
     return;
   }
@@ -188,15 +217,28 @@ void claims(const std::vector<Judged>& judged, double budget, Report& report) {
   std::string kept;
   for (const Judged& j : judged) {
     const std::string name(j.name);
-    Claim claim{"autocast-fp32-" + name, fmt::format("PyTorch's FP32 list has {}: fp16 in every operation misses {} u here in some sample.", name, usual_budget), source,
-                "missed", "exact", j.derived.where == Where::all ? "kept" : "missed", Verdict::pass, "", "published"};
-    if (j.derived.where == Where::all) claim.verdict = Verdict::differs, claim.reason = in_words(j.derived.all) + " at most";
+    Claim claim{"autocast-fp32-" + name,
+                fmt::format("PyTorch's FP32 list has {}: fp16 in every operation misses {} u here in some sample.",
+                            name, usual_budget),
+                source,
+                "missed",
+                "exact",
+                j.derived.where == Where::all ? "kept" : "missed",
+                Verdict::pass,
+                "",
+                "published"};
+    if (j.derived.where == Where::all)
+      claim.verdict = Verdict::differs, claim.reason = in_words(j.derived.all) + " at most";
     report.claim(std::move(claim));
     listed_as[name] = "fp32", derived[name] = name_of(j.derived.where);
-    if (j.derived.where != Where::fp32) kept += fmt::format("{}{} ({:.2g} u{})", kept.empty() ? "" : ", ", name, j.derived.tensors.units, j.borderline ? ", borderline" : "");
+    if (j.derived.where != Where::fp32)
+      kept += fmt::format("{}{} ({:.2g} u{})", kept.empty() ? "" : ", ", name, j.derived.tensors.units,
+                          j.borderline ? ", borderline" : "");
   }
   Claim claim{"autocast-fp32-tensors", outside, source, listed_as, "exact", derived, Verdict::pass, "", "published"};
-  if (!kept.empty()) claim.verdict = Verdict::differs, claim.reason = "FP32 operations between fp16 tensors keep to the budget in every sample: " + kept;
+  if (!kept.empty())
+    claim.verdict = Verdict::differs,
+    claim.reason = "FP32 operations between fp16 tensors keep to the budget in every sample: " + kept;
   report.claim(std::move(claim));
 }
 
@@ -246,22 +288,30 @@ Agreement compare(Listed listed, Where derived) {
 }
 
 void autocast_report(const Settings& s, const AllErrors& errors, double budget, Run& run) {
-  Table& table = run.report.table("autocast", fmt::format("The cheapest precision within {} unit roundoffs in each of {} samples, beside published lists", budget, s.samples), {
-      {"format", "", "The low-precision format; its unit roundoff u is 2^-p."},
-      {"operator", "", "Operator of the table `operators`."},
-      {"all", "1", "Largest relative error over samples and scales, in units of u, with every operation in the format; Infinity if an output is not finite where FP32's is."},
-      {"all_least", "1", "The least over samples of a sample's largest over scales."},
-      {"tensors", "1", "The largest with FP32 inside, inputs and outputs in the format."},
-      {"derived", "", "What the budget allows in every sample: all, else tensors, else fp32."},
-      {"agree", "1", "How many of the samples derive that by themselves."},
-      {"verdict", "", "Borderline if not all samples agree, or if half or twice the budget derives something else; clear otherwise."},
-      {"pytorch_cuda", "", "PyTorch's autocast list for CUDA: 16 bits, fp32, widest (of the inputs), unlisted (assumed stable), refused; null if it has no such function."},
-      {"cuda", "", "Against that list; on arithmetic: it must be FP32, while inputs and outputs need not."},
-      {"pytorch_cpu", "", "PyTorch's autocast list for CPUs."},
-      {"cpu", "", "Against that list."},
-      {"apex_o1", "", "NVIDIA apex's list of optimization level O1, for fp16 alone."},
-      {"apex", "", "Against that list."},
-      {"why", "", "The figures that decided."}});
+  Table& table = run.report.table(
+      "autocast",
+      fmt::format("The cheapest precision within {} unit roundoffs in each of {} samples, beside published lists",
+                  budget, s.samples),
+      {{"format", "", "The low-precision format; its unit roundoff u is 2^-p."},
+       {"operator", "", "Operator of the table `operators`."},
+       {"all", "1",
+        "Largest relative error over samples and scales, in units of u, with every operation in the format; Infinity "
+        "if an output is not finite where FP32's is."},
+       {"all_least", "1", "The least over samples of a sample's largest over scales."},
+       {"tensors", "1", "The largest with FP32 inside, inputs and outputs in the format."},
+       {"derived", "", "What the budget allows in every sample: all, else tensors, else fp32."},
+       {"agree", "1", "How many of the samples derive that by themselves."},
+       {"verdict", "",
+        "Borderline if not all samples agree, or if half or twice the budget derives something else; clear otherwise."},
+       {"pytorch_cuda", "",
+        "PyTorch's autocast list for CUDA: 16 bits, fp32, widest (of the inputs), unlisted (assumed stable), refused; "
+        "null if it has no such function."},
+       {"cuda", "", "Against that list; on arithmetic: it must be FP32, while inputs and outputs need not."},
+       {"pytorch_cpu", "", "PyTorch's autocast list for CPUs."},
+       {"cpu", "", "Against that list."},
+       {"apex_o1", "", "NVIDIA apex's list of optimization level O1, for fp16 alone."},
+       {"apex", "", "Against that list."},
+       {"why", "", "The figures that decided."}});
   const auto operators = operator_table();
   std::vector<Judged> judged;  // of the operators asked, in fp16
   bool has_fp16 = false;
@@ -272,14 +322,16 @@ void autocast_report(const Settings& s, const AllErrors& errors, double budget, 
       const Derived d = derive(s, errors[i], f, budget);
       const Firmness firm = firmness(s, errors[i], f, budget);
       const auto entry = find_listed(operators[i].name);
-      std::vector<Json> row{s.formats[f].name, operators[i].name, number(d.all.units), number(firm.least), number(d.tensors.units), name_of(d.where), firm.agree,
-                            firm.borderline ? "borderline" : "clear"};
+      std::vector<Json> row{
+          s.formats[f].name,       operators[i].name, number(d.all.units), number(firm.least),
+          number(d.tensors.units), name_of(d.where),  firm.agree,          firm.borderline ? "borderline" : "clear"};
       for (std::size_t list = 0; list < autocast_lists.size(); ++list) {
         const bool has = entry && listed(format, list);
         row.push_back(has ? Json(name_of(entry->lists[list])) : Json());
         row.push_back(has ? Json(name_of(compare(entry->lists[list], d.where))) : Json());
       }
-      row.push_back(d.where == Where::all ? "all: " + in_words(d.all) : "all: " + in_words(d.all) + "; tensors: " + in_words(d.tensors));
+      row.push_back(d.where == Where::all ? "all: " + in_words(d.all)
+                                          : "all: " + in_words(d.all) + "; tensors: " + in_words(d.tensors));
       table.row(std::move(row));
       if (format == fp16 && !has_fp16 && std::find(asked.begin(), asked.end(), operators[i].name) != asked.end())
         judged.push_back({operators[i].name, d, firm.borderline});
@@ -293,10 +345,14 @@ void autocast_report(const Settings& s, const AllErrors& errors, double budget, 
 
 namespace {
 
-constexpr std::array<Named<Listed>, 5> names{
-    {{"16 bits", Listed::lower}, {"fp32", Listed::fp32}, {"widest", Listed::widest}, {"unlisted", Listed::unlisted}, {"refused", Listed::refused}}};
+constexpr std::array<Named<Listed>, 5> names{{{"16 bits", Listed::lower},
+                                              {"fp32", Listed::fp32},
+                                              {"widest", Listed::widest},
+                                              {"unlisted", Listed::unlisted},
+                                              {"refused", Listed::refused}}};
 
-constexpr Listed lower = Listed::lower, fp32 = Listed::fp32, widest = Listed::widest, unlisted = Listed::unlisted, refused = Listed::refused;
+constexpr Listed lower = Listed::lower, fp32 = Listed::fp32, widest = Listed::widest, unlisted = Listed::unlisted,
+                 refused = Listed::refused;
 
 // clang-format off
 constexpr std::array<ListedOperator, 34> table{{

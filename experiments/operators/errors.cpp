@@ -58,8 +58,8 @@ std::vector<double> draw_inputs(const Program& p, double scale, std::uint64_t se
       }
       case Draw::binary_logits:
       case Draw::binary_probability:
-        // (x, 1) is as likely as (-x, 0): a pair with the other label becomes its mirror. Every eighth is left as it is: no model
-        // is right always, and a confident wrong prediction is the one whose loss overflows.
+        // (x, 1) is as likely as (-x, 0): a pair with the other label becomes its mirror. Every eighth is left as it
+        // is: no model is right always, and a confident wrong prediction is the one whose loss overflows.
         for (std::size_t i = 0; i < x.size(); ++i) {
           const bool one = uniform_sample(seed, stream + 1, i) < smooth_sigmoid(x[i]), wanted = i < x.size() / 2;
           if (i % 8 != 7 && one != wanted) x[i] = -x[i];
@@ -79,7 +79,8 @@ struct Piece {
   Trace trace;
 };
 
-Piece measure(const Program& p, const std::vector<Candidate>& all, const Settings& s, double scale, std::uint64_t sample, std::size_t limit) {
+Piece measure(const Program& p, const std::vector<Candidate>& all, const Settings& s, double scale,
+              std::uint64_t sample, std::size_t limit) {
   const bool recorded = limit > 0;
   Piece piece{std::vector<Errors>(all.size()), Trace(limit)};
   const std::vector<double> inputs = draw_inputs(p, scale, s.seed, sample);
@@ -93,7 +94,8 @@ Piece measure(const Program& p, const std::vector<Candidate>& all, const Setting
       if (std::isfinite(wide[o])) piece.errors[c].add(results[o], exact[o]);
       else ++piece.errors[c].beyond;
     }
-    if (piece.errors[c].outputs > 0 && piece.errors[c].non_finite == 0) piece.errors[c].overflow = evaluate.first_non_finite();
+    if (piece.errors[c].outputs > 0 && piece.errors[c].non_finite == 0)
+      piece.errors[c].overflow = evaluate.first_non_finite();
   }
   return piece;
 }
@@ -121,7 +123,8 @@ void Errors::add(double result, const Real& exact) {
   if (exact == 0) return;
   vanished += result == 0;
   const Real magnitude = abs(exact), off = abs(difference);
-  if (off > worst * magnitude) worst = std::max(worst, static_cast<double>(Real(off / magnitude)));  // divisions in software are slow
+  if (off > worst * magnitude)
+    worst = std::max(worst, static_cast<double>(Real(off / magnitude)));  // divisions in software are slow
 }
 
 void Errors::merge(const Errors& o) {
@@ -178,7 +181,8 @@ Row measure(const Program& p, const FloatFormat& f, const Settings& s, std::uint
     const std::vector<double> results = Evaluator(p, {Precision::of(wheres[w].value, f)}, {})(inputs);
     for (std::size_t o = 0; o < results.size(); ++o) row.errors[w].add(results[o], exact[o]);
     // Formats without Inf and NaN saturate instead.
-    const bool held = std::all_of(results.begin(), results.end(), [&](double y) { return std::fabs(y) <= f.value(f.max_finite()); });
+    const bool held = std::all_of(results.begin(), results.end(),
+                                  [&](double y) { return std::fabs(y) <= f.value(f.max_finite()); });
     if (wheres[w].value == Where::fp32 && !held) return row;
   }
   // |round(x) - x| <= u |x| or half the smallest unit, and the triangle inequality for norms.
@@ -186,20 +190,28 @@ Row measure(const Program& p, const FloatFormat& f, const Settings& s, std::uint
   if (wide.exact_squares == 0) return row;
   const double u = FloatFormat::power_of_two(-f.precision()), smallest = f.value(f.min_positive()) / 2;
   const double norm = static_cast<double>(Real(sqrt(wide.exact_squares)));
-  row.bound = u * (1 + wide.relative()) + smallest * std::sqrt(static_cast<double>(wide.outputs)) / norm + wide.relative();
+  row.bound = u * (1 + wide.relative()) + smallest * std::sqrt(static_cast<double>(wide.outputs)) / norm +
+              wide.relative();
   return row;
 }
 
 }  // namespace
 
 void inside_report(const Settings& s, Run& run) {
-  Table& table = run.report.table("inside", "Errors on inputs that are values of the format: what is left is the operators' own (activations of N(0, 1), to nearest even)", {
-      {"format", "", "The low-precision format."},
-      {"operator", "", "The operator; figures are the largest over its samples, of which four are taken at most."},
-      {"all", "1", "Relative error with every operation in the format, in unit roundoffs 2^-p; Infinity if an output is not finite, null if an input is not."},
-      {"tensors", "1", "The same with FP32 operations and outputs rounded to the format."},
-      {"bound", "1", "What that can be at most: one unit roundoff, half the smallest subnormal an output, and FP32's error; null where an output overflows."},
-      {"fp32", "1", "The same with FP32 outputs."}});
+  Table& table = run.report.table(
+      "inside",
+      "Errors on inputs that are values of the format: what is left is the operators' own (activations of N(0, 1), to "
+      "nearest even)",
+      {{"format", "", "The low-precision format."},
+       {"operator", "", "The operator; figures are the largest over its samples, of which four are taken at most."},
+       {"all", "1",
+        "Relative error with every operation in the format, in unit roundoffs 2^-p; Infinity if an output is not "
+        "finite, null if an input is not."},
+       {"tensors", "1", "The same with FP32 operations and outputs rounded to the format."},
+       {"bound", "1",
+        "What that can be at most: one unit roundoff, half the smallest subnormal an output, and FP32's error; null "
+        "where an output overflows."},
+       {"fp32", "1", "The same with FP32 outputs."}});
   const auto operators = operator_table();
   std::vector<FormatChoice> formats;
   for (const FormatChoice& f : s.formats)
@@ -229,18 +241,23 @@ void inside_report(const Settings& s, Run& run) {
     bool bounded = true;
     double bound = 0;
     for (const Row& row : of_samples) {
-      const Errors &narrow = row.errors[static_cast<std::size_t>(Where::tensors)], &wide = row.errors[static_cast<std::size_t>(Where::fp32)];
+      const Errors &narrow = row.errors[static_cast<std::size_t>(Where::tensors)],
+                   &wide = row.errors[static_cast<std::size_t>(Where::fp32)];
       bounded = bounded && row.bound > 0 && narrow.non_finite == 0 && wide.non_finite == 0;
       if (!bounded) break;
       bound = std::max(bound, row.bound);
       worst = std::max(worst, narrow.relative() / row.bound), some = true;
     }
-    table.row({choice.name, operators[i % programs.size()].name, units(Where::all), units(Where::tensors), bounded ? number(bound / u) : Json(), units(Where::fp32)});
+    table.row({choice.name, operators[i % programs.size()].name, units(Where::all), units(Where::tensors),
+               bounded ? number(bound / u) : Json(), units(Where::fp32)});
   }
-  const std::string statement = "FP32 inside leaves one rounding of the outputs: error over bound, at most, on inputs that the format has.";
-  const std::string source = "derived: |round(x) - x| <= u |x|, IEEE 754-2019, section 4.3.1, and the triangle inequality";
+  const std::string statement =
+      "FP32 inside leaves one rounding of the outputs: error over bound, at most, on inputs that the format has.";
+  const std::string source =
+      "derived: |round(x) - x| <= u |x|, IEEE 754-2019, section 4.3.1, and the triangle inequality";
   run.report.claim(some ? at_most("fp32-inside-is-one-rounding", statement, source, 1, worst, "oracle")
-                        : skipped("fp32-inside-is-one-rounding", statement, source, "no format but FP32 holds the outputs of any operator"));
+                        : skipped("fp32-inside-is-one-rounding", statement, source,
+                                  "no format but FP32 holds the outputs of any operator"));
 }
 
 }  // namespace halfulp::operators

@@ -83,13 +83,15 @@ Value softplus(Program& p, Value z) {
 Value bce(Program& p, const Values& probabilities) {
   Values losses;
   for (std::size_t i = 0; i < probabilities.size(); ++i)
-    losses.push_back(i < probabilities.size() / 2 ? negative(p, p.log(probabilities[i])) : bce_term(p, probabilities[i]));
+    losses.push_back(i < probabilities.size() / 2 ? negative(p, p.log(probabilities[i]))
+                                                  : bce_term(p, probabilities[i]));
   return p.mean(losses);
 }
 
 Value bce_with_logits(Program& p, const Values& logits) {
   Values losses;
-  for (std::size_t i = 0; i < logits.size(); ++i) losses.push_back(softplus(p, i < logits.size() / 2 ? negative(p, logits[i]) : logits[i]));
+  for (std::size_t i = 0; i < logits.size(); ++i)
+    losses.push_back(softplus(p, i < logits.size() / 2 ? negative(p, logits[i]) : logits[i]));
   return p.mean(losses);
 }
 
@@ -134,7 +136,8 @@ Values lstm_cell(Program& p, const Values& x, const Values& h, const Values& c) 
   const Values gates = linear(p, xh, 4 * n);
   Values hidden, cells;
   for (std::size_t j = 0; j < n; ++j) {
-    const Value in = sigmoid(p, gates[j]), forget = sigmoid(p, gates[n + j]), update = p.tanh(gates[2 * n + j]), out = sigmoid(p, gates[3 * n + j]);
+    const Value in = sigmoid(p, gates[j]), forget = sigmoid(p, gates[n + j]), update = p.tanh(gates[2 * n + j]),
+                out = sigmoid(p, gates[3 * n + j]);
     cells.push_back(p.add(p.mul(forget, c[j]), p.mul(in, update)));
     hidden.push_back(p.mul(out, p.tanh(cells.back())));
   }
@@ -156,7 +159,8 @@ std::size_t without_loss(const FloatFormat& f, Program::Value (*build)(Program&,
   const auto counts = parallel_map((end - first + block - 1) / block, [&](std::size_t i) {
     Function loss(f, Where::all, build);
     std::size_t count = 0;
-    for (std::uint64_t code = first + i * block; code < std::min(end, first + (i + 1) * block); ++code) count += !std::isfinite(loss(f.value(code)));
+    for (std::uint64_t code = first + i * block; code < std::min(end, first + (i + 1) * block); ++code)
+      count += !std::isfinite(loss(f.value(code)));
     return count;
   });
   std::size_t total = 0;
@@ -164,7 +168,8 @@ std::size_t without_loss(const FloatFormat& f, Program::Value (*build)(Program&,
   return total;
 }
 
-/// Formats of which every logit is asked: infinite losses are infinite there, and the range holds both saturation and its tail.
+/// Formats of which every logit is asked: infinite losses are infinite there, and the range holds both saturation and
+/// its tail.
 bool exhaustive(const FloatFormat& f) {
   const double max = f.value(f.max_finite());
   return f.storage_bits() <= 16 && (f.has_infinity() || f.has_nan()) && f.fraction_bits > 0 && max >= 64 &&
@@ -174,24 +179,31 @@ bool exhaustive(const FloatFormat& f) {
 }  // namespace
 
 void binary_losses(const Settings& s, Run& run) {
-  Table& table = run.report.table("binary_cross_entropy", "The loss of logit x with label 0, ln(1 + e^x), to nearest even", {
-      {"format", "", "Format of the logit and of the loss."},
-      {"logit", "logit", "The logit x, a value of the format."},
-      {"exact", "nat", "The loss of that logit."},
-      {"bce", "nat", "Loss -ln(1 - sigmoid(x)), every operation in the format: Infinity (NaN where there is none) once the sigmoid is 1."},
-      {"bce_fp32_inside", "nat", "The same with FP32 operations between a logit and a loss in the format: the sigmoid is 1 later."},
-      {"bce_after_cast", "nat", "FP32 operations, but the probability itself is rounded to the format, as a sigmoid's output in it is."},
-      {"with_logits", "nat", "Loss max(x, 0) + ln(1 + e^-|x|), every operation in the format."}});
+  Table& table = run.report.table(
+      "binary_cross_entropy", "The loss of logit x with label 0, ln(1 + e^x), to nearest even",
+      {{"format", "", "Format of the logit and of the loss."},
+       {"logit", "logit", "The logit x, a value of the format."},
+       {"exact", "nat", "The loss of that logit."},
+       {"bce", "nat",
+        "Loss -ln(1 - sigmoid(x)), every operation in the format: Infinity (NaN where there is none) once the sigmoid "
+        "is 1."},
+       {"bce_fp32_inside", "nat",
+        "The same with FP32 operations between a logit and a loss in the format: the sigmoid is 1 later."},
+       {"bce_after_cast", "nat",
+        "FP32 operations, but the probability itself is rounded to the format, as a sigmoid's output in it is."},
+       {"with_logits", "nat", "Loss max(x, 0) + ln(1 + e^-|x|), every operation in the format."}});
   for (const FormatChoice& choice : s.formats) {
     const FloatFormat& f = choice.format;
-    Function bce(f, Where::all, by_probability), inside(f, Where::tensors, by_probability), logits(f, Where::all, softplus);
+    Function bce(f, Where::all, by_probability), inside(f, Where::tensors, by_probability),
+        logits(f, Where::all, softplus);
     Function probability(f, Where::tensors, sigmoid), loss(f, Where::tensors, bce_term);
     for (const double x : {-8.0, -2.0, 0.0, 2.0, 4.0, 6.0, 8.0, 12.0, 16.0, 24.0, 32.0}) {
       const std::uint64_t code = encode(f, {}, x).code;
       if (f.value(code) != x) continue;
       const Real exact = x > 0 ? Real(x + log(Real(1 + exp(Real(-x))))) : Real(log(Real(1 + exp(Real(x)))));
       const auto word = [&](double y) { return emulated(f, encode(f, {}, y).code); };
-      table.row({choice.name, x, number(static_cast<double>(exact)), word(bce(x)), word(inside(x)), word(loss(probability(x))), word(logits(x))});
+      table.row({choice.name, x, number(static_cast<double>(exact)), word(bce(x)), word(inside(x)),
+                 word(loss(probability(x))), word(logits(x))});
     }
   }
   Json saturated = Json::object(), counted = Json::object(), none = Json::object(), lost = Json::object();
@@ -205,9 +217,12 @@ void binary_losses(const Settings& s, Run& run) {
     none[choice.name] = 0;
     lost[choice.name] = without_loss(f, softplus);
   }
-  const std::string bce = "BCE of a sigmoid in the format has no finite loss at any logit from about p ln 2 on (label 0).", reason = "no format here has up to 16 bits, Inf or NaN, and room for logits of 64";
+  const std::string
+      bce = "BCE of a sigmoid in the format has no finite loss at any logit from about p ln 2 on (label 0).",
+      reason = "no format here has up to 16 bits, Inf or NaN, and room for logits of 64";
   const std::string logits = "BCE with logits is finite at every finite logit.";
-  const std::string derived = "derived: 1 + e^-x is 1, and ln 0 is -Infinity", bounded = "derived: x + ln(1 + e^-x) exceeds x by less than half a unit where x is large";
+  const std::string derived = "derived: 1 + e^-x is 1, and ln 0 is -Infinity",
+                    bounded = "derived: x + ln(1 + e^-x) exceeds x by less than half a unit where x is large";
   if (saturated.empty()) {
     run.report.claim(skipped("bce-loses-logits", bce, derived, reason));
     run.report.claim(skipped("bce-with-logits-loses-none", logits, bounded, reason));
@@ -232,27 +247,29 @@ std::vector<double> of_ones(SumOrder order, const Precision& precision, bool mea
     const std::size_t n = std::size_t{1} << k;
     if (order == SumOrder::sequential)
       for (std::size_t i = k == least ? 1 : n / 2; i < n; ++i) running = p.add(running, x[i]);
-    else
-      running = p.sum(std::span(x).first(n));
+    else running = p.sum(std::span(x).first(n));
     p.output(mean ? p.div(running, p.constant(static_cast<double>(n))) : running);
   }
   return Evaluator(p, {precision}, {})(std::vector<double>(x.size(), 1.0));
 }
 
-/// One at a time, to nearest even: exact up to 2^p, where a further 1 is a tie that goes to the even 2^p. Nothing is said of
-/// formats whose largest value is below that.
-bool counts(const FloatFormat& f) { return f.largest_consecutive_integer() >= FloatFormat::power_of_two(f.precision()); }
+/// One at a time, to nearest even: exact up to 2^p, where a further 1 is a tie that goes to the even 2^p. Nothing is
+/// said of formats whose largest value is below that.
+bool counts(const FloatFormat& f) {
+  return f.largest_consecutive_integer() >= FloatFormat::power_of_two(f.precision());
+}
 
 }  // namespace
 
 void sums_of_ones(const Settings& s, Run& run) {
-  Table& table = run.report.table("sums", "Sums and means of n ones, to nearest even", {
-      {"format", "", "Format of the ones and of the result."},
-      {"terms", "term", "Number n of ones."},
-      {"sum", "1", "Their sum with every addition in the format, in the order that was asked for."},
-      {"fp32_inside", "1", "Their sum in FP32, rounded to the format at the end."},
-      {"mean", "1", "The first sum divided by n in the format."},
-      {"mean_fp32_inside", "1", "The mean in FP32, rounded to the format at the end."}});
+  Table& table = run.report.table(
+      "sums", "Sums and means of n ones, to nearest even",
+      {{"format", "", "Format of the ones and of the result."},
+       {"terms", "term", "Number n of ones."},
+       {"sum", "1", "Their sum with every addition in the format, in the order that was asked for."},
+       {"fp32_inside", "1", "Their sum in FP32, rounded to the format at the end."},
+       {"mean", "1", "The first sum divided by n in the format."},
+       {"mean_fp32_inside", "1", "The mean in FP32, rounded to the format at the end."}});
   Json expected = Json::object(), measured = Json::object();
   for (const FormatChoice& choice : s.formats) {
     const FloatFormat& f = choice.format;
@@ -261,24 +278,31 @@ void sums_of_ones(const Settings& s, Run& run) {
     const auto mean = of_ones(s.order, all, true), wide_mean = of_ones(s.order, tensors, true);
     const auto word = [&](double x) { return emulated(f, encode(f, {}, x).code); };
     for (std::size_t i = 0; i < sum.size(); ++i)
-      table.row({choice.name, std::int64_t{1} << (least + static_cast<int>(i)), word(sum[i]), word(wide[i]), word(mean[i]), word(wide_mean[i])});
+      table.row({choice.name, std::int64_t{1} << (least + static_cast<int>(i)), word(sum[i]), word(wide[i]),
+                 word(mean[i]), word(wide_mean[i])});
     if (!counts(f) || f.precision() > most) continue;
     expected[choice.name] = FloatFormat::power_of_two(f.precision());
     measured[choice.name] = number(of_ones(SumOrder::sequential, all, false).back());
   }
-  const std::string stagnate = "65536 ones, added one after the other, stop at 2^p: 2048 in fp16, 256 in bf16.", tie = "derived: 2^p + 1 is a tie that goes to the even 2^p";
-  run.report.claim(expected.empty() ? skipped("sums-of-ones-stagnate", stagnate, tie, "no format here counts to 2^p with p of at most 16")
+  const std::string stagnate = "65536 ones, added one after the other, stop at 2^p: 2048 in fp16, 256 in bf16.",
+                    tie = "derived: 2^p + 1 is a tie that goes to the even 2^p";
+  run.report.claim(expected.empty() ? skipped("sums-of-ones-stagnate", stagnate, tie,
+                                              "no format here counts to 2^p with p of at most 16")
                                     : exactly("sums-of-ones-stagnate", stagnate, tie, expected, measured, "oracle"));
-  const auto outside = [&](bool mean) { return number(of_ones(SumOrder::sequential, Precision::of(Where::tensors, fp16), mean).back()); };
-  run.report.claim(exactly("sum-fp32-inside-fp16", "With FP32 inside, the sum of 65536 ones is Infinity in fp16, while their mean is 1.", "derived: 65536 >= 65520",
-                           {{"sum", "Infinity"}, {"mean", 1.0}}, {{"sum", outside(false)}, {"mean", outside(true)}}, "oracle"));
+  const auto outside = [&](bool mean) {
+    return number(of_ones(SumOrder::sequential, Precision::of(Where::tensors, fp16), mean).back());
+  };
+  run.report.claim(exactly("sum-fp32-inside-fp16",
+                           "With FP32 inside, the sum of 65536 ones is Infinity in fp16, while their mean is 1.",
+                           "derived: 65536 >= 65520", {{"sum", "Infinity"}, {"mean", 1.0}},
+                           {{"sum", outside(false)}, {"mean", outside(true)}}, "oracle"));
 }
 
 namespace {
 
-constexpr std::size_t factors = 16;     ///< of a product: more leave the range of FP32 too
-constexpr std::size_t head = 64;        ///< dimensions of an attention head
-constexpr std::size_t cells = 8;        ///< of a recurrent layer
+constexpr std::size_t factors = 16;  ///< of a product: more leave the range of FP32 too
+constexpr std::size_t head = 64;     ///< dimensions of an attention head
+constexpr std::size_t cells = 8;     ///< of a recurrent layer
 
 /// One function of every activation.
 template <class F>

@@ -24,7 +24,8 @@ Values softmax(Program& p, const Values& x, bool shifted = true);
 Values log_softmax(Program& p, const Values& x);
 /// -log_softmax of the first.
 Value cross_entropy_of_first(Program& p, const Values& x);
-/// The mean over probabilities p of -ln p (label 1, the first half) and -ln(1 - p) (label 0). No clamp, which PyTorch has at 100.
+/// The mean over probabilities p of -ln p (label 1, the first half) and -ln(1 - p) (label 0). No clamp, which PyTorch
+/// has at 100.
 Value bce(Program& p, const Values& probabilities);
 /// The same of logits: max(z, 0) + ln(1 + e^-|z|), z = -x for label 1 and x for label 0.
 Value bce_with_logits(Program& p, const Values& logits);
@@ -34,7 +35,8 @@ Value softplus(Program& p, Value z);
 /// Mean of (x - t)^2.
 Value mse(Program& p, const Values& x, const Values& t);
 
-/// (x - mean) / sqrt(mean of squared deviations + epsilon), two passes (Ba, Kiros & Hinton 2016), without gain and bias.
+/// (x - mean) / sqrt(mean of squared deviations + epsilon), two passes (Ba, Kiros & Hinton 2016), without gain and
+/// bias.
 Values normalize(Program& p, const Values& x);
 /// x / sqrt(mean of squares + epsilon) (Zhang & Sennrich 2019).
 Values rms_normalize(Program& p, const Values& x);
@@ -52,9 +54,9 @@ Values lstm_cell(Program& p, const Values& x, const Values& h, const Values& c);
 // The operators that the experiment looks at.
 
 struct Operator {
-  std::string_view name;    ///< that of training/site.hpp where it is the same operator
+  std::string_view name;  ///< that of training/site.hpp where it is the same operator
   std::string_view family;
-  std::string_view shape;   ///< what goes in and comes out, n being the parameter `size`
+  std::string_view shape;                    ///< what goes in and comes out, n being the parameter `size`
   void (*build)(Program& p, std::size_t n);  ///< operands and outputs of one sample; n >= 64
 };
 

@@ -58,7 +58,8 @@ Rows embedding_stage(Program& p, std::size_t rows) {
 
 void last_stages(Program& p, const Rows& x) {
   const Rows logits = linear_stage(p, "linear-last", x, vocabulary);
-  for (const Values& row : row_stage(p, "log-softmax", logits, [&](const Values& v) { return log_softmax(p, v); })) p.output(row);
+  for (const Values& row : row_stage(p, "log-softmax", logits, [&](const Values& v) { return log_softmax(p, v); }))
+    p.output(row);
 }
 
 void perceptron(Program& p) {
@@ -72,9 +73,12 @@ void perceptron(Program& p) {
 
 /// Pre-norm (Xiong et al. 2020), one head, every token attends to all.
 void transformer_block(Program& p) {
-  const auto norm_rows = [&](std::string_view name, const Rows& x) { return row_stage(p, name, x, [&](const Values& v) { return normalize(p, v); }); };
+  const auto norm_rows = [&](std::string_view name, const Rows& x) {
+    return row_stage(p, name, x, [&](const Values& v) { return normalize(p, v); });
+  };
   const Rows x = embedding_stage(p, tokens), normed = norm_rows("layer-norm-1", x);
-  const Rows q = linear_stage(p, "linear-query", normed, width), k = linear_stage(p, "linear-key", normed, width), v = linear_stage(p, "linear-value", normed, width);
+  const Rows q = linear_stage(p, "linear-query", normed, width), k = linear_stage(p, "linear-key", normed, width),
+             v = linear_stage(p, "linear-value", normed, width);
   p.stage("attention-scores");
   Rows scores(tokens);
   const Value root = p.constant(std::sqrt(static_cast<double>(width)));
@@ -95,8 +99,9 @@ void transformer_block(Program& p) {
   last_stages(p, residual_stage(p, "residual-2", middle, linear_stage(p, "linear-2", active, width)));
 }
 
-constexpr std::array<Model, 2> table{{{"mlp", "4 inputs of 32 numbers, two hidden layers of 128, 64 classes", perceptron},
-                                      {"transformer", "one pre-norm block, 8 tokens of width 32, one head, 64 classes", transformer_block}}};
+constexpr std::array<Model, 2> table{
+    {{"mlp", "4 inputs of 32 numbers, two hidden layers of 128, 64 classes", perceptron},
+     {"transformer", "one pre-norm block, 8 tokens of width 32, one head, 64 classes", transformer_block}}};
 
 }  // namespace
 
@@ -124,7 +129,8 @@ std::vector<Precision> by_list(const Program& p, std::size_t list, const FloatFo
     }
     const auto entry = find_listed(operator_of(p.stages()[stage]));
     const Listed listed = entry ? entry->lists[list] : Listed::unlisted;
-    const bool lower = listed == Listed::lower || ((listed == Listed::unlisted || listed == Listed::widest) && !wide[stage]);
+    const bool lower = listed == Listed::lower ||
+                       ((listed == Listed::unlisted || listed == Listed::widest) && !wide[stage]);
     if (lower) stages[stage] = Precision::of(Where::tensors, f);
   }
   return stages;

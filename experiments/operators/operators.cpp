@@ -1,4 +1,5 @@
-// Overflow and underflow points: the first code word at which an operator leaves the range, and the threshold it must follow from.
+// Overflow and underflow points: the first code word at which an operator leaves the range, and the threshold it must
+// follow from.
 #include <halfulp/experiments/operators/operators.hpp>
 
 #include <halfulp/data/distributions.hpp>
@@ -38,21 +39,30 @@ Program::Value cube(Program& p, Program::Value x) { return p.pow(x, p.constant(3
 Program::Value tanh_of(Program& p, Program::Value x) { return p.tanh(x); }
 
 const std::array<Point, 8> points{{
-    {"exp", "overflows", Event::overflow, false, false, exp_of, [](const FloatFormat& f) { return Real(log(overflow_threshold(f))); }},
-    {"exp", "becomes 0", Event::zero, true, false, exp_of, [](const FloatFormat& f) { return Real(-log(half_smallest(f))); }},
-    {"square", "overflows", Event::overflow, false, false, square, [](const FloatFormat& f) { return Real(sqrt(overflow_threshold(f))); }},
-    {"square", "becomes 0", Event::zero, false, true, square, [](const FloatFormat& f) { return Real(sqrt(half_smallest(f))); }},
-    {"cube", "overflows", Event::overflow, false, false, cube, [](const FloatFormat& f) { return Real(pow(overflow_threshold(f), Real(1) / 3)); }},
-    {"reciprocal", "overflows", Event::overflow, false, true, reciprocal, [](const FloatFormat& f) { return Real(1 / overflow_threshold(f)); }},
+    {"exp", "overflows", Event::overflow, false, false, exp_of,
+     [](const FloatFormat& f) { return Real(log(overflow_threshold(f))); }},
+    {"exp", "becomes 0", Event::zero, true, false, exp_of,
+     [](const FloatFormat& f) { return Real(-log(half_smallest(f))); }},
+    {"square", "overflows", Event::overflow, false, false, square,
+     [](const FloatFormat& f) { return Real(sqrt(overflow_threshold(f))); }},
+    {"square", "becomes 0", Event::zero, false, true, square,
+     [](const FloatFormat& f) { return Real(sqrt(half_smallest(f))); }},
+    {"cube", "overflows", Event::overflow, false, false, cube,
+     [](const FloatFormat& f) { return Real(pow(overflow_threshold(f), Real(1) / 3)); }},
+    {"reciprocal", "overflows", Event::overflow, false, true, reciprocal,
+     [](const FloatFormat& f) { return Real(1 / overflow_threshold(f)); }},
     {"sigmoid", "becomes 1", Event::one, false, false, sigmoid, sigmoid_threshold},
-    {"tanh", "becomes 1", Event::one, false, false, tanh_of, [](const FloatFormat& f) { return Real(boost::math::atanh(Real(1 - ldexp(Real(1), -f.precision() - 1)))); }},
+    {"tanh", "becomes 1", Event::one, false, false, tanh_of,
+     [](const FloatFormat& f) { return Real(boost::math::atanh(Real(1 - ldexp(Real(1), -f.precision() - 1)))); }},
 }};
 
-/// Whether the event is as its threshold assumes: overflow gives no number; the numbers near which it is decided are in the format.
+/// Whether the event is as its threshold assumes: overflow gives no number; the numbers near which it is decided are in
+/// the format.
 bool applies(const Point& p, const FloatFormat& f) {
   const double smallest = f.value(f.min_positive());
   switch (p.kind) {
-    case Event::overflow: return (f.has_infinity() || f.has_nan()) && smallest <= 1 && f.largest_consecutive_integer() >= 3;
+    case Event::overflow:
+      return (f.has_infinity() || f.has_nan()) && smallest <= 1 && f.largest_consecutive_integer() >= 3;
     case Event::zero: return smallest < 1;
     case Event::one: break;
   }
@@ -68,10 +78,12 @@ bool happens(Event kind, double y) {
   return y == 1;
 }
 
-/// The event's innermost input: the first at which it happens, or the last. Nothing if it never does, among all positive inputs.
+/// The event's innermost input: the first at which it happens, or the last. Nothing if it never does, among all
+/// positive inputs.
 std::optional<std::uint64_t> found(const Point& p, const FloatFormat& f) {
   Function evaluate(f, Where::all, p.build);
-  const std::uint64_t code = first_code(f, [&](double x) { return happens(p.kind, evaluate(p.negative ? -x : x)) != p.from_zero; });
+  const std::uint64_t code = first_code(
+      f, [&](double x) { return happens(p.kind, evaluate(p.negative ? -x : x)) != p.from_zero; });
   if (p.from_zero ? code == f.min_positive() : code > f.max_finite()) return std::nullopt;
   return p.from_zero ? code - 1 : code;
 }
@@ -87,15 +99,20 @@ std::optional<std::uint64_t> derived(const Point& p, const FloatFormat& f) {
 /// Figures that lectures quote, whatever the configuration.
 void published(Run& run) {
   const std::string ln = "derived: ln 65520, halfway from fp16's largest value 65504 to 2^16";
-  // The threshold itself lies between fp16's numbers: it is asked of FP32 inputs, whose result alone is rounded to fp16.
+  // The threshold itself lies between fp16's numbers: it is asked of FP32 inputs, whose result alone is rounded to
+  // fp16.
   Function wide(fp32, Where::all, exp_of);
-  const std::uint64_t first = first_code(fp32, [&](double x) { return !std::isfinite(fp16.value(encode(fp16, {}, wide(x)).code)); });
-  run.report.claim(within("exp-overflows-fp16", "From x = 11.0901 on, e^x in fp16 is Infinity.", ln, 11.0901, 5e-5, fp32.value(first), "oracle"));
+  const std::uint64_t first = first_code(
+      fp32, [&](double x) { return !std::isfinite(fp16.value(encode(fp16, {}, wide(x)).code)); });
+  run.report.claim(within("exp-overflows-fp16", "From x = 11.0901 on, e^x in fp16 is Infinity.", ln, 11.0901, 5e-5,
+                          fp32.value(first), "oracle"));
   Function narrow(fp16, Where::all, exp_of);
   const std::uint64_t code = first_code(fp16, [&](double x) { return !std::isfinite(narrow(x)); });
-  run.report.claim(exactly("exp-first-infinite-fp16", "The first fp16 number whose e^x is Infinity is 11.09375.", ln, 11.09375, fp16.value(code), "oracle"));
+  run.report.claim(exactly("exp-first-infinite-fp16", "The first fp16 number whose e^x is Infinity is 11.09375.", ln,
+                           11.09375, fp16.value(code), "oracle"));
   Function squared(fp16, Where::all, square);
-  run.report.claim(exactly("square-of-256-fp16", "256 * 256 is Infinity in fp16, which a variance or a norm meets before its root.",
+  run.report.claim(exactly("square-of-256-fp16",
+                           "256 * 256 is Infinity in fp16, which a variance or a norm meets before its root.",
                            "derived: 65536 >= 65520", "Infinity", number(squared(256)), "oracle"));
 }
 
@@ -128,14 +145,18 @@ Function::Function(const FloatFormat& f, Where where, Program::Value (*build)(Pr
 double Function::operator()(double x) { return evaluator_(std::span(&x, 1))[0]; }
 
 void limit_points(const Settings& s, Run& run) {
-  Table& table = run.report.table("points", "Where operators leave the range, to nearest even: found by search, every operation in the format", {
-      {"format", "", "Format of input, operations and result."},
-      {"operator", "", "Function of one number; cube is pow(x, 3), sigmoid 1 / (1 + e^-x)."},
-      {"event", "", "What becomes of the result."},
-      {"threshold", "1", "The real number at which it must begin, derived from the format; null where the format cannot show it."},
-      {"input", "1", "First value of the format with the event, going away from 1 (or, for squares and reciprocals near 0, toward 0); null if no finite input has it."},
-      {"result", "1", "What the operator gives there."},
-      {"neighbour", "1", "What it gives at the value before."}});
+  Table& table = run.report.table(
+      "points", "Where operators leave the range, to nearest even: found by search, every operation in the format",
+      {{"format", "", "Format of input, operations and result."},
+       {"operator", "", "Function of one number; cube is pow(x, 3), sigmoid 1 / (1 + e^-x)."},
+       {"event", "", "What becomes of the result."},
+       {"threshold", "1",
+        "The real number at which it must begin, derived from the format; null where the format cannot show it."},
+       {"input", "1",
+        "First value of the format with the event, going away from 1 (or, for squares and reciprocals near 0, toward "
+        "0); null if no finite input has it."},
+       {"result", "1", "What the operator gives there."},
+       {"neighbour", "1", "What it gives at the value before."}});
   Json expected = Json::object(), measured = Json::object();
   for (const FormatChoice& choice : s.formats) {
     const FloatFormat& f = choice.format;
@@ -149,7 +170,8 @@ void limit_points(const Settings& s, Run& run) {
       const std::string key = std::string(choice.name) + " " + std::string(p.name) + " " + std::string(p.event);
       expected[key] = by_threshold ? Json(print_code(f, *by_threshold)) : Json();
       measured[key] = code ? Json(print_code(f, *code)) : Json();
-      std::vector<Json> row{choice.name, p.name, p.event, number(sign * static_cast<double>(p.threshold(f))), Json(), Json(), Json()};
+      std::vector<Json> row{choice.name, p.name, p.event, number(sign * static_cast<double>(p.threshold(f))),
+                            Json(),      Json(), Json()};
       if (code) {
         Function evaluate(f, Where::all, p.build);
         const auto word = [&](std::uint64_t c) {
@@ -164,7 +186,9 @@ void limit_points(const Settings& s, Run& run) {
       table.row(std::move(row));
     }
   }
-  run.report.claim(exactly("points-follow-from-the-format", "Searched overflow and underflow points are the first code words beyond thresholds such as ln(max + half a unit).",
+  run.report.claim(exactly("points-follow-from-the-format",
+                           "Searched overflow and underflow points are the first code words beyond thresholds such as "
+                           "ln(max + half a unit).",
                            "derived: rounding to nearest even", expected, measured, "oracle"));
   published(run);
 }
@@ -185,13 +209,27 @@ std::vector<Parameter> parameters() {
     if (mode.value != RoundingMode::stochastic) modes.emplace_back(mode.name);
   return {
       {"formats", Type::formats, "fp16,bf16,e4m3,e5m2", "low-precision formats; FP32 is always there"},
-      {"size", Type::integer, "2048", "n: how many numbers an operator reduces or a row has; some take a part of it (table operators)", 64, 16384},
-      {"samples", Type::integer, "8", "samples of every operator: rows of activations with their own weights; the largest error over them decides the list", 1, 256},
-      {"scales", Type::reals, "0.0625,1,16", "standard deviations of activations and logits; an operator must keep to the budget at each", 1e-4, 1e4},
-      {"budget", Type::real, "4", "largest relative error that the derived list accepts, in unit roundoffs 2^-p of the format", 0, 1e6},
+      {"size", Type::integer, "2048",
+       "n: how many numbers an operator reduces or a row has; some take a part of it (table operators)", 64, 16384},
+      {"samples", Type::integer, "8",
+       "samples of every operator: rows of activations with their own weights; the largest error over them decides the "
+       "list",
+       1, 256},
+      {"scales", Type::reals, "0.0625,1,16",
+       "standard deviations of activations and logits; an operator must keep to the budget at each", 1e-4, 1e4},
+      {"budget", Type::real, "4",
+       "largest relative error that the derived list accepts, in unit roundoffs 2^-p of the format", 0, 1e6},
       {"graph_budget", Type::real, "0.01", "largest relative error of a model's outputs", 0, 1},
-      {"order", Type::choice, "sequential", "of sums: one term after the other (dot products: fused multiply-adds), or pairwise", -infinity, infinity, {"sequential", "pairwise"}},
-      {"rounding", Type::choice, "nearest-even", "of the formats in operators, autocast and graph; FP32, and the other tables, round to nearest even", -infinity, infinity, modes},
+      {"order",
+       Type::choice,
+       "sequential",
+       "of sums: one term after the other (dot products: fused multiply-adds), or pairwise",
+       -infinity,
+       infinity,
+       {"sequential", "pairwise"}},
+      {"rounding", Type::choice, "nearest-even",
+       "of the formats in operators, autocast and graph; FP32, and the other tables, round to nearest even", -infinity,
+       infinity, modes},
       {"seed", Type::integer, "1", "of activations, weights and labels", 0, largest_seed},
   };
 }
@@ -200,8 +238,11 @@ Settings settings(const Config& config) {
   Settings s;
   s.formats = config.formats("formats");
   for (const FormatChoice& c : s.formats) {
-    if (!c.format.has_zero || !c.format.is_signed) throw std::invalid_argument("formats: " + c.name + " has no zero or no sign: no operator runs in it");
-    if (!holds(fp32, c.format)) throw std::invalid_argument("formats: " + c.name + " has values that FP32 has not; choose formats that FP32 can stand in for");
+    if (!c.format.has_zero || !c.format.is_signed)
+      throw std::invalid_argument("formats: " + c.name + " has no zero or no sign: no operator runs in it");
+    if (!holds(fp32, c.format))
+      throw std::invalid_argument("formats: " + c.name +
+                                  " has values that FP32 has not; choose formats that FP32 can stand in for");
   }
   s.scales = config.reals("scales");
   s.size = static_cast<std::size_t>(config.integer("size"));
@@ -215,20 +256,25 @@ Settings settings(const Config& config) {
 }
 
 void errors_report(const Settings& s, const AllErrors& errors, Report& report) {
-  Table& table = report.table("operators", fmt::format("Errors of operators against exact results on the same FP32 inputs (n = {})", s.size), {
-      {"format", "", "The low-precision format; fp32 rows have none."},
-      {"where", "", "What is in the format: all (tensors and every operation), tensors (inputs and outputs, FP32 inside), fp32 (nothing)."},
-      {"operator", "", "The operator."},
-      {"family", "", "Its kind."},
-      {"shape", "", "What goes in and comes out of one sample; n is the parameter size."},
-      {"scale", "1", "Standard deviation of activations and logits."},
-      {"error", "1", "Over all samples, root of the sum of squared differences over that of squared exact results; Infinity if an output is not finite."},
-      {"error_u", "1", "The same in unit roundoffs 2^-p of the format (of fp32 in its own)."},
-      {"worst", "1", "Largest |difference| / |exact result| of an output."},
-      {"outputs", "output", "Outputs of all samples that are finite in FP32."},
-      {"non_finite", "output", "Of these, Infinity or NaN here."},
-      {"vanished", "output", "Of these, 0 here though the exact result is not."},
-      {"beyond_fp32", "output", "Further outputs that even FP32 does not hold; not in the errors."}});
+  Table& table = report.table(
+      "operators", fmt::format("Errors of operators against exact results on the same FP32 inputs (n = {})", s.size),
+      {{"format", "", "The low-precision format; fp32 rows have none."},
+       {"where", "",
+        "What is in the format: all (tensors and every operation), tensors (inputs and outputs, FP32 inside), fp32 "
+        "(nothing)."},
+       {"operator", "", "The operator."},
+       {"family", "", "Its kind."},
+       {"shape", "", "What goes in and comes out of one sample; n is the parameter size."},
+       {"scale", "1", "Standard deviation of activations and logits."},
+       {"error", "1",
+        "Over all samples, root of the sum of squared differences over that of squared exact results; Infinity if an "
+        "output is not finite."},
+       {"error_u", "1", "The same in unit roundoffs 2^-p of the format (of fp32 in its own)."},
+       {"worst", "1", "Largest |difference| / |exact result| of an output."},
+       {"outputs", "output", "Outputs of all samples that are finite in FP32."},
+       {"non_finite", "output", "Of these, Infinity or NaN here."},
+       {"vanished", "output", "Of these, 0 here though the exact result is not."},
+       {"beyond_fp32", "output", "Further outputs that even FP32 does not hold; not in the errors."}});
   const auto all = candidates(s);
   const auto operators = operator_table();
   for (std::size_t c = 0; c < all.size(); ++c)
@@ -236,8 +282,10 @@ void errors_report(const Settings& s, const AllErrors& errors, Report& report) {
       for (std::size_t k = 0; k < s.scales.size(); ++k) {
         Errors e;
         for (const SampleErrors& sample : errors[i]) e.merge(sample[k][c]);
-        table.row({all[c].format, name_of(all[c].where), operators[i].name, operators[i].family, operators[i].shape, s.scales[k], number(e.relative()),
-                   number(e.relative() / FloatFormat::power_of_two(-all[c].f.precision())), number(e.worst), e.outputs, e.non_finite, e.vanished, e.beyond});
+        table.row({all[c].format, name_of(all[c].where), operators[i].name, operators[i].family, operators[i].shape,
+                   s.scales[k], number(e.relative()),
+                   number(e.relative() / FloatFormat::power_of_two(-all[c].f.precision())), number(e.worst), e.outputs,
+                   e.non_finite, e.vanished, e.beyond});
       }
 }
 
@@ -260,8 +308,11 @@ void run_operators(const Config& config, Run& run) {
 }  // namespace operators
 
 Experiment operators_experiment() {
-  return {"operators", "Operators of networks in low precision",
-          "How wrong is each operator in each format, where does it overflow, and which list for autocast follows?", operators::parameters, operators::run_operators,
+  return {"operators",
+          "Operators of networks in low precision",
+          "How wrong is each operator in each format, where does it overflow, and which list for autocast follows?",
+          operators::parameters,
+          operators::run_operators,
           {"autocast", {"format", "operator", "derived", "verdict", "pytorch_cuda", "cuda"}, {}, {}}};
 }
 

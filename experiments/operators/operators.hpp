@@ -44,7 +44,8 @@ struct Errors {
   double worst = 0;                     ///< largest |difference| / |exact result|, where that is not 0
   std::size_t outputs = 0, non_finite = 0, vanished = 0, beyond = 0;
 
-  std::optional<Step> overflow;  ///< where finite outputs come from numbers that are not: the first operation that gave one
+  std::optional<Step>
+      overflow;  ///< where finite outputs come from numbers that are not: the first operation that gave one
 
   void add(double result, const Real& exact);
   void merge(const Errors& o);
@@ -65,11 +66,12 @@ AllErrors measure_errors(const Settings& s, Trace& trace, const std::function<vo
 /// numbers; Infinity in formats that have neither Inf nor NaN.
 Real overflow_threshold(const FloatFormat& f);
 
-/// The logit from which 1 / (1 + e^-x) is 1 in a format to nearest even: e^-x, rounded, is at most half a unit in the last place of
-/// 1, which is 2^-p, and the tie is 1.
+/// The logit from which 1 / (1 + e^-x) is 1 in a format to nearest even: e^-x, rounded, is at most half a unit in the
+/// last place of 1, which is 2^-p, and the tie is 1.
 Real sigmoid_threshold(const FloatFormat& f);
 
-/// The first code word of a positive value at which a predicate holds that holds from there on; max_finite() + 1 if none.
+/// The first code word of a positive value at which a predicate holds that holds from there on; max_finite() + 1 if
+/// none.
 template <class F>
 std::uint64_t first_code(const FloatFormat& f, F&& holds) {
   std::uint64_t low = f.min_positive(), high = f.max_finite() + 1;
@@ -92,8 +94,8 @@ class Function {
   Evaluator evaluator_;
 };
 
-/// Table `points` and its claims: exp, squares, cubes, reciprocals, sigmoid and tanh, each found by search over code words and
-/// derived from the format.
+/// Table `points` and its claims: exp, squares, cubes, reciprocals, sigmoid and tanh, each found by search over code
+/// words and derived from the format.
 void limit_points(const Settings& s, Run& run);
 /// Table `sums` and its claims: sums and means of ones.
 void sums_of_ones(const Settings& s, Run& run);
@@ -122,9 +124,15 @@ struct AutocastList {
 };
 /// In the order of ListedOperator's members.
 inline constexpr std::array<AutocastList, 3> autocast_lists{{
-    {"pytorch-cuda", "PyTorch, Automatic Mixed Precision package - torch.amp, CUDA Op-Specific Behavior (docs/source/amp.md at 4e0ff98)"},
-    {"pytorch-cpu", "PyTorch, Automatic Mixed Precision package - torch.amp, CPU Op-Specific Behavior (docs/source/amp.md at 4e0ff98)"},
-    {"apex-o1", "NVIDIA apex, amp/lists/functional_overrides.py at 47e9cae, torch_overrides.py at 03421e8, tensor_overrides.py at 76c2252, amp.py at 02ba8ee"},
+    {"pytorch-cuda",
+     "PyTorch, Automatic Mixed Precision package - torch.amp, CUDA Op-Specific Behavior (docs/source/amp.md at "
+     "4e0ff98)"},
+    {"pytorch-cpu",
+     "PyTorch, Automatic Mixed Precision package - torch.amp, CPU Op-Specific Behavior (docs/source/amp.md at "
+     "4e0ff98)"},
+    {"apex-o1",
+     "NVIDIA apex, amp/lists/functional_overrides.py at 47e9cae, torch_overrides.py at 03421e8, tensor_overrides.py at "
+     "76c2252, amp.py at 02ba8ee"},
 }};
 
 /// An operator of the table and the function that the lists know it by.
@@ -146,11 +154,12 @@ struct Model {
 };
 std::span<const Model> models();
 
-/// The operator of the published lists that a stage is: its name without what tells stages apart, "linear-query". Empty if none.
+/// The operator of the published lists that a stage is: its name without what tells stages apart, "linear-query". Empty
+/// if none.
 std::string_view operator_of(std::string_view stage);
-/// The precisions that a published list (its place in autocast_lists) gives the stages: 16-bit tensors around FP32 operations where
-/// the list casts to 16 bits, FP32 where it casts to FP32; else the widest of the tensors that the stage reads, of which inputs
-/// and weights are FP32.
+/// The precisions that a published list (its place in autocast_lists) gives the stages: 16-bit tensors around FP32
+/// operations where the list casts to 16 bits, FP32 where it casts to FP32; else the widest of the tensors that the
+/// stage reads, of which inputs and weights are FP32.
 std::vector<Precision> by_list(const Program& p, std::size_t list, const FloatFormat& f);
 
 /// A precision a stage may have.
@@ -169,9 +178,9 @@ struct Decision {
   double error;  ///< of the whole model afterwards
 };
 
-/// From FP32 everywhere: stages from the most operations to the fewest, each takes the first choice with which the whole model's
-/// relative error stays within the budget and every output is finite. Errors are the largest over deciding_samples(s) samples,
-/// each with inputs and weights of its own, against exact outputs.
+/// From FP32 everywhere: stages from the most operations to the fewest, each takes the first choice with which the
+/// whole model's relative error stays within the budget and every output is finite. Errors are the largest over
+/// deciding_samples(s) samples, each with inputs and weights of its own, against exact outputs.
 std::size_t deciding_samples(const Settings& s);
 std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choices, const Settings& s, double budget);
 
@@ -184,7 +193,7 @@ void graph_report(const Settings& s, double budget, Run& run);
 struct Need {
   double units = 0;  ///< relative error in unit roundoffs 2^-p of the format; Infinity if an output is not finite
   double scale = 0;  ///< where that is
-  Errors there;  ///< that sample's, at that scale
+  Errors there;      ///< that sample's, at that scale
 };
 
 /// What an operator tolerates in a format: `all` if that keeps to the budget, else `tensors` if that does, else `fp32`.
@@ -193,22 +202,24 @@ struct Derived {
   Where where = Where::fp32;
 };
 
-/// The criterion, the same for every operator: in every sample, at every scale, every output is finite where FP32 throughout gives
-/// a finite one, and the relative error (Errors::relative) is at most `budget` unit roundoffs of the format.
+/// The criterion, the same for every operator: in every sample, at every scale, every output is finite where FP32
+/// throughout gives a finite one, and the relative error (Errors::relative) is at most `budget` unit roundoffs of the
+/// format.
 Derived derive(const Settings& s, std::span<const SampleErrors> samples, std::size_t format, double budget);
 
-/// What the verdict hangs on: how many samples have it by themselves, and whether half or twice the budget would change it.
+/// What the verdict hangs on: how many samples have it by themselves, and whether half or twice the budget would change
+/// it.
 struct Firmness {
   std::size_t agree = 0;
-  double least = 0;        ///< over the samples, of what `all` needs in a sample
-  bool borderline = false; ///< not all agree, or the budget halved or doubled derives something else
+  double least = 0;         ///< over the samples, of what `all` needs in a sample
+  bool borderline = false;  ///< not all agree, or the budget halved or doubled derives something else
 };
 Firmness firmness(const Settings& s, std::span<const SampleErrors> samples, std::size_t format, double budget);
 
 enum class Agreement : std::uint8_t { agrees, on_arithmetic, differs };
 std::string_view name_of(Agreement agreement);
-/// A list that casts to FP32 agrees with `fp32`, and on the arithmetic alone with `tensors`; one that casts to 16 bits, or leaves the
-/// type as it is, agrees with `all` and with `tensors`: kernels accumulate in FP32.
+/// A list that casts to FP32 agrees with `fp32`, and on the arithmetic alone with `tensors`; one that casts to 16 bits,
+/// or leaves the type as it is, agrees with `all` and with `tensors`: kernels accumulate in FP32.
 Agreement compare(Listed listed, Where derived);
 
 /// The budget that the claims on published lists are made at: the lists themselves name none.

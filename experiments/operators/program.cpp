@@ -122,7 +122,8 @@ Real function(Step step, const Real& x, const Real& y) {
 }
 
 /// One of them in a format. Arguments that are no numbers, and poles, by IEEE 754-2019, 9.2.1.
-std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, Step step, std::uint64_t a, std::uint64_t b) {
+std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, Step step, std::uint64_t a,
+                               std::uint64_t b) {
   if (f.is_nan(a) || (step == Step::pow && f.is_nan(b))) return nan_result(f, rounding, {a, b}).code;
   if (step == Step::exp) return exp(f, rounding, a).code;
   const bool negative = f.sign(a), inf = f.is_infinite(a);
@@ -133,7 +134,7 @@ std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, S
     if (x < pole) return invalid(f, rounding).code;
     if (inf) return a;
   }
-  if (step == Step::pow && inf) return a;  // exponents here are odd integers
+  if (step == Step::pow && inf) return a;                                       // exponents here are odd integers
   if (step == Step::pow && f.is_infinite(b)) return invalid(f, rounding).code;  // 3 is beyond the format
   if (inf) return encode(f, rounding, negative ? -1 : 1).code;
   if (x == 0 && step != Step::log) return a;
@@ -186,10 +187,12 @@ std::vector<Real> exact_outputs(const Program& p, std::span<const double> inputs
   return outputs;
 }
 
-Evaluator::Evaluator(const Program& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace) : program_(p) {
+Evaluator::Evaluator(const Program& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace)
+    : program_(p) {
   assert(stages.size() == p.stages().size());
   fp32_ = unit(fp32, {}, trace);
-  for (const Precision& s : stages) stages_.push_back({unit(s.operations, rounding, trace), unit(s.tensors, rounding, trace)});
+  for (const Precision& s : stages)
+    stages_.push_back({unit(s.operations, rounding, trace), unit(s.tensors, rounding, trace)});
   codes_.resize(p.nodes().size());
 }
 
@@ -228,7 +231,9 @@ std::vector<double> Evaluator::operator()(std::span<const double> inputs) {
     const Node& n = nodes[i];
     const Stage& here = stages_[n.stage];
     // A tensor of another stage, or an input, comes in the format of tensors here.
-    const auto enter = [&](std::size_t from, std::uint64_t code) { return convert(here.tensors, here.operations, convert(from, here.tensors, code)); };
+    const auto enter = [&](std::size_t from, std::uint64_t code) {
+      return convert(here.tensors, here.operations, convert(from, here.tensors, code));
+    };
     const auto read = [&](std::uint32_t node) {
       const Stage& there = stages_[nodes[node].stage];
       if (nodes[node].stage == n.stage) return codes_[node];

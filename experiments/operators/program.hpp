@@ -32,11 +32,12 @@ std::string_view name_of(Step step);
 
 /// Where the values of an operand come from. `scale` is the standard deviation of activations.
 enum class Draw : std::uint8_t {
-  activation,          ///< N(0, scale^2)
-  weight,              ///< N(0, 1 / fan_in)
-  positive,            ///< |N(0, scale^2)|
-  probability,         ///< softmax of activations
-  label_logits,        ///< activations, the label's first: labels have the probabilities that the logits give; in odd samples any
+  activation,    ///< N(0, scale^2)
+  weight,        ///< N(0, 1 / fan_in)
+  positive,      ///< |N(0, scale^2)|
+  probability,   ///< softmax of activations
+  label_logits,  ///< activations, the label's first: labels have the probabilities that the logits give; in odd samples
+                 ///< any
   binary_logits,       ///< activations of examples, the first half with label 1, likewise; every eighth has any label
   binary_probability,  ///< sigmoid of these, between the smallest normal number of FP32 and its largest below 1
 };
@@ -118,7 +119,8 @@ enum class Where : std::uint8_t {
   tensors,  ///< inputs and outputs; operations are FP32: "FP32 inside, 16 bits outside"
   fp32,     ///< nothing
 };
-inline constexpr std::array<Named<Where>, 3> wheres{{{"all", Where::all}, {"tensors", Where::tensors}, {"fp32", Where::fp32}}};
+inline constexpr std::array<Named<Where>, 3> wheres{
+    {{"all", Where::all}, {"tensors", Where::tensors}, {"fp32", Where::fp32}}};
 constexpr std::string_view name_of(Where where) { return name_in(wheres, where); }
 
 /// The arithmetic of a stage: formats of its operations and of its inputs and outputs.
@@ -133,8 +135,8 @@ std::uint64_t round_real(const FloatFormat& f, const Rounding& rounding, const R
 /// The outputs, every operation exact but for 113 bits. inputs: one number each.
 std::vector<Real> exact_outputs(const Program& p, std::span<const double> inputs);
 
-/// Programs on code words. Conversions and IEEE operations are recorded; exp is correctly rounded by integers, the others are
-/// rounded once from 113 bits.
+/// Programs on code words. Conversions and IEEE operations are recorded; exp is correctly rounded by integers, the
+/// others are rounded once from 113 bits.
 class Evaluator {
  public:
   /// A precision for every stage. `rounding` is that of formats other than FP32, which rounds to nearest even.

@@ -12,7 +12,8 @@
 namespace halfulp::trainings {
 namespace {
 
-constexpr std::string_view bf16_master = R"({"weights": {"storage": "bf16", "master": true}})", bf16_alone = R"({"weights": {"storage": "bf16"}})";
+constexpr std::string_view bf16_master = R"({"weights": {"storage": "bf16", "master": true}})",
+                           bf16_alone = R"({"weights": {"storage": "bf16"}})";
 
 // clang-format off
 constexpr OptimizerVariant rows[] = {
@@ -78,7 +79,8 @@ training::Policy policy_of(const OptimizerVariant& variant) {
 
 }  // namespace halfulp::trainings
 
-// optimizer: what 16 and 8 bits do to Adam: its eps and betas, weights with and without a master copy, moments, decay; abnormal gradients.
+// optimizer: what 16 and 8 bits do to Adam: its eps and betas, weights with and without a master copy, moments, decay;
+// abnormal gradients.
 
 namespace halfulp {
 namespace {
@@ -98,11 +100,14 @@ std::vector<Parameter> parameters() {
   }
   for (Parameter& p : all) {
     if (p.name == "optimizer") p.accepted = {"adam", "adamw"};
-    if (p.name == "networks") p.help = "what is trained: of images for eps, betas, master, states and decay, of text for embedding and abnormal";
+    if (p.name == "networks")
+      p.help =
+          "what is trained: of images for eps, betas, master, states and decay, of text for embedding and abnormal";
     if (p.name == "context") p.default_value = "32";
     if (p.name == "seeds") p.help = "trainings of each variant, with seeds seed, seed + 1, ...";
   }
-  all.insert(all.begin() + 2, {"groups", ParameterType::choices, groups, "what is varied", -infinity, infinity, accepted});
+  all.insert(all.begin() + 2,
+             {"groups", ParameterType::choices, groups, "what is varied", -infinity, infinity, accepted});
   return all;
 }
 
@@ -136,26 +141,29 @@ void run_optimizer(const Config& config, Run& run) {
   const std::vector<std::string> networks = config.choices("networks"), groups = config.choices("groups");
   const Data data(config, networks);
   data.report(run.report);
-  Table& summary = run.report.table("summary", "Each variant against FP32, means over seeds", {
-      {"group", "", "What is varied; empty for the reference."},
-      {"network", "", "Network."},
-      {"variant", "", "Variant."},
-      {"what", "", "What it is."},
-      {"accuracy", "1", "Test accuracy; a failed training counts as 0."},
-      {"to_fp32", "1", "This minus that of FP32."},
-      {"test_loss", "nat", "Test loss of those that did not fail; NaN if all did."},
-      {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
-      {"second_underflowed", "1", "Share of Adam's second moments that are zero though the gradient is not, of the first seed."},
-      {"zero_denominators", "value", "Numbers whose update is divided by zero, of the first seed."},
-      {"weight_norm", "1", "Norm of all weights in the last step, of the first seed."},
-      {"norm_spikes", "step", "Steps with a gradient norm far above the usual, over all seeds."},
-      {"loss_spikes", "step", "Steps with a loss far above the usual, over all seeds."},
-      {"abnormal", "step", "Steps left out for an abnormal norm, over all seeds."},
-      {"failed_at", "step", "The first step of all seeds that made a parameter Inf or NaN; null if none did."},
-      {"why", "", "What the microscope saw of a failure or loss; empty if there was none."}});
-  Table& policies_table = run.report.table("policies", "The variants' policies", {
-      {"variant", "", "Variant."},
-      {"json", "", "Its precision policy: saved as a file it can be changed and run by `training`."}});
+  Table& summary = run.report.table(
+      "summary", "Each variant against FP32, means over seeds",
+      {{"group", "", "What is varied; empty for the reference."},
+       {"network", "", "Network."},
+       {"variant", "", "Variant."},
+       {"what", "", "What it is."},
+       {"accuracy", "1", "Test accuracy; a failed training counts as 0."},
+       {"to_fp32", "1", "This minus that of FP32."},
+       {"test_loss", "nat", "Test loss of those that did not fail; NaN if all did."},
+       {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
+       {"second_underflowed", "1",
+        "Share of Adam's second moments that are zero though the gradient is not, of the first seed."},
+       {"zero_denominators", "value", "Numbers whose update is divided by zero, of the first seed."},
+       {"weight_norm", "1", "Norm of all weights in the last step, of the first seed."},
+       {"norm_spikes", "step", "Steps with a gradient norm far above the usual, over all seeds."},
+       {"loss_spikes", "step", "Steps with a loss far above the usual, over all seeds."},
+       {"abnormal", "step", "Steps left out for an abnormal norm, over all seeds."},
+       {"failed_at", "step", "The first step of all seeds that made a parameter Inf or NaN; null if none did."},
+       {"why", "", "What the microscope saw of a failure or loss; empty if there was none."}});
+  Table& policies_table = run.report.table(
+      "policies", "The variants' policies",
+      {{"variant", "", "Variant."},
+       {"json", "", "Its precision policy: saved as a file it can be changed and run by `training`."}});
   Tables tables(run.report, "variant", "Variant.");
 
   std::vector<const OptimizerVariant*> variants{};
@@ -175,7 +183,8 @@ void run_optimizer(const Config& config, Run& run) {
     for (std::size_t v = 0; v < variants.size(); ++v) {
       if (!variants[v]->group.empty() && is_of_text(*variants[v]) != is_text(network)) continue;
       for (std::size_t i = 0; i < seeds; ++i) {
-        Job job = make_job(config, network, policies[v], policies[v].name, static_cast<std::uint64_t>(config.integer("seed")) + i, data, *examples);
+        Job job = make_job(config, network, policies[v], policies[v].name,
+                           static_cast<std::uint64_t>(config.integer("seed")) + i, data, *examples);
         change(job.settings, *variants[v]);
         if (variants[v]->planted) job.attend = plant;
         jobs.push_back(std::move(job));
@@ -192,7 +201,8 @@ void run_optimizer(const Config& config, Run& run) {
     o.spread.add(records[i], jobs[i].answers);
     for (const training::Spike& spike : records[i].spikes) ++(spike.of_loss ? o.loss_spikes : o.norm_spikes);
     for (const training::CurvePoint& point : records[i].curve) o.abnormal += point.abnormal;
-    if (records[i].diverged) o.failed_at = std::min(o.failed_at.value_or(*records[i].diverged + 1), *records[i].diverged + 1);
+    if (records[i].diverged)
+      o.failed_at = std::min(o.failed_at.value_or(*records[i].diverged + 1), *records[i].diverged + 1);
     o.weight_norms.push_back(weight_norm(records[i]));
     o.records.push_back(&records[i]);
   }
@@ -206,10 +216,14 @@ void run_optimizer(const Config& config, Run& run) {
       if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
     const bool worse = o.spread.failed || standing(o.spread, fp32).below();
     std::string why = diagnose(records[worst], worse).why;
-    if (worse && variant_of[first]->planted) why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small", planted_step(job.settings.steps));
-    summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what, number(o.spread.mean()), number(difference(o.spread.mean(), fp32.mean())),
-                 number(o.spread.mean_loss()), number(evidence.swamped), number(evidence.second_underflowed), evidence.zero_denominators, number(o.weight_norms.front()),
-                 o.norm_spikes, o.loss_spikes, o.abnormal, o.failed_at ? Json(*o.failed_at) : Json(), why});
+    if (worse && variant_of[first]->planted)
+      why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small",
+                        planted_step(job.settings.steps));
+    summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what,
+                 number(o.spread.mean()), number(difference(o.spread.mean(), fp32.mean())),
+                 number(o.spread.mean_loss()), number(evidence.swamped), number(evidence.second_underflowed),
+                 evidence.zero_denominators, number(o.weight_norms.front()), o.norm_spikes, o.loss_spikes, o.abnormal,
+                 o.failed_at ? Json(*o.failed_at) : Json(), why});
   }
   claim_optimizer(config, data, outcomes, run.report);
 }
@@ -217,8 +231,11 @@ void run_optimizer(const Config& config, Run& run) {
 }  // namespace
 
 Experiment optimizer_experiment() {
-  return {"optimizer", "Adam in 16 and 8 bits",
-          "What do eps, betas, moments, weights and decay in 16 and 8 bits do to Adam, and what do abnormal gradients?", parameters, run_optimizer,
+  return {"optimizer",
+          "Adam in 16 and 8 bits",
+          "What do eps, betas, moments, weights and decay in 16 and 8 bits do to Adam, and what do abnormal gradients?",
+          parameters,
+          run_optimizer,
           {"summary", {"network", "variant", "accuracy", "to_fp32", "second_underflowed", "failed_at"}}};
 }
 

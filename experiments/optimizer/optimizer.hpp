@@ -17,20 +17,21 @@
 namespace halfulp::trainings {
 
 /// Questions that variants belong to.
-inline constexpr std::string_view optimizer_groups[] = {"eps", "betas", "master", "states", "decay", "embedding", "abnormal"};
+inline constexpr std::string_view optimizer_groups[] = {"eps",   "betas",     "master",  "states",
+                                                        "decay", "embedding", "abnormal"};
 
 /// One variant. Numbers below 0 leave what the configuration says.
 struct OptimizerVariant {
-  std::string_view group;     ///< one of the above; "": the reference, part of all
+  std::string_view group;  ///< one of the above; "": the reference, part of all
   std::string_view name;
-  std::string_view what;      ///< what it is, for a table
-  std::string_view base;      ///< a named policy
+  std::string_view what;            ///< what it is, for a table
+  std::string_view base;            ///< a named policy
   std::string_view changes = "{}";  ///< JSON: members of a policy that take the place of the base's
   double eps = -1, beta2 = -1;
-  double decay = -1;          ///< of AdamW, then
-  double shrink = -1;         ///< embedding_shrink
-  double skip = -1;           ///< skip_abnormal
-  bool planted = false;       ///< the gradients of one step are multiplied by `planted_factor`
+  double decay = -1;     ///< of AdamW, then
+  double shrink = -1;    ///< embedding_shrink
+  double skip = -1;      ///< skip_abnormal
+  bool planted = false;  ///< the gradients of one step are multiplied by `planted_factor`
 };
 
 /// Images: eps, betas, master, states, decay. Text: embedding, abnormal. The reference is for both.

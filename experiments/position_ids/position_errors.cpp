@@ -30,7 +30,8 @@ struct Errors {
   void merge(const Errors& o) {
     if (o.cosine > cosine || (cosine == 0 && o.cosine == 0 && o.value > value))
       worst_position = o.worst_position, worst_factor = o.worst_factor;
-    value = std::max(value, o.value), cosine = std::max(cosine, o.cosine), cosine_change = std::max(cosine_change, o.cosine_change);
+    value = std::max(value, o.value), cosine = std::max(cosine, o.cosine),
+    cosine_change = std::max(cosine_change, o.cosine_change);
     cosine_sum += o.cosine_sum, count += o.count, non_finite += o.non_finite;
   }
 };
@@ -41,7 +42,8 @@ struct Piece {
 };
 
 /// Positions first, first + step, ... below end, all factors, all set-ups. Cosines only where `rotary`.
-Piece look_at(const FloatFormat& f, const Factors& factors, bool rotary, std::int64_t first, std::int64_t end, std::int64_t step, std::size_t limit) {
+Piece look_at(const FloatFormat& f, const Factors& factors, bool rotary, std::int64_t first, std::int64_t end,
+              std::int64_t step, std::size_t limit) {
   Piece piece{{}, Trace(limit)};
   PositionTimesFactor times_factor(f, factors, &piece.trace);
   for (std::int64_t position = first; position < end; position += step) {
@@ -78,13 +80,16 @@ Piece look_at(const FloatFormat& f, const Factors& factors, bool rotary, std::in
 
 /// Errors of every set-up over positions 0 ... length - 1 for each length (ascending), pieces in parallel.
 std::vector<std::array<Errors, setups.size()>> sweep(const FloatFormat& f, const Factors& factors, bool rotary,
-                                                     const std::vector<std::int64_t>& lengths, Trace& trace, const std::function<void()>& tick) {
+                                                     const std::vector<std::int64_t>& lengths, Trace& trace,
+                                                     const std::function<void()>& tick) {
   std::vector<std::array<Errors, setups.size()>> by_length;
   std::array<Errors, setups.size()> so_far{};
   constexpr std::int64_t piece_positions = 512;
   std::int64_t first = 0;
   for (const std::int64_t length : lengths) {
-    struct Part { std::int64_t first, end, step; };
+    struct Part {
+      std::int64_t first, end, step;
+    };
     std::vector<Part> parts;
     while (first < length) {
       const std::int64_t step = first < dense ? 1 : stride;
@@ -112,22 +117,30 @@ void gpt_neox(Run& run) {
   const std::string source = "EleutherAI/gpt-neox #1003";
   const Factors factors = rope_frequencies(32, 10000, run.trace);
   PositionTimesFactor at(fp16, factors, &run.trace);
-  run.report.claim(within("gpt-neox-angle-fp32", "RoPE with 32 dimensions: the FP32 angle of position 1857, pair 1, is 1044.2678.", source, 1044.2678,
-                          5e-5, fp32.value(at(Setup::fp32, 1857, 1)), "published", Verdict::differs));
-  run.report.claim(exactly("gpt-neox-angle-fp16", "With position, frequency and product in fp16 the same angle is 1045.", source, 1045.0,
+  run.report.claim(within("gpt-neox-angle-fp32",
+                          "RoPE with 32 dimensions: the FP32 angle of position 1857, pair 1, is 1044.2678.", source,
+                          1044.2678, 5e-5, fp32.value(at(Setup::fp32, 1857, 1)), "published", Verdict::differs));
+  run.report.claim(exactly("gpt-neox-angle-fp16",
+                           "With position, frequency and product in fp16 the same angle is 1045.", source, 1045.0,
                            fp16.value(at(Setup::all, 1857, 1)), "published"));
   const auto errors = sweep(fp16, factors, true, {2048}, run.trace, [] {}).back();
-  run.report.claim(within("gpt-neox-cosine-all-fp16", "Positions, frequencies, angles and cosines in fp16: the largest change of a cosine against FP32 is 0.7819.",
-                          source, 0.7819, 5e-5, errors[static_cast<std::size_t>(Setup::all)].cosine_change, "published", Verdict::differs));
-  run.report.claim(within("gpt-neox-cosine-angle-cast", "If only the FP32 angle is cast to fp16 (and its cosine rounded), the largest change is 0.490.",
-                          source + ", its set-up with inv_freq left in FP32", 0.490, 5e-4, errors[static_cast<std::size_t>(Setup::value)].cosine_change, "published", Verdict::differs));
+  run.report.claim(within(
+      "gpt-neox-cosine-all-fp16",
+      "Positions, frequencies, angles and cosines in fp16: the largest change of a cosine against FP32 is 0.7819.",
+      source, 0.7819, 5e-5, errors[static_cast<std::size_t>(Setup::all)].cosine_change, "published", Verdict::differs));
+  run.report.claim(
+      within("gpt-neox-cosine-angle-cast",
+             "If only the FP32 angle is cast to fp16 (and its cosine rounded), the largest change is 0.490.",
+             source + ", its set-up with inv_freq left in FP32", 0.490, 5e-4,
+             errors[static_cast<std::size_t>(Setup::value)].cosine_change, "published", Verdict::differs));
 }
 
 void alibi_claims(Run& run) {
   Json slopes = Json::array(), expected = Json::array();
   for (const TwoDoubles& m : alibi_slopes(8).exact) slopes.push_back(m.high + m.low);
   for (int h = 1; h <= 8; ++h) expected.push_back(FloatFormat::power_of_two(-h));
-  run.report.claim(exactly("alibi-slopes-8-heads", "ALiBi's slopes for 8 heads are 1/2, 1/4, ..., 1/256: powers of two.",
+  run.report.claim(exactly("alibi-slopes-8-heads",
+                           "ALiBi's slopes for 8 heads are 1/2, 1/4, ..., 1/256: powers of two.",
                            "Press, Smith & Lewis 2022, section 3", expected, slopes, "published"));
 }
 
@@ -173,7 +186,8 @@ std::uint64_t PositionTimesFactor::operator()(Setup setup, std::int64_t position
   const std::uint64_t id = wide_.convert_from(i32, static_cast<std::uint64_t>(position));
   switch (setup) {
     case Setup::fp32: return wide_.mul(id, factors_.fp32[factor]);
-    case Setup::ids: return wide_.mul(wide_.convert_from(narrow_.format(), narrow_.convert_from(fp32, id)), factors_.fp32[factor]);
+    case Setup::ids:
+      return wide_.mul(wide_.convert_from(narrow_.format(), narrow_.convert_from(fp32, id)), factors_.fp32[factor]);
     case Setup::value: return narrow_.convert_from(fp32, wide_.mul(id, factors_.fp32[factor]));
     case Setup::all: break;
   }
@@ -188,27 +202,41 @@ double PositionTimesFactor::rounded_cosine(Setup setup, double angle) {
 void position_errors(const Config& config, Run& run) {
   const auto formats = config.formats("formats");
   const auto lengths = ascending(config.integers("lengths"));
-  const auto dim = static_cast<int>(config.integer("rope_dim")), heads = static_cast<int>(config.integer("alibi_heads"));
+  const auto dim = static_cast<int>(config.integer("rope_dim")),
+             heads = static_cast<int>(config.integer("alibi_heads"));
   const Column format{"format", "", "Low-precision format; FP32 alone appears once, as the repair."};
-  const Column setup{"setup", "", "What is rounded to it. ids: position ids rounded, the rest FP32; value: the FP32 product rounded; all: ids, factors and product; fp32: nothing."};
-  const Column tokens{"tokens", "token", "Context length N: positions 0 to N - 1 (beyond 8192, every 17th is looked at)."};
+  const Column setup{"setup", "",
+                     "What is rounded to it. ids: position ids rounded, the rest FP32; value: the FP32 product "
+                     "rounded; all: ids, factors and product; fp32: nothing."};
+  const Column tokens{"tokens", "token",
+                      "Context length N: positions 0 to N - 1 (beyond 8192, every 17th is looked at)."};
   const Column lost{"non_finite", "1", "Share of values that are Infinity or NaN; they are left out of the errors."};
-  Table& rope = run.report.table("rope", fmt::format("Rotary embeddings of {} dimensions: errors of angles and cosines", dim), {
-      format, setup, tokens,
-      {"max_angle_error", "rad", "Largest |angle - exact angle|."},
-      {"max_cos_error", "1", "Largest |cosine - exact cosine|."},
-      {"mean_cos_error", "1", "Mean of |cosine - exact cosine| over positions and frequencies."},
-      {"max_cos_change", "1", "Largest |cosine - the FP32 computation's cosine|."},
-      {"worst_position", "token", "Position of the largest cosine error."},
-      {"worst_pair", "1", "Number i of its pair of dimensions; the frequency is base^(-2i/dim)."}, lost});
-  Table& alibi = run.report.table("alibi", fmt::format("ALiBi with {} heads: errors of the bias slope * distance", heads), {
-      format, setup, tokens,
-      {"max_bias_error", "logit", "Largest |bias - exact bias|; a logit that is off by x scales an attention weight by e^x."},
-      {"worst_distance", "token", "Distance of the largest bias error."},
-      {"worst_head", "1", "Number h of its head; the slope is 2^(-8h/heads)."}, lost});
+  Table& rope = run.report.table(
+      "rope", fmt::format("Rotary embeddings of {} dimensions: errors of angles and cosines", dim),
+      {format,
+       setup,
+       tokens,
+       {"max_angle_error", "rad", "Largest |angle - exact angle|."},
+       {"max_cos_error", "1", "Largest |cosine - exact cosine|."},
+       {"mean_cos_error", "1", "Mean of |cosine - exact cosine| over positions and frequencies."},
+       {"max_cos_change", "1", "Largest |cosine - the FP32 computation's cosine|."},
+       {"worst_position", "token", "Position of the largest cosine error."},
+       {"worst_pair", "1", "Number i of its pair of dimensions; the frequency is base^(-2i/dim)."},
+       lost});
+  Table& alibi = run.report.table(
+      "alibi", fmt::format("ALiBi with {} heads: errors of the bias slope * distance", heads),
+      {format,
+       setup,
+       tokens,
+       {"max_bias_error", "logit",
+        "Largest |bias - exact bias|; a logit that is off by x scales an attention weight by e^x."},
+       {"worst_distance", "token", "Distance of the largest bias error."},
+       {"worst_head", "1", "Number h of its head; the slope is 2^(-8h/heads)."},
+       lost});
 
   Trace factors_trace(run.trace.limit());
-  const Factors frequencies = rope_frequencies(dim, config.real("rope_base"), factors_trace), slopes = alibi_slopes(heads);
+  const Factors frequencies = rope_frequencies(dim, config.real("rope_base"), factors_trace),
+                slopes = alibi_slopes(heads);
   run.trace.append(factors_trace);
   const auto steps = static_cast<double>(formats.size() * lengths.size() * 2);
   double done = 0;
@@ -225,14 +253,20 @@ void position_errors(const Config& config, Run& run) {
       for (std::size_t l = 0; l < lengths.size(); ++l) {
         const Errors& a = angles[l][static_cast<std::size_t>(row.value)];
         const Errors& b = biases[l][static_cast<std::size_t>(row.value)];
-        const auto share = [](const Errors& e) { return static_cast<double>(e.non_finite) / static_cast<double>(e.count); };
-        rope.row({name, row.name, lengths[l], a.value, a.cosine, a.cosine_sum / static_cast<double>(std::max<std::size_t>(1, a.count - a.non_finite)),
-                  a.cosine_change, a.worst_position, a.worst_factor, share(a)});
+        const auto share = [](const Errors& e) {
+          return static_cast<double>(e.non_finite) / static_cast<double>(e.count);
+        };
+        rope.row({name, row.name, lengths[l], a.value, a.cosine,
+                  a.cosine_sum / static_cast<double>(std::max<std::size_t>(1, a.count - a.non_finite)), a.cosine_change,
+                  a.worst_position, a.worst_factor, share(a)});
         alibi.row({name, row.name, lengths[l], b.value, b.worst_position, b.worst_factor + 1, share(b)});
-        // Three roundings of at most half a unit: the power, its reciprocal, the product; the cosine itself is one more.
+        // Three roundings of at most half a unit: the power, its reciprocal, the product; the cosine itself is one
+        // more.
         if (repair && l + 1 == lengths.size())
-          run.report.claim(at_most("fp32-ids-repair-rope", "With FP32 ids, angles are off by at most 3 * 2^-24 of the longest context.",
-                                   "derived: three roundings to nearest", 3.001 * FloatFormat::power_of_two(-24) * static_cast<double>(lengths[l]), a.value, "oracle"));
+          run.report.claim(at_most(
+              "fp32-ids-repair-rope", "With FP32 ids, angles are off by at most 3 * 2^-24 of the longest context.",
+              "derived: three roundings to nearest",
+              3.001 * FloatFormat::power_of_two(-24) * static_cast<double>(lengths[l]), a.value, "oracle"));
       }
       repair_shown = repair_shown || repair;
     }

@@ -57,9 +57,9 @@ Count count(const FloatFormat& f, const std::vector<Group>& groups, std::int64_t
   return c;
 }
 
-/// The number of distinct values of 0 ... tokens - 1 to nearest even, in closed form: all 2^p integers below 2^p, 2^(p-1)
-/// in each binade above, up to the last position rounded; one more for what overflows. A tie goes up where the code below
-/// it is odd; without fraction bits (p = 1) that code is the exponent field.
+/// The number of distinct values of 0 ... tokens - 1 to nearest even, in closed form: all 2^p integers below 2^p,
+/// 2^(p-1) in each binade above, up to the last position rounded; one more for what overflows. A tie goes up where the
+/// code below it is odd; without fraction bits (p = 1) that code is the exponent field.
 std::int64_t distinct_in_closed_form(const FloatFormat& f, std::int64_t tokens) {
   const int p = f.precision();
   std::int64_t last = tokens - 1, beyond = 0;
@@ -82,9 +82,11 @@ std::int64_t distinct_in_closed_form(const FloatFormat& f, std::int64_t tokens) 
   return (std::int64_t{1} << p) + (k - p) * (std::int64_t{1} << (p - 1)) + steps + 1 + beyond;
 }
 
-/// Whether positions behave as the closed form assumes: 1 is a value, and integers are exact to 2^p or to the largest value.
+/// Whether positions behave as the closed form assumes: 1 is a value, and integers are exact to 2^p or to the largest
+/// value.
 bool counts_in_ones(const FloatFormat& f) {
-  return f.largest_consecutive_integer() >= std::min(FloatFormat::power_of_two(f.precision()), std::floor(f.value(f.max_finite())));
+  return f.largest_consecutive_integer() >=
+         std::min(FloatFormat::power_of_two(f.precision()), std::floor(f.value(f.max_finite())));
 }
 
 void write_groups(const FormatChoice& choice, const std::vector<Group>& groups, std::int64_t tokens, Table& table) {
@@ -102,9 +104,10 @@ void write_groups(const FormatChoice& choice, const std::vector<Group>& groups, 
       total += groups[end].size;
     }
     const int b = binade(groups[begin]);
-    table.row({choice.name, groups[begin].first, groups[end - 1].first + groups[end - 1].size - 1, emulated(f, groups[begin].code),
-               b == 64 ? Json() : Json(FloatFormat::power_of_two(std::max(0, b - f.precision()))), end - begin, smallest, largest,
-               static_cast<double>(total) / static_cast<double>(end - begin)});
+    table.row({choice.name, groups[begin].first, groups[end - 1].first + groups[end - 1].size - 1,
+               emulated(f, groups[begin].code),
+               b == 64 ? Json() : Json(FloatFormat::power_of_two(std::max(0, b - f.precision()))), end - begin,
+               smallest, largest, static_cast<double>(total) / static_cast<double>(end - begin)});
   }
 }
 
@@ -114,23 +117,31 @@ void published_counts(Run& run) {
   const Positions b = round_positions(bf16, RoundingMode::nearest_even, 131072, run.trace.limit());
   const Positions h = round_positions(fp16, RoundingMode::nearest_even, 4096, run.trace.limit());
   Json distinct = Json::object();
-  for (const std::int64_t n : {2048, 4096, 8192, 131072}) distinct[std::to_string(n)] = count(bf16, b.groups, n).distinct;
-  run.report.claim(exactly("bf16-first-clash", "In bf16 the first token to share a position with another is number 257.", source, 257,
+  for (const std::int64_t n : {2048, 4096, 8192, 131072})
+    distinct[std::to_string(n)] = count(bf16, b.groups, n).distinct;
+  run.report.claim(exactly("bf16-first-clash",
+                           "In bf16 the first token to share a position with another is number 257.", source, 257,
                            count(bf16, b.groups, 131072).first_clash, "published"));
-  run.report.claim(exactly("bf16-distinct-positions", "Distinct bf16 positions of contexts of 2048, 4096, 8192 and 131072 tokens.", source,
+  run.report.claim(exactly("bf16-distinct-positions",
+                           "Distinct bf16 positions of contexts of 2048, 4096, 8192 and 131072 tokens.", source,
                            {{"2048", 641}, {"4096", 769}, {"8192", 897}, {"131072", 1409}}, distinct, "published"));
-  run.report.claim(exactly("fp16-first-clash", "In fp16 the first clash is at 2049.", source, 2049, count(fp16, h.groups, 4096).first_clash, "published"));
-  run.report.claim(exactly("fp16-distinct-positions", "4096 tokens have 3073 distinct fp16 positions.", source, 3073, count(fp16, h.groups, 4096).distinct, "published"));
+  run.report.claim(exactly("fp16-first-clash", "In fp16 the first clash is at 2049.", source, 2049,
+                           count(fp16, h.groups, 4096).first_clash, "published"));
+  run.report.claim(exactly("fp16-distinct-positions", "4096 tokens have 3073 distinct fp16 positions.", source, 3073,
+                           count(fp16, h.groups, 4096).distinct, "published"));
   run.trace.append(b.trace);
   run.trace.append(h.trace);
 }
 
 std::vector<Parameter> parameters() {
   return {
-      {"formats", ParameterType::formats, "fp16,bf16,tf32,e4m3,e5m2,fp32", "formats of position ids, and of angles and biases where they are low-precision"},
-      {"roundings", ParameterType::roundings, "nearest-even,toward-zero", "how ids are rounded in the table of collisions; the other tables round to nearest even"},
+      {"formats", ParameterType::formats, "fp16,bf16,tf32,e4m3,e5m2,fp32",
+       "formats of position ids, and of angles and biases where they are low-precision"},
+      {"roundings", ParameterType::roundings, "nearest-even,toward-zero",
+       "how ids are rounded in the table of collisions; the other tables round to nearest even"},
       {"lengths", ParameterType::integers, "2048,4096,8192,32768,131072", "context lengths, in tokens", 2, 1048576},
-      {"rope_dim", ParameterType::integer, "128", "dimensions of the rotary embedding: half as many frequencies", 2, 512},
+      {"rope_dim", ParameterType::integer, "128", "dimensions of the rotary embedding: half as many frequencies", 2,
+       512},
       {"rope_base", ParameterType::real, "10000", "base of its frequencies base^(-2i/dim)", 2, 1e9},
       {"alibi_heads", ParameterType::integer, "32", "attention heads of ALiBi: slopes 2^(-8h/heads)", 1, 256},
   };
@@ -143,28 +154,32 @@ void run_position_ids(const Config& config, Run& run) {
   std::sort(lengths.begin(), lengths.end());
   lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
   for (const FormatChoice& f : formats)
-    if (!f.format.has_zero) throw std::invalid_argument(f.name + " has no zero and so no position 0; choose other formats");
+    if (!f.format.has_zero)
+      throw std::invalid_argument(f.name + " has no zero and so no position 0; choose other formats");
   for (const RoundingMode mode : roundings)
-    if (mode == RoundingMode::stochastic) throw std::invalid_argument("roundings: stochastic ids are not monotone; choose a deterministic mode");
+    if (mode == RoundingMode::stochastic)
+      throw std::invalid_argument("roundings: stochastic ids are not monotone; choose a deterministic mode");
 
-  Table& collisions = run.report.table("collisions", "How many positions are left", {
-      {"format", "", "Format of the position ids."},
-      {"rounding", "", "Rounding mode: how 0, 1, 2, ... are rounded into it."},
-      {"tokens", "token", "Context length N: positions 0 to N - 1."},
-      {"distinct", "id", "Distinct position ids among them."},
-      {"first_clash", "token", "The first position with the same id as the one before it; null if there is none."},
-      {"largest_group", "token", "Most tokens that share one id."},
-      {"overflowed", "token", "Tokens whose id is Infinity or NaN."}});
-  Table& groups = run.report.table("groups", fmt::format("Tokens that share one position, of {} (to nearest even)", lengths.back()), {
-      {"format", "", "Format of the position ids."},
-      {"first_position", "token", "First position of the range."},
-      {"last_position", "token", "Last position of the range."},
-      {"first_id", "1", "The id of the first one."},
-      {"spacing", "1", "Distance between neighbouring ids in this range; null beyond the format's range."},
-      {"ids", "id", "Distinct ids in the range."},
-      {"min_tokens", "token", "Fewest tokens an id stands for (ties go to the even neighbour, so ids take turns)."},
-      {"max_tokens", "token", "Most tokens an id stands for."},
-      {"mean_tokens", "token", "Tokens divided by ids."}});
+  Table& collisions = run.report.table(
+      "collisions", "How many positions are left",
+      {{"format", "", "Format of the position ids."},
+       {"rounding", "", "Rounding mode: how 0, 1, 2, ... are rounded into it."},
+       {"tokens", "token", "Context length N: positions 0 to N - 1."},
+       {"distinct", "id", "Distinct position ids among them."},
+       {"first_clash", "token", "The first position with the same id as the one before it; null if there is none."},
+       {"largest_group", "token", "Most tokens that share one id."},
+       {"overflowed", "token", "Tokens whose id is Infinity or NaN."}});
+  Table& groups = run.report.table(
+      "groups", fmt::format("Tokens that share one position, of {} (to nearest even)", lengths.back()),
+      {{"format", "", "Format of the position ids."},
+       {"first_position", "token", "First position of the range."},
+       {"last_position", "token", "Last position of the range."},
+       {"first_id", "1", "The id of the first one."},
+       {"spacing", "1", "Distance between neighbouring ids in this range; null beyond the format's range."},
+       {"ids", "id", "Distinct ids in the range."},
+       {"min_tokens", "token", "Fewest tokens an id stands for (ties go to the even neighbour, so ids take turns)."},
+       {"max_tokens", "token", "Most tokens an id stands for."},
+       {"mean_tokens", "token", "Tokens divided by ids."}});
 
   const auto rounded = [&](std::size_t i, RoundingMode mode) {
     return round_positions(formats[i].format, mode, lengths.back(), run.trace.limit());
@@ -176,7 +191,8 @@ void run_position_ids(const Config& config, Run& run) {
     through_fp32 += p.differs_through_fp32;
     for (const std::int64_t n : lengths) {
       const Count c = count(choice.format, p.groups, n);
-      collisions.row({choice.name, name_of(mode), n, c.distinct, c.first_clash ? Json(c.first_clash) : Json(), c.largest_group, c.non_finite});
+      collisions.row({choice.name, name_of(mode), n, c.distinct, c.first_clash ? Json(c.first_clash) : Json(),
+                      c.largest_group, c.non_finite});
     }
   };
   for (std::size_t m = 0; m < roundings.size(); ++m) {
@@ -184,7 +200,8 @@ void run_position_ids(const Config& config, Run& run) {
     for (std::size_t i = 0; i < formats.size(); ++i) take(formats[i], roundings[m], all[i]);
     run.progress(0.2 * static_cast<double>(m + 1) / static_cast<double>(roundings.size()));
   }
-  const auto nearest = parallel_map(formats.size(), [&](std::size_t i) { return rounded(i, RoundingMode::nearest_even); });
+  const auto nearest = parallel_map(formats.size(),
+                                    [&](std::size_t i) { return rounded(i, RoundingMode::nearest_even); });
   for (std::size_t i = 0; i < formats.size(); ++i) {
     const auto& [name, f] = formats[i];
     write_groups(formats[i], nearest[i].groups, lengths.back(), groups);
@@ -195,24 +212,34 @@ void run_position_ids(const Config& config, Run& run) {
       measured[key] = count(f, nearest[i].groups, n).distinct;
     }
     const std::int64_t clash = (std::int64_t{1} << f.precision()) + 1;
-    if (f.fraction_bits == 0 || clash >= lengths.back() || static_cast<double>(clash) > f.value(f.max_finite())) continue;
+    if (f.fraction_bits == 0 || clash >= lengths.back() || static_cast<double>(clash) > f.value(f.max_finite()))
+      continue;
     clashes[name] = clash;
     first_clashes[name] = count(f, nearest[i].groups, lengths.back()).first_clash;
   }
   run.progress(0.3);
 
-  const auto derived = [&](std::string id, std::string statement, std::string source, const Json& by_formula, const Json& counted, std::string none) {
-    run.report.claim(by_formula.empty() ? skipped(id, statement, source, none) : exactly(id, statement, source, by_formula, counted, "oracle"));
+  const auto derived = [&](std::string id, std::string statement, std::string source, const Json& by_formula,
+                           const Json& counted, std::string none) {
+    run.report.claim(by_formula.empty() ? skipped(id, statement, source, none)
+                                        : exactly(id, statement, source, by_formula, counted, "oracle"));
   };
-  derived("distinct-in-closed-form", "Counting agrees with 2^p + (k - p) 2^(p-1) + steps in the last binade + 1, for every format and length.",
-          "derived: p-bit significands leave 2^(p-1) values a binade", expected, measured, "no format here counts in ones");
-  derived("first-clash-is-2-to-the-p-plus-1", "In formats with fraction bits the first clash is at 2^p + 1, a tie that goes to the even 2^p.",
-          "derived: the spacing becomes 2 at 2^p", clashes, first_clashes, "no format here has fraction bits and clashes within these lengths");
-  const std::string through = "Converting ids through FP32 gives the same as converting them directly: FP32 holds them exactly up to 2^24.";
+  derived("distinct-in-closed-form",
+          "Counting agrees with 2^p + (k - p) 2^(p-1) + steps in the last binade + 1, for every format and length.",
+          "derived: p-bit significands leave 2^(p-1) values a binade", expected, measured,
+          "no format here counts in ones");
+  derived("first-clash-is-2-to-the-p-plus-1",
+          "In formats with fraction bits the first clash is at 2^p + 1, a tie that goes to the even 2^p.",
+          "derived: the spacing becomes 2 at 2^p", clashes, first_clashes,
+          "no format here has fraction bits and clashes within these lengths");
+  const std::string through =
+      "Converting ids through FP32 gives the same as converting them directly: FP32 holds them exactly up to 2^24.";
   const std::string exact_ids = "derived: no id here reaches 2^24";
-  const bool narrow = std::any_of(formats.begin(), formats.end(), [](const FormatChoice& c) { return c.format != fp32; });
-  run.report.claim(narrow ? exactly("through-fp32-changes-nothing", through, exact_ids, 0u, through_fp32, "oracle")
-                          : skipped("through-fp32-changes-nothing", through, exact_ids, "formats contains nothing but FP32 itself"));
+  const bool narrow = std::any_of(formats.begin(), formats.end(),
+                                  [](const FormatChoice& c) { return c.format != fp32; });
+  run.report.claim(
+      narrow ? exactly("through-fp32-changes-nothing", through, exact_ids, 0u, through_fp32, "oracle")
+             : skipped("through-fp32-changes-nothing", through, exact_ids, "formats contains nothing but FP32 itself"));
   published_counts(run);
   position_errors(config, run);
 }
@@ -221,9 +248,15 @@ void run_position_ids(const Config& config, Run& run) {
 }  // namespace positions
 
 Experiment position_ids_experiment() {
-  return {"position_ids", "Position ids in low precision",
-          "From which token on do positions collide, and how wrong do rotary angles and ALiBi biases become?", positions::parameters, positions::run_position_ids,
-          {"collisions", {"format", "rounding", "tokens", "distinct", "first_clash", "overflowed"}, {}, {"format", "rounding"}}};
+  return {"position_ids",
+          "Position ids in low precision",
+          "From which token on do positions collide, and how wrong do rotary angles and ALiBi biases become?",
+          positions::parameters,
+          positions::run_position_ids,
+          {"collisions",
+           {"format", "rounding", "tokens", "distinct", "first_clash", "overflowed"},
+           {},
+           {"format", "rounding"}}};
 }
 
 }  // namespace halfulp

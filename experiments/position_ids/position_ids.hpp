@@ -24,7 +24,8 @@ enum class Setup : std::uint8_t {
   value,  ///< the FP32 product is rounded: "only the angle is cast"
   all,    ///< ids, factors and their product are all in the format
 };
-inline constexpr std::array<Named<Setup>, 4> setups{{{"fp32", Setup::fp32}, {"ids", Setup::ids}, {"value", Setup::value}, {"all", Setup::all}}};
+inline constexpr std::array<Named<Setup>, 4> setups{
+    {{"fp32", Setup::fp32}, {"ids", Setup::ids}, {"value", Setup::value}, {"all", Setup::all}}};
 
 /// position * factor, step by step, for one format; everything is recorded.
 class PositionTimesFactor {

@@ -46,7 +46,9 @@ float mse_amax(std::span<const float> values, float largest, const BlockFormat& 
 
 }  // namespace
 
-std::string Calibration::name() const { return method == Method::percentile ? fmt::format("{}-{}", name_of(method), percent) : std::string(name_of(method)); }
+std::string Calibration::name() const {
+  return method == Method::percentile ? fmt::format("{}-{}", name_of(method), percent) : std::string(name_of(method));
+}
 
 BlockFormat integers(int bits, bool per_row) {
   BlockFormat f;
@@ -61,7 +63,8 @@ BlockFormat integers(int bits, bool per_row) {
 Histogram::Histogram(std::span<const float> values) : largest_(largest_magnitude(values)), counts_(bins) {
   const double width = static_cast<double>(largest_) / bins;
   for (const float v : values) {
-    // The quotient rounds to an integer only if it is one: 24 bits by 24 bits are further apart from integers than a double's last place.
+    // The quotient rounds to an integer only if it is one: 24 bits by 24 bits are further apart from integers than a
+    // double's last place.
     const double place = width > 0 ? std::ceil(std::fabs(static_cast<double>(v)) / width) - 1 : 0;
     ++counts_[place > 0 ? static_cast<std::size_t>(place) : 0];
   }
@@ -135,7 +138,8 @@ float calibrated_amax(const Calibration& by, std::span<const float> values, cons
 
 double QuantizationLoss::sqnr() const {
   if (squared_error == 0) return std::numeric_limits<double>::infinity();
-  return squares == 0 ? -std::numeric_limits<double>::infinity() : deterministic_log(squares / squared_error) * (10 / 2.30258509299404568402);
+  return squares == 0 ? -std::numeric_limits<double>::infinity()
+                      : deterministic_log(squares / squared_error) * (10 / 2.30258509299404568402);
 }
 
 QuantizationLoss loss_of(std::span<const float> values, float amax, const BlockFormat& format) {
@@ -150,13 +154,15 @@ QuantizationLoss loss_of(std::span<const float> values, float amax, const BlockF
     else if (half > 0) loss.largest_inside = std::max(loss.largest_inside, error / half);
   }
   loss.squared_error = squared_distance(values, after);
-  loss.squares = training::fixed_order_sum<double>(values.size(), [&](std::size_t i) { return static_cast<double>(values[i]) * static_cast<double>(values[i]); });
+  loss.squares = training::fixed_order_sum<double>(
+      values.size(), [&](std::size_t i) { return static_cast<double>(values[i]) * static_cast<double>(values[i]); });
   return loss;
 }
 
 using training::OperatorKind;
 
-void LinearProducts::product(const training::Site& site, training::Product which, const Operands& x, std::span<const float> bias, std::span<float> d) {
+void LinearProducts::product(const training::Site& site, training::Product which, const Operands& x,
+                             std::span<const float> bias, std::span<float> d) {
   if ((site.kind != OperatorKind::linear && site.kind != OperatorKind::conv2d) || which != training::Product::forward) {
     training::Fp32Numerics::product(site, which, x, bias, d);
     return;
@@ -171,7 +177,8 @@ void LinearProducts::product(const training::Site& site, training::Product which
     for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] += bias[j];
 }
 
-std::vector<LayerInputs> layer_inputs(training::Trainer& trainer, training::Examples& examples, std::size_t batches, std::size_t most) {
+std::vector<LayerInputs> layer_inputs(training::Trainer& trainer, training::Examples& examples, std::size_t batches,
+                                      std::size_t most) {
   std::vector<LayerInputs> layers;
   LinearProducts numerics;
   numerics.see = [&](const training::Site& site, const LinearProducts::Operands& x) {
@@ -190,17 +197,23 @@ std::vector<LayerInputs> layer_inputs(training::Trainer& trainer, training::Exam
   return layers;
 }
 
-training::Policy policy_of(const Variant& v, const LearnedNetwork& network, const std::string& only, bool straight_through) {
+training::Policy policy_of(const Variant& v, const LearnedNetwork& network, const std::string& only,
+                           bool straight_through) {
   Json rules = Json::array();
   for (const LayerInputs& layer : network.layers) {
     if (!only.empty() && layer.name != only) continue;
     Json activation{{"format", format_name(integers(v.bits, false))}};
     const float amax = network.activation_amax.at({layer.name, v.bits, v.activations});
     if (amax > 0) activation["amax"] = static_cast<double>(amax);
-    rules.push_back({{"operators", {name_of(layer.kind)}}, {"layers", {layer.name}}, {"straight_through", straight_through},
-                     {"operands", {{"activation", std::move(activation)}, {"weight", format_name(integers(v.bits, v.per_channel))}}}});
+    rules.push_back(
+        {{"operators", {name_of(layer.kind)}},
+         {"layers", {layer.name}},
+         {"straight_through", straight_through},
+         {"operands",
+          {{"activation", std::move(activation)}, {"weight", format_name(integers(v.bits, v.per_channel))}}}});
   }
-  const std::string name = fmt::format("int{}-{}-{}-{}", v.bits, v.granularity(), name_of(v.weights), v.activations.name());
+  const std::string name = fmt::format("int{}-{}-{}-{}", v.bits, v.granularity(), name_of(v.weights),
+                                       v.activations.name());
   return training::parse_policy({{"name", name}, {"rules", std::move(rules)}}, name);
 }
 
@@ -226,7 +239,8 @@ bool sums_are_exact(std::size_t features, int bits) {
   return features * most * most < std::size_t{1} << 24;
 }
 
-IntegerCheck check_integers(const Variant& v, const LearnedNetwork& network, const LayerInputs& layer, std::size_t most_rows) {
+IntegerCheck check_integers(const Variant& v, const LearnedNetwork& network, const LayerInputs& layer,
+                            std::size_t most_rows) {
   const training::NetworkValues values = values_of(v, network);
   const std::vector<float>& weights = values.at(layer.name + ".weight");
   const std::size_t rows = std::min(most_rows, layer.rows()), outputs = weights.size() / layer.features;
@@ -240,8 +254,9 @@ IntegerCheck check_integers(const Variant& v, const LearnedNetwork& network, con
 
   BlockOptions options;
   if (const float amax = network.activation_amax.at({layer.name, v.bits, v.activations}); amax > 0) options.amax = amax;
-  const std::vector<float> by_integers = integer_product(quantize_blocks(integers(v.bits, false), {}, o.a, rows, layer.features, options),
-                                                         quantize_blocks(integers(v.bits, v.per_channel), {}, weights, outputs, layer.features));
+  const std::vector<float> by_integers = integer_product(
+      quantize_blocks(integers(v.bits, false), {}, o.a, rows, layer.features, options),
+      quantize_blocks(integers(v.bits, v.per_channel), {}, weights, outputs, layer.features));
   IntegerCheck check{by_policy.size()};
   for (std::size_t i = 0; i < by_policy.size(); ++i) check.differ += by_policy[i] != by_integers[i];
   return check;

@@ -15,7 +15,8 @@ namespace {
 
 std::vector<std::int16_t> integers_of(const BlockArray& array) {
   std::vector<std::int16_t> all(array.codes.size());
-  std::transform(array.codes.begin(), array.codes.end(), all.begin(), [&](std::uint8_t code) { return static_cast<std::int16_t>(array.format.element.integer(code)); });
+  std::transform(array.codes.begin(), array.codes.end(), all.begin(),
+                 [&](std::uint8_t code) { return static_cast<std::int16_t>(array.format.element.integer(code)); });
   return all;
 }
 
@@ -41,7 +42,8 @@ std::vector<float> integer_product(const BlockArray& x, const BlockArray& w) {
         constexpr std::size_t piece = 1 << 16;  // whose sum a 32-bit integer holds, as hardware's do
         for (std::size_t first = 0; first < k; first += piece) {
           std::int32_t part = 0;
-          for (std::size_t c = first; c < std::min(k, first + piece); ++c) part += std::int32_t{a[i * k + c]} * b[j * k + c];
+          for (std::size_t c = first; c < std::min(k, first + piece); ++c)
+            part += std::int32_t{a[i * k + c]} * b[j * k + c];
           sum += part;
         }
         y[i * n + j] = static_cast<float>(sum) * of_x[i] * of_w[j];
@@ -50,7 +52,8 @@ std::vector<float> integer_product(const BlockArray& x, const BlockArray& w) {
   return y;
 }
 
-LinearOperands in_fp16(std::size_t rows, std::size_t outputs, std::size_t features, std::span<const float> x, std::span<const float> w) {
+LinearOperands in_fp16(std::size_t rows, std::size_t outputs, std::size_t features, std::span<const float> x,
+                       std::span<const float> w) {
   LinearOperands o{rows, outputs, features, std::vector<float>(x.size()), std::vector<float>(w.size())};
   quantize(fp16, {}, x, o.x);
   quantize(fp16, {}, w, o.w);
@@ -101,7 +104,8 @@ std::vector<float> fp16_product(const LinearOperands& o) {
 std::vector<float> int8_product(const LinearOperands& o, bool vector_wise) {
   const BlockFormat format = integers(8, vector_wise);
   if (o.features == 0) return std::vector<float>(o.rows * o.outputs);
-  return integer_product(quantize_blocks(format, {}, o.x, o.rows, o.features), quantize_blocks(format, {}, o.w, o.outputs, o.features));
+  return integer_product(quantize_blocks(format, {}, o.x, o.rows, o.features),
+                         quantize_blocks(format, {}, o.w, o.outputs, o.features));
 }
 
 SplitProduct split_product(const LinearOperands& o, double threshold) {
@@ -113,7 +117,8 @@ SplitProduct split_product(const LinearOperands& o, double threshold) {
   quantize(fp16, {}, split.y, split.y);
   if (outliers.empty()) return split;
   const std::vector<float> wide = fp16_product(columns_of(o, outliers));
-  for (std::size_t i = 0; i < split.y.size(); ++i) split.y[i] += wide[i];  // of two FP16 numbers, so that rounding again is the same as once
+  for (std::size_t i = 0; i < split.y.size(); ++i)
+    split.y[i] += wide[i];  // of two FP16 numbers, so that rounding again is the same as once
   quantize(fp16, {}, split.y, split.y);
   return split;
 }

@@ -12,15 +12,19 @@
 namespace halfulp::quantization {
 namespace {
 
-constexpr const char* whitepaper = "Krishnamoorthi 2018, Quantizing deep convolutional networks for efficient inference, arXiv:1806.08342";
+constexpr const char* whitepaper =
+    "Krishnamoorthi 2018, Quantizing deep convolutional networks for efficient inference, arXiv:1806.08342";
 constexpr const char* principles = "Wu et al. 2020, Integer Quantization for Deep Learning Inference, arXiv:2004.09602";
 constexpr const char* llm_int8 = "Dettmers et al. 2022, LLM.int8(), arXiv:2208.07339";
 
-/// A published figure: differs where it is missed, with the numbers; skipped where it is missed by no more than noise does.
+/// A published figure: differs where it is missed, with the numbers; skipped where it is missed by no more than noise
+/// does.
 void published(Report& report, Claim claim, const std::string& why, bool within_doubt = false) {
   const bool missed = claim.verdict == Verdict::differs;
   if (missed) claim.reason = why;
-  report.claim(missed && within_doubt ? skipped(claim.id, claim.statement, claim.source, "within doubt: " + why + "; more seeds or test images tell") : std::move(claim));
+  report.claim(missed && within_doubt ? skipped(claim.id, claim.statement, claim.source,
+                                                "within doubt: " + why + "; more seeds or test images tell")
+                                      : std::move(claim));
 }
 
 }  // namespace
@@ -41,73 +45,106 @@ void claim_network(const Config& config, const std::string& network, const Netwo
     const auto found = o.aware.find({bits, per_channel});
     return found == o.aware.end() ? nullptr : &found->second;
   };
-  const auto claim = [&](const std::string& id, const std::string& statement, const std::string& source, bool there, const std::string& absent, auto&& judge) {
+  const auto claim = [&](const std::string& id, const std::string& statement, const std::string& source, bool there,
+                         const std::string& absent, auto&& judge) {
     const std::string full = network + "-" + id;
-    if (!o.missing.empty() || !there) report.claim(skipped(full, statement + of, source, o.missing.empty() ? absent : o.missing));
+    if (!o.missing.empty() || !there)
+      report.claim(skipped(full, statement + of, source, o.missing.empty() ? absent : o.missing));
     else judge(full, statement + of);
   };
   const auto doubts = [](const trainings::Spread& a, const trainings::Spread& b) {
     const trainings::Standing s = trainings::standing(a, b);
-    return fmt::format("the difference is {:+.4f}, the doubt {:.4f} ({} seeds, {:.0f} answers each)", s.difference, s.doubt, a.count, b.answers);
+    return fmt::format("the difference is {:+.4f}, the doubt {:.4f} ({} seeds, {:.0f} answers each)", s.difference,
+                       s.doubt, a.count, b.answers);
   };
   /// Accuracy no lower than another by more than is allowed; missed by less than the doubt it may be noise.
-  const auto keeps = [&](const std::string& id, const std::string& statement, const std::string& source, const trainings::Spread& it, const trainings::Spread& other, double allowed) {
+  const auto keeps = [&](const std::string& id, const std::string& statement, const std::string& source,
+                         const trainings::Spread& it, const trainings::Spread& other, double allowed) {
     const trainings::Standing s = trainings::standing(it, other);
-    published(report, at_least(id, statement, source, other.mean() - allowed, it.mean(), "published", Verdict::differs), doubts(it, other), s.difference + s.doubt >= -allowed);
+    published(report, at_least(id, statement, source, other.mean() - allowed, it.mean(), "published", Verdict::differs),
+              doubts(it, other), s.difference + s.doubt >= -allowed);
   };
   /// Accuracy lower than another by more than the doubt; a difference within it may be noise.
-  const auto loses = [&](const std::string& id, const std::string& statement, const std::string& source, const trainings::Spread& it, const trainings::Spread& other, const std::string& more) {
+  const auto loses = [&](const std::string& id, const std::string& statement, const std::string& source,
+                         const trainings::Spread& it, const trainings::Spread& other, const std::string& more) {
     const trainings::Standing s = trainings::standing(it, other);
-    published(report, at_most(id, statement, source, -s.doubt, s.difference, "published", Verdict::differs), doubts(it, other) + more, s.difference <= s.doubt);
+    published(report, at_most(id, statement, source, -s.doubt, s.difference, "published", Verdict::differs),
+              doubts(it, other) + more, s.difference <= s.doubt);
   };
-  // Whoever knows nothing loses nothing: ten classes are guessed with 0.1, the most frequent character of a text is about as often there.
+  // Whoever knows nothing loses nothing: ten classes are guessed with 0.1, the most frequent character of a text is
+  // about as often there.
   const bool learned = o.missing.empty() && o.fp32.mean() >= 0.2;
-  const std::string not_tested = !learned ? "FP32 itself is right in less than one case of five: there is nothing to lose" : "bits, granularity, methods or weight_methods do not contain this";
+  const std::string not_tested = !learned
+                                     ? "FP32 itself is right in less than one case of five: there is nothing to lose"
+                                     : "bits, granularity, methods or weight_methods do not contain this";
 
   const std::string integers = "Products of quantized layers are those of exact integer sums";
-  claim("integer-sums-exact", integers, "derived: sums below 2^24 are exact in FP32", o.integers.compared > 0, "no layer's sums are below 2^24 in every width",
-        [&](const std::string& id, const std::string& statement) { report.claim(exactly(id, statement, "derived: sums below 2^24 are exact in FP32", 0u, o.integers.differ, "oracle")); });
+  claim("integer-sums-exact", integers, "derived: sums below 2^24 are exact in FP32", o.integers.compared > 0,
+        "no layer's sums are below 2^24 in every width", [&](const std::string& id, const std::string& statement) {
+          report.claim(
+              exactly(id, statement, "derived: sums below 2^24 are exact in FP32", 0u, o.integers.differ, "oracle"));
+        });
 
   const trainings::Spread* const eight = find(8, true);
   const std::string workflow = std::string(principles) + ", abstract and section 5";
-  claim("int8-within-1-percent", "INT8 with a scale an output, calibrated by the largest magnitude, keeps 99 % of FP32's accuracy", workflow, learned && eight, not_tested, [&](const std::string& id, const std::string& statement) {
-    keeps(id, statement, workflow, *eight, o.fp32, 0.01 * o.fp32.mean());
-  });
+  claim("int8-within-1-percent",
+        "INT8 with a scale an output, calibrated by the largest magnitude, keeps 99 % of FP32's accuracy", workflow,
+        learned && eight, not_tested, [&](const std::string& id, const std::string& statement) {
+          keeps(id, statement, workflow, *eight, o.fp32, 0.01 * o.fp32.mean());
+        });
   const std::string abstract = std::string(whitepaper) + ", abstract";
-  claim("int8-within-2-points", "Per-channel INT8 weights and per-layer INT8 activations are within 2 points of FP32's accuracy", abstract, learned && eight, not_tested, [&](const std::string& id, const std::string& statement) {
-    keeps(id, statement, abstract, *eight, o.fp32, 0.02);
-  });
+  claim("int8-within-2-points",
+        "Per-channel INT8 weights and per-layer INT8 activations are within 2 points of FP32's accuracy", abstract,
+        learned && eight, not_tested, [&](const std::string& id, const std::string& statement) {
+          keeps(id, statement, abstract, *eight, o.fp32, 0.02);
+        });
   const trainings::Spread *const four = find(4, false), *const four_channel = find(4, true);
   const std::string sections = std::string(whitepaper) + ", sections 3.1 and 4";
-  claim("int4-tensor-loses", "INT4 with one scale a tensor loses accuracy when it is applied after training", sections, learned && four, not_tested, [&](const std::string& id, const std::string& statement) {
-    loses(id, statement, sections, *four, o.fp32, "");
-  });
+  claim("int4-tensor-loses", "INT4 with one scale a tensor loses accuracy when it is applied after training", sections,
+        learned && four, not_tested, [&](const std::string& id, const std::string& statement) {
+          loses(id, statement, sections, *four, o.fp32, "");
+        });
   const std::string channels = std::string(principles) + ", section 4.1, and Krishnamoorthi 2018, section 3.1.4";
-  claim("int4-channel-no-worse", "A scale for each output of INT4 weights is no worse than one for all", channels, learned && four && four_channel, not_tested, [&](const std::string& id, const std::string& statement) {
-    const trainings::Standing s = trainings::standing(*four_channel, *four);
-    published(report, at_least(id, statement, channels, -s.doubt, s.difference, "published", Verdict::differs), doubts(*four_channel, *four));
-  });
+  claim("int4-channel-no-worse", "A scale for each output of INT4 weights is no worse than one for all", channels,
+        learned && four && four_channel, not_tested, [&](const std::string& id, const std::string& statement) {
+          const trainings::Standing s = trainings::standing(*four_channel, *four);
+          published(report, at_least(id, statement, channels, -s.doubt, s.difference, "published", Verdict::differs),
+                    doubts(*four_channel, *four));
+        });
   const AwareOutcome *const aware8 = aware(8, true), *const aware4 = aware(4, true);
-  claim("int8-qat-within-1-point", "Quantization-aware training is within 1 point of FP32's accuracy in 8 bits", abstract, learned && aware8, not_tested, [&](const std::string& id, const std::string& statement) {
-    keeps(id, statement, abstract, aware8->qat, o.continued, 0.01);
-  });
-  claim("int4-qat-within-10-points", "Quantization-aware training in 4 bits loses at most 10 points, of weights and activations here", abstract, learned && aware4, not_tested,
-        [&](const std::string& id, const std::string& statement) {
+  claim("int8-qat-within-1-point", "Quantization-aware training is within 1 point of FP32's accuracy in 8 bits",
+        abstract, learned && aware8, not_tested, [&](const std::string& id, const std::string& statement) {
+          keeps(id, statement, abstract, aware8->qat, o.continued, 0.01);
+        });
+  claim("int4-qat-within-10-points",
+        "Quantization-aware training in 4 bits loses at most 10 points, of weights and activations here", abstract,
+        learned && aware4, not_tested, [&](const std::string& id, const std::string& statement) {
           keeps(id, statement, abstract, aware4->qat, o.continued, 0.1);
         });
-  const std::string jacob = "Jacob et al. 2018, Quantization and Training of Neural Networks, arXiv:1712.05877, section 3; Krishnamoorthi 2018, section 4";
+  const std::string jacob =
+      "Jacob et al. 2018, Quantization and Training of Neural Networks, arXiv:1712.05877, section 3; Krishnamoorthi "
+      "2018, section 4";
   const std::vector<std::int64_t> widths = config.integers("bits");
   const auto narrowest = static_cast<int>(*std::min_element(widths.begin(), widths.end()));
   for (const int bits : std::set{4, narrowest}) {
     const AwareOutcome* const one = aware(bits, false);
-    const std::string id = fmt::format("int{}-qat-recovers", bits), statement = fmt::format("INT{}, one scale a tensor: training on with the roundings narrows the gap to FP32", bits);
+    const std::string id = fmt::format("int{}-qat-recovers", bits),
+                      statement = fmt::format(
+                          "INT{}, one scale a tensor: training on with the roundings narrows the gap to FP32", bits);
     const bool lost = one && trainings::standing(one->ptq, o.fp32).below();
-    claim(id, statement, jacob, lost, one ? "quantizing after training lost nothing that seeds and answers could tell" : not_tested, [&](const std::string& full, const std::string& sentence) {
-      published(report, at_most(full, sentence, jacob, o.fp32.mean() - one->ptq.mean(), o.continued.mean() - one->qat.mean(), "published", Verdict::differs), doubts(one->qat, o.continued));
-    });
+    claim(id, statement, jacob, lost,
+          one ? "quantizing after training lost nothing that seeds and answers could tell" : not_tested,
+          [&](const std::string& full, const std::string& sentence) {
+            published(report,
+                      at_most(full, sentence, jacob, o.fp32.mean() - one->ptq.mean(),
+                              o.continued.mean() - one->qat.mean(), "published", Verdict::differs),
+                      doubts(one->qat, o.continued));
+          });
   }
   if (network != "mlp") return;  // only there are outlier columns planted
-  const std::string none = "outlier_features is 0, or they have no effect", same = "derived: (2^k x) (2^-k w) = x w, and ReLU(2^k x) = 2^k ReLU(x)", quality = std::string(llm_int8) + ", section 3.3";
+  const std::string none = "outlier_features is 0, or they have no effect",
+                    same = "derived: (2^k x) (2^-k w) = x w, and ReLU(2^k x) = 2^k ReLU(x)",
+                    quality = std::string(llm_int8) + ", section 3.3";
   bool exact = !o.planted.empty(), any = exact;
   double before = 0, after = 0, worst = 0;
   const NetworkOutcome::Planted* worst_of = nullptr;
@@ -117,17 +154,26 @@ void claim_network(const Config& config, const std::string& network, const Netwo
     const trainings::Standing s = trainings::standing(p.split, p.fp32);
     if (!worst_of || s.difference + s.doubt < worst) worst = s.difference + s.doubt, worst_of = &p;
   }
-  claim("planted-columns-change-nothing", "Scaling hidden units and the weights behind them by powers of two leaves FP32's accuracy as it was", same, exact, "weights are near the ends of FP32's range",
-        [&](const std::string& id, const std::string& statement) { report.claim(exactly(id, statement, same, number(before), number(after), "oracle")); });
-  claim("split-keeps-quality", "With outlier columns in FP16 a network with such columns is as accurate as in FP32", quality, any, none, [&](const std::string& id, const std::string& statement) {
-    published(report, at_least(id, statement, quality, 0, worst, "published", Verdict::differs), doubts(worst_of->split, worst_of->fp32));
-  });
+  claim("planted-columns-change-nothing",
+        "Scaling hidden units and the weights behind them by powers of two leaves FP32's accuracy as it was", same,
+        exact, "weights are near the ends of FP32's range", [&](const std::string& id, const std::string& statement) {
+          report.claim(exactly(id, statement, same, number(before), number(after), "oracle"));
+        });
+  claim("split-keeps-quality", "With outlier columns in FP16 a network with such columns is as accurate as in FP32",
+        quality, any, none, [&](const std::string& id, const std::string& statement) {
+          published(report, at_least(id, statement, quality, 0, worst, "published", Verdict::differs),
+                    doubts(worst_of->split, worst_of->fp32));
+        });
   const auto twenty = o.planted.find(20);
-  claim("plain-int8-loses-quality", "INT8 without that split loses accuracy on a network with outliers 20 times as large as other values", std::string(llm_int8) + ", sections 1 and 3.3", any && twenty != o.planted.end(),
+  claim("plain-int8-loses-quality",
+        "INT8 without that split loses accuracy on a network with outliers 20 times as large as other values",
+        std::string(llm_int8) + ", sections 1 and 3.3", any && twenty != o.planted.end(),
         any ? "planted does not contain 20" : none, [&](const std::string& id, const std::string& statement) {
           const NetworkOutcome::Planted &p = twenty->second, &most = o.planted.rbegin()->second;
           std::string more;
-          if (&most != &p) more = fmt::format("; with outliers {:g} times as large it is {:+.4f}", o.planted.rbegin()->first, trainings::standing(most.vector_wise, most.fp32).difference);
+          if (&most != &p)
+            more = fmt::format("; with outliers {:g} times as large it is {:+.4f}", o.planted.rbegin()->first,
+                               trainings::standing(most.vector_wise, most.fp32).difference);
           loses(id, statement, std::string(llm_int8) + ", sections 1 and 3.3", p.vector_wise, p.fp32, more);
         });
 }
@@ -144,8 +190,15 @@ Json rounded(double x) { return number(trainings::difference(x, 0)); }
 class NetworkRun {
  public:
   NetworkRun(const Config& config, const Data& data, const std::string& network, Run& run, double from, double to)
-      : config_(config), data_(data), network_(network), run_(run), from_(from), to_(to), fp32_(training::find_policy("fp32")),
-        seeds_(static_cast<std::size_t>(config.integer("seeds"))), aware_(aware_calibration(config)),
+      : config_(config),
+        data_(data),
+        network_(network),
+        run_(run),
+        from_(from),
+        to_(to),
+        fp32_(training::find_policy("fp32")),
+        seeds_(static_cast<std::size_t>(config.integer("seeds"))),
+        aware_(aware_calibration(config)),
         aware_weights_(aware_.method == Method::mse ? Method::mse : Method::max) {}
 
   NetworkOutcome go(const NetworkTables& to) {
@@ -190,7 +243,8 @@ class NetworkRun {
         const auto own = data_.examples(config_, network_);
         learned_[i].values = trainer.values();
         learned_[i].fp32 = trainer.test();
-        learned_[i].layers = layer_inputs(trainer, *own, static_cast<std::size_t>(config_.integer("calibration_batches")), most_values);
+        learned_[i].layers = layer_inputs(
+            trainer, *own, static_cast<std::size_t>(config_.integer("calibration_batches")), most_values);
       };
     }
     const auto records = train(jobs, data_, config_, run_, at(0), at(0.4));
@@ -200,7 +254,9 @@ class NetworkRun {
       add(outcome_.fp32, learned_[i].fp32.accuracy, first_.answers);
       bool finite = !records[i].diverged;
       for (const LayerInputs& layer : learned_[i].layers) finite = finite && !training::has_non_finite(layer.sample);
-      if (!finite) outcome_.missing = fmt::format("the training of {} in FP32 with the seed {} ended in Inf or NaN", network_, seed(i));
+      if (!finite)
+        outcome_.missing = fmt::format("the training of {} in FP32 with the seed {} ended in Inf or NaN", network_,
+                                       seed(i));
     }
   }
 
@@ -208,8 +264,11 @@ class NetworkRun {
     std::vector<Calibration> wanted = calibrations_of(config_);
     if (std::find(wanted.begin(), wanted.end(), aware_) == wanted.end()) wanted.push_back(aware_);
     const std::vector<int> widths = bits_of(config_);
-    const std::size_t layers = learned_.front().layers.size(), each = widths.size() * wanted.size(), of_seed = layers * each;
-    const auto place = [&](std::size_t i) { return std::tuple(i / of_seed, i % of_seed / each, widths[i % each / wanted.size()], wanted[i % wanted.size()]); };
+    const std::size_t layers = learned_.front().layers.size(), each = widths.size() * wanted.size(),
+                      of_seed = layers * each;
+    const auto place = [&](std::size_t i) {
+      return std::tuple(i / of_seed, i % of_seed / each, widths[i % each / wanted.size()], wanted[i % wanted.size()]);
+    };
     const std::vector<float> all = parallel_map(seeds_ * of_seed, [&](std::size_t i) {
       const auto [s, l, bits, by] = place(i);
       return calibrated_amax(by, learned_[s].layers[l].sample, integers(bits, false));
@@ -236,7 +295,8 @@ class NetworkRun {
     for (const int bits : bits_of(config_))
       for (const bool per_channel : granularities())
         for (const std::string& weights : config_.choices("weight_methods"))
-          for (const Calibration& activations : calibrations_of(config_)) variants.push_back({bits, per_channel, value_named(methods, "method", weights), activations});
+          for (const Calibration& activations : calibrations_of(config_))
+            variants.push_back({bits, per_channel, value_named(methods, "method", weights), activations});
     const auto accuracies = parallel_map(variants.size() * seeds_, [&](std::size_t i) {
       const Variant& v = variants[i / seeds_];
       const LearnedNetwork& network = learned_[i % seeds_];
@@ -246,8 +306,9 @@ class NetworkRun {
       trainings::Spread& spread = outcome_.ptq[variants[i]];
       for (std::size_t s = 0; s < seeds_; ++s) add(spread, accuracies[i * seeds_ + s], first_.answers);
       const trainings::Standing to_fp32 = standing(spread, outcome_.fp32);
-      tables.accuracy.row({network_, variants[i].bits, variants[i].granularity(), name_of(variants[i].weights), variants[i].activations.name(), rounded(spread.mean()),
-                           number(to_fp32.difference), number(to_fp32.doubt)});
+      tables.accuracy.row({network_, variants[i].bits, variants[i].granularity(), name_of(variants[i].weights),
+                           variants[i].activations.name(), rounded(spread.mean()), number(to_fp32.difference),
+                           number(to_fp32.doubt)});
     }
   }
 
@@ -266,7 +327,9 @@ class NetworkRun {
       const trainings::Standing to_fp32 = standing(spread, outcome_.fp32);
       const LayerInputs& layer = layers[i / widths.size()];
       const int bits = widths[i % widths.size()];
-      tables.layers.row({network_, layer.name, bits, layer.features, sums_are_exact(layer.features, bits) ? "true" : "false", rounded(spread.mean()), number(to_fp32.difference), number(to_fp32.doubt)});
+      tables.layers.row({network_, layer.name, bits, layer.features,
+                         sums_are_exact(layer.features, bits) ? "true" : "false", rounded(spread.mean()),
+                         number(to_fp32.difference), number(to_fp32.doubt)});
     }
   }
 
@@ -276,7 +339,8 @@ class NetworkRun {
       for (const int bits : bits_of(config_))
         for (const bool per_channel : granularities()) {
           if (!sums_are_exact(layer.features, bits)) continue;
-          const IntegerCheck one = check_integers({bits, per_channel, Method::max, aware_}, learned_.front(), layer, 64);
+          const IntegerCheck one = check_integers({bits, per_channel, Method::max, aware_}, learned_.front(), layer,
+                                                  64);
           outcome_.integers.compared += one.compared, outcome_.integers.differ += one.differ;
         }
   }
@@ -290,19 +354,23 @@ class NetworkRun {
       training::TrainerSettings settings = first_.settings;
       settings.seed = seed(s);
       training::Trainer trainer(settings, fp32_, *examples);
-      return planted_accuracy(trainer, learned_[s], static_cast<std::size_t>(config_.integer("outlier_features")), ratio, config_.real("threshold"), *examples);
+      return planted_accuracy(trainer, learned_[s], static_cast<std::size_t>(config_.integer("outlier_features")),
+                              ratio, config_.real("threshold"), *examples);
     });
     NetworkOutcome::Planted& p = outcome_.planted[ratio];
     for (const PlantedAccuracy& r : results) {
-      add(p.fp32, r.fp32, first_.answers), add(p.planted, r.planted_fp32, first_.answers), add(p.fp16, r.fp16, first_.answers);
-      add(p.per_tensor, r.per_tensor, first_.answers), add(p.vector_wise, r.vector_wise, first_.answers), add(p.split, r.split, first_.answers);
+      add(p.fp32, r.fp32, first_.answers), add(p.planted, r.planted_fp32, first_.answers),
+          add(p.fp16, r.fp16, first_.answers);
+      add(p.per_tensor, r.per_tensor, first_.answers), add(p.vector_wise, r.vector_wise, first_.answers),
+          add(p.split, r.split, first_.answers);
       p.outliers += r.outliers / static_cast<double>(seeds_), p.share += r.share / static_cast<double>(seeds_);
     }
     p.seeds = seeds_;
     p.exact = std::all_of(results.begin(), results.end(), [](const PlantedAccuracy& r) { return r.exact; });
     const auto row = [&](const char* method, double outliers, double share, const trainings::Spread& spread) {
       const trainings::Standing to_fp32 = standing(spread, p.fp32);
-      tables.planted.row({network_, number(ratio), method, rounded(outliers), rounded(share), rounded(spread.mean()), number(to_fp32.difference), number(to_fp32.doubt)});
+      tables.planted.row({network_, number(ratio), method, rounded(outliers), rounded(share), rounded(spread.mean()),
+                          number(to_fp32.difference), number(to_fp32.doubt)});
     };
     const auto features = static_cast<double>(learned_.front().layers.back().features);
     row("fp32", features, 0, p.planted);
@@ -326,14 +394,19 @@ class NetworkRun {
         const bool in_fp32 = v == variants.size();
         policies.push_back(in_fp32 ? fp32_ : policy_of(variants[v], learned_[s], "", true));
         starts.push_back(in_fp32 ? learned_[s].values : values_of(variants[v], learned_[s]));
-        Job job = make_job(config_, network_, policies.back(), in_fp32 ? "fp32-on" : policies.back().name, seed(s), data_, *examples);
+        Job job = make_job(config_, network_, policies.back(), in_fp32 ? "fp32-on" : policies.back().name, seed(s),
+                           data_, *examples);
         job.label += "-on";
-        job.start = {{"pre-training", to_json(first_.settings)}, {"calibration", {config_.integer("calibration_batches"), aware_.percent}}};
+        job.start = {{"pre-training", to_json(first_.settings)},
+                     {"calibration", {config_.integer("calibration_batches"), aware_.percent}}};
         training::TrainerSettings& settings = job.settings;
         settings.optimizer.lr = config_.real("qat_lr");
         const auto asked = static_cast<std::uint64_t>(config_.integer("qat_steps"));
         if (asked > 0) settings.steps = asked;
-        else if (network_ != "transformer") settings.steps = std::max<std::uint64_t>(1, static_cast<std::uint64_t>(std::llround(config_.real("qat_epochs") * static_cast<double>(examples->steps_per_epoch()))));
+        else if (network_ != "transformer")
+          settings.steps = std::max<std::uint64_t>(
+              1, static_cast<std::uint64_t>(
+                     std::llround(config_.real("qat_epochs") * static_cast<double>(examples->steps_per_epoch()))));
         const auto intervals = static_cast<std::uint64_t>(config_.integer("intervals"));
         settings.interval = std::max<std::uint64_t>(1, (settings.steps + intervals - 1) / intervals);
         const std::size_t place = jobs.size();
@@ -346,8 +419,9 @@ class NetworkRun {
       runs.add(jobs[i], records[i], i % seeds_ == 0);
       if (i / seeds_ == variants.size()) outcome_.continued.add(records[i], first_.answers);
     }
-    tables.qat.row({network_, 32, nullptr, rounded(outcome_.fp32.mean()), rounded(outcome_.fp32.mean()), rounded(outcome_.continued.mean()),
-                    rounded(outcome_.continued.mean() - outcome_.fp32.mean()), 0.0, 0.0, jobs.back().settings.steps});
+    tables.qat.row({network_, 32, nullptr, rounded(outcome_.fp32.mean()), rounded(outcome_.fp32.mean()),
+                    rounded(outcome_.continued.mean()), rounded(outcome_.continued.mean() - outcome_.fp32.mean()), 0.0,
+                    0.0, jobs.back().settings.steps});
     for (std::size_t v = 0; v < variants.size(); ++v) {
       AwareOutcome& o = outcome_.aware[{variants[v].bits, variants[v].per_channel}];
       for (std::size_t i = v * seeds_; i < (v + 1) * seeds_; ++i) {
@@ -355,7 +429,8 @@ class NetworkRun {
         o.qat.add(records[i], first_.answers);
       }
       const trainings::Standing s = standing(o.qat, outcome_.continued);
-      tables.qat.row({network_, variants[v].bits, variants[v].granularity(), rounded(outcome_.fp32.mean()), rounded(o.ptq.mean()), rounded(o.qat.mean()), rounded(o.qat.mean() - o.ptq.mean()),
+      tables.qat.row({network_, variants[v].bits, variants[v].granularity(), rounded(outcome_.fp32.mean()),
+                      rounded(o.ptq.mean()), rounded(o.qat.mean()), rounded(o.qat.mean() - o.ptq.mean()),
                       number(s.difference), number(s.doubt), jobs[v * seeds_].settings.steps});
     }
   }
@@ -376,7 +451,8 @@ class NetworkRun {
 
 }  // namespace
 
-NetworkOutcome run_network(const Config& config, const Data& data, const std::string& network, Run& run, double from, double to, const NetworkTables& tables) {
+NetworkOutcome run_network(const Config& config, const Data& data, const std::string& network, Run& run, double from,
+                           double to, const NetworkTables& tables) {
   return NetworkRun(config, data, network, run, from, to).go(tables);
 }
 

@@ -29,12 +29,16 @@ double norm(std::span<const double> values) {
   return std::sqrt(sum);
 }
 
-double share_in_int8(std::size_t outliers, std::size_t features) { return 1 - static_cast<double>(outliers) / static_cast<double>(features); }
+double share_in_int8(std::size_t outliers, std::size_t features) {
+  return 1 - static_cast<double>(outliers) / static_cast<double>(features);
+}
 
 OutlierSample sample_of(const Config& config) {
   OutlierSample s;
-  s.rows = static_cast<std::size_t>(config.integer("rows")), s.outputs = static_cast<std::size_t>(config.integer("outputs"));
-  s.features = static_cast<std::size_t>(config.integer("features")), s.outliers = static_cast<std::size_t>(config.integer("outlier_features"));
+  s.rows = static_cast<std::size_t>(config.integer("rows")),
+  s.outputs = static_cast<std::size_t>(config.integer("outputs"));
+  s.features = static_cast<std::size_t>(config.integer("features")),
+  s.outliers = static_cast<std::size_t>(config.integer("outlier_features"));
   s.magnitude = config.real("outlier_magnitude"), s.share = config.real("outlier_rows");
   return s;
 }
@@ -48,7 +52,8 @@ LinearOperands draw(const OutlierSample& s, std::uint64_t seed) {
     training::for_rows(rows, 50 * s.features, [&](std::size_t begin, std::size_t end) {
       for (std::size_t row = begin; row < end; ++row) {
         stop_if_interrupted();
-        for (std::size_t i = row * s.features; i < (row + 1) * s.features; ++i) values[i] = static_cast<float>(scale * normal_sample(seed, which, i));
+        for (std::size_t i = row * s.features; i < (row + 1) * s.features; ++i)
+          values[i] = static_cast<float>(scale * normal_sample(seed, which, i));
       }
     });
   };
@@ -67,27 +72,35 @@ LinearOperands draw(const OutlierSample& s, std::uint64_t seed) {
 
 OutlierTables::OutlierTables(const Config& config, Report& report)
     : config_(config),
-      outliers_(report.table("outliers", "Products of activations and weights in INT8, and with outlier columns in FP16", {
-          {"source", "", "Drawn activations, or a layer of a network of the first seed with its inputs."},
-          {"method", "", "Both in FP16; int8 with one scale each; int8 with a scale a row of activations and an output (vector-wise); split: that, outlier columns in FP16."},
-          {"threshold", "1", "Magnitude from which on a column is an outlier; null where none is."},
-          {"features", "value", "Columns of the activations."},
-          {"outliers", "value", "Columns in FP16."},
-          {"in_int8", "1", "Share of activations, and of weights, in INT8."},
-          {"error", "1", "Norm of the error of the product over the norm of the product of the FP16 operands."},
-          {"to_fp16", "1", "That error over the error in FP16; null if FP16 is exact."}})),
-      shares_(report.table("shares", "The share of INT8 by the width of a model", {
-          {"features", "value", "Width of the model: columns of the activations."},
-          {"outliers", "value", "Columns with a magnitude of at least the threshold, found in drawn activations."},
-          {"in_int8", "1", "Share of values in INT8 of a product that takes these activations."},
-          {"in_block", "1", "The same of a block's weights, where the inputs of queries, keys, values and of the first feed-forward layer have outliers, those of the two others not."}})) {}
+      outliers_(report.table(
+          "outliers", "Products of activations and weights in INT8, and with outlier columns in FP16",
+          {{"source", "", "Drawn activations, or a layer of a network of the first seed with its inputs."},
+           {"method", "",
+            "Both in FP16; int8 with one scale each; int8 with a scale a row of activations and an output "
+            "(vector-wise); split: that, outlier columns in FP16."},
+           {"threshold", "1", "Magnitude from which on a column is an outlier; null where none is."},
+           {"features", "value", "Columns of the activations."},
+           {"outliers", "value", "Columns in FP16."},
+           {"in_int8", "1", "Share of activations, and of weights, in INT8."},
+           {"error", "1", "Norm of the error of the product over the norm of the product of the FP16 operands."},
+           {"to_fp16", "1", "That error over the error in FP16; null if FP16 is exact."}})),
+      shares_(report.table(
+          "shares", "The share of INT8 by the width of a model",
+          {{"features", "value", "Width of the model: columns of the activations."},
+           {"outliers", "value", "Columns with a magnitude of at least the threshold, found in drawn activations."},
+           {"in_int8", "1", "Share of values in INT8 of a product that takes these activations."},
+           {"in_block", "1",
+            "The same of a block's weights, where the inputs of queries, keys, values and of the first feed-forward "
+            "layer have outliers, those of the two others not."}})) {}
 
 OutlierTables::Errors OutlierTables::add(const std::string& source, const LinearOperands& o) {
   const std::vector<double> exact = exact_product(o);
   const double own = config_.real("threshold");
-  Errors e{relative_error(fp16_product(o), exact), relative_error(int8_product(o, false), exact), relative_error(int8_product(o, true), exact), 0, 0};
+  Errors e{relative_error(fp16_product(o), exact), relative_error(int8_product(o, false), exact),
+           relative_error(int8_product(o, true), exact), 0, 0};
   const auto row = [&](const char* method, const Json& threshold, std::size_t outliers, double in_int8, double error) {
-    outliers_.row({source, method, threshold, o.features, outliers, number(in_int8), number(error), e.fp16 > 0 ? number(error / e.fp16) : Json()});
+    outliers_.row({source, method, threshold, o.features, outliers, number(in_int8), number(error),
+                   e.fp16 > 0 ? number(error / e.fp16) : Json()});
   };
   row("fp16", nullptr, o.features, 0, e.fp16);
   row("int8 tensor", nullptr, 0, 1, e.per_tensor);
@@ -112,7 +125,8 @@ void OutlierTables::add_samples(Run& run) {
   const LinearOperands o = draw(sample, seed);
   Channel& channel = run.trace.channel({Operation::convert, fp32, fp16, {}});
   for (std::size_t i = 0; i < std::min<std::size_t>(4096, o.w.size()); ++i)
-    channel.record(std::bit_cast<std::uint32_t>(static_cast<float>(normal_sample(seed, 2, i) / std::sqrt(static_cast<double>(sample.features)))));
+    channel.record(std::bit_cast<std::uint32_t>(
+        static_cast<float>(normal_sample(seed, 2, i) / std::sqrt(static_cast<double>(sample.features)))));
   const Errors e = add("sample", o);
 
   // What remains without the outlier columns, and how large the two parts are that FP16 rounds.
@@ -121,7 +135,8 @@ void OutlierTables::add_samples(Run& run) {
   std::iota(all.begin(), all.end(), std::size_t{0});
   std::set_difference(all.begin(), all.end(), outliers.begin(), outliers.end(), std::back_inserter(regular));
   const LinearOperands without = columns_of(o, regular), only = columns_of(o, outliers);
-  const std::vector<double> exact = exact_product(o), of_regular = exact_product(without), of_outliers = exact_product(only);
+  const std::vector<double> exact = exact_product(o), of_regular = exact_product(without),
+                            of_outliers = exact_product(only);
   const std::vector<float> in_int8 = int8_product(without, true), in_fp16 = fp16_product(only);
   double lost = 0;
   for (std::size_t i = 0; i < in_int8.size(); ++i) {
@@ -129,27 +144,47 @@ void OutlierTables::add_samples(Run& run) {
     lost += d * d;
   }
   const double outputs = static_cast<double>(exact.size()), tiny = std::sqrt(outputs) * 0x1p-24, whole = norm(exact);
-  const double roundings = 0x1p-11 * (norm(std::span<const float>(in_int8)) + 2 * norm(std::span<const float>(in_fp16)) + whole + std::sqrt(lost)) * 1.01 + 3 * tiny +
-                           0x1p-24 * static_cast<double>(outliers.size()) * std::sqrt(outputs) * norm(std::span<const float>(only.x)) * norm(std::span<const float>(only.w));
-  const std::string bound = "Split products lose what INT8 loses of the regular columns, and roundings to FP16, no more.", source = "derived: triangle inequality; half an ulp of FP16 is 2^-11";
-  run.report.claim(whole > 0 ? at_most("llm-int8-split-bound", bound, source, (std::sqrt(lost) + roundings) / whole, e.split, "oracle")
+  const double roundings = 0x1p-11 *
+                               (norm(std::span<const float>(in_int8)) + 2 * norm(std::span<const float>(in_fp16)) +
+                                whole + std::sqrt(lost)) *
+                               1.01 +
+                           3 * tiny +
+                           0x1p-24 * static_cast<double>(outliers.size()) * std::sqrt(outputs) *
+                               norm(std::span<const float>(only.x)) * norm(std::span<const float>(only.w));
+  const std::string bound =
+                        "Split products lose what INT8 loses of the regular columns, and roundings to FP16, no more.",
+                    source = "derived: triangle inequality; half an ulp of FP16 is 2^-11";
+  run.report.claim(whole > 0 ? at_most("llm-int8-split-bound", bound, source, (std::sqrt(lost) + roundings) / whole,
+                                       e.split, "oracle")
                              : skipped("llm-int8-split-bound", bound, source, "the product is zero"));
 
   std::size_t planted = 0;
   for (std::size_t c = 0; c < o.features; ++c) {
     bool above = false;
-    for (std::size_t r = 0; r < o.rows; ++r) above |= std::abs(static_cast<double>(o.x[r * o.features + c])) >= threshold;
+    for (std::size_t r = 0; r < o.rows; ++r)
+      above |= std::abs(static_cast<double>(o.x[r * o.features + c])) >= threshold;
     planted += above;
   }
-  run.report.claim(exactly("llm-int8-columns", "Columns kept in FP16 are those with a magnitude of at least the threshold, counted one by one.", fmt::format("{}, section 3.2", paper), planted, e.outliers, "oracle"));
-  const auto share_claim = [&](const std::string& id, const std::string& statement, std::size_t outlier_count, std::size_t features, std::string reason) {
-    Claim claim = at_least(id, statement, fmt::format("{}, abstract: more than 99.9 % of values are multiplied in 8 bits", paper), 0.999, share_in_int8(outlier_count, features), "published", Verdict::differs);
+  run.report.claim(
+      exactly("llm-int8-columns",
+              "Columns kept in FP16 are those with a magnitude of at least the threshold, counted one by one.",
+              fmt::format("{}, section 3.2", paper), planted, e.outliers, "oracle"));
+  const auto share_claim = [&](const std::string& id, const std::string& statement, std::size_t outlier_count,
+                               std::size_t features, std::string reason) {
+    Claim claim = at_least(id, statement,
+                           fmt::format("{}, abstract: more than 99.9 % of values are multiplied in 8 bits", paper),
+                           0.999, share_in_int8(outlier_count, features), "published", Verdict::differs);
     if (claim.verdict == Verdict::differs) claim.reason = std::move(reason);
     run.report.claim(std::move(claim));
   };
-  share_claim("llm-int8-share", fmt::format("Over 99.9 % of the values of {} columns are in INT8, {} outlier columns apart.", o.features, e.outliers), e.outliers, o.features,
-              fmt::format("{} of {} columns are {:.2f} %: 99.9 % takes a thousand columns for each outlier column; the table `shares` has other widths", e.outliers, o.features,
-                          100 * static_cast<double>(e.outliers) / static_cast<double>(o.features)));
+  share_claim(
+      "llm-int8-share",
+      fmt::format("Over 99.9 % of the values of {} columns are in INT8, {} outlier columns apart.", o.features,
+                  e.outliers),
+      e.outliers, o.features,
+      fmt::format("{} of {} columns are {:.2f} %: 99.9 % takes a thousand columns for each outlier column; the table "
+                  "`shares` has other widths",
+                  e.outliers, o.features, 100 * static_cast<double>(e.outliers) / static_cast<double>(o.features)));
   std::vector<std::size_t> widths{1024, 2048, 4096, 5120, 8192, 12288};
   if (std::find(widths.begin(), widths.end(), sample.features) == widths.end()) widths.push_back(sample.features);
   std::sort(widths.begin(), widths.end());
@@ -157,23 +192,32 @@ void OutlierTables::add_samples(Run& run) {
     OutlierSample narrow = sample;
     narrow.features = width, narrow.outputs = 1;
     const std::size_t count = outlier_columns(draw(narrow, seed).x, width, threshold).size();
-    // Weights of a block of width h: 3 h^2 of queries, keys and values, h^2 behind them, 4 h^2 and 4 h^2 of the feed-forward layers.
-    shares_.row({width, count, number(share_in_int8(count, width)), number(1 - 7.0 / 12 * static_cast<double>(count) / static_cast<double>(width))});
+    // Weights of a block of width h: 3 h^2 of queries, keys and values, h^2 behind them, 4 h^2 and 4 h^2 of the
+    // feed-forward layers.
+    shares_.row({width, count, number(share_in_int8(count, width)),
+                 number(1 - 7.0 / 12 * static_cast<double>(count) / static_cast<double>(width))});
   }
   OutlierSample smaller;
   smaller.features = 4096, smaller.outputs = 1;
   const std::size_t count = outlier_columns(draw(smaller, seed).x, smaller.features, 6.0).size();
   const double in_block = 7.0 / 12 * static_cast<double>(count) / 40.96;
-  share_claim("llm-int8-share-of-6700m", "With the six outlier columns of a model of width 4096 (6.7B) over 99.9 % of values are in INT8.", count, smaller.features,
-              fmt::format("{} of 4096 columns are {:.3f} %; over all weights of a block, of which 7 of 12 meet these columns, it is {:.3f} %{}", count, count / 40.96,
-                          in_block, in_block < 0.1 ? ", and the paper's figure holds" : ""));
-  const std::string lost_by_outliers = "Outlier columns cost INT8 without a split more than INT8 with it.", source_split = fmt::format("{}, sections 3.2 and 4", paper);
+  share_claim("llm-int8-share-of-6700m",
+              "With the six outlier columns of a model of width 4096 (6.7B) over 99.9 % of values are in INT8.", count,
+              smaller.features,
+              fmt::format("{} of 4096 columns are {:.3f} %; over all weights of a block, of which 7 of 12 meet these "
+                          "columns, it is {:.3f} %{}",
+                          count, count / 40.96, in_block, in_block < 0.1 ? ", and the paper's figure holds" : ""));
+  const std::string lost_by_outliers = "Outlier columns cost INT8 without a split more than INT8 with it.",
+                    source_split = fmt::format("{}, sections 3.2 and 4", paper);
   const bool has_outliers = e.outliers > 0 && e.outliers < o.features;
   if (!has_outliers) {
-    run.report.claim(skipped("llm-int8-split-helps", lost_by_outliers, source_split, e.outliers ? "every column is an outlier" : "no column is an outlier"));
+    run.report.claim(skipped("llm-int8-split-helps", lost_by_outliers, source_split,
+                             e.outliers ? "every column is an outlier" : "no column is an outlier"));
   } else {
-    Claim claim = at_most("llm-int8-split-helps", lost_by_outliers, source_split, e.vector_wise, e.split, "published", Verdict::differs);
-    if (claim.verdict == Verdict::differs) claim.reason = "the outliers are no larger than other numbers of their rows, and FP16 rounds the sum";
+    Claim claim = at_most("llm-int8-split-helps", lost_by_outliers, source_split, e.vector_wise, e.split, "published",
+                          Verdict::differs);
+    if (claim.verdict == Verdict::differs)
+      claim.reason = "the outliers are no larger than other numbers of their rows, and FP16 rounds the sum";
     run.report.claim(std::move(claim));
   }
 }
@@ -182,12 +226,13 @@ void OutlierTables::add_network(const std::string& network, const LearnedNetwork
   for (const LayerInputs& layer : learned.layers) {
     const std::vector<float>& w = learned.values.at(layer.name + ".weight");
     const std::size_t rows = std::min<std::size_t>(layer.rows(), 256);
-    add(network + " " + layer.name, in_fp16(rows, w.size() / layer.features, layer.features, std::span(layer.sample).first(rows * layer.features), w));
+    add(network + " " + layer.name, in_fp16(rows, w.size() / layer.features, layer.features,
+                                            std::span(layer.sample).first(rows * layer.features), w));
   }
 }
 
-PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwork& learned, std::size_t units, double ratio, double threshold,
-                                 const training::Examples& examples) {
+PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwork& learned, std::size_t units,
+                                 double ratio, double threshold, const training::Examples& examples) {
   const LayerInputs &hidden = learned.layers[learned.layers.size() - 2], &last = learned.layers.back();
   // The units that are above zero most often, and the power of two that brings their largest output that far.
   std::vector<std::size_t> active(last.features), order(last.features);
@@ -199,7 +244,8 @@ PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwor
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return active[a] > active[b]; });
   training::NetworkValues values = learned.values;
-  std::vector<float>&from = values.at(hidden.name + ".weight"), &bias = values.at(hidden.name + ".bias"), &to = values.at(last.name + ".weight");
+  std::vector<float>&from = values.at(hidden.name + ".weight"), &bias = values.at(hidden.name + ".bias"),
+  &to = values.at(last.name + ".weight");
   units = std::min(units, order.size());
   float others = 0;
   for (std::size_t i = units; i < order.size(); ++i) others = std::max(others, largest[order[i]]);
@@ -207,7 +253,8 @@ PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwor
     const std::size_t unit = order[i];
     if (largest[unit] == 0) continue;
     int power = 0;
-    while (power < 40 && std::ldexp(static_cast<double>(largest[unit]), power) < ratio * static_cast<double>(others)) ++power;
+    while (power < 40 && std::ldexp(static_cast<double>(largest[unit]), power) < ratio * static_cast<double>(others))
+      ++power;
     const auto factor = static_cast<float>(std::ldexp(1.0, power));
     for (std::size_t c = 0; c < hidden.features; ++c) from[unit * hidden.features + c] *= factor;
     bias[unit] *= factor;

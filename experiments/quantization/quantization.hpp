@@ -45,47 +45,55 @@ void claim_network(const Config& config, const std::string& network, const Netwo
 struct ResultTables {
   Table &accuracy, &qat, &layers, &planted;
   explicit ResultTables(Report& report)
-      : accuracy(report.table("accuracy", "Networks quantized after training, means over seeds", {
-            {"network", "", "Network."},
-            {"bits", "bit", "Bits of weights and activations; 32: FP32."},
-            {"granularity", "", "One scale for a layer's weights (tensor), or one an output (channel)."},
-            {"weights", "", "Calibration of weights."},
-            {"activations", "", "Calibration of activations, which have one fixed scale a layer."},
-            {"accuracy", "1", "Test accuracy."},
-            {"to_fp32", "1", "This minus that of FP32."},
-            {"doubt", "1", "Twice the standard error of that difference, by seeds or by the number of answers, whichever is more."}})),
-        qat(report.table("qat", "Quantization-aware training from the trained network on, means over seeds", {
-            {"network", "", "Network."},
-            {"bits", "bit", "Bits of weights and activations; 32: training went on in FP32."},
-            {"granularity", "", "Scales of weights."},
-            {"fp32", "1", "Test accuracy of the trained network in FP32."},
-            {"ptq", "1", "Quantized, before training goes on."},
-            {"qat", "1", "After it; 0 if it failed."},
-            {"recovered", "1", "What training on changed: the difference of the two."},
-            {"to_continued", "1", "Accuracy after it minus that of training on in FP32 for as long."},
-            {"doubt", "1", "Twice the standard error of that difference."},
-            {"steps", "step", "Steps of training on."}})),
-        layers(report.table("layers", "One layer quantized, the others in FP32, means over seeds", {
-            {"network", "", "Network."},
-            {"layer", "", "Layer."},
-            {"bits", "bit", "Bits of its weights and inputs."},
-            {"features", "value", "Products of a sum."},
-            {"exact", "", "Whether FP32 holds every sum of so many products of integers: true or false."},
-            {"accuracy", "1", "Test accuracy; a scale an output, calibrated by qat_method."},
-            {"to_fp32", "1", "This minus that of FP32."},
-            {"doubt", "1", "Twice the standard error of that difference."}})),
-        planted(report.table("planted", "A perceptron with outlier columns planted in its hidden layer, means over seeds", {
-            {"network", "", "Network."},
-            {"ratio", "1", "The largest outlier over the largest of the other values is at least this."},
-            {"method", "", "Both operands of every product; split: columns with outliers in FP16, the others in INT8 with a scale a row and an output."},
-            {"outliers", "value", "Columns of the last layer's inputs in FP16, mean over batches."},
-            {"in_int8", "1", "Share of its columns in INT8."},
-            {"accuracy", "1", "Test accuracy."},
-            {"to_fp32", "1", "This minus that of the network in FP32."},
-            {"doubt", "1", "Twice the standard error of that difference."}})) {}
+      : accuracy(
+            report.table("accuracy", "Networks quantized after training, means over seeds",
+                         {{"network", "", "Network."},
+                          {"bits", "bit", "Bits of weights and activations; 32: FP32."},
+                          {"granularity", "", "One scale for a layer's weights (tensor), or one an output (channel)."},
+                          {"weights", "", "Calibration of weights."},
+                          {"activations", "", "Calibration of activations, which have one fixed scale a layer."},
+                          {"accuracy", "1", "Test accuracy."},
+                          {"to_fp32", "1", "This minus that of FP32."},
+                          {"doubt", "1",
+                           "Twice the standard error of that difference, by seeds or by the number of answers, "
+                           "whichever is more."}})),
+        qat(report.table("qat", "Quantization-aware training from the trained network on, means over seeds",
+                         {{"network", "", "Network."},
+                          {"bits", "bit", "Bits of weights and activations; 32: training went on in FP32."},
+                          {"granularity", "", "Scales of weights."},
+                          {"fp32", "1", "Test accuracy of the trained network in FP32."},
+                          {"ptq", "1", "Quantized, before training goes on."},
+                          {"qat", "1", "After it; 0 if it failed."},
+                          {"recovered", "1", "What training on changed: the difference of the two."},
+                          {"to_continued", "1", "Accuracy after it minus that of training on in FP32 for as long."},
+                          {"doubt", "1", "Twice the standard error of that difference."},
+                          {"steps", "step", "Steps of training on."}})),
+        layers(
+            report.table("layers", "One layer quantized, the others in FP32, means over seeds",
+                         {{"network", "", "Network."},
+                          {"layer", "", "Layer."},
+                          {"bits", "bit", "Bits of its weights and inputs."},
+                          {"features", "value", "Products of a sum."},
+                          {"exact", "", "Whether FP32 holds every sum of so many products of integers: true or false."},
+                          {"accuracy", "1", "Test accuracy; a scale an output, calibrated by qat_method."},
+                          {"to_fp32", "1", "This minus that of FP32."},
+                          {"doubt", "1", "Twice the standard error of that difference."}})),
+        planted(
+            report.table("planted", "A perceptron with outlier columns planted in its hidden layer, means over seeds",
+                         {{"network", "", "Network."},
+                          {"ratio", "1", "The largest outlier over the largest of the other values is at least this."},
+                          {"method", "",
+                           "Both operands of every product; split: columns with outliers in FP16, the others in INT8 "
+                           "with a scale a row and an output."},
+                          {"outliers", "value", "Columns of the last layer's inputs in FP16, mean over batches."},
+                          {"in_int8", "1", "Share of its columns in INT8."},
+                          {"accuracy", "1", "Test accuracy."},
+                          {"to_fp32", "1", "This minus that of the network in FP32."},
+                          {"doubt", "1", "Twice the standard error of that difference."}})) {}
 };
 
-// The table `calibration`: tensors, real ones and samples, under every method and width; and what must hold of calibration.
+// The table `calibration`: tensors, real ones and samples, under every method and width; and what must hold of
+// calibration.
 
 /// The calibrations of activations, `methods`: percentile once for each of `percentiles`.
 std::vector<Calibration> calibrations_of(const Config& config);
@@ -99,7 +107,8 @@ class CalibrationTable {
   /// Declares it.
   CalibrationTable(const Config& config, Report& report);
   /// Rows of one tensor with one scale.
-  void add(const std::string& network, const std::string& layer, const std::string& tensor, std::span<const float> values);
+  void add(const std::string& network, const std::string& layer, const std::string& tensor,
+           std::span<const float> values);
   /// Samples of a few distributions, which need no data.
   void add_samples(std::uint64_t seed);
   /// What follows from the definitions, of all tensors that were added.
@@ -123,8 +132,9 @@ class CalibrationTable {
 
 // LLM.int8(): what outlier columns do to products in INT8, and what it takes to keep them in 16 bits.
 
-/// Activations with outlier columns: normal numbers with standard deviation 1, and in `outliers` columns, in a share of the rows, numbers of one
-/// sign a column between half of `magnitude` and all of it. Weights: normal, with 1 / sqrt(features).
+/// Activations with outlier columns: normal numbers with standard deviation 1, and in `outliers` columns, in a share of
+/// the rows, numbers of one sign a column between half of `magnitude` and all of it. Weights: normal, with 1 /
+/// sqrt(features).
 struct OutlierSample {
   std::size_t rows = 64, outputs = 64, features = 12288, outliers = 6;
   double magnitude = 60, share = 0.75;
@@ -149,15 +159,17 @@ class OutlierTables {
   Table &outliers_, &shares_;
 };
 
-/// Accuracy of a perceptron whose last hidden layer got outlier columns, without changing what it computes: what enters some units is multiplied by a power of
-/// two, until they reach `ratio` times the largest value of the others, and the next layer's weights are divided by it.
+/// Accuracy of a perceptron whose last hidden layer got outlier columns, without changing what it computes: what enters
+/// some units is multiplied by a power of two, until they reach `ratio` times the largest value of the others, and the
+/// next layer's weights are divided by it.
 struct PlantedAccuracy {
   double fp32 = 0, planted_fp32 = 0, fp16 = 0, per_tensor = 0, vector_wise = 0, split = 0;
-  bool exact = true;               ///< no scaled number is near the ends of fp32's range
-  double outliers = 0, share = 0;  ///< columns in FP16 of a product of the last layer, mean; share of its columns in INT8
+  bool exact = true;  ///< no scaled number is near the ends of fp32's range
+  double outliers = 0,
+         share = 0;  ///< columns in FP16 of a product of the last layer, mean; share of its columns in INT8
 };
-PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwork& learned, std::size_t units, double ratio, double threshold,
-                                 const training::Examples& examples);
+PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwork& learned, std::size_t units,
+                                 double ratio, double threshold, const training::Examples& examples);
 
 // One network: trained in FP32, calibrated, quantized in every way that is asked for, and trained on.
 
@@ -169,8 +181,10 @@ struct NetworkTables {
   trainings::Tables& trainings;
 };
 
-/// All of it, over the configuration's seeds; progress goes from `from` to `to`. Without data, or where FP32 itself ends in Inf or NaN, the outcome
-/// says what is missing, and no row is added. Throws Interrupted, and std::invalid_argument for what trainings refuse.
-NetworkOutcome run_network(const Config& config, const trainings::Data& data, const std::string& network, Run& run, double from, double to, const NetworkTables& tables);
+/// All of it, over the configuration's seeds; progress goes from `from` to `to`. Without data, or where FP32 itself
+/// ends in Inf or NaN, the outcome says what is missing, and no row is added. Throws Interrupted, and
+/// std::invalid_argument for what trainings refuse.
+NetworkOutcome run_network(const Config& config, const trainings::Data& data, const std::string& network, Run& run,
+                           double from, double to, const NetworkTables& tables);
 
 }  // namespace halfulp::quantization

@@ -7,7 +7,8 @@
 
 namespace halfulp::reproduction {
 
-/// Claims of an experiment: an id, or what ids begin and end with around a '*'; "*" alone: all those with a published source.
+/// Claims of an experiment: an id, or what ids begin and end with around a '*'; "*" alone: all those with a published
+/// source.
 struct Evidence {
   std::string_view experiment, claim;
 };

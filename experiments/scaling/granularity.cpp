@@ -29,7 +29,8 @@ bool follows_powers_of_two(const BlockFormat& f) { return f.tensor_scale || f.sc
 void record(const BlockFormat& f, const Settings& s, const Tensor& tensor, Trace& trace) {
   if (f.element.is_integer() || s.rounding.mode == RoundingMode::stochastic || tensor.shape.size() != 2) return;
   const std::size_t columns = tensor.shape[1], rows = std::min<std::size_t>(tensor.shape[0], 4);
-  const std::vector<float> in(tensor.values.begin(), tensor.values.begin() + static_cast<std::ptrdiff_t>(rows * columns));
+  const std::vector<float> in(tensor.values.begin(),
+                              tensor.values.begin() + static_cast<std::ptrdiff_t>(rows * columns));
   const BlockArray array = quantize_blocks(f, s.rounding, in, rows, columns);
   const BlockGrid grid = block_grid(f, rows, columns);
   std::vector<float> largest(grid.count(), 0);
@@ -49,18 +50,23 @@ void record(const BlockFormat& f, const Settings& s, const Tensor& tensor, Trace
 }  // namespace
 
 void report_granularity(const Settings& s, const std::vector<Sample>& samples, Run& run) {
-  Table& table = run.report.table("granularity", "Tensors in formats whose scales are for a tensor, a row, a column or a block", {
-      {"tensor", "", "What is quantized: samples, or `input` for the user's file."},
-      {"format", "", "Its format."},
-      {"scale_for", "", "Elements that share a scale, as rows x columns; `none` for formats without scales."},
-      {"bits", "bit", "Bits of an element with its share of scales."},
-      {"relative_error", "1", "Frobenius norm of the errors over that of the values, of elements that stay finite; null if none does."},
-      {"others_error", "1", "The same of all channels but the outlier, which otherwise decides; null for tensors without one."},
-      {"sqnr", "dB", "Signal to quantization noise: -20 log10 of the relative error; null where nothing was lost."},
-      {"largest_error", "1", "Largest magnitude of an error."},
-      {"zeros", "1", "Share of elements that became zero."},
-      {"saturated", "1", "Share of elements beyond the largest value that their block can hold: often by the rounding of an fp32 scale alone."},
-      {"not_finite", "1", "Share of elements that became NaN or infinite."}});
+  Table& table = run.report.table(
+      "granularity", "Tensors in formats whose scales are for a tensor, a row, a column or a block",
+      {{"tensor", "", "What is quantized: samples, or `input` for the user's file."},
+       {"format", "", "Its format."},
+       {"scale_for", "", "Elements that share a scale, as rows x columns; `none` for formats without scales."},
+       {"bits", "bit", "Bits of an element with its share of scales."},
+       {"relative_error", "1",
+        "Frobenius norm of the errors over that of the values, of elements that stay finite; null if none does."},
+       {"others_error", "1",
+        "The same of all channels but the outlier, which otherwise decides; null for tensors without one."},
+       {"sqnr", "dB", "Signal to quantization noise: -20 log10 of the relative error; null where nothing was lost."},
+       {"largest_error", "1", "Largest magnitude of an error."},
+       {"zeros", "1", "Share of elements that became zero."},
+       {"saturated", "1",
+        "Share of elements beyond the largest value that their block can hold: often by the rounding of an fp32 scale "
+        "alone."},
+       {"not_finite", "1", "Share of elements that became NaN or infinite."}});
   struct Cell {
     Loss loss;
     double bits = 0, others = NAN;
@@ -69,12 +75,15 @@ void report_granularity(const Settings& s, const std::vector<Sample>& samples, R
   for (const Sample& sample : samples) {
     const auto cells = parallel_map(n, [&](std::size_t i) {
       const Quantized q = quantized(sample, s.formats[i], s);
-      return Cell{q.loss, q.bits_per_element, sample.outlier ? column_loss(sample.tensor.values, q.values, sample.tensor.shape[1], 0).others : NAN};
+      return Cell{q.loss, q.bits_per_element,
+                  sample.outlier ? column_loss(sample.tensor.values, q.values, sample.tensor.shape[1], 0).others : NAN};
     });
     for (std::size_t i = 0; i < n; ++i) {
       const auto& [loss, bits, others] = cells[i];
-      table.row({sample.name, s.formats[i].name, s.formats[i].block() ? shape_name(*s.formats[i].block()) : "none", number(bits), relative_error(loss),
-                 std::isnan(others) ? Json() : number(others), sqnr(loss), loss.compared ? number(loss.largest_error) : Json(), share(loss.to_zero, loss), share(loss.saturated, loss), share(loss.became_infinite + loss.became_nan, loss)});
+      table.row({sample.name, s.formats[i].name, s.formats[i].block() ? shape_name(*s.formats[i].block()) : "none",
+                 number(bits), relative_error(loss), std::isnan(others) ? Json() : number(others), sqnr(loss),
+                 loss.compared ? number(loss.largest_error) : Json(), share(loss.to_zero, loss),
+                 share(loss.saturated, loss), share(loss.became_infinite + loss.became_nan, loss)});
     }
   }
   for (const NamedFormat& format : s.formats)
@@ -97,10 +106,15 @@ void report_granularity(const Settings& s, const std::vector<Sample>& samples, R
     ++asked;
     for (std::size_t i = 0; i < q.values.size(); ++i) moved += larger.values[i] != q.values[i] * factor;
   }
-  const std::string statement = "Elements that are not 2^20 times what they were when the tensor is 2^20 times as large: scales take a power of two up whole.";
-  const std::string source = "derived: scales of eight exponent bits, or under a tensor's scale, and IEEE 754 operations commute with powers of two short of the range's ends";
+  const std::string statement =
+      "Elements that are not 2^20 times what they were when the tensor is 2^20 times as large: scales take a power of "
+      "two up whole.";
+  const std::string source =
+      "derived: scales of eight exponent bits, or under a tensor's scale, and IEEE 754 operations commute with powers "
+      "of two short of the range's ends";
   run.report.claim(asked ? exactly("powers-of-two-go-into-scales", statement, source, 0, moved, "oracle")
-                         : skipped("powers-of-two-go-into-scales", statement, source, "formats has no block format with such scales"));
+                         : skipped("powers-of-two-go-into-scales", statement, source,
+                                   "formats has no block format with such scales"));
 
   // Whatever the configuration: two formats of four bits, and what each element costs.
   const Sample gaussian{"normal", as_tensor(64, 1024, sample_matrix(Samples::normal, s.seed, 0, 64, 1024).values)};
@@ -109,13 +123,21 @@ void report_granularity(const Settings& s, const std::vector<Sample>& samples, R
   const auto in = [&](const char* name) { return quantized(gaussian, {name, parse_any_format(name)}, nearest); };
   const Quantized mx = in("mxfp4"), nv = in("nvfp4"), up = in("mxfp4/rceil"), mx8 = in("mxfp8e4m3");
   const std::string nvfp4 = "NVIDIA 2025, Pretraining LLMs with NVFP4, arXiv:2509.25149, section 2";
-  Claim ordering = at_most("nvfp4-beats-mxfp4", "NVFP4 loses less of N(0, 1) than MXFP4 does: its error over MXFP4's is below 1, with scales rounded down as with scales rounded up.",
-                           nvfp4, 1, nv.loss.relative_error() / std::min(mx.loss.relative_error(), up.loss.relative_error()), "published", Verdict::differs);
+  Claim ordering = at_most("nvfp4-beats-mxfp4",
+                           "NVFP4 loses less of N(0, 1) than MXFP4 does: its error over MXFP4's is below 1, with "
+                           "scales rounded down as with scales rounded up.",
+                           nvfp4, 1,
+                           nv.loss.relative_error() / std::min(mx.loss.relative_error(), up.loss.relative_error()),
+                           "published", Verdict::differs);
   if (ordering.verdict == Verdict::differs) ordering.reason = "these samples give the other order";
   run.report.claim(std::move(ordering));
-  run.report.claim(exactly("bits-of-mx-elements", "Code words and scales of 64 x 1024 elements in MXFP8 and MXFP4 take 8.25 and 4.25 bits each.",
-                           "OCP MX 1.0, section 5.2: 8 bits of scale for 32 elements", {8.25, 4.25}, {mx8.bits_per_element, mx.bits_per_element}, "published"));
-  run.report.claim(within("bits-of-nvfp4-elements", "In NVFP4 they take 4.5 bits each, and 32 more a tensor.", nvfp4, 4.5, 32.0 / (64 * 1024), nv.bits_per_element, "published"));
+  run.report.claim(
+      exactly("bits-of-mx-elements",
+              "Code words and scales of 64 x 1024 elements in MXFP8 and MXFP4 take 8.25 and 4.25 bits each.",
+              "OCP MX 1.0, section 5.2: 8 bits of scale for 32 elements", {8.25, 4.25},
+              {mx8.bits_per_element, mx.bits_per_element}, "published"));
+  run.report.claim(within("bits-of-nvfp4-elements", "In NVFP4 they take 4.5 bits each, and 32 more a tensor.", nvfp4,
+                          4.5, 32.0 / (64 * 1024), nv.bits_per_element, "published"));
 }
 
 // One channel far larger than the others: what it costs them, by granularity.
@@ -131,7 +153,8 @@ struct Cell {
 };
 
 /// Samples with one channel times `factor`, in a format.
-Cell quantized(const Matrix& samples, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed, double factor) {
+Cell quantized(const Matrix& samples, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed,
+               double factor) {
   Matrix a = samples;
   scale_channel(a, channel, factor);
   Cell c;
@@ -153,11 +176,12 @@ struct Published {
   std::string_view id, format, name;
   double at_1e4 = 0, at_1e6 = 0;
 };
-constexpr std::array<Published, 5> published{{{"per-tensor", "e4m3-tensor", "one fp32 scale", 0.030, 1.00},
-                                              {"1x128", "fp8-1x128", "an fp32 scale for 1 x 128", 0.026, 0.24},
-                                              {"mx32", "mxfp8e4m3", "a power of two for 1 x 32 by the rule floor", 0.030, 0.12},
-                                              {"", "mxfp8e4m3/rceil", ""},
-                                              {"", "e4m3/1x32/fp32", ""}}};
+constexpr std::array<Published, 5> published{
+    {{"per-tensor", "e4m3-tensor", "one fp32 scale", 0.030, 1.00},
+     {"1x128", "fp8-1x128", "an fp32 scale for 1 x 128", 0.026, 0.24},
+     {"mx32", "mxfp8e4m3", "a power of two for 1 x 32 by the rule floor", 0.030, 0.12},
+     {"", "mxfp8e4m3/rceil", ""},
+     {"", "e4m3/1x32/fp32", ""}}};
 
 /// Table `outlier_seeds`: the samples decide how large the largest are, and with them everything.
 void published_claims(const Settings& s, Run& run) {
@@ -165,7 +189,8 @@ void published_claims(const Settings& s, Run& run) {
     const Matrix samples = sample_matrix(Samples::normal, s.seed + seed, 0, tokens, channels);
     std::vector<double> errors;
     for (const Published& p : published)
-      for (const double factor : published_factors) errors.push_back(quantized(samples, parse_any_format(std::string(p.format)), {}, 0, factor).loss.others);
+      for (const double factor : published_factors)
+        errors.push_back(quantized(samples, parse_any_format(std::string(p.format)), {}, 0, factor).loss.others);
     return errors;
   });
   const auto range = [&](std::size_t format, std::size_t factor) {
@@ -176,13 +201,18 @@ void published_claims(const Settings& s, Run& run) {
     }
     return r;
   };
-  Table& table = run.report.table("outlier_seeds", fmt::format("The others' error again, over {} seeds: {} x {} samples of N(0, 1), nearest even", seeds, tokens, channels), {
-      {"format", "", "How the samples are stored."},
-      {"outlier", "1", "Factor of the outlier channel."},
-      {"least", "1", "Frobenius norm of the other channels' errors over that of their values: the least of all seeds."},
-      {"mean", "1", "Its mean."},
-      {"largest", "1", "The largest."}});
-  const std::string source = "this project: 32 x 1024 of N(0, 1), one channel scaled, E4M3, Frobenius norm of the other channels";
+  Table& table = run.report.table(
+      "outlier_seeds",
+      fmt::format("The others' error again, over {} seeds: {} x {} samples of N(0, 1), nearest even", seeds, tokens,
+                  channels),
+      {{"format", "", "How the samples are stored."},
+       {"outlier", "1", "Factor of the outlier channel."},
+       {"least", "1",
+        "Frobenius norm of the other channels' errors over that of their values: the least of all seeds."},
+       {"mean", "1", "Its mean."},
+       {"largest", "1", "The largest."}});
+  const std::string source =
+      "this project: 32 x 1024 of N(0, 1), one channel scaled, E4M3, Frobenius norm of the other channels";
   double spread = 0;
   for (std::size_t factor = 0; factor < 2; ++factor) {
     const auto [low, high] = std::minmax({range(0, factor).mean, range(1, factor).mean, range(2, factor).mean});
@@ -191,19 +221,27 @@ void published_claims(const Settings& s, Run& run) {
   for (std::size_t p = 0; p < published.size(); ++p)
     for (std::size_t f = 0; f < published_factors.size(); ++f) {
       const Range r = range(p, f);
-      table.row({published[p].format, number(published_factors[f]), number(r.least), number(r.mean), number(r.largest)});
+      table.row(
+          {published[p].format, number(published_factors[f]), number(r.least), number(r.mean), number(r.largest)});
       if (f < 2 || published[p].at_1e4 == 0) continue;
-      // One seed's figure, given with as many digits: between the least and the largest, or within half a unit of its last place.
+      // One seed's figure, given with as many digits: between the least and the largest, or within half a unit of its
+      // last place.
       const double expected = f == 2 ? published[p].at_1e4 : published[p].at_1e6, half = f == 2 ? 0.0005 : 0.005;
       Claim claim = within(fmt::format("outlier-channel-{}-{:.0f}", published[p].id, published_factors[f]),
-                           fmt::format("Outlier channel x {:.0f}, {}: the other channels' error of {:.3g} % is within the range that {} seeds give (measured: its middle).",
+                           fmt::format("Outlier channel x {:.0f}, {}: the other channels' error of {:.3g} % is within "
+                                       "the range that {} seeds give (measured: its middle).",
                                        published_factors[f], published[p].name, 100 * expected, seeds),
-                           source, expected, half + (r.largest - r.least) / 2, (r.largest + r.least) / 2, "published", Verdict::differs);
+                           source, expected, half + (r.largest - r.least) / 2, (r.largest + r.least) / 2, "published",
+                           Verdict::differs);
       if (claim.verdict == Verdict::differs)
-        claim.reason = fmt::format("these seeds give {:.3g} to {:.3g} %; blocks of 32 with scales of fp32 {:.3g} to {:.3g} %", 100 * r.least, 100 * r.largest, 100 * range(4, f).least, 100 * range(4, f).largest);
+        claim.reason = fmt::format(
+            "these seeds give {:.3g} to {:.3g} %; blocks of 32 with scales of fp32 {:.3g} to {:.3g} %", 100 * r.least,
+            100 * r.largest, 100 * range(4, f).least, 100 * range(4, f).largest);
       run.report.claim(std::move(claim));
     }
-  Claim equal = at_most("outlier-of-100-is-harmless", "Without an outlier, and with one of 100 times, the three mean errors are within a quarter of each other: per-tensor FP8 does not break there.",
+  Claim equal = at_most("outlier-of-100-is-harmless",
+                        "Without an outlier, and with one of 100 times, the three mean errors are within a quarter of "
+                        "each other: per-tensor FP8 does not break there.",
                         source, 0.25, spread, "published", Verdict::differs);
   if (equal.verdict == Verdict::differs) equal.reason = "the figure says nearly equal, not how nearly";
   run.report.claim(std::move(equal));
@@ -224,20 +262,29 @@ void zeros_claim(const Settings& s, Run& run) {
       wrong += (v < most) != (c.q.values[i] == 0);
     }
   }
-  run.report.claim(exactly("outlier-zeroes-below-a-bound", "Values of E4M3 with one scale that become zero though they exceed 2^-10 amax / 448, or do not though they are below: whatever the outlier.",
-                           "derived: half of E4M3's least number, 2^-9, rounds to the even 0, and amax / 448 is the scale", 0, wrong, "oracle"));
+  run.report.claim(
+      exactly("outlier-zeroes-below-a-bound",
+              "Values of E4M3 with one scale that become zero though they exceed 2^-10 amax / 448, or do not though "
+              "they are below: whatever the outlier.",
+              "derived: half of E4M3's least number, 2^-9, rounds to the even 0, and amax / 448 is the scale", 0, wrong,
+              "oracle"));
 }
 
 }  // namespace
 
 void report_outliers(const Settings& s, Run& run) {
-  Table& table = run.report.table("outliers", fmt::format("One outlier channel among {} x {} samples of N(0, 1): what becomes of the others", tokens, channels), {
-      {"format", "", "How the samples are stored; blocks run along the channels."},
-      {"outlier", "1", "Factor of the outlier channel, the first column."},
-      {"others_error", "1", "Frobenius norm of the other channels' errors over that of their values; null if none stays finite."},
-      {"outlier_error", "1", "The same of the outlier channel."},
-      {"others_zeroed", "1", "Share of the other channels' values that become zero."},
-      {"saturated", "1", "Share of all values beyond the largest that their block can hold: often by the rounding of an fp32 scale alone."}});
+  Table& table = run.report.table(
+      "outliers",
+      fmt::format("One outlier channel among {} x {} samples of N(0, 1): what becomes of the others", tokens, channels),
+      {{"format", "", "How the samples are stored; blocks run along the channels."},
+       {"outlier", "1", "Factor of the outlier channel, the first column."},
+       {"others_error", "1",
+        "Frobenius norm of the other channels' errors over that of their values; null if none stays finite."},
+       {"outlier_error", "1", "The same of the outlier channel."},
+       {"others_zeroed", "1", "Share of the other channels' values that become zero."},
+       {"saturated", "1",
+        "Share of all values beyond the largest that their block can hold: often by the rounding of an fp32 scale "
+        "alone."}});
   const Matrix samples = sample_matrix(Samples::normal, s.seed, 0, tokens, channels);
   const std::size_t n = s.outliers.size();
   const auto cells = parallel_map(s.formats.size() * n, [&](std::size_t i) {
@@ -247,7 +294,8 @@ void report_outliers(const Settings& s, Run& run) {
   const auto finite = [](double error) { return std::isnan(error) ? Json() : number(error); };
   for (std::size_t i = 0; i < cells.size(); ++i) {
     const auto& [columns, all] = cells[i];
-    table.row({s.formats[i / n].name, number(s.outliers[i % n]), finite(columns.others), finite(columns.column), number(columns.others_zeroed), share(all.saturated, all)});
+    table.row({s.formats[i / n].name, number(s.outliers[i % n]), finite(columns.others), finite(columns.column),
+               number(columns.others_zeroed), share(all.saturated, all)});
   }
   published_claims(s, run);
   zeros_claim(s, run);

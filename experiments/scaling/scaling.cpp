@@ -25,23 +25,32 @@ void report_folder(const std::string& folder, const Settings& s, Run& run) {
   for (const SavedGradient& tensor : found.gradients) {
     std::uint64_t count = 1;
     for (const std::uint64_t extent : tensor.shape) count *= extent;
-    if (count == 0) throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no gradients; accepted: at least one", tensor.path, shape_text(tensor.shape)));
-    if (count > largest_file) throw std::invalid_argument(fmt::format("{} has {} elements; at most {} are taken", tensor.path, count, largest_file));
+    if (count == 0)
+      throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no gradients; accepted: at least one",
+                                              tensor.path, shape_text(tensor.shape)));
+    if (count > largest_file)
+      throw std::invalid_argument(
+          fmt::format("{} has {} elements; at most {} are taken", tensor.path, count, largest_file));
   }
-  Table& table = run.report.table("tensors", "The folder's gradients by tensor and step, divided by their loss scales, in every format", {
-      {"tensor", "", "Name of the tensor; `all` are all of the kind together, each with scales of its own."},
-      {"kind", "", "What the gradients are of: weights or activations; unknown where no gradients.json says so."},
-      {"step", "step", "Step of the training; null for all steps together, and where none is known."},
-      {"format", "", "Format of the tensor."},
-      {"values", "value", "Elements."},
-      {"relative_error", "1", "Frobenius norm of the errors over that of the values, of elements that stay finite; null if none does."},
-      {"sqnr", "dB", "Signal to quantization noise: -20 log10 of the relative error; null where nothing was lost."},
-      {"zeros", "1", "Share of elements that became zero."},
-      {"saturated", "1", "Share of elements beyond the largest value that their block can hold: often by the rounding of an fp32 scale alone."},
-      {"not_finite", "1", "Share of elements that became NaN or infinite, or were before."}});
-  const auto row = [&](const std::string& name, GradientKind kind, const Json& step, std::size_t format, const Loss& loss) {
-    table.row({name, name_of(kind), step, s.formats[format].name, loss.elements, relative_error(loss), sqnr(loss), share(loss.to_zero, loss), share(loss.saturated, loss),
-               share(loss.elements - loss.compared, loss)});
+  Table& table = run.report.table(
+      "tensors", "The folder's gradients by tensor and step, divided by their loss scales, in every format",
+      {{"tensor", "", "Name of the tensor; `all` are all of the kind together, each with scales of its own."},
+       {"kind", "", "What the gradients are of: weights or activations; unknown where no gradients.json says so."},
+       {"step", "step", "Step of the training; null for all steps together, and where none is known."},
+       {"format", "", "Format of the tensor."},
+       {"values", "value", "Elements."},
+       {"relative_error", "1",
+        "Frobenius norm of the errors over that of the values, of elements that stay finite; null if none does."},
+       {"sqnr", "dB", "Signal to quantization noise: -20 log10 of the relative error; null where nothing was lost."},
+       {"zeros", "1", "Share of elements that became zero."},
+       {"saturated", "1",
+        "Share of elements beyond the largest value that their block can hold: often by the rounding of an fp32 scale "
+        "alone."},
+       {"not_finite", "1", "Share of elements that became NaN or infinite, or were before."}});
+  const auto row = [&](const std::string& name, GradientKind kind, const Json& step, std::size_t format,
+                       const Loss& loss) {
+    table.row({name, name_of(kind), step, s.formats[format].name, loss.elements, relative_error(loss), sqnr(loss),
+               share(loss.to_zero, loss), share(loss.saturated, loss), share(loss.elements - loss.compared, loss)});
   };
   std::vector<std::vector<Loss>> losses;
   std::array<std::vector<Loss>, gradient_kind_names.size()> together;
@@ -62,10 +71,12 @@ void report_folder(const std::string& folder, const Settings& s, Run& run) {
     run.progress(0.2 + 0.8 * static_cast<double>(t + 1) / static_cast<double>(found.gradients.size()));
   }
   for (std::size_t kind = 0; kind < together.size(); ++kind)
-    for (std::size_t f = 0; f < together[kind].size(); ++f) row("all", static_cast<GradientKind>(kind), {}, f, together[kind][f]);
+    for (std::size_t f = 0; f < together[kind].size(); ++f)
+      row("all", static_cast<GradientKind>(kind), {}, f, together[kind][f]);
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const SavedGradient& gradient = found.gradients[t];
-    for (std::size_t f = 0; f < s.formats.size(); ++f) row(gradient.name, gradient.kind, gradient.step ? Json(*gradient.step) : Json(), f, losses[t][f]);
+    for (std::size_t f = 0; f < s.formats.size(); ++f)
+      row(gradient.name, gradient.kind, gradient.step ? Json(*gradient.step) : Json(), f, losses[t][f]);
   }
 }
 
@@ -76,7 +87,9 @@ void report_folder(const std::string& folder, const Settings& s, Run& run) {
 namespace halfulp {
 namespace scaling {
 
-Tensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> values) { return {fp32, {rows, columns}, std::move(values)}; }
+Tensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> values) {
+  return {fp32, {rows, columns}, std::move(values)};
+}
 
 Json sqnr(double error) {
   if (!(error >= 0x1p-1000) || std::isinf(error)) return {};
@@ -99,13 +112,18 @@ std::vector<Parameter> parameters() {
   std::vector<Parameter> all{
       {"formats", Type::text, "e4m3-tensor,e4m3-row,e4m3/column/fp32,fp8-1x128,fp8-128x128,mxfp8e4m3,int8,mxfp4,nvfp4",
        "formats and block formats (halfulp formats lists them), separated by commas; blocks run along rows"},
-      {"input", Type::path, "", "a .npy file (float16, float32 or float64), or a folder of them, as a training saves its gradients; empty: samples alone"},
+      {"input", Type::path, "",
+       "a .npy file (float16, float32 or float64), or a folder of them, as a training saves its gradients; empty: "
+       "samples alone"},
       {"tensors", Type::choices, "outlier-channel,normal,heavy-tailed",
-       "samples: N(0, 1), uniform in (0, 1), Student's t with 3 degrees of freedom, or N(0, 1) with one channel (a column) that is larger", -infinity, infinity, kinds},
+       "samples: N(0, 1), uniform in (0, 1), Student's t with 3 degrees of freedom, or N(0, 1) with one channel (a "
+       "column) that is larger",
+       -infinity, infinity, kinds},
       {"rows", Type::integer, "256", "rows of samples", 1, 4096},
       {"columns", Type::integer, "1024", "columns of samples", 1, 4096},
       {"outlier", Type::real, "10000", "factor of the outlier channel, the first column", 1e-30, 1e30},
-      {"outliers", Type::reals, "1,10,100,1000,10000,100000,1000000", "its factors in the table `outliers`", 1e-30, 1e30},
+      {"outliers", Type::reals, "1,10,100,1000,10000,100000,1000000", "its factors in the table `outliers`", 1e-30,
+       1e30},
       {"elements", Type::formats, "e4m3,e5m2,e3m2,e2m3,e2m1", "elements of the table `rules`, in blocks of 32"},
       {"rounding", Type::choice, "nearest-even", "of elements", -infinity, infinity, modes},
       {"seed", Type::integer, "2024", "of samples and of stochastic rounding", 0, largest_seed}};
@@ -114,7 +132,8 @@ std::vector<Parameter> parameters() {
 }
 
 void require_arithmetic(const FloatFormat& f, const std::string& parameter, const std::string& name) {
-  if (!f.has_zero || !f.is_signed) throw std::invalid_argument(parameter + ": " + name + " has no zero or no sign: no tensor is stored in it");
+  if (!f.has_zero || !f.is_signed)
+    throw std::invalid_argument(parameter + ": " + name + " has no zero or no sign: no tensor is stored in it");
 }
 
 Settings read(const Config& config) {
@@ -125,7 +144,8 @@ Settings read(const Config& config) {
     } catch (const std::invalid_argument& error) {
       throw std::invalid_argument(std::string("formats: ") + error.what());
     }
-    if (const auto* plain = std::get_if<FloatFormat>(&s.formats.back().format)) require_arithmetic(*plain, "formats", name);
+    if (const auto* plain = std::get_if<FloatFormat>(&s.formats.back().format))
+      require_arithmetic(*plain, "formats", name);
   }
   s.outliers = config.reals("outliers");
   std::sort(s.outliers.begin(), s.outliers.end());
@@ -134,10 +154,13 @@ Settings read(const Config& config) {
   s.elements = config.formats("elements");
   for (const FormatChoice& element : s.elements) {
     require_arithmetic(element.format, "elements", element.name);
-    if (element.format.storage_bits() > 8) throw std::invalid_argument(fmt::format("elements: {} has {} bits; accepted: formats of at most 8", element.name, element.format.storage_bits()));
+    if (element.format.storage_bits() > 8)
+      throw std::invalid_argument(fmt::format("elements: {} has {} bits; accepted: formats of at most 8", element.name,
+                                              element.format.storage_bits()));
     BlockFormat blocks = parse_block_format("mxfp8e4m3");
     blocks.element.format = element.format;
-    if (const std::string why = defect(blocks); !why.empty()) throw std::invalid_argument(fmt::format("elements: {} in blocks {}", element.name, why));
+    if (const std::string why = defect(blocks); !why.empty())
+      throw std::invalid_argument(fmt::format("elements: {} in blocks {}", element.name, why));
   }
   if (s.elements.size() > 32) throw std::invalid_argument("elements: at most 32");
   for (const auto& mode : rounding_modes)
@@ -148,7 +171,8 @@ Settings read(const Config& config) {
 
 std::vector<Sample> draw(const Config& config, std::uint64_t seed) {
   std::vector<Sample> samples;
-  const auto rows = static_cast<std::size_t>(config.integer("rows")), columns = static_cast<std::size_t>(config.integer("columns"));
+  const auto rows = static_cast<std::size_t>(config.integer("rows")),
+             columns = static_cast<std::size_t>(config.integer("columns"));
   for (const std::string& name : config.choices("tensors")) {
     const bool outlier = name == outlier_channel;
     const auto kind = outlier ? sample_names.begin() : std::find(sample_names.begin(), sample_names.end(), name);
@@ -161,8 +185,12 @@ std::vector<Sample> draw(const Config& config, std::uint64_t seed) {
 
 Sample read_input(const std::string& path) {
   const NpyHeader header = NpyReader(path).header();
-  if (header.count == 0) throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no values; accepted: at least one", path, shape_text(header.shape)));
-  if (header.count > largest_file) throw std::invalid_argument(fmt::format("{} has {} elements; at most {} are taken", path, header.count, largest_file));
+  if (header.count == 0)
+    throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no values; accepted: at least one", path,
+                                            shape_text(header.shape)));
+  if (header.count > largest_file)
+    throw std::invalid_argument(
+        fmt::format("{} has {} elements; at most {} are taken", path, header.count, largest_file));
   return {"input", read_tensor(path), false};
 }
 
@@ -187,15 +215,20 @@ void run_scaling(const Config& config, Run& run) {
 
 Json relative_error(const Loss& loss) { return has_error(loss) ? number(loss.relative_error()) : Json(); }
 Json sqnr(const Loss& loss) { return has_error(loss) ? sqnr(loss.relative_error()) : Json(); }
-Json share(std::uint64_t part, const Loss& loss) { return loss.elements ? number(static_cast<double>(part) / static_cast<double>(loss.elements)) : Json(); }
+Json share(std::uint64_t part, const Loss& loss) {
+  return loss.elements ? number(static_cast<double>(part) / static_cast<double>(loss.elements)) : Json();
+}
 
 }  // namespace scaling
 
 Experiment scaling_experiment() {
-  return {"scaling", "Scales: granularity, rules and age",
-          "What do the granularity of scales, their rule and their age do to Gaussian, heavy-tailed and outlier tensors?",
-          scaling::parameters, scaling::run_scaling,
-          {"granularity", {"tensor", "format", "bits", "relative_error", "others_error", "zeros"}, {"tensor"}, {}}};
+  return {
+      "scaling",
+      "Scales: granularity, rules and age",
+      "What do the granularity of scales, their rule and their age do to Gaussian, heavy-tailed and outlier tensors?",
+      scaling::parameters,
+      scaling::run_scaling,
+      {"granularity", {"tensor", "format", "bits", "relative_error", "others_error", "zeros"}, {"tensor"}, {}}};
 }
 
 }  // namespace halfulp

@@ -26,17 +26,17 @@ struct Sample {
 
 struct Settings {
   std::vector<NamedFormat> formats;
-  std::vector<double> outliers;         ///< ascending
-  std::vector<FormatChoice> elements;   ///< of the table `rules`
-  Rounding rounding;                    ///< of elements
+  std::vector<double> outliers;        ///< ascending
+  std::vector<FormatChoice> elements;  ///< of the table `rules`
+  Rounding rounding;                   ///< of elements
   std::uint64_t seed = 0;
 };
 
 /// A matrix of samples, by rows, as quantize_tensor takes it.
 Tensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> values);
 
-/// Signal to quantization noise in decibels, -20 log10 of a relative error, the same bits on every machine; null where nothing was lost
-/// or nothing can be said.
+/// Signal to quantization noise in decibels, -20 log10 of a relative error, the same bits on every machine; null where
+/// nothing was lost or nothing can be said.
 Json sqnr(double relative_error);
 /// Cells of a loss: relative error and SQNR; null where no value is finite before and after.
 Json relative_error(const Loss& loss);
@@ -53,12 +53,13 @@ void report_outliers(const Settings& s, Run& run);
 /// Table `rules` and the claims on it: how a power of two follows from a block.
 void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& run);
 
-/// Parameters of delayed scaling, tables `delayed` and `delayed_course`, and the claims on them. Throws std::invalid_argument in one line for
-/// formats with more than one scale a tensor and for sequences that leave fp32.
+/// Parameters of delayed scaling, tables `delayed` and `delayed_course`, and the claims on them. Throws
+/// std::invalid_argument in one line for formats with more than one scale a tensor and for sequences that leave fp32.
 std::vector<Parameter> delayed_parameters();
 void report_delayed(const Config& config, const Settings& s, Run& run);
 
-/// Table `tensors`: the gradients of a folder. Throws what read_gradients refuses, and for tensors that are empty or too large.
+/// Table `tensors`: the gradients of a folder. Throws what read_gradients refuses, and for tensors that are empty or
+/// too large.
 void report_folder(const std::string& folder, const Settings& s, Run& run);
 
 /// The most elements of one file.

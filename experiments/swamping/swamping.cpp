@@ -17,11 +17,14 @@ namespace halfulp {
 namespace {
 
 constexpr const char* micikevicius = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1";
-constexpr const char* derived = "derived: half a unit in the last place of w against u; ties to even, IEEE 754-2019, section 4.3.1";
+constexpr const char* derived =
+    "derived: half a unit in the last place of w against u; ties to even, IEEE 754-2019, section 4.3.1";
 constexpr std::uint64_t most_scanned = 16'384;  ///< updates a format, rounding, weight and direction
 
 /// Claim ids are lower case without underscores; the names users type need not be.
-std::string id(std::string_view what, const FloatFormat& format) { return fmt::format("{}-{}", what, format_name(format)); }
+std::string id(std::string_view what, const FloatFormat& format) {
+  return fmt::format("{}-{}", what, format_name(format));
+}
 
 }  // namespace
 
@@ -50,22 +53,25 @@ std::vector<FormatChoice> formats_around_one(const Config& config) {
   for (const FormatChoice& choice : formats) {
     const FloatFormat& f = choice.format;
     if (!f.has_zero || f.fraction_bits < 1 || f.emin() > 0 || f.value(f.max_finite()) < 2)
-      throw std::invalid_argument("formats: " + choice.name +
-                                  " is of no use here; accepted: formats with fraction bits in which 1 and 2 are normal numbers");
+      throw std::invalid_argument(
+          "formats: " + choice.name +
+          " is of no use here; accepted: formats with fraction bits in which 1 and 2 are normal numbers");
   }
   return formats;
 }
 
 void report_thresholds(const Config& config, Run& run) {
-  Table& table = run.report.table("thresholds", "The largest update that leaves the weight unchanged", {
-      {"format", "", "Format of weight and update."},
-      {"rounding", "", "Rounding mode of the sum."},
-      {"weight", "1", "Weight w: 1 (even code), the number after it (odd code), the number before 2."},
-      {"direction", "", "Direction of the update: w + u away from zero, or w - u toward zero."},
-      {"largest_lost", "1", "Largest u of the format with w ± u = w, by bisection; null if every u changes w."},
-      {"lost_from_ratio", "1", "Ratio w / u of that u: at this ratio and above the update is lost; null if never."},
-      {"smallest_kept", "1", "Next u of the format: the smallest that changes w."},
-  });
+  Table& table = run.report.table(
+      "thresholds", "The largest update that leaves the weight unchanged",
+      {
+          {"format", "", "Format of weight and update."},
+          {"rounding", "", "Rounding mode of the sum."},
+          {"weight", "1", "Weight w: 1 (even code), the number after it (odd code), the number before 2."},
+          {"direction", "", "Direction of the update: w + u away from zero, or w - u toward zero."},
+          {"largest_lost", "1", "Largest u of the format with w ± u = w, by bisection; null if every u changes w."},
+          {"lost_from_ratio", "1", "Ratio w / u of that u: at this ratio and above the update is lost; null if never."},
+          {"smallest_kept", "1", "Next u of the format: the smallest that changes w."},
+      });
   std::uint64_t scanned = 0, wrong = 0;
   for (const FormatChoice& choice : formats_around_one(config)) {
     const FloatFormat& f = choice.format;
@@ -95,27 +101,46 @@ void report_thresholds(const Config& config, Run& run) {
           if (mode != RoundingMode::nearest_even || subtract) continue;
           if (w == one && half_ulp >= f.value(f.min_positive())) {
             const double ratio = low ? f.value(w) / f.value(low) : 0;
-            run.report.claim(exactly(id("lost-at-one", f), fmt::format("At w = 1 an update is lost in {} where w/u is at least 2 to the power of its "
-                "precision: u = 2^-{} is a tie, and 1 is even.", choice.name, f.precision()), derived,
-                number(FloatFormat::power_of_two(f.precision())), number(ratio), "oracle"));
+            run.report.claim(
+                exactly(id("lost-at-one", f),
+                        fmt::format("At w = 1 an update is lost in {} where w/u is at least 2 to the power of its "
+                                    "precision: u = 2^-{} is a tie, and 1 is even.",
+                                    choice.name, f.precision()),
+                        derived, number(FloatFormat::power_of_two(f.precision())), number(ratio), "oracle"));
             if (f == fp16)
-              run.report.claim(exactly("published-2048", "A weight of 1 that is at least 2048 times its update does not change in fp16.", micikevicius, 2048.0,
-                                       number(ratio), "published"));
-            run.report.claim(exactly(id("tie-to-even", f), fmt::format("At exactly that ratio the sum is a tie and goes to the even neighbour: in {} 1 + u = 1, "
-                "but one step higher (1 + ulp) + u = 1 + 2 ulp.", choice.name), derived, Json::array({1.0, number(1 + 2 * f.epsilon())}),
-                Json::array({number(f.value(in.add(one, in.encode(half_ulp)))), number(f.value(in.add(one + 1, in.encode(half_ulp))))}), "oracle"));
+              run.report.claim(exactly("published-2048",
+                                       "A weight of 1 that is at least 2048 times its update does not change in fp16.",
+                                       micikevicius, 2048.0, number(ratio), "published"));
+            run.report.claim(exactly(
+                id("tie-to-even", f),
+                fmt::format("At exactly that ratio the sum is a tie and goes to the even neighbour: in {} 1 + u = 1, "
+                            "but one step higher (1 + ulp) + u = 1 + 2 ulp.",
+                            choice.name),
+                derived, Json::array({1.0, number(1 + 2 * f.epsilon())}),
+                Json::array({number(f.value(in.add(one, in.encode(half_ulp)))),
+                             number(f.value(in.add(one + 1, in.encode(half_ulp))))}),
+                "oracle"));
           }
           if (w == two - 1 && half_ulp >= f.value(f.min_positive()))
-            run.report.claim(exactly(id("kept-below-two", f), fmt::format("Just below 2 the limit is nearly twice as large in {}: there w is odd, the smallest update "
-                "that counts is u = 2^-{}, and w/u = 2^{} - 2.", choice.name, f.precision(), f.precision() + 1), derived,
-                number(FloatFormat::power_of_two(f.precision() + 1) - 2), number(f.value(w) / f.value(high)), "oracle"));
+            run.report.claim(exactly(
+                id("kept-below-two", f),
+                fmt::format(
+                    "Just below 2 the limit is nearly twice as large in {}: there w is odd, the smallest update "
+                    "that counts is u = 2^-{}, and w/u = 2^{} - 2.",
+                    choice.name, f.precision(), f.precision() + 1),
+                derived, number(FloatFormat::power_of_two(f.precision() + 1) - 2), number(f.value(w) / f.value(high)),
+                "oracle"));
         }
       }
       run.progress(0);
     }
   }
-  run.report.claim(exactly("every-threshold", fmt::format("In every format, rounding mode and direction w + u = w exactly where u lies on the near side of "
-      "the mode's threshold ({} sums).", scanned), "derived: the definitions of the rounding modes on the gap between neighbouring numbers", 0, wrong, "oracle"));
+  run.report.claim(exactly(
+      "every-threshold",
+      fmt::format("In every format, rounding mode and direction w + u = w exactly where u lies on the near side of "
+                  "the mode's threshold ({} sums).",
+                  scanned),
+      "derived: the definitions of the rounding modes on the gap between neighbouring numbers", 0, wrong, "oracle"));
 }
 
 // w + lr * g, rounded twice or once: over a sweep of ratios, and over random weights and gradients.
@@ -155,18 +180,28 @@ struct Population {
 }  // namespace
 
 void report_ratios(const Config& config, Run& run) {
-  Table& table = run.report.table("ratios", "w + lr * g from w = 1 over a sweep of w / (lr * g)", {
-      {"format", "", "Format of weight, gradient and learning rate."},
-      {"rounding", "", "Rounding mode of product and sum."},
-      {"form", "", "How w + lr * g is done: separate rounds the product, then the sum; fused rounds once."},
-      {"asked_ratio", "1", "Ratio w / update asked for."},
-      {"ratio", "1", "Ratio w / (lr * g) after lr and g were rounded to the format; null if nothing is left of them, or more than the format holds."},
-      {"after_one", "1", "Weight after one step."},
-      {"fate", "", "What became of the first update: moved; swamped, the sum rounded back; product-zero or gradient-zero, nothing was left to add; overflow, lr or g were beyond the range."},
-      {"after_all", "1", "Weight after all steps."},
-      {"exact", "1", "Exact weight: w + steps * lr * g without rounding the product or the sums; null where there is no finite update."},
-      {"arrived", "1", "Share of the way: (after_all - w) / (exact - w); 1 is right, 0 is all lost; null where there is no finite update."},
-  });
+  Table& table = run.report.table(
+      "ratios", "w + lr * g from w = 1 over a sweep of w / (lr * g)",
+      {
+          {"format", "", "Format of weight, gradient and learning rate."},
+          {"rounding", "", "Rounding mode of product and sum."},
+          {"form", "", "How w + lr * g is done: separate rounds the product, then the sum; fused rounds once."},
+          {"asked_ratio", "1", "Ratio w / update asked for."},
+          {"ratio", "1",
+           "Ratio w / (lr * g) after lr and g were rounded to the format; null if nothing is left of them, or more "
+           "than the format holds."},
+          {"after_one", "1", "Weight after one step."},
+          {"fate", "",
+           "What became of the first update: moved; swamped, the sum rounded back; product-zero or gradient-zero, "
+           "nothing was left to add; overflow, lr or g were beyond the range."},
+          {"after_all", "1", "Weight after all steps."},
+          {"exact", "1",
+           "Exact weight: w + steps * lr * g without rounding the product or the sums; null where there is no finite "
+           "update."},
+          {"arrived", "1",
+           "Share of the way: (after_all - w) / (exact - w); 1 is right, 0 is all lost; null where there is no finite "
+           "update."},
+      });
   const auto steps = config.integer("steps");
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
   std::uint64_t stuck = 0, swamped = 0;
@@ -186,35 +221,49 @@ void report_ratios(const Config& config, Run& run) {
           std::uint64_t w = first;
           for (std::int64_t i = 1; i < steps; ++i) w = step(w, lr, g, static_cast<std::uint64_t>(i));
           const double way = static_cast<double>(steps) * update;
-          const bool zero_product = !fused && update != 0 && f.is_zero(evaluate(Operation::mul, f, rounding, lr, g).code);
+          const bool zero_product = !fused && update != 0 &&
+                                    f.is_zero(evaluate(Operation::mul, f, rounding, lr, g).code);
           const bool usable = update != 0 && std::isfinite(update);
-          const char* fate = !std::isfinite(update) ? "overflow" : f.is_zero(g) || update == 0 ? "gradient-zero" : first != one ? "moved" : zero_product ? "product-zero" : "swamped";
+          const char* fate = !std::isfinite(update)        ? "overflow"
+                             : f.is_zero(g) || update == 0 ? "gradient-zero"
+                             : first != one                ? "moved"
+                             : zero_product                ? "product-zero"
+                                                           : "swamped";
           if (mode == RoundingMode::nearest_even && usable && first == one) {
             ++swamped;
             stuck += w == one;
           }
-          table.row({choice.name, name_of(mode), fused ? "fused" : "separate", number(asked), usable ? number(1 / update) : Json(), emulated(f, first), fate,
-                     emulated(f, w), usable ? number(1 + way) : Json(), usable ? number((f.value(w) - 1) / way) : Json()});
+          table.row({choice.name, name_of(mode), fused ? "fused" : "separate", number(asked),
+                     usable ? number(1 / update) : Json(), emulated(f, first), fate, emulated(f, w),
+                     usable ? number(1 + way) : Json(), usable ? number((f.value(w) - 1) / way) : Json()});
         }
       run.progress(0.1);
     }
   }
-  const std::string statement = "To nearest even an update lost once is lost for ever: after all steps the weight is where it was.";
-  const char* source = "derived: w + u = w repeats; Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1";
-  if (swamped == 0) run.report.claim(skipped("lost-for-ever", statement, source, "no update is lost to nearest even in this configuration"));
+  const std::string statement =
+      "To nearest even an update lost once is lost for ever: after all steps the weight is where it was.";
+  const char* source =
+      "derived: w + u = w repeats; Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1";
+  if (swamped == 0)
+    run.report.claim(
+        skipped("lost-for-ever", statement, source, "no update is lost to nearest even in this configuration"));
   else run.report.claim(exactly("lost-for-ever", statement, source, swamped, stuck, "oracle"));
 }
 
 void report_population(const Config& config, Run& run) {
-  Table& table = run.report.table("population", "Random weights and gradients: how many updates do nothing", {
-      {"format", "", "Format of weight, gradient and learning rate."},
-      {"rounding", "", "Rounding mode of product and sum."},
-      {"weights", "value", "How many weights got one update each."},
-      {"no_update", "1", "Share without an update: lr * g is zero in the format, or weight, lr or gradient are beyond its range."},
-      {"separate_lost", "1", "Share of the others with fl(w + fl(lr * g)) = w; null if there are none."},
-      {"fused_lost", "1", "Share of the others with fl(w + lr * g) = w; null if there are none."},
-      {"differ", "1", "Share of the others on which separate and fused end in different weights; null if there are none."},
-  });
+  Table& table = run.report.table(
+      "population", "Random weights and gradients: how many updates do nothing",
+      {
+          {"format", "", "Format of weight, gradient and learning rate."},
+          {"rounding", "", "Rounding mode of product and sum."},
+          {"weights", "value", "How many weights got one update each."},
+          {"no_update", "1",
+           "Share without an update: lr * g is zero in the format, or weight, lr or gradient are beyond its range."},
+          {"separate_lost", "1", "Share of the others with fl(w + fl(lr * g)) = w; null if there are none."},
+          {"fused_lost", "1", "Share of the others with fl(w + lr * g) = w; null if there are none."},
+          {"differ", "1",
+           "Share of the others on which separate and fused end in different weights; null if there are none."},
+      });
   const auto count = static_cast<std::uint64_t>(config.integer("count"));
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
   Distribution weights, gradients;
@@ -247,7 +296,8 @@ void report_population(const Config& config, Run& run) {
           const std::uint64_t lr = encode(f, {}, config.real("lr")).code;
           const std::uint64_t begin = start + p * piece_size, end = std::min(begin + piece_size, start + n);
           for (std::uint64_t i = begin; i < end; ++i) {
-            const std::uint64_t w = encode(f, {}, weights.sample(seed + 1, i)).code, g = encode(f, {}, gradients.sample(seed, i)).code;
+            const std::uint64_t w = encode(f, {}, weights.sample(seed + 1, i)).code,
+                                g = encode(f, {}, gradients.sample(seed, i)).code;
             ++piece.counts.total;
             const double update = f.value(lr) * f.value(g);
             if (update == 0 || !std::isfinite(update) || !f.is_finite(w)) {
@@ -261,7 +311,8 @@ void report_population(const Config& config, Run& run) {
             piece.counts.separate_lost += f.value(separate) == f.value(w);
             piece.counts.fused_lost += fused_lost;
             piece.counts.differ += f.value(separate) != f.value(fused);
-            if (mode == RoundingMode::stochastic || f.precision() > 26 || (raised & flag::overflow)) continue;  // there a weight stays for another reason
+            if (mode == RoundingMode::stochastic || f.precision() > 26 || (raised & flag::overflow))
+              continue;  // there a weight stays for another reason
             ++piece.counts.checked;
             piece.counts.wrong += fused_lost != swamped_by_definition(f, mode, w, update);
           }
@@ -271,7 +322,8 @@ void report_population(const Config& config, Run& run) {
           sum.merge(piece.counts);
           run.trace.append(piece.trace);
         }
-        run.progress(0.1 + 0.6 * (done + static_cast<double>(start + n) / static_cast<double>(count)) / static_cast<double>(formats.size() * modes.size()));
+        run.progress(0.1 + 0.6 * (done + static_cast<double>(start + n) / static_cast<double>(count)) /
+                               static_cast<double>(formats.size() * modes.size()));
       }
       done += 1;
       checked += sum.checked;
@@ -280,13 +332,20 @@ void report_population(const Config& config, Run& run) {
         return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json();
       };
       const std::uint64_t updated = sum.total - sum.no_update;
-      table.row({choice.name, name_of(mode), sum.total, share(sum.no_update, sum.total), share(sum.separate_lost, updated),
-                 share(sum.fused_lost, updated), share(sum.differ, updated)});
+      table.row({choice.name, name_of(mode), sum.total, share(sum.no_update, sum.total),
+                 share(sum.separate_lost, updated), share(sum.fused_lost, updated), share(sum.differ, updated)});
     }
-  const std::string statement = "A fused update of a random weight is lost exactly where the exact lr * g lies on the near side of the rounding mode's threshold, unless it overflows";
+  const std::string statement =
+      "A fused update of a random weight is lost exactly where the exact lr * g lies on the near side of the rounding "
+      "mode's threshold, unless it overflows";
   const char* source = "derived: the definitions of the rounding modes on the gap between neighbouring numbers";
-  if (checked != 0) run.report.claim(exactly("every-random-update", fmt::format("{} ({} updates).", statement, checked), source, 0, wrong, "oracle"));
-  else run.report.claim(skipped("every-random-update", statement + ".", source, "no random update that is not zero, under a deterministic mode, in at most 26 bits, without overflow"));
+  if (checked != 0)
+    run.report.claim(exactly("every-random-update", fmt::format("{} ({} updates).", statement, checked), source, 0,
+                             wrong, "oracle"));
+  else
+    run.report.claim(
+        skipped("every-random-update", statement + ".", source,
+                "no random update that is not zero, under a deterministic mode, in at most 26 bits, without overflow"));
 }
 
 // swamping: updates too small to change their weight, and what repairs it.
@@ -296,7 +355,8 @@ namespace {
 std::vector<Parameter> parameters() {
   using Type = ParameterType;
   return {
-      {"formats", Type::formats, "fp16,bf16,e4m3,e5m2", "formats of the weights; 1 and 2 must be normal numbers in them"},
+      {"formats", Type::formats, "fp16,bf16,e4m3,e5m2",
+       "formats of the weights; 1 and 2 must be normal numbers in them"},
       {"roundings", Type::roundings, "nearest-even,toward-zero,toward-positive,toward-negative,stochastic",
        "rounding modes of the tables `ratios` and `population`"},
       {"ratios", Type::reals, "2,4,8,16,32,64,128,256,512,1024,2048,4096,8192", "w / update to sweep", 1e-3, 1e12},
@@ -305,9 +365,11 @@ std::vector<Parameter> parameters() {
       {"count", Type::integer, "32768", "random weights of the table `population`", 1, 1e7},
       {"seed", Type::integer, "1", "seed of random weights, gradients and stochastic rounding", 0, largest_seed},
       {"log2_weight", Type::real, "-4", "log2 of the standard deviation of the random weights", -100, 30},
-      {"log2_gradient", Type::real, "-12", "log2 of the median magnitude of the random gradients (log-normal)", -100, 30},
+      {"log2_gradient", Type::real, "-12", "log2 of the median magnitude of the random gradients (log-normal)", -100,
+       30},
       {"log2_sigma", Type::real, "3", "standard deviation of log2 of their magnitude, in binades", 0.01, 16},
-      {"binades_below", Type::integer, "2", "repairs: the update is about 0.8 times 2^-this of the largest lost one", 0, 20},
+      {"binades_below", Type::integer, "2", "repairs: the update is about 0.8 times 2^-this of the largest lost one", 0,
+       20},
       {"repair_steps", Type::integer, "4096", "repairs: most steps", 1, 100'000},
       {"seeds", Type::integer, "200", "repairs: runs of stochastic rounding", 10, 10'000},
       {"random_bits", Type::integers, "2,4,8,32", "repairs: random bits of stochastic rounding", 1, max_random_bits},
@@ -328,8 +390,11 @@ void run(const Config& config, Run& run) {
 }  // namespace
 
 Experiment swamping_experiment() {
-  return {"swamping", "Updates swamped by their weights, and what repairs it",
-          "When does w + lr*g give w again, and how do master weights, Kahan and stochastic rounding repair it?", parameters, run,
+  return {"swamping",
+          "Updates swamped by their weights, and what repairs it",
+          "When does w + lr*g give w again, and how do master weights, Kahan and stochastic rounding repair it?",
+          parameters,
+          run,
           {"repairs", {"format", "method", "bits_per_weight", "exact", "weight", "error", "arrived"}}};
 }
 

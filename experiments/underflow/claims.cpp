@@ -32,12 +32,15 @@ struct Share {
 };
 
 /// A folder's share beside a published one.
-void claim_share(const char* id, const char* statement, const char* source, double expected, const Share& share, const std::string& about, Run& run) {
-  if (share.of == 0) return run.report.claim(skipped(id, statement, source, "needs that network's gradients; " + share.none));
+void claim_share(const char* id, const char* statement, const char* source, double expected, const Share& share,
+                 const std::string& about, Run& run) {
+  if (share.of == 0)
+    return run.report.claim(skipped(id, statement, source, "needs that network's gradients; " + share.none));
   const double measured = static_cast<double>(share.part) / static_cast<double>(share.of);
   Claim claim = within(id, statement, source, expected, printed, measured, "published", Verdict::differs);
   if (claim.verdict == Verdict::differs)
-    claim.reason = fmt::format("another network{}: {} of {} {}", about.empty() ? "" : " (" + about + ")", share.part, share.of, share.what);
+    claim.reason = fmt::format("another network{}: {} of {} {}", about.empty() ? "" : " (" + about + ")", share.part,
+                               share.of, share.what);
   run.report.claim(std::move(claim));
 }
 
@@ -45,13 +48,16 @@ void claim_share(const char* id, const char* statement, const char* source, doub
 
 void claim_published_shares(const SweepResult* input, Run& run) {
   std::string reason = "needs that network's gradients: synthetic ones have whatever share their parameters say";
-  if (input && input->input.finite_nonzero() == 0) reason = "needs that network's gradients; the input file holds no finite non-zero ones";
+  if (input && input->input.finite_nonzero() == 0)
+    reason = "needs that network's gradients; the input file holds no finite non-zero ones";
   else if (input) {
-    const double share = static_cast<double>(below_2_24(input->input)) / static_cast<double>(input->input.finite_nonzero());
+    const double share = static_cast<double>(below_2_24(input->input)) /
+                         static_cast<double>(input->input.finite_nonzero());
     reason = fmt::format("needs that network's gradients; in the input file the share is {:.3g} %", 100 * share);
   }
   run.report.claim(skipped(weights_id, weights_statement, weights_source, reason));
-  run.report.claim(skipped(activations_id, activations_statement, activations_source, "needs that network's gradients"));
+  run.report.claim(
+      skipped(activations_id, activations_statement, activations_source, "needs that network's gradients"));
 }
 
 void claim_published_shares(const FolderShares& folder, Run& run) {
@@ -59,27 +65,33 @@ void claim_published_shares(const FolderShares& folder, Run& run) {
     if (!folder.listed) return "the folder has no gradients.json, which says what its gradients are of";
     return there ? nothing_to_count : no_tensor;
   };
-  const InputSummary weights = folder.weights.value_or(InputSummary{}), activations = folder.activations.value_or(InputSummary{});
+  const InputSummary weights = folder.weights.value_or(InputSummary{}),
+                     activations = folder.activations.value_or(InputSummary{});
   claim_share(weights_id, weights_statement, weights_source, 0.05,
               {below_2_24(weights), weights.finite_nonzero(), "finite non-zero weight gradients lie below 2^-24",
-               none(folder.weights.has_value(), "no weight gradient of the folder is finite and non-zero", "the folder holds no weight gradients")},
+               none(folder.weights.has_value(), "no weight gradient of the folder is finite and non-zero",
+                    "the folder holds no weight gradients")},
               folder.about, run);
-  claim_share(activations_id, activations_statement, activations_source, 0.67,
-              {activations.zero, activations.zero + activations.finite_nonzero(), "finite activation gradients are zero",
-               none(folder.activations.has_value(), "no activation gradient of the folder is finite", "the folder holds no activation gradients")},
-              folder.about, run);
+  claim_share(
+      activations_id, activations_statement, activations_source, 0.67,
+      {activations.zero, activations.zero + activations.finite_nonzero(), "finite activation gradients are zero",
+       none(folder.activations.has_value(), "no activation gradient of the folder is finite",
+            "the folder holds no activation gradients")},
+      folder.about, run);
 }
 
 namespace {
 
 constexpr const char* micikevicius_scaling = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2";
-constexpr const char* fp8_paper = "Micikevicius et al., FP8 Formats for Deep Learning, arXiv 2209.05433, tables 1 and 2; OCP OFP8 1.0";
+constexpr const char* fp8_paper =
+    "Micikevicius et al., FP8 Formats for Deep Learning, arXiv 2209.05433, tables 1 and 2; OCP OFP8 1.0";
 constexpr const char* ieee754 = "IEEE 754-2019, section 3.6, binary16";
 constexpr const char* mx = "OCP Microscaling Formats (MX) 1.0, sections 5.3 and 5.4";
 constexpr const char* overflow_rule = "rounding to nearest even, IEEE 754-2019, sections 4.3.1 and 7.4";
 constexpr const char* fp8_rule = "rounding to nearest even, OCP OFP8 1.0";
 constexpr const char* adam = "rounding to nearest even; Kingma & Ba, Adam, ICLR 2015: epsilon = 1e-8, beta2 = 0.999";
-constexpr const char* grad_scaler = "2^16 2^-16; PyTorch documentation, torch.amp.GradScaler: init_scale 65536, backoff_factor 0.5";
+constexpr const char* grad_scaler =
+    "2^16 2^-16; PyTorch documentation, torch.amp.GradScaler: init_scale 65536, backoff_factor 0.5";
 
 /// The smallest positive double for which `holds`, which from there on must stay true; Infinity if there is none.
 template <class F>
@@ -92,8 +104,8 @@ double smallest_double(F&& holds) {
   return std::bit_cast<double>(high);
 }
 
-/// The share of a distribution's gradients that vanish in a format to nearest even under a loss scale, of those that are
-/// finite and not zero in FP32, where they come from and are scaled. FP32's rounding is the machine's own: float.
+/// The share of a distribution's gradients that vanish in a format to nearest even under a loss scale, of those that
+/// are finite and not zero in FP32, where they come from and are scaled. FP32's rounding is the machine's own: float.
 double vanishing_share(const Distribution& distribution, const NearestEvenLimits& limits, int scale) {
   const auto below = [&](auto&& holds) { return distribution.probability_below(smallest_double(holds)); };
   const double factor = FloatFormat::power_of_two(scale);
@@ -129,16 +141,19 @@ BestScale best_scale(const std::vector<const Case*>& cases) {
 }
 
 void report_limits(const std::vector<FormatChoice>& formats, Run& run) {
-  Table& table = run.report.table("limits", "Where each format ends, rounding to nearest even", {
-      {"format", "", "Format whose limits these are."},
-      {"min_subnormal", "1", "Smallest positive value."},
-      {"min_normal", "1", "Smallest value with full precision."},
-      {"max_finite", "1", "Largest finite value."},
-      {"largest_zero", "1", "Largest number that becomes 0, by bisection of the conversion."},
-      {"smallest_overflow", "1", "Smallest number beyond the range, by bisection of the conversion."},
-      {"overflow_result", "1", "What that number becomes."},
-  });
-  Json expected_zero = Json::object(), measured_zero = expected_zero, expected_overflow = expected_zero, measured_overflow = expected_zero;
+  Table& table = run.report.table(
+      "limits", "Where each format ends, rounding to nearest even",
+      {
+          {"format", "", "Format whose limits these are."},
+          {"min_subnormal", "1", "Smallest positive value."},
+          {"min_normal", "1", "Smallest value with full precision."},
+          {"max_finite", "1", "Largest finite value."},
+          {"largest_zero", "1", "Largest number that becomes 0, by bisection of the conversion."},
+          {"smallest_overflow", "1", "Smallest number beyond the range, by bisection of the conversion."},
+          {"overflow_result", "1", "What that number becomes."},
+      });
+  Json expected_zero = Json::object(), measured_zero = expected_zero, expected_overflow = expected_zero,
+       measured_overflow = expected_zero;
   for (const FormatChoice& choice : formats) {
     const FloatFormat& f = choice.format;
     Arithmetic narrow(f, {}, &run.trace);
@@ -153,10 +168,15 @@ void report_limits(const std::vector<FormatChoice>& formats, Run& run) {
     expected_overflow[choice.name] = number(limits.smallest_overflow());
     measured_overflow[choice.name] = number(overflow);
   }
-  run.report.claim(exactly("zero-threshold", "A number vanishes where it is at most half the smallest subnormal: the tie goes to 0, "
-      "whose code is even.", "derived: round to nearest even, IEEE 754-2019, section 4.3.1", expected_zero, measured_zero, "oracle"));
-  run.report.claim(exactly("overflow-threshold", "A number overflows where the result, rounded as if the exponent had no top, "
-      "exceeds the largest finite value.", "derived: IEEE 754-2019, section 7.4", expected_overflow, measured_overflow, "oracle"));
+  run.report.claim(exactly("zero-threshold",
+                           "A number vanishes where it is at most half the smallest subnormal: the tie goes to 0, "
+                           "whose code is even.",
+                           "derived: round to nearest even, IEEE 754-2019, section 4.3.1", expected_zero, measured_zero,
+                           "oracle"));
+  run.report.claim(exactly("overflow-threshold",
+                           "A number overflows where the result, rounded as if the exponent had no top, "
+                           "exceeds the largest finite value.",
+                           "derived: IEEE 754-2019, section 7.4", expected_overflow, measured_overflow, "oracle"));
 }
 
 void report_constants(Run& run) {
@@ -166,27 +186,38 @@ void report_constants(Run& run) {
     return number(f.value(Arithmetic(f, rounding, &run.trace).encode(x)));
   };
   // What a source prints, and what follows from it by arithmetic.
-  const auto published = [&](std::string id, std::string statement, const char* source, double expected, Json measured) {
-    run.report.claim(exactly(std::move(id), std::move(statement), source, number(expected), std::move(measured), "published"));
+  const auto published = [&](std::string id, std::string statement, const char* source, double expected,
+                             Json measured) {
+    run.report.claim(
+        exactly(std::move(id), std::move(statement), source, number(expected), std::move(measured), "published"));
   };
-  const auto derived = [&](std::string id, std::string statement, const std::string& source, double expected, Json measured) {
-    run.report.claim(exactly(std::move(id), std::move(statement), "derived: " + source, number(expected), std::move(measured), "oracle"));
+  const auto derived = [&](std::string id, std::string statement, const std::string& source, double expected,
+                           Json measured) {
+    run.report.claim(exactly(std::move(id), std::move(statement), "derived: " + source, number(expected),
+                             std::move(measured), "oracle"));
   };
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   published("fp16-max", "65504 is the largest fp16 number.", ieee754, 65504, number(fp16.value(fp16.max_finite())));
-  derived("fp16-below-65520", "What lies just below 65520 still rounds to 65504 in fp16.", overflow_rule, 65504, rounded(fp16, std::nextafter(65520.0, 0)));
+  derived("fp16-below-65520", "What lies just below 65520 still rounds to 65504 in fp16.", overflow_rule, 65504,
+          rounded(fp16, std::nextafter(65520.0, 0)));
   derived("fp16-65520", "65520 overflows to Infinity in fp16.", overflow_rule, infinity, rounded(fp16, 65520));
-  published("fp16-min-subnormal", "The smallest positive fp16 number is 2^-24.", ieee754, 0x1p-24, number(fp16.value(fp16.min_positive())));
+  published("fp16-min-subnormal", "The smallest positive fp16 number is 2^-24.", ieee754, 0x1p-24,
+            number(fp16.value(fp16.min_positive())));
   published("e4m3-max", "The largest E4M3 number is 448.", fp8_paper, 448, number(e4m3.value(e4m3.max_finite())));
-  published("e4m3-min-normal", "The smallest normal E4M3 number is 2^-6.", fp8_paper, 0x1p-6, number(e4m3.value(e4m3.min_normal())));
-  published("e4m3-min-subnormal", "The smallest positive E4M3 number is 2^-9.", fp8_paper, 0x1p-9, number(e4m3.value(e4m3.min_positive())));
+  published("e4m3-min-normal", "The smallest normal E4M3 number is 2^-6.", fp8_paper, 0x1p-6,
+            number(e4m3.value(e4m3.min_normal())));
+  published("e4m3-min-subnormal", "The smallest positive E4M3 number is 2^-9.", fp8_paper, 0x1p-9,
+            number(e4m3.value(e4m3.min_positive())));
   derived("e4m3-464", "464 is a tie and goes to the even code: 448.", fp8_rule, 448, rounded(e4m3, 464));
-  derived("e4m3-above-464", "Above 464 E4M3, which has no Infinity, gives NaN.", fp8_rule, nan, rounded(e4m3, std::nextafter(464.0, 1e3)));
+  derived("e4m3-above-464", "Above 464 E4M3, which has no Infinity, gives NaN.", fp8_rule, nan,
+          rounded(e4m3, std::nextafter(464.0, 1e3)));
   derived("e4m3-above-464-saturated", "Above 464 saturating E4M3 gives 448.", fp8_rule, 448,
-        rounded(e4m3, std::nextafter(464.0, 1e3), Overflow::saturate));
+          rounded(e4m3, std::nextafter(464.0, 1e3), Overflow::saturate));
   published("e5m2-max", "The largest E5M2 number is 57344.", fp8_paper, 57344, number(e5m2.value(e5m2.max_finite())));
-  published("e5m2-min-normal", "The smallest normal E5M2 number is 2^-14.", fp8_paper, 0x1p-14, number(e5m2.value(e5m2.min_normal())));
-  published("e5m2-min-subnormal", "The smallest positive E5M2 number is 2^-16.", fp8_paper, 0x1p-16, number(e5m2.value(e5m2.min_positive())));
+  published("e5m2-min-normal", "The smallest normal E5M2 number is 2^-14.", fp8_paper, 0x1p-14,
+            number(e5m2.value(e5m2.min_normal())));
+  published("e5m2-min-subnormal", "The smallest positive E5M2 number is 2^-16.", fp8_paper, 0x1p-16,
+            number(e5m2.value(e5m2.min_positive())));
   derived("e5m2-61440", "61440 overflows to Infinity in E5M2.", fp8_rule, infinity, rounded(e5m2, 61440));
 
   // The largest number is what saturation gives; blocks of a scale and 32 elements are the MX formats'.
@@ -199,35 +230,43 @@ void report_constants(Run& run) {
   // The paper's own example: a scale of 8 brings [2^-27, 2^-24) back.
   Arithmetic wide(fp32, {}, &run.trace), half(fp16, {}, &run.trace);
   const std::uint64_t scaled = wide.mul(wide.encode(0x1p-27), wide.encode(8));
-  run.report.claim(exactly("scale-8-restores", "A gradient of 2^-27 is 0 in fp16; times a loss scale of 8 it is 2^-24, the smallest fp16 number.", micikevicius_scaling,
-                           Json::array({0.0, 0x1p-24}), Json::array({rounded(fp16, 0x1p-27), number(half.value(half.convert_from(fp32, scaled)))}), "published"));
+  run.report.claim(
+      exactly("scale-8-restores",
+              "A gradient of 2^-27 is 0 in fp16; times a loss scale of 8 it is 2^-24, the smallest fp16 number.",
+              micikevicius_scaling, Json::array({0.0, 0x1p-24}),
+              Json::array({rounded(fp16, 0x1p-27), number(half.value(half.convert_from(fp32, scaled)))}), "published"));
 
-  Table& table = run.report.table("adam_constants", "Adam's constants in each format", {
-      {"format", "", "Format they are rounded to."},
-      {"epsilon", "1", "Epsilon, 1e-8, added to the root of the second moment so that nothing is divided by 0."},
-      {"beta2", "1", "Decay of the second moment, 0.999."},
-      {"one_minus_beta2", "1", "Weight of the newest squared gradient: 1 - beta2 computed in the format."},
-  });
+  Table& table = run.report.table(
+      "adam_constants", "Adam's constants in each format",
+      {
+          {"format", "", "Format they are rounded to."},
+          {"epsilon", "1", "Epsilon, 1e-8, added to the root of the second moment so that nothing is divided by 0."},
+          {"beta2", "1", "Decay of the second moment, 0.999."},
+          {"one_minus_beta2", "1", "Weight of the newest squared gradient: 1 - beta2 computed in the format."},
+      });
   for (const NamedFormat& named : catalogue()) {
     const FloatFormat& f = named.format;
     if (!f.has_zero || f.storage_bits() > 32) continue;
     Arithmetic in(f, {}, &run.trace);
     const std::uint64_t beta2 = in.encode(0.999);
-    table.row({std::string(named.name), emulated(f, in.encode(1e-8)), emulated(f, beta2), emulated(f, in.sub(in.encode(1), beta2))});
+    table.row({std::string(named.name), emulated(f, in.encode(1e-8)), emulated(f, beta2),
+               emulated(f, in.sub(in.encode(1), beta2))});
   }
   derived("adam-epsilon-fp16", "Adam's epsilon, 1e-8, is 0 in fp16.", adam, 0, rounded(fp16, 1e-8));
-  derived("adam-epsilon-2-25", "An epsilon of 2^-25 is still 0 in fp16: it lies halfway and the tie goes to 0.", adam, 0, rounded(fp16, 0x1p-25));
+  derived("adam-epsilon-2-25", "An epsilon of 2^-25 is still 0 in fp16: it lies halfway and the tie goes to 0.", adam,
+          0, rounded(fp16, 0x1p-25));
   derived("adam-epsilon-survives", "An epsilon just above 2^-25 survives in fp16, as 2^-24.", adam, 0x1p-24,
-        rounded(fp16, std::nextafter(0x1p-25, 1)));
+          rounded(fp16, std::nextafter(0x1p-25, 1)));
   derived("adam-beta2-bf16", "Adam's beta2, 0.999, is 1 in bf16.", adam, 1, rounded(bf16, 0.999));
   Arithmetic brain(bf16, {}, &run.trace);
   derived("adam-one-minus-beta2-bf16", "So 1 - beta2 is 0 in bf16: no gradient ever enters the second moment.", adam, 0,
-        number(brain.value(brain.sub(brain.encode(1), brain.encode(0.999)))));
+          number(brain.value(brain.sub(brain.encode(1), brain.encode(0.999)))));
 
   std::uint64_t scale = wide.encode(65536);
   for (int i = 0; i < 16; ++i) scale = wide.mul(scale, wide.encode(0.5));
-  derived("grad-scaler-16-overflows", "After 16 overflows in a row the GradScaler's 65536 has halved its way to 1: no loss scaling is left.",
-        grad_scaler, 1, number(wide.value(scale)));
+  derived("grad-scaler-16-overflows",
+          "After 16 overflows in a row the GradScaler's 65536 has halved its way to 1: no loss scaling is left.",
+          grad_scaler, 1, number(wide.value(scale)));
 }
 
 void claim_sweep(const GradientSource& source, const SweepResult& result, RoundingMode mode, Run& run) {
@@ -243,12 +282,16 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
       checked += c.gradient.total();
       mispredicted += c.gradient.mispredicted;
     }
-  const std::string every = source.name + ": every gradient vanishes, becomes subnormal or overflows exactly where a comparison of its scaled value with "
+  const std::string every =
+      source.name +
+      ": every gradient vanishes, becomes subnormal or overflows exactly where a comparison of its scaled value with "
       "the format's thresholds says so.";
   const char* to_nearest = "derived: round to nearest even, IEEE 754-2019, section 4.3.1";
   if (!nearest) run.report.claim(skipped(id("every-fate"), every, to_nearest, not_nearest));
   else if (checked == 0) run.report.claim(skipped(id("every-fate"), every, to_nearest, nothing));
-  else run.report.claim(exactly(id("every-fate"), every + fmt::format(" ({} conversions.)", checked), to_nearest, 0, mispredicted, "oracle"));
+  else
+    run.report.claim(exactly(id("every-fate"), every + fmt::format(" ({} conversions.)", checked), to_nearest, 0,
+                             mispredicted, "oracle"));
 
   // The largest scale without overflow, from the largest gradient alone.
   Json expected = Json::object(), measured = Json::object();
@@ -277,17 +320,23 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
     expected[name] = predicted ? Json(*predicted) : Json();
     measured[name] = best.highest ? Json(*best.highest) : Json();
   }
-  const std::string highest = source.name + ": the largest loss scale 2^k of the sweep without overflow is decided by the largest gradient alone.";
+  const std::string highest =
+      source.name +
+      ": the largest loss scale 2^k of the sweep without overflow is decided by the largest gradient alone.";
   const char* definition = "derived: 2^k max|g| below the format's overflow threshold";
   if (!nearest) run.report.claim(skipped(id("highest-scale"), highest, definition, not_nearest));
-  else if (result.input.finite_nonzero() == 0) run.report.claim(skipped(id("highest-scale"), highest, definition, nothing));
+  else if (result.input.finite_nonzero() == 0)
+    run.report.claim(skipped(id("highest-scale"), highest, definition, nothing));
   else run.report.claim(exactly(id("highest-scale"), highest, definition, expected, measured, "oracle"));
 
-  const std::string closed = source.name + ": the share of gradients that vanish, of those that are not already zero or infinite in FP32, is the probability of "
+  const std::string closed =
+      source.name +
+      ": the share of gradients that vanish, of those that are not already zero or infinite in FP32, is the "
+      "probability of "
       "|g| below half the smallest subnormal: largest deviation over all formats and scales, in standard errors.";
   const char* probability = "derived: the distribution function in closed form; binomial standard error";
   const std::string unknown = "the gradients are the user's own: no distribution is known" +
-      (result.input.zero != 0 && !source.zeros.empty() ? "; " + source.zeros : "");
+                              (result.input.zero != 0 && !source.zeros.empty() ? "; " + source.zeros : "");
   if (!source.distribution) run.report.claim(skipped(id("zero-share"), closed, probability, unknown));
   else if (!nearest) run.report.claim(skipped(id("zero-share"), closed, probability, not_nearest));
   else if (!compared) run.report.claim(skipped(id("zero-share"), closed, probability, nothing));
@@ -299,10 +348,13 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
       // Binades are equally full, so the share is a ratio of lengths.
       const Distribution& d = *source.distribution;
       const double p = std::clamp((-25 - d.log2_low) / (d.log2_high - d.log2_low), 0.0, 1.0);
-      run.report.claim(within(id("fp16-zero-share"), fmt::format("Of magnitudes spread evenly over the binades {} to {}, those below 2^-25 vanish in fp16.",
-          fmt::format("2^{}", d.log2_low), fmt::format("2^{}", d.log2_high)),
-          "derived: (-25 - low) / (high - low); tolerance 5 binomial standard errors", p,
-          5 * std::sqrt(p * (1 - p) / static_cast<double>(std::max<std::uint64_t>(1, c.gradient.total()))), c.gradient.fraction(Fate::zero), "oracle"));
+      run.report.claim(
+          within(id("fp16-zero-share"),
+                 fmt::format("Of magnitudes spread evenly over the binades {} to {}, those below 2^-25 vanish in fp16.",
+                             fmt::format("2^{}", d.log2_low), fmt::format("2^{}", d.log2_high)),
+                 "derived: (-25 - low) / (high - low); tolerance 5 binomial standard errors", p,
+                 5 * std::sqrt(p * (1 - p) / static_cast<double>(std::max<std::uint64_t>(1, c.gradient.total()))),
+                 c.gradient.fraction(Fate::zero), "oracle"));
     }
 }
 

@@ -69,8 +69,9 @@ Piece measure(const FloatFormat& container, std::span<const std::uint64_t> codes
 
       const std::uint64_t s = stochastic ? rounding_bits(options.seed, update_stream, begin + i) : 0;
       const std::uint64_t u = narrow.mul(lr, g, s);
-      const Fate update = fate == Fate::overflow ? fate
-          : fate_of(f, u, [&] { return evaluate(Operation::mul, f, rounding, lr, g, 0, s).flags; });
+      const Fate update = fate == Fate::overflow
+                              ? fate
+                              : fate_of(f, u, [&] { return evaluate(Operation::mul, f, rounding, lr, g, 0, s).flags; });
       count(c.update, update, options.lr * x, f.value(u));
     }
   }
@@ -79,7 +80,8 @@ Piece measure(const FloatFormat& container, std::span<const std::uint64_t> codes
 
 }  // namespace
 
-std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<const std::uint64_t> codes, InputSummary& input) {
+std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<const std::uint64_t> codes,
+                                     InputSummary& input) {
   std::vector<std::uint64_t> kept;
   kept.reserve(codes.size());
   input.elements = codes.size();
@@ -132,8 +134,8 @@ SweepResult sweep_gradients(const GradientSource& source, const SweepOptions& op
       const std::size_t begin = p * piece_size;
       const std::uint64_t start = done + begin;
       const std::size_t limit = start < options.trace_limit ? 2 * piece_size : 0;  // scale 0 and another
-      return measure(source.container, std::span(codes).subspan(begin, std::min(piece_size, n - begin)), start, options, limit,
-                     scales[start / piece_size % scales.size()]);
+      return measure(source.container, std::span(codes).subspan(begin, std::min(piece_size, n - begin)), start, options,
+                     limit, scales[start / piece_size % scales.size()]);
     });
     for (const Piece& piece : pieces) {
       for (std::size_t i = 0; i < result.cases.size(); ++i) {
@@ -151,11 +153,14 @@ SweepResult sweep_gradients(const GradientSource& source, const SweepOptions& op
 
 namespace {
 
-constexpr std::array<GradientKind, 3> kinds{GradientKind::of_weight, GradientKind::of_activation, GradientKind::unknown};
+constexpr std::array<GradientKind, 3> kinds{GradientKind::of_weight, GradientKind::of_activation,
+                                            GradientKind::unknown};
 
 /// Names of sources, which claims begin with.
 std::string name_of_all(GradientKind kind) {
-  return kind == GradientKind::of_weight ? "weight-gradients" : kind == GradientKind::of_activation ? "activation-gradients" : "gradients";
+  return kind == GradientKind::of_weight       ? "weight-gradients"
+         : kind == GradientKind::of_activation ? "activation-gradients"
+                                               : "gradients";
 }
 
 /// Code words of fp64, divided by the scale. Division is the machine's own, which is IEEE 754's.
@@ -206,14 +211,17 @@ std::uint64_t counted(const InputSummary& in, int from, int to) {
   return values;
 }
 
-void add_row(Table& table, const Json& tensor, GradientKind kind, const Json& step, const Json& scale, const InputSummary& in) {
+void add_row(Table& table, const Json& tensor, GradientKind kind, const Json& step, const Json& scale,
+             const InputSummary& in) {
   constexpr int least = -2000, most = 2000;  // beyond all doubles
   const std::uint64_t finite = in.elements - in.nan - in.infinite;
-  const auto share = [&](std::uint64_t n) { return finite ? number(static_cast<double>(n) / static_cast<double>(finite)) : Json(); };
+  const auto share = [&](std::uint64_t n) {
+    return finite ? number(static_cast<double>(n) / static_cast<double>(finite)) : Json();
+  };
   const bool any = !in.binades.empty();
-  table.row({tensor, name_of(kind), step, scale, finite, in.nan + in.infinite, share(in.zero), share(counted(in, least, -25)),
-             share(counted(in, -24, -15)), share(counted(in, -14, most)), any ? Json(in.binades.begin()->first) : Json(),
-             any ? Json(in.binades.rbegin()->first) : Json()});
+  table.row({tensor, name_of(kind), step, scale, finite, in.nan + in.infinite, share(in.zero),
+             share(counted(in, least, -25)), share(counted(in, -24, -15)), share(counted(in, -14, most)),
+             any ? Json(in.binades.begin()->first) : Json(), any ? Json(in.binades.rbegin()->first) : Json()});
 }
 
 }  // namespace
@@ -222,8 +230,8 @@ GradientLayers::GradientLayers(const std::string& folder)
     : found_(read_gradients(folder)), layers_(std::make_shared<std::vector<Layer>>()) {
   for (const SavedGradient& tensor : found_.gradients) {
     if (std::find(tensor.shape.begin(), tensor.shape.end(), 0u) != tensor.shape.end())
-      throw std::invalid_argument(
-          fmt::format("{}: an array of shape {} holds no gradients; accepted: at least one", tensor.path, shape_text(tensor.shape)));
+      throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no gradients; accepted: at least one",
+                                              tensor.path, shape_text(tensor.shape)));
     layers_->push_back({tensor});
   }
 }
@@ -235,8 +243,10 @@ bool GradientLayers::holds(GradientKind kind) const {
 std::string GradientLayers::about() const {
   std::string text;
   for (const char* name : {"network", "policy", "seed"})
-    if (const auto found = found_.about.find(name); found != found_.about.end() && found->is_primitive() && !found->is_null())
-      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name, shown(found->is_string() ? found->get<std::string>() : found->dump()));
+    if (const auto found = found_.about.find(name);
+        found != found_.about.end() && found->is_primitive() && !found->is_null())
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", name,
+                          shown(found->is_string() ? found->get<std::string>() : found->dump()));
   return text;
 }
 
@@ -258,15 +268,20 @@ std::vector<GradientSource> GradientLayers::sources() const {
     if (tensors == 0) continue;
     std::string description = fmt::format("{} {} of the folder", tensors, tensors == 1 ? "file" : "files");
     if (found_.listed) {
-      description = fmt::format("{} saved at {} {}", name_of_all(kind), steps.size(), steps.size() == 1 ? "step" : "steps");
+      description = fmt::format("{} saved at {} {}", name_of_all(kind), steps.size(),
+                                steps.size() == 1 ? "step" : "steps");
       std::replace(description.begin(), description.end(), '-', ' ');
       description += fmt::format(", {} {}, divided by their loss scales", tensors, tensors == 1 ? "tensor" : "tensors");
       if (const std::string what = about(); !what.empty()) description += "; " + what;
     }
-    const std::string zeros = found_.listed
-        ? "what vanished in the formats that backward computed in is among the zeros, which are left out"
-        : half ? "what vanished when the gradients were rounded to fp16 for these files is among their zeros, which are left out" : "";
-    const auto read = [chain = Chain(layers_, kind)](std::span<std::uint64_t> codes) mutable { return chain.read(codes); };
+    const std::string zeros =
+        found_.listed ? "what vanished in the formats that backward computed in is among the zeros, which are left out"
+        : half ? "what vanished when the gradients were rounded to fp16 for these files is among their zeros, which "
+                 "are left out"
+               : "";
+    const auto read = [chain = Chain(layers_, kind)](std::span<std::uint64_t> codes) mutable {
+      return chain.read(codes);
+    };
     sources.push_back({name_of_all(kind), description, fp64, count, {}, zeros, read});
   }
   return sources;
@@ -289,19 +304,21 @@ FolderShares GradientLayers::shares() const {
 }
 
 void GradientLayers::report(Run& run) const {
-  Table& table = run.report.table("layers", "The folder's gradients by tensor and step, divided by their loss scales", {
-      {"tensor", "", "Name of the tensor; `all` are all of the kind together."},
-      {"kind", "", "What the gradients are of: weights or activations; unknown where no gradients.json says so."},
-      {"step", "step", "Step of the training; null for all steps together, and where none is known."},
-      {"scale", "1", "Loss scale that the file carries and that values were divided by; null for several files together."},
-      {"values", "value", "Finite values, which the shares are of."},
-      {"not_finite", "value", "NaNs and Infinities, left out of all shares."},
-      {"zero", "1", "Share that is exactly zero; null if no value is finite."},
-      {"below_2_24", "1", "Share below 2^-24, fp16's smallest number, and not zero."},
-      {"from_2_24", "1", "Share from 2^-24 up to 2^-14, where fp16 is subnormal."},
-      {"from_2_14", "1", "Share of 2^-14 and above."},
-      {"smallest_exponent", "binade", "Smallest floor(log2|g|); null if no value is finite and non-zero."},
-      {"largest_exponent", "binade", "Largest floor(log2|g|)."}});
+  Table& table = run.report.table(
+      "layers", "The folder's gradients by tensor and step, divided by their loss scales",
+      {{"tensor", "", "Name of the tensor; `all` are all of the kind together."},
+       {"kind", "", "What the gradients are of: weights or activations; unknown where no gradients.json says so."},
+       {"step", "step", "Step of the training; null for all steps together, and where none is known."},
+       {"scale", "1",
+        "Loss scale that the file carries and that values were divided by; null for several files together."},
+       {"values", "value", "Finite values, which the shares are of."},
+       {"not_finite", "value", "NaNs and Infinities, left out of all shares."},
+       {"zero", "1", "Share that is exactly zero; null if no value is finite."},
+       {"below_2_24", "1", "Share below 2^-24, fp16's smallest number, and not zero."},
+       {"from_2_24", "1", "Share from 2^-24 up to 2^-14, where fp16 is subnormal."},
+       {"from_2_14", "1", "Share of 2^-14 and above."},
+       {"smallest_exponent", "binade", "Smallest floor(log2|g|); null if no value is finite and non-zero."},
+       {"largest_exponent", "binade", "Largest floor(log2|g|)."}});
   for (const GradientKind kind : kinds)
     if (holds(kind)) add_row(table, "all", kind, {}, {}, together(kind));
 
@@ -309,8 +326,9 @@ void GradientLayers::report(Run& run) const {
   std::vector<std::size_t> files;
   for (const Layer& layer : *layers_) {
     if (!layer.tensor.step) continue;
-    const auto same = std::find_if(over_steps.begin(), over_steps.end(),
-        [&](const Layer& other) { return other.tensor.name == layer.tensor.name && other.tensor.kind == layer.tensor.kind; });
+    const auto same = std::find_if(over_steps.begin(), over_steps.end(), [&](const Layer& other) {
+      return other.tensor.name == layer.tensor.name && other.tensor.kind == layer.tensor.kind;
+    });
     const auto at = static_cast<std::size_t>(same - over_steps.begin());
     if (same == over_steps.end()) {
       over_steps.push_back(layer);
@@ -321,11 +339,13 @@ void GradientLayers::report(Run& run) const {
     }
   }
   for (std::size_t i = 0; i < over_steps.size(); ++i)
-    if (files[i] > 1) add_row(table, over_steps[i].tensor.name, over_steps[i].tensor.kind, {}, {}, over_steps[i].summary);
+    if (files[i] > 1)
+      add_row(table, over_steps[i].tensor.name, over_steps[i].tensor.kind, {}, {}, over_steps[i].summary);
 
   for (const Layer& layer : *layers_) {
     const SavedGradient& tensor = layer.tensor;
-    add_row(table, tensor.name, tensor.kind, tensor.step ? Json(*tensor.step) : Json(), number(tensor.scale), layer.summary);
+    add_row(table, tensor.name, tensor.kind, tensor.step ? Json(*tensor.step) : Json(), number(tensor.scale),
+            layer.summary);
   }
 }
 

@@ -22,7 +22,7 @@ struct GradientSource {
   FloatFormat container;
   std::uint64_t count = 0;
   std::optional<Distribution> distribution;  ///< of synthetic gradients
-  std::string zeros;  ///< what a reader must know about zeros among them; may be empty
+  std::string zeros;                         ///< what a reader must know about zeros among them; may be empty
   std::function<std::size_t(std::span<std::uint64_t>)> read;  ///< fills from the front; 0 at the end
 };
 
@@ -31,11 +31,13 @@ struct Tally {
   std::array<std::uint64_t, 4> fates{};  ///< indexed by Fate
   std::uint64_t mispredicted = 0;        ///< differs from NearestEvenLimits, where those apply
   double mass = 0, lost = 0;             ///< sum of |x| over all values, and over those that vanished
-  double squared_error = 0;              ///< sum of squared relative errors over those that neither vanished nor overflowed
+  double squared_error = 0;  ///< sum of squared relative errors over those that neither vanished nor overflowed
 
   std::uint64_t operator[](Fate fate) const { return fates[static_cast<std::size_t>(fate)]; }
   std::uint64_t total() const { return fates[0] + fates[1] + fates[2] + fates[3]; }
-  double fraction(Fate fate) const { return total() ? static_cast<double>((*this)[fate]) / static_cast<double>(total()) : 0; }
+  double fraction(Fate fate) const {
+    return total() ? static_cast<double>((*this)[fate]) / static_cast<double>(total()) : 0;
+  }
   double lost_share() const { return mass > 0 ? lost / mass : 0; }
   std::uint64_t kept() const { return (*this)[Fate::subnormal] + (*this)[Fate::normal]; }
   double relative_error() const;  ///< precondition: kept() > 0
@@ -53,14 +55,15 @@ struct Case {
 /// What the gradients are before any rounding.
 struct InputSummary {
   std::uint64_t elements = 0, nan = 0, infinite = 0, zero = 0;
-  double smallest = 0, largest = 0;  ///< magnitudes of the finite non-zero ones, 0 if there are none
+  double smallest = 0, largest = 0;      ///< magnitudes of the finite non-zero ones, 0 if there are none
   std::map<int, std::uint64_t> binades;  ///< floor(log2|x|) -> count
   std::uint64_t finite_nonzero() const { return elements - nan - infinite - zero; }
   void merge(const InputSummary& other);
 };
 
 /// The finite non-zero values of a piece; the others are counted and left out. `input` begins empty.
-std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<const std::uint64_t> codes, InputSummary& input);
+std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<const std::uint64_t> codes,
+                                     InputSummary& input);
 
 struct SweepOptions {
   std::vector<Case> cases;
@@ -84,9 +87,9 @@ SweepResult sweep_gradients(const GradientSource& source, const SweepOptions& op
 
 /// The best loss scale of one format on one source, by the criterion the table states.
 struct BestScale {
-  std::optional<int> best;   ///< no overflow, then fewest zeros, then fewest subnormals, then the smallest scale
+  std::optional<int> best;  ///< no overflow, then fewest zeros, then fewest subnormals, then the smallest scale
   int lowest_equal = 0, highest_equal = 0;  ///< scales without overflow and with as few zeros as `best`
-  std::optional<int> highest;  ///< the largest scale of the sweep without overflow
+  std::optional<int> highest;               ///< the largest scale of the sweep without overflow
 };
 
 /// `cases` are those of one format under one rounding, scales ascending.
@@ -107,7 +110,7 @@ void claim_published_shares(const SweepResult* input, Run& run);
 /// What a folder of gradients holds of each kind, none where there is no tensor of it.
 struct FolderShares {
   std::optional<InputSummary> weights = {}, activations = {};
-  bool listed = false;  ///< whether the folder says which they are
+  bool listed = false;     ///< whether the folder says which they are
   std::string about = {};  ///< network, policy, seed
 };
 
@@ -127,8 +130,8 @@ class GradientLayers {
   /// Throws std::invalid_argument in one line: all that read_gradients refuses, and a tensor without elements.
   explicit GradientLayers(const std::string& folder);
 
-  /// One source a kind of gradient, all tensors of the kind one after another, in fp64: dividing a float32 by a power of two is
-  /// exact there, by another scale it rounds once. Precondition of report(): they were read to their ends.
+  /// One source a kind of gradient, all tensors of the kind one after another, in fp64: dividing a float32 by a power
+  /// of two is exact there, by another scale it rounds once. Precondition of report(): they were read to their ends.
   std::vector<GradientSource> sources() const;
   /// The table `layers`.
   void report(Run& run) const;

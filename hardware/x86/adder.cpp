@@ -1,13 +1,13 @@
 // Every narrow format: the operation in double, then the rounding to the format by the fp64 adder.
 //
 // Why that is right. Let x be the operation's result as in_double.hpp rounds it, e its exponent, q = 2^(max(e, emin) -
-// fraction_bits) the weight of the last bit that the format keeps of it, and M = 1.5 * 2^52 * q with the sign of x. Since
-// |x| < 2^50 * q, x + M stays in the binade of M, whose last bit weighs q: the adder must round x to a multiple of q in
-// the mode of MXCSR, ties to even included (M / q is even). Subtracting M is exact. Below 2^emin, q no longer shrinks:
-// subnormal results are rounded where they should be. A zero takes the sign of x, which is the operation's own. (For x
-// beyond the range e is held at emax + 1: the sum is inexact, but stays beyond the range.) What lies beyond the largest
-// finite value is handled in software, except that whether overflow goes to infinity is asked of the adder: what does
-// DBL_MAX + DBL_MAX give in this mode?
+// fraction_bits) the weight of the last bit that the format keeps of it, and M = 1.5 * 2^52 * q with the sign of x.
+// Since |x| < 2^50 * q, x + M stays in the binade of M, whose last bit weighs q: the adder must round x to a multiple
+// of q in the mode of MXCSR, ties to even included (M / q is even). Subtracting M is exact. Below 2^emin, q no longer
+// shrinks: subnormal results are rounded where they should be. A zero takes the sign of x, which is the operation's
+// own. (For x beyond the range e is held at emax + 1: the sum is inexact, but stays beyond the range.) What lies beyond
+// the largest finite value is handled in software, except that whether overflow goes to infinity is asked of the adder:
+// what does DBL_MAX + DBL_MAX give in this mode?
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/hardware/x86/in_double.hpp>
 #include <halfulp/hardware/x86/x86.hpp>
@@ -26,8 +26,13 @@ namespace {
 class Narrow {
  public:
   Narrow(const FloatFormat& f, const Task& task, bool propagate)
-      : f_(f), codec_(f), max_(codec_.value(f.max_finite())), lowest_(f.emin() + 1023), highest_(f.emax() + 1 + 1023),
-        saturates_(task.rounding.overflow == Overflow::saturate), converts_(task.operation == Operation::convert),
+      : f_(f),
+        codec_(f),
+        max_(codec_.value(f.max_finite())),
+        lowest_(f.emin() + 1023),
+        highest_(f.emax() + 1 + 1023),
+        saturates_(task.rounding.overflow == Overflow::saturate),
+        converts_(task.operation == Operation::convert),
         propagate_(propagate) {}
 
   std::uint64_t operator()(double x) const {
@@ -35,7 +40,8 @@ class Narrow {
     const bool negative = std::signbit(x);
     if (std::isnan(rounded)) {
       if (!propagate_) return f_.canonical_nan();
-      const std::uint64_t payload = std::bit_cast<std::uint64_t>(rounded) >> (52 - f_.fraction_bits) & f_.fraction_mask();
+      const std::uint64_t payload = std::bit_cast<std::uint64_t>(rounded) >> (52 - f_.fraction_bits) &
+                                    f_.fraction_mask();
       return f_.with_sign(f_.infinity() | payload, std::signbit(rounded));
     }
     if (std::abs(rounded) <= max_) return codec_.code(rounded);
@@ -55,7 +61,8 @@ class Narrow {
     const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
     constexpr std::uint64_t sign_bit = std::uint64_t{1} << 63, half = std::uint64_t{1} << 51;
     const int e = std::clamp(static_cast<int>(bits >> 52 & 0x7ff), lowest_, highest_);
-    const auto magic = std::bit_cast<double>((bits & sign_bit) | static_cast<std::uint64_t>(e + 52 - f_.fraction_bits) << 52 | half);
+    const auto magic = std::bit_cast<double>((bits & sign_bit) |
+                                             static_cast<std::uint64_t>(e + 52 - f_.fraction_bits) << 52 | half);
     return std::copysign(sub(add(x, magic), magic), x);
   }
 
@@ -98,22 +105,29 @@ class Adder final : public Route {
       const auto* f = std::get_if<FloatFormat>(&type);
       const bool end_of_conversion = task.operation == Operation::convert && f && *f == fp64;
       if (f && !Codec::takes(*f) && !end_of_conversion)
-        return Support::no(format_name(*f) + ": only signed formats with a zero, 1 to 48 fraction bits and values well inside the range of fp64");
+        return Support::no(
+            format_name(*f) +
+            ": only signed formats with a zero, 1 to 48 fraction bits and values well inside the range of fp64");
     }
     if (is(task.to, fp64)) {
       if (std::holds_alternative<IntegerType>(task.from)) return Support::no("left to SSE");
       if (task.rounding.overflow == Overflow::saturate) return Support::no("nothing saturates on the way to fp64");
     }
-    if (task.rounding.flush_inputs || task.rounding.flush_outputs) return Support::no("DAZ and FTZ work on fp32 and fp64 only");
+    if (task.rounding.flush_inputs || task.rounding.flush_outputs)
+      return Support::no("DAZ and FTZ work on fp32 and fp64 only");
     if (task.operation == Operation::fma && !cpu().fma) return Support::no("this CPU has no FMA");
     if (task.operation == Operation::round_to_integral && !cpu().sse41) return Support::no("this CPU has no SSE4.1");
     if (compares(task.operation)) return Support::by("(U)COMISD (SSE2)");
     if (std::holds_alternative<IntegerType>(task.to)) return Support::by("CVTSD2SI (SSE2)");
     if (is(task.to, fp64)) return Support::by("MULSD by 1 (SSE2)");
-    const std::string_view first = task.operation == Operation::convert ? "" : task.operation == Operation::fma
-        ? "VFMADD231SD (FMA3), " : task.operation == Operation::round_to_integral ? "ROUNDSD (SSE4.1), "
-        : task.operation == Operation::sqrt ? "SQRTSD, " : task.operation == Operation::div ? "DIVSD, "
-        : task.operation == Operation::mul ? "MULSD, " : task.operation == Operation::sub ? "SUBSD, " : "ADDSD, ";
+    const std::string_view first = task.operation == Operation::convert             ? ""
+                                   : task.operation == Operation::fma               ? "VFMADD231SD (FMA3), "
+                                   : task.operation == Operation::round_to_integral ? "ROUNDSD (SSE4.1), "
+                                   : task.operation == Operation::sqrt              ? "SQRTSD, "
+                                   : task.operation == Operation::div               ? "DIVSD, "
+                                   : task.operation == Operation::mul               ? "MULSD, "
+                                   : task.operation == Operation::sub               ? "SUBSD, "
+                                                                                    : "ADDSD, ";
     return Support::by(std::string(first) + "rounded by the fp64 adder (SSE2), range in software");
   }
 
@@ -151,8 +165,7 @@ class Adder final : public Route {
         case Operation::eq: results[i] = eq(a, codec.value(x.b[i])); break;
         case Operation::lt: results[i] = lt(a, codec.value(x.b[i])); break;
         case Operation::le: results[i] = le(a, codec.value(x.b[i])); break;
-        default:
-          results[i] = wide ? static_cast<std::uint64_t>(to_i64(a)) : static_cast<std::uint32_t>(to_i32(a));
+        default: results[i] = wide ? static_cast<std::uint64_t>(to_i64(a)) : static_cast<std::uint32_t>(to_i32(a));
       }
     }
   }

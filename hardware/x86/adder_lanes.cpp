@@ -1,11 +1,11 @@
 // Vectors of doubles through the CPU's adder; see x86_adder.cpp for why the last rounding is right.
 //
-// There the first rounding of nearest-even is one to odd, made with the CPU's inexact flag. A vector has one flag for all
-// its lanes, so here it is made of the CPU's directed roundings: of the results rounded down and rounded up, which are
-// neighbours or equal, the odd one.
+// There the first rounding of nearest-even is one to odd, made with the CPU's inexact flag. A vector has one flag for
+// all its lanes, so here it is made of the CPU's directed roundings: of the results rounded down and rounded up, which
+// are neighbours or equal, the odd one.
 //
-// Which mode is in force decides MXCSR, of which compilers know nothing: every kernel is called through a pointer, between
-// the writes of the register, and this file is compiled with -frounding-math.
+// Which mode is in force decides MXCSR, of which compilers know nothing: every kernel is called through a pointer,
+// between the writes of the register, and this file is compiled with -frounding-math.
 #if defined(__x86_64__)
 
 #undef HWY_TARGET_INCLUDE
@@ -46,7 +46,8 @@ HWY_ATTR void decode(const Widening& f, const std::uint64_t* codes, double* out,
 template <class F>
 HWY_INLINE void each(const double* a, const double* b, double* out, std::size_t count, F f) {
   const hn::ScalableTag<double> d;
-  for (std::size_t i = 0; i < count; i += hn::Lanes(d)) hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
+  for (std::size_t i = 0; i < count; i += hn::Lanes(d))
+    hn::StoreU(f(hn::LoadU(d, a + i), hn::LoadU(d, b + i)), d, out + i);
 }
 
 /// In the mode of MXCSR.
@@ -76,8 +77,10 @@ HWY_ATTR void round_to_codes(const Narrowing& f, const double* in, std::uint64_t
   const hn::ScalableTag<double> d;
   const hn::RebindToUnsigned<decltype(d)> du;
   const auto exponent = hn::Set(du, std::uint64_t{0x7ff} << 52);
-  const auto aligned = hn::Set(du, static_cast<std::uint64_t>(f.shift) << 52), half = hn::Set(du, std::uint64_t{1} << 51);
-  const auto lowest = hn::Set(d, f.lowest), highest = hn::Set(d, f.highest), max = hn::Set(d, f.max), down = hn::Set(d, f.down);
+  const auto aligned = hn::Set(du, static_cast<std::uint64_t>(f.shift) << 52),
+             half = hn::Set(du, std::uint64_t{1} << 51);
+  const auto lowest = hn::Set(d, f.lowest), highest = hn::Set(d, f.highest), max = hn::Set(d, f.max),
+             down = hn::Set(d, f.down);
   const auto infinite = hn::BitCast(d, exponent);
   for (std::size_t i = 0; i < count; i += hn::Lanes(d)) {
     const auto x = hn::LoadU(d, in + i), held = hn::Min(hn::Max(hn::Abs(x), lowest), highest);
@@ -90,7 +93,8 @@ HWY_ATTR void round_to_codes(const Narrowing& f, const double* in, std::uint64_t
     const auto beyond = hn::RebindMask(du, hn::Gt(rounded, max));
     const auto over = hn::IfThenElse(hn::Eq(sign, hn::Zero(du)), hn::Set(du, f.over[0]), hn::Set(du, f.over[1]));
     code = hn::IfThenElse(beyond, over, code);
-    code = hn::IfThenElse(hn::RebindMask(du, hn::Eq(hn::Abs(x), infinite)), hn::Or(hn::Set(du, f.infinite), sign), code);
+    code = hn::IfThenElse(hn::RebindMask(du, hn::Eq(hn::Abs(x), infinite)), hn::Or(hn::Set(du, f.infinite), sign),
+                          code);
     code = hn::IfThenElse(hn::RebindMask(du, hn::Eq(x, x)), code, hn::Set(du, f.nan));
     hn::StoreU(code, du, out + i);
   }
@@ -109,7 +113,11 @@ HWY_EXPORT(round_to_codes);
 
 bool AdderLanes::take(const Task& task) {
   switch (task.operation) {
-    case Operation::add: case Operation::sub: case Operation::mul: case Operation::div: case Operation::convert: break;
+    case Operation::add:
+    case Operation::sub:
+    case Operation::mul:
+    case Operation::div:
+    case Operation::convert: break;
     default: return false;
   }
   const auto* from = std::get_if<FloatFormat>(&task.from);
@@ -121,10 +129,19 @@ bool AdderLanes::take(const Task& task) {
 AdderLanes::AdderLanes(const Task& task) : operation_(task.operation), mode_(task.rounding.mode) {
   const auto& from = std::get<FloatFormat>(task.from);
   const auto& to = std::get<FloatFormat>(task.to);
-  widening_ = {52 - from.fraction_bits, 64 - from.storage_bits(), from.magnitude_mask(), from.infinity(), FloatFormat::power_of_two(1023 - from.bias)};
-  narrowing_ = {52 - to.fraction_bits, 64 - to.storage_bits(), FloatFormat::power_of_two(to.bias - 1023), FloatFormat::power_of_two(to.emin()),
-                FloatFormat::power_of_two(to.emax() + 1), to.value(to.max_finite()), {}, to.infinity(), to.canonical_nan()};
-  if (operation_ == Operation::convert && task.rounding.overflow == Overflow::saturate) narrowing_.infinite = to.max_finite();
+  widening_ = {52 - from.fraction_bits, 64 - from.storage_bits(), from.magnitude_mask(), from.infinity(),
+               FloatFormat::power_of_two(1023 - from.bias)};
+  narrowing_ = {52 - to.fraction_bits,
+                64 - to.storage_bits(),
+                FloatFormat::power_of_two(to.bias - 1023),
+                FloatFormat::power_of_two(to.emin()),
+                FloatFormat::power_of_two(to.emax() + 1),
+                to.value(to.max_finite()),
+                {},
+                to.infinity(),
+                to.canonical_nan()};
+  if (operation_ == Operation::convert && task.rounding.overflow == Overflow::saturate)
+    narrowing_.infinite = to.max_finite();
   // What overflow becomes is asked of the scalar route, which asks the adder: twice the largest value.
   const Task sum{Operation::add, to, to, task.rounding};
   for (const bool negative : {false, true}) {

@@ -22,7 +22,7 @@ class AdderLanes {
   struct Widening {
     int shift, sign_shift;  ///< from a code word's fraction and sign up to a double's
     std::uint64_t magnitude_mask, infinity;
-    double up;              ///< 2^(1023 - bias)
+    double up;  ///< 2^(1023 - bias)
   };
   /// Doubles as code words, and what becomes of those beyond the range.
   struct Narrowing {

@@ -19,16 +19,17 @@ constexpr std::size_t half_lanes = 32;
 using Halves = void (*)(const Word* a, const Word* b, const Word* c, Word* result);
 
 #define HALFULP_HALVES(instruction, mode, registers)                                                                  \
-  [](const Word* a, const Word* b, const Word* c, Word* result) {                                                      \
-    asm volatile("vmovdqu16 (%0), %%zmm0\n\tvmovdqu16 (%1), %%zmm1\n\tvmovdqu16 (%2), %%zmm2\n\t"                      \
-                 instruction " %{" mode "-sae%}, " registers "\n\tvmovdqu16 %%zmm0, (%3)\n\tvzeroupper"               \
-                 : : "r"(a), "r"(b), "r"(c), "r"(result)                                                               \
-                 : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",  \
-                   "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");                                                       \
+  [](const Word* a, const Word* b, const Word* c, Word* result) {                                                     \
+    asm volatile("vmovdqu16 (%0), %%zmm0\n\tvmovdqu16 (%1), %%zmm1\n\tvmovdqu16 (%2), %%zmm2\n\t" instruction         \
+                 " %{" mode "-sae%}, " registers "\n\tvmovdqu16 %%zmm0, (%3)\n\tvzeroupper"                           \
+                 :                                                                                                    \
+                 : "r"(a), "r"(b), "r"(c), "r"(result)                                                                \
+                 : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", \
+                   "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");                                                      \
   }
 // One instruction in the four modes, in the order of `mode_index`.
-#define HALFULP_HALVES_MODES(instruction, registers)                                                \
-  {HALFULP_HALVES(instruction, "rn", registers), HALFULP_HALVES(instruction, "rd", registers),       \
+#define HALFULP_HALVES_MODES(instruction, registers)                                           \
+  {HALFULP_HALVES(instruction, "rn", registers), HALFULP_HALVES(instruction, "rd", registers), \
    HALFULP_HALVES(instruction, "ru", registers), HALFULP_HALVES(instruction, "rz", registers)}
 #define HALFULP_BINARY_HALVES(instruction) HALFULP_HALVES_MODES(instruction, "%%zmm2, %%zmm1, %%zmm0")
 
@@ -40,14 +41,15 @@ struct Row {
   Halves modes[4];
 };
 
-// Unary instructions compute op(c), binary ones b op c, FMA of the form 231 b * c + a: see `run` for who is handed what.
+// Unary instructions compute op(c), binary ones b op c, FMA of the form 231 b * c + a: see `run` for who is handed
+// what.
 constexpr Row rows[] = {
-  {Operation::add, "VADDPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vaddph")},
-  {Operation::sub, "VSUBPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vsubph")},
-  {Operation::mul, "VMULPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vmulph")},
-  {Operation::div, "VDIVPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vdivph")},
-  {Operation::sqrt, "VSQRTPH (AVX512-FP16)", HALFULP_HALVES_MODES("vsqrtph", "%%zmm2, %%zmm0")},
-  {Operation::fma, "VFMADD231PH (AVX512-FP16)", HALFULP_BINARY_HALVES("vfmadd231ph")},
+    {Operation::add, "VADDPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vaddph")},
+    {Operation::sub, "VSUBPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vsubph")},
+    {Operation::mul, "VMULPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vmulph")},
+    {Operation::div, "VDIVPH (AVX512-FP16)", HALFULP_BINARY_HALVES("vdivph")},
+    {Operation::sqrt, "VSQRTPH (AVX512-FP16)", HALFULP_HALVES_MODES("vsqrtph", "%%zmm2, %%zmm0")},
+    {Operation::fma, "VFMADD231PH (AVX512-FP16)", HALFULP_BINARY_HALVES("vfmadd231ph")},
 };
 
 class Avx512Fp16 final : public Route {
@@ -55,7 +57,8 @@ class Avx512Fp16 final : public Route {
   std::string_view name() const override { return "x86.avx512fp16"; }
 
   void run(const Task& task, const Operands& x, std::span<std::uint64_t> results) const override {
-    const auto row = std::find_if(std::begin(rows), std::end(rows), [&](const Row& r) { return r.operation == task.operation; });
+    const auto row = std::find_if(std::begin(rows), std::end(rows),
+                                  [&](const Row& r) { return r.operation == task.operation; });
     if (row == std::end(rows)) throw std::logic_error("x86.avx512fp16: unsupported task");
     const Halves instruction = row->modes[mode_index(task.rounding.mode)];
     const ScopedMxcsr scope(mxcsr_for(RoundingMode::nearest_even));  // its rounding mode is not looked at
@@ -82,7 +85,8 @@ class Avx512Fp16 final : public Route {
   Support judge(const Task& task) const override {
     if (!is(task.from, fp16)) return Support::no("fp16 only");
     if (task.rounding.overflow == Overflow::saturate) return Support::no("AVX512-FP16 does not saturate");
-    if (task.rounding.flush_inputs || task.rounding.flush_outputs) return Support::no("AVX512-FP16 always keeps subnormals");
+    if (task.rounding.flush_inputs || task.rounding.flush_outputs)
+      return Support::no("AVX512-FP16 always keeps subnormals");
     for (const Row& row : rows)
       if (row.operation == task.operation) return Support::by(std::string(row.route));
     return Support::no("left to F16C: " + std::string(info(task.operation).name));
@@ -103,8 +107,10 @@ class Avx512Bf16 final : public Route {
       const std::size_t count = std::min(lanes, x.size() - begin);
       for (std::size_t i = 0; i < count; ++i) in[i] = static_cast<std::uint32_t>(x.a[begin + i]);
       asm volatile("vmovups (%0), %%zmm0\n\tvcvtneps2bf16 %%zmm0, %%ymm0\n\tvmovups %%ymm0, (%1)\n\tvzeroupper"
-                   : : "r"(in), "r"(out) : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7",
-                     "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
+                   :
+                   : "r"(in), "r"(out)
+                   : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10",
+                     "xmm11", "xmm12", "xmm13", "xmm14", "xmm15");
       for (std::size_t i = 0; i < count; ++i) results[begin + i] = out[i];
     }
   }
@@ -115,7 +121,8 @@ class Avx512Bf16 final : public Route {
   Support judge(const Task& task) const override {
     if (task.operation != Operation::convert || !is(task.from, fp32) || !is(task.to, bf16))
       return Support::no("converts fp32 to bf16 only");
-    if (task.rounding.mode != RoundingMode::nearest_even) return Support::no("VCVTNEPS2BF16 rounds to nearest even only");
+    if (task.rounding.mode != RoundingMode::nearest_even)
+      return Support::no("VCVTNEPS2BF16 rounds to nearest even only");
     if (task.rounding.overflow == Overflow::saturate) return Support::no("VCVTNEPS2BF16 does not saturate");
     if (!task.rounding.flush_inputs) return Support::no("VCVTNEPS2BF16 always flushes subnormal inputs");
     // Normal inputs are never tiny in bf16, so flush_outputs changes nothing.

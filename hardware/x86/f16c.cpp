@@ -1,8 +1,8 @@
 // fp16 by F16C: exact to fp32, the native fp32 instruction, back with one more rounding.
 //
-// add sub mul div sqrt: two roundings to nearest, to 24 and to 11 bits, equal one because 24 >= 2 * 11 + 2 (Figueroa 1995),
-// and no result of two fp16 operands is subnormal in fp32; directed modes compose. fma and conversions from fp64 and integers go through double
-// and float, rounded to odd before the rounding to nearest (in_double.hpp).
+// add sub mul div sqrt: two roundings to nearest, to 24 and to 11 bits, equal one because 24 >= 2 * 11 + 2 (Figueroa
+// 1995), and no result of two fp16 operands is subnormal in fp32; directed modes compose. fma and conversions from fp64
+// and integers go through double and float, rounded to odd before the rounding to nearest (in_double.hpp).
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/hardware/x86/in_double.hpp>
 #include <halfulp/hardware/x86/x86.hpp>
@@ -38,10 +38,12 @@ using U16 = std::uint16_t;
 using U32 = std::uint32_t;
 
 // The immediate 4 takes the rounding mode from MXCSR.
-#define HALFULP_THROUGH_FLOAT(instruction)                                                                            \
-  [](const U16* a, const U16* b, U16* result) {                                                                       \
-    asm volatile("vcvtph2ps (%0), %%xmm0\n\tvcvtph2ps (%1), %%xmm1\n\t" instruction "\n\tvcvtps2ph $4, %%xmm0, (%2)"  \
-                 : : "r"(a), "r"(b), "r"(result) : "xmm0", "xmm1", "memory");                                         \
+#define HALFULP_THROUGH_FLOAT(instruction)                                                                           \
+  [](const U16* a, const U16* b, U16* result) {                                                                      \
+    asm volatile("vcvtph2ps (%0), %%xmm0\n\tvcvtph2ps (%1), %%xmm1\n\t" instruction "\n\tvcvtps2ph $4, %%xmm0, (%2)" \
+                 :                                                                                                   \
+                 : "r"(a), "r"(b), "r"(result)                                                                       \
+                 : "xmm0", "xmm1", "memory");                                                                        \
   }
 
 void float_to_half(const U32* a, const U32*, U16* result) {
@@ -82,10 +84,14 @@ class F16c final : public Route {
     if (doubles(task)) return through_double(task, x, results);
     const ScopedMxcsr scope(mxcsr_for(task.rounding.mode, task.rounding.flush_inputs));
     switch (task.operation) {
-      case Operation::add: return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vaddps %%xmm1, %%xmm0, %%xmm0"));
-      case Operation::sub: return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vsubps %%xmm1, %%xmm0, %%xmm0"));
-      case Operation::mul: return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vmulps %%xmm1, %%xmm0, %%xmm0"));
-      case Operation::div: return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vdivps %%xmm1, %%xmm0, %%xmm0"));
+      case Operation::add:
+        return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vaddps %%xmm1, %%xmm0, %%xmm0"));
+      case Operation::sub:
+        return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vsubps %%xmm1, %%xmm0, %%xmm0"));
+      case Operation::mul:
+        return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vmulps %%xmm1, %%xmm0, %%xmm0"));
+      case Operation::div:
+        return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vdivps %%xmm1, %%xmm0, %%xmm0"));
       case Operation::sqrt: return by_lanes<U16, U16>(x, results, HALFULP_THROUGH_FLOAT("vsqrtps %%xmm0, %%xmm0"));
       case Operation::convert:
         if (is(task.from, fp32)) return by_lanes<U32, U16>(x, results, float_to_half);
@@ -102,7 +108,8 @@ class F16c final : public Route {
     const bool narrows = task.operation == Operation::convert && is(task.to, fp16);
     if (rounding.overflow == Overflow::saturate) return Support::no("VCVTPS2PH does not saturate");
     if (rounding.flush_outputs) return Support::no("fp16 subnormals are always kept");
-    if (rounding.flush_inputs && !(narrows && is(task.from, fp32))) return Support::no("DAZ works on fp32 operands only");
+    if (rounding.flush_inputs && !(narrows && is(task.from, fp32)))
+      return Support::no("DAZ works on fp32 operands only");
     if (narrows && is(task.from, fp32)) return Support::by("VCVTPS2PH (F16C)");
     if (narrows && !is(task.from, fp16) && (is(task.from, fp64) || std::holds_alternative<IntegerType>(task.from)))
       return Support::by("CVTSD2SS, VCVTPS2PH (SSE2, F16C)");
@@ -114,7 +121,8 @@ class F16c final : public Route {
       case Operation::div: return Support::by("VDIVPS, VCVTPS2PH (F16C)");
       case Operation::sqrt: return Support::by("VSQRTPS, VCVTPS2PH (F16C)");
       case Operation::fma:
-        return cpu().fma ? Support::by("VFMADD231SD, CVTSD2SS, VCVTPS2PH (FMA3, F16C)") : Support::no("this CPU has no FMA");
+        return cpu().fma ? Support::by("VFMADD231SD, CVTSD2SS, VCVTPS2PH (FMA3, F16C)")
+                         : Support::no("this CPU has no FMA");
       case Operation::convert:
         if (is(task.to, fp32)) return Support::by("VCVTPH2PS (F16C)");
         return Support::no("converts fp16 to fp32 only");

@@ -15,8 +15,8 @@ class Codec {
   /// Whether the format has what this file needs: exact powers of two above, and products, quotients and sums of
   /// products that are normal doubles.
   static bool takes(const FloatFormat& f) {
-    return f.is_signed && f.has_zero && f.fraction_bits >= 1 && f.fraction_bits <= 48 && f.bias >= 0 && f.emax() <= 500 &&
-           f.emin() - f.fraction_bits >= -500;
+    return f.is_signed && f.has_zero && f.fraction_bits >= 1 && f.fraction_bits <= 48 && f.bias >= 0 &&
+           f.emax() <= 500 && f.emin() - f.fraction_bits >= -500;
   }
 
   /// Precondition: takes(f), or f is fp64.

@@ -57,19 +57,18 @@ class ScopedMxcsr {
 
 #if defined(__x86_64__)
 
-
 #include <bit>
 
 namespace halfulp::x86 {
 
-#define HALFULP_BINARY(name, mnemonic)               \
-  inline float name(float a, float b) {              \
+#define HALFULP_BINARY(name, mnemonic)                     \
+  inline float name(float a, float b) {                    \
     asm volatile(mnemonic "ss %1, %0" : "+x"(a) : "x"(b)); \
-    return a;                                        \
-  }                                                  \
-  inline double name(double a, double b) {           \
+    return a;                                              \
+  }                                                        \
+  inline double name(double a, double b) {                 \
     asm volatile(mnemonic "sd %1, %0" : "+x"(a) : "x"(b)); \
-    return a;                                        \
+    return a;                                              \
   }
 HALFULP_BINARY(add, "add")
 HALFULP_BINARY(sub, "sub")
@@ -77,10 +76,10 @@ HALFULP_BINARY(mul, "mul")
 HALFULP_BINARY(div, "div")
 #undef HALFULP_BINARY
 
-#define HALFULP_UNARY(name, type, instruction)      \
-  inline type name(type a) {                        \
-    asm volatile(instruction " %0, %0" : "+x"(a));  \
-    return a;                                       \
+#define HALFULP_UNARY(name, type, instruction)     \
+  inline type name(type a) {                       \
+    asm volatile(instruction " %0, %0" : "+x"(a)); \
+    return a;                                      \
   }
 HALFULP_UNARY(sqrt, float, "sqrtss")
 HALFULP_UNARY(sqrt, double, "sqrtsd")
@@ -115,21 +114,21 @@ HALFULP_CONVERT(to_double, double, "x", std::int64_t, "r", "cvtsi2sdq")
 #undef HALFULP_CONVERT
 
 // The flags after (U)COMIS: unordered sets zero, parity and carry.
-#define HALFULP_COMPARE(type, suffix)                                                                \
-  inline bool eq(type a, type b) {                                                                   \
-    bool equal, ordered;                                                                             \
-    asm volatile("ucomis" suffix " %3, %2" : "=@ccz"(equal), "=@ccnp"(ordered) : "x"(a), "x"(b));    \
-    return equal && ordered;                                                                         \
-  }                                                                                                  \
-  inline bool lt(type a, type b) {                                                                   \
-    bool above;                                                                                      \
-    asm volatile("comis" suffix " %2, %1" : "=@cca"(above) : "x"(b), "x"(a));                        \
-    return above;                                                                                    \
-  }                                                                                                  \
-  inline bool le(type a, type b) {                                                                   \
-    bool above_or_equal;                                                                             \
-    asm volatile("comis" suffix " %2, %1" : "=@ccae"(above_or_equal) : "x"(b), "x"(a));              \
-    return above_or_equal;                                                                           \
+#define HALFULP_COMPARE(type, suffix)                                                             \
+  inline bool eq(type a, type b) {                                                                \
+    bool equal, ordered;                                                                          \
+    asm volatile("ucomis" suffix " %3, %2" : "=@ccz"(equal), "=@ccnp"(ordered) : "x"(a), "x"(b)); \
+    return equal && ordered;                                                                      \
+  }                                                                                               \
+  inline bool lt(type a, type b) {                                                                \
+    bool above;                                                                                   \
+    asm volatile("comis" suffix " %2, %1" : "=@cca"(above) : "x"(b), "x"(a));                     \
+    return above;                                                                                 \
+  }                                                                                               \
+  inline bool le(type a, type b) {                                                                \
+    bool above_or_equal;                                                                          \
+    asm volatile("comis" suffix " %2, %1" : "=@ccae"(above_or_equal) : "x"(b), "x"(a));           \
+    return above_or_equal;                                                                        \
   }
 HALFULP_COMPARE(float, "s")
 HALFULP_COMPARE(double, "d")

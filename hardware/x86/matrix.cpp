@@ -1,7 +1,6 @@
-// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: VDPBF16PS, TDPBF16PS, LDTILECFG. Neither consults
-// MXCSR. Inline assembly: no compiler flag is needed, and a CPU without them runs the rest of the program.
+// Intel 64 and IA-32 Architectures Software Developer's Manual, volume 2: VDPBF16PS, TDPBF16PS, LDTILECFG. Neither
+// consults MXCSR. Inline assembly: no compiler flag is needed, and a CPU without them runs the rest of the program.
 #include <halfulp/hardware/x86/x86.hpp>
-
 
 #include <algorithm>
 #include <array>
@@ -19,7 +18,9 @@ class X86Device : public MatrixDevice {
  public:
   explicit X86Device(const char* unit) : unit_(find_unit(unit)) {}
   std::string name() const final { return "x86:" + unit_.name; }
-  std::string description() const final { return unit_.instruction + ", " + (x86::cpu().x86 ? x86::cpu().brand : "not an x86-64 CPU"); }
+  std::string description() const final {
+    return unit_.instruction + ", " + (x86::cpu().x86 ? x86::cpu().brand : "not an x86-64 CPU");
+  }
   MatrixShape shape() const final { return shape_of(unit_); }
 
   void run(const MatrixCases& cases, std::span<std::uint64_t> d) const final {
@@ -43,7 +44,9 @@ class X86Device : public MatrixDevice {
     std::size_t begin, count;
     /// Operands 2 * pair and 2 * pair + 1 of case i, the first in the low half; zeros beyond the last.
     std::uint32_t operands(const std::vector<std::uint64_t>& words, std::size_t i, std::size_t pair) const {
-      const auto at = [&](std::size_t j) { return i < count && j < cases.k ? static_cast<std::uint32_t>(words[(begin + i) * cases.k + j]) : 0U; };
+      const auto at = [&](std::size_t j) {
+        return i < count && j < cases.k ? static_cast<std::uint32_t>(words[(begin + i) * cases.k + j]) : 0U;
+      };
       return at(2 * pair) | at(2 * pair + 1) << 16;
     }
     std::uint32_t a(std::size_t i, std::size_t pair) const { return operands(cases.a, i, pair); }
@@ -65,16 +68,19 @@ class Avx512Bf16 final : public X86Device {
   }
 
  protected:
-  void block([[maybe_unused]] const Block& x, [[maybe_unused]] std::size_t steps, [[maybe_unused]] Words& c) const override {
+  void block([[maybe_unused]] const Block& x, [[maybe_unused]] std::size_t steps,
+             [[maybe_unused]] Words& c) const override {
 #if defined(__x86_64__)
     for (std::size_t step = 0; step < steps; ++step) {
       Words a, b;
       for (std::size_t i = 0; i < lanes; ++i) a[i] = x.a(i, step), b[i] = x.b(i, step);
-      asm volatile("vmovups (%0), %%zmm0\n\tvmovups (%1), %%zmm1\n\tvmovups (%2), %%zmm2\n\tvdpbf16ps %%zmm2, %%zmm1, %%zmm0\n\t"
-                   "vmovups %%zmm0, (%0)\n\tvzeroupper"
-                   : : "r"(c.data()), "r"(a.data()), "r"(b.data())
-                   : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12",
-                     "xmm13", "xmm14", "xmm15");
+      asm volatile(
+          "vmovups (%0), %%zmm0\n\tvmovups (%1), %%zmm1\n\tvmovups (%2), %%zmm2\n\tvdpbf16ps %%zmm2, %%zmm1, %%zmm0\n\t"
+          "vmovups %%zmm0, (%0)\n\tvzeroupper"
+          :
+          : "r"(c.data()), "r"(a.data()), "r"(b.data())
+          : "memory", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+            "xmm12", "xmm13", "xmm14", "xmm15");
     }
 #endif
   }
@@ -112,13 +118,15 @@ class AmxBf16 final : public X86Device {
   AmxBf16() : X86Device("x86.amx.bf16.fp32") {}
   Support available() const override {
 #if defined(__x86_64__)
-    if (x86::cpu().amxbf16 && !tiles_permitted()) return Support::no("the operating system does not grant AMX's tile registers");
+    if (x86::cpu().amxbf16 && !tiles_permitted())
+      return Support::no("the operating system does not grant AMX's tile registers");
 #endif
     return x86::cpu().amxbf16 ? Support::by("TDPBF16PS (AMX-BF16)") : Support::no("this CPU has no AMX-BF16");
   }
 
  protected:
-  void block([[maybe_unused]] const Block& x, [[maybe_unused]] std::size_t steps, [[maybe_unused]] Words& c) const override {
+  void block([[maybe_unused]] const Block& x, [[maybe_unused]] std::size_t steps,
+             [[maybe_unused]] Words& c) const override {
 #if defined(__x86_64__)
     alignas(64) std::array<Words, lanes> d{}, a, b;
     for (std::size_t i = 0; i < lanes; ++i) d[i][i] = c[i];
@@ -126,10 +134,14 @@ class AmxBf16 final : public X86Device {
     const std::size_t row = sizeof(Words);
     for (std::size_t step = 0; step < steps; ++step) {
       for (std::size_t i = 0; i < lanes; ++i)
-        for (std::size_t pair = 0; pair < lanes; ++pair) a[i][pair] = x.a(i, step * lanes + pair), b[pair][i] = x.b(i, step * lanes + pair);
-      asm volatile("tileloadd (%0, %3), %%tmm0\n\ttileloadd (%1, %3), %%tmm1\n\ttileloadd (%2, %3), %%tmm2\n\t"
-                   "tdpbf16ps %%tmm2, %%tmm1, %%tmm0\n\ttilestored %%tmm0, (%0, %3)"
-                   : : "r"(d.data()), "r"(a.data()), "r"(b.data()), "r"(row) : "memory");
+        for (std::size_t pair = 0; pair < lanes; ++pair)
+          a[i][pair] = x.a(i, step * lanes + pair), b[pair][i] = x.b(i, step * lanes + pair);
+      asm volatile(
+          "tileloadd (%0, %3), %%tmm0\n\ttileloadd (%1, %3), %%tmm1\n\ttileloadd (%2, %3), %%tmm2\n\t"
+          "tdpbf16ps %%tmm2, %%tmm1, %%tmm0\n\ttilestored %%tmm0, (%0, %3)"
+          :
+          : "r"(d.data()), "r"(a.data()), "r"(b.data()), "r"(row)
+          : "memory");
     }
     for (std::size_t i = 0; i < lanes; ++i) c[i] = d[i][i];
 #endif

@@ -15,7 +15,9 @@ bool native(const NumberType& type) { return is(type, fp32) || is(type, fp64); }
 template <class T>
 using Bits = std::conditional_t<sizeof(T) == 8, std::uint64_t, std::uint32_t>;
 template <class T>
-T value(std::uint64_t code) { return std::bit_cast<T>(static_cast<Bits<T>>(code)); }
+T value(std::uint64_t code) {
+  return std::bit_cast<T>(static_cast<Bits<T>>(code));
+}
 template <class T>
 std::uint64_t code(T value) {
   if constexpr (std::is_same_v<T, bool>) return value;
@@ -26,7 +28,8 @@ std::uint64_t code(T value) {
 template <class T, class F>
 void each(const Operands& x, std::span<std::uint64_t> results, F f) {
   for (std::size_t i = 0; i < x.size(); ++i) {
-    if constexpr (std::is_invocable_v<F, T, T, T>) results[i] = code(f(value<T>(x.a[i]), value<T>(x.b[i]), value<T>(x.c[i])));
+    if constexpr (std::is_invocable_v<F, T, T, T>)
+      results[i] = code(f(value<T>(x.a[i]), value<T>(x.b[i]), value<T>(x.c[i])));
     else if constexpr (std::is_invocable_v<F, T, T>) results[i] = code(f(value<T>(x.a[i]), value<T>(x.b[i])));
     else results[i] = code(f(value<T>(x.a[i])));
   }
@@ -108,8 +111,10 @@ class Sse final : public Route {
 
   Support judge(const Task& task) const override {
     if (task.operation == Operation::convert) {
-      const bool from_integer = std::holds_alternative<IntegerType>(task.from), to_integer = std::holds_alternative<IntegerType>(task.to);
-      const bool fits = from_integer ? native(task.to) : to_integer ? native(task.from)
+      const bool from_integer = std::holds_alternative<IntegerType>(task.from),
+                 to_integer = std::holds_alternative<IntegerType>(task.to);
+      const bool fits = from_integer ? native(task.to)
+                        : to_integer ? native(task.from)
                                      : native(task.from) && native(task.to) && task.from != task.to;
       if (!fits) return Support::no("converts between fp32, fp64 and integers only");
     } else if (!native(task.from)) {
@@ -120,8 +125,9 @@ class Sse final : public Route {
       return Support::no("x86 flushes what is tiny after rounding, not before");
     if (task.operation == Operation::fma && !cpu().fma) return Support::no("this CPU has no FMA");
     if (task.operation == Operation::round_to_integral && !cpu().sse41) return Support::no("this CPU has no SSE4.1");
-    const std::string_view set = task.operation == Operation::fma ? " (FMA3)"
-                               : task.operation == Operation::round_to_integral ? " (SSE4.1)" : " (SSE2)";
+    const std::string_view set = task.operation == Operation::fma                 ? " (FMA3)"
+                                 : task.operation == Operation::round_to_integral ? " (SSE4.1)"
+                                                                                  : " (SSE2)";
     return Support::by(instruction(task) + std::string(set));
   }
 };

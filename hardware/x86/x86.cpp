@@ -25,7 +25,8 @@ std::string common_refusal(const Task& task) {
     case Operation::rem: return "no SSE or AVX instruction computes the IEEE remainder";
     case Operation::min:
     case Operation::max: return "MINPS and MAXPS are not minimumNumber and maximumNumber";
-    case Operation::rcp: return "RCPPS is an estimate within 1.5 * 2^-12, not rounded; div with 1 on the left is the same operation";
+    case Operation::rcp:
+      return "RCPPS is an estimate within 1.5 * 2^-12, not rounded; div with 1 on the left is the same operation";
     case Operation::rsqrt: return "RSQRTPS is an estimate within 1.5 * 2^-12, not rounded";
     case Operation::exp: return "no SSE or AVX instruction computes e^a";
     default: break;
@@ -34,13 +35,12 @@ std::string common_refusal(const Task& task) {
   const auto* to = std::get_if<IntegerType>(&task.to);
   if (from && *from == u64) return "no instruction before AVX-512 converts u64";
   if (to && !to->is_signed) return "no instruction before AVX-512 converts to unsigned integers";
-  if (to && rounding.int_overflow != IntOverflow::x86) return "x86 gives the indefinite integer on overflow (int-overflow x86)";
+  if (to && rounding.int_overflow != IntOverflow::x86)
+    return "x86 gives the indefinite integer on overflow (int-overflow x86)";
   return {};
 }
 
-std::string Route::description() const {
-  return cpu().x86 ? cpu().brand : "not an x86-64 CPU";
-}
+std::string Route::description() const { return cpu().x86 ? cpu().brand : "not an x86-64 CPU"; }
 
 Support Route::available() const {
   const std::string_view set = missing(cpu());
@@ -56,7 +56,8 @@ Support Route::supports(const Task& task) const {
 NanRule Route::nan_rule(const Task& task) const {
   // Formats that x86 does not know have no x86 rule.
   for (const NumberType& type : {task.from, task.to})
-    if (const auto* f = std::get_if<FloatFormat>(&type); f && f->nonfinite != NonFinite::ieee) return NanRule::canonical;
+    if (const auto* f = std::get_if<FloatFormat>(&type); f && f->nonfinite != NonFinite::ieee)
+      return NanRule::canonical;
   return NanRule::propagate;
 }
 
@@ -81,16 +82,15 @@ class X86 final : public Backend {
   std::string description() const override {
     if (!x86::cpu().x86) return "not an x86-64 CPU";
     std::string text = x86::cpu().brand + ": SSE2";
-    for (const auto& [here, set] : {std::pair(x86::cpu().sse41, " SSE4.1"), std::pair(x86::cpu().fma, " FMA3"),
-                                    std::pair(x86::cpu().f16c, " F16C"), std::pair(x86::cpu().avx512bf16, " AVX512-BF16"),
-                                    std::pair(x86::cpu().avx512fp16, " AVX512-FP16")})
+    for (const auto& [here, set] :
+         {std::pair(x86::cpu().sse41, " SSE4.1"), std::pair(x86::cpu().fma, " FMA3"),
+          std::pair(x86::cpu().f16c, " F16C"), std::pair(x86::cpu().avx512bf16, " AVX512-BF16"),
+          std::pair(x86::cpu().avx512fp16, " AVX512-FP16")})
       if (here) text += set;
     return text;
   }
 
-  Support available() const override {
-    return x86::cpu().x86 ? Support::by("SSE2") : Support::no("not an x86-64 CPU");
-  }
+  Support available() const override { return x86::cpu().x86 ? Support::by("SSE2") : Support::no("not an x86-64 CPU"); }
 
   Support supports(const Task& task) const override {
     if (!x86::cpu().x86) return available();

@@ -14,21 +14,25 @@ namespace {
 /// f(first, last) over pieces of an array, on all cores.
 template <class F>
 void in_pieces(std::size_t size, F&& f) {
-  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, size, 4096), [&](const auto& piece) { f(piece.begin(), piece.end()); });
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, size, 4096),
+                    [&](const auto& piece) { f(piece.begin(), piece.end()); });
 }
 
 void same_size(std::size_t in, std::size_t out) {
-  if (in != out) throw std::invalid_argument("out has " + std::to_string(out) + " elements, and x " + std::to_string(in));
+  if (in != out)
+    throw std::invalid_argument("out has " + std::to_string(out) + " elements, and x " + std::to_string(in));
 }
 
 nb::dict dictionary(const Tally& t) {
   nb::dict d;
-  d["elements"] = t.elements, d["nan"] = t.nan, d["overflow"] = t.overflow, d["underflow"] = t.underflow, d["inexact"] = t.inexact;
+  d["elements"] = t.elements, d["nan"] = t.nan, d["overflow"] = t.overflow, d["underflow"] = t.underflow,
+  d["inexact"] = t.inexact;
   d["to_zero"] = t.to_zero, d["subnormal"] = t.subnormal, d["flags"] = t.flags;
   return d;
 }
 
-nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed, bool tallied, std::uint64_t stream, std::uint64_t first) {
+nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out,
+                          std::uint64_t seed, bool tallied, std::uint64_t stream, std::uint64_t first) {
   Tally tally;
   with_type<float, double>(x.dtype(), [&]<class T>(T) {
     const auto in = read<T>(x);
@@ -40,16 +44,20 @@ nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const 
 }
 
 /// Formats of at most 32 bits go through vectors, wider ones and integers through the scalar functions.
-void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed, std::uint64_t stream, std::uint64_t origin) {
+void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed,
+                  std::uint64_t stream, std::uint64_t origin) {
   same_size(x.size(), out.size());
   const auto one_by_one = [&](auto in, auto scalar) {
     with_words(out.dtype(), [&]<class Code>(Code) {
       const auto codes = write<Code>(out);
-      if (static_cast<int>(sizeof(Code)) < f.storage_bytes()) throw nb::type_error("out: its code words are too narrow");
+      if (static_cast<int>(sizeof(Code)) < f.storage_bytes())
+        throw nb::type_error("out: its code words are too narrow");
       const nb::gil_scoped_release released;
       in_pieces(in.size(), [&](std::size_t first, std::size_t last) {
         for (std::size_t i = first; i < last; ++i) {
-          const std::uint64_t random = rounding.mode == RoundingMode::stochastic ? rounding_bits(seed, stream, origin + i) : 0;
+          const std::uint64_t random = rounding.mode == RoundingMode::stochastic
+                                           ? rounding_bits(seed, stream, origin + i)
+                                           : 0;
           codes[i] = static_cast<Code>(scalar(in[i], random).code);
         }
       });
@@ -58,7 +66,9 @@ void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, c
   with_type<float, double, std::int64_t, std::uint64_t>(x.dtype(), [&]<class T>(T) {
     const auto in = read<T>(x);
     if constexpr (std::is_integral_v<T>) {
-      one_by_one(in, [&](T v, std::uint64_t random) { return from_integer({64, std::is_signed_v<T>}, f, rounding, static_cast<std::uint64_t>(v), random); });
+      one_by_one(in, [&](T v, std::uint64_t random) {
+        return from_integer({64, std::is_signed_v<T>}, f, rounding, static_cast<std::uint64_t>(v), random);
+      });
     } else if (out.dtype() == nb::dtype<std::uint64_t>()) {
       one_by_one(in, [&](T v, std::uint64_t random) { return encode(f, rounding, static_cast<double>(v), random); });
     } else {
@@ -98,11 +108,15 @@ void decode_array(const FloatFormat& f, const In& x, const Out& out) {
 }  // namespace
 
 void add_arrays(nb::module_& m) {
-  m.def("quantize", &quantize_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"), nb::arg("tally"), nb::arg("stream") = 0, nb::arg("first") = 0,
-        "out[i] = x[i] rounded to a format, float32 to float32 or float64 to float64; with a tally, a dictionary of what happened.");
-  m.def("encode", &encode_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"), nb::arg("stream") = 0, nb::arg("first") = 0,
+  m.def("quantize", &quantize_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"),
+        nb::arg("seed"), nb::arg("tally"), nb::arg("stream") = 0, nb::arg("first") = 0,
+        "out[i] = x[i] rounded to a format, float32 to float32 or float64 to float64; with a tally, a dictionary of "
+        "what happened.");
+  m.def("encode", &encode_array, nb::arg("format"), nb::arg("rounding"), nb::arg("x"), nb::arg("out"), nb::arg("seed"),
+        nb::arg("stream") = 0, nb::arg("first") = 0,
         "out[i] = the code word of x[i] (float32, float64, int64, uint64) rounded to a format.");
-  m.def("decode", &decode_array, nb::arg("format"), nb::arg("x"), nb::arg("out"), "out[i] = the value of the code word x[i], as float32 or float64.");
+  m.def("decode", &decode_array, nb::arg("format"), nb::arg("x"), nb::arg("out"),
+        "out[i] = the value of the code word x[i], as float32 or float64.");
 }
 
 }  // namespace halfulp::python

@@ -27,14 +27,17 @@ int run(const std::vector<std::string>& arguments) {
   return cli::run_command_line(static_cast<int>(words.size()), argv.data());
 }
 
-/// Commands take turns. The turn belongs to a process: a child forked while another thread had it would wait for ever, for it has no such
-/// thread, and is refused. Who waits looks at Ctrl-C.
+/// Commands take turns. The turn belongs to a process: a child forked while another thread had it would wait for ever,
+/// for it has no such thread, and is refused. Who waits looks at Ctrl-C.
 class Turn {
  public:
   Turn() {
     const pid_t self = getpid();
     for (pid_t holder = 0; !holder_.compare_exchange_strong(holder, self); holder = 0) {
-      if (holder != 0 && holder != self) throw std::runtime_error("a command was running when this process was forked off; accepted: fork before, or start processes by 'spawn'");
+      if (holder != 0 && holder != self)
+        throw std::runtime_error(
+            "a command was running when this process was forked off; accepted: fork before, or start processes by "
+            "'spawn'");
       std::this_thread::sleep_for(std::chrono::milliseconds(5));
       stop_if_asked();
     }
@@ -62,18 +65,24 @@ nb::tuple command(const std::vector<std::string>& arguments, const std::string& 
     interrupted = interrupts.noted();
     output = std::move(captured.output), error = std::move(captured.error);
   }
-  return nb::make_tuple(status, nb::bytes(output.data(), output.size()), nb::bytes(error.data(), error.size()), interrupted);
+  return nb::make_tuple(status, nb::bytes(output.data(), output.size()), nb::bytes(error.data(), error.size()),
+                        interrupted);
 }
 
 }  // namespace
 
 void add_command(nb::module_& m) {
-  m.def("command", &command, nb::arg("arguments"), nb::arg("input"), nb::arg("handles_interrupts"),
-        nb::sig("def command(arguments: list[str], input: str, handles_interrupts: bool) -> tuple[int, bytes, bytes, bool]"),
-        "Runs `halfulp ARGUMENTS...` in this process: exit status, standard output, standard error, whether Ctrl-C came (handled here if "
-        "`handles_interrupts`: in the main thread). One at a time.");
-  m.def("program", &run, nb::arg("arguments"), nb::sig("def program(arguments: list[str]) -> int"), nb::call_guard<nb::gil_scoped_release>(),
-        "The same on this process's own input, output and signals: what a program does, which ends with the exit status.");
+  m.def(
+      "command", &command, nb::arg("arguments"), nb::arg("input"), nb::arg("handles_interrupts"),
+      nb::sig(
+          "def command(arguments: list[str], input: str, handles_interrupts: bool) -> tuple[int, bytes, bytes, bool]"),
+      "Runs `halfulp ARGUMENTS...` in this process: exit status, standard output, standard error, whether Ctrl-C came "
+      "(handled here if "
+      "`handles_interrupts`: in the main thread). One at a time.");
+  m.def("program", &run, nb::arg("arguments"), nb::sig("def program(arguments: list[str]) -> int"),
+        nb::call_guard<nb::gil_scoped_release>(),
+        "The same on this process's own input, output and signals: what a program does, which ends with the exit "
+        "status.");
 }
 
 }  // namespace halfulp::python

@@ -1,7 +1,8 @@
-// What the parts of halfulp._core share: arrays as NumPy hands them over, and one function that each part fills the module with.
+// What the parts of halfulp._core share: arrays as NumPy hands them over, and one function that each part fills the
+// module with.
 //
-// The module takes contiguous arrays of the right types; python/halfulp makes them of what users pass. Every function releases the
-// GIL while it computes. Errors: std::invalid_argument becomes ValueError with the same words.
+// The module takes contiguous arrays of the right types; python/halfulp makes them of what users pass. Every function
+// releases the GIL while it computes. Errors: std::invalid_argument becomes ValueError with the same words.
 #pragma once
 
 #include <halfulp/emulation/matrix.hpp>
@@ -31,9 +32,13 @@ inline void stop_if_asked() {
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-/// An argument that is text, or TypeError naming it; ValueError for halves of surrogate pairs, which UTF-8 does not have.
+/// An argument that is text, or TypeError naming it; ValueError for halves of surrogate pairs, which UTF-8 does not
+/// have.
 inline std::string text_of(nb::handle x, const char* argument) {
-  if (!PyUnicode_Check(x.ptr())) throw nb::type_error((std::string(argument) + ": " + nb::cast<std::string>(nb::repr(x.type().attr("__name__"))) + "; accepted: text").c_str());
+  if (!PyUnicode_Check(x.ptr()))
+    throw nb::type_error(
+        (std::string(argument) + ": " + nb::cast<std::string>(nb::repr(x.type().attr("__name__"))) + "; accepted: text")
+            .c_str());
   Py_ssize_t size = 0;
   const char* const utf8 = PyUnicode_AsUTF8AndSize(x.ptr(), &size);
   if (!utf8) {
@@ -81,7 +86,9 @@ template <class T>
 void check_codes(const char* name, std::span<const T> codes, std::uint64_t mask, const std::string& format) {
   if ((std::uint64_t{T(~T{})} & ~mask) == 0) return;
   for (const T code : codes)
-    if (code & ~mask) throw std::invalid_argument(std::string(name) + ": the code word " + std::to_string(code) + " is wider than " + format);
+    if (code & ~mask)
+      throw std::invalid_argument(std::string(name) + ": the code word " + std::to_string(code) + " is wider than " +
+                                  format);
 }
 
 void add_formats(nb::module_& m);

@@ -27,7 +27,8 @@ void cast(const std::string& profile, const FloatFormat& from, const FloatFormat
 }  // namespace
 
 void add_profiles(nb::module_& m) {
-  m.def("cast", &cast, nb::arg("profile"), nb::arg("from_"), nb::arg("to"), nb::arg("x"), nb::arg("out"), "out[i] = the code word that a profile makes of the code word x[i].");
+  m.def("cast", &cast, nb::arg("profile"), nb::arg("from_"), nb::arg("to"), nb::arg("x"), nb::arg("out"),
+        "out[i] = the code word that a profile makes of the code word x[i].");
 }
 
 }  // namespace halfulp::python

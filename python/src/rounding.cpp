@@ -32,19 +32,28 @@ std::string text_of_rounding(const Rounding& r) {
 
 /// The fields in the order of make()'s arguments.
 nb::tuple fields(const Rounding& r) {
-  return nb::make_tuple(std::string(name_of(r.mode)), std::string(name_of(r.overflow)), r.flush_inputs, r.flush_outputs, std::string(name_in(tininess_rules, r.tininess)),
-                        std::string(name_of(r.nan)), std::string(name_in(int_overflow_rules, r.int_overflow)), r.integer_inexact,
+  return nb::make_tuple(std::string(name_of(r.mode)), std::string(name_of(r.overflow)), r.flush_inputs, r.flush_outputs,
+                        std::string(name_in(tininess_rules, r.tininess)), std::string(name_of(r.nan)),
+                        std::string(name_in(int_overflow_rules, r.int_overflow)), r.integer_inexact,
                         std::string(name_in(stochastic_variants, r.variant)), r.random_bits);
 }
 
-void make(Rounding* self, const std::string& mode, const std::string& overflow, bool flush_inputs, bool flush_outputs, const std::string& tininess, const std::string& nan,
-          const std::string& int_overflow, bool exact, const std::string& stochastic_variant, int random_bits) {
+void make(Rounding* self, const std::string& mode, const std::string& overflow, bool flush_inputs, bool flush_outputs,
+          const std::string& tininess, const std::string& nan, const std::string& int_overflow, bool exact,
+          const std::string& stochastic_variant, int random_bits) {
   if (random_bits < 1 || random_bits > max_random_bits)
-    throw std::invalid_argument("random_bits is " + std::to_string(random_bits) + "; accepted: 1 to " + std::to_string(max_random_bits));
-  new (self) Rounding{value_named(rounding_modes, "rounding mode", mode), value_named(overflow_rules, "overflow rule", overflow), flush_inputs, flush_outputs,
-                      value_named(tininess_rules, "tininess rule", tininess), value_named(nan_rules, "NaN rule", nan),
-                      value_named(int_overflow_rules, "integer overflow rule", int_overflow), exact,
-                      value_named(stochastic_variants, "stochastic variant", stochastic_variant), random_bits};
+    throw std::invalid_argument("random_bits is " + std::to_string(random_bits) + "; accepted: 1 to " +
+                                std::to_string(max_random_bits));
+  new (self) Rounding{value_named(rounding_modes, "rounding mode", mode),
+                      value_named(overflow_rules, "overflow rule", overflow),
+                      flush_inputs,
+                      flush_outputs,
+                      value_named(tininess_rules, "tininess rule", tininess),
+                      value_named(nan_rules, "NaN rule", nan),
+                      value_named(int_overflow_rules, "integer overflow rule", int_overflow),
+                      exact,
+                      value_named(stochastic_variants, "stochastic variant", stochastic_variant),
+                      random_bits};
 }
 
 }  // namespace
@@ -57,26 +66,32 @@ overflow: ieee (Inf by mode, NaN in formats without Inf) or saturate (the larges
 operands (DAZ), tiny results (FTZ) are zero. tininess: after or before rounding. nan: canonical, propagate (x86), cuda. int_overflow:
 saturate or x86. exact: rounding to integers signals inexact. stochastic_variant: truncate, nearest-even, nearest-odd, nearest-up;
 random_bits: 1 to 32. Raises ValueError naming the nearest words. Source: IEEE 754-2019, clauses 4 and 7.)")
-      .def("__init__", &make, nb::arg("mode") = "nearest-even", nb::kw_only(), nb::arg("overflow") = "ieee", nb::arg("flush_inputs") = false,
-           nb::arg("flush_outputs") = false, nb::arg("tininess") = "after", nb::arg("nan") = "canonical", nb::arg("int_overflow") = "saturate",
-           nb::arg("exact") = false, nb::arg("stochastic_variant") = "truncate", nb::arg("random_bits") = Rounding{}.random_bits)
+      .def("__init__", &make, nb::arg("mode") = "nearest-even", nb::kw_only(), nb::arg("overflow") = "ieee",
+           nb::arg("flush_inputs") = false, nb::arg("flush_outputs") = false, nb::arg("tininess") = "after",
+           nb::arg("nan") = "canonical", nb::arg("int_overflow") = "saturate", nb::arg("exact") = false,
+           nb::arg("stochastic_variant") = "truncate", nb::arg("random_bits") = Rounding{}.random_bits)
       .def_prop_ro("mode", [](const Rounding& r) { return std::string(name_of(r.mode)); })
       .def_prop_ro("overflow", [](const Rounding& r) { return std::string(name_of(r.overflow)); })
       .def_ro("flush_inputs", &Rounding::flush_inputs)
       .def_ro("flush_outputs", &Rounding::flush_outputs)
       .def_prop_ro("tininess", [](const Rounding& r) { return std::string(name_in(tininess_rules, r.tininess)); })
       .def_prop_ro("nan", [](const Rounding& r) { return std::string(name_of(r.nan)); })
-      .def_prop_ro("int_overflow", [](const Rounding& r) { return std::string(name_in(int_overflow_rules, r.int_overflow)); })
+      .def_prop_ro("int_overflow",
+                   [](const Rounding& r) { return std::string(name_in(int_overflow_rules, r.int_overflow)); })
       .def_ro("exact", &Rounding::integer_inexact)
-      .def_prop_ro("stochastic_variant", [](const Rounding& r) { return std::string(name_in(stochastic_variants, r.variant)); })
+      .def_prop_ro("stochastic_variant",
+                   [](const Rounding& r) { return std::string(name_in(stochastic_variants, r.variant)); })
       .def_ro("random_bits", &Rounding::random_bits)
-      .def("__eq__", [](const Rounding& r, const Rounding& other) { return r == other; }, nb::is_operator(), equality)
+      .def(
+          "__eq__", [](const Rounding& r, const Rounding& other) { return r == other; }, nb::is_operator(), equality)
       .def("__hash__", [](const Rounding& r) { return std::hash<std::string>{}(text_of_rounding(r)); })
       .def("__repr__", &text_of_rounding)
       .def("__getstate__", &fields)
-      .def("__setstate__", [](Rounding& self, const std::tuple<std::string, std::string, bool, bool, std::string, std::string, std::string, bool, std::string, int>& state) {
-        std::apply([&](const auto&... field) { make(&self, field...); }, state);
-      });
+      .def("__setstate__",
+           [](Rounding& self, const std::tuple<std::string, std::string, bool, bool, std::string, std::string,
+                                               std::string, bool, std::string, int>& state) {
+             std::apply([&](const auto&... field) { make(&self, field...); }, state);
+           });
 }
 
 }  // namespace halfulp::python

@@ -34,12 +34,15 @@ TEST(CheckCommand, HoldsEverythingOfAGpu) {
     }
   }
   EXPECT_EQ(groups, (std::set<std::string>{"operation", "matrix unit", "whole tile", "sum", "program", "kernel"}));
-  for (const char* name : {"fma fp16 nearest-even", "exp bf16 nearest-even", "convert fp32 to e4m3 nearest-even saturate", "hopper.wgmma.e4m3.fp32", "quantize e4m3 stochastic", "decode bf16"})
+  for (const char* name :
+       {"fma fp16 nearest-even", "exp bf16 nearest-even", "convert fp32 to e4m3 nearest-even saturate",
+        "hopper.wgmma.e4m3.fp32", "quantize e4m3 stochastic", "decode bf16"})
     EXPECT_EQ(names.count(name), 1u) << name;
 }
 
 TEST(CheckCommand, TextSaysWhatIsSkippedOnce) {
-  const auto outcome = run_halfulp({"check", "--backend", "x86", "--tiles", "1"}), all = run_halfulp({"check", "--backend", "x86", "--tiles", "1", "--all"});
+  const auto outcome = run_halfulp({"check", "--backend", "x86", "--tiles", "1"}),
+             all = run_halfulp({"check", "--backend", "x86", "--tiles", "1", "--all"});
   EXPECT_EQ(outcome.status, find_backend("x86").available().yes ? 0 : 3);
   if (outcome.status == 3) GTEST_SKIP() << outcome.err;
   EXPECT_NE(outcome.out.find("matrix unit"), std::string::npos);
@@ -77,7 +80,8 @@ TEST(Rehearsal, IsRecordedAndReplayedAsWhatItIs) {
   const std::string out = folder / "gpu", report = folder / "report.json";
   const auto recorded = run_halfulp({"record", "--backend", "rehearsal", "--out", out, "--quick", "--quiet"});
   ASSERT_EQ(recorded.status, 0) << recorded.err;
-  const auto run = run_halfulp({"run", "underflow", "--set", "count=1000", "--backend", "emulated,rehearsal,recorded:" + out, "--out", report});
+  const auto run = run_halfulp(
+      {"run", "underflow", "--set", "count=1000", "--backend", "emulated,rehearsal,recorded:" + out, "--out", report});
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run_halfulp({"validate", report}).status, 0);
   std::uint64_t compared = 0;

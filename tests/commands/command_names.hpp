@@ -15,6 +15,8 @@ inline std::vector<std::string> command_names() {
 }
 
 /// Whether a program is on the PATH.
-inline bool is_here(const std::string& program) { return run_program({"/bin/sh", "-c", "command -v " + program + " >/dev/null"}).status == 0; }
+inline bool is_here(const std::string& program) {
+  return run_program({"/bin/sh", "-c", "command -v " + program + " >/dev/null"}).status == 0;
+}
 
 }  // namespace halfulp::testing

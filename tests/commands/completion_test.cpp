@@ -78,7 +78,8 @@ TEST(Completion, KnowsEveryNameOfTheTables) {
     for (const Parameter& parameter : experiment.parameters()) {
       if (parameter.accepted.empty()) continue;
       const Words values = offered({"run", name, "--set", parameter.name + "="});
-      for (const std::string& value : parameter.accepted) EXPECT_TRUE(values.count(parameter.name + "=" + value)) << name << " " << value;
+      for (const std::string& value : parameter.accepted)
+        EXPECT_TRUE(values.count(parameter.name + "=" + value)) << name << " " << value;
     }
   }
   EXPECT_EQ(offered({"run", "underflow", "--set=formats=fp16,bf"}), Words{"--set=formats=fp16,bf16"});
@@ -106,12 +107,14 @@ TEST(Completion, LooksIntoReports) {
   EXPECT_TRUE(offered({"show", report.string(), table, "--where", ""}).count(*columns.begin() + "="));
   bool values = false;
   for (const std::string& column : columns)
-    for (const std::string& word : offered({"show", report.string(), table, "--where", column + "="})) values = values || word.size() > column.size() + 1;
+    for (const std::string& word : offered({"show", report.string(), table, "--where", column + "="}))
+      values = values || word.size() > column.size() + 1;
   EXPECT_TRUE(values);
   EXPECT_TRUE(tables.count("claims"));
   EXPECT_TRUE(offered({"show", report.string(), "claims", "--where", "verdict="}).count("verdict=pass"));
   // What a shell would read as a command, and what tears a line, is not offered; a broken table offers nothing.
-  std::ofstream(report) << R"json({"results": {"t": {"columns": [{"name": "c"}], "rows": [["$(touch x)"], ["a;b"], ["x\n:files"], ["good"]]}, "u": {"columns": [{"name": "c"}]}}})json";
+  std::ofstream(report)
+      << R"json({"results": {"t": {"columns": [{"name": "c"}], "rows": [["$(touch x)"], ["a;b"], ["x\n:files"], ["good"]]}, "u": {"columns": [{"name": "c"}]}}})json";
   EXPECT_EQ(offered({"show", report.string(), "t", "--where", "c="}), Words{"c=good"});
   EXPECT_EQ(offered({"show", report.string(), "u", "--where", "c="}), Words{});
   fs::remove(report);
@@ -121,7 +124,8 @@ TEST(Completion, LooksIntoReports) {
 TEST(Completion, RefusesOtherShells) {
   const Outcome outcome = run_halfulp({"completion", "bahs"});
   EXPECT_EQ(outcome.status, 2);
-  EXPECT_NE(outcome.err.find("unknown shell 'bahs'; did you mean bash? accepted: bash, zsh"), std::string::npos) << outcome.err;
+  EXPECT_NE(outcome.err.find("unknown shell 'bahs'; did you mean bash? accepted: bash, zsh"), std::string::npos)
+      << outcome.err;
   EXPECT_EQ(run_halfulp({"completion", "bash", "x"}).status, 2);
 }
 
@@ -131,7 +135,9 @@ Outcome in_shell(const std::string& shell, const std::string& script) {
   fs::create_directories(folder / "reports");
   std::ofstream(folder / "values.npy") << "x";
   const std::string bin = fs::path(HALFULP_COMMAND).parent_path();
-  const Outcome outcome = run_program({"/usr/bin/env", "PATH=" + bin + ":/usr/bin:/bin", "TERM=dumb", "HOME=" + folder.string(), shell, "-c", "cd '" + folder.string() + "'\n" + script});
+  const Outcome outcome = run_program({"/usr/bin/env", "PATH=" + bin + ":/usr/bin:/bin", "TERM=dumb",
+                                       "HOME=" + folder.string(), shell, "-c",
+                                       "cd '" + folder.string() + "'\n" + script});
   fs::remove_all(folder);
   return outcome;
 }
@@ -160,7 +166,8 @@ TEST(Bash, CompletesALine) {
   EXPECT_EQ(in_bash("halfulp run underflow --set input=val"), "values.npy ");
   EXPECT_EQ(in_bash("halfulp completion "), "bash zsh ");
   EXPECT_EQ(in_bash("halfulp no-such x"), " ");
-  EXPECT_EQ(in_shell("/bin/bash", "eval \"$(halfulp completion bash)\"; complete -p halfulp").out, "complete -F _halfulp halfulp\n");
+  EXPECT_EQ(in_shell("/bin/bash", "eval \"$(halfulp completion bash)\"; complete -p halfulp").out,
+            "complete -F _halfulp halfulp\n");
 }
 
 TEST(Bash, ScriptIsCleanForShellcheck) {

@@ -1,4 +1,5 @@
-// `halfulp eval`: the line format, checks, streams cut anywhere, bad lines; through the library and through the program.
+// `halfulp eval`: the line format, checks, streams cut anywhere, bad lines; through the library and through the
+// program.
 #include "check.hpp"
 #include "command.hpp"
 
@@ -23,7 +24,9 @@ EvalOptions options(Operation operation, NumberType from, NumberType to, bool ch
   result.check = check;
   return result;
 }
-EvalOptions options(Operation operation, const FloatFormat& f, bool check = false) { return options(operation, f, f, check); }
+EvalOptions options(Operation operation, const FloatFormat& f, bool check = false) {
+  return options(operation, f, f, check);
+}
 
 /// What a stream of lines gives, fed in blocks of `block` characters.
 std::string evaluated(const EvalOptions& options, const std::string& input, std::size_t block = 7) {
@@ -62,9 +65,12 @@ TEST(EvalLines, WritesTestFloatsFormat) {
   EXPECT_EQ(evaluated(options(Operation::lt, fp16), "3C00 4000\n4000 3C00\n7E00 3C00\n"),
             "3C00 4000 1 00\n4000 3C00 0 00\n7E00 3C00 0 10\n");
   EXPECT_EQ(evaluated(options(Operation::fma, fp16), "3C00 4000 4200\n"), "3C00 4000 4200 4500 00\n");
-  EXPECT_EQ(evaluated(options(Operation::rcp, fp16), "4000\n4200\n8000\n"), "4000 3800 00\n4200 3555 01\n8000 FC00 08\n");
-  EXPECT_EQ(evaluated(options(Operation::rsqrt, fp16), "4400\n4000\nBC00\n"), "4400 3800 00\n4000 39A8 01\nBC00 7E00 10\n");
-  EXPECT_EQ(evaluated(options(Operation::exp, fp16), "8000\n3C00\n4A00\n"), "8000 3C00 00\n3C00 4170 01\n4A00 7C00 05\n");
+  EXPECT_EQ(evaluated(options(Operation::rcp, fp16), "4000\n4200\n8000\n"),
+            "4000 3800 00\n4200 3555 01\n8000 FC00 08\n");
+  EXPECT_EQ(evaluated(options(Operation::rsqrt, fp16), "4400\n4000\nBC00\n"),
+            "4400 3800 00\n4000 39A8 01\nBC00 7E00 10\n");
+  EXPECT_EQ(evaluated(options(Operation::exp, fp16), "8000\n3C00\n4A00\n"),
+            "8000 3C00 00\n3C00 4170 01\n4A00 7C00 05\n");
   EXPECT_EQ(evaluated(options(Operation::convert, fp16, i32), "C000\n3E00\n"), "C000 FFFFFFFE 00\n3E00 00000002 00\n");
   EXPECT_EQ(evaluated(options(Operation::convert, fp16, i64), "C000\n"), "C000 FFFFFFFFFFFFFFFE 00\n");
   EXPECT_EQ(evaluated(options(Operation::convert, u64, fp16), "FFFFFFFFFFFFFFFF\n1\n"),
@@ -77,8 +83,8 @@ TEST(EvalLines, WritesTestFloatsFormat) {
 TEST(EvalLines, ReadsWhatProgramsWrite) {
   const auto add = options(Operation::add, fp16);
   const std::string result = "3C00 1000 3C00 01\n";
-  for (const char* line : {"3c00 1000", "0x3C00 0X1000", "  3C00\t 1000  ", "3C00 1000\r\n", "\n \r\n# a comment\n3C00 1000\n",
-                           "00003C00 1000"})
+  for (const char* line : {"3c00 1000", "0x3C00 0X1000", "  3C00\t 1000  ", "3C00 1000\r\n",
+                           "\n \r\n# a comment\n3C00 1000\n", "00003C00 1000"})
     EXPECT_EQ(evaluated(add, line), result) << line;
   EXPECT_EQ(evaluated(add, ""), "");
   EXPECT_EQ(evaluated(add, "\n\n# nothing\n"), "");
@@ -89,17 +95,20 @@ TEST(EvalLines, BlocksMayEndAnywhere) {
   check::Random random{1};
   char line[32];
   for (int i = 0; i < 50; ++i) {
-    std::snprintf(line, sizeof line, "%04X %04X\n", static_cast<unsigned>(random() & 0xffff), static_cast<unsigned>(random() & 0xffff));
+    std::snprintf(line, sizeof line, "%04X %04X\n", static_cast<unsigned>(random() & 0xffff),
+                  static_cast<unsigned>(random() & 0xffff));
     input += line;
   }
   const std::string whole = evaluated(options(Operation::mul, fp16), input, input.size());
-  for (std::size_t block = 1; block < 40; ++block) EXPECT_EQ(evaluated(options(Operation::mul, fp16), input, block), whole) << block;
+  for (std::size_t block = 1; block < 40; ++block)
+    EXPECT_EQ(evaluated(options(Operation::mul, fp16), input, block), whole) << block;
 }
 
 TEST(EvalLines, EveryOperationAgreesWithEvaluate) {
   check::Random random{2};
   for (const OperationInfo& row : operations) {
-    const auto task = options(row.operation, bf16, row.operation == Operation::convert ? NumberType(fp16) : NumberType(bf16));
+    const auto task = options(row.operation, bf16,
+                              row.operation == Operation::convert ? NumberType(fp16) : NumberType(bf16));
     for (int i = 0; i < 200; ++i) {
       const std::uint64_t a = random() & 0xffff, b = random() & 0xffff, c = random() & 0xffff;
       const Rounded expected = evaluate(task.task, a, b, c);
@@ -163,11 +172,14 @@ TEST(EvalLines, RefusesBadLines) {
   EXPECT_NE(refused(add, "3C00 0x").find("'0x'"), std::string::npos);
   EXPECT_NE(refused(add, "13C00 3C00").find("wider than 16 bits"), std::string::npos);
   EXPECT_NE(refused(add, "10000000000003C00 3C00").find("wider than 16 bits"), std::string::npos);
-  EXPECT_NE(refused(options(Operation::add, fp64), "10000000000000000 0").find("wider than 64 bits"), std::string::npos);
+  EXPECT_NE(refused(options(Operation::add, fp64), "10000000000000000 0").find("wider than 64 bits"),
+            std::string::npos);
   EXPECT_NE(refused(check, "3C00 3C00").find("got 2"), std::string::npos);
   EXPECT_NE(refused(check, "3C00 3C00 4000 00 00").find("more than 4"), std::string::npos);
   EXPECT_NE(refused(check, "3C00 3C00 4000 20").find("the expected flags"), std::string::npos);
-  EXPECT_NE(refused(options(Operation::eq, fp16, true), "3C00 3C00 2").find("the expected result is '2', wider than 1 bit"), std::string::npos);
+  EXPECT_NE(
+      refused(options(Operation::eq, fp16, true), "3C00 3C00 2").find("the expected result is '2', wider than 1 bit"),
+      std::string::npos);
   EXPECT_NE(refused(add, std::string("3C00 3C\0 0", 10)).find("'3C?'"), std::string::npos);
   EXPECT_THROW(LineEvaluator(options(Operation::add, e8m0)), std::invalid_argument);
 }
@@ -178,9 +190,7 @@ TEST(EvalLines, NamesTheLineAndKeepsWhatCameBefore) {
   std::string out, message;
   try {
     stream.feed("3C00\n\n4400\nzz\n3C00\n", out);
-  } catch (const std::invalid_argument& error) {
-    message = error.what();
-  }
+  } catch (const std::invalid_argument& error) { message = error.what(); }
   EXPECT_EQ(out, "3C00 3C00 00\n4400 4000 00\n");
   EXPECT_EQ(message.find("standard input, line 4: operand 1 is 'zz'"), 0u) << message;
 }
@@ -224,7 +234,8 @@ TEST(EvalCommand, OptionsReachTheRounding) {
   EXPECT_EQ(out({"convert", "--format", "fp16", "--to", "i32", "--int-overflow", "x86", "7C00"}), "7C00 80000000 10\n");
   EXPECT_EQ(out({"convert", "--format", "fp16", "--to", "u32", "7C00"}), "7C00 FFFFFFFF 10\n");
   EXPECT_EQ(out({"convert", "--format", "i32", "--to", "fp16", "FFFFFFFF"}), "FFFFFFFF BC00 00\n");
-  const std::string one = out({"add", "--format", "fp16", "--round", "stochastic", "--seed", "1", "--random-bits", "8", "3C00", "1200"});
+  const std::string one = out(
+      {"add", "--format", "fp16", "--round", "stochastic", "--seed", "1", "--random-bits", "8", "3C00", "1200"});
   EXPECT_TRUE(one == "3C00 1200 3C00 01\n" || one == "3C00 1200 3C01 01\n") << one;
 }
 
@@ -232,7 +243,8 @@ TEST(EvalCommand, CheckEndsWithItsSumAndItsStatus) {
   const Outcome same = run_halfulp({"eval", "add", "--format", "fp16", "--check"}, "3C00 1000 3C00 01");
   EXPECT_EQ(same.status, 0);
   EXPECT_EQ(same.out, "1 checked, 0 differ\n");
-  const Outcome differs = run_halfulp({"eval", "add", "--format", "fp16", "--check"}, "3C00 1000 3C00 01\n3C00 1000 3C01 01\n");
+  const Outcome differs = run_halfulp({"eval", "add", "--format", "fp16", "--check"},
+                                      "3C00 1000 3C00 01\n3C00 1000 3C01 01\n");
   EXPECT_EQ(differs.status, 1);
   EXPECT_EQ(differs.out, "3C00 1000  expected 3C01 01  got 3C00 01\n2 checked, 1 differ\n");
 }

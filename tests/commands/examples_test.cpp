@@ -1,4 +1,5 @@
-// The examples of --help: there is one for every command and experiment, and each does what it says. So does --help itself.
+// The examples of --help: there is one for every command and experiment, and each does what it says. So does --help
+// itself.
 #include "command_names.hpp"
 
 #include <halfulp/commands/examples.hpp>
@@ -55,7 +56,8 @@ class Folder {
       bytes.append(reinterpret_cast<const char*>(&x), sizeof x);
     }
     const std::string file = npy_bytes("<f4", std::vector<std::size_t>{2, 48}, bytes);
-    std::ofstream(path_ / "gradients.npy", std::ios::binary).write(file.data(), static_cast<std::streamsize>(file.size()));
+    std::ofstream(path_ / "gradients.npy", std::ios::binary)
+        .write(file.data(), static_cast<std::streamsize>(file.size()));
   }
   ~Folder() { fs::remove_all(path_); }
   Folder(const Folder&) = delete;
@@ -63,7 +65,8 @@ class Folder {
 
   Outcome run(const std::string& line) const {
     const fs::path bin = fs::path(HALFULP_COMMAND).parent_path();
-    return run_program({"/bin/sh", "-c", "cd '" + path_.string() + "' && PATH='" + bin.string() + "':\"$PATH\" && " + line});
+    return run_program(
+        {"/bin/sh", "-c", "cd '" + path_.string() + "' && PATH='" + bin.string() + "':\"$PATH\" && " + line});
   }
 
  private:
@@ -73,7 +76,8 @@ class Folder {
 /// Trainings learn from data that are packages of the system, and pages are drawn by matplotlib: they need not be here.
 bool lacks_packages(const Outcome& outcome) {
   if (outcome.status == 3 && outcome.err.find("no page: ") != std::string::npos) return true;
-  return outcome.status == 2 && (outcome.err.find("dataset-fashion-mnist") != std::string::npos || outcome.err.find("base-files") != std::string::npos);
+  return outcome.status == 2 && (outcome.err.find("dataset-fashion-mnist") != std::string::npos ||
+                                 outcome.err.find("base-files") != std::string::npos);
 }
 
 void expect_status(const Folder& folder, const std::string& line, int status) {
@@ -97,14 +101,17 @@ TEST(Examples, EveryCommandHasSomeAndShowsThem) {
     known.insert(command);
     std::vector<std::string> expected;
     for (const Example& example : examples())
-      if (example.command == command) expected.push_back(std::string(example.line) + (example.status ? "  # exit status " + std::to_string(example.status) : ""));
+      if (example.command == command)
+        expected.push_back(std::string(example.line) +
+                           (example.status ? "  # exit status " + std::to_string(example.status) : ""));
     EXPECT_FALSE(expected.empty()) << command << " has no example in commands/examples.cpp";
     EXPECT_EQ(examples_in(run_halfulp({command, "--help"}).out), expected) << command;
     bool used = false;
     for (const std::string& line : expected) used = used || line.find("halfulp " + command) != std::string::npos;
     EXPECT_TRUE(used) << command;
   }
-  for (const Example& example : examples()) EXPECT_TRUE(known.count(std::string(example.command))) << example.command << " is no command";
+  for (const Example& example : examples())
+    EXPECT_TRUE(known.count(std::string(example.command))) << example.command << " is no command";
   EXPECT_GE(examples_in(run_halfulp({"--help"}).out).size(), 3u);
 }
 
@@ -128,7 +135,8 @@ TEST(Examples, OfExperimentsRunAndAreShown) {
     if (!fs::exists(executable)) continue;
     EXPECT_EQ(examples_in(run_program({executable, "--help"}).out), std::vector{example_of_experiment(name, name)});
   }
-  for (const ExperimentExample& row : experiment_examples()) EXPECT_TRUE(names.count(row.experiment)) << row.experiment << " is no experiment";
+  for (const ExperimentExample& row : experiment_examples())
+    EXPECT_TRUE(names.count(row.experiment)) << row.experiment << " is no experiment";
 }
 
 TEST(Examples, OfAnExecutableRun) {
@@ -146,16 +154,19 @@ TEST(Help, FitsATerminalAndSaysWhatThereIs) {
     EXPECT_NE(outcome.out.find("\nUsage: halfulp"), std::string::npos);
     EXPECT_NE(outcome.out.find("\n  -h, --help"), std::string::npos);
     const std::string prose = outcome.out.substr(0, outcome.out.find("\nExamples:\n"));
-    for (const std::string& line : lines_of(prose)) EXPECT_LE(display_width(line), line.find("Usage: ") == 0 ? 110u : 80u) << line;
+    for (const std::string& line : lines_of(prose))
+      EXPECT_LE(display_width(line), line.find("Usage: ") == 0 ? 110u : 80u) << line;
   }
-  EXPECT_NE(run_halfulp({"explain", "--help"}).out.find("Usage: halfulp explain [OPTIONS] --format FORMAT VALUE\n"), std::string::npos);
+  EXPECT_NE(run_halfulp({"explain", "--help"}).out.find("Usage: halfulp explain [OPTIONS] --format FORMAT VALUE\n"),
+            std::string::npos);
 }
 
 TEST(Help, CommandsStandInGroups) {
   const std::string help = run_halfulp({"--help"}).out;
   EXPECT_EQ(help.find("Subcommands"), std::string::npos) << "command_line.cpp puts every command into a group";
   EXPECT_EQ(help.find("SUBCOMMANDS"), std::string::npos);
-  for (const std::string& command : command_names()) EXPECT_NE(help.find("\n  " + command + " "), std::string::npos) << command;
+  for (const std::string& command : command_names())
+    EXPECT_NE(help.find("\n  " + command + " "), std::string::npos) << command;
   EXPECT_LT(help.find("\nExperiments:\n"), help.find("\n  run "));
   EXPECT_LT(help.find("\n  run "), help.find("\nReports:\n"));
 }
@@ -165,17 +176,21 @@ TEST(Version, SaysWhatWasCompiledIn) {
   ASSERT_GE(lines.size(), 7u);
   EXPECT_EQ(lines[0].rfind("halfulp 0.", 0), 0u) << lines[0];
   EXPECT_NE(lines[0].find(" (git "), std::string::npos) << "the first line is for scripts";
-  for (std::size_t i = 1; const char* what : {"compiler:", "flags:", "vectors:", "CUDA:", "threads:", "libraries:"}) EXPECT_EQ(lines[i++].rfind(what, 0), 0u);
+  for (std::size_t i = 1; const char* what : {"compiler:", "flags:", "vectors:", "CUDA:", "threads:", "libraries:"})
+    EXPECT_EQ(lines[i++].rfind(what, 0), 0u);
   EXPECT_NE(lines[2].find("-ffp-contract=off"), std::string::npos);
   EXPECT_NE(lines[3].find("this CPU: "), std::string::npos);
 }
 
 TEST(UnknownCommand, NamesTheNearest) {
-  for (const auto& [word, meant] : {std::pair("fromats", "did you mean formats?"), {"explian", "did you mean explain?"}, {"valdate", "did you mean validate?"}}) {
+  for (const auto& [word, meant] : {std::pair("fromats", "did you mean formats?"),
+                                    {"explian", "did you mean explain?"},
+                                    {"valdate", "did you mean validate?"}}) {
     const Outcome outcome = run_halfulp({word});
     EXPECT_EQ(outcome.status, 2);
     EXPECT_TRUE(testing::is_one_line(outcome.err));
-    EXPECT_NE(outcome.err.find(std::string("unknown command '") + word + "'; " + meant), std::string::npos) << outcome.err;
+    EXPECT_NE(outcome.err.find(std::string("unknown command '") + word + "'; " + meant), std::string::npos)
+        << outcome.err;
   }
   EXPECT_NE(run_halfulp({"help", "explain"}).err.find("unknown command 'help'"), std::string::npos);
   const Outcome alone = run_halfulp({});

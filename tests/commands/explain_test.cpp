@@ -22,9 +22,12 @@ using halfulp::testing::is_one_line;
 using halfulp::testing::run_halfulp;
 using RunOutcome = halfulp::testing::Outcome;
 
-constexpr const char* numbers[] = {"0.1", "-0.1", "0", "-0", "1", "3", "-2.5", "1e-8", "-6.1e-5", "448.7", "464", "65519.99", "65520",
-                                   "-1e300", "1e-40", "5e-324", "1e-4000", "-1e4000", "0x1.8p-3", "inf", "-inf", "nan", "0x1", "0x0",
-                                   "0.333333333333333333333333333333333333333333"};
+constexpr const char* numbers[] = {
+    "0.1",    "-0.1",     "0",       "-0",       "1",
+    "3",      "-2.5",     "1e-8",    "-6.1e-5",  "448.7",
+    "464",    "65519.99", "65520",   "-1e300",   "1e-40",
+    "5e-324", "1e-4000",  "-1e4000", "0x1.8p-3", "inf",
+    "-inf",   "nan",      "0x1",     "0x0",      "0.333333333333333333333333333333333333333333"};
 
 TEST(RationalText, Decimals) {
   EXPECT_EQ(decimal_text(Rational(1, 10), 8), "0.1");
@@ -74,12 +77,8 @@ TEST(Explain, NeighboursEncloseTheValueWithNothingBetween) {
     for (const char* text : numbers) {
       const Explanation e = explain(f, {}, text, 0);
       if (!e.value) continue;
-      if (e.below) {
-        EXPECT_LT(e.below->value, *e.value) << row.name << " " << text;
-      }
-      if (e.above) {
-        EXPECT_GT(e.above->value, *e.value) << row.name << " " << text;
-      }
+      if (e.below) { EXPECT_LT(e.below->value, *e.value) << row.name << " " << text; }
+      if (e.above) { EXPECT_GT(e.above->value, *e.value) << row.name << " " << text; }
       if (f.storage_bits() > 8) continue;
       bool found = false;
       for (std::uint64_t code = 0; code <= f.code_mask(); ++code) {
@@ -93,12 +92,8 @@ TEST(Explain, NeighboursEncloseTheValueWithNothingBetween) {
         if (e.above && e.above->code) {
           EXPECT_FALSE(value < e.above->value && value > *e.value) << row.name << " " << text << " " << code;
         }
-        if (!e.below || !e.below->code) {
-          EXPECT_GE(value, *e.value) << row.name << " " << text;
-        }
-        if (!e.above || !e.above->code) {
-          EXPECT_LE(value, *e.value) << row.name << " " << text;
-        }
+        if (!e.below || !e.below->code) { EXPECT_GE(value, *e.value) << row.name << " " << text; }
+        if (!e.above || !e.above->code) { EXPECT_LE(value, *e.value) << row.name << " " << text; }
       }
       EXPECT_EQ(e.exact, found) << row.name << " " << text;
     }
@@ -108,7 +103,8 @@ TEST(Explain, NeighboursEncloseTheValueWithNothingBetween) {
 TEST(Explain, ProbabilitiesCountEveryRandomNumber) {
   for (const FloatFormat& f : {fp16, e4m3, e2m1, e8m0})
     for (const bool flush : {false, true})
-      for (const char* text : {"0.1", "-0.3", "1.7", "460", "65519.99", "6.1e-5", "6.1034e-05", "0.0156", "0.01562", "1e-9", "2e38", "0.24999"}) {
+      for (const char* text : {"0.1", "-0.3", "1.7", "460", "65519.99", "6.1e-5", "6.1034e-05", "0.0156", "0.01562",
+                               "1e-9", "2e38", "0.24999"}) {
         Rounding rounding;
         rounding.random_bits = 6;
         rounding.flush_outputs = flush;
@@ -118,7 +114,8 @@ TEST(Explain, ProbabilitiesCountEveryRandomNumber) {
         for (const auto& outcome : e.outcomes) {
           if (outcome.mode != RoundingMode::stochastic) continue;
           int count = 0;
-          for (std::uint64_t random = 0; random < 64; ++random) count += parse(f, rounding, text, random) == outcome.result;
+          for (std::uint64_t random = 0; random < 64; ++random)
+            count += parse(f, rounding, text, random) == outcome.result;
           EXPECT_EQ(outcome.probability, Rational(count) / 64) << text;
           sum += outcome.probability;
         }
@@ -143,8 +140,11 @@ TEST(Explain, ReasonsAreTrue) {
             seen.insert(o.reason.substr(0, 4) == "p = " ? "p" : o.reason);
             EXPECT_LE(o.reason.size(), 12u);
             const bool finite = row.format.is_finite(o.result.code);
-            const auto away = [&](const std::optional<Neighbour>& x) { return x ? Rational(abs(Rational(x->value - *e.value))) : Rational(-1); };
-            const Rational least = std::min(away(e.below), away(e.above)), most = std::max(away(e.below), away(e.above));
+            const auto away = [&](const std::optional<Neighbour>& x) {
+              return x ? Rational(abs(Rational(x->value - *e.value))) : Rational(-1);
+            };
+            const Rational least = std::min(away(e.below), away(e.above)),
+                           most = std::max(away(e.below), away(e.above));
             if (o.reason == "nearer") {
               EXPECT_LT(least, most);
               EXPECT_TRUE(finite && abs(*o.error) == least);
@@ -173,7 +173,8 @@ TEST(Explain, ReasonsAreTrue) {
             } else if (o.reason == "beyond max" || o.reason == "stays finite") {
               EXPECT_TRUE(!finite || *o.error * *e.value < 0);
               EXPECT_EQ(o.reason == "stays finite" && !finite, false);
-            } else if (o.reason == "infinite" || o.reason == "no infinity" || o.reason == "NaN" || o.reason == "no NaN") {
+            } else if (o.reason == "infinite" || o.reason == "no infinity" || o.reason == "NaN" ||
+                       o.reason == "no NaN") {
               EXPECT_FALSE(e.value);
               EXPECT_EQ(o.reason == "infinite", row.format.is_infinite(o.result.code));
             } else if (o.reason == "no negatives" || o.reason == "smallest") {
@@ -185,8 +186,10 @@ TEST(Explain, ReasonsAreTrue) {
             }
           }
         }
-  for (const char* reason : {"nearer", "tie: even", "tie: away", "tie: to 0", "exact", "odd last bit", "+inf is up", "-inf is down", "0 is down", "0 is up", "flushed", "saturates", "beyond max",
-                             "stays finite", "infinite", "no infinity", "NaN", "no NaN", "no negatives", "smallest", "p"})
+  for (const char* reason :
+       {"nearer",       "tie: even",   "tie: away", "tie: to 0", "exact",        "odd last bit", "+inf is up",
+        "-inf is down", "0 is down",   "0 is up",   "flushed",   "saturates",    "beyond max",   "stays finite",
+        "infinite",     "no infinity", "NaN",       "no NaN",    "no negatives", "smallest",     "p"})
     EXPECT_TRUE(seen.count(reason)) << reason;
 }
 
@@ -298,7 +301,8 @@ TEST(Explain, LongDecimalsAreExactAndQuick) {
   const Explanation above = explain(fp16, {}, halfway + "1", 0);
   EXPECT_EQ(above.code, 0x3c01u);
   EXPECT_NE(*above.value, Rational(2049, 2048));
-  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20)) << "under sanitizers; else well below a second";
+  EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(20))
+      << "under sanitizers; else well below a second";
 }
 
 TEST(ExplainCommand, BadInputIsOneLine) {
@@ -309,8 +313,10 @@ TEST(ExplainCommand, BadInputIsOneLine) {
   expect_usage_error({"explain", "one", "--format", "fp16"}, "not a number");
   expect_usage_error({"explain", "1\n2", "--format", "fp16"}, "not a number");
   expect_usage_error({"explain", "3C00", "--format", "fp16"}, "a code word with its prefix such as 0x3C00");
-  expect_usage_error({"explain", std::string(10'001, '1'), "--format", "fp16"}, "has 10001 digits; accepted: at most 10000");
-  expect_usage_error({"explain", std::string(100'001, '1'), "--format", "fp16"}, "100001 digits; accepted: at most 100000");
+  expect_usage_error({"explain", std::string(10'001, '1'), "--format", "fp16"},
+                     "has 10001 digits; accepted: at most 10000");
+  expect_usage_error({"explain", std::string(100'001, '1'), "--format", "fp16"},
+                     "100001 digits; accepted: at most 100000");
   expect_usage_error({"explain", "0x", "--format", "fp16"}, "not a number");
   expect_usage_error({"explain", "0xZZ", "--format", "fp16"}, "not a code word");
   expect_usage_error({"explain", "0x17BFF", "--format", "fp16"}, "wider than the 16 bits");
@@ -323,12 +329,16 @@ TEST(ExplainCommand, BadInputIsOneLine) {
   for (const char* seed : {"x", "-1", "18446744073709551616", "1e3", ""})
     expect_usage_error({"explain", "1", "--format", "fp16", "--seed", seed},
                        "--seed is '" + std::string(seed) + "'; accepted: an integer from 0 to 18446744073709551615");
-  expect_usage_error({"explain", "1", "--format", "fp16", "--random-bits", "33"}, "--random-bits is '33'; accepted: an integer from 1 to 32");
+  expect_usage_error({"explain", "1", "--format", "fp16", "--random-bits", "33"},
+                     "--random-bits is '33'; accepted: an integer from 1 to 32");
   expect_usage_error({"explain", "1", "--format", "fp16", "--json=3"}, "--json takes no value");
   expect_usage_error({"explain", "1"}, "--format is missing; accepted: a format such as");
   expect_usage_error({"explain", "1", "--format"}, "--format: a value is missing; accepted: a format such as");
-  expect_usage_error({"explain", "1", "--format", "fp16", "--format", "bf16"}, "--format is there 2 times; accepted: once");
-  expect_usage_error({"explain", "--", "-0.1", "--format", "bf16"}, "--format is missing; accepted: a format such as fp16 or e5m3 (see halfulp formats); options stand before --");
+  expect_usage_error({"explain", "1", "--format", "fp16", "--format", "bf16"},
+                     "--format is there 2 times; accepted: once");
+  expect_usage_error(
+      {"explain", "--", "-0.1", "--format", "bf16"},
+      "--format is missing; accepted: a format such as fp16 or e5m3 (see halfulp formats); options stand before --");
   expect_usage_error({"--", "list"}, "a command is missing");
   expect_usage_error({"formats", ""}, "unknown format ''; accepted: fp16");
   expect_usage_error({"explain", "1", "--format", "fp16", "-x"}, "unknown option '-x'");
@@ -339,7 +349,8 @@ TEST(ExplainCommand, BadInputIsOneLine) {
 }
 
 TEST(Output, AFullDiskIsOneLine) {
-  for (const std::vector<std::string>& arguments : {std::vector<std::string>{"formats"}, {"explain", "1", "--format", "fp16"}, {"backends"}}) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"formats"}, {"explain", "1", "--format", "fp16"}, {"backends"}}) {
     const RunOutcome outcome = run_halfulp(arguments, "", "/dev/full");
     EXPECT_EQ(outcome.status, 2);
     EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
@@ -357,7 +368,8 @@ TEST(ExplainCommand, JsonSaysTheSame) {
   EXPECT_EQ(json["modes"][4]["rounding"], "toward-positive");
   EXPECT_EQ(json["modes"][4]["code"], "0x2f");
   EXPECT_EQ(json["modes"][4]["reason"], "+inf is up");
-  EXPECT_TRUE(nlohmann::json::parse(run_halfulp({"explain", "inf", "--format", "fp16", "--json"}).out)["ulp"].is_null());
+  EXPECT_TRUE(
+      nlohmann::json::parse(run_halfulp({"explain", "inf", "--format", "fp16", "--json"}).out)["ulp"].is_null());
 }
 
 }  // namespace

@@ -38,10 +38,12 @@ TEST(FormatsCommand, ListsAndDescribesBlockFormats) {
     EXPECT_EQ(Json::parse(run_halfulp({"formats", j["name"].get<std::string>(), "--json"}).out), j);
   }
   const std::string mxfp4 = run_halfulp({"formats", "MXFP4"}).out;
-  for (const char* fact : {"4.25 with the scale", "2^(floor(log2 amax) - 2)", "largest 6", "OCP Microscaling"}) EXPECT_NE(mxfp4.find(fact), std::string::npos) << mxfp4;
+  for (const char* fact : {"4.25 with the scale", "2^(floor(log2 amax) - 2)", "largest 6", "OCP Microscaling"})
+    EXPECT_NE(mxfp4.find(fact), std::string::npos) << mxfp4;
   EXPECT_NE(run_halfulp({"formats", "e4m3/1x64/e8m0/rceil"}).out.find("no less than amax / 448"), std::string::npos);
   const std::string table = run_halfulp({"formats", "--blocks"}).out;
-  for (const NamedBlockFormat& row : block_catalogue()) EXPECT_NE(table.find(std::string(row.name) + " "), std::string::npos);
+  for (const NamedBlockFormat& row : block_catalogue())
+    EXPECT_NE(table.find(std::string(row.name) + " "), std::string::npos);
   EXPECT_EQ(run_halfulp({"formats", "mxfp5"}).status, 2);
 }
 
@@ -57,7 +59,8 @@ TEST(BackendsCommand, MatrixFitsAScreen) {
     all.push_back(line);
   }
   EXPECT_LE(all.size(), 24u) << text.out;
-  for (const auto& backend : json) EXPECT_NE(text.out.find(backend["name"].get<std::string>() + ": "), std::string::npos);
+  for (const auto& backend : json)
+    EXPECT_NE(text.out.find(backend["name"].get<std::string>() + ": "), std::string::npos);
   for (const OperationInfo& row : operations) {
     const auto line = std::find_if(all.begin(), all.end(), [&](const std::string& l) {
       return l.starts_with("  ") && (l + " ").find(" " + std::string(row.name) + " ") != std::string::npos;

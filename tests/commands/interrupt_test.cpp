@@ -26,9 +26,11 @@ class Interrupt : public ::testing::Test {
   ~Interrupt() override { fs::remove_all(folder); }
 
   /// Starts an experiment, sends a signal after `delay`, and looks at what is left.
-  void expect_stops(const std::string& experiment, const std::vector<std::string>& settings, std::chrono::milliseconds delay = 400ms, int signal = SIGINT) {
+  void expect_stops(const std::string& experiment, const std::vector<std::string>& settings,
+                    std::chrono::milliseconds delay = 400ms, int signal = SIGINT) {
     std::string line = experiment;
-    std::vector<std::string> words{HALFULP_COMMAND, "run", experiment, "--backend", "emulated", "--out", reports.string() + "/"};
+    std::vector<std::string> words{HALFULP_COMMAND,       "run", experiment, "--backend", "emulated", "--out",
+                                   reports.string() + "/"};
     for (const std::string& setting : settings) {
       words.insert(words.end(), {"--set", setting});
       line += " " + setting;
@@ -47,7 +49,8 @@ class Interrupt : public ::testing::Test {
     EXPECT_EQ(outcome->err, "halfulp: interrupted; nothing was written\n") << line;
   }
 
-  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-interrupt-" + std::to_string(::getpid())), reports = folder / "reports";
+  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-interrupt-" + std::to_string(::getpid())),
+                 reports = folder / "reports";
 };
 
 TEST_F(Interrupt, BothSignals) {
@@ -58,12 +61,17 @@ TEST_F(Interrupt, LongLoopsOfEveryExperiment) {
   expect_stops("position_ids", {"formats=bf16", "lengths=1048576", "rope_dim=512", "alibi_heads=256"}, 1000ms);
   const std::string no_harmonics = "harmonic_limit=10", no_ones = "ones=10";
   expect_stops("accumulation", {"known_formats=fp64", "harmonic_limit=20000000", no_ones});
-  expect_stops("accumulation", {"formats=bf16", "roundings=stochastic", "orders=sequential", "lengths=1048576", "trials=1", "seeds=256", no_harmonics, no_ones}, 1500ms);
+  expect_stops("accumulation",
+               {"formats=bf16", "roundings=stochastic", "orders=sequential", "lengths=1048576", "trials=1", "seeds=256",
+                no_harmonics, no_ones},
+               1500ms);
   const std::string no_steps = "steps=1", no_weights = "count=1";
   expect_stops("attribution", {"rows=256", "columns=256", "terms=4096", "formats=fp8-1x128"}, 1500ms);
-  expect_stops("swamping", {"formats=fp16", no_steps, no_weights, "seeds=10000", "repair_steps=100000", "random_bits=8"});
+  expect_stops("swamping",
+               {"formats=fp16", no_steps, no_weights, "seeds=10000", "repair_steps=100000", "random_bits=8"});
   expect_stops("swamping", {"formats=fp32", no_steps, no_weights, "seeds=10", "repair_steps=100000"}, 1000ms);
-  expect_stops("swamping", {"formats=fp16", no_steps, no_weights, "seeds=10", "repair_steps=1", "training_steps=1000000"}, 1000ms);
+  expect_stops("swamping",
+               {"formats=fp16", no_steps, no_weights, "seeds=10", "repair_steps=1", "training_steps=1000000"}, 1000ms);
 }
 
 /// A pipe nobody writes to; one whose writer says nothing.
@@ -92,7 +100,8 @@ TEST_F(Interrupt, PipesAreRead) {
     std::this_thread::sleep_for(200ms);
     out << file.substr(8);
   });
-  const auto outcome = halfulp::testing::run_halfulp({"run", "underflow", "--set", "input=" + pipe, "--backend", "emulated", "--out", reports.string() + "/"});
+  const auto outcome = halfulp::testing::run_halfulp(
+      {"run", "underflow", "--set", "input=" + pipe, "--backend", "emulated", "--out", reports.string() + "/"});
   writer.join();
   EXPECT_EQ(outcome.status, 0) << outcome.err;
 }

@@ -76,11 +76,14 @@ TEST_F(Pages, SayWhatHelpSays) {
   }
   for (const Experiment& experiment : experiments())
     for (const Parameter& parameter : experiment.parameters())
-      EXPECT_NE(text("halfulp-" + std::string(experiment.name) + ".1").find("\n.B " + parameter.name + "\n"), std::string::npos) << parameter.name;
+      EXPECT_NE(text("halfulp-" + std::string(experiment.name) + ".1").find("\n.B " + parameter.name + "\n"),
+                std::string::npos)
+          << parameter.name;
 }
 
 TEST_F(Pages, GroffHasNothingToSay) {
-  if (!is_here("groff") || !fs::exists("/usr/share/groff/current/tmac/an.tmac")) GTEST_SKIP() << "no groff with its man macros";
+  if (!is_here("groff") || !fs::exists("/usr/share/groff/current/tmac/an.tmac"))
+    GTEST_SKIP() << "no groff with its man macros";
   expect_silence("groff -man -Tutf8 -ww -z");
 }
 
@@ -91,8 +94,10 @@ TEST_F(Pages, MandocHasNothingToSay) {
 
 TEST_F(Pages, ShowExamplesAsOneTypesThem) {
   if (!is_here("mandoc")) GTEST_SKIP() << "no mandoc";
-  const Outcome shown = run_program({"/bin/sh", "-c", "mandoc -T utf8 '" + (folder / "halfulp-eval.1").string() + "' | col -b"});
-  EXPECT_NE(shown.out.find("printf '3C00 1000\\n' | halfulp eval add --format fp16 --round to-odd"), std::string::npos) << shown.out;
+  const Outcome shown = run_program(
+      {"/bin/sh", "-c", "mandoc -T utf8 '" + (folder / "halfulp-eval.1").string() + "' | col -b"});
+  EXPECT_NE(shown.out.find("printf '3C00 1000\\n' | halfulp eval add --format fp16 --round to-odd"), std::string::npos)
+      << shown.out;
 }
 
 TEST(Man, UnknownPagesAreOneLine) {

@@ -1,4 +1,5 @@
-// `halfulp mma` and `halfulp units`: the line format, checks, units from files, bad input; published examples as a user runs them.
+// `halfulp mma` and `halfulp units`: the line format, checks, units from files, bad input; published examples as a user
+// runs them.
 #include "command.hpp"
 
 #include <halfulp/emulation/unit/unit.hpp>
@@ -24,7 +25,8 @@ using halfulp::testing::run_halfulp;
 /// A file of the test's own that vanishes with it.
 class TemporaryFile {
  public:
-  explicit TemporaryFile(const std::string& content) : path_(::testing::TempDir() + "halfulp_unit_" + std::to_string(::getpid()) + ".json") {
+  explicit TemporaryFile(const std::string& content)
+      : path_(::testing::TempDir() + "halfulp_unit_" + std::to_string(::getpid()) + ".json") {
     std::ofstream(path_) << content;
   }
   ~TemporaryFile() { ::unlink(path_.c_str()); }
@@ -58,18 +60,23 @@ const std::string half = "hopper.mma.fp16.fp32", nvfp4 = "blackwell.tcgen05.nvfp
 
 // arXiv 2511.10909, table 8: (-2^13) 2^10 - 0.5 - 0.25 - 0.125 + 2^23.
 TEST(MmaCommand, OneSumOnEveryArchitecture) {
-  const std::string fp16_words = "F000 B800 B400 B000 | 6400 3C00 3C00 3C00 | 4B000000\n", e5m2_words = "F0 B8 B4 B0 | 64 3C 3C 3C | 4B000000\n";
+  const std::string fp16_words = "F000 B800 B400 B000 | 6400 3C00 3C00 3C00 | 4B000000\n",
+                    e5m2_words = "F0 B8 B4 B0 | 64 3C 3C 3C | 4B000000\n";
   EXPECT_EQ(answered("volta.mma.fp16.fp32", fp16_words), "00000000\n");
-  for (const auto* unit : {"turing.mma.fp16.fp32", "ampere.mma.fp16.fp32", "ada.mma.fp16.fp32"}) EXPECT_EQ(answered(unit, fp16_words), "BF000000\n") << unit;
-  for (const auto* unit : {"hopper.mma.fp16.fp32", "hopper.wgmma.fp16.fp32"}) EXPECT_EQ(answered(unit, fp16_words), "BF400000\n") << unit;
-  for (const auto* unit : {"hopper.wgmma.e5m2.fp32", "ada.mma.e5m2.fp32"}) EXPECT_EQ(answered(unit, e5m2_words), "00000000\n") << unit;
+  for (const auto* unit : {"turing.mma.fp16.fp32", "ampere.mma.fp16.fp32", "ada.mma.fp16.fp32"})
+    EXPECT_EQ(answered(unit, fp16_words), "BF000000\n") << unit;
+  for (const auto* unit : {"hopper.mma.fp16.fp32", "hopper.wgmma.fp16.fp32"})
+    EXPECT_EQ(answered(unit, fp16_words), "BF400000\n") << unit;
+  for (const auto* unit : {"hopper.wgmma.e5m2.fp32", "ada.mma.e5m2.fp32"})
+    EXPECT_EQ(answered(unit, e5m2_words), "00000000\n") << unit;
   EXPECT_EQ(answered("blackwell.tcgen05.e5m2.fp32", e5m2_words), "BF400000\n");
   EXPECT_EQ(answered("hopper.mma.fp64.fp64", "-8192 -.5 -.25 -.125 | 1024 1 1 1 | 8388608", {"--values"}), "-0.875\n");
 }
 
 TEST(MmaCommand, HoppersExamples) {
   // Products are not normalised: c = 2^-25 stays beside products below 4 of exponent 0, not beside those of exponent 1.
-  EXPECT_EQ(answered(half, "3E00 BE00 | 3E00 3E00 | 33000000\n4080 C080 | 3C00 3C00 | 33000000\n"), "33000000\n00000000\n");
+  EXPECT_EQ(answered(half, "3E00 BE00 | 3E00 3E00 | 33000000\n4080 C080 | 3C00 3C00 | 33000000\n"),
+            "33000000\n00000000\n");
   // FP8: wgmma keeps 13 bits, mma.sync is made of FP16 instructions and a scalar addition.
   std::string ones;
   for (int i = 0; i < 32; ++i) ones += "38 ";
@@ -80,7 +87,8 @@ TEST(MmaCommand, HoppersExamples) {
 }
 
 TEST(MmaCommand, ReadsWhatProgramsWrite) {
-  for (const char* line : {"3C00 4000|3C00 3C00|3F800000", " 0x3c00\t4000 | 3C00 0X3C00 |3F800000 \r\n", "# A | B | C\n\n3C00 4000 | 3C00 3C00 | 3F800000\n"})
+  for (const char* line : {"3C00 4000|3C00 3C00|3F800000", " 0x3c00\t4000 | 3C00 0X3C00 |3F800000 \r\n",
+                           "# A | B | C\n\n3C00 4000 | 3C00 3C00 | 3F800000\n"})
     EXPECT_EQ(answered(half, line), "40800000\n") << line;
   EXPECT_EQ(answered(half, ""), "");
   EXPECT_EQ(answered(half, "\n# nothing\n"), "");
@@ -99,40 +107,56 @@ TEST(MmaCommand, ReadsWhatProgramsWrite) {
 
 TEST(MmaCommand, ValuesAreRoundedToTheFormats) {
   EXPECT_EQ(answered(half, "1 -0.5 | 1 1e0 | 0x1p-1\ninf | 1 | 0\n", {"--values"}), "1\nInfinity\n");
-  EXPECT_EQ(answered("hopper.mma.tf32.fp32", "1.00048828125 | 1 | 0\n1.0005 | 1 | 0\n", {"--values"}), "1\n1.0009765625\n");  // a tie, and above it
+  EXPECT_EQ(answered("hopper.mma.tf32.fp32", "1.00048828125 | 1 | 0\n1.0005 | 1 | 0\n", {"--values"}),
+            "1\n1.0009765625\n");  // a tie, and above it
   EXPECT_EQ(answered(nvfp4, "6 | 6 | 1 | 1.5 | 2\n", {"--values"}), "109\n");
   EXPECT_EQ(answered(half, "1 | 1 | 1 | 2\n", {"--values", "--check"}), "1 checked, 0 differ\n");
   expect_error(run_mma(half, "1 one | 1 1 | 0\n", {"--values"}), "standard input, line 1: word 2 of A: ");
 }
 
 TEST(MmaCommand, CheckEndsWithItsSumAndItsStatus) {
-  EXPECT_EQ(answered(half, "3C00 | 3C00 | 0 | 3F800000\n7E00 | 3C00 | 0 | 7FC00000\n", {"--check"}), "2 checked, 0 differ\n");
+  EXPECT_EQ(answered(half, "3C00 | 3C00 | 0 | 3F800000\n7E00 | 3C00 | 0 | 7FC00000\n", {"--check"}),
+            "2 checked, 0 differ\n");
   const Outcome strict = run_mma(half, "7E00 | 3C00 | 0 | 7FC00000\n", {"--check", "--strict-nan"});
   EXPECT_EQ(strict.status, 1);
   EXPECT_EQ(strict.out, "line 1: got 7FFFFFFF, expected 7FC00000; 7E00 | 3C00 | 00000000\n1 checked, 1 differ\n");
-  const Outcome scaled = run_mma(nvfp4, "2 3 | 4 5 | 0 | 38 | 38 | 40D00000\n2 3 | 4 5 | 0 | 38 | 38 | 0\n", {"--check"});
+  const Outcome scaled = run_mma(nvfp4, "2 3 | 4 5 | 0 | 38 | 38 | 40D00000\n2 3 | 4 5 | 0 | 38 | 38 | 0\n",
+                                 {"--check"});
   EXPECT_EQ(scaled.status, 1);
-  EXPECT_EQ(scaled.out, "line 2: got 40D00000, expected 00000000, 1087373312 code words apart; 2 3 | 4 5 | 00000000 | 38 | 38\n2 checked, 1 differ\n");
+  EXPECT_EQ(scaled.out,
+            "line 2: got 40D00000, expected 00000000, 1087373312 code words apart; 2 3 | 4 5 | 00000000 | 38 | 38\n2 "
+            "checked, 1 differ\n");
 }
 
 TEST(MmaCommand, DifferencesAreCounted) {
   const auto said = [](const std::string& input) { return run_mma(half, input, {"--check"}).out; };
   // 1 is 3F800000; blank lines and remarks have numbers too.
-  EXPECT_EQ(said("# why\n\n3C00 | 3C00 | 0 | 3F800001\n"), "line 3: got 3F800000, expected 3F800001, 1 code word apart; 3C00 | 3C00 | 00000000\n1 checked, 1 differ\n");
-  EXPECT_EQ(said("3C00 | 3C00 | 0 | 3F7FFFFE\n").rfind("line 1: got 3F800000, expected 3F7FFFFE, 2 code words apart; ", 0), 0u);
-  EXPECT_EQ(said("8000 | 3C00 | 80000003 | 00000002\n").rfind("line 1: got 80000003, expected 00000002, 5 code words apart; ", 0), 0u);  // across zero
+  EXPECT_EQ(
+      said("# why\n\n3C00 | 3C00 | 0 | 3F800001\n"),
+      "line 3: got 3F800000, expected 3F800001, 1 code word apart; 3C00 | 3C00 | 00000000\n1 checked, 1 differ\n");
+  EXPECT_EQ(
+      said("3C00 | 3C00 | 0 | 3F7FFFFE\n").rfind("line 1: got 3F800000, expected 3F7FFFFE, 2 code words apart; ", 0),
+      0u);
+  EXPECT_EQ(said("8000 | 3C00 | 80000003 | 00000002\n")
+                .rfind("line 1: got 80000003, expected 00000002, 5 code words apart; ", 0),
+            0u);  // across zero
   EXPECT_EQ(said("3C00 | 3C00 | 0 | 7F800000\n").rfind("line 1: got 3F800000, expected 7F800000; 3C00", 0), 0u);
   // Of more than 8 words the operands are counted, else shown.
-  EXPECT_EQ(said("3C00 0 0 0 | 3C00 0 0 0 | 0 | 0\n"), "line 1: got 3F800000, expected 00000000, 1065353216 code words apart; 9 operands\n1 checked, 1 differ\n");
-  EXPECT_NE(said("3C00 0 0 | 3C00 0 0 | 0 | 0\n").find("; 3C00 0000 0000 | 3C00 0000 0000 | 00000000\n"), std::string::npos);
+  EXPECT_EQ(said("3C00 0 0 0 | 3C00 0 0 0 | 0 | 0\n"),
+            "line 1: got 3F800000, expected 00000000, 1065353216 code words apart; 9 operands\n1 checked, 1 differ\n");
+  EXPECT_NE(said("3C00 0 0 | 3C00 0 0 | 0 | 0\n").find("; 3C00 0000 0000 | 3C00 0000 0000 | 00000000\n"),
+            std::string::npos);
 }
 
 TEST(MmaCommand, BadLinesAreNamed) {
   const std::string good = "3C00 | 3C00 | 3F800000\n", one = "40000000\n";
-  expect_error(run_mma(half, good + "13C00 | 3C00 | 0\n"), "standard input, line 2: word 1 of A is '13C00', wider than 16 bits; accepted: 4 hexadecimal digits", one);
+  expect_error(run_mma(half, good + "13C00 | 3C00 | 0\n"),
+               "standard input, line 2: word 1 of A is '13C00', wider than 16 bits; accepted: 4 hexadecimal digits",
+               one);
   expect_error(run_mma(half, "3C00 | 3C00 zz | 0\n"), "line 1: word 2 of B is 'zz'; accepted: 4 hexadecimal digits");
   expect_error(run_mma(half, "3C00 | 3C00 | 100000000\n"), "C is '100000000', wider than 32 bits");
-  expect_error(run_mma(nvfp4, "12 | 2 | 0 | 38 | 38\n"), "word 1 of A is '12', wider than 4 bits; accepted: 1 hexadecimal digit");
+  expect_error(run_mma(nvfp4, "12 | 2 | 0 | 38 | 38\n"),
+               "word 1 of A is '12', wider than 4 bits; accepted: 1 hexadecimal digit");
   expect_error(run_mma(half, "3C00 3C00 | 3C00 | 0\n"), "A has 2 words along k, B 1");
   expect_error(run_mma(half, "| | 0\n"), "A and B are empty");
   expect_error(run_mma(half, "3C00 | 3C00 | \n"), "C: 0 words; accepted: 1");
@@ -142,13 +166,15 @@ TEST(MmaCommand, BadLinesAreNamed) {
   expect_error(run_mma(half, "3C00 | 3C00 | 0 | 38 | 38\n"), "5 groups between bars");
   expect_error(run_mma(half, "3C00 | 3C00 | 0\n", {"--check"}), "takes 4: A | B | C | the expected D");
   expect_error(run_mma(nvfp4, "2 | 2 | 0\n"), "takes 5: A | B | C | scales of A | scales of B");
-  expect_error(run_mma(nvfp4, "2 | 2 | 0 | 38 38 | 38\n"), "scales of A: 2 given, blackwell.tcgen05.nvfp4.fp32 takes 1, one for 16 products");
+  expect_error(run_mma(nvfp4, "2 | 2 | 0 | 38 38 | 38\n"),
+               "scales of A: 2 given, blackwell.tcgen05.nvfp4.fp32 takes 1, one for 16 products");
   expect_error(run_mma(nvfp4, "2 | 2 | 0 | 38 | \n"), "scales of B: 0 given");
   expect_error(run_mma(half, std::string(2 << 20, '0')), "longer than 1048576 characters");
 }
 
 TEST(MmaCommand, ValuesThatAFormatHasNot) {
-  expect_error(run_mma("blackwell.tcgen05.nvfp4.fp32", "1 | 1 | 0 | -1 | 1\n", {"--values"}), "scales are not negative");
+  expect_error(run_mma("blackwell.tcgen05.nvfp4.fp32", "1 | 1 | 0 | -1 | 1\n", {"--values"}),
+               "scales are not negative");
   expect_error(run_mma("blackwell.tcgen05.nvfp4.fp32", "nan | 1 | 0 | 1 | 1\n", {"--values"}), "is no value of e2m1");
 }
 
@@ -163,10 +189,12 @@ TEST(MmaCommand, BadUsageIsOneLine) {
   expect_error(run_halfulp({"mma", "--unit-file", "/"}), "cannot read /");
   expect_error(run_halfulp({"mma", "--unit-file", "-"}), "standard input holds the operands");
   expect_error(run_mma(half, "3C00 | 3C00 | 0\n", {"--unit"}), "--unit");
-  for (const auto& [content, needle] : {std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\",}", ": not JSON at line 1, column 37"},
-                                        std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\",\n \"lenght\": 8}", "unknown member 'lenght'; did you mean length?"},
-                                        std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\", \"k\": 1, \"k\": 2}", "\"k\" is there twice"},
-                                        std::pair{"[]", "not an object"}, std::pair{"", "not JSON at line 1"}}) {
+  for (const auto& [content, needle] :
+       {std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\",}", ": not JSON at line 1, column 37"},
+        std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\",\n \"lenght\": 8}",
+                  "unknown member 'lenght'; did you mean length?"},
+        std::pair{"{\"based_on\": \"hopper.mma.fp16.fp32\", \"k\": 1, \"k\": 2}", "\"k\" is there twice"},
+        std::pair{"[]", "not an object"}, std::pair{"", "not JSON at line 1"}}) {
     const TemporaryFile file(content);
     expect_error(run_halfulp({"mma", "--unit-file", file.path()}), needle);
     expect_error(run_halfulp({"mma", "--unit-file", file.path()}), file.path());
@@ -183,7 +211,8 @@ TEST(MmaCommand, UnitsComeFromFiles) {
 }
 TEST(MmaCommand, OneParameterIsChanged) {
   const TemporaryFile volta("{\"based_on\": \"hopper.mma.fp16.fp32\", \"alignment_bits\": 23}");
-  const Outcome outcome = run_halfulp({"mma", "--unit-file", volta.path()}, "F000 B800 B400 B000 | 6400 3C00 3C00 3C00 | 4B000000\n");
+  const Outcome outcome = run_halfulp({"mma", "--unit-file", volta.path()},
+                                      "F000 B800 B400 B000 | 6400 3C00 3C00 3C00 | 4B000000\n");
   EXPECT_EQ(outcome.out, "00000000\n");
   EXPECT_EQ(outcome.err, "");
 }
@@ -223,27 +252,44 @@ std::vector<std::string> chosen(std::vector<std::string> words) {
 }
 
 TEST(UnitsCommand, WordsChooseUnits) {
-  const auto count = [](auto&& fits) { return static_cast<std::size_t>(std::count_if(matrix_units().begin(), matrix_units().end(), fits)); };
+  const auto count = [](auto&& fits) {
+    return static_cast<std::size_t>(std::count_if(matrix_units().begin(), matrix_units().end(), fits));
+  };
   const auto has = [](const std::string& name, const char* part) { return name.find(part) != std::string::npos; };
   EXPECT_EQ(chosen({"nvfp4"}), (std::vector<std::string>{nvfp4, "rtx-blackwell.mma.nvfp4.fp32"}));
   for (const char* word : {"hopper", "H100", "h200"}) {
     const auto names = chosen({"E4M3", word});
-    EXPECT_EQ(names.size(), count([&](const MatrixUnit& u) { return has(u.name, "hopper") && has(u.name, "e4m3"); })) << word;
+    EXPECT_EQ(names.size(), count([&](const MatrixUnit& u) { return has(u.name, "hopper") && has(u.name, "e4m3"); }))
+        << word;
     for (const auto& name : names) EXPECT_TRUE(has(name, "hopper") && has(name, "e4m3")) << name;
   }
   // Devices, also where their letters are in other names (cdna2, gb200, rtx-blackwell).
-  for (const auto& [device, architecture] : {std::pair{"A2", "ampere."}, {"a100", "ampere."}, {"B200", "blackwell."}, {"RTX4090", "ada."}, {"rtx5070ti", "rtx-blackwell."}, {"MI250X", "cdna2."}, {"MI300A", "cdna3."}}) {
+  for (const auto& [device, architecture] : {std::pair{"A2", "ampere."},
+                                             {"a100", "ampere."},
+                                             {"B200", "blackwell."},
+                                             {"RTX4090", "ada."},
+                                             {"rtx5070ti", "rtx-blackwell."},
+                                             {"MI250X", "cdna2."},
+                                             {"MI300A", "cdna3."}}) {
     const auto names = chosen({device});
-    EXPECT_EQ(names.size(), count([&, a = architecture](const MatrixUnit& u) { return u.name.rfind(a, 0) == 0; })) << device;
+    EXPECT_EQ(names.size(), count([&, a = architecture](const MatrixUnit& u) { return u.name.rfind(a, 0) == 0; }))
+        << device;
     for (const auto& name : names) EXPECT_EQ(name.rfind(architecture, 0), 0u) << device << ": " << name;
   }
   const std::string all = run_halfulp({"units"}).out;
-  for (const char* needle : {"hopper = H100, H200;", "cdna2 = MI210, MI250, MI250X;", "turing = T4;"}) EXPECT_NE(all.find(needle), std::string::npos) << needle;
-  for (const auto& words : {std::vector<std::string>{"units"}, {"units", "rtx-blackwell"}, {"units", "blackwell", "mxe4m3"}, {"units", "e4m3-e"}, {"units", "cdna3"}}) {
+  for (const char* needle : {"hopper = H100, H200;", "cdna2 = MI210, MI250, MI250X;", "turing = T4;"})
+    EXPECT_NE(all.find(needle), std::string::npos) << needle;
+  for (const auto& words : {std::vector<std::string>{"units"},
+                            {"units", "rtx-blackwell"},
+                            {"units", "blackwell", "mxe4m3"},
+                            {"units", "e4m3-e"},
+                            {"units", "cdna3"}}) {
     std::istringstream lines(run_halfulp(words).out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
   }
-  expect_error(run_halfulp({"units", "volta", "nvfp4"}), "no unit fits all of 'volta', 'nvfp4', though each fits some; `halfulp units` lists all " + std::to_string(matrix_units().size()) + " units\n");
+  expect_error(run_halfulp({"units", "volta", "nvfp4"}),
+               "no unit fits all of 'volta', 'nvfp4', though each fits some; `halfulp units` lists all " +
+                   std::to_string(matrix_units().size()) + " units\n");
   expect_error(run_halfulp({"units", "hopper", "hoppr"}), "no unit has 'hoppr' in its name; nearest: hopper, ");
 }
 
@@ -265,13 +311,16 @@ TEST(UnitsCommand, NamesAndTheirParts) {
   EXPECT_EQ(hopper.out.find("hopper.mma"), std::string::npos);
   EXPECT_NE(hopper.out.find("\nhopper.wgmma  e4m3 e5m2 *  fp32 "), std::string::npos) << hopper.out;
   const Outcome one = run_halfulp({"units", "hopper.wgmma.e4m3.fp32"});
-  for (const char* needle : {"hopper.wgmma.e4m3.fp32\n", "fused: ", "e8m13, rounded toward-zero", "0x7fffffff", "arXiv 2511.10909", "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\n", "does not depend on m and n"})
+  for (const char* needle :
+       {"hopper.wgmma.e4m3.fp32\n", "fused: ", "e8m13, rounded toward-zero", "0x7fffffff", "arXiv 2511.10909",
+        "wgmma.mma_async.sync.aligned.m64n256k32.f32.e4m3.e4m3\n", "does not depend on m and n"})
     EXPECT_NE(one.out.find(needle), std::string::npos) << "no '" << needle << "' in: " << one.out;
   EXPECT_EQ(nlohmann::ordered_json::parse(run_halfulp({"units", "x86", "--json"}).out).size(), 2u);
 }
 
 TEST(UnitsCommand, EveryKindOfUnitIsDescribed) {
-  for (const char* unit : {"volta.mma.fp16.fp16", "hopper.mma-m8n8k4.fp16.fp32", "blackwell.tcgen05.nvfp4.fp32", "cdna3.mfma.e4m3fnuz.fp32", "x86.amx.bf16.fp32"}) {
+  for (const char* unit : {"volta.mma.fp16.fp16", "hopper.mma-m8n8k4.fp16.fp32", "blackwell.tcgen05.nvfp4.fp32",
+                           "cdna3.mfma.e4m3fnuz.fp32", "x86.amx.bf16.fp32"}) {
     const Outcome outcome = run_halfulp({"units", unit});
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     EXPECT_EQ(outcome.out.rfind(std::string(unit) + "\n", 0), 0u);

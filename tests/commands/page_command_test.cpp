@@ -1,4 +1,5 @@
-// `halfulp page` as a user runs it: what it refuses, what it asks of Python, what becomes of each answer. The page itself: tests/page/.
+// `halfulp page` as a user runs it: what it refuses, what it asks of Python, what becomes of each answer. The page
+// itself: tests/page/.
 #include "command.hpp"
 
 #include <gtest/gtest.h>
@@ -24,7 +25,10 @@ class PageCommand : public ::testing::Test {
  protected:
   void SetUp() override {
     fs::create_directories(folder_ / "reports");
-    ASSERT_EQ(run_halfulp({"run", "position_ids", "--set", "lengths=64", "--set", "formats=fp16", "--backend", "emulated", "--quiet", "--out", report_}).status, 0);
+    ASSERT_EQ(run_halfulp({"run", "position_ids", "--set", "lengths=64", "--set", "formats=fp16", "--backend",
+                           "emulated", "--quiet", "--out", report_})
+                  .status,
+              0);
   }
   void TearDown() override { fs::remove_all(folder_); }
 
@@ -32,7 +36,8 @@ class PageCommand : public ::testing::Test {
   /// A Python that keeps its arguments and standard input, says `output` and `error`, and ends with `status`.
   std::string python(int status, const std::string& output = "<html>", const std::string& error = "") {
     const fs::path path = folder_ / "python";
-    write(path, "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + kept("arguments") + "\ncat > " + kept("input") + "\necho \"$PYTHONPATH\" > " + kept("path") + "\nprintf '" + output + "'\nprintf '" + error +
+    write(path, "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + kept("arguments") + "\ncat > " + kept("input") +
+                    "\necho \"$PYTHONPATH\" > " + kept("path") + "\nprintf '" + output + "'\nprintf '" + error +
                     "' >&2\nexit " + std::to_string(status) + "\n");
     fs::permissions(path, fs::perms::owner_all);
     return "--python=" + path.string();
@@ -44,11 +49,13 @@ class PageCommand : public ::testing::Test {
 };
 
 TEST_F(PageCommand, WritesWhatPythonDraws) {
-  const Outcome run = run_halfulp({"page", report_, "--out", out_, "--title", "-a title", "--rows=7", python(0, "<html>ü")});
+  const Outcome run = run_halfulp(
+      {"page", report_, "--out", out_, "--title", "-a title", "--rows=7", python(0, "<html>ü")});
   EXPECT_EQ(run.status, 0) << run.err;
   EXPECT_EQ(run.out, "page: " + out_ + " (1 report)\n");
   EXPECT_EQ(content(out_), "<html>ü");
-  EXPECT_EQ(content(kept("arguments")), "-m\nhalfulp_page\n--out=-\n--about=-\n--rows=7\n--title=-a title\n--\n" + report_ + "\n");
+  EXPECT_EQ(content(kept("arguments")),
+            "-m\nhalfulp_page\n--out=-\n--about=-\n--rows=7\n--title=-a title\n--\n" + report_ + "\n");
   EXPECT_NE(content(kept("input")).find("From which token on do positions collide"), std::string::npos);
   const std::string path = content(kept("path"));
   EXPECT_TRUE(fs::exists(fs::path(path.substr(0, path.find_first_of(":\n"))) / "halfulp_page" / "__main__.py")) << path;
@@ -69,9 +76,15 @@ TEST_F(PageCommand, RefusesInOneLineAndWritesNothing) {
   fs::create_directories(folder_ / "empty");
   const auto file = [&](const char* name) { return (folder_ / name).string(); };
   const std::string fine = python(0);
-  for (const auto& [words, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
-           {{file("bad.json")}, "not a valid report"}, {{file("no.json")}, "no.json"}, {{file("absent.json")}, "absent.json"}, {{report_, file("bad.json")}, "bad.json"},
-           {{file("empty")}, "no report in this folder"}, {{"-"}, "accepted: files"}, {{report_, "--rows=x"}, "--rows is 'x'"}, {{}, "REPORT is missing"}}) {
+  for (const auto& [words, why] :
+       std::vector<std::pair<std::vector<std::string>, std::string>>{{{file("bad.json")}, "not a valid report"},
+                                                                     {{file("no.json")}, "no.json"},
+                                                                     {{file("absent.json")}, "absent.json"},
+                                                                     {{report_, file("bad.json")}, "bad.json"},
+                                                                     {{file("empty")}, "no report in this folder"},
+                                                                     {{"-"}, "accepted: files"},
+                                                                     {{report_, "--rows=x"}, "--rows is 'x'"},
+                                                                     {{}, "REPORT is missing"}}) {
     std::vector<std::string> all{"page", "--out", out_, fine};
     all.insert(all.end(), words.begin(), words.end());
     const Outcome run = run_halfulp(all);
@@ -93,9 +106,11 @@ TEST_F(PageCommand, PythonsAnswersKeepTheirMeaning) {
     int python, status;
     const char *error, *said;
   };
-  for (const Case& each : {Case{2, 2, "halfulp_page: a.json: odd\\n", "halfulp: a.json: odd\n"}, Case{1, 70, "Traceback\\nTypeError: odd\\n", "TypeError: odd"},
-                           Case{3, 3, "halfulp_page: jinja2 missing; apt-get install python3-jinja2\\n", "jinja2 missing; apt-get install python3-jinja2"}, Case{127, 3, "", "python3-matplotlib"},
-                           Case{130, 130, "", "interrupted"}}) {
+  for (const Case& each : {Case{2, 2, "halfulp_page: a.json: odd\\n", "halfulp: a.json: odd\n"},
+                           Case{1, 70, "Traceback\\nTypeError: odd\\n", "TypeError: odd"},
+                           Case{3, 3, "halfulp_page: jinja2 missing; apt-get install python3-jinja2\\n",
+                                "jinja2 missing; apt-get install python3-jinja2"},
+                           Case{127, 3, "", "python3-matplotlib"}, Case{130, 130, "", "interrupted"}}) {
     const Outcome run = run_halfulp({"page", report_, "--out", out_, python(each.python, "<half", each.error)});
     EXPECT_EQ(run.status, each.status) << run.err;
     EXPECT_TRUE(is_one_line(run.err)) << run.err;
@@ -111,7 +126,8 @@ TEST_F(PageCommand, PythonsAnswersKeepTheirMeaning) {
 /// More than a pipe holds, both ways.
 TEST_F(PageCommand, LongAnswersArriveWhole) {
   const std::string fake = python(0);
-  write(folder_ / "python", "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x >&2\nhead -c 3000000 /dev/zero | tr '\\0' y\n");
+  write(folder_ / "python",
+        "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x >&2\nhead -c 3000000 /dev/zero | tr '\\0' y\n");
   EXPECT_EQ(run_halfulp({"page", report_, "--out", out_, fake}).status, 0);
   EXPECT_EQ(content(out_), std::string(3000000, 'y'));
 }

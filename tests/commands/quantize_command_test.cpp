@@ -29,7 +29,8 @@ class Quantize : public ::testing::Test {
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   template <class T>
-  std::string save(const std::string& name, std::string_view descr, std::vector<std::uint64_t> shape, const std::vector<T>& values) const {
+  std::string save(const std::string& name, std::string_view descr, std::vector<std::uint64_t> shape,
+                   const std::vector<T>& values) const {
     std::string bytes(values.size() * sizeof(T), '\0');
     std::memcpy(bytes.data(), values.data(), bytes.size());
     std::ofstream(path(name), std::ios::binary) << npy_bytes(descr, shape, bytes);
@@ -55,7 +56,8 @@ class Quantize : public ::testing::Test {
 
 std::vector<float> ramp(std::size_t count) {
   std::vector<float> x(count);
-  for (std::size_t i = 0; i < count; ++i) x[i] = std::ldexp(static_cast<float>(static_cast<int>(i * 2654435761u % 2001) - 1000), -static_cast<int>(i % 7));
+  for (std::size_t i = 0; i < count; ++i)
+    x[i] = std::ldexp(static_cast<float>(static_cast<int>(i * 2654435761u % 2001) - 1000), -static_cast<int>(i % 7));
   return x;
 }
 
@@ -75,10 +77,14 @@ TEST_F(Quantize, WritesTheValuesThatTheLibraryGives) {
 TEST_F(Quantize, AxesAndShapes) {
   const std::vector<float> x = ramp(2 * 40 * 3);
   const std::string in = save("x.npy", "<f4", {2, 40, 3}, x);
-  ASSERT_EQ(run_halfulp({"quantize", in, "--format", "mxfp4", "--axis", "1", "--out", path("q.npy"), "--scales", path("s.npy")}).status, 0);
+  ASSERT_EQ(run_halfulp(
+                {"quantize", in, "--format", "mxfp4", "--axis", "1", "--out", path("q.npy"), "--scales", path("s.npy")})
+                .status,
+            0);
   std::vector<float> want(x.size());
   for (std::size_t m = 0; m < 2; ++m)
-    quantize_block_values(parse_block_format("mxfp4/32x1"), {}, std::span(x).subspan(m * 120, 120), 40, 3, std::span(want).subspan(m * 120, 120));
+    quantize_block_values(parse_block_format("mxfp4/32x1"), {}, std::span(x).subspan(m * 120, 120), 40, 3,
+                          std::span(want).subspan(m * 120, 120));
   EXPECT_EQ(load("q.npy"), want);
   EXPECT_NE(raw("s.npy").find("'descr': '|u1', 'fortran_order': False, 'shape': (2, 2, 3)"), std::string::npos);
   // The same elements in Fortran order: the file's first index runs fastest.
@@ -91,27 +97,31 @@ TEST_F(Quantize, AxesAndShapes) {
   const std::size_t at = bytes.find("False");
   bytes.replace(at, 5, "True ");
   std::ofstream(path("f.npy"), std::ios::binary) << bytes;
-  ASSERT_EQ(run_halfulp({"quantize", path("f.npy"), "--format", "mxfp4", "--axis", "-2", "--out", path("g.npy")}).status, 0);
+  ASSERT_EQ(
+      run_halfulp({"quantize", path("f.npy"), "--format", "mxfp4", "--axis", "-2", "--out", path("g.npy")}).status, 0);
   EXPECT_EQ(load("g.npy"), want);
   // Scales relative to one tensor are the same for all of its matrices.
   ASSERT_EQ(run_halfulp({"quantize", in, "--format", "nvfp4", "--axis", "1", "--out", path("n.npy")}).status, 0);
   BlockOptions options;
   options.amax = largest_magnitude(x);
   for (std::size_t m = 0; m < 2; ++m)
-    quantize_block_values(parse_block_format("nvfp4/16x1"), {}, std::span(x).subspan(m * 120, 120), 40, 3, std::span(want).subspan(m * 120, 120), options);
+    quantize_block_values(parse_block_format("nvfp4/16x1"), {}, std::span(x).subspan(m * 120, 120), 40, 3,
+                          std::span(want).subspan(m * 120, 120), options);
   EXPECT_EQ(load("n.npy"), want);
 }
 
 TEST_F(Quantize, CountsWhatIsLost) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const std::string in = save("x.npy", "<f4", {1, 8}, std::vector<float>{7.5f, 1.0f, 0.01f, -0.0f, 4.0f, -7.0f, 2.0f, 6.0f});
+  const std::string in = save("x.npy", "<f4", {1, 8},
+                              std::vector<float>{7.5f, 1.0f, 0.01f, -0.0f, 4.0f, -7.0f, 2.0f, 6.0f});
   const Json j = Json::parse(run_halfulp({"quantize", in, "--format", "mxfp4", "--json"}).out);  // scale 1, largest 6
   EXPECT_EQ(j["saturated"], 2);
   EXPECT_EQ(j["to_zero"], 1);
   EXPECT_EQ(j["largest_error"], 1.5);
   EXPECT_EQ(j["elements"], 8);
   EXPECT_EQ(j["scales_shape"], Json::parse("[1, 1]"));
-  EXPECT_NEAR(j["relative_error"].get<double>(), std::sqrt((2.25 + 1 + 1e-4) / (56.25 + 1 + 1e-4 + 16 + 49 + 4 + 36)), 1e-6);
+  EXPECT_NEAR(j["relative_error"].get<double>(), std::sqrt((2.25 + 1 + 1e-4) / (56.25 + 1 + 1e-4 + 16 + 49 + 4 + 36)),
+              1e-6);
   const std::string special = save("s.npy", "<f4", {4}, std::vector<float>{1, inf, nan, 70000});
   const Json k = Json::parse(run_halfulp({"quantize", special, "--format", "fp16", "--json"}).out);
   EXPECT_EQ(k["nan_before"], 1);
@@ -128,7 +138,9 @@ TEST_F(Quantize, FiniteElementsThatDoNotStayFiniteAreNamed) {
   EXPECT_EQ(j["elements_compared"], 2);
   EXPECT_EQ(j["relative_error"], 0);
   const std::string line = run_halfulp({"quantize", in, "--format", "fp16"}).out;
-  EXPECT_NE(line.find("of 3 finite elements, 1 became infinite, 0 NaN; of the 2 that stay finite: no error"), std::string::npos) << line;
+  EXPECT_NE(line.find("of 3 finite elements, 1 became infinite, 0 NaN; of the 2 that stay finite: no error"),
+            std::string::npos)
+      << line;
   EXPECT_EQ(line.find("exact"), std::string::npos) << line;
   // E4M3 has no infinity: NaN. Nothing is left to compare.
   const std::string beyond = save("n.npy", "<f4", {1}, std::vector<float>{1e6f});
@@ -152,14 +164,16 @@ TEST_F(Quantize, FiniteElementsThatDoNotStayFiniteAreNamed) {
   // Elements that were no numbers stay so, and the others are exact.
   const std::string special = save("s.npy", "<f4", {2}, std::vector<float>{1, std::numeric_limits<float>::infinity()});
   EXPECT_NE(run_halfulp({"quantize", special, "--format", "fp16"}).out.find("each: exact"), std::string::npos);
-  EXPECT_EQ(run_halfulp({"quantize", special, "--format", "e4m3", "--overflow", "saturate"}).out.find("each: exact"), std::string::npos);
+  EXPECT_EQ(run_halfulp({"quantize", special, "--format", "e4m3", "--overflow", "saturate"}).out.find("each: exact"),
+            std::string::npos);
 }
 
 TEST_F(Quantize, ErrorsOfAllMagnitudes) {
   const auto summary = [&](const std::vector<double>& x, const char* format) {
     const std::string in = save("x.npy", "<f8", {x.size()}, x);
     const std::string line = run_halfulp({"quantize", in, "--format", format}).out;
-    for (const char* wrong : {"exact", "nan", "-inf", "(inf"}) EXPECT_EQ(line.find(wrong, line.find("each: ")), std::string::npos) << line;
+    for (const char* wrong : {"exact", "nan", "-inf", "(inf"})
+      EXPECT_EQ(line.find(wrong, line.find("each: ")), std::string::npos) << line;
     return Json::parse(run_halfulp({"quantize", in, "--format", format, "--json"}).out);
   };
   /// The relative error of one x in a format of 1 + m bits: that of its significand.
@@ -174,10 +188,16 @@ TEST_F(Quantize, ErrorsOfAllMagnitudes) {
     EXPECT_NEAR(j["sqnr_db"].get<double>(), -20 * std::log10(error(x, 3)), 1e-9) << x;
   }
   const double a = error(1e200, 10), b = 3.3 * error(3.3e200, 10), most = std::sqrt(1 + 3.3 * 3.3);
-  EXPECT_NEAR(summary({1e200, 3.3e200, 7e-3}, "e11m10")["relative_error"].get<double>() / (std::sqrt(a * a + b * b) / most), 1, 1e-9);
-  EXPECT_NEAR(summary({7e-3, 1e200, 3.3e200}, "e11m10")["relative_error"].get<double>() / (std::sqrt(a * a + b * b) / most), 1, 1e-9);
+  EXPECT_NEAR(
+      summary({1e200, 3.3e200, 7e-3}, "e11m10")["relative_error"].get<double>() / (std::sqrt(a * a + b * b) / most), 1,
+      1e-9);
+  EXPECT_NEAR(
+      summary({7e-3, 1e200, 3.3e200}, "e11m10")["relative_error"].get<double>() / (std::sqrt(a * a + b * b) / most), 1,
+      1e-9);
   // The signal overflows and the error vanishes: each has its own scale.
-  EXPECT_NEAR(summary({0x1p600, 1.1e-100}, "e11m3")["relative_error"].get<double>() / (error(1.1e-100, 3) * 1.1e-100 / 0x1p600), 1, 1e-9);
+  EXPECT_NEAR(
+      summary({0x1p600, 1.1e-100}, "e11m3")["relative_error"].get<double>() / (error(1.1e-100, 3) * 1.1e-100 / 0x1p600),
+      1, 1e-9);
   EXPECT_GT(summary({0x1p1000, 1.1e-300}, "e11m3")["relative_error"].get<double>(), 0);
 }
 
@@ -201,7 +221,8 @@ TEST_F(Quantize, TheInputIsNoOutput) {
 TEST_F(Quantize, AllFilesOrNone) {
   const std::string in = save("x.npy", "<f4", {64}, ramp(64));
   std::ofstream(path("q.npy")) << "old";
-  const Outcome o = run_halfulp({"quantize", in, "--format", "mxfp8", "--out", path("q.npy"), "--codes", path("c.npy"), "--scales", "/dev/full"});
+  const Outcome o = run_halfulp(
+      {"quantize", in, "--format", "mxfp8", "--out", path("q.npy"), "--codes", path("c.npy"), "--scales", "/dev/full"});
   EXPECT_EQ(o.status, 2);
   EXPECT_TRUE(is_one_line(o.err)) << o.err;
   EXPECT_EQ(o.out, "");
@@ -216,13 +237,17 @@ TEST_F(Quantize, BlocksWiderThanTheArray) {
     j.erase("format"), j.erase("description");
     return j;
   };
-  for (const char* shape : {"1x4294967296", "1x6"}) EXPECT_EQ(summary("e4m3/" + std::string(shape) + "/fp32"), summary("e4m3/1x5/fp32")) << shape;
-  for (const char* shape : {"65536x65536", "4294967296x1"}) EXPECT_EQ(summary("e4m3/" + std::string(shape) + "/fp32")["elements"], 15) << shape;
+  for (const char* shape : {"1x4294967296", "1x6"})
+    EXPECT_EQ(summary("e4m3/" + std::string(shape) + "/fp32"), summary("e4m3/1x5/fp32")) << shape;
+  for (const char* shape : {"65536x65536", "4294967296x1"})
+    EXPECT_EQ(summary("e4m3/" + std::string(shape) + "/fp32")["elements"], 15) << shape;
   EXPECT_EQ(summary("e4m3/65536x65536/fp32"), summary("e4m3/3x5/fp32"));
-  for (const char* shape : {"18446744073709551615x18446744073709551615", "1x18446744073709551615", "1x4294967297", "4294967296x4294967296", "65537x65536"})
+  for (const char* shape : {"18446744073709551615x18446744073709551615", "1x18446744073709551615", "1x4294967297",
+                            "4294967296x4294967296", "65537x65536"})
     for (const std::string scale : {"fp32", "e8m0"}) {
       const std::string name = "e4m3/" + std::string(shape) + "/" + scale;
-      for (const std::vector<std::string>& arguments : {std::vector<std::string>{"formats", name}, {"quantize", in, "--format", name}}) {
+      for (const std::vector<std::string>& arguments :
+           {std::vector<std::string>{"formats", name}, {"quantize", in, "--format", name}}) {
         const Outcome o = run_halfulp(arguments);
         EXPECT_EQ(o.status, 2) << name;
         EXPECT_TRUE(is_one_line(o.err)) << o.err;
@@ -244,7 +269,11 @@ TEST_F(Quantize, OptionsThatContradictOrDoNothing) {
   EXPECT_EQ(status({"--format", "mxfp4/rceil", "--rule", "rceil"}), 0);
   EXPECT_EQ(status({"--format", "mxfp4", "--rule", "rceil"}), 0);
   EXPECT_EQ(status({"--format", "e4m3/1x32/e8m0", "--rule", "ceil"}), 0);  // the rule is not in its text
-  const std::vector<std::vector<std::string>> plain{{"--overflow", "ieee"}, {"--flush-inputs"}, {"--flush-outputs"}, {"--nan", "canonical"}, {"--tininess", "before"}};
+  const std::vector<std::vector<std::string>> plain{{"--overflow", "ieee"},
+                                                    {"--flush-inputs"},
+                                                    {"--flush-outputs"},
+                                                    {"--nan", "canonical"},
+                                                    {"--tininess", "before"}};
   for (const auto& option : plain)
     for (const auto& [format, want] : {std::pair("mxfp4", 2), std::pair("fp16", 0)}) {
       std::vector<std::string> arguments{"--format", format};
@@ -268,11 +297,22 @@ TEST_F(Quantize, PlainFormatsOfEveryDtype) {
 
 TEST_F(Quantize, BadInputIsOneLine) {
   const std::string in = save("x.npy", "<f4", {6, 64}, ramp(6 * 64));
-  const std::vector<std::vector<std::string>> bad{
-      {"--format", "mxfp5"}, {"--format", "mxfp4", "--axis", "2"}, {"--format", "mxfp4", "--axis", "first"}, {"--format", "fp8-128x128", "--axis", "0"},
-      {"--format", "fp16", "--axis", "0"}, {"--format", "fp16", "--rule", "floor"}, {"--format", "mxfp4", "--rule", "flor"}, {"--format", "int8-affine", "--rule", "floor"},
-      {"--format", "mxfp4", "--out", path("no/such.npy")}, {"--format", "mxfp4", "--codes", path("a"), "--scales", path("a")}, {"--format", "fp16", "--codes", path("a")},
-      {"--format", "mxfp4", "--zeros", path("a")}, {"--format", "mxfp8/1x48/whole"}, {"--format", "mxfp4", "--round", "up"}, {"--format", "e4m3/1x32/e8m0/amax"}, {}};
+  const std::vector<std::vector<std::string>> bad{{"--format", "mxfp5"},
+                                                  {"--format", "mxfp4", "--axis", "2"},
+                                                  {"--format", "mxfp4", "--axis", "first"},
+                                                  {"--format", "fp8-128x128", "--axis", "0"},
+                                                  {"--format", "fp16", "--axis", "0"},
+                                                  {"--format", "fp16", "--rule", "floor"},
+                                                  {"--format", "mxfp4", "--rule", "flor"},
+                                                  {"--format", "int8-affine", "--rule", "floor"},
+                                                  {"--format", "mxfp4", "--out", path("no/such.npy")},
+                                                  {"--format", "mxfp4", "--codes", path("a"), "--scales", path("a")},
+                                                  {"--format", "fp16", "--codes", path("a")},
+                                                  {"--format", "mxfp4", "--zeros", path("a")},
+                                                  {"--format", "mxfp8/1x48/whole"},
+                                                  {"--format", "mxfp4", "--round", "up"},
+                                                  {"--format", "e4m3/1x32/e8m0/amax"},
+                                                  {}};
   for (const auto& arguments : bad) {
     std::vector<std::string> all{"quantize", in};
     all.insert(all.end(), arguments.begin(), arguments.end());

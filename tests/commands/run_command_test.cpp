@@ -1,4 +1,5 @@
-// `halfulp run, list, validate, diff` as a user meets them: exit status, one line for every error, no half-written file.
+// `halfulp run, list, validate, diff` as a user meets them: exit status, one line for every error, no half-written
+// file.
 #include "command.hpp"
 
 #include <halfulp/report/experiment.hpp>
@@ -28,7 +29,8 @@ class RunCommand : public ::testing::Test {
   std::string path(const std::string& name) const { return folder / name; }
   void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator()));
   }
   /// Status 2, one line on standard error that says `word`, nothing on standard output, no file left.
   void expect_bad_input(std::vector<std::string> arguments, const std::string& word) const {
@@ -56,9 +58,11 @@ TEST_F(RunCommand, bad_usage_is_one_line) {
   expect_bad_input({"run", "nonsense", "--quiet"}, "unknown experiment");
   expect_bad_input({"run", name, "--thread", "2"}, "did you mean --threads");
   for (const char* threads : {"0", "many", "1025", "-1", ""})
-    expect_bad_input({"run", name, "--threads", threads, "--out", path("r.json")}, "--threads is '" + std::string(threads) + "'; accepted: an integer from 1 to 1024");
+    expect_bad_input({"run", name, "--threads", threads, "--out", path("r.json")},
+                     "--threads is '" + std::string(threads) + "'; accepted: an integer from 1 to 1024");
   expect_bad_input({"run", name, "--quiet=maybe", "--out", path("r.json")}, "--quiet takes no value");
-  expect_bad_input({"run", name, "--out", path("r.json"), "--out", path("s.json")}, "--out is there 2 times; accepted: once");
+  expect_bad_input({"run", name, "--out", path("r.json"), "--out", path("s.json")},
+                   "--out is there 2 times; accepted: once");
   expect_bad_input({"run", name, "--config", "", "--out", path("r.json")}, "cannot read");
   expect_bad_input({"run", name, "again", "--out", path("r.json")}, "again");
   expect_bad_input({"run", name, "--set"}, "--set: a value is missing; accepted: a parameter and its value");
@@ -82,10 +86,13 @@ TEST_F(RunCommand, bad_parameters_are_one_line_and_no_file) {
   write("other.json", R"({"schema_version": 1, "experiment": "other", "config": {}})");
   write("later.json", R"({"schema_version": 2, "experiment": "underflow", "config": {}})");
   write("nul.json", std::string("{\"count\": 3}\0{}", 15));
-  expect_bad_input({"run", name, "--config", path("later.json"), "--out", path("r.json")}, "schema_version 2; accepted: 1");
-  expect_bad_input({"run", name, "--config", path("nul.json"), "--out", path("r.json")}, "not JSON at line 1, column 13");
+  expect_bad_input({"run", name, "--config", path("later.json"), "--out", path("r.json")},
+                   "schema_version 2; accepted: 1");
+  expect_bad_input({"run", name, "--config", path("nul.json"), "--out", path("r.json")},
+                   "not JSON at line 1, column 13");
   expect_bad_input({"run", name, "--config", path("broken.json"), "--out", path("r.json")}, "line 1");
-  expect_bad_input({"run", name, "--config", path("wrong.json"), "--out", path("r.json")}, "wrong.json: parameter 'formats'");
+  expect_bad_input({"run", name, "--config", path("wrong.json"), "--out", path("r.json")},
+                   "wrong.json: parameter 'formats'");
   expect_bad_input({"run", name, "--config", path("other.json"), "--out", path("r.json")}, "a report of");
   expect_bad_input({"run", name, "--config", path("missing.json"), "--out", path("r.json")}, "cannot read");
   expect_bad_input({"run", "all", "--config", path("wrong.json"), "--out", path("all/")}, "one experiment");
@@ -98,7 +105,8 @@ TEST_F(RunCommand, unwritable_output_is_refused_before_the_experiment_runs) {
   expect_bad_input({"run", name, "--out", ""}, "--out");
   expect_bad_input({"run", "all", "--out", "-"}, "folder");
   expect_bad_input({"run", "all", "--out", path("file")}, "folder");
-  expect_bad_input({"run", "all", "--out", path("reports.json")}, "reports.json: several reports need a folder; accepted: ");
+  expect_bad_input({"run", "all", "--out", path("reports.json")},
+                   "reports.json: several reports need a folder; accepted: ");
   expect_bad_input({"run", name, "--out", "/proc/report.json"}, "cannot write");
 }
 
@@ -112,7 +120,8 @@ TEST_F(RunCommand, a_full_disk_is_one_line) {
   const Outcome outcome = run_halfulp(small, {}, "/dev/full");
   EXPECT_EQ(outcome.status, 2);
   EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-  for (const char* command : {"list", "--help", "--version"}) EXPECT_EQ(run_halfulp({command}, {}, "/dev/full").status, 2) << command;
+  for (const char* command : {"list", "--help", "--version"})
+    EXPECT_EQ(run_halfulp({command}, {}, "/dev/full").status, 2) << command;
 }
 
 TEST_F(RunCommand, an_explicit_backend_that_is_missing_is_status_3) {
@@ -164,23 +173,32 @@ TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
   EXPECT_NE(mixed.out.find(report + ": valid"), std::string::npos) << mixed.out;
 }
 
-/// Every experiment names a table it has; the table, what did not hold and the sums fit a terminal. Formats and modes with
-/// long names included.
+/// Every experiment names a table it has; the table, what did not hold and the sums fit a terminal. Formats and modes
+/// with long names included.
 TEST_F(RunCommand, shows_a_headline_and_what_did_not_hold) {
   for (const Experiment& experiment : experiments()) {
     const std::string own(experiment.name), config = std::string(HALFULP_GOLDEN) + "/" + own + ".config.json";
     for (const bool long_names : {false, true}) {
-      std::vector<std::string> arguments{"run", own, "--config", config, "--backend", "emulated", "--out", path("r.json")};
+      std::vector<std::string> arguments{"run",       own,        "--config", config,
+                                         "--backend", "emulated", "--out",    path("r.json")};
       const std::vector<Parameter> parameters = experiment.parameters();
-      const auto has = [&](std::string_view name) { return std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; }); };
+      const auto has = [&](std::string_view name) {
+        return std::any_of(parameters.begin(), parameters.end(), [&](const Parameter& p) { return p.name == name; });
+      };
       const bool trains = has("data");
       if (trains) arguments.insert(arguments.end(), {"--set", "data=" + std::string(HALFULP_GOLDEN) + "/images"});
       const bool scaled = own == "attribution";  // of formats without a scale it refuses what is beyond their range
-      if (trains && long_names) continue;  // names of policies are ours or in a file
+      if (trains && long_names) continue;        // names of policies are ours or in a file
       if (long_names && !has("formats") && !has("chains")) continue;
-      if (long_names && has("chains")) arguments.insert(arguments.end(), {"--set", "chains=fp64>p3109k8p4>e4m3b11fnuz,fp64>fp32>fp16>e4m3b11fnuz>p3109k8p4"});
-      if (long_names && has("formats")) arguments.insert(arguments.end(), {"--set", scaled ? "formats=e4m3b11fnuz/1x128/fp32/amax,p3109k8p4/tensor/fp32/amax" : "formats=e4m3b11fnuz,p3109k8p4"});
-      if (long_names && has("roundings") && own != "swamping" && !scaled) arguments.insert(arguments.end(), {"--set", "roundings=toward-negative,toward-positive"});
+      if (long_names && has("chains"))
+        arguments.insert(arguments.end(),
+                         {"--set", "chains=fp64>p3109k8p4>e4m3b11fnuz,fp64>fp32>fp16>e4m3b11fnuz>p3109k8p4"});
+      if (long_names && has("formats"))
+        arguments.insert(arguments.end(),
+                         {"--set", scaled ? "formats=e4m3b11fnuz/1x128/fp32/amax,p3109k8p4/tensor/fp32/amax"
+                                          : "formats=e4m3b11fnuz,p3109k8p4"});
+      if (long_names && has("roundings") && own != "swamping" && !scaled)
+        arguments.insert(arguments.end(), {"--set", "roundings=toward-negative,toward-positive"});
       const Outcome outcome = run_halfulp(arguments);
       ASSERT_EQ(outcome.status, 0) << outcome.err;
       const Json report = read_json(path("r.json"));
@@ -200,7 +218,8 @@ TEST_F(RunCommand, shows_a_headline_and_what_did_not_hold) {
       for (const Json& claim : report["claims"]) {
         pass += claim["verdict"] == "pass";
         const std::string begin = claim["statement"].get<std::string>().substr(0, 30);
-        EXPECT_EQ(outcome.out.find(begin) == std::string::npos, claim["verdict"] == "pass") << begin << "\n" << outcome.out;
+        EXPECT_EQ(outcome.out.find(begin) == std::string::npos, claim["verdict"] == "pass") << begin << "\n"
+                                                                                            << outcome.out;
       }
       EXPECT_NE(outcome.out.find("claims: " + std::to_string(pass) + " held"), std::string::npos) << outcome.out;
       EXPECT_EQ(outcome.out.find("  pass "), std::string::npos) << outcome.out;
@@ -208,7 +227,8 @@ TEST_F(RunCommand, shows_a_headline_and_what_did_not_hold) {
       arguments.push_back("--verbose");
       const Outcome verbose = run_halfulp(arguments);
       std::size_t listed = 0;
-      for (auto at = verbose.out.find("  pass "); at != std::string::npos; at = verbose.out.find("  pass ", at + 1)) ++listed;
+      for (auto at = verbose.out.find("  pass "); at != std::string::npos; at = verbose.out.find("  pass ", at + 1))
+        ++listed;
       EXPECT_EQ(listed, pass) << verbose.out;
     }
   }
@@ -216,7 +236,10 @@ TEST_F(RunCommand, shows_a_headline_and_what_did_not_hold) {
 
 TEST_F(RunCommand, shows_tables) {
   const std::string report = path("report.json");
-  ASSERT_EQ(run_halfulp({"run", "position_ids", "--set", "formats=bf16", "--set", "lengths=512", "--backend", "emulated", "--out", report}).status, 0);
+  ASSERT_EQ(run_halfulp({"run", "position_ids", "--set", "formats=bf16", "--set", "lengths=512", "--backend",
+                         "emulated", "--out", report})
+                .status,
+            0);
   const Outcome contents = run_halfulp({"show", report});
   EXPECT_EQ(contents.status, 0) << contents.err;
   EXPECT_NE(contents.out.find("collisions"), std::string::npos);
@@ -244,7 +267,8 @@ TEST_F(RunCommand, lists_and_helps) {
       const Outcome help = run_halfulp({"run", experiment_name, flag});
       EXPECT_EQ(help.status, 0) << help.err;
       for (const Parameter& parameter : experiment.parameters())
-        EXPECT_NE(help.out.find("\n  " + parameter.name + " = "), std::string::npos) << parameter.name << "\n" << help.out;
+        EXPECT_NE(help.out.find("\n  " + parameter.name + " = "), std::string::npos) << parameter.name << "\n"
+                                                                                     << help.out;
     }
   }
   EXPECT_EQ(run_halfulp({"--version"}).out.rfind("halfulp ", 0), 0u);

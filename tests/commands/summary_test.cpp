@@ -20,8 +20,9 @@ Json errors_by_length() {
 
 TEST(Headline, shows_the_rows_it_chooses_and_counts_the_others) {
   const Json table = errors_by_length();
-  EXPECT_EQ(headline_text(table, {"errors", {"format", "n", "error"}, {"rounding"}, {"format"}}, 12, "more"),
-            "Errors; rounding: up\n\n  format  n   error\n  fp16    20  6.667\n  bf16    20  6.667\n  6 more rows: more\n");
+  EXPECT_EQ(
+      headline_text(table, {"errors", {"format", "n", "error"}, {"rounding"}, {"format"}}, 12, "more"),
+      "Errors; rounding: up\n\n  format  n   error\n  fp16    20  6.667\n  bf16    20  6.667\n  6 more rows: more\n");
   EXPECT_EQ(headline_text(table, {"errors", {"n"}}, 1, "here"), "Errors\n\n  n\n  10\n  7 more rows: here\n");
   EXPECT_FALSE(has(headline_text(table, {"errors", {"n"}}, 99, "here"), "more row"));
   EXPECT_THROW((void)headline_text(table, {"errors", {"size"}}, 12, ""), std::logic_error);
@@ -34,7 +35,8 @@ TEST(Headline, cuts_names_only_where_lines_are_too_long) {
   Table table("t", "Names", {{"name", "", "n"}, {"path", "", "p"}, {"x", "1", "x"}});
   const std::string name(30, 'n'), path = "/" + std::string(38, 'p');
   table.row({name, path.substr(0, 30), 1});
-  EXPECT_TRUE(has(headline_text(table.to_json(), {"t", {"name", "path", "x"}}, 12, ""), name + "  " + path.substr(0, 30) + "  1"));
+  EXPECT_TRUE(has(headline_text(table.to_json(), {"t", {"name", "path", "x"}}, 12, ""),
+                  name + "  " + path.substr(0, 30) + "  1"));
   table.row({name + name, path, 2});
   const std::string text = headline_text(table.to_json(), {"t", {"name", "path", "x"}}, 12, "");
   EXPECT_TRUE(has(text, "  " + std::string(31, 'n') + "...  " + path + "  2\n")) << text;  // 80 characters
@@ -69,7 +71,9 @@ TEST(Part, has_the_columns_and_rows_asked_for) {
 TEST(Summary, lists_what_did_not_hold_and_counts_the_rest) {
   Report report("toy", "A toy", Config(toy::parameters()));
   report.claim(exactly("held", "One is one.", "derived: x", 1, 1, "oracle"));
-  report.claim(exactly("failed", "One is two, whatever they say, in every format and mode, and far beyond eighty columns.", "derived: x", 2, 1, "oracle"));
+  report.claim(exactly("failed",
+                       "One is two, whatever they say, in every format and mode, and far beyond eighty columns.",
+                       "derived: x", 2, 1, "oracle"));
   report.claim(within("missed", "A published figure.", "A paper", 3, 0, 4, "published", Verdict::differs));
   report.claim(skipped("left", "Something else.", "A paper", "it needs a network"));
   Comparison comparison;
@@ -89,10 +93,12 @@ TEST(Summary, lists_what_did_not_hold_and_counts_the_rest) {
     EXPECT_TRUE(has(text, "x86: 3,000,000 results of 1 operations compared, 2 differ")) << text;
   }
   EXPECT_TRUE(has(summary(runs.front(), false, {}), "claims: 1 held, 1 failed, 1 differ, 1 skipped"));
-  EXPECT_TRUE(has(summary_table(runs, false, {}), "toy            1       1       1        1  1.0 s  toy.json\n")) << summary_table(runs, false, {});
+  EXPECT_TRUE(has(summary_table(runs, false, {}), "toy            1       1       1        1  1.0 s  toy.json\n"))
+      << summary_table(runs, false, {});
   EXPECT_TRUE(has(summary(runs.front(), true, {}), "  pass     One is one.\n"));
   EXPECT_TRUE(has(summary_table(runs, true, {}), "  pass     One is one.\n"));
-  EXPECT_TRUE(has(summary(runs.front(), false, {false, true}), "\033[1;31mFAIL   \033[0m  One is two")) << "colour keeps the margin";
+  EXPECT_TRUE(has(summary(runs.front(), false, {false, true}), "\033[1;31mFAIL   \033[0m  One is two"))
+      << "colour keeps the margin";
 }
 
 TEST(Wrapped, breaks_between_words) {

@@ -1,4 +1,5 @@
-// `halfulp run training` as a user calls it: every mistake is one line, exit status 2 and no file; interrupted runs go on.
+// `halfulp run training` as a user calls it: every mistake is one line, exit status 2 and no file; interrupted runs go
+// on.
 #include "training/tiny_training.hpp"
 
 #include "command.hpp"
@@ -61,8 +62,11 @@ class TrainingCommand : public ::testing::Test {
     write(data / (part + "-labels-idx1-ubyte"), idx({count}, images.labels));
   }
   std::vector<std::string> words(const std::vector<std::string>& settings) const {
-    std::vector<std::string> all{HALFULP_COMMAND, "run", "training", "--backend", "emulated", "--out", reports.string() + "/"};
-    for (const std::string& setting : std::vector<std::string>{"data=" + data.string(), "text=" + text.string(), "width=8", "batch=8", "steps=6", "seeds=1", "intervals=2"})
+    std::vector<std::string> all{HALFULP_COMMAND,       "run", "training", "--backend", "emulated", "--out",
+                                 reports.string() + "/"};
+    for (const std::string& setting :
+         std::vector<std::string>{"data=" + data.string(), "text=" + text.string(), "width=8", "batch=8", "steps=6",
+                                  "seeds=1", "intervals=2"})
       all.insert(all.end(), {"--set", setting});
     for (const std::string& setting : settings) all.insert(all.end(), {"--set", setting});
     return all;
@@ -84,14 +88,16 @@ class TrainingCommand : public ::testing::Test {
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     std::string text_of_it;
     for (const auto& entry : fs::directory_iterator(reports))
-      if (entry.path().extension() == ".json") text_of_it = halfulp::read_json(entry.path().string()).at("results").dump();
+      if (entry.path().extension() == ".json")
+        text_of_it = halfulp::read_json(entry.path().string()).at("results").dump();
     for (const auto& entry : fs::directory_iterator(reports)) fs::remove(entry.path());
     EXPECT_NE(text_of_it, "");
     return text_of_it;
   }
 
-  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-training-" + std::to_string(::getpid())), data = folder / "data", reports = folder / "reports",
-                 text = folder / "text.txt", checkpoints = folder / "checkpoints";
+  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-training-" + std::to_string(::getpid())),
+                 data = folder / "data", reports = folder / "reports", text = folder / "text.txt",
+                 checkpoints = folder / "checkpoints";
 };
 
 TEST_F(TrainingCommand, RefusesInOneLineAndWritesNothing) {
@@ -104,8 +110,10 @@ TEST_F(TrainingCommand, RefusesInOneLineAndWritesNothing) {
   refused({"policies=" + policy}, "mine.json.rules[0].operands: unknown format 'fp17'");
   write(policy, R"({"name": "../mine"})");
   refused({"policies=" + policy}, ".name is \"../mine\"; accepted: ");
-  write(policy, R"({"name": "mine", "rules": [{"operators": "linear", "layers": ["fc1", "fc9"], "operands": "bf16"}]})");
-  refused({"policies=fp32," + policy}, "policies: mine has a rule for the layer 'fc9', which is not in mlp; accepted: fc1, fc2");
+  write(policy,
+        R"({"name": "mine", "rules": [{"operators": "linear", "layers": ["fc1", "fc9"], "operands": "bf16"}]})");
+  refused({"policies=fp32," + policy},
+          "policies: mine has a rule for the layer 'fc9', which is not in mlp; accepted: fc1, fc2");
   refused({"networks=mlp,lstm", "policies=fp32," + policy}, "policies: mine has a rule for the layer 'fc9'");
   write(policy, R"({"name": "mine", "rules": [{"operators": "conv2d", "layers": "fc1", "operands": "bf16"}]})");
   refused({"policies=" + policy}, "policies: mine has a rule for the layer 'fc1', which is not in mlp; accepted: none");
@@ -116,7 +124,8 @@ TEST_F(TrainingCommand, RefusesInOneLineAndWritesNothing) {
   refused({"seeds=0"}, "seeds");
   refused({"steps=-1"}, "steps");
   refused({"networks=mpl"}, "mlp");
-  refused({"batch=121"}, "train_examples, test_examples, batch: 120 images to learn from and 30 to test; accepted: a batch of 121");
+  refused({"batch=121"},
+          "train_examples, test_examples, batch: 120 images to learn from and 30 to test; accepted: a batch of 121");
   refused({"networks=transformer", "width=6"}, "networks: transformer: ");
   refused({"data=" + (folder / "nowhere").string()}, "nowhere");
   refused({"networks=lstm", "text=" + (folder / "nowhere.txt").string()}, "nowhere.txt");
@@ -143,8 +152,10 @@ TEST_F(TrainingCommand, RefusesCheckpointsOfOtherRuns) {
   const fs::path file = checkpoints / "mlp-amp-fp16-1.checkpoint";
   ASSERT_TRUE(fs::exists(file));
   const std::string saved = content(file);
-  EXPECT_EQ(results(halfulp::testing::run_program(words({"policies=amp-fp16", with}))), first) << "a run that is done is done";
-  for (const char* const setting : {"steps=7", "lr=0.5", "width=9", "batch=4", "train_examples=100", "test_examples=20", "dropout=0.5", "context=32", "clip_norm=1"})
+  EXPECT_EQ(results(halfulp::testing::run_program(words({"policies=amp-fp16", with}))), first)
+      << "a run that is done is done";
+  for (const char* const setting : {"steps=7", "lr=0.5", "width=9", "batch=4", "train_examples=100", "test_examples=20",
+                                    "dropout=0.5", "context=32", "clip_norm=1"})
     refused({"policies=amp-fp16", with, setting}, "mlp-amp-fp16-1.checkpoint: a checkpoint of another run: ");
   images_into("t10k", check::tiny_images(30, 3));
   refused({"policies=amp-fp16", with}, "a checkpoint of another run: ");
@@ -156,7 +167,8 @@ TEST_F(TrainingCommand, RefusesCheckpointsOfOtherRuns) {
 }
 
 TEST_F(TrainingCommand, GoesOnAfterCtrlC) {
-  std::vector<std::string> settings{"policies=amp-fp16,fp8-hybrid,bf16-sr", "networks=mlp,lstm", "steps=1500", "intervals=60", "context=8"};
+  std::vector<std::string> settings{"policies=amp-fp16,fp8-hybrid,bf16-sr", "networks=mlp,lstm", "steps=1500",
+                                    "intervals=60", "context=8"};
   const std::string whole = results(halfulp::testing::run_program(words(settings)));
   settings.push_back("checkpoints=" + checkpoints.string());
   const auto saved = [&] {

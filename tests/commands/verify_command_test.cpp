@@ -23,10 +23,12 @@ using halfulp::testing::is_one_line;
 using halfulp::testing::run_halfulp;
 using halfulp::testing::run_interrupted;
 
-// --- state -------------------------------------------------------------------------------------------------------------
+// --- state
+// -------------------------------------------------------------------------------------------------------------
 
 struct File {
-  std::string path = (std::filesystem::path(::testing::TempDir()) / ("verify_test_" + std::to_string(::getpid()))).string();
+  std::string path =
+      (std::filesystem::path(::testing::TempDir()) / ("verify_test_" + std::to_string(::getpid()))).string();
   ~File() { std::filesystem::remove(path); }
   std::string read() const {
     std::ifstream in(path);
@@ -43,7 +45,8 @@ TEST(VerifyState, KeepsWhatWasFound) {
   v.reference = &oracle_reference();
   v.seconds = 1.5;
   Verification fresh = v;
-  const Witness code{{0x3f800000, 0, 0}, 1, 0x38, 0x39}, flags{{0x3f800001, 0, 0}, 1, 0x38, 0x38, true, flag::inexact, 0};
+  const Witness code{{0x3f800000, 0, 0}, 1, 0x38, 0x39},
+      flags{{0x3f800001, 0, 0}, 1, 0x38, 0x38, true, flag::inexact, 0};
   v.chunks[0] = {0, 0xfedc'ba98'7654'3210, {100'000, 2, 1, {{"one-ulp", 1}, {"flags", 1}}, {code, flags}}};
   const File file;
   cli::save_state(file.path, {v});
@@ -54,7 +57,8 @@ TEST(VerifyState, KeepsWhatWasFound) {
   EXPECT_EQ(loaded[0].seconds, 1.5);
 }
 
-const std::vector<std::string> small_run{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "20000", "--quiet"};
+const std::vector<std::string> small_run{"verify", "add",      "--format", "fp16",   "--against",
+                                         "oracle", "--sample", "20000",    "--quiet"};
 
 std::vector<std::string> with(std::vector<std::string> arguments, const std::vector<std::string>& more) {
   arguments.insert(arguments.end(), more.begin(), more.end());
@@ -65,7 +69,8 @@ TEST(VerifyState, RefusesWhatIsNotItsOwnAndLeavesItUntouched) {
   const File file;
   ASSERT_EQ(run_halfulp(with(small_run, {"--state", file.path})).status, 0);
   const std::string good = file.read();
-  const auto expect_refused = [&](const std::string& text, const std::vector<std::string>& arguments, const std::string& needle) {
+  const auto expect_refused = [&](const std::string& text, const std::vector<std::string>& arguments,
+                                  const std::string& needle) {
     file.write(text);
     const auto outcome = run_halfulp(with(arguments, {"--state", file.path}));
     EXPECT_EQ(outcome.status, 2) << needle;
@@ -95,8 +100,9 @@ TEST(VerifyState, RefusesWhatIsNotItsOwnAndLeavesItUntouched) {
 std::string digest_of(const std::string& out) { return out.substr(out.find("  digest ")); }
 
 TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
-  const std::vector<std::string> arguments{HALFULP_COMMAND, "verify", "add", "--format", "e5m7", "--against", "oracle",
-                                           "--exhaustive", "--quiet", "--threads", "2"};  // four chunks
+  const std::vector<std::string> arguments{
+      HALFULP_COMMAND, "verify",       "add",     "--format",  "e5m7", "--against",
+      "oracle",        "--exhaustive", "--quiet", "--threads", "2"};  // four chunks
   const File file;
   std::vector<std::string> stateful = with(arguments, {"--state", file.path});
   // Its first state file says that a chunk is done; then it is interrupted.
@@ -115,17 +121,25 @@ TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
 
 /// The path that a GPU takes, with the emulation in its place: chunks that a device makes, resumed.
 TEST(VerifyState, OfADeviceIsResumed) {
-  const std::vector<std::string> arguments{"verify", "convert", "--format", "fp16", "--to", "bf16", "--round", "all", "--exhaustive", "--quiet"};
+  const std::vector<std::string> arguments{"verify", "convert", "--format", "fp16",         "--to",
+                                           "bf16",   "--round", "all",      "--exhaustive", "--quiet"};
   const File file;
   const auto rehearsed = run_halfulp(with(arguments, {"--against", "rehearsal", "--state", file.path}));
   EXPECT_EQ(rehearsed.status, 0) << rehearsed.err;
-  EXPECT_NE(rehearsed.out.find("against rehearsal (emulation)\n  verified halfulp's functions on the device; reference: cvt.rn.bf16.f16\n"), std::string::npos) << rehearsed.out;
+  EXPECT_NE(
+      rehearsed.out.find(
+          "against rehearsal (emulation)\n  verified halfulp's functions on the device; reference: cvt.rn.bf16.f16\n"),
+      std::string::npos)
+      << rehearsed.out;
   EXPECT_NE(rehearsed.out.find("skipped: the device has it for"), std::string::npos);
   const auto again = run_halfulp(with(arguments, {"--against", "rehearsal", "--state", file.path}));
-  const auto timeless = [](const std::string& text) { return std::regex_replace(text, std::regex("[0-9.]+ s, [0-9.]+ G/s"), ""); };
+  const auto timeless = [](const std::string& text) {
+    return std::regex_replace(text, std::regex("[0-9.]+ s, [0-9.]+ G/s"), "");
+  };
   EXPECT_EQ(timeless(again.out), timeless(rehearsed.out));
   const auto host = run_halfulp(with(arguments, {"--against", "oracle"}));
-  EXPECT_EQ(digest_of(rehearsed.out).substr(0, 42), digest_of(host.out).substr(0, 42)) << "of nearest-even, on the device and on the host";
+  EXPECT_EQ(digest_of(rehearsed.out).substr(0, 42), digest_of(host.out).substr(0, 42))
+      << "of nearest-even, on the device and on the host";
 }
 
 TEST(VerifyState, AMissingDeviceIsNoBadInput) {
@@ -136,7 +150,8 @@ TEST(VerifyState, AMissingDeviceIsNoBadInput) {
 }
 
 TEST(VerifyState, WhatTheFileSaysIsNotComputedAgain) {
-  const std::vector<std::string> arguments{"verify", "add", "--format", "fp16", "--against", "oracle", "--sample", "1000", "--quiet"};
+  const std::vector<std::string> arguments{"verify", "add",      "--format", "fp16",   "--against",
+                                           "oracle", "--sample", "1000",     "--quiet"};
   Verification v;
   v.task = {Operation::add, fp16, fp16, {}};
   v.inputs = sampled_inputs(v.task, 1000, 1);
@@ -175,8 +190,10 @@ TEST(VerifyState, IsOfOneRunAtATime) {
 }
 
 TEST(VerifyLedger, EntriesOfNobodyAreRefusedBeforeTheWork) {
-  for (const char* entry : {"5", "{}", R"({"task": 1, "inputs": 1, "date": 5, "machine": "m", "digest": "d", "against": {"reference": "oracle"}})",
-                            R"({"task": 1, "inputs": 1, "date": "d", "machine": "m", "digest": "d", "against": "oracle"})"}) {
+  for (const char* entry :
+       {"5", "{}",
+        R"({"task": 1, "inputs": 1, "date": 5, "machine": "m", "digest": "d", "against": {"reference": "oracle"}})",
+        R"({"task": 1, "inputs": 1, "date": "d", "machine": "m", "digest": "d", "against": "oracle"})"}) {
     const File file;
     const std::string text = std::string(R"({"kind": "halfulp ledger", "version": 1, "entries": [)") + entry + "]}";
     std::ofstream(file.path) << text;
@@ -196,18 +213,21 @@ TEST(VerifyState, IsARegularFile) {
     for (const std::string option : {"--state", "--ledger"}) {
       const auto outcome = run_halfulp(with(small_run, {option, name}));
       EXPECT_EQ(outcome.status, 2) << option << name;
-      EXPECT_EQ(outcome.err, "halfulp: " + option + ": '" + name + "' is a device or a pipe; accepted: a regular file, or the name of a new one\n");
+      EXPECT_EQ(outcome.err, "halfulp: " + option + ": '" + name +
+                                 "' is a device or a pipe; accepted: a regular file, or the name of a new one\n");
       EXPECT_EQ(outcome.out, "");
     }
   const File file;
   std::filesystem::remove(pipe.path);
-  const auto both = run_halfulp(with(small_run, {"--state", file.path, "--ledger", std::filesystem::path(file.path).parent_path() / "." /
-                                                                                       std::filesystem::path(file.path).filename()}));
+  const auto both = run_halfulp(with(
+      small_run, {"--state", file.path, "--ledger",
+                  std::filesystem::path(file.path).parent_path() / "." / std::filesystem::path(file.path).filename()}));
   EXPECT_EQ(both.status, 2);
   EXPECT_NE(both.err.find("accepted: two files"), std::string::npos) << both.err;
 }
 
-// --- the command ---------------------------------------------------------------------------------------------------------
+// --- the command
+// ---------------------------------------------------------------------------------------------------------
 
 TEST(VerifyCommand, RefusesBadUsageInOneLine) {
   struct Case {
@@ -216,28 +236,35 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
     std::string needle;
   };
   const Case cases[] = {
-    {{"ad", "--format", "fp16", "--against", "oracle"}, 2, "add"},
-    {{"add", "--format", "fp61", "--against", "oracle"}, 2, "fp16"},
-    {{"add", "--format", "i32", "--against", "oracle"}, 2, "i32"},
-    {{"add", "--format", "fp16", "--against", "orcle"}, 2, "oracle"},
-    {{"add", "--format", "fp16"}, 2, "--against"},
-    {{"add", "--format", "fp16", "--against", "oracle", "--round", "nearest"}, 2, "nearest-even"},
-    {{"add", "--format", "fp16", "--against", "oracle", "--round", "stochastic"}, 2, "stochastic"},
-    {{"add", "--format", "fp16", "--against", "oracle", "--overflow", "wrap"}, 2, "saturate"},
-    {{"add", "--format", "fp16", "--to", "bf16", "--against", "oracle"}, 2, "--to"},
-    {{"convert", "--format", "fp16", "--against", "oracle"}, 2, "--to"},
-    {{"convert", "--format", "fp16", "--to", "i32", "--against", "oracle"}, 2, "--to is 'i32', an integer type: verify takes floating-point formats only"},
-    {{"convert", "--format", "u64", "--to", "fp16", "--against", "oracle"}, 2, "--format is 'u64', an integer type"},
-    {{"add", "--format", "fp16", "--against", "recorded:h100"}, 3, "--against recorded:h100: verify does not compare against recordings; accepted: oracle, x86, cuda, third-party\n"},
-    {{"add", "--format", "fp16", "--against", "x68"}, 2, "did you mean x86? accepted: oracle, x86, cuda, third-party\n"},
-    {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
-    {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
-    {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},
-    {{"add", "--format", "fp16", "--against", "oracle", "--sample", "0"}, 2, "--sample"},
-    {{"add", "--format", "fp16", "--against", "oracle", "--state", "/nowhere/state.json"}, 2, "/nowhere"},
-    {{"add", "--format", "fp16", "--against", "oracle", "--ledger", "/nowhere/ledger.json"}, 2, "/nowhere"},
-    {{"add", "--format", "e4m3", "--against", "third-party"}, 3, "skipped: "},
-    {{"add", "--format", "fp16", "--against", "x86", "--round", "to-odd"}, 3, "skipped: "},
+      {{"ad", "--format", "fp16", "--against", "oracle"}, 2, "add"},
+      {{"add", "--format", "fp61", "--against", "oracle"}, 2, "fp16"},
+      {{"add", "--format", "i32", "--against", "oracle"}, 2, "i32"},
+      {{"add", "--format", "fp16", "--against", "orcle"}, 2, "oracle"},
+      {{"add", "--format", "fp16"}, 2, "--against"},
+      {{"add", "--format", "fp16", "--against", "oracle", "--round", "nearest"}, 2, "nearest-even"},
+      {{"add", "--format", "fp16", "--against", "oracle", "--round", "stochastic"}, 2, "stochastic"},
+      {{"add", "--format", "fp16", "--against", "oracle", "--overflow", "wrap"}, 2, "saturate"},
+      {{"add", "--format", "fp16", "--to", "bf16", "--against", "oracle"}, 2, "--to"},
+      {{"convert", "--format", "fp16", "--against", "oracle"}, 2, "--to"},
+      {{"convert", "--format", "fp16", "--to", "i32", "--against", "oracle"},
+       2,
+       "--to is 'i32', an integer type: verify takes floating-point formats only"},
+      {{"convert", "--format", "u64", "--to", "fp16", "--against", "oracle"}, 2, "--format is 'u64', an integer type"},
+      {{"add", "--format", "fp16", "--against", "recorded:h100"},
+       3,
+       "--against recorded:h100: verify does not compare against recordings; accepted: oracle, x86, cuda, "
+       "third-party\n"},
+      {{"add", "--format", "fp16", "--against", "x68"},
+       2,
+       "did you mean x86? accepted: oracle, x86, cuda, third-party\n"},
+      {{"add", "--format", "e8m0", "--against", "oracle"}, 2, "e8m0"},
+      {{"add", "--format", "fp32", "--against", "x86", "--exhaustive"}, 2, "2^64"},
+      {{"add", "--format", "fp16", "--against", "oracle", "--exhaustive", "--sample", "4"}, 2, "--sample"},
+      {{"add", "--format", "fp16", "--against", "oracle", "--sample", "0"}, 2, "--sample"},
+      {{"add", "--format", "fp16", "--against", "oracle", "--state", "/nowhere/state.json"}, 2, "/nowhere"},
+      {{"add", "--format", "fp16", "--against", "oracle", "--ledger", "/nowhere/ledger.json"}, 2, "/nowhere"},
+      {{"add", "--format", "e4m3", "--against", "third-party"}, 3, "skipped: "},
+      {{"add", "--format", "fp16", "--against", "x86", "--round", "to-odd"}, 3, "skipped: "},
   };
   for (const Case& c : cases) {
     const auto outcome = run_halfulp(with({"verify"}, c.arguments));
@@ -252,7 +279,8 @@ TEST(VerifyCommand, SaysWhatWasCompared) {
   const auto text = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--round", "all"});
   EXPECT_EQ(text.status, 0) << text.err;
   for (const auto& mode : rounding_modes)
-    EXPECT_EQ(text.out.find("mul e4m3 " + std::string(mode.name) + " against oracle") != std::string::npos, mode.value != RoundingMode::stochastic);
+    EXPECT_EQ(text.out.find("mul e4m3 " + std::string(mode.name) + " against oracle") != std::string::npos,
+              mode.value != RoundingMode::stochastic);
   EXPECT_NE(text.out.find("compared 65536 (all inputs), 0 differ"), std::string::npos);
   EXPECT_EQ(text.out.find("oracle (oracle)"), std::string::npos);
   const auto object = run_halfulp({"verify", "mul", "--format", "e4m3", "--against", "oracle", "--json"});
@@ -262,7 +290,8 @@ TEST(VerifyCommand, SaysWhatWasCompared) {
   EXPECT_EQ(entry.at("compared"), 65536);
   EXPECT_EQ(entry.at("differing"), 0);
   EXPECT_EQ(entry.at("flags_compared"), true);
-  EXPECT_EQ("  digest " + entry.at("digest").get<std::string>() + "\n", digest_of(text.out).substr(0, digest_of(text.out).find('\n') + 1));
+  EXPECT_EQ("  digest " + entry.at("digest").get<std::string>() + "\n",
+            digest_of(text.out).substr(0, digest_of(text.out).find('\n') + 1));
 }
 
 TEST(VerifyCommand, SaysOfHowManyInputsNansAre) {

@@ -34,7 +34,9 @@ void check_vectors(const json& answer) {
 TEST(WitnessCommand, DerivesBothResults) {
   const auto found = run_halfulp({"witness", "add:e4m3", "add:e4m3:toward-zero"});
   EXPECT_EQ(found.status, 0);
-  for (const char* part : {"all that are smaller, none of which differs", "a + b = ", "between 0x", "of the way", "rounded nearest-even", "rounded toward-zero", "halfulp eval add --format e4m3 --round toward-zero --check"})
+  for (const char* part :
+       {"all that are smaller, none of which differs", "a + b = ", "between 0x", "of the way", "rounded nearest-even",
+        "rounded toward-zero", "halfulp eval add --format e4m3 --round toward-zero --check"})
     EXPECT_NE(found.out.find(part), std::string::npos) << part << '\n' << found.out;
   check_vectors(json::parse(run_halfulp({"witness", "add:e4m3", "add:e4m3:toward-zero", "--json"}).out));
   check_vectors(json::parse(run_halfulp({"witness", "convert:fp16:e5m2", "convert:fp16:e5m2:to-odd", "--json"}).out));
@@ -51,7 +53,8 @@ TEST(WitnessCommand, ProfilesAndUnits) {
 
 TEST(WitnessCommand, SumsShowWhatTheyAreAfterEachTerm) {
   const auto sum = run_halfulp({"witness", "sum:fp16", "sum:fp16,order=pairwise"});
-  for (const char* part : {"terms  exactly", "a[3]", "sum = ", "sum by fp16,order=pairwise"}) EXPECT_NE(sum.out.find(part), std::string::npos) << part << '\n' << sum.out;
+  for (const char* part : {"terms  exactly", "a[3]", "sum = ", "sum by fp16,order=pairwise"})
+    EXPECT_NE(sum.out.find(part), std::string::npos) << part << '\n' << sum.out;
 }
 
 TEST(WitnessCommand, NoneIsAnAnswer) {
@@ -62,8 +65,11 @@ TEST(WitnessCommand, NoneIsAnAnswer) {
 }
 
 TEST(WitnessCommand, RefusesInOneLine) {
-  const std::vector<std::vector<std::string>> bad{{"witness", "add:fp16"}, {"witness", "add:fp16", "sqrt:fp16"}, {"witness", "addd:fp16", "add:fp16"},
-                                                  {"witness", "add:fp16", "add:fp16", "--cases", "0"}, {"witness", "hopper.mma", "hopper.mma.fp16.fp32"}};
+  const std::vector<std::vector<std::string>> bad{{"witness", "add:fp16"},
+                                                  {"witness", "add:fp16", "sqrt:fp16"},
+                                                  {"witness", "addd:fp16", "add:fp16"},
+                                                  {"witness", "add:fp16", "add:fp16", "--cases", "0"},
+                                                  {"witness", "hopper.mma", "hopper.mma.fp16.fp32"}};
   for (const auto& arguments : bad) {
     const auto outcome = run_halfulp(arguments);
     EXPECT_EQ(outcome.status, 2) << outcome.err;

@@ -1,5 +1,5 @@
-// Matrix instructions of GPUs where there is none: fragments against the documentation, and the whole way from cases over upload,
-// kernel and download on a GPU that is played by the host.
+// Matrix instructions of GPUs where there is none: fragments against the documentation, and the whole way from cases
+// over upload, kernel and download on a GPU that is played by the host.
 #include "check.hpp"
 
 #include <halfulp/cuda/matrix_devices.hpp>
@@ -32,10 +32,13 @@ const Gpu& gpu_of(const MatrixRow& row) {
 
 std::size_t row_of(std::string_view name) {
   const auto rows = matrix_rows();
-  return static_cast<std::size_t>(std::find_if(rows.begin(), rows.end(), [&](const MatrixRow& row) { return row.unit->name == name; }) - rows.begin());
+  return static_cast<std::size_t>(
+      std::find_if(rows.begin(), rows.end(), [&](const MatrixRow& row) { return row.unit->name == name; }) -
+      rows.begin());
 }
 
-// --- fragments -----------------------------------------------------------------------------------------------------------
+// --- fragments
+// -----------------------------------------------------------------------------------------------------------
 
 /// Holds one matrix's places against the documentation's, and sees that they are every element of every tile, once.
 template <class Ours, class Documented>
@@ -63,18 +66,20 @@ TEST(CudaFragments, AreTheDocumentation) {
 
 // Some places read off the documentation's figures.
 TEST(CudaFragments, AreTheFigures) {
-  const auto a = [](int k, Element e, int thread, int i) { return text(a_place({MatrixKind::mma, 16, 8, k, e, e, Element::f32}, thread, i)); };
-  EXPECT_EQ(a(16, Element::f16, 0, 2), "0: 8, 0");    // figure 79: T0 {a2, a3} in row 8, columns 0 and 1
-  EXPECT_EQ(a(16, Element::f16, 5, 4), "0: 1, 10");   // T5 {a4, a5} in row 1, columns 10 and 11
+  const auto a = [](int k, Element e, int thread, int i) {
+    return text(a_place({MatrixKind::mma, 16, 8, k, e, e, Element::f32}, thread, i));
+  };
+  EXPECT_EQ(a(16, Element::f16, 0, 2), "0: 8, 0");   // figure 79: T0 {a2, a3} in row 8, columns 0 and 1
+  EXPECT_EQ(a(16, Element::f16, 5, 4), "0: 1, 10");  // T5 {a4, a5} in row 1, columns 10 and 11
   EXPECT_EQ(a(32, Element::e4m3, 31, 15), "0: 15, 31");
-  EXPECT_EQ(a(8, Element::tf32, 1, 1), "0: 8, 1");    // figure 72: a1 is 8 rows down, a2 4 columns on
+  EXPECT_EQ(a(8, Element::tf32, 1, 1), "0: 8, 1");  // figure 72: a1 is 8 rows down, a2 4 columns on
   EXPECT_EQ(a(8, Element::tf32, 1, 2), "0: 0, 5");
   const MatrixInstruction quads{MatrixKind::mma, 8, 8, 4, Element::f16, Element::f16, Element::f32};
-  EXPECT_EQ(text(d_place(quads, 0, 2)), "0: 2, 0");   // T0 has rows 0 and 2, columns 0, 1, 4, 5
+  EXPECT_EQ(text(d_place(quads, 0, 2)), "0: 2, 0");  // T0 has rows 0 and 2, columns 0, 1, 4, 5
   EXPECT_EQ(text(d_place(quads, 0, 4)), "0: 0, 4");
   EXPECT_EQ(text(d_place(quads, 22, 7)), "1: 6, 7");
   const MatrixInstruction group{MatrixKind::wgmma, 64, 8, 16, Element::f16, Element::f16, Element::f32};
-  EXPECT_EQ(text(d_place(group, 37, 3)), "0: 25, 3"); // figure 149: warp 1 has rows 16 to 31
+  EXPECT_EQ(text(d_place(group, 37, 3)), "0: 25, 3");  // figure 149: warp 1 has rows 16 to 31
 }
 
 TEST(CudaFragments, DescriptorsDescribeWhatIsWritten) {
@@ -93,7 +98,8 @@ TEST(CudaFragments, DescriptorsDescribeWhatIsWritten) {
   EXPECT_THROW(documented::fields(std::uint64_t{1} << 14), std::logic_error);
 }
 
-// --- the table -----------------------------------------------------------------------------------------------------------
+// --- the table
+// -----------------------------------------------------------------------------------------------------------
 
 TEST(CudaMatrixRows, AreAllUnitsOfTheirFamilies) {
   std::set<std::string> rows;
@@ -112,7 +118,8 @@ TEST(CudaMatrixRows, AreAllUnitsOfTheirFamilies) {
   EXPECT_EQ(used.size(), std::size(matrix_instructions));
   for (const MatrixUnit& unit : matrix_units()) {
     const std::string architecture = unit.name.substr(0, unit.name.find('.'));
-    const bool ours = architecture == "ampere" || architecture == "ada" || architecture == "hopper" || unit.name.substr(0, 14) == "blackwell.mma.";
+    const bool ours = architecture == "ampere" || architecture == "ada" || architecture == "hopper" ||
+                      unit.name.substr(0, 14) == "blackwell.mma.";
     EXPECT_EQ(rows.count(unit.name) == 1, ours) << unit.name;
   }
 }
@@ -144,7 +151,8 @@ TEST(CudaMatrixRows, AreFoundByName) {
   const MatrixDevices one = find_matrix_devices("rehearsal:hopper.mma.fp16.fp16");
   ASSERT_EQ(one.devices.size(), 1u);
   EXPECT_EQ(one.devices[0]->name(), "rehearsal:hopper.mma.fp16.fp16");
-  EXPECT_NE(one.devices[0]->description().find("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16, "), std::string::npos);
+  EXPECT_NE(one.devices[0]->description().find("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16, "),
+            std::string::npos);
   EXPECT_THROW(find_matrix_devices("cuda:hopper.wgmma.e4m4.fp32"), std::invalid_argument);
   const MatrixDevices real = find_matrix_devices("cuda:hopper.wgmma.e4m3.fp32");
   ASSERT_EQ(real.devices.size(), 1u);
@@ -153,7 +161,8 @@ TEST(CudaMatrixRows, AreFoundByName) {
   }
 }
 
-// --- the way of cases ----------------------------------------------------------------------------------------------------
+// --- the way of cases
+// ----------------------------------------------------------------------------------------------------
 
 /// How many answers are not the model's.
 std::size_t differing(const MatrixDevice& device, const MatrixUnit& unit, const MatrixCases& cases) {
@@ -175,9 +184,10 @@ TEST(CudaMatrixDevices, AreTheirModels) {
     // Numbers of cases and depths that fill tiles and instructions, and that do not.
     const auto k = static_cast<std::size_t>(what.unit->k);
     for (const auto& kind : tile_kinds)
-      for (const auto& [depth, count] : {std::pair<std::size_t, std::size_t>{k, 8}, {1, 1}, {k + 3, 13}, {2 * k - 1, 3}, {3 * k, 33}}) {
+      for (const auto& [depth, count] :
+           {std::pair<std::size_t, std::size_t>{k, 8}, {1, 1}, {k + 3, 13}, {2 * k - 1, 3}, {3 * k, 33}}) {
         ASSERT_EQ(differing(device, *what.unit, tiles(kind.value, device.shape(), depth, count, 7 * depth + count)), 0u)
-          << device.name() << ' ' << kind.name << " k " << depth << " of " << count;
+            << device.name() << ' ' << kind.name << " k " << depth << " of " << count;
         compared += count;
       }
   }
@@ -231,13 +241,15 @@ TEST(CudaMatrixDevices, SeeResultsThatAreLeftOut) {
   }
 }
 
-// --- whole tiles ---------------------------------------------------------------------------------------------------------
+// --- whole tiles
+// ---------------------------------------------------------------------------------------------------------
 
 TEST(CudaMatrixTiles, AreTheirModels) {
   for (std::size_t row = 0; row < matrix_rows().size(); ++row) {
     const MatrixRow& what = matrix_rows()[row];
     const MatrixInstruction& x = what.made_of();
-    const auto m = static_cast<std::size_t>(x.m), n = static_cast<std::size_t>(x.n), k = static_cast<std::size_t>(x.k) + 2;
+    const auto m = static_cast<std::size_t>(x.m), n = static_cast<std::size_t>(x.n),
+               k = static_cast<std::size_t>(x.k) + 2;
     const std::size_t count = x.by_quads() ? 6 : 2;
     const MatrixShape shape = shape_of(*what.unit);
     const auto drawn = [&](std::size_t cases, std::uint64_t seed) { return tiles(Tiles::near, shape, k, cases, seed); };
@@ -249,14 +261,16 @@ TEST(CudaMatrixTiles, AreTheirModels) {
         for (std::size_t j = 0; j < n; ++j) {
           const std::span<const std::uint64_t> a(w.a), b(w.b);
           const std::size_t at = (t * m + i) * n + j;
-          wrong += d[at] != mma(*what.unit, {a.subspan((t * m + i) * k, k), b.subspan((t * n + j) * k, k), {}, {}}, w.c[at]);
+          wrong += d[at] !=
+                   mma(*what.unit, {a.subspan((t * m + i) * k, k), b.subspan((t * n + j) * k, k), {}, {}}, w.c[at]);
         }
     EXPECT_EQ(wrong, 0u) << what.unit->name;
   }
 }
 
 TEST(CudaMatrixTiles, EveryPlaceGivesTheSame) {
-  for (const char* name : {"hopper.mma.fp16.fp32", "hopper.mma-m8n8k4.fp16.fp32", "hopper.mma.fp64.fp64", "hopper.wgmma.e5m2-e4m3.fp16"}) {
+  for (const char* name :
+       {"hopper.mma.fp16.fp32", "hopper.mma-m8n8k4.fp16.fp32", "hopper.mma.fp64.fp64", "hopper.wgmma.e5m2-e4m3.fp16"}) {
     const std::size_t row = row_of(name);
     const PlaceCheck check = check_places(rehearsal_gpu(), row, 1, 5, 1);
     EXPECT_EQ(check.differing, 0u) << check.first;
@@ -264,10 +278,11 @@ TEST(CudaMatrixTiles, EveryPlaceGivesTheSame) {
   }
 }
 
-// --- silicon -------------------------------------------------------------------------------------------------------------
+// --- silicon
+// -------------------------------------------------------------------------------------------------------------
 
-// Whatever the unit computes, it does so in every place of a tile, whole tiles and diagonals alike: that holds for every GPU. How
-// far the models hold is printed; `halfulp probe` and `record` ask more.
+// Whatever the unit computes, it does so in every place of a tile, whole tiles and diagonals alike: that holds for
+// every GPU. How far the models hold is printed; `halfulp probe` and `record` ask more.
 TEST(CudaMatrixSilicon, EveryPlaceGivesTheSame) {
   const Gpu& gpu = native_gpu();
   if (const Support here = gpu.available(); !here.yes) GTEST_SKIP() << here.reason;
@@ -281,7 +296,9 @@ TEST(CudaMatrixSilicon, EveryPlaceGivesTheSame) {
     }
     std::cout << devices[row]->name();
     for (const auto& kind : tile_kinds)
-      std::cout << ' ' << kind.name << ' ' << differing(*devices[row], *matrix_rows()[row].unit, tiles(kind.value, devices[row]->shape(), k, 4'000, 1));
+      std::cout << ' ' << kind.name << ' '
+                << differing(*devices[row], *matrix_rows()[row].unit,
+                             tiles(kind.value, devices[row]->shape(), k, 4'000, 1));
     std::cout << " of 4000 differ from the model\n";
   }
 }

@@ -1,5 +1,5 @@
-// Sums and programs of GPUs on the host: the order against recursions written otherwise, programs against results known by hand
-// and doubles.
+// Sums and programs of GPUs on the host: the order against recursions written otherwise, programs against results known
+// by hand and doubles.
 #include "check.hpp"
 
 #include <halfulp/evidence/gpu_check.hpp>
@@ -32,15 +32,20 @@ Words terms_of(const FloatFormat& f, std::size_t n, std::uint64_t seed) {
   return words;
 }
 
-// --- the order of sums --------------------------------------------------------------------------------------------------
+// --- the order of sums
+// --------------------------------------------------------------------------------------------------
 
-/// One addition without halfulp's: by this CPU in fp32; else in double, which holds sums of these terms, and rounded once.
+/// One addition without halfulp's: by this CPU in fp32; else in double, which holds sums of these terms, and rounded
+/// once.
 std::uint64_t plain_add(const FloatFormat& f, std::uint64_t a, std::uint64_t b) {
-  if (f == fp32) return std::bit_cast<std::uint32_t>(std::bit_cast<float>(static_cast<std::uint32_t>(a)) + std::bit_cast<float>(static_cast<std::uint32_t>(b)));
+  if (f == fp32)
+    return std::bit_cast<std::uint32_t>(std::bit_cast<float>(static_cast<std::uint32_t>(a)) +
+                                        std::bit_cast<float>(static_cast<std::uint32_t>(b)));
   return code(f, f.value(a) + f.value(b));
 }
 
-/// Lane l of `lanes` before the tree, then the tree from its root: lane l after distance d is lane l plus lane l + d, each after 2 d.
+/// Lane l of `lanes` before the tree, then the tree from its root: lane l after distance d is lane l plus lane l + d,
+/// each after 2 d.
 struct Recursion {
   const FloatFormat& f;
   const Words& x;
@@ -61,7 +66,8 @@ struct Recursion {
     return plain_add(f, after(l, 2 * distance), after(l + distance, 2 * distance));
   }
   std::uint64_t pairs(std::size_t begin, std::size_t end) const {
-    return end - begin == 1 ? lane(begin) : plain_add(f, pairs(begin, (begin + end) / 2), pairs((begin + end) / 2, end));
+    return end - begin == 1 ? lane(begin)
+                            : plain_add(f, pairs(begin, (begin + end) / 2), pairs((begin + end) / 2, end));
   }
   std::uint64_t sum() const { return neighbours ? pairs(0, lanes) : after(0, 1); }
 };
@@ -73,9 +79,12 @@ TEST(Sums, TreesAreTheRecursionWrittenFromItsRoot) {
     for (const std::size_t n : lengths)
       for (std::uint64_t seed = 0; seed < 5; ++seed) {
         const Words x = terms_of(f, n, seed);
-        ASSERT_EQ(emulated_sums(f, SumOrder::sequential, x, 1).at(0), (Recursion{f, x, 1}.sum())) << format_name(f) << ' ' << n;
-        ASSERT_EQ(emulated_sums(f, SumOrder::warp, x, 1).at(0), (Recursion{f, x, 32}.sum())) << format_name(f) << ' ' << n;
-        ASSERT_EQ(emulated_sums(f, SumOrder::block, x, 1).at(0), (Recursion{f, x, 256}.sum())) << format_name(f) << ' ' << n;
+        ASSERT_EQ(emulated_sums(f, SumOrder::sequential, x, 1).at(0), (Recursion{f, x, 1}.sum()))
+            << format_name(f) << ' ' << n;
+        ASSERT_EQ(emulated_sums(f, SumOrder::warp, x, 1).at(0), (Recursion{f, x, 32}.sum()))
+            << format_name(f) << ' ' << n;
+        ASSERT_EQ(emulated_sums(f, SumOrder::block, x, 1).at(0), (Recursion{f, x, 256}.sum()))
+            << format_name(f) << ' ' << n;
       }
 }
 
@@ -89,7 +98,8 @@ TEST(Sums, TheTermsTellOrdersApart) {
       differing["block as a warp"] += sum(SumOrder::block) != sum(SumOrder::warp);
       differing["a tree of neighbours in a warp"] += sum(SumOrder::warp) != Recursion{f, x, 32, true}.sum();
       differing["a tree of neighbours in a block"] += sum(SumOrder::block) != Recursion{f, x, 256, true}.sum();
-      differing["the last term first"] += sum(SumOrder::sequential) != emulated_sums(f, SumOrder::sequential, reversed, 1).at(0);
+      differing["the last term first"] += sum(SumOrder::sequential) !=
+                                          emulated_sums(f, SumOrder::sequential, reversed, 1).at(0);
     }
     for (const auto& [mutation, count] : differing) EXPECT_GT(count, 3) << mutation << " in " << format_name(f);
   }
@@ -102,7 +112,8 @@ TEST(Sums, SequentialOnesAreThoseOfDotModels) {
     for (const std::size_t n : lengths) {
       Drawn draw(4, n);
       Words x;
-      for (std::size_t i = 0; i < n; ++i) x.push_back(i % 50 == 3 ? draw.any(f) : draw.number(f, draw.between(f.emin() - 3, f.emin() + 9)));
+      for (std::size_t i = 0; i < n; ++i)
+        x.push_back(i % 50 == 3 ? draw.any(f) : draw.number(f, draw.between(f.emin() - 3, f.emin() + 9)));
       ASSERT_EQ(emulated_sums(f, SumOrder::sequential, x, 1).at(0), sum(model, x)) << format_name(f) << ' ' << n;
     }
   }
@@ -121,7 +132,8 @@ TEST(Sums, RowsAreApartAndEdgesStand) {
   // -0 alone stays in one thread; lanes without terms, and memory, hold +0.
   const Words minus{0x8000};
   EXPECT_EQ(emulated_sums(fp16, SumOrder::sequential, minus, 1), minus);
-  for (const SumOrder order : {SumOrder::warp, SumOrder::block, SumOrder::atomic}) EXPECT_EQ(emulated_sums(fp16, order, minus, 1), Words{0});
+  for (const SumOrder order : {SumOrder::warp, SumOrder::block, SumOrder::atomic})
+    EXPECT_EQ(emulated_sums(fp16, order, minus, 1), Words{0});
   // 2048 + 1 is 2048 in fp16: a thread stays there, a block's lanes do not come so far.
   const Words ones(4096, code(fp16, 1));
   EXPECT_EQ(emulated_sums(fp16, SumOrder::sequential, ones, 1), codes(fp16, {2048}));
@@ -129,7 +141,8 @@ TEST(Sums, RowsAreApartAndEdgesStand) {
   EXPECT_THROW(emulated_sums(fp16, SumOrder::warp, two, 4), std::logic_error);
 }
 
-// --- programs -----------------------------------------------------------------------------------------------------------
+// --- programs
+// -----------------------------------------------------------------------------------------------------------
 
 std::vector<Words> run(const FloatFormat& f, Program program, std::vector<Words> columns, std::size_t length = 1) {
   const std::size_t rows = columns[0].size() / length;
@@ -143,7 +156,8 @@ TEST(Programs, UpdatesRoundTheProductOrDoNot) {
     int differing = 0;
     for (int i = 0; i < 2000; ++i) {
       // Magnitudes that a double holds until the one rounding.
-      w.push_back(draw.number(f, 0)), lr.push_back(draw.number(f, -3)), g.push_back(draw.number(f, 3 - draw.between(0, f.precision())));
+      w.push_back(draw.number(f, 0)), lr.push_back(draw.number(f, -3)),
+          g.push_back(draw.number(f, 3 - draw.between(0, f.precision())));
       const double product = f.value(lr[i]) * f.value(g[i]);
       separate.push_back(code(f, f.value(w[i]) + f.value(code(f, product))));
       fused.push_back(code(f, f.value(w[i]) + product));
@@ -175,7 +189,9 @@ TEST(Programs, KahanStepsAreTheSumOfDotModels) {
 }
 
 TEST(Programs, PositionsCollideWhereTheFormatEnds) {
-  const auto id = [](const FloatFormat& f, std::int32_t n) { return f.value(run(f, Program::position_id, {{static_cast<std::uint32_t>(n)}}).at(0).at(0)); };
+  const auto id = [](const FloatFormat& f, std::int32_t n) {
+    return f.value(run(f, Program::position_id, {{static_cast<std::uint32_t>(n)}}).at(0).at(0));
+  };
   EXPECT_EQ(id(fp16, 2048), 2048);
   EXPECT_EQ(id(fp16, 2049), 2048);
   EXPECT_EQ(id(fp16, 2051), 2052);
@@ -189,8 +205,11 @@ TEST(Programs, PositionsCollideWhereTheFormatEnds) {
 
 TEST(Programs, RotaryAnglesAndRotations) {
   // Position 1857, pair 1 of 32 dimensions, all in fp16: 1045 (experiments/position_ids/position_errors.cpp).
-  EXPECT_EQ(run(fp16, Program::rope_angle, {{1857}, {code(fp16, std::pow(10000.0, -2.0 / 32))}}).at(0), codes(fp16, {1045}));
-  const auto rotated = run(fp16, Program::rope_rotation, {codes(fp16, {3, 3, 3}), codes(fp16, {5, 5, 5}), codes(fp16, {1, 0, 0.5}), codes(fp16, {0, 1, -0.25})});
+  EXPECT_EQ(run(fp16, Program::rope_angle, {{1857}, {code(fp16, std::pow(10000.0, -2.0 / 32))}}).at(0),
+            codes(fp16, {1045}));
+  const auto rotated = run(
+      fp16, Program::rope_rotation,
+      {codes(fp16, {3, 3, 3}), codes(fp16, {5, 5, 5}), codes(fp16, {1, 0, 0.5}), codes(fp16, {0, 1, -0.25})});
   EXPECT_EQ(rotated.at(0), codes(fp16, {3, -5, 2.75}));
   EXPECT_EQ(rotated.at(1), codes(fp16, {5, 3, 1.75}));
   // 255 * 255 rounds before it is taken from itself: a fused operation would leave what it rounds by.
@@ -242,9 +261,12 @@ TEST(Programs, SoftmaxAndLayerNormAreNearDoubles) {
         norm.push_back((f.value(x[i]) - mean) / std::sqrt(variance + eps) * f.value(scale[i]) + f.value(shift[i]));
       }
       const double largest = *std::max_element(softmax.begin(), softmax.end());
-      EXPECT_LT(error_of(f, run(f, Program::softmax, {x}, n).at(0), softmax, largest), 12) << format_name(f) << ' ' << n;
-      EXPECT_LT(error_of(f, run(f, Program::softmax_naive, {x}, n).at(0), softmax, largest), 12) << format_name(f) << ' ' << n;
-      EXPECT_LT(error_of(f, run(f, Program::layer_norm, {x, scale, shift, {code(f, 0.001)}}, n).at(0), norm, 1), 24) << format_name(f) << ' ' << n;
+      EXPECT_LT(error_of(f, run(f, Program::softmax, {x}, n).at(0), softmax, largest), 12)
+          << format_name(f) << ' ' << n;
+      EXPECT_LT(error_of(f, run(f, Program::softmax_naive, {x}, n).at(0), softmax, largest), 12)
+          << format_name(f) << ' ' << n;
+      EXPECT_LT(error_of(f, run(f, Program::layer_norm, {x, scale, shift, {code(f, 0.001)}}, n).at(0), norm, 1), 24)
+          << format_name(f) << ' ' << n;
     }
 }
 

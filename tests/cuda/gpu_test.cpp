@@ -28,7 +28,9 @@ Cases cases(const Instruction& row, std::size_t count) {
   if (const auto* f = std::get_if<FloatFormat>(&row.from)) points = check::lattice(*f, 0);
   check::Random random{count};
   Cases x;
-  const auto draw = [&] { return !points.empty() && random() % 2 == 0 ? points[random() % points.size()] : random() & mask; };
+  const auto draw = [&] {
+    return !points.empty() && random() % 2 == 0 ? points[random() % points.size()] : random() & mask;
+  };
   for (std::size_t i = 0; i < count; ++i) {
     x.a.push_back(draw());
     if (arity > 1) x.b.push_back(draw());
@@ -56,7 +58,9 @@ TEST(Instructions, AreRefusedWithAReason) {
   EXPECT_EQ(cuda::find_row(task, 80).reason, "cvt.rn.bf16.f16 needs sm_90, this is sm_80");
   EXPECT_EQ(cuda::find_row(task, 90).reason, "");
   task.rounding.mode = RoundingMode::to_odd;
-  EXPECT_EQ(cuda::find_row(task, 90).reason, "the device has it for nearest-even ieee, toward-zero ieee, toward-negative ieee, toward-positive ieee only");
+  EXPECT_EQ(
+      cuda::find_row(task, 90).reason,
+      "the device has it for nearest-even ieee, toward-zero ieee, toward-negative ieee, toward-positive ieee only");
   EXPECT_EQ(cuda::find_row({Operation::rem, fp16, fp16, {}}, 90).reason, "this backend has no such instruction");
   task = {Operation::add, fp16, fp16, {}};
   task.rounding.flush_inputs = true;
@@ -89,7 +93,8 @@ TEST(GpuBackend, SmallRunsAfterLargeOnesAndTheOtherWayRound) {
     const Cases x = cases(row, count);
     std::vector<std::uint64_t> results(count);
     backend->run(row.task(), x.view(), results);
-    for (std::size_t i = 0; i < count; ++i) ASSERT_EQ(results[i], cuda::emulated_answer(row, x.a[i], x.b[i], x.c[i])) << count << ' ' << i;
+    for (std::size_t i = 0; i < count; ++i)
+      ASSERT_EQ(results[i], cuda::emulated_answer(row, x.a[i], x.b[i], x.c[i])) << count << ' ' << i;
   }
 }
 
@@ -97,8 +102,12 @@ TEST(GpuBackend, WrongAndMissingAnswersAreSeen) {
   const Task task{Operation::mul, fp16, fp16, {}};
   const Instruction& row = instructions()[cuda::find_row(task, 90).row];
   const Cases x = cases(row, 5000);
-  const auto liar = make_rehearsal({.answer = [](const Instruction& r, std::uint64_t a, std::uint64_t b, std::uint64_t c) { return cuda::emulated_answer(r, a, b, c) ^ (a % 16 == 3); }});
-  const auto expected = static_cast<std::uint64_t>(std::count_if(x.a.begin(), x.a.end(), [](std::uint64_t a) { return a % 16 == 3; }));
+  const auto liar = make_rehearsal(
+      {.answer = [](const Instruction& r, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+        return cuda::emulated_answer(r, a, b, c) ^ (a % 16 == 3);
+      }});
+  const auto expected = static_cast<std::uint64_t>(
+      std::count_if(x.a.begin(), x.a.end(), [](std::uint64_t a) { return a % 16 == 3; }));
   EXPECT_EQ(compare(*cuda::make_backend(*liar), task, x.view()).differing, expected);
   const auto forgetful = make_rehearsal({.leaves_out = 1000});
   const Comparison result = compare(*cuda::make_backend(*forgetful), task, x.view());
@@ -119,9 +128,12 @@ TEST(GpuBackend, FailuresAreSkippedWithTheirReason) {
   EXPECT_EQ(fits.compared, 100u);
 
   const auto hanging = make_rehearsal({.failing_wait = 2});
-  EXPECT_THROW(compare(*cuda::make_backend(*hanging), task, x.view()), DeviceFailure) << "a device that is lost is not skipped over";
+  EXPECT_THROW(compare(*cuda::make_backend(*hanging), task, x.view()), DeviceFailure)
+      << "a device that is lost is not skipped over";
   const auto old = make_rehearsal({.sm = 80});
-  EXPECT_EQ(compare(*cuda::make_backend(*old), {Operation::convert, fp16, bf16, {}}, cases(instructions()[0], 4).view()).skipped, "cvt.rn.bf16.f16 needs sm_90, this is sm_80");
+  EXPECT_EQ(compare(*cuda::make_backend(*old), {Operation::convert, fp16, bf16, {}}, cases(instructions()[0], 4).view())
+                .skipped,
+            "cvt.rn.bf16.f16 needs sm_90, this is sm_80");
 }
 
 TEST(GpuBackend, TheRehearsalIsFoundByNameAndIsNoSilicon) {
@@ -130,9 +142,11 @@ TEST(GpuBackend, TheRehearsalIsFoundByNameAndIsNoSilicon) {
   EXPECT_NE(find_backend("cuda").available().yes, !find_backend("cuda").available().reason.empty());
 }
 
-// --- verification on the device ---------------------------------------------------------------------------------------
+// --- verification on the device
+// ---------------------------------------------------------------------------------------
 
-std::string digest_by(const verify::Judge* judge, const Task& task, const verify::Inputs& inputs, verify::Findings* found = nullptr) {
+std::string digest_by(const verify::Judge* judge, const Task& task, const verify::Inputs& inputs,
+                      verify::Findings* found = nullptr) {
   std::vector<std::uint64_t> digests;
   for (std::uint64_t i = 0; i < verify::number_of_chunks(inputs); ++i) {
     const verify::Chunk chunk = verify::verify_chunk(task, inputs, judge, i);
@@ -150,7 +164,8 @@ TEST(GpuVerification, HasTheDigestOfTheHost) {
     task.rounding.nan = NanRule::canonical;
     if (!cuda::sweeps(row) || row.sm > 90) continue;
     const auto all = verify::number_of_inputs(task);
-    const verify::Inputs inputs = all && *all <= 1 << 16 ? verify::all_inputs(task) : verify::sampled_inputs(task, 5000, 3);
+    const verify::Inputs inputs = all && *all <= 1 << 16 ? verify::all_inputs(task)
+                                                         : verify::sampled_inputs(task, 5000, 3);
     const auto judge = rehearsal.prepare(task, inputs);
     ASSERT_TRUE(judge->makes_chunks());
     verify::Findings found;
@@ -164,7 +179,10 @@ TEST(GpuVerification, HasTheDigestOfTheHost) {
 }
 
 TEST(GpuVerification, CountsClassesAndWitnesses) {
-  const auto liar = make_rehearsal({.answer = [](const Instruction& r, std::uint64_t a, std::uint64_t b, std::uint64_t c) { return cuda::emulated_answer(r, a, b, c) ^ (a % 256 == 9); }});
+  const auto liar = make_rehearsal(
+      {.answer = [](const Instruction& r, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+        return cuda::emulated_answer(r, a, b, c) ^ (a % 256 == 9);
+      }});
   const auto backend = cuda::make_backend(*liar);
   const auto reference = verify::make_reference(*liar, *backend);
   Task task{Operation::convert, fp16, e5m2, {}};
@@ -172,7 +190,8 @@ TEST(GpuVerification, CountsClassesAndWitnesses) {
   const verify::Inputs inputs = verify::all_inputs(task);
   verify::Findings found;
   const auto judge = reference->prepare(task, inputs);
-  EXPECT_EQ(digest_by(judge.get(), task, inputs, &found), digest_by(nullptr, task, inputs)) << "the digest is of our own results";
+  EXPECT_EQ(digest_by(judge.get(), task, inputs, &found), digest_by(nullptr, task, inputs))
+      << "the digest is of our own results";
   std::uint64_t counted = 0;
   for (const auto& [name, count] : found.classes) counted += count;
   EXPECT_EQ(counted, found.differing);

@@ -1,4 +1,5 @@
-// One float by the plan of the array functions (cuda/narrow.hpp), against the array functions; kernels of GPUs in rehearsal.
+// One float by the plan of the array functions (cuda/narrow.hpp), against the array functions; kernels of GPUs in
+// rehearsal.
 #include "check.hpp"
 
 #include <halfulp/cuda/rehearsal.hpp>
@@ -12,7 +13,21 @@ using namespace halfulp;
 using cuda::narrow_by_mode;
 using cuda::Result;
 
-std::vector<FloatFormat> formats() { return {fp16, bf16, tf32, e4m3, e5m2, e4m3fnuz, e5m2fnuz, e3m4, e3m2, e2m3, e2m1, FloatFormat{5, 3, 15, NonFinite::p3109}, FloatFormat{8, 2, 127, NonFinite::ieee}}; }
+std::vector<FloatFormat> formats() {
+  return {fp16,
+          bf16,
+          tf32,
+          e4m3,
+          e5m2,
+          e4m3fnuz,
+          e5m2fnuz,
+          e3m4,
+          e3m2,
+          e2m3,
+          e2m1,
+          FloatFormat{5, 3, 15, NonFinite::p3109},
+          FloatFormat{8, 2, 127, NonFinite::ieee}};
+}
 
 std::vector<Rounding> roundings() {
   std::vector<Rounding> all;
@@ -49,7 +64,9 @@ std::vector<float> floats(const FloatFormat& f, std::size_t count) {
   }
   check::Random random{count};
   while (x.size() < count) x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random())));
-  for (const std::uint32_t bits : {0x7f80'0000u, 0x7f80'0001u, 0x7fc0'0000u, 0x7fff'ffffu, 0x7f7f'ffffu, 1u, 0x007f'ffffu, 0u}) add(std::bit_cast<float>(bits));
+  for (const std::uint32_t bits :
+       {0x7f80'0000u, 0x7f80'0001u, 0x7fc0'0000u, 0x7fff'ffffu, 0x7f7f'ffffu, 1u, 0x007f'ffffu, 0u})
+    add(std::bit_cast<float>(bits));
   return x;
 }
 
@@ -69,7 +86,8 @@ TEST(Narrow, IsQuantizeAndEncode) {
         const auto bits = std::bit_cast<std::uint32_t>(x[i]), random = rounding_bits(7, 3, 5 + i);
         ASSERT_EQ(narrow_by_mode<Result::value>(*plan, bits, random), std::bit_cast<std::uint32_t>(values[i]))
             << format_name(f) << ' ' << check::Differences::describe(r) << std::hex << " of " << bits;
-        ASSERT_EQ(narrow_by_mode<Result::code>(*plan, bits, random), codes[i]) << format_name(f) << ' ' << check::Differences::describe(r) << std::hex << " of " << bits;
+        ASSERT_EQ(narrow_by_mode<Result::code>(*plan, bits, random), codes[i])
+            << format_name(f) << ' ' << check::Differences::describe(r) << std::hex << " of " << bits;
         ++compared;
       }
     }
@@ -90,7 +108,8 @@ TEST(Narrow, IsRightOnEveryFloat) {
         for (std::size_t i = 0; i < block; ++i) x[i] = std::bit_cast<float>(static_cast<std::uint32_t>(begin + i));
         quantize(f, r, std::span<const float>(x), std::span<float>(values));
         for (std::size_t i = 0; i < block; ++i)
-          differing += narrow_by_mode<Result::value>(plan, static_cast<std::uint32_t>(begin + i)) != std::bit_cast<std::uint32_t>(values[i]);
+          differing += narrow_by_mode<Result::value>(plan, static_cast<std::uint32_t>(begin + i)) !=
+                       std::bit_cast<std::uint32_t>(values[i]);
       }
       EXPECT_EQ(differing, 0u) << format_name(f) << ' ' << mode.name;
     }
@@ -101,11 +120,13 @@ TEST(Widen, IsDecode) {
     const auto plan = array::widen_plan(f, false);
     if (!plan) continue;
     std::vector<std::uint32_t> codes;
-    for (std::uint64_t code = 0; code <= f.code_mask() && code < 1 << 19; ++code) codes.push_back(static_cast<std::uint32_t>(code));
+    for (std::uint64_t code = 0; code <= f.code_mask() && code < 1 << 19; ++code)
+      codes.push_back(static_cast<std::uint32_t>(code));
     std::vector<float> values(codes.size());
     decode<std::uint32_t>(f, codes, values);
     for (std::size_t i = 0; i < codes.size(); ++i)
-      ASSERT_EQ(cuda::widen(*plan, codes[i]), std::bit_cast<std::uint32_t>(values[i])) << format_name(f) << std::hex << ' ' << codes[i];
+      ASSERT_EQ(cuda::widen(*plan, codes[i]), std::bit_cast<std::uint32_t>(values[i]))
+          << format_name(f) << std::hex << ' ' << codes[i];
   }
 }
 

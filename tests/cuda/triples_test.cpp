@@ -35,7 +35,8 @@ TEST(Pairs, AreNumberedWithoutGaps) {
 
 TEST(Pairs, StandForEveryTriple) {
   std::uint64_t total = 0, slow = 0;
-  for (std::uint64_t i = 0; i < triple_chunks; ++i) total += triples_of(i * pairs_per_chunk, std::min(pairs_per_chunk, all_pairs - i * pairs_per_chunk));
+  for (std::uint64_t i = 0; i < triple_chunks; ++i)
+    total += triples_of(i * pairs_per_chunk, std::min(pairs_per_chunk, all_pairs - i * pairs_per_chunk));
   EXPECT_EQ(total, most_triples);
   for (std::uint64_t n = 1000; n < 3000; ++n) slow += weight(pair_of(n)) << 16;
   EXPECT_EQ(triples_of(1000, 2000), slow);
@@ -50,12 +51,13 @@ void expect_complete() {
   for (std::uint32_t y = 0; y < half; ++y)
     for (std::uint32_t x = 0; x <= y; ++x)
       for (std::uint32_t c = 0; c < codes; ++c)
-        check_triple<f>({x, y}, c,
-          [&](std::uint32_t a, std::uint32_t b, std::uint32_t z) {
-            ++asked[(std::size_t{a} * codes + b) * codes + z];
-            return static_cast<std::uint32_t>(fma<std::uint64_t>(f, Rounding{}, a, b, z).code);
-          },
-          [&](std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t) { ++differing; });
+        check_triple<f>(
+            {x, y}, c,
+            [&](std::uint32_t a, std::uint32_t b, std::uint32_t z) {
+              ++asked[(std::size_t{a} * codes + b) * codes + z];
+              return static_cast<std::uint32_t>(fma<std::uint64_t>(f, Rounding{}, a, b, z).code);
+            },
+            [&](std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t) { ++differing; });
   EXPECT_EQ(differing, 0u);
   EXPECT_TRUE(std::all_of(asked.begin(), asked.end(), [](std::uint8_t times) { return times == 1; }));
 }
@@ -74,11 +76,14 @@ void expect_on_samples(int pairs, std::uint64_t seed) {
     for (int k = 0; k < 64; ++k) {
       std::uint32_t c = static_cast<std::uint32_t>(random()) & 0xffff;
       if (k % 4 == 0) c = static_cast<std::uint32_t>(mul<std::uint64_t>(f, Rounding{}, p.x, p.y).code ^ f.sign_mask());
-      check_triple<f>(p, c, [&](std::uint32_t a, std::uint32_t b, std::uint32_t z) {
-        const std::uint64_t code = fma<std::uint64_t>(f, Rounding{}, a, b, z).code;
-        exact_zeros += f.is_zero(code);
-        return static_cast<std::uint32_t>(code);
-      }, [&](std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t) { ++differing; });
+      check_triple<f>(
+          p, c,
+          [&](std::uint32_t a, std::uint32_t b, std::uint32_t z) {
+            const std::uint64_t code = fma<std::uint64_t>(f, Rounding{}, a, b, z).code;
+            exact_zeros += f.is_zero(code);
+            return static_cast<std::uint32_t>(code);
+          },
+          [&](std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t, std::uint32_t) { ++differing; });
     }
   }
   EXPECT_EQ(differing, 0u);
@@ -93,7 +98,8 @@ Task fma_task(const FloatFormat& f) { return {Operation::fma, f, f, {}}; }
 
 TEST(TriplesOnADevice, DigestsAddUpAndDifferencesAreFound) {
   const auto gpu = cuda::make_rehearsal({});
-  const auto three = make_triples_judge(*gpu, fma_task(fp16), 3)->chunk(7, {}), whole = make_triples_judge(*gpu, fma_task(fp16), 3)->chunk(7, {});
+  const auto three = make_triples_judge(*gpu, fma_task(fp16), 3)->chunk(7, {}),
+             whole = make_triples_judge(*gpu, fma_task(fp16), 3)->chunk(7, {});
   EXPECT_EQ(three.digest, whole.digest);
   EXPECT_EQ(three.findings.compared, triples_of(21, 3));
   EXPECT_EQ(three.findings.differing, 0u);
@@ -116,7 +122,9 @@ TEST(TriplesOnADevice, DigestsAddUpAndDifferencesAreFound) {
   EXPECT_EQ(found.findings.witnesses[0].operands, (std::array<std::uint64_t, 3>{p.y | 0x8000u, p.x, 0x3c01}));
   EXPECT_EQ(found.findings.witnesses[0].device, found.findings.witnesses[0].emulated ^ 1);
 
-  wrong.answer = [](const cuda::Instruction& row, std::uint64_t a, std::uint64_t b, std::uint64_t c) { return cuda::emulated_answer(row, a, b, c) ^ ((c & 0xff) == 0x12); };
+  wrong.answer = [](const cuda::Instruction& row, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
+    return cuda::emulated_answer(row, a, b, c) ^ ((c & 0xff) == 0x12);
+  };
   const auto often = cuda::make_rehearsal(wrong);
   const Chunk many = make_triples_judge(*often, fma_task(bf16), 1)->chunk(100, {});
   EXPECT_EQ(many.findings.differing, 256 * weight(pair_of(100)));

@@ -1,4 +1,5 @@
-// Texts as characters, windows of them, and the order of examples: the same everywhere, and every bad file refused in one line.
+// Texts as characters, windows of them, and the order of examples: the same everywhere, and every bad file refused in
+// one line.
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/data/text.hpp>
 
@@ -17,16 +18,15 @@ using namespace halfulp;
 
 namespace {
 
-const std::string path = (std::filesystem::temp_directory_path() / ("halfulp_text_" + std::to_string(::getpid()))).string();
+const std::string path =
+    (std::filesystem::temp_directory_path() / ("halfulp_text_" + std::to_string(::getpid()))).string();
 
 void write(const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
 
 std::string refusal(std::size_t context, const std::string& file) {
   try {
     load_text(context, file);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
   return "accepted";
 }
 
@@ -118,13 +118,15 @@ TEST(Text, RefusesInOneLine) {
   EXPECT_EQ(refusal(8, path), path + ": no such file");
   EXPECT_EQ(refusal(8, "/tmp"), "/tmp: a directory, not a text file");
   write(std::string(89, 'x'));
-  EXPECT_EQ(refusal(8, path),
-            path + ": a text of 89 characters; accepted: at least 90, for 8 and one more in the last tenth, which is for validation");
+  EXPECT_EQ(refusal(8, path), path +
+                                  ": a text of 89 characters; accepted: at least 90, for 8 and one more in the last "
+                                  "tenth, which is for validation");
   write(std::string(90, 'x'));
   EXPECT_EQ(refusal(8, path), "accepted");
   write("");
-  EXPECT_EQ(refusal(8, path),
-            path + ": a text of 0 characters; accepted: at least 90, for 8 and one more in the last tenth, which is for validation");
+  EXPECT_EQ(refusal(8, path), path +
+                                  ": a text of 0 characters; accepted: at least 90, for 8 and one more in the last "
+                                  "tenth, which is for validation");
   write(std::string(100, 'x') + std::string("\0y", 2));
   EXPECT_EQ(refusal(8, path), path + ": a NUL byte at byte 100; accepted: a text");
   write("\x1f\x8b\x08");
@@ -140,7 +142,8 @@ TEST(Text, LicencesOfDebian) {
   const auto& text = std::get<CharacterText>(loaded);
   if (text.digest() != licence_digest) GTEST_SKIP() << "licence texts of another release: " << text.digest();
   EXPECT_EQ(text.tokens().size(), 126'643u);
-  for (const char c : text.vocabulary()) EXPECT_TRUE(c == '\n' || (c >= ' ' && c < 0x7f) || c == '\f' || c == '\t') << static_cast<int>(c);
+  for (const char c : text.vocabulary())
+    EXPECT_TRUE(c == '\n' || (c >= ' ' && c < 0x7f) || c == '\f' || c == '\t') << static_cast<int>(c);
   EXPECT_GT(window_count(text.validation(), 128), 10'000u);
 }
 

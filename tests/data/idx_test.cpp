@@ -91,16 +91,22 @@ TEST(Idx, RefusesInOneLine) {
   EXPECT_EQ(refusal(""), "x.idx: truncated: the IDX header ends at byte 0");
   EXPECT_EQ(refusal("\x1f"), "x.idx: truncated: the IDX header ends at byte 1");
   EXPECT_EQ(refusal(good.substr(0, 6)), "x.idx: truncated: the IDX header ends at byte 6");
-  EXPECT_EQ(refusal(good.substr(0, 10)), "x.idx: truncated: 2 values of the 3 that the IDX header promises, it ends at byte 10");
-  EXPECT_EQ(refusal(good + "de"), "x.idx: trailing garbage from byte 11 on, after the 3 values that the IDX header promises");
-  EXPECT_EQ(refusal("hello, world"), "x.idx: begins with 68656c6c; accepted: 00000801, an IDX file of unsigned bytes in 1 dimension");
-  EXPECT_EQ(refusal(good, 3), "x.idx: begins with 00000801; accepted: 00000803, an IDX file of unsigned bytes in 3 dimensions");
+  EXPECT_EQ(refusal(good.substr(0, 10)),
+            "x.idx: truncated: 2 values of the 3 that the IDX header promises, it ends at byte 10");
+  EXPECT_EQ(refusal(good + "de"),
+            "x.idx: trailing garbage from byte 11 on, after the 3 values that the IDX header promises");
+  EXPECT_EQ(refusal("hello, world"),
+            "x.idx: begins with 68656c6c; accepted: 00000801, an IDX file of unsigned bytes in 1 dimension");
+  EXPECT_EQ(refusal(good, 3),
+            "x.idx: begins with 00000801; accepted: 00000803, an IDX file of unsigned bytes in 3 dimensions");
   EXPECT_EQ(refusal(std::string("\0\0\x0d\x01", 4)),
             "x.idx: begins with 00000d01; accepted: 00000801, an IDX file of unsigned bytes in 1 dimension");
   // What a header claims takes no memory.
-  EXPECT_EQ(refusal(idx({4'294'967'295u, 4'294'967'295u, 4'294'967'295u}, "a"), 3),
-            "x.idx: the IDX header, at byte 4, promises 4294967295 x 4294967295 x 4294967295 values; accepted: at most 2^30");
-  EXPECT_EQ(refusal(idx({1u << 30}, "a")), "x.idx: truncated: 1 values of the 1073741824 that the IDX header promises, it ends at byte 9");
+  EXPECT_EQ(
+      refusal(idx({4'294'967'295u, 4'294'967'295u, 4'294'967'295u}, "a"), 3),
+      "x.idx: the IDX header, at byte 4, promises 4294967295 x 4294967295 x 4294967295 values; accepted: at most 2^30");
+  EXPECT_EQ(refusal(idx({1u << 30}, "a")),
+            "x.idx: truncated: 1 values of the 1073741824 that the IDX header promises, it ends at byte 9");
 }
 
 TEST(Idx, RefusesBadGzipInOneLine) {
@@ -130,7 +136,8 @@ TEST(Idx, RefusesBadGzipInOneLine) {
 
 /// A folder with a small set, which a test can spoil.
 struct Folder {
-  std::filesystem::path path = std::filesystem::temp_directory_path() / ("halfulp_images_" + std::to_string(::getpid()));
+  std::filesystem::path path = std::filesystem::temp_directory_path() /
+                               ("halfulp_images_" + std::to_string(::getpid()));
   Folder() {
     std::filesystem::remove_all(path);
     std::filesystem::create_directory(path);
@@ -140,7 +147,9 @@ struct Folder {
     write("t10k-labels-idx1-ubyte.gz", gzip(idx({2}, counting(2, 10))));
   }
   ~Folder() { std::filesystem::remove_all(path); }
-  void write(const std::string& name, const std::string& bytes) const { std::ofstream(path / name, std::ios::binary) << bytes; }
+  void write(const std::string& name, const std::string& bytes) const {
+    std::ofstream(path / name, std::ios::binary) << bytes;
+  }
   std::string of(const std::string& name) const { return (path / name).string(); }
   std::string refused() const {
     return refusal_of([&] { load_images(path.string()); });
@@ -180,9 +189,10 @@ TEST(Images, RefusesInOneLine) {
   folder.write("t10k-images-idx3-ubyte", "junk");
   EXPECT_TRUE(folder.refused().starts_with(test + ": begins with 6a756e6b")) << folder.refused();
   std::filesystem::remove(test);
-  EXPECT_EQ(folder.refused(), folder.path.string() +
-                                  ": no t10k-images-idx3-ubyte.gz and no t10k-images-idx3-ubyte in this folder; accepted: a folder with "
-                                  "the four files of MNIST or Fashion-MNIST");
+  EXPECT_EQ(folder.refused(),
+            folder.path.string() +
+                ": no t10k-images-idx3-ubyte.gz and no t10k-images-idx3-ubyte in this folder; accepted: a folder with "
+                "the four files of MNIST or Fashion-MNIST");
   EXPECT_NE(refusal_of([] { load_images("/no/such/folder"); }), "accepted");
 }
 
@@ -197,7 +207,8 @@ TEST(Images, FashionMnist) {
   EXPECT_EQ(set.test.size(), 10'000u);
   EXPECT_EQ(set.train.rows * set.train.columns, 784u);
   // As published: the classes are balanced, the mean pixel is 0.2860 and its standard deviation 0.3530 of 255.
-  for (int label = 0; label < image_classes; ++label) EXPECT_EQ(std::count(set.train.labels.begin(), set.train.labels.end(), label), 6000);
+  for (int label = 0; label < image_classes; ++label)
+    EXPECT_EQ(std::count(set.train.labels.begin(), set.train.labels.end(), label), 6000);
   double sum = 0, squares = 0;
   for (const std::uint8_t pixel : set.train.pixels) sum += pixel, squares += pixel * pixel;
   const double n = static_cast<double>(set.train.pixels.size()), mean = sum / n;

@@ -35,15 +35,19 @@ struct File {
 };
 
 std::string describe(std::string_view descr, std::string_view shape, bool fortran = false) {
-  return "{'descr': '" + std::string(descr) + "', 'fortran_order': " + (fortran ? "True" : "False") + ", 'shape': " + std::string(shape) + ", }";
+  return "{'descr': '" + std::string(descr) + "', 'fortran_order': " + (fortran ? "True" : "False") +
+         ", 'shape': " + std::string(shape) + ", }";
 }
 
-NpyReader reader(const std::string& bytes) { return NpyReader(std::make_unique<std::istringstream>(bytes), "grads.npy"); }
+NpyReader reader(const std::string& bytes) {
+  return NpyReader(std::make_unique<std::istringstream>(bytes), "grads.npy");
+}
 
 /// All code words, read `chunk` at a time.
 std::vector<std::uint64_t> all(NpyReader npy, std::size_t chunk = 7) {
   std::vector<std::uint64_t> codes, part(chunk);
-  while (const std::size_t n = npy.read(part)) codes.insert(codes.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n));
+  while (const std::size_t n = npy.read(part))
+    codes.insert(codes.end(), part.begin(), part.begin() + static_cast<std::ptrdiff_t>(n));
   return codes;
 }
 
@@ -70,7 +74,8 @@ void expect_refused(const File& file, std::string_view why) {
 
 TEST(Npy, Float16) {
   // 1, -2, the smallest subnormal, 65504, Infinity, a NaN; least significant byte first.
-  const File file{.header = describe("<f2", "(6,)"), .data = std::string("\x00\x3c\x00\xc0\x01\x00\xff\x7b\x00\x7c\x01\x7e", 12)};
+  const File file{.header = describe("<f2", "(6,)"),
+                  .data = std::string("\x00\x3c\x00\xc0\x01\x00\xff\x7b\x00\x7c\x01\x7e", 12)};
   const auto npy = reader(file.bytes());
   EXPECT_EQ(npy.header().format, fp16);
   EXPECT_EQ(npy.header().shape, std::vector<std::uint64_t>{6});
@@ -82,8 +87,10 @@ TEST(Npy, Float16) {
 TEST(Npy, Float32AndFloat64) {
   const float singles[2] = {0.1f, -3e38f};
   const double doubles[2] = {0.1, -1e300};
-  const File single{.header = describe("<f4", "(2, 1)"), .data = std::string(reinterpret_cast<const char*>(singles), 8)};
-  const File twice{.header = describe("<f8", "(1, 2)", true), .data = std::string(reinterpret_cast<const char*>(doubles), 16)};
+  const File single{.header = describe("<f4", "(2, 1)"),
+                    .data = std::string(reinterpret_cast<const char*>(singles), 8)};
+  const File twice{.header = describe("<f8", "(1, 2)", true),
+                   .data = std::string(reinterpret_cast<const char*>(doubles), 16)};
   const auto s = all(reader(single.bytes())), d = all(reader(twice.bytes()));
   ASSERT_EQ(s.size(), 2u);
   ASSERT_EQ(d.size(), 2u);
@@ -99,8 +106,13 @@ TEST(Npy, ShapesAndVersions) {
     std::string shape;
     std::uint64_t count;
   };
-  for (const auto& [shape, count] : {Case{"()", 1}, {"(0,)", 0}, {"(2, 0, 5)", 0}, {"(2, 3)", 6}, {"(1, 1, 1, 4,)", 4},
-                                   {"(3L,)", 3}, {"(2L, 3)", 6}})
+  for (const auto& [shape, count] : {Case{"()", 1},
+                                     {"(0,)", 0},
+                                     {"(2, 0, 5)", 0},
+                                     {"(2, 3)", 6},
+                                     {"(1, 1, 1, 4,)", 4},
+                                     {"(3L,)", 3},
+                                     {"(2L, 3)", 6}})
     for (const int major : {1, 2, 3})
       for (const bool fortran : {false, true}) {
         const File file{.major = major, .header = describe("<f4", shape, fortran), .data = std::string(4 * count, 'x')};
@@ -108,7 +120,8 @@ TEST(Npy, ShapesAndVersions) {
         EXPECT_EQ(all(reader(file.bytes())).size(), count) << shape;
       }
   // Keys in any order, either quote, no spaces.
-  EXPECT_EQ(all(reader(File{.header = "{\"shape\":(3,),\"fortran_order\":False,\"descr\":\"<f4\"}"}.bytes())).size(), 3u);
+  EXPECT_EQ(all(reader(File{.header = "{\"shape\":(3,),\"fortran_order\":False,\"descr\":\"<f4\"}"}.bytes())).size(),
+            3u);
 }
 
 TEST(Npy, ChunksDoNotMatter) {
@@ -118,7 +131,8 @@ TEST(Npy, ChunksDoNotMatter) {
   const auto whole = all(reader(file.bytes()), 1'000'000);
   ASSERT_EQ(whole.size(), 100'000u);
   for (std::size_t i = 0; i < whole.size(); ++i) ASSERT_EQ(whole[i], (i & 255) | (i >> 8 & 0x7b) << 8);
-  for (const std::size_t chunk : {1u, 7u, 4096u, 99'999u, 100'000u}) EXPECT_EQ(all(reader(file.bytes()), chunk), whole) << chunk;
+  for (const std::size_t chunk : {1u, 7u, 4096u, 99'999u, 100'000u})
+    EXPECT_EQ(all(reader(file.bytes()), chunk), whole) << chunk;
 }
 
 TEST(Npy, BadMagicVersionAndHeader) {
@@ -132,12 +146,14 @@ TEST(Npy, BadMagicVersionAndHeader) {
   expect_refused({.header = "{}"}, "missing");
   expect_refused({.header = "{'descr': '<f4', 'shape': (3,), }"}, "missing");
   expect_refused({.header = "{'descr': '<f4', 'fortran_order': 1, 'shape': (3,), }"}, "neither True nor False");
-  expect_refused({.header = "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"}, "unexpected key 'descr'");
+  expect_refused({.header = "{'descr': '<f4', 'descr': '<f4', 'fortran_order': False, 'shape': (3,), }"},
+                 "unexpected key 'descr'");
   expect_refused({.header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), 'x': 1}"}, "unexpected key 'x'");
   expect_refused({.header = "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), } x"}, "after the dictionary");
   expect_refused({.header = "{'descr: <f4"}, "not closed");
   expect_refused({.header = "{'descr': '\n\x01\x80'"}, "dtype '");
-  for (const char* shape : {"3", "(3)", "(3L)", "(L,)", "(3LL,)", "(3l,)", "(3 L,)", "(-3,)", "(3.0,)", "(3 4)", "(3", "(,)", "[3]", "None"})
+  for (const char* shape : {"3", "(3)", "(3L)", "(L,)", "(3LL,)", "(3l,)", "(3 L,)", "(-3,)", "(3.0,)", "(3 4)", "(3",
+                            "(,)", "[3]", "None"})
     expect_refused({.header = describe("<f4", shape)}, "malformed");
 }
 
@@ -153,7 +169,8 @@ TEST(Npy, LengthThatIsNotWhatTheHeaderPromises) {
   const std::string good = File{}.bytes();
   const std::size_t data = good.size() - 12;
   for (std::size_t length = 1; length < good.size(); ++length)
-    EXPECT_NE(refusal(good.substr(0, length)).find(length < 6 ? "not a .npy" : "truncated"), std::string::npos) << length;
+    EXPECT_NE(refusal(good.substr(0, length)).find(length < 6 ? "not a .npy" : "truncated"), std::string::npos)
+        << length;
   EXPECT_NE(refusal(good.substr(0, data + 11)).find("promises 12 bytes of data, the file holds 11"), std::string::npos);
   EXPECT_NE(refusal(good + "z").find("trailing garbage: 1 bytes"), std::string::npos);
   expect_refused({.header = describe("<f4", "(0,)")}, "trailing garbage");
@@ -176,9 +193,7 @@ TEST(Npy, Paths) {
   const auto message = [](const std::string& path) -> std::string {
     try {
       NpyReader npy(path);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
+    } catch (const std::invalid_argument& error) { return error.what(); }
     return "accepted";
   };
   EXPECT_EQ(message((folder / "none.npy").string()), (folder / "none.npy").string() + ": no such file");

@@ -51,8 +51,10 @@ class SavedGradientsTest : public ::testing::Test {
   void save(const std::string& name = "run") const {
     SavedGradients saved(root / name, about);
     for (const std::uint64_t step : {100u, 200u}) {
-      saved.add(step, "fc1.weight.gradient", GradientKind::of_weight, 1024, Shape{2, 3}, std::vector<float>{0, -0.0f, 1, 2, 3, static_cast<float>(step)});
-      saved.add(step, "relu1.activation-gradient", GradientKind::of_activation, 1024, Shape{2}, std::vector<float>{5, 6});
+      saved.add(step, "fc1.weight.gradient", GradientKind::of_weight, 1024, Shape{2, 3},
+                std::vector<float>{0, -0.0f, 1, 2, 3, static_cast<float>(step)});
+      saved.add(step, "relu1.activation-gradient", GradientKind::of_activation, 1024, Shape{2},
+                std::vector<float>{5, 6});
     }
     saved.finish();
   }
@@ -88,21 +90,35 @@ class SavedGradientsTest : public ::testing::Test {
 #define EXPECT_SAYS(line, words) EXPECT_NE((line).find(words), std::string::npos) << (line)
 
 TEST_F(SavedGradientsTest, a_file_is_what_numpy_wants_byte_by_byte) {
-  const std::vector<float> values{1, -2, 0x1p-149f, std::numeric_limits<float>::infinity(), std::bit_cast<float>(0x7fc12345u), -0.0f};
+  const std::vector<float> values{
+      1, -2, 0x1p-149f, std::numeric_limits<float>::infinity(), std::bit_cast<float>(0x7fc12345u), -0.0f};
   write_npy(root / "a.npy", Shape{2, 3}, values);
-  std::string expected = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
+  std::string expected = std::string("\x93NUMPY\x01\x00\x76\x00", 10) +
+                         "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
   expected.resize(127, ' ');
   expected += '\n';
-  expected += std::string("\x00\x00\x80\x3f" "\x00\x00\x00\xc0" "\x01\x00\x00\x00" "\x00\x00\x80\x7f" "\x45\x23\xc1\x7f" "\x00\x00\x00\x80", 24);
+  expected += std::string(
+      "\x00\x00\x80\x3f"
+      "\x00\x00\x00\xc0"
+      "\x01\x00\x00\x00"
+      "\x00\x00\x80\x7f"
+      "\x45\x23\xc1\x7f"
+      "\x00\x00\x00\x80",
+      24);
   EXPECT_EQ(bytes_of(root / "a.npy"), expected);
 
-  for (const auto& [shape, text] : std::vector<std::pair<Shape, std::string>>{{{}, "()"}, {{1}, "(1,)"}, {{1, 1, 1, 1}, "(1, 1, 1, 1)"}}) {
+  for (const auto& [shape, text] :
+       std::vector<std::pair<Shape, std::string>>{{{}, "()"}, {{1}, "(1,)"}, {{1, 1, 1, 1}, "(1, 1, 1, 1)"}}) {
     write_npy(root / "a.npy", shape, std::vector<float>{7});
     EXPECT_SAYS(bytes_of(root / "a.npy"), "'shape': " + text + ", }");
     EXPECT_EQ(values_of(root / "a.npy"), std::vector<float>{7});
   }
   EXPECT_THROW(write_npy(root / "a.npy", Shape{2, 2}, values), std::logic_error);
-  EXPECT_SAYS(complaint_of([&] { write_npy(root / "none" / "a.npy", Shape{6}, values); return 0; }), "No such file");
+  EXPECT_SAYS(complaint_of([&] {
+                write_npy(root / "none" / "a.npy", Shape{6}, values);
+                return 0;
+              }),
+              "No such file");
 }
 
 TEST_F(SavedGradientsTest, what_was_saved_is_read_in_its_order) {
@@ -150,7 +166,8 @@ TEST_F(SavedGradientsTest, a_run_again_replaces_it_and_one_that_goes_on_keeps_ea
     SavedGradients saved(root / "run", about, 200);
     EXPECT_EQ(read_gradients(root / "run").gradients.size(), 2u);
     EXPECT_FALSE(fs::exists(root / "run" / "step-000200"));
-    saved.add(200, "fc1.weight.gradient", GradientKind::of_weight, 1024, Shape{2, 3}, std::vector<float>{0, 0, 1, 2, 3, 200});
+    saved.add(200, "fc1.weight.gradient", GradientKind::of_weight, 1024, Shape{2, 3},
+              std::vector<float>{0, 0, 1, 2, 3, 200});
     saved.add(200, "relu1.activation-gradient", GradientKind::of_activation, 1024, Shape{2}, std::vector<float>{5, 6});
     saved.finish();
   }
@@ -180,7 +197,8 @@ TEST_F(SavedGradientsTest, folders_of_other_things_stay_as_they_are) {
   EXPECT_EQ(open("empty"), "accepted");
   // A listing cannot lead to files outside.
   put("outside.npy", "x");
-  put("bad/gradients.json", R"({"version": 1, "about": {}, "tensors": [{"name": "../../outside", "kind": "gradient-of-weight", "step": 1, "scale": 1, "shape": []}]})");
+  put("bad/gradients.json",
+      R"({"version": 1, "about": {}, "tensors": [{"name": "../../outside", "kind": "gradient-of-weight", "step": 1, "scale": 1, "shape": []}]})");
   EXPECT_SAYS(open("bad"), "tensors[0].name");
   EXPECT_TRUE(fs::exists(root / "outside.npy"));
 }
@@ -188,13 +206,17 @@ TEST_F(SavedGradientsTest, folders_of_other_things_stay_as_they_are) {
 TEST_F(SavedGradientsTest, mistakes_of_a_caller) {
   SavedGradients saved(root / "run", about);
   const std::vector<float> one{1};
-  const auto add = [&](std::uint64_t step, const char* name, GradientKind kind, double scale) { saved.add(step, name, kind, scale, Shape{1}, one); };
+  const auto add = [&](std::uint64_t step, const char* name, GradientKind kind, double scale) {
+    saved.add(step, name, kind, scale, Shape{1}, one);
+  };
   add(2, "a", GradientKind::of_weight, 1);
   EXPECT_THROW(add(2, "a", GradientKind::of_weight, 1), std::logic_error);
   EXPECT_THROW(add(1, "b", GradientKind::of_weight, 1), std::logic_error);
   EXPECT_THROW(add(3, "b", GradientKind::unknown, 1), std::logic_error);
-  for (const double scale : {-1.0, HUGE_VAL, std::numeric_limits<double>::quiet_NaN()}) EXPECT_THROW(add(3, "b", GradientKind::of_weight, scale), std::logic_error);
-  for (const char* name : {"", ".b", "a/b", "a b", "..", "\xc3\xa4"}) EXPECT_THROW(add(3, name, GradientKind::of_weight, 1), std::logic_error) << name;
+  for (const double scale : {-1.0, HUGE_VAL, std::numeric_limits<double>::quiet_NaN()})
+    EXPECT_THROW(add(3, "b", GradientKind::of_weight, scale), std::logic_error);
+  for (const char* name : {"", ".b", "a/b", "a b", "..", "\xc3\xa4"})
+    EXPECT_THROW(add(3, name, GradientKind::of_weight, 1), std::logic_error) << name;
   EXPECT_THROW(saved.add(3, "b", GradientKind::of_weight, 1, Shape{2}, one), std::logic_error);
 }
 
@@ -234,7 +256,8 @@ TEST_F(SavedGradientsTest, bad_folders) {
 }
 
 TEST_F(SavedGradientsTest, bad_listings) {
-  for (const char* text : {"", "{", "[]", "3", "{\"version\": 1}", "{\"version\": 1, \"about\": {}, \"tensors\": 3}", "{\"version\": 1, \"about\": 1, \"tensors\": []}"}) {
+  for (const char* text : {"", "{", "[]", "3", "{\"version\": 1}", "{\"version\": 1, \"about\": {}, \"tensors\": 3}",
+                           "{\"version\": 1, \"about\": 1, \"tensors\": []}"}) {
     put("bad/gradients.json", text);
     EXPECT_NE(complaint("bad"), "accepted") << text;
   }
@@ -245,10 +268,13 @@ TEST_F(SavedGradientsTest, bad_listings) {
   EXPECT_SAYS(with_listing([](Json& json) { json["tensors"][1] = 3; }), "tensors[1] is 3");
   EXPECT_SAYS(with_listing([](Json& json) { json["tensors"][1] = json["tensors"][0]; }), "is there twice");
   for (const char* member : {"name", "kind", "step", "scale", "shape"}) {
-    EXPECT_SAYS(with_listing([&](Json& json) { json["tensors"][1].erase(member); }), std::string("tensors[1]: ") + member + " is missing");
-    EXPECT_SAYS(with_listing([&](Json& json) { json["tensors"][1][member] = nullptr; }), std::string("tensors[1].") + member);
+    EXPECT_SAYS(with_listing([&](Json& json) { json["tensors"][1].erase(member); }),
+                std::string("tensors[1]: ") + member + " is missing");
+    EXPECT_SAYS(with_listing([&](Json& json) { json["tensors"][1][member] = nullptr; }),
+                std::string("tensors[1].") + member);
   }
-  EXPECT_SAYS(with_listing([](Json& json) { json["tensors"][1]["kind"] = "gradient-of-weigth"; }), "did you mean gradient-of-weight");
+  EXPECT_SAYS(with_listing([](Json& json) { json["tensors"][1]["kind"] = "gradient-of-weigth"; }),
+              "did you mean gradient-of-weight");
   EXPECT_SAYS(with_listing([](Json& json) { json["tensors"][1]["kind"] = "unknown"; }), "unknown kind");
   EXPECT_SAYS(with_listing([](Json& json) { json["tensors"][1]["scale"] = -1; }), "tensors[1].scale is -1");
   EXPECT_SAYS(with_listing([](Json& json) { json["tensors"][1]["step"] = 1.5; }), "tensors[1].step is 1.5");

@@ -43,13 +43,20 @@ TEST(SmoothFunctions, AreNearTheirDefinitionsInDouble) {
 TEST(SmoothFunctions, AreRoundedOnceForFloat) {
   // Half a unit in float's last place, 2^29 of 2^-53, and hardly more.
   constexpr double half = 0x1p29 * 1.01;
-  const auto in_float = [](float (*f)(float)) { return [f](double x) { return static_cast<double>(f(static_cast<float>(x))); }; };
+  const auto in_float = [](float (*f)(float)) {
+    return [f](double x) { return static_cast<double>(f(static_cast<float>(x))); };
+  };
   const auto of_float = [](auto g) { return [g](const Real& x) { return Real(g(Real(x.convert_to<float>()))); }; };
   EXPECT_LT(worst(in_float(smooth_exp<float>), of_float([](const Real& x) { return Real(exp(x)); }), -80, 80), half);
   EXPECT_LT(worst(in_float(smooth_tanh<float>), of_float([](const Real& x) { return Real(tanh(x)); }), -10, 10), half);
-  EXPECT_LT(worst(in_float(smooth_sigmoid<float>), of_float([](const Real& x) { return Real(1 / (1 + exp(-x))); }), -80, 30), half);
-  EXPECT_LT(worst(in_float(smooth_normal_cdf<float>), of_float([](const Real& x) { return Real(boost::math::erfc(Real(-x / sqrt(Real(2)))) / 2); }),
-                  -9, 9, [](double) { return 1.0; }, 500), half * 1.1);
+  EXPECT_LT(
+      worst(in_float(smooth_sigmoid<float>), of_float([](const Real& x) { return Real(1 / (1 + exp(-x))); }), -80, 30),
+      half);
+  EXPECT_LT(worst(
+                in_float(smooth_normal_cdf<float>),
+                of_float([](const Real& x) { return Real(boost::math::erfc(Real(-x / sqrt(Real(2)))) / 2); }), -9, 9,
+                [](double) { return 1.0; }, 500),
+            half * 1.1);
 }
 
 TEST(SmoothFunctions, HaveTheirEnds) {
@@ -73,8 +80,8 @@ TEST(SmoothFunctions, HaveTheirEnds) {
   EXPECT_EQ(smooth_log(inf), inf);
   EXPECT_DOUBLE_EQ(smooth_log(0x1p-1074), -1074 * std::log(2.0));
   EXPECT_EQ(smooth_log1p(-1.0), -inf);
-  for (const double x : {smooth_exp(nan), smooth_tanh(nan), smooth_sigmoid(nan), smooth_normal_cdf(nan), smooth_log(nan),
-      smooth_log(-1.0), smooth_log1p(nan)})
+  for (const double x : {smooth_exp(nan), smooth_tanh(nan), smooth_sigmoid(nan), smooth_normal_cdf(nan),
+                         smooth_log(nan), smooth_log(-1.0), smooth_log1p(nan)})
     EXPECT_NE(x, x);
 }
 

@@ -29,7 +29,8 @@ Rounding with(NanRule rule) {
   r.nan = rule;
   return r;
 }
-constexpr RoundingMode nearest_modes[] = {RoundingMode::nearest_even, RoundingMode::nearest_away, RoundingMode::nearest_to_zero};
+constexpr RoundingMode nearest_modes[] = {RoundingMode::nearest_even, RoundingMode::nearest_away,
+                                          RoundingMode::nearest_to_zero};
 
 using enum RoundingMode;
 
@@ -51,19 +52,19 @@ TEST(Edges, overflow_by_mode_where_the_format_has_infinity) {
 }
 
 TEST(Edges, overflow_is_nan_without_infinity_and_max_without_either) {
-  EXPECT_EQ(evaluate(Operation::add, e4m3, nearest, 0x7e, 0x7e), (Rounded{0x7f, overflow}));      // fn
-  EXPECT_EQ(evaluate(Operation::add, e4m3fnuz, nearest, 0x7f, 0x7f), (Rounded{0x80, overflow}));  // fnuz
-  EXPECT_EQ(evaluate(Operation::add, p3109k8p3, nearest, 0x7e, 0x7e), (Rounded{0x7f, overflow})); // P3109: Inf
-  EXPECT_EQ(evaluate(Operation::add, e2m1, nearest, 0x7, 0x7), (Rounded{0x7, overflow}));         // MX: 6
+  EXPECT_EQ(evaluate(Operation::add, e4m3, nearest, 0x7e, 0x7e), (Rounded{0x7f, overflow}));       // fn
+  EXPECT_EQ(evaluate(Operation::add, e4m3fnuz, nearest, 0x7f, 0x7f), (Rounded{0x80, overflow}));   // fnuz
+  EXPECT_EQ(evaluate(Operation::add, p3109k8p3, nearest, 0x7e, 0x7e), (Rounded{0x7f, overflow}));  // P3109: Inf
+  EXPECT_EQ(evaluate(Operation::add, e2m1, nearest, 0x7, 0x7), (Rounded{0x7, overflow}));          // MX: 6
   EXPECT_EQ(evaluate(Operation::add, e2m1, nearest, 0xf, 0xf), (Rounded{0xf, overflow}));
 }
 
 TEST(Edges, saturation) {
   EXPECT_EQ(evaluate(Operation::add, fp16, saturating, 0x7bff, 0x7bff), (Rounded{0x7bff, overflow}));
   EXPECT_EQ(evaluate(Operation::mul, e5m2, saturating, 0xfb, 0x7b), (Rounded{0xfb, overflow}));
-  EXPECT_EQ(convert(fp16, e5m2, saturating, 0x7c00), (Rounded{0x7b, overflow}));  // Inf -> 57344
-  EXPECT_EQ(convert(fp16, e4m3, saturating, 0xfc00), (Rounded{0xfe, overflow}));  // -Inf -> -448
-  EXPECT_EQ(convert(fp16, e4m3, saturating, 0x7e00), (Rounded{0x7f, 0}));         // NaN stays NaN
+  EXPECT_EQ(convert(fp16, e5m2, saturating, 0x7c00), (Rounded{0x7b, overflow}));                // Inf -> 57344
+  EXPECT_EQ(convert(fp16, e4m3, saturating, 0xfc00), (Rounded{0xfe, overflow}));                // -Inf -> -448
+  EXPECT_EQ(convert(fp16, e4m3, saturating, 0x7e00), (Rounded{0x7f, 0}));                       // NaN stays NaN
   EXPECT_EQ(evaluate(Operation::add, fp16, saturating, 0x7c00, 0x3c00), (Rounded{0x7c00, 0}));  // Inf + 1 is exact
 }
 
@@ -102,7 +103,7 @@ TEST(Edges, formats_without_minus_zero) {
   }
   Rounding daz;
   daz.flush_inputs = true;
-  EXPECT_EQ(evaluate(Operation::div, p3109k8p3, daz, 0x40, 0x81), (Rounded{0x7f, by_zero}));  // 1 / +0
+  EXPECT_EQ(evaluate(Operation::div, p3109k8p3, daz, 0x40, 0x81), (Rounded{0x7f, by_zero}));   // 1 / +0
   EXPECT_EQ(evaluate(Operation::div, fp16, daz, 0x3c00, 0x8001), (Rounded{0xfc00, by_zero}));  // 1 / -0
 }
 
@@ -123,8 +124,8 @@ TEST(Edges, e8m0) {
   EXPECT_EQ(encode(e8m0, nearest, 0x1p127), (Rounded{0xfe, 0}));
   EXPECT_EQ(encode(e8m0, nearest, 0x1p128), (Rounded{0xff, overflow}));
   EXPECT_EQ(encode(e8m0, in(toward_zero), 0x1p128), (Rounded{0xff, overflow}));
-  EXPECT_EQ(convert(fp32, e8m0, nearest, 0x7fc00000), (Rounded{0xff, 0}));             // NaN
-  EXPECT_EQ(convert(fp32, e8m0, nearest, 0x7f800000), (Rounded{0xff, overflow}));      // Inf
+  EXPECT_EQ(convert(fp32, e8m0, nearest, 0x7fc00000), (Rounded{0xff, 0}));         // NaN
+  EXPECT_EQ(convert(fp32, e8m0, nearest, 0x7f800000), (Rounded{0xff, overflow}));  // Inf
   EXPECT_EQ(convert(fp32, e8m0, {.overflow = Overflow::saturate}, 0x7f800000), (Rounded{0xfe, overflow}));
   EXPECT_EQ(encode(e8m0, nearest, -1), (Rounded{0xff, invalid_flag}));
   EXPECT_EQ(convert(fp32, e8m0, nearest, 0xff800000), (Rounded{0xff, invalid_flag}));  // -Inf
@@ -138,8 +139,10 @@ TEST(Edges, sign_of_an_exact_zero_sum) {
     EXPECT_EQ(evaluate(Operation::sub, fp16, in(mode.value), 0x3c00, 0x3c00), (Rounded{cancelled, 0})) << mode.name;
     EXPECT_EQ(evaluate(Operation::add, fp16, in(mode.value), 0x0000, 0x8000), (Rounded{cancelled, 0})) << mode.name;
     EXPECT_EQ(evaluate(Operation::add, fp16, in(mode.value), 0x8000, 0x8000), (Rounded{0x8000, 0})) << mode.name;
-    EXPECT_EQ(evaluate(Operation::fma, fp16, in(mode.value), 0x3c00, 0x3c00, 0xbc00), (Rounded{cancelled, 0})) << mode.name;
-    EXPECT_EQ(evaluate(Operation::fma, fp16, in(mode.value), 0x8000, 0x3c00, 0x8000), (Rounded{0x8000, 0})) << mode.name;
+    EXPECT_EQ(evaluate(Operation::fma, fp16, in(mode.value), 0x3c00, 0x3c00, 0xbc00), (Rounded{cancelled, 0}))
+        << mode.name;
+    EXPECT_EQ(evaluate(Operation::fma, fp16, in(mode.value), 0x8000, 0x3c00, 0x8000), (Rounded{0x8000, 0}))
+        << mode.name;
   }
 }
 
@@ -205,8 +208,8 @@ TEST(Edges, infinity_for_a_format_without_one) {
 }
 
 TEST(Edges, tininess_and_flushing) {
-  // Both numbers round to 2^-14, the smallest normal value of fp16. Without a bottom to the exponent (1 - 2^-12) * 2^-14
-  // would round there too, so it is not tiny after rounding; (1 - 2^-11) * 2^-14 would be a value, so it is.
+  // Both numbers round to 2^-14, the smallest normal value of fp16. Without a bottom to the exponent (1 - 2^-12) *
+  // 2^-14 would round there too, so it is not tiny after rounding; (1 - 2^-11) * 2^-14 would be a value, so it is.
   Rounding after = nearest, before = nearest, ftz = nearest, daz = nearest;
   before.tininess = Tininess::before;
   ftz.flush_outputs = true;
@@ -247,7 +250,8 @@ TEST(Edges, reciprocals_and_roots) {
 
 TEST(Edges, exponentials) {
   for (const auto& mode : rounding_modes)
-    for (const std::uint64_t zero : {0x0000u, 0x8000u}) EXPECT_EQ(evaluate(Operation::exp, fp16, in(mode.value), zero), (Rounded{0x3c00, 0}));
+    for (const std::uint64_t zero : {0x0000u, 0x8000u})
+      EXPECT_EQ(evaluate(Operation::exp, fp16, in(mode.value), zero), (Rounded{0x3c00, 0}));
   EXPECT_EQ(evaluate(Operation::exp, fp16, nearest, 0x7c00), (Rounded{0x7c00, 0}));
   EXPECT_EQ(evaluate(Operation::exp, fp16, nearest, 0xfc00), (Rounded{0x0000, 0}));
   EXPECT_EQ(evaluate(Operation::exp, e2m1, nearest, 0x7), (Rounded{0x7, overflow}));  // e^6, no infinity
@@ -257,7 +261,8 @@ TEST(Edges, exponentials) {
     EXPECT_EQ(evaluate(Operation::exp, fp16, in(toward_positive), tiny), (Rounded{0x3c01, inexact}));
     EXPECT_EQ(evaluate(Operation::exp, fp16, in(toward_zero), 0x8000 | tiny), (Rounded{0x3bff, inexact}));
     EXPECT_EQ(evaluate(Operation::exp, fp64, in(toward_positive), tiny), (Rounded{0x3ff0'0000'0000'0001, inexact}));
-    EXPECT_EQ(evaluate(Operation::exp, fp64, in(toward_negative), fp64.sign_mask() | tiny), (Rounded{0x3fef'ffff'ffff'ffff, inexact}));
+    EXPECT_EQ(evaluate(Operation::exp, fp64, in(toward_negative), fp64.sign_mask() | tiny),
+              (Rounded{0x3fef'ffff'ffff'ffff, inexact}));
   }
   for (const FloatFormat& f : {fp16, bf16, fp32, fp64}) {
     const std::uint64_t huge = f.max_finite(), low = f.with_sign(huge, true);

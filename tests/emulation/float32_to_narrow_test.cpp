@@ -1,8 +1,8 @@
 // float -> every format of 16 bits or fewer, in every deterministic mode, against the oracle.
 //
-// Rounding is monotone, so over the floats of one sign each conversion is a step function. The oracle finds its steps by
-// bisection; then a sweep over the floats compares every one of them (HALFULP_EXHAUSTIVE) or one in a prime stride, and
-// both sides of every step are compared with the oracle itself, flags included.
+// Rounding is monotone, so over the floats of one sign each conversion is a step function. The oracle finds its steps
+// by bisection; then a sweep over the floats compares every one of them (HALFULP_EXHAUSTIVE) or one in a prime stride,
+// and both sides of every step are compared with the oracle itself, flags included.
 #include "check.hpp"
 
 #include <halfulp/evidence/oracle/steps.hpp>
@@ -57,7 +57,8 @@ TEST_P(Float32To, in_every_mode) {
         for (const std::int64_t d : {-2, -1, 0, 1})
           for (const auto& overflow : overflow_rules)
             for (const auto& tininess : tininess_rules) {
-              const auto bits = static_cast<std::uint32_t>(std::clamp<std::int64_t>(steps[i].first + d, 0, infinity)) | sign;
+              const auto bits = static_cast<std::uint32_t>(std::clamp<std::int64_t>(steps[i].first + d, 0, infinity)) |
+                                sign;
               Rounding s = r;
               s.overflow = overflow.value;
               s.tininess = tininess.value;

@@ -45,9 +45,7 @@ void expect_operators_are_operations() {
       const double u = F.value(a), v = F.value(b);
       ASSERT_EQ(x > y, u > v);
       ASSERT_EQ(x >= y, u >= v);
-      if (x == y) {
-        ASSERT_EQ(std::hash<Float<F>>{}(x), std::hash<Float<F>>{}(y));
-      }
+      if (x == y) { ASSERT_EQ(std::hash<Float<F>>{}(x), std::hash<Float<F>>{}(y)); }
     }
 }
 TEST(FloatType, operators_are_the_operations) {
@@ -106,20 +104,12 @@ void expect_limits() {
   EXPECT_EQ(L::digits, F.fraction_bits + 1);
   EXPECT_EQ(std::ldexp(1, L::min_exponent - 1), static_cast<double>(L::min()));
   EXPECT_LE(std::ldexp(1, L::max_exponent - 1), static_cast<double>(L::max()));
-  if (F.exponent_bits < 11) {
-    EXPECT_GT(std::ldexp(1, L::max_exponent), static_cast<double>(L::max()));
-  }
+  if (F.exponent_bits < 11) { EXPECT_GT(std::ldexp(1, L::max_exponent), static_cast<double>(L::max())); }
   EXPECT_GE(std::pow(10, L::min_exponent10), static_cast<double>(L::min()));
   EXPECT_LE(std::pow(10, L::max_exponent10), static_cast<double>(L::max()));
-  if (L::has_infinity) {
-    EXPECT_TRUE(isinf(L::infinity()));
-  }
-  if (L::has_quiet_NaN) {
-    EXPECT_TRUE(isnan(L::quiet_NaN()));
-  }
-  if (L::has_signaling_NaN) {
-    EXPECT_TRUE(oracle::is_signaling(F, L::signaling_NaN().code()));
-  }
+  if (L::has_infinity) { EXPECT_TRUE(isinf(L::infinity())); }
+  if (L::has_quiet_NaN) { EXPECT_TRUE(isnan(L::quiet_NaN())); }
+  if (L::has_signaling_NaN) { EXPECT_TRUE(oracle::is_signaling(F, L::signaling_NaN().code())); }
 }
 TEST(FloatType, numeric_limits) {
   expect_limits<fp16>();

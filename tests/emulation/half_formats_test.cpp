@@ -25,7 +25,9 @@ struct Operands {
   std::array<std::uint64_t, 3> operator()() {
     std::array<std::uint64_t, 3> codes{random() & f.code_mask(), random() & f.code_mask(), random() & f.code_mask()};
     const std::uint64_t choice = random();
-    const auto field = [&](std::uint64_t code) { return static_cast<std::int64_t>((code & f.magnitude_mask()) >> f.fraction_bits); };
+    const auto field = [&](std::uint64_t code) {
+      return static_cast<std::int64_t>((code & f.magnitude_mask()) >> f.fraction_bits);
+    };
     const auto near = [&](std::uint64_t code, std::int64_t exponent, int spread) {
       exponent += static_cast<std::int64_t>(random() % static_cast<std::uint64_t>(2 * spread + 1)) - spread;
       exponent = std::clamp<std::int64_t>(exponent, 0, static_cast<std::int64_t>(oracle::bits(f.exponent_bits)));
@@ -96,7 +98,8 @@ std::vector<std::uint64_t> unary_operands(const FloatFormat& f) {
     // Around the integers' range, where rounding to one happens.
     for (int i = 0; i < 5'000; ++i) {
       const std::uint64_t word = operands.random(), field = static_cast<std::uint64_t>(f.bias) - 2 + word % 70;
-      codes.push_back(((operands.random() & (f.fraction_mask() | f.sign_mask())) | std::min(field, oracle::bits(f.exponent_bits)) << f.fraction_bits));
+      codes.push_back(((operands.random() & (f.fraction_mask() | f.sign_mask())) |
+                       std::min(field, oracle::bits(f.exponent_bits)) << f.fraction_bits));
     }
   }
   return codes;
@@ -115,14 +118,15 @@ TEST_P(HalfFormats, roots_and_reciprocals) {
   }
 }
 
-/// Most operands of wide formats are so large or small that e^x is 0, 1 or Inf but for a bit: those between are added, and
-/// where results become subnormal, vanish and overflow.
+/// Most operands of wide formats are so large or small that e^x is 0, 1 or Inf but for a bit: those between are added,
+/// and where results become subnormal, vanish and overflow.
 std::vector<std::uint64_t> exp_operands(const FloatFormat& f) {
   std::vector<std::uint64_t> codes = unary_operands(f);
   if (f.storage_bits() <= 16) return codes;
   Random random{18};
   const double ln2 = 0.6931471805599453;
-  for (const double edge : {(f.emax() + 1) * ln2, f.emin() * ln2, (f.emin() - f.fraction_bits) * ln2, (f.emin() - f.fraction_bits - 1) * ln2, ln2, -ln2}) {
+  for (const double edge : {(f.emax() + 1) * ln2, f.emin() * ln2, (f.emin() - f.fraction_bits) * ln2,
+                            (f.emin() - f.fraction_bits - 1) * ln2, ln2, -ln2}) {
     const std::uint64_t code = convert(fp64, f, Rounding{}, std::bit_cast<std::uint64_t>(edge)).code;
     for (std::uint64_t d = 0; d < 40; ++d) codes.push_back((code - 20 + d) & f.code_mask());
   }
@@ -162,11 +166,13 @@ TEST(Exponential, does_not_depend_on_the_first_width) {
     for (int i = 0; i < 20'000; ++i) {
       const std::uint64_t word = random(), significand = random() >> (11 + word % 50) | 1;
       const bool negative = (word & 1 << 8) != 0;
-      const int length = static_cast<int>(std::bit_width(significand)), exponent = static_cast<int>(word >> 16 & 127) - 115 - length;
+      const int length = static_cast<int>(std::bit_width(significand)),
+                exponent = static_cast<int>(word >> 16 & 127) - 115 - length;
       const auto wide = exp_bits(negative, significand, exponent, bits, 300);
       for (const int first : {bits, bits + 17 + static_cast<int>(word >> 40 & 7), 120, 248}) {
         const auto narrow = exp_bits(negative, significand, exponent, bits, first);
-        ASSERT_TRUE(narrow.significand == wide.significand && narrow.exponent == wide.exponent) << bits << ' ' << first << ' ' << significand << ' ' << exponent;
+        ASSERT_TRUE(narrow.significand == wide.significand && narrow.exponent == wide.exponent)
+            << bits << ' ' << first << ' ' << significand << ' ' << exponent;
       }
     }
 }
@@ -192,13 +198,14 @@ TEST_P(HalfFormats, round_to_integral_and_to_integers) {
     draw.next(all);
     for (const Rounding& r : all) {
       if (!exhaustive() && ++count % 3 != 0) continue;  // 32 settings: each operand meets a third of them, in turn
-      integral.compare(evaluate(Operation::round_to_integral, f, r, a, 0, 0, draw.word), oracle::round_to_integral(f, r, a, draw.word), r, a,
-                       0, 0, draw.word);
+      integral.compare(evaluate(Operation::round_to_integral, f, r, a, 0, 0, draw.word),
+                       oracle::round_to_integral(f, r, a, draw.word), r, a, 0, 0, draw.word);
       constexpr IntegerType types[] = {i32, i64, u32, u64};
       const IntegerType type = types[count / 3 % 4];
       for (const IntegerType t : types)
         if (exhaustive() || t == type)
-          integers.compare(to_integer(f, t, r, a, draw.word), oracle::to_integer(f, t.bits, t.is_signed, r, a, draw.word), r, a,
+          integers.compare(to_integer(f, t, r, a, draw.word),
+                           oracle::to_integer(f, t.bits, t.is_signed, r, a, draw.word), r, a,
                            static_cast<std::uint64_t>(t.bits), t.is_signed, draw.word);
     }
   }
@@ -221,7 +228,8 @@ TEST_P(HalfFormats, conversions_to_every_format) {
       for (std::size_t k = draw.word >> 32 & 3; k < all.size(); k += exhaustive() ? 1 : 4)
         differences.compare(convert(f, to, all[k], a, draw.word),
                             fits ? oracle::convert<oracle::int128>(f, to, all[k], a, draw.word)
-                                 : oracle::convert<oracle::cpp_int>(f, to, all[k], a, draw.word), all[k], a, 0, 0, draw.word);
+                                 : oracle::convert<oracle::cpp_int>(f, to, all[k], a, draw.word),
+                            all[k], a, 0, 0, draw.word);
     }
   }
 }

@@ -10,8 +10,9 @@ std::vector<FloatFormat> formats() {
   std::vector<FloatFormat> all;
   for (const NamedFormat& row : catalogue())
     if (row.format.storage_bits() <= 8 && row.format.has_zero) all.push_back(row.format);
-  for (const FloatFormat& f : named({"e5m2finite", "e5m2fn", "e5m2b3", "e3m3", "e4m2fnuz", "e2m2fn", "e5m0fn", "e3m0finite",
-                                     "e1m2finite", "e1m6fn", "e2m1ieee", "e6m1", "e7m0fn", "e4m3b0", "e4m2b-6finite", "e3m2p3109"}))
+  for (const FloatFormat& f :
+       named({"e5m2finite", "e5m2fn", "e5m2b3", "e3m3", "e4m2fnuz", "e2m2fn", "e5m0fn", "e3m0finite", "e1m2finite",
+              "e1m6fn", "e2m1ieee", "e6m1", "e7m0fn", "e4m3b0", "e4m2b-6finite", "e3m2p3109"}))
     all.push_back(f);
   return all;
 }
@@ -68,7 +69,8 @@ TEST_P(SmallFormats, round_to_integral_and_to_integers) {
                            oracle::round_to_integral(f, r, a, draw.word), r, a, 0, 0, draw.word);
         if (r.tininess == Tininess::before || r.flush_outputs || r.nan != NanRule::canonical) continue;
         for (const IntegerType type : {i32, i64, u32, u64})
-          integers.compare(to_integer(f, type, r, a, draw.word), oracle::to_integer(f, type.bits, type.is_signed, r, a, draw.word), r, a,
+          integers.compare(to_integer(f, type, r, a, draw.word),
+                           oracle::to_integer(f, type.bits, type.is_signed, r, a, draw.word), r, a,
                            static_cast<std::uint64_t>(type.bits), type.is_signed, draw.word);
       }
   }
@@ -88,7 +90,8 @@ TEST_P(SmallFormats, conversions_to_every_format) {
       for (const Rounding& r : all)
         differences.compare(convert(f, to, r, a, draw.word),
                             fits ? oracle::convert<oracle::int128>(f, to, r, a, draw.word)
-                                 : oracle::convert<oracle::cpp_int>(f, to, r, a, draw.word), r, a, 0, 0, draw.word);
+                                 : oracle::convert<oracle::cpp_int>(f, to, r, a, draw.word),
+                            r, a, 0, 0, draw.word);
     }
   }
 }
@@ -102,8 +105,8 @@ TEST(E8m0, converts_to_every_format_and_from_half_precision) {
     for (std::uint64_t a = 0; a <= 0xff; ++a) {
       draw.next(all);
       for (const Rounding& r : all)
-        differences.compare(convert(e8m0, row.format, r, a, draw.word), oracle::convert<oracle::cpp_int>(e8m0, row.format, r, a, draw.word),
-                            r, a, 0, 0, draw.word);
+        differences.compare(convert(e8m0, row.format, r, a, draw.word),
+                            oracle::convert<oracle::cpp_int>(e8m0, row.format, r, a, draw.word), r, a, 0, 0, draw.word);
     }
   }
   for (const FloatFormat& from : {fp16, bf16}) {
@@ -112,8 +115,8 @@ TEST(E8m0, converts_to_every_format_and_from_half_precision) {
     for (std::uint64_t a = 0; a <= 0xffff; a += exhaustive() ? 1 : 3) {
       draw.next(all);
       for (const Rounding& r : all)
-        differences.compare(convert(from, e8m0, r, a, draw.word), oracle::convert<oracle::cpp_int>(from, e8m0, r, a, draw.word), r, a, 0, 0,
-                            draw.word);
+        differences.compare(convert(from, e8m0, r, a, draw.word),
+                            oracle::convert<oracle::cpp_int>(from, e8m0, r, a, draw.word), r, a, 0, 0, draw.word);
     }
   }
 }
@@ -138,7 +141,8 @@ TEST(Integers, convert_to_every_format) {
         oracle::cpp_int n = bits;
         if (type.is_signed && (bits >> (type.bits - 1)) != 0) n -= oracle::cpp_int(1) << type.bits;
         for (std::size_t i = 0; i < all.size(); i += exhaustive() ? 1 : 1 + (word % 3))
-          differences.compare(from_integer(type, to, all[i], bits, draw.word), oracle::from_integer(n, to, all[i], draw.word), all[i], bits,
+          differences.compare(from_integer(type, to, all[i], bits, draw.word),
+                              oracle::from_integer(n, to, all[i], draw.word), all[i], bits,
                               static_cast<std::uint64_t>(type.bits), type.is_signed, draw.word);
       }
     }

@@ -19,7 +19,8 @@ Rounding stochastic(int random_bits) {
 
 /// Positive doubles between a value of the format and the next, some exactly on a multiple of 2^-r of the gap.
 class Stochastic : public testing::TestWithParam<FloatFormat> {};
-INSTANTIATE_TEST_SUITE_P(Formats, Stochastic, testing::ValuesIn(check::named({"e4m3", "e5m2", "e2m1", "fp16", "bf16", "e4m3fnuz"})),
+INSTANTIATE_TEST_SUITE_P(Formats, Stochastic,
+                         testing::ValuesIn(check::named({"e4m3", "e5m2", "e2m1", "fp16", "bf16", "e4m3fnuz"})),
                          check::test_name);
 
 TEST_P(Stochastic, rounds_up_with_the_probability_of_the_tail_cut_to_r_bits) {
@@ -30,7 +31,8 @@ TEST_P(Stochastic, rounds_up_with_the_probability_of_the_tail_cut_to_r_bits) {
       // Below max, and from subnormals on: between value(code) and value(code + 1) at a fraction of 2^-20s.
       const std::uint64_t code = random() % f.max_finite();
       const double low = f.value(code), gap = f.value(code + 1) - low;
-      const double fraction = i < 20 ? static_cast<double>(random() % (1u << r)) / (1 << r) : static_cast<double>(random() >> 44) * 0x1p-20;
+      const double fraction = i < 20 ? static_cast<double>(random() % (1u << r)) / (1 << r)
+                                     : static_cast<double>(random() >> 44) * 0x1p-20;
       const double x = low + gap * fraction;
       int up = 0;
       for (std::uint64_t word = 0; word < (1u << r); ++word) {
@@ -46,7 +48,8 @@ TEST_P(Stochastic, rounds_up_with_the_probability_of_the_tail_cut_to_r_bits) {
 }
 
 TEST_P(Stochastic, bias_is_minus_half_a_random_unit_on_average) {
-  // Over tails uniform on a grid much finer than 2^-r, the mean result is low by (2^-r - 2^-r/2^(20 - r)) / 2 of an ulp.
+  // Over tails uniform on a grid much finer than 2^-r, the mean result is low by (2^-r - 2^-r/2^(20 - r)) / 2 of an
+  // ulp.
   const FloatFormat f = GetParam();
   const std::uint64_t code = f.min_normal();
   const double low = f.value(code), gap = f.value(code + 1) - low;
@@ -77,9 +80,12 @@ TEST_P(Stochastic, variants_round_the_tail_to_r_bits) {
           up += encode(f, rounding, low + gap * std::ldexp(tail, -r - 3), word).code != f.min_normal();
         const double share = tail / 8.0, down = std::floor(share);
         const bool odd = static_cast<unsigned>(down) % 2 != 0;
-        const double tie = variant.value == StochasticVariant::nearest_up || odd == (variant.value == StochasticVariant::nearest_even);
+        const double tie = variant.value == StochasticVariant::nearest_up ||
+                           odd == (variant.value == StochasticVariant::nearest_even);
         const double wanted = variant.value == StochasticVariant::truncate ? down
-            : share - down < 0.5 ? down : share - down > 0.5 ? down + 1 : down + tie;
+                              : share - down < 0.5                         ? down
+                              : share - down > 0.5                         ? down + 1
+                                                                           : down + tie;
         EXPECT_EQ(up, wanted) << variant.name << " r = " << r << " tail " << tail << "/8";
       }
 }
@@ -105,15 +111,24 @@ TEST_P(Stochastic, exact_values_infinities_and_nans_never_change) {
 
 /// Random123's kat_vectors for philox4x32 with 10 rounds: counter, key, result.
 TEST(Philox, known_answers) {
-  struct Answer { std::uint32_t counter[4], key[2], result[4]; };
+  struct Answer {
+    std::uint32_t counter[4], key[2], result[4];
+  };
   constexpr Answer answers[] = {
       {{0, 0, 0, 0}, {0, 0}, {0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8}},
-      {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff}, {0xffffffff, 0xffffffff}, {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
-      {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344}, {0xa4093822, 0x299f31d0}, {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
+      {{0xffffffff, 0xffffffff, 0xffffffff, 0xffffffff},
+       {0xffffffff, 0xffffffff},
+       {0x408f276d, 0x41c83b0e, 0xa20bc7c6, 0x6d5451fd}},
+      {{0x243f6a88, 0x85a308d3, 0x13198a2e, 0x03707344},
+       {0xa4093822, 0x299f31d0},
+       {0xd16cfe09, 0x94fdcceb, 0x5001e420, 0x24126ea1}},
   };
   for (const Answer& a : answers) {
-    const auto join = [](std::uint32_t low, std::uint32_t high) { return low | static_cast<std::uint64_t>(high) << 32; };
-    const auto words = philox(join(a.key[0], a.key[1]), join(a.counter[2], a.counter[3]), join(a.counter[0], a.counter[1]));
+    const auto join = [](std::uint32_t low, std::uint32_t high) {
+      return low | static_cast<std::uint64_t>(high) << 32;
+    };
+    const auto words = philox(join(a.key[0], a.key[1]), join(a.counter[2], a.counter[3]),
+                              join(a.counter[0], a.counter[1]));
     for (std::size_t i = 0; i < 4; ++i) EXPECT_EQ(words[i], a.result[i]);
     EXPECT_EQ(random_word(join(a.key[0], a.key[1]), join(a.counter[2], a.counter[3]), join(a.counter[0], a.counter[1])),
               join(a.result[0], a.result[1]));

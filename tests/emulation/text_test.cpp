@@ -40,7 +40,8 @@ TEST(Parse, thousands_of_digits) {
     for (const std::uint64_t code : {std::uint64_t{1}, f.max_finite() / 2, f.max_finite()}) {
       const oracle::Value v = oracle::decode(f, code);
       const int k = std::max(0, 1 - v.exponent);
-      const cpp_int scaled = ((2 * cpp_int(v.significand) + 1) << (v.exponent - 1 + k)) * boost::multiprecision::pow(cpp_int(5), static_cast<unsigned>(k));
+      const cpp_int scaled = ((2 * cpp_int(v.significand) + 1) << (v.exponent - 1 + k)) *
+                             boost::multiprecision::pow(cpp_int(5), static_cast<unsigned>(k));
       for (const int nudge : {-1, 0, 1}) {
         constexpr int extra = 5'000;
         const cpp_int digits = scaled * power_of_ten(extra) + nudge;
@@ -73,7 +74,8 @@ TEST(Parse, decimals_near_midpoints) {
       const oracle::Value v = oracle::decode(f, code);
       const int k = std::max(0, 1 - v.exponent);
       const cpp_int twice = 2 * cpp_int(v.significand) + (i % 3 == 2 ? 0 : 1);
-      const cpp_int scaled = (twice << (v.exponent - 1 + k)) * boost::multiprecision::pow(cpp_int(5), static_cast<unsigned>(k));
+      const cpp_int scaled = (twice << (v.exponent - 1 + k)) *
+                             boost::multiprecision::pow(cpp_int(5), static_cast<unsigned>(k));
       for (const int nudge : {-1, 0, 1}) {
         const int extra = nudge == 0 ? 0 : 1 + static_cast<int>(random() % 40);
         const cpp_int digits = scaled * power_of_ten(extra) + nudge;
@@ -86,7 +88,8 @@ TEST(Parse, decimals_near_midpoints) {
           Rounding r = base;
           r.random_bits = 1 + static_cast<int>(code % 32);
           const std::uint64_t word = random();
-          differences.compare(parse(f, r, text, word), rounded(f, r, x, word), r, code, static_cast<std::uint64_t>(nudge + 1), 0, word);
+          differences.compare(parse(f, r, text, word), rounded(f, r, x, word), r, code,
+                              static_cast<std::uint64_t>(nudge + 1), 0, word);
         }
       }
     }
@@ -102,13 +105,14 @@ TEST(Parse, hexadecimal_floats) {
       const std::uint64_t whole = random() >> (random() % 64), part = random();
       const int exponent = static_cast<int>(random() % static_cast<unsigned>(2 * f.bias + 60)) - f.bias - 60;
       char text[100];
-      std::snprintf(text, sizeof text, "%s%llx.%016llxP%+d", i & 1 ? "0x" : "0X", static_cast<unsigned long long>(whole),
-                    static_cast<unsigned long long>(part), exponent);
+      std::snprintf(text, sizeof text, "%s%llx.%016llxP%+d", i & 1 ? "0x" : "0X",
+                    static_cast<unsigned long long>(whole), static_cast<unsigned long long>(part), exponent);
       const cpp_rational x = times_power(cpp_rational((cpp_int(whole) << 64) + part), 2, exponent - 64);
       for (const auto& mode : rounding_modes) {
         Rounding r;
         r.mode = mode.value;
-        differences.compare(parse(f, r, text, part), rounded(f, r, x, part), r, whole, part, static_cast<std::uint64_t>(exponent), part);
+        differences.compare(parse(f, r, text, part), rounded(f, r, x, part), r, whole, part,
+                            static_cast<std::uint64_t>(exponent), part);
       }
     }
   }
@@ -117,8 +121,8 @@ TEST(Parse, hexadecimal_floats) {
 TEST(Parse, agrees_with_strtod) {
   check::Random random{23};
   for (int i = 0; i < 20'000; ++i) {
-    std::string text = std::to_string(random() >> (random() % 64)) + "." + std::to_string(random() >> (random() % 64)) + "e" +
-                       std::to_string(static_cast<int>(random() % 660) - 350);
+    std::string text = std::to_string(random() >> (random() % 64)) + "." + std::to_string(random() >> (random() % 64)) +
+                       "e" + std::to_string(static_cast<int>(random() % 660) - 350);
     if (i % 3 == 0) text.insert(0, "-");
     ASSERT_EQ(parse(fp64, {}, text).code, std::bit_cast<std::uint64_t>(std::strtod(text.c_str(), nullptr))) << text;
     ASSERT_EQ(parse(fp32, {}, text).code, std::bit_cast<std::uint32_t>(std::strtof(text.c_str(), nullptr))) << text;
@@ -129,7 +133,8 @@ TEST(Parse, words_zeros_and_extremes) {
   const Rounding nearest;
   Rounding up;
   up.mode = RoundingMode::toward_positive;
-  for (const char* text : {"inf", "Infinity", "+INF", "1e99999999999999999999", "0x1p99999999999", "1000000000000000000000000000"})
+  for (const char* text :
+       {"inf", "Infinity", "+INF", "1e99999999999999999999", "0x1p99999999999", "1000000000000000000000000000"})
     EXPECT_EQ(parse(fp16, nearest, text).code, 0x7c00u) << text;
   EXPECT_EQ(parse(fp16, nearest, "-inf"), (Rounded{0xfc00, 0}));
   EXPECT_EQ(parse(fp16, nearest, "NaN"), (Rounded{0x7e00, 0}));
@@ -149,8 +154,9 @@ TEST(Parse, words_zeros_and_extremes) {
 }
 
 TEST(Parse, refusals_name_the_text_in_one_line) {
-  for (const std::string text : {"", "+", "-", ".", "e5", "1e", "1e+", "1.2.3", "0x", "0xp1", "0x1p", "0x1.8q", "abc", " 1", "1 ", "--1", "+-1",
-                                 "infinit", "inf1", "nanx", "nan(1)", "1e5x", "1,5", "0b101", "1_000", "\n", "1\n", "0x1e5p"}) {
+  for (const std::string text : {"",       "+",      "-",   ".",     "e5",    "1e",  "1e+", "1.2.3",   "0x",   "0xp1",
+                                 "0x1p",   "0x1.8q", "abc", " 1",    "1 ",    "--1", "+-1", "infinit", "inf1", "nanx",
+                                 "nan(1)", "1e5x",   "1,5", "0b101", "1_000", "\n",  "1\n", "0x1e5p"}) {
     try {
       (void)parse(fp16, {}, text);
       ADD_FAILURE() << "accepted: '" << text << "'";
@@ -227,7 +233,8 @@ TEST(Print, shortest_decimal_of_every_code) {
   for (const FloatFormat& f : formats) {
     SCOPED_TRACE(format_name(f));
     const std::uint64_t stride = f.storage_bits() <= 8 || check::exhaustive() ? 1 : f.storage_bits() <= 16 ? 7 : 101;
-    for (std::uint64_t code = 0; code <= f.max_finite(); code += code < 300 || f.max_finite() - code < 300 ? 1 : stride) {
+    for (std::uint64_t code = 0; code <= f.max_finite();
+         code += code < 300 || f.max_finite() - code < 300 ? 1 : stride) {
       if (f.is_zero(code)) continue;
       expect_shortest(f, code);
       if (HasFatalFailure()) return;

@@ -28,7 +28,9 @@ TEST(GpuChecks, TheRehearsalIsTheEmulation) {
     EXPECT_EQ(check.differing, 0u) << check.name << ": " << check.witness;
     EXPECT_EQ(check.largest_distance, 0u) << check.name;
     EXPECT_GE(check.compared, 400u) << check.name;
-    EXPECT_EQ(check.must_agree, check.name.find("softmax") == std::string::npos && check.name.find("layer") == std::string::npos) << check.name;
+    EXPECT_EQ(check.must_agree,
+              check.name.find("softmax") == std::string::npos && check.name.find("layer") == std::string::npos)
+        << check.name;
     EXPECT_TRUE(names.insert(check.name).second) << check.name << " is there twice";
   }
   EXPECT_EQ(names.size(), 3 * 5 + 2 * programs.size());
@@ -39,18 +41,14 @@ TEST(GpuChecks, AnotherOrderIsSeen) {
   for (const ProgramCheck& check : check_sums(*gpu, 1)) {
     // Atomics may take any order.
     EXPECT_EQ(check.passed(), is_atomic(check)) << check.name;
-    if (!is_atomic(check)) {
-      EXPECT_GT(check.differing, 25u) << check.name;
-    }
+    if (!is_atomic(check)) { EXPECT_GT(check.differing, 25u) << check.name; }
   }
 }
 
 TEST(GpuChecks, ResultsThatAreLeftOutAreSeen) {
   const auto gpu = make_rehearsal({.leaves_out = 25});
   for (const ProgramCheck& check : checks_on(*gpu)) {
-    if (check.must_agree) {
-      EXPECT_FALSE(check.passed()) << check.name;
-    }
+    if (check.must_agree) { EXPECT_FALSE(check.passed()) << check.name; }
     EXPECT_GE(check.unlike, 16u) << check.name;
     EXPECT_EQ(check.unlike, check.differing) << check.name;
     EXPECT_NE(check.witness.find("device a5a5a5a5a5a5a5a5"), std::string::npos) << check.witness;
@@ -62,7 +60,8 @@ std::unique_ptr<Gpu> liar(Operation operation, std::uint64_t by = 1) {
   return make_rehearsal({.answer = [=](const Instruction& row, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     const std::uint64_t right = emulated_answer(row, a, b, c);
     const auto& f = std::get<FloatFormat>(row.to);
-    return row.operation == operation && (a ^ b) % 8 == 3 && f.is_finite(right) && f.is_finite(right + by) ? right + by : right;
+    return row.operation == operation && (a ^ b) % 8 == 3 && f.is_finite(right) && f.is_finite(right + by) ? right + by
+                                                                                                           : right;
   }});
 }
 
@@ -84,9 +83,7 @@ TEST(GpuChecks, EveryOperationOfEveryProgramIsLookedAt) {
       EXPECT_EQ(check.differing != 0, users.contains(name)) << info(operation).name << " in " << check.name;
       EXPECT_EQ(check.passed(), check.differing == 0 || !check.must_agree) << check.name;
       EXPECT_EQ(check.witness.empty(), check.differing == 0);
-      if (check.differing != 0) {
-        EXPECT_GT(check.largest_distance + check.unlike, 0u) << check.name;
-      }
+      if (check.differing != 0) { EXPECT_GT(check.largest_distance + check.unlike, 0u) << check.name; }
     }
   }
 }

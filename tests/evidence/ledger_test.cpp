@@ -56,13 +56,16 @@ TEST(Ledger, EntriesAreWhatThisProgramComputes) {
 /// What was verified, whatever this machine's instruction set is called.
 std::string without_instruction_set(std::string text) {
   for (std::size_t at = 0; (at = text.find('(', at)) != std::string::npos; ++at)
-    if (const std::size_t end = text.find(')', at); text.compare(at, end - at, "(scalar") != 0) text.replace(at + 1, end - at - 1, "vectors");
+    if (const std::size_t end = text.find(')', at); text.compare(at, end - at, "(scalar") != 0)
+      text.replace(at + 1, end - at - 1, "vectors");
   return text;
 }
 
 TEST(Ledger, EntriesSayWhichPathWasVerified) {
   for (const Json& entry : committed())
-    EXPECT_EQ(without_instruction_set(entry.at("verified")), without_instruction_set(verify::find_reference(entry.at("against").at("reference").get<std::string>()).subject(task_from_json(entry.at("task")))))
+    EXPECT_EQ(without_instruction_set(entry.at("verified")),
+              without_instruction_set(verify::find_reference(entry.at("against").at("reference").get<std::string>())
+                                          .subject(task_from_json(entry.at("task")))))
         << entry.at("task").dump();
 }
 
@@ -71,14 +74,17 @@ TEST(Ledger, NoModeOfTheConversionsOfFloatsIsMissing) {
   std::map<std::string, std::set<std::string>> modes;
   for (const Json& entry : committed()) {
     const Json& task = entry.at("task");
-    if (task.at("operation") == "convert" && task.at("from") == "fp32" && entry.at("against").at("reference") == "oracle")
-      modes[task.at("to").get<std::string>() + " " + task.at("overflow").get<std::string>()].insert(task.at("round").get<std::string>());
+    if (task.at("operation") == "convert" && task.at("from") == "fp32" &&
+        entry.at("against").at("reference") == "oracle")
+      modes[task.at("to").get<std::string>() + " " + task.at("overflow").get<std::string>()].insert(
+          task.at("round").get<std::string>());
   }
   for (const NamedFormat& row : catalogue())
     if (row.format.storage_bits() <= 16) {
       EXPECT_EQ(modes[std::string(row.name) + " ieee"].size(), rounding_modes.size() - 1) << row.name;
     }
-  for (const char* usual : {"e4m3 saturate", "e5m2 saturate"}) EXPECT_EQ(modes[usual].size(), rounding_modes.size() - 1) << usual;
+  for (const char* usual : {"e4m3 saturate", "e5m2 saturate"})
+    EXPECT_EQ(modes[usual].size(), rounding_modes.size() - 1) << usual;
 }
 
 Verification verified(Operation operation, const FloatFormat& f) {
@@ -87,7 +93,8 @@ Verification verified(Operation operation, const FloatFormat& f) {
   v.inputs = verify::all_inputs(v.task);
   v.reference = &verify::oracle_reference();
   const auto judge = v.reference->prepare(v.task, v.inputs);
-  for (std::uint64_t i = 0; i < verify::number_of_chunks(v.inputs); ++i) v.chunks.emplace(i, verify::verify_chunk(v.task, v.inputs, judge.get(), i));
+  for (std::uint64_t i = 0; i < verify::number_of_chunks(v.inputs); ++i)
+    v.chunks.emplace(i, verify::verify_chunk(v.task, v.inputs, judge.get(), i));
   return v;
 }
 
@@ -103,20 +110,28 @@ TEST(Ledger, ARecheckSeesADigestThatIsWrong) {
   Json other = entry;
   other["task"]["round"] = "toward-zero";
   EXPECT_EQ(recheck(other, 4).size(), 1u);
-  for (Json* committed_chunk : {&chunk, &other}) EXPECT_NE(recheck(*committed_chunk, 4)[0].find("chunk 0"), std::string::npos);
+  for (Json* committed_chunk : {&chunk, &other})
+    EXPECT_NE(recheck(*committed_chunk, 4)[0].find("chunk 0"), std::string::npos);
 }
 
 TEST(Ledger, UnreadableEntriesAreRefused) {
   const Json entry = entry_of(verified(Operation::add, e2m1));
-  for (const auto& pointer : {"/task/round", "/task/from", "/inputs/count", "/inputs/kind", "/chunk_stride", "/chunks", "/digest"}) {
+  for (const auto& pointer :
+       {"/task/round", "/task/from", "/inputs/count", "/inputs/kind", "/chunk_stride", "/chunks", "/digest"}) {
     Json broken = entry;
     broken[Json::json_pointer(pointer)] = Json(nullptr);
-    EXPECT_THROW({ if (!recheck(broken, 4).empty()) throw std::invalid_argument("differs"); }, std::invalid_argument) << pointer;
+    EXPECT_THROW(
+        {
+          if (!recheck(broken, 4).empty()) throw std::invalid_argument("differs");
+        },
+        std::invalid_argument)
+        << pointer;
   }
 }
 
 TEST(Ledger, EntersReplacesAndContradicts) {
-  const std::string path = (std::filesystem::path(::testing::TempDir()) / ("ledger_test_" + std::to_string(::getpid()))).string();
+  const std::string path =
+      (std::filesystem::path(::testing::TempDir()) / ("ledger_test_" + std::to_string(::getpid()))).string();
   Json entry = entry_of(verified(Operation::add, e2m1));
   EXPECT_TRUE(enter(path, entry).empty());
   EXPECT_TRUE(enter(path, entry).empty());
@@ -133,7 +148,8 @@ TEST(Ledger, EntersReplacesAndContradicts) {
 }
 
 TEST(Ledger, NothingIsLostWhereSeveralRunsEnter) {
-  const std::string path = (std::filesystem::path(::testing::TempDir()) / ("ledger_test_" + std::to_string(::getpid()))).string();
+  const std::string path =
+      (std::filesystem::path(::testing::TempDir()) / ("ledger_test_" + std::to_string(::getpid()))).string();
   const Json entry = entry_of(verified(Operation::add, e2m1));
   constexpr int runs = 8, entries = 10;
   for (int run = 0; run < runs; ++run)

@@ -1,9 +1,10 @@
-// The probe, blind: it sees answers alone, and finds the parameters of every unit of the table and of random fused sums, up to
-// what no operands can tell apart.
+// The probe, blind: it sees answers alone, and finds the parameters of every unit of the table and of random fused
+// sums, up to what no operands can tell apart.
 //
-// Random sums: a, b of fp16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1; accumulator fp32 or fp16; k of 4 to 64 and L dividing it,
-// powers of two; 8 to 40 alignment bits; no least exponent or -150 to -10; terms and results rounded toward-zero, toward-negative,
-// nearest-even or nearest-away; 8 to all fraction bits kept; every grouping, direction, flag, sign rule and NaN code.
+// Random sums: a, b of fp16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1; accumulator fp32 or fp16; k of 4 to 64 and L
+// dividing it, powers of two; 8 to 40 alignment bits; no least exponent or -150 to -10; terms and results rounded
+// toward-zero, toward-negative, nearest-even or nearest-away; 8 to all fraction bits kept; every grouping, direction,
+// flag, sign rule and NaN code.
 #include "check.hpp"
 
 #include <halfulp/emulation/unit/rules.hpp>
@@ -19,10 +20,13 @@ using namespace probe;
 
 MatrixUnit random_unit(std::uint64_t seed) {
   Random random{seed * 7919};
-  const auto up_to = [&](int least, int most) { return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1)); };
+  const auto up_to = [&](int least, int most) {
+    return least + static_cast<int>(random() % static_cast<unsigned>(most - least + 1));
+  };
   const auto flag = [&] { return random() % 2 == 1; };
   const std::array<FloatFormat, 8> inputs{fp16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1};
-  const std::array<RoundingMode, 4> modes{RoundingMode::toward_zero, RoundingMode::toward_negative, RoundingMode::nearest_even, RoundingMode::nearest_away};
+  const std::array<RoundingMode, 4> modes{RoundingMode::toward_zero, RoundingMode::toward_negative,
+                                          RoundingMode::nearest_even, RoundingMode::nearest_away};
   MatrixUnit u;
   u.name = "random " + std::to_string(seed);
   u.rule = &rules::fused;
@@ -60,7 +64,10 @@ MatrixCases other_operands(const MatrixUnit& u, std::uint64_t seed, int count) {
   const std::size_t blocks = u.scaled() ? k / static_cast<std::size_t>(u.scale_block) : 0;
   for (int n = 0; n < count; ++n) {
     const auto any = [&](const FloatFormat& f) { return random() & f.code_mask(); };
-    const int center = -static_cast<int>(random() % (n % 3 == 0 ? 5 : n % 3 == 1 ? 20 : 160)), width = n % 5 == 0 ? 60 : 6;
+    const int center = -static_cast<int>(random() % (n % 3 == 0   ? 5
+                                                     : n % 3 == 1 ? 20
+                                                                  : 160)),
+              width = n % 5 == 0 ? 60 : 6;
     const auto near = [&](const FloatFormat& f, int e) {
       const int exponent = e + static_cast<int>(random() % static_cast<unsigned>(width)) - width / 2 + f.bias;
       const int top = static_cast<int>(f.max_finite() >> f.fraction_bits);
@@ -75,10 +82,13 @@ MatrixCases other_operands(const MatrixUnit& u, std::uint64_t seed, int count) {
     const std::size_t used = n % 4 == 0 ? k : 1 + random() % std::min<std::size_t>(k, 4);
     for (std::size_t i = 0; i < used; ++i) {
       const std::size_t at = n % 4 == 3 ? random() % k : i;
-      a[at] = code_word(u.a, n % 8 == 0 ? any(u.a) : near(u.a, center / 2)), b[at] = code_word(u.b, n % 8 == 0 ? any(u.b) : near(u.b, center - center / 2));
+      a[at] = code_word(u.a, n % 8 == 0 ? any(u.a) : near(u.a, center / 2)),
+      b[at] = code_word(u.b, n % 8 == 0 ? any(u.b) : near(u.b, center - center / 2));
     }
     if (n % 4 == 2) a[k / 2] = code_word(u.a, word_code(u.a, a[0]) ^ u.a.sign_mask()), b[k / 2] = b[0];
-    const std::uint64_t c = n % 3 == 0 ? 0 : n % 11 == 0 ? any(u.accumulator) : near(u.accumulator, center - static_cast<int>(random() % 40));
+    const std::uint64_t c = n % 3 == 0    ? 0
+                            : n % 11 == 0 ? any(u.accumulator)
+                                          : near(u.accumulator, center - static_cast<int>(random() % 40));
     cases.add({a, b, sa, sb}, c);
   }
   return cases;
@@ -86,7 +96,8 @@ MatrixCases other_operands(const MatrixUnit& u, std::uint64_t seed, int count) {
 
 std::size_t differing(const MatrixUnit& x, const MatrixUnit& y, const MatrixCases& cases) {
   std::size_t count = 0;
-  for (std::size_t i = 0; i < cases.size(); ++i) count += mma(x, cases.products(i), cases.c[i]) != mma(y, cases.products(i), cases.c[i]);
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    count += mma(x, cases.products(i), cases.c[i]) != mma(y, cases.products(i), cases.c[i]);
   return count;
 }
 
@@ -95,30 +106,39 @@ bool among_alternatives(const MatrixUnit& truth, const Model& found) {
   const MatrixShape shape = shape_of(truth);
   const FusedSum& s = truth.sum;
   for (const Alternative& a : found.alternatives) {
-    if (a.alignment != s.alignment || a.normalized != s.normalized_products || s.alignment_bits < a.bits.first || s.alignment_bits > a.bits.last) continue;
+    if (a.alignment != s.alignment || a.normalized != s.normalized_products || s.alignment_bits < a.bits.first ||
+        s.alignment_bits > a.bits.last)
+      continue;
     const int least = a.least_exponent(found.unit.sum, s.alignment_bits);
     bool alone = false;
-    for (const Finding& f : found.findings) alone = alone || (f.parameter == Parameter::least_exponent && f.holds(s.least_exponent));
-    if (alone || least == s.least_exponent || !same_for_all_operands(shape, truth, Parameter::least_exponent, least).empty()) return true;
+    for (const Finding& f : found.findings)
+      alone = alone || (f.parameter == Parameter::least_exponent && f.holds(s.least_exponent));
+    if (alone || least == s.least_exponent ||
+        !same_for_all_operands(shape, truth, Parameter::least_exponent, least).empty())
+      return true;
   }
   return false;
 }
 
 bool of_alignment(Parameter p) {
-  return p == Parameter::alignment_bits || p == Parameter::alignment || p == Parameter::normalized || p == Parameter::least_exponent;
+  return p == Parameter::alignment_bits || p == Parameter::alignment || p == Parameter::normalized ||
+         p == Parameter::least_exponent;
 }
 
-/// The rule is among those found, each of its parameters among the values found, and the found unit is the true one elsewhere.
+/// The rule is among those found, each of its parameters among the values found, and the found unit is the true one
+/// elsewhere.
 void expect_recovered(const MatrixUnit& truth, const Findings& found) {
   EXPECT_EQ(found.unexplained, 0u) << truth.name;
   const Model* same_rule = nullptr;
   for (const Model& m : found.models)
     if (m.unit.rule == truth.rule) same_rule = &m;
-  ASSERT_NE(same_rule, nullptr) << truth.name << ": " << found.models.size() << " models, none of the rule " << truth.rule->name;
+  ASSERT_NE(same_rule, nullptr) << truth.name << ": " << found.models.size() << " models, none of the rule "
+                                << truth.rule->name;
   for (const Finding& f : same_rule->findings) {
     const bool together = of_alignment(f.parameter) && among_alternatives(truth, *same_rule);
-    EXPECT_TRUE(f.holds(get(truth.sum, f.parameter)) || together) 
-        << truth.name << ": " << text(shape_of(truth), f.parameter, get(truth.sum, f.parameter)) << ", but " << sentence(shape_of(truth), f);
+    EXPECT_TRUE(f.holds(get(truth.sum, f.parameter)) || together)
+        << truth.name << ": " << text(shape_of(truth), f.parameter, get(truth.sum, f.parameter)) << ", but "
+        << sentence(shape_of(truth), f);
   }
   EXPECT_FALSE(same_rule->findings.empty() && truth.rule != &rules::odd_even_pair) << truth.name;
   const MatrixCases other = other_operands(truth, 99, 1500), own = questions(shape_of(truth));
@@ -129,9 +149,12 @@ void expect_recovered(const MatrixUnit& truth, const Findings& found) {
         set(changed.sum, f.parameter, value);
         if (!f.proven || value == f.value) continue;
         // The questions again: an argument was trusted, not they.
-        EXPECT_EQ(differing(truth, changed, value == i.last ? own : other), 0u) << truth.name << ": " << sentence(shape_of(truth), f);
+        EXPECT_EQ(differing(truth, changed, value == i.last ? own : other), 0u)
+            << truth.name << ": " << sentence(shape_of(truth), f);
       }
-  for (const Model& m : found.models) EXPECT_EQ(differing(truth, m.unit, other), 0u) << truth.name << " and the model found, by rule " << m.unit.rule->name;
+  for (const Model& m : found.models)
+    EXPECT_EQ(differing(truth, m.unit, other), 0u)
+        << truth.name << " and the model found, by rule " << m.unit.rule->name;
 }
 
 TEST(Probe, RecoversEveryUnitOfTheTable) {
@@ -174,7 +197,8 @@ TEST(Probe, KnowsWhatItDoesNotKnow) {
   const MatrixCases cases = questions(shape);
   std::vector<std::uint64_t> answers(cases.size());
   emulated_matrix_device(unit)->run(cases, answers);
-  *std::find_if(answers.begin(), answers.end(), [](std::uint64_t d) { return fp32.is_finite(d) && d > 0x3f80'0000; }) ^= 1;
+  *std::find_if(answers.begin(), answers.end(),
+                [](std::uint64_t d) { return fp32.is_finite(d) && d > 0x3f80'0000; }) ^= 1;
   const Findings found = infer(shape, cases, answers);
   EXPECT_TRUE(found.models.empty());
   EXPECT_TRUE(found.rows.empty());
@@ -207,7 +231,8 @@ TEST(ProbeBackends, NamesAreLookedUp) {
   for (const auto* name : {"x86", "cuda", "recorded:amd-zen4"}) {
     const MatrixDevices found = find_matrix_devices(name);
     EXPECT_EQ(found.devices.empty(), !found.reason.empty()) << name;
-    for (const auto& device : found.devices) EXPECT_EQ(find_matrix_devices(device->name()).devices.size(), 1u) << device->name();
+    for (const auto& device : found.devices)
+      EXPECT_EQ(find_matrix_devices(device->name()).devices.size(), 1u) << device->name();
   }
 }
 

@@ -22,7 +22,8 @@ namespace fs = std::filesystem;
 
 /// A folder that vanishes.
 struct Folder {
-  fs::path path = fs::path(::testing::TempDir()) / ("recording_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
+  fs::path path = fs::path(::testing::TempDir()) /
+                  ("recording_test_" + std::to_string(::getpid()) + "_" + std::to_string(count++));
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
   static inline int count = 0;
@@ -39,9 +40,12 @@ Recording small() {
   Recording recording;
   recording.origin = {"toy", "a device", "driver 1", "a compiler", "a system", "0", "2026-01-01T00:00:00Z"};
   recording.missing = {{"toy:unit", "it is a toy"}};
-  for (const auto& [source, task] : {std::pair{"codes", Task{Operation::sqrt, e4m3, e4m3, {}}}, std::pair{"sampled", Task{Operation::fma, fp16, fp16, {}}},
-                                     std::pair{"sampled", Task{Operation::convert, fp32, bf16, {}}}, std::pair{"integers", Task{Operation::convert, fp32, i32, {}}},
-                                     std::pair{"sampled", Task{Operation::lt, bf16, bf16, {}}}, std::pair{"integers", Task{Operation::convert, i32, fp16, {}}}}) {
+  for (const auto& [source, task] : {std::pair{"codes", Task{Operation::sqrt, e4m3, e4m3, {}}},
+                                     std::pair{"sampled", Task{Operation::fma, fp16, fp16, {}}},
+                                     std::pair{"sampled", Task{Operation::convert, fp32, bf16, {}}},
+                                     std::pair{"integers", Task{Operation::convert, fp32, i32, {}}},
+                                     std::pair{"sampled", Task{Operation::lt, bf16, bf16, {}}},
+                                     std::pair{"integers", Task{Operation::convert, i32, fp16, {}}}}) {
     TaskSection s{source, canonical(task), "toy", false, find_task_source(source)->operands(canonical(task)), {}};
     recording.tasks.push_back(std::move(s));
   }
@@ -66,13 +70,12 @@ Recording small() {
 std::string problem(const fs::path& folder) {
   try {
     read_recording(folder);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
   return {};
 }
 
-// --- what was recorded ------------------------------------------------------------------------------------------------
+// --- what was recorded
+// ------------------------------------------------------------------------------------------------
 
 TEST(Recordings, AgreeWithTheEmulation) {
   const auto names = recording_names();
@@ -85,8 +88,9 @@ TEST(Recordings, AgreeWithTheEmulation) {
       const Comparison c = compare(find_backend("recorded:" + name), task, section.operands.view());
       ASSERT_EQ(c.skipped, "") << task.description();
       ASSERT_EQ(c.unanswered, 0u) << task.description();
-      EXPECT_EQ(c.differing, 0u) << name << ' ' << section.source << ' ' << task.description() << std::hex << ": " << c.witnesses.at(0).operands[0] << ' '
-                                 << c.witnesses.at(0).operands[1] << ' ' << c.witnesses.at(0).operands[2] << ": emulated " << c.witnesses.at(0).emulated
+      EXPECT_EQ(c.differing, 0u) << name << ' ' << section.source << ' ' << task.description() << std::hex << ": "
+                                 << c.witnesses.at(0).operands[0] << ' ' << c.witnesses.at(0).operands[1] << ' '
+                                 << c.witnesses.at(0).operands[2] << ": emulated " << c.witnesses.at(0).emulated
                                  << ", recorded " << c.witnesses.at(0).device;
       compared += c.compared;
     }
@@ -103,8 +107,10 @@ TEST(Recordings, AgreeWithTheModelsOfMatrixUnits) {
       const MatrixUnit& model = find_unit(section.unit);
       ASSERT_EQ(section.shape, shape_of(model));
       std::size_t differing = 0;
-      for (std::size_t i = 0; i < section.cases.size(); ++i) differing += mma(model, section.cases.products(i), section.cases.c[i]) != section.answers[i];
-      EXPECT_EQ(differing, 0u) << name << ' ' << section.unit << ' ' << section.source << ", of " << section.cases.size();
+      for (std::size_t i = 0; i < section.cases.size(); ++i)
+        differing += mma(model, section.cases.products(i), section.cases.c[i]) != section.answers[i];
+      EXPECT_EQ(differing, 0u) << name << ' ' << section.unit << ' ' << section.source << ", of "
+                               << section.cases.size();
       EXPECT_GE(section.cases.size(), 200u);
     }
   }
@@ -115,10 +121,12 @@ TEST(Recordings, ADeviceThatRoundsOtherwiseIsSeen) {
   Recording recording = small();
   for (TaskSection& s : recording.tasks) s.answers.front() ^= 1;
   const Replay replay("wrong", recording);
-  for (const TaskSection& s : replay.recording().tasks) EXPECT_EQ(compare(replay.backend(), s.task, s.operands.view()).differing != 0, true) << s.task.description();
+  for (const TaskSection& s : replay.recording().tasks)
+    EXPECT_EQ(compare(replay.backend(), s.task, s.operands.view()).differing != 0, true) << s.task.description();
 }
 
-// --- replay -----------------------------------------------------------------------------------------------------------
+// --- replay
+// -----------------------------------------------------------------------------------------------------------
 
 TEST(Replays, AnswerWhatWasAskedAndNothingElse) {
   const Replay replay("toy", small());
@@ -163,12 +171,18 @@ TEST(Replays, CanonicalTasksHaveTheSameAnswers) {
     for (const auto& mode : rounding_modes) {
       Task other = task;
       other.rounding.mode = mode.value;
-      if (mode.value == RoundingMode::stochastic || mode.value == task.rounding.mode || !same(canonical(other), canonical(task))) continue;
+      if (mode.value == RoundingMode::stochastic || mode.value == task.rounding.mode ||
+          !same(canonical(other), canonical(task)))
+        continue;
       for (const TaskSource& source : task_sources()) {
         const Columns x = source.operands ? source.operands(task) : Columns{};
-        const auto at = [](const std::vector<std::uint64_t>& column, std::size_t i) { return column.empty() ? 0 : column[i]; };
+        const auto at = [](const std::vector<std::uint64_t>& column, std::size_t i) {
+          return column.empty() ? 0 : column[i];
+        };
         for (std::size_t i = 0; i < x.size(); i += 1 + x.size() / 100)
-          ASSERT_EQ(evaluate(task, x.a[i], at(x.b, i), at(x.c, i)).code, evaluate(other, x.a[i], at(x.b, i), at(x.c, i)).code) << other.description();
+          ASSERT_EQ(evaluate(task, x.a[i], at(x.b, i), at(x.c, i)).code,
+                    evaluate(other, x.a[i], at(x.b, i), at(x.c, i)).code)
+              << other.description();
       }
     }
   }
@@ -193,7 +207,8 @@ TEST(Replays, MatrixDevicesAnswerWhatWasAsked) {
   EXPECT_EQ(known[3], 0);
 }
 
-// --- files ------------------------------------------------------------------------------------------------------------
+// --- files
+// ------------------------------------------------------------------------------------------------------------
 
 TEST(RecordingFiles, ComeBackAsTheyWere) {
   const Recording before = small();
@@ -233,7 +248,8 @@ TEST(RecordingFiles, AnyDamageIsFound) {
     return text;
   };
   EXPECT_EQ(damaged(files.manifest, files.answers), "");
-  for (std::size_t size : {std::size_t{0}, std::size_t{10}, std::size_t{32}, files.answers.size() / 2, files.answers.size() - 1})
+  for (std::size_t size :
+       {std::size_t{0}, std::size_t{10}, std::size_t{32}, files.answers.size() / 2, files.answers.size() - 1})
     EXPECT_NE(damaged(files.manifest, files.answers.substr(0, size)).find("truncated"), std::string::npos) << size;
   EXPECT_NE(damaged(files.manifest, files.answers + "x").find("too long"), std::string::npos);
   // One bit anywhere.
@@ -250,7 +266,8 @@ TEST(RecordingFiles, AnyDamageIsFound) {
     manifest[i] = static_cast<char>(manifest[i] ^ 1);
     EXPECT_NE(damaged(manifest, files.answers), "") << i << ' ' << manifest.substr(i, 10);
   }
-  for (std::size_t i = 0; i < files.manifest.size() - 2; i += 1 + files.manifest.size() / 50) EXPECT_NE(damaged(files.manifest.substr(0, i), files.answers), "") << i;
+  for (std::size_t i = 0; i < files.manifest.size() - 2; i += 1 + files.manifest.size() / 50)
+    EXPECT_NE(damaged(files.manifest.substr(0, i), files.answers), "") << i;
 }
 
 TEST(RecordingFiles, SayWhatIsWrong) {
@@ -267,34 +284,40 @@ TEST(RecordingFiles, SayWhatIsWrong) {
     std::function<void(Json&)> change;
   };
   const std::vector<Case> cases{
-    {"written by a newer halfulp; accepted: 1", [](Json& j) { j["version"] = 2; }},
-    {"answers to suite version 7, whose operands this program does not make; accepted: 1", [](Json& j) { j["suite"] = 7; }},
-    {"'kind' is 'halfulp ledger'; accepted: halfulp recording", [](Json& j) { j["kind"] = "halfulp ledger"; }},
-    {"manifest.json: device is missing", [](Json& j) { j.erase("device"); }},
-    {"manifest.json: date is 5; accepted: text in quotes", [](Json& j) { j["date"] = 5; }},
-    {"answer_file_bytes is -1; accepted: an integer from 0 to", [](Json& j) { j["answer_file_bytes"] = -1; }},
-    {"not the size of answers.bin", [](Json& j) { j["answer_file_bytes"] = 77; }},
-    {"sections is {}; accepted: a list", [](Json& j) { j["sections"] = Json::object(); }},
-    {"manifest.json: sections[1] is 3; accepted: an object", [](Json& j) { j["sections"][1] = 3; }},
-    {"manifest.json: sections[1]: count is missing", [](Json& j) { j["sections"][1].erase("count"); }},
-    {"does not fit answers.bin", [](Json& j) { j["sections"][1]["count"] = 4'000'000'000; }},
-    {"does not fit answers.bin", [](Json& j) { j["sections"][2]["offset"] = 1; }},
-    {"do not fill answers.bin", [](Json& j) { j["sections"].erase(j["sections"].size() - 1); }},
-    {"unknown operation 'ad'; did you mean add?", [](Json& j) { j["sections"][1]["operation"] = "ad"; }},
-    {"fp17", [](Json& j) { j["sections"][1]["from"] = "fp17"; }},
-    {"only conversions have two types", [](Json& j) { j["sections"][1]["to"] = "bf16"; }},
-    {"sections[1].round: unknown name 'nearest'", [](Json& j) { j["sections"][1]["round"] = "nearest"; }},
-    {"sections[1].flush_inputs is 1; accepted: true or false", [](Json& j) { j["sections"][1]["flush_inputs"] = 1; }},
-    {"sections[1]: unknown overflow 'wrap'; accepted: ieee, saturate", [](Json& j) { j["sections"][1]["overflow"] = "wrap"; }},
-    {"'width' is not the width of these answers; accepted: 2", [](Json& j) { j["sections"][1]["width"] = 4; }},
-    {"'source' is 'telepathy', which this program's suite does not have", [](Json& j) { j["sections"][1]["source"] = "telepathy"; }},
-    {"sections[1].operands: no digest; accepted: 32 hexadecimal digits", [](Json& j) { j["sections"][1]["operands"] = "0"; }},
-    {"the operands are not those of suite version 1", [](Json& j) { j["sections"][1]["operands"] = std::string(32, '0'); }},
-    {"the operands are not those of suite version 1", [](Json& j) { j["sections"][7]["operands"] = std::string(32, '0'); }},
-    {"the answers are not those of answers.bin", [](Json& j) { j["sections"][1]["answers"] = std::string(32, '0'); }},
-    {"sections[7].k is 100000000; accepted", [](Json& j) { j["sections"][7]["k"] = 100'000'000; }},
-    {"was changed after the recording", [](Json& j) { j["device"] = "a better device"; }},
-    {"was changed after the recording", [](Json& j) { j["sections"][1]["nan"] = "cuda"; }},
+      {"written by a newer halfulp; accepted: 1", [](Json& j) { j["version"] = 2; }},
+      {"answers to suite version 7, whose operands this program does not make; accepted: 1",
+       [](Json& j) { j["suite"] = 7; }},
+      {"'kind' is 'halfulp ledger'; accepted: halfulp recording", [](Json& j) { j["kind"] = "halfulp ledger"; }},
+      {"manifest.json: device is missing", [](Json& j) { j.erase("device"); }},
+      {"manifest.json: date is 5; accepted: text in quotes", [](Json& j) { j["date"] = 5; }},
+      {"answer_file_bytes is -1; accepted: an integer from 0 to", [](Json& j) { j["answer_file_bytes"] = -1; }},
+      {"not the size of answers.bin", [](Json& j) { j["answer_file_bytes"] = 77; }},
+      {"sections is {}; accepted: a list", [](Json& j) { j["sections"] = Json::object(); }},
+      {"manifest.json: sections[1] is 3; accepted: an object", [](Json& j) { j["sections"][1] = 3; }},
+      {"manifest.json: sections[1]: count is missing", [](Json& j) { j["sections"][1].erase("count"); }},
+      {"does not fit answers.bin", [](Json& j) { j["sections"][1]["count"] = 4'000'000'000; }},
+      {"does not fit answers.bin", [](Json& j) { j["sections"][2]["offset"] = 1; }},
+      {"do not fill answers.bin", [](Json& j) { j["sections"].erase(j["sections"].size() - 1); }},
+      {"unknown operation 'ad'; did you mean add?", [](Json& j) { j["sections"][1]["operation"] = "ad"; }},
+      {"fp17", [](Json& j) { j["sections"][1]["from"] = "fp17"; }},
+      {"only conversions have two types", [](Json& j) { j["sections"][1]["to"] = "bf16"; }},
+      {"sections[1].round: unknown name 'nearest'", [](Json& j) { j["sections"][1]["round"] = "nearest"; }},
+      {"sections[1].flush_inputs is 1; accepted: true or false", [](Json& j) { j["sections"][1]["flush_inputs"] = 1; }},
+      {"sections[1]: unknown overflow 'wrap'; accepted: ieee, saturate",
+       [](Json& j) { j["sections"][1]["overflow"] = "wrap"; }},
+      {"'width' is not the width of these answers; accepted: 2", [](Json& j) { j["sections"][1]["width"] = 4; }},
+      {"'source' is 'telepathy', which this program's suite does not have",
+       [](Json& j) { j["sections"][1]["source"] = "telepathy"; }},
+      {"sections[1].operands: no digest; accepted: 32 hexadecimal digits",
+       [](Json& j) { j["sections"][1]["operands"] = "0"; }},
+      {"the operands are not those of suite version 1",
+       [](Json& j) { j["sections"][1]["operands"] = std::string(32, '0'); }},
+      {"the operands are not those of suite version 1",
+       [](Json& j) { j["sections"][7]["operands"] = std::string(32, '0'); }},
+      {"the answers are not those of answers.bin", [](Json& j) { j["sections"][1]["answers"] = std::string(32, '0'); }},
+      {"sections[7].k is 100000000; accepted", [](Json& j) { j["sections"][7]["k"] = 100'000'000; }},
+      {"was changed after the recording", [](Json& j) { j["device"] = "a better device"; }},
+      {"was changed after the recording", [](Json& j) { j["sections"][1]["nan"] = "cuda"; }},
   };
   for (const Case& c : cases) {
     const std::string text = with(c.change);
@@ -312,7 +335,8 @@ TEST(RecordingFiles, SayWhatIsWrong) {
   EXPECT_NE(problem(folder.path / "nowhere").find("is no folder"), std::string::npos);
 }
 
-// --- the command line -------------------------------------------------------------------------------------------------
+// --- the command line
+// -------------------------------------------------------------------------------------------------
 
 using testing::is_one_line, testing::run_halfulp;
 
@@ -330,7 +354,8 @@ TEST(RecordCommand, MakesWhatReplays) {
   for (const MatrixDevice* device : native_matrix_devices("x86")) absent += !device->available().yes;
   EXPECT_EQ(recording.missing.size(), absent);
   const Replay replay("here", recording);
-  for (const TaskSection& s : replay.recording().tasks) EXPECT_EQ(compare(replay.backend(), s.task, s.operands.view()).differing, 0u) << s.task.description();
+  for (const TaskSection& s : replay.recording().tasks)
+    EXPECT_EQ(compare(replay.backend(), s.task, s.operands.view()).differing, 0u) << s.task.description();
   // A second one does not touch the first.
   const auto again = run_halfulp({"record", "--backend", "x86", "--out", out, "--quick"});
   EXPECT_EQ(again.status, 2);
@@ -360,14 +385,16 @@ TEST(RecordCommand, AnInterruptedOneLeavesNothing) {
   if (!find_backend("x86").available().yes) GTEST_SKIP() << find_backend("x86").available().reason;
   const Folder folder;
   const std::string out = folder.path / "here";
-  // That it works shows in a folder beside the one asked for; interrupted at once, and in the middle of its seconds of work.
+  // That it works shows in a folder beside the one asked for; interrupted at once, and in the middle of its seconds of
+  // work.
   for (const int milliseconds : {0, 300}) {
     const auto working = [&] {
       if (fs::is_empty(folder.path)) return false;
       std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
       return true;
     };
-    const auto outcome = testing::run_interrupted({HALFULP_COMMAND, "record", "--backend", "x86", "--out", out, "--quiet"}, working);
+    const auto outcome = testing::run_interrupted(
+        {HALFULP_COMMAND, "record", "--backend", "x86", "--out", out, "--quiet"}, working);
     EXPECT_FALSE(outcome.killed);
     EXPECT_EQ(outcome.status, 130);
     EXPECT_EQ(outcome.err, "halfulp: interrupted; the unfinished recording was not kept\n");
@@ -387,11 +414,14 @@ TEST(RecordCommand, RefusesWhatIsNoDevice) {
   };
   refused({"record", "--backend", "emulated", "--out", out}, 2, "accepted: x86, cuda");
   refused({"record", "--backend", "x87", "--out", out}, 2, "unknown backend 'x87'");
-  refused({"record", "--backend", "x86", "--out", (folder.path / "no" / "such").string()}, 2, "cannot make a folder there");
+  refused({"record", "--backend", "x86", "--out", (folder.path / "no" / "such").string()}, 2,
+          "cannot make a folder there");
   refused({"record", "--backend", "x86"}, 2, "--out");
-  if (!find_backend("cuda").available().yes) refused({"record", "--backend", "cuda", "--out", out}, 3, "backend 'cuda' is not here");
+  if (!find_backend("cuda").available().yes)
+    refused({"record", "--backend", "cuda", "--out", out}, 3, "backend 'cuda' is not here");
   refused({"run", "underflow", "--backend", "recorded:nobody", "--out", out}, 2, "unknown recording 'nobody'");
-  refused({"run", "underflow", "--backend", "recorded:" + folder.path.string(), "--out", out}, 2, "manifest.json is not there");
+  refused({"run", "underflow", "--backend", "recorded:" + folder.path.string(), "--out", out}, 2,
+          "manifest.json is not there");
 }
 
 }  // namespace

@@ -18,7 +18,8 @@ using namespace halfulp;
 using namespace halfulp::verify;
 using halfulp::cli::Verification;
 
-Task task_of(Operation operation, const FloatFormat& from, const FloatFormat& to, RoundingMode mode = RoundingMode::nearest_even) {
+Task task_of(Operation operation, const FloatFormat& from, const FloatFormat& to,
+             RoundingMode mode = RoundingMode::nearest_even) {
   Task task{operation, from, to, {}};
   task.rounding.mode = mode;
   return task;
@@ -52,7 +53,8 @@ Findings findings(const Task& task, const Inputs& inputs, const Judge& judge) {
   return found;
 }
 
-// --- inputs ------------------------------------------------------------------------------------------------------------
+// --- inputs
+// ------------------------------------------------------------------------------------------------------------
 
 TEST(VerifyInputs, AreNumberedWithTheLastOperandFastest) {
   std::vector<std::uint64_t> a(3), b(3), c(3);
@@ -78,7 +80,8 @@ TEST(VerifyInputs, SamplesAreTheSameInAnyPart) {
   inputs.fill(500, part[0], part[1], part[2]);
   for (int k = 0; k < 3; ++k) {
     EXPECT_TRUE(std::equal(part[k].begin(), part[k].end(), whole[k].begin() + 500));
-    EXPECT_GT(std::set<std::uint64_t>(whole[k].begin(), whole[k].end()).size(), 400u);  // of 500 random ones, and the boundary's
+    EXPECT_GT(std::set<std::uint64_t>(whole[k].begin(), whole[k].end()).size(),
+              400u);  // of 500 random ones, and the boundary's
   }
   EXPECT_TRUE(sampled_inputs(task_of(Operation::add, e4m3), 1 << 24, 1).exhaustive);  // there are no more
 }
@@ -97,14 +100,18 @@ TEST(VerifyInputs, SamplesBeginWithBoundaryCases) {
   std::set<std::pair<std::uint64_t, std::uint64_t>> seen;
   for (std::size_t i = 0; i < a.size(); ++i) seen.emplace(a[i], b[i]);
   EXPECT_EQ(seen.size(), pairs.boundary);
-  for (const std::uint64_t x : {0x0000, 0x8000, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x3c01, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00})
-    for (const std::uint64_t y : {0x0000, 0x8000, 0x0001, 0x7bff, 0xfc00, 0x7e00}) EXPECT_TRUE(seen.count({x, y})) << std::hex << x << ' ' << y;
+  for (const std::uint64_t x :
+       {0x0000, 0x8000, 0x0001, 0x03ff, 0x0400, 0x3c00, 0x3c01, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00})
+    for (const std::uint64_t y : {0x0000, 0x8000, 0x0001, 0x7bff, 0xfc00, 0x7e00})
+      EXPECT_TRUE(seen.count({x, y})) << std::hex << x << ' ' << y;
 
-  const Inputs few = sampled_inputs(task_of(Operation::add, fp16), 1000, 1), triples = sampled_inputs(task_of(Operation::fma, fp16), 1 << 20, 1);
+  const Inputs few = sampled_inputs(task_of(Operation::add, fp16), 1000, 1),
+               triples = sampled_inputs(task_of(Operation::fma, fp16), 1 << 20, 1);
   EXPECT_EQ(few.boundary, 500u);
   EXPECT_EQ(triples.points.size(), 70u);
   EXPECT_EQ(triples.boundary, 70u * 70 * 70);
-  for (const std::uint64_t x : first_operands(few, few.boundary)) EXPECT_TRUE(std::binary_search(few.points.begin(), few.points.end(), x));
+  for (const std::uint64_t x : first_operands(few, few.boundary))
+    EXPECT_TRUE(std::binary_search(few.points.begin(), few.points.end(), x));
   EXPECT_GT(std::set<std::uint64_t>(pairs.points.begin(), pairs.points.end()).size(), 200u);
   std::vector<std::uint64_t> x(few.boundary), y(few.boundary);  // drawn, not the first ones
   few.fill(0, x, y, {});
@@ -118,11 +125,13 @@ TEST(VerifyInputs, ConversionsBeginWithTheEdgesOfTheResultsFormat) {
   const std::vector<std::uint64_t> a = first_operands(inputs, inputs.boundary);
   const std::set<std::uint64_t> seen(a.begin(), a.end());
   // A tie, its neighbours; the smallest subnormal and half of it; the largest value and where overflow begins.
-  for (const float x : {1.0625f, std::nextafter(1.0625f, 0.0f), std::nextafter(1.0625f, 2.0f), 0x1p-9f, 0x1p-10f, 448.0f, 464.0f, std::nextafter(464.0f, 999.0f)})
+  for (const float x : {1.0625f, std::nextafter(1.0625f, 0.0f), std::nextafter(1.0625f, 2.0f), 0x1p-9f, 0x1p-10f,
+                        448.0f, 464.0f, std::nextafter(464.0f, 999.0f)})
     for (const float y : {x, -x}) EXPECT_TRUE(seen.count(std::bit_cast<std::uint32_t>(y))) << y;
   const Inputs scales = sampled_inputs(task_of(Operation::convert, fp32, e8m0), 1 << 16, 1);
   const std::vector<std::uint64_t> s = first_operands(scales, scales.boundary);
-  for (const float x : {0x1p-127f, 0x1p-128f, 1.5f, 0x1p127f, 0x1.8p127f}) EXPECT_EQ(std::count(s.begin(), s.end(), std::bit_cast<std::uint32_t>(x)), 1) << x;
+  for (const float x : {0x1p-127f, 0x1p-128f, 1.5f, 0x1p127f, 0x1.8p127f})
+    EXPECT_EQ(std::count(s.begin(), s.end(), std::bit_cast<std::uint32_t>(x)), 1) << x;
 }
 
 TEST(VerifySubject, SaysWhichPathItTakes) {
@@ -140,13 +149,15 @@ TEST(VerifySubject, SaysWhichPathItTakes) {
   EXPECT_EQ(Subject(payloads).description(), "apply (scalar)");
 }
 
-// --- what is found -----------------------------------------------------------------------------------------------------
+// --- what is found
+// -----------------------------------------------------------------------------------------------------
 
 TEST(Verify, EveryOperationOfFp8AgreesWithTheOracle) {
   for (const FloatFormat& f : {e4m3, e5m2})
     for (const OperationInfo& row : operations) {
       if (row.arity == 3) continue;  // make_ledger.sh runs all triples
-      const Task task = task_of(row.operation, f, row.operation == Operation::convert ? e3m2 : f, RoundingMode::toward_positive);
+      const Task task = task_of(row.operation, f, row.operation == Operation::convert ? e3m2 : f,
+                                RoundingMode::toward_positive);
       const Inputs inputs = all_inputs(task);
       const auto judge = oracle_reference().prepare(task, inputs);
       const Findings found = findings(task, inputs, *judge);
@@ -160,12 +171,15 @@ TEST(Verify, StepsAreTheRationals) {
     for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_negative}) {
       Task task = task_of(Operation::convert, fp32, to, mode);
       const Inputs sample = sampled_inputs(task, 20'000, 3);
-      const auto steps = oracle_reference().prepare(task, all_inputs(task)), rationals = oracle_reference().prepare(task, sample);
+      const auto steps = oracle_reference().prepare(task, all_inputs(task)),
+                 rationals = oracle_reference().prepare(task, sample);
       ASSERT_NE(steps->knows_flags(), rationals->knows_flags());
       std::vector<std::uint64_t> a(sample.count), x(sample.count), y(sample.count);
       std::vector<Flags> flags(sample.count);
       sample.fill(0, a, {}, {});
-      for (const std::uint64_t edge : {0x0ull, 0x8000'0000ull, 0x7f80'0000ull, 0xff80'0000ull, 0x7f80'0001ull, 0xffff'ffffull, 0x7f7f'ffffull}) a[edge % 997] = edge;
+      for (const std::uint64_t edge :
+           {0x0ull, 0x8000'0000ull, 0x7f80'0000ull, 0xff80'0000ull, 0x7f80'0001ull, 0xffff'ffffull, 0x7f7f'ffffull})
+        a[edge % 997] = edge;
       steps->run({a, {}, {}}, x, {});
       rationals->run({a, {}, {}}, y, flags);
       EXPECT_EQ(x, y) << task.description();
@@ -178,20 +192,31 @@ TEST(Verify, FindsAndClassesWhatIsPlanted) {
     Task task;
     Planted::Change change;
   };
-  const auto when = [](bool condition, std::uint64_t code, Rounded right) { return condition ? Rounded{code, right.flags} : right; };
+  const auto when = [](bool condition, std::uint64_t code, Rounded right) {
+    return condition ? Rounded{code, right.flags} : right;
+  };
   Task saturating = task_of(Operation::convert, fp16, e4m3);
   const Case cases[] = {
-    // 1 + 2^-4 lies halfway between 1 and 1.125.
-    {"tie", task_of(Operation::convert, fp16, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x3c40, 0x39, r); }},
-    {"subnormal", task_of(Operation::convert, fp16, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x1a00, 0x00, r); }},
-    {"saturation", saturating, [&](const auto& x, Rounded r) { return when(x[0] == 0x7bff, 0x7e, r); }},
-    {"sign-of-zero", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x80 && x[1] == 0, 0x80, r); }},
-    {"nan", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x7f, r); }},
-    {"one-ulp", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x41, r); }},
-    {"other", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x38, r); }},
-    {"flags", task_of(Operation::add, e4m3), [&](const auto& x, Rounded r) { return x[0] == 0x38 && x[1] == 0x38 ? Rounded{r.code, flag::inexact} : r; }},
-    {"nan-sign", task_of(Operation::div, e5m2), [&](const auto& x, Rounded r) { return when(x[0] == 0 && x[1] == 0, 0xfe, r); }},
-    {"nan-payload", task_of(Operation::div, e5m2), [&](const auto& x, Rounded r) { return when(x[0] == 0 && x[1] == 0, 0x7f, r); }},
+      // 1 + 2^-4 lies halfway between 1 and 1.125.
+      {"tie", task_of(Operation::convert, fp16, e4m3),
+       [&](const auto& x, Rounded r) { return when(x[0] == 0x3c40, 0x39, r); }},
+      {"subnormal", task_of(Operation::convert, fp16, e4m3),
+       [&](const auto& x, Rounded r) { return when(x[0] == 0x1a00, 0x00, r); }},
+      {"saturation", saturating, [&](const auto& x, Rounded r) { return when(x[0] == 0x7bff, 0x7e, r); }},
+      {"sign-of-zero", task_of(Operation::add, e4m3),
+       [&](const auto& x, Rounded r) { return when(x[0] == 0x80 && x[1] == 0, 0x80, r); }},
+      {"nan", task_of(Operation::add, e4m3),
+       [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x7f, r); }},
+      {"one-ulp", task_of(Operation::add, e4m3),
+       [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x41, r); }},
+      {"other", task_of(Operation::add, e4m3),
+       [&](const auto& x, Rounded r) { return when(x[0] == 0x38 && x[1] == 0x38, 0x38, r); }},
+      {"flags", task_of(Operation::add, e4m3),
+       [&](const auto& x, Rounded r) { return x[0] == 0x38 && x[1] == 0x38 ? Rounded{r.code, flag::inexact} : r; }},
+      {"nan-sign", task_of(Operation::div, e5m2),
+       [&](const auto& x, Rounded r) { return when(x[0] == 0 && x[1] == 0, 0xfe, r); }},
+      {"nan-payload", task_of(Operation::div, e5m2),
+       [&](const auto& x, Rounded r) { return when(x[0] == 0 && x[1] == 0, 0x7f, r); }},
   };
   for (const Case& c : cases) {
     const Findings found = findings(c.task, all_inputs(c.task), Planted(c.task, c.change));
@@ -238,7 +263,8 @@ TEST(Verify, TheAdderOnVectorsIsTheAdder) {
   if (!x86_reference().available().yes) GTEST_SKIP() << x86_reference().available().reason;
   for (const FloatFormat& f : {fp16, bf16, parse_format("e6m9")})
     for (const Operation operation : {Operation::add, Operation::sub, Operation::mul, Operation::div})
-      for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_zero, RoundingMode::toward_positive, RoundingMode::toward_negative}) {
+      for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_zero,
+                                      RoundingMode::toward_positive, RoundingMode::toward_negative}) {
         Task task = task_of(operation, f, f, mode);
         const Inputs inputs = sampled_inputs(task, 30'000, 11);
         std::vector<std::uint64_t> a(inputs.count), b(inputs.count), wide(inputs.count), narrow(inputs.count);
@@ -247,7 +273,8 @@ TEST(Verify, TheAdderOnVectorsIsTheAdder) {
         for (std::size_t i = 0; i < inputs.count; i += 100)  // short runs go through the scalar instructions
           x86::adder_route().run(task, Operands{a, b, {}}.slice(i, 100), std::span(narrow).subspan(i, 100));
         for (std::size_t i = 0; i < inputs.count; ++i)
-          ASSERT_EQ(wide[i], f.is_nan(narrow[i]) ? f.canonical_nan() : narrow[i]) << task.description() << std::hex << ' ' << a[i] << ' ' << b[i];
+          ASSERT_EQ(wide[i], f.is_nan(narrow[i]) ? f.canonical_nan() : narrow[i])
+              << task.description() << std::hex << ' ' << a[i] << ' ' << b[i];
       }
 }
 
@@ -281,7 +308,8 @@ TEST(Verify, DifferencesOfNansAreFound) {
   EXPECT_EQ(nans.classes, (std::map<std::string, std::uint64_t>{{"nan-payload", 1}, {"nan-sign", 1}}));
 }
 
-// --- digests -----------------------------------------------------------------------------------------------------------
+// --- digests
+// -----------------------------------------------------------------------------------------------------------
 
 TEST(Digest, IsTheOneOfDesign) {
   // Three results of one chunk, in fp16: XXH3-64 of six bytes, XXH3-128 of that word (made with the xxhash package).
@@ -308,7 +336,8 @@ Verification run(const Task& task, const Inputs& inputs, int threads, std::vecto
   v.reference = &oracle_reference();
   const auto judge = v.reference->prepare(task, inputs);
   arena.execute([&] {
-    verify_chunks(task, inputs, *judge, todo, {}, [&](Chunk chunk) { v.chunks.emplace(chunk.index, std::move(chunk)); });
+    verify_chunks(task, inputs, *judge, todo, {},
+                  [&](Chunk chunk) { v.chunks.emplace(chunk.index, std::move(chunk)); });
   });
   return v;
 }

@@ -100,9 +100,11 @@ TEST_F(AccumulationReport, HarmonicSeriesAgainstRationals) {
   }
 }
 
-/// Beside 2^13 products below 1 are cut off: 65536 of them, 16384 in all or so, give half of that; promoted, nearly all.
+/// Beside 2^13 products below 1 are cut off: 65536 of them, 16384 in all or so, give half of that; promoted, nearly
+/// all.
 TEST_F(AccumulationReport, HoppersFp8UnitStopsAtTwoToTheThirteen) {
-  const Json report = run({"lengths=16", "known_formats=fp16", "ones=10", "harmonic_limit=10", "units=hopper.wgmma.e4m3.fp32", "unit_lengths=65536"});
+  const Json report = run({"lengths=16", "known_formats=fp16", "ones=10", "harmonic_limit=10",
+                           "units=hopper.wgmma.e4m3.fp32", "unit_lengths=65536"});
   int seen = 0;
   for (const Json& row : report["results"]["matrix_units"]["rows"]) {
     if (row[1] != "uniform") continue;
@@ -132,7 +134,8 @@ TEST_F(AccumulationReport, OnesHaveAClosedForm) {
   int checked = 0;
   for (const Json& row : report["results"]["sums"]["rows"]) {
     if (row[1] != "nearest-even" || row[2] != "sequential") continue;
-    const double n = row[3].get<double>(), exact_up_to = FloatFormat::power_of_two(parse_format(row[0].get<std::string>()).precision());
+    const double n = row[3].get<double>(),
+                 exact_up_to = FloatFormat::power_of_two(parse_format(row[0].get<std::string>()).precision());
     EXPECT_EQ(row[4].get<double>(), (n - std::min(n, exact_up_to)) / n) << row;
     ++checked;
   }
@@ -158,16 +161,19 @@ const Json& claim(const Json& report, const std::string& id) {
   throw std::out_of_range(id);
 }
 
-/// E2M3 ends at 7.5 and has no Infinity: 16 ones saturate, 4 do not. Toward zero fp16 stays finite beyond its range too.
+/// E2M3 ends at 7.5 and has no Infinity: 16 ones saturate, 4 do not. Toward zero fp16 stays finite beyond its range
+/// too.
 TEST_F(AccumulationReport, OverflowToTheLargestFiniteValueIsOverflow) {
-  const Json ones = run({"formats=e2m3", "distribution=ones", "lengths=4,16", "trials=1", "roundings=nearest-even,toward-zero", "ones=10", "harmonic_limit=10"});
+  const Json ones = run({"formats=e2m3", "distribution=ones", "lengths=4,16", "trials=1",
+                         "roundings=nearest-even,toward-zero", "ones=10", "harmonic_limit=10"});
   for (const Json& row : ones["results"]["sums"]["rows"]) {
     const bool overflows = row[3] == 16;
     EXPECT_EQ(row[10], overflows ? 1 : 0) << row;
     EXPECT_EQ(row[4].is_null(), overflows) << row;
   }
   run({"formats=e2m3", "lengths=16,64", "ones=10", "harmonic_limit=10"});
-  const Json cut = run({"formats=fp16", "roundings=toward-zero", "orders=pairwise", "lengths=262144", "trials=1", "ones=10", "harmonic_limit=10"});
+  const Json cut = run({"formats=fp16", "roundings=toward-zero", "orders=pairwise", "lengths=262144", "trials=1",
+                        "ones=10", "harmonic_limit=10"});
   EXPECT_EQ(cut["results"]["sums"]["rows"][0][10], 1);
   EXPECT_EQ(claim(cut, "pairwise-error-below-proven-bound")["verdict"], "pass") << "dot products stay in range";
 }
@@ -193,7 +199,8 @@ TEST_F(AccumulationReport, BoundsOfBlocksNeedMoreThanOneBlock) {
 /// Without fraction bits the tie between 2 and 4 depends on the bias: no claim, rather than a wrong one.
 TEST_F(AccumulationReport, FormatsWithoutFractionBits) {
   for (const char* name : {"e3m0fnuz", "e3m0b2fnuz", "e4m0fn"}) {
-    const Json report = run({std::string("formats=") + name, std::string("known_formats=") + name, "lengths=4,16", "ones=10", "harmonic_limit=10"});
+    const Json report = run({std::string("formats=") + name, std::string("known_formats=") + name, "lengths=4,16",
+                             "ones=10", "harmonic_limit=10"});
     EXPECT_EQ(claim(report, "ones-get-stuck")["verdict"], "skipped") << name;
   }
 }

@@ -29,7 +29,8 @@ class Words {
   Words& operator=(const Words&) = delete;
   void compare(std::uint64_t got, std::uint64_t want, const std::string& where) {
     ++compared_;
-    if (got != want && differing_++ < 4) ADD_FAILURE() << std::hex << subject_ << ", " << where << ": got " << got << ", not " << want;
+    if (got != want && differing_++ < 4)
+      ADD_FAILURE() << std::hex << subject_ << ", " << where << ": got " << got << ", not " << want;
   }
 
  private:
@@ -38,14 +39,16 @@ class Words {
 };
 
 inline cpp_rational rational(const Dyadic& d) {
-  return d.exponent >= 0 ? cpp_rational(cpp_int(d.n << static_cast<unsigned>(d.exponent))) : cpp_rational(d.n, cpp_int(1) << static_cast<unsigned>(-d.exponent));
+  return d.exponent >= 0 ? cpp_rational(cpp_int(d.n << static_cast<unsigned>(d.exponent)))
+                         : cpp_rational(d.n, cpp_int(1) << static_cast<unsigned>(-d.exponent));
 }
 inline cpp_rational rational(double x) { return rational(Dyadic(x)); }
 
 /// A number of about so many bits, of either sign.
 inline double draw(Random& random, int bits, int exponents) {
   const auto n = static_cast<double>(random() >> (64 - bits)) + 1;
-  return std::ldexp(random() & 1 ? -n : n, static_cast<int>(random() % static_cast<std::uint64_t>(2 * exponents + 1)) - exponents - bits);
+  return std::ldexp(random() & 1 ? -n : n,
+                    static_cast<int>(random() % static_cast<std::uint64_t>(2 * exponents + 1)) - exponents - bits);
 }
 inline std::vector<double> draws(Random& random, std::size_t count, int bits, int exponents) {
   std::vector<double> all;

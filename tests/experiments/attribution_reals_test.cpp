@@ -1,4 +1,5 @@
-// What "attribution" computes of reals: exact products, ideal elements, sums of reals by models and units, all against rationals.
+// What "attribution" computes of reals: exact products, ideal elements, sums of reals by models and units, all against
+// rationals.
 #include "attribution.hpp"
 
 #include <halfulp/experiments/attribution/product.hpp>
@@ -34,7 +35,8 @@ TEST(AttributionReals, ideal_elements_are_the_nearest) {
       const double amax = std::fabs(static_cast<double>(static_cast<float>(draw(random, 24, 5))));
       double v = static_cast<double>(static_cast<float>(draw(random, 24, 3) * amax));
       if (n % 3 == 0) {
-        const double one = e.value(static_cast<unsigned>(random() % 100) & ((1u << e.bits()) - 1) & 0x3f), other = e.value(static_cast<unsigned>(random() % 3));
+        const double one = e.value(static_cast<unsigned>(random() % 100) & ((1u << e.bits()) - 1) & 0x3f),
+                     other = e.value(static_cast<unsigned>(random() % 3));
         v = (one + other) / 2;
         if (!std::isfinite(v)) v = 1;
       }
@@ -55,14 +57,18 @@ TEST(AttributionReals, ideal_elements_are_the_nearest) {
 TEST(AttributionReals, real_sums_of_words_are_the_sums_of_words) {
   Random random{5};
   Words words("sums of reals that are words");
-  for (const char* text : {"fp16,mul=exact", "fp32,mul=exact", "bf16,mul=exact,order=pairwise:3", "fp16,mul=exact,order=interleaved:5", "in=e4m3,mul=fp16,acc=fp16",
-                           "in=e4m3,mul=bf16,acc=fp32", "in=e4m3,mul=fp32,acc=fp16,comp=kahan", "in=e4m3,mul=fp16,acc=bf16,comp=neumaier,order=blocked:4",
-                           "in=e4m3,mul=exact,acc=fp16,promote=fp32,order=blocked:7,round=toward-negative", "in=e4m3,mul=exact,acc=e5m4,round=to-odd,order=tree:3:2",
-                           "in=e4m3,mul=exact,acc=bf16,round=nearest-away", "hopper.wgmma.e4m3.fp32", "hopper.wgmma.e4m3.fp16", "blackwell.tcgen05.e4m3.fp32", "ada.mma.e4m3.fp32"})
+  for (const char* text :
+       {"fp16,mul=exact", "fp32,mul=exact", "bf16,mul=exact,order=pairwise:3", "fp16,mul=exact,order=interleaved:5",
+        "in=e4m3,mul=fp16,acc=fp16", "in=e4m3,mul=bf16,acc=fp32", "in=e4m3,mul=fp32,acc=fp16,comp=kahan",
+        "in=e4m3,mul=fp16,acc=bf16,comp=neumaier,order=blocked:4",
+        "in=e4m3,mul=exact,acc=fp16,promote=fp32,order=blocked:7,round=toward-negative",
+        "in=e4m3,mul=exact,acc=e5m4,round=to-odd,order=tree:3:2", "in=e4m3,mul=exact,acc=bf16,round=nearest-away",
+        "hopper.wgmma.e4m3.fp32", "hopper.wgmma.e4m3.fp16", "blackwell.tcgen05.e4m3.fp32", "ada.mma.e4m3.fp32"})
     for (int n = 0; n < 60; ++n) {
       const std::size_t k = 1 + random() % 70;
       const Inside inside = parse_inside(text);
-      const auto x = operand("e4m3", draws(random, k, 8, 5)).rounded[1], y = operand("e4m3", draws(random, k, 8, 5)).rounded[1];
+      const auto x = operand("e4m3", draws(random, k, 8, 5)).rounded[1],
+                 y = operand("e4m3", draws(random, k, 8, 5)).rounded[1];
       // A common power of two in target and amax, and a number that cancels, change nothing.
       const double common = n % 2 ? 1 : 0.7, power = n % 3 ? 1 : 0.25;
       std::vector<double> scaled = x;
@@ -98,7 +104,8 @@ TEST(AttributionReals, real_sums_are_rounded_from_rationals) {
         const cpp_rational factor = cpp_rational(448) * 6 / (rational(terms.amax_x) * rational(terms.amax_y));
         std::uint64_t want = 0;
         for (std::size_t k = 0; k < x.size(); ++k) {
-          const cpp_rational sum = (k ? rational(f.value(want)) : cpp_rational(0)) + rational(x[k]) * rational(y[k]) * factor;
+          const cpp_rational sum = (k ? rational(f.value(want)) : cpp_rational(0)) +
+                                   rational(x[k]) * rational(y[k]) * factor;
           want = rounded(f, r, numerator(sum), denominator(sum));
         }
         sums.compare(real_sum(model, true, terms), want, std::string(name_of(mode)) + " case " + std::to_string(n));
@@ -122,7 +129,8 @@ TEST(AttributionReals, ties_of_reals_and_their_neighbours) {
         // 2048 more, where fp16 is twice as coarse.
         const std::vector<double> both{2048 * third, x};
         const cpp_rational sum = q + 2048;
-        words.compare(real_sum(model, true, {both, one, 1, third, 1, 1}), rounded(fp16, {}, numerator(sum), denominator(sum)), "sum of " + std::to_string(n));
+        words.compare(real_sum(model, true, {both, one, 1, third, 1, 1}),
+                      rounded(fp16, {}, numerator(sum), denominator(sum)), "sum of " + std::to_string(n));
       }
 }
 
@@ -142,8 +150,10 @@ TEST(AttributionReals, units_cut_reals_off) {
         while (abs(q) >= rational(std::ldexp(1, e + 1))) ++e;
         return e;
       };
-      const cpp_rational u = rational(x[k]) * 448 / rational(terms.amax_x), v = rational(y[k]) * 6 / rational(terms.amax_y);
-      ex.push_back(real_exponent(e4m3, x[k], 448, terms.amax_x)), ey.push_back(real_exponent(e4m3, y[k], 6, terms.amax_y));
+      const cpp_rational u = rational(x[k]) * 448 / rational(terms.amax_x),
+                         v = rational(y[k]) * 6 / rational(terms.amax_y);
+      ex.push_back(real_exponent(e4m3, x[k], 448, terms.amax_x)),
+          ey.push_back(real_exponent(e4m3, y[k], 6, terms.amax_y));
       EXPECT_EQ(ex[k], exponent(u));
       EXPECT_EQ(ey[k], exponent(v));
       p.push_back(u * v);

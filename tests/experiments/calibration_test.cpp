@@ -1,4 +1,5 @@
-// Calibration against brute force and hand-made cases; integer products against exact integers; the split of LLM.int8().
+// Calibration against brute force and hand-made cases; integer products against exact integers; the split of
+// LLM.int8().
 #include <halfulp/emulation/block/block.hpp>
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/experiments/quantization/integers.hpp>
@@ -55,13 +56,17 @@ TEST(CalibrationHistogram, EdgesAndCountsAgree) {
     std::uint64_t counted = 0;
     for (std::size_t b = 1; b <= Histogram::bins; ++b) {
       counted += h.counts()[b - 1];
-      EXPECT_EQ(static_cast<std::uint64_t>(std::count_if(values.begin(), values.end(), [&](float v) { return std::fabs(v) <= h.edge(b); })), counted) << b;
+      EXPECT_EQ(static_cast<std::uint64_t>(
+                    std::count_if(values.begin(), values.end(), [&](float v) { return std::fabs(v) <= h.edge(b); })),
+                counted)
+          << b;
     }
     EXPECT_EQ(h.edge(Histogram::bins), largest_magnitude(values));
   }
 }
 
-/// Migacz's procedure as it is told, in long double: bins, their merging and spreading, and the divergence of two normalised distributions.
+/// Migacz's procedure as it is told, in long double: bins, their merging and spreading, and the divergence of two
+/// normalised distributions.
 std::size_t entropy_by_the_book(const Histogram& h, std::size_t levels) {
   std::vector<long double> counts(h.counts().begin(), h.counts().end());
   counts[0] = counts[1];
@@ -74,19 +79,23 @@ std::size_t entropy_by_the_book(const Histogram& h, std::size_t levels) {
       long double sum = 0;
       std::vector<std::size_t> members;
       for (std::size_t b = 0; b < n; ++b) {
-        const long double low = static_cast<long double>(n) * static_cast<long double>(level) / static_cast<long double>(levels);
-        const long double high = static_cast<long double>(n) * static_cast<long double>(level + 1) / static_cast<long double>(levels);
+        const long double low = static_cast<long double>(n) * static_cast<long double>(level) /
+                                static_cast<long double>(levels);
+        const long double high = static_cast<long double>(n) * static_cast<long double>(level + 1) /
+                                 static_cast<long double>(levels);
         if (static_cast<long double>(b) < low || static_cast<long double>(b) >= high) continue;
         sum += counts[b];
         if (counts[b] > 0) members.push_back(b);
       }
       for (const std::size_t b : members) q[b] = sum / static_cast<long double>(members.size());
     }
-    const long double of_p = std::accumulate(p.begin(), p.end(), 0.0L), of_q = std::accumulate(q.begin(), q.end(), 0.0L);
+    const long double of_p = std::accumulate(p.begin(), p.end(), 0.0L),
+                      of_q = std::accumulate(q.begin(), q.end(), 0.0L);
     long double divergence = 0;
     for (std::size_t b = 0; b < n; ++b) {
       if (p[b] == 0) continue;
-      divergence += q[b] == 0 ? std::numeric_limits<long double>::infinity() : p[b] / of_p * std::log(p[b] / of_p / (q[b] / of_q));
+      divergence += q[b] == 0 ? std::numeric_limits<long double>::infinity()
+                              : p[b] / of_p * std::log(p[b] / of_p / (q[b] / of_q));
     }
     if (divergence <= least) least = divergence, best = n;
   }
@@ -113,7 +122,8 @@ TEST(Entropy, CutsAnOutlierAndKeepsAUniformTensor) {
 double squared_error(std::span<const float> values, double amax, int most) {
   double sum = 0;
   for (const float v : values) {
-    const double scale = amax / most, q = std::clamp(std::nearbyint(static_cast<double>(v) / scale), -1.0 * most, 1.0 * most);
+    const double scale = amax / most,
+                 q = std::clamp(std::nearbyint(static_cast<double>(v) / scale), -1.0 * most, 1.0 * most);
     sum += (static_cast<double>(v) - q * scale) * (static_cast<double>(v) - q * scale);
   }
   return sum;
@@ -126,11 +136,14 @@ TEST(MeanSquaredError, NoTriedMagnitudeIsBetter) {
     const double largest = static_cast<double>(largest_magnitude(values));
     const auto amax = static_cast<double>(calibrated_amax({Method::mse}, values, integers(bits, false)));
     double least = 1e300;
-    for (int percent = 1; percent <= 100; ++percent) least = std::min(least, squared_error(values, largest * percent / 100, most));
+    for (int percent = 1; percent <= 100; ++percent)
+      least = std::min(least, squared_error(values, largest * percent / 100, most));
     EXPECT_NEAR(squared_error(values, amax, most), least, least * 1e-5) << bits;
     const QuantizationLoss loss = loss_of(values, static_cast<float>(amax), integers(bits, false));
     EXPECT_NEAR(loss.squared_error, least, least * 1e-5) << bits;
-    EXPECT_EQ(loss.clipped, static_cast<std::uint64_t>(std::count_if(values.begin(), values.end(), [&](float v) { return static_cast<double>(std::fabs(v)) > amax; })));
+    EXPECT_EQ(loss.clipped, static_cast<std::uint64_t>(std::count_if(values.begin(), values.end(), [&](float v) {
+                return static_cast<double>(std::fabs(v)) > amax;
+              })));
     EXPECT_LE(loss.largest_inside, 1.0001);
     EXPECT_GE(loss.largest_inside, 0.9);
   }
@@ -148,7 +161,8 @@ TEST(CalibratedAmax, OfZerosAndOfHalfZeros) {
   one[7] = -3;
   for (const auto& method : methods) {
     EXPECT_EQ(calibrated_amax({method.value, 99}, zeros, integers(8, false)), 0) << method.name;
-    EXPECT_GT(calibrated_amax({method.value, 60}, one, integers(8, false)), 0) << method.name;  // the 60th percentile is 0
+    EXPECT_GT(calibrated_amax({method.value, 60}, one, integers(8, false)), 0)
+        << method.name;  // the 60th percentile is 0
   }
   EXPECT_EQ(loss_of(zeros, 0, integers(8, false)).squared_error, 0);
   EXPECT_TRUE(std::isinf(loss_of(zeros, 0, integers(8, false)).sqnr()));
@@ -165,8 +179,10 @@ TEST(IntegerProduct, SumsIntegersExactly) {
   EXPECT_EQ(integer_product(a, array(w))[0], static_cast<float>(2000 * 127 * 127 + 1));
   // Scales of rows and outputs, negative numbers.
   const std::vector<float> rows{127, -2, 254, -508}, outputs{127, 1, -127, 3};
-  const std::vector<float> y = integer_product(quantize_blocks(integers(8, true), {}, rows, 2, 2), quantize_blocks(integers(8, true), {}, outputs, 2, 2));
-  EXPECT_EQ(y, (std::vector<float>{127 * 127 - 2, -127 * 127 - 6, 64 * 4 * 127 - 127 * 4, -64 * 4 * 127 - 3 * 127 * 4}));
+  const std::vector<float> y = integer_product(quantize_blocks(integers(8, true), {}, rows, 2, 2),
+                                               quantize_blocks(integers(8, true), {}, outputs, 2, 2));
+  EXPECT_EQ(y,
+            (std::vector<float>{127 * 127 - 2, -127 * 127 - 6, 64 * 4 * 127 - 127 * 4, -64 * 4 * 127 - 3 * 127 * 4}));
 }
 
 TEST(Split, OfNothingIsInt8AndOfEverythingIsFp16) {

@@ -20,15 +20,20 @@ Codes numbers(const FloatFormat& f, std::uint32_t ranks, std::uint64_t stream) {
   for (std::uint32_t r = 0; r < ranks; ++r) x.push_back(encode(f, {}, normal_sample(7, stream, r)).code);
   return x;
 }
-std::uint64_t plus(const FloatFormat& f, std::uint64_t a, std::uint64_t b) { return evaluate(Operation::add, f, {}, a, b).code; }
-std::uint64_t reduce(Algorithm a, const FloatFormat& f, const Codes& of_rank, std::uint32_t chunk, std::size_t node = 8) {
+std::uint64_t plus(const FloatFormat& f, std::uint64_t a, std::uint64_t b) {
+  return evaluate(Operation::add, f, {}, a, b).code;
+}
+std::uint64_t reduce(Algorithm a, const FloatFormat& f, const Codes& of_rank, std::uint32_t chunk,
+                     std::size_t node = 8) {
   Codes in_order;
-  for (const std::uint32_t r : order_of(a, static_cast<std::uint32_t>(of_rank.size()), chunk)) in_order.push_back(of_rank[r]);
+  for (const std::uint32_t r : order_of(a, static_cast<std::uint32_t>(of_rank.size()), chunk))
+    in_order.push_back(of_rank[r]);
   return Collective(a, f, node, 0, nullptr)(in_order).code;
 }
 
 TEST(Ring, IsAReduceScatterStepByStep) {
-  // Buffers of N chunks, one number each. In step t every rank sends chunk r - t - 1 to the next rank, which adds it to its own.
+  // Buffers of N chunks, one number each. In step t every rank sends chunk r - t - 1 to the next rank, which adds it to
+  // its own.
   for (const std::uint32_t n : {2u, 3u, 8u, 13u}) {
     std::vector<Codes> buffer;  // [rank][chunk]
     for (std::uint32_t r = 0; r < n; ++r) buffer.push_back(numbers(bf16, n, r));
@@ -67,7 +72,8 @@ TEST(NodeTree, ChainsInsideNodes) {
   const Codes x = numbers(bf16, 8, 5);
   Codes node;
   for (std::size_t k = 0; k < 4; ++k) node.push_back(plus(bf16, x[2 * k], x[2 * k + 1]));
-  EXPECT_EQ(reduce(Algorithm::node_tree, bf16, x, 0, 2), plus(bf16, plus(bf16, node[0], node[1]), plus(bf16, node[2], node[3])));
+  EXPECT_EQ(reduce(Algorithm::node_tree, bf16, x, 0, 2),
+            plus(bf16, plus(bf16, node[0], node[1]), plus(bf16, node[2], node[3])));
   std::uint64_t chain = x[0];
   for (std::size_t r = 1; r < 8; ++r) chain = plus(bf16, chain, x[r]);
   EXPECT_EQ(reduce(Algorithm::node_tree, bf16, x, 0, 8), chain);
@@ -105,7 +111,8 @@ Json run(std::vector<std::string> assignments) {
   Trace trace;
   Run r{report, trace, [](double) {}};
   experiment.run(config, r);
-  for (const Claim& c : report.claims()) EXPECT_NE(c.verdict, Verdict::fail) << c.id << " " << c.measured << " " << c.expected;
+  for (const Claim& c : report.claims())
+    EXPECT_NE(c.verdict, Verdict::fail) << c.id << " " << c.measured << " " << c.expected;
   return report.to_json();
 }
 
@@ -115,7 +122,7 @@ TEST(Averages, DivisionBeforeTheSumVanishesAndAfterItOverflows) {
   for (const Json& row : report["results"]["batch"]["rows"]) rows[row[1].dump() + row[3].get<std::string>()] = row;
   EXPECT_EQ(rows["-20before"][6], 1.0);  // 2^-30 and below: nothing is left
   EXPECT_LT(rows["-20after"][6], 0.2);
-  EXPECT_GT(rows["9after"][7], 0.3);     // 2^19
+  EXPECT_GT(rows["9after"][7], 0.3);  // 2^19
   EXPECT_EQ(rows["9before"][7], 0.0);
   EXPECT_EQ(rows["9split"][7], 0.0);
 }
@@ -130,13 +137,15 @@ TEST(Errors, LargestIsNoLessThanTheRootMeanSquare) {
   const Json report = run({"formats=bf16,e4m3", "ranks=2,16,64", "elements=8", "permutations=2"});
   auto at = columns_of(report["results"]["errors"]);
   for (const Json& row : report["results"]["errors"]["rows"])
-    if (!row[at["rms_error"]].is_null()) EXPECT_GE(row[at["largest_error"]].get<double>(), row[at["rms_error"]].get<double>() * (1 - 1e-12)) << row;
+    if (!row[at["rms_error"]].is_null())
+      EXPECT_GE(row[at["largest_error"]].get<double>(), row[at["rms_error"]].get<double>() * (1 - 1e-12)) << row;
 }
 
 TEST(Growth, IsWhatTheClaimsMeasure) {
   const Json report = run({"formats=bf16", "algorithms=ring", "elements=16", "permutations=2"});
   auto at = columns_of(report["results"]["growth"]);
-  for (const auto& [id, signal, last] : {std::tuple("bf16-ring-grows-as-sqrt-n", 0.0, 4096), std::tuple("bf16-ring-with-signal-grows-as-sqrt-n", 1.0, 128)}) {
+  for (const auto& [id, signal, last] : {std::tuple("bf16-ring-grows-as-sqrt-n", 0.0, 4096),
+                                         std::tuple("bf16-ring-with-signal-grows-as-sqrt-n", 1.0, 128)}) {
     Json measured, shown, ranks;
     for (const Json& claim : report["claims"])
       if (claim["id"] == id) measured = claim["measured"];
@@ -148,27 +157,33 @@ TEST(Growth, IsWhatTheClaimsMeasure) {
 }
 
 TEST(Orders, RanksDisagreeOnlyWhereEachBeginsWithItsOwn) {
-  const Json report = run({"formats=bf16", "algorithms=ring,tree,one-shot,one-shot-rotated,one-shot-fp32", "ranks=2", "elements=16", "permutations=4"});
+  const Json report = run({"formats=bf16", "algorithms=ring,tree,one-shot,one-shot-rotated,one-shot-fp32", "ranks=2",
+                           "elements=16", "permutations=4"});
   auto at = columns_of(report["results"]["orders"]);
   for (const Json& row : report["results"]["orders"]["rows"]) {
     EXPECT_EQ(row[at["ranks_disagree"]] > 0, row[0] == "one-shot-rotated") << row;
-    EXPECT_LT(row[at["largest_spread"]], 64) << row;  // 32 roundings of at most half an ulp of a few times the typical sum
+    EXPECT_LT(row[at["largest_spread"]], 64)
+        << row;  // 32 roundings of at most half an ulp of a few times the typical sum
   }
 }
 
 TEST(Collectives, OddConfigurations) {
   const std::vector<std::string> small{"elements=4", "permutations=2", "order_ranks=3"};
-  for (const char* formats : {"e2m1", "e3m2,e2m3", "e4m3fnuz", "p3109k8p3", "fp32", "tf32", "e5m0finite", "e2m2", "e8m1", "e4m3b11fnuz"})
+  for (const char* formats :
+       {"e2m1", "e3m2,e2m3", "e4m3fnuz", "p3109k8p3", "fp32", "tf32", "e5m0finite", "e2m2", "e8m1", "e4m3b11fnuz"})
     for (const char* ranks : {"2", "3,5", "4,7,64"}) {
       auto set = small;
       set.push_back("formats=" + std::string(formats)), set.push_back("ranks=" + std::string(ranks));
-      set.push_back("algorithms=ring,ring-fp32,ring-stochastic,tree,node-tree,one-shot,one-shot-rotated,one-shot-fp32,exact");
+      set.push_back(
+          "algorithms=ring,ring-fp32,ring-stochastic,tree,node-tree,one-shot,one-shot-rotated,one-shot-fp32,exact");
       run(set);
       set.push_back("log2_scale=40"), set.push_back("signals=1000"), set.push_back("batch_scales=-40,40");
       run(set);
       set.push_back("log2_scale=-40"), set.push_back("node=1"), run(set);
     }
-  for (const char* bad : {"formats=e8m0", "formats=fp64", "formats=e9m2", "ranks=1", "elements=1", "input=/nowhere.npy", "signals=-1"}) EXPECT_THROW(run({bad}), std::invalid_argument) << bad;
+  for (const char* bad :
+       {"formats=e8m0", "formats=fp64", "formats=e9m2", "ranks=1", "elements=1", "input=/nowhere.npy", "signals=-1"})
+    EXPECT_THROW(run({bad}), std::invalid_argument) << bad;
   EXPECT_THROW(run({"elements=4096"}), std::invalid_argument);  // too much work
 }
 

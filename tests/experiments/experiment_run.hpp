@@ -25,9 +25,7 @@ inline Json report_of(std::string_view name, const std::vector<std::string>& set
 inline std::string refusal_of(std::string_view name, const std::vector<std::string>& settings) {
   try {
     report_of(name, settings);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
   return "accepted";
 }
 

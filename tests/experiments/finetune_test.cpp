@@ -87,7 +87,8 @@ TEST(StartFrom, RefusesOtherNetworksAndLateStarts) {
 TEST(Test, OfSomeClassesAddsUpToThatOfAll) {
   const ImageSet images = noise();
   const t::Policy fp32 = t::find_policy("fp32");
-  const auto all = t::image_examples(images, {8}), some = t::image_examples(images, {8, 0, 0, {0, 1, 2, 3, 4}}), others = t::image_examples(images, {8, 0, 0, {5, 6, 7, 8, 9}});
+  const auto all = t::image_examples(images, {8}), some = t::image_examples(images, {8, 0, 0, {0, 1, 2, 3, 4}}),
+             others = t::image_examples(images, {8, 0, 0, {5, 6, 7, 8, 9}});
   t::Trainer trainer(tiny(), fp32, *all);
   trainer.run();
   const t::TestResult whole = trainer.test(), a = trainer.test(*some), b = trainer.test(*others);
@@ -96,8 +97,9 @@ TEST(Test, OfSomeClassesAddsUpToThatOfAll) {
   EXPECT_NE(a.loss, b.loss);
 }
 
-const std::vector<std::string> small{"train_examples=256", "test_examples=100", "steps=6", "tune_steps=5", "intervals=2", "width=16", "seeds=2",
-                                     "policies=fp32,O2,pure-bf16,bf16-sr,bf16-kahan,amp-fp16"};
+const std::vector<std::string> small{
+    "train_examples=256", "test_examples=100", "steps=6", "tune_steps=5",
+    "intervals=2",        "width=16",          "seeds=2", "policies=fp32,O2,pure-bf16,bf16-sr,bf16-kahan,amp-fp16"};
 std::vector<std::string> with(std::vector<std::string> more) {
   more.insert(more.begin(), small.begin(), small.end());
   return more;
@@ -117,7 +119,8 @@ TEST(Finetune, WithoutALearningRateNothingMoves) {
   EXPECT_EQ(cell(report, "summary", "policy", "fp32", "rounding_cost"), 0.0);
   EXPECT_EQ(cell(report, "summary", "policy", "fp32", "start_error"), 0.0);
   EXPECT_GT(cell(report, "summary", "policy", "pure-bf16", "start_error").get<double>(), 0.0005);
-  EXPECT_GT(cell(report, "summary", "policy", "bf16-sr", "start_error"), cell(report, "summary", "policy", "pure-bf16", "start_error"));
+  EXPECT_GT(cell(report, "summary", "policy", "bf16-sr", "start_error"),
+            cell(report, "summary", "policy", "pure-bf16", "start_error"));
   EXPECT_EQ(cell(report, "seeds", "policy", "fp32", "seed"), 1);
 }
 
@@ -125,7 +128,9 @@ TEST(Finetune, SmallStepsMoveWeightsWhereTheyAreNotSwamped) {
   if (!no_images().empty()) GTEST_SKIP() << no_images();
   const Json report = report_of("finetune", with({"tune_lr=1e-5"}));
   expect_no_failure(report);
-  const auto unmoved = [&](const char* policy) { return cell(report, "summary", "policy", policy, "unmoved").get<double>(); };
+  const auto unmoved = [&](const char* policy) {
+    return cell(report, "summary", "policy", policy, "unmoved").get<double>();
+  };
   EXPECT_LT(unmoved("fp32"), 0.5);
   EXPECT_GT(unmoved("pure-bf16"), 0.8);
   EXPECT_LT(unmoved("bf16-sr"), unmoved("pure-bf16"));
@@ -145,7 +150,8 @@ TEST(Finetune, GoesOnFromCheckpoints) {
 }
 
 TEST(Finetune, RefusesClassesThatLeaveNothing) {
-  EXPECT_EQ(refused("finetune", {"classes=0,1,2,3,4,5,6,7,8,9"}), "classes: 10 of them; accepted: 1 to 9, so that some are tuned and some are not");
+  EXPECT_EQ(refused("finetune", {"classes=0,1,2,3,4,5,6,7,8,9"}),
+            "classes: 10 of them; accepted: 1 to 9, so that some are tuned and some are not");
   EXPECT_NE(refused("finetune", {"classes=1,2,1"}).find("1 is there twice"), std::string::npos);
   EXPECT_NE(refused("finetune", {"classes=10"}).find("from 0 to 9"), std::string::npos);
 }

@@ -1,4 +1,5 @@
-// Which loss scales keep every gradient of a sample in a format: by rounding and by limits, against numbers found by hand.
+// Which loss scales keep every gradient of a sample in a format: by rounding and by limits, against numbers found by
+// hand.
 #include <halfulp/experiments/loss_scaling/loss_scaling.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
@@ -26,7 +27,8 @@ GradientSample sample_of(const std::vector<float>& values) {
 void expect_range(const std::vector<float>& values, const FloatFormat& format, ScaleRange expected) {
   const GradientSample sample = sample_of(values);
   EXPECT_EQ(sample.range_by_rounding(format), expected)
-      << format_name(format) << " " << sample.range_by_rounding(format).from << " " << sample.range_by_rounding(format).to;
+      << format_name(format) << " " << sample.range_by_rounding(format).from << " "
+      << sample.range_by_rounding(format).to;
   EXPECT_EQ(sample.range_by_limits(format), expected)
       << format_name(format) << " " << sample.range_by_limits(format).from << " " << sample.range_by_limits(format).to;
 }
@@ -77,7 +79,8 @@ TEST(GradientRange, CountsByHand) {
 TEST(GradientRange, RoundingAndLimitsAgree) {
   std::vector<float> values;
   for (int e = -149; e < 128; ++e)
-    for (const float m : {1.0f, 1.0625f, 1.25f, 1.5f, 1.75f, 1.8125f, 1.9375f, 1.99951172f, 1.9999999f}) values.push_back(std::ldexp(m, e));
+    for (const float m : {1.0f, 1.0625f, 1.25f, 1.5f, 1.75f, 1.8125f, 1.9375f, 1.99951172f, 1.9999999f})
+      values.push_back(std::ldexp(m, e));
   const GradientSample sample = sample_of(values);
   for (const FloatFormat& format : {fp16, bf16, e5m2, e4m3, e4m3fnuz, e2m1, e3m2, p3109k8p4})
     for (int k = -40; k <= 40; ++k)

@@ -1,5 +1,5 @@
-// The experiment `loss_scaling`: ranges of scales against the gradients it saved, static scales, the law of dynamic ones, and collapse.
-// Networks learn from a few made-up images.
+// The experiment `loss_scaling`: ranges of scales against the gradients it saved, static scales, the law of dynamic
+// ones, and collapse. Networks learn from a few made-up images.
 #include <halfulp/data/npy.hpp>
 #include <halfulp/data/saved_gradients.hpp>
 #include <halfulp/report/experiment.hpp>
@@ -39,8 +39,8 @@ class LossScaling : public ::testing::Test {
     write("train", 64);
     write("t10k", 32);
     saved = (folder / "gradients").string();
-    report = run({"scales=0,3,24", "initial=0,32", "growth_interval=3", "formats=fp16,e5m2,e4m3", "gradient_steps=9", "k_from=-4",
-                  "k_to=34", "save_gradients=" + saved});
+    report = run({"scales=0,3,24", "initial=0,32", "growth_interval=3", "formats=fp16,e5m2,e4m3", "gradient_steps=9",
+                  "k_from=-4", "k_to=34", "save_gradients=" + saved});
   }
   static void TearDownTestSuite() { fs::remove_all(folder); }
   static void write(const std::string& which, unsigned count) {
@@ -56,7 +56,8 @@ class LossScaling : public ::testing::Test {
   static Json run(const std::vector<std::string>& settings) {
     const Experiment& experiment = find_experiment("loss_scaling");
     Config config(experiment.parameters());
-    for (const std::string& setting : {"data=" + folder.string(), std::string("width=8"), std::string("batch=16"), std::string("steps=40")})
+    for (const std::string& setting :
+         {"data=" + folder.string(), std::string("width=8"), std::string("batch=16"), std::string("steps=40")})
       config.set(setting);
     for (const std::string& setting : settings) config.set(setting);
     Report made("loss_scaling", "test", config);
@@ -68,9 +69,7 @@ class LossScaling : public ::testing::Test {
   static std::string refusal(const std::vector<std::string>& settings) {
     try {
       run(settings);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
+    } catch (const std::invalid_argument& error) { return error.what(); }
     return "accepted";
   }
   /// Rows as objects.
@@ -114,8 +113,9 @@ std::vector<double> saved_values(const std::string& folder, GradientKind kind) {
 }
 
 TEST_F(LossScaling, RangesAndSharesAreThoseOfTheSavedGradients) {
-  const std::pair<const char*, GradientKind> kinds[] = {
-      {"both", GradientKind::unknown}, {"weight", GradientKind::of_weight}, {"activation", GradientKind::of_activation}};
+  const std::pair<const char*, GradientKind> kinds[] = {{"both", GradientKind::unknown},
+                                                        {"weight", GradientKind::of_weight},
+                                                        {"activation", GradientKind::of_activation}};
   // Where a format rounds to zero, the tie included, and from where it overflows.
   struct Ends {
     double zero, overflow;
@@ -193,7 +193,8 @@ TEST_F(LossScaling, TheEndsOfTheRange) {
     EXPECT_EQ(end["predicted_overflowed"] > 0.0, above) << end;
     EXPECT_EQ(end["predicted_lost"] > 0.0, below) << end;
   }
-  for (const int k : {0, range["k_from"].get<int>(), range["k_to"].get<int>(), range["k_to"].get<int>() + 1, range["k_to"].get<int>() + 2})
+  for (const int k : {0, range["k_from"].get<int>(), range["k_to"].get<int>(), range["k_to"].get<int>() + 1,
+                      range["k_to"].get<int>() + 2})
     EXPECT_TRUE(scales.contains(k)) << k;
 }
 
@@ -231,8 +232,9 @@ TEST_F(LossScaling, DynamicScalesObeyTheirLaw) {
   EXPECT_EQ(up["highest"], 8192.0);
   EXPECT_EQ(down["highest"], 0x1p32);
   EXPECT_GE(down["first_good"], 8);  // 2^32 2^-8 stays beyond fp16 for so many halvings
-  int falls = 0;  // steps in a row from the first on
-  for (const Json& change : courses.at("amp-fp16-dynamic-32-every-3")) falls += change["event"] == "backed-off" && change["step"] == falls;
+  int falls = 0;                     // steps in a row from the first on
+  for (const Json& change : courses.at("amp-fp16-dynamic-32-every-3"))
+    falls += change["event"] == "backed-off" && change["step"] == falls;
   EXPECT_EQ(down["first_good"], falls);
   EXPECT_GT(down["skipped"], falls);  // it grows again to where gradients overflow
 }
@@ -245,7 +247,8 @@ TEST_F(LossScaling, Collapse) {
     EXPECT_EQ(collapse["to_subnormal"], 143) << collapse;
     EXPECT_EQ(collapse["to_zero"], 166) << collapse;
     EXPECT_EQ(collapse["final_scale"], 0.0) << collapse;
-    EXPECT_NE(collapse["streak"].get<std::string>().find("166 updates in a row found Inf or NaN"), std::string::npos) << collapse;
+    EXPECT_NE(collapse["streak"].get<std::string>().find("166 updates in a row found Inf or NaN"), std::string::npos)
+        << collapse;
   }
   // Activations that overflow make NaN gradients, which are noticed at every scale.
   EXPECT_NE(all[0]["first_infinite"].get<std::string>().find(", activation"), std::string::npos) << all[0];
@@ -268,8 +271,9 @@ TEST_F(LossScaling, ClaimsHoldOrSayWhyNot) {
     EXPECT_NE(claim["verdict"], "fail") << claim;
     verdicts[claim["id"]] = claim["verdict"];
   }
-  for (const char* id : {"mlp-every-fate", "mlp-ranges", "grad-scaler-defaults", "sixteen-overflows", "scale-reaches-zero",
-                         "zero-scale-unnoticed", "mlp-amp-fp16-collapse", "mlp-amp-fp16-unnoticed", "mlp-amp-fp16-diverging"})
+  for (const char* id :
+       {"mlp-every-fate", "mlp-ranges", "grad-scaler-defaults", "sixteen-overflows", "scale-reaches-zero",
+        "zero-scale-unnoticed", "mlp-amp-fp16-collapse", "mlp-amp-fp16-unnoticed", "mlp-amp-fp16-diverging"})
     EXPECT_EQ(verdicts[id], "pass") << id;
 }
 

@@ -1,4 +1,5 @@
-// What the experiment `operators` derives from errors: the list for autocast, beside the published ones, and precisions of whole models.
+// What the experiment `operators` derives from errors: the list for autocast, beside the published ones, and precisions
+// of whole models.
 #include <halfulp/experiments/operators/operators.hpp>
 
 #include <halfulp/formats/catalogue.hpp>
@@ -19,15 +20,19 @@ TEST(Autocast, criterion_takes_the_cheapest_within_the_budget) {
   // [scale][candidate]: fp32, all, tensors; relative errors in units of 2^-11.
   const auto errors = [](double units, std::size_t non_finite = 0) {
     Errors e;
-    e.exact_squares = 1, e.squares = Real(units * 0x1p-11) * Real(units * 0x1p-11), e.outputs = 10, e.non_finite = non_finite;
+    e.exact_squares = 1, e.squares = Real(units * 0x1p-11) * Real(units * 0x1p-11), e.outputs = 10,
+    e.non_finite = non_finite;
     return e;
   };
-  const auto where = [&](const SampleErrors& measured) { return derive(s, std::vector<SampleErrors>{measured}, 0, 4).where; };
+  const auto where = [&](const SampleErrors& measured) {
+    return derive(s, std::vector<SampleErrors>{measured}, 0, 4).where;
+  };
   EXPECT_EQ(where({{errors(0), errors(3), errors(1)}, {errors(0), errors(4), errors(1)}}), Where::all);
   EXPECT_EQ(where({{errors(0), errors(3), errors(1)}, {errors(0), errors(4.1), errors(1)}}), Where::tensors);
   EXPECT_EQ(where({{errors(0), errors(3, 1), errors(1)}, {errors(0), errors(3), errors(1)}}), Where::tensors);
   EXPECT_EQ(where({{errors(0), errors(5), errors(1)}, {errors(0), errors(3), errors(1, 2)}}), Where::fp32);
-  const Derived d = derive(s, std::vector<SampleErrors>(1, {{errors(0), errors(5), errors(1)}, {errors(0), errors(7), errors(2)}}), 0, 4);
+  const Derived d = derive(
+      s, std::vector<SampleErrors>(1, {{errors(0), errors(5), errors(1)}, {errors(0), errors(7), errors(2)}}), 0, 4);
   EXPECT_NEAR(d.all.units, 7, 1e-12);
   EXPECT_EQ(d.all.scale, 2);
   EXPECT_EQ(compare(Listed::fp32, Where::tensors), Agreement::on_arithmetic);
@@ -49,7 +54,9 @@ TEST(Autocast, the_worst_sample_decides_and_close_calls_are_marked) {
     }
     return e;
   };
-  const auto judge = [&](const std::vector<SampleErrors>& samples) { return std::pair(derive(s, samples, 0, 4).where, firmness(s, samples, 0, 4)); };
+  const auto judge = [&](const std::vector<SampleErrors>& samples) {
+    return std::pair(derive(s, samples, 0, 4).where, firmness(s, samples, 0, 4));
+  };
   const auto [fine, clear] = judge({sample(0.5, 0.5), sample(1.9, 0.5)});
   EXPECT_EQ(fine, Where::all);
   EXPECT_EQ(clear.agree, 2u);
@@ -59,7 +66,8 @@ TEST(Autocast, the_worst_sample_decides_and_close_calls_are_marked) {
   EXPECT_EQ(one_bad, Where::tensors);
   EXPECT_EQ(divided.agree, 1u);
   EXPECT_TRUE(divided.borderline);
-  EXPECT_TRUE(judge({sample(3, 0.5), sample(3, 0.5)}).second.borderline) << "half the budget would do for FP32 inside alone";
+  EXPECT_TRUE(judge({sample(3, 0.5), sample(3, 0.5)}).second.borderline)
+      << "half the budget would do for FP32 inside alone";
   EXPECT_TRUE(judge({sample(5, 0.5), sample(7, 0.5)}).second.borderline) << "twice the budget would do";
   EXPECT_FALSE(judge({sample(9, 0.5), sample(70, 0.5)}).second.borderline);
 }
@@ -82,14 +90,17 @@ TEST(Autocast, binary_cross_entropy_by_probabilities_needs_fp32) {
         EXPECT_FALSE(errors[i][0][0][1].overflow);
       }
       if (table[i].name != "bce") continue;
-      for (const std::size_t f : {0u, 1u}) EXPECT_EQ(derive(s, errors[i], f, 4).where, Where::fp32) << s.formats[f].name << " seed " << seed;
+      for (const std::size_t f : {0u, 1u})
+        EXPECT_EQ(derive(s, errors[i], f, 4).where, Where::fp32) << s.formats[f].name << " seed " << seed;
     }
   }
 }
 
 TEST(Autocast, every_listed_operator_is_in_the_table_once) {
   for (const ListedOperator& row : listed_operators()) {
-    EXPECT_TRUE(std::any_of(operator_table().begin(), operator_table().end(), [&](const Operator& op) { return op.name == row.name; })) << row.name;
+    EXPECT_TRUE(std::any_of(operator_table().begin(), operator_table().end(), [&](const Operator& op) {
+      return op.name == row.name;
+    })) << row.name;
     EXPECT_EQ(find_listed(row.name)->function, row.function);
   }
   EXPECT_FALSE(find_listed("last-layer"));
@@ -109,8 +120,10 @@ TEST(Graph, lists_give_stages_their_precision) {
       if (p.stages()[i] == name) return stages[i].tensors;
     throw std::invalid_argument(std::string(name));
   };
-  for (const char* name : {"linear-query", "attention-scores", "attention-values", "gelu", "linear-last"}) EXPECT_EQ(tensors(name), fp16) << name;
-  for (const char* name : {"embedding", "layer-norm-1", "softmax", "residual-1", "log-softmax"}) EXPECT_EQ(tensors(name), fp32) << name;
+  for (const char* name : {"linear-query", "attention-scores", "attention-values", "gelu", "linear-last"})
+    EXPECT_EQ(tensors(name), fp16) << name;
+  for (const char* name : {"embedding", "layer-norm-1", "softmax", "residual-1", "log-softmax"})
+    EXPECT_EQ(tensors(name), fp32) << name;
 }
 
 TEST(Graph, decisions_are_the_first_choices_within_the_budget) {

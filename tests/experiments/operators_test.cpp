@@ -1,4 +1,5 @@
-// Operators in elementary operations against definitions written differently, their evaluation, and where they leave the range.
+// Operators in elementary operations against definitions written differently, their evaluation, and where they leave
+// the range.
 #include <halfulp/experiments/operators/operators.hpp>
 
 #include <halfulp/emulation/conversion.hpp>
@@ -21,7 +22,8 @@ const Operator& find(std::string_view name) {
 
 std::vector<double> exact_of(std::string_view name, const std::vector<double>& inputs, std::size_t n = 64) {
   std::vector<double> y;
-  for (const Real& v : exact_outputs(build(find(name), SumOrder::sequential, n), inputs)) y.push_back(static_cast<double>(v));
+  for (const Real& v : exact_outputs(build(find(name), SumOrder::sequential, n), inputs))
+    y.push_back(static_cast<double>(v));
   return y;
 }
 
@@ -31,7 +33,8 @@ std::vector<double> inputs_of(std::string_view name, double scale = 1, std::size
 
 void expect_near(const std::vector<double>& got, const std::vector<double>& wanted, const char* what) {
   ASSERT_EQ(got.size(), wanted.size()) << what;
-  for (std::size_t i = 0; i < got.size(); ++i) EXPECT_NEAR(got[i], wanted[i], 1e-12 * (1 + std::fabs(wanted[i]))) << what << " " << i;
+  for (std::size_t i = 0; i < got.size(); ++i)
+    EXPECT_NEAR(got[i], wanted[i], 1e-12 * (1 + std::fabs(wanted[i]))) << what << " " << i;
 }
 
 template <class F>
@@ -43,7 +46,9 @@ std::vector<double> mapped(const std::vector<double>& x, F&& f) {
 
 // The test's own formulas, by libm.
 TEST(Operators, pointwise_functions_are_their_definitions) {
-  const auto check = [](const char* name, auto&& f) { expect_near(exact_of(name, inputs_of(name)), mapped(inputs_of(name), f), name); };
+  const auto check = [](const char* name, auto&& f) {
+    expect_near(exact_of(name, inputs_of(name)), mapped(inputs_of(name), f), name);
+  };
   check("relu", [](double x) { return x > 0 ? x : 0; });
   check("gelu", [](double x) { return x / 2 * std::erfc(-x / std::sqrt(2.0)); });
   check("sigmoid", [](double x) { return std::exp(x) / (1 + std::exp(x)); });
@@ -87,8 +92,10 @@ TEST(Operators, norms_reductions_and_pools_are_their_definitions) {
   const double mean = std::accumulate(x.begin(), x.end(), 0.0) / 64;
   double squares = 0, deviations = 0;
   for (const double v : x) squares += v * v, deviations += (v - mean) * (v - mean);
-  expect_near(exact_of("layer-norm", x), mapped(x, [&](double v) { return (v - mean) / std::sqrt(deviations / 64 + 1e-5); }), "layer-norm");
-  expect_near(exact_of("rms-norm", x), mapped(x, [&](double v) { return v / std::sqrt(squares / 64 + 1e-5); }), "rms-norm");
+  expect_near(exact_of("layer-norm", x),
+              mapped(x, [&](double v) { return (v - mean) / std::sqrt(deviations / 64 + 1e-5); }), "layer-norm");
+  expect_near(exact_of("rms-norm", x), mapped(x, [&](double v) { return v / std::sqrt(squares / 64 + 1e-5); }),
+              "rms-norm");
   expect_near(exact_of("norm", x), {std::sqrt(squares)}, "norm");
   expect_near(exact_of("sum", x), {64 * mean}, "sum");
   expect_near(exact_of("mean", x), {mean}, "mean");
@@ -100,10 +107,12 @@ TEST(Operators, norms_reductions_and_pools_are_their_definitions) {
     EXPECT_NEAR(square / 16, 1, 1e-3);
   }
   const std::vector<double> factors = inputs_of("prod");
-  expect_near(exact_of("prod", factors), {std::accumulate(factors.begin(), factors.end(), 1.0, std::multiplies<>())}, "prod");
+  expect_near(exact_of("prod", factors), {std::accumulate(factors.begin(), factors.end(), 1.0, std::multiplies<>())},
+              "prod");
   std::vector<double> largest, average;
   for (std::size_t i = 0; i < 64; i += 4) {
-    largest.push_back(*std::max_element(x.begin() + static_cast<std::ptrdiff_t>(i), x.begin() + static_cast<std::ptrdiff_t>(i) + 4));
+    largest.push_back(
+        *std::max_element(x.begin() + static_cast<std::ptrdiff_t>(i), x.begin() + static_cast<std::ptrdiff_t>(i) + 4));
     average.push_back((x[i] + x[i + 1] + x[i + 2] + x[i + 3]) / 4);
   }
   expect_near(exact_of("max-pool", x), largest, "max-pool");
@@ -185,7 +194,8 @@ TEST(Evaluator, rounds_each_operation_once) {
       const double x = f.value(code);
       if (!std::isfinite(x)) continue;
       const auto expect_same = [&](double got, std::uint64_t wanted, const char* what) {
-        EXPECT_TRUE(got == f.value(wanted) || (std::isnan(got) && f.is_nan(wanted))) << what << " of " << x << ": " << got << ", not " << f.value(wanted);
+        EXPECT_TRUE(got == f.value(wanted) || (std::isnan(got) && f.is_nan(wanted)))
+            << what << " of " << x << ": " << got << ", not " << f.value(wanted);
       };
       expect_same(exp_of(x), encode(f, {}, std::exp(x)).code, "exp");
       expect_same(tanh_of(x), encode(f, {}, std::tanh(x)).code, "tanh");
@@ -196,11 +206,13 @@ TEST(Evaluator, rounds_each_operation_once) {
 }
 
 TEST(Evaluator, rounds_real_numbers_in_every_mode) {
-  const double values[] = {1.0, 1.0 + 0x1p-11, 1.0 + 0x1.8p-11, -2.7, 65519.9, 65520.0, 1e9, 0x1p-25, 0x1.8p-25, -3e-8, 0x1p-30, 6e-5};
+  const double values[] = {1.0, 1.0 + 0x1p-11, 1.0 + 0x1.8p-11, -2.7,  65519.9, 65520.0,
+                           1e9, 0x1p-25,       0x1.8p-25,       -3e-8, 0x1p-30, 6e-5};
   for (const auto& mode : rounding_modes) {
     if (mode.value == RoundingMode::stochastic) continue;
     for (const FloatFormat& f : {fp16, bf16, e4m3})
-      for (const double x : values) EXPECT_EQ(round_real(f, {mode.value}, Real(x)), encode(f, {mode.value}, x).code) << mode.name << " " << x;
+      for (const double x : values)
+        EXPECT_EQ(round_real(f, {mode.value}, Real(x)), encode(f, {mode.value}, x).code) << mode.name << " " << x;
   }
   // Behind 1 + 2^-11, a tie, something far below a double's last place: up.
   EXPECT_EQ(round_real(fp16, {}, Real(1) + ldexp(Real(1), -11) + ldexp(Real(1), -100)), 0x3c01u);
@@ -211,10 +223,14 @@ TEST(Evaluator, tensors_in_the_format_and_fp32_inside) {
   Program p(SumOrder::sequential);
   const auto x = p.operand(Draw::activation, 3);
   p.output(p.sum(x));
-  EXPECT_EQ(Evaluator(p, {Precision::of(Where::all, fp16)}, {})(std::vector<double>{2048, 1, -2048}), std::vector<double>{0});
-  EXPECT_EQ(Evaluator(p, {Precision::of(Where::tensors, fp16)}, {})(std::vector<double>{2048, 1, -2048}), std::vector<double>{1});
-  EXPECT_EQ(Evaluator(p, {Precision::of(Where::tensors, fp16)}, {})(std::vector<double>{2049, 1, -2048}), std::vector<double>{1});
-  EXPECT_EQ(Evaluator(p, {Precision::of(Where::fp32, fp16)}, {})(std::vector<double>{2049, 1, -2048}), std::vector<double>{2});
+  EXPECT_EQ(Evaluator(p, {Precision::of(Where::all, fp16)}, {})(std::vector<double>{2048, 1, -2048}),
+            std::vector<double>{0});
+  EXPECT_EQ(Evaluator(p, {Precision::of(Where::tensors, fp16)}, {})(std::vector<double>{2048, 1, -2048}),
+            std::vector<double>{1});
+  EXPECT_EQ(Evaluator(p, {Precision::of(Where::tensors, fp16)}, {})(std::vector<double>{2049, 1, -2048}),
+            std::vector<double>{1});
+  EXPECT_EQ(Evaluator(p, {Precision::of(Where::fp32, fp16)}, {})(std::vector<double>{2049, 1, -2048}),
+            std::vector<double>{2});
 
   // Between stages a value passes both tensor formats.
   Program two(SumOrder::sequential, "first");
@@ -222,7 +238,8 @@ TEST(Evaluator, tensors_in_the_format_and_fp32_inside) {
   const auto sum = two.add(a[0], a[1]);
   two.stage("second");
   two.output(two.add(sum, two.constant(0)));
-  const Precision wide = Precision::of(Where::fp32, fp32), half = Precision::of(Where::tensors, fp16), brain = Precision::of(Where::all, bf16);
+  const Precision wide = Precision::of(Where::fp32, fp32), half = Precision::of(Where::tensors, fp16),
+                  brain = Precision::of(Where::all, bf16);
   EXPECT_EQ(Evaluator(two, {wide, wide}, {})(std::vector<double>{2048, 1}), std::vector<double>{2049});
   EXPECT_EQ(Evaluator(two, {half, wide}, {})(std::vector<double>{2048, 1}), std::vector<double>{2048});
   EXPECT_EQ(Evaluator(two, {half, wide}, {})(std::vector<double>{2048, 3}), std::vector<double>{2052});

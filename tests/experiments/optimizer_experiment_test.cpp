@@ -15,7 +15,9 @@ TEST(OptimizerVariants, AreNamedOnceAndSayWhatTheyDo) {
   std::set<std::string_view> names;
   for (const OptimizerVariant& v : optimizer_variants()) {
     EXPECT_TRUE(names.insert(v.name).second) << v.name;
-    EXPECT_TRUE(v.group.empty() || std::find(std::begin(optimizer_groups), std::end(optimizer_groups), v.group) != std::end(optimizer_groups)) << v.name;
+    EXPECT_TRUE(v.group.empty() || std::find(std::begin(optimizer_groups), std::end(optimizer_groups), v.group) !=
+                                       std::end(optimizer_groups))
+        << v.name;
     const training::Policy policy = policy_of(v);
     EXPECT_EQ(policy.name, v.name);
     EXPECT_EQ(training::parse_policy(policy.json, "again").update, policy.update) << v.name;
@@ -44,7 +46,8 @@ TEST(DecayOfCodes, EndsAt2ToTheMinus9) {
   EXPECT_GE(decay_in_bf16(1, 0x1p-7).changed, 2u * 254 * 128);
 }
 
-const std::vector<std::string> small{"train_examples=256", "test_examples=100", "steps=8", "intervals=2", "width=16", "seeds=1", "context=8", "batch=16"};
+const std::vector<std::string> small{"train_examples=256", "test_examples=100", "steps=8",   "intervals=2",
+                                     "width=16",           "seeds=1",           "context=8", "batch=16"};
 Json tiny(std::vector<std::string> more) {
   more.insert(more.begin(), small.begin(), small.end());
   return report_of("optimizer", more);
@@ -54,7 +57,9 @@ TEST(OptimizerExperiment, ConstantsOfAdamIn16Bits) {
   if (!no_images().empty()) GTEST_SKIP() << no_images();
   const Json report = tiny({"networks=mlp", "groups=eps,betas,decay"});
   expect_no_failure(report);
-  const auto of = [&](const char* variant, const char* column) { return cell(report, "summary", "variant", variant, column); };
+  const auto of = [&](const char* variant, const char* column) {
+    return cell(report, "summary", "variant", variant, column);
+  };
   EXPECT_EQ(of("fp16-eps-1e-8", "failed_at"), 1);
   EXPECT_GT(of("fp16-eps-1e-8", "zero_denominators").get<int>(), 0);
   EXPECT_NE(of("fp16-eps-1e-8", "why").get<std::string>().find("by zero"), std::string::npos);
@@ -80,7 +85,9 @@ TEST(OptimizerExperiment, StatesAndMasterWeights) {
   if (!no_images().empty()) GTEST_SKIP() << no_images();
   const Json report = tiny({"networks=mlp", "groups=master,states"});
   expect_no_failure(report);
-  const auto of = [&](const char* variant, const char* column) { return cell(report, "summary", "variant", variant, column).get<double>(); };
+  const auto of = [&](const char* variant, const char* column) {
+    return cell(report, "summary", "variant", variant, column).get<double>();
+  };
   EXPECT_LT(of("bf16-master", "swamped"), of("bf16-alone", "swamped"));
   EXPECT_EQ(of("bf16-states", "second_underflowed"), 0);
   EXPECT_GT(of("e5m2-plain", "second_underflowed"), of("e5m2-states", "second_underflowed"));
@@ -92,7 +99,9 @@ TEST(OptimizerExperiment, APlantedStepIsLeftOut) {
   const Json report = tiny({"networks=transformer", "groups=abnormal,embedding", "steps=12", "depth=1"});
   if (report["results"]["summary"]["rows"].empty()) GTEST_SKIP() << report["results"]["data"]["rows"][0][1];
   expect_no_failure(report);
-  const auto of = [&](const char* variant, const char* column) { return cell(report, "summary", "variant", variant, column); };
+  const auto of = [&](const char* variant, const char* column) {
+    return cell(report, "summary", "variant", variant, column);
+  };
   EXPECT_EQ(of("planted", "abnormal"), 0);
   EXPECT_EQ(of("planted-skip", "abnormal"), 1);
   EXPECT_EQ(of("skip", "abnormal"), 0);

@@ -41,7 +41,8 @@ TEST(Factors, AgainstFiftyDigits) {
     EXPECT_LT(std::fabs(fp32.value(rope.fp32[at]) / rope.exact[at].high - 1), 2.0 * 0x1p-24);
   }
   const auto alibi = positions::alibi_slopes(16);  // every second slope is a power of two
-  for (int h = 2; h <= 16; h += 2) EXPECT_EQ(alibi.exact[static_cast<std::size_t>(h - 1)].high, FloatFormat::power_of_two(-h / 2));
+  for (int h = 2; h <= 16; h += 2)
+    EXPECT_EQ(alibi.exact[static_cast<std::size_t>(h - 1)].high, FloatFormat::power_of_two(-h / 2));
 }
 
 /// The report of a run in which every claim passes but those of `skipped`.
@@ -53,13 +54,16 @@ Json run(std::vector<std::string> assignments, const std::set<std::string>& skip
   Trace trace;
   Run r{report, trace, [](double) {}};
   experiment.run(config, r);
-  for (const Claim& c : report.claims()) EXPECT_EQ(c.verdict, skipped.count(c.id) ? Verdict::skipped : Verdict::pass) << c.id << " " << c.measured << " " << c.reason;
+  for (const Claim& c : report.claims())
+    EXPECT_EQ(c.verdict, skipped.count(c.id) ? Verdict::skipped : Verdict::pass)
+        << c.id << " " << c.measured << " " << c.reason;
   return report.to_json();
 }
 
 /// Sets and maps of values instead of runs of codes.
 TEST(PositionIds, CollisionsByBruteForce) {
-  const Json report = run({"formats=fp16,bf16,e4m3,e5m2,e3m2,e2m3,e2m1,p3109k8p3,e5m7,e4m3ieee,fp32", "lengths=7,300,3000", "rope_dim=4", "alibi_heads=2"});
+  const Json report = run({"formats=fp16,bf16,e4m3,e5m2,e3m2,e2m3,e2m1,p3109k8p3,e5m7,e4m3ieee,fp32",
+                           "lengths=7,300,3000", "rope_dim=4", "alibi_heads=2"});
   int checked = 0;
   for (const Json& row : report["results"]["collisions"]["rows"]) {
     const FloatFormat f = parse_format(row[0].get<std::string>());
@@ -84,16 +88,17 @@ TEST(PositionIds, CollisionsByBruteForce) {
 /// Without fraction bits every position from 4 on is in the ties' hands, and which way they go depends on the bias.
 TEST(PositionIds, FormatsWithoutFractionBits) {
   for (const char* name : {"e3m0fnuz", "e3m0b3fnuz", "e4m0fn", "e4m0b6fn", "e5m0finite"}) {
-    const Json report = run({std::string("formats=") + name, "lengths=3,4,5,6,7,8,12,13,24,25,100,300", "rope_dim=2", "alibi_heads=1"}, {"first-clash-is-2-to-the-p-plus-1"});
+    const Json report = run(
+        {std::string("formats=") + name, "lengths=3,4,5,6,7,8,12,13,24,25,100,300", "rope_dim=2", "alibi_heads=1"},
+        {"first-clash-is-2-to-the-p-plus-1"});
     for (const Json& claim : report["claims"])
-      if (claim["id"] == "distinct-in-closed-form") {
-        EXPECT_EQ(claim["expected"].size(), 12u) << name;
-      }
+      if (claim["id"] == "distinct-in-closed-form") { EXPECT_EQ(claim["expected"].size(), 12u) << name; }
   }
 }
 
 TEST(PositionIds, NothingIsClaimedOfFp32ThroughFp32) {
-  run({"formats=fp32", "lengths=64", "rope_dim=2", "alibi_heads=1"}, {"through-fp32-changes-nothing", "first-clash-is-2-to-the-p-plus-1"});
+  run({"formats=fp32", "lengths=64", "rope_dim=2", "alibi_heads=1"},
+      {"through-fp32-changes-nothing", "first-clash-is-2-to-the-p-plus-1"});
 }
 
 /// Every token is in exactly one group, and the groups of a binade hold spacing tokens on average.

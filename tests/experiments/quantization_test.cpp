@@ -14,8 +14,9 @@ namespace {
 using namespace training_report;
 
 Json tiny(std::vector<std::string> more) {
-  const std::vector<std::string> small{"data=" HALFULP_GOLDEN "/images", "steps=20", "qat_steps=4", "batch=8", "width=16", "intervals=1", "calibration_batches=2", "seeds=1",
-                                       "features=256", "rows=4", "outputs=4", "bits=8"};
+  const std::vector<std::string> small{
+      "data=" HALFULP_GOLDEN "/images", "steps=20", "qat_steps=4",  "batch=8", "width=16",  "intervals=1",
+      "calibration_batches=2",          "seeds=1",  "features=256", "rows=4",  "outputs=4", "bits=8"};
   more.insert(more.begin(), small.begin(), small.end());
   return report_of("quantization", more);
 }
@@ -30,7 +31,8 @@ TEST(QuantizationExperiment, EveryVariantHasARow) {
   EXPECT_EQ(rows_of(report, "layers"), 2u * 2);
   EXPECT_EQ(rows_of(report, "calibration"), (5u + 2 * 2) * 2 * 2);
   EXPECT_EQ(rows_of(report, "planted"), 2u * 5);
-  for (const char* const id : {"mlp-integer-sums-exact", "mlp-planted-columns-change-nothing", "percentile-100-is-max", "mse-no-larger-than-max", "uniform-sqnr", "llm-int8-split-bound"})
+  for (const char* const id : {"mlp-integer-sums-exact", "mlp-planted-columns-change-nothing", "percentile-100-is-max",
+                               "mse-no-larger-than-max", "uniform-sqnr", "llm-int8-split-bound"})
     EXPECT_EQ(verdict(report, id), "pass") << id;
   EXPECT_EQ(verdict(report, "mlp-int4-tensor-loses"), "skipped");
   EXPECT_EQ(verdict(report, "entropy-clips-its-tail"), "skipped");
@@ -38,10 +40,21 @@ TEST(QuantizationExperiment, EveryVariantHasARow) {
 
 TEST(QuantizationExperiment, OddConfigurationsNeitherFailNorThrow) {
   for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
-           {"width=1", "bits=2"}, {"methods=percentile", "percentiles=50,100", "qat_method=percentile", "bits=2,3"}, {"methods=entropy", "qat_method=max", "granularity=channel", "weight_methods=mse"},
-           {"outlier_features=0"}, {"outlier_features=256", "outlier_magnitude=1000", "outlier_rows=1"}, {"features=2", "outlier_features=1", "rows=1", "outputs=1"},
-           {"threshold=0", "thresholds=0,1e6"}, {"outlier_magnitude=0", "planted=1,1e6"}, {"lr=100", "seeds=2"}, {"qat_lr=100", "bits=4"}, {"networks=cnn", "width=2"},
-           {"networks=transformer", "context=8", "batch=2", "steps=2", "qat_steps=1"}, {"depth=3", "bits=4"}, {"init=zeros"}, {"dropout=0.5"}}) {
+           {"width=1", "bits=2"},
+           {"methods=percentile", "percentiles=50,100", "qat_method=percentile", "bits=2,3"},
+           {"methods=entropy", "qat_method=max", "granularity=channel", "weight_methods=mse"},
+           {"outlier_features=0"},
+           {"outlier_features=256", "outlier_magnitude=1000", "outlier_rows=1"},
+           {"features=2", "outlier_features=1", "rows=1", "outputs=1"},
+           {"threshold=0", "thresholds=0,1e6"},
+           {"outlier_magnitude=0", "planted=1,1e6"},
+           {"lr=100", "seeds=2"},
+           {"qat_lr=100", "bits=4"},
+           {"networks=cnn", "width=2"},
+           {"networks=transformer", "context=8", "batch=2", "steps=2", "qat_steps=1"},
+           {"depth=3", "bits=4"},
+           {"init=zeros"},
+           {"dropout=0.5"}}) {
     SCOPED_TRACE(settings.front());
     const Json report = tiny(settings);
     expect_no_failure(report);
@@ -49,7 +62,8 @@ TEST(QuantizationExperiment, OddConfigurationsNeitherFailNorThrow) {
 }
 
 TEST(QuantizationExperiment, PercentilesAreMethodsOfTheirOwn) {
-  const Json report = tiny({"methods=max,percentile", "percentiles=99.9,99.99", "granularity=tensor", "weight_methods=max"});
+  const Json report = tiny(
+      {"methods=max,percentile", "percentiles=99.9,99.99", "granularity=tensor", "weight_methods=max"});
   expect_no_failure(report);
   EXPECT_EQ(verdict(report, "percentile-clips-its-share"), "pass");
   EXPECT_EQ(rows_of(report, "accuracy"), 1u + 3);
@@ -64,20 +78,22 @@ TEST(QuantizationExperiment, PercentilesAreMethodsOfTheirOwn) {
 
 TEST(QuantizationExperiment, NoiseContradictsNothing) {
   using namespace halfulp::quantization;
-  const auto outcome = [](double difference) {  // of INT8 and INT4 to FP32: two seeds of 1,000 answers each, a doubt of about 0.025
-    const auto spread = [](double mean) {
-      trainings::Spread all;
-      for (const double apart : {-0.001, 0.001}) add(all, mean + apart, 1000);
-      return all;
-    };
-    NetworkOutcome o;
-    o.fp32 = o.continued = spread(0.8);
-    for (const int bits : {8, 4}) o.ptq[{bits, bits == 8, Method::max, {}}] = spread(0.8 + difference);
-    o.aware[{8, true}] = {spread(0.8), spread(0.8 + difference)};
-    NetworkOutcome::Planted& planted = o.planted[20];
-    planted.fp32 = planted.planted = planted.split = spread(0.8), planted.vector_wise = spread(0.8 + difference), planted.outliers = 6;
-    return o;
-  };
+  const auto outcome =
+      [](double difference) {  // of INT8 and INT4 to FP32: two seeds of 1,000 answers each, a doubt of about 0.025
+        const auto spread = [](double mean) {
+          trainings::Spread all;
+          for (const double apart : {-0.001, 0.001}) add(all, mean + apart, 1000);
+          return all;
+        };
+        NetworkOutcome o;
+        o.fp32 = o.continued = spread(0.8);
+        for (const int bits : {8, 4}) o.ptq[{bits, bits == 8, Method::max, {}}] = spread(0.8 + difference);
+        o.aware[{8, true}] = {spread(0.8), spread(0.8 + difference)};
+        NetworkOutcome::Planted& planted = o.planted[20];
+        planted.fp32 = planted.planted = planted.split = spread(0.8), planted.vector_wise = spread(0.8 + difference),
+        planted.outliers = 6;
+        return o;
+      };
   const auto verdicts = [&](double difference) {
     const Config config(find_experiment("quantization").parameters());
     Report report("quantization", "test", config);
@@ -98,7 +114,8 @@ TEST(QuantizationExperiment, NoiseContradictsNothing) {
     EXPECT_EQ(verdicts(0.01)[id], "skipped") << id;
     EXPECT_EQ(verdicts(0.1)[id], "differs") << id;
   }
-  for (const char* const id : {"mlp-int8-within-1-percent", "mlp-int8-within-2-points", "mlp-int8-qat-within-1-point"}) {
+  for (const char* const id :
+       {"mlp-int8-within-1-percent", "mlp-int8-within-2-points", "mlp-int8-qat-within-1-point"}) {
     EXPECT_EQ(verdicts(0.01)[id], "pass") << id;
     EXPECT_EQ(verdicts(-0.025)[id], "skipped") << id << ": missed by less than the doubt";
     EXPECT_EQ(verdicts(-0.1)[id], "differs") << id;
@@ -116,8 +133,10 @@ TEST(QuantizationExperiment, WithoutDataSamplesRemain) {
 }
 
 TEST(QuantizationExperiment, RefusesWhatItCannotDo) {
-  EXPECT_EQ(refused("quantization", {"features=2", "outlier_features=3"}), "outlier_features is 3; accepted: at most features, 2");
-  for (const char* const bad : {"bits=1", "bits=9", "percentiles=101", "percentiles=", "percentiles=99,99", "networks=lstm", "methods=mean", "granularity=row", "qat_method=all", "features=1"})
+  EXPECT_EQ(refused("quantization", {"features=2", "outlier_features=3"}),
+            "outlier_features is 3; accepted: at most features, 2");
+  for (const char* const bad : {"bits=1", "bits=9", "percentiles=101", "percentiles=", "percentiles=99,99",
+                                "networks=lstm", "methods=mean", "granularity=row", "qat_method=all", "features=1"})
     EXPECT_NE(refused("quantization", {bad}), "accepted") << bad;
 }
 

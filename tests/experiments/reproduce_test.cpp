@@ -1,4 +1,5 @@
-// The suite of published results: every line has claims that are there, no claim is lost, and verdicts are those of the experiments.
+// The suite of published results: every line has claims that are there, no claim is lost, and verdicts are those of the
+// experiments.
 #include <halfulp/experiments/reproduce/reproduce.hpp>
 
 #include <halfulp/report/experiment.hpp>
@@ -24,7 +25,9 @@ TEST(Lines, HaveNamesOfTheirOwnAndExperimentsThatExist) {
 }
 
 TEST(Lines, PatternsMeanWhatTheyMatch) {
-  const auto match = [](std::string_view pattern, std::string_view claim) { return names({"x", pattern}, "x", claim, "A paper"); };
+  const auto match = [](std::string_view pattern, std::string_view claim) {
+    return names({"x", pattern}, "x", claim, "A paper");
+  };
   EXPECT_TRUE(match("a-b", "a-b"));
   EXPECT_FALSE(match("a-b", "a-bc"));
   EXPECT_TRUE(match("a-*", "a-"));
@@ -71,7 +74,9 @@ TEST(Reproduce, TellsWhatTheExperimentsClaim) {
     if (!here) continue;
     EXPECT_EQ((*row)[5], claim.expected.is_structured() ? Json(claim.expected.dump()) : claim.expected);
     EXPECT_EQ((*row)[7], claim.measured.is_structured() ? Json(claim.measured.dump()) : claim.measured);
-    EXPECT_EQ((*row)[0], line_of("position_ids", claim.id, claim.source) ? line_of("position_ids", claim.id, claim.source)->name : std::string_view("Further: position_ids"));
+    EXPECT_EQ((*row)[0], line_of("position_ids", claim.id, claim.source)
+                             ? line_of("position_ids", claim.id, claim.source)->name
+                             : std::string_view("Further: position_ids"));
     EXPECT_EQ((*row)[8], name_of(claim.verdict));
   }
   EXPECT_GT(published, 8u);
@@ -92,8 +97,10 @@ TEST(Reproduce, ALineIsAsGoodAsItsWorstFigure) {
     options.made_before = [&](std::string_view, const Json&) { return &other; };
     return run_experiment(suite, config, options);
   };
-  const Claim held = exactly("bf16-held", "One.", "A paper", 1, 1, "published"), failed = exactly("bf16-failed", "Two.", "derived: x", 1, 2, "oracle");
-  const Claim differs = within("bf16-differs", "Three.", "A paper", 1, 0, 2, "published", Verdict::differs), left = skipped("bf16-left", "Four.", "A paper", "no such format");
+  const Claim held = exactly("bf16-held", "One.", "A paper", 1, 1, "published"),
+              failed = exactly("bf16-failed", "Two.", "derived: x", 1, 2, "oracle");
+  const Claim differs = within("bf16-differs", "Three.", "A paper", 1, 0, 2, "published", Verdict::differs),
+              left = skipped("bf16-left", "Four.", "A paper", "no such format");
   const auto verdict = [&](const std::vector<Claim>& claims) { return verdicts(claims).claims().at(0).verdict; };
   EXPECT_EQ(verdict({held}), Verdict::pass);
   EXPECT_EQ(verdict({held, left}), Verdict::pass);
@@ -102,7 +109,8 @@ TEST(Reproduce, ALineIsAsGoodAsItsWorstFigure) {
   EXPECT_EQ(verdict({left}), Verdict::skipped);
   EXPECT_EQ(verdicts({left}).claims().at(0).reason, "no such format");
   EXPECT_EQ(verdicts({held, failed}).status(), "fail");
-  const Claim unnamed = exactly("published-elsewhere", "Five.", "A paper", 1, 1, "published"), ours = exactly("our-own", "Six.", "derived: x", 1, 1, "oracle");
+  const Claim unnamed = exactly("published-elsewhere", "Five.", "A paper", 1, 1, "published"),
+              ours = exactly("our-own", "Six.", "derived: x", 1, 1, "oracle");
   const Report further = verdicts({unnamed, ours});
   ASSERT_EQ(further.claims().size(), 1u);
   EXPECT_EQ(further.claims().at(0).id, "further-position-ids");

@@ -1,4 +1,5 @@
-// The experiment "scaling": what its tables say of data whose quantization is known by hand, its folders, and what it refuses.
+// The experiment "scaling": what its tables say of data whose quantization is known by hand, its folders, and what it
+// refuses.
 #include "experiment_run.hpp"
 
 #include <halfulp/data/quantized_tensor.hpp>
@@ -21,11 +22,14 @@ namespace {
 namespace fs = std::filesystem;
 
 std::vector<std::string> small(std::vector<std::string> settings) {
-  settings.insert(settings.begin(), {"rows=4", "columns=64", "steps=8", "step_values=64", "outliers=1,1000000", "elements=e4m3", "tensors=normal"});
+  settings.insert(settings.begin(), {"rows=4", "columns=64", "steps=8", "step_values=64", "outliers=1,1000000",
+                                     "elements=e4m3", "tensors=normal"});
   return settings;
 }
 Json report_of(const std::vector<std::string>& settings) { return testing::report_of("scaling", small(settings)); }
-std::string refused(const std::vector<std::string>& settings) { return testing::refusal_of("scaling", small(settings)); }
+std::string refused(const std::vector<std::string>& settings) {
+  return testing::refusal_of("scaling", small(settings));
+}
 
 /// The cell of the first row that begins so.
 Json cell(const Json& table, const std::vector<Json>& begins, const std::string& column) {
@@ -55,12 +59,15 @@ class Scaling : public ::testing::Test {
 };
 
 TEST_F(Scaling, a_file_in_every_granularity) {
-  // 448 makes the scale of the tensor and of row 0 one; 3.1 is 3 in E4M3's steps of 1/4, and row 1 alone has the scale 3.5 / 448 = 2^-7.
+  // 448 makes the scale of the tensor and of row 0 one; 3.1 is 3 in E4M3's steps of 1/4, and row 1 alone has the
+  // scale 3.5 / 448 = 2^-7.
   const std::string path = npy("a.npy", "(2, 4)", {448, 3.1, 0x1p-11, 0, 3.5, 3.1, 0x1p-10, -1});
-  const Json table = report_of({"input=" + path, "formats=e4m3-tensor,e4m3-row,e4m3/column/fp32,fp32"})["results"]["granularity"];
+  const Json table = report_of(
+      {"input=" + path, "formats=e4m3-tensor,e4m3-row,e4m3/column/fp32,fp32"})["results"]["granularity"];
   const auto of = [&](const char* format, const char* column) { return cell(table, {"input", format}, column); };
   const double squares = 448. * 448 + 2 * 3.1 * 3.1 + 3.5 * 3.5 + 1 + 0x1p-22 + 0x1p-20;
-  EXPECT_NEAR(of("e4m3-tensor", "relative_error").get<double>(), std::sqrt((2 * 0.1 * 0.1 + 0x1p-22 + 0x1p-20) / squares), 1e-9);
+  EXPECT_NEAR(of("e4m3-tensor", "relative_error").get<double>(),
+              std::sqrt((2 * 0.1 * 0.1 + 0x1p-22 + 0x1p-20) / squares), 1e-9);
   EXPECT_EQ(of("e4m3-tensor", "zeros"), 0.25) << "2^-11 and 2^-10 vanish, the tie goes to 0";
   EXPECT_EQ(of("e4m3-row", "zeros"), 0.125) << "2^-10 is 2^-3 of row 1's scale";
   EXPECT_EQ(of("e4m3-row", "bits"), 8 + 2 * 32 / 8.0);
@@ -68,26 +75,34 @@ TEST_F(Scaling, a_file_in_every_granularity) {
   EXPECT_EQ(of("e4m3-tensor", "scale_for"), "tensor");
   EXPECT_EQ(of("fp32", "scale_for"), "none");
   EXPECT_EQ(of("e4m3-tensor", "saturated"), 0);
-  EXPECT_NEAR(of("e4m3-tensor", "sqnr").get<double>(), -20 * std::log10(of("e4m3-tensor", "relative_error").get<double>()), 1e-9);
+  EXPECT_NEAR(of("e4m3-tensor", "sqnr").get<double>(),
+              -20 * std::log10(of("e4m3-tensor", "relative_error").get<double>()), 1e-9);
 }
 
 TEST_F(Scaling, an_outlier_channel_hides_what_the_others_lose) {
-  const Json table = report_of({"tensors=outlier-channel,normal", "outlier=1e6", "formats=int8-tensor,e4m3/column/fp32,fp32"})["results"]["granularity"];
-  const auto of = [&](const char* format, const char* column) { return cell(table, {"outlier-channel", format}, column); };
+  const Json table = report_of({"tensors=outlier-channel,normal", "outlier=1e6",
+                                "formats=int8-tensor,e4m3/column/fp32,fp32"})["results"]["granularity"];
+  const auto of = [&](const char* format, const char* column) {
+    return cell(table, {"outlier-channel", format}, column);
+  };
   EXPECT_EQ(of("int8-tensor", "others_error"), 1.0) << "all of them become zero";
   EXPECT_LT(of("int8-tensor", "relative_error"), 0.01);
   EXPECT_GT(of("e4m3/column/fp32", "others_error"), 0.01);
   EXPECT_LT(of("e4m3/column/fp32", "others_error"), 0.04) << "no other channel shares its scale";
   EXPECT_EQ(of("fp32", "others_error"), 0.0);
   EXPECT_TRUE(cell(table, {"normal", "int8-tensor"}, "others_error").is_null());
-  EXPECT_TRUE(cell(report_of({"tensors=outlier-channel", "columns=1", "formats=fp16"})["results"]["granularity"], {"outlier-channel"}, "others_error").is_null());
+  EXPECT_TRUE(cell(report_of({"tensors=outlier-channel", "columns=1", "formats=fp16"})["results"]["granularity"],
+                   {"outlier-channel"}, "others_error")
+                  .is_null());
 }
 
 TEST_F(Scaling, rules_by_hand) {
   std::vector<double> block(32, 1);
   block[0] = 465, block[1] = 957;  // floor: 2^(9 - 8) and 896 at most; ceil and rceil: 4 at least
   const Json table = report_of({"input=" + npy("b.npy", "(1, 32)", block)})["results"]["rules"];
-  const auto of = [&](const char* rule, const char* column) { return cell(table, {"input", "e4m3", "e8m0", rule}, column); };
+  const auto of = [&](const char* rule, const char* column) {
+    return cell(table, {"input", "e4m3", "e8m0", rule}, column);
+  };
   EXPECT_EQ(of("floor", "saturated"), 1);
   EXPECT_EQ(of("floor", "largest_error"), 957 - 896);
   EXPECT_EQ(of("ceil", "saturated"), 0);
@@ -116,26 +131,47 @@ TEST_F(Scaling, folders_by_kind_and_tensor) {
 }
 
 TEST_F(Scaling, odd_settings_neither_fail_nor_crash) {
-  for (const std::vector<std::string>& settings : std::vector<std::vector<std::string>>{
-           {"formats=fp32"}, {"formats=e2m1"}, {"formats=int4-affine"}, {"elements=e4m0finite", "rounding=toward-positive"}, {"elements=e5m2fnuz,p3109k8p3,e3m4", "rounding=to-odd"},
-           {"rounding=stochastic", "margins=-2"}, {"rows=1", "columns=1"}, {"rows=3", "columns=33", "formats=fp8-128x128,mxfp4/even"}, {"jump=0", "drift=0"},
-           {"delayed_format=e5m2-tensor"}, {"delayed_format=int8-tensor"}, {"outliers=1e30,1e-30", "formats=fp16,e4m3-tensor"}, {"elements=e4m3b100,e2m5finite"},
-           {"tensors=uniform,normal,heavy-tailed,outlier-channel", "outlier=1e30"}}) {
+  for (const std::vector<std::string>& settings :
+       std::vector<std::vector<std::string>>{{"formats=fp32"},
+                                             {"formats=e2m1"},
+                                             {"formats=int4-affine"},
+                                             {"elements=e4m0finite", "rounding=toward-positive"},
+                                             {"elements=e5m2fnuz,p3109k8p3,e3m4", "rounding=to-odd"},
+                                             {"rounding=stochastic", "margins=-2"},
+                                             {"rows=1", "columns=1"},
+                                             {"rows=3", "columns=33", "formats=fp8-128x128,mxfp4/even"},
+                                             {"jump=0", "drift=0"},
+                                             {"delayed_format=e5m2-tensor"},
+                                             {"delayed_format=int8-tensor"},
+                                             {"outliers=1e30,1e-30", "formats=fp16,e4m3-tensor"},
+                                             {"elements=e4m3b100,e2m5finite"},
+                                             {"tensors=uniform,normal,heavy-tailed,outlier-channel", "outlier=1e30"}}) {
     const Json report = report_of(settings);
     for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << settings[0] << "\n" << claim;
   }
   const std::string path = npy("odd.npy", "(2, 3)", {std::nan(""), INFINITY, 1, 0, -0.0, 1e300});
   const Json report = report_of({"input=" + path, "formats=e4m3-tensor,mxfp4,fp16"});
   EXPECT_EQ(report["status"], "pass");
-  EXPECT_TRUE(cell(report["results"]["granularity"], {"input", "e4m3-tensor"}, "relative_error").is_null()) << "a NaN makes the scale NaN";
+  EXPECT_TRUE(cell(report["results"]["granularity"], {"input", "e4m3-tensor"}, "relative_error").is_null())
+      << "a NaN makes the scale NaN";
 }
 
 TEST_F(Scaling, refuses_in_one_line) {
   const std::vector<std::pair<std::vector<std::string>, std::string>> cases{
-      {{"formats=mxfp9"}, "did you mean"}, {{"formats=e8m0"}, "no zero or no sign"}, {{"formats=e4m3-tensor,e4m3-tensor"}, "twice"}, {{"formats="}, "empty"},
-      {{"elements=fp16"}, "at most 8"}, {{"elements=e4m3b140"}, "elements: e4m3b140"}, {{"elements=e8m0"}, "no zero or no sign"}, {{"delayed_format=mxfp4"}, "delayed_format: "}, {{"delayed_format=e4m3-tensr"}, "delayed_format: "},
-      {{"drift=8", "steps=100"}, "binades"}, {{"input=/nowhere.npy"}, "/nowhere.npy"}, {{"input=" + npy("e.npy", "(0, 3)", {})}, "at least one"},
-      {{"input=" + folder.string(), "formats=e4m3-tensor"}, "at least one"}, {{"formats=e4m3/1x48/e8m0/whole"}, "normal in e4m3/1x48/e8m0/whole"}};
+      {{"formats=mxfp9"}, "did you mean"},
+      {{"formats=e8m0"}, "no zero or no sign"},
+      {{"formats=e4m3-tensor,e4m3-tensor"}, "twice"},
+      {{"formats="}, "empty"},
+      {{"elements=fp16"}, "at most 8"},
+      {{"elements=e4m3b140"}, "elements: e4m3b140"},
+      {{"elements=e8m0"}, "no zero or no sign"},
+      {{"delayed_format=mxfp4"}, "delayed_format: "},
+      {{"delayed_format=e4m3-tensr"}, "delayed_format: "},
+      {{"drift=8", "steps=100"}, "binades"},
+      {{"input=/nowhere.npy"}, "/nowhere.npy"},
+      {{"input=" + npy("e.npy", "(0, 3)", {})}, "at least one"},
+      {{"input=" + folder.string(), "formats=e4m3-tensor"}, "at least one"},
+      {{"formats=e4m3/1x48/e8m0/whole"}, "normal in e4m3/1x48/e8m0/whole"}};
   for (const auto& [settings, words] : cases) {
     const std::string said = refused(settings);
     EXPECT_NE(said.find(words), std::string::npos) << settings[0] << ": " << said;

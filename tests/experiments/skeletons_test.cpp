@@ -39,7 +39,8 @@ TEST(Skeletons, ABackendIsCompared) {
   }
   for (const Operation operation : {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::sqrt}) {
     const bool unary = operation == Operation::sqrt;
-    const Comparison c = compare(host_float_backend(), {operation, fp32, fp32, {}}, {a, unary ? std::span<std::uint64_t>{} : std::span(b), {}});
+    const Comparison c = compare(host_float_backend(), {operation, fp32, fp32, {}},
+                                 {a, unary ? std::span<std::uint64_t>{} : std::span(b), {}});
     EXPECT_EQ(c.compared, a.size()) << c.skipped;
     EXPECT_EQ(c.differing, 0u) << info(operation).name;
   }
@@ -47,7 +48,9 @@ TEST(Skeletons, ABackendIsCompared) {
 }
 
 TEST(Skeletons, AProfileAnswersAtTheEdges) {
-  const auto cast = [](float x) { return apply(rule_for(casts::my_profile, fp32, e4m3), fp32, std::bit_cast<std::uint32_t>(x)); };
+  const auto cast = [](float x) {
+    return apply(rule_for(casts::my_profile, fp32, e4m3), fp32, std::bit_cast<std::uint32_t>(x));
+  };
   EXPECT_EQ(cast(464), 0x7eu);
   EXPECT_EQ(cast(1e30f), 0x7eu);
   EXPECT_EQ(cast(-1e30f), 0xfeu);

@@ -18,7 +18,8 @@ namespace {
 Json run_swamping(const std::vector<std::string>& settings) {
   const Experiment& experiment = find_experiment("swamping");
   Config config(experiment.parameters());
-  for (const std::string setting : {"count=2000", "training_steps=200", "seeds=50", "steps=100"}) config.set(std::string_view(setting));
+  for (const std::string setting : {"count=2000", "training_steps=200", "seeds=50", "steps=100"})
+    config.set(std::string_view(setting));
   for (const std::string& setting : settings) config.set(std::string_view(setting));
   Report report("swamping", "test", config);
   Trace trace(1000);
@@ -59,14 +60,14 @@ bool lost_by_search(const FloatFormat& f, RoundingMode mode, std::uint64_t w, do
   double to = below;
   const bool nearer_above = above - x < x - below, tie = above - x == x - below;
   if (below != above) switch (mode) {
-    case RoundingMode::nearest_even: to = nearer_above || (tie && below_odd) ? above : below; break;
-    case RoundingMode::nearest_away: to = nearer_above || (tie && x > 0) ? above : below; break;
-    case RoundingMode::nearest_to_zero: to = nearer_above || (tie && x < 0) ? above : below; break;
-    case RoundingMode::toward_zero: to = x > 0 ? below : above; break;
-    case RoundingMode::toward_positive: to = above; break;
-    case RoundingMode::toward_negative: to = below; break;
-    default: to = above_odd ? above : below;
-  }
+      case RoundingMode::nearest_even: to = nearer_above || (tie && below_odd) ? above : below; break;
+      case RoundingMode::nearest_away: to = nearer_above || (tie && x > 0) ? above : below; break;
+      case RoundingMode::nearest_to_zero: to = nearer_above || (tie && x < 0) ? above : below; break;
+      case RoundingMode::toward_zero: to = x > 0 ? below : above; break;
+      case RoundingMode::toward_positive: to = above; break;
+      case RoundingMode::toward_negative: to = below; break;
+      default: to = above_odd ? above : below;
+    }
   return to == f.value(w);
 }
 
@@ -104,17 +105,19 @@ TEST(Swamping, DefaultClaimsHold) {
 TEST(Swamping, NothingIsClaimedOfUpdatesThatWereNotChecked) {
   const Json report = run_swamping({"formats=bf16", "roundings=stochastic"});
   for (const Json& claim : report["claims"])
-    if (claim["id"] == "every-random-update") {
-      EXPECT_EQ(claim["verdict"], "skipped") << claim;
-    }
+    if (claim["id"] == "every-random-update") { EXPECT_EQ(claim["verdict"], "skipped") << claim; }
 }
 
-/// A tiny learning rate vanishes and its gradient overflows; a huge one overflows itself: no update, and none is judged.
+/// A tiny learning rate vanishes and its gradient overflows; a huge one overflows itself: no update, and none is
+/// judged.
 TEST(Swamping, LearningRatesBeyondTheRange) {
   for (const std::string lr : {"1e-29", "1e6"}) {
     const Json report = run_swamping({"formats=fp16,e4m3", "lr=" + lr});
     EXPECT_EQ(report["status"], "pass") << lr;
-    for (auto& row : rows(report, "ratios")) EXPECT_TRUE(row["ratio"].is_null() && row["arrived"].is_null() && row["exact"].is_null() && row["fate"] != "moved") << lr << row["fate"];
+    for (auto& row : rows(report, "ratios"))
+      EXPECT_TRUE(row["ratio"].is_null() && row["arrived"].is_null() && row["exact"].is_null() &&
+                  row["fate"] != "moved")
+          << lr << row["fate"];
     for (auto& row : rows(report, "population")) EXPECT_EQ(row["no_update"], 1.0);
   }
 }
@@ -124,15 +127,17 @@ TEST(Swamping, LearningRatesBeyondTheRange) {
 TEST(Swamping, WeightsNearTheEndOfTheRange) {
   for (const std::string format : {"e2m1", "e5m2", "e4m3", "e2m2", "e2m1ieee"})
     for (const std::string binades : {"0", "3", "12"}) {
-      const Json report = run_swamping({"formats=" + format, "binades_below=" + binades, "repair_steps=1000", "seeds=200", "random_bits=32"});
-      for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << format << binades << claim["id"] << claim["expected"] << claim["measured"];
-      for (auto& row : rows(report, "stochastic")) EXPECT_TRUE(row["predicted_mean"].is_number() && row["predicted_mean"] < 2.0) << row["predicted_mean"];
+      const Json report = run_swamping(
+          {"formats=" + format, "binades_below=" + binades, "repair_steps=1000", "seeds=200", "random_bits=32"});
+      for (const Json& claim : report["claims"])
+        EXPECT_NE(claim["verdict"], "fail")
+            << format << binades << claim["id"] << claim["expected"] << claim["measured"];
+      for (auto& row : rows(report, "stochastic"))
+        EXPECT_TRUE(row["predicted_mean"].is_number() && row["predicted_mean"] < 2.0) << row["predicted_mean"];
     }
   const Json report = run_swamping({"formats=e2m1ieee", "binades_below=0", "random_bits=32"});
   for (const Json& claim : report["claims"])
-    if (claim["id"] == "stochastic-e2m1ieee-32-bits") {
-      EXPECT_EQ(claim["verdict"], "skipped") << claim;
-    }
+    if (claim["id"] == "stochastic-e2m1ieee-32-bits") { EXPECT_EQ(claim["verdict"], "skipped") << claim; }
 }
 
 /// 1 + steps * u of fp64 is no double: errors are measured without it.
@@ -143,7 +148,8 @@ TEST(Swamping, RepairsOfFp64AreJudgedExactly) {
 
 /// A weight that saturates, or stays at the largest number because it is rounded down, is not swamped.
 TEST(Swamping, UpdatesThatOverflowAreNotJudged) {
-  const Json report = run_swamping({"formats=e6m9finite,e3m2", "roundings=toward-positive,toward-zero,to-odd", "log2_weight=15", "log2_gradient=7"});
+  const Json report = run_swamping(
+      {"formats=e6m9finite,e3m2", "roundings=toward-positive,toward-zero,to-odd", "log2_weight=15", "log2_gradient=7"});
   for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << claim["id"] << claim["measured"];
 }
 
@@ -153,14 +159,13 @@ TEST(Swamping, StepsAreThoseOfASecondComputation) {
   int moved = 0, swamped = 0;
   for (auto& row : rows(report, "ratios")) {
     const auto [precision, emin] = shape.at(row["format"]);
-    const double lr = quantized(0.1, precision, emin), g = quantized(1 / row["asked_ratio"].get<double>() / 0.1, precision, emin);
+    const double lr = quantized(0.1, precision, emin),
+                 g = quantized(1 / row["asked_ratio"].get<double>() / 0.1, precision, emin);
     double w = 1;
     for (int i = 0; i < 100; ++i) {
       const double u = row["form"] == "fused" ? lr * g : quantized(lr * g, precision, emin);
       w = quantized(w + u, precision, emin);
-      if (i == 0) {
-        EXPECT_EQ(row["after_one"]["value"], w);
-      }
+      if (i == 0) { EXPECT_EQ(row["after_one"]["value"], w); }
     }
     EXPECT_EQ(row["after_all"]["value"], w) << row["format"] << row["form"] << row["asked_ratio"];
     moved += row["fate"] == "moved";

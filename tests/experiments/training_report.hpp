@@ -28,9 +28,7 @@ inline Json report_of(const char* name, const std::vector<std::string>& settings
 inline std::string refused(const char* name, const std::vector<std::string>& settings) {
   try {
     report_of(name, settings);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
   return "accepted";
 }
 

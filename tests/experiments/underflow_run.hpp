@@ -26,14 +26,13 @@ inline Json run_underflow(const std::vector<std::string>& settings) {
 inline std::string refusal(const std::vector<std::string>& settings) {
   try {
     run_underflow(settings);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
   return "accepted";
 }
 
 /// The cell of a table's first row in which the named columns have these values.
-inline Json cell(const Json& report, const std::string& table, const std::map<std::string, Json>& where, const std::string& column) {
+inline Json cell(const Json& report, const std::string& table, const std::map<std::string, Json>& where,
+                 const std::string& column) {
   const Json& t = report["results"][table];
   const auto index = [&](const std::string& name) {
     for (std::size_t i = 0; i < t["columns"].size(); ++i)

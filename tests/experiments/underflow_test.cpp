@@ -84,11 +84,15 @@ TEST(Fate, DefinitionAgreesWithTheConversionAroundEveryThreshold) {
     const FloatFormat& f = named.format;
     if (!f.has_zero || f == fp64) continue;
     const NearestEvenLimits limits(f);
-    for (const double center : {limits.largest_zero(), limits.below_normal, limits.overflow, f.value(f.max_finite()), f.value(f.min_normal())})
-      for (const double x : {std::nextafter(center, 0), center, std::nextafter(center, HUGE_VAL), -center, center * 1.01, center * 0.99}) {
+    for (const double center : {limits.largest_zero(), limits.below_normal, limits.overflow, f.value(f.max_finite()),
+                                f.value(f.min_normal())})
+      for (const double x : {std::nextafter(center, 0), center, std::nextafter(center, HUGE_VAL), -center,
+                             center * 1.01, center * 0.99}) {
         const Rounded r = encode(f, {}, x);
-        const Fate expected = r.flags & flag::overflow ? Fate::overflow : f.value(r.code) == 0 ? Fate::zero
-                            : std::fabs(f.value(r.code)) < f.value(f.min_normal()) ? Fate::subnormal : Fate::normal;
+        const Fate expected = r.flags & flag::overflow                               ? Fate::overflow
+                              : f.value(r.code) == 0                                 ? Fate::zero
+                              : std::fabs(f.value(r.code)) < f.value(f.min_normal()) ? Fate::subnormal
+                                                                                     : Fate::normal;
         EXPECT_EQ(limits.fate(x), expected) << named.name << " " << x;
         EXPECT_EQ(fate_of(f, r.code, [&] { return r.flags; }), expected) << named.name << " " << x;
       }
@@ -96,7 +100,8 @@ TEST(Fate, DefinitionAgreesWithTheConversionAroundEveryThreshold) {
 }
 
 TEST(Underflow, CountsAreThoseOfASecondComputation) {
-  const Json report = run_underflow({"count=5000", "seed=11", "distributions=log-normal", "scale_from=-3", "scale_to=20", "lr=0.01", "formats=fp16,e5m2"});
+  const Json report = run_underflow({"count=5000", "seed=11", "distributions=log-normal", "scale_from=-3",
+                                     "scale_to=20", "lr=0.01", "formats=fp16,e5m2"});
   EXPECT_EQ(report["status"], "pass");
   struct Case {
     std::string name;
@@ -117,7 +122,8 @@ TEST(Underflow, CountsAreThoseOfASecondComputation) {
       }
       const std::map<std::string, Json> where{{"format", name}, {"k", k}};
       EXPECT_EQ(cell(report, "scale_sweep", where, "gradient_zero").get<double>(), zero / 5000.0) << name << k;
-      EXPECT_EQ(cell(report, "scale_sweep", where, "gradient_subnormal").get<double>(), subnormal / 5000.0) << name << k;
+      EXPECT_EQ(cell(report, "scale_sweep", where, "gradient_subnormal").get<double>(), subnormal / 5000.0)
+          << name << k;
       EXPECT_EQ(cell(report, "scale_sweep", where, "gradient_overflow").get<double>(), overflow / 5000.0) << name << k;
       EXPECT_EQ(cell(report, "scale_sweep", where, "update_zero").get<double>(), update_zero / 5000.0) << name << k;
       EXPECT_GT(zero + overflow + subnormal, 0);
@@ -127,20 +133,24 @@ TEST(Underflow, CountsAreThoseOfASecondComputation) {
 /// Near FP32's own ends many gradients are zero or infinite before any format is asked; under a scale others become so.
 TEST(Underflow, SharesAreOfWhatFp32Holds) {
   for (const std::string shape : {"log-normal", "student-t"})
-    for (const std::vector<std::string>& more : {std::vector<std::string>{"log2_median=-100", "log2_scale=-100", "log2_sigma=16"},
-                                                 {"log2_median=-100", "log2_scale=-100", "log2_sigma=16", "scale_from=-60", "scale_to=-40", "scale_step=5"},
-                                                 {"log2_median=30", "log2_scale=30", "log2_sigma=16", "scale_from=20", "scale_to=60", "scale_step=5"}}) {
-      std::vector<std::string> settings{"formats=fp32,bf16", "distributions=" + shape, "count=100000", "degrees=1", "roundings=nearest-even"};
+    for (const std::vector<std::string>& more :
+         {std::vector<std::string>{"log2_median=-100", "log2_scale=-100", "log2_sigma=16"},
+          {"log2_median=-100", "log2_scale=-100", "log2_sigma=16", "scale_from=-60", "scale_to=-40", "scale_step=5"},
+          {"log2_median=30", "log2_scale=30", "log2_sigma=16", "scale_from=20", "scale_to=60", "scale_step=5"}}) {
+      std::vector<std::string> settings{"formats=fp32,bf16", "distributions=" + shape, "count=100000", "degrees=1",
+                                        "roundings=nearest-even"};
       settings.insert(settings.end(), more.begin(), more.end());
       const Json report = run_underflow(settings);
-      for (const Json& claim : report["claims"]) EXPECT_NE(claim["verdict"], "fail") << claim["id"] << claim["measured"] << more.back();
+      for (const Json& claim : report["claims"])
+        EXPECT_NE(claim["verdict"], "fail") << claim["id"] << claim["measured"] << more.back();
     }
 }
 
 TEST(Underflow, ReadsTheUsersFileInItsOwnType) {
   // 100,000 times: 2^-25 (vanishes), just above it (survives), 1, 65520 (overflows), 0, -0, NaN, Infinity.
   const std::vector<double> pattern{0x1p-25, std::nextafter(0x1p-25, 1.0), 1, 65520, 0, -0.0, NAN, HUGE_VAL};
-  const auto path = std::filesystem::temp_directory_path() / ("halfulp_underflow_test_" + std::to_string(getpid()) + ".npy");
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("halfulp_underflow_test_" + std::to_string(getpid()) + ".npy");
   {
     std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (12500, 8), }";
     header.resize(117, ' ');
@@ -152,7 +162,8 @@ TEST(Underflow, ReadsTheUsersFileInItsOwnType) {
   const Json report = run_underflow({"input=" + path.string(), "formats=fp16", "scale_to=1"});
   std::filesystem::remove(path);
   EXPECT_EQ(report["status"], "pass");
-  for (const auto& [column, expected] : std::map<std::string, int>{{"elements", 100'000}, {"nan", 12'500}, {"infinite", 12'500}, {"zero", 25'000}})
+  for (const auto& [column, expected] :
+       std::map<std::string, int>{{"elements", 100'000}, {"nan", 12'500}, {"infinite", 12'500}, {"zero", 25'000}})
     EXPECT_EQ(cell(report, "inputs", {}, column), expected) << column;
   EXPECT_EQ(cell(report, "fates", {{"rounding", "nearest-even"}, {"quantity", "gradient"}}, "zero"), 0.25);
   EXPECT_EQ(cell(report, "fates", {{"rounding", "nearest-even"}, {"quantity", "gradient"}}, "subnormal"), 0.25);
@@ -165,7 +176,8 @@ TEST(Underflow, ReadsTheUsersFileInItsOwnType) {
 
 /// An array of `values` as a float16 or float64 file, read by the experiment.
 Json run_on_file(const std::string& descr, const std::string& shape, const std::string& data) {
-  const auto path = std::filesystem::temp_directory_path() / ("halfulp_underflow_file_" + std::to_string(getpid()) + ".npy");
+  const auto path = std::filesystem::temp_directory_path() /
+                    ("halfulp_underflow_file_" + std::to_string(getpid()) + ".npy");
   std::string header = "{'descr': '" + descr + "', 'fortran_order': False, 'shape': " + shape + ", }";
   header.resize(117, ' ');
   std::ofstream(path, std::ios::binary) << std::string("\x93NUMPY\x01\x00\x76\x00", 10) << header << '\n' << data;
@@ -181,20 +193,23 @@ TEST(Underflow, OfNoGradientsThereIsNothingToSay) {
   EXPECT_THROW(run_on_file("<f4", "(3, 0)", ""), std::invalid_argument);
   const Json report = run_on_file("<f4", "(4,)", std::string(16, '\0'));
   for (const char* column : {"smallest", "largest"}) EXPECT_EQ(cell(report, "inputs", {}, column), nullptr) << column;
-  for (const char* column : {"zero", "subnormal", "normal", "overflow", "lost", "relative_error"}) EXPECT_EQ(cell(report, "fates", {}, column), nullptr) << column;
-  for (const char* column : {"gradient_zero", "update_overflow", "relative_error"}) EXPECT_EQ(cell(report, "scale_sweep", {}, column), nullptr) << column;
-  for (const char* column : {"best_k", "from_k", "zero_unscaled", "grad_scaler_k"}) EXPECT_EQ(cell(report, "best_scale", {}, column), nullptr) << column;
+  for (const char* column : {"zero", "subnormal", "normal", "overflow", "lost", "relative_error"})
+    EXPECT_EQ(cell(report, "fates", {}, column), nullptr) << column;
+  for (const char* column : {"gradient_zero", "update_overflow", "relative_error"})
+    EXPECT_EQ(cell(report, "scale_sweep", {}, column), nullptr) << column;
+  for (const char* column : {"best_k", "from_k", "zero_unscaled", "grad_scaler_k"})
+    EXPECT_EQ(cell(report, "best_scale", {}, column), nullptr) << column;
   for (const Json& claim : report["claims"]) {
     const std::string id = claim["id"];
-    if (id.starts_with("input-")) {
-      EXPECT_EQ(claim["verdict"], "skipped") << id;
-    }
+    if (id.starts_with("input-")) { EXPECT_EQ(claim["verdict"], "skipped") << id; }
   }
 }
 
 /// fp16 files have lost their smallest gradients before we see them: said where zeros are left out.
 TEST(Underflow, ZerosOfHalfPrecisionFilesAreExplained) {
-  const auto explained = [](const Json& report) { return report.dump().find("vanished when the gradients were rounded to fp16") != std::string::npos; };
+  const auto explained = [](const Json& report) {
+    return report.dump().find("vanished when the gradients were rounded to fp16") != std::string::npos;
+  };
   EXPECT_TRUE(explained(run_on_file("<f2", "(2,)", std::string("\x00\x00\x00\x3c", 4))));
   EXPECT_FALSE(explained(run_on_file("<f2", "(2,)", std::string("\x00\x3c\x00\x3c", 4))));
   EXPECT_FALSE(explained(run_on_file("<f4", "(2,)", std::string("\x00\x00\x00\x00\x00\x00\x80\x3f", 8))));

@@ -22,7 +22,8 @@ const Published published[] = {
     {"bf16", 0x1.fep127, 0x1p-126, 0x1p-133, 0x1p-7, 256, 0x7fc0, 0x7f80, 2, 4},
     {"tf32", 0x1.ffcp127, 0x1p-126, 0x1p-136, 0x1p-10, 2048, 0x3fe00, 0x3fc00, 3, 5},
     {"fp32", 0x1.fffffep127, 0x1p-126, 0x1p-149, 0x1p-23, 16777216, 0x7fc00000, 0x7f800000, 6, 9},
-    {"fp64", 0x1.fffffffffffffp1023, 0x1p-1022, 0x1p-1074, 0x1p-52, 0x1p53, 0x7ff8000000000000, 0x7ff0000000000000, 15, 17},
+    {"fp64", 0x1.fffffffffffffp1023, 0x1p-1022, 0x1p-1074, 0x1p-52, 0x1p53, 0x7ff8000000000000, 0x7ff0000000000000, 15,
+     17},
     {"e4m3", 448, 0x1p-6, 0x1p-9, 0x1p-3, 16, 0x7f, 0, 0, 3},
     {"e5m2", 57344, 0x1p-14, 0x1p-16, 0x1p-2, 8, 0x7e, 0x7c, 0, 2},
     {"e4m3fnuz", 240, 0x1p-7, 0x1p-10, 0x1p-3, 16, 0x80, 0, 0, 3},
@@ -110,7 +111,8 @@ TEST(Catalogue, format_name_reads_back) {
   for (int e = 1; e <= 11; ++e)
     for (int m = 0; m <= 52; m += m < 12 ? 1 : 5)
       for (int bias = -70; bias <= 1080; bias += bias < 20 ? 1 : 97)
-        for (const NonFinite n : {NonFinite::ieee, NonFinite::nan_all_ones, NonFinite::nan_negative_zero, NonFinite::p3109, NonFinite::none})
+        for (const NonFinite n : {NonFinite::ieee, NonFinite::nan_all_ones, NonFinite::nan_negative_zero,
+                                  NonFinite::p3109, NonFinite::none})
           many.push_back({e, m, bias, n});
   int read = 0;
   for (const FloatFormat& f : many) {
@@ -171,8 +173,9 @@ TEST(Catalogue, bad_names) {
 
 /// Every code of every format up to 19 bits: value and class as the oracle decodes them.
 TEST(Catalogue, value_of_every_code) {
-  std::vector<FloatFormat> all = check::named({"e5m2finite", "e5m2fn", "e3m3", "e4m2fnuz", "e2m2fn", "e5m0fn", "e3m0finite", "e1m2finite", "e4m3b-5",
-                                              "e6m9finite", "e8m4p3109", "e11m3", "e11m4b1070", "e2m1ieee", "e3m0b1074finite"});
+  std::vector<FloatFormat> all = check::named({"e5m2finite", "e5m2fn", "e3m3", "e4m2fnuz", "e2m2fn", "e5m0fn",
+                                               "e3m0finite", "e1m2finite", "e4m3b-5", "e6m9finite", "e8m4p3109",
+                                               "e11m3", "e11m4b1070", "e2m1ieee", "e3m0b1074finite"});
   for (const NamedFormat& row : catalogue())
     if (row.format.storage_bits() <= 19) all.push_back(row.format);
   for (const FloatFormat& f : all) {
@@ -191,8 +194,11 @@ TEST(Catalogue, value_of_every_code) {
         ASSERT_TRUE(std::isnan(value)) << code;
         continue;
       }
-      const double magnitude = v.kind == oracle::Class::infinite ? INFINITY : std::ldexp(static_cast<double>(v.significand), v.exponent);
-      ASSERT_EQ(std::bit_cast<std::uint64_t>(value), std::bit_cast<std::uint64_t>(v.sign ? -magnitude : magnitude)) << code;
+      const double magnitude = v.kind == oracle::Class::infinite
+                                   ? INFINITY
+                                   : std::ldexp(static_cast<double>(v.significand), v.exponent);
+      ASSERT_EQ(std::bit_cast<std::uint64_t>(value), std::bit_cast<std::uint64_t>(v.sign ? -magnitude : magnitude))
+          << code;
     }
   }
 }

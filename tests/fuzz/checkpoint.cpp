@@ -21,7 +21,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     demand(Checkpoint::from_bytes(bytes, "again").bytes() == bytes, "a checkpoint reads itself back");
   } catch (const std::invalid_argument& error) {
     const std::string message = error.what();
-    demand(message.starts_with("fuzz.ckpt: ") && message.find('\n') == message.npos, "an error is one line that names the file");
+    demand(message.starts_with("fuzz.ckpt: ") && message.find('\n') == message.npos,
+           "an error is one line that names the file");
   }
   return 0;
 }

@@ -31,7 +31,8 @@ std::string evaluated(LineEvaluator& evaluator, std::string_view input, std::siz
 /// Four bytes choose operation, formats, rounding and block size; the rest is the input.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 4) return 0;
-  const FloatFormat from = catalogue()[data[1] % catalogue().size()].format, to = catalogue()[data[1] / 16 % catalogue().size()].format;
+  const FloatFormat from = catalogue()[data[1] % catalogue().size()].format,
+                    to = catalogue()[data[1] / 16 % catalogue().size()].format;
   EvalOptions options;
   Task& task = options.task;
   task.operation = operations[data[0] % operations.size()].operation;

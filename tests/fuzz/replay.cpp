@@ -29,11 +29,15 @@ Bytes mutated(Bytes bytes, const std::vector<Bytes>& corpus, Random& random) {
   for (std::uint64_t accidents = 1 + random(4); accidents > 0; --accidents) {
     if (bytes.empty()) bytes.push_back(0);
     const auto at = static_cast<std::ptrdiff_t>(random(bytes.size()));
-    const auto end = at + static_cast<std::ptrdiff_t>(random(std::min<std::uint64_t>(bytes.size() - static_cast<std::size_t>(at), 32)) + 1);
+    const auto end = at + static_cast<std::ptrdiff_t>(
+                              random(std::min<std::uint64_t>(bytes.size() - static_cast<std::size_t>(at), 32)) + 1);
     switch (random(6)) {
       case 0: bytes[static_cast<std::size_t>(at)] ^= static_cast<std::uint8_t>(1u << random(8)); break;
       case 1: bytes[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(random(256)); break;
-      case 2: bytes[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>("0123456789abcdefxX\n\r\t #{}[]\",:.-"[random(33)]); break;
+      case 2:
+        bytes[static_cast<std::size_t>(at)] = static_cast<std::uint8_t>(
+            "0123456789abcdefxX\n\r\t #{}[]\",:.-"[random(33)]);
+        break;
       case 3: bytes.erase(bytes.begin() + at, bytes.begin() + end); break;
       case 4: {
         const Bytes piece(bytes.begin() + at, bytes.begin() + end);
@@ -44,7 +48,8 @@ Bytes mutated(Bytes bytes, const std::vector<Bytes>& corpus, Random& random) {
         const Bytes& other = corpus[random(corpus.size())];
         if (other.empty()) break;
         const auto from = static_cast<std::ptrdiff_t>(random(other.size()));
-        bytes.insert(bytes.begin() + at, other.begin() + from, other.begin() + std::min<std::ptrdiff_t>(from + 32, std::ssize(other)));
+        bytes.insert(bytes.begin() + at, other.begin() + from,
+                     other.begin() + std::min<std::ptrdiff_t>(from + 32, std::ssize(other)));
       }
     }
   }

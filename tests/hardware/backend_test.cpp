@@ -30,7 +30,8 @@ TEST(Backends, EveryTaskIsSupportedOrRefusedWithAReason) {
   EXPECT_GT(refused, 0u);
 }
 
-// --- CUDA: what it claims is tested everywhere, what it computes where there is a device ------------------------------
+// --- CUDA: what it claims is tested everywhere, what it computes where there is a device
+// ------------------------------
 
 Support cuda(Operation operation, NumberType from, NumberType to, RoundingMode mode = RoundingMode::nearest_even,
              Overflow overflow = Overflow::ieee) {
@@ -44,7 +45,8 @@ TEST(Cuda, SaysWhichModesAnInstructionHas) {
   // Without a device, what is in the table is refused for want of the device alone.
   const std::string no_device = find_backend("cuda").available().reason;
   for (const FloatFormat& f : {fp16, bf16}) {
-    for (const Operation operation : {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::fma, Operation::sqrt}) {
+    for (const Operation operation :
+         {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::fma, Operation::sqrt}) {
       EXPECT_EQ(cuda(operation, f, f).reason, no_device) << info(operation).name;
       EXPECT_NE(cuda(operation, f, f, RoundingMode::toward_zero).reason.find("nearest-even ieee"), std::string::npos);
     }
@@ -77,9 +79,11 @@ TEST(Cuda, AgreesWithTheEmulation) {
             task.rounding.mode = mode;
             task.rounding.overflow = overflow.value;
             const bool is_conversion = row.operation == Operation::convert;
-            const bool not_ieee = row.operation == Operation::div || row.operation == Operation::sqrt;  // the route says so
+            const bool not_ieee = row.operation == Operation::div ||
+                                  row.operation == Operation::sqrt;  // the route says so
             const bool keeps_signalling_nans = from == bf16 && to == fp32;
-            if ((!is_conversion && from != to) || not_ieee || keeps_signalling_nans || !backend.supports(task).yes) continue;
+            if ((!is_conversion && from != to) || not_ieee || keeps_signalling_nans || !backend.supports(task).yes)
+              continue;
             compared += agree(backend, task, cases(from, row.arity, many));
           }
   EXPECT_GT(compared, 0u);
@@ -95,9 +99,7 @@ TEST(Backends, AreFoundByName) {
   try {
     find_backend("x68");
     FAIL();
-  } catch (const std::invalid_argument& error) {
-    EXPECT_NE(std::string(error.what()).find("x86"), std::string::npos);
-  }
+  } catch (const std::invalid_argument& error) { EXPECT_NE(std::string(error.what()).find("x86"), std::string::npos); }
 }
 
 /// A device that is wrong about some operands.
@@ -129,10 +131,15 @@ TEST(Compare, FindsAndClassesADifference) {
   for (std::uint64_t i = 0; i < 200'000; ++i) x.push(i & 0xffff);  // each code three or four times, in four chunks
   const Task task{Operation::sqrt, fp16, fp16, {}};
   EXPECT_EQ(compare(Faulty(~0ULL, 0), task, x.view(1)).differing, 0u);  // the device's NaN rule is taken over
-  struct Fault { std::uint64_t a, wrong; std::string cls; };
-  for (const Fault& fault : {Fault{0x3c00, 0x3c01, "one-ulp"}, Fault{0x3c00, 0x3c02, "other"}, Fault{0x3c00, 0xbc00, "other"},
-                             Fault{0x0000, 0x8000, "sign-of-zero"}, Fault{0x7c00, 0x7bff, "saturation"},
-                             Fault{0x7c01, 0x7e00, "nan-payload"}, Fault{0x7c01, 0xffff, "nan-sign"}, Fault{0x4000, 0x7fff, "nan"}, Fault{0x0001, 0x0001, "subnormal"}}) {
+  struct Fault {
+    std::uint64_t a, wrong;
+    std::string cls;
+  };
+  for (const Fault& fault :
+       {Fault{0x3c00, 0x3c01, "one-ulp"}, Fault{0x3c00, 0x3c02, "other"}, Fault{0x3c00, 0xbc00, "other"},
+        Fault{0x0000, 0x8000, "sign-of-zero"}, Fault{0x7c00, 0x7bff, "saturation"},
+        Fault{0x7c01, 0x7e00, "nan-payload"}, Fault{0x7c01, 0xffff, "nan-sign"}, Fault{0x4000, 0x7fff, "nan"},
+        Fault{0x0001, 0x0001, "subnormal"}}) {
     const Comparison result = compare(Faulty(fault.a, fault.wrong), task, x.view(1));
     const std::uint64_t expected = 3 + (fault.a < 200'000 - 3 * 65'536 ? 1 : 0);
     EXPECT_EQ(result.compared, 200'000u);

@@ -10,8 +10,8 @@
 namespace check {
 
 /// The modes that devices have.
-inline constexpr RoundingMode modes[] = {RoundingMode::nearest_even, RoundingMode::toward_zero, RoundingMode::toward_positive,
-                                  RoundingMode::toward_negative};
+inline constexpr RoundingMode modes[] = {RoundingMode::nearest_even, RoundingMode::toward_zero,
+                                         RoundingMode::toward_positive, RoundingMode::toward_negative};
 
 /// Operand columns that a test fills; `view()` shows as many as the operation takes.
 struct Cases {
@@ -49,7 +49,8 @@ inline Cases cases(const NumberType& type, int arity, std::size_t count) {
   const int bits = storage_bits(type);
   const auto* f = std::get_if<FloatFormat>(&type);
   if (bits * arity <= 16) {
-    for (std::uint64_t i = 0; i < std::uint64_t{1} << (bits * arity); ++i) x.push(i & mask(type), arity > 1 ? i >> bits : 0);
+    for (std::uint64_t i = 0; i < std::uint64_t{1} << (bits * arity); ++i)
+      x.push(i & mask(type), arity > 1 ? i >> bits : 0);
     return x;
   }
   std::vector<std::uint64_t> points;
@@ -63,10 +64,12 @@ inline Cases cases(const NumberType& type, int arity, std::size_t count) {
   }
   for (const auto a : points) {
     if (arity == 1) x.push(a);
-    else for (const auto b : points) {
-      if (arity == 2) x.push(a, b);
-      else for (const auto c : points) x.push(a, b, c);
-    }
+    else
+      for (const auto b : points) {
+        if (arity == 2) x.push(a, b);
+        else
+          for (const auto c : points) x.push(a, b, c);
+      }
   }
   for (std::size_t i = 0; i < count; ++i) {
     const std::uint64_t a = random() & mask(type), b = random() & mask(type);
@@ -75,7 +78,9 @@ inline Cases cases(const NumberType& type, int arity, std::size_t count) {
     } else if (i % 2 == 0) {
       x.push(a, b, random() & mask(type));
     } else {
-      const auto field = [&](std::uint64_t code) { return static_cast<std::int64_t>(f->magnitude(code) >> f->fraction_bits); };
+      const auto field = [&](std::uint64_t code) {
+        return static_cast<std::int64_t>(f->magnitude(code) >> f->fraction_bits);
+      };
       const std::uint64_t other = arity == 2 ? near(*f, random, field(a)) : b;
       x.push(a, other, near(*f, random, field(a) + field(other) - f->bias));
     }
@@ -94,9 +99,10 @@ inline std::uint64_t agree(const Backend& backend, const Task& task, const Cases
   EXPECT_EQ(result.compared, x.a.size());
   if (result.differing != 0) {
     const Witness& w = result.witnesses.at(0);
-    ADD_FAILURE() << std::hex << backend.name() << ' ' << task.description() << ' ' << Differences::describe(result.task.rounding)
-                  << ": " << std::dec << result.differing << " of " << result.compared << " differ, first " << std::hex << w.operands[0]
-                  << ' ' << w.operands[1] << ' ' << w.operands[2] << ": emulated " << w.emulated << ", " << result.route << ' ' << w.device;
+    ADD_FAILURE() << std::hex << backend.name() << ' ' << task.description() << ' '
+                  << Differences::describe(result.task.rounding) << ": " << std::dec << result.differing << " of "
+                  << result.compared << " differ, first " << std::hex << w.operands[0] << ' ' << w.operands[1] << ' '
+                  << w.operands[2] << ": emulated " << w.emulated << ", " << result.route << ' ' << w.device;
   }
   return result.compared;
 }
@@ -105,7 +111,9 @@ inline std::uint64_t agree(const Backend& backend, const Task& task, const Cases
 inline constexpr std::size_t many = 1 << 20;
 
 inline std::vector<FloatFormat> device_formats() {
-  return {fp16, bf16, tf32, fp32, fp64, e4m3, e5m2, e4m3ieee, e4m3fnuz, e5m2fnuz, p3109k8p3, e3m2, e2m3, e2m1, parse_format("e6m13")};
+  return {fp16,      bf16, tf32,     fp32,     fp64,
+          e4m3,      e5m2, e4m3ieee, e4m3fnuz, e5m2fnuz,
+          p3109k8p3, e3m2, e2m3,     e2m1,     parse_format("e6m13")};
 }
 
 }  // namespace check

@@ -73,7 +73,8 @@ TEST_P(Routes, FloatsToNarrowFormats) {
   const std::uint64_t stride = check::exhaustive() ? 1 : 1021, step = stride << 20;
   for (std::uint64_t begin = 0; begin < std::uint64_t{1} << 32; begin += step) {
     Cases x;
-    for (std::uint64_t code = begin; code < std::min(begin + step, std::uint64_t{1} << 32); code += stride) x.a.push_back(code);
+    for (std::uint64_t code = begin; code < std::min(begin + step, std::uint64_t{1} << 32); code += stride)
+      x.a.push_back(code);
     for (const FloatFormat& to : {fp16, bf16, e4m3, e5m2})
       for (const RoundingMode mode : modes) {
         Task task{Operation::convert, fp32, to, {}};
@@ -125,9 +126,8 @@ TEST_P(Routes, LeaveTheControlRegisterAsItWas) {
 }
 #endif
 
-INSTANTIATE_TEST_SUITE_P(X86, Routes, testing::ValuesIn(x86_routes().begin(), x86_routes().end()), [](const auto& info) {
-  return std::string(info.param->name().substr(4));
-});
+INSTANTIATE_TEST_SUITE_P(X86, Routes, testing::ValuesIn(x86_routes().begin(), x86_routes().end()),
+                         [](const auto& info) { return std::string(info.param->name().substr(4)); });
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Routes);  // off x86
 
 TEST(X86, SaysWhatItCannotDo) {

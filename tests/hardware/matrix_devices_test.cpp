@@ -9,7 +9,9 @@
 namespace halfulp {
 namespace {
 
-const MatrixUnit& unit_of(const MatrixDevice& device) { return find_unit(device.name().substr(device.name().find(':') + 1)); }
+const MatrixUnit& unit_of(const MatrixDevice& device) {
+  return find_unit(device.name().substr(device.name().find(':') + 1));
+}
 
 /// Runs cases on a device and its model; how many differ. The first ones are printed.
 std::size_t differing(const MatrixDevice& device, const MatrixUnit& model, const MatrixCases& cases) {
@@ -24,8 +26,8 @@ std::size_t differing(const MatrixDevice& device, const MatrixUnit& model, const
     for (const std::uint64_t x : cases.products(i).a) text << x << ' ';
     text << "| ";
     for (const std::uint64_t x : cases.products(i).b) text << x << ' ';
-    std::cout << device.name() << " k " << cases.k << ": " << text.str() << "| " << std::hex << cases.c[i] << ": " << d[i] << ", the model " << expected
-              << std::dec << "\n";
+    std::cout << device.name() << " k " << cases.k << ": " << text.str() << "| " << std::hex << cases.c[i] << ": "
+              << d[i] << ", the model " << expected << std::dec << "\n";
   }
   return count;
 }
@@ -59,9 +61,10 @@ TEST(MatrixDevices, AgreeWithTheirModels) {
 TEST(MatrixDevices, WrongModelsAreSeen) {
   const MatrixDevice& device = *x86_matrix_devices()[0];
   if (!device.available().yes) GTEST_SKIP() << device.available().reason;
-  for (const auto& [name, kind] : {std::pair{"x86.amx.bf16.fp32", Tiles::near}, std::pair{"hopper.mma.bf16.fp32", Tiles::near},
-                                   std::pair{"hopper.mma.bf16.fp32", Tiles::subnormal}, std::pair{"hopper.mma.bf16.fp32", Tiles::special},
-                                   std::pair{"hopper.mma.bf16.fp32", Tiles::cancelling}, std::pair{"hopper.mma.bf16.fp32", Tiles::aligned}}) {
+  for (const auto& [name, kind] :
+       {std::pair{"x86.amx.bf16.fp32", Tiles::near}, std::pair{"hopper.mma.bf16.fp32", Tiles::near},
+        std::pair{"hopper.mma.bf16.fp32", Tiles::subnormal}, std::pair{"hopper.mma.bf16.fp32", Tiles::special},
+        std::pair{"hopper.mma.bf16.fp32", Tiles::cancelling}, std::pair{"hopper.mma.bf16.fp32", Tiles::aligned}}) {
     ::testing::internal::CaptureStdout();
     const std::size_t count = differing(device, find_unit(name), tiles(kind, device.shape(), 4, 5'000, 1));
     ::testing::internal::GetCapturedStdout();
@@ -79,7 +82,8 @@ TEST(MatrixDevices, SayWhyTheyAreNotHere) {
   EXPECT_EQ(names, (std::set<std::string>{"x86:x86.amx.bf16.fp32", "x86:x86.avx512.bf16.fp32"}));
 }
 
-// --- operands ---------------------------------------------------------------------------------------------------------
+// --- operands
+// ---------------------------------------------------------------------------------------------------------
 
 TEST(Tiles, FitEveryUnit) {
   for (const MatrixUnit& unit : matrix_units()) {
@@ -89,8 +93,10 @@ TEST(Tiles, FitEveryUnit) {
       ASSERT_EQ(cases.size(), 8u);
       std::set<std::uint64_t> results;
       for (std::size_t i = 0; i < cases.size(); ++i) {
-        for (const std::uint64_t x : cases.products(i).a) ASSERT_LE(word_code(unit.a, x), unit.a.code_mask()) << unit.name;
-        for (const std::uint64_t x : cases.products(i).b) ASSERT_LE(word_code(unit.b, x), unit.b.code_mask()) << unit.name;
+        for (const std::uint64_t x : cases.products(i).a)
+          ASSERT_LE(word_code(unit.a, x), unit.a.code_mask()) << unit.name;
+        for (const std::uint64_t x : cases.products(i).b)
+          ASSERT_LE(word_code(unit.b, x), unit.b.code_mask()) << unit.name;
         results.insert(mma(unit, cases.products(i), cases.c[i]));  // throws where lengths do not fit
       }
       EXPECT_GT(results.size(), 1u) << unit.name << ' ' << kind.name;
@@ -106,23 +112,28 @@ TEST(Tiles, AreWhatTheirKindSays) {
     for (std::size_t i = 0; i < cases.size(); ++i) n += predicate(cases.products(i), cases.c[i]);
     return n;
   };
-  const auto any_a = [](auto predicate) { return [predicate](const Products& x, std::uint64_t) { return std::any_of(x.a.begin(), x.a.end(), predicate); }; };
+  const auto any_a = [](auto predicate) {
+    return [predicate](const Products& x, std::uint64_t) { return std::any_of(x.a.begin(), x.a.end(), predicate); };
+  };
   EXPECT_GT(count(Tiles::special, any_a([](std::uint64_t x) { return fp16.is_nan(x); })), 50u);
   EXPECT_GT(count(Tiles::special, any_a([](std::uint64_t x) { return fp16.is_signaling(x); })), 20u);
   EXPECT_GT(count(Tiles::special, any_a([](std::uint64_t x) { return fp16.is_infinite(x); })), 50u);
   EXPECT_GT(count(Tiles::subnormal, any_a([](std::uint64_t x) { return fp16.is_subnormal(x); })), 300u);
   for (const Tiles kind : {Tiles::near, Tiles::cancelling, Tiles::aligned, Tiles::subnormal})
     EXPECT_EQ(count(kind, any_a([](std::uint64_t x) { return !fp16.is_finite(x); })), 0u) << name_in(tile_kinds, kind);
-  EXPECT_GT(count(Tiles::cancelling, [](const Products& x, std::uint64_t) {
-    const auto product = [&](std::size_t j) { return fp16.value(x.a[j]) * fp16.value(x.b[j]); };
-    return product(1) == -product(0) || product(2) == -product(0) || product(3) == -product(2);
-  }), 300u);
+  EXPECT_GT(count(Tiles::cancelling,
+                  [](const Products& x, std::uint64_t) {
+                    const auto product = [&](std::size_t j) { return fp16.value(x.a[j]) * fp16.value(x.b[j]); };
+                    return product(1) == -product(0) || product(2) == -product(0) || product(3) == -product(2);
+                  }),
+            300u);
 }
 
 TEST(Tiles, DoNotDependOnHowManyThereAre) {
   const MatrixShape shape = shape_of(find_unit("blackwell.tcgen05.nvfp4.fp32"));
   for (const auto& kind : tile_kinds) {
-    const MatrixCases few = tiles(kind.value, shape, 64, 3, 5), many = tiles(kind.value, shape, 64, 9, 5), other = tiles(kind.value, shape, 64, 3, 6);
+    const MatrixCases few = tiles(kind.value, shape, 64, 3, 5), many = tiles(kind.value, shape, 64, 9, 5),
+                      other = tiles(kind.value, shape, 64, 3, 6);
     EXPECT_TRUE(std::equal(few.a.begin(), few.a.end(), many.a.begin())) << kind.name;
     EXPECT_TRUE(std::equal(few.scale_b.begin(), few.scale_b.end(), many.scale_b.begin())) << kind.name;
     EXPECT_NE(few.a, other.a) << kind.name;

@@ -47,13 +47,24 @@ TEST(UnitFile, EveryUnitReadsBack) {
 TEST(UnitFile, EveryParameterReadsBack) {
   MatrixUnit unit = find_unit("blackwell.tcgen05.mxe4m3.fp32");
   unit.name = "all \"changed\"", unit.m = 3, unit.n = 5, unit.k = 96;
-  unit.sum = {.length = 48, .alignment_bits = 11, .least_exponent = -77, .alignment = RoundingMode::toward_negative,
-              .kept = {8, 9, 127}, .rounding = RoundingMode::to_odd, .normalized_products = true, .flush_inputs = true,
-              .flush_outputs = true, .zero = ZeroSign::ieee, .grouping = Grouping::strided, .descending = true, .nan = 0xffc0'0001};
+  unit.sum = {.length = 48,
+              .alignment_bits = 11,
+              .least_exponent = -77,
+              .alignment = RoundingMode::toward_negative,
+              .kept = {8, 9, 127},
+              .rounding = RoundingMode::to_odd,
+              .normalized_products = true,
+              .flush_inputs = true,
+              .flush_outputs = true,
+              .zero = ZeroSign::ieee,
+              .grouping = Grouping::strided,
+              .descending = true,
+              .nan = 0xffc0'0001};
   unit.scale_block = 16;
   ASSERT_EQ(refusal(unit), "");
   EXPECT_EQ(unit_of_json(unit_to_json(unit), "unit.json"), unit) << unit_to_json(unit);
-  for (bool FusedSum::*flag : {&FusedSum::normalized_products, &FusedSum::flush_inputs, &FusedSum::flush_outputs, &FusedSum::descending}) {
+  for (bool FusedSum::* flag :
+       {&FusedSum::normalized_products, &FusedSum::flush_inputs, &FusedSum::flush_outputs, &FusedSum::descending}) {
     unit.sum.*flag = false;
     EXPECT_EQ(unit_of_json(unit_to_json(unit), "unit.json"), unit) << unit_to_json(unit);
   }
@@ -72,12 +83,15 @@ TEST(UnitFile, WhatIsNotSaidHasDefaults) {
 }
 
 TEST(UnitFile, AUnitOfTheTableIsChanged) {
-  const MatrixUnit unit = unit_of_json(Json::parse(R"({"based_on": "hopper.mma.fp16.fp16", "least_exponent": -21})"), "unit.json");
+  const MatrixUnit unit = unit_of_json(Json::parse(R"({"based_on": "hopper.mma.fp16.fp16", "least_exponent": -21})"),
+                                       "unit.json");
   MatrixUnit expected = find_unit("hopper.mma.fp16.fp16");
   expected.name += "*", expected.sum.least_exponent = -21, expected.evidence = "unit.json, after hopper.mma.fp16.fp16";
   EXPECT_EQ(unit, expected);
   // Without scales, with another accumulator: the parameters that hang on these follow.
-  const MatrixUnit plain = unit_of_json(Json::parse(R"({"based_on": "blackwell.tcgen05.mxe4m3.fp32", "scale": null, "accumulator": "fp16"})"), "unit.json");
+  const MatrixUnit plain = unit_of_json(
+      Json::parse(R"({"based_on": "blackwell.tcgen05.mxe4m3.fp32", "scale": null, "accumulator": "fp16"})"),
+      "unit.json");
   EXPECT_FALSE(plain.scaled());
   EXPECT_EQ(plain.sum.kept, fp16);
   EXPECT_EQ(plain.sum.nan, 0x7fffu);
@@ -114,13 +128,15 @@ TEST(UnitFile, WhatIsWrongIsNamed) {
   expect_in(refused(own, "nan", "0x"), "a code word in quotes");
   expect_in(refused(own, "nan", 5), "a code word in quotes");
   expect_in(refused(own, "rule", "fma"), "unknown rule 'fma'; did you mean fma-chain?");
-  expect_in(refused(own, "rule", "fma-chain"), "alignment_bits: the rule fma-chain does not look at it; accepted: name, ");
+  expect_in(refused(own, "rule", "fma-chain"),
+            "alignment_bits: the rule fma-chain does not look at it; accepted: name, ");
   expect_in(refused(own, "scale", "e8m0"), "without scale_block");
   expect_in(refused(own, "scale_block", 32), "without scale");
   expect_in(refused(own, "k", 0), "k is 0");
   expect_in(refused(own, "m", 70000), "1 to 65536");
   expect_in(refused(own, "name", 7), "text in quotes");
-  expect_in(refused(own, "based_on", "hopper.mma.fp16.fp23"), "based_on: unknown unit 'hopper.mma.fp16.fp23'; did you mean");
+  expect_in(refused(own, "based_on", "hopper.mma.fp16.fp23"),
+            "based_on: unknown unit 'hopper.mma.fp16.fp23'; did you mean");
   for (const char* needed : {"name", "a", "b", "accumulator", "k"}) {
     Json object = Json::parse(own);
     object.erase(needed);
@@ -148,7 +164,8 @@ TEST(UnitFile, RulesRefuseWhatTheyCannotCompute) {
   expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale_block", 48), "not made of blocks of 48");
   expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale", "fp16"), "8 significant bits");
   expect_in(with("blackwell.tcgen05.mxe4m3.fp32", "scale", "e4m3"), "powers of two, such as e8m0");
-  expect_in(refused(Json{{"based_on", "hopper.mma.fp16.fp32"}, {"grouping", "strided"}, {"length", 12}}), "is not made of sums of 12");
+  expect_in(refused(Json{{"based_on", "hopper.mma.fp16.fp32"}, {"grouping", "strided"}, {"length", 12}}),
+            "is not made of sums of 12");
 }
 
 }  // namespace

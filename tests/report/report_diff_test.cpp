@@ -55,8 +55,10 @@ TEST(Diff, pairs_rows_by_name_not_by_place) {
   rows.insert(rows.begin() + 10, Json{"fp16", 1000, emulated(fp16, 0x3c01), 0.5});
   rows[90][3] = 0.75;
   const std::string inserted = diff_reports(first, more).text;
-  EXPECT_NE(inserted.find("table sums: 1 row only in the second report\n  row 10 (fp16 1000)\n"), std::string::npos) << inserted;
-  EXPECT_NE(inserted.find("table sums: 1 other cells differ\n  row 89 (bf16 40), error: 0.5 | 0.75"), std::string::npos) << inserted;
+  EXPECT_NE(inserted.find("table sums: 1 row only in the second report\n  row 10 (fp16 1000)\n"), std::string::npos)
+      << inserted;
+  EXPECT_NE(inserted.find("table sums: 1 other cells differ\n  row 89 (bf16 40), error: 0.5 | 0.75"), std::string::npos)
+      << inserted;
   EXPECT_EQ(inserted.find("code words differ"), std::string::npos) << inserted;
   EXPECT_NE(diff_reports(more, first).text.find("1 row only in the first report"), std::string::npos);
 
@@ -68,7 +70,8 @@ TEST(Diff, pairs_rows_by_name_not_by_place) {
   for (Json& row : alike["results"]["sums"]["rows"]) row = alike["results"]["sums"]["rows"][0];
   other = alike;
   other["results"]["sums"]["rows"][5][3] = 0.75;
-  EXPECT_NE(diff_reports(alike, other).text.find("  row 5, error: 0.5 | 0.75"), std::string::npos) << diff_reports(alike, other).text;
+  EXPECT_NE(diff_reports(alike, other).text.find("  row 5, error: 0.5 | 0.75"), std::string::npos)
+      << diff_reports(alike, other).text;
 }
 
 }  // namespace

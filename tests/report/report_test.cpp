@@ -103,12 +103,14 @@ TEST(Runner, replays_the_trace_and_shows_every_difference) {
       compared += comparison["compared"].get<std::uint64_t>();
       differing += comparison["differing"].get<std::uint64_t>();
     } else {
-      skipped_tasks[comparison["backend"].get<std::string>() + ": " + comparison["skipped"].get<std::string>()] += comparison["tasks"].size();
+      skipped_tasks[comparison["backend"].get<std::string>() + ": " + comparison["skipped"].get<std::string>()] +=
+          comparison["tasks"].size();
     }
   }
   EXPECT_EQ(compared, 100u);
   EXPECT_EQ(differing, 100u);
-  EXPECT_EQ(skipped_tasks, (std::map<std::string, std::size_t>{{"absent: no such device", 4}, {"broken: only adds", 2}}));
+  EXPECT_EQ(skipped_tasks,
+            (std::map<std::string, std::size_t>{{"absent: no such device", 4}, {"broken: only adds", 2}}));
 }
 
 TEST(Runner, the_number_of_threads_never_shows) {
@@ -122,14 +124,16 @@ TEST(Runner, the_number_of_threads_never_shows) {
 TEST(Runner, backends_by_name) {
   EXPECT_EQ(choose_backends(std::nullopt).size(), backends().size());
   EXPECT_EQ(choose_backends("emulated"), std::vector<const Backend*>{&emulated_backend()});
-  for (const char* bad : {"", "x68", "emulated,", "emulated,emulated"}) EXPECT_THROW((void)choose_backends(bad), std::invalid_argument) << bad;
+  for (const char* bad : {"", "x68", "emulated,", "emulated,emulated"})
+    EXPECT_THROW((void)choose_backends(bad), std::invalid_argument) << bad;
 }
 
 TEST(JsonText, rows_take_a_line_and_text_reads_back) {
   const Json report = toy_report();
   const std::string text = pretty(report);
   EXPECT_EQ(parse_json(text, "text"), report);
-  EXPECT_NE(text.find("\n        [\"fp16\", 1, {\"code\": \"0x4000\", \"value\": 2.0}],\n"), std::string::npos) << text.substr(0, 3000);
+  EXPECT_NE(text.find("\n        [\"fp16\", 1, {\"code\": \"0x4000\", \"value\": 2.0}],\n"), std::string::npos)
+      << text.substr(0, 3000);
   EXPECT_NE(text.find("\n    \"count\": 50\n"), std::string::npos);
   EXPECT_EQ(text.back(), '\n');
 }

@@ -24,8 +24,10 @@ std::string golden(const std::string& name) { return std::string(HALFULP_GOLDEN)
 
 /// Columns as every reader finds them: a sentence each, units from one list, counts in what is counted.
 void expect_one_style(const Json& results) {
-  const std::set<std::string> units{"", "1", "ulp", "binade", "bit", "rad", "logit", "term", "token", "id", "value", "step", "run", "conversion", "output",
-                                  "example", "nat", "update", "claim", "dB", "byte", "GB", "GiB", "parameter", "rank"};
+  const std::set<std::string> units{"",       "1",       "ulp",       "binade", "bit",   "rad", "logit",
+                                    "term",   "token",   "id",        "value",  "step",  "run", "conversion",
+                                    "output", "example", "nat",       "update", "claim", "dB",  "byte",
+                                    "GB",     "GiB",     "parameter", "rank"};
   for (const auto& [name, table] : results.items())
     for (const Json& column : table["columns"]) {
       const std::string where = name + "." + column["name"].get<std::string>(), sentence = column["description"];
@@ -55,7 +57,8 @@ std::string first_difference(const std::string& a, const std::string& b) {
   std::istringstream lines[2]{std::istringstream(a), std::istringstream(b)};
   std::string first, second;
   for (int number = 1;; ++number) {
-    const bool more = static_cast<bool>(std::getline(lines[0], first)), others = static_cast<bool>(std::getline(lines[1], second));
+    const bool more = static_cast<bool>(std::getline(lines[0], first)),
+               others = static_cast<bool>(std::getline(lines[1], second));
     if (!more && !others) return "none";
     if (more != others || first != second) return "line " + std::to_string(number) + ":\n" + first + "\n" + second;
   }
@@ -63,7 +66,8 @@ std::string first_difference(const std::string& a, const std::string& b) {
 
 TEST_P(Reproducibility, results_are_the_same_bytes_everywhere) {
   const Json report_of_one = report(1);
-  const std::string one = pretty(report_of_one["results"]), again = pretty(report(1)["results"]), two = pretty(report(2)["results"]);
+  const std::string one = pretty(report_of_one["results"]), again = pretty(report(1)["results"]),
+                    two = pretty(report(2)["results"]);
   EXPECT_TRUE(one == again) << first_difference(one, again);
   EXPECT_TRUE(one == two) << first_difference(one, two);
   EXPECT_EQ(report_of_one["status"], "pass");

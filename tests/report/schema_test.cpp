@@ -11,8 +11,11 @@ using namespace toy;
 TEST(Schema, errors_name_what_is_accepted) {
   Json report = toy_report({&emulated_backend()});
   report["claims"][0]["verdict"] = "maybe";
-  EXPECT_NE(joined(toy_errors(report)).find("/claims/0/verdict: Failed to match against any enum values; accepted: one of pass, fail, differs, skipped\n"),
-            std::string::npos) << joined(toy_errors(report));
+  EXPECT_NE(joined(toy_errors(report))
+                .find("/claims/0/verdict: Failed to match against any enum values; accepted: one of pass, fail, "
+                      "differs, skipped\n"),
+            std::string::npos)
+      << joined(toy_errors(report));
 }
 
 TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
@@ -55,24 +58,35 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
       {"unknown parameter", [](Json& r) { r["config"]["counts"] = 3; }},
       {"value the parameter refuses", [](Json& r) { r["config"]["count"] = 1001; }},
       {"format without rows", [](Json& r) { r["config"]["formats"].push_back("e5m2"); }},
-      {"rows of a format deleted", [](Json& r) { auto& rows = r["results"]["sums"]["rows"]; rows.erase(rows.begin() + 50, rows.end()); }},
+      {"rows of a format deleted",
+       [](Json& r) {
+         auto& rows = r["results"]["sums"]["rows"];
+         rows.erase(rows.begin() + 50, rows.end());
+       }},
       {"pass, but not as expected", [](Json& r) { r["claims"][0]["measured"] = 2.5; }},
       {"fail, but as expected", [](Json& r) { r["claims"][0]["verdict"] = r["status"] = "fail"; }},
-      {"pass beyond the tolerance", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.25"}, {"measured", 2.5}}); }},
+      {"pass beyond the tolerance",
+       [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.25"}, {"measured", 2.5}}); }},
       {"more than at most", [](Json& r) { r["claims"][0].update({{"tolerance", "at most"}, {"measured", 2.5}}); }},
       {"less than at least", [](Json& r) { r["claims"][0].update({{"tolerance", "at least"}, {"measured", 1.5}}); }},
-      {"NaN near something", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 1"}, {"measured", "NaN"}}); }},
+      {"NaN near something",
+       [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 1"}, {"measured", "NaN"}}); }},
       {"unknown tolerance", [](Json& r) { r["claims"][0]["tolerance"] = "roughly"; }},
       {"tolerance without a number", [](Json& r) { r["claims"][0]["tolerance"] = "absolute one"; }},
       {"measured nan", [](Json& r) { r["claims"][0].update({{"expected", "nan"}, {"measured", "nan"}}); }},
       {"value of another code word", [](Json& r) { r["results"]["sums"]["rows"][3][2]["value"] = 1.5; }},
       {"code word of another format", [](Json& r) { r["results"]["sums"]["rows"][3][0] = "bf16"; }},
       {"code word too wide", [](Json& r) { r["results"]["sums"]["rows"][3][2]["code"] = "0x13d00"; }},
-      {"code word no format has", [](Json& r) { r["results"]["sums"]["rows"][3] = {"-", 4, {{"code", "0x3d00"}, {"value", 7}}}; }},
+      {"code word no format has",
+       [](Json& r) { r["results"]["sums"]["rows"][3] = {"-", 4, {{"code", "0x3d00"}, {"value", 7}}}; }},
       {"cell nan", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "nan"; }},
       {"cell -inf", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "-inf"; }},
       {"differences without witness", [](Json& r) { r["comparisons"][0]["witnesses"] = Json::array(); }},
-      {"witness that agrees", [](Json& r) { auto& w = r["comparisons"][0]["witnesses"][0]; w["device"] = w["emulated"]; }},
+      {"witness that agrees",
+       [](Json& r) {
+         auto& w = r["comparisons"][0]["witnesses"][0];
+         w["device"] = w["emulated"];
+       }},
       {"witness of another value", [](Json& r) { r["comparisons"][0]["witnesses"][0]["operands"][0]["value"] = 77; }},
       {"witness with one operand", [](Json& r) { r["comparisons"][0]["witnesses"][0]["operands"].erase(0); }},
       {"unknown operation", [](Json& r) { r["comparisons"][0]["operation"] = "ad"; }},
@@ -102,8 +116,15 @@ TEST(Schema, accepts_what_is_right_in_another_way) {
        [](Json& r) { r["results"]["sums"]["rows"][3] = {"e5m2", "fp32-master", emulated(fp32, 0x3a03126f)}; }},
       {"a code word in a row without format", [](Json& r) { r["results"]["sums"]["rows"][3][0] = "-"; }},
       {"at the tolerance", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 0.5"}, {"measured", 2.5}}); }},
-      {"the same infinity", [](Json& r) { r["claims"][0].update({{"tolerance", "absolute 1"}, {"expected", "Infinity"}, {"measured", "Infinity"}}); }},
-      {"another version's parameters", [](Json& r) { r["environment"]["version"] = "9.9.9"; r["config"].erase("count"); }},
+      {"the same infinity",
+       [](Json& r) {
+         r["claims"][0].update({{"tolerance", "absolute 1"}, {"expected", "Infinity"}, {"measured", "Infinity"}});
+       }},
+      {"another version's parameters",
+       [](Json& r) {
+         r["environment"]["version"] = "9.9.9";
+         r["config"].erase("count");
+       }},
   };
   for (const auto& [what, vary] : variations) {
     Json other = report;

@@ -14,7 +14,8 @@ inline std::vector<Parameter> parameters() {
 }
 
 inline void run(const Config& config, Run& run) {
-  Table& table = run.report.table("sums", "1 + 1/n", {{"format", "", "the format"}, {"n", "1", "n"}, {"sum", "1", "rounded"}});
+  Table& table = run.report.table("sums", "1 + 1/n",
+                                  {{"format", "", "the format"}, {"n", "1", "n"}, {"sum", "1", "rounded"}});
   const auto count = static_cast<std::size_t>(config.integer("count"));
   for (const FormatChoice& choice : config.formats("formats")) {
     struct Part {

@@ -40,7 +40,9 @@ class Absent final : public Backend {
   Support supports(const Task&) const override { return Support::no("no such device"); }
   NanRule nan_rule(const Task& task) const override { return task.rounding.nan; }
   std::string_view independence() const override { return "silicon"; }
-  void run(const Task&, const Operands&, std::span<std::uint64_t>) const override { FAIL() << "the device is not here"; }
+  void run(const Task&, const Operands&, std::span<std::uint64_t>) const override {
+    FAIL() << "the device is not here";
+  }
 };
 
 inline Json toy_report(std::vector<const Backend*> backends = {}, int threads = 0, const char* setting = "count=50") {

@@ -19,14 +19,16 @@ class OutputFile : public testing::Test {
   OutputFile() { std::filesystem::create_directory(folder); }
   ~OutputFile() override { std::filesystem::remove_all(folder); }
   std::size_t files() const {
-    return static_cast<std::size_t>(std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
+    return static_cast<std::size_t>(
+        std::distance(std::filesystem::directory_iterator(folder), std::filesystem::directory_iterator()));
   }
   static std::string content(const std::filesystem::path& path) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();
     return text.str();
   }
-  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) / ("halfulp-output-" + std::to_string(::getpid()));
+  const std::filesystem::path folder = std::filesystem::path(testing::TempDir()) /
+                                       ("halfulp-output-" + std::to_string(::getpid()));
 };
 
 TEST_F(OutputFile, is_replaced_whole_and_leaves_nothing_beside) {
@@ -40,7 +42,8 @@ TEST_F(OutputFile, is_replaced_whole_and_leaves_nothing_beside) {
 }
 
 TEST_F(OutputFile, errors_are_exceptions_that_name_the_file) {
-  for (const std::string& path : {(folder / "missing" / "report.json").string(), folder.string(), std::string("/proc/report.json")}) {
+  for (const std::string& path :
+       {(folder / "missing" / "report.json").string(), folder.string(), std::string("/proc/report.json")}) {
     EXPECT_THROW(check_writable(path), std::invalid_argument) << path;
     EXPECT_THROW(write_file(path, "text"), std::invalid_argument) << path;
   }

@@ -19,7 +19,8 @@ using namespace halfulp::training;
 
 namespace {
 
-const std::filesystem::path folder = std::filesystem::temp_directory_path() / ("halfulp_checkpoint_" + std::to_string(::getpid()));
+const std::filesystem::path folder = std::filesystem::temp_directory_path() /
+                                     ("halfulp_checkpoint_" + std::to_string(::getpid()));
 const std::string path = (folder / "run.ckpt").string();
 
 class Checkpoints : public testing::Test {
@@ -28,9 +29,12 @@ class Checkpoints : public testing::Test {
   void TearDown() override { std::filesystem::remove_all(folder); }
 };
 
-const Json identity = {
-    {"policy", {{"name", "amp-fp16"}, {"weights", "fp16"}}}, {"network", "mlp"}, {"layers", {784, 256, 10}}, {"seed", 3}};
-const std::vector<float> floats{1.5f, -0.0f, 0x1p-149f, std::bit_cast<float>(0x7fc1'2345u), std::numeric_limits<float>::infinity()};
+const Json identity = {{"policy", {{"name", "amp-fp16"}, {"weights", "fp16"}}},
+                       {"network", "mlp"},
+                       {"layers", {784, 256, 10}},
+                       {"seed", 3}};
+const std::vector<float> floats{1.5f, -0.0f, 0x1p-149f, std::bit_cast<float>(0x7fc1'2345u),
+                                std::numeric_limits<float>::infinity()};
 const std::vector<double> doubles{0.1, -0x1p-1074};
 
 Checkpoint example() {
@@ -63,7 +67,9 @@ std::string refused(const std::string& bytes) {
 std::string described(const std::string& text, const std::string& data, std::uint64_t length) {
   return framed({"halfulpC", 1, "", 8}, 0, std::string(reinterpret_cast<const char*>(&length), 8) + text + data);
 }
-std::string described(const std::string& text, const std::string& data = {}) { return described(text, data, text.size()); }
+std::string described(const std::string& text, const std::string& data = {}) {
+  return described(text, data, text.size());
+}
 
 TEST_F(Checkpoints, KeepEveryBit) {
   write_checkpoint(path, example());
@@ -96,9 +102,11 @@ TEST_F(Checkpoints, OfAnotherRun) {
     Json other = identity;
     change(other);
     const std::string line = refusal([&] { read_checkpoint(path, other); });
-    const std::string start = path + ": a checkpoint of another run: ", end = "; accepted: one of this run, or no file, to start anew";
+    const std::string start = path + ": a checkpoint of another run: ",
+                      end = "; accepted: one of this run, or no file, to start anew";
     EXPECT_TRUE(line.starts_with(start) && line.ends_with(end)) << line;
-    return line.size() < start.size() + end.size() ? line : line.substr(start.size(), line.size() - start.size() - end.size());
+    return line.size() < start.size() + end.size() ? line
+                                                   : line.substr(start.size(), line.size() - start.size() - end.size());
   };
   EXPECT_EQ(differing([](Json& j) { j["policy"]["weights"] = "bf16"; }), "policy.weights is \"fp16\", here \"bf16\"");
   EXPECT_EQ(differing([](Json& j) { j["seed"] = 4; }), "seed is 3, here 4");
@@ -118,9 +126,12 @@ TEST_F(Checkpoints, ArraysThatAreNotThere) {
   const Checkpoint c = read_checkpoint(path, identity);
   std::vector<float> f(4);
   std::vector<double> d(5);
-  EXPECT_EQ(refusal([&] { c.take("fc1.weight", f); }), path + ": array 'fc1.weight' has 5 numbers; accepted: 4 numbers of float32");
-  EXPECT_EQ(refusal([&] { c.take("fc1.weight", d); }), path + ": array 'fc1.weight' is of another type; accepted: 5 numbers of float64");
-  EXPECT_EQ(refusal([&] { c.take("fc2.weight", f); }), path + ": array 'fc2.weight' is missing; accepted: 4 numbers of float32");
+  EXPECT_EQ(refusal([&] { c.take("fc1.weight", f); }),
+            path + ": array 'fc1.weight' has 5 numbers; accepted: 4 numbers of float32");
+  EXPECT_EQ(refusal([&] { c.take("fc1.weight", d); }),
+            path + ": array 'fc1.weight' is of another type; accepted: 5 numbers of float64");
+  EXPECT_EQ(refusal([&] { c.take("fc2.weight", f); }),
+            path + ": array 'fc2.weight' is missing; accepted: 4 numbers of float32");
   Checkpoint twice = example();
   EXPECT_THROW(twice.add("moments", std::span<const float>(floats)), std::logic_error);
 }
@@ -142,9 +153,11 @@ TEST_F(Checkpoints, DamagedFiles) {
   spoiled = good;
   spoiled[8] = 2;
   EXPECT_EQ(refused(spoiled), "run.ckpt: format version 2, written by a newer halfulp; accepted: 1");
-  EXPECT_EQ(refused("{\"schema_version\": 1}"), "run.ckpt: does not begin with 'halfulpC'; accepted: a checkpoint of a training");
+  EXPECT_EQ(refused("{\"schema_version\": 1}"),
+            "run.ckpt: does not begin with 'halfulpC'; accepted: a checkpoint of a training");
   EXPECT_EQ(refusal([] { read_checkpoint(path, identity); }), path + ": no such file");
-  EXPECT_EQ(refusal([] { read_checkpoint(folder.string(), identity); }), folder.string() + ": a directory, not a checkpoint of a training");
+  EXPECT_EQ(refusal([] { read_checkpoint(folder.string(), identity); }),
+            folder.string() + ": a directory, not a checkpoint of a training");
 }
 
 TEST_F(Checkpoints, DamagedWithinAWholeFrame) {
@@ -152,7 +165,8 @@ TEST_F(Checkpoints, DamagedWithinAWholeFrame) {
   EXPECT_EQ(refused(described(arrays + "2}]}", std::string(8, '\0'))), "accepted");
   EXPECT_EQ(refused(described(arrays + "3}]}", std::string(8, '\0'))), "run.ckpt: its lengths do not fit its size");
   EXPECT_EQ(refused(described(arrays + "1}]}", std::string(8, '\0'))), "run.ckpt: its lengths do not fit its size");
-  EXPECT_EQ(refused(described(arrays + "4611686018427387906}]}", std::string(8, '\0'))), "run.ckpt: its lengths do not fit its size");
+  EXPECT_EQ(refused(described(arrays + "4611686018427387906}]}", std::string(8, '\0'))),
+            "run.ckpt: its lengths do not fit its size");
   EXPECT_EQ(refused(described(arrays + "-1}]}", "")),
             "run.ckpt: its arrays[0] is not described by a name, a type (float32, float64) and a count");
   EXPECT_EQ(refused(described(arrays + R"(0},{"name":"a","type":"float64","count":0}]})")),

@@ -25,8 +25,8 @@ Tensor<T> random_tensor(const Extents& extents, std::uint64_t stream, double sca
   return x;
 }
 
-/// Compares d loss / d value[i] for every i, by central differences, with `gradient`. `loss` is a smooth function of `value` of
-/// size about 1.
+/// Compares d loss / d value[i] for every i, by central differences, with `gradient`. `loss` is a smooth function of
+/// `value` of size about 1.
 inline void expect_gradient(const std::string& what, std::span<double> value, std::span<const double> gradient,
                             const std::function<double()>& loss, double tolerance = 1e-7) {
   ASSERT_EQ(value.size(), gradient.size()) << what;
@@ -47,10 +47,10 @@ inline void expect_gradient(const std::string& what, std::span<double> value, st
   }
 }
 
-/// All inputs and all parameters of a layer, whose loss is the sum of its outputs with random weights. Parameters are drawn anew.
-/// `differentiable_input` is false where inputs are indices.
-inline void expect_gradients(Module<double>& layer, Tensor<double> x, bool differentiable_input = true, bool training = true,
-                             double tolerance = 1e-7) {
+/// All inputs and all parameters of a layer, whose loss is the sum of its outputs with random weights. Parameters are
+/// drawn anew. `differentiable_input` is false where inputs are indices.
+inline void expect_gradients(Module<double>& layer, Tensor<double> x, bool differentiable_input = true,
+                             bool training = true, double tolerance = 1e-7) {
   ExactNumerics numerics;
   Pass<double> pass{numerics, training, 3, 5};
   std::uint64_t stream = 100;

@@ -63,7 +63,8 @@ TEST(Gradients, Norms) {
 TEST(Gradients, BatchNorm) {
   for (const Extents& shape : {Extents{5, 3}, {2, 3, 4, 5}, {1, 2, 5, 7}})
     for (const bool training : {true, false}) {
-      BatchNorm<double> layer("norm", shape[1], 1e-5, 0);  // running means stay, so that every call is the same function
+      BatchNorm<double> layer("norm", shape[1], 1e-5,
+                              0);  // running means stay, so that every call is the same function
       for (State<double>* const s : layer.states())
         for (double& v : s->value.values()) v += 0.25;
       expect_gradients(layer, random_tensor<double>(shape, 1, 2), true, training);
@@ -71,8 +72,8 @@ TEST(Gradients, BatchNorm) {
 }
 
 TEST(Gradients, Conv2d) {
-  for (const Conv2dShape& shape : {Conv2dShape{1, 1, 1, 1, 0}, {2, 3, 3, 1, 1}, {3, 2, 3, 2, 0}, {1, 4, 5, 2, 2}, {2, 2, 3, 1,
-      4}}) {
+  for (const Conv2dShape& shape :
+       {Conv2dShape{1, 1, 1, 1, 0}, {2, 3, 3, 1, 1}, {3, 2, 3, 2, 0}, {1, 4, 5, 2, 2}, {2, 2, 3, 1, 4}}) {
     Conv2d<double> layer("conv", shape, shape.outputs != 3);
     expect_gradients(layer, random_tensor<double>({2, shape.inputs, 6, 5}, 1));
   }
@@ -126,7 +127,8 @@ TEST(Gradients, CrossEntropy) {
     CrossEntropy<double> loss;
     loss.forward(pass, logits, labels);
     const Tensor<double> gradient = loss.backward(pass, 2);
-    expect_gradient("logits", logits.values(), gradient.values(), [&] { return 2 * loss.forward(pass, logits, labels); });
+    expect_gradient("logits", logits.values(), gradient.values(),
+                    [&] { return 2 * loss.forward(pass, logits, labels); });
   }
 }
 
@@ -146,7 +148,8 @@ TEST(Gradients, BinaryCrossEntropy) {
     BinaryCrossEntropyWithLogits<double> with_logits;
     EXPECT_NEAR(with_logits.forward(pass, logits, targets), of_probabilities, 1e-14);
     const Tensor<double> by_logits = with_logits.backward(pass, 4);
-    expect_gradient("logits", logits.values(), by_logits.values(), [&] { return 4 * with_logits.forward(pass, logits, targets); });
+    expect_gradient("logits", logits.values(), by_logits.values(),
+                    [&] { return 4 * with_logits.forward(pass, logits, targets); });
   }
 }
 
@@ -178,8 +181,9 @@ TEST(Layers, DropoutDropsItsShareByStep) {
     dropped += v == 0;
   }
   EXPECT_NEAR(static_cast<double>(dropped), 2500, 5 * std::sqrt(10000 * 0.25 * 0.75));
-  const auto same = [&](const Tensor<double>& y) { return std::equal(y.values().begin(), y.values().end(),
-      first.values().begin()); };
+  const auto same = [&](const Tensor<double>& y) {
+    return std::equal(y.values().begin(), y.values().end(), first.values().begin());
+  };
   EXPECT_TRUE(same(layer.forward(pass, x)));
   Dropout<double> other("another", 0.25);
   EXPECT_FALSE(same(other.forward(pass, x)));
@@ -213,7 +217,8 @@ TEST(Layers, NotANumberIsPassedOn) {
   EXPECT_TRUE(std::isnan(loss.forward(pass, Tensor<float>({1, 4}, {1, nan, 3, 2}), std::vector<int>{0})));
 }
 
-/// Rows longer than what is looked at together; squares that overlap; several largest values, of which the first one counts.
+/// Rows longer than what is looked at together; squares that overlap; several largest values, of which the first one
+/// counts.
 TEST(Layers, MaximaOfLongRows) {
   Fp32Numerics numerics;
   Pass<float> pass{numerics};
@@ -269,7 +274,7 @@ TEST(Losses, CrossEntropyIsTheMeanLogarithm) {
   CrossEntropy<double> loss;
   EXPECT_DOUBLE_EQ(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0, 9}), std::log(10));
   EXPECT_DOUBLE_EQ(loss.forward(pass, {{2, 2}, {0, std::log(3), 1000, 1000}}, std::vector<int>{0, 1}),
-      (std::log(4) + std::log(2)) / 2);
+                   (std::log(4) + std::log(2)) / 2);
   EXPECT_THROW(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0, 10}), std::invalid_argument);
   EXPECT_THROW(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0}), std::invalid_argument);
 }

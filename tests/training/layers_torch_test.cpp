@@ -1,4 +1,5 @@
-// Layers in fp32 against PyTorch's: forward and backward of every layer on small inputs (tests/peers/torch_layers.py made them).
+// Layers in fp32 against PyTorch's: forward and backward of every layer on small inputs (tests/peers/torch_layers.py
+// made them).
 #include <halfulp/training/layers/sequences.hpp>
 #include <halfulp/training/layers/norms.hpp>
 #include <halfulp/training/layers/losses.hpp>
@@ -34,8 +35,8 @@ Tensor<float> tensor_of(const json& j) {
   return x;
 }
 
-/// The largest difference, in units of 2^-24 of the largest value, or of `terms` if that is larger: both sides add up rounding
-/// errors of numbers of that size, which may cancel in the result.
+/// The largest difference, in units of 2^-24 of the largest value, or of `terms` if that is larger: both sides add up
+/// rounding errors of numbers of that size, which may cancel in the result.
 double distance(std::span<const float> got, const Tensor<float>& want, double terms = 0) {
   EXPECT_EQ(got.size(), want.size());
   double largest = terms, worst = 0;
@@ -49,24 +50,29 @@ double distance(std::span<const float> got, const Tensor<float>& want, double te
 
 std::unique_ptr<Module<float>> make_layer(const std::string& kind, const json& o) {
   const std::string name;  // parameters then have their bare names
-  if (kind == "linear") return std::make_unique<Linear<float>>(name, o.at("inputs"), o.at("outputs"), o.at("bias").get<bool>());
-  if (kind == "conv2d") return std::make_unique<Conv2d<float>>(name, Conv2dShape{o.at("inputs"), o.at("outputs"), o.at("kernel"),
-      o.at("stride"), o.at("padding")});
+  if (kind == "linear")
+    return std::make_unique<Linear<float>>(name, o.at("inputs"), o.at("outputs"), o.at("bias").get<bool>());
+  if (kind == "conv2d")
+    return std::make_unique<Conv2d<float>>(
+        name, Conv2dShape{o.at("inputs"), o.at("outputs"), o.at("kernel"), o.at("stride"), o.at("padding")});
   if (kind == "embedding") return std::make_unique<Embedding<float>>(name, o.at("rows"), o.at("width"));
   if (kind == "layer-norm") return std::make_unique<LayerNorm<float>>(name, o.at("width"));
   if (kind == "rms-norm") return std::make_unique<RmsNorm<float>>(name, o.at("width"));
   if (kind == "batch-norm") return std::make_unique<BatchNorm<float>>(name, o.at("channels"));
   if (kind == "relu") return std::make_unique<Relu<float>>(name);
-  if (kind == "gelu") return std::make_unique<Gelu<float>>(name, o.at("form") == "erf" ? GeluForm::erf : GeluForm::tanh);
+  if (kind == "gelu")
+    return std::make_unique<Gelu<float>>(name, o.at("form") == "erf" ? GeluForm::erf : GeluForm::tanh);
   if (kind == "softmax") return std::make_unique<Softmax<float>>(name);
-  if (kind == "pool") return std::make_unique<Pool2d<float>>(name, o.at("pooling") == "max" ? Pooling::maximum : Pooling::average,
-      o.at("size"), o.at("stride"));
+  if (kind == "pool")
+    return std::make_unique<Pool2d<float>>(name, o.at("pooling") == "max" ? Pooling::maximum : Pooling::average,
+                                           o.at("size"), o.at("stride"));
   if (kind == "lstm") return std::make_unique<Lstm<float>>(name, o.at("inputs"), o.at("width"));
   if (kind == "attention") {
-    const std::map<std::string, Positions> positions{{"none", Positions::none}, {"rope", Positions::rope}, {"alibi",
-        Positions::alibi}};
-    return std::make_unique<Attention<float>>(name, AttentionShape{o.at("width"), o.at("heads"), positions.at(o.at("positions")),
-        o.at("causal").get<bool>()});
+    const std::map<std::string, Positions> positions{
+        {"none", Positions::none}, {"rope", Positions::rope}, {"alibi", Positions::alibi}};
+    return std::make_unique<Attention<float>>(
+        name,
+        AttentionShape{o.at("width"), o.at("heads"), positions.at(o.at("positions")), o.at("causal").get<bool>()});
   }
   throw std::invalid_argument("unknown layer " + kind);
 }
@@ -86,14 +92,13 @@ void check_layer(const json& c, double most) {
   double terms = 0;
   for (const float v : weights.values()) terms = std::max(terms, std::fabs(double{v}));
   const Tensor<float>& dx = layer->backward(pass, weights);
-  if (c.contains("dx")) {
-    EXPECT_LE(distance(dx.values(), tensor_of(c.at("dx")), terms), most) << what << ": dx";
-  }
+  if (c.contains("dx")) { EXPECT_LE(distance(dx.values(), tensor_of(c.at("dx")), terms), most) << what << ": dx"; }
   for (Parameter<float>* const p : layer->parameters())
-    EXPECT_LE(distance(p->gradient.values(), tensor_of(c.at("gradients").at(p->name)), terms), most) << what << ": gradient of "
-        << p->name;
+    EXPECT_LE(distance(p->gradient.values(), tensor_of(c.at("gradients").at(p->name)), terms), most)
+        << what << ": gradient of " << p->name;
   for (State<float>* const s : layer->states())
-    EXPECT_LE(distance(s->value.values(), tensor_of(c.at("states_after").at(s->name))), most) << what << ": " << s->name;
+    EXPECT_LE(distance(s->value.values(), tensor_of(c.at("states_after").at(s->name))), most)
+        << what << ": " << s->name;
 }
 
 template <class Loss, class Targets>
@@ -105,7 +110,8 @@ void check_loss(const json& c, const Targets& targets, double most) {
   const Tensor<float> x = tensor_of(c.at("x"));
   const float value = loss.forward(pass, x, targets);
   EXPECT_LE(distance({&value, 1}, tensor_of(c.at("y"))), most) << what;
-  EXPECT_LE(distance(loss.backward(pass, c.at("options").at("scale").get<float>()).values(), tensor_of(c.at("dx"))), most)
+  EXPECT_LE(distance(loss.backward(pass, c.at("options").at("scale").get<float>()).values(), tensor_of(c.at("dx"))),
+            most)
       << what << ": dx";
 }
 

@@ -1,4 +1,5 @@
-// What the loss scaler says of itself, keeps and refuses; unscaling and clipping. That it answers as PyTorch's: torch_scaler_test.
+// What the loss scaler says of itself, keeps and refuses; unscaling and clipping. That it answers as PyTorch's:
+// torch_scaler_test.
 #include "check.hpp"
 #include "gradient_tensors.hpp"
 
@@ -40,7 +41,8 @@ TEST(LossScaler, SaysWhatHappened) {
   EXPECT_EQ(events[1].found.nan, 1u);
   EXPECT_EQ(events[1].found.tensor, 1u);
   EXPECT_EQ(events[1].found.element, 1u);
-  EXPECT_EQ(description(events[1]), "step of optimizer 7 left out at scale 131072: 2 Inf and 1 NaN, the first in tensor 1, element 1");
+  EXPECT_EQ(description(events[1]),
+            "step of optimizer 7 left out at scale 131072: 2 Inf and 1 NaN, the first in tensor 1, element 1");
   EXPECT_EQ(events[2].kind, Kind::backed_off);
   EXPECT_EQ(description(events[2]), "scale 131072 -> 65536");
   EXPECT_TRUE(scaler.take_events().empty());
@@ -66,9 +68,11 @@ TEST(LossScaler, SaysWhyItCollapsed) {
   EXPECT_EQ(last.streak.with_nan, 111);
   EXPECT_EQ(last.streak.optimizer, 2);
   EXPECT_EQ(last.streak.first.nan, 1u);
-  EXPECT_NE(description(last).find("-> 0: 166 updates in a row found Inf or NaN, 111 of them NaN; the first had 0 Inf and 1 NaN, the first "
-                                   "in tensor 1, element 1 of optimizer 2"),
-            std::string::npos)
+  EXPECT_NE(
+      description(last).find(
+          "-> 0: 166 updates in a row found Inf or NaN, 111 of them NaN; the first had 0 Inf and 1 NaN, the first "
+          "in tensor 1, element 1 of optimizer 2"),
+      std::string::npos)
       << description(last);
   // From here on a gradient of zero is NaN once unscaled, and nobody skips it.
   EXPECT_TRUE(iterate(scaler, {0, 1}));
@@ -128,10 +132,12 @@ TEST(LossScaler, RefusesStatesInOneLine) {
   EXPECT_EQ(refusal(Json::array()), "run.ckpt: not an object");
   EXPECT_EQ(changed("scale", "big"), "run.ckpt: 'scale' is \"big\"; accepted: a number");
   EXPECT_EQ(changed("scale", 1e39), "run.ckpt: 'scale' is 1e+39; accepted: what fits fp32");
-  EXPECT_EQ(changed("_growth_tracker", 1.5), "run.ckpt: '_growth_tracker' is 1.5; accepted: an integer from -2147483648 to 2147483647");
+  EXPECT_EQ(changed("_growth_tracker", 1.5),
+            "run.ckpt: '_growth_tracker' is 1.5; accepted: an integer from -2147483648 to 2147483647");
   EXPECT_EQ(changed("_growth_tracker", std::uint64_t{1} << 63),
             "run.ckpt: '_growth_tracker' is 9223372036854775808; accepted: an integer from -2147483648 to 2147483647");
-  EXPECT_TRUE(changed("scael", 1).starts_with("run.ckpt: unknown member 'scael'; did you mean scale?")) << changed("scael", 1);
+  EXPECT_TRUE(changed("scael", 1).starts_with("run.ckpt: unknown member 'scael'; did you mean scale?"))
+      << changed("scael", 1);
   EXPECT_EQ(changed("history", Json::object()), "run.ckpt: history: 'updates' is missing");
   Json less = good;
   less.erase("growth_factor");
@@ -144,14 +150,13 @@ TEST(LossScaler, RefusesSettingsInOneLine) {
     change(settings);
     try {
       LossScaler scaler(settings);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
+    } catch (const std::invalid_argument& error) { return error.what(); }
     return "accepted";
   };
   EXPECT_EQ(refusal([](auto& s) { s.growth_factor = 1; }), "loss scaler: growth factor 1; accepted: above 1");
   EXPECT_EQ(refusal([](auto& s) { s.backoff_factor = 1; }), "loss scaler: backoff factor 1; accepted: below 1");
-  EXPECT_EQ(refusal([](auto& s) { s.initial_scale = 1e39; }), "loss scaler: initial scale 1e+39; accepted: what fits fp32");
+  EXPECT_EQ(refusal([](auto& s) { s.initial_scale = 1e39; }),
+            "loss scaler: initial scale 1e+39; accepted: what fits fp32");
   EXPECT_EQ(refusal([](auto& s) { s.growth_factor = 1, s.enabled = false; }), "accepted");
 }
 

@@ -1,4 +1,5 @@
-// What the microscope says of a training: where the first Inf and NaN came from, and counts against brute force; spikes; examples.
+// What the microscope says of a training: where the first Inf and NaN came from, and counts against brute force;
+// spikes; examples.
 #include "tiny_training.hpp"
 
 #include <halfulp/training/microscope.hpp>
@@ -15,7 +16,8 @@ const float infinity = std::numeric_limits<float>::infinity();
 
 std::string text_of(const std::optional<FirstNonFinite>& first) {
   if (!first) return "none";
-  return std::to_string(first->step) + " " + std::string(name_of(first->kind)) + " " + first->name + " " + std::string(name_of(first->role));
+  return std::to_string(first->step) + " " + std::string(name_of(first->kind)) + " " + first->name + " " +
+         std::string(name_of(first->role));
 }
 
 TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
@@ -32,13 +34,18 @@ TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
       }
     };
     t.trainer.run();
-    EXPECT_EQ(text_of(t.trainer.record().first_infinite), parameter == std::string("fc1.weight") ? "none" : std::string("2 linear ") + layer + " activation") << parameter;
+    EXPECT_EQ(text_of(t.trainer.record().first_infinite),
+              parameter == std::string("fc1.weight") ? "none" : std::string("2 linear ") + layer + " activation")
+        << parameter;
     EXPECT_TRUE(t.trainer.record().first_nan);
-    if (parameter[2] == '1') { EXPECT_EQ(text_of(t.trainer.record().first_nan), "2 linear fc1 activation") << "zero pixels times Inf"; }
+    if (parameter[2] == '1') {
+      EXPECT_EQ(text_of(t.trainer.record().first_nan), "2 linear fc1 activation") << "zero pixels times Inf";
+    }
     EXPECT_TRUE(t.trainer.record().diverged);
   }
   // Values that only fp16 cannot hold.
-  for (const auto& [policy, want] : {std::pair{"amp-fp16", "0 linear fc1 activation"}, {"amp-bf16", "none"}, {"fp32", "none"}}) {
+  for (const auto& [policy, want] :
+       {std::pair{"amp-fp16", "0 linear fc1 activation"}, {"amp-bf16", "none"}, {"fp32", "none"}}) {
     TrainerSettings s = tiny("mlp", 1);
     Tiny t(policy, s);
     for (float& v : t.parameter("fc1.weight").value.values()) v = 4000;
@@ -49,12 +56,14 @@ TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
   for (float& v : t.parameter("block1.fc2.weight").value.values()) v = 6e4f;
   for (float& v : t.parameter("block1.fc2.bias").value.values()) v = 6e4f;
   t.trainer.run();
-  EXPECT_TRUE(text_of(t.trainer.record().first_infinite).starts_with("0 linear block1.fc2")) << text_of(t.trainer.record().first_infinite);
+  EXPECT_TRUE(text_of(t.trainer.record().first_infinite).starts_with("0 linear block1.fc2"))
+      << text_of(t.trainer.record().first_infinite);
   // It stays over a checkpoint.
   Tiny again("amp-fp16", tiny("transformer", 1));
   again.trainer.restore(Checkpoint::from_bytes(t.trainer.checkpoint().bytes(), "c"));
   EXPECT_EQ(text_of(again.trainer.microscope().first_infinite()), text_of(t.trainer.record().first_infinite));
-  EXPECT_TRUE(has_non_finite(std::vector{1.0f, -infinity}) && has_non_finite(std::vector{std::nanf("")}) && !has_non_finite(std::vector{std::numeric_limits<float>::max(), -0.0f}));
+  EXPECT_TRUE(has_non_finite(std::vector{1.0f, -infinity}) && has_non_finite(std::vector{std::nanf("")}) &&
+              !has_non_finite(std::vector{std::numeric_limits<float>::max(), -0.0f}));
 }
 
 /// Updates of SGD into BF16 weights: what was added and what came of it.
@@ -72,7 +81,8 @@ TEST(Updates, AreCounted) {
   std::vector<std::map<std::string, Counts>> intervals(2);
   std::map<std::string, std::vector<float>> before;
   t.trainer.after_backward = [&](Trainer& x) {
-    for (const Parameter<float>* const p : x.parameters()) before[p->name].assign(p->value.values().begin(), p->value.values().end());
+    for (const Parameter<float>* const p : x.parameters())
+      before[p->name].assign(p->value.values().begin(), p->value.values().end());
   };
   t.trainer.after_step = [&](Trainer& x) {
     const std::uint64_t step = x.steps() - 1;
@@ -108,7 +118,9 @@ struct Brute : Observer {
   std::map<std::string, std::array<std::uint64_t, 4>> all = {};  ///< elements, zeros, made zero, made infinite
   explicit Brute(Microscope& m) : microscope(m) {}
   bool counts() const override { return true; }
-  void before(const Storage&, std::span<const float> values) override { before_it.assign(values.begin(), values.end()); }
+  void before(const Storage&, std::span<const float> values) override {
+    before_it.assign(values.begin(), values.end());
+  }
   void see(const Sighting& s) override {
     microscope.see(s);
     if (s.operand) return;
@@ -131,9 +143,13 @@ TEST(Roundings, AreCounted) {
   numerics.begin_step(0);
   Random random{5};
   for (int pass = 0; pass < 3; ++pass)
-    for (const Site site : {Site{OperatorKind::relu, "relu1"}, Site{OperatorKind::gelu, "gelu"}, Site{OperatorKind::linear, "fc1.bias"}}) {
+    for (const Site site : {Site{OperatorKind::relu, "relu1"}, Site{OperatorKind::gelu, "gelu"},
+                            Site{OperatorKind::linear, "fc1.bias"}}) {
       std::vector<float> values(500);
-      for (float& v : values) v = random() % 9 == 0 ? 0.0f : std::ldexp(1.0f + static_cast<float>(random() % 1000) / 1001, static_cast<int>(random() % 60) - 40);
+      for (float& v : values)
+        v = random() % 9 == 0
+                ? 0.0f
+                : std::ldexp(1.0f + static_cast<float>(random() % 1000) / 1001, static_cast<int>(random() % 60) - 40);
       numerics.cast(site, pass == 1 ? Role::gradient_of_activation : Role::activation, values);
     }
   const auto rows = microscope.take_rows();

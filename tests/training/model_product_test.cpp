@@ -29,8 +29,8 @@ std::vector<T> product_by_definition(const MatrixOperands<std::span<const T>>& x
 void multiply_plainly(const FloatOperands& x, std::span<const float> bias, std::span<float> d, std::size_t count) {
   multiply(parse_product_model("fp32"), x, bias, d, count);
 }
-void multiply_plainly(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias, std::span<double> d,
-    std::size_t count) {
+void multiply_plainly(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias,
+                      std::span<double> d, std::size_t count) {
   multiply(x, bias, d, count);
 }
 
@@ -107,7 +107,8 @@ TEST(ModelProductBits, HaveOneNaN) {
     multiply(parse_product_model("fp32"), x, std::span<const float>(&bias, 1), std::span(&d, 1));
     return std::bit_cast<std::uint32_t>(d);
   };
-  for (const std::uint32_t got : {bits(odd, one, one), bits(one, odd, one), bits(one, one, odd), bits(odd, odd, odd), bits(inf, one, -inf)})
+  for (const std::uint32_t got :
+       {bits(odd, one, one), bits(one, odd, one), bits(one, one, odd), bits(odd, odd, odd), bits(inf, one, -inf)})
     EXPECT_EQ(got, 0x7fc0'0000u);
 }
 

@@ -94,13 +94,14 @@ TEST(Initialisation, KnowsBiasesGainsAndNames) {
       const bool random = p->value[0] != 0 && p->value[0] != p->value[1];
       const bool is_norm = p->name.find("norm") != std::string::npos;
       if (p->kind == ParameterKind::gain) EXPECT_EQ(p->value[0], 1) << p->name;
-      else if (p->kind == ParameterKind::bias) EXPECT_EQ(random, kind == Initialisation::default_ && !is_norm) << p->name;
+      else if (p->kind == ParameterKind::bias)
+        EXPECT_EQ(random, kind == Initialisation::default_ && !is_norm) << p->name;
       else EXPECT_TRUE(random) << p->name;
     }
   }
   // Names, not places, choose the random numbers.
-  Parameter<float> a("a", ParameterKind::weight, {2, 2}), b("b", ParameterKind::weight, {2, 2}), c("a", ParameterKind::weight, {3,
-      2});
+  Parameter<float> a("a", ParameterKind::weight, {2, 2}), b("b", ParameterKind::weight, {2, 2}),
+      c("a", ParameterKind::weight, {3, 2});
   for (Parameter<float>* const p : {&a, &b, &c}) initialise(*p, {Initialisation::gaussian}, 1);
   EXPECT_NE(a.value[0], b.value[0]);
   EXPECT_EQ(a.value[0], c.value[0]);
@@ -182,7 +183,8 @@ TEST_P(Training, LearnsTheSameBitsEverywhere) {
 }
 
 INSTANTIATE_TEST_SUITE_P(Networks, Training,
-                         testing::Values(Case{"mlp", 0.02f, 0xfa18'5475'c93a'cca7}, Case{"cnn", 0.05f, 0x388f'fc7e'd228'6188},
-                                         Case{"transformer", 0.2f, 0x742f'a3b7'fa12'9d54}, Case{"lstm", 1.0f,
-                                             0x8088'9451'19a0'a8d2}),
+                         testing::Values(Case{"mlp", 0.02f, 0xfa18'5475'c93a'cca7},
+                                         Case{"cnn", 0.05f, 0x388f'fc7e'd228'6188},
+                                         Case{"transformer", 0.2f, 0x742f'a3b7'fa12'9d54},
+                                         Case{"lstm", 1.0f, 0x8088'9451'19a0'a8d2}),
                          [](const auto& info) { return std::string(info.param.name); });

@@ -81,9 +81,14 @@ inline std::vector<Way> ways() {
   stochastic.arithmetic->rounding.mode = RoundingMode::stochastic;
   UpdatePrecision eight_bits{.weights = in(bf16), .master_weights = true};
   eight_bits.first = eight_bits.second = in_blocks("e4m3/1x256/fp32");
-  return {{"fp32", adam, {}}, {"sgd", sgd, {.weights = in(bf16)}}, {"momentum", momentum, {.weights = in(fp16)}},
-          {"pure", adamw, pure}, {"stochastic", adamw, stochastic}, {"8 bits", adam, eight_bits},
-          {"kahan", adamw, {.weights = in(bf16), .kahan = true}}, {"blocks", adam, {.weights = in_blocks("mxfp8e4m3")}},
+  return {{"fp32", adam, {}},
+          {"sgd", sgd, {.weights = in(bf16)}},
+          {"momentum", momentum, {.weights = in(fp16)}},
+          {"pure", adamw, pure},
+          {"stochastic", adamw, stochastic},
+          {"8 bits", adam, eight_bits},
+          {"kahan", adamw, {.weights = in(bf16), .kahan = true}},
+          {"blocks", adam, {.weights = in_blocks("mxfp8e4m3")}},
           {"master", momentum, {.weights = in(fp16), .master_weights = true, .first = in(bf16)}}};
 }
 

@@ -68,7 +68,8 @@ TEST(OptimizerRun, SwampedMeansLost) {
     Optimizer o({&p}, {.kind = OptimizerKind::sgd, .lr = 1}, precision);
     std::vector<UpdateReport> reports;
     o.step(&reports);
-    return std::vector<std::uint64_t>{reports[0].with_update, reports[0].swamped, reports[0].changed, reports[0].non_finite};
+    return std::vector<std::uint64_t>{reports[0].with_update, reports[0].swamped, reports[0].changed,
+                                      reports[0].non_finite};
   };
   using Counts = std::vector<std::uint64_t>;
   const float tiny = 0x1p-12f, between = 1.001f;  // no value of bf16

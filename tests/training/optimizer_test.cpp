@@ -11,7 +11,8 @@ TEST(Optimizer, MasterWeightsAreTheFp32Run) {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adam, OptimizerKind::adamw}) {
     const OptimizerSettings settings{.kind = kind, .lr = 1e-2, .momentum = 0.9, .weight_decay = 0.01};
     Model plain, narrow;
-    Optimizer in_fp32(plain.all(), settings), with_master(narrow.all(), settings, {.weights = in(bf16), .master_weights = true});
+    Optimizer in_fp32(plain.all(), settings),
+        with_master(narrow.all(), settings, {.weights = in(bf16), .master_weights = true});
     plain.train(in_fp32, 0, 5);
     narrow.train(with_master, 0, 5);
     Checkpoint kept;
@@ -36,7 +37,8 @@ TEST(Optimizer, StatesAreRoundedWhenStored) {
   Optimizer in_fp32(plain.all(), {}), eight_bits(narrow.all(), {}, {.first = in(bf16), .second = blocks});
   plain.train(in_fp32, 0, 1);
   narrow.train(eight_bits, 0, 1);
-  EXPECT_EQ(bits(plain.w.value.values()), bits(narrow.w.value.values())) << "the update takes states that are not rounded yet";
+  EXPECT_EQ(bits(plain.w.value.values()), bits(narrow.w.value.values()))
+      << "the update takes states that are not rounded yet";
   Checkpoint exact, kept;
   in_fp32.save(exact);
   eight_bits.save(kept);
@@ -73,7 +75,8 @@ TEST(Optimizer, ArithmeticInANarrowerFormatThanStorage) {
   Values first(before.size());
   kept.take("optimizer.fc.weight.first", std::span<float>(first));
   EXPECT_EQ(first, values_of(model.w.gradient.values())) << "the first momentum is a copy, which is not rounded";
-  for (std::size_t i = 0; i < before.size(); ++i) ASSERT_EQ(model.w.value[i], before[i] + -0.1f * first[i]) << "written as stored";
+  for (std::size_t i = 0; i < before.size(); ++i)
+    ASSERT_EQ(model.w.value[i], before[i] + -0.1f * first[i]) << "written as stored";
   model.train(o, 1, 2);
   Checkpoint later;
   o.save(later);
@@ -83,7 +86,8 @@ TEST(Optimizer, ArithmeticInANarrowerFormatThanStorage) {
     ASSERT_EQ(second[i], rounded(bf16, rounded(bf16, 0.9f * first[i]) + model.w.gradient[i]));
 }
 
-/// What writes the weights rounds once, in the weights' own way: an arithmetic that rounds to nearest takes nothing from it.
+/// What writes the weights rounds once, in the weights' own way: an arithmetic that rounds to nearest takes nothing
+/// from it.
 TEST(Optimizer, StochasticWeightsBesideNearestArithmetic) {
   constexpr std::size_t n = 50'000;
   Parameter<float> p("w", ParameterKind::weight, {n});
@@ -127,7 +131,8 @@ TEST(Optimizer, KahanTakesTheDecayToo) {
     Parameter<float> p("w", ParameterKind::weight, {1});
     p.value[0] = 1;
     p.has_gradient = true;  // of 0
-    Optimizer o({&p}, {.kind = OptimizerKind::adamw, .lr = 0x1p-5, .weight_decay = 0x1p-6}, {.weights = in(bf16), .kahan = kahan});
+    Optimizer o({&p}, {.kind = OptimizerKind::adamw, .lr = 0x1p-5, .weight_decay = 0x1p-6},
+                {.weights = in(bf16), .kahan = kahan});
     for (int i = 0; i < 512; ++i) o.step();
     return p.value[0];
   };
@@ -167,13 +172,16 @@ TEST(Optimizer, StochasticRoundingIsUnbiased) {
 }
 
 TEST(Optimizer, BeginForgets) {
-  // What an optimizer has after begin() is what a new one of the same parameters has: all that is kept, and the steps that follow.
+  // What an optimizer has after begin() is what a new one of the same parameters has: all that is kept, and the steps
+  // that follow.
   for (const Way& way : ways()) {
     Model used, fresh;
     Optimizer a(used.all(), way.settings, way.precision, 3);
     used.train(a, 0, 3);
     used.w.value.values()[0] = 1 + 0x1p-20f;
-    for (std::size_t i = 0; i < 2; ++i) std::copy(used.all()[i]->value.values().begin(), used.all()[i]->value.values().end(), fresh.all()[i]->value.values().begin());
+    for (std::size_t i = 0; i < 2; ++i)
+      std::copy(used.all()[i]->value.values().begin(), used.all()[i]->value.values().end(),
+                fresh.all()[i]->value.values().begin());
     a.begin();
     Optimizer b(fresh.all(), way.settings, way.precision, 3);
     used.train(a, 0, 2);
@@ -192,7 +200,8 @@ TEST(Optimizer, StochasticOperationsDrawForEveryElement) {
   p.has_gradient = true;
   Stage stage{bf16};
   stage.rounding.mode = RoundingMode::stochastic;
-  Optimizer o({&p}, {.kind = OptimizerKind::sgd, .lr = 1, .weight_decay = 1}, {.arithmetic = stage}, 7);  // of weights 0
+  Optimizer o({&p}, {.kind = OptimizerKind::sgd, .lr = 1, .weight_decay = 1}, {.arithmetic = stage},
+              7);  // of weights 0
   o.step();
   const auto begin = p.value.values().begin(), end = p.value.values().end();
   EXPECT_EQ(std::search(begin + 1, end, begin, begin + 64), end) << "the first 64 draws come again";
@@ -202,7 +211,8 @@ TEST(Optimizer, StochasticOperationsDrawForEveryElement) {
 }
 
 TEST(Optimizer, RoundedConstants) {
-  const auto train = [](const FloatFormat& f, bool constants, float gradient, std::vector<UpdateReport>& reports, Checkpoint& kept) {
+  const auto train = [](const FloatFormat& f, bool constants, float gradient, std::vector<UpdateReport>& reports,
+                        Checkpoint& kept) {
     Parameter<float> p("w", ParameterKind::weight, {100});
     std::fill(p.value.values().begin(), p.value.values().end(), 1.0f);
     std::fill(p.gradient.values().begin() + 1, p.gradient.values().end(), gradient);  // the first one is 0
@@ -234,7 +244,8 @@ TEST(Optimizer, RoundedConstants) {
   EXPECT_EQ(reports[0].zero_denominators, 1u);
   EXPECT_EQ(reports[0].non_finite, 1u) << "0 / 0";
 
-  // eps 1 + 2^-8 - 2^-12 is 1 in bf16. The root of the mean of squares is 2^-9; the denominator 1 or, of an eps not rounded, 1 + 2^-7.
+  // eps 1 + 2^-8 - 2^-12 is 1 in bf16. The root of the mean of squares is 2^-9; the denominator 1 or, of an eps not
+  // rounded, 1 + 2^-7.
   for (const bool constants : {false, true}) {
     Parameter<float> p("w", ParameterKind::weight, {1});
     p.gradient[0] = 0x1p-9f;
@@ -248,14 +259,13 @@ TEST(Optimizer, RoundedConstants) {
 
 TEST(Optimizer, Refusals) {
   Model model;
-  const auto refusal = [&](const OptimizerSettings& settings, const UpdatePrecision& precision, bool twice = false) -> std::string {
+  const auto refusal = [&](const OptimizerSettings& settings, const UpdatePrecision& precision,
+                           bool twice = false) -> std::string {
     try {
       std::vector<Parameter<float>*> all = model.all();
       if (twice) all.push_back(&model.w);
       Optimizer o(all, settings, precision);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
+    } catch (const std::invalid_argument& error) { return error.what(); }
     return "accepted";
   };
   EXPECT_EQ(refusal({}, {}), "accepted");
@@ -263,8 +273,10 @@ TEST(Optimizer, Refusals) {
   EXPECT_EQ(refusal({.beta2 = 1}, {}), "optimizer: beta2 is 1; accepted: a number from 0 up to but not 1");
   EXPECT_EQ(refusal({.eps = NAN}, {}), "optimizer: eps is nan; accepted: a number from 0 on");
   EXPECT_EQ(refusal({.kind = OptimizerKind::sgd, .nesterov = true}, {}), "optimizer: nesterov without momentum");
-  EXPECT_EQ(refusal({}, {.master_weights = true, .kahan = true}), "optimizer: master_weights and kahan; accepted: one of them");
-  EXPECT_EQ(refusal({}, {.rounded_constants = true}), "optimizer: rounded_constants without arithmetic, whose format they are rounded to");
+  EXPECT_EQ(refusal({}, {.master_weights = true, .kahan = true}),
+            "optimizer: master_weights and kahan; accepted: one of them");
+  EXPECT_EQ(refusal({}, {.rounded_constants = true}),
+            "optimizer: rounded_constants without arithmetic, whose format they are rounded to");
   EXPECT_EQ(refusal({}, {}, true), "optimizer: two parameters are named 'fc.weight'");
   EXPECT_THROW(parse_optimizer("adm"), std::invalid_argument);
   EXPECT_EQ(parse_optimizer("adamw"), OptimizerKind::adamw);

@@ -1,4 +1,5 @@
-// Optimizers against what torch.optim made of the same gradients: tests/golden/optimizers.json, by tests/peers/torch_optimizers.py.
+// Optimizers against what torch.optim made of the same gradients: tests/golden/optimizers.json, by
+// tests/peers/torch_optimizers.py.
 #include "check.hpp"
 #include "peers.hpp"
 
@@ -24,8 +25,8 @@ std::vector<float> from_words(const Json& json) {
   return values;
 }
 
-/// By how many codes two tensors differ at most. NaN equals NaN, and zeros are equal: where lerp's weight is 1, signs of zero are others
-/// in torch's vectors than behind them.
+/// By how many codes two tensors differ at most. NaN equals NaN, and zeros are equal: where lerp's weight is 1, signs
+/// of zero are others in torch's vectors than behind them.
 double distance(std::span<const float> a, std::span<const float> b) {
   const auto place = [](float x) {
     const auto word = std::bit_cast<std::int32_t>(x);
@@ -34,7 +35,9 @@ double distance(std::span<const float> a, std::span<const float> b) {
   double most = a.size() == b.size() ? 0 : HUGE_VAL;
   for (std::size_t i = 0; i < std::min(a.size(), b.size()); ++i) {
     if (a[i] == b[i] || (std::isnan(a[i]) && std::isnan(b[i]))) continue;
-    most = std::isnan(a[i]) != std::isnan(b[i]) ? HUGE_VAL : std::max(most, std::abs(static_cast<double>(place(a[i]) - place(b[i]))));
+    most = std::isnan(a[i]) != std::isnan(b[i])
+               ? HUGE_VAL
+               : std::max(most, std::abs(static_cast<double>(place(a[i]) - place(b[i]))));
   }
   return most;
 }
@@ -61,7 +64,8 @@ struct Counts {
 };
 
 void replay(const Json& c, Counts& counts) {
-  const std::string format = c["format"], what = c["kind"].get<std::string>() + " " + format + " " + c["settings"].dump();
+  const std::string format = c["format"],
+                    what = c["kind"].get<std::string>() + " " + format + " " + c["settings"].dump();
   const std::vector<float> first = from_words(c["weights"]);
   Parameter<float> p("w", ParameterKind::weight, {first.size()});
   std::copy(first.begin(), first.end(), p.value.values().begin());
@@ -121,7 +125,8 @@ TEST(TorchOptimizers, CommittedSteps) {
 TEST(TorchOptimizers, PowersArePythons) {
   for (const Json& power : read_json(HALFULP_GOLDEN "/optimizers.json")["powers"])
     EXPECT_EQ(deterministic_power(power[0].get<double>(), power[1].get<std::uint64_t>()),
-              std::strtod(power[2].get<std::string>().c_str(), nullptr)) << power;
+              std::strtod(power[2].get<std::string>().c_str(), nullptr))
+        << power;
 }
 
 TEST(TorchOptimizers, Live) {

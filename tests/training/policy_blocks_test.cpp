@@ -1,4 +1,5 @@
-// Products of operands in blocks under policies: block_gemm, PlainDots with scales, exact products; delayed scales over checkpoints.
+// Products of operands in blocks under policies: block_gemm, PlainDots with scales, exact products; delayed scales over
+// checkpoints.
 #include "policy_cases.hpp"
 
 #include <halfulp/emulation/block/product.hpp>
@@ -37,7 +38,8 @@ TEST(BlockProducts, OfDeepSeekAreBlockDots) {
       Case x(fc1, which, m, n, k, m);
       const auto expected = [&] {
         const OperatorPrecision p = policy.at(x.site.kind, x.site.name);
-        const BlockArray a = quantize_blocks(*p.operand(x.roles().a).block(), {}, x.rows_of_a(), m, k), b = quantize_blocks(*p.operand(x.roles().b).block(), {}, x.rows_of_b(), n, k);
+        const BlockArray a = quantize_blocks(*p.operand(x.roles().a).block(), {}, x.rows_of_a(), m, k),
+                         b = quantize_blocks(*p.operand(x.roles().b).block(), {}, x.rows_of_b(), n, k);
         std::vector<std::uint64_t> codes(m * n);
         block_gemm(dot, a, b, codes);
         return finished(policy, x, floats(codes));
@@ -53,12 +55,14 @@ TEST(BlockProducts, OfDeepSeekAreBlockDots) {
       // Segments that overflow to both infinities: the NaN is the canonical one.
       x.c.clear(), x.bias.clear();
       std::fill(x.b.begin(), x.b.end(), 1e30f);
-      for (std::size_t i = 0; i < x.a.size(); ++i) x.a[i] = (which == Product::to_weight ? i / m : i % k) < 128 ? 1e30f : -1e30f;
+      for (std::size_t i = 0; i < x.a.size(); ++i)
+        x.a[i] = (which == Product::to_weight ? i / m : i % k) < 128 ? 1e30f : -1e30f;
       EXPECT_EQ(bits(product_of(policy, x)), bits(expected()));
     }
 }
 
-/// One scale a tensor, from what earlier steps had: codes by quantize_blocks, their sum by PlainDots, (sum sa) sb in fp32.
+/// One scale a tensor, from what earlier steps had: codes by quantize_blocks, their sum by PlainDots, (sum sa) sb in
+/// fp32.
 TEST(BlockProducts, OfHybridHaveDelayedScales) {
   const Policy policy = policy_of(R"("base": "fp8-hybrid", "rules": [{"operators": "linear", "operands": {
     "weight": {"format": "e4m3-tensor/multiplier", "delayed": {"length": 2}}, "activation": {"format": "e4m3-tensor", "delayed": {"length": 3, "choice": "most_recent", "margin": 1}},
@@ -67,7 +71,8 @@ TEST(BlockProducts, OfHybridHaveDelayedScales) {
   std::map<Role, DelayedAmax> histories;
   for (const Role role : {Role::weight, Role::activation, Role::gradient_of_activation}) {
     const Storage& s = p.operand(role);
-    histories.emplace(role, DelayedAmax(static_cast<float>(s.block()->element.target()), s.delayed->length, s.delayed->choice, s.delayed->margin));
+    histories.emplace(role, DelayedAmax(static_cast<float>(s.block()->element.target()), s.delayed->length,
+                                        s.delayed->choice, s.delayed->margin));
   }
   PolicyNumerics numerics(policy, 1);
   for (std::uint64_t step = 0; step < 6; ++step) {
@@ -83,7 +88,8 @@ TEST(BlockProducts, OfHybridHaveDelayedScales) {
         options.amax = histories.at(role).amax();
         return quantize_blocks(*s.block(), {}, rows, count, x.k, options);
       };
-      const BlockArray a = quantized(sa, x.roles().a, x.rows_of_a(), x.m), b = quantized(sb, x.roles().b, x.rows_of_b(), x.n);
+      const BlockArray a = quantized(sa, x.roles().a, x.rows_of_a(), x.m),
+                       b = quantized(sb, x.roles().b, x.rows_of_b(), x.n);
       seen[x.roles().a] = largest_magnitude(x.a), seen[x.roles().b] = largest_magnitude(x.b);
       DotModel model{sa.block()->element.format, Stage{fp32}, Stage{fp32}};
       model.input_b = sb.block()->element.format;
@@ -91,9 +97,12 @@ TEST(BlockProducts, OfHybridHaveDelayedScales) {
       std::vector<float> d;
       for (std::size_t i = 0; i < x.m; ++i)
         for (std::size_t j = 0; j < x.n; ++j) {
-          const std::vector<std::uint64_t> row(a.codes.begin() + static_cast<std::ptrdiff_t>(i * x.k), a.codes.begin() + static_cast<std::ptrdiff_t>((i + 1) * x.k)),
-              column(b.codes.begin() + static_cast<std::ptrdiff_t>(j * x.k), b.codes.begin() + static_cast<std::ptrdiff_t>((j + 1) * x.k));
-          const float sum = floats(std::vector{dots(row, column, {}, 0)})[0], of_a = a.step(0).value, of_b = b.step(0).value;
+          const std::vector<std::uint64_t> row(a.codes.begin() + static_cast<std::ptrdiff_t>(i * x.k),
+                                               a.codes.begin() + static_cast<std::ptrdiff_t>((i + 1) * x.k)),
+              column(b.codes.begin() + static_cast<std::ptrdiff_t>(j * x.k),
+                     b.codes.begin() + static_cast<std::ptrdiff_t>((j + 1) * x.k));
+          const float sum = floats(std::vector{dots(row, column, {}, 0)})[0], of_a = a.step(0).value,
+                      of_b = b.step(0).value;
           const float once = sum * of_a;
           d.push_back(once * of_b);
         }
@@ -104,7 +113,8 @@ TEST(BlockProducts, OfHybridHaveDelayedScales) {
   }
 }
 
-/// Scales of few digits are in the elements: every product is exact in fp32, sums follow k; the tensors' scales come last.
+/// Scales of few digits are in the elements: every product is exact in fp32, sums follow k; the tensors' scales come
+/// last.
 TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
   for (const char* const name : {"mxfp8", "mxfp4", "nvfp4"})
     for (const Product which : all_products)
@@ -115,7 +125,8 @@ TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
         Case x(fc1, which, m, n, k, k);
         if (which == Product::forward) x.bias = numbers(n, 3);
         constexpr std::uint64_t seed = 11, step = 5;
-        const auto taken = [&](Role role, const std::vector<float>& rows, std::size_t count, std::uint64_t number, float& tensor) {
+        const auto taken = [&](Role role, const std::vector<float>& rows, std::size_t count, std::uint64_t number,
+                               float& tensor) {
           const Storage& s = p.operand(role);
           BlockOptions options;
           options.random = {seed, stream_of("roundings", step), number << 40};
@@ -126,7 +137,8 @@ TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
           return values;
         };
         float of_a = 0, of_b = 0;
-        const std::vector<float> a = taken(x.roles().a, x.rows_of_a(), m, 0, of_a), b = taken(x.roles().b, x.rows_of_b(), n, 1, of_b);
+        const std::vector<float> a = taken(x.roles().a, x.rows_of_a(), m, 0, of_a),
+                                 b = taken(x.roles().b, x.rows_of_b(), n, 1, of_b);
         std::vector<float> d;
         for (std::size_t i = 0; i < m; ++i)
           for (std::size_t j = 0; j < n; ++j) {
@@ -140,11 +152,13 @@ TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
             d.push_back(sum * of_b);
           }
         EXPECT_EQ(of_a == 1, std::string(name) != "nvfp4");
-        EXPECT_EQ(bits(product_of(policy, x, seed, step)), bits(finished(policy, x, d))) << name << ' ' << name_of(which) << ' ' << k;
+        EXPECT_EQ(bits(product_of(policy, x, seed, step)), bits(finished(policy, x, d)))
+            << name << ' ' << name_of(which) << ' ' << k;
       }
 }
 
-/// After any history - zeros that left it without a magnitude, Inf, NaN - a run that goes on from its state does the same.
+/// After any history - zeros that left it without a magnitude, Inf, NaN - a run that goes on from its state does the
+/// same.
 TEST(DelayedScales, GoOnFromACheckpoint) {
   const Policy policy = policy_of(R"("rules": [{"operators": "linear", "operands": {
     "weight": {"format": "e4m3-tensor", "delayed": {"length": 2, "choice": "most_recent"}}, "activation": {"format": "e4m3-tensor", "delayed": {"length": 2}},

@@ -16,7 +16,9 @@ using namespace halfulp::training;
 
 using Operands = Numerics<float>::Operands;
 
-inline Policy policy_of(const std::string& members) { return parse_policy(parse_json(R"({"name": "mine", )" + members + "}", "test"), "mine"); }
+inline Policy policy_of(const std::string& members) {
+  return parse_policy(parse_json(R"({"name": "mine", )" + members + "}", "test"), "mine");
+}
 
 inline std::vector<std::uint32_t> bits(std::span<const float> values) {
   std::vector<std::uint32_t> all;
@@ -42,8 +44,15 @@ struct Case {
   Product which;
   std::size_t m, n, k;
   std::vector<float> a, b, c = {}, bias = {};
-  Case(Site its_site, Product its_which, std::size_t its_m, std::size_t its_n, std::size_t its_k, std::uint64_t seed = 1)
-      : site(its_site), which(its_which), m(its_m), n(its_n), k(its_k), a(numbers(m * k, seed)), b(numbers(k * n, seed + 1000, 0.5f)) {}
+  Case(Site its_site, Product its_which, std::size_t its_m, std::size_t its_n, std::size_t its_k,
+       std::uint64_t seed = 1)
+      : site(its_site),
+        which(its_which),
+        m(its_m),
+        n(its_n),
+        k(its_k),
+        a(numbers(m * k, seed)),
+        b(numbers(k * n, seed + 1000, 0.5f)) {}
   Operands operands() const {
     Operands x;
     x.m = m, x.n = n, x.k = k, x.a = a, x.b = b, x.c = c;
@@ -72,7 +81,8 @@ inline std::vector<float> product_of(PolicyNumerics& numerics, const Case& x) {
   numerics.product(x.site, x.which, x.operands(), x.bias, d);
   return d;
 }
-inline std::vector<float> product_of(const Policy& policy, const Case& x, std::uint64_t seed = 1, std::uint64_t step = 0, Observer* observer = nullptr) {
+inline std::vector<float> product_of(const Policy& policy, const Case& x, std::uint64_t seed = 1,
+                                     std::uint64_t step = 0, Observer* observer = nullptr) {
   PolicyNumerics numerics(policy, seed, observer);
   numerics.begin_step(step);
   return product_of(numerics, x);

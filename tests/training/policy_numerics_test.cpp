@@ -38,16 +38,24 @@ std::vector<float> expected_plain(const Policy& policy, const Case& x, const Dot
 
 TEST(PlainProducts, AreSingleConversionsAndPlainDots) {
   DotModel in_fp32{fp32, Stage{fp32}, Stage{fp32}};
-  DotModel in_fp16{fp32, Stage{parse_format("fp16")}, Stage{parse_format("fp16")}}, in_bf16{fp32, Stage{parse_format("bf16")}, Stage{parse_format("bf16")}};
+  DotModel in_fp16{fp32, Stage{parse_format("fp16")}, Stage{parse_format("fp16")}},
+      in_bf16{fp32, Stage{parse_format("bf16")}, Stage{parse_format("bf16")}};
   DotModel blocked{fp32, {}, Stage{fp32}};
   blocked.order = Order::blocked, blocked.block = 4;
-  const Policy mixed = policy_of(R"("rules": [{"operators": "all", "operands": {"weight": {"format": "e4m3", "overflow": "saturate"}, "activation": "e5m2",
+  const Policy mixed = policy_of(
+      R"("rules": [{"operators": "all", "operands": {"weight": {"format": "e4m3", "overflow": "saturate"}, "activation": "e5m2",
     "gradient-of-activation": {"format": "fp16", "rounding": "toward-zero"}}, "accumulate": "mul=exact,acc=fp32,order=blocked:4",
     "results": {"activation": "bf16", "gradient-of-activation": {"format": "fp16", "flush_outputs": true}, "gradient-of-weight": "tf32"}}])");
-  const std::pair<Policy, DotModel> cases[] = {{find_policy("fp32"), in_fp32}, {find_policy("amp-fp16"), in_fp32}, {find_policy("amp-bf16"), in_fp32}, {find_policy("pure-fp16"), in_fp32},
-                                               {find_policy("strict-fp16"), in_fp16}, {find_policy("strict-bf16"), in_bf16}, {mixed, blocked}};
+  const std::pair<Policy, DotModel> cases[] = {{find_policy("fp32"), in_fp32},
+                                               {find_policy("amp-fp16"), in_fp32},
+                                               {find_policy("amp-bf16"), in_fp32},
+                                               {find_policy("pure-fp16"), in_fp32},
+                                               {find_policy("strict-fp16"), in_fp16},
+                                               {find_policy("strict-bf16"), in_bf16},
+                                               {mixed, blocked}};
   for (const auto& [policy, model] : cases)
-    for (const OperatorKind kind : {OperatorKind::linear, OperatorKind::attention_scores, OperatorKind::attention_values})
+    for (const OperatorKind kind :
+         {OperatorKind::linear, OperatorKind::attention_scores, OperatorKind::attention_values})
       for (const Product which : all_products) {
         Case x({kind, "fc1"}, which, 5, 7, 33);
         SCOPED_TRACE(policy.name + " " + std::string(name_of(kind)) + " " + std::string(name_of(which)));
@@ -55,7 +63,9 @@ TEST(PlainProducts, AreSingleConversionsAndPlainDots) {
         if (which == Product::forward) x.bias = numbers(x.n, 9);
         EXPECT_EQ(bits(product_of(policy, x)), bits(expected_plain(policy, x, model)));
         for (const float v : numbers(x.m * x.n, 10)) x.c.push_back(rounded({parse_format("bf16")}, v));
-        if (policy.name != "strict-fp16") { EXPECT_EQ(bits(product_of(policy, x)), bits(expected_plain(policy, x, model))); }
+        if (policy.name != "strict-fp16") {
+          EXPECT_EQ(bits(product_of(policy, x)), bits(expected_plain(policy, x, model)));
+        }
         x.a[3] = std::numeric_limits<float>::infinity();
         x.b[5] = 1e38f;
         EXPECT_EQ(bits(product_of(policy, x)), bits(expected_plain(policy, x, model)));
@@ -73,7 +83,8 @@ TEST(Products, OfNoTermsAreZeroAndTheBias) {
 
 TEST(Products, SeveralAtOnceAreSingleOnes) {
   const Policy blocks = policy_of(R"("rules": [{"operators": "all", "operands": "mxfp8e4m3", "results": "bf16"}])");
-  for (const Policy& policy : std::vector{find_policy("fp32"), find_policy("amp-bf16"), find_policy("strict-fp16"), find_policy("nvfp4"), blocks})
+  for (const Policy& policy : std::vector{find_policy("fp32"), find_policy("amp-bf16"), find_policy("strict-fp16"),
+                                          find_policy("nvfp4"), blocks})
     for (const OperatorKind kind : {OperatorKind::attention_scores, OperatorKind::attention_values})
       for (const Product which : all_products) {
         constexpr std::size_t count = 3;
@@ -94,7 +105,8 @@ TEST(Products, SeveralAtOnceAreSingleOnes) {
       }
 }
 
-const char* const stochastic = R"("rules": [{"operators": "all", "operands": {"format": "bf16", "rounding": "stochastic"},
+const char* const stochastic =
+    R"("rules": [{"operators": "all", "operands": {"format": "bf16", "rounding": "stochastic"},
   "accumulate": "acc=bf16/stochastic", "results": {"format": "bf16", "rounding": "stochastic"}}])";
 
 TEST(StochasticRounding, IsAFunctionOfSeedAndStep) {
@@ -123,15 +135,17 @@ TEST(StochasticRounding, IsAFunctionOfSeedAndStep) {
   for (const bool looked_at : {false, true}) {
     Microscope microscope;
     microscope.begin_step(0, true);
-    const Policy partly = policy_of(R"("rules": [{"operators": "relu", "results": {"format": "bf16", "rounding": "stochastic"}}])");
+    const Policy partly = policy_of(
+        R"("rules": [{"operators": "relu", "results": {"format": "bf16", "rounding": "stochastic"}}])");
     PolicyNumerics one(partly, 3, looked_at ? &microscope : nullptr);
     static std::vector<std::uint32_t> unseen;
     one.begin_step(0);
     std::vector<float> values = numbers(100, 1);
     one.cast(fc1, Role::activation, values);
     one.cast({OperatorKind::relu, "relu1"}, Role::activation, values);
-    if (looked_at) { EXPECT_EQ(bits(values), unseen); }
-    else unseen = bits(values);
+    if (looked_at) {
+      EXPECT_EQ(bits(values), unseen);
+    } else unseen = bits(values);
   }
 }
 
@@ -164,7 +178,8 @@ TEST(StrictSums, AreScalarAdditions) {
     const auto sum = [&](std::size_t first, std::size_t step, std::size_t count) {
       std::uint64_t s = code_of(f, {}, values[first]);
       for (std::size_t i = 1; i < count; ++i) {
-        const double exact = f.value(s) + f.value(code_of(f, {}, values[first + i * step]));  // in double: two digits' worth of room
+        const double exact = f.value(s) +
+                             f.value(code_of(f, {}, values[first + i * step]));  // in double: two digits' worth of room
         s = convert(parse_format("fp64"), f, {}, std::bit_cast<std::uint64_t>(exact)).code;
       }
       return static_cast<float>(f.value(s));
@@ -181,12 +196,14 @@ TEST(StrictSums, AreScalarAdditions) {
     inner = values;
     plain.inner(site, inner);
     EXPECT_EQ(bits(inner), bits(values));
-    EXPECT_EQ(bits(std::vector{plain.sum(site, values)}), bits(std::vector{fixed_order_sum(std::span<const float>(values))}));
+    EXPECT_EQ(bits(std::vector{plain.sum(site, values)}),
+              bits(std::vector{fixed_order_sum(std::span<const float>(values))}));
   }
 }
 
 TEST(Products, AreTheSameOnAnyNumberOfThreads) {
-  for (const char* const name : {"fp32", "mixed_float16", "strict-bf16", "fp8-hybrid", "fp8-deepseek", "mxfp4", "nvfp4"})
+  for (const char* const name :
+       {"fp32", "mixed_float16", "strict-bf16", "fp8-hybrid", "fp8-deepseek", "mxfp4", "nvfp4"})
     for (const Product which : all_products) {
       Case x(fc1, which, 40, 150, 200);
       std::vector<std::uint32_t> results[2];
@@ -223,20 +240,27 @@ TEST(Operands, AreCounted) {
         // Beyond the largest by more than half a step, which is half the distance to the next lower value.
         const double target = s.block()->element.target(), half = std::string(name) == "fp8-hybrid" ? 16 : 1;
         value = s.block()->element.value(array.codes[i]);
-        over += std::fabs(static_cast<double>(x.a[i])) > (target + half) * static_cast<double>(array.step(block_grid(*s.block(), x.m, x.k).index(i / x.k, i % x.k)).value);
+        over += std::fabs(static_cast<double>(x.a[i])) >
+                (target + half) *
+                    static_cast<double>(array.step(block_grid(*s.block(), x.m, x.k).index(i / x.k, i % x.k)).value);
       }
       zeros += value == 0;
       to_zero += value == 0 && x.a[i] != 0;
     }
     const auto rows = microscope.take_rows();
-    const auto found = std::find_if(rows.begin(), rows.end(), [](const Microscope::Row& row) { return row.operand && row.role == Role::activation; });
+    const auto found = std::find_if(rows.begin(), rows.end(), [](const Microscope::Row& row) {
+      return row.operand && row.role == Role::activation;
+    });
     ASSERT_NE(found, rows.end());
     EXPECT_EQ(found->elements, x.a.size());
     EXPECT_EQ(found->zeros, zeros) << name;
     EXPECT_EQ(found->underflowed, to_zero) << name;
     EXPECT_EQ(found->overflowed, over) << name;
-    if (std::string(name) != "nvfp4") { EXPECT_GT(over, 0u) << name; }
-    else { EXPECT_EQ(over, 0u) << "the largest magnitude is what scales go by"; }
+    if (std::string(name) != "nvfp4") {
+      EXPECT_GT(over, 0u) << name;
+    } else {
+      EXPECT_EQ(over, 0u) << "the largest magnitude is what scales go by";
+    }
   }
 }
 

@@ -15,7 +15,9 @@ namespace {
 
 Json json_of(const std::string& text) { return parse_json(text, "test"); }
 
-Policy policy_of(const std::string& members) { return parse_policy(json_of(R"({"name": "mine", )" + members + "}"), "mine.json"); }
+Policy policy_of(const std::string& members) {
+  return parse_policy(json_of(R"({"name": "mine", )" + members + "}"), "mine.json");
+}
 
 FloatFormat plain(const Storage& s) { return s.plain() ? *s.plain() : throw std::logic_error(text_of(s)); }
 
@@ -58,8 +60,26 @@ TEST(Policies, AreAllThere) {
     EXPECT_TRUE(names.insert(policy.name).second) << policy.name;
     EXPECT_FALSE(policy.title.empty() || policy.source.empty()) << policy.name;
   }
-  for (const char* const name : {"fp32", "O0", "O1", "O2", "O3", "amp-fp16", "amp-bf16", "mixed_float16", "mixed_bfloat16", "pure-fp16", "pure-bf16", "bf16-sr",
-                                 "bf16-kahan", "strict-fp16", "strict-bf16", "fp8-hybrid", "fp8-deepseek", "mxfp8", "mxfp4", "nvfp4"})
+  for (const char* const name : {"fp32",
+                                 "O0",
+                                 "O1",
+                                 "O2",
+                                 "O3",
+                                 "amp-fp16",
+                                 "amp-bf16",
+                                 "mixed_float16",
+                                 "mixed_bfloat16",
+                                 "pure-fp16",
+                                 "pure-bf16",
+                                 "bf16-sr",
+                                 "bf16-kahan",
+                                 "strict-fp16",
+                                 "strict-bf16",
+                                 "fp8-hybrid",
+                                 "fp8-deepseek",
+                                 "mxfp8",
+                                 "mxfp4",
+                                 "nvfp4"})
     EXPECT_EQ(names.count(name), 1u) << name;
   EXPECT_EQ(policies().front().name, "fp32");
 }
@@ -74,7 +94,8 @@ TEST(Policies, ResolveForEveryOperatorOfEveryNetwork) {
         if (!multiplies(kind)) continue;
         for (const Product which : {Product::forward, Product::to_input, Product::to_weight}) {
           const ProductRoles roles = roles_of(kind, which);
-          const ProductModel model = operand_model(p.accumulate[static_cast<std::size_t>(which)], p.operand(roles.a), p.operand(roles.b), policy.name);
+          const ProductModel model = operand_model(p.accumulate[static_cast<std::size_t>(which)], p.operand(roles.a),
+                                                   p.operand(roles.b), policy.name);
           EXPECT_EQ(product_refusal(model), "");
           EXPECT_TRUE(holds(fp32, format_of_result(model))) << policy.name << ' ' << name_of(kind);
         }
@@ -103,7 +124,8 @@ TEST(Policies, SayWhatTheirSourcesSay) {
   EXPECT_EQ(scaler.growth_interval, 2000);
   EXPECT_TRUE(scaler.dynamic && scaler.skip);
   EXPECT_EQ(find_policy("mixed_float16").loss_scaling->initial_scale, 32768);
-  for (const char* const without : {"fp32", "O0", "O3", "amp-bf16", "mixed_bfloat16", "pure-fp16", "pure-bf16", "fp8-hybrid", "mxfp8"})
+  for (const char* const without :
+       {"fp32", "O0", "O3", "amp-bf16", "mixed_bfloat16", "pure-fp16", "pure-bf16", "fp8-hybrid", "mxfp8"})
     EXPECT_FALSE(find_policy(without).loss_scaling) << without;
   EXPECT_TRUE(find_policy("O2").update.master_weights);
   EXPECT_EQ(plain(find_policy("O2").update.weights), fp16);
@@ -118,14 +140,16 @@ TEST(Policies, SayWhatTheirSourcesSay) {
   EXPECT_EQ(text_of(hybrid.operand(Role::weight)), "e4m3/tensor/fp32/amax/multiplier delayed");
   EXPECT_EQ(text_of(hybrid.operand(Role::gradient_of_activation)), "e5m2/tensor/fp32/amax/multiplier delayed");
   EXPECT_EQ(hybrid.operand(Role::activation).delayed->length, 1024u);
-  EXPECT_EQ(plain(find_policy("fp8-hybrid").at(Kind::attention_scores, "block1.attention").operand(Role::activation)), bf16);
+  EXPECT_EQ(plain(find_policy("fp8-hybrid").at(Kind::attention_scores, "block1.attention").operand(Role::activation)),
+            bf16);
   const OperatorPrecision deepseek = find_policy("fp8-deepseek").at(Kind::linear, "fc1");
   EXPECT_EQ(text_of(deepseek.operand(Role::weight)), "fp8-128x128");
   EXPECT_EQ(text_of(deepseek.operand(Role::activation)), "fp8-1x128");
   EXPECT_EQ(deepseek.accumulate[1], "hopper.wgmma.e4m3.fp32");
   EXPECT_TRUE(deepseek.result(Role::gradient_of_weight).keeps_floats());
   EXPECT_EQ(plain(find_policy("fp8-deepseek").update.first), bf16);
-  EXPECT_EQ(find_policy("nvfp4").at(Kind::linear, "fc1").operand(Role::gradient_of_activation).rounding.mode, RoundingMode::stochastic);
+  EXPECT_EQ(find_policy("nvfp4").at(Kind::linear, "fc1").operand(Role::gradient_of_activation).rounding.mode,
+            RoundingMode::stochastic);
   EXPECT_EQ(find_policy("strict-fp16").at(Kind::softmax, "x").inside, fp16);
   EXPECT_FALSE(find_policy("pure-fp16").at(Kind::softmax, "x").inside);
 }
@@ -143,10 +167,14 @@ TEST(Policies, ReadBackAsTheyWere) {
     EXPECT_EQ(again.title, policy.title);
     ASSERT_EQ(again.loss_scaling.has_value(), policy.loss_scaling.has_value());
     for (std::size_t kind = 0; kind < operator_names.size(); ++kind)
-      EXPECT_TRUE(same(again.at(static_cast<OperatorKind>(kind), "fc1"), policy.at(static_cast<OperatorKind>(kind), "fc1"))) << policy.name;
+      EXPECT_TRUE(
+          same(again.at(static_cast<OperatorKind>(kind), "fc1"), policy.at(static_cast<OperatorKind>(kind), "fc1")))
+          << policy.name;
   }
-  for (const char* const text : {R"("bf16")", R"({"format": "bf16", "rounding": "stochastic", "random_bits": 8})", R"({"format": "e4m3", "overflow": "saturate", "flush_outputs": true})",
-                                 R"("mxfp4")", R"({"format": "e4m3-tensor", "delayed": {"length": 3, "choice": "most_recent", "margin": -2}})"}) {
+  for (const char* const text :
+       {R"("bf16")", R"({"format": "bf16", "rounding": "stochastic", "random_bits": 8})",
+        R"({"format": "e4m3", "overflow": "saturate", "flush_outputs": true})", R"("mxfp4")",
+        R"({"format": "e4m3-tensor", "delayed": {"length": 3, "choice": "most_recent", "margin": -2}})"}) {
     const Storage s = parse_storage(json_of(text), "s");
     EXPECT_EQ(parse_storage(to_json(s), "s"), s) << text;
   }

@@ -1,4 +1,5 @@
-// Fixed ranges of operands and straight-through gradients, on one product of three: against numbers worked out by hand and against plain ones.
+// Fixed ranges of operands and straight-through gradients, on one product of three: against numbers worked out by hand
+// and against plain ones.
 #include <halfulp/training/policy_numerics.hpp>
 
 #include <gtest/gtest.h>
@@ -12,7 +13,10 @@ using namespace halfulp;
 using namespace halfulp::training;
 
 Policy policy(const std::string& operands, const std::string& more = "") {
-  return parse_policy(Json::parse(R"({"name": "p", "rules": [{"operators": ["linear"], "layers": ["fc"], "operands": )" + operands + more + "}]}"), "p");
+  return parse_policy(
+      Json::parse(R"({"name": "p", "rules": [{"operators": ["linear"], "layers": ["fc"], "operands": )" + operands +
+                  more + "}]}"),
+      "p");
 }
 
 const char* const int4 = R"({"activation": {"format": "int4/tensor/fp32", "amax": 7}, "weight": "int4/row/fp32"})";
@@ -54,7 +58,9 @@ TEST(StraightThrough, RoundsOnceAndStopsGradientsBeyondTheRange) {
   for (int i = 0; i < 2; ++i)
     for (int k = 0; k < 3; ++k) {
       const bool beyond = std::fabs(x[static_cast<std::size_t>(i * 3 + k)]) > 7;
-      const float want = beyond ? 0 : dy[static_cast<std::size_t>(i * 2)] * qw[k] + dy[static_cast<std::size_t>(i * 2 + 1)] * qw[3 + k];
+      const float want = beyond ? 0
+                                : dy[static_cast<std::size_t>(i * 2)] * qw[k] +
+                                      dy[static_cast<std::size_t>(i * 2 + 1)] * qw[3 + k];
       EXPECT_NEAR(p.dx[static_cast<std::size_t>(i * 3 + k)], want, 1e-4 * (1 + std::fabs(want))) << i << " " << k;
       if (beyond) EXPECT_EQ(p.dx[static_cast<std::size_t>(i * 3 + k)], 0);
     }
@@ -70,23 +76,23 @@ TEST(StraightThrough, ForwardIsThatOfTheSameOperandsWithoutIt) {
 }
 
 TEST(StraightThrough, WithoutRoundingIsFp32) {
-  const Products a = run(policy(R"("fp32")", R"(, "straight_through": true)"), x, w, dy), b = run(policy(R"("fp32")"), x, w, dy);
+  const Products a = run(policy(R"("fp32")", R"(, "straight_through": true)"), x, w, dy),
+                 b = run(policy(R"("fp32")"), x, w, dy);
   EXPECT_EQ(a.y, b.y);
   EXPECT_EQ(a.dx, b.dx);
   EXPECT_EQ(a.dw, b.dw);
 }
 
 TEST(StraightThrough, WeightsBeyondAFixedRangeGetNoGradient) {
-  const Products p = run(policy(R"({"weight": {"format": "int4/tensor/fp32", "amax": 5}})", R"(, "straight_through": true)"), x, w, dy);
+  const Products p = run(
+      policy(R"({"weight": {"format": "int4/tensor/fp32", "amax": 5}})", R"(, "straight_through": true)"), x, w, dy);
   for (std::size_t i = 0; i < w.size(); ++i) EXPECT_EQ(p.dw[i] == 0, w[i] == 14) << i;
 }
 
 std::string refusal(const std::string& json) {
   try {
     parse_policy(Json::parse(json), "mine");
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
   return "accepted";
 }
 
@@ -96,17 +102,28 @@ TEST(FixedAmax, ReadsBackAndIsRefusedWhereItMeansNothing) {
   EXPECT_EQ(s.amax, 3.25f);
   EXPECT_EQ(to_json(s), json);
   EXPECT_EQ(text_of(s), "int8-tensor fixed");
-  const auto of = [](const std::string& storage) { return refusal(R"({"name": "p", "rules": [{"operators": ["linear"], "operands": )" + storage + "}]}"); };
+  const auto of = [](const std::string& storage) {
+    return refusal(R"({"name": "p", "rules": [{"operators": ["linear"], "operands": )" + storage + "}]}");
+  };
   EXPECT_EQ(of(R"({"format": "int8-tensor", "amax": 1})"), "accepted");
-  const auto begins = [](const std::string& text, const std::string& with) { EXPECT_EQ(text.substr(0, with.size()), with); };
-  begins(of(R"({"format": "int8", "amax": 1})"), "mine.rules[0].operands.amax: a fixed amax is for block formats with one scale a tensor");
+  const auto begins = [](const std::string& text, const std::string& with) {
+    EXPECT_EQ(text.substr(0, with.size()), with);
+  };
+  begins(of(R"({"format": "int8", "amax": 1})"),
+         "mine.rules[0].operands.amax: a fixed amax is for block formats with one scale a tensor");
   begins(of(R"({"format": "fp16", "amax": 1})"), "mine.rules[0].operands.amax: a fixed amax is for block formats");
-  for (const char* const bad : {"0", "-1", "1e39", "\"1\"", "1e-60"}) begins(of(R"({"format": "int8-tensor", "amax": )" + std::string(bad) + "}"), "mine.rules[0].operands.amax is ");
-  begins(of(R"({"format": "int8-tensor", "amax": 1, "delayed": {}})"), "mine.rules[0].operands.amax: a fixed amax and delayed scaling exclude each other");
-  begins(refusal(R"({"name": "p", "weights": {"storage": {"format": "int8-tensor", "amax": 1}}})"), "mine.weights.storage: a fixed amax is for operands");
-  begins(refusal(R"({"name": "p", "optimizer": {"second": {"format": "int8-tensor", "amax": 1}}})"), "mine.optimizer: a fixed amax is for operands");
-  begins(refusal(R"({"name": "p", "rules": [{"operators": ["lstm-cell"], "straight_through": true}]})"), "mine: lstm-cell: straight_through is for linear and conv2d");
-  begins(refusal(R"({"name": "p", "rules": [{"operators": ["linear"], "straight_through": 1}]})"), "mine.rules[0].straight_through is 1; accepted: true or false");
+  for (const char* const bad : {"0", "-1", "1e39", "\"1\"", "1e-60"})
+    begins(of(R"({"format": "int8-tensor", "amax": )" + std::string(bad) + "}"), "mine.rules[0].operands.amax is ");
+  begins(of(R"({"format": "int8-tensor", "amax": 1, "delayed": {}})"),
+         "mine.rules[0].operands.amax: a fixed amax and delayed scaling exclude each other");
+  begins(refusal(R"({"name": "p", "weights": {"storage": {"format": "int8-tensor", "amax": 1}}})"),
+         "mine.weights.storage: a fixed amax is for operands");
+  begins(refusal(R"({"name": "p", "optimizer": {"second": {"format": "int8-tensor", "amax": 1}}})"),
+         "mine.optimizer: a fixed amax is for operands");
+  begins(refusal(R"({"name": "p", "rules": [{"operators": ["lstm-cell"], "straight_through": true}]})"),
+         "mine: lstm-cell: straight_through is for linear and conv2d");
+  begins(refusal(R"({"name": "p", "rules": [{"operators": ["linear"], "straight_through": 1}]})"),
+         "mine.rules[0].straight_through is 1; accepted: true or false");
 }
 
 }  // namespace

@@ -22,7 +22,8 @@ inline LabelledImages tiny_images(std::size_t count, std::uint64_t seed) {
   for (std::size_t i = 0; i < count; ++i) {
     const auto label = static_cast<std::uint8_t>(random() % 10);
     images.labels.push_back(label);
-    for (std::size_t pixel = 0; pixel < 784; ++pixel) images.pixels.push_back(static_cast<std::uint8_t>(pixel / 28 / 2 == label ? 200 + random() % 50 : random() % 60));
+    for (std::size_t pixel = 0; pixel < 784; ++pixel)
+      images.pixels.push_back(static_cast<std::uint8_t>(pixel / 28 / 2 == label ? 200 + random() % 50 : random() % 60));
   }
   return images;
 }
@@ -66,7 +67,8 @@ struct Tiny {
   Policy policy;
   std::unique_ptr<Examples> examples;
   Trainer trainer;
-  Tiny(const Policy& its_policy, const TrainerSettings& settings) : policy(its_policy), examples(tiny_examples(settings.network)), trainer(settings, policy, *examples) {}
+  Tiny(const Policy& its_policy, const TrainerSettings& settings)
+      : policy(its_policy), examples(tiny_examples(settings.network)), trainer(settings, policy, *examples) {}
   Tiny(const std::string& name, const TrainerSettings& settings) : Tiny(find_policy(name), settings) {}
   Parameter<float>& parameter(const std::string& name) {
     for (Parameter<float>* const p : trainer.parameters())
@@ -83,7 +85,8 @@ inline std::vector<std::uint32_t> bits(std::span<const float> values) {
 
 /// A file or folder that is gone afterwards.
 struct Place {
-  std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / ("halfulp-trainer-" + std::to_string(::getpid()));
+  std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
+                               ("halfulp-trainer-" + std::to_string(::getpid()));
   Place() { std::filesystem::remove_all(path); }
   ~Place() { std::filesystem::remove_all(path); }
 };
@@ -94,9 +97,7 @@ std::string refused(F&& f) {
   try {
     f();
     return "accepted";
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
 }
 
 }  // namespace check

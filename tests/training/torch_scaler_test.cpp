@@ -1,4 +1,5 @@
-// The loss scaler against what torch.amp.GradScaler answered: tests/golden/torch_scaler.json, made by tests/peers/torch_scaler.py.
+// The loss scaler against what torch.amp.GradScaler answered: tests/golden/torch_scaler.json, made by
+// tests/peers/torch_scaler.py.
 #include "check.hpp"
 #include "gradient_tensors.hpp"
 #include "peers.hpp"
@@ -120,7 +121,8 @@ class Replay {
       state.erase("history");
       answer.push_back(Json::object());
       for (const auto& [member, value] : state.items())
-        if (number_of(value) == number_of(told[1].value(member, Json()))) answer[1][member] = told[1][member];  // 65536 and 65536.0
+        if (number_of(value) == number_of(told[1].value(member, Json())))
+          answer[1][member] = told[1][member];  // 65536 and 65536.0
         else answer[1][member] = number_of(value) && std::isnan(*number_of(value)) ? Json("NaN") : value;
     } else if (what == "load") {
       scaler_.restore(question[1], "torch");
@@ -164,8 +166,11 @@ class Replay {
       return (std::isnan(a) && std::isnan(b)) || a == b || std::abs(a - b) <= 1e-6 * std::abs(b);
     };
     const bool overflowed = std::isinf(norm) && std::isfinite(ours.norm);
-    if (overflowed) { EXPECT_GT(ours.norm, 1e15); }
-    else { EXPECT_TRUE(close(ours.norm, norm)) << ours.norm << " and " << norm; }
+    if (overflowed) {
+      EXPECT_GT(ours.norm, 1e15);
+    } else {
+      EXPECT_TRUE(close(ours.norm, norm)) << ours.norm << " and " << norm;
+    }
     for (std::size_t t = 0; !overflowed && t < theirs.size(); ++t)
       for (std::size_t i = 0; i < theirs[t].size(); ++i) {
         EXPECT_TRUE(close(tensors[t][i], theirs[t][i])) << tensors[t][i] << " and " << theirs[t][i];
@@ -201,9 +206,11 @@ Counts replay(const std::string& path) {
   const Json trace = read_json(path);
   Counts counts;
   for (const Json& scenario : trace["scenarios"]) Replay(scenario, counts);
-  std::printf("torch %s: %zu scenarios, %zu calls, %zu updates, %zu steps taken, %zu left out, %zu calls refused, %zu gradients\n",
-              trace["torch"].get<std::string>().c_str(), counts.scenarios, counts.calls, counts.updates, counts.taken, counts.skipped,
-              counts.refused, counts.gradients);
+  std::printf(
+      "torch %s: %zu scenarios, %zu calls, %zu updates, %zu steps taken, %zu left out, %zu calls refused, %zu "
+      "gradients\n",
+      trace["torch"].get<std::string>().c_str(), counts.scenarios, counts.calls, counts.updates, counts.taken,
+      counts.skipped, counts.refused, counts.gradients);
   return counts;
 }
 

@@ -1,4 +1,5 @@
-// Trainings: the same bits on any number of threads and after a checkpoint, and what the trainer adds to gradients and steps.
+// Trainings: the same bits on any number of threads and after a checkpoint, and what the trainer adds to gradients and
+// steps.
 #include "tiny_training.hpp"
 
 #include <halfulp/training/trainer.hpp>
@@ -30,7 +31,8 @@ TEST(Trainings, AreTheSameOnAnyNumberOfThreads) {
 TEST(Trainings, GoOnFromACheckpoint) {
   for (const char* const network : all_networks)
     for (const Policy& policy : policies()) {
-      if (is_text(network) && policy.name != "fp8-hybrid" && policy.name != "bf16-sr" && policy.name != "amp-fp16") continue;
+      if (is_text(network) && policy.name != "fp8-hybrid" && policy.name != "bf16-sr" && policy.name != "amp-fp16")
+        continue;
       TrainerSettings s = tiny(network, 7);
       s.options.dropout = 0.25;
       s.test_every = 2;
@@ -45,7 +47,8 @@ TEST(Trainings, GoOnFromACheckpoint) {
         second.trainer.restore(Checkpoint::from_bytes(first.trainer.checkpoint().bytes(), "c"));
         EXPECT_EQ(second.trainer.steps(), first.trainer.steps());
         second.trainer.run();
-        EXPECT_EQ(second.trainer.checkpoint().bytes(), whole.trainer.checkpoint().bytes()) << network << ' ' << policy.name << " after " << intervals;
+        EXPECT_EQ(second.trainer.checkpoint().bytes(), whole.trainer.checkpoint().bytes())
+            << network << ' ' << policy.name << " after " << intervals;
       }
     }
 }
@@ -67,7 +70,8 @@ TEST(Trainings, GoOnWithTheirScaler) {
   whole.trainer.run();
   const TrainingRecord& record = whole.trainer.record();
   std::uint64_t skipped = 0, grew = 0;
-  for (const ScalerEvent& event : record.events) skipped += event.kind == ScalerEvent::Kind::skipped, grew += event.kind == ScalerEvent::Kind::grew;
+  for (const ScalerEvent& event : record.events)
+    skipped += event.kind == ScalerEvent::Kind::skipped, grew += event.kind == ScalerEvent::Kind::grew;
   EXPECT_GT(skipped, 3u);
   EXPECT_GT(grew, 3u);
   EXPECT_EQ(record.skipped(), skipped);
@@ -140,13 +144,16 @@ TEST(Trainings, FollowTheSchedule) {
     Tiny t("fp32", s);
     std::vector<float> before;
     std::vector<double> rates;
-    t.trainer.after_backward = [&](Trainer& x) { before.assign(x.parameters()[2]->value.values().begin(), x.parameters()[2]->value.values().end()); };
+    t.trainer.after_backward = [&](Trainer& x) {
+      before.assign(x.parameters()[2]->value.values().begin(), x.parameters()[2]->value.values().end());
+    };
     t.trainer.after_step = [&](Trainer& x) {
       const auto gradient = x.parameters()[2]->gradient.values();
       std::size_t at = 0;
       for (std::size_t i = 0; i < gradient.size(); ++i)
         if (std::fabs(gradient[i]) > std::fabs(gradient[at])) at = i;
-      rates.push_back(static_cast<double>(before[at] - x.parameters()[2]->value[at]) / static_cast<double>(gradient[at]));
+      rates.push_back(static_cast<double>(before[at] - x.parameters()[2]->value[at]) /
+                      static_cast<double>(gradient[at]));
     };
     t.trainer.run();
     ASSERT_EQ(rates.size(), 10u);
@@ -159,11 +166,13 @@ TEST(Trainings, FollowTheSchedule) {
 }
 
 /// Gradients after one step, by parameter.
-std::map<std::string, std::vector<float>> gradients_after(const TrainerSettings& s, CurvePoint* point = nullptr, const char* policy = "fp32") {
+std::map<std::string, std::vector<float>> gradients_after(const TrainerSettings& s, CurvePoint* point = nullptr,
+                                                          const char* policy = "fp32") {
   Tiny t(policy, s);
   t.trainer.run();
   std::map<std::string, std::vector<float>> all;
-  for (Parameter<float>* const p : t.trainer.parameters()) all[p->name].assign(p->gradient.values().begin(), p->gradient.values().end());
+  for (Parameter<float>* const p : t.trainer.parameters())
+    all[p->name].assign(p->gradient.values().begin(), p->gradient.values().end());
   if (point) *point = t.trainer.record().curve.back();
   return all;
 }
@@ -195,13 +204,17 @@ TEST(Trainings, ClipAndShrinkGradients) {
     EXPECT_NEAR(point.gradient_norm, whole, 1e-9 * whole) << "the norm is that before clipping";
     for (const auto& [name, values] : clipped) {
       const double factor = alone ? (name == "embedding.table" ? 0.25 : 1) : table / 4 / whole;
-      for (std::size_t i = 0; i < values.size(); ++i) ASSERT_NEAR(values[i], factor * static_cast<double>(plain.at(name)[i]), 1e-4 * factor * std::fabs(plain.at(name)[i])) << name;
+      for (std::size_t i = 0; i < values.size(); ++i)
+        ASSERT_NEAR(values[i], factor * static_cast<double>(plain.at(name)[i]),
+                    1e-4 * factor * std::fabs(plain.at(name)[i]))
+            << name;
     }
   }
   s = tiny("transformer", 1);
   s.embedding_shrink = 0.1;
   for (const auto& [name, values] : gradients_after(s))
-    for (std::size_t i = 0; i < values.size(); ++i) ASSERT_EQ(values[i], name == "embedding.table" ? 0.1f * plain.at(name)[i] : plain.at(name)[i]) << name;
+    for (std::size_t i = 0; i < values.size(); ++i)
+      ASSERT_EQ(values[i], name == "embedding.table" ? 0.1f * plain.at(name)[i] : plain.at(name)[i]) << name;
   // Without a table nothing is clipped; scaled gradients are unscaled first.
   s = tiny("mlp", 1);
   s.clip_norm = 1e-3, s.clip_embedding = true;

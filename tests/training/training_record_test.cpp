@@ -49,13 +49,15 @@ TEST(Trainings, SaveTheGradientsOfCountedSteps) {
   Tiny kept(policy, s), seen(policy, s);
   seen.trainer.after_backward = [&](Trainer& t) {
     if (t.steps() == 0 || t.steps() == 1 || t.steps() == 3 || t.steps() == 4)
-      for (const training::Parameter<float>* const p : t.parameters()) want[{t.steps(), p->name + ".gradient"}] = bits(p->gradient.values());
+      for (const training::Parameter<float>* const p : t.parameters())
+        want[{t.steps(), p->name + ".gradient"}] = bits(p->gradient.values());
   };
   seen.trainer.microscope().spy = [&](const Sighting& x) {
     if (x.role != Role::gradient_of_activation || x.operand) return;
     std::string name = std::string(x.site.name) + ".activation-gradient";
     const std::uint64_t step = seen.trainer.steps();
-    for (int i = 2; want.count({step, name}); ++i) name = std::string(x.site.name) + ".activation-gradient-" + std::to_string(i);
+    for (int i = 2; want.count({step, name}); ++i)
+      name = std::string(x.site.name) + ".activation-gradient-" + std::to_string(i);
     want[{step, name}] = bits(x.values);
   };
   seen.trainer.run();
@@ -71,7 +73,9 @@ TEST(Trainings, SaveTheGradientsOfCountedSteps) {
     const std::string bytes((std::istreambuf_iterator<char>(file)), {});
     const auto& values = want.at({*g.step, g.name});
     ASSERT_GT(bytes.size(), values.size() * 4);
-    EXPECT_EQ(bytes.substr(bytes.size() - values.size() * 4), std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4)) << g.name;
+    EXPECT_EQ(bytes.substr(bytes.size() - values.size() * 4),
+              std::string(reinterpret_cast<const char*>(values.data()), values.size() * 4))
+        << g.name;
   }
 }
 
@@ -79,16 +83,18 @@ TEST(Records, ReadBackAsTheyWere) {
   const double nan = std::numeric_limits<double>::quiet_NaN(), infinity = std::numeric_limits<double>::infinity();
   TrainingRecord r;
   CurvePoint point;
-  point.step = 7, point.loss = nan, point.gradient_norm = 0.1, point.largest_norm = infinity, point.scale = 0x1p-149, point.skipped = 1, point.abnormal = 2, point.clipped = 3;
+  point.step = 7, point.loss = nan, point.gradient_norm = 0.1, point.largest_norm = infinity, point.scale = 0x1p-149,
+  point.skipped = 1, point.abnormal = 2, point.clipped = 3;
   point.test = TestResult{-infinity, 1.0 / 3};
   point.tensors = {{OperatorKind::gelu, "g\"elu", Role::communication, true, 1, 2, 3, 4, 5, 6}};
   point.updates = {{"fc1.weight", {}}};
   UpdateReport& u = point.updates[0].sum;
-  u.elements = 1, u.with_update = 2, u.swamped = 3, u.changed = 4, u.zero_gradients = 5, u.second_underflowed = 6, u.zero_denominators = 7, u.non_finite = 8, u.weight_norm = 0.1,
-  u.gradient_norm = nan, u.update_norm = 1e-300;
+  u.elements = 1, u.with_update = 2, u.swamped = 3, u.changed = 4, u.zero_gradients = 5, u.second_underflowed = 6,
+  u.zero_denominators = 7, u.non_finite = 8, u.weight_norm = 0.1, u.gradient_norm = nan, u.update_norm = 1e-300;
   r.curve = {point, {}};
   ScalerEvent event;
-  event.kind = ScalerEvent::Kind::collapsed, event.update = -1, event.before = 0x1p-149, event.after = 0, event.optimizer = 3;
+  event.kind = ScalerEvent::Kind::collapsed, event.update = -1, event.before = 0x1p-149, event.after = 0,
+  event.optimizer = 3;
   r.events = {event};
   r.spikes = {{5, true, 2.5, 0.1}};
   r.first_infinite = FirstNonFinite{3, OperatorKind::optimizer, "fc1.bias", Role::gradient_of_weight};
@@ -99,17 +105,24 @@ TEST(Records, ReadBackAsTheyWere) {
   EXPECT_EQ(to_json(again), json);
   ASSERT_EQ(again.curve.size(), 2u);
   const CurvePoint& p = again.curve[0];
-  EXPECT_TRUE(std::isnan(p.loss) && p.largest_norm == infinity && p.test->loss == -infinity && p.test->accuracy == 1.0 / 3 && p.scale == 0x1p-149);
+  EXPECT_TRUE(std::isnan(p.loss) && p.largest_norm == infinity && p.test->loss == -infinity &&
+              p.test->accuracy == 1.0 / 3 && p.scale == 0x1p-149);
   EXPECT_TRUE(p.step == 7 && p.skipped == 1 && p.abnormal == 2 && p.clipped == 3 && !again.curve[1].test);
   EXPECT_EQ(p.tensors[0].name, "g\"elu");
-  EXPECT_TRUE(p.tensors[0].operand && p.tensors[0].kind == OperatorKind::gelu && p.tensors[0].role == Role::communication);
-  EXPECT_TRUE(p.tensors[0].elements == 1 && p.tensors[0].zeros == 2 && p.tensors[0].underflowed == 3 && p.tensors[0].overflowed == 4 && p.tensors[0].subnormal == 5 && p.tensors[0].nan == 6);
+  EXPECT_TRUE(p.tensors[0].operand && p.tensors[0].kind == OperatorKind::gelu &&
+              p.tensors[0].role == Role::communication);
+  EXPECT_TRUE(p.tensors[0].elements == 1 && p.tensors[0].zeros == 2 && p.tensors[0].underflowed == 3 &&
+              p.tensors[0].overflowed == 4 && p.tensors[0].subnormal == 5 && p.tensors[0].nan == 6);
   const UpdateReport& v = p.updates[0].sum;
-  EXPECT_TRUE(v.elements == 1 && v.with_update == 2 && v.swamped == 3 && v.changed == 4 && v.zero_gradients == 5 && v.second_underflowed == 6 && v.zero_denominators == 7 && v.non_finite == 8);
+  EXPECT_TRUE(v.elements == 1 && v.with_update == 2 && v.swamped == 3 && v.changed == 4 && v.zero_gradients == 5 &&
+              v.second_underflowed == 6 && v.zero_denominators == 7 && v.non_finite == 8);
   EXPECT_TRUE(v.weight_norm == 0.1 && std::isnan(v.gradient_norm) && v.update_norm == 1e-300);
-  EXPECT_TRUE(again.events[0].kind == event.kind && again.events[0].update == -1 && again.events[0].before == 0x1p-149 && again.events[0].optimizer == 3);
-  EXPECT_TRUE(again.spikes[0].of_loss && again.spikes[0].step == 5 && again.spikes[0].value == 2.5 && again.spikes[0].usual == 0.1);
-  EXPECT_TRUE(again.first_infinite->name == "fc1.bias" && again.first_infinite->role == Role::gradient_of_weight && !again.first_nan && again.diverged == 0u);
+  EXPECT_TRUE(again.events[0].kind == event.kind && again.events[0].update == -1 &&
+              again.events[0].before == 0x1p-149 && again.events[0].optimizer == 3);
+  EXPECT_TRUE(again.spikes[0].of_loss && again.spikes[0].step == 5 && again.spikes[0].value == 2.5 &&
+              again.spikes[0].usual == 0.1);
+  EXPECT_TRUE(again.first_infinite->name == "fc1.bias" && again.first_infinite->role == Role::gradient_of_weight &&
+              !again.first_nan && again.diverged == 0u);
 }
 
 }  // namespace

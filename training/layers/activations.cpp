@@ -15,7 +15,8 @@ T inside_tanh(T x) {
 template <class T>
 T tanh_slope(T x) {
   const T t = smooth_tanh(inside_tanh(x));
-  return (1 + t) / 2 + x * (1 - t * t) / 2 * (static_cast<T>(root_two_over_pi) * (1 + 3 * static_cast<T>(cubic) * (x * x)));
+  return (1 + t) / 2 +
+         x * (1 - t * t) / 2 * (static_cast<T>(root_two_over_pi) * (1 + 3 * static_cast<T>(cubic) * (x * x)));
 }
 
 }  // namespace
@@ -39,9 +40,10 @@ const Tensor<T>& Gelu<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   const T* const from = x_->values().data();
   const T* const d = dy.values().data();
   if (form_ == GeluForm::erf)
-    for_elements(dx_.values(), 40, [=](std::size_t i) { return d[i] * (smooth_normal_cdf(from[i]) + from[i] * smooth_normal_density(from[i])); });
-  else
-    for_elements(dx_.values(), 40, [=](std::size_t i) { return d[i] * tanh_slope(from[i]); });
+    for_elements(dx_.values(), 40, [=](std::size_t i) {
+      return d[i] * (smooth_normal_cdf(from[i]) + from[i] * smooth_normal_density(from[i]));
+    });
+  else for_elements(dx_.values(), 40, [=](std::size_t i) { return d[i] * tanh_slope(from[i]); });
   pass.numerics.cast({OperatorKind::gelu, this->name()}, Role::gradient_of_activation, dx_.values());
   return dx_;
 }
@@ -62,8 +64,8 @@ void softmax_rows(Pass<T>& pass, const Site& site, std::size_t columns, std::spa
 }
 
 template <class T>
-void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y, std::span<const T> dy,
-    std::span<T> dx) {
+void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y,
+                           std::span<const T> dy, std::span<T> dx) {
   for_rows(y.size() / columns, 4 * columns, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const std::size_t first = i * columns;
@@ -86,16 +88,17 @@ const Tensor<T>& Softmax<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
 template <class T>
 const Tensor<T>& Softmax<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   dx_.resize(dy.extents());
-  softmax_rows_backward<T>(pass, {OperatorKind::softmax, this->name()}, dy.columns(), y_.values(), dy.values(), dx_.values());
+  softmax_rows_backward<T>(pass, {OperatorKind::softmax, this->name()}, dy.columns(), y_.values(), dy.values(),
+                           dx_.values());
   return dx_;
 }
 
 template void softmax_rows(Pass<float>&, const Site&, std::size_t, std::span<float>);
 template void softmax_rows(Pass<double>&, const Site&, std::size_t, std::span<double>);
-template void softmax_rows_backward(Pass<float>&, const Site&, std::size_t, std::span<const float>, std::span<const float>,
-    std::span<float>);
-template void softmax_rows_backward(Pass<double>&, const Site&, std::size_t, std::span<const double>, std::span<const double>,
-    std::span<double>);
+template void softmax_rows_backward(Pass<float>&, const Site&, std::size_t, std::span<const float>,
+                                    std::span<const float>, std::span<float>);
+template void softmax_rows_backward(Pass<double>&, const Site&, std::size_t, std::span<const double>,
+                                    std::span<const double>, std::span<double>);
 template class Softmax<float>;
 template class Softmax<double>;
 

@@ -71,7 +71,8 @@ struct RowSoftmax {
 
 /// e^(x - largest of x) and their sum. A row of -Inf alone has largest 0, and sum 0.
 template <class T>
-RowSoftmax<T> exponentials_of_row(const Numerics<T>& numerics, const Site& site, std::span<const T> x, std::span<T> exponentials) {
+RowSoftmax<T> exponentials_of_row(const Numerics<T>& numerics, const Site& site, std::span<const T> x,
+                                  std::span<T> exponentials) {
   T largest = -std::numeric_limits<T>::infinity();
   for (const T v : x) largest = v > largest || v != v ? v : largest;  // NaN is passed on
   if (largest == -std::numeric_limits<T>::infinity()) largest = 0;
@@ -99,21 +100,22 @@ template <class T>
 void softmax_rows(Pass<T>& pass, const Site& site, std::size_t columns, std::span<T> x);
 /// From y and dy to dx, which may be the memory of dy.
 template <class T>
-void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y, std::span<const T> dy,
-    std::span<T> dx);
+void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y,
+                           std::span<const T> dy, std::span<T> dx);
 
 extern template class Softmax<float>;
 extern template class Softmax<double>;
 
 // Dropout (Srivastava et al. 2014), by counter-based random bits.
 
-/// In training each element is 0 with probability p, and x / (1 - p) otherwise, by the random bits of (seed, layer's name and
-/// step, index) alone; else y = x. Any shape. Throws std::invalid_argument unless 0 <= p < 1.
+/// In training each element is 0 with probability p, and x / (1 - p) otherwise, by the random bits of (seed, layer's
+/// name and step, index) alone; else y = x. Any shape. Throws std::invalid_argument unless 0 <= p < 1.
 template <class T>
 class Dropout : public Module<T> {
  public:
   Dropout(std::string name, double p) : Module<T>(std::move(name)), p_(p) {
-    if (!(p >= 0 && p < 1)) throw std::invalid_argument(this->name() + ": dropout " + std::to_string(p) + ", expected 0 <= p < 1");
+    if (!(p >= 0 && p < 1))
+      throw std::invalid_argument(this->name() + ": dropout " + std::to_string(p) + ", expected 0 <= p < 1");
   }
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override {
     active_ = pass.training && p_ > 0;
@@ -138,7 +140,8 @@ class Dropout : public Module<T> {
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override {
     if (!active_) return dy;
     dx_.resize(dy.extents());
-    for_elements(dx_.values(), 1, [d = dy.values().data(), f = factors_.values().data()](std::size_t i) { return d[i] * f[i]; });
+    for_elements(dx_.values(), 1,
+                 [d = dy.values().data(), f = factors_.values().data()](std::size_t i) { return d[i] * f[i]; });
     pass.numerics.cast({OperatorKind::dropout, this->name()}, Role::gradient_of_activation, dx_.values());
     return dx_;
   }

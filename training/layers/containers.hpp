@@ -28,7 +28,8 @@ class Sequential : public Module<T> {
   }
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override {
     const Tensor<T>* dx = &dy;
-    for (auto layer = layers_.rbegin(); layer != layers_.rend() && !dx->empty(); ++layer) dx = &(*layer)->backward(pass, *dx);
+    for (auto layer = layers_.rbegin(); layer != layers_.rend() && !dx->empty(); ++layer)
+      dx = &(*layer)->backward(pass, *dx);
     return *dx;
   }
   void collect(std::vector<Parameter<T>*>& all) override {
@@ -51,7 +52,8 @@ class Sequential : public Module<T> {
   std::vector<std::unique_ptr<Module<T>>> layers_;
 };
 
-/// batch x anything to batch x the extents of one sample, the same values: {} makes one row of a sample. Nothing is rounded.
+/// batch x anything to batch x the extents of one sample, the same values: {} makes one row of a sample. Nothing is
+/// rounded.
 template <class T>
 class Reshape : public Module<T> {
  public:
@@ -101,7 +103,8 @@ class Residual : public Module<T> {
  private:
   void add(Pass<T>& pass, Role role, const Tensor<T>& a, const Tensor<T>& b, Tensor<T>& sum) {
     sum.resize(a.extents());
-    for_elements(sum.values(), 1, [x = a.values().data(), y = b.values().data()](std::size_t i) { return x[i] + y[i]; });
+    for_elements(sum.values(), 1,
+                 [x = a.values().data(), y = b.values().data()](std::size_t i) { return x[i] + y[i]; });
     pass.numerics.cast({OperatorKind::residual, this->name()}, role, sum.values());
   }
   Sequential<T> inside_;

@@ -38,9 +38,10 @@ void with_constant(std::size_t kernel, F&& f) {
 
 template <class T>
 Conv2d<T>::Conv2d(std::string name, const Conv2dShape& shape, bool bias)
-    : Module<T>(std::move(name)), shape_(shape),
-      weight_(this->parameter_name("weight"), ParameterKind::weight, {shape.outputs, shape.inputs, shape.kernel, shape.kernel},
-          width_of(fan_in(shape))),
+    : Module<T>(std::move(name)),
+      shape_(shape),
+      weight_(this->parameter_name("weight"), ParameterKind::weight,
+              {shape.outputs, shape.inputs, shape.kernel, shape.kernel}, width_of(fan_in(shape))),
       bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? shape.outputs : 0}, width_of(fan_in(shape))),
       has_bias_(bias) {}
 
@@ -67,7 +68,8 @@ void Conv2d<T>::each_window(F&& f) {
             for (std::size_t i = 0; i < kernel; ++i) {
               T* image = padded_.values().data() + ((b * shape_.inputs + c) * height + row * stride + i) * width;
               T* unfolded = unfolded_.values().data() + (b * height_ + row) * width_ * seen + (c * kernel + i) * kernel;
-              for (std::size_t column = 0; column < width_; ++column, image += stride, unfolded += seen) f(image, unfolded, kernel);
+              for (std::size_t column = 0; column < width_; ++column, image += stride, unfolded += seen)
+                f(image, unfolded, kernel);
             }
     });
   });
@@ -78,14 +80,16 @@ const Tensor<T>& Conv2d<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
   const Extents& e = x.extents();
   const std::size_t least = shape_.kernel > 2 * shape_.padding ? shape_.kernel - 2 * shape_.padding : 1;
   if (e.rank() != 4 || e[1] != shape_.inputs || e[2] < least || e[3] < least)
-    this->refuse(e, "batch x " + std::to_string(shape_.inputs) + " x height x width, both at least " + std::to_string(least));
+    this->refuse(
+        e, "batch x " + std::to_string(shape_.inputs) + " x height x width, both at least " + std::to_string(least));
   image_ = e;
   height_ = shape_.result(e[2]);
   width_ = shape_.result(e[3]);
   const std::size_t places = height_ * width_;
   padded_.resize({e[0], e[1], padded_height(), padded_width()});
   std::fill(padded_.values().begin(), padded_.values().end(), T{0});
-  each_row([from = x.values().data(), to = padded_.values().data()](std::size_t in_image, std::size_t in_padded, std::size_t width) {
+  each_row([from = x.values().data(), to = padded_.values().data()](std::size_t in_image, std::size_t in_padded,
+                                                                    std::size_t width) {
     std::copy_n(from + in_image, width, to + in_padded);
   });
   unfolded_.resize({e[0] * places, fan_in(shape_)});
@@ -94,7 +98,7 @@ const Tensor<T>& Conv2d<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
   });
   rows_.resize({e[0] * places, shape_.outputs});
   dense_forward<T>(pass, {OperatorKind::conv2d, this->name()}, unfolded_.values(), weight_.value, bias_.value.values(),
-      rows_.values());
+                   rows_.values());
   y_.resize({e[0], shape_.outputs, height_, width_});
   swap_axes<T>(e[0], places, shape_.outputs, rows_.values(), y_.values());
   return y_;
@@ -105,8 +109,9 @@ const Tensor<T>& Conv2d<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   const Site site{OperatorKind::conv2d, this->name()};
   const std::size_t batch = image_[0], places = height_ * width_;
   swap_axes<T>(batch, shape_.outputs, places, dy.values(), rows_.values());
-  add_gradient(pass, site.kind, weight_,
-               [&](std::span<T> dw) { dense_to_weight<T>(pass, site, rows_.values(), unfolded_.values(), weight_.value, dw); });
+  add_gradient(pass, site.kind, weight_, [&](std::span<T> dw) {
+    dense_to_weight<T>(pass, site, rows_.values(), unfolded_.values(), weight_.value, dw);
+  });
   if (has_bias_) add_bias_gradient(pass, site.kind, bias_, rows_);
   if (!input_gradient_) return dx_;
   // What forward unfolded has served: its memory takes the gradient.
@@ -116,7 +121,8 @@ const Tensor<T>& Conv2d<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
     for (std::size_t j = 0; j < kernel; ++j) to[j] += from[j];
   });
   dx_.resize(image_);
-  each_row([from = padded_.values().data(), to = dx_.values().data()](std::size_t in_image, std::size_t in_padded, std::size_t width) {
+  each_row([from = padded_.values().data(), to = dx_.values().data()](std::size_t in_image, std::size_t in_padded,
+                                                                      std::size_t width) {
     std::copy_n(from + in_padded, width, to + in_image);
   });
   pass.numerics.cast(site, Role::gradient_of_activation, dx_.values());
@@ -134,11 +140,11 @@ template class Conv2d<double>;
 
 namespace {
 
-/// One row of maxima and their places: the first square begins at `corner` of a plane whose rows are `step` apart. Loops over
-/// columns become vectors where `stride` is a constant.
+/// One row of maxima and their places: the first square begins at `corner` of a plane whose rows are `step` apart.
+/// Loops over columns become vectors where `stride` is a constant.
 template <class T, class Stride>
-void maxima(const T* from, std::size_t corner, std::size_t step, std::size_t size, Stride stride, T* y, std::uint32_t* places,
-    std::size_t count) {
+void maxima(const T* from, std::size_t corner, std::size_t step, std::size_t size, Stride stride, T* y,
+            std::uint32_t* places, std::size_t count) {
   constexpr std::size_t room = 64;
   T best[room];
   std::uint32_t at[room];
@@ -192,7 +198,8 @@ const Tensor<T>& Pool2d<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
       std::fill(y, y + width, T{0});
       for (std::size_t i = 0; i < size_; ++i)
         for (std::size_t j = 0; j < size_; ++j)
-          for (std::size_t column = 0; column < width; ++column) y[column] += from[corner + i * e[3] + j + column * stride_];
+          for (std::size_t column = 0; column < width; ++column)
+            y[column] += from[corner + i * e[3] + j + column * stride_];
       for (std::size_t column = 0; column < width; ++column) y[column] *= share;
     }
   });

@@ -12,10 +12,9 @@ struct Conv2dShape {
   std::size_t result(std::size_t extent) const { return (extent + 2 * padding - kernel) / stride + 1; }
 };
 
-/// x: batch x inputs x height x width, weight: outputs x inputs x kernel x kernel, bias: outputs; y: batch x outputs x height' x
-/// width', the cross-correlation that torch.nn.Conv2d computes, zeros around.
-/// The three products are those of a linear layer: a row of their left operand is what one place of the result sees, (channel,
-/// row, column).
+/// x: batch x inputs x height x width, weight: outputs x inputs x kernel x kernel, bias: outputs; y: batch x outputs x
+/// height' x width', the cross-correlation that torch.nn.Conv2d computes, zeros around. The three products are those of
+/// a linear layer: a row of their left operand is what one place of the result sees, (channel, row, column).
 template <class T>
 class Conv2d : public Module<T> {
  public:
@@ -32,8 +31,8 @@ class Conv2d : public Module<T> {
   /// f(first of a row of the image, first of that row in padded_, width) for every row of every image, on all threads.
   template <class F>
   void each_row(F&& f);
-  /// f(first in padded_, first in unfolded_, kernel) for every row of the kernel at every place, on all threads; what meets in one
-  /// element of padded_ comes in the order of the places.
+  /// f(first in padded_, first in unfolded_, kernel) for every row of the kernel at every place, on all threads; what
+  /// meets in one element of padded_ comes in the order of the places.
   template <class F>
   void each_window(F&& f);
 
@@ -52,9 +51,9 @@ extern template class Conv2d<double>;
 
 enum class Pooling : std::uint8_t { maximum, average };
 
-/// x: batch x channels x height x width; y: the maximum or the mean of each square of `size`, whose corners are `stride` apart (0:
-/// size), without padding, as torch.nn.MaxPool2d and AvgPool2d. The gradient of a maximum goes to the first place that has it; a
-/// NaN is a maximum.
+/// x: batch x channels x height x width; y: the maximum or the mean of each square of `size`, whose corners are
+/// `stride` apart (0: size), without padding, as torch.nn.MaxPool2d and AvgPool2d. The gradient of a maximum goes to
+/// the first place that has it; a NaN is a maximum.
 template <class T>
 class Pool2d : public Module<T> {
  public:
@@ -64,7 +63,9 @@ class Pool2d : public Module<T> {
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
 
  private:
-  Site site() const { return {pooling_ == Pooling::maximum ? OperatorKind::max_pool : OperatorKind::average_pool, this->name()}; }
+  Site site() const {
+    return {pooling_ == Pooling::maximum ? OperatorKind::max_pool : OperatorKind::average_pool, this->name()};
+  }
 
   Pooling pooling_;
   std::size_t size_, stride_;

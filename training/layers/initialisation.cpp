@@ -49,7 +49,8 @@ Initialisation parse_initialisation(std::string_view name) {
 Fans fans_of(const Extents& weight) {
   double field = 1;
   for (std::size_t axis = 2; axis < weight.rank(); ++axis) field *= static_cast<double>(weight[axis]);
-  return {static_cast<double>(weight.rank() > 1 ? weight[1] : weight[0]) * field, static_cast<double>(weight[0]) * field};
+  return {static_cast<double>(weight.rank() > 1 ? weight[1] : weight[0]) * field,
+          static_cast<double>(weight[0]) * field};
 }
 
 template <class T>
@@ -68,8 +69,10 @@ void initialise(Parameter<T>& p, const InitialisationChoice& choice, std::uint64
 template <class T>
 void initialise(Module<T>& network, const InitialisationChoice& choice, std::uint64_t seed) {
   for (Parameter<T>* const p : network.parameters()) {
-    const bool chosen = p->kind == ParameterKind::weight || p->kind == ParameterKind::table || choice.kind == Initialisation::default_;
-    const InitialisationChoice constant{p->kind == ParameterKind::gain ? Initialisation::ones : Initialisation::zeros, 0};
+    const bool chosen = p->kind == ParameterKind::weight || p->kind == ParameterKind::table ||
+                        choice.kind == Initialisation::default_;
+    const InitialisationChoice constant{p->kind == ParameterKind::gain ? Initialisation::ones : Initialisation::zeros,
+                                        0};
     initialise(*p, chosen ? choice : constant, seed);
   }
 }

@@ -9,7 +9,8 @@
 
 namespace halfulp::training {
 
-/// The stream of a name, or of one step of it: FNV-1a, 64 bits (Fowler, Noll, Vo), of the name and the eight bytes of the step.
+/// The stream of a name, or of one step of it: FNV-1a, 64 bits (Fowler, Noll, Vo), of the name and the eight bytes of
+/// the step.
 constexpr std::uint64_t stream_of(std::string_view name) {
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
@@ -25,8 +26,17 @@ constexpr std::uint64_t stream_of(std::string_view name, std::uint64_t step) {
 
 /// Names as `--set init=` takes them. Formulas as in torch.nn.init, with gain g:
 /// xavier (Glorot & Bengio 2010): variance g^2 2 / (fan_in + fan_out); he (He et al. 2015): variance g^2 / fan_in.
-enum class Initialisation : std::uint8_t { default_, gaussian, uniform, xavier_uniform, xavier_normal, he_uniform, he_normal,
-    zeros, ones };
+enum class Initialisation : std::uint8_t {
+  default_,
+  gaussian,
+  uniform,
+  xavier_uniform,
+  xavier_normal,
+  he_uniform,
+  he_normal,
+  zeros,
+  ones
+};
 
 struct InitialisationInfo {
   std::string_view name, summary;
@@ -64,7 +74,8 @@ struct InitialisationChoice {
 template <class T>
 void initialise(Parameter<T>& p, const InitialisationChoice& choice, std::uint64_t seed);
 
-/// Every parameter of a network: weights and tables by `choice`; biases as in PyTorch with `default`, else 0; gains of norms 1.
+/// Every parameter of a network: weights and tables by `choice`; biases as in PyTorch with `default`, else 0; gains of
+/// norms 1.
 template <class T>
 void initialise(Module<T>& network, const InitialisationChoice& choice, std::uint64_t seed);
 

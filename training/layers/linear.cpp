@@ -8,23 +8,25 @@ template <class T>
 Linear<T>::Linear(std::string name, std::size_t inputs, std::size_t outputs, bool bias)
     : Module<T>(std::move(name)),
       weight_(this->parameter_name("weight"), ParameterKind::weight, {outputs, inputs}, width_of(inputs)),
-      bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? outputs : 0}, width_of(inputs)), has_bias_(bias) {}
+      bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? outputs : 0}, width_of(inputs)),
+      has_bias_(bias) {}
 
 template <class T>
 const Tensor<T>& Linear<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
-  if (x.columns() != weight_.value.extent(1)) this->refuse(x.extents(), "... x " + std::to_string(weight_.value.extent(1)));
+  if (x.columns() != weight_.value.extent(1))
+    this->refuse(x.extents(), "... x " + std::to_string(weight_.value.extent(1)));
   x_ = &x;
   y_.resize(x.extents().with_columns(weight_.value.extent(0)));
-  dense_forward<T>(pass, {OperatorKind::linear, this->name()}, x.values(), weight_.value, bias_.value.values(), y_.values());
+  dense_forward<T>(pass, {OperatorKind::linear, this->name()}, x.values(), weight_.value, bias_.value.values(),
+                   y_.values());
   return y_;
 }
 
 template <class T>
 const Tensor<T>& Linear<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   const Site site{OperatorKind::linear, this->name()};
-  add_gradient(pass, site.kind, weight_, [&](std::span<T> dw) {
-    dense_to_weight<T>(pass, site, dy.values(), x_->values(), weight_.value, dw);
-  });
+  add_gradient(pass, site.kind, weight_,
+               [&](std::span<T> dw) { dense_to_weight<T>(pass, site, dy.values(), x_->values(), weight_.value, dw); });
   if (has_bias_) add_bias_gradient(pass, site.kind, bias_, dy);
   if (!input_gradient_) return dx_;
   dx_.resize(x_->extents());
@@ -52,7 +54,8 @@ const Tensor<T>& Embedding<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
   indices_.resize(x.size());
   for (std::size_t i = 0; i < x.size(); ++i) {
     if (!(x[i] >= 0 && x[i] < static_cast<T>(rows) && x[i] == std::floor(x[i])))
-      throw std::invalid_argument(this->name() + ": index " + std::to_string(x[i]) + ", expected 0 to " + std::to_string(rows - 1));
+      throw std::invalid_argument(this->name() + ": index " + std::to_string(x[i]) + ", expected 0 to " +
+                                  std::to_string(rows - 1));
     indices_[i] = static_cast<std::size_t>(x[i]);
   }
   y_.resize(x.extents().appended(width));

@@ -9,10 +9,12 @@ template <class T>
 T CrossEntropy<T>::forward(Pass<T>& pass, const Tensor<T>& logits, std::span<const int> labels) {
   const std::size_t rows = logits.rows(), classes = logits.columns();
   if (labels.size() != rows)
-    throw std::invalid_argument(name_ + ": " + std::to_string(labels.size()) + " labels for " + std::to_string(rows) + " rows of logits");
+    throw std::invalid_argument(name_ + ": " + std::to_string(labels.size()) + " labels for " + std::to_string(rows) +
+                                " rows of logits");
   for (const int label : labels)
     if (label < 0 || static_cast<std::size_t>(label) >= classes)
-      throw std::invalid_argument(name_ + ": label " + std::to_string(label) + ", expected 0 to " + std::to_string(classes - 1));
+      throw std::invalid_argument(name_ + ": label " + std::to_string(label) + ", expected 0 to " +
+                                  std::to_string(classes - 1));
   const Site site{OperatorKind::cross_entropy, name_};
   labels_.assign(labels.begin(), labels.end());
   log_probabilities_.resize(logits.extents());
@@ -56,7 +58,8 @@ template class CrossEntropy<double>;
 namespace {
 
 void expect_same(const std::string& name, const Extents& x, const Extents& targets) {
-  if (!(x == targets)) throw std::invalid_argument(name + ": targets of shape " + text_of(targets) + ", expected " + text_of(x));
+  if (!(x == targets))
+    throw std::invalid_argument(name + ": targets of shape " + text_of(targets) + ", expected " + text_of(x));
 }
 
 template <class T>
@@ -76,7 +79,8 @@ T BinaryCrossEntropy<T>::forward(Pass<T>& pass, const Tensor<T>& p, const Tensor
   targets_ = &targets;
   losses_.resize(p.extents());
   for (std::size_t i = 0; i < p.size(); ++i) {
-    if (p[i] < 0 || p[i] > 1) throw std::invalid_argument(name_ + ": probability " + std::to_string(p[i]) + ", expected 0 to 1");
+    if (p[i] < 0 || p[i] > 1)
+      throw std::invalid_argument(name_ + ": probability " + std::to_string(p[i]) + ", expected 0 to 1");
     // std::max(NaN, -100) is NaN: its first argument, where the comparison is false.
     const T yes = std::max(smooth_log(p[i]), T{-100}), no = std::max(smooth_log1p(-p[i]), T{-100});
     losses_[i] = (targets[i] - 1) * no - targets[i] * yes;
@@ -112,7 +116,8 @@ template <class T>
 const Tensor<T>& BinaryCrossEntropyWithLogits<T>::backward(Pass<T>& pass, T scale) {
   const T factor = scale / static_cast<T>(logits_->size());
   gradient_.resize(logits_->extents());
-  for (std::size_t i = 0; i < gradient_.size(); ++i) gradient_[i] = (smooth_sigmoid((*logits_)[i]) - (*targets_)[i]) * factor;
+  for (std::size_t i = 0; i < gradient_.size(); ++i)
+    gradient_[i] = (smooth_sigmoid((*logits_)[i]) - (*targets_)[i]) * factor;
   pass.numerics.cast({OperatorKind::bce_with_logits, name_}, Role::gradient_of_activation, gradient_.values());
   return gradient_;
 }

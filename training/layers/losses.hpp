@@ -14,7 +14,8 @@ class CrossEntropy {
   explicit CrossEntropy(std::string name = "loss") : name_(std::move(name)) {}
   /// Throws std::invalid_argument if labels are not as many as rows, or name no class.
   T forward(Pass<T>& pass, const Tensor<T>& logits, std::span<const int> labels);
-  /// The gradient by the logits, of a loss times `scale` (a loss scaler's, or 1): (softmax - one at the label) * (scale / rows).
+  /// The gradient by the logits, of a loss times `scale` (a loss scaler's, or 1): (softmax - one at the label) * (scale
+  /// / rows).
   const Tensor<T>& backward(Pass<T>& pass, T scale = 1);
   /// Of the last forward: log softmax.
   const Tensor<T>& log_probabilities() const { return log_probabilities_; }
@@ -31,8 +32,8 @@ extern template class CrossEntropy<double>;
 // Binary cross-entropy of probabilities, and of logits.
 
 /// loss = mean of -(t ln p + (1 - t) ln(1 - p)) over all elements, logarithms not below -100, as
-/// torch.nn.functional.binary_cross_entropy; its gradient is (p - t) / max(p (1 - p), 1e-12) * scale / count. In a narrow format p
-/// rounds to 0 and 1: that is why the other exists.
+/// torch.nn.functional.binary_cross_entropy; its gradient is (p - t) / max(p (1 - p), 1e-12) * scale / count. In a
+/// narrow format p rounds to 0 and 1: that is why the other exists.
 template <class T>
 class BinaryCrossEntropy {
  public:

@@ -24,7 +24,7 @@ struct Parameter {
   ParameterKind kind;
   double default_width;  ///< PyTorch's initialisation of the layer is uniform within this
   Tensor<T> value, gradient;
-  bool has_gradient = false;  ///< whether a backward pass has given one since forget_gradient
+  bool has_gradient = false;    ///< whether a backward pass has given one since forget_gradient
   Tensor<T> contribution = {};  ///< scratch memory of second and later contributions
 
   Parameter(std::string its_name, ParameterKind its_kind, const Extents& extents, double width = 0)
@@ -44,13 +44,13 @@ struct State {
 template <class T>
 struct Pass {
   Numerics<T>& numerics;
-  bool training = true;       ///< dropout drops, batch-norm takes the batch's own mean
-  std::uint64_t seed = 0;     ///< with step, of dropout
+  bool training = true;    ///< dropout drops, batch-norm takes the batch's own mean
+  std::uint64_t seed = 0;  ///< with step, of dropout
   std::uint64_t step = 0;
 };
 
-/// Layers own their outputs, which are overwritten by the next pass, and keep a pointer to their input: between forward and
-/// backward it must stay as it is. After the first pass with a shape nothing is allocated.
+/// Layers own their outputs, which are overwritten by the next pass, and keep a pointer to their input: between forward
+/// and backward it must stay as it is. After the first pass with a shape nothing is allocated.
 template <class T>
 class Module {
  public:
@@ -61,14 +61,16 @@ class Module {
 
   /// Throws std::invalid_argument if x has a shape that the layer does not take.
   virtual const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) = 0;
-  /// dy: gradient of the loss by the output of the last forward, of that shape. Adds the parameters' gradients to what they have,
-  /// returns the gradient by the input (an empty tensor after without_input_gradient). One backward for each forward.
+  /// dy: gradient of the loss by the output of the last forward, of that shape. Adds the parameters' gradients to what
+  /// they have, returns the gradient by the input (an empty tensor after without_input_gradient). One backward for each
+  /// forward.
   virtual const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) = 0;
 
   /// Appends the parameters, always in the same order.
   virtual void collect(std::vector<Parameter<T>*>&) {}
   virtual void collect_state(std::vector<State<T>*>&) {}
-  /// Of a network's first layer: nobody asks for the gradient by its input. Layers for which that saves a product listen to it.
+  /// Of a network's first layer: nobody asks for the gradient by its input. Layers for which that saves a product
+  /// listen to it.
   virtual void without_input_gradient() {}
 
   const std::string& name() const { return name_; }
@@ -84,7 +86,9 @@ class Module {
   }
 
  protected:
-  std::string parameter_name(std::string_view which) const { return name_.empty() ? std::string(which) : name_ + "." + std::string(which); }
+  std::string parameter_name(std::string_view which) const {
+    return name_.empty() ? std::string(which) : name_ + "." + std::string(which);
+  }
   [[noreturn]] void refuse(const Extents& got, const std::string& wanted) const {
     throw std::invalid_argument(name_ + ": input of shape " + text_of(got) + ", expected " + wanted);
   }
@@ -96,7 +100,8 @@ class Module {
 /// The half-width of PyTorch's default initialisation, 1 / sqrt(fan in).
 inline double width_of(std::size_t fan_in) { return 1 / std::sqrt(static_cast<double>(fan_in)); }
 
-/// Adds what `write` fills a span with to the gradient of p. The first contribution is written in place; each later sum is rounded.
+/// Adds what `write` fills a span with to the gradient of p. The first contribution is written in place; each later sum
+/// is rounded.
 template <class T, class Write>
 void add_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& p, Write&& write) {
   if (!p.has_gradient) {
@@ -124,8 +129,8 @@ void add_bias_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& bias, con
 
 /// y = x W^T + bias: x rows x inputs, W outputs x inputs (only its first axis and its size matter), y rows x outputs.
 template <class T>
-void dense_forward(Pass<T>& pass, const Site& site, std::span<const T> x, const Tensor<T>& weight, std::span<const T> bias,
-    std::span<T> y) {
+void dense_forward(Pass<T>& pass, const Site& site, std::span<const T> x, const Tensor<T>& weight,
+                   std::span<const T> bias, std::span<T> y) {
   const std::size_t outputs = weight.extent(0), inputs = weight.size() / outputs;
   typename Numerics<T>::Operands o;
   o.m = x.size() / inputs, o.n = outputs, o.k = inputs;
@@ -145,8 +150,8 @@ void dense_to_input(Pass<T>& pass, const Site& site, std::span<const T> dy, cons
 
 /// dw = dy^T x.
 template <class T>
-void dense_to_weight(Pass<T>& pass, const Site& site, std::span<const T> dy, std::span<const T> x, const Tensor<T>& weight,
-    std::span<T> dw) {
+void dense_to_weight(Pass<T>& pass, const Site& site, std::span<const T> dy, std::span<const T> x,
+                     const Tensor<T>& weight, std::span<T> dw) {
   const std::size_t outputs = weight.extent(0), inputs = weight.size() / outputs;
   typename Numerics<T>::Operands o;
   o.m = outputs, o.n = inputs, o.k = dy.size() / outputs;

@@ -4,8 +4,10 @@ namespace halfulp::training {
 
 template <class T>
 LayerNorm<T>::LayerNorm(std::string name, std::size_t width, double eps)
-    : Module<T>(std::move(name)), gain_(this->parameter_name("gain"), ParameterKind::gain, {width}),
-      bias_(this->parameter_name("bias"), ParameterKind::bias, {width}), eps_(static_cast<T>(eps)) {}
+    : Module<T>(std::move(name)),
+      gain_(this->parameter_name("gain"), ParameterKind::gain, {width}),
+      bias_(this->parameter_name("bias"), ParameterKind::bias, {width}),
+      eps_(static_cast<T>(eps)) {}
 
 template <class T>
 const Tensor<T>& LayerNorm<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
@@ -54,7 +56,9 @@ template class LayerNorm<double>;
 
 template <class T>
 RmsNorm<T>::RmsNorm(std::string name, std::size_t width, double eps)
-    : Module<T>(std::move(name)), gain_(this->parameter_name("gain"), ParameterKind::gain, {width}), eps_(static_cast<T>(eps)) {}
+    : Module<T>(std::move(name)),
+      gain_(this->parameter_name("gain"), ParameterKind::gain, {width}),
+      eps_(static_cast<T>(eps)) {}
 
 template <class T>
 const Tensor<T>& RmsNorm<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
@@ -118,11 +122,17 @@ T channel_sum(const Channels& at, std::size_t channel, Term&& term) {
 
 template <class T>
 BatchNorm<T>::BatchNorm(std::string name, std::size_t channels, double eps, double momentum)
-    : Module<T>(std::move(name)), gain_(this->parameter_name("gain"), ParameterKind::gain, {channels}),
+    : Module<T>(std::move(name)),
+      gain_(this->parameter_name("gain"), ParameterKind::gain, {channels}),
       bias_(this->parameter_name("bias"), ParameterKind::bias, {channels}),
       running_mean_{this->parameter_name("running_mean"), Tensor<T>({channels})},
-      running_variance_{this->parameter_name("running_variance"), Tensor<T>({channels})}, eps_(static_cast<T>(eps)),
-      momentum_(static_cast<T>(momentum)), mean_({channels}), reciprocal_({channels}), along_({channels}), sums_({channels}) {
+      running_variance_{this->parameter_name("running_variance"), Tensor<T>({channels})},
+      eps_(static_cast<T>(eps)),
+      momentum_(static_cast<T>(momentum)),
+      mean_({channels}),
+      reciprocal_({channels}),
+      along_({channels}),
+      sums_({channels}) {
   for (T& v : running_variance_.value.values()) v = 1;
 }
 
@@ -145,7 +155,8 @@ template <class T>
 const Tensor<T>& BatchNorm<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
   const std::size_t channels = gain_.value.size(), rank = x.extents().rank();
   if ((rank != 2 && rank != 4) || x.extent(1) != channels || x.empty())
-    this->refuse(x.extents(), "batch x " + std::to_string(channels) + " or batch x " + std::to_string(channels) + " x height x width");
+    this->refuse(x.extents(), "batch x " + std::to_string(channels) + " or batch x " + std::to_string(channels) +
+                                  " x height x width");
   const Channels at(x.extents());
   batch_ = pass.training;
   if (batch_ && at.count() < 2) this->refuse(x.extents(), "more than one value a channel in training");

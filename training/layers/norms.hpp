@@ -24,19 +24,20 @@ T reciprocal_root(const Numerics<T>& numerics, const Site& site, std::span<const
 /// dgain = sum over rows of dy h. `products` is scratch memory.
 template <class T>
 void add_gain_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& gain, const Tensor<T>& dy, const Tensor<T>& h,
-    Tensor<T>& products) {
+                       Tensor<T>& products) {
   const Site site{kind, gain.name};
   products.resize(dy.extents());
-  for_elements(products.values(), 1, [d = dy.values().data(), n = h.values().data()](std::size_t i) { return d[i] * n[i]; });
+  for_elements(products.values(), 1,
+               [d = dy.values().data(), n = h.values().data()](std::size_t i) { return d[i] * n[i]; });
   pass.numerics.inner(site, products.values());
   add_bias_gradient(pass, kind, gain, products);
 }
 
-/// dx = (g - mean(g) - h mean(g h)) r for each row, with g = dy gain and r = 1 / s; without mean(g) where forward has not
-/// subtracted the mean.
+/// dx = (g - mean(g) - h mean(g h)) r for each row, with g = dy gain and r = 1 / s; without mean(g) where forward has
+/// not subtracted the mean.
 template <class T>
-void norm_rows_backward(Pass<T>& pass, const Site& site, const Tensor<T>& dy, const Tensor<T>& normal, const Tensor<T>& reciprocal,
-                        const Tensor<T>& gain, bool centred, Tensor<T>& dx) {
+void norm_rows_backward(Pass<T>& pass, const Site& site, const Tensor<T>& dy, const Tensor<T>& normal,
+                        const Tensor<T>& reciprocal, const Tensor<T>& gain, bool centred, Tensor<T>& dx) {
   const Numerics<T>& numerics = pass.numerics;
   const std::size_t width = gain.size();
   for_rows(dy.rows(), 8 * width, [&](std::size_t begin, std::size_t end) {
@@ -57,9 +58,8 @@ void norm_rows_backward(Pass<T>& pass, const Site& site, const Tensor<T>& dy, co
 
 // Layer normalisation (Ba, Kiros and Hinton 2016).
 
-/// Over the last axis, of `width`: y = (x - mean) / sqrt(variance + eps) * gain + bias, the variance divided by width, as
-/// torch.nn.LayerNorm.
-/// With h = (x - mean) / s and g = dy gain: dx = (g - mean(g) - h mean(g h)) / s.
+/// Over the last axis, of `width`: y = (x - mean) / sqrt(variance + eps) * gain + bias, the variance divided by width,
+/// as torch.nn.LayerNorm. With h = (x - mean) / s and g = dy gain: dx = (g - mean(g) - h mean(g h)) / s.
 template <class T>
 class LayerNorm : public Module<T> {
  public:
@@ -99,11 +99,11 @@ extern template class RmsNorm<double>;
 
 // Batch normalisation (Ioffe and Szegedy 2015).
 
-/// x: batch x channels, or batch x channels x height x width. Over all but the channels: y = (x - mean) / sqrt(variance + eps) *
-/// gain + bias. In training mean and variance are the batch's, the variance divided by its count, and running means move by
-/// `momentum` towards them (there the variance is divided by count - 1), as torch.nn.BatchNorm1d and 2d; otherwise they are the
-/// running ones, and constants to the gradient.
-/// Throws std::invalid_argument for other shapes, and for one value a channel in training.
+/// x: batch x channels, or batch x channels x height x width. Over all but the channels: y = (x - mean) / sqrt(variance
+/// + eps) * gain + bias. In training mean and variance are the batch's, the variance divided by its count, and running
+/// means move by `momentum` towards them (there the variance is divided by count - 1), as torch.nn.BatchNorm1d and 2d;
+/// otherwise they are the running ones, and constants to the gradient. Throws std::invalid_argument for other shapes,
+/// and for one value a channel in training.
 template <class T>
 class BatchNorm : public Module<T> {
  public:

@@ -22,8 +22,8 @@ void add_bias(const FloatOperands& x, std::span<const float> bias, float* d) {
 
 }  // namespace
 
-void multiply(const ProductModel& model, const FloatOperands& x, std::span<const float> bias, std::span<float> d, std::size_t count,
-    std::uint64_t first_stream) {
+void multiply(const ProductModel& model, const FloatOperands& x, std::span<const float> bias, std::span<float> d,
+              std::size_t count, std::uint64_t first_stream) {
   const auto one = [&](const FloatOperands& operands, std::span<float> result, std::uint64_t stream) {
     gemm(model, operands, result, stream);
     if (!bias.empty()) add_bias(operands, bias, result.data());
@@ -41,7 +41,8 @@ void multiply(const ProductModel& model, const FloatOperands& x, std::span<const
   });
 }
 
-void multiply(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias, std::span<double> d, std::size_t count) {
+void multiply(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias, std::span<double> d,
+              std::size_t count) {
   const Placement place_a = x.place_a(), place_b = x.place_b(), place_c = x.place_c(), place_d = x.place_d();
   for_rows(count * x.m, x.k * x.n, [&](std::size_t begin, std::size_t end) {
     std::vector<double> sums(x.n);

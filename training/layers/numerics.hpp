@@ -13,26 +13,52 @@
 namespace halfulp::training {
 
 enum class OperatorKind : std::uint8_t {
-  linear, conv2d, embedding, layer_norm, rms_norm, batch_norm, relu, gelu, softmax, cross_entropy, bce, bce_with_logits,
-  attention_scores, attention_values, position, lstm_cell, dropout, max_pool, average_pool, residual, optimizer
+  linear,
+  conv2d,
+  embedding,
+  layer_norm,
+  rms_norm,
+  batch_norm,
+  relu,
+  gelu,
+  softmax,
+  cross_entropy,
+  bce,
+  bce_with_logits,
+  attention_scores,
+  attention_values,
+  position,
+  lstm_cell,
+  dropout,
+  max_pool,
+  average_pool,
+  residual,
+  optimizer
 };
 
 /// Names by which policies speak of operators, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 21> operator_names{
-    "linear", "conv2d", "embedding", "layer-norm", "rms-norm", "batch-norm", "relu", "gelu", "softmax", "cross-entropy", "bce",
-    "bce-with-logits", "attention-scores", "attention-values", "position", "lstm-cell", "dropout", "max-pool", "average-pool",
-    "residual", "optimizer"};
+    "linear",   "conv2d",    "embedding",     "layer-norm", "rms-norm",        "batch-norm",       "relu",
+    "gelu",     "softmax",   "cross-entropy", "bce",        "bce-with-logits", "attention-scores", "attention-values",
+    "position", "lstm-cell", "dropout",       "max-pool",   "average-pool",    "residual",         "optimizer"};
 constexpr std::string_view name_of(OperatorKind kind) { return operator_names[static_cast<std::size_t>(kind)]; }
 
 enum class Role : std::uint8_t {
-  weight, activation, gradient_of_activation, gradient_of_weight, optimizer_state, accumulation, communication
+  weight,
+  activation,
+  gradient_of_activation,
+  gradient_of_weight,
+  optimizer_state,
+  accumulation,
+  communication
 };
 inline constexpr std::array<std::string_view, 7> role_names{
-    "weight", "activation", "gradient-of-activation", "gradient-of-weight", "optimizer-state", "accumulation", "communication"};
+    "weight",          "activation",   "gradient-of-activation", "gradient-of-weight",
+    "optimizer-state", "accumulation", "communication"};
 constexpr std::string_view name_of(Role role) { return role_names[static_cast<std::size_t>(role)]; }
 
-/// An operator of a network: "fc1" is a linear one. A gradient or state of one parameter alone carries the parameter's name,
-/// "fc1.bias". The name is not owned.
+/// An operator of a network: "fc1" is a linear one. A gradient or state of one parameter alone carries the parameter's
+/// name, "fc1.bias". The name is not owned.
 struct Site {
   OperatorKind kind;
   std::string_view name;
@@ -51,7 +77,8 @@ struct ProductRoles {
 /// Attention multiplies two activations: its scores are y = Q K^T (to_input gives dQ, to_weight dK), its values y = P V
 /// (to_input gives dP = dy V^T, to_weight dV = P^T dy).
 constexpr ProductRoles roles_of(OperatorKind kind, Product which) {
-  constexpr Role x = Role::activation, w = Role::weight, dx = Role::gradient_of_activation, dw = Role::gradient_of_weight;
+  constexpr Role x = Role::activation, w = Role::weight, dx = Role::gradient_of_activation,
+                 dw = Role::gradient_of_weight;
   if (kind == OperatorKind::attention_scores || kind == OperatorKind::attention_values) {
     if (which == Product::forward) return {x, x, x};
     if (kind == OperatorKind::attention_values && which == Product::to_weight) return {x, dx, dx};
@@ -67,22 +94,24 @@ constexpr ProductRoles roles_of(OperatorKind kind, Product which) {
 
 // Products of matrices by a product model, as layers ask for them: with a bias, several of one size at once.
 
-/// D = A B + C as the model computes it (gemm, emulation/product/product.hpp); then the bias, a row of n or none, is added to every row of
-/// D, one addition in fp32 each. A NaN is float's canonical one.
-/// `count` products of one size may be asked for at once: their A, B, C and D lie one after the other without gaps (precondition),
-/// and product i draws its random bits from the streams after first_stream + i m n.
-/// D may be the memory of C, placed alike. The same bits on any number of threads. Throws what gemm throws.
-void multiply(const ProductModel& model, const FloatOperands& x, std::span<const float> bias, std::span<float> d, std::size_t count = 1,
-    std::uint64_t first_stream = 0);
+/// D = A B + C as the model computes it (gemm, emulation/product/product.hpp); then the bias, a row of n or none, is
+/// added to every row of D, one addition in fp32 each. A NaN is float's canonical one. `count` products of one size may
+/// be asked for at once: their A, B, C and D lie one after the other without gaps (precondition), and product i draws
+/// its random bits from the streams after first_stream + i m n. D may be the memory of C, placed alike. The same bits
+/// on any number of threads. Throws what gemm throws.
+void multiply(const ProductModel& model, const FloatOperands& x, std::span<const float> bias, std::span<float> d,
+              std::size_t count = 1, std::uint64_t first_stream = 0);
 
-/// The same in double, for finite differences: the order of the model "fp32", one product after the other, k ascending, every product
-/// and every sum rounded; then C, then the bias.
-void multiply(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias, std::span<double> d, std::size_t count = 1);
+/// The same in double, for finite differences: the order of the model "fp32", one product after the other, k ascending,
+/// every product and every sum rounded; then C, then the bias.
+void multiply(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias, std::span<double> d,
+              std::size_t count = 1);
 
-// The one place where a layer meets precision. Layers say where they are; what is rounded there, and how, is decided behind this.
+// The one place where a layer meets precision. Layers say where they are; what is rounded there, and how, is decided
+// behind this.
 
-/// Products, casts and sums of a training run. Products and casts come one after the other, in the same order in every run, so
-/// that an implementation may count them; `sum` and `inner` come from several threads at once.
+/// Products, casts and sums of a training run. Products and casts come one after the other, in the same order in every
+/// run, so that an implementation may count them; `sum` and `inner` come from several threads at once.
 template <class T>
 class Numerics {
  public:
@@ -94,8 +123,8 @@ class Numerics {
   virtual void product(const Site& site, Product which, const Operands& x, std::span<const T> bias, std::span<T> d) = 0;
   void product(const Site& site, Product which, const Operands& x, std::span<T> d) { product(site, which, x, {}, d); }
 
-  /// `count` such products of one size, whose operands and results lie one after the other without gaps: heads of attention. By
-  /// default one call of `product` each.
+  /// `count` such products of one size, whose operands and results lie one after the other without gaps: heads of
+  /// attention. By default one call of `product` each.
   virtual void products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<T> d) {
     const std::size_t a = x.m * x.k, b = x.k * x.n, size = x.m * x.n;
     for (std::size_t i = 0; i < count; ++i) {
@@ -109,14 +138,15 @@ class Numerics {
   /// Rounds a tensor in place to the format of its role.
   virtual void cast(const Site& site, Role role, std::span<T> values) = 0;
 
-  /// Sum of values in a fixed order: by default in T (fixed_order_sum), in another format where a policy is strict about inner
-  /// steps.
+  /// Sum of values in a fixed order: by default in T (fixed_order_sum), in another format where a policy is strict
+  /// about inner steps.
   virtual T sum(const Site&, std::span<const T> values) const { return fixed_order_sum(values); }
   /// sums[j] = sum over i of the rows x columns matrix, rows ascending.
   virtual void column_sums(const Site&, std::size_t columns, std::span<const T> values, std::span<T> sums) const {
     fixed_order_column_sums(columns, values, sums);
   }
-  /// Rounds intermediate results inside an operator (a mean, exponentials): nothing unless a policy is strict about them.
+  /// Rounds intermediate results inside an operator (a mean, exponentials): nothing unless a policy is strict about
+  /// them.
   virtual void inner(const Site&, std::span<T>) const {}
 };
 
@@ -133,8 +163,8 @@ class ExactNumerics : public Numerics<double> {
   void cast(const Site&, Role, std::span<double>) override {}
 };
 
-/// Training in FP32: products are summed one after the other, k ascending, every product and every sum rounded to fp32; then C and
-/// the bias are added. Nothing else is rounded.
+/// Training in FP32: products are summed one after the other, k ascending, every product and every sum rounded to fp32;
+/// then C and the bias are added. Nothing else is rounded.
 class Fp32Numerics : public Numerics<float> {
  public:
   using Numerics<float>::product;

@@ -18,7 +18,8 @@ void Rotation<T>::prepare(std::size_t length, std::size_t width, double base) {
   sines_.resize({length, half});
   for (std::size_t p = 0; p < length; ++p)
     for (std::size_t i = 0; i < half; ++i) {
-      const double turn = deterministic_exp2(deterministic_log2(base) * -2 * static_cast<double>(i) / static_cast<double>(width));
+      const double turn = deterministic_exp2(deterministic_log2(base) * -2 * static_cast<double>(i) /
+                                             static_cast<double>(width));
       const double angle = static_cast<double>(p) * turn;
       cosines_.row(p)[i] = static_cast<T>(cosine({angle, 0}));
       sines_.row(p)[i] = static_cast<T>(sine(angle));
@@ -55,7 +56,8 @@ namespace {
 
 std::size_t checked_head_width(const std::string& name, const AttentionShape& s) {
   if (s.heads == 0 || s.width % s.heads != 0)
-    throw std::invalid_argument(name + ": " + std::to_string(s.heads) + " heads do not divide a width of " + std::to_string(s.width));
+    throw std::invalid_argument(name + ": " + std::to_string(s.heads) + " heads do not divide a width of " +
+                                std::to_string(s.width));
   const std::size_t width = s.width / s.heads;
   if (s.positions == Positions::rope && width % 2 != 0)
     throw std::invalid_argument(name + ": heads of " + std::to_string(width) + " elements, " +
@@ -67,10 +69,15 @@ std::size_t checked_head_width(const std::string& name, const AttentionShape& s)
 
 template <class T>
 Attention<T>::Attention(std::string name, const AttentionShape& shape)
-    : Module<T>(std::move(name)), shape_(shape), head_width_(checked_head_width(this->name(), shape)),
-      scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(head_width_)))), scores_name_(this->parameter_name("scores")),
-      softmax_name_(this->parameter_name("softmax")), values_name_(this->parameter_name("values")),
-      position_name_(this->parameter_name("position")), qkv_(this->parameter_name("qkv"), shape.width, 3 * shape.width),
+    : Module<T>(std::move(name)),
+      shape_(shape),
+      head_width_(checked_head_width(this->name(), shape)),
+      scale_(static_cast<T>(1 / std::sqrt(static_cast<double>(head_width_)))),
+      scores_name_(this->parameter_name("scores")),
+      softmax_name_(this->parameter_name("softmax")),
+      values_name_(this->parameter_name("values")),
+      position_name_(this->parameter_name("position")),
+      qkv_(this->parameter_name("qkv"), shape.width, 3 * shape.width),
       out_(this->parameter_name("out"), shape.width, shape.width) {}
 
 template <class T>
@@ -80,7 +87,8 @@ void Attention<T>::split(const Tensor<T>& rows, std::size_t offset, Tensor<T>& h
     for (std::size_t r = begin; r < end; ++r)
       for (std::size_t h = 0; h < shape_.heads; ++h) {
         const std::span<const T> from = rows.row(r).subspan(offset + h * head_width_, head_width_);
-        std::copy(from.begin(), from.end(), heads.row((r / length_ * shape_.heads + h) * length_ + r % length_).begin());
+        std::copy(from.begin(), from.end(),
+                  heads.row((r / length_ * shape_.heads + h) * length_ + r % length_).begin());
       }
   });
 }
@@ -100,7 +108,9 @@ template <class T>
 void Attention<T>::scale_and_mask(Tensor<T>& scores) const {
   for_rows(batch_ * shape_.heads, 2 * length_ * length_, [&](std::size_t begin, std::size_t end) {
     for (std::size_t bh = begin; bh < end; ++bh) {
-      const T slope = shape_.positions == Positions::alibi ? static_cast<T>(alibi_slope(bh % shape_.heads, shape_.heads)) : T{0};
+      const T slope = shape_.positions == Positions::alibi
+                          ? static_cast<T>(alibi_slope(bh % shape_.heads, shape_.heads))
+                          : T{0};
       for (std::size_t i = 0; i < length_; ++i) {
         const std::span<T> row = scores.row(bh * length_ + i);
         for (std::size_t j = 0; j < length_; ++j) {
@@ -114,7 +124,7 @@ void Attention<T>::scale_and_mask(Tensor<T>& scores) const {
 
 template <class T>
 typename Numerics<T>::Operands Attention<T>::operands(std::size_t m, std::size_t n, std::size_t k, const Tensor<T>& a,
-    const Tensor<T>& b) const {
+                                                      const Tensor<T>& b) const {
   typename Numerics<T>::Operands o;
   o.m = m, o.n = n, o.k = k;
   o.a = a.values(), o.b = b.values();
@@ -169,10 +179,11 @@ const Tensor<T>& Attention<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   pass.numerics.products(values, Product::to_weight, heads, o, dv_.values());
   // Masked places have P = 0, and so no gradient. The scale belongs to the scores.
   softmax_rows_backward<T>(pass, {OperatorKind::softmax, softmax_name_}, length_, weights_.values(), dweights_.values(),
-      dweights_.values());
+                           dweights_.values());
   for (T& d : dweights_.values()) d *= scale_;
   dq_.resize(q_.extents());
-  pass.numerics.products(scores, Product::to_input, heads, operands(length_, head_width_, length_, dweights_, k_), dq_.values());
+  pass.numerics.products(scores, Product::to_input, heads, operands(length_, head_width_, length_, dweights_, k_),
+                         dq_.values());
   dk_.resize(k_.extents());
   o = operands(length_, head_width_, length_, dweights_, q_);
   o.transpose_a = true;
@@ -214,7 +225,9 @@ void swap_rows(std::size_t first, std::size_t second, std::size_t columns, std::
 
 template <class T>
 Lstm<T>::Lstm(std::string name, std::size_t inputs, std::size_t width)
-    : Module<T>(std::move(name)), inputs_(inputs), width_(width),
+    : Module<T>(std::move(name)),
+      inputs_(inputs),
+      width_(width),
       weight_ih_(this->parameter_name("weight_ih"), ParameterKind::weight, {4 * width, inputs}, width_of(width)),
       weight_hh_(this->parameter_name("weight_hh"), ParameterKind::weight, {4 * width, width}, width_of(width)),
       bias_ih_(this->parameter_name("bias_ih"), ParameterKind::bias, {4 * width}, width_of(width)),
@@ -265,7 +278,8 @@ void Lstm<T>::step(Pass<T>& pass, const Site& site, std::size_t t) {
   pass.numerics.cast(site, Role::activation, next_cells);
   for (std::size_t b = 0; b < batch_; ++b) {
     const T* const out = gates_.row(t * batch_ + b).data() + 3 * width_;
-    for (std::size_t j = 0; j < width_; ++j) next_hidden[b * width_ + j] = out[j] * smooth_tanh(next_cells[b * width_ + j]);
+    for (std::size_t j = 0; j < width_; ++j)
+      next_hidden[b * width_ + j] = out[j] * smooth_tanh(next_cells[b * width_ + j]);
   }
   pass.numerics.cast(site, Role::activation, next_hidden);
 }
@@ -281,12 +295,10 @@ const Tensor<T>& Lstm<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   for (std::size_t t = length_; t-- > 0;) step_backward(pass, site, t, dy);
   const std::span<const T> before = std::as_const(hidden_).values().first(length_ * batch_ * width_);
   const std::span<const T> dgates = dgates_.values();
-  add_gradient(pass, site.kind, weight_ih_, [&](std::span<T> dw) {
-    dense_to_weight<T>(pass, site, dgates, x_.values(), weight_ih_.value, dw);
-  });
-  add_gradient(pass, site.kind, weight_hh_, [&](std::span<T> dw) {
-    dense_to_weight<T>(pass, site, dgates, before, weight_hh_.value, dw);
-  });
+  add_gradient(pass, site.kind, weight_ih_,
+               [&](std::span<T> dw) { dense_to_weight<T>(pass, site, dgates, x_.values(), weight_ih_.value, dw); });
+  add_gradient(pass, site.kind, weight_hh_,
+               [&](std::span<T> dw) { dense_to_weight<T>(pass, site, dgates, before, weight_hh_.value, dw); });
   add_bias_gradient(pass, site.kind, bias_ih_, dgates_);
   add_bias_gradient(pass, site.kind, bias_hh_, dgates_);
   dx_by_time_.resize(x_.extents());
@@ -300,13 +312,14 @@ template <class T>
 void Lstm<T>::step_backward(Pass<T>& pass, const Site& site, std::size_t t, const Tensor<T>& dy) {
   const std::size_t states = batch_ * width_;
   const std::span<const T> cells = cells_.values().subspan(t * states, states),
-      next_cells = cells_.values().subspan((t + 1) * states, states);
+                           next_cells = cells_.values().subspan((t + 1) * states, states);
   for_rows(batch_, 100 * width_, [&](std::size_t begin, std::size_t end) {
     for (std::size_t b = begin; b < end; ++b) {
       const T* const gates = gates_.row(t * batch_ + b).data();
       T* const to = dgates_.row(t * batch_ + b).data();
       for (std::size_t j = 0; j < width_; ++j) {
-        const T in = gates[j], forget = gates[width_ + j], candidate = gates[2 * width_ + j], out = gates[3 * width_ + j];
+        const T in = gates[j], forget = gates[width_ + j], candidate = gates[2 * width_ + j],
+                out = gates[3 * width_ + j];
         const std::size_t at = b * width_ + j;
         const T dh = dhidden_[at] + dy[(b * length_ + t) * width_ + j], tanh = smooth_tanh(next_cells[at]);
         const T dc = dcell_[at] + dh * out * (1 - tanh * tanh);

@@ -13,8 +13,8 @@ namespace halfulp::training {
 
 enum class Positions : std::uint8_t { none, rope, alibi };
 
-/// RoPE (Su et al. 2021): elements i and i + width / 2 of a vector at position p turn by the angle p base^(-2 i / width) (the
-/// pairing of GPT-NeoX and LLaMA; the paper's own takes neighbours).
+/// RoPE (Su et al. 2021): elements i and i + width / 2 of a vector at position p turn by the angle p base^(-2 i /
+/// width) (the pairing of GPT-NeoX and LLaMA; the paper's own takes neighbours).
 template <class T>
 class Rotation {
  public:
@@ -27,8 +27,9 @@ class Rotation {
   Tensor<T> cosines_, sines_;  ///< length x width / 2
 };
 
-/// ALiBi (Press, Smith and Lewis 2021): the slope of head h of `heads`, by which scores fall with distance: 2^(-8 (h + 1) / heads)
-/// where heads is a power of two; otherwise those of the power below, then every second one of the power above.
+/// ALiBi (Press, Smith and Lewis 2021): the slope of head h of `heads`, by which scores fall with distance: 2^(-8 (h +
+/// 1) / heads) where heads is a power of two; otherwise those of the power below, then every second one of the power
+/// above.
 double alibi_slope(std::size_t head, std::size_t heads);
 
 extern template class Rotation<float>;
@@ -43,10 +44,11 @@ struct AttentionShape {
   double rope_base = 10000;
 };
 
-/// x, y: batch x length x width. A linear layer "qkv" gives queries, keys and values, 3 width (heads one after the other in each);
-/// each head has P = softmax(Q K^T / sqrt(width / heads) + what ALiBi adds), where later places are masked, and P V; a linear
-/// layer "out" joins them. Precision is chosen for the products of scores, the softmax and the products of values apart (sites
-/// "NAME.scores", ".softmax", ".values"), and for the turned queries and keys (".position").
+/// x, y: batch x length x width. A linear layer "qkv" gives queries, keys and values, 3 width (heads one after the
+/// other in each); each head has P = softmax(Q K^T / sqrt(width / heads) + what ALiBi adds), where later places are
+/// masked, and P V; a linear layer "out" joins them. Precision is chosen for the products of scores, the softmax and
+/// the products of values apart (sites "NAME.scores", ".softmax", ".values"), and for the turned queries and keys
+/// (".position").
 template <class T>
 class Attention : public Module<T> {
  public:
@@ -62,7 +64,7 @@ class Attention : public Module<T> {
   void join(const Tensor<T>& heads, std::size_t offset, Tensor<T>& rows) const;
   void scale_and_mask(Tensor<T>& scores) const;
   typename Numerics<T>::Operands operands(std::size_t m, std::size_t n, std::size_t k, const Tensor<T>& a,
-      const Tensor<T>& b) const;
+                                          const Tensor<T>& b) const;
 
   AttentionShape shape_;
   std::size_t head_width_, batch_ = 0, length_ = 0;
@@ -78,10 +80,10 @@ extern template class Attention<double>;
 
 // Long short-term memory (Hochreiter and Schmidhuber 1997; with a forget gate, Gers et al. 2000).
 
-/// One cell, over a sequence from a state of zeros. x: batch x length x inputs; y: batch x length x width, its states h.
-/// Gates i, f, g, o, one after the other, as torch.nn.LSTM has them: a = W_ih x + b_ih and b = W_hh h + b_hh, each rounded as an
-/// activation; i, f, o = sigmoid(a + b), g = tanh(a + b); c = f c + i g; h = o tanh(c); c and h are rounded as activations.
-/// W_ih: 4 width x inputs, W_hh: 4 width x width, b_ih and b_hh: 4 width.
+/// One cell, over a sequence from a state of zeros. x: batch x length x inputs; y: batch x length x width, its states
+/// h. Gates i, f, g, o, one after the other, as torch.nn.LSTM has them: a = W_ih x + b_ih and b = W_hh h + b_hh, each
+/// rounded as an activation; i, f, o = sigmoid(a + b), g = tanh(a + b); c = f c + i g; h = o tanh(c); c and h are
+/// rounded as activations. W_ih: 4 width x inputs, W_hh: 4 width x width, b_ih and b_hh: 4 width.
 template <class T>
 class Lstm : public Module<T> {
  public:

@@ -58,8 +58,8 @@ inline std::string text_of(const Extents& e) {
   return text;
 }
 
-/// Contiguous values in row-major order. T is float in training (values of narrow formats too are held as floats) and double
-/// for finite differences.
+/// Contiguous values in row-major order. T is float in training (values of narrow formats too are held as floats) and
+/// double for finite differences.
 template <class T>
 class Tensor {
  public:
@@ -67,8 +67,8 @@ class Tensor {
   explicit Tensor(const Extents& extents) { resize(extents); }
   Tensor(const Extents& extents, std::initializer_list<T> values) : extents_(extents), values_(values) {}
 
-  /// Another shape. Memory is kept, so that buffers of a training loop are allocated once; values are left over from before, new
-  /// ones 0.
+  /// Another shape. Memory is kept, so that buffers of a training loop are allocated once; values are left over from
+  /// before, new ones 0.
   void resize(const Extents& extents) {
     extents_ = extents;
     values_.resize(extents.size());
@@ -92,7 +92,8 @@ class Tensor {
   std::vector<T> values_;
 };
 
-// Independent rows of a tensor on all threads. Nothing is added across rows here, so that the number of threads never shows.
+// Independent rows of a tensor on all threads. Nothing is added across rows here, so that the number of threads never
+// shows.
 
 /// f(begin, end) over [0, rows) in pieces of any size, each at least about ten thousand steps where a row takes `cost`.
 template <class F>
@@ -107,8 +108,8 @@ void for_rows(std::size_t rows, std::size_t cost, F&& f) {
                     [&](const auto& piece) { f(piece.begin(), piece.end()); });
 }
 
-/// to[i] = f(i), of a step's cost each. f is copied, so that what it refers to stays in registers and the loop becomes vectors; for
-/// that it loads what it may need before it decides.
+/// to[i] = f(i), of a step's cost each. f is copied, so that what it refers to stays in registers and the loop becomes
+/// vectors; for that it loads what it may need before it decides.
 template <class T, class F>
 void for_elements(std::span<T> to, std::size_t cost, const F& f) {
   for_rows(to.size(), cost, [data = to.data(), f](std::size_t begin, std::size_t end) {

@@ -46,12 +46,15 @@ void keep_gradients(training::Trainer& trainer, const std::string& folder, Json 
     if (s.operand || s.role != training::Role::gradient_of_activation) return;
     std::string name = std::string(s.site.name) + ".activation-gradient";
     if (const int times = ++keeper->times[name]; times > 1) name += "-" + std::to_string(times);
-    keeper->saved.add(trainer.steps(), name, GradientKind::of_activation, trainer.scale(), by_rows(s.values.size(), trainer.rows()), s.values);
+    keeper->saved.add(trainer.steps(), name, GradientKind::of_activation, trainer.scale(),
+                      by_rows(s.values.size(), trainer.rows()), s.values);
   };
   trainer.after_backward = [keeper](training::Trainer& t) {
     if (!t.microscope().counts()) return;
     for (const auto* const p : t.parameters())
-      if (p->has_gradient) keeper->saved.add(t.steps(), p->name + ".gradient", GradientKind::of_weight, t.scale(), shape_of(p->gradient.extents()), p->gradient.values());
+      if (p->has_gradient)
+        keeper->saved.add(t.steps(), p->name + ".gradient", GradientKind::of_weight, t.scale(),
+                          shape_of(p->gradient.extents()), p->gradient.values());
     keeper->times.clear();
     keeper->saved.finish();  // now, since the run may end at any step
   };
@@ -73,14 +76,17 @@ Sites sites_of(const Job& job, const Data& data, const Config& config) {
 }
 
 bool is_there(const training::Policy::Rule& rule, const std::string& pattern, const Sites& sites) {
-  return std::any_of(sites.begin(), sites.end(), [&](const auto& site) { return rule.speaks_of(site.first) && training::Policy::Rule::names(pattern, site.second); });
+  return std::any_of(sites.begin(), sites.end(), [&](const auto& site) {
+    return rule.speaks_of(site.first) && training::Policy::Rule::names(pattern, site.second);
+  });
 }
 
 /// The layers that a rule could have meant, without what is inside them.
 std::string layers_of(const training::Policy::Rule& rule, const Sites& sites) {
   std::set<std::string> names;  // "fc1" comes before "fc1.bias"
   const auto inside = [&](const std::string& name) {
-    return std::any_of(names.begin(), names.end(), [&](const std::string& other) { return training::Policy::Rule::names(other, name); });
+    return std::any_of(names.begin(), names.end(),
+                       [&](const std::string& other) { return training::Policy::Rule::names(other, name); });
   };
   for (const auto& [kind, name] : sites)
     if (rule.speaks_of(kind) && !inside(name)) names.insert(name);
@@ -93,7 +99,9 @@ void require_layers(const std::vector<Job>& jobs, const Data& data, const Config
   std::map<const training::Policy*, std::vector<const Job*>> by_policy;  // a job of each of its networks
   for (const Job& job : jobs) {
     std::vector<const Job*>& of = by_policy[job.policy];
-    if (std::none_of(of.begin(), of.end(), [&](const Job* other) { return other->settings.network == job.settings.network; })) of.push_back(&job);
+    if (std::none_of(of.begin(), of.end(),
+                     [&](const Job* other) { return other->settings.network == job.settings.network; }))
+      of.push_back(&job);
   }
   std::map<std::string, Sites> by_network;
   for (const Job& job : jobs) {  // in the order in which they were asked for
@@ -109,8 +117,9 @@ void require_layers(const std::vector<Job>& jobs, const Data& data, const Config
         }
         if (is_there(rule, pattern, all)) continue;
         const std::string accepted = layers_of(rule, all);
-        throw std::invalid_argument(fmt::format("policies: {} has a rule for the layer '{}', which is not in {}; accepted: {}", job.policy->name, shown(pattern),
-                                                job.settings.network, accepted.empty() ? "none: there are no such operators" : accepted));
+        throw std::invalid_argument(fmt::format(
+            "policies: {} has a rule for the layer '{}', which is not in {}; accepted: {}", job.policy->name,
+            shown(pattern), job.settings.network, accepted.empty() ? "none: there are no such operators" : accepted));
       }
     by_policy.erase(found);
   }
@@ -141,13 +150,14 @@ void make_folder(const Config& config) {
   const std::string folder = config.text("checkpoints");
   std::error_code error;
   if (!folder.empty()) fs::create_directories(folder, error);
-  if (error) throw std::invalid_argument(fmt::format("checkpoints: cannot make the folder {}: {}", folder, error.message()));
+  if (error)
+    throw std::invalid_argument(fmt::format("checkpoints: cannot make the folder {}: {}", folder, error.message()));
 }
 
 }  // namespace
 
-Job make_job(const Config& config, const std::string& network, const training::Policy& policy, const std::string& variant, std::uint64_t seed, const Data& data,
-             const training::Examples& examples) {
+Job make_job(const Config& config, const std::string& network, const training::Policy& policy,
+             const std::string& variant, std::uint64_t seed, const Data& data, const training::Examples& examples) {
   Job job;
   job.label = fmt::format("{}-{}-{}", network, variant, seed);
   job.variant = variant;
@@ -164,7 +174,8 @@ Job make_job(const Config& config, const std::string& network, const training::P
   return job;
 }
 
-std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run, double from, double to) {
+std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config,
+                                            Run& run, double from, double to) {
   require_layers(jobs, data, config);
   make_folder(config);
   std::vector<training::TrainingRecord> records(jobs.size());
@@ -175,10 +186,11 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
   // Of each policy one training shows backends what it rounds.
   std::vector<Trace> traces(jobs.size(), Trace(run.trace.limit()));
   const auto sampled = [&](std::size_t i) {
-    return std::none_of(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i), [&](const Job& before) { return before.policy == jobs[i].policy; });
+    return std::none_of(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i),
+                        [&](const Job& before) { return before.policy == jobs[i].policy; });
   };
-  // An exception that left the loop would cancel the loops inside the other trainings, which then leave their results as they are:
-  // it waits until these have ended.
+  // An exception that left the loop would cancel the loops inside the other trainings, which then leave their results
+  // as they are: it waits until these have ended.
   std::exception_ptr failure;
   std::atomic<bool> failed{false};
   const auto train_one = [&](std::size_t i) {
@@ -188,17 +200,24 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     if (job.attend) job.attend(trainer);
     if (sampled(i)) trainer.microscope().sample_into(&traces[i]);
     const std::string file = checkpoint_path(config, job);
-    if (!file.empty() && fs::exists(file)) trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));
+    if (!file.empty() && fs::exists(file))
+      trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));
     else if (job.prepare) job.prepare(trainer);
     if (i == 0 && !config.text("save_gradients").empty() && trainer.steps() >= job.settings.steps)
-      throw std::invalid_argument(fmt::format("save_gradients: {} is finished in its checkpoint, and its gradients are gone; accepted: another folder of checkpoints", job.label));
+      throw std::invalid_argument(
+          fmt::format("save_gradients: {} is finished in its checkpoint, and its gradients are gone; accepted: another "
+                      "folder of checkpoints",
+                      job.label));
     if (i == 0 && !config.text("save_gradients").empty())
-      keep_gradients(trainer, config.text("save_gradients"), {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
+      keep_gradients(trainer, config.text("save_gradients"),
+                     {{"network", job.settings.network}, {"policy", job.policy->name}, {"seed", job.settings.seed}});
     const auto tell = [&] {
       const std::unique_lock lock(telling, std::try_to_lock);
       if (!lock.owns_lock()) return;  // another training is telling
       run.progress(from + (to - from) * static_cast<double>(done) / static_cast<double>(all_steps));
-      if (run.note) run.note(fmt::format("{} step {} of {}, loss {:.3f}", job.label, trainer.steps(), job.settings.steps, trainer.last_loss()));
+      if (run.note)
+        run.note(fmt::format("{} step {} of {}, loss {:.3f}", job.label, trainer.steps(), job.settings.steps,
+                             trainer.last_loss()));
     };
     trainer.after_step = [&](training::Trainer&) {
       if (failed) throw Interrupted{};
@@ -224,9 +243,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
       train_one(i);
     } catch (const std::invalid_argument& error) {
       mine = std::make_exception_ptr(std::invalid_argument(fmt::format("{}: {}", jobs[i].label, error.what())));
-    } catch (...) {
-      mine = std::current_exception();
-    }
+    } catch (...) { mine = std::current_exception(); }
     if (!mine) return;
     const std::lock_guard lock(telling);
     if (!failure) failure = mine;

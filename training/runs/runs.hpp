@@ -13,14 +13,14 @@ namespace halfulp::trainings {
 
 /// One training among others.
 struct Job {
-  std::string label;              ///< of its checkpoint and the progress bar: "mlp-amp-fp16-1"
-  std::string variant;            ///< of tables: the policy's name, or what an experiment varies
+  std::string label;    ///< of its checkpoint and the progress bar: "mlp-amp-fp16-1"
+  std::string variant;  ///< of tables: the policy's name, or what an experiment varies
   const training::Policy* policy = nullptr;
   training::TrainerSettings settings;
   std::size_t batch = 0, parameters = 0, train = 0, test = 0;  ///< for tables: Examples' sizes
-  std::size_t answers = 0;  ///< of a test: images, or characters of all windows
-  Json start = {};                ///< what first values it is given, for checkpoints
-  std::vector<int> classes = {};  ///< of images; empty: all
+  std::size_t answers = 0;                                     ///< of a test: images, or characters of all windows
+  Json start = {};                                             ///< what first values it is given, for checkpoints
+  std::vector<int> classes = {};                               ///< of images; empty: all
   /// As soon as the trainer is there, whether it begins or goes on: to set what it calls. May be empty.
   std::function<void(training::Trainer&)> attend = {};
   /// Before the first step, unless a checkpoint was read: to give other first values. May be empty.
@@ -30,25 +30,28 @@ struct Job {
 };
 
 /// The training of a network under a policy, as the configuration has it.
-Job make_job(const Config& config, const std::string& network, const training::Policy& policy, const std::string& variant, std::uint64_t seed, const Data& data,
-             const training::Examples& examples);
+Job make_job(const Config& config, const std::string& network, const training::Policy& policy,
+             const std::string& variant, std::uint64_t seed, const Data& data, const training::Examples& examples);
 
-/// Trains all of them, as many at once as there are threads, and returns their records in order. With `checkpoints` in the
-/// configuration each goes on from where it was saved. Of each policy one records some of its conversions for backends. Progress goes from
-/// `from` to `to`. Throws std::invalid_argument for checkpoints that are another run's, and Interrupted.
-std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run, double from = 0, double to = 1);
+/// Trains all of them, as many at once as there are threads, and returns their records in order. With `checkpoints` in
+/// the configuration each goes on from where it was saved. Of each policy one records some of its conversions for
+/// backends. Progress goes from `from` to `to`. Throws std::invalid_argument for checkpoints that are another run's,
+/// and Interrupted.
+std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config,
+                                            Run& run, double from = 0, double to = 1);
 
 // Gradients of a training's steps into a folder that `underflow` reads.
 
 /// From now on the trainer's counted steps are saved: gradients of weights as "fc1.weight.gradient", of activations as
-/// "fc1.activation-gradient" (a second of the same layer: "fc1.activation-gradient-2"). Replaces the trainer's after_backward and the
-/// microscope's spy. Throws std::invalid_argument for folders that SavedGradients refuses.
+/// "fc1.activation-gradient" (a second of the same layer: "fc1.activation-gradient-2"). Replaces the trainer's
+/// after_backward and the microscope's spy. Throws std::invalid_argument for folders that SavedGradients refuses.
 void keep_gradients(training::Trainer& trainer, const std::string& folder, Json about);
 
 // Layers that policies name must be there: a typing error would otherwise change nothing, and nobody would know.
 
-/// Throws std::invalid_argument, in one line with the layers there are, for the first pattern of a policy's rules that means no layer of any
-/// network that is trained under this policy. Takes one step of each network, if any policy names layers at all.
+/// Throws std::invalid_argument, in one line with the layers there are, for the first pattern of a policy's rules that
+/// means no layer of any network that is trained under this policy. Takes one step of each network, if any policy names
+/// layers at all.
 void require_layers(const std::vector<Job>& jobs, const Data& data, const Config& config);
 
 }  // namespace halfulp::trainings

@@ -54,12 +54,23 @@ std::vector<Parameter> parameters(const Defaults& defaults) {
   for (const auto& info : training::initialisations) initialisations.emplace_back(info.name);
   for (const auto& kind : training::optimizer_kinds) optimizers.emplace_back(kind.name);
   return {
-      {"preset", Type::choice, "small", "small: seconds, of a part of the data; full: 3 epochs of all images (mlp), one of 12,800 (cnn), 200 steps (text)", -infinity, infinity, {"small", "full"}},
+      {"preset",
+       Type::choice,
+       "small",
+       "small: seconds, of a part of the data; full: 3 epochs of all images (mlp), one of 12,800 (cnn), 200 steps "
+       "(text)",
+       -infinity,
+       infinity,
+       {"small", "full"}},
       {"networks", Type::choices, defaults.networks, "what is trained", -infinity, infinity, network_names()},
-      {"policies", Type::text, defaults.policies, "precision policies: names (halfulp policies lists them) or files that end in .json, separated by commas; all: every named one"},
+      {"policies", Type::text, defaults.policies,
+       "precision policies: names (halfulp policies lists them) or files that end in .json, separated by commas; all: "
+       "every named one"},
       {"seeds", Type::integer, defaults.seeds, "trainings of each policy, with seeds seed, seed + 1, ...", 1, 100},
-      {"seed", Type::integer, "1", "the first seed: of first values, the order of examples, dropout, stochastic rounding", 0, largest_seed},
-      {"data", Type::path, "", "a folder with the four IDX files of Fashion-MNIST or another MNIST; empty: Debian's dataset-fashion-mnist"},
+      {"seed", Type::integer, "1",
+       "the first seed: of first values, the order of examples, dropout, stochastic rounding", 0, largest_seed},
+      {"data", Type::path, "",
+       "a folder with the four IDX files of Fashion-MNIST or another MNIST; empty: Debian's dataset-fashion-mnist"},
       {"text", Type::path, "", "a text for transformer and lstm; empty: licence texts of Debian's base-files"},
       {"train_examples", Type::integer, "0", "images to learn from, the first of the file; 0: the preset's", 0, 1e7},
       {"test_examples", Type::integer, "0", "images to test with; 0: the preset's", 0, 1e7},
@@ -77,17 +88,27 @@ std::vector<Parameter> parameters(const Defaults& defaults) {
       {"eps", Type::real, "1e-8", "Adam's eps", 0, 1},
       {"weight_decay", Type::real, "0", "weight decay", 0, 10},
       {"warmup", Type::integer, "0", "steps in which the learning rate grows linearly", 0, 1e7},
-      {"schedule", Type::choice, "constant", "of the learning rate, after warmup", -infinity, infinity, {"constant", "cosine"}},
+      {"schedule",
+       Type::choice,
+       "constant",
+       "of the learning rate, after warmup",
+       -infinity,
+       infinity,
+       {"constant", "cosine"}},
       {"init", Type::choice, "default", "first values of weights", -infinity, infinity, initialisations},
-      {"init_scale", Type::real, "0", "standard deviation of gaussian, half-width of uniform, factor of xavier and he; 0: the usual one", 0, 100},
+      {"init_scale", Type::real, "0",
+       "standard deviation of gaussian, half-width of uniform, factor of xavier and he; 0: the usual one", 0, 100},
       {"dropout", Type::real, "0", "dropout", 0, 0.95},
       {"clip_norm", Type::real, "0", "most norm of the gradients; 0: any", 0, 1e6},
       {"clip", Type::choice, "all", "which gradients are clipped", -infinity, infinity, {"all", "embedding"}},
       {"embedding_shrink", Type::real, "1", "factor of the embedding's gradient (GLM-130B: 0.1)", 0, 1},
-      {"skip_abnormal", Type::real, "0", "a step is left out if the gradients' norm is so many times its running mean; 0: none is", 0, 1e6},
+      {"skip_abnormal", Type::real, "0",
+       "a step is left out if the gradients' norm is so many times its running mean; 0: none is", 0, 1e6},
       {"intervals", Type::integer, "8", "points of a curve; in the last step of each, roundings are counted", 1, 1000},
-      {"checkpoints", Type::path, "", "a folder: each training is saved there after each interval, and goes on from there when run again"},
-      {"save_gradients", Type::path, "", "a folder for .npy files with the gradients of the first training's counted steps, which underflow reads"},
+      {"checkpoints", Type::path, "",
+       "a folder: each training is saved there after each interval, and goes on from there when run again"},
+      {"save_gradients", Type::path, "",
+       "a folder for .npy files with the gradients of the first training's counted steps, which underflow reads"},
   };
 }
 
@@ -100,7 +121,8 @@ Data::Data(const Config& config, const std::vector<std::string>& networks) {
     if (auto* const missing = std::get_if<NotInstalled>(&loaded)) no_images_ = missing->reason;
     else images_ = std::move(std::get<ImageSet>(loaded));
     if (images_ && (images_->train.rows != 28 || images_->train.columns != 28))
-      throw std::invalid_argument(fmt::format("{}: images of {} x {}; accepted: 28 x 28", config.text("data"), images_->train.rows, images_->train.columns));
+      throw std::invalid_argument(fmt::format("{}: images of {} x {}; accepted: 28 x 28", config.text("data"),
+                                              images_->train.rows, images_->train.columns));
   }
   if (text) {
     auto loaded = load_text(static_cast<std::size_t>(config.integer("context")), config.text("text"));
@@ -115,38 +137,55 @@ std::size_t batch_size(const Config& config, const std::string& network) {
   return otherwise(static_cast<std::size_t>(config.integer("batch")), preset_of(config, network).batch);
 }
 
-std::unique_ptr<training::Examples> Data::examples(const Config& config, const std::string& network, const std::vector<int>& classes) const {
+std::unique_ptr<training::Examples> Data::examples(const Config& config, const std::string& network,
+                                                   const std::vector<int>& classes) const {
   const Preset preset = preset_of(config, network);
   const std::size_t batch = batch_size(config, network);
-  if (is_text(network)) return training::text_examples(*text_, {batch, static_cast<std::size_t>(config.integer("context")), 64});
+  if (is_text(network))
+    return training::text_examples(*text_, {batch, static_cast<std::size_t>(config.integer("context")), 64});
   try {
-    return training::image_examples(*images_, {batch, otherwise(static_cast<std::size_t>(config.integer("train_examples")), preset.train),
-                                               otherwise(static_cast<std::size_t>(config.integer("test_examples")), preset.test), classes});
+    return training::image_examples(
+        *images_, {batch, otherwise(static_cast<std::size_t>(config.integer("train_examples")), preset.train),
+                   otherwise(static_cast<std::size_t>(config.integer("test_examples")), preset.test), classes});
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(fmt::format("train_examples, test_examples, batch: {}", error.what()));
   }
 }
 
 void Data::report(Report& report) const {
-  Table& table = report.table("data", "What the files hold; the table `runs` says how much of it is used", {{"data", "", "Images or text."},
-                                                                {"from", "", "Folder or files, or why there is none."},
-                                                                {"train", "example", "Images, or characters, that there are to learn from; `runs` says how many a training takes."},
-                                                                {"test", "example", "Images, or characters, that there are to test with; `runs` says how many a test takes."},
-                                                                {"digest", "", "XXH3-128 of what was read; null if nothing was."}});
-  if (images_) table.row({"images", !users_folder_.empty() ? "the folder that `data` names" : "Debian's dataset-fashion-mnist", images_->train.size(), images_->test.size(), images_->digest});
+  Table& table = report.table(
+      "data", "What the files hold; the table `runs` says how much of it is used",
+      {{"data", "", "Images or text."},
+       {"from", "", "Folder or files, or why there is none."},
+       {"train", "example",
+        "Images, or characters, that there are to learn from; `runs` says how many a training takes."},
+       {"test", "example", "Images, or characters, that there are to test with; `runs` says how many a test takes."},
+       {"digest", "", "XXH3-128 of what was read; null if nothing was."}});
+  if (images_)
+    table.row({"images", !users_folder_.empty() ? "the folder that `data` names" : "Debian's dataset-fashion-mnist",
+               images_->train.size(), images_->test.size(), images_->digest});
   else if (!no_images_.empty()) table.row({"images", no_images_, 0, 0, nullptr});
   const auto characters = [](const std::vector<TextRange>& ranges) {
     std::size_t count = 0;
     for (const TextRange& range : ranges) count += range.end - range.begin;
     return count;
   };
-  if (text_) table.row({"text", fmt::format("{}; {} different characters", users_text_.empty() ? "licences in /usr/share/common-licenses" : "the text that `text` names", text_->vocabulary().size()), characters(text_->training()), characters(text_->validation()), text_->digest()});
+  if (text_)
+    table.row(
+        {"text",
+         fmt::format("{}; {} different characters",
+                     users_text_.empty() ? "licences in /usr/share/common-licenses" : "the text that `text` names",
+                     text_->vocabulary().size()),
+         characters(text_->training()), characters(text_->validation()), text_->digest()});
   else if (!no_text_.empty()) table.row({"text", no_text_, 0, 0, nullptr});
 }
 
-Json Data::identity() const { return {{"images", images_ ? Json(images_->digest) : Json()}, {"text", text_ ? Json(text_->digest()) : Json()}}; }
+Json Data::identity() const {
+  return {{"images", images_ ? Json(images_->digest) : Json()}, {"text", text_ ? Json(text_->digest()) : Json()}};
+}
 
-training::TrainerSettings settings(const Config& config, const std::string& network, std::uint64_t seed, const Data& data, std::uint64_t steps_per_epoch) {
+training::TrainerSettings settings(const Config& config, const std::string& network, std::uint64_t seed,
+                                   const Data& data, std::uint64_t steps_per_epoch) {
   const Preset preset = preset_of(config, network);
   training::TrainerSettings s;
   s.network = network;
@@ -159,11 +198,15 @@ training::TrainerSettings settings(const Config& config, const std::string& netw
   s.optimizer.kind = training::parse_optimizer(config.text("optimizer"));
   s.optimizer.lr = otherwise(config.real("lr"), preset.lr);
   s.optimizer.momentum = config.real("momentum");
-  s.optimizer.beta1 = config.real("beta1"), s.optimizer.beta2 = config.real("beta2"), s.optimizer.eps = config.real("eps");
+  s.optimizer.beta1 = config.real("beta1"), s.optimizer.beta2 = config.real("beta2"),
+  s.optimizer.eps = config.real("eps");
   s.optimizer.weight_decay = config.real("weight_decay");
   const double epochs = otherwise(config.real("epochs"), preset.epochs);
   s.steps = static_cast<std::uint64_t>(config.integer("steps"));
-  if (s.steps == 0) s.steps = is_text(network) && config.real("epochs") == 0 ? preset.steps : static_cast<std::uint64_t>(std::llround(epochs * static_cast<double>(steps_per_epoch)));
+  if (s.steps == 0)
+    s.steps = is_text(network) && config.real("epochs") == 0
+                  ? preset.steps
+                  : static_cast<std::uint64_t>(std::llround(epochs * static_cast<double>(steps_per_epoch)));
   s.steps = std::max<std::uint64_t>(1, s.steps);
   s.warmup = static_cast<std::uint64_t>(config.integer("warmup"));
   s.cosine = config.text("schedule") == "cosine";
@@ -180,7 +223,8 @@ training::TrainerSettings settings(const Config& config, const std::string& netw
 std::vector<training::Policy> chosen_policies(const Config& config) {
   std::vector<training::Policy> all;
   const std::string names = config.text("policies");
-  if (names.empty()) throw std::invalid_argument("policies is empty; accepted: names of policies or files, separated by commas, or all");
+  if (names.empty())
+    throw std::invalid_argument("policies is empty; accepted: names of policies or files, separated by commas, or all");
   for (const std::string& name : name_list(names, ',', "policies")) {
     if (name == "all") {
       for (const training::Policy& policy : training::policies()) all.push_back(policy);
@@ -195,7 +239,10 @@ std::vector<training::Policy> chosen_policies(const Config& config) {
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
       if (claim_id(all[i].name) == claim_id(all[j].name))
-        throw std::invalid_argument("policies: " + shown(all[i].name) + (all[i].name == all[j].name ? " is there twice" : " and " + shown(all[j].name) + " read alike") + "; accepted: names that differ in letters or digits (of a file: its member name)");
+        throw std::invalid_argument(
+            "policies: " + shown(all[i].name) +
+            (all[i].name == all[j].name ? " is there twice" : " and " + shown(all[j].name) + " read alike") +
+            "; accepted: names that differ in letters or digits (of a file: its member name)");
   return all;
 }
 

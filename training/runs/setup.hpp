@@ -17,19 +17,21 @@ struct Defaults {
   std::string seeds = "3";
 };
 
-/// The parameters of an experiment that trains: networks, policies, data, optimizer, and what is shown. Zeros and "auto" are what the preset
-/// says of a network; the table `runs` has what came of it.
+/// The parameters of an experiment that trains: networks, policies, data, optimizer, and what is shown. Zeros and
+/// "auto" are what the preset says of a network; the table `runs` has what came of it.
 std::vector<Parameter> parameters(const Defaults& defaults);
 
 /// The data that networks need, as far as it is here.
 class Data {
  public:
-  /// Loads what `networks` need. Throws std::invalid_argument for folders and files of the user's that are not what they should be.
+  /// Loads what `networks` need. Throws std::invalid_argument for folders and files of the user's that are not what
+  /// they should be.
   Data(const Config& config, const std::vector<std::string>& networks);
   /// Why a network cannot be trained, in one line; empty if it can.
   const std::string& missing(const std::string& network) const;
   /// Examples of a network; `classes` of images alone.
-  std::unique_ptr<training::Examples> examples(const Config& config, const std::string& network, const std::vector<int>& classes = {}) const;
+  std::unique_ptr<training::Examples> examples(const Config& config, const std::string& network,
+                                               const std::vector<int>& classes = {}) const;
   /// The table `data`: what was read.
   void report(Report& report) const;
   std::size_t characters() const { return text_ ? text_->vocabulary().size() : 0; }
@@ -43,8 +45,8 @@ class Data {
 };
 
 /// The settings of a network's training, with what the preset says of it. `steps_per_epoch` of its examples.
-training::TrainerSettings settings(const Config& config, const std::string& network, std::uint64_t seed, const Data& data,
-                                   std::uint64_t steps_per_epoch);
+training::TrainerSettings settings(const Config& config, const std::string& network, std::uint64_t seed,
+                                   const Data& data, std::uint64_t steps_per_epoch);
 
 /// Examples at once, of a network.
 std::size_t batch_size(const Config& config, const std::string& network);

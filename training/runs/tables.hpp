@@ -15,7 +15,8 @@
 
 namespace halfulp::trainings {
 
-/// "O2" is "o2", "mixed_float16" is "mixed-float16": letters in lower case, one hyphen for whatever is between letters and digits.
+/// "O2" is "o2", "mixed_float16" is "mixed-float16": letters in lower case, one hyphen for whatever is between letters
+/// and digits.
 inline std::string claim_id(std::string_view name) {
   std::string id;
   for (const char c : name) {
@@ -57,11 +58,12 @@ struct Spread {
 /// A difference of accuracies, without what sums of fractions leave of a zero, nor its sign.
 inline double difference(double a, double b) { return std::round((a - b) * 1e12) / 1e12 + 0.0; }
 
-/// How one variant's accuracy stands to another's. Trainings of one seed have the same first values and examples: what counts is
-/// the difference seed by seed.
+/// How one variant's accuracy stands to another's. Trainings of one seed have the same first values and examples: what
+/// counts is the difference seed by seed.
 struct Standing {
   double difference = 0;  ///< mean over seeds
-  /// Twice the standard error of that mean: by the seeds, or by the number of answers where that says more (few seeds tell little).
+  /// Twice the standard error of that mean: by the seeds, or by the number of answers where that says more (few seeds
+  /// tell little).
   double doubt = 0;
   bool below() const { return difference < -doubt; }
 };
@@ -72,7 +74,9 @@ inline Standing standing(const Spread& of, const Spread& than) {
   const auto seeds = static_cast<double>(n);
   for (std::size_t i = 0; i < n; ++i) s.difference += (of.accuracies[i] - than.accuracies[i]) / seeds;
   double squares = 0;
-  for (std::size_t i = 0; i < n; ++i) squares += (of.accuracies[i] - than.accuracies[i] - s.difference) * (of.accuracies[i] - than.accuracies[i] - s.difference);
+  for (std::size_t i = 0; i < n; ++i)
+    squares += (of.accuracies[i] - than.accuracies[i] - s.difference) *
+               (of.accuracies[i] - than.accuracies[i] - s.difference);
   const double by_seeds = n > 1 ? std::sqrt(squares / (seeds - 1) / seeds) : 0;
   const double p = than.mean(), by_answers = than.answers > 0 ? std::sqrt(p * (1 - p) / (than.answers * seeds)) : 0;
   s.difference = difference(s.difference, 0);
@@ -87,13 +91,13 @@ using Outcomes = std::map<std::pair<std::string, std::string>, Spread>;
 
 /// Shares over all tensors and intervals of a training.
 struct Evidence {
-  double swamped = 0;              ///< of updates other than zero
+  double swamped = 0;                ///< of updates other than zero
   double gradients_underflowed = 0;  ///< of gradients, of weights and activations
-  double operands_underflowed = 0;  ///< of the operands of products
-  double gradients_zero = 0;       ///< of the weights' gradients
-  double second_underflowed = 0;   ///< of Adam's second moments
+  double operands_underflowed = 0;   ///< of the operands of products
+  double gradients_zero = 0;         ///< of the weights' gradients
+  double second_underflowed = 0;     ///< of Adam's second moments
   std::uint64_t zero_denominators = 0;
-  double growth = 0;               ///< largest norm of a parameter over its first one, at the end
+  double growth = 0;  ///< largest norm of a parameter over its first one, at the end
 };
 Evidence evidence_of(const training::TrainingRecord& record);
 

@@ -47,13 +47,16 @@ inline std::vector<Rounding> roundings() {
 inline constexpr RandomStream stream{5, 6, (std::uint64_t{1} << 33) + 3};
 inline std::uint64_t bits_at(std::size_t i) { return rounding_bits(stream.seed, stream.stream, stream.first + i); }
 
-inline constexpr Operation array_operations[] = {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::sqrt, Operation::fma};
+inline constexpr Operation array_operations[] = {Operation::add, Operation::sub,  Operation::mul,
+                                                 Operation::div, Operation::sqrt, Operation::fma};
 
 /// The catalogue's formats and some that only a user would name: wide, narrow, at the edges of what the kernels take.
 inline std::vector<FloatFormat> formats() {
   std::vector<FloatFormat> all;
   for (const NamedFormat& row : catalogue()) all.push_back(row.format);
-  for (const auto& name : {"e8m3b110", "e8m7b95", "e8m22", "e6m9finite", "e5m10p3109", "e7m2fnuz", "e2m3b-3", "e4m0finite", "e1m3finite", "e3m20", "e5m22", "e3m22finite", "e5m21", "e11m2", "e11m16", "e11m20"})
+  for (const auto& name :
+       {"e8m3b110", "e8m7b95", "e8m22", "e6m9finite", "e5m10p3109", "e7m2fnuz", "e2m3b-3", "e4m0finite", "e1m3finite",
+        "e3m20", "e5m22", "e3m22finite", "e5m21", "e11m2", "e11m16", "e11m20"})
     all.push_back(parse_format(name));
   return all;
 }
@@ -86,7 +89,8 @@ std::vector<T> inputs(const FloatFormat& f, std::uint64_t seed) {
   values.push_back(std::numeric_limits<T>::quiet_NaN());
   for (int i = 0; i < 400; ++i) values.push_back(std::bit_cast<T>(static_cast<Bits>(random())));
   for (int i = 0; i < 400; ++i) {  // near the format's range
-    const double scale = FloatFormat::power_of_two(std::clamp(f.emin() - f.fraction_bits - 12 + static_cast<int>(random() % 40), -1000, 1000));
+    const double scale = FloatFormat::power_of_two(
+        std::clamp(f.emin() - f.fraction_bits - 12 + static_cast<int>(random() % 40), -1000, 1000));
     values.push_back(static_cast<T>((static_cast<double>(random() >> 11) * 0x1p-52 - 1) * scale));
   }
   return values;
@@ -94,8 +98,8 @@ std::vector<T> inputs(const FloatFormat& f, std::uint64_t seed) {
 
 /// apply() against evaluate(); says the first difference.
 template <class Code>
-void expect_like_evaluate(const FloatFormat& f, Operation operation, const Rounding& r, std::span<const Code> a, std::span<const Code> b,
-                          std::span<const Code> c) {
+void expect_like_evaluate(const FloatFormat& f, Operation operation, const Rounding& r, std::span<const Code> a,
+                          std::span<const Code> b, std::span<const Code> c) {
   const int arity = info(operation).arity;
   std::vector<Code> out(a.size());
   const std::span<const Code> none;
@@ -103,9 +107,9 @@ void expect_like_evaluate(const FloatFormat& f, Operation operation, const Round
   for (std::size_t i = 0; i < a.size(); ++i) {
     const Rounded wanted = evaluate(operation, f, r, a[i], b[i], c[i], bits_at(i));
     if (out[i] == wanted.code) continue;
-    ADD_FAILURE() << info(operation).name << " " << format_name(f) << " " << name_of(r.mode) << " " << name_of(r.overflow) << " flush "
-                  << r.flush_inputs << r.flush_outputs << std::hex << ": " << +a[i] << " " << +b[i] << " " << +c[i] << " gives " << +out[i]
-                  << ", not " << wanted.code;
+    ADD_FAILURE() << info(operation).name << " " << format_name(f) << " " << name_of(r.mode) << " "
+                  << name_of(r.overflow) << " flush " << r.flush_inputs << r.flush_outputs << std::hex << ": " << +a[i]
+                  << " " << +b[i] << " " << +c[i] << " gives " << +out[i] << ", not " << wanted.code;
     return;
   }
 }

@@ -1,5 +1,5 @@
-// Paths that array functions take for some arrays alone: with a tally, by a table of all results, past the caches. They give
-// what the scalar functions give, count what these count, and write nothing else.
+// Paths that array functions take for some arrays alone: with a tally, by a table of all results, past the caches. They
+// give what the scalar functions give, count what these count, and write nothing else.
 #include "array_cases.hpp"
 
 #include <halfulp/emulation/array/kernels.hpp>
@@ -27,11 +27,14 @@ void count(Tally& tally, const FloatFormat& f, const Rounded& result) {
 
 std::string text(const Tally& t) {
   std::string all;
-  for (const std::uint64_t n : {t.elements, t.nan, t.overflow, t.underflow, t.inexact, t.to_zero, t.subnormal, std::uint64_t{t.flags}}) all += std::to_string(n) + " ";
+  for (const std::uint64_t n :
+       {t.elements, t.nan, t.overflow, t.underflow, t.inexact, t.to_zero, t.subnormal, std::uint64_t{t.flags}})
+    all += std::to_string(n) + " ";
   return all;
 }
 
-// --- tallies ----------------------------------------------------------------------------------------------------------
+// --- tallies
+// ----------------------------------------------------------------------------------------------------------
 
 /// Counts over all inputs and over every single one: counts that cancel out do not hide.
 template <class T>
@@ -53,7 +56,8 @@ void tallies_like_convert(const FloatFormat& carrier) {
       Tally tally;
       quantize(f, r, std::span<const T>(in), std::span<T>(out), stream, &tally);
       quantize(f, r, std::span<const T>(in), std::span<T>(without), stream);
-      const std::string what = format_name(f) + " " + std::string(name_of(r.mode)) + " flush " + std::to_string(r.flush_inputs) + std::to_string(r.flush_outputs);
+      const std::string what = format_name(f) + " " + std::string(name_of(r.mode)) + " flush " +
+                               std::to_string(r.flush_inputs) + std::to_string(r.flush_outputs);
       ASSERT_EQ(text(tally), text(wanted)) << what;
       ASSERT_EQ(std::memcmp(out.data(), without.data(), out.size() * sizeof(T)), 0) << what;
       for (std::size_t i = 0; i < each.size(); i += 16) {  // a vector or two of one value
@@ -91,9 +95,12 @@ void tallies_like_evaluate(const std::vector<std::string>& names) {
     std::vector<Code> a, b, c;
     for (const std::uint64_t x : points)
       for (const std::uint64_t y : points)
-        a.push_back(static_cast<Code>(x)), b.push_back(static_cast<Code>(y)), c.push_back(static_cast<Code>(points[random() % points.size()]));
+        a.push_back(static_cast<Code>(x)), b.push_back(static_cast<Code>(y)),
+            c.push_back(static_cast<Code>(points[random() % points.size()]));
     for (int i = 0; i < 3000; ++i)
-      a.push_back(static_cast<Code>(random() & f.code_mask())), b.push_back(static_cast<Code>(random() & f.code_mask())), c.push_back(static_cast<Code>(random() & f.code_mask()));
+      a.push_back(static_cast<Code>(random() & f.code_mask())),
+          b.push_back(static_cast<Code>(random() & f.code_mask())),
+          c.push_back(static_cast<Code>(random() & f.code_mask()));
     for (const Operation operation : array_operations)
       for (const Rounding& r : roundings()) {
         if (!check::exhaustive() && random() % 3 != 0) continue;
@@ -102,22 +109,27 @@ void tallies_like_evaluate(const std::vector<std::string>& names) {
         std::vector<Code> out(a.size()), wanted_codes(a.size());
         Tally tally, wanted;
         for (std::size_t i = 0; i < a.size(); ++i) {
-          const Rounded result = evaluate(operation, f, r, a[i], arity > 1 ? b[i] : 0, arity > 2 ? c[i] : 0, bits_at(i));
+          const Rounded result = evaluate(operation, f, r, a[i], arity > 1 ? b[i] : 0, arity > 2 ? c[i] : 0,
+                                          bits_at(i));
           count(wanted, f, result);
           wanted_codes[i] = static_cast<Code>(result.code);
         }
         apply<Code>(operation, f, r, a, arity > 1 ? b : none, arity > 2 ? c : none, out, stream, &tally);
-        ASSERT_EQ(text(tally), text(wanted)) << info(operation).name << " " << format_name(f) << " " << name_of(r.mode) << r.flush_inputs << r.flush_outputs;
+        ASSERT_EQ(text(tally), text(wanted)) << info(operation).name << " " << format_name(f) << " " << name_of(r.mode)
+                                             << r.flush_inputs << r.flush_outputs;
         ASSERT_EQ(out, wanted_codes) << info(operation).name << " " << format_name(f) << " " << name_of(r.mode);
       }
   }
 }
 
-TEST_P(Arrays, tally_arithmetic_on_8_bits) { tallies_like_evaluate<std::uint8_t>({"e4m3", "e5m2", "e2m1", "e5m2fnuz"}); }
+TEST_P(Arrays, tally_arithmetic_on_8_bits) {
+  tallies_like_evaluate<std::uint8_t>({"e4m3", "e5m2", "e2m1", "e5m2fnuz"});
+}
 TEST_P(Arrays, tally_arithmetic_on_16_bits) { tallies_like_evaluate<std::uint16_t>({"fp16", "bf16", "e6m9finite"}); }
 TEST_P(Arrays, tally_arithmetic_on_32_bits) { tallies_like_evaluate<std::uint32_t>({"tf32", "fp32"}); }
 
-// --- tables of all results ------------------------------------------------------------------------------------------------
+// --- tables of all results
+// ------------------------------------------------------------------------------------------------
 
 /// Arrays longer than any limit, not a multiple of anything; all pairs are there.
 TEST(Tables, are_evaluate_on_all_pairs) {
@@ -130,17 +142,21 @@ TEST(Tables, are_evaluate_on_all_pairs) {
       a[offset + i] = static_cast<std::uint8_t>((i >> 8) & f.code_mask());
       b[offset + i] = static_cast<std::uint8_t>(i & f.code_mask());
     }
-    const auto x = std::span<const std::uint8_t>(a).subspan(offset, n), y = std::span<const std::uint8_t>(b).subspan(offset, n);
+    const auto x = std::span<const std::uint8_t>(a).subspan(offset, n),
+               y = std::span<const std::uint8_t>(b).subspan(offset, n);
     for (const Operation operation : {Operation::add, Operation::sub, Operation::mul, Operation::div})
       for (const Rounding& r : roundings()) {
         if (r.mode == RoundingMode::stochastic || (!check::exhaustive() && random() % 2 != 0)) continue;
         std::ranges::fill(out, std::uint8_t{0xee});
         apply<std::uint8_t>(operation, f, r, x, y, {}, std::span(out).subspan(offset, n));
         for (std::size_t i = 0; i < wanted.size(); ++i)
-          wanted[i] = static_cast<std::uint8_t>(evaluate(operation, f, r, (i >> 8) & f.code_mask(), i & f.code_mask()).code);
+          wanted[i] = static_cast<std::uint8_t>(
+              evaluate(operation, f, r, (i >> 8) & f.code_mask(), i & f.code_mask()).code);
         for (std::size_t i = 0; i < n; ++i)
-          ASSERT_EQ(out[offset + i], wanted[i & 0xffff]) << info(operation).name << " " << name << " " << name_of(r.mode) << " " << i;
-        for (std::size_t i = 0; i < out.size(); ++i) ASSERT_TRUE((i >= offset && i < offset + n) || out[i] == 0xee) << "written outside";
+          ASSERT_EQ(out[offset + i], wanted[i & 0xffff])
+              << info(operation).name << " " << name << " " << name_of(r.mode) << " " << i;
+        for (std::size_t i = 0; i < out.size(); ++i)
+          ASSERT_TRUE((i >= offset && i < offset + n) || out[i] == 0xee) << "written outside";
       }
   }
 }
@@ -149,7 +165,8 @@ TEST(Tables, serve_results_over_operands_and_any_number_of_threads) {
   const std::size_t n = (std::size_t{1} << 19) + 1;
   std::vector<std::uint8_t> a(n), b(n), one(n), two(n);
   check::Random random{24};
-  for (std::size_t i = 0; i < n; ++i) a[i] = static_cast<std::uint8_t>(random()), b[i] = static_cast<std::uint8_t>(random());
+  for (std::size_t i = 0; i < n; ++i)
+    a[i] = static_cast<std::uint8_t>(random()), b[i] = static_cast<std::uint8_t>(random());
   for (auto& [result, threads] : {std::pair<std::vector<std::uint8_t>*, std::size_t>{&one, 1}, {&two, 2}}) {
     const tbb::global_control control(tbb::global_control::max_allowed_parallelism, threads);
     apply<std::uint8_t>(Operation::div, e4m3, {}, a, b, {}, *result);
@@ -164,7 +181,8 @@ TEST(Tables, serve_results_over_operands_and_any_number_of_threads) {
   EXPECT_EQ(inplace, one);
 }
 
-// --- past the caches ---------------------------------------------------------------------------------------------------------
+// --- past the caches
+// ---------------------------------------------------------------------------------------------------------
 
 TEST_P(Arrays, streamed_results_are_stored_ones) {
   check::Random random{25};
@@ -177,7 +195,9 @@ TEST_P(Arrays, streamed_results_are_stored_ones) {
   const std::vector<double> wide(in.begin(), in.end());
   std::vector<float> stored(in.size() + 64), streamed(in.size() + 64);
   std::vector<double> wide_stored(in.size() + 64), wide_streamed(in.size() + 64);
-  const auto equal = [](const auto& x, const auto& y) { return std::memcmp(x.data(), y.data(), x.size() * sizeof(x[0])) == 0; };
+  const auto equal = [](const auto& x, const auto& y) {
+    return std::memcmp(x.data(), y.data(), x.size() * sizeof(x[0])) == 0;
+  };
   for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::stochastic}) {
     const Rounding r{.mode = mode};
     const auto plan = *array::narrow_plan<float>(e4m3, r, array::Source::conversion);
@@ -216,7 +236,8 @@ TEST_P(Arrays, blocks_are_streamed_to_their_places) {
       });
       array::wait_for_streams();
       ASSERT_EQ(next, n);
-      for (std::size_t i = 0; i < out.size(); ++i) ASSERT_EQ(out[i], i < offset || i >= offset + n ? 0 : i - offset + 1) << offset << " " << n;
+      for (std::size_t i = 0; i < out.size(); ++i)
+        ASSERT_EQ(out[i], i < offset || i >= offset + n ? 0 : i - offset + 1) << offset << " " << n;
     }
 }
 
@@ -249,7 +270,8 @@ TEST(LargeArrays, are_small_ones_in_a_row) {
     const std::size_t size = std::min(piece, n - i);
     encode<float, std::uint8_t>(e4m3, {}, x.subspan(i, size), std::span(some).first(size));
     ASSERT_EQ(std::memcmp(some.data(), c.data() + i, size), 0) << i;
-    apply<std::uint8_t>(Operation::add, e4m3, {}, c.subspan(i, size), c.subspan(i, size), {}, std::span(some).first(size));
+    apply<std::uint8_t>(Operation::add, e4m3, {}, c.subspan(i, size), c.subspan(i, size), {},
+                        std::span(some).first(size));
     ASSERT_EQ(std::memcmp(some.data(), sums.data() + i, size), 0) << i;
     std::vector<float> decoded(size);
     decode<std::uint8_t>(e4m3, c.subspan(i, size), decoded);
@@ -257,7 +279,8 @@ TEST(LargeArrays, are_small_ones_in_a_row) {
   }
 }
 
-// Two of ten rounds are shared by counters that differ in the lowest word alone: high words of key and counter matter there.
+// Two of ten rounds are shared by counters that differ in the lowest word alone: high words of key and counter matter
+// there.
 TEST_P(Arrays, random_words_of_large_keys_and_streams) {
   const Rounding r{.mode = RoundingMode::stochastic};
   const std::vector<float> in(2000, 1.03f);
@@ -267,7 +290,10 @@ TEST_P(Arrays, random_words_of_large_keys_and_streams) {
     const RandomStream from{random(), random(), random() >> (k % 3) * 20};
     encode<float, std::uint8_t>(e4m3, r, in, out, from);
     for (std::size_t i = 0; i < in.size(); i += 1 + i % 3)
-      ASSERT_EQ(out[i], convert(fp32, e4m3, r, std::bit_cast<std::uint32_t>(in[i]), rounding_bits(from.seed, from.stream, from.first + i)).code) << i;
+      ASSERT_EQ(out[i], convert(fp32, e4m3, r, std::bit_cast<std::uint32_t>(in[i]),
+                                rounding_bits(from.seed, from.stream, from.first + i))
+                            .code)
+          << i;
   }
 }
 

@@ -1,5 +1,5 @@
-// Arithmetic over arrays of bf16, tf32 and other floats cut short, where it goes through float: what float rounds once more
-// below 2^-126 or above 2^128, and elements that are left to double, are as the scalar functions have them.
+// Arithmetic over arrays of bf16, tf32 and other floats cut short, where it goes through float: what float rounds once
+// more below 2^-126 or above 2^128, and elements that are left to double, are as the scalar functions have them.
 #include "array_cases.hpp"
 
 namespace {
@@ -24,14 +24,15 @@ class Draw {
 
   std::uint64_t operator()() { return random_(); }
   std::uint64_t sign() { return random_() & f_.sign_mask(); }
-  /// Any sign and fraction, the exponent given; a subnormal of its size below emin, zero below these, max above emax. Often
-  /// with few bits, so that results are near midpoints.
+  /// Any sign and fraction, the exponent given; a subnormal of its size below emin, zero below these, max above emax.
+  /// Often with few bits, so that results are near midpoints.
   std::uint64_t number(int exponent) {
     std::uint64_t fraction = random_() & f_.fraction_mask();
     if (random_() % 3 == 0) fraction = f_.fraction_mask() - (random_() % 4);
     if (random_() % 3 == 0) fraction = random_() % 4;
     if (exponent > f_.emax()) return f_.max_finite() | sign();
-    if (exponent >= f_.emin()) return (static_cast<std::uint64_t>(exponent - f_.emin() + 1) << f_.fraction_bits) | fraction | sign();
+    if (exponent >= f_.emin())
+      return (static_cast<std::uint64_t>(exponent - f_.emin() + 1) << f_.fraction_bits) | fraction | sign();
     const int down = f_.emin() - exponent;
     return (down > f_.fraction_bits ? 0 : (f_.min_normal() + fraction) >> down) | sign();
   }
@@ -56,13 +57,15 @@ Columns<Code> traps(const FloatFormat& f) {
   for (const int edge : edges)
     for (int i = 0; i < 1500; ++i) {
       const int e = draw.exponent();
-      const std::uint64_t x = draw.number(e), product = draw.near(edge - e), quotient = draw.near(e - edge), sum = draw.near(e);
+      const std::uint64_t x = draw.number(e), product = draw.near(edge - e), quotient = draw.near(e - edge),
+                          sum = draw.near(e);
       // The third operand meets the product: near it, at the bottom, opposite, or none.
       const std::uint64_t third[] = {draw.near(edge), draw.near(least), draw.sign(), draw.near(edge - f.precision())};
       all.add(x, i % 3 == 0 ? product : i % 3 == 1 ? quotient : sum, third[draw() % 4]);
       if (i % 5 == 0) all.add(x, x ^ draw.sign(), x ^ draw.sign());  // sums that are exactly zero, twice the number
     }
-  for (const std::uint64_t x : lattice(f, 0)) all.add(x, draw.sign(), draw.near(0)), all.add(draw.sign(), x, x);  // zeros
+  for (const std::uint64_t x : lattice(f, 0))
+    all.add(x, draw.sign(), draw.near(0)), all.add(draw.sign(), x, x);  // zeros
   return all;
 }
 
@@ -70,17 +73,17 @@ template <class Code>
 void expect_traps(const FloatFormat& f) {
   const Columns<Code> all = traps<Code>(f);
   for (const Operation operation : array_operations)
-    for (const Rounding& r : roundings())
-      expect_like_evaluate<Code>(f, operation, r, all.a, all.b, all.c);
+    for (const Rounding& r : roundings()) expect_like_evaluate<Code>(f, operation, r, all.a, all.b, all.c);
 }
 
 TEST_P(Arrays, short_floats_at_the_ends_of_their_range) {
   for (const auto& name : {"bf16", "e8m1", "e8m2", "e8m7b126"}) expect_traps<std::uint16_t>(parse_format(name));
-  for (const auto& name : {"tf32", "bf16", "e8m9", "e8m11", "e8m13", "e7m6b127"}) expect_traps<std::uint32_t>(parse_format(name));
+  for (const auto& name : {"tf32", "bf16", "e8m9", "e8m11", "e8m13", "e7m6b127"})
+    expect_traps<std::uint32_t>(parse_format(name));
 }
 
-/// Quotients next to midpoints, and products that are midpoints and next to them but for a last bit: for every quotient's
-/// midpoint m below 2^-126 the two operands whose quotient is nearest to it.
+/// Quotients next to midpoints, and products that are midpoints and next to them but for a last bit: for every
+/// quotient's midpoint m below 2^-126 the two operands whose quotient is nearest to it.
 TEST_P(Arrays, short_floats_next_to_subnormal_midpoints) {
   Columns<std::uint16_t> all;
   Draw draw(bf16, 12);
@@ -90,10 +93,14 @@ TEST_P(Arrays, short_floats_next_to_subnormal_midpoints) {
       const int exponent = static_cast<int>(draw() % 100);
       // a / b = m 2^-134 with b = divisor 2^exponent and a one of the 8-bit numbers around m b.
       const double exact = static_cast<double>(m * divisor) * FloatFormat::power_of_two(exponent - 134);
-      const auto truncated = [](double x) { return convert(fp64, bf16, {.mode = RoundingMode::toward_zero}, std::bit_cast<std::uint64_t>(x)).code; };
-      const std::uint64_t below = truncated(exact), b = truncated(static_cast<double>(divisor) * FloatFormat::power_of_two(exponent));
+      const auto truncated = [](double x) {
+        return convert(fp64, bf16, {.mode = RoundingMode::toward_zero}, std::bit_cast<std::uint64_t>(x)).code;
+      };
+      const std::uint64_t below = truncated(exact),
+                          b = truncated(static_cast<double>(divisor) * FloatFormat::power_of_two(exponent));
       const std::uint64_t sign = draw.sign();
-      all.add(below | sign, b | draw.sign(), draw.near(-126)), all.add((below + 1) | sign, b | draw.sign(), draw.near(-126));
+      all.add(below | sign, b | draw.sign(), draw.near(-126)),
+          all.add((below + 1) | sign, b | draw.sign(), draw.near(-126));
     }
   for (const Operation operation : {Operation::div, Operation::mul, Operation::fma})
     for (const Rounding& r : roundings()) expect_like_evaluate<std::uint16_t>(bf16, operation, r, all.a, all.b, all.c);
@@ -105,13 +112,16 @@ TEST_P(Arrays, short_float_products_next_to_subnormal_midpoints) {
   Columns<std::uint32_t> all;
   Draw draw(f, 14);
   const auto code = [&](std::uint64_t integer, int exponent) {
-    return convert(fp64, f, {}, std::bit_cast<std::uint64_t>(static_cast<double>(integer) * FloatFormat::power_of_two(exponent))).code;
+    return convert(fp64, f, {},
+                   std::bit_cast<std::uint64_t>(static_cast<double>(integer) * FloatFormat::power_of_two(exponent)))
+        .code;
   };
   for (std::uint64_t a = 1024; a < 2048; ++a)
     for (const std::uint64_t m : {1, 3, 5}) {
       const int shift = m == 1 ? 21 : 19;
       const std::uint64_t b = (m << shift) / a, sign = draw.sign();
-      for (const std::uint64_t near : {b, b + 1}) all.add(code(a, -70) | sign, code(near, -126 - f.precision() - shift + 70) | draw.sign(), 0);
+      for (const std::uint64_t near : {b, b + 1})
+        all.add(code(a, -70) | sign, code(near, -126 - f.precision() - shift + 70) | draw.sign(), 0);
     }
   for (const Operation operation : {Operation::mul, Operation::fma})
     for (const Rounding& r : roundings()) expect_like_evaluate<std::uint32_t>(f, operation, r, all.a, all.b, all.c);
@@ -125,9 +135,12 @@ TEST_P(Arrays, short_floats_that_are_left_to_double_stay_in_place) {
     for (int pattern = 0; pattern < 12; ++pattern) {
       std::vector<std::uint16_t> a(n), b(n), wanted(n);
       for (std::size_t i = 0; i < n; ++i) {
-        a[i] = static_cast<std::uint16_t>(0x3f00 + random() % 512), b[i] = static_cast<std::uint16_t>(0xbf00 + random() % 512);
+        a[i] = static_cast<std::uint16_t>(0x3f00 + random() % 512),
+        b[i] = static_cast<std::uint16_t>(0xbf00 + random() % 512);
         const bool here = pattern < 4 ? random() % 200 == 0 : pattern < 8 ? i / 300 % 2 == 1 : i == 0 || i + 1 == n;
-        if (here) a[i] = static_cast<std::uint16_t>(special[pattern % 4]), b[i] = static_cast<std::uint16_t>(special[random() % 4]);
+        if (here)
+          a[i] = static_cast<std::uint16_t>(special[pattern % 4]),
+          b[i] = static_cast<std::uint16_t>(special[random() % 4]);
         wanted[i] = static_cast<std::uint16_t>(evaluate(Operation::mul, bf16, {}, a[i], b[i]).code);
       }
       apply<std::uint16_t>(Operation::mul, bf16, {}, a, b, {}, a);

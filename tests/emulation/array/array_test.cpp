@@ -33,9 +33,10 @@ void quantize_and_encode_like_convert(const FloatFormat& carrier) {
         const auto value = static_cast<Bits>(convert(f, carrier, back, wanted.code).code);
         const bool same = std::bit_cast<Bits>(out[i]) == value && (f.storage_bits() > 32 || codes[i] == wanted.code);
         if (!same) ++differing;
-        EXPECT_TRUE(same) << format_name(f) << " " << name_of(r.mode) << " " << name_of(r.overflow) << " flush " << r.flush_inputs
-                          << r.flush_outputs << " nan " << name_of(r.nan) << " bits " << r.random_bits << ": " << std::hexfloat << in[i]
-                          << " gives " << out[i] << " = " << std::hex << codes[i] << ", not " << wanted.code;
+        EXPECT_TRUE(same) << format_name(f) << " " << name_of(r.mode) << " " << name_of(r.overflow) << " flush "
+                          << r.flush_inputs << r.flush_outputs << " nan " << name_of(r.nan) << " bits " << r.random_bits
+                          << ": " << std::hexfloat << in[i] << " gives " << out[i] << " = " << std::hex << codes[i]
+                          << ", not " << wanted.code;
       }
       if (testing::Test::HasFailure()) return;
     }
@@ -55,7 +56,8 @@ TEST_P(Arrays, decode_every_code) {
     std::vector<float> out(codes.size());
     decode<std::uint32_t>(f, codes, out);
     for (std::size_t i = 0; i < codes.size(); ++i)
-      ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), convert(f, fp32, {}, codes[i]).code) << format_name(f) << " " << std::hex << codes[i];
+      ASSERT_EQ(std::bit_cast<std::uint32_t>(out[i]), convert(f, fp32, {}, codes[i]).code)
+          << format_name(f) << " " << std::hex << codes[i];
   }
 }
 
@@ -89,7 +91,8 @@ void arithmetic_on_a_lattice(const std::vector<std::string>& names) {
       for (const std::uint64_t y : points) add(x, y, points[random() % points.size()]);
     for (int i = 0; i < 4000; ++i) {  // close exponents, so that digits meet
       const std::uint64_t x = random() & f.code_mask(), shift = (random() % 8) << f.fraction_bits;
-      const std::uint64_t y = ((x + shift) & f.magnitude_mask() & ~f.fraction_mask()) | (random() & (f.fraction_mask() | f.sign_mask()));
+      const std::uint64_t y = ((x + shift) & f.magnitude_mask() & ~f.fraction_mask()) |
+                              (random() & (f.fraction_mask() | f.sign_mask()));
       add(x, i % 2 ? y : random() & f.code_mask(), i % 3 ? random() & f.code_mask() : y);
     }
     for (const Operation operation : array_operations)
@@ -97,7 +100,9 @@ void arithmetic_on_a_lattice(const std::vector<std::string>& names) {
   }
 }
 
-TEST_P(Arrays, arithmetic_on_16_bits) { arithmetic_on_a_lattice<std::uint16_t>({"fp16", "bf16", "e6m9finite", "e5m10p3109", "e8m7b95"}); }
+TEST_P(Arrays, arithmetic_on_16_bits) {
+  arithmetic_on_a_lattice<std::uint16_t>({"fp16", "bf16", "e6m9finite", "e5m10p3109", "e8m7b95"});
+}
 TEST_P(Arrays, arithmetic_on_32_bits) { arithmetic_on_a_lattice<std::uint32_t>({"tf32", "fp32", "e6m14", "e8m20"}); }
 
 TEST_P(Arrays, every_length_and_alignment) {
@@ -115,10 +120,10 @@ TEST_P(Arrays, every_length_and_alignment) {
       quantize(e4m3, r, in, std::span(out).subspan(offset, n), shifted);
       encode<float, std::uint8_t>(e4m3, r, in, std::span(codes).subspan(offset, n), shifted);
       encode<float, std::uint16_t>(fp16, r, in, std::span(halves).subspan(offset, n), shifted);
-      apply<std::uint8_t>(Operation::add, e4m3, {}, std::span(codes).subspan(offset, n), std::span(codes).subspan(offset, n), {},
-                          std::span(sums).subspan(offset, n));
-      apply<std::uint16_t>(Operation::mul, fp16, {}, std::span(halves).subspan(offset, n), std::span(halves).subspan(offset, n), {},
-                           std::span(products).subspan(offset, n));
+      apply<std::uint8_t>(Operation::add, e4m3, {}, std::span(codes).subspan(offset, n),
+                          std::span(codes).subspan(offset, n), {}, std::span(sums).subspan(offset, n));
+      apply<std::uint16_t>(Operation::mul, fp16, {}, std::span(halves).subspan(offset, n),
+                           std::span(halves).subspan(offset, n), {}, std::span(products).subspan(offset, n));
       for (std::size_t i = 0; i < n; ++i) {
         const auto code = convert(fp32, e4m3, r, std::bit_cast<std::uint32_t>(in[i]), bits_at(i + offset)).code;
         const auto half = convert(fp32, fp16, r, std::bit_cast<std::uint32_t>(in[i]), bits_at(i + offset)).code;
@@ -146,7 +151,9 @@ TEST_P(Arrays, indices_of_random_words_wrap) {
   for (const std::uint64_t first : {~std::uint64_t{0}, ~std::uint64_t{0} - 255, (std::uint64_t{1} << 34) - 7}) {
     encode<float, std::uint8_t>(e4m3, r, in, out, {1, 2, first});
     for (std::size_t i = 0; i < in.size(); ++i)
-      ASSERT_EQ(out[i], convert(fp32, e4m3, r, std::bit_cast<std::uint32_t>(in[i]), rounding_bits(1, 2, first + i)).code) << first << " + " << i;
+      ASSERT_EQ(out[i],
+                convert(fp32, e4m3, r, std::bit_cast<std::uint32_t>(in[i]), rounding_bits(1, 2, first + i)).code)
+          << first << " + " << i;
   }
 }
 
@@ -183,7 +190,8 @@ TEST_P(Arrays, the_callers_environment_does_not_show) {
   const unsigned after = _mm_getcsr();
   _mm_setcsr(saved);
   EXPECT_EQ(after & 0xe040u, 0xc040u) << "the caller's settings are put back";
-  for (std::size_t i = 0; i < in.size(); ++i) ASSERT_EQ(std::bit_cast<std::uint32_t>(plain[i]), std::bit_cast<std::uint32_t>(strange[i]));
+  for (std::size_t i = 0; i < in.size(); ++i)
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(plain[i]), std::bit_cast<std::uint32_t>(strange[i]));
 }
 #endif
 

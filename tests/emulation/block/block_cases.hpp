@@ -24,29 +24,54 @@ inline std::vector<BlockFormat> block_formats() {
         if (f.use == row.format.use || f.rule == ScaleRule::amax) add(f);  // powers of two divide all alike
       }
   }
-  for (const char* name : {"e4m3/1x64/e8m0/rceil", "e3m2/1x7/fp16/amax", "e2m1/1x16/e4m3/amax", "int3/1x16/bf16/amax", "int2/1x16/fp32", "int8.6/1x32/e5m2/ceil",
-                           "e4m3fnuz/1x32/e8m0/even", "p3109k8p3/1x32/e8m0/floor", "int5affine/1x9/fp16", "uint2affine/1x16/fp32/amax/reciprocal", "int6full/3x5/fp32/rceil",
-                           "e5m2/32x1/e8m0/floor", "e1m6finite/1x32/e8m0/rceil", "e2m3b9/1x32/e8m0/floor", "int8full/1x8/fp32/amax/multiplier",
-                           "e2m1/column/fp32", "int4.3/1x32/e8m0/even", "e4m3/1x32/e4m3/ceil", "int4full/1x16/e5m3/amax/tensor-scale", "e4m3/2x100/fp32/amax/multiplier"})
+  for (const char* name : {"e4m3/1x64/e8m0/rceil",
+                           "e3m2/1x7/fp16/amax",
+                           "e2m1/1x16/e4m3/amax",
+                           "int3/1x16/bf16/amax",
+                           "int2/1x16/fp32",
+                           "int8.6/1x32/e5m2/ceil",
+                           "e4m3fnuz/1x32/e8m0/even",
+                           "p3109k8p3/1x32/e8m0/floor",
+                           "int5affine/1x9/fp16",
+                           "uint2affine/1x16/fp32/amax/reciprocal",
+                           "int6full/3x5/fp32/rceil",
+                           "e5m2/32x1/e8m0/floor",
+                           "e1m6finite/1x32/e8m0/rceil",
+                           "e2m3b9/1x32/e8m0/floor",
+                           "int8full/1x8/fp32/amax/multiplier",
+                           "e2m1/column/fp32",
+                           "int4.3/1x32/e8m0/even",
+                           "e4m3/1x32/e4m3/ceil",
+                           "int4full/1x16/e5m3/amax/tensor-scale",
+                           "e4m3/2x100/fp32/amax/multiplier"})
     add(parse_block_format(name));
   return all;
 }
 
-/// The largest magnitudes at which some rule changes its mind, for this format: around powers of two, multiples of the target
-/// by them, what `even` rounds up, and the ends of fp32.
+/// The largest magnitudes at which some rule changes its mind, for this format: around powers of two, multiples of the
+/// target by them, what `even` rounds up, and the ends of fp32.
 inline std::vector<float> edge_magnitudes(const BlockFormat& f, Random& random) {
-  std::vector<float> all{0.0f, -0.0f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::max(),
-                         std::numeric_limits<float>::min(), std::numeric_limits<float>::denorm_min()};
+  std::vector<float> all{0.0f,
+                         -0.0f,
+                         std::numeric_limits<float>::infinity(),
+                         std::numeric_limits<float>::quiet_NaN(),
+                         std::numeric_limits<float>::max(),
+                         std::numeric_limits<float>::min(),
+                         std::numeric_limits<float>::denorm_min()};
   const auto near = [&](double x) {
     const float v = static_cast<float>(x);
     if (!std::isfinite(v)) return;
     for (const float n : {std::nextafterf(v, 0.0f), v, std::nextafterf(v, INFINITY)}) all.push_back(n);
   };
   const double target = f.element.target(), half = 2 - std::ldexp(1.0, -f.element.top_fraction_bits() - 1);
-  for (int e : {-149, -148, -140, -130, -128, -127, -126, -125, -120, -119, -118, -117, -110, -60, -20, -3, -1, 0, 1, 5, 8, 9, 60, 100, 118, 119, 120, 121, 126, 127})
-    for (const double m : {1.0, 1.5, half, target, target / 1.5, static_cast<double>(f.element.target() * f.scale.value(f.scale.max_finite()))}) near(std::ldexp(m, e));
+  for (int e : {-149, -148, -140, -130, -128, -127, -126, -125, -120, -119, -118, -117, -110, -60, -20,
+                -3,   -1,   0,    1,    5,    8,    9,    60,   100,  118,  119,  120,  121,  126, 127})
+    for (const double m : {1.0, 1.5, half, target, target / 1.5,
+                           static_cast<double>(f.element.target() * f.scale.value(f.scale.max_finite()))})
+      near(std::ldexp(m, e));
   for (int i = 0; i < 60; ++i) all.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(random() & 0x7fff'ffff)));
-  for (int i = 0; i < 60; ++i) near(std::ldexp(1.0 + static_cast<double>(random() >> 40) * 0x1p-24, static_cast<int>(random() % 40) - 20));
+  for (int i = 0; i < 60; ++i)
+    near(std::ldexp(1.0 + static_cast<double>(random() >> 40) * 0x1p-24, static_cast<int>(random() % 40) - 20));
   return all;
 }
 
@@ -54,14 +79,19 @@ inline std::vector<float> edge_magnitudes(const BlockFormat& f, Random& random) 
 inline std::vector<float> edge_block(const BlockFormat& f, float amax, std::size_t size, Random& random) {
   std::vector<float> block(size);
   const float limit = std::isnan(amax) ? 1.0f : amax;
-  const BlockStep step = f.element.is_affine() ? BlockStep{} : block_step(f, std::isnan(amax) ? 1.0f : amax, f.tensor_scale ? tensor_scale(f, std::isnan(amax) ? 1.0f : amax) : 1.0f);
+  const BlockStep step = f.element.is_affine()
+                             ? BlockStep{}
+                             : block_step(f, std::isnan(amax) ? 1.0f : amax,
+                                          f.tensor_scale ? tensor_scale(f, std::isnan(amax) ? 1.0f : amax) : 1.0f);
   for (float& x : block) {
     const double code = f.element.value(static_cast<unsigned>(random() % (1u << f.element.bits())));
     const double other = f.element.value(static_cast<unsigned>(random() % (1u << f.element.bits())));
     switch (random() % 8) {
       case 0: x = static_cast<float>(code) * step.value; break;
       case 1: x = static_cast<float>((code + other) / 2) * step.value; break;
-      case 2: x = std::nextafterf(static_cast<float>((code + other) / 2) * step.value, random() % 2 ? INFINITY : -INFINITY); break;
+      case 2:
+        x = std::nextafterf(static_cast<float>((code + other) / 2) * step.value, random() % 2 ? INFINITY : -INFINITY);
+        break;
       case 3: x = random() % 2 ? 0.0f : -0.0f; break;
       case 4: x = std::ldexp(limit, -static_cast<int>(random() % 40)); break;
       default: x = static_cast<float>(static_cast<double>(random() >> 11) * 0x1p-53) * limit; break;
@@ -73,6 +103,8 @@ inline std::vector<float> edge_block(const BlockFormat& f, float amax, std::size
   return block;
 }
 
-inline bool same_bits(float a, float b) { return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b)); }
+inline bool same_bits(float a, float b) {
+  return std::bit_cast<std::uint32_t>(a) == std::bit_cast<std::uint32_t>(b) || (std::isnan(a) && std::isnan(b));
+}
 
 }  // namespace check

@@ -1,5 +1,5 @@
-// Products of arrays in block formats against the CPU's own fp32 and doubles, in which the sums of these segments are exact;
-// packed storage; delayed scaling against Transformer Engine's procedure written down step by step.
+// Products of arrays in block formats against the CPU's own fp32 and doubles, in which the sums of these segments are
+// exact; packed storage; delayed scaling against Transformer Engine's procedure written down step by step.
 #include "check.hpp"
 
 #include <halfulp/emulation/block/delayed.hpp>
@@ -13,7 +13,9 @@ using namespace halfulp;
 std::vector<float> normal_like(std::size_t count, std::uint64_t seed) {
   check::Random random{seed};
   std::vector<float> x(count);
-  for (float& v : x) v = std::ldexp(static_cast<float>(static_cast<std::int64_t>(random()) >> 40) * 0x1p-23f, static_cast<int>(random() % 9) - 4);
+  for (float& v : x)
+    v = std::ldexp(static_cast<float>(static_cast<std::int64_t>(random()) >> 40) * 0x1p-23f,
+                   static_cast<int>(random() % 9) - 4);
   return x;
 }
 
@@ -36,7 +38,8 @@ float scale_of(const BlockArray& x, std::size_t row, std::size_t k) {
 /// The definition: segments summed by `inside`, scaled and added in fp32.
 template <class Inside>
 float by_hand(const BlockArray& a, std::size_t i, const BlockArray& b, std::size_t j, ScaleOrder order, Inside inside) {
-  const std::size_t wa = block_grid(a.format, a.rows, a.columns).block_columns, wb = block_grid(b.format, b.rows, b.columns).block_columns;
+  const std::size_t wa = block_grid(a.format, a.rows, a.columns).block_columns,
+                    wb = block_grid(b.format, b.rows, b.columns).block_columns;
   float sum = 0;
   for (std::size_t k = 0; k < a.columns;) {
     const std::size_t end = std::min({a.columns, (k / wa + 1) * wa, (k / wb + 1) * wb});
@@ -51,8 +54,17 @@ float by_hand(const BlockArray& a, std::size_t i, const BlockArray& b, std::size
 }
 
 TEST(BlockDot, ExactSegmentsScaledInFp32) {
-  for (const auto& [fa, fb] : {std::pair{"mxfp8", "mxfp8"}, {"mxfp8e5m2", "mxfp8"}, {"mxfp4/rceil", "mxfp6"}, {"nvfp4", "nvfp4"}, {"fp8-1x128", "fp8-128x128"},
-                               {"mxint8", "mxfp4"}, {"int8", "int8-affine"}, {"int4-affine", "int4"}, {"e4m3/1x48/e8m0", "mxfp8"}, {"e4m3-tensor", "e5m2-row"}, {"nvfp4", "int8"}}) {
+  for (const auto& [fa, fb] : {std::pair{"mxfp8", "mxfp8"},
+                               {"mxfp8e5m2", "mxfp8"},
+                               {"mxfp4/rceil", "mxfp6"},
+                               {"nvfp4", "nvfp4"},
+                               {"fp8-1x128", "fp8-128x128"},
+                               {"mxint8", "mxfp4"},
+                               {"int8", "int8-affine"},
+                               {"int4-affine", "int4"},
+                               {"e4m3/1x48/e8m0", "mxfp8"},
+                               {"e4m3-tensor", "e5m2-row"},
+                               {"nvfp4", "int8"}}) {
     const BlockArray a = array_of(fa, 5, 300, 1), b = array_of(fb, 130, 300, 2);
     for (const ScaleOrder order : {ScaleOrder::after, ScaleOrder::product}) {
       BlockDot model;
@@ -63,7 +75,8 @@ TEST(BlockDot, ExactSegmentsScaledInFp32) {
         for (std::size_t j = 0; j < 130; ++j) {
           const float want = by_hand(a, i, b, j, order, [&](std::size_t begin, std::size_t end) {
             long double sum = 0;  // 64 bits: exact
-            for (std::size_t k = begin; k < end; ++k) sum += static_cast<long double>(element(a, i, k)) * element(b, j, k);
+            for (std::size_t k = begin; k < end; ++k)
+              sum += static_cast<long double>(element(a, i, k)) * element(b, j, k);
             return static_cast<float>(sum);
           });
           ASSERT_EQ(as_float(c[i * 130 + j]), want) << fa << " " << fb << " " << i << " " << j;
@@ -118,7 +131,8 @@ TEST(BlockDot, NothingAndNotANumber) {
 }
 
 TEST(BlockDot, Refusals) {
-  const BlockFormat fp8 = parse_block_format("mxfp8"), i8 = parse_block_format("int8"), fp4 = parse_block_format("mxfp4");
+  const BlockFormat fp8 = parse_block_format("mxfp8"), i8 = parse_block_format("int8"),
+                    fp4 = parse_block_format("mxfp4");
   BlockDot model;
   EXPECT_EQ(refusal(model, fp8, i8), "");
   model.inside = DotModel{};
@@ -143,7 +157,8 @@ TEST(BlockDot, Refusals) {
 
 TEST(PackedCodes, NibblesLowFirstAndFp6AsAStream) {
   EXPECT_EQ(pack_codes(std::vector<std::uint8_t>{0x1, 0xe, 0x7}, 4), (std::vector<std::uint8_t>{0xe1, 0x07}));
-  EXPECT_EQ(pack_codes(std::vector<std::uint8_t>{0x3f, 0x00, 0x2a, 0x15}, 6), (std::vector<std::uint8_t>{0x3f, 0xa0, 0x56}));
+  EXPECT_EQ(pack_codes(std::vector<std::uint8_t>{0x3f, 0x00, 0x2a, 0x15}, 6),
+            (std::vector<std::uint8_t>{0x3f, 0xa0, 0x56}));
   check::Random random{5};
   for (int bits = 1; bits <= 8; ++bits)
     for (std::size_t count = 0; count < 40; ++count) {
@@ -167,7 +182,8 @@ TEST(DelayedAmax, FollowsTransformerEngineStepByStep) {
         float scale = 1;
         for (int step = 0; step < 200; ++step) {
           EXPECT_EQ(448.0f / ours.amax(), scale) << step;
-          float amax = std::ldexp(1.0f + static_cast<float>(random() >> 41) * 0x1p-23f, static_cast<int>(random() % 20) - 10);
+          float amax = std::ldexp(1.0f + static_cast<float>(random() >> 41) * 0x1p-23f,
+                                  static_cast<int>(random() % 20) - 10);
           if (step % 13 == 5) amax = 0;
           if (step % 17 == 3) amax = std::numeric_limits<float>::infinity();
           if (step % 19 == 3) amax = std::numeric_limits<float>::quiet_NaN();
@@ -176,7 +192,8 @@ TEST(DelayedAmax, FollowsTransformerEngineStepByStep) {
           for (const float h : history) most = std::fmax(most, h);
           const float a = choice == AmaxChoice::max ? most : amax;
           if (std::isfinite(a) && a > 0) scale = std::ldexp(448.0f, -margin) / a;
-          std::rotate(history.begin(), history.begin() + 1, history.end());  // the newest goes last, the first place is free
+          std::rotate(history.begin(), history.begin() + 1,
+                      history.end());  // the newest goes last, the first place is free
           if (length > 1) history[0] = 0;
           ours.record(amax);
         }
@@ -189,7 +206,8 @@ TEST(DelayedAmax, GoesIntoTheQuantization) {
   DelayedAmax delayed(static_cast<float>(f.element.target()));
   const std::vector<float> x{1.0f, -500.0f, 0.25f};
   const auto quantized = [&] { return quantize_blocks(f, {}, x, 1, 3, {{}, delayed.amax()}); };
-  EXPECT_EQ(quantized().codes, (std::vector<std::uint8_t>{0x38, 0xfe, 0x28}));  // the scale is 1 at first: -500 saturates
+  EXPECT_EQ(quantized().codes,
+            (std::vector<std::uint8_t>{0x38, 0xfe, 0x28}));  // the scale is 1 at first: -500 saturates
   delayed.record(largest_magnitude(x));
   EXPECT_EQ(as_float(quantized().scales[0]), 1.0f / (448.0f / 500.0f));
   EXPECT_EQ(quantized().codes[1], 0xfe);

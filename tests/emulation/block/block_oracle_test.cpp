@@ -1,5 +1,5 @@
-// Scales and code words of block formats against rationals: every rule written again from its definition. Of the project only
-// descriptors, the decoding of hardware/oracle and the functions under test are used.
+// Scales and code words of block formats against rationals: every rule written again from its definition. Of the
+// project only descriptors, the decoding of hardware/oracle and the functions under test are used.
 #include "block_cases.hpp"
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -9,7 +9,9 @@ namespace {
 using namespace halfulp;
 using boost::multiprecision::cpp_int, boost::multiprecision::cpp_rational;
 
-cpp_rational power(int e) { return e >= 0 ? cpp_rational(cpp_int(1) << e) : cpp_rational(cpp_int(1), cpp_int(1) << -e); }
+cpp_rational power(int e) {
+  return e >= 0 ? cpp_rational(cpp_int(1) << e) : cpp_rational(cpp_int(1), cpp_int(1) << -e);
+}
 
 /// floor(log2 x) for x > 0.
 int log2_floor(const cpp_rational& x) {
@@ -58,15 +60,19 @@ Number times(const Number& a, const Number& b) {
   const bool negative = a.negative != b.negative;
   if (a.kind == Number::nan || b.kind == Number::nan) return {Number::nan, false, 0};
   const bool infinite = a.kind == Number::infinite || b.kind == Number::infinite;
-  if (infinite && ((a.kind == Number::finite && a.magnitude == 0) || (b.kind == Number::finite && b.magnitude == 0))) return {Number::nan, false, 0};
+  if (infinite && ((a.kind == Number::finite && a.magnitude == 0) || (b.kind == Number::finite && b.magnitude == 0)))
+    return {Number::nan, false, 0};
   if (infinite) return {Number::infinite, negative, 0};
   return in_fp32(negative, a.magnitude * b.magnitude);
 }
 Number over(const Number& a, const Number& b) {
   const bool negative = a.negative != b.negative;
   if (a.kind == Number::nan || b.kind == Number::nan) return {Number::nan, false, 0};
-  if (b.kind == Number::infinite) return a.kind == Number::infinite ? Number{Number::nan, false, 0} : Number{Number::finite, negative, 0};
-  if (b.magnitude == 0) return a.kind == Number::finite && a.magnitude == 0 ? Number{Number::nan, false, 0} : Number{Number::infinite, negative, 0};
+  if (b.kind == Number::infinite)
+    return a.kind == Number::infinite ? Number{Number::nan, false, 0} : Number{Number::finite, negative, 0};
+  if (b.magnitude == 0)
+    return a.kind == Number::finite && a.magnitude == 0 ? Number{Number::nan, false, 0}
+                                                        : Number{Number::infinite, negative, 0};
   if (a.kind == Number::infinite) return {Number::infinite, negative, 0};
   return in_fp32(negative, a.magnitude / b.magnitude);
 }
@@ -77,7 +83,9 @@ cpp_rational largest(const FloatFormat& f) {
   return cpp_rational(v.significand) * power(v.exponent);
 }
 /// The largest integer of an element, and the least.
-int most(const BlockElement& e) { return e.range == IntegerRange::affine_unsigned ? (1 << e.integer_bits) - 1 : (1 << (e.integer_bits - 1)) - 1; }
+int most(const BlockElement& e) {
+  return e.range == IntegerRange::affine_unsigned ? (1 << e.integer_bits) - 1 : (1 << (e.integer_bits - 1)) - 1;
+}
 int least(const BlockElement& e) {
   if (e.range == IntegerRange::affine_unsigned) return 0;
   return e.range == IntegerRange::symmetric ? -most(e) : -most(e) - 1;
@@ -85,19 +93,22 @@ int least(const BlockElement& e) {
 cpp_rational target(const BlockElement& e) {
   return e.is_integer() ? cpp_rational(most(e) - least(e), 2) * power(-e.fraction_bits) : largest(e.format);
 }
-cpp_rational largest_value(const BlockElement& e) { return e.is_integer() ? most(e) * power(-e.fraction_bits) : largest(e.format); }
+cpp_rational largest_value(const BlockElement& e) {
+  return e.is_integer() ? most(e) * power(-e.fraction_bits) : largest(e.format);
+}
 
-/// A code word of a float format whose value is the nearest to x >= 0 (ties to the even code), by going through all of them or,
-/// in wide formats, by fp32 or its like.
+/// A code word of a float format whose value is the nearest to x >= 0 (ties to the even code), by going through all of
+/// them or, in wide formats, by fp32 or its like.
 std::uint64_t nearest_code(const FloatFormat& f, const cpp_rational& x) {
   if (x >= largest(f)) return oracle::max_code(f);
   const int bottom = oracle::emin(f), e = x == 0 ? bottom : std::max(log2_floor(x), bottom);
   const cpp_int units = nearest_even(x / power(e - f.fraction_bits));
-  return static_cast<std::uint64_t>(units) + (static_cast<std::uint64_t>(e - bottom) << f.fraction_bits) - (f.has_zero ? 0 : 1);
+  return static_cast<std::uint64_t>(units) + (static_cast<std::uint64_t>(e - bottom) << f.fraction_bits) -
+         (f.has_zero ? 0 : 1);
 }
 
 struct Expected {
-  Number scale;               // as a value
+  Number scale;  // as a value
   std::uint64_t scale_code;
   bool nan = false;
   int zero = 0;
@@ -144,25 +155,26 @@ Expected expected_step(const BlockFormat& f, const std::vector<float>& block, co
     const int top = log2_floor(largest_value(f.element));
     if (infinite) k = f.rule == ScaleRule::rceil ? 1000 : 128 - top;
     else if (amax != 0) switch (f.rule) {
-      case ScaleRule::amax: break;
-      case ScaleRule::floor: k = log2_floor(amax) - top; break;
-      case ScaleRule::ceil: k = log2_ceiling(amax) - top; break;
-      case ScaleRule::even: {  // half a unit of the last fraction bit more, then the exponent
-        const int m = f.element.is_integer() ? log2_floor(most(f.element)) : f.element.format.fraction_bits;
-        k = log2_floor(amax + power(log2_floor(amax) - m - 1)) - top;
-        break;
+        case ScaleRule::amax: break;
+        case ScaleRule::floor: k = log2_floor(amax) - top; break;
+        case ScaleRule::ceil: k = log2_ceiling(amax) - top; break;
+        case ScaleRule::even: {  // half a unit of the last fraction bit more, then the exponent
+          const int m = f.element.is_integer() ? log2_floor(most(f.element)) : f.element.format.fraction_bits;
+          k = log2_floor(amax + power(log2_floor(amax) - m - 1)) - top;
+          break;
+        }
+        case ScaleRule::rceil: {
+          const Number q = in_fp32(false, amax / target(f.element));
+          k = q.kind == Number::infinite ? 1000 : q.magnitude == 0 ? -1000 : log2_ceiling(q.magnitude);
+          break;
+        }
       }
-      case ScaleRule::rceil: {
-        const Number q = in_fp32(false, amax / target(f.element));
-        k = q.kind == Number::infinite ? 1000 : q.magnitude == 0 ? -1000 : log2_ceiling(q.magnitude);
-        break;
-      }
-    }
     k = std::clamp(k, oracle::emin(f.scale), log2_floor(largest(f.scale)));
-    return with_code(f, nearest_code(f.scale, power(k)) , tensor);
+    return with_code(f, nearest_code(f.scale, power(k)), tensor);
   }
   Number extent = infinite ? Number{Number::infinite, false, 0} : whole(amax), divisor = whole(target(f.element));
-  if (f.element.is_affine()) extent = infinite ? extent : in_fp32(false, high - low), divisor = whole(most(f.element) - least(f.element));
+  if (f.element.is_affine())
+    extent = infinite ? extent : in_fp32(false, high - low), divisor = whole(most(f.element) - least(f.element));
   if (f.use == ScaleUse::multiplier) {
     Number m = over(divisor, extent);
     if (m.kind == Number::infinite || m.magnitude > power(126)) m = whole(power(126));
@@ -207,7 +219,9 @@ cpp_int choose(RoundingMode mode, const cpp_rational& magnitude, bool negative, 
 
 std::uint8_t expected_code(const BlockFormat& f, RoundingMode mode, const Expected& step, float v) {
   const BlockElement& e = f.element;
-  const Number q = step.nan ? Number{Number::nan, false, 0} : step.divides ? over(number(v), step.factor) : times(number(v), step.factor);
+  const Number q = step.nan       ? Number{Number::nan, false, 0}
+                   : step.divides ? over(number(v), step.factor)
+                                  : times(number(v), step.factor);
   if (e.is_integer()) {
     cpp_int n = cpp_int(1) << 100;  // NaN and infinities: the largest
     if (q.kind == Number::finite) {
@@ -259,23 +273,28 @@ TEST_P(BlockOracle, ScalesAndCodesFollowTheirDefinition) {
         const float top = std::isnan(amax) ? 3.0f : std::ldexp(std::fabs(amax), static_cast<int>(random() % 3) * 5);
         tensor_float = tensor_scale(f, top);
         const Number n = number(top);
-        tensor = over(n.kind == Number::infinite ? whole(largest(fp32)) : n, whole(target(f.element) * largest(f.scale)));
+        tensor = over(n.kind == Number::infinite ? whole(largest(fp32)) : n,
+                      whole(target(f.element) * largest(f.scale)));
         if (tensor.magnitude < power(-126)) tensor = whole(power(-126));
         expect(number(tensor_float).magnitude == tensor.magnitude, "tensor scale", top);
       }
       const Expected want = expected_step(f, block, tensor);
       float low = block[0], high = block[0], most = 0;
       bool nan = false;
-      for (const float x : block) low = std::min(low, x), high = std::max(high, x), most = std::max(most, std::fabs(x)), nan |= std::isnan(x);
+      for (const float x : block)
+        low = std::min(low, x), high = std::max(high, x), most = std::max(most, std::fabs(x)), nan |= std::isnan(x);
       const float bad = std::numeric_limits<float>::quiet_NaN();
-      const BlockStep got = f.element.is_affine() ? affine_step(f, nan ? bad : low, nan ? bad : high) : block_step(f, nan ? bad : most, tensor_float);
+      const BlockStep got = f.element.is_affine() ? affine_step(f, nan ? bad : low, nan ? bad : high)
+                                                  : block_step(f, nan ? bad : most, tensor_float);
       expect(got.scale == want.scale_code, "scale", amax);
       expect(got.zero == want.zero, "zero point", amax);
       for (const auto& mode : rounding_modes) {
         if (mode.value == RoundingMode::stochastic) continue;
         Rounding r;
         r.mode = mode.value;
-        for (const float x : block) expect(block_element(f, r, got, x) == expected_code(f, mode.value, want, x), std::string(mode.name) + " code", amax);
+        for (const float x : block)
+          expect(block_element(f, r, got, x) == expected_code(f, mode.value, want, x), std::string(mode.name) + " code",
+                 amax);
       }
       if (want.nan) continue;
       for (int i = 0; i < 8; ++i) {
@@ -285,11 +304,14 @@ TEST_P(BlockOracle, ScalesAndCodesFollowTheirDefinition) {
           e = whole(cpp_rational(f.element.integer(code) - want.zero) * power(-f.element.fraction_bits));
         } else {
           const auto v = oracle::decode(f.element.format, code);
-          e = v.kind == oracle::Class::nan ? Number{Number::nan, false, 0} : v.kind == oracle::Class::infinite ? Number{Number::infinite, v.sign, 0}
-                                           : Number{Number::finite, v.sign, cpp_rational(v.significand) * power(v.exponent)};
+          e = v.kind == oracle::Class::nan ? Number{Number::nan, false, 0}
+              : v.kind == oracle::Class::infinite
+                  ? Number{Number::infinite, v.sign, 0}
+                  : Number{Number::finite, v.sign, cpp_rational(v.significand) * power(v.exponent)};
         }
         const Number value = times(e, want.value), back = number(block_value(f, got, code));
-        expect(value.kind == back.kind && value.negative == back.negative && value.magnitude == back.magnitude, "value of a code", amax);
+        expect(value.kind == back.kind && value.negative == back.negative && value.magnitude == back.magnitude,
+               "value of a code", amax);
       }
     }
   EXPECT_EQ(differing, 0u) << description(f) << ": " << differing << " of " << compared;

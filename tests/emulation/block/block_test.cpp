@@ -1,5 +1,5 @@
-// Block formats over arrays are the scalar definition, element by element: with every instruction set of this CPU, any shape,
-// any number of threads. Names, grids, refusals.
+// Block formats over arrays are the scalar definition, element by element: with every instruction set of this CPU, any
+// shape, any number of threads. Names, grids, refusals.
 #include "emulation/array/array_cases.hpp"
 #include "block_cases.hpp"
 
@@ -13,8 +13,8 @@ using namespace check;
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, instruction_sets(), set_name);
 
 /// What the definition gives, block by block and element by element.
-BlockArray by_definition(const BlockFormat& f, const Rounding& r, const std::vector<float>& in, std::size_t rows, std::size_t columns, RandomStream random,
-                         std::optional<float> given = {}) {
+BlockArray by_definition(const BlockFormat& f, const Rounding& r, const std::vector<float>& in, std::size_t rows,
+                         std::size_t columns, RandomStream random, std::optional<float> given = {}) {
   const BlockGrid g = block_grid(f, rows, columns);
   BlockArray out{f, rows, columns, std::vector<std::uint8_t>(in.size()), {}, {}, 1};
   float tensor_amax = 0;
@@ -27,7 +27,9 @@ BlockArray by_definition(const BlockFormat& f, const Rounding& r, const std::vec
       bool nan = false;
       const auto each = [&](auto visit) {
         for (std::size_t row = down * g.block_rows; row < std::min(rows, (down + 1) * g.block_rows); ++row)
-          for (std::size_t column = across * g.block_columns; column < std::min(columns, (across + 1) * g.block_columns); ++column) visit(row * columns + column);
+          for (std::size_t column = across * g.block_columns;
+               column < std::min(columns, (across + 1) * g.block_columns); ++column)
+            visit(row * columns + column);
       };
       each([&](std::size_t i) {
         if (std::isnan(in[i])) nan = true;
@@ -39,7 +41,9 @@ BlockArray by_definition(const BlockFormat& f, const Rounding& r, const std::vec
       out.scales.push_back(step.scale);
       if (f.element.is_affine()) out.zeros.push_back(static_cast<std::int16_t>(step.zero));
       each([&](std::size_t i) {
-        out.codes[i] = block_element(f, r, step, in[i], r.mode == RoundingMode::stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0);
+        out.codes[i] = block_element(
+            f, r, step, in[i],
+            r.mode == RoundingMode::stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0);
       });
     }
   return out;
@@ -64,15 +68,27 @@ bool same(const BlockArray& a, const BlockArray& b) {
   return a.codes == b.codes && a.scales == b.scales && a.zeros == b.zeros && same_bits(a.tensor_scale, b.tensor_scale);
 }
 
-void expect_definition(const BlockFormat& f, const Rounding& r, const std::vector<float>& in, std::size_t rows, std::size_t columns, std::optional<float> given = {}) {
+void expect_definition(const BlockFormat& f, const Rounding& r, const std::vector<float>& in, std::size_t rows,
+                       std::size_t columns, std::optional<float> given = {}) {
   const BlockOptions options{check::stream, given};
-  const BlockArray want = by_definition(f, r, in, rows, columns, check::stream, given), got = quantize_blocks(f, r, in, rows, columns, options);
-  const auto where = [&] { return description(f) + " " + std::string(name_of(r.mode)) + ", " + std::to_string(rows) + " x " + std::to_string(columns); };
+  const BlockArray want = by_definition(f, r, in, rows, columns, check::stream, given),
+                   got = quantize_blocks(f, r, in, rows, columns, options);
+  const auto where = [&] {
+    return description(f) + " " + std::string(name_of(r.mode)) + ", " + std::to_string(rows) + " x " +
+           std::to_string(columns);
+  };
   if (!same(got, want)) {
     for (std::size_t i = 0; i < want.scales.size(); ++i)
-      if (got.scales[i] != want.scales[i]) { ADD_FAILURE() << where() << ": scale " << i << " is " << got.scales[i] << ", not " << want.scales[i]; return; }
+      if (got.scales[i] != want.scales[i]) {
+        ADD_FAILURE() << where() << ": scale " << i << " is " << got.scales[i] << ", not " << want.scales[i];
+        return;
+      }
     for (std::size_t i = 0; i < in.size(); ++i)
-      if (got.codes[i] != want.codes[i]) { ADD_FAILURE() << where() << ": element " << i << " (" << in[i] << ") is " << int{got.codes[i]} << ", not " << int{want.codes[i]}; return; }
+      if (got.codes[i] != want.codes[i]) {
+        ADD_FAILURE() << where() << ": element " << i << " (" << in[i] << ") is " << int{got.codes[i]} << ", not "
+                      << int{want.codes[i]};
+        return;
+      }
     ADD_FAILURE() << where() << ": zero points or tensor scale";
     return;
   }
@@ -82,8 +98,10 @@ void expect_definition(const BlockFormat& f, const Rounding& r, const std::vecto
   const BlockGrid g = block_grid(f, rows, columns);
   for (std::size_t i = 0; i < in.size(); ++i) {
     const float want_value = block_value(f, got.step(g.index(i / columns, i % columns)), got.codes[i]);
-    ASSERT_TRUE(same_bits(values[i], want_value)) << where() << ": value " << i << " is " << values[i] << ", not " << want_value;
-    ASSERT_TRUE(same_bits(fused[i], values[i])) << where() << ": fused value " << i << " is " << fused[i] << ", not " << values[i];
+    ASSERT_TRUE(same_bits(values[i], want_value))
+        << where() << ": value " << i << " is " << values[i] << ", not " << want_value;
+    ASSERT_TRUE(same_bits(fused[i], values[i]))
+        << where() << ": fused value " << i << " is " << fused[i] << ", not " << values[i];
   }
 }
 
@@ -117,7 +135,8 @@ TEST_P(Arrays, StochasticVariantsAndFlushing) {
 
 TEST_P(Arrays, LargeArraysOfEveryShape) {
   Random random{5};
-  for (const char* name : {"mxfp8", "nvfp4", "fp8-128x128", "e4m3-tensor", "e4m3-row", "int8-affine", "mxfp4/32x1", "e5m2/column/fp32", "mxfp8/1x5000", "e4m3/300x300/fp32"}) {
+  for (const char* name : {"mxfp8", "nvfp4", "fp8-128x128", "e4m3-tensor", "e4m3-row", "int8-affine", "mxfp4/32x1",
+                           "e5m2/column/fp32", "mxfp8/1x5000", "e4m3/300x300/fp32"}) {
     const BlockFormat f = parse_block_format(name);
     expect_definition(f, {}, edge_array(f, 301, 700, random), 301, 700);
     expect_definition(f, {}, edge_array(f, 2, 70'000, random), 2, 70'000);
@@ -147,12 +166,15 @@ TEST(Block, AGivenMagnitudeReplacesTheArrays) {
       std::vector<float> in = edge_array(f, 3, 100, random);
       expect_definition(f, {}, in, 3, 100, amax);
     }
-  EXPECT_THROW(quantize_blocks(parse_block_format("int8-affine"), {}, std::vector<float>(4), 2, 2, {{}, 1.0f}), std::invalid_argument);
+  EXPECT_THROW(quantize_blocks(parse_block_format("int8-affine"), {}, std::vector<float>(4), 2, 2, {{}, 1.0f}),
+               std::invalid_argument);
 }
 
 TEST(Block, ZeroAndNanAndInfiniteBlocks) {
   const float inf = std::numeric_limits<float>::infinity(), nan = std::numeric_limits<float>::quiet_NaN();
-  const auto first_scale = [](const char* name, float x) { return quantize_blocks(parse_block_format(name), {}, std::vector<float>{0.0f, x, -0.0f}, 1, 3); };
+  const auto first_scale = [](const char* name, float x) {
+    return quantize_blocks(parse_block_format(name), {}, std::vector<float>{0.0f, x, -0.0f}, 1, 3);
+  };
   for (const char* name : {"mxfp8", "mxfp4", "mxint8", "mxfp8/ceil", "mxfp8/even", "mxfp8/rceil"}) {
     EXPECT_EQ(first_scale(name, 0).scales[0], 0x00u) << name;  // 2^-127
     EXPECT_EQ(first_scale(name, nan).scales[0], 0xffu) << name;
@@ -166,7 +188,7 @@ TEST(Block, ZeroAndNanAndInfiniteBlocks) {
   EXPECT_EQ(first_scale("mxint8", inf).scales[0], 254u);
   EXPECT_EQ(first_scale("mxfp4", 0).codes[2], 0x8u);  // -0 stays
   EXPECT_EQ(first_scale("mxint8", 0).codes[2], 0x0u);
-  EXPECT_EQ(first_scale("nvfp4", 0).scales[0], 0x08u);  // 2^-6
+  EXPECT_EQ(first_scale("nvfp4", 0).scales[0], 0x08u);             // 2^-6
   EXPECT_EQ(first_scale("fp8-1x128", 0).scales[0], 0x0080'0000u);  // 2^-126
   EXPECT_EQ(first_scale("fp8-1x128", nan).scales[0], 0x7fc0'0000u);
   EXPECT_EQ(first_scale("fp8-1x128", inf).scales[0], 0x7f7f'ffffu);
@@ -186,7 +208,8 @@ TEST(Block, EdgesOfArraysCutBlocksShort) {
   std::vector<float> in(40, 0.25f), padded(64, 0.0f);
   in[39] = 3;
   std::copy(in.begin(), in.end(), padded.begin());
-  const BlockArray shorter = quantize_blocks(parse_block_format("mxfp8"), {}, in, 1, 40), longer = quantize_blocks(parse_block_format("mxfp8"), {}, padded, 1, 64);
+  const BlockArray shorter = quantize_blocks(parse_block_format("mxfp8"), {}, in, 1, 40),
+                   longer = quantize_blocks(parse_block_format("mxfp8"), {}, padded, 1, 64);
   EXPECT_EQ(shorter.scales, longer.scales);
   EXPECT_TRUE(std::equal(shorter.codes.begin(), shorter.codes.end(), longer.codes.begin()));
   EXPECT_THROW(quantize_blocks(parse_block_format("mxfp8/whole"), {}, in, 1, 40), std::invalid_argument);
@@ -203,9 +226,7 @@ TEST(Block, EdgesOfArraysCutBlocksShort) {
 std::string refused(const char* name) {
   try {
     parse_block_format(name);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
   return "";
 }
 
@@ -221,9 +242,26 @@ TEST(Block, NamesReadBack) {
   for (const BlockFormat& f : block_formats()) EXPECT_EQ(parse_block_format(description(f)), f) << description(f);
   EXPECT_EQ(parse_block_format("MXFP4/RCEIL/1x16/whole"), parse_block_format("e2m1/1x16/e8m0/rceil/whole"));
   EXPECT_NE(refused("mxfp9").find("did you mean mxfp4?"), std::string::npos);
-  for (const char* name : {"", "/", "mxfp4/", "mxfp4/1x0", "mxfp4/0x32", "e4m3/1x32", "e4m3/1x32/e8m0/amax", "fp16/1x32/e8m0", "int9/row/fp32", "int1/row/fp32", "int8.6affine/row/fp32",
-                           "e8m0/1x32/e8m0", "e4m3/1x32/fp64", "e4m3/1x32/e2m1", "uint8/row/fp32", "int8affine/row/fp32/floor", "e4m3/1x32/e8m0/amax/multiplier", "nvfp4/multiplier",
-                           "mxfp4/99999999999999999999x1", "e4m3/row/fp32/amax/nearest"}) {
+  for (const char* name : {"",
+                           "/",
+                           "mxfp4/",
+                           "mxfp4/1x0",
+                           "mxfp4/0x32",
+                           "e4m3/1x32",
+                           "e4m3/1x32/e8m0/amax",
+                           "fp16/1x32/e8m0",
+                           "int9/row/fp32",
+                           "int1/row/fp32",
+                           "int8.6affine/row/fp32",
+                           "e8m0/1x32/e8m0",
+                           "e4m3/1x32/fp64",
+                           "e4m3/1x32/e2m1",
+                           "uint8/row/fp32",
+                           "int8affine/row/fp32/floor",
+                           "e4m3/1x32/e8m0/amax/multiplier",
+                           "nvfp4/multiplier",
+                           "mxfp4/99999999999999999999x1",
+                           "e4m3/row/fp32/amax/nearest"}) {
     EXPECT_NE(refused(name), "") << name;
     EXPECT_EQ(refused(name).find('\n'), std::string::npos) << name;
   }

@@ -33,18 +33,23 @@ std::string digest(const std::vector<T>& values, const std::vector<bool>& skip) 
 
 /// The script's blocks.
 std::vector<float> blocks(const Json& c) {
-  constexpr std::uint32_t fractions[] = {0, 1, 0x7fffff, 0x400000, 0x3fffff, 0x400001, 0x600000, 0x5fffff, 0x600001, 0x700000, 0x6fffff, 0x700001, 0x780000,
-                                         0x77ffff, 0x780001, 0x7c0000, 0x7e0000, 0x7f0000, 0x0fffff, 0x200000};
+  constexpr std::uint32_t fractions[] = {0,        1,        0x7fffff, 0x400000, 0x3fffff, 0x400001, 0x600000,
+                                         0x5fffff, 0x600001, 0x700000, 0x6fffff, 0x700001, 0x780000, 0x77ffff,
+                                         0x780001, 0x7c0000, 0x7e0000, 0x7f0000, 0x0fffff, 0x200000};
   constexpr std::uint64_t kept_bits[] = {23, 1, 2, 3, 4, 5, 6, 23};
-  const auto seed = c["seed"].get<std::uint64_t>(), low = c["low"].get<std::uint64_t>(), high = c["high"].get<std::uint64_t>();
+  const auto seed = c["seed"].get<std::uint64_t>(), low = c["low"].get<std::uint64_t>(),
+             high = c["high"].get<std::uint64_t>();
   const auto count = c["blocks"].get<std::size_t>(), size = c["size"].get<std::size_t>();
   std::vector<float> x;
   check::Random each{seed}, of_block{seed + 1};
   for (std::size_t b = 0; b < count; ++b) {
-    const std::uint64_t v = of_block(), field = low + v % (high - low + 1), pick = (v >> 20) % (2 * std::size(fractions));
-    const std::uint64_t fraction = pick < std::size(fractions) ? fractions[pick] : (v >> 32) & 0x7fffff, largest = field << 23 | fraction;
+    const std::uint64_t v = of_block(), field = low + v % (high - low + 1),
+                        pick = (v >> 20) % (2 * std::size(fractions));
+    const std::uint64_t fraction = pick < std::size(fractions) ? fractions[pick] : (v >> 32) & 0x7fffff,
+                        largest = field << 23 | fraction;
     for (std::size_t i = 0; i < size; ++i) {
-      const std::uint64_t w = each(), below = (w >> 48) % 14, e = field < below ? 0 : field - below, drop = 23 - kept_bits[(w >> 40) % 8];
+      const std::uint64_t w = each(), below = (w >> 48) % 14, e = field < below ? 0 : field - below,
+                          drop = 23 - kept_bits[(w >> 40) % 8];
       std::uint64_t magnitude = std::min(e << 23 | ((w & 0x7fffff) >> drop << drop), largest);
       const bool leads = i == (v >> 56) % size;
       if (leads) magnitude = largest;
@@ -54,7 +59,8 @@ std::vector<float> blocks(const Json& c) {
         if (b % 64 == 29 && leads) magnitude = 0x7fc0'0000;
       }
       const bool one_sign = c.contains("zeros") && b % 4 < 2, negative = one_sign ? b % 4 == 1 : w >> 63 != 0;
-      x.push_back(std::bit_cast<float>(static_cast<std::uint32_t>(magnitude | static_cast<std::uint64_t>(negative) << 31)));
+      x.push_back(
+          std::bit_cast<float>(static_cast<std::uint32_t>(magnitude | static_cast<std::uint64_t>(negative) << 31)));
     }
   }
   return x;
@@ -76,12 +82,15 @@ TEST(BlockVectors, OthersGiveTheSameScalesAndCodes) {
     const std::string what = c["library"].get<std::string>() + " " + description(f);
     const auto count = c["blocks"].get<std::size_t>(), size = c["size"].get<std::size_t>();
     const auto rows = c["rows"].get<std::size_t>(), columns = c["columns"].get<std::size_t>();
-    // Blocks of the script are consecutive: those with more rows than one are stacked, and blocks of NVFP4 are of one tensor.
+    // Blocks of the script are consecutive: those with more rows than one are stacked, and blocks of NVFP4 are of one
+    // tensor.
     const BlockArray a = quantize_blocks(f, {}, blocks(c), rows, columns);
     ASSERT_EQ(a.scales.size(), count) << what;
     EXPECT_EQ(digest(a.scales, places(c["scales_left_out"], count, 1)), c["scales"]) << what << ": scales";
     EXPECT_EQ(digest(a.codes, places(c["left_out"], count, size)), c["codes"]) << what << ": codes";
-    if (c.contains("tensor_scale")) { EXPECT_EQ(std::bit_cast<std::uint32_t>(a.tensor_scale), c["tensor_scale"].get<std::uint32_t>()) << what; }
+    if (c.contains("tensor_scale")) {
+      EXPECT_EQ(std::bit_cast<std::uint32_t>(a.tensor_scale), c["tensor_scale"].get<std::uint32_t>()) << what;
+    }
     if (c.contains("zeros")) {
       std::vector<std::uint64_t> shifted;
       for (const int z : a.zeros) shifted.push_back(static_cast<std::uint64_t>(z + 1000));

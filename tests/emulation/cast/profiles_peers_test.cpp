@@ -1,4 +1,5 @@
-// Profiles against what the libraries answered (tests/peers/profiles.py): digests, and every boundary of the tables of ranges.
+// Profiles against what the libraries answered (tests/peers/profiles.py): digests, and every boundary of the tables of
+// ranges.
 #include "check.hpp"
 
 #include <halfulp/emulation/cast/profile.hpp>
@@ -58,7 +59,8 @@ std::vector<std::uint64_t> double_sample() {
   constexpr std::uint64_t mask = (std::uint64_t{1} << 52) - 1;
   for (std::uint64_t i = 0; i < 1 << 22; ++i) {
     const std::uint64_t a = splitmix(2 * i), b = splitmix(2 * i + 1);
-    const std::uint64_t fraction = a & mask, dropped = 52 - (1 + (b >> 32) % 26), top = fraction >> dropped << dropped, kind = b >> 62;
+    const std::uint64_t fraction = a & mask, dropped = 52 - (1 + (b >> 32) % 26), top = fraction >> dropped << dropped,
+                        kind = b >> 62;
     std::uint64_t code = (1023 - 160 + b % 320) << 52 | (kind == 0 ? fraction : top);
     if (kind == 2) ++code;
     if (kind == 3) --code;
@@ -96,19 +98,24 @@ std::uint64_t chunk_of_floats(const CastRule& rule, std::uint64_t chunk) {
 /// Some chunks as a rule, all of them in the exhaustive run.
 void check_floats(const Answered& answer, const CastRule& rule) {
   if (check::exhaustive()) {
-    for (const auto& [chunk, digest] : answer.chunks) EXPECT_EQ(chunk_of_floats(rule, chunk), digest) << "chunk " << chunk;
+    for (const auto& [chunk, digest] : answer.chunks)
+      EXPECT_EQ(chunk_of_floats(rule, chunk), digest) << "chunk " << chunk;
   }
   if (check::exhaustive() && !answer.digest.empty()) {
     std::vector<std::uint64_t> digests;
     for (std::uint64_t chunk = 0; chunk < 256; ++chunk) digests.push_back(chunk_of_floats(rule, chunk));
     EXPECT_EQ(verify::digest(digests), answer.digest);
   }
-  for (const std::uint64_t chunk : {std::uint64_t{0x43}, std::uint64_t{0x7f}, std::uint64_t{0xc3}}) EXPECT_EQ(chunk_of_floats(rule, chunk), answer.chunks.at(chunk)) << "chunk " << chunk;
-  for (const std::uint64_t chunk : {std::uint64_t{0x00}, std::uint64_t{0x80}}) EXPECT_EQ(chunk_of_floats(rule, chunk), answer.chunks.at(chunk)) << "chunk " << chunk;
+  for (const std::uint64_t chunk : {std::uint64_t{0x43}, std::uint64_t{0x7f}, std::uint64_t{0xc3}})
+    EXPECT_EQ(chunk_of_floats(rule, chunk), answer.chunks.at(chunk)) << "chunk " << chunk;
+  for (const std::uint64_t chunk : {std::uint64_t{0x00}, std::uint64_t{0x80}})
+    EXPECT_EQ(chunk_of_floats(rule, chunk), answer.chunks.at(chunk)) << "chunk " << chunk;
 }
 
 class ProfileOfAPeer : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Profiles, ProfileOfAPeer, testing::Values("ml_dtypes", "pytorch", "pytorch-legacy", "onnx", "onnx-nosaturate", "tensorflow", "microxcaling", "cuda-satfinite", "cuda-nosat", "x86"),
+INSTANTIATE_TEST_SUITE_P(Profiles, ProfileOfAPeer,
+                         testing::Values("ml_dtypes", "pytorch", "pytorch-legacy", "onnx", "onnx-nosaturate",
+                                         "tensorflow", "microxcaling", "cuda-satfinite", "cuda-nosat", "x86"),
                          [](const auto& info) { return std::regex_replace(info.param, std::regex("-"), "_"); });
 
 TEST_P(ProfileOfAPeer, GivesWhatTheLibraryGave) {
@@ -127,9 +134,7 @@ TEST_P(ProfileOfAPeer, GivesWhatTheLibraryGave) {
     std::uint64_t before = 0;
     for (const auto& [code, result] : answer.ranges) {
       EXPECT_EQ(apply(*rule, from, code), result) << std::hex << code;
-      if (code > 0) {
-        EXPECT_EQ(apply(*rule, from, code - 1), before) << std::hex << code - 1;
-      }
+      if (code > 0) { EXPECT_EQ(apply(*rule, from, code - 1), before) << std::hex << code - 1; }
       before = result;
     }
     if (from == fp32) {

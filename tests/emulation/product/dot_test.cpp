@@ -27,13 +27,21 @@ struct Spelling {
     return texts->size() - 1;
   }
   std::string at(std::uint64_t code) const { return texts->at(code); }
-  std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t) { return put("(" + at(a) + "+" + at(b) + ")" + name); }
-  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t) { return put("(" + at(a) + "-" + at(b) + ")" + name); }
-  std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t) { return put("(" + at(a) + "*" + at(b) + ")" + name); }
+  std::uint64_t add(std::uint64_t a, std::uint64_t b, std::uint64_t) {
+    return put("(" + at(a) + "+" + at(b) + ")" + name);
+  }
+  std::uint64_t sub(std::uint64_t a, std::uint64_t b, std::uint64_t) {
+    return put("(" + at(a) + "-" + at(b) + ")" + name);
+  }
+  std::uint64_t mul(std::uint64_t a, std::uint64_t b, std::uint64_t) {
+    return put("(" + at(a) + "*" + at(b) + ")" + name);
+  }
   std::uint64_t fma(std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t) {
     return put("fma(" + at(a) + "," + at(b) + "," + at(c) + ")" + name);
   }
-  std::uint64_t convert_from(const FloatFormat&, std::uint64_t x, std::uint64_t) { return put(format + "(" + at(x) + ")"); }
+  std::uint64_t convert_from(const FloatFormat&, std::uint64_t x, std::uint64_t) {
+    return put(format + "(" + at(x) + ")");
+  }
 };
 
 /// What a model does to operands called 0, 1, 2 ... (a dot product multiplies a0 b0, a1 b1, ...).
@@ -55,7 +63,9 @@ std::string spell(const DotModel& model, int n, bool products = false) {
   return texts.at(products ? engine.dot(a, b) : engine.sum(a));
 }
 
-DotModel plain(const FloatFormat& f = fp16) { return {f, Stage{f}, {f}, {}, Order::sequential, 1, Compensation::none, 0}; }
+DotModel plain(const FloatFormat& f = fp16) {
+  return {f, Stage{f}, {f}, {}, Order::sequential, 1, Compensation::none, 0};
+}
 
 TEST(Dot, OrderOfSums) {
   DotModel m = plain();
@@ -96,7 +106,8 @@ TEST(Dot, OrderOfTrees) {
 
 /// Level by level, as hardware does it: groups of w neighbours, until one remains.
 TEST(Dot, TreesAgainstLevels) {
-  const auto group = [](auto& self, const std::vector<std::string>& x, std::size_t begin, std::size_t end) -> std::string {
+  const auto group = [](auto& self, const std::vector<std::string>& x, std::size_t begin,
+                        std::size_t end) -> std::string {
     if (end - begin == 1) return x[begin];
     const std::size_t middle = (begin + end + 1) / 2;
     return "(" + self(self, x, begin, middle) + "+" + self(self, x, middle, end) + ")";
@@ -109,7 +120,8 @@ TEST(Dot, TreesAgainstLevels) {
       for (int i = 0; i < n; ++i) level.push_back(std::to_string(i));
       while (level.size() > 1) {
         std::vector<std::string> next;
-        for (std::size_t i = 0; i < level.size(); i += width) next.push_back(group(group, level, i, std::min(level.size(), i + width)));
+        for (std::size_t i = 0; i < level.size(); i += width)
+          next.push_back(group(group, level, i, std::min(level.size(), i + width)));
         level = next;
       }
       ASSERT_EQ(spell(m, n), level[0]) << n << " terms, width " << width;
@@ -212,7 +224,8 @@ Codes random_codes(const FloatFormat& f, std::size_t n, std::uint64_t stream, do
 
 TEST(Dot, SequentialKahanNeumaierAgainstLoops) {
   for (const FloatFormat& f : {fp16, bf16, e4m3, e5m2}) {
-    for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_zero, RoundingMode::toward_negative, RoundingMode::to_odd}) {
+    for (const RoundingMode mode :
+         {RoundingMode::nearest_even, RoundingMode::toward_zero, RoundingMode::toward_negative, RoundingMode::to_odd}) {
       const Reference fl{f, {mode}};
       for (const double offset : {0.0, 0.5}) {
         const Codes a = random_codes(f, 300, 1, offset), b = random_codes(f, 300, 2, offset);
@@ -263,7 +276,8 @@ TEST(Dot, FusedAndPromotedAgainstLoops) {
   for (std::size_t i = 0; i < a.size();) {
     double s = 0;
     do {
-      s = narrow(std::fma(fp16.value(a[i]), fp16.value(b[i]), s));  // exact in double: |a b| < 1, s < 128, 2^-34 the finest bit
+      s = narrow(std::fma(fp16.value(a[i]), fp16.value(b[i]),
+                          s));  // exact in double: |a b| < 1, s < 128, 2^-34 the finest bit
       ++i;
     } while (i % 128 != 0 && i < a.size());
     total = wide(total + s);
@@ -330,7 +344,8 @@ TEST(Dot, EdgesAndRefusals) {
   EXPECT_EQ(sum(fused, Codes{0x3c00, 0x3c00}), 0x4000u);
 }
 
-/// What users run into: 70,000 ones in bf16 are 256 (ml-explore/mlx #3909), 4096 in fp16 are 2048 (huggingface/candle #3718).
+/// What users run into: 70,000 ones in bf16 are 256 (ml-explore/mlx #3909), 4096 in fp16 are 2048 (huggingface/candle
+/// #3718).
 TEST(Dot, Ones) {
   EXPECT_EQ(bf16.value(sum(plain(bf16), Codes(70000, 0x3f80))), 256);
   EXPECT_EQ(fp16.value(sum(plain(fp16), Codes(4096, 0x3c00))), 2048);

@@ -28,14 +28,18 @@ TEST(ProductModel, ReadsWhatIsWritten) {
   m.product->rounding.mode = RoundingMode::stochastic, m.product->rounding.random_bits = 8;
   m.output = Stage{e4m3, {RoundingMode::nearest_even, Overflow::saturate}};
   m.order = Order::tree, m.width = 4, m.block = 2, m.seed = 7;
-  EXPECT_EQ(read("in=e4m3,b=e5m2,mul=fp16/stochastic/bits:8,acc=fp16,out=e4m3/overflow:saturate,order=tree:4:2,seed=7"), m);
+  EXPECT_EQ(read("in=e4m3,b=e5m2,mul=fp16/stochastic/bits:8,acc=fp16,out=e4m3/overflow:saturate,order=tree:4:2,seed=7"),
+            m);
   EXPECT_EQ(std::get<MatrixUnit>(parse_product_model("hopper.mma.fp16.fp32")), find_unit("hopper.mma.fp16.fp32"));
 }
 
 TEST(ProductModel, WritesTheShortText) {
-  for (const char* text : {"fp16", "in=e4m3,acc=fp32", "fp16,mul=exact", "in=e4m3,b=e5m2,mul=exact,acc=fp16,promote=fp32,order=blocked:128", "bf16,order=interleaved:8,round=to-odd",
-                           "e5m2,mul=fp32,out=e5m2/toward-zero/overflow:saturate,order=pairwise:8,comp=neumaier,seed=18446744073709551615",
-                           "fp16,mul=fp16/nearest-even/flush:none,round=toward-positive,flush=both,nan=cuda", "x86.amx.bf16.fp32", "e3m4,order=tree:2"}) {
+  for (const char* text :
+       {"fp16", "in=e4m3,acc=fp32", "fp16,mul=exact",
+        "in=e4m3,b=e5m2,mul=exact,acc=fp16,promote=fp32,order=blocked:128", "bf16,order=interleaved:8,round=to-odd",
+        "e5m2,mul=fp32,out=e5m2/toward-zero/overflow:saturate,order=pairwise:8,comp=neumaier,seed=18446744073709551615",
+        "fp16,mul=fp16/nearest-even/flush:none,round=toward-positive,flush=both,nan=cuda", "x86.amx.bf16.fp32",
+        "e3m4,order=tree:2"}) {
     if (std::string_view(text).substr(0, 3) == "x86") continue;
     EXPECT_EQ(product_model_name(parse_product_model(text)), text);
   }
@@ -45,7 +49,8 @@ TEST(ProductModel, WritesTheShortText) {
 TEST(ProductModel, ReadsBack) {
   check::Random random{5};
   const auto pick = [&](const auto& table) { return table[random() % std::size(table)].value; };
-  const FloatFormat formats[] = {fp16, bf16, e4m3, e5m2, fp32, fp64, e3m4, parse_format("e6m9finite"), parse_format("e4m3b11ieee")};
+  const FloatFormat formats[] = {
+      fp16, bf16, e4m3, e5m2, fp32, fp64, e3m4, parse_format("e6m9finite"), parse_format("e4m3b11ieee")};
   const auto format = [&] { return formats[random() % std::size(formats)]; };
   const auto rounding = [&] {
     Rounding r;

@@ -1,4 +1,5 @@
-// What gemm and dot promise callers: layouts, floats, random streams, threads, environments, nothing to multiply, refusals, Eigen's matrices.
+// What gemm and dot promise callers: layouts, floats, random streams, threads, environments, nothing to multiply,
+// refusals, Eigen's matrices.
 #include "products.hpp"
 
 #include <halfulp/emulation/product/eigen.hpp>
@@ -27,7 +28,8 @@ TEST(ProductsContract, StochasticStreamsAreOutputs) {
 /// What a caller has in memory, whatever its layout: transposed, with gaps, as words of any width, as floats.
 TEST(ProductsContract, LayoutsAndFloats) {
   Random random{6};
-  for (const char* text : {"fp16", "in=e4m3,b=e5m2,acc=fp32", "bf16,round=toward-negative", "e4m3fnuz", "e5m2,out=fp16", "e5m2,comp=kahan", "fp16,round=nearest-away", "hopper.mma.fp16.fp32"}) {
+  for (const char* text : {"fp16", "in=e4m3,b=e5m2,acc=fp32", "bf16,round=toward-negative", "e4m3fnuz", "e5m2,out=fp16",
+                           "e5m2,comp=kahan", "fp16,round=nearest-away", "hopper.mma.fp16.fp32"}) {
     const ProductModel model = parse_product_model(text);
     for (int turn = 0; turn < 24; ++turn) {
       const Kind kind = static_cast<Kind>(turn % static_cast<int>(Kind::count));
@@ -36,38 +38,51 @@ TEST(ProductsContract, LayoutsAndFloats) {
       gemm(model, x.operands(), std::span(want));
 
       const bool ta = random() & 1, tb = random() & 1, packed = random() & 1;
-      const std::size_t lda = (ta ? x.m : x.k) + (packed ? 0 : 3), ldb = (tb ? x.k : x.n) + (packed ? 0 : 1), ldc = x.n + (packed ? 0 : 5), ldd = x.n + (packed ? 0 : 2);
-      const auto placed = [&](const std::vector<std::uint64_t>& from, std::size_t rows, std::size_t columns, bool transposed, std::size_t leading) {
+      const std::size_t lda = (ta ? x.m : x.k) + (packed ? 0 : 3), ldb = (tb ? x.k : x.n) + (packed ? 0 : 1),
+                        ldc = x.n + (packed ? 0 : 5), ldd = x.n + (packed ? 0 : 2);
+      const auto placed = [&](const std::vector<std::uint64_t>& from, std::size_t rows, std::size_t columns,
+                              bool transposed, std::size_t leading) {
         std::vector<std::uint32_t> to((transposed ? columns : rows) * leading, 0xdead'beef);  // gaps are nobody's words
         for (std::size_t i = 0; i < rows; ++i)
-          for (std::size_t j = 0; j < columns; ++j) to[transposed ? j * leading + i : i * leading + j] = static_cast<std::uint32_t>(from[i * columns + j]);
+          for (std::size_t j = 0; j < columns; ++j)
+            to[transposed ? j * leading + i : i * leading + j] = static_cast<std::uint32_t>(from[i * columns + j]);
         return to;
       };
-      const auto a = placed(x.a, x.m, x.k, ta, lda), b = placed(x.b, x.k, x.n, tb, ldb), c = x.c.empty() ? std::vector<std::uint32_t>{} : placed(x.c, x.m, x.n, false, ldc);
+      const auto a = placed(x.a, x.m, x.k, ta, lda), b = placed(x.b, x.k, x.n, tb, ldb),
+                 c = x.c.empty() ? std::vector<std::uint32_t>{} : placed(x.c, x.m, x.n, false, ldc);
       GemmOperands words{x.m, x.n, x.k, std::span(a), std::span(b), std::span(c)};
-      words.lda = lda, words.ldb = ldb, words.ldc = ldc, words.ldd = ldd, words.transpose_a = ta, words.transpose_b = tb;
+      words.lda = lda, words.ldb = ldb, words.ldc = ldc, words.ldd = ldd, words.transpose_a = ta,
+      words.transpose_b = tb;
       std::vector<std::uint32_t> d(x.m * ldd, 0x1234'5678);
       gemm(model, words, std::span(d));
       for (std::size_t i = 0; i < x.m; ++i)
-        for (std::size_t j = 0; j < ldd; ++j) ASSERT_EQ(d[i * ldd + j], j < x.n ? want[i * x.n + j] : 0x1234'5678u) << text << " turn " << turn << ' ' << i << ' ' << j;
+        for (std::size_t j = 0; j < ldd; ++j)
+          ASSERT_EQ(d[i * ldd + j], j < x.n ? want[i * x.n + j] : 0x1234'5678u)
+              << text << " turn " << turn << ' ' << i << ' ' << j;
 
       const auto values = [](const std::vector<std::uint32_t>& from, const FloatFormat& f) {
         std::vector<float> to;
-        for (const std::uint32_t word : from) to.push_back(word == 0xdead'beef ? 12345.678f : static_cast<float>(f.value(word)));
+        for (const std::uint32_t word : from)
+          to.push_back(word == 0xdead'beef ? 12345.678f : static_cast<float>(f.value(word)));
         return to;
       };
-      const auto fa = values(a, format_of_a(model)), fb = values(b, format_of_b(model)), fc = values(c, format_of_result(model));
+      const auto fa = values(a, format_of_a(model)), fb = values(b, format_of_b(model)),
+                 fc = values(c, format_of_result(model));
       FloatOperands floats{x.m, x.n, x.k, fa, fb, fc};
-      floats.lda = lda, floats.ldb = ldb, floats.ldc = ldc, floats.ldd = ldd, floats.transpose_a = ta, floats.transpose_b = tb;
+      floats.lda = lda, floats.ldb = ldb, floats.ldc = ldc, floats.ldd = ldd, floats.transpose_a = ta,
+      floats.transpose_b = tb;
       std::vector<float> fd(x.m * ldd, 9.5f);
       gemm(model, floats, std::span(fd));
       const FloatFormat& f = format_of_result(model);
       for (std::size_t i = 0; i < x.m; ++i)
         for (std::size_t j = 0; j < ldd; ++j) {
-          const float expected_value = j < x.n ? static_cast<float>(f.value(want[i * x.n + j])) : 9.5f, got = fd[i * ldd + j];
+          const float expected_value = j < x.n ? static_cast<float>(f.value(want[i * x.n + j])) : 9.5f,
+                      got = fd[i * ldd + j];
           ASSERT_EQ(std::isnan(got), std::isnan(expected_value)) << text;
           if (std::isnan(got)) ASSERT_EQ(std::bit_cast<std::uint32_t>(got), 0x7fc0'0000u);
-          else ASSERT_EQ(std::bit_cast<std::uint32_t>(got), std::bit_cast<std::uint32_t>(expected_value)) << text << ' ' << got << ' ' << expected_value;
+          else
+            ASSERT_EQ(std::bit_cast<std::uint32_t>(got), std::bit_cast<std::uint32_t>(expected_value))
+                << text << ' ' << got << ' ' << expected_value;
         }
     }
   }
@@ -98,10 +113,12 @@ TEST(ProductsContract, AnyNumberOfThreadsAndAnyEnvironment) {
 
 TEST(ProductsContract, NothingToMultiply) {
   const std::vector<std::uint16_t> c{0x3c00, 0x8000, 0x7e01, 0x7c00};
-  for (const char* text : {"fp16", "fp16,round=toward-negative", "in=e4m3,mul=fp16,acc=fp16,out=fp16/flush:both", "hopper.mma.fp16.fp16"}) {
+  for (const char* text : {"fp16", "fp16,round=toward-negative", "in=e4m3,mul=fp16,acc=fp16,out=fp16/flush:both",
+                           "hopper.mma.fp16.fp16"}) {
     const ProductModel model = parse_product_model(text);
     std::vector<std::uint16_t> d(4, 7);
-    gemm(model, {2, 2, 0, CodeWords(std::span<const std::uint16_t>()), CodeWords(std::span<const std::uint16_t>())}, std::span(d));
+    gemm(model, {2, 2, 0, CodeWords(std::span<const std::uint16_t>()), CodeWords(std::span<const std::uint16_t>())},
+         std::span(d));
     EXPECT_EQ(d, std::vector<std::uint16_t>(4, 0)) << text;
     gemm(model, {2, 2, 0, {}, {}, std::span(c)}, std::span(d));
     EXPECT_EQ(d, c) << text;
@@ -128,7 +145,8 @@ TEST(ProductsContract, InPlace) {
 TEST(ProductsContract, RefusesWhatDoesNotFit) {
   const ProductModel model = parse_product_model("in=e4m3,acc=fp16");
   std::vector<std::uint16_t> four(4, 0x38), wide(4, 0x138), three(3), d(4, 7);
-  const auto refused = [&](const ProductModel& m, const GemmOperands& x, auto to, std::initializer_list<const char*> words) {
+  const auto refused = [&](const ProductModel& m, const GemmOperands& x, auto to,
+                           std::initializer_list<const char*> words) {
     try {
       gemm(m, x, to);
       ADD_FAILURE() << "accepted";
@@ -145,7 +163,8 @@ TEST(ProductsContract, RefusesWhatDoesNotFit) {
   refused(model, {2, 2, 2, std::span(four), std::span(four), std::span(three)}, to, {"C has 3 words"});
   refused(model, {2, 2, 2, std::span(four), std::span(four)}, to.first(3), {"D has 3 words"});
   std::vector<std::uint8_t> bytes(4);
-  refused(model, {2, 2, 2, std::span(four), std::span(four)}, std::span(bytes), {"D has words of 8 bits", "fp16 takes 16"});
+  refused(model, {2, 2, 2, std::span(four), std::span(four)}, std::span(bytes),
+          {"D has words of 8 bits", "fp16 takes 16"});
   refused(model, {2, 2, std::size_t{1} << 63}, to, {"2^40"});
   refused(model, {2, 2, 2, std::span(d), std::span(four)}, to, {"D overlaps A"});
   GemmOperands gaps{2, 2, 2, std::span(four), std::span(four)};
@@ -160,8 +179,11 @@ TEST(ProductsContract, RefusesWhatDoesNotFit) {
   refused(narrow, {2, 2, 2, std::span(four), std::span(four)}, to, {"products of bf16"});
   std::vector<float> floats(4), results(4, 7);
   EXPECT_THROW(gemm(parse_product_model("fp64"), {2, 2, 2, floats, floats}, std::span(results)), std::invalid_argument);
-  EXPECT_THROW(gemm(model, {2, 2, 2, std::span<const float>(results), floats}, std::span(results)), std::invalid_argument);
-  EXPECT_THROW(gemm(parse_product_model("blackwell.tcgen05.mxe4m3.fp32"), {2, 2, 2, floats, floats}, std::span(results)), std::invalid_argument);
+  EXPECT_THROW(gemm(model, {2, 2, 2, std::span<const float>(results), floats}, std::span(results)),
+               std::invalid_argument);
+  EXPECT_THROW(
+      gemm(parse_product_model("blackwell.tcgen05.mxe4m3.fp32"), {2, 2, 2, floats, floats}, std::span(results)),
+      std::invalid_argument);
   EXPECT_EQ(results, std::vector<float>(4, 7));
   EXPECT_THROW((void)dot(model, std::span(four), std::span(three)), std::invalid_argument);
 }

@@ -1,5 +1,5 @@
-// Orders of sums against the oracle: every operation by rationals, every order written out a second time, level by level and
-// with lists of terms instead of recursion. Asked are the scalar definition and gemm.
+// Orders of sums against the oracle: every operation by rationals, every order written out a second time, level by
+// level and with lists of terms instead of recursion. Asked are the scalar definition and gemm.
 #include "check.hpp"
 
 #include <halfulp/emulation/product/product.hpp>
@@ -73,11 +73,13 @@ std::uint64_t reference(const DotModel& m, const Codes& a, const Codes& b, std::
       Codes next;
       for (std::size_t i = 0; i < sums.size(); i += m.width) {
         const std::size_t end = i + std::min(m.width, sums.size() - i);
-        next.push_back(halves(outer, Codes(sums.begin() + static_cast<std::ptrdiff_t>(i), sums.begin() + static_cast<std::ptrdiff_t>(end))));
+        next.push_back(halves(outer, Codes(sums.begin() + static_cast<std::ptrdiff_t>(i),
+                                           sums.begin() + static_cast<std::ptrdiff_t>(end))));
       }
       sums = next;
     }
-  std::uint64_t sum = m.order == Order::sequential || m.order == Order::blocked ? sequential(m, outer, sums) : halves(outer, sums);
+  std::uint64_t sum = m.order == Order::sequential || m.order == Order::blocked ? sequential(m, outer, sums)
+                                                                                : halves(outer, sums);
   const FloatFormat& stored = m.output ? m.output->format : outer.format;
   if (addend) sum = in(outer, Operation::add, sum, into(outer, stored, *addend));
   return m.output ? into(*m.output, outer.format, sum) : sum;
@@ -86,7 +88,9 @@ std::uint64_t reference(const DotModel& m, const Codes& a, const Codes& b, std::
 std::uint64_t draw(const FloatFormat& f, int kind, Random& random) {
   const std::uint64_t bits = random();
   if (kind == 0) return bits & f.code_mask();
-  if (kind == 1) return (bits & (4 * f.fraction_mask() + 3)) | (f.has_negative_zero() ? bits >> 40 & f.sign_mask() : 0);  // small ones and zeros
+  if (kind == 1)
+    return (bits & (4 * f.fraction_mask() + 3)) |
+           (f.has_negative_zero() ? bits >> 40 & f.sign_mask() : 0);  // small ones and zeros
   // Around 1, of both signs; every eighth a zero.
   const std::uint64_t one = static_cast<std::uint64_t>(f.bias) << f.fraction_bits;
   const std::uint64_t near = std::min(one + (bits & (4 * f.fraction_mask() + 3)) - f.fraction_mask(), f.max_finite());
@@ -97,9 +101,24 @@ std::uint64_t draw(const FloatFormat& f, int kind, Random& random) {
 TEST(ProductsOracle, EveryOrderOfRationals) {
   Random random{3};
   std::size_t compared = 0, by_vectors = 0;
-  const char* const bases[] = {"fp16", "bf16", "e4m3", "e5m2", "e4m3fnuz", "e3m4", "fp16,mul=exact", "in=e4m3,acc=fp16", "in=e4m3,b=e5m2,mul=fp16,acc=bf16,out=e5m2", "in=e5m2,acc=fp32",
-                              "fp16,promote=fp32", "bf16,promote=fp32,mul=exact", "e5m2,comp=kahan", "e4m11", "e3m12,mul=exact", "e4m3,overflow=saturate"};
-  const char* const orders[] = {"sequential", "blocked:3", "pairwise", "pairwise:4", "tree:2", "tree:3", "tree:5:2", "interleaved:4", "interleaved:7"};
+  const char* const bases[] = {"fp16",
+                               "bf16",
+                               "e4m3",
+                               "e5m2",
+                               "e4m3fnuz",
+                               "e3m4",
+                               "fp16,mul=exact",
+                               "in=e4m3,acc=fp16",
+                               "in=e4m3,b=e5m2,mul=fp16,acc=bf16,out=e5m2",
+                               "in=e5m2,acc=fp32",
+                               "fp16,promote=fp32",
+                               "bf16,promote=fp32,mul=exact",
+                               "e5m2,comp=kahan",
+                               "e4m11",
+                               "e3m12,mul=exact",
+                               "e4m3,overflow=saturate"};
+  const char* const orders[] = {"sequential", "blocked:3", "pairwise",      "pairwise:4",   "tree:2",
+                                "tree:3",     "tree:5:2",  "interleaved:4", "interleaved:7"};
   for (const char* base : bases)
     for (const char* order : orders)
       for (const auto& mode : rounding_modes) {
@@ -123,7 +142,8 @@ TEST(ProductsOracle, EveryOrderOfRationals) {
             for (std::size_t j = 0; j < columns; ++j, ++compared) {
               const auto row = std::span(a).subspan(i * k, k), column = std::span(b).subspan(j * k, k);
               const auto plus = addend ? std::optional(c[i * columns + j]) : std::nullopt;
-              const std::uint64_t want = reference(m, Codes(row.begin(), row.end()), Codes(column.begin(), column.end()), plus);
+              const std::uint64_t want = reference(m, Codes(row.begin(), row.end()),
+                                                   Codes(column.begin(), column.end()), plus);
               ASSERT_EQ(dots(row, column, plus, 0), want) << text << " kind " << kind << " k " << k;
               ASSERT_EQ(d[i * columns + j], want) << text << " kind " << kind << " k " << k;
             }

@@ -1,5 +1,5 @@
-// gemm and dot: every output equals the scalar definition's, for formats, modes, orders, shapes and operands of every kind, on every
-// instruction set of this CPU.
+// gemm and dot: every output equals the scalar definition's, for formats, modes, orders, shapes and operands of every
+// kind, on every instruction set of this CPU.
 #include "products.hpp"
 
 #include <hwy/targets.h>
@@ -31,13 +31,15 @@ void compare(const DotModel& model, const Matrices& x, Count& count, const std::
     count.compared += d.size();
     count.by_vectors += has_vector_products(model) ? d.size() : 0;
     for (std::size_t i = 0; i < d.size(); ++i)
-      ASSERT_EQ(d[i], want[i]) << product_model_name(model) << ' ' << set << ' ' << x.m << 'x' << x.n << 'x' << x.k << ' ' << note << " output " << i << std::hex << " got " << d[i]
-                               << " want " << want[i];
+      ASSERT_EQ(d[i], want[i]) << product_model_name(model) << ' ' << set << ' ' << x.m << 'x' << x.n << 'x' << x.k
+                               << ' ' << note << " output " << i << std::hex << " got " << d[i] << " want " << want[i];
   });
 }
 
-constexpr const char* formats[] = {"fp16", "bf16", "e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "e3m4", "e4m3ieee", "e4m3b11fnuz", "p3109k8p3", "p3109k8p4", "e2m3", "e3m2", "e2m1",
-                                   "e6m9", "e7m8", "e4m11", "e3m12", "e5m10fn", "e8m7fn", "e2m5", "e8m3", "e6m1"};
+constexpr const char* formats[] = {"fp16",    "bf16",     "e4m3",        "e5m2",      "e4m3fnuz",  "e5m2fnuz",
+                                   "e3m4",    "e4m3ieee", "e4m3b11fnuz", "p3109k8p3", "p3109k8p4", "e2m3",
+                                   "e3m2",    "e2m1",     "e6m9",        "e7m8",      "e4m11",     "e3m12",
+                                   "e5m10fn", "e8m7fn",   "e2m5",        "e8m3",      "e6m1"};
 constexpr const char* modes[] = {"nearest-even", "toward-zero", "toward-positive", "toward-negative"};
 
 void compare_all_kinds(const std::string& text, Random& random, Count& count) {
@@ -62,8 +64,12 @@ TEST(Products, EveryFormatAndMode) {
   Random random{1};
   for (const char* format : formats)
     for (const char* mode : modes)
-      for (const char* more : {"", ",overflow=saturate", ",mul=exact", ",acc=fp32", ",acc=fp32,mul=exact", ",order=blocked:7,promote=fp32"}) {
-        compare_all_kinds("in=" + std::string(format) + ",round=" + mode + (std::string(more).find("acc") == std::string::npos ? ",acc=" + std::string(format) : "") + more, random, count);
+      for (const char* more : {"", ",overflow=saturate", ",mul=exact", ",acc=fp32", ",acc=fp32,mul=exact",
+                               ",order=blocked:7,promote=fp32"}) {
+        compare_all_kinds(
+            "in=" + std::string(format) + ",round=" + mode +
+                (std::string(more).find("acc") == std::string::npos ? ",acc=" + std::string(format) : "") + more,
+            random, count);
         if (HasFatalFailure()) return;
       }
   EXPECT_GT(count.compared, 1'000'000u);
@@ -74,11 +80,15 @@ TEST(Products, EveryFormatAndMode) {
 TEST(Products, EveryOrder) {
   Count count;
   Random random{2};
-  const char* const orders[] = {"sequential", "blocked:1", "blocked:5", "blocked:64", "pairwise", "pairwise:3", "tree:2", "tree:3:2", "tree:8", "interleaved:1", "interleaved:3", "interleaved:8"};
-  for (const char* base : {"fp16", "bf16", "e4m3", "e5m2fnuz", "in=fp16,acc=fp32", "in=e4m3,acc=bf16", "in=e4m3,b=e5m2,mul=fp16,acc=fp32", "bf16,promote=fp32", "e5m2,promote=fp32/toward-negative",
+  const char* const orders[] = {"sequential", "blocked:1",     "blocked:5",     "blocked:64",
+                                "pairwise",   "pairwise:3",    "tree:2",        "tree:3:2",
+                                "tree:8",     "interleaved:1", "interleaved:3", "interleaved:8"};
+  for (const char* base : {"fp16", "bf16", "e4m3", "e5m2fnuz", "in=fp16,acc=fp32", "in=e4m3,acc=bf16",
+                           "in=e4m3,b=e5m2,mul=fp16,acc=fp32", "bf16,promote=fp32", "e5m2,promote=fp32/toward-negative",
                            "fp32", "in=tf32,acc=fp32,mul=exact", "fp16,mul=exact,promote=fp32", "e4m11"})
     for (const char* order : orders)
-      for (const char* more : {"", ",round=toward-zero", ",round=toward-negative", ",out=e5m2/toward-positive/overflow:saturate", ",nan=cuda", ",nan=propagate"}) {
+      for (const char* more : {"", ",round=toward-zero", ",round=toward-negative",
+                               ",out=e5m2/toward-positive/overflow:saturate", ",nan=cuda", ",nan=propagate"}) {
         compare_all_kinds(std::string(base) + ",order=" + order + more, random, count);
         if (HasFatalFailure()) return;
       }
@@ -88,12 +98,41 @@ TEST(Products, EveryOrder) {
 TEST(Products, StagesThatDiffer) {
   Count count;
   Random random{3};
-  for (const char* text : {"in=e4m3,mul=e4m3/overflow:saturate,acc=fp16", "in=e4m3,mul=e4m3fnuz,acc=fp32", "in=e4m3,mul=e5m3,acc=e5m3/toward-negative", "in=e5m2,mul=bf16,acc=fp32",
-                           "in=e5m2,b=e4m3,mul=exact,acc=bf16", "in=fp16,acc=tf32", "in=bf16,acc=tf32,mul=exact", "in=bf16,mul=exact,acc=fp32", "fp16,mul=fp16/overflow:saturate",
-                           "in=e4m3,mul=fp16/toward-negative,acc=fp32/toward-negative", "in=e4m3,mul=fp16/toward-negative,acc=fp32", "in=e2m1,mul=e2m1,acc=fp32", "in=fp16,mul=fp32,acc=fp32",
-                           "in=e5m2,mul=e5m2,acc=e5m2,out=fp32", "fp16,out=fp16", "fp16,out=e2m1", "bf16,out=e4m3fnuz,promote=fp32,order=blocked:4", "in=e4m3,acc=fp64", "fp64", "fp16,acc=fp64",
-                           "fp16,round=nearest-away", "bf16,round=to-odd", "fp16,flush=both", "e5m2,comp=kahan", "bf16,comp=neumaier,order=interleaved:4", "e3m4,overflow=saturate,round=nearest-to-zero",
-                           "in=e4m3,mul=fp16,acc=e5m12", "in=e2m1,mul=e4m3fnuz,acc=fp32", "in=e2m1,mul=exact,acc=e5m10fnuz,promote=fp32", "in=e3m4,mul=e3m4,acc=e8m7", "in=e4m3,mul=e4m3,acc=bf16", "e7m8,overflow=saturate", "e7m8b10", "e6m9b60", "in=fp16,acc=e8m20"}) {
+  for (const char* text : {"in=e4m3,mul=e4m3/overflow:saturate,acc=fp16",
+                           "in=e4m3,mul=e4m3fnuz,acc=fp32",
+                           "in=e4m3,mul=e5m3,acc=e5m3/toward-negative",
+                           "in=e5m2,mul=bf16,acc=fp32",
+                           "in=e5m2,b=e4m3,mul=exact,acc=bf16",
+                           "in=fp16,acc=tf32",
+                           "in=bf16,acc=tf32,mul=exact",
+                           "in=bf16,mul=exact,acc=fp32",
+                           "fp16,mul=fp16/overflow:saturate",
+                           "in=e4m3,mul=fp16/toward-negative,acc=fp32/toward-negative",
+                           "in=e4m3,mul=fp16/toward-negative,acc=fp32",
+                           "in=e2m1,mul=e2m1,acc=fp32",
+                           "in=fp16,mul=fp32,acc=fp32",
+                           "in=e5m2,mul=e5m2,acc=e5m2,out=fp32",
+                           "fp16,out=fp16",
+                           "fp16,out=e2m1",
+                           "bf16,out=e4m3fnuz,promote=fp32,order=blocked:4",
+                           "in=e4m3,acc=fp64",
+                           "fp64",
+                           "fp16,acc=fp64",
+                           "fp16,round=nearest-away",
+                           "bf16,round=to-odd",
+                           "fp16,flush=both",
+                           "e5m2,comp=kahan",
+                           "bf16,comp=neumaier,order=interleaved:4",
+                           "e3m4,overflow=saturate,round=nearest-to-zero",
+                           "in=e4m3,mul=fp16,acc=e5m12",
+                           "in=e2m1,mul=e4m3fnuz,acc=fp32",
+                           "in=e2m1,mul=exact,acc=e5m10fnuz,promote=fp32",
+                           "in=e3m4,mul=e3m4,acc=e8m7",
+                           "in=e4m3,mul=e4m3,acc=bf16",
+                           "e7m8,overflow=saturate",
+                           "e7m8b10",
+                           "e6m9b60",
+                           "in=fp16,acc=e8m20"}) {
     for (int i = 0; i < 4; ++i) compare_all_kinds(text, random, count);
     if (HasFatalFailure()) return;
   }
@@ -103,10 +142,12 @@ TEST(Products, StagesThatDiffer) {
 TEST(Products, CompensatedSums) {
   Count count;
   Random random{7};
-  for (const char* format : {"fp16", "bf16", "e4m3", "e5m2fnuz", "e3m4", "fp32", "in=fp16,acc=fp32", "in=e4m3,acc=fp16", "in=bf16,mul=bf16,acc=fp32", "e2m3", "e4m11", "in=e4m3,acc=bf16"})
+  for (const char* format : {"fp16", "bf16", "e4m3", "e5m2fnuz", "e3m4", "fp32", "in=fp16,acc=fp32", "in=e4m3,acc=fp16",
+                             "in=bf16,mul=bf16,acc=fp32", "e2m3", "e4m11", "in=e4m3,acc=bf16"})
     for (const char* mode : modes)
-      for (const char* more : {",comp=kahan", ",comp=neumaier", ",comp=kahan,overflow=saturate", ",comp=kahan,order=blocked:5", ",comp=neumaier,order=interleaved:4", ",comp=kahan,order=pairwise:8,promote=fp32",
-                               ",comp=neumaier,nan=cuda"}) {
+      for (const char* more : {",comp=kahan", ",comp=neumaier", ",comp=kahan,overflow=saturate",
+                               ",comp=kahan,order=blocked:5", ",comp=neumaier,order=interleaved:4",
+                               ",comp=kahan,order=pairwise:8,promote=fp32", ",comp=neumaier,nan=cuda"}) {
         compare_all_kinds(format + std::string(",round=") + mode + more, random, count);
         if (HasFatalFailure()) return;
       }

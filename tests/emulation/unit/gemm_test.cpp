@@ -30,8 +30,15 @@ std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
     case Kind::subnormal: return ((r >> 8) & (f.fraction_mask() | 3 << f.fraction_bits)) | sign;
     default: break;
   }
-  const std::uint64_t edges[] = {0, f.sign_mask() & (f.has_negative_zero() ? ~0ull : 0), f.min_positive(), f.min_normal(), f.max_finite(), f.max_finite() - 1, f.canonical_nan(),
-                                 f.has_infinity() ? f.infinity() : f.max_finite(), with_exponent(0)};
+  const std::uint64_t edges[] = {0,
+                                 f.sign_mask() & (f.has_negative_zero() ? ~0ull : 0),
+                                 f.min_positive(),
+                                 f.min_normal(),
+                                 f.max_finite(),
+                                 f.max_finite() - 1,
+                                 f.canonical_nan(),
+                                 f.has_infinity() ? f.infinity() : f.max_finite(),
+                                 with_exponent(0)};
   return edges[(r >> 32) % std::size(edges)] | (r % 7 == 0 ? 0 : sign & (f.has_negative_zero() ? ~0ull : 0));
 }
 
@@ -40,11 +47,15 @@ struct Matrices {
   GemmOperands operands;
 
   Matrices(const MatrixUnit& u, std::size_t m, std::size_t n, std::size_t k, Kind kind, Random& random) {
-    const std::size_t blocks = u.scaled() ? (k + static_cast<std::size_t>(u.scale_block) - 1) / static_cast<std::size_t>(u.scale_block) : 0;
+    const std::size_t blocks = u.scaled() ? (k + static_cast<std::size_t>(u.scale_block) - 1) /
+                                                static_cast<std::size_t>(u.scale_block)
+                                          : 0;
     const auto fill = [&](std::vector<std::uint64_t>& to, std::size_t size, const FloatFormat& f, Kind how) {
-      for (std::size_t i = 0; i < size; ++i) to.push_back(code_word(f, draw(f, how, random)) | (f == tf32 ? random() & 0x1fff : 0));
+      for (std::size_t i = 0; i < size; ++i)
+        to.push_back(code_word(f, draw(f, how, random)) | (f == tf32 ? random() & 0x1fff : 0));
     };
-    fill(a, m * k, u.a, kind), fill(b, k * n, u.b, kind), fill(c, m * n, u.accumulator, random() & 1 ? kind : Kind::near_some);
+    fill(a, m * k, u.a, kind), fill(b, k * n, u.b, kind),
+        fill(c, m * n, u.accumulator, random() & 1 ? kind : Kind::near_some);
     const Kind scales = kind == Kind::edges ? Kind::edges : kind == Kind::bits ? Kind::bits : Kind::near_one;
     fill(scale_a, m * blocks, u.scale, scales), fill(scale_b, blocks * n, u.scale, scales);
     operands = {m, n, k, std::span(a), std::span(b), std::span(c), std::span(scale_a), std::span(scale_b)};
@@ -60,20 +71,24 @@ std::vector<std::uint64_t> expected(const MatrixUnit& u, const Matrices& x) {
     for (std::size_t k = 0; k < o.k; ++k) column[k] = x.b[k * o.n + j];
     for (std::size_t s = 0; s < blocks; ++s) scales.push_back(x.scale_b[s * o.n + j]);
     for (std::size_t i = 0; i < o.m; ++i)
-      d[i * o.n + j] = mma(u, {std::span(x.a).subspan(i * o.k, o.k), column, std::span(x.scale_a).subspan(i * blocks, blocks), scales}, x.c[i * o.n + j]);
+      d[i * o.n + j] = mma(
+          u, {std::span(x.a).subspan(i * o.k, o.k), column, std::span(x.scale_a).subspan(i * blocks, blocks), scales},
+          x.c[i * o.n + j]);
   }
   return d;
 }
 
-void compare(const MatrixUnit& u, std::size_t m, std::size_t n, std::size_t k, Kind kind, Random& random, std::size_t& compared) {
+void compare(const MatrixUnit& u, std::size_t m, std::size_t n, std::size_t k, Kind kind, Random& random,
+             std::size_t& compared) {
   const Matrices x(u, m, n, k, kind, random);
   std::vector<std::uint64_t> d(m * n);
   mma_gemm(u, x.operands, std::span(d));
   const auto want = expected(u, x);
   compared += d.size();
   for (std::size_t i = 0; i < d.size(); ++i)
-    ASSERT_EQ(d[i], want[i]) << u.name << ' ' << m << 'x' << n << 'x' << k << " kind " << static_cast<int>(kind) << " output " << i << std::hex
-                             << " got " << d[i] << " want " << want[i] << " c " << x.c[i];
+    ASSERT_EQ(d[i], want[i]) << u.name << ' ' << m << 'x' << n << 'x' << k << " kind " << static_cast<int>(kind)
+                             << " output " << i << std::hex << " got " << d[i] << " want " << want[i] << " c "
+                             << x.c[i];
 }
 
 /// Calls f once for each instruction set of this CPU.
@@ -127,26 +142,30 @@ TEST(Gemm, EqualsTheInterpreterForRandomRules) {
 TEST(Gemm, EqualsTheInterpreterForUnusualUnits) {
   std::size_t compared = 0;
   Random random{11};
-  for (const char* name : {"hopper.mma.bf16.fp32", "hopper.wgmma.e4m3.fp32", "hopper.mma.fp16.fp16", "hopper.mma.e5m2.fp32", "blackwell.tcgen05.nvfp4.fp32"}) {
+  for (const char* name : {"hopper.mma.bf16.fp32", "hopper.wgmma.e4m3.fp32", "hopper.mma.fp16.fp16",
+                           "hopper.mma.e5m2.fp32", "blackwell.tcgen05.nvfp4.fp32"}) {
     const MatrixUnit& base = find_unit(name);
     for (const int least : {127, 128, 129, 200, 1100, 16384}) {
       MatrixUnit u = base;
       u.sum.least_exponent = least;
-      for (int i = 0; i < 4; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+      for (int i = 0; i < 4; ++i)
+        compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
     }
     for (const char* accumulator : {"e9m10", "e11m10", "e8m10b20", "e8m23b120", "e8m10b200", "e8m15", "e8m12"}) {
       MatrixUnit u = base;
       u.accumulator = u.sum.kept = parse_format(accumulator);
       u.sum.nan = u.accumulator.magnitude_mask();
       ASSERT_EQ(refusal(u), "") << accumulator;
-      for (int i = 0; i < 5; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+      for (int i = 0; i < 5; ++i)
+        compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
     }
     if (base.scaled() || base.rule != &rules::fused) continue;
     for (const char* operand : {"e9m6", "e11m10", "e8m7b240"}) {
       MatrixUnit u = base;
       u.a = u.b = parse_format(operand);
       ASSERT_EQ(refusal(u), "") << operand;
-      for (int i = 0; i < 5; ++i) compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
+      for (int i = 0; i < 5; ++i)
+        compare(u, 4, 16, static_cast<std::size_t>(u.k), static_cast<Kind>(i), random, compared);
     }
   }
   EXPECT_GT(compared, 10'000u);
@@ -186,7 +205,7 @@ TEST(Gemm, RefusesWhatDoesNotFit) {
   refused({2, 2, 2, std::span(four), std::span(four), std::span(four), std::span(four), std::span(four)}, d);
   const std::vector<std::uint16_t> halves(4);
   refused({2, 2, 2, std::span(four), std::span(four), std::span(halves)}, d);  // C of fp32 in 16-bit words
-  refused({2, 2, std::size_t{1} << 63, {}, {}, std::span(four)}, d);  // 2 k is 0 in 64 bits
+  refused({2, 2, std::size_t{1} << 63, {}, {}, std::span(four)}, d);           // 2 k is 0 in 64 bits
   mma_gemm(u, {0, 2, 2, {}, std::span(four), {}}, std::span(d).first(0));
 }
 

@@ -35,19 +35,23 @@ class MatrixCases {
           break;
         case 3:  // products that cancel, some but for their last bits
           if (i % 2 == 1) {
-            x.a.push_back(opposite(unit_.a, x.a.back()) ^ (below(4) == 0 ? last_bit(unit_.a) : 0)), x.b.push_back(x.b.back());
+            x.a.push_back(opposite(unit_.a, x.a.back()) ^ (below(4) == 0 ? last_bit(unit_.a) : 0)),
+                x.b.push_back(x.b.back());
           } else {
             x.a.push_back(near(unit_.a, centre_a, 3)), x.b.push_back(near(unit_.b, centre_b, 3));
           }
           break;
         case 4: {  // one large product, others about F bits below
           const int distance = i == 0 ? 0 : unit_.sum.alignment_bits + static_cast<int>(below(5)) - 2;
-          x.a.push_back(near(unit_.a, centre_a - distance / 2, 0)), x.b.push_back(near(unit_.b, centre_b - (distance + 1) / 2, 0));
+          x.a.push_back(near(unit_.a, centre_a - distance / 2, 0)),
+              x.b.push_back(near(unit_.b, centre_b - (distance + 1) / 2, 0));
           break;
         }
         case 5: {  // around the least exponent, and about F bits below it
-          const int e = unit_.sum.least_exponent == FusedSum::no_least_exponent ? centre_a + centre_b : unit_.sum.least_exponent;
-          const int at = i == 0 ? e - static_cast<int>(below(20)) : e - unit_.sum.alignment_bits + static_cast<int>(below(7)) - 4;
+          const int e = unit_.sum.least_exponent == FusedSum::no_least_exponent ? centre_a + centre_b
+                                                                                : unit_.sum.least_exponent;
+          const int at = i == 0 ? e - static_cast<int>(below(20))
+                                : e - unit_.sum.alignment_bits + static_cast<int>(below(7)) - 4;
           const int of_a = std::clamp(at / 2, at - unit_.b.emax(), at - unit_.b.emin());
           x.a.push_back(near(unit_.a, of_a, 0)), x.b.push_back(near(unit_.b, at - of_a, 0));
           break;
@@ -58,27 +62,34 @@ class MatrixCases {
     }
     if (style >= 2 && k > 2 && below(3) == 0) std::swap(x.a[0], x.a[below(k)]);
     if (unit_.scaled())
-      for (std::size_t i = 0; i < k; i += static_cast<std::size_t>(unit_.scale_block)) x.scale_a.push_back(scale()), x.scale_b.push_back(scale());
+      for (std::size_t i = 0; i < k; i += static_cast<std::size_t>(unit_.scale_block))
+        x.scale_a.push_back(scale()), x.scale_b.push_back(scale());
     x.c = style == 5 ? 0 : addend(x);
     return x;
   }
 
  private:
   std::uint64_t below(std::uint64_t n) { return random_() % n; }
-  std::uint64_t word(const FloatFormat& f, std::uint64_t code) { return code_word(f, code) | (f == tf32 ? random_() & 0x1fff : 0); }
+  std::uint64_t word(const FloatFormat& f, std::uint64_t code) {
+    return code_word(f, code) | (f == tf32 ? random_() & 0x1fff : 0);
+  }
   std::uint64_t any(const FloatFormat& f) { return random_() & oracle::bits(word_bits(f)); }
   std::uint64_t sign(const FloatFormat& f) { return random_() & f.sign_mask(); }
   static std::uint64_t last_bit(const FloatFormat& f) { return code_word(f, 1); }
   static std::uint64_t opposite(const FloatFormat& f, std::uint64_t word) { return word ^ code_word(f, f.sign_mask()); }
-  int exponent(const FloatFormat& f) { return f.emin() + static_cast<int>(below(static_cast<std::uint64_t>(f.emax() - f.emin() + 1))); }
+  int exponent(const FloatFormat& f) {
+    return f.emin() + static_cast<int>(below(static_cast<std::uint64_t>(f.emax() - f.emin() + 1)));
+  }
   std::uint64_t interesting(const FloatFormat& f) {
     const auto codes = lattice(f, 0);
     return word(f, codes[below(codes.size())]);
   }
   /// A number within 2^spread of 2^exponent, as far as there are such; every other one a power of two.
   std::uint64_t near(const FloatFormat& f, int exponent, int spread) {
-    const int e = std::clamp(exponent + static_cast<int>(below(static_cast<std::uint64_t>(2 * spread + 1))) - spread, f.emin(), f.emax());
-    const std::uint64_t code = (static_cast<std::uint64_t>(e - f.emin() + 1) << f.fraction_bits) | (below(2) ? random_() & f.fraction_mask() : 0);
+    const int e = std::clamp(exponent + static_cast<int>(below(static_cast<std::uint64_t>(2 * spread + 1))) - spread,
+                             f.emin(), f.emax());
+    const std::uint64_t code = (static_cast<std::uint64_t>(e - f.emin() + 1) << f.fraction_bits) |
+                               (below(2) ? random_() & f.fraction_mask() : 0);
     return word(f, std::min(code, f.max_finite()) | sign(f));
   }
   std::uint64_t small(const FloatFormat& f) { return word(f, (random_() & (2 * f.fraction_mask() + 1)) | sign(f)); }
@@ -100,7 +111,8 @@ class MatrixCases {
     }
     const std::uint64_t sum = halfulp::mma(unit_, x.products(), 0);
     if (!d.is_finite(sum) || d.is_zero(sum)) return any(d);
-    return below(2) ? sum ^ d.sign_mask() : near(d, d.exponent(sum) + d.fraction_bits + static_cast<int>(below(61)) - 30, 0);
+    return below(2) ? sum ^ d.sign_mask()
+                    : near(d, d.exponent(sum) + d.fraction_bits + static_cast<int>(below(61)) - 30, 0);
   }
 
   const MatrixUnit& unit_;
@@ -130,7 +142,10 @@ class Judge {
   void compare(const MatrixUnit& unit, const MatrixCase& x, const std::string& about = {}) {
     ++compared_;
     const std::uint64_t got = mma(unit, x.products(), x.c), want = oracle::mma(unit, x.products(), x.c);
-    kinds_[unit.accumulator.is_nan(want) ? 0 : unit.accumulator.is_infinite(want) ? 1 : unit.accumulator.is_zero(want) ? 2 : 3]++;
+    kinds_[unit.accumulator.is_nan(want)        ? 0
+           : unit.accumulator.is_infinite(want) ? 1
+           : unit.accumulator.is_zero(want)     ? 2
+                                                : 3]++;
     if (got == want) return;
     if (++differing_ > 3) return;
     std::ostringstream text;
@@ -143,7 +158,8 @@ class Judge {
   }
   /// The results met every kind of value.
   void expect_variety() const {
-    for (const std::uint64_t count : kinds_) EXPECT_GT(count, compared_ / 500) << subject_ << ": few results of some kind";
+    for (const std::uint64_t count : kinds_)
+      EXPECT_GT(count, compared_ / 500) << subject_ << ": few results of some kind";
     EXPECT_GT(kinds_[3], compared_ / 3) << subject_ << ": few results are numbers";
   }
 
@@ -181,8 +197,10 @@ INSTANTIATE_TEST_SUITE_P(Rules, UnitsOracle, testing::ValuesIn(rules::all().begi
 /// A fused sum with every parameter drawn.
 MatrixUnit random_unit(check::Random& random) {
   const auto below = [&](std::uint64_t n) { return static_cast<int>(random() % n); };
-  static const std::vector<FloatFormat> operands = check::named({"fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "e4m3fnuz", "e3m2", "e2m1", "p3109k8p3", "e6m4"});
-  static const std::vector<FloatFormat> accumulators = check::named({"fp32", "fp16", "bf16", "e5m2", "p3109k8p3", "e6m9"});
+  static const std::vector<FloatFormat> operands = check::named(
+      {"fp16", "bf16", "tf32", "fp32", "e4m3", "e5m2", "e4m3fnuz", "e3m2", "e2m1", "p3109k8p3", "e6m4"});
+  static const std::vector<FloatFormat> accumulators = check::named(
+      {"fp32", "fp16", "bf16", "e5m2", "p3109k8p3", "e6m9"});
   MatrixUnit u;
   u.name = "random";
   u.rule = &rules::fused;
@@ -196,7 +214,8 @@ MatrixUnit random_unit(check::Random& random) {
   s.alignment = rounding_modes[static_cast<std::size_t>(below(7))].value;
   s.rounding = rounding_modes[static_cast<std::size_t>(below(7))].value;
   s.kept = u.accumulator;
-  if (u.accumulator.nonfinite == NonFinite::ieee) s.kept.fraction_bits = 1 + below(static_cast<std::uint64_t>(u.accumulator.fraction_bits));
+  if (u.accumulator.nonfinite == NonFinite::ieee)
+    s.kept.fraction_bits = 1 + below(static_cast<std::uint64_t>(u.accumulator.fraction_bits));
   s.normalized_products = below(2);
   s.flush_inputs = below(2);
   s.flush_outputs = below(2);
@@ -217,10 +236,12 @@ TEST(UnitsOracle, FusedSumsOfAnyParameters) {
     ASSERT_EQ(refusal(unit), "") << i;
     std::ostringstream about;
     const FusedSum& s = unit.sum;
-    about << format_name(unit.a) << '*' << format_name(unit.b) << "+" << format_name(unit.accumulator) << std::dec << " L" << s.length << " F" << s.alignment_bits
-          << " e0 " << s.least_exponent << ' ' << name_of(s.alignment) << " kept " << format_name(s.kept) << ' ' << name_of(s.rounding) << " normalized "
-          << s.normalized_products << " flush " << s.flush_inputs << s.flush_outputs << " zero " << name_in(zero_signs, s.zero) << ' '
-          << name_in(groupings, s.grouping) << " descending " << s.descending << " k " << unit.k << " scale " << unit.scale_block;
+    about << format_name(unit.a) << '*' << format_name(unit.b) << "+" << format_name(unit.accumulator) << std::dec
+          << " L" << s.length << " F" << s.alignment_bits << " e0 " << s.least_exponent << ' ' << name_of(s.alignment)
+          << " kept " << format_name(s.kept) << ' ' << name_of(s.rounding) << " normalized " << s.normalized_products
+          << " flush " << s.flush_inputs << s.flush_outputs << " zero " << name_in(zero_signs, s.zero) << ' '
+          << name_in(groupings, s.grouping) << " descending " << s.descending << " k " << unit.k << " scale "
+          << unit.scale_block;
     check::MatrixCases operands(unit, random());
     for (int j = 0; j < 4; ++j) judge.compare(unit, operands.next(), about.str());
   }
@@ -261,8 +282,10 @@ TEST(UnitsOracle, WhatIsNotRefusedIsComputed) {
     }
     ++computed;
     check::MatrixCases operands(unit, random());
-    judge.compare(unit, operands.next(), std::string(unit.rule->name) + " " + format_name(unit.a) + " " + format_name(unit.b) + " " + format_name(unit.accumulator) + " L" +
-                                             std::to_string(unit.sum.length) + " k" + std::to_string(unit.k) + " scale " + std::to_string(unit.scale_block));
+    judge.compare(unit, operands.next(),
+                  std::string(unit.rule->name) + " " + format_name(unit.a) + " " + format_name(unit.b) + " " +
+                      format_name(unit.accumulator) + " L" + std::to_string(unit.sum.length) + " k" +
+                      std::to_string(unit.k) + " scale " + std::to_string(unit.scale_block));
   }
   EXPECT_GT(refused, computed / 4);
 }

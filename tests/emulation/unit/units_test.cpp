@@ -10,7 +10,9 @@
 namespace halfulp {
 namespace {
 
-std::uint64_t word(const FloatFormat& f, double x) { return code_word(f, convert(fp64, f, {}, std::bit_cast<std::uint64_t>(x)).code); }
+std::uint64_t word(const FloatFormat& f, double x) {
+  return code_word(f, convert(fp64, f, {}, std::bit_cast<std::uint64_t>(x)).code);
+}
 std::vector<std::uint64_t> words(const FloatFormat& f, const std::vector<double>& x) {
   std::vector<std::uint64_t> result;
   for (const double v : x) result.push_back(word(f, v));
@@ -18,8 +20,8 @@ std::vector<std::uint64_t> words(const FloatFormat& f, const std::vector<double>
 }
 
 /// The value of D for operands given as values.
-double result(std::string_view name, const std::vector<double>& a, const std::vector<double>& b, double c, const std::vector<double>& scale_a = {},
-              const std::vector<double>& scale_b = {}) {
+double result(std::string_view name, const std::vector<double>& a, const std::vector<double>& b, double c,
+              const std::vector<double>& scale_a = {}, const std::vector<double>& scale_b = {}) {
   const MatrixUnit& u = find_unit(name);
   const auto wa = words(u.a, a), wb = words(u.b, b), sa = words(u.scale, scale_a), sb = words(u.scale, scale_b);
   return u.accumulator.value(mma(u, {wa, wb, sa, sb}, word(u.accumulator, c)));
@@ -30,8 +32,10 @@ TEST(Units, OneSumOnEveryArchitecture) {
   const std::vector<double> a{-8192, -.5, -.25, -.125}, b{1024, 1, 1, 1};
   const auto d = [&](std::string_view unit) { return result(unit, a, b, 8388608); };
   EXPECT_EQ(d("volta.mma.fp16.fp32"), 0);
-  for (const auto* unit : {"turing.mma.fp16.fp32", "ampere.mma.fp16.fp32", "ada.mma.fp16.fp32"}) EXPECT_EQ(d(unit), -.5) << unit;
-  for (const auto* unit : {"hopper.mma.fp16.fp32", "hopper.wgmma.fp16.fp32", "blackwell.tcgen05.e5m2.fp32"}) EXPECT_EQ(d(unit), -.75) << unit;
+  for (const auto* unit : {"turing.mma.fp16.fp32", "ampere.mma.fp16.fp32", "ada.mma.fp16.fp32"})
+    EXPECT_EQ(d(unit), -.5) << unit;
+  for (const auto* unit : {"hopper.mma.fp16.fp32", "hopper.wgmma.fp16.fp32", "blackwell.tcgen05.e5m2.fp32"})
+    EXPECT_EQ(d(unit), -.75) << unit;
   for (const auto* unit : {"hopper.wgmma.e5m2.fp32", "ada.mma.e5m2.fp32"}) EXPECT_EQ(d(unit), 0) << unit;
   for (const auto* unit : {"hopper.mma.fp64.fp64", "cdna1.mfma.fp16.fp32"}) EXPECT_EQ(d(unit), -.875) << unit;
 }
@@ -60,7 +64,8 @@ TEST(Units, TheLeastExponentHidesSmallProducts) {
   };
   for (const auto& [least, seen] : {std::pair{-21, 1}, std::pair{-22, 2}, std::pair{-133, 3}})
     for (int i = 0; i < 3; ++i)
-      EXPECT_EQ(code({.least_exponent = least}, std::ldexp(1, -24), std::ldexp(1, -22 - i)), i < seen) << least << ' ' << i;
+      EXPECT_EQ(code({.least_exponent = least}, std::ldexp(1, -24), std::ldexp(1, -22 - i)), i < seen)
+          << least << ' ' << i;
 }
 
 TEST(Units, SpecialValues) {
@@ -70,7 +75,8 @@ TEST(Units, SpecialValues) {
     const auto wa = words(u.a, a), wb = words(u.b, b);
     return mma(u, {wa, wb, {}, {}}, word(u.accumulator, c));
   };
-  for (const auto& [unit, nan, infinity] : {std::tuple{"hopper.mma.fp16.fp32", 0x7fff'ffffu, 0x7f80'0000u}, std::tuple{"hopper.mma.fp16.fp16", 0x7fffu, 0x7c00u}}) {
+  for (const auto& [unit, nan, infinity] : {std::tuple{"hopper.mma.fp16.fp32", 0x7fff'ffffu, 0x7f80'0000u},
+                                            std::tuple{"hopper.mma.fp16.fp16", 0x7fffu, 0x7c00u}}) {
     EXPECT_EQ(code(unit, {inf}, {0}, 1), nan);
     EXPECT_EQ(code(unit, {inf, -inf}, {1, 1}, 1), nan);
     EXPECT_EQ(code(unit, {1}, {1}, NAN), nan);
@@ -108,7 +114,8 @@ TEST(Units, ScalesMultiplyProducts) {
   EXPECT_EQ(result("blackwell.tcgen05.mxe2m1.fp32", a, b, 0, {0.25}, {8}), 192);
   const std::vector<double> a64(64, 6), b64(64, 6);
   EXPECT_EQ(result("blackwell.tcgen05.mxfp4.fp32", a64, b64, 0, {1, 2}, {1, 0.5}), 64 * 36);
-  EXPECT_EQ(result("blackwell.tcgen05.nvfp4.fp32", a64, b64, 1, {1.5, 1, 0, 1}, {1.75, 1, 5, 1}), 16 * 36 * (1.5 * 1.75 + 2) + 1);
+  EXPECT_EQ(result("blackwell.tcgen05.nvfp4.fp32", a64, b64, 1, {1.5, 1, 0, 1}, {1.75, 1, 5, 1}),
+            16 * 36 * (1.5 * 1.75 + 2) + 1);
   EXPECT_TRUE(std::isnan(result("blackwell.tcgen05.mxe4m3.fp32", a, b, 0, {NAN}, {1})));
 }
 

@@ -35,12 +35,19 @@ std::optional<std::pair<std::uint64_t, std::uint64_t>> smallest_pair(const Subje
 }
 
 TEST(Witness, IsTheSmallestOfAllPairs) {
-  std::vector<std::pair<std::string, std::string>> subjects{std::pair("add:e4m3", "add:e4m3:nearest-away"), std::pair("mul:e5m2", "mul:e5m2:flush-outputs"), std::pair("div:e4m3", "div:e4m3:to-odd"),
-                                      std::pair("sub:e5m2:toward-zero", "sub:e5m2:toward-negative"), std::pair("rem:e4m3", "min:e4m3"), std::pair("mul:e4m3", "mul:e4m3:saturate")};
+  std::vector<std::pair<std::string, std::string>> subjects{
+      std::pair("add:e4m3", "add:e4m3:nearest-away"),
+      std::pair("mul:e5m2", "mul:e5m2:flush-outputs"),
+      std::pair("div:e4m3", "div:e4m3:to-odd"),
+      std::pair("sub:e5m2:toward-zero", "sub:e5m2:toward-negative"),
+      std::pair("rem:e4m3", "min:e4m3"),
+      std::pair("mul:e4m3", "mul:e4m3:saturate")};
   for (const char* operation : {"add", "sub", "mul", "div"})
     for (const char* format : {"e3m2", "e2m3", "e4m1", "e3m3"})
-      for (const char* mode : {"nearest-away", "nearest-to-zero", "toward-zero", "toward-positive", "toward-negative", "to-odd"})
-        subjects.emplace_back(std::string(operation) + ":" + format, std::string(operation) + ":" + format + ":" + mode);
+      for (const char* mode :
+           {"nearest-away", "nearest-to-zero", "toward-zero", "toward-positive", "toward-negative", "to-odd"})
+        subjects.emplace_back(std::string(operation) + ":" + format,
+                              std::string(operation) + ":" + format + ":" + mode);
   for (const auto& [first, second] : subjects) {
     const Subject a = parse_subject(first), b = parse_subject(second);
     const Found found = search(a, b);
@@ -101,7 +108,8 @@ TEST(Witness, ProfilesAreAskedEverything) {
 
 /// Guided searches find what is there, and cannot be made smaller by dropping a term.
 TEST(Witness, VectorsAreShort) {
-  for (const auto& [first, second] : {std::pair("volta.mma.fp16.fp32", "hopper.mma.fp16.fp32"), std::pair("ampere.mma.fp16.fp32", "hopper.mma.fp16.fp32")}) {
+  for (const auto& [first, second] : {std::pair("volta.mma.fp16.fp32", "hopper.mma.fp16.fp32"),
+                                      std::pair("ampere.mma.fp16.fp32", "hopper.mma.fp16.fp32")}) {
     const Subject a = parse_subject(first), b = parse_subject(second);
     const Found found = search(a, b);
     EXPECT_FALSE(found.exhaustive);
@@ -123,12 +131,13 @@ TEST(Witness, OrdersAndModels) {
   // Three terms are added in the same order by both: halves of three are two and one.
   EXPECT_EQ(terms("sum:fp16", "sum:fp16,order=pairwise"), 4u);
   EXPECT_EQ(terms("sum:e5m2", "sum:e5m2,comp=kahan"), 3u);
-  EXPECT_EQ(terms("dot:fp16", "dot:fp16,mul=exact"), 1u + 1u);  // one product is rounded once either way
+  EXPECT_EQ(terms("dot:fp16", "dot:fp16,mul=exact"), 1u + 1u);               // one product is rounded once either way
   EXPECT_EQ(terms("dot:in=fp16,acc=fp32", "dot:hopper.mma.fp16.fp32"), 1u);  // -0 * 0: units give +0
   // A block longer than any vector looked at is no block; and a unit with C = +0 is that unit.
   EXPECT_EQ(terms("sum:fp16", "sum:fp16,order=blocked:50", {.cases = 100'000}), 0u);
   const Subject dot = parse_subject("dot:hopper.mma.fp16.fp32"), unit = parse_subject("hopper.mma.fp16.fp32");
-  EXPECT_EQ(dot.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01}), unit.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01, 0}));
+  EXPECT_EQ(dot.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01}),
+            unit.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01, 0}));
   EXPECT_NE(refusal(dot, unit), "");
 }
 
@@ -136,7 +145,9 @@ TEST(Witness, OrdersAndModels) {
 TEST(Witness, TiesOfTheHeaviestGoToTheSum) {
   Subject a{"a", OperationSubject{Operation::add, e4m3, e4m3, {}}, {{}, {e4m3, e4m3}}, e4m3, {}, {}}, b = a;
   a.evaluate = [](std::span<const std::uint64_t>) { return std::uint64_t{0}; };
-  b.evaluate = [](std::span<const std::uint64_t> x) { return std::uint64_t{(x[0] == 0x30 && x[1] == 0x38) || (x[0] == 0x40 && x[1] == 0)}; };
+  b.evaluate = [](std::span<const std::uint64_t> x) {
+    return std::uint64_t{(x[0] == 0x30 && x[1] == 0x38) || (x[0] == 0x40 && x[1] == 0)};
+  };
   ASSERT_EQ(weight(e4m3, 0x30), weight(e4m3, 0x40));
   EXPECT_EQ(search(a, b).operands, (std::vector<std::uint64_t>{0x40, 0}));
 }
@@ -144,9 +155,15 @@ TEST(Witness, TiesOfTheHeaviestGoToTheSum) {
 /// Two orders of summation agree on up to three terms.
 TEST(Witness, OrdersOfSummationTakeFourTerms) {
   const auto sum = [](bool in_halves) {
-    Subject s{in_halves ? "pairwise" : "sequential", OperationSubject{Operation::add, fp16, fp16, {}}, {{fp16}, {}}, fp16, {}, {}};
+    Subject s{in_halves ? "pairwise" : "sequential",
+              OperationSubject{Operation::add, fp16, fp16, {}},
+              {{fp16}, {}},
+              fp16,
+              {},
+              {}};
     s.evaluate = [in_halves](std::span<const std::uint64_t> x) {
-      const std::function<std::uint64_t(std::span<const std::uint64_t>)> total = [&](std::span<const std::uint64_t> part) -> std::uint64_t {
+      const std::function<std::uint64_t(std::span<const std::uint64_t>)> total =
+          [&](std::span<const std::uint64_t> part) -> std::uint64_t {
         if (part.size() == 1) return part[0];
         const std::size_t first = in_halves ? (part.size() + 1) / 2 : part.size() - 1;
         return evaluate(Operation::add, fp16, {}, total(part.first(first)), total(part.subspan(first))).code;
@@ -173,10 +190,10 @@ TEST(Witness, OrdersOfSummationTakeFourTerms) {
 
 TEST(Witness, WeighsNumbers) {
   EXPECT_EQ(weight(fp16, 0), 0u);
-  EXPECT_LT(weight(fp16, 0x3c00), weight(fp16, 0x4000));            // 1, 2
-  EXPECT_LT(weight(fp16, 0x4000), weight(fp16, 0x3e00));            // 2, 1.5
-  EXPECT_EQ(weight(fp16, 0x4000), weight(fp16, 0x3800));            // 2, 0.5
-  EXPECT_LT(weight(fp16, 0x3c00), weight(fp16, 0xbc00));            // 1, -1
+  EXPECT_LT(weight(fp16, 0x3c00), weight(fp16, 0x4000));  // 1, 2
+  EXPECT_LT(weight(fp16, 0x4000), weight(fp16, 0x3e00));  // 2, 1.5
+  EXPECT_EQ(weight(fp16, 0x4000), weight(fp16, 0x3800));  // 2, 0.5
+  EXPECT_LT(weight(fp16, 0x3c00), weight(fp16, 0xbc00));  // 1, -1
   EXPECT_LT(weight(fp16, 0x7bff), weight(fp16, 0x7c00));
   EXPECT_LT(weight(fp16, 0xfc00), weight(fp16, 0x7e00));
 }
@@ -184,17 +201,18 @@ TEST(Witness, WeighsNumbers) {
 std::string refused(const char* text) {
   try {
     parse_subject(text);
-  } catch (const std::invalid_argument& error) {
-    return error.what();
-  }
+  } catch (const std::invalid_argument& error) { return error.what(); }
   return "";
 }
 
 TEST(Witness, RefusesInOneLine) {
-  EXPECT_NE(refused("ad:fp16").find("unknown operation, sum or profile 'ad'; did you mean add?"), std::string::npos) << refused("ad:fp16");
+  EXPECT_NE(refused("ad:fp16").find("unknown operation, sum or profile 'ad'; did you mean add?"), std::string::npos)
+      << refused("ad:fp16");
   EXPECT_NE(refused("add:fp16:toward-zeros").find("did you mean toward-zero?"), std::string::npos);
-  for (const char* bad : {"add", "add:fp17", "add:fp16:stochastic", "convert:fp16", "ml_dtypes:fp32", "ml_dtypes:fp32:p3109k8p3", "hopper.mma.fp16", "eq:fp16", "", "add:e8m0", "blackwell.tcgen05.nvfp4.fp32",
-                          "sum:fp17", "dot:fp16,round=stochastic", "sum:hopper.mma.fp16.fp32", "dot:blackwell.tcgen05.nvfp4.fp32", "sum", "dot:"}) {
+  for (const char* bad :
+       {"add", "add:fp17", "add:fp16:stochastic", "convert:fp16", "ml_dtypes:fp32", "ml_dtypes:fp32:p3109k8p3",
+        "hopper.mma.fp16", "eq:fp16", "", "add:e8m0", "blackwell.tcgen05.nvfp4.fp32", "sum:fp17",
+        "dot:fp16,round=stochastic", "sum:hopper.mma.fp16.fp32", "dot:blackwell.tcgen05.nvfp4.fp32", "sum", "dot:"}) {
     const std::string why = refused(bad);
     EXPECT_NE(why, "") << bad;
     EXPECT_EQ(why.find('\n'), std::string::npos);
