@@ -1,6 +1,11 @@
-# CUDA is optional: HALFULP_CUDA=AUTO takes it where a usable nvcc is found, ON insists, OFF builds a stub that says so.
+# CUDA is optional, and its kernels take minutes to compile: HALFULP_CUDA=AUTO compiles them where a GPU and a usable nvcc are found, NVCC where a
+# usable nvcc is found, ON insists, OFF builds a stub that says so.
 set(halfulp_has_cuda FALSE)
-if(NOT HALFULP_CUDA STREQUAL "OFF")
+set(halfulp_wants_cuda TRUE)
+if(HALFULP_CUDA STREQUAL "OFF" OR (HALFULP_CUDA STREQUAL "AUTO" AND NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/dxg))  # a GPU's driver; that of WSL
+  set(halfulp_wants_cuda FALSE)
+endif()
+if(halfulp_wants_cuda)
   if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
     find_program(halfulp_nvcc nvcc HINTS /usr/local/cuda/bin)  # often not on the PATH
     mark_as_advanced(halfulp_nvcc)

@@ -109,7 +109,7 @@ class Float {
   }
   friend constexpr Float abs(Float x) {
     return F.sign(x.code_) && !F.is_nan(x.code_) ? -x : x;
-  }                                                                        ///< without its sign; a NaN as it is
+  }  ///< without its sign; a NaN as it is
   friend constexpr bool isnan(Float x) { return F.is_nan(x.code_); }       ///< whether it is a NaN
   friend constexpr bool isinf(Float x) { return F.is_infinite(x.code_); }  ///< whether it is an infinity
   friend constexpr bool isfinite(Float x) {

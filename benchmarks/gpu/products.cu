@@ -20,9 +20,10 @@ using cuda::Memory;
 /// The functions of the library that are used here, under their own names.
 struct CublasLt {
 #define HALFULP_FUNCTION(name) decltype(&::name) name = nullptr;
-#define HALFULP_FUNCTIONS(F)                                                                                    \
-  F(cublasLtCreate)                                                                                             \
-  F(cublasLtMatmul) F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
+#define HALFULP_FUNCTIONS(F)                                                                  \
+  F(cublasLtCreate)                                                                           \
+  F(cublasLtMatmul)                                                                           \
+  F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
       F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic)
   HALFULP_FUNCTIONS(HALFULP_FUNCTION)
 #undef HALFULP_FUNCTION

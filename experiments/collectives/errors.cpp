@@ -260,7 +260,7 @@ void claims(const Settings& s, const std::vector<Cell>& cells, const Layout& lay
                              : bf == s.formats.size() ? "formats does not contain bf16"
                              : g == s.signals.size()  ? fmt::format("signals does not contain {}", signal)
                                                       : "fewer than five numbers of ranks from 4 on without overflow "
-                                                       "and before sums stagnate, or fewer than 16 elements"));
+                                                        "and before sums stagnate, or fewer than 16 elements"));
   };
   square_root(
       "bf16-ring-grows-as-sqrt-n", "Where gradients have nothing in common,", 0,
