@@ -19,12 +19,14 @@ using cuda::Memory;
 
 /// The functions of the library that are used here, under their own names.
 struct CublasLt {
+  // clang-format off
 #define HALFULP_FUNCTION(name) decltype(&::name) name = nullptr;
-#define HALFULP_FUNCTIONS(F)                                                                  \
-  F(cublasLtCreate)                                                                           \
-  F(cublasLtMatmul)                                                                           \
+#define HALFULP_FUNCTIONS(F) \
+  F(cublasLtCreate) \
+  F(cublasLtMatmul) \
   F(cublasLtMatmulDescCreate) F(cublasLtMatmulDescSetAttribute) F(cublasLtMatrixLayoutCreate) \
-      F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic)
+  F(cublasLtMatmulPreferenceCreate) F(cublasLtMatmulPreferenceSetAttribute) F(cublasLtMatmulAlgoGetHeuristic)
+  // clang-format on
   HALFULP_FUNCTIONS(HALFULP_FUNCTION)
 #undef HALFULP_FUNCTION
   cublasLtHandle_t handle = nullptr;
