@@ -20,35 +20,38 @@ SHOWN = ["ml_dtypes", "pytorch", "pytorch-legacy", "onnx", "onnx-nosaturate", "c
 INTRODUCTION = """# float32 to FP8, library by library
 
 PyTorch, ml_dtypes (numpy, JAX), ONNX and the CUDA headers round float32 to FP8 alike: to nearest, ties to even, subnormals kept.
-They part at the edges: what becomes of numbers beyond the range, of infinities, of NaN. For each pair below,
-this page has every input on which the two differ, out of all 2^32. `docs/make_casts.py` writes it from the program's output; the rules behind it are held against
-the libraries (`tests/peers/profiles.py`), whose answers are committed in `tests/peers/casts`.
+They differ at the edges: what becomes of numbers beyond the range, of infinities, of NaN. For each pair below, this page
+has every input on which the two differ, out of all 2^32. `docs/make_casts.py` writes it from the program's output.
+`tests/peers/profiles.py` checks the rules behind it against the libraries; their answers are committed in
+`tests/peers/casts`.
 
 Versions: {versions}.
 
 ## The question of 449
 
 "449 is larger than E4M3's largest number, 448, and no NaN comes out. Does the library saturate?" (ml_dtypes issue 147; issues 260
-and 400 ask from the other side, pytorch/ao issue 1912 for PyTorch, onnx issue 6220 for FNUZ formats, universal issue 1302.) 449
-cannot tell. Overflow begins where the *rounded* number is beyond the range: the next number after 448 would be 480, if its code
-0x7f were not NaN, and everything up to the middle, 464, rounds to 448 (464 itself is a tie, and 0x7e is even). Ask with 465:
+and 400 ask from the other side, pytorch/ao issue 1912 for PyTorch, onnx issue 6220 for FNUZ formats, universal issue 1302.)
+449 does not tell. Overflow begins where the *rounded* number is beyond the range. The next number after 448 would be 480, if
+its code 0x7f were not NaN, so everything up to the middle, 464, rounds to 448 (464 itself is a tie, and 0x7e is even). Ask
+with 465:
 
 {table_e4m3}
 
 So there are two camps: NaN (ml_dtypes, ONNX with `saturate=0`, CUDA with `__NV_NOSAT`, PyTorch up to 2.11) and 448 (ONNX's default,
 CUDA's types, PyTorch since pull request 178817 of April 2026). The same line of PyTorch code changed camps between releases.
 
-In E5M2 the largest number is 57344, the next would be 65536, and 61440 between them is a tie that goes to the even code, which is
-infinity's: there overflow begins *at* the middle. PyTorch saturates E4M3 and not E5M2:
+In E5M2 the largest number is 57344, and the next would be 65536. 61440 between them is a tie, which goes to the even code,
+infinity's: there overflow begins *at* the middle. PyTorch saturates E4M3, but not E5M2:
 
 {table_e5m2}
 
-What else differs is NaN: E4M3 has one of each sign, and CUDA's host code always gives the positive one; E5M2 has three of each sign,
-of which ml_dtypes takes 0x7e and PyTorch and CUDA 0x7f. `--any-nan` leaves that out.
+NaN differs too. E4M3 has one of each sign, and CUDA's host code always gives the positive one. E5M2 has three of each sign,
+of which ml_dtypes takes 0x7e, PyTorch and CUDA 0x7f. `--any-nan` ignores that.
 
-From float64 more differs: PyTorch, ml_dtypes and ONNX go through float32 and round twice, CUDA and TensorFlow do not
-(`halfulp diff-profiles ml_dtypes cuda-nosat --from fp64 --to e4m3`). To E8M0 hardly anything is alike: PyTorch, ONNX and CUDA
-look at no sign, ml_dtypes makes zero and negative numbers NaN; ONNX and CUDA round up, PyTorch and ml_dtypes to nearest, ties up.
+From float64 more differs: PyTorch, ml_dtypes and ONNX go through float32 and round twice; CUDA and TensorFlow do not
+(`halfulp diff-profiles ml_dtypes cuda-nosat --from fp64 --to e4m3`). To E8M0 they agree on hardly anything: PyTorch, ONNX and
+CUDA ignore the sign, ml_dtypes makes zero and negative numbers NaN; ONNX and CUDA round up, PyTorch and ml_dtypes to nearest,
+ties up.
 """
 
 

@@ -22,8 +22,8 @@ LEFT, RIGHT, WIDTH = 72, 560, 760
 BARS, BASE, ROW = 36, 150, 40  # top and foot of the histogram, height of a format's row
 
 STYLE = """text { font: 13px sans-serif; fill: #222 } .small { font-size: 11px; fill: #555 } .head { font-size: 15px; font-weight: bold }
-.bar { fill: #888 } .normal { fill: #0072b2 } .subnormal { fill: #e69f00 } .axis { stroke: #888 } .grid { stroke: #8884 }
-@media (prefers-color-scheme: dark) { text { fill: #eee } .small { fill: #bbb } .normal { fill: #56b4e9 } .bar { fill: #aaa } }"""
+.bar { fill: #888 } .normal { fill: #0072b2 } .subnormal { fill: #e69f00 } .axis { stroke: #888 } .grid { stroke: #8884 } .paper { fill: #fff }
+@media (prefers-color-scheme: dark) { text { fill: #eee } .small { fill: #bbb } .normal { fill: #56b4e9 } .bar { fill: #aaa } .paper { fill: #111 } }"""
 
 
 def rows(report, name):
@@ -52,6 +52,7 @@ def picture(report):
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" role="img" aria-labelledby="title told">',
              '<title id="title">What four formats leave of the same gradients</title>',
              f'<desc id="told">{told}</desc>', f"<style>{STYLE}</style>",
+             f'<rect class="paper" width="{WIDTH}" height="{height}"/>',  # so that letters show on a dark page too
              f'<text x="12" y="22" class="head">{inputs["elements"]:,} gradients, {inputs["description"]}, and what four formats keep of them</text>']
     for row in bins:
         top = BASE - (BASE - BARS) * row["values"] / highest

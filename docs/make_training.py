@@ -15,10 +15,11 @@ REPORT, PAGE = HERE / "training.json", HERE / "training.md"
 
 INTRODUCTION = """# Training under precision policies: a full run
 
-What `halfulp run training --set preset=full --set networks={networks}` reports, made by `docs/make_training.py` from
-[training.json](training.json), which has everything else: curves, tensors, updates, scaler events. {seeds} seeds a policy,
-{optimizer} with learning rate {lr}; halfulp {version}, {cpu}, revision {revision}, {date}. Test accuracy of a failed
-training counts as 0. *to fp32*: the mean difference, seed by seed, and its doubt: {doubt} *verdict*: {verdict} *underflowed operands*: {operands}
+This page shows what `halfulp run training --set preset=full --set networks={networks}` reports.
+`docs/make_training.py` makes it from [training.json](training.json), which has everything else: curves, tensors, updates,
+scaler events. {seeds} seeds per policy, {optimizer} with learning rate {lr}; halfulp {version}, {cpu}, revision {revision},
+{date}. Test accuracy of a failed training counts as 0. *to fp32*: the mean difference, seed by seed, and its doubt: {doubt}
+*verdict*: {verdict} *underflowed operands*: {operands}
 
 {sizes}
 """
@@ -72,7 +73,7 @@ def page(report):
             )
         told = [row for row in of_network if row["why"]]
         if told:
-            text += "\nWhat the microscope saw of those that failed or fell behind, and what is known to help:\n\n"
+            text += "\nWhat the microscope saw in those that failed or fell behind, and what is known to help:\n\n"
             for row in told:
                 text += f"- `{row['policy']}`: {row['why']}. Helps: {row['repair']}.\n"
     text += "\n## What is published, and what came out\n\nDifferences of test accuracies; twice their standard error is allowed.\n\n| claim | source | expected | measured | verdict |\n|---|---|---|---|---|\n"

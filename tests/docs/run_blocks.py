@@ -15,7 +15,7 @@ Every fenced block names its language. What becomes of it:
   text     not run
 
 A page's blocks run in one scratch folder, in their order, with the programs on PATH and links: build/release/bin, build/release/python,
-build/python-venv, docs, experiments, hardware, notebooks, tests. Comments just before a block, a line each, steer that:
+build/python-venv, docs, evidence, experiments, notebooks, report, tests, training. Comments just before a block, a line each, steer that:
 
   <!-- not run: WHY -->      not run
   <!-- slow: WHY -->         run where HALFULP_EXHAUSTIVE is set
@@ -42,7 +42,7 @@ import pages
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 LANGUAGES = {"sh", "console", "python", "cpp", "json", "cmake", "text"}
-LINKED = ["docs", "experiments", "hardware", "notebooks", "tests"]
+LINKED = ["docs", "evidence", "experiments", "notebooks", "report", "tests", "training"]
 IMAGES = pathlib.Path("/usr/share/datasets/fashion-mnist")
 
 
