@@ -3,6 +3,7 @@
 
 #include <halfulp/support/json.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/evidence/devices.hpp>
 #include <halfulp/evidence/recording.hpp>
 
 #include <fmt/format.h>
@@ -43,7 +44,7 @@ struct Abilities {
   std::vector<Refusal> refusals;
 };
 
-Abilities abilities_of(const Backend& backend) {
+Abilities abilities_of(const Device& device) {
   Abilities result;
   const auto ask = [&](Operation operation, const std::string& from, const std::string& to) {
     std::vector<std::pair<std::string, Names>> routes;  // route -> modes
@@ -51,10 +52,10 @@ Abilities abilities_of(const Backend& backend) {
       Task task{operation, parse_number_type(from), parse_number_type(to), {}};
       task.rounding.mode = mode.value;
       task.rounding.int_overflow = IntOverflow::x86;
-      Support support = backend.supports(task);
+      Support support = device.supports(task);
       if (!support.yes && std::holds_alternative<IntegerType>(task.to)) {  // GPUs saturate
         task.rounding.int_overflow = IntOverflow::saturate;
-        if (const Support other = backend.supports(task); other.yes) support = other;
+        if (const Support other = device.supports(task); other.yes) support = other;
       }
       if (support.yes) {
         auto at = std::find_if(routes.begin(), routes.end(), [&](const auto& r) { return r.first == support.route; });
@@ -116,15 +117,15 @@ std::string matrix_text() {
   std::string out;
   std::vector<std::vector<std::string>> rows{{"operation"}};
   std::vector<Abilities> here;
-  for (const Backend* backend : backends()) {
-    const Support support = backend->available();
-    out += wrapped(fmt::format("{}: {}{}", backend->name(), backend->description(),
+  for (const Device* device : devices()) {
+    const Support support = device->available();
+    out += wrapped(fmt::format("{}: {}{}", device->name(), device->description(),
                                support.yes ? "" : "; not here: " + support.reason),
                    0);
-    here.push_back(support.yes ? abilities_of(*backend) : Abilities{});
-    rows.front().emplace_back(backend->name());
+    here.push_back(support.yes ? abilities_of(*device) : Abilities{});
+    rows.front().emplace_back(device->name());
   }
-  // Operations that differ in nothing but their name share a row.
+  // Operations that differ only in their name share a row.
   std::vector<std::pair<Names, std::string>> extents;  // of each backend -> names of operations
   for (const OperationInfo& row : operations) {
     Names cells;
@@ -216,12 +217,12 @@ std::string type_text(const Abilities::Group& group) {
   return set_text(names);
 }
 
-std::string text_of(const Backend& backend) {
-  const Support here = backend.available();
-  std::string out = fmt::format("{}: {}\n", backend.name(), backend.description());
+std::string text_of(const Device& device) {
+  const Support here = device.available();
+  std::string out = fmt::format("{}: {}\n", device.name(), device.description());
   if (!here.yes) return out + wrapped("not here: " + here.reason, 2, 100);
-  const Abilities abilities = abilities_of(backend);
-  // Operations that differ in nothing but their name share an entry.
+  const Abilities abilities = abilities_of(device);
+  // Operations that differ only in their name share an entry.
   std::vector<std::pair<std::string, std::string>> entries;  // what -> names of operations
   for (const auto& group : abilities.groups) {
     const std::string what = wrapped(type_text(group), 6, 100) + wrapped(mode_text(group.modes), 6, 100) +
@@ -241,17 +242,17 @@ std::string text_of(const Backend& backend) {
   return out;
 }
 
-Json json_of(const Backend& backend) {
-  const Support here = backend.available();
-  Json json{{"name", backend.name()},
-            {"description", backend.description()},
-            {"independence", backend.independence()},
+Json json_of(const Device& device) {
+  const Support here = device.available();
+  Json json{{"name", device.name()},
+            {"description", device.description()},
+            {"independence", device.independence()},
             {"available", here.yes},
             {"reason", here.yes ? Json(nullptr) : Json(here.reason)},
             {"supports", Json::array()},
             {"refuses", Json::array()}};
   if (!here.yes) return json;
-  const Abilities abilities = abilities_of(backend);
+  const Abilities abilities = abilities_of(device);
   for (const auto& group : abilities.groups) {
     Json types = Json::array();
     for (const auto& [from, targets] : group.types)
@@ -281,9 +282,9 @@ void add_backends_command(CLI::App& app, int&) {
     if (!options->json && !options->routes) return write_output(matrix_text());
     std::string text;
     Json all = Json::array();
-    for (const Backend* backend : backends()) {
-      if (options->json) all.push_back(json_of(*backend));
-      else text += (text.empty() ? "" : "\n") + text_of(*backend);
+    for (const Device* device : devices()) {
+      if (options->json) all.push_back(json_of(*device));
+      else text += (text.empty() ? "" : "\n") + text_of(*device);
     }
     write_output(options->json ? pretty(all) + "\n" : text);
   });

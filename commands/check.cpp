@@ -1,4 +1,5 @@
 // `halfulp check`: everything a backend computes, beside the emulation.
+#include <halfulp/cuda/gpu_device.hpp>
 #include <halfulp/evidence/gpu_check.hpp>
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/guard.hpp>
@@ -27,16 +28,16 @@ struct Options {
   bool all = false, json = false, quiet = false;
 };
 
-const Backend& device_named(const std::string& name) {
-  const Backend& backend = find_backend(name);
-  if (backend.name() == "emulated")
+const Device& device_named(const std::string& name) {
+  const Device& device = find_device(name);
+  if (device.name() == "emulated")
     throw std::invalid_argument(
         "--backend emulated: the emulation is what is compared with; accepted: x86, cuda, recorded:NAME, rehearsal");
-  require_available(backend);
-  return backend;
+  require_available(device);
+  return device;
 }
 
-std::vector<Check> checks_of(const Options& options, const Backend& backend) {
+std::vector<Check> checks_of(const Options& options, const Device& device) {
   ProgressBar bar("check", options.quiet);
   double begin = 0;
   std::vector<Check> all;
@@ -48,48 +49,47 @@ std::vector<Check> checks_of(const Options& options, const Backend& backend) {
     all.insert(all.end(), some.begin(), some.end());
     begin += share;
   };
-  part(0.4, [&](const Progress& progress) { return check_operations(backend, progress); });
-  const MatrixDevices devices = matrix_devices_of(backend.name());
-  std::vector<const MatrixDevice*> views;
-  for (const auto& device : devices.devices) views.push_back(device.get());
-  part(0.3, [&](const Progress& progress) { return check_matrix_units(views, options.tiles, progress); });
-  if (const cuda::Gpu* gpu = cuda::find_gpu(backend.name())) {
-    part(0.05, [&](const Progress& progress) { return cuda::check_whole_tiles(*gpu, progress); });
+  part(0.4, [&](const Progress& progress) { return check_operations(device, progress); });
+  part(0.3, [&](const Progress& progress) { return check_matrix_units(device, options.tiles, progress); });
+  if (const cuda::Gpu* gpu = cuda::gpu_of(device)) {
+    part(0.05, [&](const Progress& progress) { return cuda::check_whole_tiles(device, progress); });
     part(0.05, [&](const Progress& progress) { return cuda::check_programs_and_sums(*gpu, progress); });
     part(0.2, [&](const Progress& progress) { return cuda::check_kernels(*gpu, options.floats, progress); });
   }
   return all;
 }
 
-std::string verdict(const Check& c) {
+std::string verdict(const Comparison& c) {
   if (c.compared == 0) return "skipped";
   if (c.differing == 0) return "agrees";
   return c.fails() ? "FAILS" : "differs";
 }
 
-Json to_json(const Check& c) {
-  Json json{{"group", c.group},       {"name", c.name},
+Json to_json(const Check& check) {
+  const Comparison& c = check.found;
+  Json json{{"group", check.group},   {"name", check.name},
             {"route", c.route},       {"verdict", c.fails() ? "fails" : verdict(c)},
             {"compared", c.compared}, {"differing", c.differing}};
   if (c.farthest != 0) json["farthest"] = c.farthest;
-  if (!c.witness.empty()) json["witness"] = c.witness;
+  if (!c.witnesses.empty()) json["witness"] = check.witness();
   if (c.unanswered != 0) json["unanswered"] = c.unanswered;
   if (c.compared == 0) json["skipped"] = c.skipped;
   return json;
 }
 
-std::string text_of(const std::vector<Check>& checks, const Backend& backend, bool all, const Style& style) {
-  std::string text = fmt::format("{} ({}): {}\nagainst the emulation\n\n", backend.name(), backend.independence(),
-                                 backend.description());
+std::string text_of(const std::vector<Check>& checks, const Device& device, bool all, const Style& style) {
+  std::string text = fmt::format("{} ({}): {}\nagainst the emulation\n\n", device.name(), device.independence(),
+                                 device.description());
   std::vector<std::vector<std::string>> totals, rows;
   std::vector<std::string> groups;
-  for (const Check& c : checks)
-    if (std::find(groups.begin(), groups.end(), c.group) == groups.end()) groups.push_back(c.group);
+  for (const Check& check : checks)
+    if (std::find(groups.begin(), groups.end(), check.group) == groups.end()) groups.push_back(check.group);
   for (const std::string& group : groups) {
     std::size_t agree = 0, differ = 0, fail = 0, skipped = 0;
     std::uint64_t compared = 0, unanswered = 0;
-    for (const Check& c : checks) {
-      if (c.group != group) continue;
+    for (const Check& check : checks) {
+      if (check.group != group) continue;
+      const Comparison& c = check.found;
       compared += c.compared, unanswered += c.unanswered;
       ++(c.compared == 0 ? skipped : c.fails() ? fail : c.differing != 0 ? differ : agree);
     }
@@ -104,15 +104,17 @@ std::string text_of(const std::vector<Check>& checks, const Backend& backend, bo
   }
   text += aligned(totals, 0);
   std::map<std::pair<std::string, std::string>, int> skipped;  // by group and reason: an architecture's units are many
-  for (const Check& c : checks) {
-    if (!all && c.compared == 0) ++skipped[{c.group, c.skipped}];
+  for (const Check& check : checks) {
+    const Comparison& c = check.found;
+    if (!all && c.compared == 0) ++skipped[{check.group, c.skipped}];
     if (!all && (c.compared == 0 || c.differing == 0)) continue;
     std::string note = c.compared == 0    ? c.skipped
                        : c.differing == 0 ? fmt::format("{} cases; {}", c.compared, c.route)
                                           : fmt::format("{} of {}", c.differing, c.compared);
     if (c.farthest != 0) note += fmt::format(", by {} unit{} at most", c.farthest, c.farthest == 1 ? "" : "s");
-    if (!c.witness.empty() && c.witness.size() < 100) note += "; " + c.witness;
-    rows.push_back({style.verdict(verdict(c)), c.name, note});
+    const std::string witness = check.witness();
+    if (!witness.empty() && witness.size() < 100) note += "; " + witness;
+    rows.push_back({style.verdict(verdict(c)), check.name, note});
   }
   for (const auto& [what, count] : skipped)
     rows.push_back(
@@ -121,20 +123,21 @@ std::string text_of(const std::vector<Check>& checks, const Backend& backend, bo
 }
 
 void check_command(const Options& options, int& status) {
-  const Backend& backend = device_named(options.backend);
+  const Device& device = device_named(options.backend);
   note_interrupts();
-  const std::vector<Check> checks = checks_of(options, backend);
+  const std::vector<Check> checks = checks_of(options, device);
   if (options.json) {
-    Json json{{"backend", backend.name()},
-              {"device", backend.description()},
-              {"independence", backend.independence()},
+    Json json{{"backend", device.name()},
+              {"device", device.description()},
+              {"independence", device.independence()},
               {"checks", Json::array()}};
     for (const Check& c : checks) json["checks"].push_back(to_json(c));
     write_output(pretty(json));
   } else {
-    write_output(text_of(checks, backend, options.all, Style::of_output()));
+    write_output(text_of(checks, device, options.all, Style::of_output()));
   }
-  if (std::any_of(checks.begin(), checks.end(), [](const Check& c) { return c.fails(); })) status = exit_status::failed;
+  if (std::any_of(checks.begin(), checks.end(), [](const Check& c) { return c.found.fails(); }))
+    status = exit_status::failed;
 }
 
 }  // namespace

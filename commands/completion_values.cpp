@@ -13,7 +13,7 @@
 #include <halfulp/training/policy.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/evidence/devices.hpp>
 #include <halfulp/evidence/recording.hpp>
 #include <halfulp/evidence/verify/reference.hpp>
 
@@ -104,14 +104,13 @@ Completions policies(const ValueContext&) {
 
 Completions references(const ValueContext&) {
   Completions all;
-  for (const verify::Reference* reference : verify::references())
-    all.words.push_back({std::string(reference->name()), ""});
+  for (const Device* reference : verify::reference_devices()) all.words.push_back({std::string(reference->name()), ""});
   return all;
 }
 
 Completions backend_names(const ValueContext&) {
   Completions all;
-  for (const Backend* backend : backends()) all.words.push_back({std::string(backend->name()), ""});
+  for (const Device* device : devices()) all.words.push_back({std::string(device->name()), ""});
   for (const std::string& name : recording::recording_names()) all.words.push_back({"recorded:" + name, ""});
   return all;
 }

@@ -6,7 +6,7 @@
 #include <halfulp/report/environment.hpp>
 #include <halfulp/report/runner.hpp>
 #include <halfulp/support/spelling.hpp>
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/hardware/device.hpp>
 
 #include <algorithm>
 #include <csignal>

@@ -1,11 +1,10 @@
-// What the probe found, as text and as JSON.
+// `halfulp probe`: which matrix unit is this? What was found, as text and as JSON.
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/emulation/text.hpp>
 #include <halfulp/evidence/devices.hpp>
 #include <halfulp/evidence/probe/infer.hpp>
 #include <halfulp/evidence/probe/questions.hpp>
-#include <halfulp/hardware/matrix.hpp>
 #include <halfulp/hardware/unit_file.hpp>
 #include <halfulp/report/config.hpp>
 #include <halfulp/report/runner.hpp>
@@ -19,16 +18,10 @@
 
 namespace halfulp::cli {
 
-/// A short explained list, lines of about a hundred characters.
-std::string probe_text(const MatrixDevice& device, const MatrixCases& cases, const probe::Findings& found);
-
-/// The same for programs: code words in hexadecimal text, ranges as pairs.
-Json probe_json(const MatrixDevice& device, const MatrixCases& cases, const probe::Findings& found);
-
 namespace {
 
-using probe::Alternative, probe::Finding, probe::Findings, probe::Interval, probe::Model, probe::Witness, probe::info,
-    probe::operands_text, probe::sentence, probe::text;
+using probe::Alternative, probe::Finding, probe::Identification, probe::ValueRange, probe::Model, probe::Refutation,
+    probe::info, probe::operands_text, probe::sentence, probe::text;
 
 constexpr std::size_t width = 100;
 
@@ -60,7 +53,7 @@ std::string model_text(const MatrixShape& shape, const MatrixCases& cases, const
     out += wrapped(sentence(shape, f), 2, width);
     if (f.parameter == probe::Parameter::nan || f.witnesses.empty()) continue;
     // One question that tells neighbouring values apart.
-    const Witness& w = f.witnesses.front();
+    const Refutation& w = f.witnesses.front();
     std::string why = fmt::format("{} gives {}", operands_text(shape, cases, w.question),
                                   print_code(shape.accumulator, w.answer));
     why += fmt::format("; {} would give {}", text(shape, f.parameter, w.other),
@@ -74,12 +67,12 @@ std::string model_text(const MatrixShape& shape, const MatrixCases& cases, const
 
 Json intervals_json(const MatrixShape& shape, const Finding& f) {
   Json ranges = Json::array();
-  for (const Interval& i : f.values)
+  for (const ValueRange& i : f.values)
     ranges.push_back({text(shape, f.parameter, i.first), text(shape, f.parameter, i.last)});
   return ranges;
 }
 
-Json witness_json(const MatrixShape& shape, const MatrixCases& cases, const Finding& f, const Witness& w) {
+Json witness_json(const MatrixShape& shape, const MatrixCases& cases, const Finding& f, const Refutation& w) {
   const Products x = cases.products(w.question);
   const auto words = [](const FloatFormat& format, std::span<const std::uint64_t> all) {
     Json list = Json::array();
@@ -106,7 +99,7 @@ Json model_json(const MatrixShape& shape, const MatrixCases& cases, const Model&
              {"values", intervals_json(shape, f)}};
     row["because"] = f.because, row["proven"] = f.proven;
     row["witnesses"] = Json::array();
-    for (const Witness& w : f.witnesses) row["witnesses"].push_back(witness_json(shape, cases, f, w));
+    for (const Refutation& w : f.witnesses) row["witnesses"].push_back(witness_json(shape, cases, f, w));
     json["parameters"].push_back(std::move(row));
   }
   for (const Alternative& a : model.alternatives)
@@ -117,11 +110,11 @@ Json model_json(const MatrixShape& shape, const MatrixCases& cases, const Model&
   return json;
 }
 
-}  // namespace
-
-std::string probe_text(const MatrixDevice& device, const MatrixCases& cases, const Findings& found) {
-  const MatrixShape shape = device.shape();
-  std::string out = fmt::format("{}: {}\n{}\n", device.name(), device.description(), shape_text(shape));
+/// A short explained list, lines of about a hundred characters.
+std::string probe_text(const Device& device, const MatrixTask& task, const MatrixCases& cases,
+                       const Identification& found) {
+  const MatrixShape& shape = task.shape;
+  std::string out = fmt::format("{}: {}\n{}\n", matrix_name(device, task), task.description, shape_text(shape));
   out += fmt::format("{}, {} that no model explains\n\n", number_of(found.questions, "question"),
                      number_of(found.unexplained, "answer"));
   for (const Model& model : found.models) {
@@ -149,9 +142,10 @@ std::string probe_text(const MatrixDevice& device, const MatrixCases& cases, con
                            number_of(found.nearest_differs, "answer"));
 }
 
-Json probe_json(const MatrixDevice& device, const MatrixCases& cases, const Findings& found) {
-  const MatrixShape shape = device.shape();
-  Json json{{"device", device.name()}, {"description", device.description()}};
+/// The same for programs: code words in hexadecimal text, ranges as pairs.
+Json probe_json(const Device& device, const MatrixTask& task, const MatrixCases& cases, const Identification& found) {
+  const MatrixShape& shape = task.shape;
+  Json json{{"device", matrix_name(device, task)}, {"description", task.description}};
   json["shape"] = {{"a", format_name(shape.a)},
                    {"b", format_name(shape.b)},
                    {"accumulator", format_name(shape.accumulator)},
@@ -168,44 +162,42 @@ Json probe_json(const MatrixDevice& device, const MatrixCases& cases, const Find
   return json;
 }
 
-// `halfulp probe`: which matrix unit is this?
-
-namespace {
-
 struct Options {
   std::string backend, file;
   bool json = false;
 };
 
-MatrixDevices devices(const Options& options) {
+MatrixTasks asked_for(const Options& options) {
   if (options.backend.empty() == options.file.empty())
     throw std::invalid_argument("which unit? accepted: one of --backend BACKEND and --unit-file FILE");
-  if (!options.backend.empty()) return find_matrix_devices(options.backend);
-  return {{emulated_matrix_device(read_unit_file(options.file))}, ""};
+  if (!options.backend.empty()) return find_matrix_tasks(options.backend);
+  std::shared_ptr<const Device> model = emulated_device_with(read_unit_file(options.file));
+  return {model, model->matrix_tasks(), ""};
 }
 
 void probe_command(const Options& options) {
-  const MatrixDevices here = devices(options);
+  const MatrixTasks here = asked_for(options);
   std::string text, reason = here.reason;
   Json list = Json::array();
-  for (const auto& device : here.devices) {
-    if (const Support available = device->available(); !available.yes) {
-      reason = available.reason;
+  for (const MatrixTask& task : here.tasks) {
+    const Device& device = *here.device;
+    if (!task.here.yes) {
+      reason = task.here.reason;
       continue;
     }
-    const MatrixCases cases = probe::questions(device->shape());
+    const MatrixCases cases = probe::questions(task.shape);
     std::vector<std::uint64_t> answers(cases.size());
     std::vector<char> known(cases.size());
-    device->answered(cases, known);
+    device.answered(task, cases, known);
     if (const auto count = std::count(known.begin(), known.end(), 1); static_cast<std::size_t>(count) < cases.size()) {
-      reason = device->name() + " answers " + std::to_string(count) + " of the probe's " +
+      reason = matrix_name(device, task) + " answers " + std::to_string(count) + " of the probe's " +
                std::to_string(cases.size()) + " questions";
       continue;
     }
-    device->run(cases, answers);
-    const probe::Findings found = probe::infer(device->shape(), cases, answers);
-    if (options.json) list.push_back(probe_json(*device, cases, found));
-    else text += (text.empty() ? "" : "\n") + probe_text(*device, cases, found);
+    device.multiply(task, cases, answers);
+    const probe::Identification found = probe::infer(task.shape, cases, answers);
+    if (options.json) list.push_back(probe_json(device, task, cases, found));
+    else text += (text.empty() ? "" : "\n") + probe_text(device, task, cases, found);
   }
   if (text.empty() && list.empty()) throw BackendMissing("backend '" + options.backend + "' is not here: " + reason);
   write_output(options.json ? pretty(list) + "\n" : text);

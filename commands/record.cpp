@@ -1,6 +1,7 @@
 // `halfulp record`: what a device answers to the recording suite, kept in a folder.
-#include <halfulp/cuda/backend.hpp>
-#include <halfulp/evidence/gpu_check.hpp>
+#include <halfulp/cuda/gpu_device.hpp>
+#include <halfulp/evidence/devices.hpp>
+#include <halfulp/evidence/recording.hpp>
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/terminal.hpp>
@@ -10,7 +11,6 @@
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/work.hpp>
 #include <halfulp/report/runner.hpp>
-#include <halfulp/evidence/recorder.hpp>
 
 #include <fmt/format.h>
 
@@ -35,14 +35,14 @@ struct Options {
   bool quick = false, quiet = false;
 };
 
-const Backend& device_named(const std::string& name) {
-  const Backend& backend = find_backend(name);
-  const bool rehearsed = &backend == &rehearsal_backend();  // which its recording says
-  if (backend.independence() != "silicon" && !rehearsed)
+const Device& device_named(const std::string& name) {
+  const Device& device = find_device(name);
+  const bool rehearsed = &device == &rehearsal_device();  // which its recording says
+  if (device.independence() != "silicon" && !rehearsed)
     throw std::invalid_argument(
-        fmt::format("--backend {}: no device ({}); accepted: x86, cuda", name, backend.independence()));
-  require_available(backend);
-  return backend;
+        fmt::format("--backend {}: no device ({}); accepted: x86, cuda", name, device.independence()));
+  require_available(device);
+  return device;
 }
 
 /// A folder beside the one asked for, which it becomes once it is complete; it vanishes otherwise.
@@ -75,14 +75,14 @@ class FolderInTheMaking {
 };
 
 /// Some of a channel's operands, each once, from its beginning to its end.
-recording::Columns some_of(const Channel& channel) {
+OperandColumns some_of(const Channel& channel) {
   constexpr std::size_t most = 64;
   const int arity = info(channel.task.operation).arity;
   const auto at = [](const std::vector<std::uint64_t>& column, std::size_t i) {
     return column.empty() ? 0 : column[i];
   };
   std::set<std::array<std::uint64_t, 3>> seen;
-  recording::Columns all, some;
+  OperandColumns all, some;
   for (std::size_t i = 0; i < channel.a.size(); ++i)
     if (seen.insert({at(channel.a, i), at(channel.b, i), at(channel.c, i)}).second)
       all.push(arity, at(channel.a, i), at(channel.b, i), at(channel.c, i));
@@ -110,11 +110,11 @@ std::vector<recording::Asked> asked_by_experiments(const std::function<void(doub
   return asked;
 }
 
-void describe_origin(recording::Origin& origin) {
+void describe_origin(const Device& device, recording::Origin& origin) {
   const Json environment = describe_environment(0, "");
   origin.driver = origin.backend == "x86" ? microcode() : "unknown";
   origin.toolkit = environment.at("compiler");
-  if (const cuda::Gpu* gpu = cuda::find_gpu(origin.backend)) {
+  if (const cuda::Gpu* gpu = cuda::gpu_of(device)) {
     origin.driver = gpu->properties().driver;
     origin.toolkit = "CUDA runtime " + gpu->properties().runtime + ", " + origin.toolkit;
   }
@@ -125,7 +125,7 @@ void describe_origin(recording::Origin& origin) {
 }
 
 void record_command(const Options& options) {
-  const Backend& backend = device_named(options.backend);
+  const Device& device = device_named(options.backend);
   note_interrupts();
   const FolderInTheMaking folder(options.out);
   recording::Recording recording;
@@ -139,9 +139,9 @@ void record_command(const Options& options) {
       };
     };
     const auto asked = options.quick ? std::vector<recording::Asked>{} : asked_by_experiments(shown(0, share));
-    recording = recording::record(backend, asked, shown(share, 1 - share));
+    recording = recording::record(device, asked, shown(share, 1 - share));
   }
-  describe_origin(recording.origin);
+  describe_origin(device, recording.origin);
   const recording::Files files = to_files(recording);
   write_file(folder.path() / recording::manifest_file, files.manifest);
   write_file(folder.path() / recording::answers_file, files.answers);
@@ -154,7 +154,7 @@ void record_command(const Options& options) {
       recording.origin.device, recording.answers(), recording.tasks.size() + recording.matrices.size(),
       recording.tasks.size(), recording.matrices.size(), units.size(), units.size() == 1 ? "" : "s",
       static_cast<double>(files.manifest.size() + files.answers.size()) * 1e-6));
-  std::map<std::string, std::vector<std::string>> missing;  // what one reason keeps away is said at once
+  std::map<std::string, std::vector<std::string>> missing;  // one line per reason
   for (const auto& each : recording.missing) missing[each.reason].push_back(each.what);
   for (const auto& [reason, what] : missing)
     write_output(fmt::format("  {} skipped: {}\n",

@@ -19,7 +19,7 @@ struct BackendTotal {
 };
 
 void add_totals(const Report& report, std::vector<BackendTotal>& totals) {
-  for (const Comparison& comparison : report.comparisons()) {
+  for (const TaskComparison& comparison : report.comparisons()) {
     auto total = std::find_if(totals.begin(), totals.end(),
                               [&](const auto& t) { return t.backend == comparison.backend; });
     if (total == totals.end())
@@ -117,7 +117,7 @@ std::string claim_lines(const Finished& run, bool all, const Style& style) {
     if (!claim.reason.empty()) text += " [" + claim.reason + "]";
     lines += verdict_line(claim.verdict, text, style);
   }
-  for (const Comparison& c : run.report.comparisons())
+  for (const TaskComparison& c : run.report.comparisons())
     if (c.differing)
       lines += verdict_line(
           c.fails() ? Verdict::fail : Verdict::differs,

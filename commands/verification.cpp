@@ -80,22 +80,23 @@ std::vector<std::string> recheck(const Json& entry, std::size_t most) {
   std::vector<std::string> wrong;
   try {
     const Task task = task_from_json(entry.at("task"));
-    const verify::Inputs inputs = inputs_from_json(task, entry.at("inputs"));
+    const OperandSet operands = operands_from_json(task, entry.at("inputs"));
     const Json& chunks = entry.at("chunks");
     const auto stride = entry.at("chunk_stride").get<std::uint64_t>();
-    if (stride == 0 || chunks.size() != (verify::number_of_chunks(inputs) + stride - 1) / stride)
+    if (stride == 0 || chunks.size() != (verify::number_of_chunks(operands) + stride - 1) / stride)
       throw std::invalid_argument("the chunks are not those of the inputs");
-    // A chunk of triples beyond most_inputs is more than a host computes in passing; all its digests are there instead.
-    const std::size_t count = inputs.count > verify::most_inputs ? 0 : std::min(most, chunks.size());
+    // A chunk of triples beyond most_operands is more than a host computes in passing; all its digests are there
+    // instead.
+    const std::size_t count = operands.count > most_operands ? 0 : std::min(most, chunks.size());
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t i = count < 2 ? 0 : k * (chunks.size() - 1) / (count - 1);
-      const std::uint64_t index = i * stride, now = verify::verify_chunk(task, inputs, nullptr, index).digest;
+      const std::uint64_t index = i * stride, now = verify::verify_chunk(task, operands, nullptr, index).digest;
       if (hex_word(now) != chunks[i])
         wrong.push_back(fmt::format("{}, chunk {}: {} now, {} in the ledger", task.description(), index, hex_word(now),
                                     chunks[i].dump()));
     }
     // Short entries can be recomputed whole.
-    if (stride == 1 || chunks.size() == verify::number_of_chunks(inputs)) {
+    if (stride == 1 || chunks.size() == verify::number_of_chunks(operands)) {
       std::vector<std::uint64_t> digests;
       for (const Json& chunk : chunks) digests.push_back(parse_hex_word(chunk));
       if (verify::digest(digests) != entry.at("digest"))
@@ -112,7 +113,7 @@ namespace {
 /// Every 16th chunk digest is kept in the ledger: enough to find where two machines part, and small in git.
 constexpr std::uint64_t chunk_stride = 16;
 
-Json witness_to_json(const Task& task, const Witness& w) {
+Json witness_to_json(const Task& task, const Mismatch& w) {
   Json json;
   json["operands"] = Json::array();
   for (int i = 0; i < w.arity; ++i)
@@ -128,8 +129,8 @@ std::uint64_t leading_code(const Json& json) {
   return parse_hex_word(json.get<std::string>().substr(0, json.get<std::string>().find(' ')));
 }
 
-Witness witness_from_json(const Json& json) {
-  Witness w;
+Mismatch witness_from_json(const Json& json) {
+  Mismatch w;
   for (const Json& operand : json.at("operands"))
     w.operands.at(static_cast<std::size_t>(w.arity++)) = leading_code(operand);
   w.emulated = leading_code(json.at("ours"));
@@ -158,7 +159,7 @@ std::string classes_text(const std::map<std::string, std::uint64_t>& classes) {
   return text;
 }
 
-std::string witness_text(const Task& task, const Witness& w) {
+std::string witness_text(const Task& task, const Mismatch& w) {
   std::string operands;
   for (int i = 0; i < w.arity; ++i)
     operands += (i ? ", " : "") + operand_text(task, w.operands[static_cast<std::size_t>(i)]);
@@ -170,9 +171,10 @@ std::string witness_text(const Task& task, const Witness& w) {
 
 }  // namespace
 
-verify::Findings Verification::findings() const {
-  verify::Findings total;
-  for (const auto& [index, chunk] : chunks) total += chunk.findings;
+Comparison Verification::found() const {
+  Comparison total;
+  total.approximate = approximate;
+  for (const auto& [index, chunk] : chunks) total += chunk.found;
   return total;
 }
 
@@ -220,22 +222,22 @@ Task task_from_json(const Json& json) {
   return task;
 }
 
-Json inputs_to_json(const verify::Inputs& inputs) {
+Json operands_to_json(const OperandSet& operands) {
   Json json;
-  json["kind"] = inputs.exhaustive ? "all" : "sample";
-  json["count"] = inputs.count;
-  if (!inputs.exhaustive) json["boundary"] = inputs.boundary;
-  if (!inputs.exhaustive) json["seed"] = inputs.seed;
+  json["kind"] = operands.exhaustive ? "all" : "sample";
+  json["count"] = operands.count;
+  if (!operands.exhaustive) json["boundary"] = operands.boundary;
+  if (!operands.exhaustive) json["seed"] = operands.seed;
   return json;
 }
 
-verify::Inputs inputs_from_json(const Task& task, const Json& json) {
+OperandSet operands_from_json(const Task& task, const Json& json) {
   const auto count = json.at("count").get<std::uint64_t>();
   const std::string kind = json.at("kind");
-  if (kind == "all" && verify::number_of_inputs(task) == count) return verify::all_inputs(task);
+  if (kind == "all" && number_of_operands(task) == count) return all_operands(task);
   if (kind == "sample") {
-    const verify::Inputs inputs = verify::sampled_inputs(task, count, json.at("seed").get<std::uint64_t>());
-    if (!inputs.exhaustive && inputs.boundary == json.at("boundary").get<std::uint64_t>()) return inputs;
+    const OperandSet operands = sampled_operands(task, count, json.at("seed").get<std::uint64_t>());
+    if (!operands.exhaustive && operands.boundary == json.at("boundary").get<std::uint64_t>()) return operands;
   }
   throw std::invalid_argument("inputs of unknown kind or number");
 }
@@ -244,12 +246,12 @@ Json chunk_to_json(const Task& task, const verify::Chunk& chunk) {
   Json json;
   json["index"] = chunk.index;
   json["digest"] = hex_word(chunk.digest);
-  json["compared"] = chunk.findings.compared;
-  if (chunk.findings.differing == 0) return json;
-  json["differing"] = chunk.findings.differing;
-  if (chunk.findings.farthest) json["farthest"] = chunk.findings.farthest;
-  json["classes"] = chunk.findings.classes;
-  for (const Witness& w : chunk.findings.witnesses) json["witnesses"].push_back(witness_to_json(task, w));
+  json["compared"] = chunk.found.compared;
+  if (chunk.found.differing == 0) return json;
+  json["differing"] = chunk.found.differing;
+  if (chunk.found.farthest) json["farthest"] = chunk.found.farthest;
+  json["classes"] = chunk.found.classes;
+  for (const Mismatch& w : chunk.found.witnesses) json["witnesses"].push_back(witness_to_json(task, w));
   return json;
 }
 
@@ -257,21 +259,21 @@ verify::Chunk chunk_from_json(const Json& json) {
   verify::Chunk chunk;
   chunk.index = json.at("index").get<std::uint64_t>();
   chunk.digest = parse_hex_word(json.at("digest"));
-  chunk.findings.compared = json.at("compared").get<std::uint64_t>();
+  chunk.found.compared = json.at("compared").get<std::uint64_t>();
   if (!json.contains("differing")) return chunk;
-  chunk.findings.differing = json.at("differing").get<std::uint64_t>();
-  chunk.findings.farthest = json.value("farthest", std::uint64_t{0});
-  chunk.findings.classes = json.at("classes").get<std::map<std::string, std::uint64_t>>();
-  for (const Json& w : json.at("witnesses")) chunk.findings.witnesses.push_back(witness_from_json(w));
+  chunk.found.differing = json.at("differing").get<std::uint64_t>();
+  chunk.found.farthest = json.value("farthest", std::uint64_t{0});
+  chunk.found.classes = json.at("classes").get<std::map<std::string, std::uint64_t>>();
+  for (const Json& w : json.at("witnesses")) chunk.found.witnesses.push_back(witness_from_json(w));
   return chunk;
 }
 
 Json entry_of(const Verification& v) {
-  const verify::Findings found = v.findings();
+  const Comparison found = v.found();
   const Json environment = describe_environment(0, "");
   Json json;
   json["task"] = task_to_json(v.task);
-  json["inputs"] = inputs_to_json(v.inputs);
+  json["inputs"] = operands_to_json(v.operands);
   json["against"] = {{"reference", v.reference->name()},
                      {"independence", v.reference->independence()},
                      {"route", v.reference->supports(v.task).route}};
@@ -279,18 +281,18 @@ Json entry_of(const Verification& v) {
     json["skipped"] = v.skipped;
     return json;
   }
-  json["verified"] = v.reference->subject(v.task);
-  json["flags_compared"] = v.reference->prepare(v.task, v.inputs)->knows_flags();
+  json["verified"] = verify::verified_functions(*v.reference, v.task);
+  json["flags_compared"] = verify::make_reference(*v.reference, v.task, v.operands)->knows_flags();
   json["compared"] = found.compared;
   json["differing"] = found.differing;
   if (v.approximate) json["approximate"] = true;
   if (found.farthest) json["farthest"] = found.farthest;
   json["classes"] = found.classes;
   json["witnesses"] = Json::array();
-  for (const Witness& w : found.witnesses) json["witnesses"].push_back(witness_to_json(v.task, w));
+  for (const Mismatch& w : found.witnesses) json["witnesses"].push_back(witness_to_json(v.task, w));
   json["nan"] = nans_to_json(v);
   json["digest"] = v.digest();
-  const std::uint64_t stride = v.inputs.count > verify::most_inputs ? 1 : chunk_stride;
+  const std::uint64_t stride = v.operands.count > most_operands ? 1 : chunk_stride;
   json["chunk_stride"] = stride;
   json["chunks"] = Json::array();
   for (const auto& [index, chunk] : v.chunks)
@@ -314,18 +316,18 @@ std::string text_of(const Verification& v, const Style& style) {
   std::string text = fmt::format("{}{}{} against {}{}\n", v.task.description(), overflow,
                                  v.task.rounding.flush_inputs ? " flush-inputs" : "", reference.name(), independence);
   if (!v.skipped.empty()) return text + "  " + style.verdict("skipped") + ": " + v.skipped + "\n";
-  const verify::Findings found = v.findings();
-  const bool flags = reference.prepare(v.task, v.inputs)->knows_flags();
-  text += fmt::format("  verified {}{}; reference: {}\n", reference.subject(v.task),
+  const Comparison found = v.found();
+  const bool flags = verify::make_reference(reference, v.task, v.operands)->knows_flags();
+  text += fmt::format("  verified {}{}; reference: {}\n", verify::verified_functions(reference, v.task),
                       flags ? " and the flags of the scalar functions" : "", reference.supports(v.task).route);
   const std::string differ = style.painted(fmt::format("{} differ", found.differing), !found.differing ? Paint::pass
                                                                                       : v.approximate  ? Paint::differs
                                                                                                        : Paint::fail);
   text += fmt::format(
       "  compared {} ({}), {}{}, {:.1f} s, {:.3f} G/s\n", found.compared,
-      v.inputs.exhaustive
+      v.operands.exhaustive
           ? "all inputs"
-          : fmt::format("a sample, the first {} boundary cases, seed {}", v.inputs.boundary, v.inputs.seed),
+          : fmt::format("a sample, the first {} boundary cases, seed {}", v.operands.boundary, v.operands.seed),
       differ,
       found.differing
           ? " (" + classes_text(found.classes) +
@@ -336,14 +338,15 @@ std::string text_of(const Verification& v, const Style& style) {
       v.seconds, static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
   if (found.differing && v.approximate)
     text += "  this route need not be correctly rounded: differences are a finding, and no failure\n";
-  for (const Witness& w : found.witnesses) text += witness_text(v.task, w);
+  for (const Mismatch& w : found.witnesses) text += witness_text(v.task, w);
   if (v.nans) {
     text += fmt::format(
         "  NaN: canonical above; by the reference's rule ({}) on {} NaN results of {} {} inputs {} differ{}\n",
         name_of(v.nans->task.rounding.nan), v.nans->compared,
-        v.inputs.count > verify::nan_inputs ? "a sample of" : "the", std::min(v.inputs.count, verify::nan_inputs),
-        v.nans->differing, v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
-    for (const Witness& w : v.nans->witnesses) text += witness_text(v.task, w);
+        v.operands.count > verify::nan_operands ? "a sample of" : "the",
+        std::min(v.operands.count, verify::nan_operands), v.nans->differing,
+        v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
+    for (const Mismatch& w : v.nans->witnesses) text += witness_text(v.task, w);
   }
   return text + "  digest " + v.digest() + "\n";
 }

@@ -14,21 +14,18 @@ namespace halfulp::cli {
 /// One task against one reference, finished or not.
 struct Verification {
   Task task;
-  verify::Inputs inputs;
-  const verify::Reference* reference = nullptr;
+  OperandSet operands;
+  const Device* reference = nullptr;
   bool approximate = false;                       ///< the reference need not be correctly rounded
   std::string skipped;                            ///< why nothing is compared; empty where something is
   std::map<std::uint64_t, verify::Chunk> chunks;  ///< finished ones, by index
-  std::optional<Comparison> nans;                 ///< which NaN, where the reference's is not the canonical one
+  std::optional<TaskComparison> nans;             ///< which NaN, where the reference's is not the canonical one
   double seconds = 0;                             ///< over all runs that contributed
 
-  bool complete() const { return chunks.size() == verify::number_of_chunks(inputs); }
-  verify::Findings findings() const;
+  bool complete() const { return chunks.size() == verify::number_of_chunks(operands); }
+  Comparison found() const;  ///< in all chunks
   /// It differs though the reference is correctly rounded, or as no approximation does.
-  bool fails() const {
-    return (findings().differing != 0 && !(approximate && is_approximation(findings().classes, findings().farthest))) ||
-           (nans && nans->differing != 0);
-  }
+  bool fails() const { return found().fails() || (nans && nans->differing != 0); }
   std::string digest() const;  ///< precondition: complete()
 };
 
@@ -40,8 +37,8 @@ std::string result_text(const Task& task, std::uint64_t code);
 Json task_to_json(const Task& task);
 /// The inverse. Throws std::invalid_argument or nlohmann::json::exception for anything else.
 Task task_from_json(const Json& json);
-Json inputs_to_json(const verify::Inputs& inputs);
-verify::Inputs inputs_from_json(const Task& task, const Json& json);
+Json operands_to_json(const OperandSet& operands);
+OperandSet operands_from_json(const Task& task, const Json& json);
 Json chunk_to_json(const Task& task, const verify::Chunk& chunk);
 verify::Chunk chunk_from_json(const Json& json);
 

@@ -35,7 +35,7 @@ struct Options {
   int threads = 0;
 };
 
-/// The format that an option names. Integers, which eval converts, have a message of their own.
+/// The format that an option names. Integers, which eval converts, get their own message.
 FloatFormat float_format(const char* option, const std::string& name) {
   const NumberType type = parse_number_type(name);
   if (const auto* format = std::get_if<FloatFormat>(&type)) return *format;
@@ -45,15 +45,15 @@ FloatFormat float_format(const char* option, const std::string& name) {
       option, name));
 }
 
-const verify::Reference& reference_named(const std::string& name) {
+const Device& reference_named(const std::string& name) {
   if (name.rfind("recorded", 0) == 0) {
     std::string accepted;
-    for (const verify::Reference* reference : verify::references())
+    for (const Device* reference : verify::reference_devices())
       accepted += (accepted.empty() ? "" : ", ") + std::string(reference->name());
     throw BackendMissing(
         fmt::format("--against {}: verify does not compare against recordings; accepted: {}", shown(name), accepted));
   }
-  return verify::find_reference(name);
+  return verify::find_reference_device(name);
 }
 
 Task task_without_mode(const Options& options) {
@@ -86,16 +86,15 @@ std::vector<Verification> verifications(const Options& options) {
   Verification v;
   v.reference = &reference_named(options.against);
   v.task = task_without_mode(options);
-  const auto all_there_are = verify::number_of_inputs(v.task);
+  const auto all_there_are = number_of_operands(v.task);
   if (options.exhaustive &&
-      (!all_there_are || (*all_there_are > verify::most_inputs && !v.reference->takes_beyond(v.task))))
+      (!all_there_are || (*all_there_are > most_operands && !verify::takes_all_triples(*v.reference, v.task))))
     throw std::invalid_argument(
         fmt::format("{} has 2^{} inputs, --exhaustive takes 2^32 at most, and of fma to nearest of fp16 and bf16 "
                     "--against cuda 2^48; accepted: --sample N",
                     options.operation + " " + options.format,
                     std::get<FloatFormat>(v.task.from).storage_bits() * info(v.task.operation).arity));
-  v.inputs = options.exhaustive ? verify::all_inputs(v.task)
-                                : verify::sampled_inputs(v.task, options.sample, options.seed);
+  v.operands = options.exhaustive ? all_operands(v.task) : sampled_operands(v.task, options.sample, options.seed);
   std::vector<Verification> all;
   for (const RoundingMode mode : modes(options.round)) {
     v.task.rounding.mode = mode;
@@ -117,27 +116,26 @@ class Run {
   Run(const Options& options, std::vector<Verification>& all)
       : options_(options), all_(all), bar_("verify", options.quiet) {
     for (const Verification& v : all_)
-      if (v.skipped.empty()) total_ += v.inputs.count - v.findings().compared;
+      if (v.skipped.empty()) total_ += v.operands.count - v.found().compared;
   }
 
   void run(Verification& v) {
     std::vector<std::uint64_t> todo;
-    for (std::uint64_t i = 0; i < verify::number_of_chunks(v.inputs); ++i)
+    for (std::uint64_t i = 0; i < verify::number_of_chunks(v.operands); ++i)
       if (v.chunks.count(i) == 0) todo.push_back(i);
-    const auto judge = v.reference->prepare(v.task, v.inputs);
+    const auto reference = verify::make_reference(*v.reference, v.task, v.operands);
     const auto start = Clock::now();
     const double before = v.seconds;
     const auto time = [&] { v.seconds = before + std::chrono::duration<double>(Clock::now() - start).count(); };
     verify::verify_chunks(
-        v.task, v.inputs, *judge, todo, [this](std::uint64_t count) { advanced(count); },
+        v.task, v.operands, *reference, todo, [this](std::uint64_t count) { advanced(count); },
         [&](verify::Chunk chunk) {
           v.chunks.emplace(chunk.index, std::move(chunk));
           time();
           if (Clock::now() - saved_ > std::chrono::seconds(3)) save();
         });
     time();
-    if (const Backend* backend = v.reference->nan_backend(v.task))
-      v.nans = verify::compare_nans(v.task, v.inputs, *backend);
+    if (!verify::has_canonical_nans(*v.reference)) v.nans = verify::compare_nans(v.task, v.operands, *v.reference);
     save();
   }
 
@@ -173,7 +171,7 @@ std::string interrupted_text(const Options& options, const std::vector<Verificat
   for (const Verification& v : all) {
     if (!v.skipped.empty()) continue;
     done += v.chunks.size();
-    total += verify::number_of_chunks(v.inputs);
+    total += verify::number_of_chunks(v.operands);
   }
   return fmt::format("halfulp: interrupted; {} of {} chunks are done and kept in {}\n", done, total, options.state);
 }

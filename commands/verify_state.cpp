@@ -16,7 +16,7 @@ constexpr const char* kind = "halfulp verify state";
 
 /// What a run is: a state of anything else is refused.
 Json question(const Verification& v) {
-  return {{"task", task_to_json(v.task)}, {"inputs", inputs_to_json(v.inputs)}, {"against", v.reference->name()}};
+  return {{"task", task_to_json(v.task)}, {"inputs", operands_to_json(v.operands)}, {"against", v.reference->name()}};
 }
 
 std::string checksum(const Json& runs) {
@@ -30,11 +30,13 @@ std::string checksum(const Json& runs) {
 }
 
 /// What computed what is in the file.
-std::string program(const Verification& v) { return version_text() + ", " + v.reference->subject(v.task); }
+std::string program(const Verification& v) {
+  return version_text() + ", " + verify::verified_functions(*v.reference, v.task);
+}
 
 void fill(Verification& v, const Json& json) {
   v.seconds = json.at("seconds").get<double>();
-  const std::uint64_t chunks = verify::number_of_chunks(v.inputs);
+  const std::uint64_t chunks = verify::number_of_chunks(v.operands);
   for (const Json& row : json.at("chunks")) {
     verify::Chunk chunk = chunk_from_json(row);
     if (chunk.index >= chunks || !v.chunks.emplace(chunk.index, chunk).second) throw std::invalid_argument("chunks");

@@ -1,5 +1,5 @@
-// The PTX documentation's word on fragments (PTX ISA 9.2), instruction by instruction as it is put there. It shares
-// nothing with fragments.hpp but the types: the rehearsal's instructions read and write registers by it, and the test
+// Fragments as the PTX documentation defines them (PTX ISA 9.2), instruction by instruction and in its words. This
+// shares only types with fragments.hpp: the rehearsal's instructions read and write registers by it, and a test
 // compares the two.
 #pragma once
 

@@ -1,9 +1,9 @@
-// What host code asks of a GPU: memory, copies, kernels, waiting. Two answer: the CUDA runtime, and a rehearsal on host
-// memory in which the emulation stands for every instruction, so that all of the host code is tested where there is no
+// What host code needs of a GPU: memory, copies, kernels, waiting. There are two: the CUDA runtime, and a rehearsal on
+// host memory in which the emulation replaces every instruction, so that tests reach all of the host code without a
 // GPU.
 #pragma once
 
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/hardware/device.hpp>
 
 #include <cstddef>
 #include <string>
@@ -13,7 +13,7 @@ namespace halfulp::cuda {
 
 class Kernels;
 
-/// What went wrong on a device. The device is not to be asked again by this program, unless `lost` is false.
+/// What went wrong on a device. This program must not ask the device again, unless `lost` is false.
 using GpuError = DeviceFailure;
 
 struct GpuProperties {
@@ -28,18 +28,18 @@ struct GpuProperties {
 enum class Lane : int { first = 0, second = 1 };
 inline constexpr int lanes = 2;
 
-/// A device. One thread at a time uses a lane. All members but the first four throw GpuError.
+/// A device. Only one thread at a time uses a lane. All members after the first four throw GpuError.
 class Gpu {
  public:
   virtual ~Gpu() = default;
-  virtual std::string_view name() const = 0;          ///< of its backend: "cuda", "rehearsal"
+  virtual std::string_view name() const = 0;          ///< of its Device: "cuda", "rehearsal"
   virtual std::string_view independence() const = 0;  ///< "silicon", "emulation"
   virtual Support available() const = 0;              ///< looked for at the first call
   virtual GpuProperties properties() const = 0;       ///< empty where there is none
 
   virtual const Kernels& kernels() const = 0;
   virtual void* allocate(std::size_t bytes) const = 0;
-  virtual void* allocate_host(std::size_t bytes) const = 0;  ///< from where copies run beside other work
+  virtual void* allocate_host(std::size_t bytes) const = 0;  ///< page-locked: copies from it run beside other work
   virtual void release(void* device) const noexcept = 0;
   virtual void release_host(void* host) const noexcept = 0;
   // In the lane's order; they return before it is done.
@@ -54,7 +54,7 @@ class Gpu {
 
 /// The CUDA runtime's first device. A build without nvcc has one that says so.
 const Gpu& native_gpu();
-/// Host memory and the emulation; always there. What it answers says nothing about silicon.
+/// Host memory and the emulation; always available. Its answers prove nothing about silicon.
 const Gpu& rehearsal_gpu();
 
 /// `count` elements of device memory (or of host memory that copies run from).

@@ -22,13 +22,13 @@ struct ElementwiseArgs {
   std::size_t count = 0;
 };
 
-/// What a verification kernel adds up: cases it computed (of triples: values of c), those of them that differ (of
-/// triples: what they stand for), and a digest, a sum modulo 2^64 (triples alone).
+/// What a verification kernel adds up: the cases it computed (for triples, values of c), those of them that differ (for
+/// triples, the triples they stand for), and for triples a digest, a sum modulo 2^64.
 struct Counts {
   std::uint64_t done = 0, differing = 0, digest = 0;
 };
 
-/// An instruction beside halfulp's own arithmetic, on inputs from number `begin` on in the order of verify::Inputs: all
+/// An instruction beside halfulp's own arithmetic, on inputs from number `begin` on in the order of OperandSet: all
 /// code words, the last operand fastest; or, where columns are given, on those.
 struct SweepArgs {
   const std::uint64_t *a = nullptr, *b = nullptr, *c = nullptr;
@@ -82,7 +82,7 @@ struct ProgramArgs {
 };
 
 /// D = A B + C by a matrix instruction, chained along k. Elements in the width of their format, tf32 in 32 bits; how
-/// they lie is said in matrix/fragments.hpp (Extent).
+/// they lie is said in fragments.hpp (Extent).
 struct MatrixArgs {
   const void *a = nullptr, *b = nullptr, *c = nullptr;
   std::uint64_t* d = nullptr;  ///< words, so that one never written shows
@@ -91,7 +91,7 @@ struct MatrixArgs {
   bool whole = false;          ///< whole tiles, or their diagonals
 };
 
-/// Each puts work into a lane and returns. Preconditions: the device has the architecture that the row needs.
+/// Each member puts work into a lane and returns. Preconditions: the device has the architecture that the row needs.
 class Kernels {
  public:
   virtual ~Kernels() = default;

@@ -1,6 +1,5 @@
-// A matrix kernel played on the host: every thread of a warp(group) gathers its registers as the kernels in cuda/device
-// do, an instruction that knows the documentation's layout alone multiplies by the model of the unit, every thread
-// stores.
+// A matrix kernel on the host: every thread of a warp(group) gathers its registers as the kernels in cuda/device do, an
+// instruction that knows only the documentation's layout multiplies by the model of the unit, every thread stores.
 #pragma once
 
 #include <halfulp/cuda/kernels.hpp>

@@ -1,7 +1,7 @@
 // Rounding one float to a format by the plan of the array functions, and back: host and device compile the same source.
 //
 // As in round_pack.hpp one integer is added below the last kept bit (round_integer); a plan saves what does not depend
-// on the value. tests/cuda/narrow_test.cpp holds it against the array functions, on all 2^32 floats where asked to.
+// on the value. tests/cuda/narrow_test.cpp compares it with the array functions, on request for all 2^32 floats.
 #pragma once
 
 #include <halfulp/emulation/array/plan.hpp>
@@ -68,8 +68,8 @@ struct Narrow {
     return sign ? x[1] : x[0];
   }
 
-  /// significand / 2^tail, tail >= 1, as round_integer has it. Beyond some distance the tail's length matters no more:
-  /// a 24-bit significand is then below half a unit, and below the least random number's complement.
+  /// significand / 2^tail, tail >= 1, as round_integer has it. Beyond some distance the tail's length no longer
+  /// matters: a 24-bit significand is then below half a unit, and below the least random number's complement.
   static constexpr std::uint32_t rounded(const NarrowPlan& plan, bool sign, std::uint32_t significand, int tail,
                                          std::uint32_t random) {
     using U = std::conditional_t<mode == RoundingMode::stochastic, std::uint64_t, std::uint32_t>;

@@ -1,10 +1,10 @@
 #include <halfulp/cuda/rehearsal.hpp>
 
-#include <halfulp/cuda/backend.hpp>
+#include <halfulp/cuda/gpu_device.hpp>
 #include <halfulp/cuda/run_on.hpp>
 #include <halfulp/cuda/matrix_rehearsal.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/inputs.hpp>
+#include <halfulp/hardware/operands.hpp>
 
 #include <algorithm>
 #include <array>
@@ -38,13 +38,15 @@ class Loops final : public Kernels {
     task.rounding.nan = NanRule::canonical;
     const auto& to = std::get<FloatFormat>(task.to);
     const std::size_t bytes = to.storage_bits() > 8 ? 2 : 1;
-    verify::Inputs inputs;
-    inputs.from = std::get<FloatFormat>(task.from);
-    inputs.arity = info(task.operation).arity;
+    OperandSet operands;
+    operands.from = std::get<FloatFormat>(task.from);
+    operands.arity = info(task.operation).arity;
     for (std::size_t i = 0; i < x.count; ++i) {
       std::uint64_t a = 0, b = 0, c = 0;
       if (x.a) a = x.a[i], b = x.b ? x.b[i] : 0, c = x.c ? x.c[i] : 0;
-      else inputs.fill(x.begin + i, std::span(&a, 1), std::span(&b, inputs.arity > 1), std::span(&c, inputs.arity > 2));
+      else
+        operands.fill(x.begin + i, std::span(&a, 1), std::span(&b, operands.arity > 1),
+                      std::span(&c, operands.arity > 2));
       if (!written(i)) continue;
       const std::uint64_t ours = evaluate(task, a, b, c).code;
       std::uint64_t theirs = answer_(instruction, a, b, c);

@@ -13,8 +13,9 @@ namespace halfulp::cuda {
 
 // A team of T::lanes lanes, each with a value of its own:
 //   each(f)          lane l's value is f(l)
-//   fold(d, op)      lane l < d: value = op(value, the value of lane l + d); the other values are of no account from
-//   then on first()          lane 0's value, for all lanes for_each(n, f)   f(i) for every i < n, by lane i mod lanes
+//   fold(d, op)      lane l < d: value = op(value, the value of lane l + d); nothing reads the other values afterwards
+//   first()          lane 0's value, for all lanes
+//   for_each(n, f)   f(i) for every i < n, by lane i mod lanes
 // In device/teams.cuh: a thread, a warp (shuffles), a block (shared memory). Here: loops.
 
 /// All lanes in one thread of the host.
@@ -55,13 +56,13 @@ constexpr V reduce(Team& team, std::size_t n, V nothing, Term&& term, Op&& op) {
   return team.first();
 }
 
-// Sums of rows in a format itself, in the orders in which GPUs add. Which order that is stands in teams.hpp alone.
+// Sums of rows in the format itself, in the orders in which GPUs add. Only reduce() defines those orders.
 
 enum class SumOrder : std::uint8_t {
   sequential,  ///< one thread, the first term first
   warp,        ///< 32 lanes in the order of reduce(), the tree by shuffles
   block,       ///< 256 threads in the order of reduce(), the tree through shared memory
-  atomic,      ///< atomicAdd of every term to a +0 in memory, in whatever order they come
+  atomic,      ///< atomicAdd of every term to a +0 in memory, in any order
 };
 inline constexpr std::array<Named<SumOrder>, 4> sum_orders{{{"sequential", SumOrder::sequential},
                                                             {"warp", SumOrder::warp},
@@ -69,7 +70,7 @@ inline constexpr std::array<Named<SumOrder>, 4> sum_orders{{{"sequential", SumOr
                                                             {"atomic", SumOrder::atomic}}};
 inline constexpr int warp_lanes = 32, block_lanes = 256;
 
-/// The sum of the terms term(0), ..., term(n - 1) by o.add, in the order of the team; of none o.zero().
+/// The sum of the terms term(0), ..., term(n - 1) by o.add, in the order of the team; o.zero() where n is 0.
 template <class Team, class O, class Term>
 constexpr auto sum_by(Team& team, const O& o, std::size_t n, Term&& term) {
   return reduce(team, n, o.zero(), term, [&o](auto a, auto b) { return o.add(a, b); });

@@ -4,7 +4,7 @@
 
 #include <halfulp/cuda/fragments.hpp>
 
-// Registers are indexed by constants alone: loops over them are unrolled.
+// Only constants index registers: loops over them are unrolled.
 #if defined(__CUDA_ARCH__)
 #define HALFULP_UNROLLED _Pragma("unroll")
 #else

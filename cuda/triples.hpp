@@ -2,7 +2,7 @@
 //
 // A pair (x, y) with x <= y and every c are computed once by halfulp's fma and held against the instruction on every
 // triple that follows from it by signs and by exchanging a and b: (x, y, c), (-x, -y, c), (-x, y, -c), (x, -y, -c), and
-// the same with y and x. So the instruction is asked all 2^48; of our own arithmetic alone it is used that it has these
+// the same with y and x. So the instruction computes all 2^48. Our own arithmetic is only assumed to have these
 // symmetries, which tests/cuda/triples_test.cpp proves on 8-bit formats and samples of 16-bit ones.
 #pragma once
 

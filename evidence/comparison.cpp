@@ -3,6 +3,7 @@
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
+#include <sstream>
 
 namespace halfulp {
 namespace {
@@ -12,7 +13,7 @@ bool differ_by_one(const FloatFormat& f, std::uint64_t x, std::uint64_t y) {
 }
 
 /// The task's result in a wider format, its operands taken there exactly.
-Rounded result_in(const FloatFormat& wide, const Task& task, const Witness& w, const Rounding& rounding) {
+Rounded result_in(const FloatFormat& wide, const Task& task, const Mismatch& w, const Rounding& rounding) {
   if (task.operation == Operation::convert)
     return evaluate({Operation::convert, task.from, wide, rounding}, w.operands[0]);
   const auto& f = std::get<FloatFormat>(task.from);
@@ -24,9 +25,9 @@ Rounded result_in(const FloatFormat& wide, const Task& task, const Witness& w, c
   return evaluate({task.operation, wide, wide, rounding}, x[0], x[1], x[2]);
 }
 
-/// Exactly halfway between neighbours is what a format with one more fraction bit holds, and whose last bit is set
-/// there.
-bool is_tie(const Task& task, const FloatFormat& f, const Witness& w) {
+/// A result lies exactly halfway between neighbours if a format with one more fraction bit holds it and its last bit is
+/// set there.
+bool is_tie(const Task& task, const FloatFormat& f, const Mismatch& w) {
   FloatFormat finer = f;
   ++finer.fraction_bits;
   if (finer.fraction_bits > 52 || finer.emin() - finer.fraction_bits < -1074) return false;
@@ -37,7 +38,7 @@ bool is_tie(const Task& task, const FloatFormat& f, const Witness& w) {
   return result.flags == 0 && finer.is_finite(result.code) && (result.code & 1) != 0;
 }
 
-bool is_double_rounding(const Task& task, const FloatFormat& f, const Witness& w) {
+bool is_double_rounding(const Task& task, const FloatFormat& f, const Mismatch& w) {
   Rounding first = task.rounding;
   first.flush_outputs = false;
   first.overflow = Overflow::ieee;
@@ -56,7 +57,7 @@ bool is_double_rounding(const Task& task, const FloatFormat& f, const Witness& w
 
 }  // namespace
 
-std::uint64_t units_apart(const Task& task, const Witness& w) {
+std::uint64_t units_apart(const Task& task, const Mismatch& w) {
   const auto* f = std::get_if<FloatFormat>(&task.to);
   if (!f || info(task.operation).result == ResultKind::truth || !f->is_finite(w.emulated) || !f->is_finite(w.device))
     return 0;
@@ -65,7 +66,7 @@ std::uint64_t units_apart(const Task& task, const Witness& w) {
   return std::max(x, y) - std::min(x, y);
 }
 
-std::string_view difference_class(const Task& task, const Witness& w) {
+std::string_view difference_class(const Task& task, const Mismatch& w) {
   const std::uint64_t x = w.emulated, y = w.device;
   if (x == y) return "flags";
   const auto* f = std::get_if<FloatFormat>(&task.to);
@@ -86,100 +87,141 @@ std::string_view difference_class(const Task& task, const Witness& w) {
   return neighbours ? "one-ulp" : "other";
 }
 
-namespace {
-
-constexpr std::size_t chunk_size = std::size_t{1} << 16;
-constexpr std::size_t max_witnesses = 8;
-
-Witness witness(const Task& task, const Operands& operands, std::size_t i, std::uint64_t emulated,
-                std::uint64_t device) {
-  Witness w;
-  w.arity = info(task.operation).arity;
-  w.operands[0] = operands.a[i];
-  if (w.arity > 1) w.operands[1] = operands.b[i];
-  if (w.arity > 2) w.operands[2] = operands.c[i];
-  w.emulated = emulated;
-  w.device = device;
-  return w;
+Comparison& Comparison::operator+=(const Comparison& later) {
+  if (route.empty()) route = later.route;
+  if (!later.skipped.empty()) skipped = later.skipped;
+  approximate = approximate || later.approximate;
+  compared += later.compared;
+  differing += later.differing;
+  farthest = std::max(farthest, later.farthest);
+  unanswered += later.unanswered;
+  for (const auto& [name, count] : later.classes) classes[name] += count;
+  for (const Mismatch& mismatch : later.witnesses)
+    if (witnesses.size() < most_witnesses) witnesses.push_back(mismatch);
+  if (compared != 0) skipped.clear();
+  return *this;
 }
 
-std::string why_not(const Backend& backend, const Task& task) {
-  if (std::string why = refusal(task); !why.empty()) return why;
-  if (task.rounding.mode == RoundingMode::stochastic) return "stochastic: the random bits of a device are its own";
-  if (const Support here = backend.available(); !here.yes) return here.reason;
-  return backend.supports(task).reason;
+namespace {
+
+template <class Code>
+bool all_equal_to(const std::byte* words, std::span<const std::uint64_t> codes) {
+  std::uint64_t different = 0;
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    Code code;
+    std::memcpy(&code, words + i * sizeof(Code), sizeof(Code));
+    different |= code ^ codes[i];
+  }
+  return different == 0;
 }
 
 }  // namespace
 
-Comparison compare(const Backend& backend, Task task, const Operands& operands) {
-  Comparison result;
-  result.backend = backend.name();
-  result.independence = backend.independence();
-  task.rounding.nan = backend.nan_rule(task);
-  result.skipped = why_not(backend, task);
-  result.task = task;
-  if (!result.skipped.empty()) return result;
-  const Support support = backend.supports(task);
-  result.route = support.route;
-  result.approximate = support.approximate;
-
-  std::vector<std::uint64_t> device(std::min(chunk_size, operands.size()));
-  std::vector<char> known(device.size());
-  for (std::size_t begin = 0; begin < operands.size(); begin += chunk_size) {
-    const Operands chunk = operands.slice(begin, std::min(chunk_size, operands.size() - begin));
-    try {
-      backend.run(task, chunk, std::span(device).first(chunk.size()));
-    } catch (const DeviceFailure& failure) {
-      if (failure.lost) throw;
-      Comparison nothing;
-      nothing.backend = result.backend, nothing.independence = result.independence, nothing.task = result.task;
-      nothing.skipped = failure.what();
-      return nothing;
-    }
-    backend.answered(task, chunk, std::span(known).first(chunk.size()));
-    for (std::size_t i = 0; i < chunk.size(); ++i) {
-      if (!known[i]) {
-        ++result.unanswered;
-        continue;
-      }
-      const auto at = [i](std::span<const std::uint64_t> s) { return s.empty() ? 0 : s[i]; };
-      const std::uint64_t emulated = evaluate(task, at(chunk.a), at(chunk.b), at(chunk.c)).code;
-      if (emulated == device[i]) continue;
-      const Witness found = witness(task, chunk, i, emulated, device[i]);
-      ++result.differing;
-      result.farthest = std::max(result.farthest, units_apart(task, found));
-      ++result.classes[std::string(difference_class(task, found))];
-      if (result.witnesses.size() < max_witnesses) result.witnesses.push_back(found);
-    }
+bool all_equal(std::span<const std::byte> words, std::span<const std::uint64_t> codes) {
+  switch (words.size() / codes.size()) {
+    case 1: return all_equal_to<std::uint8_t>(words.data(), codes);
+    case 2: return all_equal_to<std::uint16_t>(words.data(), codes);
+    case 4: return all_equal_to<std::uint32_t>(words.data(), codes);
+    default: return all_equal_to<std::uint64_t>(words.data(), codes);
   }
-  result.compared = operands.size() - result.unanswered;
-  if (result.compared == 0 && result.unanswered != 0)
-    result.skipped = result.unanswered == 1
-                         ? "the one operand is not recorded"
-                         : "none of the " + std::to_string(result.unanswered) + " operands are recorded";
+}
+
+namespace {
+
+constexpr std::size_t block_size = std::size_t{1} << 16;
+
+std::string why_not(const Device& device, const Task& task) {
+  if (std::string why = refusal(task); !why.empty()) return why;
+  if (task.rounding.mode == RoundingMode::stochastic) return "stochastic: the random bits of a device are its own";
+  if (const Support here = device.available(); !here.yes) return here.reason;
+  return device.supports(task).reason;
+}
+
+/// Both sides on all operands.
+void compare_all(const Device& device, const Task& task, const Operands& operands, Comparison& found) {
+  std::vector<std::uint64_t> theirs(std::min(block_size, operands.size())), ours(theirs.size());
+  std::vector<char> known(theirs.size());
+  for (std::size_t begin = 0; begin < operands.size(); begin += block_size) {
+    const Operands block = operands.slice(begin, std::min(block_size, operands.size() - begin));
+    const auto codes = std::span(theirs).first(block.size());
+    const auto has = std::span(known).first(block.size());
+    device.run(task, block, codes);
+    device.answered(task, block, has);
+    for (std::size_t i = 0; i < block.size(); ++i) {
+      const auto [a, b, c] = block[i];
+      ours[i] = has[i] ? evaluate(task, a, b, c).code : codes[i];
+    }
+    compare_block(std::as_bytes(std::span(ours).first(block.size())), codes, has, found,
+                  [&](std::size_t i, std::uint64_t emulated, std::uint64_t theirs_i) {
+                    found.note(task, {block[i], info(task.operation).arity, emulated, theirs_i});
+                  });
+  }
+}
+
+}  // namespace
+
+TaskComparison compare(const Device& device, Task task, const Operands& operands) {
+  TaskComparison result;
+  result.backend = device.name();
+  result.independence = device.independence();
+  task.rounding.nan = device.nan_rule(task);
+  result.task = task;
+  result.skipped = why_not(device, task);
+  if (!result.skipped.empty()) return result;
+  const Support support = device.supports(task);
+  Comparison found;
+  found.route = support.route;
+  found.approximate = support.approximate;
+  try {
+    compare_all(device, task, operands, found);
+  } catch (const DeviceFailure& failure) {
+    if (failure.lost) throw;
+    result.skipped = failure.what();
+    return result;
+  }
+  if (found.compared == 0 && found.unanswered != 0)
+    found.skipped = found.unanswered == 1
+                        ? "the one operand is not recorded"
+                        : "none of the " + std::to_string(found.unanswered) + " operands are recorded";
+  static_cast<Comparison&>(result) = std::move(found);
   return result;
 }
 
+namespace {
+
+/// "1 2 | 3 4 | 5 -> 6, model 7", in hexadecimal.
+std::string text_of(const Products& x, std::uint64_t addend, std::uint64_t device, std::uint64_t model) {
+  std::ostringstream text;
+  text << std::hex;
+  for (const auto part : {x.a, x.b}) {
+    for (const std::uint64_t word : part) text << word << ' ';
+    text << "| ";
+  }
+  text << addend << " -> " << device << ", model " << model;
+  return text.str();
+}
+
+}  // namespace
+
+Comparison compare(const Device& device, const MatrixTask& task, const MatrixUnit& model, const MatrixCases& cases) {
+  Comparison found;
+  found.route = task.description;
+  std::vector<std::uint64_t> d(cases.size()), expected(cases.size());
+  std::vector<char> known(cases.size());
+  device.multiply(task, cases, d);
+  device.answered(task, cases, known);
+  for (std::size_t i = 0; i < cases.size(); ++i)
+    expected[i] = known[i] ? mma(model, cases.products(i), cases.c[i]) : d[i];
+  compare_block(std::as_bytes(std::span(expected)), d, known, found,
+                [&](std::size_t i, std::uint64_t modelled, std::uint64_t device_word) {
+                  found.note("other", 0, [&] {
+                    Mismatch mismatch;
+                    mismatch.emulated = modelled, mismatch.device = device_word;
+                    mismatch.text = text_of(cases.products(i), cases.c[i], device_word, modelled);
+                    return mismatch;
+                  });
+                });
+  return found;
+}
+
 }  // namespace halfulp
-
-namespace halfulp::verify {
-
-void Findings::note(const Task& task, const Witness& witness) {
-  ++differing;
-  farthest = std::max(farthest, units_apart(task, witness));
-  ++classes[std::string(difference_class(task, witness))];
-  if (witnesses.size() < max_witnesses) witnesses.push_back(witness);
-}
-
-Findings& Findings::operator+=(const Findings& later) {
-  compared += later.compared;
-  differing += later.differing;
-  farthest = std::max(farthest, later.farthest);
-  for (const auto& [name, count] : later.classes) classes[name] += count;
-  for (const Witness& w : later.witnesses)
-    if (witnesses.size() < max_witnesses) witnesses.push_back(w);
-  return *this;
-}
-
-}  // namespace halfulp::verify

@@ -1,17 +1,19 @@
 #include <halfulp/evidence/gpu_check.hpp>
 
 #include <halfulp/cuda/kernels.hpp>
-#include <halfulp/cuda/matrix_devices.hpp>
+#include <halfulp/cuda/gpu_device.hpp>
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/hardware/operands.hpp>
 
 #include <bit>
 #include <cstring>
+#include <sstream>
 
 namespace halfulp::cuda {
 namespace {
 
-/// Stochastic roundings whose blocks of random numbers begin with a thread's elements, and in their midst.
+/// Stochastic roundings whose blocks of random numbers begin at a thread's first element, and inside its elements.
 constexpr RandomStream streams[] = {{11, 2, 0}, {11, 2, 1}};
 
 /// Random floats, most of exponents that the format has, halfway cases among them, and the special ones.
@@ -54,11 +56,25 @@ std::vector<Out> run(const Gpu& gpu, const void* in, std::size_t in_bytes, std::
 }
 
 template <class Out>
-void compare_bits(const std::vector<Out>& device, const std::vector<Out>& host, Check& check) {
-  check.compared += host.size();
-  for (std::size_t i = 0; i < host.size(); ++i)
-    if (std::memcmp(&device[i], &host[i], sizeof(Out)) != 0 && check.differing++ == 0)
-      check.witness = "element " + std::to_string(i);
+void compare_bits(const std::vector<Out>& device, const std::vector<Out>& host, Comparison& found) {
+  std::vector<std::uint64_t> words(device.size());
+  for (std::size_t i = 0; i < device.size(); ++i) std::memcpy(&words[i], &device[i], sizeof(Out));
+  compare_block(std::as_bytes(std::span(host)), words, {}, found,
+                [&](std::size_t i, std::uint64_t expected, std::uint64_t word) {
+                  found.note("other", 0, [&] {
+                    Mismatch mismatch;
+                    mismatch.emulated = expected, mismatch.device = word;
+                    mismatch.text = "element " + std::to_string(i);
+                    return mismatch;
+                  });
+                });
+}
+
+/// One of halfulp's own kernels, not yet compared.
+Check kernel(std::string name) {
+  Check check{"kernel", std::move(name)};
+  check.found.route = "halfulp's own";
+  return check;
 }
 
 void check_narrow(const Gpu& gpu, const FloatFormat& f, const Rounding& r, const std::vector<float>& x,
@@ -76,18 +92,17 @@ void check_narrow(const Gpu& gpu, const FloatFormat& f, const Rounding& r, const
     });
   };
   const std::string mode = format_name(f) + " " + std::string(name_of(r.mode));
-  Check quantized{.group = "kernel", .name = "quantize " + mode, .route = "halfulp's own"}, encoded = quantized;
-  encoded.name = "encode " + mode;
+  Check quantized = kernel("quantize " + mode), encoded = kernel("encode " + mode);
   for (const RandomStream& stream : streams) {
     if (r.mode != RoundingMode::stochastic && stream.first != 0) continue;
     args.random = stream;
     std::vector<float> values(x.size());
     quantize(f, r, std::span<const float>(x), std::span<float>(values), stream);
-    compare_bits(on_device(0, float{}), values, quantized);
+    compare_bits(on_device(0, float{}), values, quantized.found);
     const auto codes = [&]<class Code>(Code zero) {
       std::vector<Code> host(x.size());
       encode<float, Code>(f, r, x, host, stream);
-      compare_bits(on_device(sizeof(Code), zero), host, encoded);
+      compare_bits(on_device(sizeof(Code), zero), host, encoded.found);
     };
     if (f.storage_bits() <= 8) codes(std::uint8_t{});
     else codes(std::uint16_t{});
@@ -107,7 +122,7 @@ void check_widen(const Gpu& gpu, const FloatFormat& f, std::vector<Check>& check
   for (std::uint64_t code = 0; code <= f.code_mask(); ++code) codes.push_back(static_cast<Code>(code));
   codes.resize(codes.size() + 3);  // no multiple of what a thread takes
   args.count = codes.size();
-  Check check{.group = "kernel", .name = "decode " + format_name(f), .route = "halfulp's own"};
+  Check check = kernel("decode " + format_name(f));
   std::vector<float> host(codes.size());
   decode<Code>(f, codes, host);
   compare_bits(run<float>(gpu, codes.data(), codes.size() * sizeof(Code), codes.size(), "widen",
@@ -115,7 +130,7 @@ void check_widen(const Gpu& gpu, const FloatFormat& f, std::vector<Check>& check
                             args.in = in, args.out = static_cast<float*>(out);
                             gpu.kernels().widen(Lane::first, args);
                           }),
-               host, check);
+               host, check.found);
   checks.push_back(std::move(check));
 }
 
@@ -140,49 +155,62 @@ std::vector<Check> check_kernels(const Gpu& gpu, std::size_t count, const Progre
 }
 
 std::vector<Check> check_programs_and_sums(const Gpu& gpu, const Progress& progress) {
-  std::vector<Check> checks;
-  const auto take = [&](const char* group, const std::vector<ProgramCheck>& some) {
-    for (const ProgramCheck& c : some)
-      checks.push_back({.group = group,
-                        .name = c.name,
-                        .route = c.compared_with,
-                        .skipped = c.compared == 0 ? "nothing was compared" : "",
-                        .approximate = !c.must_agree,
-                        .compared = c.compared,
-                        .differing = c.differing,
-                        .farthest = c.largest_distance,
-                        .witness = c.witness,
-                        .wild = c.unlike != 0 || c.largest_distance > most_units_apart});
-  };
   progress(0);
-  take("sum", check_sums(gpu, 1));
+  std::vector<Check> checks = check_sums(gpu, 1);
   progress(0.5);
-  take("program", check_programs(gpu, 1));
+  for (Check& check : check_programs(gpu, 1)) checks.push_back(std::move(check));
+  for (Check& check : checks)
+    if (check.found.compared == 0) check.found.skipped = "nothing was compared";
   return checks;
 }
 
-std::vector<Check> check_whole_tiles(const Gpu& gpu, const Progress& progress) {
+Comparison check_places(const Device& device, std::size_t row, std::size_t tiles, std::size_t k, std::uint64_t seed) {
+  const MatrixRow& what = matrix_rows()[row];
+  const auto m = static_cast<std::size_t>(what.made_of().m), n = static_cast<std::size_t>(what.made_of().n);
+  const MatrixTask task = device.matrix_tasks()[row];
+  Comparison found;
+  for (const auto& kind : tile_kinds) {
+    // Rows, columns and addends of different cases meet.
+    const auto drawn = [&](std::size_t count, std::uint64_t s) {
+      return halfulp::tiles(kind.value, task.shape, k, count, seed + s);
+    };
+    const WholeTiles x{tiles, k, drawn(tiles * m, 0).a, drawn(tiles * n, 1).b, drawn(tiles * m * n, 2).c};
+    const std::vector<std::uint64_t> there = whole_tiles(*gpu_of(device), row, x);
+    MatrixCases cases;
+    for (std::size_t i = 0; i < x.c.size(); ++i) {
+      const std::size_t line = i / n, column = i / (m * n) * n + i % n;
+      const std::span<const std::uint64_t> a(x.a), b(x.b);
+      cases.add({a.subspan(line * k, k), b.subspan(column * k, k), {}, {}}, x.c[i]);
+    }
+    std::vector<std::uint64_t> here(cases.size());
+    device.multiply(task, cases, here);
+    compare_block(std::as_bytes(std::span(here)), there, {}, found,
+                  [&](std::size_t i, std::uint64_t on_diagonal, std::uint64_t in_tile) {
+                    found.note("other", 0, [&] {
+                      std::ostringstream text;
+                      text << kind.name << " tile " << i / (m * n) << ", row " << i / n % m << ", column " << i % n
+                           << ": " << std::hex << in_tile << " there, " << on_diagonal << " on the diagonal";
+                      Mismatch mismatch;
+                      mismatch.emulated = on_diagonal, mismatch.device = in_tile, mismatch.text = text.str();
+                      return mismatch;
+                    });
+                  });
+  }
+  return found;
+}
+
+std::vector<Check> check_whole_tiles(const Device& device, const Progress& progress) {
   std::vector<Check> checks;
   const auto rows = matrix_rows();
   for (std::size_t row = 0; row < rows.size(); ++row) {
     progress(static_cast<double>(row) / static_cast<double>(rows.size()));
-    if (!runs(gpu, rows[row]).yes) continue;
+    if (!runs(*gpu_of(device), rows[row]).yes) continue;
     const auto k = static_cast<std::size_t>(rows[row].unit->k);
-    const PlaceCheck found = check_places(gpu, row, 3, 2 * k, 1);
-    checks.push_back({.group = "whole tile",
-                      .name = rows[row].unit->name,
-                      .route = "every element beside the diagonal",
-                      .compared = found.compared,
-                      .differing = found.differing,
-                      .witness = found.first});
+    Check check{"whole tile", rows[row].unit->name, check_places(device, row, 3, 2 * k, 1)};
+    check.found.route = "every element beside the diagonal";
+    checks.push_back(std::move(check));
   }
   return checks;
-}
-
-const Gpu* find_gpu(std::string_view backend) {
-  for (const Gpu* gpu : {&native_gpu(), &rehearsal_gpu()})
-    if (gpu->name() == backend) return gpu;
-  return nullptr;
 }
 
 }  // namespace halfulp::cuda

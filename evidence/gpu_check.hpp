@@ -16,52 +16,27 @@ namespace halfulp::cuda {
 /// gpu.available().yes. Throws GpuError.
 std::vector<Check> check_kernels(const Gpu& gpu, std::size_t count, const Progress& progress);
 
-/// The sums and programs of program_check.hpp. As above.
+/// check_sums and check_programs. As above.
 std::vector<Check> check_programs_and_sums(const Gpu& gpu, const Progress& progress);
 
 /// Every matrix instruction that runs there: whole tiles beside the same products on a diagonal. As above.
-std::vector<Check> check_whole_tiles(const Gpu& gpu, const Progress& progress);
+std::vector<Check> check_whole_tiles(const Device& device, const Progress& progress);
 
-/// The device behind a backend, "cuda" or "rehearsal"; nullptr for others.
-const Gpu* find_gpu(std::string_view backend);
+/// Every element of `tiles` tiles of D, of the row of that number, beside the same products as a case of the device,
+/// which takes diagonals. Precondition: the row runs there.
+Comparison check_places(const Device& device, std::size_t row, std::size_t tiles, std::size_t k, std::uint64_t seed);
 
-// What comes of holding a device's sums and programs against the emulation.
+// Sums in every order, fp16, bf16 and fp32; programs, fp16 and bf16. The operands follow from the seed. Preconditions
+// and exceptions as above.
 
-struct ProgramCheck {
-  std::string name;           ///< "sum fp16 warp", "softmax bf16"
-  std::string compared_with;  ///< "the emulation in the same order"
-  bool must_agree =
-      true;  ///< false where an operation in it is not correctly rounded by GPUs: differences are counted, no failure
-  std::uint64_t compared = 0, differing = 0;
-  std::uint64_t unlike = 0;  ///< of those that differ: a NaN against a number, two different NaNs, or nothing written
-  std::uint64_t largest_distance = 0;  ///< of the others: how many code words lie between them, at most
-  std::string witness = {};            ///< the first that differs; empty if none does
+std::vector<Check> check_sums(const Gpu& gpu, std::uint64_t seed);
+std::vector<Check> check_programs(const Gpu& gpu, std::uint64_t seed);
 
-  bool passed() const { return compared != 0 && (differing == 0 || !must_agree); }
-
-  /// One case; `where` says which, and is asked of the first that differs alone.
-  template <class Where>
-  void compare(const FloatFormat& f, std::uint64_t device, std::uint64_t expected, Where&& where) {
-    ++compared;
-    if (device != expected) add_difference(f, device, expected, differing == 0 ? where() : std::string());
-  }
-  /// The same where something else than equality is asked for: `agrees` says whether it is there.
-  template <class Where>
-  void judge(const FloatFormat& f, std::uint64_t device, std::uint64_t beside, bool agrees, Where&& where) {
-    ++compared;
-    measure(f, device, beside);
-    if (!agrees) add_difference(f, device, beside, differing == 0 ? where() : std::string());
-  }
-
- private:
-  void add_difference(const FloatFormat& f, std::uint64_t device, std::uint64_t expected, const std::string& where);
-  bool measure(const FloatFormat& f, std::uint64_t device, std::uint64_t expected);
-};
-
-/// Sums in every order, fp16, bf16 and fp32; programs, fp16 and bf16. The operands follow from the seed.
-/// Precondition: the device is available. Throws GpuError.
-std::vector<ProgramCheck> check_sums(const Gpu& gpu, std::uint64_t seed);
-std::vector<ProgramCheck> check_programs(const Gpu& gpu, std::uint64_t seed);
+/// Notes a case of a sum or program whose word is not the expected one; `where` says which case. Its class is
+/// "unwritten", "nan" (a NaN on either side) or "other"; how far apart the words are is counted in code words on the
+/// number line.
+void note_word(Comparison& found, const FloatFormat& f, std::uint64_t device, std::uint64_t expected,
+               const std::function<std::string()>& where);
 
 /// Operands that follow from a seed.
 class Drawn {

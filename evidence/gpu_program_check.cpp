@@ -2,7 +2,7 @@
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/evidence/gpu_check.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/inputs.hpp>
+#include <halfulp/hardware/operands.hpp>
 
 #include <algorithm>
 #include <cmath>
@@ -11,27 +11,55 @@
 
 namespace halfulp::cuda {
 
-bool ProgramCheck::measure(const FloatFormat& f, std::uint64_t device, std::uint64_t expected) {
-  if (device > f.code_mask() || f.is_nan(device) || f.is_nan(expected)) return false;
-  const std::int64_t x = order(f, {}, device), y = order(f, {}, expected);
-  largest_distance = std::max(largest_distance, static_cast<std::uint64_t>(x < y ? y - x : x - y));
-  return true;
+namespace {
+
+bool is_unlike(const FloatFormat& f, std::uint64_t device, std::uint64_t expected) {
+  return device > f.code_mask() || f.is_nan(device) || f.is_nan(expected);
 }
 
-void ProgramCheck::add_difference(const FloatFormat& f, std::uint64_t device, std::uint64_t expected,
-                                  const std::string& where) {
-  unlike += !measure(f, device, expected);
-  if (differing++ != 0) return;
-  std::ostringstream text;
-  text << std::hex << where << ": device " << device << ", expected " << expected;
-  witness = text.str();
+/// Code words between two words on the number line; 0 where one of them is not on it.
+std::uint64_t words_apart(const FloatFormat& f, std::uint64_t device, std::uint64_t expected) {
+  if (is_unlike(f, device, expected)) return 0;
+  const std::int64_t x = order(f, {}, device), y = order(f, {}, expected);
+  return static_cast<std::uint64_t>(x < y ? y - x : x - y);
+}
+
+/// A sum or a program, not yet compared.
+Check started(const char* group, std::string name, std::string compared_with, bool approximate = false) {
+  Check check{group, std::move(name)};
+  check.found.route = std::move(compared_with);
+  check.found.approximate = approximate;
+  return check;
+}
+
+/// Holds a device's words against the expected ones; where(i) says which case word i is.
+template <class Where>
+void compare_words(Comparison& found, const FloatFormat& f, const Words& device, const Words& expected, Where&& where) {
+  compare_block(std::as_bytes(std::span(expected)), device, {}, found,
+                [&](std::size_t i, std::uint64_t right, std::uint64_t word) {
+                  note_word(found, f, word, right, [&] { return where(i); });
+                });
+}
+
+}  // namespace
+
+void note_word(Comparison& found, const FloatFormat& f, std::uint64_t device, std::uint64_t expected,
+               const std::function<std::string()>& where) {
+  const char* const its_class = device > f.code_mask() ? "unwritten" : is_unlike(f, device, expected) ? "nan" : "other";
+  found.note(its_class, words_apart(f, device, expected), [&] {
+    std::ostringstream text;
+    text << std::hex << where() << ": device " << device << ", expected " << expected;
+    Mismatch mismatch;
+    mismatch.emulated = expected, mismatch.device = device, mismatch.text = text.str();
+    return mismatch;
+  });
 }
 
 std::uint64_t Drawn::word() { return random_word(seed_, stream_, index_++); }
 
 std::uint64_t Drawn::any(const FloatFormat& f) {
   if (word() % 2 == 0) return word() & f.code_mask();
-  const std::vector<std::uint64_t> points = verify::lattice(f, 0);
+  const std::vector<std::uint64_t> points = lattice(f, 0);
   return points[word() % points.size()];
 }
 
@@ -65,26 +93,25 @@ std::string row_of(std::size_t length, std::size_t row) {
   return std::to_string(length) + " terms, row " + std::to_string(row);
 }
 
-ProgramCheck check_order(const Gpu& gpu, const NamedFormat& named, SumOrder order, std::uint64_t seed) {
+Check check_order(const Gpu& gpu, const NamedFormat& named, SumOrder order, std::uint64_t seed) {
   const FloatFormat& f = named.format;
-  ProgramCheck check{"sum " + std::string(named.name) + " " + std::string(name_in(sum_orders, order)),
-                     "the emulation in the same order"};
+  Check check = started("sum", "sum " + std::string(named.name) + " " + std::string(name_in(sum_orders, order)),
+                        "the emulation in the same order");
   for (const std::size_t length : sum_lengths) {
     Drawn draw(seed, length);
     Words terms;
     for (std::size_t row = 0; row < sum_rows; ++row)
       for (std::size_t i = 0; i < length; ++i) terms.push_back(term(kinds[row % std::size(kinds)], f, i, draw));
-    const Words device = sums_on(gpu, f, order, terms, sum_rows), expected = emulated_sums(f, order, terms, sum_rows);
-    for (std::size_t row = 0; row < sum_rows; ++row)
-      check.compare(f, device[row], expected[row], [&] { return row_of(length, row); });
+    compare_words(check.found, f, sums_on(gpu, f, order, terms, sum_rows), emulated_sums(f, order, terms, sum_rows),
+                  [&](std::size_t row) { return row_of(length, row); });
   }
   return check;
 }
 
-/// Integers whose partial sums the format holds, whatever the order: the one sum that atomics may give.
-ProgramCheck check_exact_atomics(const Gpu& gpu, const NamedFormat& named, std::uint64_t seed) {
+/// Integers whose partial sums the format holds in any order: atomics may give only one sum.
+Check check_exact_atomics(const Gpu& gpu, const NamedFormat& named, std::uint64_t seed) {
   const FloatFormat& f = named.format;
-  ProgramCheck check{"sum " + std::string(named.name) + " atomic, partial sums exact", "the exact sum"};
+  Check check = started("sum", "sum " + std::string(named.name) + " atomic, partial sums exact", "the exact sum");
   for (const std::size_t length : sum_lengths) {
     Drawn draw(seed, length);
     Words terms;
@@ -101,22 +128,21 @@ ProgramCheck check_exact_atomics(const Gpu& gpu, const NamedFormat& named, std::
         terms.push_back(encode(f, {}, static_cast<double>(draw.word() % 4 == 0 ? -k : k) * unit).code);
       }
     }
-    const Words device = sums_on(gpu, f, SumOrder::atomic, terms, sum_rows),
-                expected = emulated_sums(f, SumOrder::atomic, terms, sum_rows);
-    for (std::size_t row = 0; row < sum_rows; ++row)
-      check.compare(f, device[row], expected[row], [&] { return row_of(length, row); });
+    compare_words(check.found, f, sums_on(gpu, f, SumOrder::atomic, terms, sum_rows),
+                  emulated_sums(f, SumOrder::atomic, terms, sum_rows),
+                  [&](std::size_t row) { return row_of(length, row); });
   }
   return check;
 }
 
 /// In any order, the error of n terms to nearest is at most (n - 1) u times the sum of their magnitudes (Jeannerod &
-/// Rump 2013), unless something overflows. Beyond that, atomics may give what they like: how far they are from the
-/// sequential order is the largest distance. Sums stay far from subnormal numbers, which fp32's atomicAdd makes zeros
+/// Rump 2013), unless something overflows. Within that bound atomics may give anything: the farthest distance is the
+/// one from the sequential order. Sums stay far from subnormal numbers, which fp32's atomicAdd makes zeros
 /// (PTX ISA, atom.add.f32).
-ProgramCheck check_bounded_atomics(const Gpu& gpu, const NamedFormat& named, std::uint64_t seed) {
+Check check_bounded_atomics(const Gpu& gpu, const NamedFormat& named, std::uint64_t seed) {
   const FloatFormat& f = named.format;
-  ProgramCheck check{"sum " + std::string(named.name) + " atomic",
-                     "the bound of any order; distances from the sequential one"};
+  Check check = started("sum", "sum " + std::string(named.name) + " atomic",
+                        "the bound of any order; distances from the sequential one");
   for (const std::size_t length : sum_lengths) {
     Drawn draw(seed, length);
     Words terms;
@@ -132,8 +158,10 @@ ProgramCheck check_bounded_atomics(const Gpu& gpu, const NamedFormat& named, std
       }
       const double bound = length == 0 ? 0 : static_cast<double>(length - 1) * f.epsilon() / 2 * magnitudes;
       const bool written = device[row] <= f.code_mask();
-      check.judge(f, device[row], sequential[row], written && std::abs(f.value(device[row]) - sum) <= bound,
-                  [&] { return row_of(length, row); });
+      ++check.found.compared;
+      check.found.farthest = std::max(check.found.farthest, words_apart(f, device[row], sequential[row]));
+      if (!written || !(std::abs(f.value(device[row]) - sum) <= bound))
+        note_word(check.found, f, device[row], sequential[row], [&] { return row_of(length, row); });
     }
   }
   return check;
@@ -141,8 +169,8 @@ ProgramCheck check_bounded_atomics(const Gpu& gpu, const NamedFormat& named, std
 
 }  // namespace
 
-std::vector<ProgramCheck> check_sums(const Gpu& gpu, std::uint64_t seed) {
-  std::vector<ProgramCheck> checks;
+std::vector<Check> check_sums(const Gpu& gpu, std::uint64_t seed) {
+  std::vector<Check> checks;
   for (const FloatFormat& f : {fp16, bf16, fp32}) {
     const NamedFormat& named = *find_named(f);
     for (const SumOrder order : {SumOrder::sequential, SumOrder::warp, SumOrder::block})
@@ -259,34 +287,32 @@ ProgramInputs row_inputs(const FloatFormat& f, Program program, std::size_t leng
   return x;
 }
 
-void compare(ProgramCheck& check, const Gpu& gpu, const FloatFormat& f, Program program, const ProgramInputs& x) {
+void compare(Comparison& found, const Gpu& gpu, const FloatFormat& f, Program program, const ProgramInputs& x) {
   const std::vector<Words> device = program_on(gpu, f, program, x), expected = emulated_program(f, program, x);
   for (std::size_t k = 0; k < device.size(); ++k)
-    for (std::size_t i = 0; i < device[k].size(); ++i)
-      check.compare(f, device[k][i], expected[k][i], [&] {
-        std::ostringstream text;
-        if (info(program).rows) text << x.length << " elements, row " << i / x.length << ", element " << i % x.length;
-        else
-          for (const Words& column : x.columns)
-            text << std::hex << (&column == x.columns.data() ? "" : " ") << column[i];
-        if (device.size() > 1) text << ", output " << k;
-        return text.str();
-      });
+    compare_words(found, f, device[k], expected[k], [&](std::size_t i) {
+      std::ostringstream text;
+      if (info(program).rows) text << x.length << " elements, row " << i / x.length << ", element " << i % x.length;
+      else
+        for (const Words& column : x.columns) text << std::hex << (&column == x.columns.data() ? "" : " ") << column[i];
+      if (device.size() > 1) text << ", output " << k;
+      return text.str();
+    });
 }
 
 }  // namespace
 
-std::vector<ProgramCheck> check_programs(const Gpu& gpu, std::uint64_t seed) {
-  std::vector<ProgramCheck> checks;
+std::vector<Check> check_programs(const Gpu& gpu, std::uint64_t seed) {
+  std::vector<Check> checks;
   for (const FloatFormat& f : {fp16, bf16})
     for (const ProgramInfo& p : programs) {
-      ProgramCheck check{std::string(p.name) + " " + std::string(find_named(f)->name),
-                         p.exact ? "the emulation" : "the emulation, exp, rsqrt and division correctly rounded",
-                         p.exact};
-      if (!p.rows) compare(check, gpu, f, p.program, element_inputs(f, p.program, seed));
+      Check check = started("program", std::string(p.name) + " " + std::string(find_named(f)->name),
+                            p.exact ? "the emulation" : "the emulation, exp, rsqrt and division correctly rounded",
+                            !p.exact);
+      if (!p.rows) compare(check.found, gpu, f, p.program, element_inputs(f, p.program, seed));
       else
         for (const std::size_t length : row_lengths)
-          compare(check, gpu, f, p.program, row_inputs(f, p.program, length, seed));
+          compare(check.found, gpu, f, p.program, row_inputs(f, p.program, length, seed));
       checks.push_back(std::move(check));
     }
   return checks;

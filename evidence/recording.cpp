@@ -33,7 +33,7 @@ std::string digest(std::initializer_list<const Words*> columns) {
     if (!column->empty()) chunks.push_back(verify::chunk_digest(std::as_bytes(std::span(*column))));
   return verify::digest(chunks);
 }
-std::string operands_digest(const Columns& x) { return digest({&x.a, &x.b, &x.c}); }
+std::string operands_digest(const OperandColumns& x) { return digest({&x.a, &x.b, &x.c}); }
 std::string operands_digest(const MatrixCases& x) { return digest({&x.a, &x.b, &x.c, &x.scale_a, &x.scale_b}); }
 
 template <class T>
@@ -50,7 +50,7 @@ std::uint64_t word_at(std::string_view bytes, std::size_t at, std::size_t width 
   return word;
 }
 
-std::vector<const Words*> columns_of(const Columns& x) {
+std::vector<const Words*> columns_of(const OperandColumns& x) {
   std::vector<const Words*> columns{&x.a};
   for (const Words* column : {&x.b, &x.c})
     if (!column->empty()) columns.push_back(column);

@@ -1,4 +1,4 @@
-// What a device answered to the suite, and the two files that keep it.
+// What a device answered to the recording suite, and the two files that keep it.
 //
 //   manifest.json   JSON: which device, when, by what; the sections in the order of their answers
 //   answers.bin     "halfulpR", then little-endian: u32 format version, u32 suite version, u64 bytes of this file, u64
@@ -13,6 +13,7 @@
 #include <halfulp/evidence/suite.hpp>
 
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -33,7 +34,7 @@ struct TaskSection {
   Task task;                 ///< canonical, but with the device's NaN rule
   std::string route;         ///< the instructions that answered
   bool approximate = false;  ///< which need not be correctly rounded
-  Columns operands;
+  OperandColumns operands;
   std::vector<std::uint64_t> answers;
 };
 
@@ -99,35 +100,44 @@ int answer_bytes(const Task& task);
 int bytes_of(const NumberType& type);
 int word_bytes(const FloatFormat& f);
 
-// A recording as a backend and as matrix devices: what a device answered once, where it was asked the same.
+// Making one.
 
-/// Answers by operands. Its backend and devices live as long as it does, and may be used by several threads.
+/// Operands for a source that makes none itself; the recording keeps them.
+struct Asked {
+  std::string source;
+  Task task;
+  OperandColumns operands;
+};
+
+/// What the device answers to the suite and to `asked`, as far as it supports the tasks; sections in the order of the
+/// suite. `progress` is called with [0, 1] and may throw. Fills in only the device in the origin. Precondition:
+/// device.available().yes.
+Recording record(const Device& device, const std::vector<Asked>& asked, const std::function<void(double)>& progress);
+
+// A recording as a device: what a device answered once, where it was asked the same.
+
+/// Answers by operands. Its device lives as long as it does, and may be used by several threads.
 class Replay {
  public:
   /// `name` as behind "recorded:" on the command line.
   Replay(std::string name, Recording recording);
   ~Replay();
   const Recording& recording() const { return recording_; }
-  /// "recorded:NAME", independence "recorded". Operands that were not recorded are not answered (Backend::answered).
-  const Backend& backend() const;
-  /// "recorded:NAME:x86.avx512.bf16.fp32", one a unit.
-  std::span<const MatrixDevice* const> matrix_devices() const;
+  /// "recorded:NAME", independence "recorded". It has no answer to operands that were not recorded (Device::answered).
+  const Device& device() const;
 
  private:
   class Answers;
-  class Device;
   Recording recording_;
-  std::unique_ptr<Answers> backend_;
-  std::vector<std::unique_ptr<Device>> devices_;
-  std::vector<const MatrixDevice*> views_;
+  std::unique_ptr<Answers> device_;
 };
 
 inline constexpr std::string_view prefix = "recorded:";
 
 /// Names of the recordings that came with the program: those of its source tree, else those installed beside it.
 std::vector<std::string> recording_names();
-/// The recording of that name, or in the folder of that path (with a slash, or none of those names). Read once, then
-/// kept. Throws std::invalid_argument with one line: no such recording, or what is wrong in its files.
+/// The recording of that name, or in the folder of that path (one with a slash, or one that is none of those names).
+/// Read once, then kept. Throws std::invalid_argument with one line: no such recording, or what is wrong in its files.
 const Replay& find_recording(const std::string& name);
 
 }  // namespace halfulp::recording

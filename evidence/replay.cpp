@@ -1,3 +1,4 @@
+// Asking a device everything the suite has, and answering from what it said.
 #include <halfulp/evidence/recording.hpp>
 
 #include <halfulp/support/spelling.hpp>
@@ -17,6 +18,78 @@ namespace {
 
 using Words = std::vector<std::uint64_t>;
 
+/// The canonical task with the device's NaN rule, where it has the task.
+Support supported(const Device& device, Task& task) {
+  task = canonical(task);
+  task.rounding.nan = device.nan_rule(task);
+  return task.rounding.mode == RoundingMode::stochastic ? Support::no("stochastic") : device.supports(task);
+}
+
+void ask(const Device& device, std::string source, Task task, OperandColumns operands, Recording& recording) {
+  TaskSection section;
+  const Support support = supported(device, task);
+  if (operands.size() == 0 || !support.yes) return;
+  section.route = support.route;
+  section.approximate = support.approximate;
+  section.source = std::move(source);
+  section.task = task;
+  section.operands = std::move(operands);
+  section.answers.resize(section.operands.size());
+  device.run(task, section.operands.view(), section.answers);
+  recording.tasks.push_back(std::move(section));
+}
+
+void ask(const Device& device, const MatrixTask& task, const MatrixSource& source, Recording& recording) {
+  MatrixSection section;
+  section.source = source.name;
+  section.unit = task.unit;
+  section.description = task.description;
+  section.shape = task.shape;
+  section.cases = source.cases(section.shape);
+  if (section.cases.size() == 0) return;
+  section.answers.resize(section.cases.size());
+  device.multiply(task, section.cases, section.answers);
+  recording.matrices.push_back(std::move(section));
+}
+
+}  // namespace
+
+Recording record(const Device& device, const std::vector<Asked>& asked, const std::function<void(double)>& progress) {
+  Recording recording;
+  recording.origin.backend = device.name();
+  recording.origin.device = device.description();
+  const std::vector<Task> tasks = tasks_for(device);
+  const std::vector<MatrixTask> matrix_tasks = device.matrix_tasks();
+  const auto steps = static_cast<double>(tasks.size() + asked.size() + matrix_tasks.size());
+  double done = 0;
+  for (const Task& task : tasks) {
+    progress(done++ / steps);
+    Task ours = task;
+    if (!supported(device, ours).yes) continue;
+    for (const TaskSource& source : task_sources())
+      if (source.operands) ask(device, std::string(source.name), task, source.operands(task), recording);
+  }
+  for (const Asked& one : asked) {
+    progress(done++ / steps);
+    const TaskSource* source = find_task_source(one.source);
+    if (!source || source->operands) throw std::logic_error("record: '" + one.source + "' takes no operands");
+    ask(device, one.source, one.task, one.operands, recording);
+  }
+  for (const MatrixTask& task : matrix_tasks) {
+    progress(done++ / steps);
+    if (!task.here.yes) {
+      recording.missing.push_back({std::string(device.name()) + ":" + task.unit, task.here.reason});
+      continue;
+    }
+    for (const MatrixSource& source : matrix_sources()) ask(device, task, source, recording);
+  }
+  return recording;
+}
+
+// A recording as a device.
+
+namespace {
+
 std::uint64_t mixed(std::uint64_t x) {  // the finalizer of SplitMix64
   x = (x ^ (x >> 30)) * 0xbf58'476d'1ce4'e5b9;
   x = (x ^ (x >> 27)) * 0x94d0'49bb'1331'11eb;
@@ -24,7 +97,7 @@ std::uint64_t mixed(std::uint64_t x) {  // the finalizer of SplitMix64
 }
 
 /// Any number of words as a key.
-struct Hash {
+struct KeyHash {
   template <class Key>
   std::size_t operator()(const Key& key) const {
     std::uint64_t h = key.size();
@@ -34,10 +107,6 @@ struct Hash {
 };
 
 using Triple = std::array<std::uint64_t, 3>;
-Triple triple(const Operands& x, std::size_t i) {
-  const auto at = [i](std::span<const std::uint64_t> s) { return s.empty() ? 0 : s[i]; };
-  return {at(x.a), at(x.b), at(x.c)};
-}
 
 /// All operands of a case in one row.
 void row_of(const MatrixCases& cases, std::size_t i, Words& row) {
@@ -49,7 +118,7 @@ void row_of(const MatrixCases& cases, std::size_t i, Words& row) {
 
 }  // namespace
 
-class Replay::Answers final : public Backend {
+class Replay::Answers final : public Device {
  public:
   Answers(const std::string& name, const Recording& recording)
       : name_(std::string(prefix) + name), recording_(recording) {
@@ -62,6 +131,20 @@ class Replay::Answers final : public Backend {
         at = std::prev(tasks_.end());
       }
       (*at)->sections.push_back(&section);
+    }
+    for (const MatrixSection& section : recording.matrices) {
+      auto at = std::find_if(units_.begin(), units_.end(),
+                             [&](const auto& unit) { return unit->first->unit == section.unit; });
+      if (at == units_.end()) {
+        units_.push_back(std::make_unique<Unit>());
+        units_.back()->first = &section;
+        at = std::prev(units_.end());
+      }
+      Words row;
+      for (std::size_t i = 0; i < section.cases.size(); ++i) {
+        row_of(section.cases, i, row);
+        (*at)->answers.emplace(row, section.answers[i]);
+      }
     }
   }
 
@@ -76,7 +159,7 @@ class Replay::Answers final : public Backend {
     if (!entry) return Support::no("the recording does not have this task");
     return Support::by(entry->sections.front()->route + ", recorded", entry->sections.front()->approximate);
   }
-  /// What it was asked by the suite; of other tasks it has experiments' operands alone.
+  /// What it was asked by the suite; of other tasks it has only experiments' operands.
   std::vector<Task> own_tasks() const override {
     std::vector<Task> tasks;
     for (const auto& entry : tasks_)
@@ -101,12 +184,27 @@ class Replay::Answers final : public Backend {
     look_up(task, operands, [&](std::size_t i, const std::uint64_t* answer) { known[i] = answer != nullptr; });
   }
 
+  std::vector<MatrixTask> matrix_tasks() const override {
+    std::vector<MatrixTask> tasks;
+    for (const auto& unit : units_)
+      tasks.push_back(
+          {unit->first->unit, unit->first->shape, unit->first->description + ", recorded", Support::by("recorded")});
+    return tasks;
+  }
+  void multiply(const MatrixTask& task, const MatrixCases& cases, std::span<std::uint64_t> d) const override {
+    look_up(task, cases, [&](std::size_t i, const std::uint64_t* answer) { d[i] = answer ? *answer : 0; });
+  }
+  void answered(const MatrixTask& task, const MatrixCases& cases, std::span<char> known) const override {
+    look_up(task, cases, [&](std::size_t i, const std::uint64_t* answer) { known[i] = answer != nullptr; });
+  }
+
  private:
+  /// Sections of one task, and their answers once they were asked for.
   struct Entry {
     Task key;
     std::vector<const TaskSection*> sections;
     std::once_flag once;
-    std::unordered_map<Triple, std::uint64_t, Hash> answers;
+    std::unordered_map<Triple, std::uint64_t, KeyHash> answers;
   };
 
   const Entry* find(const Task& task) const { return entry(task); }
@@ -124,79 +222,47 @@ class Replay::Answers final : public Backend {
     std::call_once(found->once, [&] {
       for (const TaskSection* section : found->sections) {
         const Operands view = section->operands.view();
-        for (std::size_t i = 0; i < view.size(); ++i) found->answers.emplace(triple(view, i), section->answers[i]);
+        for (std::size_t i = 0; i < view.size(); ++i) found->answers.emplace(view[i], section->answers[i]);
       }
     });
     for (std::size_t i = 0; i < operands.size(); ++i) {
-      const auto at = found->answers.find(triple(operands, i));
+      const auto at = found->answers.find(operands[i]);
       f(i, at == found->answers.end() ? nullptr : &at->second);
+    }
+  }
+
+  /// A matrix instruction, and its answers by all operands of a case.
+  struct Unit {
+    const MatrixSection* first;
+    std::unordered_map<Words, std::uint64_t, KeyHash> answers;
+  };
+
+  template <class F>
+  void look_up(const MatrixTask& task, const MatrixCases& cases, F f) const {
+    const auto unit = std::find_if(units_.begin(), units_.end(),
+                                   [&](const auto& each) { return each->first->unit == task.unit; });
+    if (unit == units_.end()) throw std::logic_error(name_ + ": no such matrix instruction: " + task.unit);
+    Words row;
+    for (std::size_t i = 0; i < cases.size(); ++i) {
+      row_of(cases, i, row);
+      const auto at = (*unit)->answers.find(row);
+      f(i, at == (*unit)->answers.end() ? nullptr : &at->second);
     }
   }
 
   std::string name_;
   const Recording& recording_;
   std::vector<std::unique_ptr<Entry>> tasks_;
-};
-
-class Replay::Device final : public MatrixDevice {
- public:
-  Device(std::string name, const MatrixSection& section) : name_(std::move(name)), first_(section) {}
-  void add(const MatrixSection& section) {
-    Words row;
-    for (std::size_t i = 0; i < section.cases.size(); ++i) {
-      row_of(section.cases, i, row);
-      answers_.emplace(row, section.answers[i]);
-    }
-  }
-  const std::string& unit() const { return first_.unit; }
-
-  std::string name() const override { return name_; }
-  std::string description() const override { return first_.description + ", recorded"; }
-  Support available() const override { return Support::by("recorded"); }
-  MatrixShape shape() const override { return first_.shape; }
-  void run(const MatrixCases& cases, std::span<std::uint64_t> d) const override {
-    look_up(cases, [&](std::size_t i, const std::uint64_t* answer) { d[i] = answer ? *answer : 0; });
-  }
-  void answered(const MatrixCases& cases, std::span<char> known) const override {
-    look_up(cases, [&](std::size_t i, const std::uint64_t* answer) { known[i] = answer != nullptr; });
-  }
-
- private:
-  template <class F>
-  void look_up(const MatrixCases& cases, F f) const {
-    Words row;
-    for (std::size_t i = 0; i < cases.size(); ++i) {
-      row_of(cases, i, row);
-      const auto at = answers_.find(row);
-      f(i, at == answers_.end() ? nullptr : &at->second);
-    }
-  }
-
-  std::string name_;
-  const MatrixSection& first_;
-  std::unordered_map<Words, std::uint64_t, Hash> answers_;
+  std::vector<std::unique_ptr<Unit>> units_;
 };
 
 Replay::Replay(std::string name, Recording recording)
-    : recording_(std::move(recording)), backend_(std::make_unique<Answers>(name, recording_)) {
-  for (const MatrixSection& section : recording_.matrices) {
-    auto at = std::find_if(devices_.begin(), devices_.end(),
-                           [&](const auto& device) { return device->unit() == section.unit; });
-    if (at == devices_.end()) {
-      devices_.push_back(std::make_unique<Device>(std::string(prefix) + name + ":" + section.unit, section));
-      at = std::prev(devices_.end());
-    }
-    (*at)->add(section);
-  }
-  for (const auto& device : devices_) views_.push_back(device.get());
-}
+    : recording_(std::move(recording)), device_(std::make_unique<Answers>(name, recording_)) {}
 
 Replay::~Replay() = default;
-const Backend& Replay::backend() const { return *backend_; }
-std::span<const MatrixDevice* const> Replay::matrix_devices() const { return views_; }
+const Device& Replay::device() const { return *device_; }
 
-// --- finding them
-// -----------------------------------------------------------------------------------------------------
+// Finding them.
 
 namespace {
 

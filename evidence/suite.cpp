@@ -4,8 +4,7 @@
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/evidence/probe/questions.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/inputs.hpp>
-#include <halfulp/hardware/tiles.hpp>
+#include <halfulp/hardware/operands.hpp>
 
 #include <algorithm>
 
@@ -48,27 +47,27 @@ std::uint64_t integer(std::uint64_t index, int bits) {
 
 }  // namespace
 
-Columns every_code(const Task& task) {
-  Columns x;
+OperandColumns every_code(const Task& task) {
+  OperandColumns x;
   if (!has_every_code(task)) return x;
   for (std::uint64_t code = 0; code <= mask(task.from); ++code) x.push(1, code);
   return x;
 }
 
-Columns sampled(const Task& task) {
-  Columns x;
+OperandColumns sampled(const Task& task) {
+  OperandColumns x;
   if (has_every_code(task) || has_integers(task)) return x;
-  const verify::Inputs inputs = verify::sampled_inputs(task, enough(task), suite_version);
-  const int arity = inputs.arity;
-  x.a.resize(inputs.count);
-  if (arity > 1) x.b.resize(inputs.count);
-  if (arity > 2) x.c.resize(inputs.count);
-  inputs.fill(0, x.a, x.b, x.c);
+  const OperandSet operands = sampled_operands(task, enough(task), suite_version);
+  const int arity = operands.arity;
+  x.a.resize(operands.count);
+  if (arity > 1) x.b.resize(operands.count);
+  if (arity > 2) x.c.resize(operands.count);
+  operands.fill(0, x.a, x.b, x.c);
   return x;
 }
 
-Columns around_integers(const Task& task) {
-  Columns x;
+OperandColumns around_integers(const Task& task) {
+  OperandColumns x;
   if (has_every_code(task) || !has_integers(task)) return x;
   const auto* from = std::get_if<FloatFormat>(&task.from);
   const int bits = storage_bits(from ? task.to : task.from);
@@ -78,7 +77,7 @@ Columns around_integers(const Task& task) {
                          .code
                    : integer & mask(task.from));
   };
-  if (from) x.a = verify::lattice(*from, 1);
+  if (from) x.a = lattice(*from, 1);
   for (int i = 0; i <= bits; ++i)  // one beyond the largest: halves of them are taken where integers come out
     for (const std::uint64_t d : {~std::uint64_t{0}, std::uint64_t{0}, std::uint64_t{1}})
       for (const std::uint64_t integer : {(std::uint64_t{1} << i % 64) + d, 0 - ((std::uint64_t{1} << i % 64) + d)})
@@ -89,8 +88,7 @@ Columns around_integers(const Task& task) {
 
 namespace {
 
-// --- the tables: a section more is a line more
-// ------------------------------------------------------------------------
+// The tables: one line per section.
 
 constexpr TaskSource tasks_asked[] = {
     {"codes", every_code},          // of narrow formats
@@ -120,8 +118,7 @@ constexpr MatrixSource matrices_asked[] = {
     {"probe", probe::questions},
 };
 
-// --- tasks
-// ------------------------------------------------------------------------------------------------------------
+// Tasks.
 
 /// Whether every value of `from` is one of `to`.
 bool widens(const NumberType& from, const NumberType& to) {
@@ -168,12 +165,6 @@ void ask(std::vector<Task>& tasks, Operation operation, const NumberType& from, 
 
 }  // namespace
 
-void Columns::push(int arity, std::uint64_t x, std::uint64_t y, std::uint64_t z) {
-  a.push_back(x);
-  if (arity > 1) b.push_back(y);
-  if (arity > 2) c.push_back(z);
-}
-
 std::span<const TaskSource> task_sources() { return tasks_asked; }
 std::span<const MatrixSource> matrix_sources() { return matrices_asked; }
 
@@ -203,9 +194,9 @@ std::vector<Task> suite_tasks() {
   return tasks;
 }
 
-std::vector<Task> tasks_for(const Backend& backend) {
+std::vector<Task> tasks_for(const Device& device) {
   std::vector<Task> tasks = suite_tasks();
-  for (const Task& own : backend.own_tasks()) {
+  for (const Task& own : device.own_tasks()) {
     const Task task = canonical(own);
     if (std::none_of(tasks.begin(), tasks.end(), [&](const Task& t) { return same(t, task); })) tasks.push_back(task);
   }

@@ -1,5 +1,7 @@
 #include <halfulp/report/environment.hpp>
 
+#include <halfulp/evidence/devices.hpp>
+
 #include <fmt/format.h>
 
 #include <halfulp_revision.hpp>  // made by cmake/revision.cmake at each build
@@ -82,16 +84,16 @@ std::string now_utc() {
   return text.data();
 }
 
-Json backend_list(std::span<const Backend* const> used) {
-  std::vector<const Backend*> all(backends().begin(), backends().end());
-  for (const Backend* backend : used)
-    if (std::find(all.begin(), all.end(), backend) == all.end()) all.push_back(backend);
+Json backend_list(std::span<const Device* const> used) {
+  std::vector<const Device*> all(devices().begin(), devices().end());
+  for (const Device* device : used)
+    if (std::find(all.begin(), all.end(), device) == all.end()) all.push_back(device);
   Json list = Json::array();
-  for (const Backend* backend : all) {
-    const Support here = backend->available();
+  for (const Device* device : all) {
+    const Support here = device->available();
     Json entry;
-    entry["name"] = backend->name();
-    entry["description"] = backend->description();
+    entry["name"] = device->name();
+    entry["description"] = device->description();
     entry["available"] = here.yes;
     entry["reason"] = here.yes ? Json() : Json(here.reason);
     list.push_back(std::move(entry));
@@ -101,7 +103,7 @@ Json backend_list(std::span<const Backend* const> used) {
 
 }  // namespace
 
-Json describe_environment(int threads, const std::string& command, std::span<const Backend* const> used) {
+Json describe_environment(int threads, const std::string& command, std::span<const Device* const> used) {
   Json json;
   json["version"] = build::version;
   json["revision"] = build::revision;

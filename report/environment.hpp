@@ -2,7 +2,7 @@
 #pragma once
 
 #include <halfulp/report/config.hpp>
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/hardware/device.hpp>
 
 #include <span>
 #include <string>
@@ -13,7 +13,7 @@ namespace halfulp {
 /// Version, revision, compiler, flags, processor, operating system, backends, threads, date, command line.
 /// What cannot be found out is "unknown"; `dirty` is null without a repository. `used` are backends of the run: those
 /// that are no backends() of the build, recordings, are described beside them.
-Json describe_environment(int threads, const std::string& command, std::span<const Backend* const> used = {});
+Json describe_environment(int threads, const std::string& command, std::span<const Device* const> used = {});
 
 /// "microcode 0x1000065", or "unknown".
 std::string microcode();

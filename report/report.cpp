@@ -162,7 +162,7 @@ void Report::claim(Claim claim) {
   claims_.push_back(std::move(claim));
 }
 
-void Report::comparison(Comparison comparison) { comparisons_.push_back(std::move(comparison)); }
+void Report::comparison(TaskComparison comparison) { comparisons_.push_back(std::move(comparison)); }
 
 void Report::environment(Json environment) { environment_ = std::move(environment); }
 
@@ -170,7 +170,7 @@ std::string Report::status() const {
   const bool failed = std::any_of(claims_.begin(), claims_.end(),
                                   [](const Claim& c) { return c.verdict == Verdict::fail; }) ||
                       std::any_of(comparisons_.begin(), comparisons_.end(),
-                                  [](const Comparison& c) { return c.fails(); });
+                                  [](const TaskComparison& c) { return c.fails(); });
   return failed ? "fail" : "pass";
 }
 
@@ -224,7 +224,7 @@ Json integer_value(const IntegerType& type, std::uint64_t code) {
   return static_cast<std::int64_t>(code << unused) >> unused;
 }
 
-Json to_json(const Task& task, const Witness& witness) {
+Json to_json(const Task& task, const Mismatch& witness) {
   Json json;
   json["operands"] = Json::array();
   for (int i = 0; i < witness.arity; ++i)
@@ -234,7 +234,7 @@ Json to_json(const Task& task, const Witness& witness) {
   return json;
 }
 
-Json to_json(const Comparison& comparison) {
+Json to_json(const TaskComparison& comparison) {
   const Task& task = comparison.task;
   Json json;
   json["backend"] = comparison.backend;
@@ -255,7 +255,7 @@ Json to_json(const Comparison& comparison) {
   if (comparison.unanswered) json["unanswered"] = comparison.unanswered;
   json["classes"] = comparison.classes;
   json["witnesses"] = Json::array();
-  for (const Witness& witness : comparison.witnesses) json["witnesses"].push_back(to_json(task, witness));
+  for (const Mismatch& witness : comparison.witnesses) json["witnesses"].push_back(to_json(task, witness));
   json["skipped"] = nullptr;
   return json;
 }
@@ -278,9 +278,9 @@ Json result_word(const Task& task, std::uint64_t code) {
   return json;
 }
 
-Json comparisons_to_json(const std::vector<Comparison>& comparisons) {
+Json comparisons_to_json(const std::vector<TaskComparison>& comparisons) {
   Json compared = Json::array(), skipped = Json::array();
-  for (const Comparison& comparison : comparisons) {
+  for (const TaskComparison& comparison : comparisons) {
     if (comparison.skipped.empty()) {
       compared.push_back(to_json(comparison));
       continue;

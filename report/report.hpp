@@ -85,7 +85,7 @@ class Report {
   /// Throws std::logic_error for an id already there and for a claim that says too little: no source, a skipped or
   /// differing one without reason, an unknown independence.
   void claim(Claim claim);
-  void comparison(Comparison comparison);
+  void comparison(TaskComparison comparison);
   /// All that varies between machines and runs (environment.hpp).
   void environment(Json environment);
 
@@ -94,7 +94,7 @@ class Report {
   /// The table of that name, or null.
   const Table* find_table(std::string_view name) const;
   const std::vector<Claim>& claims() const { return claims_; }
-  const std::vector<Comparison>& comparisons() const { return comparisons_; }
+  const std::vector<TaskComparison>& comparisons() const { return comparisons_; }
   /// "fail" if a claim fails or a comparison differs, else "pass".
   std::string status() const;
   /// The whole report, as report/schema.json describes it.
@@ -105,7 +105,7 @@ class Report {
   Json config_;
   std::deque<Table> tables_;
   std::vector<Claim> claims_;
-  std::vector<Comparison> comparisons_;
+  std::vector<TaskComparison> comparisons_;
   Json environment_ = Json::object();
 };
 
@@ -114,7 +114,7 @@ Json code_word(const NumberType& type, std::uint64_t code);
 Json result_word(const Task& task, std::uint64_t code);
 
 /// The "comparisons" of a report: what was compared, then what was skipped, one entry a backend and reason.
-Json comparisons_to_json(const std::vector<Comparison>& comparisons);
+Json comparisons_to_json(const std::vector<TaskComparison>& comparisons);
 
 // When a measured value is the expected one: the rule a claim is judged by when it is made and again when it is read.
 

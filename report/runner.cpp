@@ -1,7 +1,8 @@
 #include <halfulp/report/runner.hpp>
 
+#include <halfulp/evidence/devices.hpp>
+#include <halfulp/evidence/suite.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/emulated.hpp>
 #include <halfulp/report/environment.hpp>
 #include <halfulp/report/trace.hpp>
 #include <halfulp/support/work.hpp>
@@ -13,15 +14,10 @@
 #include <thread>
 
 namespace halfulp {
-namespace {
-bool same(const Task& x, const Task& y) {
-  return x.operation == y.operation && x.from == y.from && x.to == y.to && x.rounding == y.rounding;
-}
-}  // namespace
 
 Channel& Trace::channel(const Task& task) {
   for (Channel& c : channels_)
-    if (same(c.task, task)) return c;
+    if (recording::same(c.task, task)) return c;
   channels_.push_back({task, limit_, {}, {}, {}});
   return channels_.back();
 }
@@ -76,10 +72,10 @@ namespace {
 /// How much of the progress bar is the experiment's own; the replays share the rest.
 constexpr double experiment_share = 0.9;
 
-Comparison skipped(const Backend& backend, const Task& task, std::string reason) {
-  Comparison comparison;
-  comparison.backend = backend.name();
-  comparison.independence = backend.independence();
+TaskComparison skipped(const Device& device, const Task& task, std::string reason) {
+  TaskComparison comparison;
+  comparison.backend = device.name();
+  comparison.independence = device.independence();
   comparison.task = task;
   comparison.skipped = std::move(reason);
   return comparison;
@@ -93,39 +89,39 @@ void replay(const Trace& trace, const RunOptions& options, const std::function<v
             Report& report) {
   const auto total = static_cast<double>(std::max<std::size_t>(1, trace.channels().size() * options.backends.size()));
   double done = 0;
-  for (const Backend* backend : options.backends) {
-    if (backend == &emulated_backend()) continue;
-    const Support here = backend->available();
+  for (const Device* device : options.backends) {
+    if (device == &emulated_device()) continue;
+    const Support here = device->available();
     std::string reason = here.reason;  // why it is not asked any more
     for (const Channel& channel : trace.channels()) {
       progress(experiment_share + (1 - experiment_share) * done++ / total);
       if (reason.empty()) try {
-          report.comparison(compare(*backend, channel.task, {channel.a, channel.b, channel.c}));
+          report.comparison(compare(*device, channel.task, {channel.a, channel.b, channel.c}));
           continue;
         } catch (const DeviceFailure& failure) { reason = failure.what(); }
-      report.comparison(skipped(*backend, channel.task, reason));
+      report.comparison(skipped(*device, channel.task, reason));
     }
   }
 }
 
 }  // namespace
 
-void require_available(const Backend& backend) {
-  if (const Support here = backend.available(); !here.yes)
-    throw BackendMissing("backend '" + std::string(backend.name()) + "' is not here: " + here.reason);
+void require_available(const Device& device) {
+  if (const Support here = device.available(); !here.yes)
+    throw BackendMissing("backend '" + std::string(device.name()) + "' is not here: " + here.reason);
 }
 
-std::vector<const Backend*> choose_backends(const std::optional<std::string>& given) {
-  if (!given) return {backends().begin(), backends().end()};
+std::vector<const Device*> choose_backends(const std::optional<std::string>& given) {
+  if (!given) return {devices().begin(), devices().end()};
   const std::string& names = *given;
-  std::vector<const Backend*> chosen;
+  std::vector<const Device*> chosen;
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
-    const Backend& backend = find_backend(names.substr(begin, end - begin));
-    if (std::find(chosen.begin(), chosen.end(), &backend) != chosen.end())
-      throw std::invalid_argument("backend '" + std::string(backend.name()) + "' is named twice");
-    require_available(backend);
-    chosen.push_back(&backend);
+    const Device& device = find_device(names.substr(begin, end - begin));
+    if (std::find(chosen.begin(), chosen.end(), &device) != chosen.end())
+      throw std::invalid_argument("backend '" + std::string(device.name()) + "' is named twice");
+    require_available(device);
+    chosen.push_back(&device);
     begin = end + 1;
   }
   return chosen;

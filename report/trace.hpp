@@ -1,4 +1,4 @@
-// Arithmetic that remembers its operands, so that the same operations can be replayed on hardware.
+// Arithmetic that records its operands, so that the same operations can be replayed on devices.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
@@ -23,7 +23,7 @@ struct Channel {
   }
 };
 
-/// All channels of an experiment. Not for several threads at once: give each its own and `append` them in order.
+/// All channels of an experiment. Not safe for several threads: give each its own and `append` them in order.
 class Trace {
  public:
   explicit Trace(std::size_t limit_per_channel = 100'000) : limit_(limit_per_channel) {}
@@ -73,7 +73,7 @@ class Arithmetic {
 
  private:
   std::uint64_t run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random);
-  /// The code word of a result whose flags are noted.
+  /// Notes the flags of a result and returns its code word.
   std::uint64_t noted(const Rounded& result) {
     if (raised_) *raised_ |= result.flags;
     return result.code;

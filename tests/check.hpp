@@ -3,7 +3,7 @@
 
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/evidence/oracle/by_name.hpp>
-#include <halfulp/hardware/inputs.hpp>
+#include <halfulp/hardware/operands.hpp>
 
 #include <gtest/gtest.h>
 
@@ -30,8 +30,8 @@ struct Random {
   }
 };
 
+using halfulp::lattice;
 using oracle::fits_int128, oracle::outcome;
-using verify::lattice;
 
 /// Counts comparisons; prints the first few that differ, and fails the test for them.
 class Differences {

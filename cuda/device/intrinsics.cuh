@@ -1,4 +1,4 @@
-// One function a PTX instruction, named as it is: cvt.rz.f16.f64 is cvt_rz_f16_f64. None contracts into another.
+// One function per PTX instruction, with its name: cvt.rz.f16.f64 is cvt_rz_f16_f64. None contracts into another.
 #pragma once
 
 #include <halfulp/cuda/device/types.cuh>
@@ -166,8 +166,7 @@ HALFULP_SELECTION(f64)
 #undef HALFULP_LETTER_f32
 #undef HALFULP_LETTER_f64
 
-// --- FP8, FP6, FP4, E8M0: the intrinsics of the headers, which are software where the architecture has no instruction
-// --------
+// FP8, FP6, FP4, E8M0: the intrinsics of the headers, which are software where the architecture has no instruction.
 
 template <class T, class Bits>
 __device__ inline T of_bits(Bits bits) {

@@ -23,7 +23,7 @@ __device__ inline std::size_t stride() { return std::size_t{gridDim.x} * blockDi
 __device__ inline unsigned long long* counter(std::uint64_t& word) {
   return reinterpret_cast<unsigned long long*>(&word);
 }
-/// Adds every thread's number to a counter, one atomic operation a warp. All threads of a warp come here.
+/// Adds every thread's number to a counter, one atomic operation per warp. All threads of a warp come here.
 __device__ inline void add_to_count(std::uint64_t& word, std::uint64_t number) {
   for (int distance = 16; distance > 0; distance /= 2) number += __shfl_down_sync(0xffff'ffff, number, distance);
   if (threadIdx.x % 32 == 0 && number != 0) atomicAdd(counter(word), static_cast<unsigned long long>(number));

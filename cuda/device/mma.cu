@@ -1,4 +1,4 @@
-// mma.sync: a warp a tile (m8n8k4 of f16: four tiles).
+// mma.sync: one warp per tile (m8n8k4 of f16: per four tiles).
 #include <halfulp/cuda/device/matrix.cuh>
 #include <halfulp/cuda/device/multiply.cuh>
 

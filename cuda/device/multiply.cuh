@@ -1,4 +1,4 @@
-// mma.sync on fragments in registers, one function an instruction.
+// mma.sync on fragments in registers, one function per instruction.
 #pragma once
 
 #include <halfulp/cuda/device/matrix.cuh>

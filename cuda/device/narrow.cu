@@ -1,4 +1,4 @@
-// halfulp's own quantize, encode and decode: sixteen bytes of floats a thread and step, two steps in flight.
+// halfulp's own quantize, encode and decode: sixteen bytes of floats per thread and step, two steps in flight.
 #include <halfulp/cuda/device/launch.cuh>
 
 namespace halfulp::cuda {

@@ -1,4 +1,4 @@
-// Programs: a thread an element, or a block a row.
+// Programs: one thread per element, or one block per row.
 #include <halfulp/cuda/device/launch.cuh>
 #include <halfulp/cuda/device/operations.cuh>
 #include <halfulp/cuda/device/teams.cuh>

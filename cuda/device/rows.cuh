@@ -11,8 +11,8 @@ namespace halfulp::cuda {
 template <int index>
 struct Row;
 
-// Operands that an operation does not take are not looked at. As templates, rows that an architecture has not are never
-// compiled.
+// Nothing reads operands that an operation does not take. Rows are templates, so that those which an architecture lacks
+// are never compiled.
 enum : int { first_row = __COUNTER__ + 1 };
 #define HALFULP_ROW(operation_, from_, to_, mode_, overflow_, flush_, nan_, approximate_, sm_, route_, ...)   \
   template <>                                                                                                 \
@@ -40,7 +40,7 @@ inline constexpr int sm_here = __CUDA_ARCH__ / 10;
 inline constexpr int sm_here = 1000;
 #endif
 
-/// What instruction i gives of code words; rows that the architecture has not are never launched there.
+/// What instruction i gives of code words; rows that the architecture lacks are never launched there.
 template <int i>
 __device__ inline std::uint64_t answer(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   using R = Row<i>;

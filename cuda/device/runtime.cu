@@ -112,7 +112,7 @@ class Cuda final : public Gpu {
       fail_to_allocate(status, bytes, "page-locked host");
     return memory;
   }
-  // After a kernel that does not end these would wait for it for ever.
+  // After a kernel that does not end, these would wait for ever.
   void release(void* device) const noexcept override {
     if (!lost_) cudaFree(device);
   }

@@ -1,4 +1,4 @@
-// Sums of rows: a thread, a warp or a block a row, or atomics.
+// Sums of rows: one thread, warp or block per row, or atomics.
 #include <halfulp/cuda/device/launch.cuh>
 #include <halfulp/cuda/device/operations.cuh>
 #include <halfulp/cuda/device/teams.cuh>

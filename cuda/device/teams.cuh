@@ -1,4 +1,4 @@
-// The teams of teams.hpp on the device. All threads of a team call every member.
+// The teams of sums.hpp on the device. All threads of a team call every member.
 #pragma once
 
 #include <halfulp/cuda/sums.hpp>
@@ -7,7 +7,7 @@
 
 namespace halfulp::cuda {
 
-/// A thread by itself.
+/// A single thread.
 template <class V>
 struct ThreadTeam {
   static constexpr int lanes = 1;
@@ -21,7 +21,7 @@ struct ThreadTeam {
   __device__ V first() const { return value; }
 };
 
-/// A warp; lanes beyond the ones that fold() is about add what is not looked at.
+/// A warp. In fold(), lanes from `distance` on add as well; nothing reads their values.
 template <class V>
 struct WarpTeam {
   static constexpr int lanes = warp_lanes;

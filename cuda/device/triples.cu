@@ -1,4 +1,4 @@
-// All triples of a 16-bit fma: a block takes a pair of magnitudes, its threads the values of c.
+// All triples of a 16-bit fma: each block takes a pair of magnitudes, its threads the values of c.
 #include <halfulp/cuda/device/intrinsics.cuh>
 #include <halfulp/cuda/device/launch.cuh>
 #include <halfulp/cuda/triples.hpp>

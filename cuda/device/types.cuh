@@ -19,7 +19,7 @@
 
 namespace halfulp::cuda {
 
-/// FP32 whose last 13 bits are not looked at; its code words have 19 bits.
+/// FP32 whose last 13 bits are ignored; its code words have 19 bits.
 struct Tf32 {
   std::uint32_t bits;
 };

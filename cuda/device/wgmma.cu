@@ -1,4 +1,4 @@
-// wgmma: a warpgroup, which is a block here, a tile. Only machine code of sm_90a has it.
+// wgmma: one warpgroup, here a block, per tile. Only machine code of sm_90a has it.
 #include <halfulp/cuda/device/matrix.cuh>
 
 namespace halfulp::cuda {
@@ -14,7 +14,7 @@ template <MatrixInstruction x>
 struct Multiply;
 
 // PTX ISA 9.7.15.5.2. The operands behind the descriptors: whether d is an addend, the signs of A and of B (1 or -1),
-// and, for f16 and bf16 alone, whether they are transposed, that is, not K-major. The fence orders earlier accesses of
+// and, for f16 and bf16 only, whether they are transposed, that is, not K-major. The fence orders earlier accesses of
 // d's registers.
 #define HALFULP_WGMMA_asm(text, registers, descriptors, tail, ...)                                          \
   asm volatile("{\n\t.reg .pred addend;\n\tsetp.eq.b32 addend, 0, 0;\n\twgmma.fence.sync.aligned;\n\t" text \

@@ -1,4 +1,4 @@
-// The oracle's operations by the names that the command line and tests use. Of emulation/ the names alone are taken.
+// The oracle's operations by the names that the command line and tests use. It takes only the names from emulation/.
 #pragma once
 
 #include <halfulp/evidence/oracle/exponential.hpp>

@@ -2,7 +2,7 @@
 // mode.
 //
 // e^|x| = (e^(|x| / 2^j))^(2^j), the inner one from its Taylor series; e^-|x| is its reciprocal. Both ends are dyadic
-// and cut outwards, so they hold e^x between them whatever is cut; e^x itself is irrational for rational x != 0
+// and cut outwards, so e^x lies between them however much is cut; e^x itself is irrational for rational x != 0
 // (Lambert 1768).
 #pragma once
 

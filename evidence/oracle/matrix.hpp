@@ -1,5 +1,5 @@
-// The terms that matrix units add, by exact integers times powers of two of any length. Of emulation/ the description
-// of a unit alone is taken (unit.hpp: formats, parameters, the name of its rule).
+// The terms that matrix units add, by exact integers times powers of two of any length. It takes only the
+// description of a unit from emulation/ (unit.hpp: formats, parameters, the name of its rule).
 //
 // Sources: Khattak & Mikaitis, arXiv 2512.07004; Xie et al., arXiv 2511.10909.
 #pragma once
@@ -228,7 +228,7 @@ inline Rounding flushing(RoundingMode mode, halfulp::NanRule nan) {
 
 inline std::uint64_t product_chain_rule(const Chunk& x, std::uint64_t c) {
   const Ieee ieee{x};
-  std::uint64_t t = 0;  // +0 first: products of -0 alone give +0
+  std::uint64_t t = 0;  // +0 first: products that are all -0 give +0
   for (std::size_t k = 0; k < x.a.size(); ++k) t = ieee.fma(k, t);
   return ieee.own(ieee.add(c, t));
 }

@@ -18,7 +18,7 @@ std::vector<Parameter> parameters_of(const Rule& rule) {
   for (const ParameterInfo& row : parameters) {
     const Parameter p = row.parameter;
     const bool of_all = p == Parameter::grouping || p == Parameter::direction || p == Parameter::normalized;
-    // Two rules of x86 hand the NaN on that they are given.
+    // Two rules of x86 pass on the NaN that they are given.
     const bool own_nan = &rule != &rules::even_odd_chains && &rule != &rules::odd_even_pair;
     const bool always = p == Parameter::length || (p == Parameter::nan && own_nan);
     if (rule.takes == RuleTakes::all || (rule.takes == RuleTakes::sum && !of_all) || always) used.push_back(p);
@@ -47,7 +47,7 @@ bool shows(Parameter p, Topic topic) {
 }
 
 /// The first question of a plain topic that refutes another model; else the one that did.
-Witness witness(const Answers& answers, const MatrixUnit& other, Parameter p, std::size_t refuting) {
+Refutation witness(const Answers& answers, const MatrixUnit& other, Parameter p, std::size_t refuting) {
   for (std::size_t i = 0; i < answers.size(); ++i)
     if (shows(p, answers.topic(i)) && answers.by_model(other, i) != answers[i]) {
       refuting = i;
@@ -56,7 +56,7 @@ Witness witness(const Answers& answers, const MatrixUnit& other, Parameter p, st
   return {refuting, answers[refuting], get(other.sum, p), answers.by_model(other, refuting)};
 }
 
-/// The questions that a parameter can matter to: a least exponent shows in small sums alone.
+/// The questions that a parameter can matter to: a least exponent shows only in small sums.
 Order questions_about(const Answers& answers, const MatrixUnit& model, Parameter p) {
   Order order = answers.all();
   if (p != Parameter::least_exponent || model.rule != &rules::fused) return order;
@@ -69,10 +69,11 @@ Order questions_about(const Answers& answers, const MatrixUnit& model, Parameter
   return order;
 }
 
-/// Ascending values as intervals of the candidates: no least exponent stands beside the least one that is tried.
-std::vector<Interval> intervals(std::vector<std::int64_t> values, std::vector<std::int64_t> all) {
+/// Ascending values as intervals of the candidates: no least exponent counts as the neighbour of the least one that is
+/// tried.
+std::vector<ValueRange> intervals(std::vector<std::int64_t> values, std::vector<std::int64_t> all) {
   std::sort(values.begin(), values.end()), std::sort(all.begin(), all.end());
-  std::vector<Interval> result;
+  std::vector<ValueRange> result;
   std::size_t after = all.size();  // the place among all that would continue the last interval
   for (const std::int64_t v : values) {
     const auto at = static_cast<std::size_t>(std::lower_bound(all.begin(), all.end(), v) - all.begin());
@@ -101,7 +102,7 @@ Finding finding_of(const Answers& answers, const MatrixUnit& model, Parameter p)
     set(other.sum, p, v);
     if (model.rule == &rules::fused && !refusal(other).empty()) continue;
     const std::string why = same_for_all_operands(answers.shape(), model, p, v);
-    // Other lengths of other rules are not described by this parameter alone.
+    // This parameter is not all that describes other lengths of other rules.
     const bool possible = p != Parameter::length || model.rule == &rules::fused;
     if (!why.empty()) f.because = why;  // that of the largest value holds for the smaller ones
     else if (!possible || !answers.explained_by(other, order)) {
@@ -135,7 +136,7 @@ std::vector<std::string> observations(const Answers& answers) {
   return lines;
 }
 
-void match_rows(const Answers& answers, Findings& found) {
+void match_rows(const Answers& answers, Identification& found) {
   Order order = answers.all();
   for (const MatrixUnit& row : matrix_units())
     if (shape_of(row) == answers.shape() && answers.explained_by(row, order)) found.rows.push_back(row.name);
@@ -151,10 +152,10 @@ void match_rows(const Answers& answers, Findings& found) {
 }  // namespace
 
 bool Finding::holds(std::int64_t v) const {
-  return std::any_of(values.begin(), values.end(), [&](const Interval& i) { return i.first <= v && v <= i.last; });
+  return std::any_of(values.begin(), values.end(), [&](const ValueRange& i) { return i.first <= v && v <= i.last; });
 }
 
-Findings infer(const MatrixShape& shape, const MatrixCases& cases, std::span<const std::uint64_t> d) {
+Identification infer(const MatrixShape& shape, const MatrixCases& cases, std::span<const std::uint64_t> d) {
   const Questions asked = ask(shape);
   const MatrixCases& q = asked.cases;
   if (cases.a != q.a || cases.b != q.b || cases.c != q.c || cases.scale_a != q.scale_a || cases.scale_b != q.scale_b)
@@ -163,7 +164,7 @@ Findings infer(const MatrixShape& shape, const MatrixCases& cases, std::span<con
   if (d.size() != q.size())
     throw std::invalid_argument(std::to_string(d.size()) + " answers to " + std::to_string(q.size()) + " questions");
   const Answers answers(shape, asked, d);
-  Findings found;
+  Identification found;
   found.questions = q.size();
   found.observed = observations(answers);
   std::vector<MatrixUnit> units = find_others(answers);
@@ -264,7 +265,7 @@ int carry(const MatrixShape& shape, const FusedSum& s) {
   return static_cast<int>(std::ceil(std::log2(s.length * product + 2)));
 }
 
-/// Whether every sum is a number with so many fraction bits, or tiny and flushed.
+/// Whether every sum is a number with that many fraction bits, or tiny and flushed.
 bool always_fits(const MatrixShape& shape, const Terms& t, const FusedSum& s, std::int64_t kept) {
   return kept + 1 >= carry(shape, s) + s.alignment_bits &&
          (s.flush_outputs || lowest(t, s) >= shape.accumulator.emin() - kept);
@@ -285,7 +286,7 @@ int vanishing(const MatrixShape& shape, const FusedSum& s) {
 bool never_tiny(const MatrixShape& shape, const Terms& t, const FusedSum& s) {
   const int emin = shape.accumulator.emin();
   // Without subnormal addends: where products do not cancel they are multiples of a number so large that C, to cancel
-  // them, has no tiny last bit either; where they do, C stands alone.
+  // them, has no tiny last bit either; where they do, only C is left.
   return lowest(t, s) >= emin || (s.flush_inputs && t.product.last - 1 - shape.accumulator.fraction_bits >= emin);
 }
 
@@ -334,7 +335,7 @@ std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& mo
   }
 }
 
-// Findings in words.
+// Identification in words.
 
 namespace {
 
@@ -357,7 +358,7 @@ std::string number(const FloatFormat& f, std::uint64_t word) {
   return odd < 1000 ? sign + std::to_string(odd) + "*2^" + std::to_string(exponent) : print_hex(f, code);
 }
 
-std::string value_text(const MatrixShape& shape, Parameter p, const Interval& i) {
+std::string value_text(const MatrixShape& shape, Parameter p, const ValueRange& i) {
   if (i.first == i.last) return text(shape, p, i.first);
   const bool open = p == Parameter::least_exponent && i.first == FusedSum::no_least_exponent;
   if (open) return "none to " + text(shape, p, i.last);
@@ -374,7 +375,7 @@ std::string value_text(const MatrixShape& shape, Parameter p, const Interval& i)
 
 std::string sentence(const MatrixShape& shape, const Finding& f) {
   std::string values;
-  for (const Interval& i : f.values) values += (values.empty() ? "" : ", ") + value_text(shape, f.parameter, i);
+  for (const ValueRange& i : f.values) values += (values.empty() ? "" : ", ") + value_text(shape, f.parameter, i);
   std::string line = std::string(info(f.parameter).name) + " = " + text(shape, f.parameter, f.value) + ": " +
                      std::string(info(f.parameter).meaning);
   if (f.because.empty()) return line;

@@ -1,4 +1,4 @@
-// Which matrix unit is this? What answers to the probe's questions say, and what they cannot say.
+// Which matrix unit is this? What the answers to the probe's questions say, and what they cannot say.
 #pragma once
 
 #include <halfulp/evidence/probe/search.hpp>
@@ -10,12 +10,12 @@
 namespace halfulp::probe {
 
 /// Values from first to last, both included.
-struct Interval {
+struct ValueRange {
   std::int64_t first, last;
 };
 
 /// A question that refutes another value of a parameter: the device's answer, and the one it would have given.
-struct Witness {
+struct Refutation {
   std::size_t question;
   std::uint64_t answer;
   std::int64_t other;
@@ -26,10 +26,10 @@ struct Witness {
 struct Finding {
   Parameter parameter;
   std::int64_t value;
-  std::vector<Interval> values;    ///< with which, all others as found, every answer is the same; `value` among them
-  std::string because;             ///< why no operands tell these values apart; empty where there is one
-  bool proven = true;              ///< or just that no question does
-  std::vector<Witness> witnesses;  ///< of the neighbours below and above that are excluded
+  std::vector<ValueRange> values;     ///< with which, all others as found, every answer is the same; `value` among them
+  std::string because;                ///< why no operands tell these values apart; empty where there is one
+  bool proven = true;                 ///< or just that no question does
+  std::vector<Refutation> witnesses;  ///< of the neighbours below and above that are excluded
   bool holds(std::int64_t v) const;
 };
 
@@ -40,11 +40,11 @@ struct Alternative {
   bool normalized;
   bool exponent_moves;  ///< the least exponent goes with the bits, so that the last one kept in small sums stays where
                         ///< it is
-  Interval bits;
+  ValueRange bits;
   int least_exponent(const FusedSum& found, std::int64_t bits_there) const;
 };
 
-/// A model that gives every answer. Its `findings` are the parameters that its rule uses, each varied alone.
+/// A model that gives every answer. Its `findings` are the parameters that its rule uses, each varied by itself.
 struct Model {
   MatrixUnit unit;
   std::vector<Finding> findings;
@@ -52,20 +52,20 @@ struct Model {
       alternatives;  ///< of fused sums; frequent where they take one product: of two terms only one is cut
 };
 
-struct Findings {
+struct Identification {
   std::vector<Model> models;  ///< the plainest rule first; more than one where rules agree on everything that was asked
   std::vector<std::string> observed;  ///< a sentence each: what is read off without a model
   std::vector<std::string> rows;      ///< units of the table that give the same answers
   std::string nearest;  ///< where there is none: the one of this shape that differs least; empty if none has this shape
-  std::size_t nearest_differs = 0;  ///< in so many answers
+  std::size_t nearest_differs = 0;  ///< the number of answers
   std::size_t questions = 0;
   std::size_t unexplained =
       0;  ///< answers that no model gives: those the nearest unit differs in, or all; 0 if there is a model
 };
 
-/// Works from answers alone: answers[i] is the device's to case i of questions(shape).
+/// Uses nothing but the answers: answers[i] is the device's to case i of questions(shape).
 /// Throws std::invalid_argument if `cases` are not these questions or the lengths differ.
-Findings infer(const MatrixShape& shape, const MatrixCases& cases, std::span<const std::uint64_t> answers);
+Identification infer(const MatrixShape& shape, const MatrixCases& cases, std::span<const std::uint64_t> answers);
 
 /// Why a parameter may as well have another value, for any operands at all, in a model of a shape; empty if that is not
 /// known.

@@ -1,8 +1,8 @@
-// What the probe asks a matrix unit: the same operands for every device of a shape, whatever it has answered before, so
+// What the probe asks a matrix unit: the same operands for every device of a shape, independent of earlier answers, so
 // that one launch, or a recording, answers everything.
 #pragma once
 
-#include <halfulp/hardware/matrix.hpp>
+#include <halfulp/hardware/device.hpp>
 
 #include <array>
 #include <optional>
@@ -16,7 +16,7 @@ enum class Topic : std::uint8_t {
   special,    ///< NaN, Inf, overflow
   zero,       ///< signs of zeros
   subnormal,  ///< subnormal operands and results
-  addend,     ///< C alone, every product 0: 1 + 2^-s and the like
+  addend,     ///< only C, every product 0: 1 + 2^-s and the like
   order,      ///< C = 1 + 2^-s, +1 at one place, -1 at another: which is added first, or are both added at once?
   cancel,     ///< two products that cancel, and a small third term
   pair,       ///< one product and C
@@ -33,7 +33,7 @@ struct Questions {
   std::vector<Topic> topics;  ///< of each case
 };
 
-/// The questions for units of a shape: they depend on it alone. Some thousands of cases, k words each.
+/// The questions for units of a shape: they depend on nothing else. Some thousands of cases, k words each.
 /// Precondition: formats with zero, k >= 1.
 Questions ask(const MatrixShape& shape);
 

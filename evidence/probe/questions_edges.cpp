@@ -1,4 +1,4 @@
-// Questions about what is no ordinary number: NaN and Inf, overflow, zeros, subnormals.
+// Questions about everything but ordinary numbers: NaN and Inf, overflow, zeros, subnormals.
 #include <halfulp/evidence/probe/questions.hpp>
 
 #include <algorithm>
@@ -85,7 +85,7 @@ void ask_zeros(Asker& q) {
   for (const bool negative_c : {true, false})
     for (const int odd_one : {-1, 0, static_cast<int>(k) - 1})
       for (const bool by_b : {true, false}) {
-        // Products -0, as 0 * -1 or as -0 * 1, but for an odd one.
+        // Products -0, as 0 * -1 or as -0 * 1, except for an odd one.
         for (std::size_t i = 0; i < k; ++i) {
           const bool negative = static_cast<int>(i) != odd_one;
           if (by_b) q.words(i, code_word(a, a.zero()), word_of(b, negative ? -1 : 1));

@@ -126,7 +126,7 @@ struct Bits {
   int alignment, kept;
 };
 
-/// The smaller of the two is what C alone keeps.
+/// The smaller of the two is what C keeps by itself.
 std::vector<Bits> bits_for(const MatrixShape& shape, int surviving) {
   std::vector<Bits> bits;
   const int all = shape.accumulator.fraction_bits;

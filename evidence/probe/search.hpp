@@ -2,7 +2,7 @@
 #pragma once
 
 #include <halfulp/evidence/probe/questions.hpp>
-#include <halfulp/hardware/matrix.hpp>
+#include <halfulp/hardware/device.hpp>
 
 #include <array>
 #include <functional>
@@ -123,7 +123,7 @@ struct Layout {
   std::size_t step(std::size_t at, std::size_t k) const;
 };
 
-/// The most fraction bits that C keeps on its way through sums of zeros, by the questions about C alone; 0: not even
+/// The most fraction bits that C keeps on its way through sums of zeros, by the questions about only C; 0: not even
 /// one.
 int surviving_bits(const Answers& answers);
 

@@ -1,80 +1,72 @@
-// What array functions are held against. Each reference says how independent it is of them.
+// What `halfulp verify` holds our functions against: devices that are independent of them.
 #pragma once
 
 #include <halfulp/cuda/gpu.hpp>
 #include <halfulp/cuda/triples.hpp>
 #include <halfulp/evidence/comparison.hpp>
-#include <halfulp/evidence/verify/subject.hpp>
-#include <halfulp/hardware/backend.hpp>
-#include <halfulp/hardware/inputs.hpp>
+#include <halfulp/hardware/operands.hpp>
 
 #include <functional>
 #include <memory>
 
 namespace halfulp::verify {
 
-/// A reference made ready for one task. Threads share it.
-class Judge {
+/// One run of chunk_size cases (the last may be shorter), or of pairs_per_chunk pairs: the unit of digests and of
+/// resuming.
+struct Chunk {
+  std::uint64_t index = 0, digest = 0;
+  Comparison found;
+};
+
+/// Called from any thread with the number of cases just done; may throw.
+using Advanced = std::function<void(std::uint64_t)>;
+
+/// A device made ready for one task. Threads share it.
+class Reference {
  public:
-  virtual ~Judge() = default;
+  virtual ~Reference() = default;
   /// Whether it knows the IEEE flags.
   virtual bool knows_flags() const { return false; }
   /// codes[i] = the right result of operands[i], NaN made canonical; flags likewise where it knows them, else the span
   /// is empty.
   virtual void run(const Operands& operands, std::span<std::uint64_t> codes, std::span<Flags> flags) const = 0;
 
-  /// Whether it computes whole chunks with both sides itself: on a device, where a copy of halfulp's arithmetic runs
+  /// Whether it computes whole chunks with both sides itself: on a GPU, where a copy of halfulp's arithmetic runs
   /// beside the instruction.
   virtual bool makes_chunks() const { return false; }
   /// Such a chunk, with the digest of halfulp's results. Several threads may ask at once.
-  virtual Chunk chunk(std::uint64_t index, const std::function<void(std::uint64_t)>& advanced) const;
+  virtual Chunk chunk(std::uint64_t index, const Advanced& advanced) const;
 };
 
-class Reference {
- public:
-  virtual ~Reference() = default;
-  virtual std::string_view name() const = 0;          ///< as on the command line
-  virtual std::string_view independence() const = 0;  ///< "oracle", "silicon", "third-party"
-  virtual Support available() const = 0;
-  virtual Support supports(const Task& task) const = 0;
-  /// Precondition: supports(task).yes.
-  virtual std::unique_ptr<Judge> prepare(const Task& task, const Inputs& inputs) const = 0;
-  /// What is held against it.
-  virtual std::string subject(const Task& task) const { return Subject(task).description(); }
-  /// Whether it takes all inputs of a task where they are more than most_inputs.
-  virtual bool takes_beyond(const Task&) const { return false; }
-  /// Where to ask which NaN the reference itself gives; nullptr if its NaN is the canonical one.
-  virtual const Backend* nan_backend(const Task& task) const = 0;
-};
+/// "oracle": exact rationals. "x86": this CPU's instructions, by routes that share none with the array functions.
+/// "third-party": the host code of the CUDA headers, float to fp16, bf16, e4m3, e5m2.
+const Device& oracle_device();
+const Device& independent_x86_device();
+const Device& cuda_headers_device();
 
-const Reference& oracle_reference();
-const Reference& x86_reference();
-const Reference& third_party_reference();
+/// Every device that verify takes, available or not: these and "cuda".
+std::span<const Device* const> reference_devices();
+/// The one of that name; "rehearsal" as well. Throws std::invalid_argument naming the nearest ones.
+const Device& find_reference_device(std::string_view name);
 
-/// Every reference, available or not.
-std::span<const Reference* const> references();
-/// The reference of that name, "rehearsal" included, which is not among them. Throws std::invalid_argument naming the
-/// nearest ones.
-const Reference& find_reference(std::string_view name);
+/// Precondition: device.supports(task).yes. The device outlives the reference.
+std::unique_ptr<Reference> make_reference(const Device& device, const Task& task, const OperandSet& operands);
 
-/// A backend as a judge, its NaN results made canonical.
-std::unique_ptr<Judge> judge_of(const Backend& backend, const Task& task);
+/// What the device's reference is held against: "apply (AVX3)", "halfulp's functions on the device".
+std::string verified_functions(const Device& device, const Task& task);
+/// Whether it takes all cases of a task where they are more than most_operands.
+bool takes_all_triples(const Device& device, const Task& task);
+/// Whether its NaN is the canonical one: there is nothing to ask about it.
+inline bool has_canonical_nans(const Device& device) { return &device == &oracle_device(); }
 
-/// The host code of the CUDA headers as a backend: float to fp16, bf16, e4m3, e5m2.
-const Backend& cuda_headers();
+// GPUs as references (gpu_reference.cpp): our arithmetic and the device's instruction side by side on the device.
 
-// GPUs as references of verify: halfulp's arithmetic and the device's instruction side by side on the device.
-
-/// "cuda" and "rehearsal".
-const Reference& cuda_reference();
-const Reference& rehearsal_reference();
-
-/// The judge of all 2^48 triples of a 16-bit fma to nearest, `pairs` pairs of magnitudes a chunk. The device has to
-/// outlive it.
-std::unique_ptr<Judge> make_triples_judge(const cuda::Gpu& gpu, const Task& task,
-                                          std::uint64_t pairs = pairs_per_chunk);
-
-/// A device, which has to outlive the reference, with the backend on it.
-std::unique_ptr<Reference> make_reference(const cuda::Gpu& gpu, const Backend& backend);
+/// Whether device code has the task beside our own arithmetic, on an architecture.
+bool sweeps(const Task& task, int sm);
+/// The reference for such a task. The operands may be more than most_operands.
+std::unique_ptr<Reference> make_gpu_reference(const cuda::Gpu& gpu, const Task& task, const OperandSet& operands);
+/// The reference for all 2^48 triples of a 16-bit fma to nearest, `pairs` pairs of magnitudes per chunk.
+std::unique_ptr<Reference> make_triples_reference(const cuda::Gpu& gpu, const Task& task,
+                                                  std::uint64_t pairs = pairs_per_chunk);
 
 }  // namespace halfulp::verify

@@ -1,38 +1,58 @@
-// The engine: array functions held against a reference, chunk by chunk, on all cores.
+// What `halfulp verify` does: array functions held against a reference, chunk by chunk, on all cores.
 #pragma once
 
-#include <halfulp/evidence/comparison.hpp>
-#include <halfulp/support/files.hpp>
-#include <halfulp/hardware/inputs.hpp>
 #include <halfulp/evidence/verify/reference.hpp>
-#include <halfulp/evidence/verify/subject.hpp>
-#include <halfulp/cuda/triples.hpp>
+#include <halfulp/support/files.hpp>
 
 #include <functional>
+#include <string>
 
 namespace halfulp::verify {
 
-/// Chunks of chunk_size inputs; triples beyond most_inputs come in pairs of magnitudes (triples.hpp).
-inline std::uint64_t number_of_chunks(const Inputs& inputs) {
-  return inputs.count > most_inputs ? triple_chunks : (inputs.count + chunk_size - 1) / chunk_size;
+/// The functions that are verified: the array functions where they have the operation, else the scalar ones.
+class Subject {
+ public:
+  /// Precondition: refusal(task) is empty, no integer types, not stochastic.
+  explicit Subject(const Task& task);
+
+  bool is_array() const { return kind_ != Kind::scalar; }
+  /// "apply (AVX3)", "decode, encode (AVX3)"; "decode (AVX3), encode (scalar)" where an array function has no vector
+  /// kernel for the task; "scalar functions" where there is no array function.
+  std::string description() const;
+  /// Bytes of a result: the storage width of the format, 1 for truth values.
+  std::size_t result_bytes() const { return bytes_; }
+  /// Writes the results' code words, result_bytes() each.
+  void run(const Operands& operands, std::span<std::byte> results) const;
+
+ private:
+  enum class Kind { scalar, apply, encode_floats, encode_doubles, recode };
+
+  Task task_;
+  Kind kind_ = Kind::scalar;
+  std::size_t bytes_;
+};
+
+/// Chunks of chunk_size cases; triples beyond most_operands come in pairs of magnitudes (triples.hpp).
+inline std::uint64_t number_of_chunks(const OperandSet& operands) {
+  return operands.count > most_operands ? triple_chunks : (operands.count + chunk_size - 1) / chunk_size;
 }
 
-/// Computes chunk `index` and, with a judge, compares it, or lets a judge do so that makes chunks itself; where the
-/// judge knows flags, the scalar functions' result and flags are compared as well. `advanced` is called from any thread
-/// with the number of inputs just done; it may throw.
-Chunk verify_chunk(const Task& task, const Inputs& inputs, const Judge* judge, std::uint64_t index,
-                   const std::function<void(std::uint64_t)>& advanced = {});
+/// Computes chunk `index` and, with a reference, compares it, or lets a reference do so that makes chunks itself. Where
+/// the reference knows flags, the scalar functions' results and flags are compared as well.
+Chunk verify_chunk(const Task& task, const OperandSet& operands, const Reference* reference, std::uint64_t index,
+                   const Advanced& advanced = {});
 
 /// verify_chunk for each of `indices`, a few at a time; `finished` gets them in that order, one at a time.
-void verify_chunks(const Task& task, const Inputs& inputs, const Judge& judge, std::span<const std::uint64_t> indices,
-                   const std::function<void(std::uint64_t)>& advanced, const std::function<void(Chunk)>& finished);
+void verify_chunks(const Task& task, const OperandSet& operands, const Reference& reference,
+                   std::span<const std::uint64_t> indices, const Advanced& advanced,
+                   const std::function<void(Chunk)>& finished);
 
-/// Inputs whose results compare_nans looks at, where there are more.
-inline constexpr std::uint64_t nan_inputs = std::uint64_t{1} << 22;
+/// How many cases compare_nans looks at, where there are more.
+inline constexpr std::uint64_t nan_operands = std::uint64_t{1} << 22;
 
-/// Which NaN: the scalar functions under the backend's NaN rule against the backend itself, on those inputs (of a
-/// sample of nan_inputs, where there are more) whose results are NaN; it stops after the first 2^20 of them or a little
+/// Which NaN: the scalar functions under the device's NaN rule against the device itself, on those cases (of a sample
+/// of nan_operands, where there are more) whose results are NaN. It stops after the first 2^20 of them or a little
 /// more.
-Comparison compare_nans(const Task& task, const Inputs& inputs, const Backend& backend);
+TaskComparison compare_nans(const Task& task, const OperandSet& operands, const Device& device);
 
 }  // namespace halfulp::verify

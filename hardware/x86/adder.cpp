@@ -6,8 +6,8 @@
 // of q in the mode of MXCSR, ties to even included (M / q is even). Subtracting M is exact. Below 2^emin, q no longer
 // shrinks: subnormal results are rounded where they should be. A zero takes the sign of x, which is the operation's
 // own. (For x beyond the range e is held at emax + 1: the sum is inexact, but stays beyond the range.) What lies beyond
-// the largest finite value is handled in software, except that whether overflow goes to infinity is asked of the adder:
-// what does DBL_MAX + DBL_MAX give in this mode?
+// the largest finite value is handled in software, but the adder decides whether overflow goes to infinity: what does
+// DBL_MAX + DBL_MAX give in this mode?
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/hardware/x86/in_double.hpp>
 #include <halfulp/hardware/x86/x86.hpp>
@@ -23,9 +23,9 @@ namespace halfulp::x86 {
 namespace {
 
 /// The second rounding, and everything beyond the range.
-class Narrow {
+class LastRounding {
  public:
-  Narrow(const FloatFormat& f, const Task& task, bool propagate)
+  LastRounding(const FloatFormat& f, const Task& task, bool propagate)
       : f_(f),
         codec_(f),
         max_(codec_.value(f.max_finite())),
@@ -91,7 +91,7 @@ class Adder final : public Route {
       if (*to == fp64) {
         for (std::size_t i = 0; i < count; ++i) results[begin + i] = std::bit_cast<std::uint64_t>(mul(block[i], 1.0));
       } else {
-        const Narrow narrow(*to, task, nan_rule(task) == NanRule::propagate);
+        const LastRounding narrow(*to, task, nan_rule(task) == NanRule::propagate);
         for (std::size_t i = 0; i < count; ++i) results[begin + i] = narrow(block[i]);
       }
     }
@@ -173,7 +173,7 @@ class Adder final : public Route {
 
 }  // namespace
 
-const Backend& adder_route() {
+const Device& adder_route() {
   static const Adder route;
   return route;
 }

@@ -1,10 +1,10 @@
-// Vectors of doubles through the CPU's adder; see x86_adder.cpp for why the last rounding is right.
+// Vectors of doubles through the CPU's adder; see adder.cpp for why the last rounding is right.
 //
 // There the first rounding of nearest-even is one to odd, made with the CPU's inexact flag. A vector has one flag for
 // all its lanes, so here it is made of the CPU's directed roundings: of the results rounded down and rounded up, which
 // are neighbours or equal, the odd one.
 //
-// Which mode is in force decides MXCSR, of which compilers know nothing: every kernel is called through a pointer,
+// MXCSR holds the mode, and compilers know nothing of it: every kernel is called through a pointer,
 // between the writes of the register, and this file is compiled with -frounding-math.
 #if defined(__x86_64__)
 
@@ -142,7 +142,7 @@ AdderLanes::AdderLanes(const Task& task) : operation_(task.operation), mode_(tas
                 to.canonical_nan()};
   if (operation_ == Operation::convert && task.rounding.overflow == Overflow::saturate)
     narrowing_.infinite = to.max_finite();
-  // What overflow becomes is asked of the scalar route, which asks the adder: twice the largest value.
+  // The scalar route decides what overflow becomes, by asking the adder for twice the largest value.
   const Task sum{Operation::add, to, to, task.rounding};
   for (const bool negative : {false, true}) {
     const std::uint64_t largest = to.with_sign(to.max_finite(), negative);

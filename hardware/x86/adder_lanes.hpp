@@ -1,9 +1,9 @@
-// The adder route on whole vectors: what x86_adder.cpp says about one double, eight at a time.
+// The adder route on whole vectors: what adder.cpp says about one double, eight at a time.
 #pragma once
 
 #if defined(__x86_64__)
 
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/hardware/device.hpp>
 
 namespace halfulp::x86 {
 

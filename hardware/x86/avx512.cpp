@@ -61,7 +61,7 @@ class Avx512Fp16 final : public Route {
                                   [&](const Row& r) { return r.operation == task.operation; });
     if (row == std::end(rows)) throw std::logic_error("x86.avx512fp16: unsupported task");
     const Halves instruction = row->modes[mode_index(task.rounding.mode)];
-    const ScopedMxcsr scope(mxcsr_for(RoundingMode::nearest_even));  // its rounding mode is not looked at
+    const ScopedMxcsr scope(mxcsr_for(RoundingMode::nearest_even));  // its rounding mode does not matter
     Word zero[half_lanes] = {}, operands[3][half_lanes] = {}, result[half_lanes];
     for (std::size_t begin = 0; begin < x.size(); begin += half_lanes) {
       const std::size_t count = std::min(half_lanes, x.size() - begin);
@@ -132,11 +132,11 @@ class Avx512Bf16 final : public Route {
 
 }  // namespace
 
-const Backend& avx512fp16_route() {
+const Device& avx512fp16_route() {
   static const Avx512Fp16 route;
   return route;
 }
-const Backend& avx512bf16_route() {
+const Device& avx512bf16_route() {
   static const Avx512Bf16 route;
   return route;
 }

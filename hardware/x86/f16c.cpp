@@ -139,7 +139,7 @@ class F16c final : public Route {
 
 }  // namespace
 
-const Backend& f16c_route() {
+const Device& f16c_route() {
   static const F16c route;
   return route;
 }

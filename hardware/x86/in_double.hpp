@@ -3,7 +3,7 @@
 
 #if defined(__x86_64__)
 
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/hardware/device.hpp>
 #include <halfulp/hardware/x86/instructions.hpp>
 
 namespace halfulp::x86 {

@@ -51,7 +51,7 @@ class ScopedMxcsr {
 
 #endif
 
-// One function an instruction: scalar SSE and FMA arithmetic on float and double, under the current MXCSR (mxcsr.hpp).
+// One function per instruction: scalar SSE and FMA arithmetic on float and double, under the current MXCSR (mxcsr.hpp).
 //
 // Of two NaN operands x86 returns the first; the destination register is the first operand, except of FMA.
 

@@ -10,20 +10,18 @@
 #include <unistd.h>
 #endif
 
-namespace halfulp {
+namespace halfulp::x86 {
 namespace {
 
 /// What both share: sixteen cases at a time, operands in pairs along k.
-class X86Device : public MatrixDevice {
+class DotInstruction {
  public:
-  explicit X86Device(const char* unit) : unit_(find_unit(unit)) {}
-  std::string name() const final { return "x86:" + unit_.name; }
-  std::string description() const final {
-    return unit_.instruction + ", " + (x86::cpu().x86 ? x86::cpu().brand : "not an x86-64 CPU");
-  }
-  MatrixShape shape() const final { return shape_of(unit_); }
+  explicit DotInstruction(const char* unit) : unit_(find_unit(unit)) {}
+  virtual ~DotInstruction() = default;
+  const MatrixUnit& unit() const { return unit_; }
+  virtual Support available() const = 0;
 
-  void run(const MatrixCases& cases, std::span<std::uint64_t> d) const final {
+  void run(const MatrixCases& cases, std::span<std::uint64_t> d) const {
     const auto k = static_cast<std::size_t>(unit_.k);
     for (std::size_t begin = 0; begin < cases.size(); begin += lanes) {
       const std::size_t count = std::min(lanes, cases.size() - begin);
@@ -60,11 +58,11 @@ class X86Device : public MatrixDevice {
   const MatrixUnit& unit_;
 };
 
-class Avx512Bf16 final : public X86Device {
+class Avx512Bf16 final : public DotInstruction {
  public:
-  Avx512Bf16() : X86Device("x86.avx512.bf16.fp32") {}
+  Avx512Bf16() : DotInstruction("x86.avx512.bf16.fp32") {}
   Support available() const override {
-    return x86::cpu().avx512bf16 ? Support::by("VDPBF16PS (AVX512-BF16)") : Support::no("this CPU has no AVX512-BF16");
+    return cpu().avx512bf16 ? Support::by("VDPBF16PS (AVX512-BF16)") : Support::no("this CPU has no AVX512-BF16");
   }
 
  protected:
@@ -113,15 +111,15 @@ class Tiles16 {
 #endif
 
 /// The i-th case is row i of A and column i of B: the diagonal of D holds the results.
-class AmxBf16 final : public X86Device {
+class AmxBf16 final : public DotInstruction {
  public:
-  AmxBf16() : X86Device("x86.amx.bf16.fp32") {}
+  AmxBf16() : DotInstruction("x86.amx.bf16.fp32") {}
   Support available() const override {
 #if defined(__x86_64__)
-    if (x86::cpu().amxbf16 && !tiles_permitted())
+    if (cpu().amxbf16 && !tiles_permitted())
       return Support::no("the operating system does not grant AMX's tile registers");
 #endif
-    return x86::cpu().amxbf16 ? Support::by("TDPBF16PS (AMX-BF16)") : Support::no("this CPU has no AMX-BF16");
+    return cpu().amxbf16 ? Support::by("TDPBF16PS (AMX-BF16)") : Support::no("this CPU has no AMX-BF16");
   }
 
  protected:
@@ -148,13 +146,27 @@ class AmxBf16 final : public X86Device {
   }
 };
 
-}  // namespace
-
-std::span<const MatrixDevice* const> x86_matrix_devices() {
+std::span<const DotInstruction* const> instructions() {
   static const Avx512Bf16 avx512;
   static const AmxBf16 amx;
-  static const MatrixDevice* const all[] = {&avx512, &amx};
+  static const DotInstruction* const all[] = {&avx512, &amx};
   return all;
 }
 
-}  // namespace halfulp
+}  // namespace
+
+std::vector<MatrixTask> matrix_tasks() {
+  std::vector<MatrixTask> tasks;
+  for (const DotInstruction* x : instructions())
+    tasks.push_back({x->unit().name, shape_of(x->unit()),
+                     x->unit().instruction + ", " + (cpu().x86 ? cpu().brand : "not an x86-64 CPU"), x->available()});
+  return tasks;
+}
+
+void multiply(const MatrixTask& task, const MatrixCases& cases, std::span<std::uint64_t> d) {
+  for (const DotInstruction* x : instructions())
+    if (x->unit().name == task.unit) return x->run(cases, d);
+  throw std::logic_error("x86 has no matrix instruction " + task.unit);
+}
+
+}  // namespace halfulp::x86

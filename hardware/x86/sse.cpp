@@ -134,7 +134,7 @@ class Sse final : public Route {
 
 }  // namespace
 
-const Backend& sse_route() {
+const Device& sse_route() {
   static const Sse route;
   return route;
 }

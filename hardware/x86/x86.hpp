@@ -1,25 +1,36 @@
-// This CPU's own floating-point instructions as a backend.
+// This CPU's own floating-point instructions as a device.
 #pragma once
 
-#include <halfulp/hardware/backend.hpp>
-#include <halfulp/hardware/matrix.hpp>
-#include <halfulp/hardware/x86/cpu.hpp>
+#include <halfulp/hardware/device.hpp>
 
 #include <span>
+#include <string>
 
 namespace halfulp {
 
-/// "x86": each task goes to the first of the routes below that supports it.
-const Backend& x86_backend();
+/// "x86": each task goes to the first of the routes below that supports it. Its matrix instructions are VDPBF16PS
+/// (x86.avx512.bf16.fp32) and TDPBF16PS (x86.amx.bf16.fp32).
+const Device& x86_device();
 
 /// The ways x86 instructions reach a result, the most direct first: x86.avx512fp16, x86.avx512bf16, x86.f16c, x86.sse,
-/// x86.adder. Each is a backend by itself, so that one CPU can be held against itself. Empty off x86.
-std::span<const Backend* const> x86_routes();
+/// x86.adder. Each is also a device, so that one CPU can be held against itself. Empty off x86.
+std::span<const Device* const> x86_routes();
 
 namespace x86 {
 
-/// What routes share: a name, the instruction sets, the NaN rule, and the refusals common to all of x86.
-class Route : public Backend {
+/// Which instruction sets this CPU has and its operating system lets us use.
+struct CpuFeatures {
+  bool x86 = false;  ///< x86-64, hence SSE2
+  bool sse41 = false, f16c = false, fma = false, avx512bf16 = false, avx512fp16 = false;
+  bool amxbf16 = false;  ///< AMX-TILE and AMX-BF16; a process must still ask for the tile registers (matrix.cpp)
+  std::string brand;     ///< the processor's own name; empty off x86
+};
+
+/// Read once, by CPUID and XGETBV: a set counts only where the system saves its registers.
+const CpuFeatures& cpu();
+
+/// What routes share: the instruction sets, the NaN rule, and the refusals common to all of x86.
+class Route : public Device {
  public:
   std::string_view independence() const final { return "silicon"; }
   std::string description() const final;
@@ -44,21 +55,16 @@ bool is(const NumberType& type, const T& wanted) {
   return held && *held == wanted;
 }
 
-/// The features of this CPU, read once.
-const CpuFeatures& cpu();
+const Device& avx512fp16_route();
+const Device& avx512bf16_route();
+const Device& f16c_route();
+const Device& sse_route();
+const Device& adder_route();
 
-const Backend& avx512fp16_route();
-const Backend& avx512bf16_route();
-const Backend& f16c_route();
-const Backend& sse_route();
-const Backend& adder_route();
+// This CPU's matrix instructions (matrix.cpp): Device::matrix_tasks() and multiply() of x86_device().
+
+std::vector<MatrixTask> matrix_tasks();
+void multiply(const MatrixTask& task, const MatrixCases& cases, std::span<std::uint64_t> d);
 
 }  // namespace x86
-
-// This CPU's matrix instructions.
-
-/// x86:x86.avx512.bf16.fp32 (VDPBF16PS) and x86:x86.amx.bf16.fp32 (TDPBF16PS), here or not: ask available(). Any depth:
-/// k is padded with zeros to a multiple of the instruction's, and the instructions are chained.
-std::span<const MatrixDevice* const> x86_matrix_devices();
-
 }  // namespace halfulp

@@ -2,7 +2,7 @@
 #include "command.hpp"
 
 #include <halfulp/support/json.hpp>
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/evidence/devices.hpp>
 
 #include <gtest/gtest.h>
 
@@ -43,7 +43,7 @@ TEST(CheckCommand, HoldsEverythingOfAGpu) {
 TEST(CheckCommand, TextSaysWhatIsSkippedOnce) {
   const auto outcome = run_halfulp({"check", "--backend", "x86", "--tiles", "1"}),
              all = run_halfulp({"check", "--backend", "x86", "--tiles", "1", "--all"});
-  EXPECT_EQ(outcome.status, find_backend("x86").available().yes ? 0 : 3);
+  EXPECT_EQ(outcome.status, find_device("x86").available().yes ? 0 : 3);
   if (outcome.status == 3) GTEST_SKIP() << outcome.err;
   EXPECT_NE(outcome.out.find("matrix unit"), std::string::npos);
   EXPECT_EQ(outcome.out.find("agrees "), std::string::npos) << "what agrees is counted, unless --all is there";
@@ -71,7 +71,7 @@ TEST(CheckCommand, BadInputIsOneLine) {
   refused({"check", "--backend", "emulated"}, 2, "accepted: x86, cuda, recorded:NAME, rehearsal");
   refused({"check", "--backend", "cudda"}, 2, "did you mean cuda?");
   refused({"check", "--backend", "x86", "--tiles", "0"}, 2, "--tiles");
-  if (!find_backend("cuda").available().yes) refused({"check", "--backend", "cuda"}, 3, "backend 'cuda' is not here: ");
+  if (!find_device("cuda").available().yes) refused({"check", "--backend", "cuda"}, 3, "backend 'cuda' is not here: ");
 }
 
 TEST(Rehearsal, IsRecordedAndReplayedAsWhatItIs) {

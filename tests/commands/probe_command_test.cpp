@@ -1,7 +1,7 @@
 // `halfulp probe` as a user meets it.
 #include "command.hpp"
 
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/evidence/devices.hpp>
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -57,7 +57,7 @@ TEST(ProbeCommand, BadInputIsOneLine) {
 }
 
 TEST(ProbeCommand, AMissingDeviceIsNoBadInput) {
-  if (find_backend("cuda").available().yes) GTEST_SKIP() << "there is one";
+  if (find_device("cuda").available().yes) GTEST_SKIP() << "there is one";
   const Outcome outcome = run_halfulp({"probe", "--backend", "cuda"});
   EXPECT_EQ(outcome.status, 3);
   EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;

@@ -76,7 +76,7 @@ TEST(Summary, lists_what_did_not_hold_and_counts_the_rest) {
                        "derived: x", 2, 1, "oracle"));
   report.claim(within("missed", "A published figure.", "A paper", 3, 0, 4, "published", Verdict::differs));
   report.claim(skipped("left", "Something else.", "A paper", "it needs a network"));
-  Comparison comparison;
+  TaskComparison comparison;
   comparison.backend = "x86";
   comparison.compared = 3'000'000;
   comparison.differing = 2;

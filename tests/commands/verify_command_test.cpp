@@ -4,6 +4,7 @@
 
 #include <halfulp/support/files.hpp>
 #include <halfulp/commands/verification.hpp>
+#include <halfulp/evidence/devices.hpp>
 #include <halfulp/support/json.hpp>
 
 #include <halfulp_test_paths.hpp>
@@ -41,19 +42,23 @@ TEST(VerifyState, KeepsWhatWasFound) {
   const Task task{Operation::convert, fp32, e4m3, {}};
   Verification v;
   v.task = task;
-  v.inputs = sampled_inputs(task, 100'000, 1);
-  v.reference = &oracle_reference();
+  v.operands = sampled_operands(task, 100'000, 1);
+  v.reference = &oracle_device();
   v.seconds = 1.5;
   Verification fresh = v;
-  const Witness code{{0x3f800000, 0, 0}, 1, 0x38, 0x39},
+  const Mismatch code{{0x3f800000, 0, 0}, 1, 0x38, 0x39},
       flags{{0x3f800001, 0, 0}, 1, 0x38, 0x38, true, flag::inexact, 0};
-  v.chunks[0] = {0, 0xfedc'ba98'7654'3210, {100'000, 2, 1, {{"one-ulp", 1}, {"flags", 1}}, {code, flags}}};
+  v.chunks[0] = {0, 0xfedc'ba98'7654'3210, {}};
+  Comparison& found = v.chunks[0].found;
+  found.compared = 100'000, found.differing = 2, found.farthest = 1;
+  found.classes = {{"one-ulp", 1}, {"flags", 1}};
+  found.witnesses = {code, flags};
   const File file;
   cli::save_state(file.path, {v});
   std::vector<Verification> loaded{fresh};
   cli::load_state(file.path, loaded);
   EXPECT_EQ(loaded[0].digest(), v.digest());
-  EXPECT_EQ(loaded[0].findings(), v.findings());
+  EXPECT_EQ(loaded[0].found(), v.found());
   EXPECT_EQ(loaded[0].seconds, 1.5);
 }
 
@@ -143,10 +148,10 @@ TEST(VerifyState, OfADeviceIsResumed) {
 }
 
 TEST(VerifyState, AMissingDeviceIsNoBadInput) {
-  if (find_backend("cuda").available().yes) GTEST_SKIP() << "there is one";
+  if (find_device("cuda").available().yes) GTEST_SKIP() << "there is one";
   const auto outcome = run_halfulp({"verify", "add", "--format", "fp16", "--against", "cuda"});
   EXPECT_EQ(outcome.status, 3);
-  EXPECT_EQ(outcome.err, "halfulp: skipped: " + find_backend("cuda").available().reason + "\n");
+  EXPECT_EQ(outcome.err, "halfulp: skipped: " + find_device("cuda").available().reason + "\n");
 }
 
 TEST(VerifyState, WhatTheFileSaysIsNotComputedAgain) {
@@ -154,10 +159,10 @@ TEST(VerifyState, WhatTheFileSaysIsNotComputedAgain) {
                                            "oracle", "--sample", "1000",     "--quiet"};
   Verification v;
   v.task = {Operation::add, fp16, fp16, {}};
-  v.inputs = sampled_inputs(v.task, 1000, 1);
-  v.reference = &oracle_reference();
+  v.operands = sampled_operands(v.task, 1000, 1);
+  v.reference = &oracle_device();
   v.chunks[0].digest = 0x1234;
-  v.chunks[0].findings.compared = 1000;
+  v.chunks[0].found.compared = 1000;
   const File file;
   cli::save_state(file.path, {v});
   const auto resumed = run_halfulp(with(arguments, {"--state", file.path})), fresh = run_halfulp(arguments);
@@ -295,7 +300,7 @@ TEST(VerifyCommand, SaysWhatWasCompared) {
 }
 
 TEST(VerifyCommand, SaysOfHowManyInputsNansAre) {
-  if (!x86_reference().available().yes) GTEST_SKIP() << x86_reference().available().reason;
+  if (!independent_x86_device().available().yes) GTEST_SKIP() << independent_x86_device().available().reason;
   const auto out = [](const char* sample) {
     return run_halfulp({"verify", "add", "--format", "fp16", "--against", "x86", "--sample", sample, "--quiet"}).out;
   };

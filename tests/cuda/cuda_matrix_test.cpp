@@ -2,11 +2,12 @@
 // over upload, kernel and download on a GPU that is played by the host.
 #include "check.hpp"
 
-#include <halfulp/cuda/matrix_devices.hpp>
+#include <halfulp/cuda/gpu_device.hpp>
 #include <halfulp/cuda/documented.hpp>
 #include <halfulp/cuda/rehearsal.hpp>
 #include <halfulp/evidence/devices.hpp>
-#include <halfulp/hardware/tiles.hpp>
+#include <halfulp/evidence/gpu_check.hpp>
+#include <halfulp/hardware/operands.hpp>
 
 #include <algorithm>
 #include <set>
@@ -23,7 +24,7 @@ std::string text(const Place& p) {
 }
 
 /// The rehearsed GPU that a row runs on.
-const Gpu& gpu_of(const MatrixRow& row) {
+const Gpu& gpu_for(const MatrixRow& row) {
   static std::map<int, std::unique_ptr<Gpu>> gpus;
   auto& gpu = gpus[row.sm_first];
   if (!gpu) gpu = make_rehearsal({.sm = row.sm_first});
@@ -127,14 +128,13 @@ TEST(CudaMatrixRows, AreAllUnitsOfTheirFamilies) {
 TEST(CudaMatrixRows, RunWhereTheyCan) {
   const auto reason = [](int sm, const char* name) {
     const auto gpu = make_rehearsal({.sm = sm});
-    for (const auto& device : cuda_matrix_devices(*gpu))
-      if (device->name() == std::string("rehearsal:") + name) {
-        const Support here = device->available();
-        EXPECT_EQ(here.reason.empty(), here.yes);
-        EXPECT_NE(here.route.empty(), here.yes);
-        return here.reason;
+    for (const MatrixTask& task : make_device(*gpu)->matrix_tasks())
+      if (task.unit == name) {
+        EXPECT_EQ(task.here.reason.empty(), task.here.yes);
+        EXPECT_NE(task.here.route.empty(), task.here.yes);
+        return task.here.reason;
       }
-    return std::string("no such device");
+    return std::string("no such instruction");
   };
   EXPECT_EQ(reason(90, "hopper.wgmma.e4m3.fp32"), "");
   EXPECT_EQ(reason(80, "hopper.wgmma.e4m3.fp32"), "a unit of another architecture, sm_90a; this is sm_80");
@@ -146,48 +146,44 @@ TEST(CudaMatrixRows, RunWhereTheyCan) {
 }
 
 TEST(CudaMatrixRows, AreFoundByName) {
-  EXPECT_EQ(find_matrix_devices("rehearsal").devices.size(), matrix_rows().size());
-  EXPECT_EQ(find_matrix_devices("cuda").devices.size(), matrix_rows().size());
-  const MatrixDevices one = find_matrix_devices("rehearsal:hopper.mma.fp16.fp16");
-  ASSERT_EQ(one.devices.size(), 1u);
-  EXPECT_EQ(one.devices[0]->name(), "rehearsal:hopper.mma.fp16.fp16");
-  EXPECT_NE(one.devices[0]->description().find("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16, "),
-            std::string::npos);
-  EXPECT_THROW(find_matrix_devices("cuda:hopper.wgmma.e4m4.fp32"), std::invalid_argument);
-  const MatrixDevices real = find_matrix_devices("cuda:hopper.wgmma.e4m3.fp32");
-  ASSERT_EQ(real.devices.size(), 1u);
-  if (const Support here = native_gpu().available(); !here.yes) {
-    EXPECT_EQ(real.devices[0]->available().reason, here.reason);
-  }
+  EXPECT_EQ(find_matrix_tasks("rehearsal").tasks.size(), matrix_rows().size());
+  EXPECT_EQ(find_matrix_tasks("cuda").tasks.size(), matrix_rows().size());
+  const MatrixTasks one = find_matrix_tasks("rehearsal:hopper.mma.fp16.fp16");
+  ASSERT_EQ(one.tasks.size(), 1u);
+  EXPECT_EQ(matrix_name(*one.device, one.tasks[0]), "rehearsal:hopper.mma.fp16.fp16");
+  EXPECT_NE(one.tasks[0].description.find("mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16, "), std::string::npos);
+  EXPECT_THROW(find_matrix_tasks("cuda:hopper.wgmma.e4m4.fp32"), std::invalid_argument);
+  EXPECT_THROW(find_matrix_tasks("emulated"), std::invalid_argument);
+  EXPECT_THROW(find_matrix_tasks("x87:hopper.wgmma.e4m3.fp32"), std::invalid_argument);
+  const MatrixTasks real = find_matrix_tasks("cuda:hopper.wgmma.e4m3.fp32");
+  ASSERT_EQ(real.tasks.size(), 1u);
+  if (const Support here = native_gpu().available(); !here.yes) { EXPECT_EQ(real.tasks[0].here.reason, here.reason); }
 }
 
 // --- the way of cases
 // ----------------------------------------------------------------------------------------------------
 
-/// How many answers are not the model's.
-std::size_t differing(const MatrixDevice& device, const MatrixUnit& unit, const MatrixCases& cases) {
-  std::vector<std::uint64_t> d(cases.size());
-  device.run(cases, d);
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < d.size(); ++i) count += d[i] != mma(unit, cases.products(i), cases.c[i]);
-  return count;
+/// How many answers of a row's instruction are not the model's.
+std::size_t differing(const Device& device, std::size_t row, const MatrixUnit& unit, const MatrixCases& cases) {
+  return compare(device, device.matrix_tasks()[row], unit, cases).differing;
 }
 
 TEST(CudaMatrixDevices, AreTheirModels) {
   std::size_t compared = 0;
   for (std::size_t row = 0; row < matrix_rows().size(); ++row) {
     const MatrixRow& what = matrix_rows()[row];
-    const auto devices = cuda_matrix_devices(gpu_of(what));
-    const MatrixDevice& device = *devices[row];
-    ASSERT_TRUE(device.available().yes) << device.name();
-    EXPECT_EQ(device.shape(), shape_of(*what.unit));
+    const auto device = make_device(gpu_for(what));
+    const MatrixTask task = device->matrix_tasks()[row];
+    ASSERT_TRUE(task.here.yes) << task.unit;
+    EXPECT_EQ(task.shape, shape_of(*what.unit));
     // Numbers of cases and depths that fill tiles and instructions, and that do not.
     const auto k = static_cast<std::size_t>(what.unit->k);
     for (const auto& kind : tile_kinds)
       for (const auto& [depth, count] :
            {std::pair<std::size_t, std::size_t>{k, 8}, {1, 1}, {k + 3, 13}, {2 * k - 1, 3}, {3 * k, 33}}) {
-        ASSERT_EQ(differing(device, *what.unit, tiles(kind.value, device.shape(), depth, count, 7 * depth + count)), 0u)
-            << device.name() << ' ' << kind.name << " k " << depth << " of " << count;
+        ASSERT_EQ(differing(*device, row, *what.unit, tiles(kind.value, task.shape, depth, count, 7 * depth + count)),
+                  0u)
+            << task.unit << ' ' << kind.name << " k " << depth << " of " << count;
         compared += count;
       }
   }
@@ -196,10 +192,10 @@ TEST(CudaMatrixDevices, AreTheirModels) {
 
 // What a model of another unit gives is seen: the comparison is no tautology.
 TEST(CudaMatrixDevices, OtherModelsAreSeen) {
-  const MatrixDevices here = find_matrix_devices("rehearsal:hopper.wgmma.e4m3.fp32");
-  const MatrixCases cases = tiles(Tiles::near, here.devices[0]->shape(), 32, 64, 1);
-  EXPECT_EQ(differing(*here.devices[0], find_unit("hopper.wgmma.e4m3.fp32"), cases), 0u);
-  EXPECT_GT(differing(*here.devices[0], find_unit("hopper.mma.e4m3.fp32"), cases), 32u);
+  const std::size_t row = row_of("hopper.wgmma.e4m3.fp32");
+  const MatrixCases cases = tiles(Tiles::near, rehearsal_device().matrix_tasks()[row].shape, 32, 64, 1);
+  EXPECT_EQ(differing(rehearsal_device(), row, find_unit("hopper.wgmma.e4m3.fp32"), cases), 0u);
+  EXPECT_GT(differing(rehearsal_device(), row, find_unit("hopper.mma.e4m3.fp32"), cases), 32u);
 }
 
 TEST(CudaMatrixDevices, DoNotDependOnChunks) {
@@ -209,9 +205,12 @@ TEST(CudaMatrixDevices, DoNotDependOnChunks) {
     const MatrixShape shape = shape_of(unit);
     const MatrixCases cases = tiles(Tiles::near, shape, static_cast<std::size_t>(shape.k) + 1, 150, 1);
     // Too small for one instruction, which is then the chunk; for some; for all.
-    for (const std::size_t chunk : {std::size_t{1}, std::size_t{5'000}, matrix_chunk})
-      EXPECT_EQ(differing(*cuda_matrix_devices(rehearsal_gpu(), chunk)[row], unit, cases), 0u) << name << ' ' << chunk;
-    EXPECT_EQ(differing(*cuda_matrix_devices(rehearsal_gpu(), 1)[row], unit, tiles(Tiles::near, shape, 1, 0, 1)), 0u);
+    for (const std::size_t bytes : {std::size_t{1}, std::size_t{5'000}, Pieces().matrix_bytes})
+      EXPECT_EQ(differing(*make_device(rehearsal_gpu(), {.matrix_bytes = bytes}), row, unit, cases), 0u)
+          << name << ' ' << bytes;
+    EXPECT_EQ(
+        differing(*make_device(rehearsal_gpu(), {.matrix_bytes = 1}), row, unit, tiles(Tiles::near, shape, 1, 0, 1)),
+        0u);
   }
 }
 
@@ -221,9 +220,10 @@ TEST(CudaMatrixDevices, KeepToTheirMemory) {
   const std::size_t row = row_of("hopper.mma.e4m3.fp16");
   const MatrixUnit& unit = *matrix_rows()[row].unit;
   const MatrixCases cases = tiles(Tiles::near, shape_of(unit), 32, 2'000, 1);
-  EXPECT_EQ(differing(*cuda_matrix_devices(*gpu, 1 << 14)[row], unit, cases), 0u);
+  EXPECT_EQ(differing(*make_device(*gpu, {.matrix_bytes = 1 << 14}), row, unit, cases), 0u);
   std::vector<std::uint64_t> d(cases.size());
-  EXPECT_THROW(cuda_matrix_devices(*gpu)[row]->run(cases, d), GpuError);
+  const auto device = make_device(*gpu);
+  EXPECT_THROW(device->multiply(device->matrix_tasks()[row], cases, d), GpuError);
 }
 
 TEST(CudaMatrixDevices, SeeResultsThatAreLeftOut) {
@@ -234,7 +234,8 @@ TEST(CudaMatrixDevices, SeeResultsThatAreLeftOut) {
     for (const std::size_t count : {12, 13}) {
       const MatrixCases cases = tiles(Tiles::near, shape, 4, count, 1);
       std::vector<std::uint64_t> d(count);
-      const auto run = [&] { cuda_matrix_devices(*forgetful)[row]->run(cases, d); };
+      const auto device = make_device(*forgetful);
+      const auto run = [&] { device->multiply(device->matrix_tasks()[row], cases, d); };
       if (count < 13) EXPECT_NO_THROW(run()) << name;
       else EXPECT_THROW(run(), GpuError) << name;
     }
@@ -254,7 +255,7 @@ TEST(CudaMatrixTiles, AreTheirModels) {
     const MatrixShape shape = shape_of(*what.unit);
     const auto drawn = [&](std::size_t cases, std::uint64_t seed) { return tiles(Tiles::near, shape, k, cases, seed); };
     const WholeTiles w{count, k, drawn(count * m, 3).a, drawn(count * n, 4).b, drawn(count * m * n, 5).c};
-    const std::vector<std::uint64_t> d = whole_tiles(gpu_of(what), row, w, 10'000);
+    const std::vector<std::uint64_t> d = whole_tiles(gpu_for(what), row, w, 10'000);
     std::size_t wrong = 0;
     for (std::size_t t = 0; t < count; ++t)
       for (std::size_t i = 0; i < m; ++i)
@@ -272,9 +273,9 @@ TEST(CudaMatrixTiles, EveryPlaceGivesTheSame) {
   for (const char* name :
        {"hopper.mma.fp16.fp32", "hopper.mma-m8n8k4.fp16.fp32", "hopper.mma.fp64.fp64", "hopper.wgmma.e5m2-e4m3.fp16"}) {
     const std::size_t row = row_of(name);
-    const PlaceCheck check = check_places(rehearsal_gpu(), row, 1, 5, 1);
-    EXPECT_EQ(check.differing, 0u) << check.first;
-    EXPECT_EQ(check.compared, static_cast<std::size_t>(matrix_rows()[row].unit->m) * 8 * tile_kinds.size());
+    const Comparison found = check_places(rehearsal_device(), row, 1, 5, 1);
+    EXPECT_EQ(found.differing, 0u) << found.witnesses.at(0).text;
+    EXPECT_EQ(found.compared, static_cast<std::size_t>(matrix_rows()[row].unit->m) * 8 * tile_kinds.size());
   }
 }
 
@@ -286,19 +287,19 @@ TEST(CudaMatrixTiles, EveryPlaceGivesTheSame) {
 TEST(CudaMatrixSilicon, EveryPlaceGivesTheSame) {
   const Gpu& gpu = native_gpu();
   if (const Support here = gpu.available(); !here.yes) GTEST_SKIP() << here.reason;
-  const auto devices = cuda_matrix_devices(gpu);
-  for (std::size_t row = 0; row < devices.size(); ++row) {
-    if (!devices[row]->available().yes) continue;
-    const auto k = static_cast<std::size_t>(devices[row]->shape().k);
+  const std::vector<MatrixTask> tasks = cuda_device().matrix_tasks();
+  for (std::size_t row = 0; row < tasks.size(); ++row) {
+    if (!tasks[row].here.yes) continue;
+    const auto k = static_cast<std::size_t>(tasks[row].shape.k);
     for (const std::size_t depth : {k, 2 * k + 1}) {
-      const PlaceCheck check = check_places(gpu, row, 8, depth, 1);
-      EXPECT_EQ(check.differing, 0u) << devices[row]->name() << " k " << depth << ": " << check.first;
+      const Comparison found = check_places(cuda_device(), row, 8, depth, 1);
+      EXPECT_EQ(found.differing, 0u) << tasks[row].unit << " k " << depth << ": " << found.witnesses.at(0).text;
     }
-    std::cout << devices[row]->name();
+    std::cout << tasks[row].unit;
     for (const auto& kind : tile_kinds)
       std::cout << ' ' << kind.name << ' '
-                << differing(*devices[row], *matrix_rows()[row].unit,
-                             tiles(kind.value, devices[row]->shape(), k, 4'000, 1));
+                << differing(cuda_device(), row, *matrix_rows()[row].unit,
+                             tiles(kind.value, tasks[row].shape, k, 4'000, 1));
     std::cout << " of 4000 differ from the model\n";
   }
 }

@@ -1,10 +1,11 @@
 // The host side of GPUs, with the emulation in the device's place: tables, copies in pieces, failures, verification.
 #include "check.hpp"
 
-#include <halfulp/cuda/backend.hpp>
+#include <halfulp/cuda/gpu_device.hpp>
 #include <halfulp/evidence/verify/reference.hpp>
 #include <halfulp/cuda/rehearsal.hpp>
 #include <halfulp/evidence/comparison.hpp>
+#include <halfulp/evidence/devices.hpp>
 #include <halfulp/evidence/verify/verify.hpp>
 
 #include <set>
@@ -69,13 +70,13 @@ TEST(Instructions, AreRefusedWithAReason) {
   EXPECT_EQ(cuda::find_row(task, 90).reason, "");
 }
 
-TEST(GpuBackend, EveryInstructionComesBackInOrderWhateverThePieces) {
+TEST(GpuDevice, EveryInstructionComesBackInOrderWhateverThePieces) {
   for (const std::size_t each : {std::size_t{1}, std::size_t{7}, std::size_t{1000}}) {
     const auto gpu = make_rehearsal({.sm = 100});
-    const auto backend = cuda::make_backend(*gpu, each);
+    const auto device = cuda::make_device(*gpu, {.cases = each});
     for (const Instruction& row : instructions()) {
       const Cases x = cases(row, each == 1000 ? 2500 : 100);
-      const Comparison result = compare(*backend, row.task(), x.view());
+      const TaskComparison result = compare(*device, row.task(), x.view());
       ASSERT_EQ(result.skipped, "") << row.route;
       ASSERT_EQ(result.compared, x.a.size());
       ASSERT_EQ(result.differing, 0u) << row.route << ' ' << each;
@@ -85,20 +86,20 @@ TEST(GpuBackend, EveryInstructionComesBackInOrderWhateverThePieces) {
   }
 }
 
-TEST(GpuBackend, SmallRunsAfterLargeOnesAndTheOtherWayRound) {
+TEST(GpuDevice, SmallRunsAfterLargeOnesAndTheOtherWayRound) {
   const auto gpu = make_rehearsal({});
-  const auto backend = cuda::make_backend(*gpu, 64);
+  const auto device = cuda::make_device(*gpu, {.cases = 64});
   const Instruction& row = instructions()[cuda::find_row({Operation::fma, fp16, fp16, {}}, 90).row];
   for (const std::size_t count : {1, 200, 3, 128, 129, 1, 0, 5000}) {
     const Cases x = cases(row, count);
     std::vector<std::uint64_t> results(count);
-    backend->run(row.task(), x.view(), results);
+    device->run(row.task(), x.view(), results);
     for (std::size_t i = 0; i < count; ++i)
       ASSERT_EQ(results[i], cuda::emulated_answer(row, x.a[i], x.b[i], x.c[i])) << count << ' ' << i;
   }
 }
 
-TEST(GpuBackend, WrongAndMissingAnswersAreSeen) {
+TEST(GpuDevice, WrongAndMissingAnswersAreSeen) {
   const Task task{Operation::mul, fp16, fp16, {}};
   const Instruction& row = instructions()[cuda::find_row(task, 90).row];
   const Cases x = cases(row, 5000);
@@ -108,71 +109,70 @@ TEST(GpuBackend, WrongAndMissingAnswersAreSeen) {
       }});
   const auto expected = static_cast<std::uint64_t>(
       std::count_if(x.a.begin(), x.a.end(), [](std::uint64_t a) { return a % 16 == 3; }));
-  EXPECT_EQ(compare(*cuda::make_backend(*liar), task, x.view()).differing, expected);
+  EXPECT_EQ(compare(*cuda::make_device(*liar), task, x.view()).differing, expected);
   const auto forgetful = make_rehearsal({.leaves_out = 1000});
-  const Comparison result = compare(*cuda::make_backend(*forgetful), task, x.view());
+  const TaskComparison result = compare(*cuda::make_device(*forgetful), task, x.view());
   EXPECT_EQ(result.differing, 4u);  // of two lanes of 2500
   EXPECT_EQ(result.witnesses.at(0).device, 0xa5a5'a5a5'a5a5'a5a5);
 }
 
-TEST(GpuBackend, FailuresAreSkippedWithTheirReason) {
+TEST(GpuDevice, FailuresAreSkippedWithTheirReason) {
   const Task task{Operation::add, fp16, fp16, {}};
   const Cases x = cases(instructions()[cuda::find_row(task, 90).row], 4000);
   const auto small = make_rehearsal({.memory = 10'000});
-  const auto backend = cuda::make_backend(*small);
-  const Comparison skipped = compare(*backend, task, x.view());
+  const auto device = cuda::make_device(*small);
+  const TaskComparison skipped = compare(*device, task, x.view());
   EXPECT_EQ(skipped.skipped, "rehearsal: no device memory of 16000 bytes");
   EXPECT_EQ(skipped.compared, 0u);
-  const Comparison fits = compare(*backend, task, x.view().slice(0, 100));
+  const TaskComparison fits = compare(*device, task, x.view().slice(0, 100));
   EXPECT_EQ(fits.skipped, "") << "what was taken before the failure was given back";
   EXPECT_EQ(fits.compared, 100u);
 
   const auto hanging = make_rehearsal({.failing_wait = 2});
-  EXPECT_THROW(compare(*cuda::make_backend(*hanging), task, x.view()), DeviceFailure)
+  EXPECT_THROW(compare(*cuda::make_device(*hanging), task, x.view()), DeviceFailure)
       << "a device that is lost is not skipped over";
   const auto old = make_rehearsal({.sm = 80});
-  EXPECT_EQ(compare(*cuda::make_backend(*old), {Operation::convert, fp16, bf16, {}}, cases(instructions()[0], 4).view())
+  EXPECT_EQ(compare(*cuda::make_device(*old), {Operation::convert, fp16, bf16, {}}, cases(instructions()[0], 4).view())
                 .skipped,
             "cvt.rn.bf16.f16 needs sm_90, this is sm_80");
 }
 
-TEST(GpuBackend, TheRehearsalIsFoundByNameAndIsNoSilicon) {
-  EXPECT_EQ(find_backend("rehearsal").independence(), "emulation");
-  for (const Backend* backend : backends()) EXPECT_NE(backend->name(), "rehearsal");
-  EXPECT_NE(find_backend("cuda").available().yes, !find_backend("cuda").available().reason.empty());
+TEST(GpuDevice, TheRehearsalIsFoundByNameAndIsNoSilicon) {
+  EXPECT_EQ(find_device("rehearsal").independence(), "emulation");
+  for (const Device* device : devices()) EXPECT_NE(device->name(), "rehearsal");
+  EXPECT_NE(find_device("cuda").available().yes, !find_device("cuda").available().reason.empty());
 }
 
 // --- verification on the device
 // ---------------------------------------------------------------------------------------
 
-std::string digest_by(const verify::Judge* judge, const Task& task, const verify::Inputs& inputs,
-                      verify::Findings* found = nullptr) {
+std::string digest_by(const verify::Reference* reference, const Task& task, const OperandSet& operands,
+                      Comparison* found = nullptr) {
   std::vector<std::uint64_t> digests;
-  for (std::uint64_t i = 0; i < verify::number_of_chunks(inputs); ++i) {
-    const verify::Chunk chunk = verify::verify_chunk(task, inputs, judge, i);
+  for (std::uint64_t i = 0; i < verify::number_of_chunks(operands); ++i) {
+    const verify::Chunk chunk = verify::verify_chunk(task, operands, reference, i);
     digests.push_back(chunk.digest);
-    if (found) *found += chunk.findings;
+    if (found) *found += chunk.found;
   }
   return verify::digest(digests);
 }
 
 TEST(GpuVerification, HasTheDigestOfTheHost) {
-  const auto& rehearsal = verify::rehearsal_reference();
+  const Device& rehearsal = rehearsal_device();
   std::uint64_t swept = 0;
   for (const Instruction& row : instructions()) {
     Task task = row.task();
     task.rounding.nan = NanRule::canonical;
     if (!cuda::sweeps(row) || row.sm > 90) continue;
-    const auto all = verify::number_of_inputs(task);
-    const verify::Inputs inputs = all && *all <= 1 << 16 ? verify::all_inputs(task)
-                                                         : verify::sampled_inputs(task, 5000, 3);
-    const auto judge = rehearsal.prepare(task, inputs);
-    ASSERT_TRUE(judge->makes_chunks());
-    verify::Findings found;
-    ASSERT_EQ(digest_by(judge.get(), task, inputs, &found), digest_by(nullptr, task, inputs)) << row.route;
-    ASSERT_EQ(found.compared, inputs.count);
+    const auto all = number_of_operands(task);
+    const OperandSet operands = all && *all <= 1 << 16 ? all_operands(task) : sampled_operands(task, 5000, 3);
+    const auto reference = verify::make_reference(rehearsal, task, operands);
+    ASSERT_TRUE(reference->makes_chunks());
+    Comparison found;
+    ASSERT_EQ(digest_by(reference.get(), task, operands, &found), digest_by(nullptr, task, operands)) << row.route;
+    ASSERT_EQ(found.compared, operands.count);
     ASSERT_EQ(found.differing, 0u);
-    EXPECT_EQ(rehearsal.subject(task), "halfulp's functions on the device");
+    EXPECT_EQ(verify::verified_functions(rehearsal, task), "halfulp's functions on the device");
     ++swept;
   }
   EXPECT_GT(swept, 30u);
@@ -183,14 +183,13 @@ TEST(GpuVerification, CountsClassesAndWitnesses) {
       {.answer = [](const Instruction& r, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
         return cuda::emulated_answer(r, a, b, c) ^ (a % 256 == 9);
       }});
-  const auto backend = cuda::make_backend(*liar);
-  const auto reference = verify::make_reference(*liar, *backend);
+  const auto device = cuda::make_device(*liar);
   Task task{Operation::convert, fp16, e5m2, {}};
   task.rounding.overflow = Overflow::saturate;
-  const verify::Inputs inputs = verify::all_inputs(task);
-  verify::Findings found;
-  const auto judge = reference->prepare(task, inputs);
-  EXPECT_EQ(digest_by(judge.get(), task, inputs, &found), digest_by(nullptr, task, inputs))
+  const OperandSet operands = all_operands(task);
+  Comparison found;
+  const auto reference = verify::make_reference(*device, task, operands);
+  EXPECT_EQ(digest_by(reference.get(), task, operands, &found), digest_by(nullptr, task, operands))
       << "the digest is of our own results";
   std::uint64_t counted = 0;
   for (const auto& [name, count] : found.classes) counted += count;
@@ -203,20 +202,20 @@ TEST(GpuVerification, CountsClassesAndWitnesses) {
 
 TEST(GpuVerification, ACaseThatIsLeftOutIsAFailure) {
   const auto forgetful = make_rehearsal({.leaves_out = 10'000});
-  const auto backend = cuda::make_backend(*forgetful);
+  const auto device = cuda::make_device(*forgetful);
   Task task{Operation::convert, bf16, fp16, {}};
-  const auto judge = verify::make_reference(*forgetful, *backend)->prepare(task, verify::all_inputs(task));
-  EXPECT_THROW(judge->chunk(0, {}), DeviceFailure);
+  const auto reference = verify::make_reference(*device, task, all_operands(task));
+  EXPECT_THROW(reference->chunk(0, {}), DeviceFailure);
 }
 
-TEST(GpuVerification, WhatDeviceCodeHasNotGoesThroughTheBackend) {
+TEST(GpuVerification, WhatDeviceCodeHasNotGoesThroughTheDevice) {
   Task task{Operation::div, fp32, fp32, {}};
-  const auto& rehearsal = verify::rehearsal_reference();
-  const verify::Inputs inputs = verify::sampled_inputs(task, 10'000, 1);
-  EXPECT_FALSE(rehearsal.prepare(task, inputs)->makes_chunks());
-  EXPECT_NE(rehearsal.subject(task), "halfulp's functions on the device");
-  verify::Findings found;
-  digest_by(rehearsal.prepare(task, inputs).get(), task, inputs, &found);
+  const Device& rehearsal = rehearsal_device();
+  const OperandSet operands = sampled_operands(task, 10'000, 1);
+  EXPECT_FALSE(verify::make_reference(rehearsal, task, operands)->makes_chunks());
+  EXPECT_NE(verify::verified_functions(rehearsal, task), "halfulp's functions on the device");
+  Comparison found;
+  digest_by(verify::make_reference(rehearsal, task, operands).get(), task, operands, &found);
   EXPECT_EQ(found.compared, 10'000u);
   EXPECT_EQ(found.differing, 0u);
 }

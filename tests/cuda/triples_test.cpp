@@ -2,6 +2,7 @@
 #include "check.hpp"
 
 #include <halfulp/evidence/verify/reference.hpp>
+#include <halfulp/cuda/gpu_device.hpp>
 #include <halfulp/cuda/rehearsal.hpp>
 #include <halfulp/evidence/verify/verify.hpp>
 
@@ -98,13 +99,13 @@ Task fma_task(const FloatFormat& f) { return {Operation::fma, f, f, {}}; }
 
 TEST(TriplesOnADevice, DigestsAddUpAndDifferencesAreFound) {
   const auto gpu = cuda::make_rehearsal({});
-  const auto three = make_triples_judge(*gpu, fma_task(fp16), 3)->chunk(7, {}),
-             whole = make_triples_judge(*gpu, fma_task(fp16), 3)->chunk(7, {});
+  const auto three = make_triples_reference(*gpu, fma_task(fp16), 3)->chunk(7, {}),
+             whole = make_triples_reference(*gpu, fma_task(fp16), 3)->chunk(7, {});
   EXPECT_EQ(three.digest, whole.digest);
-  EXPECT_EQ(three.findings.compared, triples_of(21, 3));
-  EXPECT_EQ(three.findings.differing, 0u);
+  EXPECT_EQ(three.found.compared, triples_of(21, 3));
+  EXPECT_EQ(three.found.differing, 0u);
   std::uint64_t sum = 0;
-  const auto one = make_triples_judge(*gpu, fma_task(fp16), 1);
+  const auto one = make_triples_reference(*gpu, fma_task(fp16), 1);
   for (std::uint64_t i = 21; i < 24; ++i) sum += one->chunk(i, {}).digest;
   EXPECT_EQ(sum, three.digest);
   EXPECT_NE(one->chunk(21, {}).digest, one->chunk(22, {}).digest);
@@ -116,31 +117,31 @@ TEST(TriplesOnADevice, DigestsAddUpAndDifferencesAreFound) {
     return cuda::emulated_answer(row, a, b, c) ^ (a == (p.y | 0x8000u) && b == p.x && c == 0x3c01);
   };
   const auto liar = cuda::make_rehearsal(wrong);
-  const Chunk found = make_triples_judge(*liar, fma_task(fp16), 3)->chunk(7, {});
+  const Chunk found = make_triples_reference(*liar, fma_task(fp16), 3)->chunk(7, {});
   EXPECT_EQ(found.digest, three.digest) << "the digest is of our own results";
-  ASSERT_EQ(found.findings.differing, 1u);
-  EXPECT_EQ(found.findings.witnesses[0].operands, (std::array<std::uint64_t, 3>{p.y | 0x8000u, p.x, 0x3c01}));
-  EXPECT_EQ(found.findings.witnesses[0].device, found.findings.witnesses[0].emulated ^ 1);
+  ASSERT_EQ(found.found.differing, 1u);
+  EXPECT_EQ(found.found.witnesses[0].operands, (std::array<std::uint64_t, 3>{p.y | 0x8000u, p.x, 0x3c01}));
+  EXPECT_EQ(found.found.witnesses[0].device, found.found.witnesses[0].emulated ^ 1);
 
   wrong.answer = [](const cuda::Instruction& row, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     return cuda::emulated_answer(row, a, b, c) ^ ((c & 0xff) == 0x12);
   };
   const auto often = cuda::make_rehearsal(wrong);
-  const Chunk many = make_triples_judge(*often, fma_task(bf16), 1)->chunk(100, {});
-  EXPECT_EQ(many.findings.differing, 256 * weight(pair_of(100)));
-  EXPECT_EQ(many.findings.classes.at("not kept"), many.findings.differing - max_triples);
-  EXPECT_EQ(many.findings.witnesses.size(), max_witnesses);
+  const Chunk many = make_triples_reference(*often, fma_task(bf16), 1)->chunk(100, {});
+  EXPECT_EQ(many.found.differing, 256 * weight(pair_of(100)));
+  EXPECT_EQ(many.found.classes.at("not kept"), many.found.differing - max_triples);
+  EXPECT_EQ(many.found.witnesses.size(), Comparison::most_witnesses);
 }
 
 TEST(TriplesOnADevice, OnlyAGpuTakesThem) {
-  EXPECT_EQ(number_of_inputs(fma_task(fp16)), most_triples);
-  EXPECT_EQ(number_of_chunks(all_inputs(fma_task(fp16))), triple_chunks);
-  EXPECT_TRUE(cuda_reference().takes_beyond(fma_task(bf16)));
-  EXPECT_FALSE(rehearsal_reference().takes_beyond(fma_task(bf16))) << "it would take years";
+  EXPECT_EQ(number_of_operands(fma_task(fp16)), most_triples);
+  EXPECT_EQ(number_of_chunks(all_operands(fma_task(fp16))), triple_chunks);
+  EXPECT_TRUE(takes_all_triples(cuda_device(), fma_task(bf16)));
+  EXPECT_FALSE(takes_all_triples(rehearsal_device(), fma_task(bf16))) << "it would take years";
   Task down = fma_task(fp16);
   down.rounding.mode = RoundingMode::toward_zero;
-  EXPECT_FALSE(cuda_reference().takes_beyond(down));
-  EXPECT_FALSE(oracle_reference().takes_beyond(fma_task(fp16)));
+  EXPECT_FALSE(takes_all_triples(cuda_device(), down));
+  EXPECT_FALSE(takes_all_triples(oracle_device(), fma_task(fp16)));
 }
 
 }  // namespace

@@ -64,8 +64,9 @@ std::string without_instruction_set(std::string text) {
 TEST(Ledger, EntriesSayWhichPathWasVerified) {
   for (const Json& entry : committed())
     EXPECT_EQ(without_instruction_set(entry.at("verified")),
-              without_instruction_set(verify::find_reference(entry.at("against").at("reference").get<std::string>())
-                                          .subject(task_from_json(entry.at("task")))))
+              without_instruction_set(verify::verified_functions(
+                  verify::find_reference_device(entry.at("against").at("reference").get<std::string>()),
+                  task_from_json(entry.at("task")))))
         << entry.at("task").dump();
 }
 
@@ -90,11 +91,11 @@ TEST(Ledger, NoModeOfTheConversionsOfFloatsIsMissing) {
 Verification verified(Operation operation, const FloatFormat& f) {
   Verification v;
   v.task = {operation, f, f, {}};
-  v.inputs = verify::all_inputs(v.task);
-  v.reference = &verify::oracle_reference();
-  const auto judge = v.reference->prepare(v.task, v.inputs);
-  for (std::uint64_t i = 0; i < verify::number_of_chunks(v.inputs); ++i)
-    v.chunks.emplace(i, verify::verify_chunk(v.task, v.inputs, judge.get(), i));
+  v.operands = all_operands(v.task);
+  v.reference = &verify::oracle_device();
+  const auto reference = verify::make_reference(*v.reference, v.task, v.operands);
+  for (std::uint64_t i = 0; i < verify::number_of_chunks(v.operands); ++i)
+    v.chunks.emplace(i, verify::verify_chunk(v.task, v.operands, reference.get(), i));
   return v;
 }
 

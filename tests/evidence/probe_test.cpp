@@ -1,4 +1,4 @@
-// The probe, blind: it sees answers alone, and finds the parameters of every unit of the table and of random fused
+// The probe, blind: it sees only answers, and finds the parameters of every unit of the table and of random fused
 // sums, up to what no operands can tell apart.
 //
 // Random sums: a, b of fp16, bf16, tf32, e4m3, e5m2, e2m3, e3m2, e2m1; accumulator fp32 or fp16; k of 4 to 64 and L
@@ -48,12 +48,13 @@ MatrixUnit random_unit(std::uint64_t seed) {
   return u;
 }
 
-Findings probed(const MatrixUnit& unit) {
-  const auto device = emulated_matrix_device(unit);
-  const MatrixCases cases = questions(device->shape());
+Identification probed(const MatrixUnit& unit) {
+  const MatrixShape shape = shape_of(unit);
+  const MatrixCases cases = questions(shape);
   std::vector<std::uint64_t> answers(cases.size());
-  device->run(cases, answers);
-  return infer(device->shape(), cases, answers);
+  const auto model = emulated_device_with(unit);
+  model->multiply(model->matrix_tasks()[0], cases, answers);
+  return infer(shape, cases, answers);
 }
 
 /// Operands that are not the probe's: other random numbers, terms near one another, some of which cancel.
@@ -127,7 +128,7 @@ bool of_alignment(Parameter p) {
 
 /// The rule is among those found, each of its parameters among the values found, and the found unit is the true one
 /// elsewhere.
-void expect_recovered(const MatrixUnit& truth, const Findings& found) {
+void expect_recovered(const MatrixUnit& truth, const Identification& found) {
   EXPECT_EQ(found.unexplained, 0u) << truth.name;
   const Model* same_rule = nullptr;
   for (const Model& m : found.models)
@@ -143,7 +144,7 @@ void expect_recovered(const MatrixUnit& truth, const Findings& found) {
   EXPECT_FALSE(same_rule->findings.empty() && truth.rule != &rules::odd_even_pair) << truth.name;
   const MatrixCases other = other_operands(truth, 99, 1500), own = questions(shape_of(truth));
   for (const Finding& f : same_rule->findings)
-    for (const Interval& i : f.values)
+    for (const ValueRange& i : f.values)
       for (const std::int64_t value : {i.first, i.last}) {
         MatrixUnit changed = same_rule->unit;
         set(changed.sum, f.parameter, value);
@@ -159,7 +160,7 @@ void expect_recovered(const MatrixUnit& truth, const Findings& found) {
 
 TEST(Probe, RecoversEveryUnitOfTheTable) {
   for (const MatrixUnit& unit : matrix_units()) {
-    const Findings found = probed(unit);
+    const Identification found = probed(unit);
     expect_recovered(unit, found);
     EXPECT_NE(std::find(found.rows.begin(), found.rows.end(), unit.name), found.rows.end()) << unit.name;
   }
@@ -176,15 +177,16 @@ TEST(Probe, RecoversRandomSums) {
 /// This CPU's instructions, where it has them, are what the table says.
 TEST(Probe, RecognisesThisCpu) {
   int asked = 0;
-  for (const auto& device : find_matrix_devices("x86").devices) {
-    if (!device->available().yes) continue;
-    const MatrixCases cases = questions(device->shape());
+  const MatrixTasks here = find_matrix_tasks("x86");
+  for (const MatrixTask& task : here.tasks) {
+    if (!task.here.yes) continue;
+    const MatrixCases cases = questions(task.shape);
     std::vector<std::uint64_t> answers(cases.size());
-    device->run(cases, answers);
-    const Findings found = infer(device->shape(), cases, answers);
-    EXPECT_EQ(found.unexplained, 0u) << device->name();
-    EXPECT_EQ(found.rows.size(), 1u) << device->name();
-    EXPECT_EQ("x86:" + found.rows.front(), device->name());
+    here.device->multiply(task, cases, answers);
+    const Identification found = infer(task.shape, cases, answers);
+    EXPECT_EQ(found.unexplained, 0u) << task.unit;
+    EXPECT_EQ(found.rows.size(), 1u) << task.unit;
+    EXPECT_EQ(found.rows.front(), task.unit);
     ++asked;
   }
   if (asked == 0) GTEST_SKIP() << "this CPU has no matrix instructions";
@@ -196,10 +198,11 @@ TEST(Probe, KnowsWhatItDoesNotKnow) {
   const MatrixShape shape = shape_of(unit);
   const MatrixCases cases = questions(shape);
   std::vector<std::uint64_t> answers(cases.size());
-  emulated_matrix_device(unit)->run(cases, answers);
+  const auto model = emulated_device_with(unit);
+  model->multiply(model->matrix_tasks()[0], cases, answers);
   *std::find_if(answers.begin(), answers.end(),
                 [](std::uint64_t d) { return fp32.is_finite(d) && d > 0x3f80'0000; }) ^= 1;
-  const Findings found = infer(shape, cases, answers);
+  const Identification found = infer(shape, cases, answers);
   EXPECT_TRUE(found.models.empty());
   EXPECT_TRUE(found.rows.empty());
   EXPECT_EQ(found.nearest_differs, 1u);
@@ -223,16 +226,16 @@ TEST(Probe, AsksTheSameWhateverTheDevice) {
 }
 
 TEST(ProbeBackends, NamesAreLookedUp) {
-  EXPECT_EQ(find_matrix_devices("emulated:hopper.mma.fp16.fp32").devices.size(), 1u);
-  EXPECT_THROW(find_matrix_devices("emulated:hopper"), std::invalid_argument);
-  EXPECT_THROW(find_matrix_devices("emulation"), std::invalid_argument);
-  EXPECT_THROW(find_matrix_devices("recorded:nothing"), std::invalid_argument);
-  EXPECT_THROW(find_matrix_devices("x86:x86.amx"), std::invalid_argument);
+  EXPECT_EQ(find_matrix_tasks("emulated:hopper.mma.fp16.fp32").tasks.size(), 1u);
+  EXPECT_THROW(find_matrix_tasks("emulated:hopper"), std::invalid_argument);
+  EXPECT_THROW(find_matrix_tasks("emulation"), std::invalid_argument);
+  EXPECT_THROW(find_matrix_tasks("recorded:nothing"), std::invalid_argument);
+  EXPECT_THROW(find_matrix_tasks("x86:x86.amx"), std::invalid_argument);
   for (const auto* name : {"x86", "cuda", "recorded:amd-zen4"}) {
-    const MatrixDevices found = find_matrix_devices(name);
-    EXPECT_EQ(found.devices.empty(), !found.reason.empty()) << name;
-    for (const auto& device : found.devices)
-      EXPECT_EQ(find_matrix_devices(device->name()).devices.size(), 1u) << device->name();
+    const MatrixTasks found = find_matrix_tasks(name);
+    EXPECT_EQ(found.tasks.empty(), !found.reason.empty()) << name;
+    for (const MatrixTask& task : found.tasks)
+      EXPECT_EQ(find_matrix_tasks(matrix_name(*found.device, task)).tasks.size(), 1u) << task.unit;
   }
 }
 

@@ -27,7 +27,7 @@ Task task_of(Operation operation, const FloatFormat& from, const FloatFormat& to
 Task task_of(Operation operation, const FloatFormat& f) { return task_of(operation, f, f); }
 
 /// A reference that is the oracle but for what `change` makes of its results.
-class Planted final : public Judge {
+class Planted final : public Reference {
  public:
   using Change = std::function<Rounded(const std::array<std::uint64_t, 3>& operands, Rounded right)>;
   Planted(const Task& task, Change change) : task_(task), change_(std::move(change)) {}
@@ -47,9 +47,10 @@ class Planted final : public Judge {
   Change change_;
 };
 
-Findings findings(const Task& task, const Inputs& inputs, const Judge& judge) {
-  Findings found;
-  for (std::uint64_t i = 0; i < number_of_chunks(inputs); ++i) found += verify_chunk(task, inputs, &judge, i).findings;
+Comparison found_by(const Reference& reference, const Task& task, const OperandSet& operands) {
+  Comparison found;
+  for (std::uint64_t i = 0; i < number_of_chunks(operands); ++i)
+    found += verify_chunk(task, operands, &reference, i).found;
   return found;
 }
 
@@ -58,20 +59,20 @@ Findings findings(const Task& task, const Inputs& inputs, const Judge& judge) {
 
 TEST(VerifyInputs, AreNumberedWithTheLastOperandFastest) {
   std::vector<std::uint64_t> a(3), b(3), c(3);
-  all_inputs(task_of(Operation::fma, e4m3)).fill(0x0102fe, a, b, c);
+  all_operands(task_of(Operation::fma, e4m3)).fill(0x0102fe, a, b, c);
   EXPECT_EQ(a, (std::vector<std::uint64_t>{1, 1, 1}));
   EXPECT_EQ(b, (std::vector<std::uint64_t>{2, 2, 3}));
   EXPECT_EQ(c, (std::vector<std::uint64_t>{0xfe, 0xff, 0}));
-  all_inputs(task_of(Operation::add, fp16)).fill(0x7fffffff, a, b, {});
+  all_operands(task_of(Operation::add, fp16)).fill(0x7fffffff, a, b, {});
   EXPECT_EQ(a, (std::vector<std::uint64_t>{0x7fff, 0x8000, 0x8000}));
   EXPECT_EQ(b, (std::vector<std::uint64_t>{0xffff, 0, 1}));
-  EXPECT_EQ(number_of_inputs(task_of(Operation::add, e2m1)), 256u);
-  EXPECT_EQ(number_of_inputs(task_of(Operation::add, bf16)), std::uint64_t{1} << 32);
-  EXPECT_EQ(number_of_inputs(task_of(Operation::add, fp32)), std::nullopt);
+  EXPECT_EQ(number_of_operands(task_of(Operation::add, e2m1)), 256u);
+  EXPECT_EQ(number_of_operands(task_of(Operation::add, bf16)), std::uint64_t{1} << 32);
+  EXPECT_EQ(number_of_operands(task_of(Operation::add, fp32)), std::nullopt);
 }
 
 TEST(VerifyInputs, SamplesAreTheSameInAnyPart) {
-  const Inputs inputs = sampled_inputs(task_of(Operation::fma, fp16), 1000, 7);
+  const OperandSet inputs = sampled_operands(task_of(Operation::fma, fp16), 1000, 7);
   EXPECT_EQ(inputs.count, 1000u);
   std::vector<std::uint64_t> whole[3], part[3];
   for (auto& x : whole) x.resize(1000);
@@ -83,17 +84,17 @@ TEST(VerifyInputs, SamplesAreTheSameInAnyPart) {
     EXPECT_GT(std::set<std::uint64_t>(whole[k].begin(), whole[k].end()).size(),
               400u);  // of 500 random ones, and the boundary's
   }
-  EXPECT_TRUE(sampled_inputs(task_of(Operation::add, e4m3), 1 << 24, 1).exhaustive);  // there are no more
+  EXPECT_TRUE(sampled_operands(task_of(Operation::add, e4m3), 1 << 24, 1).exhaustive);  // there are no more
 }
 
-std::vector<std::uint64_t> first_operands(const Inputs& inputs, std::uint64_t count) {
+std::vector<std::uint64_t> first_operands(const OperandSet& inputs, std::uint64_t count) {
   std::vector<std::uint64_t> a(count), b(count), c(count);
   inputs.fill(0, a, b, c);
   return a;
 }
 
 TEST(VerifyInputs, SamplesBeginWithBoundaryCases) {
-  const Inputs pairs = sampled_inputs(task_of(Operation::add, fp16), 1 << 20, 1);
+  const OperandSet pairs = sampled_operands(task_of(Operation::add, fp16), 1 << 20, 1);
   EXPECT_EQ(pairs.boundary, pairs.points.size() * pairs.points.size());
   std::vector<std::uint64_t> a(pairs.boundary), b(pairs.boundary);
   pairs.fill(0, a, b, {});
@@ -105,8 +106,8 @@ TEST(VerifyInputs, SamplesBeginWithBoundaryCases) {
     for (const std::uint64_t y : {0x0000, 0x8000, 0x0001, 0x7bff, 0xfc00, 0x7e00})
       EXPECT_TRUE(seen.count({x, y})) << std::hex << x << ' ' << y;
 
-  const Inputs few = sampled_inputs(task_of(Operation::add, fp16), 1000, 1),
-               triples = sampled_inputs(task_of(Operation::fma, fp16), 1 << 20, 1);
+  const OperandSet few = sampled_operands(task_of(Operation::add, fp16), 1000, 1),
+                   triples = sampled_operands(task_of(Operation::fma, fp16), 1 << 20, 1);
   EXPECT_EQ(few.boundary, 500u);
   EXPECT_EQ(triples.points.size(), 70u);
   EXPECT_EQ(triples.boundary, 70u * 70 * 70);
@@ -120,7 +121,7 @@ TEST(VerifyInputs, SamplesBeginWithBoundaryCases) {
 }
 
 TEST(VerifyInputs, ConversionsBeginWithTheEdgesOfTheResultsFormat) {
-  const Inputs inputs = sampled_inputs(task_of(Operation::convert, fp32, e4m3), 1 << 16, 1);
+  const OperandSet inputs = sampled_operands(task_of(Operation::convert, fp32, e4m3), 1 << 16, 1);
   EXPECT_EQ(inputs.boundary, inputs.points.size());
   const std::vector<std::uint64_t> a = first_operands(inputs, inputs.boundary);
   const std::set<std::uint64_t> seen(a.begin(), a.end());
@@ -128,7 +129,7 @@ TEST(VerifyInputs, ConversionsBeginWithTheEdgesOfTheResultsFormat) {
   for (const float x : {1.0625f, std::nextafter(1.0625f, 0.0f), std::nextafter(1.0625f, 2.0f), 0x1p-9f, 0x1p-10f,
                         448.0f, 464.0f, std::nextafter(464.0f, 999.0f)})
     for (const float y : {x, -x}) EXPECT_TRUE(seen.count(std::bit_cast<std::uint32_t>(y))) << y;
-  const Inputs scales = sampled_inputs(task_of(Operation::convert, fp32, e8m0), 1 << 16, 1);
+  const OperandSet scales = sampled_operands(task_of(Operation::convert, fp32, e8m0), 1 << 16, 1);
   const std::vector<std::uint64_t> s = first_operands(scales, scales.boundary);
   for (const float x : {0x1p-127f, 0x1p-128f, 1.5f, 0x1p127f, 0x1.8p127f})
     EXPECT_EQ(std::count(s.begin(), s.end(), std::bit_cast<std::uint32_t>(x)), 1) << x;
@@ -158,9 +159,8 @@ TEST(Verify, EveryOperationOfFp8AgreesWithTheOracle) {
       if (row.arity == 3) continue;  // make_ledger.sh runs all triples
       const Task task = task_of(row.operation, f, row.operation == Operation::convert ? e3m2 : f,
                                 RoundingMode::toward_positive);
-      const Inputs inputs = all_inputs(task);
-      const auto judge = oracle_reference().prepare(task, inputs);
-      const Findings found = findings(task, inputs, *judge);
+      const OperandSet inputs = all_operands(task);
+      const Comparison found = found_by(*make_reference(oracle_device(), task, inputs), task, inputs);
       EXPECT_EQ(found.compared, inputs.count) << task.description();
       EXPECT_EQ(found.differing, 0u) << task.description();
     }
@@ -170,9 +170,9 @@ TEST(Verify, StepsAreTheRationals) {
   for (const FloatFormat& to : {fp16, bf16, e4m3fnuz, e8m0})
     for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_negative}) {
       Task task = task_of(Operation::convert, fp32, to, mode);
-      const Inputs sample = sampled_inputs(task, 20'000, 3);
-      const auto steps = oracle_reference().prepare(task, all_inputs(task)),
-                 rationals = oracle_reference().prepare(task, sample);
+      const OperandSet sample = sampled_operands(task, 20'000, 3);
+      const auto steps = make_reference(oracle_device(), task, all_operands(task)),
+                 rationals = make_reference(oracle_device(), task, sample);
       ASSERT_NE(steps->knows_flags(), rationals->knows_flags());
       std::vector<std::uint64_t> a(sample.count), x(sample.count), y(sample.count);
       std::vector<Flags> flags(sample.count);
@@ -219,7 +219,7 @@ TEST(Verify, FindsAndClassesWhatIsPlanted) {
        [&](const auto& x, Rounded r) { return when(x[0] == 0 && x[1] == 0, 0x7f, r); }},
   };
   for (const Case& c : cases) {
-    const Findings found = findings(c.task, all_inputs(c.task), Planted(c.task, c.change));
+    const Comparison found = found_by(Planted(c.task, c.change), c.task, all_operands(c.task));
     EXPECT_EQ(found.classes, (std::map<std::string, std::uint64_t>{{c.cls, 1}})) << c.cls;
     ASSERT_EQ(found.witnesses.size(), 1u) << c.cls;
     EXPECT_EQ(found.witnesses[0].has_flags, c.cls == "flags");
@@ -237,7 +237,7 @@ TEST(Verify, ClassesDoubleRounding) {
   std::vector<std::uint64_t> code(1);
   std::vector<Flags> flags(1);
   twice.run({std::span(&operand, 1), {}, {}}, code, flags);
-  Witness w;
+  Mismatch w;
   w.operands[0] = operand;
   w.arity = 1;
   w.emulated = evaluate(task, operand).code;
@@ -249,27 +249,28 @@ TEST(Verify, ClassesDoubleRounding) {
 TEST(Verify, KeepsTheFirstWitnessesInInputOrder) {
   const Task task = task_of(Operation::fma, e4m3);
   const Planted always(task, [](const auto&, Rounded right) { return Rounded{right.code ^ 1, right.flags}; });
-  const Inputs inputs = sampled_inputs(task, 200'000, 5);  // four parts
+  const OperandSet inputs = sampled_operands(task, 200'000, 5);  // four parts
   const Chunk chunk = verify_chunk(task, inputs, &always, 0);
-  EXPECT_EQ(chunk.findings.differing, 200'000u);
-  std::vector<std::uint64_t> a(max_witnesses), b(max_witnesses), c(max_witnesses);
+  EXPECT_EQ(chunk.found.differing, 200'000u);
+  std::vector<std::uint64_t> a(Comparison::most_witnesses), b(Comparison::most_witnesses),
+      c(Comparison::most_witnesses);
   inputs.fill(0, a, b, c);
-  ASSERT_EQ(chunk.findings.witnesses.size(), max_witnesses);
-  for (std::size_t i = 0; i < max_witnesses; ++i)
-    EXPECT_EQ(chunk.findings.witnesses[i].operands, (std::array<std::uint64_t, 3>{a[i], b[i], c[i]}));
+  ASSERT_EQ(chunk.found.witnesses.size(), Comparison::most_witnesses);
+  for (std::size_t i = 0; i < Comparison::most_witnesses; ++i)
+    EXPECT_EQ(chunk.found.witnesses[i].operands, (std::array<std::uint64_t, 3>{a[i], b[i], c[i]}));
 }
 
 TEST(Verify, TheAdderOnVectorsIsTheAdder) {
-  if (!x86_reference().available().yes) GTEST_SKIP() << x86_reference().available().reason;
+  if (!independent_x86_device().available().yes) GTEST_SKIP() << independent_x86_device().available().reason;
   for (const FloatFormat& f : {fp16, bf16, parse_format("e6m9")})
     for (const Operation operation : {Operation::add, Operation::sub, Operation::mul, Operation::div})
       for (const RoundingMode mode : {RoundingMode::nearest_even, RoundingMode::toward_zero,
                                       RoundingMode::toward_positive, RoundingMode::toward_negative}) {
         Task task = task_of(operation, f, f, mode);
-        const Inputs inputs = sampled_inputs(task, 30'000, 11);
+        const OperandSet inputs = sampled_operands(task, 30'000, 11);
         std::vector<std::uint64_t> a(inputs.count), b(inputs.count), wide(inputs.count), narrow(inputs.count);
         inputs.fill(0, a, b, {});
-        x86_reference().prepare(task, inputs)->run({a, b, {}}, wide, {});
+        make_reference(independent_x86_device(), task, inputs)->run({a, b, {}}, wide, {});
         for (std::size_t i = 0; i < inputs.count; i += 100)  // short runs go through the scalar instructions
           x86::adder_route().run(task, Operands{a, b, {}}.slice(i, 100), std::span(narrow).subspan(i, 100));
         for (std::size_t i = 0; i < inputs.count; ++i)
@@ -279,14 +280,14 @@ TEST(Verify, TheAdderOnVectorsIsTheAdder) {
 }
 
 TEST(Verify, X86SharesNoInstructionWithTheArrayFunctions) {
-  if (!x86_reference().available().yes) GTEST_SKIP() << x86_reference().available().reason;
+  if (!independent_x86_device().available().yes) GTEST_SKIP() << independent_x86_device().available().reason;
   for (const Operation operation : {Operation::add, Operation::mul, Operation::fma, Operation::sqrt})
-    EXPECT_EQ(x86_reference().supports(task_of(operation, fp16)).route.find("F16C"), std::string::npos);
+    EXPECT_EQ(independent_x86_device().supports(task_of(operation, fp16)).route.find("F16C"), std::string::npos);
 }
 
 TEST(Verify, DifferencesOfNansAreFound) {
-  /// The x86 backend that gives another NaN for 0 / 0.
-  class Odd final : public Backend {
+  /// The emulation as a device that gives another NaN for 0 / 0.
+  class Odd final : public Device {
    public:
     std::string_view name() const override { return "odd"; }
     std::string description() const override { return "x86 with another NaN"; }
@@ -303,7 +304,7 @@ TEST(Verify, DifferencesOfNansAreFound) {
     }
   } odd;
   const Task task = task_of(Operation::div, e5m2);
-  const Comparison nans = compare_nans(task, all_inputs(task), odd);
+  const TaskComparison nans = compare_nans(task, all_operands(task), odd);
   EXPECT_GT(nans.compared, 1000u);
   EXPECT_EQ(nans.classes, (std::map<std::string, std::uint64_t>{{"nan-payload", 1}, {"nan-sign", 1}}));
 }
@@ -324,19 +325,19 @@ TEST(Digest, IsOfTheScalarFunctionsResults) {
   std::vector<std::uint8_t> results;
   for (int a = 0; a < 256; ++a)
     for (int b = 0; b < 256; ++b) results.push_back(static_cast<std::uint8_t>(evaluate(task, a, b).code));
-  EXPECT_EQ(verify_chunk(task, all_inputs(task), nullptr, 0).digest, chunk_digest(std::as_bytes(std::span(results))));
+  EXPECT_EQ(verify_chunk(task, all_operands(task), nullptr, 0).digest, chunk_digest(std::as_bytes(std::span(results))));
 }
 
-Verification run(const Task& task, const Inputs& inputs, int threads, std::vector<std::uint64_t> todo) {
+Verification run(const Task& task, const OperandSet& inputs, int threads, std::vector<std::uint64_t> todo) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism, static_cast<std::size_t>(threads));
   tbb::task_arena arena(threads);
   Verification v;
   v.task = task;
-  v.inputs = inputs;
-  v.reference = &oracle_reference();
-  const auto judge = v.reference->prepare(task, inputs);
+  v.operands = inputs;
+  v.reference = &oracle_device();
+  const auto reference = make_reference(*v.reference, task, inputs);
   arena.execute([&] {
-    verify_chunks(task, inputs, *judge, todo, {},
+    verify_chunks(task, inputs, *reference, todo, {},
                   [&](Chunk chunk) { v.chunks.emplace(chunk.index, std::move(chunk)); });
   });
   return v;
@@ -344,13 +345,13 @@ Verification run(const Task& task, const Inputs& inputs, int threads, std::vecto
 
 TEST(Digest, IsTheSameOnAnyNumberOfThreads) {
   const Task task = task_of(Operation::convert, fp32, e4m3);
-  Inputs inputs = all_inputs(task);
+  OperandSet inputs = all_operands(task);
   inputs.count = 3 * chunk_size + 12'345;  // the last chunk is short
   const Verification one = run(task, inputs, 1, {0, 1, 2, 3}), two = run(task, inputs, 2, {0, 1, 2, 3});
   EXPECT_TRUE(one.complete());
   EXPECT_EQ(one.digest(), two.digest());
-  EXPECT_EQ(one.findings(), two.findings());
-  EXPECT_EQ(one.findings().compared, inputs.count);
+  EXPECT_EQ(one.found(), two.found());
+  EXPECT_EQ(one.found().compared, inputs.count);
 }
 
 }  // namespace

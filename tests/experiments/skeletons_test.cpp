@@ -24,14 +24,14 @@ TEST(Skeletons, AFormatIsItsFields) {
 TEST(Skeletons, AnExperimentGivesAValidReport) {
   const Experiment experiment = powers_of_ten_experiment();
   RunOptions options;
-  options.backends = {&host_float_backend()};
+  options.backends = {&host_float_device()};
   const Json report = run_experiment(experiment, Config(experiment.parameters()), options).to_json();
   EXPECT_TRUE(report_errors(report, {&experiment, 1}).empty());
   EXPECT_EQ(report["claims"][0]["verdict"], "pass");
   EXPECT_EQ(report["claims"][0]["measured"], (Json{{"fp16", 4}, {"bf16", 3}, {"fp32", 10}}));
 }
 
-TEST(Skeletons, ABackendIsCompared) {
+TEST(Skeletons, ADeviceIsCompared) {
   std::vector<std::uint64_t> a, b;
   for (std::uint64_t i = 0; i < 100'000; ++i) {
     a.push_back((i * 2654435761u) & 0xffff'ffff);
@@ -39,12 +39,12 @@ TEST(Skeletons, ABackendIsCompared) {
   }
   for (const Operation operation : {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::sqrt}) {
     const bool unary = operation == Operation::sqrt;
-    const Comparison c = compare(host_float_backend(), {operation, fp32, fp32, {}},
+    const Comparison c = compare(host_float_device(), {operation, fp32, fp32, {}},
                                  {a, unary ? std::span<std::uint64_t>{} : std::span(b), {}});
     EXPECT_EQ(c.compared, a.size()) << c.skipped;
     EXPECT_EQ(c.differing, 0u) << info(operation).name;
   }
-  EXPECT_FALSE(host_float_backend().supports({Operation::add, fp16, fp16, {}}).yes);
+  EXPECT_FALSE(host_float_device().supports({Operation::add, fp16, fp16, {}}).yes);
 }
 
 TEST(Skeletons, AProfileAnswersAtTheEdges) {

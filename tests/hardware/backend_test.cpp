@@ -1,7 +1,7 @@
-// The list of backends, the comparison, and what the CUDA backend claims.
+// The list of devices, the comparison, and what the CUDA backend claims.
 #include "device_cases.hpp"
 
-#include <halfulp/hardware/emulated.hpp>
+#include <halfulp/evidence/devices.hpp>
 
 namespace {
 
@@ -10,7 +10,7 @@ using check::agree, check::Cases, check::cases, check::many, check::modes;
 
 TEST(Backends, EveryTaskIsSupportedOrRefusedWithAReason) {
   std::size_t supported = 0, refused = 0;
-  for (const Backend* backend : backends())
+  for (const Device* device : devices())
     for (const FloatFormat& f : check::device_formats())
       for (const OperationInfo& row : operations)
         for (const auto& mode : rounding_modes)
@@ -20,10 +20,10 @@ TEST(Backends, EveryTaskIsSupportedOrRefusedWithAReason) {
             task.rounding.mode = mode.value;
             task.rounding.flush_inputs = (rule & 1) != 0;
             task.rounding.overflow = (rule & 4) != 0 ? Overflow::saturate : Overflow::ieee;
-            const Support support = backend->supports(task);
+            const Support support = device->supports(task);
             ++(support.yes ? supported : refused);
-            ASSERT_NE(support.reason.empty(), !support.yes) << backend->name() << ' ' << task.description();
-            ASSERT_NE(support.route.empty(), support.yes) << backend->name() << ' ' << task.description();
+            ASSERT_NE(support.reason.empty(), !support.yes) << device->name() << ' ' << task.description();
+            ASSERT_NE(support.route.empty(), support.yes) << device->name() << ' ' << task.description();
             ASSERT_EQ(support.reason.find('\n'), std::string::npos);
           }
   EXPECT_GT(supported, 0u);
@@ -38,12 +38,12 @@ Support cuda(Operation operation, NumberType from, NumberType to, RoundingMode m
   Task task{operation, from, to, {}};
   task.rounding.mode = mode;
   task.rounding.overflow = overflow;
-  return find_backend("cuda").supports(task);
+  return find_device("cuda").supports(task);
 }
 
 TEST(Cuda, SaysWhichModesAnInstructionHas) {
   // Without a device, what is in the table is refused for want of the device alone.
-  const std::string no_device = find_backend("cuda").available().reason;
+  const std::string no_device = find_device("cuda").available().reason;
   for (const FloatFormat& f : {fp16, bf16}) {
     for (const Operation operation :
          {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::fma, Operation::sqrt}) {
@@ -67,8 +67,8 @@ TEST(Cuda, SaysWhichModesAnInstructionHas) {
 }
 
 TEST(Cuda, AgreesWithTheEmulation) {
-  const Backend& backend = find_backend("cuda");
-  if (const Support here = backend.available(); !here.yes) GTEST_SKIP() << here.reason;
+  const Device& device = find_device("cuda");
+  if (const Support here = device.available(); !here.yes) GTEST_SKIP() << here.reason;
   std::uint64_t compared = 0;
   for (const OperationInfo& row : operations)
     for (const FloatFormat& from : {fp16, bf16, fp32, fp64, e4m3, e5m2})
@@ -82,28 +82,28 @@ TEST(Cuda, AgreesWithTheEmulation) {
             const bool not_ieee = row.operation == Operation::div ||
                                   row.operation == Operation::sqrt;  // the route says so
             const bool keeps_signalling_nans = from == bf16 && to == fp32;
-            if ((!is_conversion && from != to) || not_ieee || keeps_signalling_nans || !backend.supports(task).yes)
+            if ((!is_conversion && from != to) || not_ieee || keeps_signalling_nans || !device.supports(task).yes)
               continue;
-            compared += agree(backend, task, cases(from, row.arity, many));
+            compared += agree(device, task, cases(from, row.arity, many));
           }
   EXPECT_GT(compared, 0u);
 }
 
 TEST(Backends, AreFoundByName) {
-  EXPECT_EQ(backends().front(), &emulated_backend());
-  for (const Backend* backend : backends()) {
-    EXPECT_EQ(&find_backend(backend->name()), backend);
-    EXPECT_NE(backend->description(), "");
-    EXPECT_EQ(backend->available().yes, backend->available().reason.empty());
+  EXPECT_EQ(devices().front(), &emulated_device());
+  for (const Device* device : devices()) {
+    EXPECT_EQ(&find_device(device->name()), device);
+    EXPECT_NE(device->description(), "");
+    EXPECT_EQ(device->available().yes, device->available().reason.empty());
   }
   try {
-    find_backend("x68");
+    find_device("x68");
     FAIL();
   } catch (const std::invalid_argument& error) { EXPECT_NE(std::string(error.what()).find("x86"), std::string::npos); }
 }
 
 /// A device that is wrong about some operands.
-class Faulty : public Backend {
+class Faulty : public Device {
  public:
   explicit Faulty(std::uint64_t a, std::uint64_t wrong) : a_(a), wrong_(wrong) {}
   std::string_view name() const override { return "faulty"; }
@@ -117,7 +117,7 @@ class Faulty : public Backend {
   void run(const Task& task, const Operands& x, std::span<std::uint64_t> results) const override {
     Task mine = task;
     mine.rounding.nan = NanRule::cuda;
-    emulated_backend().run(mine, x, results);
+    emulated_device().run(mine, x, results);
     for (std::size_t i = 0; i < x.size(); ++i)
       if (x.a[i] == a_) results[i] = wrong_;
   }
@@ -140,7 +140,7 @@ TEST(Compare, FindsAndClassesADifference) {
         Fault{0x0000, 0x8000, "sign-of-zero"}, Fault{0x7c00, 0x7bff, "saturation"},
         Fault{0x7c01, 0x7e00, "nan-payload"}, Fault{0x7c01, 0xffff, "nan-sign"}, Fault{0x4000, 0x7fff, "nan"},
         Fault{0x0001, 0x0001, "subnormal"}}) {
-    const Comparison result = compare(Faulty(fault.a, fault.wrong), task, x.view(1));
+    const TaskComparison result = compare(Faulty(fault.a, fault.wrong), task, x.view(1));
     const std::uint64_t expected = 3 + (fault.a < 200'000 - 3 * 65'536 ? 1 : 0);
     EXPECT_EQ(result.compared, 200'000u);
     EXPECT_EQ(result.differing, expected);
@@ -156,7 +156,7 @@ TEST(Compare, FindsAndClassesADifference) {
 TEST(Compare, KeepsEightWitnesses) {
   Cases x;
   for (int i = 0; i < 20; ++i) x.push(0x3c00, 0x3c00);
-  const Comparison result = compare(Faulty(0x3c00, 0), {Operation::add, fp16, fp16, {}}, x.view(2));
+  const TaskComparison result = compare(Faulty(0x3c00, 0), {Operation::add, fp16, fp16, {}}, x.view(2));
   EXPECT_EQ(result.differing, 20u);
   EXPECT_EQ(result.witnesses.size(), 8u);
   EXPECT_EQ(result.witnesses[7].operands[1], 0x3c00u);
@@ -165,15 +165,15 @@ TEST(Compare, KeepsEightWitnesses) {
 TEST(Compare, SkipsWithAReason) {
   Cases x;
   x.push(0x3c00, 0x3c00);
-  const Comparison unsupported = compare(Faulty(0, 0), {Operation::rem, fp16, fp16, {}}, x.view(2));
+  const TaskComparison unsupported = compare(Faulty(0, 0), {Operation::rem, fp16, fp16, {}}, x.view(2));
   EXPECT_EQ(unsupported.skipped, "no remainder");
   EXPECT_EQ(unsupported.compared, 0u);
   Task refused{Operation::add, e8m0, e8m0, {}};
   EXPECT_NE(compare(Faulty(0, 0), refused, x.view(2)).skipped, "");
-  for (const Backend* backend : backends()) {
-    const Support here = backend->available();
-    const Comparison result = compare(*backend, {Operation::add, fp16, fp16, {}}, x.view(2));
-    EXPECT_EQ(result.skipped, here.reason) << backend->name();
+  for (const Device* device : devices()) {
+    const Support here = device->available();
+    const TaskComparison result = compare(*device, {Operation::add, fp16, fp16, {}}, x.view(2));
+    EXPECT_EQ(result.skipped, here.reason) << device->name();
     EXPECT_EQ(result.compared, here.yes ? 1u : 0u);
   }
 }

@@ -89,17 +89,17 @@ inline Cases cases(const NumberType& type, int arity, std::size_t count) {
 }
 
 /// Compares on one route and fails for the first witness; the number compared, 0 if the route refuses.
-inline std::uint64_t agree(const Backend& backend, const Task& task, const Cases& x) {
-  const Support support = backend.supports(task);
-  EXPECT_EQ(support.yes, support.reason.empty()) << backend.name() << ' ' << task.description();
-  EXPECT_EQ(support.yes, !support.route.empty()) << backend.name() << ' ' << task.description();
+inline std::uint64_t agree(const Device& device, const Task& task, const Cases& x) {
+  const Support support = device.supports(task);
+  EXPECT_EQ(support.yes, support.reason.empty()) << device.name() << ' ' << task.description();
+  EXPECT_EQ(support.yes, !support.route.empty()) << device.name() << ' ' << task.description();
   if (!support.yes) return 0;
-  const Comparison result = compare(backend, task, x.view(info(task.operation).arity));
+  const TaskComparison result = compare(device, task, x.view(info(task.operation).arity));
   EXPECT_EQ(result.skipped, "");
   EXPECT_EQ(result.compared, x.a.size());
   if (result.differing != 0) {
-    const Witness& w = result.witnesses.at(0);
-    ADD_FAILURE() << std::hex << backend.name() << ' ' << task.description() << ' '
+    const Mismatch& w = result.witnesses.at(0);
+    ADD_FAILURE() << std::hex << device.name() << ' ' << task.description() << ' '
                   << Differences::describe(result.task.rounding) << ": " << std::dec << result.differing << " of "
                   << result.compared << " differ, first " << std::hex << w.operands[0] << ' ' << w.operands[1] << ' '
                   << w.operands[2] << ": emulated " << w.emulated << ", " << result.route << ' ' << w.device;

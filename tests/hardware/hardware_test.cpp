@@ -15,7 +15,7 @@ using check::agree, check::Cases, check::cases, check::modes;
 constexpr std::size_t some = 1 << 16;
 
 /// One of x86_routes(), which may not be here.
-class Routes : public testing::TestWithParam<const Backend*> {
+class Routes : public testing::TestWithParam<const Device*> {
  protected:
   void SetUp() override {
     if (const Support here = GetParam()->available(); !here.yes) GTEST_SKIP() << here.reason;
@@ -131,12 +131,12 @@ INSTANTIATE_TEST_SUITE_P(X86, Routes, testing::ValuesIn(x86_routes().begin(), x8
 GTEST_ALLOW_UNINSTANTIATED_PARAMETERIZED_TEST(Routes);  // off x86
 
 TEST(X86, SaysWhatItCannotDo) {
-  if (!x86_backend().available().yes) GTEST_SKIP() << x86_backend().available().reason;
+  if (!x86_device().available().yes) GTEST_SKIP() << x86_device().available().reason;
   const auto reason = [](Operation operation, RoundingMode mode, Overflow overflow = Overflow::ieee) {
     Task task{operation, fp16, fp16, {}};
     task.rounding.mode = mode;
     task.rounding.overflow = overflow;
-    return x86_backend().supports(task).reason;
+    return x86_device().supports(task).reason;
   };
   EXPECT_EQ(reason(Operation::add, RoundingMode::nearest_even), "");
   EXPECT_NE(reason(Operation::add, RoundingMode::nearest_away).find("nearest-away"), std::string::npos);
@@ -150,11 +150,11 @@ TEST(X86, SaysWhatItCannotDo) {
 }
 
 TEST(X86, DefaultNanIsNegative) {
-  if (!x86_backend().available().yes) GTEST_SKIP() << x86_backend().available().reason;
+  if (!x86_device().available().yes) GTEST_SKIP() << x86_device().available().reason;
   const std::uint64_t infinity = fp16.infinity(), zero = 0;
   std::uint64_t result = 0;
   const Task task{Operation::mul, fp16, fp16, {}};
-  x86_backend().run(task, {{&infinity, 1}, {&zero, 1}, {}}, {&result, 1});
+  x86_device().run(task, {{&infinity, 1}, {&zero, 1}, {}}, {&result, 1});
   EXPECT_EQ(result, 0xfe00u);
 }
 

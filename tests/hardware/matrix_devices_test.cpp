@@ -1,7 +1,8 @@
 // Matrix instructions that are here against the models of them, NaN codes included; and the operands they are tried on.
 #include "check.hpp"
 
-#include <halfulp/hardware/tiles.hpp>
+#include <halfulp/evidence/comparison.hpp>
+#include <halfulp/hardware/operands.hpp>
 #include <halfulp/hardware/x86/x86.hpp>
 
 #include <set>
@@ -9,37 +10,22 @@
 namespace halfulp {
 namespace {
 
-const MatrixUnit& unit_of(const MatrixDevice& device) {
-  return find_unit(device.name().substr(device.name().find(':') + 1));
-}
-
-/// Runs cases on a device and its model; how many differ. The first ones are printed.
-std::size_t differing(const MatrixDevice& device, const MatrixUnit& model, const MatrixCases& cases) {
-  std::vector<std::uint64_t> d(cases.size());
-  device.run(cases, d);
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < cases.size(); ++i) {
-    const std::uint64_t expected = mma(model, cases.products(i), cases.c[i]);
-    if (d[i] == expected || ++count > 2) continue;
-    std::ostringstream text;
-    text << std::hex;
-    for (const std::uint64_t x : cases.products(i).a) text << x << ' ';
-    text << "| ";
-    for (const std::uint64_t x : cases.products(i).b) text << x << ' ';
-    std::cout << device.name() << " k " << cases.k << ": " << text.str() << "| " << std::hex << cases.c[i] << ": "
-              << d[i] << ", the model " << expected << std::dec << "\n";
-  }
-  return count;
+/// Runs cases on this CPU and a model; how many differ. The first one is printed.
+std::size_t differing(const MatrixTask& task, const MatrixUnit& model, const MatrixCases& cases) {
+  const Comparison found = compare(x86_device(), task, model, cases);
+  EXPECT_EQ(found.compared, cases.size());
+  if (found.differing != 0) std::cout << task.unit << " k " << cases.k << ": " << found.witnesses.at(0).text << "\n";
+  return found.differing;
 }
 
 TEST(MatrixDevices, AgreeWithTheirModels) {
-  for (const MatrixDevice* device : x86_matrix_devices()) {
-    if (const Support here = device->available(); !here.yes) {
-      std::cout << device->name() << " skipped: " << here.reason << "\n";
+  for (const MatrixTask& task : x86_device().matrix_tasks()) {
+    if (!task.here.yes) {
+      std::cout << task.unit << " skipped: " << task.here.reason << "\n";
       continue;
     }
-    const MatrixUnit& model = unit_of(*device);
-    EXPECT_EQ(device->shape(), shape_of(model));
+    const MatrixUnit& model = find_unit(task.unit);
+    EXPECT_EQ(task.shape, shape_of(model));
     // Depths below, at and above the instruction's, odd ones too.
     const std::size_t depth = static_cast<std::size_t>(model.k), depths[] = {1, depth, depth + 1, 3 * depth};
     const std::size_t each = check::exhaustive() ? 500'000 : 15'000;
@@ -47,26 +33,26 @@ TEST(MatrixDevices, AgreeWithTheirModels) {
     for (const auto& kind : tile_kinds)
       for (const std::size_t k : depths)
         for (std::size_t begin = 0; begin < each; begin += 5'000) {
-          const MatrixCases cases = tiles(kind.value, device->shape(), k, 5'000, 100 + begin);
-          ASSERT_EQ(differing(*device, model, cases), 0u) << device->name() << ' ' << kind.name << " k " << k;
+          const MatrixCases cases = tiles(kind.value, task.shape, k, 5'000, 100 + begin);
+          ASSERT_EQ(differing(task, model, cases), 0u) << task.unit << ' ' << kind.name << " k " << k;
           compared += cases.size();
           for (std::size_t i = 0; i < 64; ++i) nans += fp32.is_nan(mma(model, cases.products(i), cases.c[i]));
         }
     EXPECT_GT(nans, 100u);
-    std::cout << device->name() << ": " << compared << " cases, 0 differ\n";
+    std::cout << task.unit << ": " << compared << " cases, 0 differ\n";
   }
 }
 
 // That the comparison sees what it should: other models of the same shape differ from what the CPU does.
 TEST(MatrixDevices, WrongModelsAreSeen) {
-  const MatrixDevice& device = *x86_matrix_devices()[0];
-  if (!device.available().yes) GTEST_SKIP() << device.available().reason;
+  const MatrixTask task = x86_device().matrix_tasks()[0];
+  if (!task.here.yes) GTEST_SKIP() << task.here.reason;
   for (const auto& [name, kind] :
        {std::pair{"x86.amx.bf16.fp32", Tiles::near}, std::pair{"hopper.mma.bf16.fp32", Tiles::near},
         std::pair{"hopper.mma.bf16.fp32", Tiles::subnormal}, std::pair{"hopper.mma.bf16.fp32", Tiles::special},
         std::pair{"hopper.mma.bf16.fp32", Tiles::cancelling}, std::pair{"hopper.mma.bf16.fp32", Tiles::aligned}}) {
     ::testing::internal::CaptureStdout();
-    const std::size_t count = differing(device, find_unit(name), tiles(kind, device.shape(), 4, 5'000, 1));
+    const std::size_t count = differing(task, find_unit(name), tiles(kind, task.shape, 4, 5'000, 1));
     ::testing::internal::GetCapturedStdout();
     EXPECT_GT(count, 50u) << name << ' ' << name_in(tile_kinds, kind);
   }
@@ -74,12 +60,12 @@ TEST(MatrixDevices, WrongModelsAreSeen) {
 
 TEST(MatrixDevices, SayWhyTheyAreNotHere) {
   std::set<std::string> names;
-  for (const MatrixDevice* device : x86_matrix_devices()) {
-    EXPECT_TRUE(names.insert(device->name()).second);
-    EXPECT_EQ(device->available().reason.empty(), device->available().yes);
-    EXPECT_NE(device->available().route.empty(), device->available().yes);
+  for (const MatrixTask& task : x86_device().matrix_tasks()) {
+    EXPECT_TRUE(names.insert(task.unit).second);
+    EXPECT_EQ(task.here.reason.empty(), task.here.yes);
+    EXPECT_NE(task.here.route.empty(), task.here.yes);
   }
-  EXPECT_EQ(names, (std::set<std::string>{"x86:x86.amx.bf16.fp32", "x86:x86.avx512.bf16.fp32"}));
+  EXPECT_EQ(names, (std::set<std::string>{"x86.amx.bf16.fp32", "x86.avx512.bf16.fp32"}));
 }
 
 // --- operands

@@ -72,7 +72,7 @@ TEST(Report, status_is_fail_if_a_claim_fails_or_a_comparison_differs) {
   Report failing = report;
   failing.claim(exactly("a", "b", "c", 1, 2, "oracle"));
   EXPECT_EQ(failing.status(), "fail");
-  Comparison comparison;
+  TaskComparison comparison;
   comparison.compared = 3;
   comparison.differing = 1;
   report.comparison(comparison);
@@ -90,7 +90,7 @@ TEST(Report, values_without_json_become_words) {
 TEST(Runner, replays_the_trace_and_shows_every_difference) {
   const Broken broken;
   const Absent absent;
-  const Json report = toy_report({&emulated_backend(), &broken, &absent});
+  const Json report = toy_report({&emulated_device(), &broken, &absent});
   EXPECT_EQ(joined(toy_errors(report)), "");
   EXPECT_EQ(report["status"], "fail");
   std::uint64_t differing = 0, compared = 0;
@@ -122,8 +122,8 @@ TEST(Runner, the_number_of_threads_never_shows) {
 }
 
 TEST(Runner, backends_by_name) {
-  EXPECT_EQ(choose_backends(std::nullopt).size(), backends().size());
-  EXPECT_EQ(choose_backends("emulated"), std::vector<const Backend*>{&emulated_backend()});
+  EXPECT_EQ(choose_backends(std::nullopt).size(), devices().size());
+  EXPECT_EQ(choose_backends("emulated"), std::vector<const Device*>{&emulated_device()});
   for (const char* bad : {"", "x68", "emulated,", "emulated,emulated"})
     EXPECT_THROW((void)choose_backends(bad), std::invalid_argument) << bad;
 }

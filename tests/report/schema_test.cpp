@@ -9,7 +9,7 @@ namespace {
 using namespace toy;
 
 TEST(Schema, errors_name_what_is_accepted) {
-  Json report = toy_report({&emulated_backend()});
+  Json report = toy_report({&emulated_device()});
   report["claims"][0]["verdict"] = "maybe";
   EXPECT_NE(joined(toy_errors(report))
                 .find("/claims/0/verdict: Failed to match against any enum values; accepted: one of pass, fail, "

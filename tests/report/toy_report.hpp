@@ -5,7 +5,7 @@
 
 #include <halfulp/report/schema.hpp>
 #include <halfulp/report/runner.hpp>
-#include <halfulp/hardware/emulated.hpp>
+#include <halfulp/evidence/devices.hpp>
 
 #include <gtest/gtest.h>
 
@@ -15,7 +15,7 @@
 namespace halfulp::toy {
 
 /// Flips the last bit of every result: a device that is wrong about everything.
-class Broken final : public Backend {
+class Broken final : public Device {
  public:
   std::string_view name() const override { return "broken"; }
   std::string description() const override { return "always one off"; }
@@ -26,13 +26,13 @@ class Broken final : public Backend {
   NanRule nan_rule(const Task& task) const override { return task.rounding.nan; }
   std::string_view independence() const override { return "silicon"; }
   void run(const Task& task, const Operands& operands, std::span<std::uint64_t> results) const override {
-    emulated_backend().run(task, operands, results);
+    emulated_device().run(task, operands, results);
     for (std::uint64_t& result : results) result ^= 1;
   }
 };
 
 /// A backend whose device is not here.
-class Absent final : public Backend {
+class Absent final : public Device {
  public:
   std::string_view name() const override { return "absent"; }
   std::string description() const override { return "nothing"; }
@@ -45,7 +45,7 @@ class Absent final : public Backend {
   }
 };
 
-inline Json toy_report(std::vector<const Backend*> backends = {}, int threads = 0, const char* setting = "count=50") {
+inline Json toy_report(std::vector<const Device*> backends = {}, int threads = 0, const char* setting = "count=50") {
   Config config(parameters());
   config.set(setting);
   RunOptions options;

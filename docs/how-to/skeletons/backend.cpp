@@ -1,13 +1,13 @@
 // A backend: what a C++ compiler's `float` gives on this machine for sums, products, quotients and square roots.
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/hardware/backend.hpp>
+#include <halfulp/hardware/device.hpp>
 
 #include <bit>
 #include <cmath>
 
 namespace halfulp {
 
-class HostFloat final : public Backend {
+class HostFloat final : public Device {
  public:
   std::string_view name() const override { return "host-float"; }
   std::string description() const override { return "float of this compiler"; }
@@ -47,9 +47,9 @@ class HostFloat final : public Backend {
   static float number(std::uint64_t code) { return std::bit_cast<float>(static_cast<std::uint32_t>(code)); }
 };
 
-const Backend& host_float_backend() {
-  static const HostFloat backend;
-  return backend;
+const Device& host_float_device() {
+  static const HostFloat device;
+  return device;
 }
 
 }  // namespace halfulp

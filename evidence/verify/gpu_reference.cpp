@@ -1,6 +1,6 @@
 #include <halfulp/evidence/verify/reference.hpp>
 
-#include <halfulp/cuda/backend.hpp>
+#include <halfulp/cuda/gpu_device.hpp>
 #include <halfulp/cuda/kernels.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/files.hpp>
@@ -19,8 +19,7 @@ using cuda::HostMemory;
 using cuda::Lane;
 using cuda::Memory;
 
-/// Lanes that are taken for a while. The waiting thread holds no other one's work up for long: a chunk is a fraction of
-/// a second.
+/// Lanes that threads take for a while. A waiting thread does not wait long: a chunk takes a fraction of a second.
 class Lanes {
  public:
   class Taken {
@@ -56,14 +55,7 @@ class Lanes {
   std::array<bool, cuda::lanes> busy_{};
 };
 
-/// Reads one case after another from results in their storage width.
-std::uint64_t code_at(const std::uint8_t* codes, std::size_t i, std::size_t bytes) {
-  std::uint64_t code = 0;
-  for (std::size_t k = 0; k < bytes; ++k) code |= std::uint64_t{codes[i * bytes + k]} << 8 * k;
-  return code;
-}
-
-/// A kernel that was cut short or ran twice would show here.
+/// This finds a kernel that was cut short or ran twice.
 void expect_same(const char* what, std::uint64_t device, std::uint64_t host) {
   if (device != host)
     throw DeviceFailure(std::string("the device counted ") + std::to_string(device) + " cases as " + what +
@@ -71,30 +63,31 @@ void expect_same(const char* what, std::uint64_t device, std::uint64_t host) {
 }
 
 /// All code words, or a sample, of an operation that device code has.
-class SweepJudge final : public Judge {
+class SweepReference final : public Reference {
  public:
-  SweepJudge(const Gpu& gpu, std::size_t row, Task task, const Inputs& inputs)
+  SweepReference(const Gpu& gpu, std::size_t row, Task task, const OperandSet& operands)
       : gpu_(gpu),
         row_(row),
         task_(std::move(task)),
-        inputs_(inputs),
+        operands_(operands),
         bytes_(static_cast<std::size_t>(std::get<FloatFormat>(task_.to).storage_bytes())) {}
 
   bool makes_chunks() const override { return true; }
   void run(const Operands&, std::span<std::uint64_t>, std::span<Flags>) const override {
-    throw std::logic_error("verify: a device's judge makes chunks");
+    throw std::logic_error("verify: a GPU's reference makes chunks");
   }
 
-  Chunk chunk(std::uint64_t index, const std::function<void(std::uint64_t)>& advanced) const override {
-    const std::uint64_t begin = index * chunk_size, count = std::min(chunk_size, inputs_.count - begin);
+  Chunk chunk(std::uint64_t index, const Advanced& advanced) const override {
+    const std::uint64_t begin = index * chunk_size, count = std::min(chunk_size, operands_.count - begin);
     const Lanes::Taken taken(lanes_);
     auto& kept = rooms_[taken.index()];
-    if (!kept) kept.emplace(gpu_, std::min(chunk_size, inputs_.count), inputs_.exhaustive ? 0 : inputs_.arity, bytes_);
+    if (!kept)
+      kept.emplace(gpu_, std::min(chunk_size, operands_.count), operands_.exhaustive ? 0 : operands_.arity, bytes_);
     Room& room = *kept;
     cuda::SweepArgs args;
     args.begin = begin, args.count = count;
     args.ours = room.ours.data(), args.theirs = room.theirs.data(), args.counts = room.counts.data();
-    if (!inputs_.exhaustive) give_operands(taken.lane(), room, args);
+    if (!operands_.exhaustive) give_operands(taken.lane(), room, args);
     gpu_.fill(taken.lane(), room.ours.data(), 0xa5, count * bytes_);
     gpu_.fill(taken.lane(), room.theirs.data(), 0x5a, count * bytes_);
     gpu_.fill(taken.lane(), room.counts.data(), 0, room.counts.bytes());
@@ -105,11 +98,11 @@ class SweepJudge final : public Judge {
     gpu_.download(taken.lane(), room.read.data(), room.counts.data(), room.counts.bytes());
     gpu_.wait(taken.lane(), route);
     Chunk chunk{index, chunk_digest(std::as_bytes(std::span(room.results.data(), count * bytes_))), {}};
-    chunk.findings.compared = count;
     const cuda::Counts& counts = *room.read.data();
-    if (counts.differing != 0) look_at_differences(taken.lane(), room, begin, count, chunk.findings);
+    if (counts.differing == 0) chunk.found.compared = count;
+    else look_at_differences(taken.lane(), room, begin, count, chunk.found);
     expect_same("computed", counts.done, count);
-    expect_same("differing", counts.differing, chunk.findings.differing);
+    expect_same("differing", counts.differing, chunk.found.differing);
     if (advanced) advanced(count);
     return chunk;
   }
@@ -136,47 +129,49 @@ class SweepJudge final : public Judge {
     const auto column = [&](std::size_t k) {
       return std::span(room.given[k].data(), room.given[k].size() == 0 ? 0 : args.count);
     };
-    inputs_.fill(args.begin, column(0), column(1), column(2));
+    operands_.fill(args.begin, column(0), column(1), column(2));
     for (std::size_t k = 0; k < 3; ++k)
       if (!column(k).empty()) gpu_.upload(lane, room.operands[k].data(), room.given[k].data(), column(k).size_bytes());
     args.a = room.operands[0].data(), args.b = room.operands[1].data(), args.c = room.operands[2].data();
   }
 
-  void look_at_differences(Lane lane, Room& room, std::uint64_t begin, std::size_t count, Findings& findings) const {
+  void look_at_differences(Lane lane, Room& room, std::uint64_t begin, std::size_t count, Comparison& found) const {
     const HostMemory<std::uint8_t> theirs(gpu_, count * bytes_);
     gpu_.download(lane, theirs.data(), room.theirs.data(), count * bytes_);
     gpu_.wait(lane, "download");
-    for (std::size_t i = 0; i < count; ++i) {
-      const std::uint64_t mine = code_at(room.results.data(), i, bytes_), other = code_at(theirs.data(), i, bytes_);
-      if (mine == other) continue;
-      Witness w;
-      w.arity = inputs_.arity;
-      inputs_.fill(begin + i, std::span(w.operands).subspan(0, 1), std::span(w.operands).subspan(1, inputs_.arity > 1),
-                   std::span(w.operands).subspan(2, inputs_.arity > 2));
-      w.emulated = mine, w.device = other;
-      findings.note(task_, w);
-    }
+    std::vector<std::uint64_t> codes(count);
+    for (std::size_t i = 0; i < count; ++i) std::memcpy(&codes[i], theirs.data() + i * bytes_, bytes_);
+    compare_block(std::as_bytes(std::span(room.results.data(), count * bytes_)), codes, {}, found,
+                  [&](std::size_t i, std::uint64_t mine, std::uint64_t other) {
+                    Mismatch w;
+                    w.arity = operands_.arity;
+                    const std::span operand(w.operands);
+                    operands_.fill(begin + i, operand.subspan(0, 1), operand.subspan(1, operands_.arity > 1),
+                                   operand.subspan(2, operands_.arity > 2));
+                    w.emulated = mine, w.device = other;
+                    found.note(task_, w);
+                  });
   }
 
   const Gpu& gpu_;
   std::size_t row_;
   Task task_;
-  Inputs inputs_;
+  OperandSet operands_;
   std::size_t bytes_;
   mutable Lanes lanes_;
   mutable std::array<std::optional<Room>, cuda::lanes> rooms_;
 };
 
 /// All 2^48 triples of a 16-bit fma.
-class TriplesJudge final : public Judge {
+class TriplesReference final : public Reference {
  public:
-  TriplesJudge(const Gpu& gpu, Task task, std::uint64_t pairs) : gpu_(gpu), task_(std::move(task)), pairs_(pairs) {}
+  TriplesReference(const Gpu& gpu, Task task, std::uint64_t pairs) : gpu_(gpu), task_(std::move(task)), pairs_(pairs) {}
   bool makes_chunks() const override { return true; }
   void run(const Operands&, std::span<std::uint64_t>, std::span<Flags>) const override {
-    throw std::logic_error("verify: a device's judge makes chunks");
+    throw std::logic_error("verify: a GPU's reference makes chunks");
   }
 
-  Chunk chunk(std::uint64_t index, const std::function<void(std::uint64_t)>& advanced) const override {
+  Chunk chunk(std::uint64_t index, const Advanced& advanced) const override {
     const std::uint64_t begin = index * pairs_, count = std::min(pairs_, all_pairs - begin);
     const Lanes::Taken taken(lanes_);
     auto& kept = rooms_[taken.index()];
@@ -192,9 +187,9 @@ class TriplesJudge final : public Judge {
     gpu_.wait(taken.lane(), "fma on all triples");
     expect_same("computed", room.read.data()->done, count << 16);
     Chunk chunk{index, room.read.data()->digest, {}};
-    chunk.findings.compared = triples_of(begin, count);
-    note(room, chunk.findings);
-    if (advanced) advanced(chunk.findings.compared);
+    chunk.found.compared = triples_of(begin, count);
+    note(room, chunk.found);
+    if (advanced) advanced(chunk.found.compared);
     return chunk;
   }
 
@@ -208,21 +203,21 @@ class TriplesJudge final : public Judge {
   };
 
   /// The device keeps some of the differences; those that it only counted are of the class "not kept".
-  void note(const Room& room, Findings& findings) const {
+  void note(const Room& room, Comparison& found) const {
     const std::uint64_t differing = room.read.data()->differing, kept = std::min<std::uint64_t>(differing, max_triples);
-    std::vector<Witness> witnesses;
+    std::vector<Mismatch> mismatches;
     for (std::uint64_t i = 0; i < kept; ++i) {
       const TripleWitness& seen = room.seen.data()[i];
-      Witness w;
+      Mismatch w;
       w.arity = 3;
       w.operands = {seen.a, seen.b, seen.c};
       w.emulated = seen.ours, w.device = seen.theirs;
-      witnesses.push_back(w);
+      mismatches.push_back(w);
     }
-    std::sort(witnesses.begin(), witnesses.end(),
-              [](const Witness& x, const Witness& y) { return x.operands < y.operands; });
-    for (const Witness& w : witnesses) findings.note(task_, w);
-    if (differing > kept) findings.differing = differing, findings.classes["not kept"] = differing - kept;
+    std::sort(mismatches.begin(), mismatches.end(),
+              [](const Mismatch& x, const Mismatch& y) { return x.operands < y.operands; });
+    for (const Mismatch& w : mismatches) found.note(task_, w);
+    if (differing > kept) found.differing = differing, found.classes["not kept"] = differing - kept;
   }
 
   const Gpu& gpu_;
@@ -232,59 +227,20 @@ class TriplesJudge final : public Judge {
   mutable std::array<std::optional<Room>, cuda::lanes> rooms_;
 };
 
-class GpuReference final : public Reference {
- public:
-  GpuReference(const Gpu& gpu, const Backend& backend) : gpu_(gpu), backend_(backend) {}
-  std::string_view name() const override { return gpu_.name(); }
-  std::string_view independence() const override { return gpu_.independence(); }
-  Support available() const override { return gpu_.available(); }
-  Support supports(const Task& task) const override { return backend_.supports(task); }
-  std::string subject(const Task& task) const override {
-    return sweeps(task, cuda::newest_sm) ? "halfulp's functions on the device" : Reference::subject(task);
-  }
-  bool takes_beyond(const Task& task) const override {
-    if (independence() != "silicon") return false;  // hours a chunk
-    const bool half = task.from == NumberType(fp16) || task.from == NumberType(bf16);
-    return task.operation == Operation::fma && half && task.rounding.mode == RoundingMode::nearest_even &&
-           !task.rounding.flush_inputs;
-  }
-  const Backend* nan_backend(const Task&) const override { return &backend_; }
-
-  std::unique_ptr<Judge> prepare(const Task& task, const Inputs& inputs) const override {
-    if (inputs.count > most_inputs) return make_triples_judge(gpu_, task);
-    const int sm = gpu_.properties().sm;
-    if (sweeps(task, sm)) return std::make_unique<SweepJudge>(gpu_, cuda::find_row(task, sm).row, task, inputs);
-    return judge_of(backend_, task);
-  }
-
- private:
-  static bool sweeps(const Task& task, int sm) {
-    const cuda::RowOrReason found = cuda::find_row(task, sm);
-    return found.reason.empty() && cuda::sweeps(cuda::instructions()[found.row]);
-  }
-
-  const Gpu& gpu_;
-  const Backend& backend_;
-};
-
 }  // namespace
 
-std::unique_ptr<Judge> make_triples_judge(const Gpu& gpu, const Task& task, std::uint64_t pairs) {
-  return std::make_unique<TriplesJudge>(gpu, task, pairs);
+bool sweeps(const Task& task, int sm) {
+  const cuda::RowOrReason found = cuda::find_row(task, sm);
+  return found.reason.empty() && cuda::sweeps(cuda::instructions()[found.row]);
 }
 
-std::unique_ptr<Reference> make_reference(const Gpu& gpu, const Backend& backend) {
-  return std::make_unique<GpuReference>(gpu, backend);
+std::unique_ptr<Reference> make_gpu_reference(const Gpu& gpu, const Task& task, const OperandSet& operands) {
+  if (operands.count > most_operands) return make_triples_reference(gpu, task);
+  return std::make_unique<SweepReference>(gpu, cuda::find_row(task, gpu.properties().sm).row, task, operands);
 }
 
-const Reference& cuda_reference() {
-  static const GpuReference reference(cuda::native_gpu(), cuda_backend());
-  return reference;
-}
-
-const Reference& rehearsal_reference() {
-  static const GpuReference reference(cuda::rehearsal_gpu(), rehearsal_backend());
-  return reference;
+std::unique_ptr<Reference> make_triples_reference(const Gpu& gpu, const Task& task, std::uint64_t pairs) {
+  return std::make_unique<TriplesReference>(gpu, task, pairs);
 }
 
 }  // namespace halfulp::verify
