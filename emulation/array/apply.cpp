@@ -28,6 +28,7 @@ struct ArithmeticPlan {
 
 ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
   ArithmeticPlan plan;
+  if (!info(operation).arrays) return plan;
   const int p = f.precision(), low = f.emin() - f.fraction_bits, high = f.emax() + 1;
   const bool draws = rounding.mode == RoundingMode::stochastic;
   if (p > 24 || !(plan.widen = widen_plan(f, rounding.flush_inputs))) return plan;
@@ -173,26 +174,13 @@ std::shared_ptr<const ByteTable> table_of(const Application<std::uint8_t>& appli
 template <class Code>
 void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a,
            std::span<const Code> b, std::span<const Code> c, std::span<Code> out, RandomStream random, Tally* tally) {
-  const int arity = info(operation).arity;
-  switch (operation) {
-    case Operation::add:
-    case Operation::sub:
-    case Operation::mul:
-    case Operation::div:
-    case Operation::sqrt:
-    case Operation::fma: break;
-    default: refuse("arrays have add, sub, mul, div, sqrt and fma, not " + std::string(info(operation).name));
-  }
+  if (operation == Operation::convert) refuse("apply stays in one format; convert goes through encode and decode");
   require_task({operation, f, f, rounding});
   require_width<Code>(f);
   const std::span<const Code> operands[] = {a, b, c};
-  constexpr std::string_view names[] = {"the first operand", "the second operand", "the third operand"};
   for (int k = 0; k < 3; ++k) {
-    if (k < arity) require_length(names[k], operands[k].size(), out.size());
-    else if (!operands[k].empty())
-      refuse(std::string(info(operation).name) + " takes " + std::to_string(arity) +
-             (arity == 1 ? " operand" : " operands") + ", and was given " + std::string(names[k]));
-    require_apart(names[k], operands[k], out);
+    require_operand(info(operation), k, operands[k].size(), out.size());
+    require_apart(operand_names[k], operands[k], out);
   }
   const bool in_place = same_array(a, out) || same_array(b, out) || same_array(c, out);
   const ArithmeticPlan plan = arithmetic_plan(operation, f, rounding, tally != nullptr);

@@ -103,18 +103,25 @@ struct Halves : InLanes<Halves> {
   /// roots) are no midpoints unless exactly so.
   template <RoundingMode mode>
   static HWY_INLINE VH rounded(VF v) {
-    if constexpr (mode == RoundingMode::nearest_even) return convert<_MM_FROUND_TO_NEAREST_INT>(v);
-    if constexpr (mode == RoundingMode::toward_zero) return convert<_MM_FROUND_TO_ZERO>(v);
-    if constexpr (mode == RoundingMode::toward_positive) return convert<_MM_FROUND_TO_POS_INF>(v);
-    if constexpr (mode == RoundingMode::toward_negative) return convert<_MM_FROUND_TO_NEG_INF>(v);
-    if constexpr (mode == RoundingMode::nearest_away) return convert<_MM_FROUND_TO_NEAREST_INT>(off_midpoints(v));
-    // x * (1 - epsilon / 2) is the number before x.
-    if constexpr (mode == RoundingMode::nearest_to_zero)
+    if constexpr (mode == RoundingMode::nearest_even) {
+      return convert<_MM_FROUND_TO_NEAREST_INT>(v);
+    } else if constexpr (mode == RoundingMode::toward_zero) {
+      return convert<_MM_FROUND_TO_ZERO>(v);
+    } else if constexpr (mode == RoundingMode::toward_positive) {
+      return convert<_MM_FROUND_TO_POS_INF>(v);
+    } else if constexpr (mode == RoundingMode::toward_negative) {
+      return convert<_MM_FROUND_TO_NEG_INF>(v);
+    } else if constexpr (mode == RoundingMode::nearest_away) {
+      return convert<_MM_FROUND_TO_NEAREST_INT>(off_midpoints(v));
+    } else if constexpr (mode == RoundingMode::nearest_to_zero) {  // x * (1 - epsilon / 2) is the number before x
       return convert<_MM_FROUND_TO_NEAREST_INT>(
           off_midpoints(hn::Mul(v, hn::Set(df, 1 - std::numeric_limits<float>::epsilon() / 2))));
-    // The same, or neighbours: one of these is odd.
-    const auto low = convert<_MM_FROUND_TO_NEG_INF>(v), high = convert<_MM_FROUND_TO_POS_INF>(v);
-    return hn::IfThenElse(hn::TestBit(low, hn::Set(d16, 1)), low, high);
+    } else if constexpr (mode == RoundingMode::to_odd) {  // the same, or neighbours: one of these is odd
+      const auto low = convert<_MM_FROUND_TO_NEG_INF>(v), high = convert<_MM_FROUND_TO_POS_INF>(v);
+      return hn::IfThenElse(hn::TestBit(low, hn::Set(d16, 1)), low, high);
+    } else {
+      static_assert(handled<mode>, "no rounding to fp16 in vectors");
+    }
   }
   template <RoundingMode mode>
   HWY_INLINE void store(VF v, Code* out) const {

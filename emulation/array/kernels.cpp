@@ -132,17 +132,8 @@ HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, 
 template <class T, class Out, Domain domain>
 HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out,
                          std::size_t count, bool streams) {
-  using enum RoundingMode;
-  switch (plan.mode) {
-    case nearest_even: return narrow_in_mode<T, Out, nearest_even, domain>(plan, random, in, out, count, streams);
-    case nearest_away: return narrow_in_mode<T, Out, nearest_away, domain>(plan, random, in, out, count, streams);
-    case nearest_to_zero: return narrow_in_mode<T, Out, nearest_to_zero, domain>(plan, random, in, out, count, streams);
-    case toward_zero: return narrow_in_mode<T, Out, toward_zero, domain>(plan, random, in, out, count, streams);
-    case toward_positive: return narrow_in_mode<T, Out, toward_positive, domain>(plan, random, in, out, count, streams);
-    case toward_negative: return narrow_in_mode<T, Out, toward_negative, domain>(plan, random, in, out, count, streams);
-    case to_odd: return narrow_in_mode<T, Out, to_odd, domain>(plan, random, in, out, count, streams);
-    case stochastic: return narrow_in_mode<T, Out, stochastic, domain>(plan, random, in, out, count, streams);
-  }
+  with_mode(plan.mode, [&]<RoundingMode mode>(std::integral_constant<RoundingMode, mode>)
+                           HWY_ATTR { narrow_in_mode<T, Out, mode, domain>(plan, random, in, out, count, streams); });
 }
 
 template <bool linear, bool flushes, class Code>

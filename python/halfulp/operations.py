@@ -38,6 +38,11 @@ if TYPE_CHECKING:
 FLAGS = {"inexact": 0x01, "underflow": 0x02, "overflow": 0x04, "divide_by_zero": 0x08, "invalid": 0x10}
 """The bits of IEEE flags, those of Berkeley TestFloat."""
 
+# Operations that answer true or false, by the table of emulation/operation.hpp.
+_TRUTHS = {name for _, name, _, truth in _core.operations() if truth}
+# Every operation has a function here: where one is missing, `import halfulp` fails.
+__all__ = list(map(str, ["FLAGS"] + [function for function, _, _, _ in _core.operations()]))
+
 _INTEGERS: dict[str, np.dtype[Any]] = {"i32": np.dtype(np.int32), "i64": np.dtype(np.int64), "u32": np.dtype(np.uint32), "u64": np.dtype(np.uint64)}
 
 
@@ -93,7 +98,7 @@ def _elementwise(operation: str, operands: list[tuple[str, ArrayLike]], format: 
     else:
         words = [_rounded_codes(x, f) for x in broadcast(arrays)]
     result, raised = _compute(operation, f.name, f.name, r, words, code_type(f), flags, seed)
-    if operation in ("eq", "lt", "le"):
+    if operation in _TRUTHS:
         return _paired(result.astype(np.bool_), raised)
     if codes:
         return _paired(result, raised)

@@ -133,3 +133,14 @@ def test_stochastic_operations_depend_on_the_seed_alone():
     one_by_one, _ = halfulp.add(x[0], x[1], "e4m3", rounding="stochastic", seed=9, flags=True)
     same(by_vectors, one_by_one)
     assert not np.array_equal(by_vectors, halfulp.add(x[0], x[1], "e4m3", rounding="stochastic", seed=10))
+
+
+def test_every_operation_has_its_function():
+    for function, name, operands, truth in halfulp._core.operations():
+        call = getattr(halfulp, function)
+        assert call is getattr(halfulp.operations, function) and "Operands, format, options" in call.__doc__ or name == "convert"
+        code = call.__code__
+        assert code.co_varnames[:operands] == ("a", "b", "c")[:operands] and code.co_varnames[operands] in ("format", "to")
+        if name != "convert":
+            answer = call(*[1.0] * operands, "fp32")
+            assert isinstance(answer, np.bool_) == truth
