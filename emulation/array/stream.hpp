@@ -13,6 +13,12 @@ namespace halfulp::array {
 /// third of all traffic.
 bool leaves_caches(std::size_t bytes);
 
+/// Elements before the first place that is a vector's, where `lanes` elements make a vector.
+template <class T>
+std::size_t before_vector(std::size_t lanes, const T* to) {
+  return (lanes - reinterpret_cast<std::uintptr_t>(to) / sizeof(T) % lanes) % lanes;
+}
+
 /// Copies to memory past the caches, any alignment. wait_for_streams() before another thread may look.
 void stream(const void* from, void* to, std::size_t bytes);
 void wait_for_streams();
