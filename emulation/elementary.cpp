@@ -14,7 +14,7 @@ namespace mp = boost::multiprecision;
 template <unsigned bits>
 using Fixed = mp::number<mp::cpp_int_backend<bits, bits, mp::unsigned_magnitude, mp::unchecked, void>>;
 
-/// Bits that any mode needs in front of a sticky one: see Exact.
+/// Bits that any mode needs above a sticky one: see Exact.
 int bits_needed(const FloatFormat& f) { return f.precision() + max_random_bits + 2; }
 
 /// 1 / sqrt(s * 2^exponent) for an even exponent. W takes bit_length(s) + bits + 5 bits.
@@ -91,7 +91,7 @@ std::optional<Exact<uint128>> exp_attempt(bool negative, std::uint64_t significa
   const int cut = width + 1 - bits;
   const Integer below = (power - error) >> cut, above = (power + error) >> cut;
   if (below != above) return std::nullopt;
-  // By Lindemann e^x is transcendental: there is always something behind the last bit.
+  // By Lindemann e^x is transcendental: there is always something below the last bit.
   return Exact<uint128>{false, k - bits, (static_cast<uint128>(below) << 1) | 1};
 }
 

@@ -79,7 +79,7 @@ enum class ScaleRule : std::uint8_t {
   floor,  ///< 2^(floor(log2 amax) - emax): OCP MX 1.0, section 6.3
   ceil,   ///< 2^(ceil(log2 amax) - emax)
   even,   ///< `floor` of amax rounded to the fraction bits of an element, ties away from zero
-  rceil,  ///< the least power of two that is no less than amax / target: NVIDIA cuBLAS and Transformer Engine,
+  rceil,  ///< the least power of two not below amax / target: NVIDIA cuBLAS and Transformer Engine,
           ///< DeepGEMM's UE8M0
 };
 

@@ -2,8 +2,8 @@
 //
 // Let p be the format's precision. Products are exact in the carrier where it has 2p bits. Quotients and square roots
 // of p-bit numbers are never closer to a (p + 1)-bit number than 2^-(2p + 1) of it, unless equal: rounded to nearest
-// with 2p + 2 bits they stand on the side of every value and midpoint where they belong (Figueroa 1995). Sums rounded
-// to nearest do so for nearest-even alone; the others are rounded to odd (Boldo & Melquiond 2008), made of the sum and
+// with 2p + 2 bits they stay on their side of every value and midpoint (Figueroa 1995). Sums rounded to nearest
+// serve only nearest-even; for other modes they are rounded to odd (Boldo & Melquiond 2008), made of the sum and
 // its exact error (Knuth's TwoSum).
 #if defined(HALFULP_ARRAY_ARITHMETIC_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_ARRAY_ARITHMETIC_INL

@@ -13,8 +13,8 @@ namespace halfulp::array {
 /// results[a << 8 | b]. Upper bits of code words count as zero.
 using ByteTable = std::array<std::uint8_t, 1 << 16>;
 
-/// The table of an operation; made by `fill` (from all a and all b to all results) unless it is one of those made last,
-/// which are kept. Any number of threads.
+/// The table of an operation, from all a and all b to all results. `fill` makes it unless it is among the last ones,
+/// which are kept. Safe for any number of threads.
 using FillTable = std::function<void(std::span<const std::uint8_t> a, std::span<const std::uint8_t> b,
                                      std::span<std::uint8_t> results)>;
 std::shared_ptr<const ByteTable> byte_table(Operation operation, const FloatFormat& f, const Rounding& rounding,

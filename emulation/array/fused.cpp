@@ -94,13 +94,13 @@ struct Halves : InLanes<Halves> {
     return hn::Vec128<std::uint16_t>{_mm256_cvtps_ph(v.raw, direction)};
 #endif
   }
-  /// The float's last bit set: it stays on its side of all midpoints of fp16, and is none of them.
+  /// The float with its last bit set: it stays on its side of all midpoints of fp16 and equals none of them.
   static HWY_INLINE VF off_midpoints(VF v) {
     const auto bit = hn::BitCast(df, hn::Set(du32, 1));
     return hn::Or(v, hn::IfThenElseZero(hn::IsFinite(v), bit));
   }
   /// v, no NaN, rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and square
-  /// roots) are no midpoints unless exactly so.
+  /// roots) are midpoints only if they are exact.
   template <RoundingMode mode>
   static HWY_INLINE VH rounded(VF v) {
     if constexpr (mode == RoundingMode::nearest_even) {

@@ -31,7 +31,7 @@ void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, st
 void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out,
                   std::size_t count);
 
-/// Elements that a kernel leaves to its caller.
+/// Called for the elements that a kernel leaves to its caller.
 using Rest = std::function<void(std::size_t begin, std::size_t count)>;
 
 /// Adds to a tally what happened when x[i] was rounded to results[i] by a plan without flushing (quantize_lanes), or by

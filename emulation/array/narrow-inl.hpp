@@ -90,8 +90,8 @@ class Narrow {
 
   explicit HWY_INLINE Narrow(const NarrowPlan<Bits>& plan) : plan_(plan) {}
 
-  /// A vector of carrier bits, rounded; right where no lane is special(). `random`, for the stochastic mode alone: a
-  /// fraction of 2^32 in each lane.
+  /// A vector of carrier bits, rounded; right where no lane is special(). `random`: a fraction of 2^32 in each lane,
+  /// for the stochastic mode only.
   HWY_INLINE VU regular(VU x, VU random) const {
     if constexpr (linear && !flushes && domain == Domain::values) {  // the sign stays where it is
       const VU rounded = round_linear(x, x, random);
@@ -109,7 +109,7 @@ class Narrow {
     return hn::Or(rounded, result_sign(rounded, sign));
   }
 
-  /// The same where the sign stays beside the magnitude: code words are the upper bits of the carrier's.
+  /// The same without splitting off the sign: code words are the upper bits of the carrier's.
   HWY_INLINE VU regular_upper(VU x) const {
     static_assert(linear && !flushes && domain == Domain::codes && mode != RoundingMode::stochastic);
     return round_linear(x, x, hn::Zero(du));
@@ -334,7 +334,7 @@ class Narrow {
   }
 
   /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal
-  /// carriers count as nothing: narrow_plan() sees to it that they are.
+  /// carriers count as zero: narrow_plan() admits only formats for which that is right.
   HWY_INLINE hn::Mask<DU> carries(VU u, VF rounded, VU binade, VU random) const {
     (void)rounded;
 #if HALFULP_EMBEDDED_ROUNDING

@@ -1,4 +1,4 @@
-// What array functions share: what they refuse, how they divide their work, what they count.
+// What array functions share: their checks, their division of work, their counts.
 #pragma once
 
 #include <halfulp/emulation/array/array.hpp>

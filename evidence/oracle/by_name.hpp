@@ -1,7 +1,7 @@
-// The oracle's operations by the names that the command line and tests use. Of emulation/ the names alone are taken.
+// The oracle's operations by the names that the command line and tests use. Only the names are taken from emulation/.
 #pragma once
 
-#include <halfulp/evidence/oracle/exponential.hpp>
+#include <halfulp/evidence/oracle/elementary.hpp>
 #include <halfulp/evidence/oracle/operations.hpp>
 
 #include <halfulp/emulation/operation.hpp>

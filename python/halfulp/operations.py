@@ -59,7 +59,7 @@ def _format_of(operands: list[tuple[str, Array]], format: FormatLike | None) -> 
 
 
 def _rounded_codes(x: Array, f: Format) -> Array:
-    """Code words of numbers, rounded to nearest even where they are no values of the format."""
+    """Code words of numbers, rounded to nearest even where the format does not have them."""
     if format_of_dtype(x.dtype) == f:
         return codes_of_dtype(x)
     values = exact_values(x)

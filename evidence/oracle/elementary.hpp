@@ -1,5 +1,5 @@
-// The oracle's exponential function: an interval of rationals around e^x, refined until all of it rounds alike in every
-// mode.
+// The oracle's elementary functions: an interval of rationals around each result, refined until all of it rounds alike
+// in every mode.
 //
 // e^|x| = (e^(|x| / 2^j))^(2^j), the inner one from its Taylor series; e^-|x| is its reciprocal. Both ends are dyadic
 // and cut outwards, so they hold e^x between them whatever is cut; e^x itself is irrational for rational x != 0
@@ -7,6 +7,9 @@
 #pragma once
 
 #include <halfulp/evidence/oracle/operations.hpp>
+
+#include <cstdlib>
+#include <optional>
 
 namespace oracle {
 
@@ -54,6 +57,13 @@ inline bool same_place(const Place& p, const Place& q) {
 /// The bracket of a number that is neither a value nor a midpoint nor anything else with an end.
 inline Bracket irrational(const Bracket& b) { return {false, b.tail < 0x1'0000'0000u ? -1 : 1, b.tail, false}; }
 
+/// A number in its place, of which both ends of an interval are: it is irrational.
+inline Outcome irrational(Place p) {
+  p.bracket = irrational(p.bracket);
+  if (p.tiny) p.unbounded = irrational(p.unbounded);
+  return {Outcome::number, p.sign, 0, p};
+}
+
 inline Magnitude<cpp_int> inverse(const Magnitude<cpp_int>& x) { return {x.denominator, x.numerator, -x.exponent}; }
 
 inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
@@ -80,11 +90,7 @@ inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
     const Magnitude<cpp_int> low{y.low, 1, y.exponent}, high{y.high, 1, y.exponent};
     const Place below = locate(f, false, x.sign ? inverse(high) : low),
                 above = locate(f, false, x.sign ? inverse(low) : high);
-    if (!same_place(below, above)) continue;
-    Place p = below;
-    p.bracket = irrational(p.bracket);
-    if (p.tiny) p.unbounded = irrational(p.unbounded);
-    return {Outcome::number, false, 0, p};
+    if (same_place(below, above)) return irrational(below);
   }
 }
 
