@@ -50,7 +50,9 @@ namespace halfulp {
   OPERATION(rsqrt, "rsqrt", 1, format, false, rsqrt(f, r, a, random), "",                                              \
             "RSQRTPS is an estimate within 1.5 * 2^-12, not rounded", "1 / square root of a")                          \
   OPERATION(exp, "exp", 1, format, false, exp(f, r, a, random), "",                                                    \
-            "no SSE or AVX instruction computes e^a", "e to the power of a")
+            "no SSE or AVX instruction computes e^a", "e to the power of a")                                           \
+  OPERATION(log2, "log2", 1, format, false, log2(f, r, a, random), "",                                                 \
+            "no SSE or AVX instruction computes a logarithm", "logarithm to base 2")
 // clang-format on
 
 /// What can be computed by name; `operations` says what each is.

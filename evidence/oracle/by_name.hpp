@@ -29,6 +29,7 @@ Outcome outcome_in(halfulp::Operation operation, const FloatFormat& f, bool flus
     case Operation::rcp: return oracle::rcp<Int>(f, flush, a);
     case Operation::rsqrt: return oracle::rsqrt<Int>(f, flush, a);
     case Operation::exp: return oracle::exp(f, flush, a);
+    case Operation::log2: return oracle::log2(f, flush, a);
     case Operation::round_to_integral:
     case Operation::convert: break;
   }

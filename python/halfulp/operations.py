@@ -220,3 +220,8 @@ def rsqrt(a: ArrayLike, format: FormatLike | None = None, **options: Unpack[Opti
 def exp(a: ArrayLike, format: FormatLike | None = None, **options: Unpack[Options]) -> Any:
     """e^a, correctly rounded. Operands, format, options, results: see the module halfulp.operations."""
     return _elementwise("exp", [("a", a)], format, **options)
+
+
+def log2(a: ArrayLike, format: FormatLike | None = None, **options: Unpack[Options]) -> Any:
+    """The logarithm to base 2, correctly rounded. Operands, format, options, results: see the module halfulp.operations."""
+    return _elementwise("log2", [("a", a)], format, **options)

@@ -100,7 +100,7 @@ def test_comparisons_and_extremes():
 
 def test_functions():
     x = np.float32([0.25, 1, 2, 4])
-    assert halfulp.rcp(x, "e4m3").tolist() == [4, 1, 0.5, 0.25] and halfulp.rsqrt(x, "bf16").tolist()[0] == 2
+    assert halfulp.rcp(x, "e4m3").tolist() == [4, 1, 0.5, 0.25] and halfulp.rsqrt(x, "bf16").tolist()[0] == 2 and halfulp.log2(x, "e4m3").tolist() == np.log2(x).tolist()
     assert halfulp.exp(1, "fp32") == np.float32(math.e) and halfulp.exp(1, "fp16") == np.float16(math.e)
     assert halfulp.rem(5, 3, "fp16") == -1 and halfulp.round_to_integral(2.5, "fp16") == 2
     assert halfulp.round_to_integral([2.5, -2.5], "fp16", rounding="toward-positive").tolist() == [3, -2]
