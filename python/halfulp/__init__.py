@@ -26,17 +26,17 @@ from .casts import cast
 from .commands import (backends, check, diff, diff_profiles, eval, explain, formats, list, mma, page, policies, probe, profiles, record, run, show, units, validate, verify,
                        witness)
 from .operations import *  # every operation of emulation/operation.hpp, and FLAGS
-from .operations import __all__ as _operations
+from .operations import _FUNCTIONS
 from .products import dot, gemm
 from .report import Report, load_report
 
 __version__ = _core.version()
 # What `from halfulp import *` brings: nothing that hides a builtin.
-__all__ = ["BackendMissing", "BlockFormat", "Blocks", "Format", "ProductModel", "Report", "Rounding", "Text",
+__all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text",
            "backends", "cast", "check", "decode", "diff", "diff_profiles", "dot", "encode", "explain", "formats",
            "gemm", "load_report", "mma", "page", "policies", "probe", "profiles", "quantize", "quantize_blocks",
            "record", "run", "set_threads", "show", "units", "validate", "verify", "witness"]
-__all__ += [_name for _name in _operations if not hasattr(_builtins, _name)]
+__all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 
 
 def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, stream: int = 0,

@@ -40,8 +40,10 @@ FLAGS = {"inexact": 0x01, "underflow": 0x02, "overflow": 0x04, "divide_by_zero":
 
 # Operations that answer true or false, by the table of emulation/operation.hpp.
 _TRUTHS = {name for _, name, _, truth in _core.operations() if truth}
-# Every operation has a function here: where one is missing, `import halfulp` fails.
-__all__ = list(map(str, ["FLAGS"] + [function for function, _, _, _ in _core.operations()]))
+# Every operation has a function here: where one is missing, `import halfulp` fails. (Type checkers read no names made at run time.)
+_FUNCTIONS = [function for function, _, _, _ in _core.operations()]
+if not TYPE_CHECKING:
+    __all__ = ["FLAGS", *_FUNCTIONS]
 
 _INTEGERS: dict[str, np.dtype[Any]] = {"i32": np.dtype(np.int32), "i64": np.dtype(np.int64), "u32": np.dtype(np.uint32), "u64": np.dtype(np.uint64)}
 
