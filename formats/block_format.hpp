@@ -94,11 +94,10 @@ enum class ScaleUse : std::uint8_t {
 
 /// Elements of a few bits, and the scale that a block of them shares.
 struct BlockFormat {
-  BlockElement element;  ///< what elements are
-  std::size_t rows = 1,
-              columns =
-                  0;  ///< of a block; 0 stands for the whole axis: 1 x 32, 128 x 128; 1 x 0 is a row, 0 x 0 the tensor
-  FloatFormat scale;  ///< of the scales
+  BlockElement element;     ///< what elements are
+  std::size_t rows = 1;     ///< of a block; 0: all rows
+  std::size_t columns = 0;  ///< of a block; 0: all columns. 1 x 32, 128 x 128; 1 x 0 is a row, 0 x 0 the tensor
+  FloatFormat scale;        ///< of the scales
   ScaleRule rule = ScaleRule::amax;  ///< how a scale follows from its block
   ScaleUse use = ScaleUse::divide;   ///< how elements are divided by it
   bool tensor_scale = false;         ///< scales are relative to one of the tensor, an fp32: NVFP4
