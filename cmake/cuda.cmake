@@ -40,4 +40,4 @@ else()
   message(STATUS "CUDA: none (HALFULP_CUDA=${HALFULP_CUDA})")
 endif()
 # CMake 3.25 has no C++20 for nvcc 13.
-set(halfulp_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;--threads=0;-Xcompiler=-Wall,-Wextra>)
+set(halfulp_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;--threads=0;-Xcompiler=-Wall,-Wextra,-Werror=switch>)

@@ -36,7 +36,7 @@ std::uint64_t read_code(const FloatFormat& f, std::string_view text) {
   return code;
 }
 
-/// A number to explain; what is none may be a code word whose prefix was forgotten.
+/// A number to explain; a word that is not a number may be a code word whose prefix was forgotten.
 Literal read_number(std::string_view text) {
   try {
     return read_literal(text);
@@ -86,7 +86,8 @@ struct NumberLine {
     }
     return low;
   }
-  /// The neighbour at an index; one step beyond either end its value alone, none further out or below unsigned formats.
+  /// The neighbour at an index. One step beyond either end it has only a value; further out, and below unsigned
+  /// formats, there is none.
   std::optional<Neighbour> at(std::int64_t index) const {
     if (index >= first() && index <= last()) return Neighbour{code(index), value(index)};
     const Rational beyond = value(last()) + power_of_two(f.exponent(f.max_finite()));
@@ -128,7 +129,7 @@ void place(Explanation& e) {
   e.exact = floor >= line.first() && line.value(floor) == *e.value;
   e.below = line.at(e.exact ? floor - 1 : floor);
   e.above = line.at(floor + 1);
-  // A step beyond either end that does not reach the asked value is no neighbour.
+  // A step beyond either end counts as a neighbour only if it reaches the value.
   if (e.below && *e.value <= e.below->value) e.below.reset();
   if (e.above && *e.value >= e.above->value) e.above.reset();
 }
@@ -213,7 +214,7 @@ std::string non_finite_reason(const Explanation& e, const Rounded& result) {
   return e.rounding.overflow == Overflow::saturate ? "saturates" : "no infinity";
 }
 
-/// A directed mode; the direction alone decides.
+/// A directed mode: only the direction decides.
 std::string direction(const Explanation& e, RoundingMode mode) {
   if (mode == RoundingMode::toward_positive) return "+inf is up";
   if (mode == RoundingMode::toward_negative) return "-inf is down";

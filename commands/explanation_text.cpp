@@ -111,7 +111,7 @@ std::string binary_text(const Rational& x, int exponent, int kept, int dropped) 
 
 namespace {
 
-constexpr std::size_t long_number = 62;  ///< characters of a number that still fit behind a label
+constexpr std::size_t long_number = 62;  ///< characters of a number that still fit after a label
 
 std::string repeated(std::string_view text, std::size_t count) {
   std::string result;
@@ -279,7 +279,7 @@ class Drawing {
         boost::multiprecision::cpp_int((numerator(place) * 2 + denominator(place)) / (denominator(place) * 2)));
     at = std::clamp<std::size_t>(at, 1, length - 2);
     const std::size_t middle = length / 2;
-    if (!e_.exact && at == middle) {  // the tick is for the midpoint alone
+    if (!e_.exact && at == middle) {  // only the midpoint gets the tick
       if (place < static_cast<int>(middle)) --at;
       if (place > static_cast<int>(middle)) ++at;
     }

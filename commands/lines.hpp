@@ -13,7 +13,7 @@
 
 namespace halfulp::cli {
 
-/// Takes the next word off the front of a line; empty at its end. Blanks, tabs and carriage returns stand between
+/// Takes the next word off the front of a line; empty at its end. Blanks, tabs and carriage returns separate
 /// words.
 std::string_view take_word(std::string_view& text);
 
@@ -76,7 +76,7 @@ struct EvalOptions {
 };
 
 /// Evaluates cases one after the other. Their operands, results and flags are hexadecimal code words ("3C00", "0x3c00")
-/// separated by blanks; blank lines and lines that begin with # count for nothing.
+/// separated by blanks; blank lines and lines that begin with # are skipped.
 class LineEvaluator : public LineHandler {
  public:
   /// Throws std::invalid_argument if the task is refused (`refusal`).
@@ -113,9 +113,9 @@ struct MmaOptions {
   bool values = false;      ///< words are numbers, rounded to nearest even to the unit's formats; D is written as one
 };
 
-/// Outputs of a matrix unit, one a line. A line's groups stand between bars, their hexadecimal code words between
-/// blanks: K words of a row of A | K of a column of B | one of C, for scaled units | scales of A | scales of B, in a
-/// check | D. Blank lines and lines that begin with # count for nothing.
+/// Outputs of a matrix unit, one per line. Bars separate a line's groups, blanks their hexadecimal code words: K words
+/// of a row of A | K of a column of B | one of C, for scaled units | scales of A | scales of B, in a check | D. Blank
+/// lines and lines that begin with # are skipped.
 class MmaEvaluator : public LineHandler {
  public:
   /// Keeps a reference to the unit.

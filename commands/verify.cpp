@@ -235,12 +235,13 @@ void add_verify_command(CLI::App& app, int& status) {
     return name.empty() || name == "-" ? "'" + name + "' is no file to keep anything in; accepted: the name of a file"
                                        : std::string();
   };
+  std::string names;  // of what arrays have
+  for (const Operation operation : array_operations) names += std::string(info(operation).name) + ", ";
   auto* command = app.add_subcommand("verify",
                                      "hold array functions against an independent reference, every input or a sample");
   command
-      ->add_option(
-          "OP", options->operation,
-          "add, sub, mul, div, sqrt, fma, convert; others (rem, min, rsqrt, exp, ...) by their scalar functions")
+      ->add_option("OP", options->operation,
+                   names + "convert; others (rem, min, rsqrt, exp, ...) by their scalar functions")
       ->required();
   command->add_option("--format", options->format, "format of the operands: see `halfulp formats`")
       ->type_name("FORMAT")

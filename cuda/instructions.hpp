@@ -1,5 +1,5 @@
-// The element-wise instructions of NVIDIA GPUs: which task each computes. The rows stand in instructions.def, where
-// device code finds them too.
+// The element-wise instructions of NVIDIA GPUs: which task each computes. The rows are in instructions.def, which
+// device code includes too.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
@@ -9,7 +9,7 @@
 
 namespace halfulp::cuda {
 
-/// One instruction, or a short sequence behind an intrinsic: a task with the one mode and the one overflow rule it
+/// One instruction, or the short sequence of an intrinsic: a task with the one mode and the one overflow rule it
 /// implements.
 struct Instruction {
   Operation operation;
@@ -35,21 +35,12 @@ std::span<const Instruction> instructions();
 /// An architecture that has every row.
 inline constexpr int newest_sm = 1000;
 
-/// Whether device code has halfulp's own arithmetic beside an instruction: operations on, and conversions to, formats
-/// of at most 16 bits.
+/// Whether device code has halfulp's own arithmetic to compare an instruction with: the operations that arrays have, on
+/// formats of at most 16 bits, and conversions to these.
 constexpr bool sweeps(Operation operation, const NumberType& from, const NumberType& to, bool flush) {
   const auto *f = std::get_if<FloatFormat>(&from), *t = std::get_if<FloatFormat>(&to);
   if (!f || !t || flush || t->storage_bits() > 16) return false;
-  switch (operation) {
-    case Operation::add:
-    case Operation::sub:
-    case Operation::mul:
-    case Operation::div:
-    case Operation::sqrt:
-    case Operation::fma: return true;
-    case Operation::convert: return f->storage_bits() <= 32;
-    default: return false;
-  }
+  return operation == Operation::convert ? f->storage_bits() <= 32 : info(operation).arrays;
 }
 inline bool sweeps(const Instruction& x) { return sweeps(x.operation, x.from, x.to, x.flush); }
 

@@ -51,9 +51,9 @@ struct Narrow {
   static constexpr float sum(float a, float b) {
 #ifdef __CUDA_ARCH__
     if constexpr (mode == RoundingMode::toward_zero) return __fadd_rz(a, b);
-    if constexpr (mode == RoundingMode::toward_positive) return __fadd_ru(a, b);
-    if constexpr (mode == RoundingMode::toward_negative) return __fadd_rd(a, b);
-    return __fadd_rn(a, b);
+    else if constexpr (mode == RoundingMode::toward_positive) return __fadd_ru(a, b);
+    else if constexpr (mode == RoundingMode::toward_negative) return __fadd_rd(a, b);
+    else return __fadd_rn(a, b);
 #else
     // To nearest, then one unit back where that was the wrong direction; the difference from b is exact.
     const float nearest = a + b, kept = nearest - b;
@@ -104,24 +104,14 @@ struct Narrow {
   }
 };
 
-/// Calls f(Narrow) of the plan's mode: with_mode<Result::value>(mode, [&](auto narrow) { ... }).
+/// Calls f(Narrow) of the plan's mode: with_narrow<Result::value>(mode, [&](auto narrow) { ... }).
 template <Result kind, class F>
-constexpr auto with_mode(RoundingMode mode, F&& f) {
-  switch (mode) {
-    case RoundingMode::nearest_even: return f(Narrow<RoundingMode::nearest_even, kind>{});
-    case RoundingMode::nearest_away: return f(Narrow<RoundingMode::nearest_away, kind>{});
-    case RoundingMode::nearest_to_zero: return f(Narrow<RoundingMode::nearest_to_zero, kind>{});
-    case RoundingMode::toward_zero: return f(Narrow<RoundingMode::toward_zero, kind>{});
-    case RoundingMode::toward_positive: return f(Narrow<RoundingMode::toward_positive, kind>{});
-    case RoundingMode::toward_negative: return f(Narrow<RoundingMode::toward_negative, kind>{});
-    case RoundingMode::to_odd: return f(Narrow<RoundingMode::to_odd, kind>{});
-    case RoundingMode::stochastic: break;
-  }
-  return f(Narrow<RoundingMode::stochastic, kind>{});
+constexpr auto with_narrow(RoundingMode mode, F&& f) {
+  return with_mode(mode, [&](auto constant) { return f(Narrow<decltype(constant)::value, kind>{}); });
 }
 template <Result kind>
 constexpr std::uint32_t narrow_by_mode(const NarrowPlan& plan, std::uint32_t x, std::uint32_t random = 0) {
-  return with_mode<kind>(plan.mode, [&](auto narrow) { return decltype(narrow)::round(plan, x, random); });
+  return with_narrow<kind>(plan.mode, [&](auto narrow) { return decltype(narrow)::round(plan, x, random); });
 }
 
 /// The bits of the float that a code word stands for (array::WidenPlan).

@@ -92,7 +92,7 @@ constexpr Rounded fma(const FloatFormat& f, const Rounding& rounding, std::uint6
   return sum(f, rounding, product, normalized<U>(z), random);
 }
 
-/// x / y for operands that are no NaN: the one place where digits of quotients are made.
+/// x / y for operands that are not NaN: the one place that divides.
 template <class U>
 constexpr Rounded quotient(const FloatFormat& f, const Rounding& rounding, const Operand& x, const Operand& y,
                            std::uint64_t random) {
@@ -123,7 +123,7 @@ constexpr Rounded div(const FloatFormat& f, const Rounding& rounding, std::uint6
   return quotient<U>(f, rounding, x, y, random);
 }
 
-/// 1 / a as division has it: rcp(+-0) = +-Inf with divide-by-zero, rcp(+-Inf) = +-0. The format need not have the
+/// 1 / a, as by division: rcp(+-0) = +-Inf with divide-by-zero, rcp(+-Inf) = +-0. The format need not have the
 /// value 1.
 template <class U>
 constexpr Rounded rcp(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t random = 0) {

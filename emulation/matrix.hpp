@@ -85,9 +85,9 @@ using FloatOperands = MatrixOperands<std::span<const float>>;
 
 /// Every function throws std::invalid_argument, beginning with `where` and naming the operand, if something is wrong.
 struct Checker {
-  std::string where;
+  std::string where;  ///< how every refusal begins
 
-  [[noreturn]] void refuse(const std::string& why) const;
+  [[noreturn]] void refuse(const std::string& why) const;  ///< Throws std::invalid_argument.
   /// More than 2^40 words a matrix would not be counted rightly.
   void sizes(std::size_t m, std::size_t n, std::size_t k) const;
   /// Whether `size` words are rows x columns in memory: exactly, or with a leading dimension at least up to the last

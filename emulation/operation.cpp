@@ -1,9 +1,9 @@
 #include <halfulp/emulation/operation.hpp>
-#include <halfulp/emulation/elementary.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <stdexcept>
+#include <type_traits>
 #include <vector>
 
 namespace halfulp {
@@ -12,28 +12,11 @@ namespace {
 constexpr std::array<Named<IntegerType>, 4> integer_types{{{"i32", i32}, {"i64", i64}, {"u32", u32}, {"u64", u64}}};
 
 template <class U>
-Rounded evaluate_in(Operation operation, const FloatFormat& f, const Rounding& r, std::uint64_t a, std::uint64_t b,
-                    std::uint64_t c, std::uint64_t random) {
-  switch (operation) {
-    case Operation::add: return add<U>(f, r, a, b, random);
-    case Operation::sub: return sub<U>(f, r, a, b, random);
-    case Operation::mul: return mul<U>(f, r, a, b, random);
-    case Operation::div: return div<U>(f, r, a, b, random);
-    case Operation::rem: return rem<U>(f, r, a, b, random);
-    case Operation::sqrt: return sqrt<U>(f, r, a, random);
-    case Operation::fma: return fma<U>(f, r, a, b, c, random);
-    case Operation::round_to_integral: return round_to_integral(f, r, a, random);
-    case Operation::min: return min(f, r, a, b);
-    case Operation::max: return max(f, r, a, b);
-    case Operation::eq: return eq(f, r, a, b);
-    case Operation::lt: return lt(f, r, a, b);
-    case Operation::le: return le(f, r, a, b);
-    case Operation::rcp: return rcp<U>(f, r, a, random);
-    case Operation::rsqrt: return rsqrt(f, r, a, random);
-    case Operation::exp: return exp(f, r, a, random);
-    case Operation::convert: break;
-  }
-  throw std::logic_error("evaluate: a conversion needs a target");
+Rounded evaluate_in(Operation operation, const FloatFormat& f, const FloatFormat& to, const Rounding& r,
+                    std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) {
+  return with_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op>) {
+    return Definition<op>::template of<U>(f, to, r, a, b, c, random);
+  });
 }
 
 }  // namespace
@@ -94,8 +77,8 @@ std::string refusal(const Task& task) {
 
 Rounded evaluate(Operation operation, const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b,
                  std::uint64_t c, std::uint64_t random) {
-  return f.precision() <= 24 ? evaluate_in<std::uint64_t>(operation, f, rounding, a, b, c, random)
-                             : evaluate_in<uint128>(operation, f, rounding, a, b, c, random);
+  return f.precision() <= 24 ? evaluate_in<std::uint64_t>(operation, f, f, rounding, a, b, c, random)
+                             : evaluate_in<uint128>(operation, f, f, rounding, a, b, c, random);
 }
 
 Rounded evaluate(const Task& task, std::uint64_t a, std::uint64_t b, std::uint64_t c, std::uint64_t random) {

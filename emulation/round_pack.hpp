@@ -59,45 +59,6 @@ struct Integer {
   bool inexact;
 };
 
-/// r random bits just below the last kept bit, and what rounds the tail to r bits by the variant. A tail of no more
-/// than r bits takes the leading random ones: nothing is to be rounded, its probability is exact.
-template <class U>
-constexpr U random_addend(const Rounding& rounding, U significand, int tail, std::uint64_t random) {
-  const int r = rounding.random_bits;
-  const U bits = random & ((std::uint64_t{1} << r) - 1);
-  if (tail <= r) return bits >> (r - tail);
-  const int cut = tail - r;
-  const U half = U{1} << (cut - 1);
-  const bool odd = ((significand >> cut) & 1) != 0;
-  switch (rounding.variant) {
-    case StochasticVariant::truncate: break;
-    case StochasticVariant::nearest_even: return (bits << cut) + half - 1 + odd;
-    case StochasticVariant::nearest_odd: return (bits << cut) + half - 1 + !odd;
-    case StochasticVariant::nearest_up: return (bits << cut) + half;
-  }
-  return bits << cut;
-}
-
-/// The whole difference between rounding modes: what is added below the last kept bit.
-///
-/// tail >= 1 bits are about to be dropped from the significand, 2^tail is the weight of the last kept bit, `odd` that
-/// bit.
-template <class U>
-constexpr U addend(const Rounding& rounding, bool sign, bool odd, U significand, int tail, std::uint64_t random) {
-  const U unit = U{1} << tail;
-  switch (rounding.mode) {
-    case RoundingMode::nearest_even: return unit / 2 - 1 + odd;
-    case RoundingMode::nearest_away: return unit / 2;
-    case RoundingMode::nearest_to_zero: return unit / 2 - 1;
-    case RoundingMode::toward_zero: return 0;
-    case RoundingMode::toward_positive: return sign ? 0 : unit - 1;
-    case RoundingMode::toward_negative: return sign ? unit - 1 : 0;
-    case RoundingMode::to_odd: return odd ? 0 : unit - 1;
-    case RoundingMode::stochastic: break;
-  }
-  return random_addend(rounding, significand, tail, random);
-}
-
 /// significand / 2^tail rounded to an integer. `offset_odd` flips the parity that "even" and "odd" look at:
 /// in formats without fraction bits the last bit of the code is the exponent's.
 /// Precondition: significand < 2^(width - 1), and for tail < 0 the result fits.
@@ -118,15 +79,7 @@ constexpr Integer<U> round_integer(const Rounding& rounding, bool sign, U signif
 /// A finite value beyond the range: DESIGN, "what happens at the edges".
 constexpr Rounded overflowed(const FloatFormat& f, const Rounding& rounding, bool sign) {
   constexpr Flags flags = flag::overflow | flag::inexact;
-  bool away = true;
-  switch (rounding.mode) {
-    case RoundingMode::toward_zero:
-    case RoundingMode::to_odd: away = false; break;
-    case RoundingMode::toward_positive: away = !sign; break;
-    case RoundingMode::toward_negative: away = sign; break;
-    default: break;
-  }
-  if (!f.has_zero) away = true;  // E8M0: NaN above the range, whatever the mode
+  const bool away = overflows_away(rounding, sign) || !f.has_zero;  // E8M0: NaN above the range, whatever the mode
   if (rounding.overflow == Overflow::saturate || !away) return {f.with_sign(f.max_finite(), sign), flags};
   if (f.has_infinity()) return {f.infinity(sign), flags};
   if (f.has_nan()) return {f.canonical_nan(), flags};

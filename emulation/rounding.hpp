@@ -1,4 +1,4 @@
-// How a result is rounded: modes, flags and the rules at the edges of a format.
+// How a result is rounded: modes and what each adds, flags, the rules at the edges of a format.
 #pragma once
 
 #include <halfulp/support/spelling.hpp>
@@ -6,19 +6,35 @@
 #include <array>
 #include <cstdint>
 #include <string_view>
+#include <type_traits>
 
 namespace halfulp {
 
+// clang-format off
+/// Every rounding mode: MODE(enumerator, name, addend). The addend is the whole difference between modes: what is added
+/// below the last kept bit before everything below it is cut off. `unit` is the weight of that bit, `odd` its value,
+/// `sign` the number's. To add a mode, add a row; the compiler then names every place that must know it.
+#define HALFULP_ROUNDING_MODES(MODE)                                                                                  \
+  /* IEEE roundTiesToEven. */                                                                                         \
+  MODE(nearest_even,    "nearest-even",    unit / 2 - 1 + odd)                                                        \
+  /* IEEE roundTiesToAway. */                                                                                         \
+  MODE(nearest_away,    "nearest-away",    unit / 2)                                                                  \
+  /* Ties toward zero (IEEE 754-2019, 9.5, augmented operations). */                                                  \
+  MODE(nearest_to_zero, "nearest-to-zero", unit / 2 - 1)                                                              \
+  MODE(toward_zero,     "toward-zero",     0)                                                                         \
+  MODE(toward_positive, "toward-positive", sign ? 0 : unit - 1)                                                       \
+  MODE(toward_negative, "toward-negative", sign ? unit - 1 : 0)                                                       \
+  /* Inexact results take the neighbour with an odd code (Boldo & Melquiond 2008). */                                 \
+  MODE(to_odd,          "to-odd",          odd ? 0 : unit - 1)                                                        \
+  /* Up with a probability near the tail's share of the unit: StochasticVariant, `random_bits`. */                    \
+  MODE(stochastic,      "stochastic",      random_addend(rounding, significand, tail, random))
+// clang-format on
+
 /// How a number between two neighbours becomes one of them.
 enum class RoundingMode : std::uint8_t {
-  nearest_even,     ///< IEEE roundTiesToEven
-  nearest_away,     ///< IEEE roundTiesToAway
-  nearest_to_zero,  ///< ties toward zero (IEEE 754-2019, 9.5, augmented operations)
-  toward_zero,
-  toward_positive,
-  toward_negative,
-  to_odd,      ///< inexact results take the neighbour with an odd code (Boldo & Melquiond 2008)
-  stochastic,  ///< up with a probability near the tail's share of the unit: StochasticVariant, `random_bits`
+#define HALFULP_ROW(mode, name, added) mode,
+  HALFULP_ROUNDING_MODES(HALFULP_ROW)
+#undef HALFULP_ROW
 };
 
 /// How the tail of an exact result (what lies below the last kept bit) meets r random bits: it is rounded to r bits,
@@ -89,18 +105,13 @@ struct Rounded {
   constexpr bool operator==(const Rounded&) const = default;
 };
 
-// clang-format off
 /// Their names.
-inline constexpr std::array<Named<RoundingMode>, 8> rounding_modes{{
-  {"nearest-even",    RoundingMode::nearest_even},
-  {"nearest-away",    RoundingMode::nearest_away},
-  {"nearest-to-zero", RoundingMode::nearest_to_zero},
-  {"toward-zero",     RoundingMode::toward_zero},
-  {"toward-positive", RoundingMode::toward_positive},
-  {"toward-negative", RoundingMode::toward_negative},
-  {"to-odd",          RoundingMode::to_odd},
-  {"stochastic",      RoundingMode::stochastic},
-}};
+inline constexpr auto rounding_modes = std::to_array<Named<RoundingMode>>({
+#define HALFULP_ROW(mode, name, added) {name, RoundingMode::mode},
+    HALFULP_ROUNDING_MODES(HALFULP_ROW)
+#undef HALFULP_ROW
+});
+// clang-format off
 /// Their names.
 inline constexpr std::array<Named<StochasticVariant>, 4> stochastic_variants{{
   {"truncate", StochasticVariant::truncate}, {"nearest-even", StochasticVariant::nearest_even},
@@ -122,5 +133,74 @@ constexpr std::string_view name_of(RoundingMode mode) { return name_in(rounding_
 constexpr std::string_view name_of(NanRule rule) { return name_in(nan_rules, rule); }
 /// As on the command line.
 constexpr std::string_view name_of(Overflow rule) { return name_in(overflow_rules, rule); }
+
+/// r random bits just below the last kept bit, and what rounds the tail to r bits by the variant. A tail of no more
+/// than r bits takes the leading random ones: nothing is to be rounded, its probability is exact.
+template <class U>
+constexpr U random_addend(const Rounding& rounding, U significand, int tail, std::uint64_t random) {
+  const int r = rounding.random_bits;
+  const U bits = random & ((std::uint64_t{1} << r) - 1);
+  if (tail <= r) return bits >> (r - tail);
+  const int cut = tail - r;
+  const U half = U{1} << (cut - 1);
+  const bool odd = ((significand >> cut) & 1) != 0;
+  switch (rounding.variant) {
+    case StochasticVariant::truncate: break;
+    case StochasticVariant::nearest_even: return (bits << cut) + half - 1 + odd;
+    case StochasticVariant::nearest_odd: return (bits << cut) + half - 1 + !odd;
+    case StochasticVariant::nearest_up: return (bits << cut) + half;
+  }
+  return bits << cut;
+}
+
+/// What a mode adds to a significand of which tail >= 1 bits are about to be dropped; 2^tail is the weight of the last
+/// kept bit, `odd` whether that bit is set.
+template <class U>
+constexpr U addend(const Rounding& rounding, [[maybe_unused]] bool sign, [[maybe_unused]] bool odd,
+                   [[maybe_unused]] U significand, int tail, [[maybe_unused]] std::uint64_t random) {
+  [[maybe_unused]] const U unit = U{1} << tail;
+  switch (rounding.mode) {
+#define HALFULP_ROW(mode, name, added) \
+  case RoundingMode::mode: return added;
+    HALFULP_ROUNDING_MODES(HALFULP_ROW)
+#undef HALFULP_ROW
+  }
+  return 0;
+}
+
+/// Whether a result that is too large goes on to infinity: whether the mode takes what lies a little beyond an odd
+/// number (to the modes the largest value counts as one) to the next, by some random number.
+constexpr bool overflows_away(const Rounding& rounding, bool sign) {
+  return addend<std::uint32_t>(rounding, sign, true, 1, 2, ~std::uint64_t{0}) != 0;
+}
+
+/// Whether the nearer neighbour is always taken, so that a mode decides ties only.
+constexpr bool is_nearest(RoundingMode mode) {
+  const auto goes_up = [mode](std::uint32_t quarters, int neighbour) {
+    return quarters +
+               addend<std::uint32_t>({.mode = mode}, (neighbour & 1) != 0, (neighbour & 2) != 0, quarters, 2, 0) >=
+           4;
+  };
+  for (int neighbour = 0; neighbour < 4; ++neighbour)
+    if (goes_up(1, neighbour) || !goes_up(3, neighbour)) return false;
+  return true;
+}
+
+/// f(std::integral_constant<RoundingMode, mode>) for a mode known at run time only.
+template <class F>
+constexpr decltype(auto) with_mode(RoundingMode mode, F&& f) {
+  switch (mode) {
+#define HALFULP_ROW(mode, name, added) \
+  case RoundingMode::mode: return f(std::integral_constant<RoundingMode, RoundingMode::mode>{});
+    HALFULP_ROUNDING_MODES(HALFULP_ROW)
+#undef HALFULP_ROW
+  }
+  __builtin_unreachable();
+}
+
+/// False, for the static_assert that ends a chain of `if constexpr` over modes, operations or the like: it names the
+/// one that was forgotten.
+template <auto>
+inline constexpr bool handled = false;
 
 }  // namespace halfulp

@@ -14,7 +14,7 @@ namespace {
 
 using boost::multiprecision::cpp_int;
 
-/// Exponents beyond this decide the result alone: every format's values lie within 10^+-400.
+/// Exponents beyond this decide the result whatever the digits: every format's values lie within 10^+-400.
 constexpr long long far = 5000;
 
 /// Digits behind these decide only whether there is something behind them: where one result gives way to the next, the
@@ -185,7 +185,7 @@ Rounded parse(const FloatFormat& f, const Rounding& rounding, std::string_view t
     case Kind::finite: break;
   }
 
-  // Numbers whose exponent alone decides are replaced by ones just as far out of range.
+  // Numbers whose exponent decides are replaced by others that are out of range too.
   const long long magnitude = number.exponent +
                               (number.hexadecimal ? 4 : 1) * static_cast<long long>(number.digits.size());
   if (magnitude > far) return round_pack<uint128>(f, rounding, {number.sign, 4 * far, 1}, random);

@@ -8,11 +8,6 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-bool to_nearest(const Stage& s) {
-  return s.rounding.mode == RoundingMode::nearest_even || s.rounding.mode == RoundingMode::nearest_away ||
-         s.rounding.mode == RoundingMode::nearest_to_zero;
-}
-
 double gamma(double k, double u) { return k * u < 1 ? k * u / (1 - k * u) : none; }
 
 /// ceil(log2 n) for n >= 1.
@@ -25,7 +20,7 @@ double height(double n) {
 }  // namespace
 
 double unit_roundoff(const Stage& stage) {
-  return FloatFormat::power_of_two(-stage.format.precision() + (to_nearest(stage) ? 0 : 1));
+  return FloatFormat::power_of_two(-stage.format.precision() + (is_nearest(stage.rounding.mode) ? 0 : 1));
 }
 
 ErrorBounds error_bounds(const DotModel& model, double n, bool products) {
@@ -43,7 +38,7 @@ ErrorBounds error_bounds(const DotModel& model, double n, bool products) {
     bounds.linear = bounds.roundings * u;
     bounds.root = std::sqrt(bounds.roundings) * u;
     bounds.proven = none;
-    if (blocks > 1 || !to_nearest(model.accumulator)) return bounds;
+    if (blocks > 1 || !is_nearest(model.accumulator.rounding.mode)) return bounds;
     if (model.compensation == Compensation::kahan) {
       // With y = fl(x_i - c), s' = fl(s + y), c' = fl(fl(s' - s) - y) and |each relative error| <= u, z = s - c obeys
       // z' = z + x_i + [u|x_i - c|] + [u(1 + u)|s' - s|] + [u^2|s + y|], [] meaning "at most, either sign". Let T be
@@ -69,7 +64,8 @@ ErrorBounds error_bounds(const DotModel& model, double n, bool products) {
     bounds.linear += outer_u;
     bounds.proven = (1 + bounds.proven) * (1 + outer_u) - 1;
   }
-  if (one_format && to_nearest(model.accumulator) && to_nearest(model.outer()) && (!products || model.product)) {
+  if (one_format && is_nearest(model.accumulator.rounding.mode) && is_nearest(model.outer().rounding.mode) &&
+      (!products || model.product)) {
     const double any_order = (n - 1 + (products ? 1 : 0)) * u;
     if (!(bounds.proven <= any_order)) bounds.proven = any_order;
   }

@@ -79,7 +79,7 @@ enum class ScaleRule : std::uint8_t {
   floor,  ///< 2^(floor(log2 amax) - emax): OCP MX 1.0, section 6.3
   ceil,   ///< 2^(ceil(log2 amax) - emax)
   even,   ///< `floor` of amax rounded to the fraction bits of an element, ties away from zero
-  rceil,  ///< the least power of two that is no less than amax / target: NVIDIA cuBLAS and Transformer Engine,
+  rceil,  ///< the least power of two not below amax / target: NVIDIA cuBLAS and Transformer Engine,
           ///< DeepGEMM's UE8M0
 };
 
@@ -94,10 +94,10 @@ enum class ScaleUse : std::uint8_t {
 
 /// Elements of a few bits, and the scale that a block of them shares.
 struct BlockFormat {
-  BlockElement element;              ///< what elements are
-  std::size_t rows = 1;              ///< of a block; 0 stands for the whole axis: 1 x 32, 128 x 128; 1 x 0 is a row
-  std::size_t columns = 0;           ///< of a block; 0 x 0 is the tensor
-  FloatFormat scale;                 ///< of the scales
+  BlockElement element;     ///< what elements are
+  std::size_t rows = 1;     ///< of a block; 0: all rows
+  std::size_t columns = 0;  ///< of a block; 0: all columns. 1 x 32, 128 x 128; 1 x 0 is a row, 0 x 0 the tensor
+  FloatFormat scale;        ///< of the scales
   ScaleRule rule = ScaleRule::amax;  ///< how a scale follows from its block
   ScaleUse use = ScaleUse::divide;   ///< how elements are divided by it
   bool tensor_scale = false;         ///< scales are relative to one of the tensor, an fp32: NVFP4

@@ -88,7 +88,7 @@ struct FloatFormat {
     return is_signed && has_zero &&
            (nonfinite == NonFinite::ieee || nonfinite == NonFinite::nan_all_ones || nonfinite == NonFinite::none);
   }
-  /// A magnitude with a sign; formats without sign have one alone.
+  /// A magnitude with a sign; formats without sign ignore it.
   constexpr std::uint64_t with_sign(std::uint64_t magnitude, bool negative) const {
     return magnitude | (negative ? sign_mask() : 0);
   }

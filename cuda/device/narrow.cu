@@ -96,10 +96,11 @@ void start(Lane lane, const WidenArgs& x) {
 }  // namespace
 
 void launch_narrow(Lane lane, const NarrowArgs& x) {
-  if (x.bytes == 0) with_mode<Result::value>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint32_t>(lane, x); });
+  if (x.bytes == 0)
+    with_narrow<Result::value>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint32_t>(lane, x); });
   else if (x.bytes == 1)
-    with_mode<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint8_t>(lane, x); });
-  else with_mode<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint16_t>(lane, x); });
+    with_narrow<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint8_t>(lane, x); });
+  else with_narrow<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint16_t>(lane, x); });
 }
 
 void launch_widen(Lane lane, const WidenArgs& x) {

@@ -2,7 +2,7 @@
 #include <halfulp/cuda/device/launch.cuh>
 #include <halfulp/cuda/device/rows.cuh>
 
-#include <halfulp/emulation/arithmetic.hpp>
+#include <halfulp/emulation/operation.hpp>
 
 #include <array>
 
@@ -16,16 +16,9 @@ constexpr bool has_sweep() {
 
 template <class R>
 __device__ std::uint64_t ours(std::uint64_t a, std::uint64_t b, std::uint64_t c) {
-  using U = std::uint64_t;
   constexpr FloatFormat f = R::from, to = R::to;  // copies: device code has no address of a static member
   constexpr Rounding r = R::rounding;
-  if constexpr (R::operation == Operation::add) return add<U>(f, r, a, b).code;
-  else if constexpr (R::operation == Operation::sub) return sub<U>(f, r, a, b).code;
-  else if constexpr (R::operation == Operation::mul) return mul<U>(f, r, a, b).code;
-  else if constexpr (R::operation == Operation::div) return div<U>(f, r, a, b).code;
-  else if constexpr (R::operation == Operation::sqrt) return sqrt<U>(f, r, a).code;
-  else if constexpr (R::operation == Operation::fma) return fma<U>(f, r, a, b, c).code;
-  else return convert(f, to, r, a).code;
+  return Definition<R::operation>::template of<std::uint64_t>(f, to, r, a, b, c, 0).code;
 }
 
 __device__ void store(std::uint8_t* to, std::size_t i, std::uint64_t code, int bytes) {

@@ -1,7 +1,13 @@
 #include <halfulp/emulation/array/array.hpp>
-#include <halfulp/emulation/array/byte_table.hpp>
 #include <halfulp/emulation/array/pieces.hpp>
 #include <halfulp/formats/catalogue.hpp>
+
+#include <algorithm>
+#include <array>
+#include <list>
+#include <memory>
+#include <mutex>
+#include <vector>
 
 namespace halfulp {
 namespace {
@@ -28,6 +34,7 @@ struct ArithmeticPlan {
 
 ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
   ArithmeticPlan plan;
+  if (!info(operation).arrays) return plan;
   const int p = f.precision(), low = f.emin() - f.fraction_bits, high = f.emax() + 1;
   const bool draws = rounding.mode == RoundingMode::stochastic;
   if (p > 24 || !(plan.widen = widen_plan(f, rounding.flush_inputs))) return plan;
@@ -62,6 +69,77 @@ const float* widened(const WidenPlan& plan, std::span<const Code> codes, std::si
   std::fill_n(block + size, lane_padding, 0.0f);
   return block;
 }
+
+// --- a table of all results, for long arrays of code words of up to 8 bits
+// ---------------------------------------------
+
+/// results[a << 8 | b]. Upper bits of code words count as zero.
+using ByteTable = std::array<std::uint8_t, 1 << 16>;
+
+/// The table of an operation. fill(all a, all b, their results) makes it unless it is among the last ones, which are
+/// kept. Safe for any number of threads.
+template <class Fill>
+std::shared_ptr<const ByteTable> byte_table(Operation operation, const FloatFormat& f, const Rounding& rounding,
+                                            const Fill& fill) {
+  struct Entry {
+    Operation operation;
+    FloatFormat f;
+    Rounding rounding;
+    std::shared_ptr<const ByteTable> table;
+  };
+  constexpr std::size_t kept = 32;  // 2 MiB
+  static std::mutex mutex;
+  static std::list<Entry> entries;  // the last one used first
+  const auto known = [&]() -> std::shared_ptr<const ByteTable> {
+    const auto found = std::find_if(entries.begin(), entries.end(), [&](const Entry& e) {
+      return e.operation == operation && e.f == f && e.rounding == rounding;
+    });
+    if (found == entries.end()) return nullptr;
+    entries.splice(entries.begin(), entries, found);
+    return found->table;
+  };
+  {
+    const std::scoped_lock lock(mutex);
+    if (auto table = known()) return table;
+  }
+  // Two threads may make the same table at once; nobody waits for another's.
+  const std::size_t n = ByteTable{}.size();
+  std::vector<std::uint8_t> a(n), b(n);
+  for (std::size_t i = 0; i < n; ++i) {
+    a[i] = static_cast<std::uint8_t>((i >> 8) & f.code_mask());
+    b[i] = static_cast<std::uint8_t>(i & f.code_mask());
+  }
+  const auto table = std::make_shared<ByteTable>();
+  fill(a, b, *table);
+  const std::scoped_lock lock(mutex);
+  if (auto other = known()) return other;
+  entries.push_front({operation, f, rounding, table});
+  if (entries.size() > kept) entries.pop_back();
+  return table;
+}
+
+/// The indices of a block first, which the compiler does in vectors; then one load an element.
+void look_up(const ByteTable& results, const std::uint8_t* a, const std::uint8_t* b, std::uint8_t* out,
+             std::size_t count) {
+  constexpr std::size_t block = 512;
+  alignas(64) std::uint16_t index[block];
+  const std::uint8_t* const table = results.data();
+  for (; count >= block; a += block, b += block, out += block, count -= block) {
+    for (std::size_t i = 0; i < block; ++i) index[i] = static_cast<std::uint16_t>(a[i] << 8 | b[i]);
+    for (std::size_t i = 0; i < block; i += 8) {
+      const std::uint8_t r0 = table[index[i]], r1 = table[index[i + 1]], r2 = table[index[i + 2]],
+                         r3 = table[index[i + 3]];
+      const std::uint8_t r4 = table[index[i + 4]], r5 = table[index[i + 5]], r6 = table[index[i + 6]],
+                         r7 = table[index[i + 7]];
+      out[i] = r0, out[i + 1] = r1, out[i + 2] = r2, out[i + 3] = r3;
+      out[i + 4] = r4, out[i + 5] = r5, out[i + 6] = r6, out[i + 7] = r7;
+    }
+  }
+  for (std::size_t i = 0; i < count; ++i) out[i] = table[a[i] << 8 | b[i]];
+}
+
+// --- one call
+// ----------------------------------------------------------------------------------------------------------
 
 /// An operation on arrays of code words.
 template <class Code>
@@ -173,26 +251,13 @@ std::shared_ptr<const ByteTable> table_of(const Application<std::uint8_t>& appli
 template <class Code>
 void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a,
            std::span<const Code> b, std::span<const Code> c, std::span<Code> out, RandomStream random, Tally* tally) {
-  const int arity = info(operation).arity;
-  switch (operation) {
-    case Operation::add:
-    case Operation::sub:
-    case Operation::mul:
-    case Operation::div:
-    case Operation::sqrt:
-    case Operation::fma: break;
-    default: refuse("arrays have add, sub, mul, div, sqrt and fma, not " + std::string(info(operation).name));
-  }
+  if (operation == Operation::convert) refuse("apply stays in one format; convert goes through encode and decode");
   require_task({operation, f, f, rounding});
   require_width<Code>(f);
   const std::span<const Code> operands[] = {a, b, c};
-  constexpr std::string_view names[] = {"the first operand", "the second operand", "the third operand"};
   for (int k = 0; k < 3; ++k) {
-    if (k < arity) require_length(names[k], operands[k].size(), out.size());
-    else if (!operands[k].empty())
-      refuse(std::string(info(operation).name) + " takes " + std::to_string(arity) +
-             (arity == 1 ? " operand" : " operands") + ", and was given " + std::string(names[k]));
-    require_apart(names[k], operands[k], out);
+    require_operand(info(operation), k, operands[k].size(), out.size());
+    require_apart(operand_names[k], operands[k], out);
   }
   const bool in_place = same_array(a, out) || same_array(b, out) || same_array(c, out);
   const ArithmeticPlan plan = arithmetic_plan(operation, f, rounding, tally != nullptr);

@@ -2,8 +2,8 @@
 //
 // Let p be the format's precision. Products are exact in the carrier where it has 2p bits. Quotients and square roots
 // of p-bit numbers are never closer to a (p + 1)-bit number than 2^-(2p + 1) of it, unless equal: rounded to nearest
-// with 2p + 2 bits they stand on the side of every value and midpoint where they belong (Figueroa 1995). Sums rounded
-// to nearest do so for nearest-even alone; the others are rounded to odd (Boldo & Melquiond 2008), made of the sum and
+// with 2p + 2 bits they stay on their side of every value and midpoint (Figueroa 1995). Sums rounded to nearest
+// serve only nearest-even; for other modes they are rounded to odd (Boldo & Melquiond 2008), made of the sum and
 // its exact error (Knuth's TwoSum).
 #if defined(HALFULP_ARRAY_ARITHMETIC_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_ARRAY_ARITHMETIC_INL
@@ -71,7 +71,8 @@ HWY_INLINE V combine(D d, V a, V b, V c) {
   else if constexpr (op == Operation::mul) return hn::Mul(a, b);
   else if constexpr (op == Operation::div) return hn::Div(a, b);
   else if constexpr (op == Operation::sqrt) return hn::Sqrt(a);
-  else return add_in<sums>(d, hn::Mul(a, b), c);
+  else if constexpr (op == Operation::fma) return add_in<sums>(d, hn::Mul(a, b), c);
+  else static_assert(handled<op>, "no kernel in vectors");
 }
 
 /// The same in float for formats with float's exponents and a precision of at most 11, whose results may be subnormal
@@ -114,19 +115,13 @@ HWY_INLINE hn::Mask<D> lost(D d, V a, V b) {
   return hn::And(nonzero, hn::Lt(hn::Abs(hn::Mul(a, b)), hn::Set(d, std::numeric_limits<hn::TFromD<D>>::min())));
 }
 
-/// Calls f with the operation as a compile-time constant.
+/// Calls f with one of array_operations as a compile-time constant.
 template <class F>
-HWY_INLINE void with_operation(Operation op, F f) {
-  using enum Operation;
-  switch (op) {
-    case add: return f(std::integral_constant<Operation, add>{});
-    case sub: return f(std::integral_constant<Operation, sub>{});
-    case mul: return f(std::integral_constant<Operation, mul>{});
-    case div: return f(std::integral_constant<Operation, div>{});
-    case sqrt: return f(std::integral_constant<Operation, sqrt>{});
-    case fma: return f(std::integral_constant<Operation, fma>{});
-    default: throw std::logic_error("array arithmetic: add, sub, mul, div, sqrt, fma");
-  }
+HWY_INLINE void with_array_operation(Operation operation, F f) {
+  with_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op> tag) HWY_ATTR {
+    if constexpr (info(op).arrays) f(tag);
+    else throw std::logic_error("array arithmetic: no kernel for " + std::string(info(op).name));
+  });
 }
 
 }  // namespace halfulp::array::HWY_NAMESPACE

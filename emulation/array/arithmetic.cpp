@@ -12,7 +12,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Calls f with the operation and the rounding of its sums, which products and the like do not look at.
 template <class F>
 HWY_INLINE void with_sums(Operation operation, Sums sums, F f) {
-  with_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op> tag) HWY_ATTR {
+  with_array_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op> tag) HWY_ATTR {
     using enum Sums;
     if constexpr (op == Operation::add || op == Operation::sub || op == Operation::fma) {
       switch (sums) {

@@ -10,11 +10,14 @@
 // array, for code words wider than their type, and for a format or a rounding that operation.hpp refuses.
 #pragma once
 
+#include <halfulp/emulation/matrix.hpp>
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/random.hpp>
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 
 namespace halfulp {
 
@@ -51,8 +54,8 @@ void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> i
 template <class Code>
 void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out);
 
-/// out[i] = a[i] op b[i] (op c[i]) on code words: add, sub, mul, div, sqrt, fma. Spans that an operation does not take
-/// are empty. `out` may be one of the operands.
+/// out[i] = a[i] op b[i] (op c[i]) on code words: any operation but convert. Spans that an operation does not take are
+/// empty. `out` may be one of the operands.
 template <class Code>
 void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, std::span<const Code> a,
            std::span<const Code> b, std::span<const Code> c, std::span<Code> out, RandomStream random = {},
@@ -60,12 +63,28 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
 
 // Instantiated for T = float, double and Code = std::uint8_t, std::uint16_t, std::uint32_t.
 
+/// out[i] = the result of any task on a[i], b[i], c[i], conversions from and to integers included, all as code words
+/// that fit their types (which is not checked); `flags[i]`, where asked for, is what it raised. Operands that the
+/// operation does not take are empty. Kernels do the work where they can and no flags are asked for, else the scalar
+/// functions, on all cores. `between`, if given, is called between parts that take less than a second. Instantiated for
+/// Code of 1, 2, 4 and 8 bytes.
+template <class Code>
+void compute(const Task& task, const CodeWords& a, const CodeWords& b, const CodeWords& c, std::span<Code> out,
+             RandomStream random = {}, std::span<Flags> flags = {}, const std::function<void()>& between = {});
+
+/// Which functions compute() takes where no flags are asked for: "apply (AVX3)", "decode, encode (AVX3)"; "decode
+/// (AVX3), encode (scalar)" where one has no kernel for the task; "scalar functions" where no array function has the
+/// task.
+std::string computed_by(const Task& task);
+/// Whether that is an array function.
+bool array_has(const Task& task);
+
 /// The instruction set that array functions use on this CPU: "AVX3" (AVX-512), "AVX2", "SSE4", "SCALAR"...
 std::string_view array_instruction_set();
 
 /// Whether vector kernels in that instruction set do the work of encode and quantize from T (float or double), of
 /// decode, of apply. Where they do not, and with a tally where subnormals are flushed, every element goes through the
-/// scalar functions; but add, sub, mul and div on long arrays of bytes look results up in a table of all of them.
+/// scalar functions; but operations on two operands look results on long arrays of bytes up in a table of all of them.
 /// Precondition: the function takes the format, the rounding and the operation.
 template <class T>
 bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding);

@@ -108,19 +108,11 @@ template <class Words>
 HWY_ATTR void fused(Operation operation, RoundingMode rounding, const Words& words, const typename Words::Code* a,
                     const typename Words::Code* b, const typename Words::Code* c, typename Words::Code* out,
                     std::size_t count) {
-  with_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op>) HWY_ATTR {
-    using enum RoundingMode;
-    switch (rounding) {
-      case nearest_even: return Fused<Words, op, nearest_even>::all(words, {a, b, c, out}, count);
-      case nearest_away: return Fused<Words, op, nearest_away>::all(words, {a, b, c, out}, count);
-      case nearest_to_zero: return Fused<Words, op, nearest_to_zero>::all(words, {a, b, c, out}, count);
-      case toward_zero: return Fused<Words, op, toward_zero>::all(words, {a, b, c, out}, count);
-      case toward_positive: return Fused<Words, op, toward_positive>::all(words, {a, b, c, out}, count);
-      case toward_negative: return Fused<Words, op, toward_negative>::all(words, {a, b, c, out}, count);
-      case to_odd: return Fused<Words, op, to_odd>::all(words, {a, b, c, out}, count);
-      case stochastic: break;
-    }
-    throw std::logic_error("array arithmetic: stochastic rounding goes through double");
+  with_array_operation(operation, [&]<Operation op>(std::integral_constant<Operation, op>) HWY_ATTR {
+    with_mode(rounding, [&]<RoundingMode mode>(std::integral_constant<RoundingMode, mode>) HWY_ATTR {
+      if constexpr (mode != RoundingMode::stochastic) Fused<Words, op, mode>::all(words, {a, b, c, out}, count);
+      else throw std::logic_error("array arithmetic: stochastic rounding goes through double");
+    });
   });
 }
 

@@ -94,27 +94,34 @@ struct Halves : InLanes<Halves> {
     return hn::Vec128<std::uint16_t>{_mm256_cvtps_ph(v.raw, direction)};
 #endif
   }
-  /// The float's last bit set: it stays on its side of all midpoints of fp16, and is none of them.
+  /// The float with its last bit set: it stays on its side of all midpoints of fp16 and equals none of them.
   static HWY_INLINE VF off_midpoints(VF v) {
     const auto bit = hn::BitCast(df, hn::Set(du32, 1));
     return hn::Or(v, hn::IfThenElseZero(hn::IsFinite(v), bit));
   }
   /// v, no NaN, rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and square
-  /// roots) are no midpoints unless exactly so.
+  /// roots) are midpoints only if they are exact.
   template <RoundingMode mode>
   static HWY_INLINE VH rounded(VF v) {
-    if constexpr (mode == RoundingMode::nearest_even) return convert<_MM_FROUND_TO_NEAREST_INT>(v);
-    if constexpr (mode == RoundingMode::toward_zero) return convert<_MM_FROUND_TO_ZERO>(v);
-    if constexpr (mode == RoundingMode::toward_positive) return convert<_MM_FROUND_TO_POS_INF>(v);
-    if constexpr (mode == RoundingMode::toward_negative) return convert<_MM_FROUND_TO_NEG_INF>(v);
-    if constexpr (mode == RoundingMode::nearest_away) return convert<_MM_FROUND_TO_NEAREST_INT>(off_midpoints(v));
-    // x * (1 - epsilon / 2) is the number before x.
-    if constexpr (mode == RoundingMode::nearest_to_zero)
+    if constexpr (mode == RoundingMode::nearest_even) {
+      return convert<_MM_FROUND_TO_NEAREST_INT>(v);
+    } else if constexpr (mode == RoundingMode::toward_zero) {
+      return convert<_MM_FROUND_TO_ZERO>(v);
+    } else if constexpr (mode == RoundingMode::toward_positive) {
+      return convert<_MM_FROUND_TO_POS_INF>(v);
+    } else if constexpr (mode == RoundingMode::toward_negative) {
+      return convert<_MM_FROUND_TO_NEG_INF>(v);
+    } else if constexpr (mode == RoundingMode::nearest_away) {
+      return convert<_MM_FROUND_TO_NEAREST_INT>(off_midpoints(v));
+    } else if constexpr (mode == RoundingMode::nearest_to_zero) {  // x * (1 - epsilon / 2) is the number before x
       return convert<_MM_FROUND_TO_NEAREST_INT>(
           off_midpoints(hn::Mul(v, hn::Set(df, 1 - std::numeric_limits<float>::epsilon() / 2))));
-    // The same, or neighbours: one of these is odd.
-    const auto low = convert<_MM_FROUND_TO_NEG_INF>(v), high = convert<_MM_FROUND_TO_POS_INF>(v);
-    return hn::IfThenElse(hn::TestBit(low, hn::Set(d16, 1)), low, high);
+    } else if constexpr (mode == RoundingMode::to_odd) {  // the same, or neighbours: one of these is odd
+      const auto low = convert<_MM_FROUND_TO_NEG_INF>(v), high = convert<_MM_FROUND_TO_POS_INF>(v);
+      return hn::IfThenElse(hn::TestBit(low, hn::Set(d16, 1)), low, high);
+    } else {
+      static_assert(handled<mode>, "no rounding to fp16 in vectors");
+    }
   }
   template <RoundingMode mode>
   HWY_INLINE void store(VF v, Code* out) const {

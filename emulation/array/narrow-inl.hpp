@@ -90,8 +90,8 @@ class Narrow {
 
   explicit HWY_INLINE Narrow(const NarrowPlan<Bits>& plan) : plan_(plan) {}
 
-  /// A vector of carrier bits, rounded; right where no lane is special(). `random`, for the stochastic mode alone: a
-  /// fraction of 2^32 in each lane.
+  /// A vector of carrier bits, rounded; right where no lane is special(). `random`: a fraction of 2^32 in each lane,
+  /// for the stochastic mode only.
   HWY_INLINE VU regular(VU x, VU random) const {
     if constexpr (linear && !flushes && domain == Domain::values) {  // the sign stays where it is
       const VU rounded = round_linear(x, x, random);
@@ -109,7 +109,7 @@ class Narrow {
     return hn::Or(rounded, result_sign(rounded, sign));
   }
 
-  /// The same where the sign stays beside the magnitude: code words are the upper bits of the carrier's.
+  /// The same without splitting off the sign: code words are the upper bits of the carrier's.
   HWY_INLINE VU regular_upper(VU x) const {
     static_assert(linear && !flushes && domain == Domain::codes && mode != RoundingMode::stochastic);
     return round_linear(x, x, hn::Zero(du));
@@ -200,15 +200,16 @@ class Narrow {
     VU sum = u;
     if constexpr (mode == RoundingMode::nearest_even)
       sum = hn::Add(hn::Add(u, set(unit / 2 - 1)), hn::And(hn::ShiftRightSame(u, plan_.tail), set(1)));
-    if constexpr (mode == RoundingMode::nearest_away) sum = hn::Add(u, set(unit / 2));
-    if constexpr (mode == RoundingMode::nearest_to_zero) sum = hn::Add(u, set(unit / 2 - 1));
-    if constexpr (directed)
+    else if constexpr (mode == RoundingMode::nearest_away) sum = hn::Add(u, set(unit / 2));
+    else if constexpr (mode == RoundingMode::nearest_to_zero) sum = hn::Add(u, set(unit / 2 - 1));
+    else if constexpr (directed)
       sum = hn::Add(u, hn::BitCast(du, hn::IfThenElseZero(away(sign), hn::BitCast(di, set(mask)))));
-    if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly where something is dropped
+    else if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly if something is dropped
       sum = hn::Or(u, hn::Add(hn::And(u, set(mask)), set(mask)));
-    if constexpr (mode == RoundingMode::stochastic)
+    else if constexpr (mode == RoundingMode::stochastic)
       sum = hn::Add(u, plan_.tail <= 32 ? hn::ShiftRightSame(random, 32 - plan_.tail)
                                         : hn::ShiftLeftSame(random, plan_.tail - 32));
+    else static_assert(mode == RoundingMode::toward_zero || handled<mode>, "no linear rounding in vectors");
     if constexpr (domain == Domain::codes) return hn::ShiftRightSame(sum, plan_.tail);
     else return hn::AndNot(set(mask), sum);
   }
@@ -270,10 +271,13 @@ class Narrow {
   /// The bits are consecutive integers: one more is one unit more.
   HWY_INLINE VU aligned_sum(VU u, VU binade, VU sign, VU random) const {
     const VF x = as_float(u);
-    if constexpr (mode == RoundingMode::nearest_even) return as_bits(plus_aligner(x, binade));
-    if constexpr (mode == RoundingMode::toward_zero) return truncated_sum(x, binade);
-    if constexpr (directed) return directed_sum(x, binade, sign);
-    if constexpr (mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero) {
+    if constexpr (mode == RoundingMode::nearest_even) {
+      return as_bits(plus_aligner(x, binade));
+    } else if constexpr (mode == RoundingMode::toward_zero) {
+      return truncated_sum(x, binade);
+    } else if constexpr (directed) {
+      return directed_sum(x, binade, sign);
+    } else if constexpr (mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero) {
       const VF half_unit = as_float(
           hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
 #if HALFULP_EMBEDDED_ROUNDING
@@ -289,19 +293,22 @@ class Narrow {
         return one_if(as_int(hn::Eq(hn::Sub(x, rounded), half_unit)), as_bits(sum));
       else return one_less_if(as_int(hn::Eq(hn::Sub(rounded, x), half_unit)), as_bits(sum));
 #endif
-    }
-    const VU sum = truncated_sum(x, binade);
-#if HALFULP_EMBEDDED_ROUNDING
-    if constexpr (mode == RoundingMode::to_odd) {  // the same, or neighbours: one of these is odd
+    } else if constexpr (mode == RoundingMode::to_odd) {
+      const VU sum = truncated_sum(x, binade);
+#if HALFULP_EMBEDDED_ROUNDING  // the same, or neighbours: one of these is odd
       const VU above = as_bits(plus_aligner<_MM_FROUND_TO_POS_INF>(x, binade));
       return select(hn::RebindMask(di, hn::TestBit(sum, set(1))), sum, above);
-    }
+#else
+      const VF rounded = minus_aligner(as_float(sum), binade);
+      return select(as_int(hn::Eq(rounded, x)), sum, hn::Or(sum, set(1)));
 #endif
-    const VF rounded = minus_aligner(as_float(sum), binade);
-    if constexpr (mode == RoundingMode::to_odd) return select(as_int(hn::Eq(rounded, x)), sum, hn::Or(sum, set(1)));
-    if constexpr (mode == RoundingMode::stochastic)
+    } else if constexpr (mode == RoundingMode::stochastic) {
+      const VU sum = truncated_sum(x, binade);
+      const VF rounded = minus_aligner(as_float(sum), binade);
       return one_if(hn::RebindMask(di, carries(u, rounded, binade, random)), sum);
-    return sum;
+    } else {
+      static_assert(handled<mode>, "no rounding by the adder in vectors");
+    }
   }
 
   /// x + C toward zero, for 0 <= x < C.
@@ -327,7 +334,7 @@ class Narrow {
   }
 
   /// Whether the dropped bits as a fraction of 2^32 (truncated), plus the random fraction, reach 2^32. Subnormal
-  /// carriers count as nothing: narrow_plan() sees to it that they are.
+  /// carriers count as zero: narrow_plan() admits only formats for which that is right.
   HWY_INLINE hn::Mask<DU> carries(VU u, VF rounded, VU binade, VU random) const {
     (void)rounded;
 #if HALFULP_EMBEDDED_ROUNDING

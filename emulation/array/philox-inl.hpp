@@ -17,7 +17,7 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Vectors of blocks at a time: one alone would wait for its own multiplications. AVX-512 has registers for four.
+/// Vectors of blocks at a time: a single one would wait for its own multiplications. AVX-512 has registers for four.
 inline constexpr std::size_t philox_vectors = HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86 ? 4 : 2;
 
 /// words[i] = word i mod 4 of block (first_block + i / 4) mod 2^62 (indices of words wrap at 2^64), for the blocks of
@@ -71,7 +71,7 @@ inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std:
     b.c1 = p1;
     b.c3 = p0;
   };
-  // Blocks whose counters differ in the lowest word alone have one product in common in each of the first two rounds.
+  // Blocks whose counters differ only in the lowest word share one product in each of the first two rounds.
   const std::uint64_t last = first_block + count / 4 - 1;
   const bool common = first_block >> 32 == last >> 32 && last <= last_block;
   const auto high = [](std::uint64_t product) { return product >> 32; };

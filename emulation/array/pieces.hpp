@@ -1,4 +1,4 @@
-// What array functions share: what they refuse, how they divide their work, what they count.
+// What array functions share: their checks, their division of work, their counts.
 #pragma once
 
 #include <halfulp/emulation/array/array.hpp>
@@ -30,6 +30,16 @@ inline void require_length(std::string_view what, std::size_t size, std::size_t 
   if (size == wanted) return;
   refuse(std::string(what) + " has " + std::to_string(size) + " elements, the result " + std::to_string(wanted) +
          ": they must be equal");
+}
+
+inline constexpr std::string_view operand_names[] = {"the first operand", "the second operand", "the third operand"};
+
+/// Operand k has the results' length, or none where the operation does not take it.
+inline void require_operand(const OperationInfo& operation, int k, std::size_t size, std::size_t wanted) {
+  if (k < operation.arity) return require_length(operand_names[k], size, wanted);
+  if (size != 0)
+    refuse(std::string(operation.name) + " takes " + std::to_string(operation.arity) +
+           (operation.arity == 1 ? " operand" : " operands") + ", and was given " + std::string(operand_names[k]));
 }
 
 /// Operand and result may be the same array, element on element; any other overlap would read results.

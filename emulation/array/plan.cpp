@@ -42,7 +42,7 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const Floa
       (rounding.flush_outputs || rounding.variant != StochasticVariant::truncate))
     return std::nullopt;
 
-  // The kernel takes subnormal carriers for nothing: none of their bits may be within 32 places of the last kept one.
+  // The kernel counts subnormal carriers as zero: all their bits must lie more than 32 places below the last kept one.
   const bool exact_fractions = f.emin() == carrier.emin() || f.emin() - f.fraction_bits - 33 > carrier.emin();
   if (rounding.mode == RoundingMode::stochastic && !exact_fractions) return std::nullopt;
 

@@ -15,8 +15,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 /// Whole vectors: a line that comes in pieces of 16 bytes takes as long as one that is read first.
 HWY_ATTR void stream_bytes(const std::uint8_t* from, std::uint8_t* to, std::size_t bytes) {
   const hn::ScalableTag<std::uint8_t> d;
-  const std::size_t size = hn::Lanes(d),
-                    head = std::min(bytes, (size - reinterpret_cast<std::uintptr_t>(to) % size) % size);
+  const std::size_t size = hn::Lanes(d), head = std::min(bytes, before_vector(size, to));
   std::memcpy(to, from, head);
   std::size_t i = head;
   for (; i + size <= bytes; i += size) hn::Stream(hn::LoadU(d, from + i), d, to + i);

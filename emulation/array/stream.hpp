@@ -8,10 +8,16 @@
 
 namespace halfulp::array {
 
-/// Whether an array of results is written past the caches: it is no smaller than the last-level cache, so that its
-/// beginning has left it before anybody can read it. An ordinary store would first read the line that it overwrites: a
-/// third of all traffic.
+/// Whether an array of results is written past the caches: if it is as large as the last-level cache, its beginning
+/// leaves the cache before anybody can read it. An ordinary store would first read the line that it overwrites, a third
+/// of all traffic.
 bool leaves_caches(std::size_t bytes);
+
+/// Elements before the first place that is a vector's, where `lanes` elements make a vector.
+template <class T>
+std::size_t before_vector(std::size_t lanes, const T* to) {
+  return (lanes - reinterpret_cast<std::uintptr_t>(to) / sizeof(T) % lanes) % lanes;
+}
 
 /// Copies to memory past the caches, any alignment. wait_for_streams() before another thread may look.
 void stream(const void* from, void* to, std::size_t bytes);

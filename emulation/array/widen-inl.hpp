@@ -29,7 +29,7 @@ HWY_INLINE hn::Vec<DU> load_codes(DU du, const Code* from) {
   else return hn::PromoteTo(du, hn::LoadU(hn::Rebind<Code, DU>{}, from));
 }
 
-/// Code words in lanes of a type of their own, and which of them are no finite values.
+/// Code words in lanes of their own type, and which of them are not finite.
 template <class Word>
 class CodeLanes {
  public:

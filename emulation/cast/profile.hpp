@@ -96,7 +96,7 @@ const CastRule* find_rule(const Profile& profile, const FloatFormat& from, const
 /// The same, throwing std::invalid_argument: "tensorflow does not convert fp32 to e2m1; accepted of fp32: e4m3, ...".
 const CastRule& rule_for(const Profile& profile, const FloatFormat& from, const FloatFormat& to);
 
-/// The bit of a source format; 0 for a format that is none.
+/// The bit of a source format; 0 for any other format.
 CastSources source_bit(const FloatFormat& from);
 /// The formats of such bits, fp32 first.
 std::vector<FloatFormat> source_formats(CastSources sources);

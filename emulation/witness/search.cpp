@@ -191,7 +191,7 @@ class Searcher {
         offer(c);
         if (++shrunk_cases_ >= 24) return;  // the smallest of some
       }
-      if (found_.operands) return;  // longer ones are no smaller
+      if (found_.operands) return;  // longer ones are not smaller
     }
   }
 

@@ -101,7 +101,7 @@ Subject unit_subject(std::string_view text) {
   if (unit.scaled())
     throw std::invalid_argument("unit " + unit.name +
                                 " takes scales, for which no witness is looked for; accepted: a unit without");
-  // tf32 stands in the upper bits of a word of 32: operands are code words here.
+  // tf32 fills the upper bits of a 32-bit word: operands are code words here.
   Subject subject{
       std::string(text), UnitSubject{&unit}, {{unit.a, unit.b}, {unit.accumulator}}, unit.accumulator, {}, {}};
   subject.evaluate = [&unit](std::span<const std::uint64_t> x) {

@@ -1,7 +1,7 @@
-// The oracle's operations by the names that the command line and tests use. It takes only the names from emulation/.
+// The oracle's operations by the names that the command line and tests use. Only the names are taken from emulation/.
 #pragma once
 
-#include <halfulp/evidence/oracle/exponential.hpp>
+#include <halfulp/evidence/oracle/elementary.hpp>
 #include <halfulp/evidence/oracle/operations.hpp>
 
 #include <halfulp/emulation/operation.hpp>
@@ -29,6 +29,7 @@ Outcome outcome_in(halfulp::Operation operation, const FloatFormat& f, bool flus
     case Operation::rcp: return oracle::rcp<Int>(f, flush, a);
     case Operation::rsqrt: return oracle::rsqrt<Int>(f, flush, a);
     case Operation::exp: return oracle::exp(f, flush, a);
+    case Operation::log2: return oracle::log2(f, flush, a);
     case Operation::round_to_integral:
     case Operation::convert: break;
   }

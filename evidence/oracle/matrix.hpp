@@ -1,5 +1,5 @@
-// The terms that matrix units add, by exact integers times powers of two of any length. It takes only the
-// description of a unit from emulation/ (unit.hpp: formats, parameters, the name of its rule).
+// The terms that matrix units add, by exact integers times powers of two of any length. Of emulation/ the description
+// of a unit alone is taken (unit.hpp: formats, parameters, the name of its rule).
 //
 // Sources: Khattak & Mikaitis, arXiv 2512.07004; Xie et al., arXiv 2511.10909.
 #pragma once
@@ -43,7 +43,7 @@ inline Term times(const Term& a, const Term& b) {
 /// The exponent of a number's leading bit.
 inline int leading(const Term& t) { return floor_log2(Magnitude<cpp_int>{t.significand, 1, t.unit}); }
 
-/// What terms give together that is no number: NaN or an infinity.
+/// What terms give together if that is not a number: NaN or an infinity.
 inline std::optional<std::uint64_t> special(const MatrixUnit& u, const std::vector<Term>& terms) {
   bool nan = false, infinite[2] = {false, false};
   for (const Term& t : terms) {
@@ -228,7 +228,7 @@ inline Rounding flushing(RoundingMode mode, halfulp::NanRule nan) {
 
 inline std::uint64_t product_chain_rule(const Chunk& x, std::uint64_t c) {
   const Ieee ieee{x};
-  std::uint64_t t = 0;  // +0 first: products that are all -0 give +0
+  std::uint64_t t = 0;  // +0 first: if all products are -0 the sum is +0
   for (std::size_t k = 0; k < x.a.size(); ++k) t = ieee.fma(k, t);
   return ieee.own(ieee.add(c, t));
 }

@@ -1,6 +1,6 @@
 // The independent judge: every result straight from its definition, by exact integers and rationals.
 //
-// Nothing of emulation/ is used but the plain enums of rounding.hpp; of FloatFormat only the six stored fields.
+// It uses only the plain enums of emulation/rounding.hpp and the six stored fields of FloatFormat.
 // A rounding mode is a choice between two neighbours, overflow is "rounded without a top, it exceeds the largest
 // value", tininess is IEEE 754-2019, 7.5. Exact results are quotients of integers times a power of two, or square
 // roots of such, and are decided by integer division and by squaring candidates.

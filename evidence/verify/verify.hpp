@@ -15,7 +15,7 @@ class Subject {
   /// Precondition: refusal(task) is empty, no integer types, not stochastic.
   explicit Subject(const Task& task);
 
-  bool is_array() const { return kind_ != Kind::scalar; }
+  bool is_array() const;  ///< Whether an array function has the task.
   /// "apply (AVX3)", "decode, encode (AVX3)"; "decode (AVX3), encode (scalar)" where an array function has no vector
   /// kernel for the task; "scalar functions" where there is no array function.
   std::string description() const;
@@ -25,10 +25,7 @@ class Subject {
   void run(const Operands& operands, std::span<std::byte> results) const;
 
  private:
-  enum class Kind { scalar, apply, encode_floats, encode_doubles, recode };
-
   Task task_;
-  Kind kind_ = Kind::scalar;
   std::size_t bytes_;
 };
 

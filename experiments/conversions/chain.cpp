@@ -198,11 +198,6 @@ Grid grid_of(const NumberType& type) {
   return {64, 0, integer.bits - (integer.is_signed ? 2 : 1)};
 }
 
-bool is_nearest(RoundingMode mode) {
-  return mode == RoundingMode::nearest_even || mode == RoundingMode::nearest_away ||
-         mode == RoundingMode::nearest_to_zero;
-}
-
 /// Whether the last binade of a format has all its fractions.
 bool ends_whole(const NumberType& type) {
   const auto* f = std::get_if<FloatFormat>(&type);
@@ -214,21 +209,12 @@ struct Pulled {
   std::uint64_t below = 0, above = 0;
 };
 Pulled pulled(RoundingMode mode, bool negative, int d, bool even) {
-  if (d <= 0) return {};
-  const std::uint64_t half = std::uint64_t{1} << (d - 1), all = 2 * half - 1;
-  if (negative && mode == RoundingMode::toward_positive) mode = RoundingMode::toward_zero;
-  if (negative && mode == RoundingMode::toward_negative) mode = RoundingMode::toward_positive;
-  switch (mode) {
-    case RoundingMode::nearest_even: return {half - 1 + even, half - 1 + even};
-    case RoundingMode::nearest_away: return {half, half - 1};
-    case RoundingMode::nearest_to_zero: return {half - 1, half};
-    case RoundingMode::toward_zero:
-    case RoundingMode::toward_negative: return {0, all};
-    case RoundingMode::toward_positive: return {all, 0};
-    case RoundingMode::to_odd: return even ? Pulled{} : Pulled{all, all};
-    case RoundingMode::stochastic: break;
-  }
-  return {};
+  if (d <= 0 || mode == RoundingMode::stochastic) return {};
+  // A tail goes up where the mode's addend carries. The mode looks at the last bit of the number below the tail: from
+  // below that is the point's lower neighbour, from above the point itself.
+  const std::uint64_t all = (std::uint64_t{1} << d) - 1;
+  const auto added = [&](bool odd) { return addend<std::uint64_t>({.mode = mode}, negative, odd, 0, d, 0); };
+  return {added(even), all - added(!even)};
 }
 
 /// Whether middles are counted at all: see the header.

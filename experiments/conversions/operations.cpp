@@ -155,8 +155,6 @@ OneByOne one_by_one(const Chain& chain, RoundingMode mode, bool negative, const 
 
 namespace {
 
-constexpr std::array compared_operations{Operation::add, Operation::sub,  Operation::mul,
-                                         Operation::div, Operation::sqrt, Operation::fma};
 constexpr std::uint64_t most_exhaustive = std::uint64_t{1} << 18;
 
 struct Pair {
@@ -290,9 +288,8 @@ void operations_report(const Config& config, Run& run) {
   const std::vector<Pair> pairs = read(config);
   const auto samples = static_cast<std::size_t>(config.integer("samples"));
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
-  const auto results = parallel_map(pairs.size() * compared_operations.size(), [&](std::size_t i) {
-    return compare(pairs[i / compared_operations.size()], compared_operations[i % compared_operations.size()], samples,
-                   seed);
+  const auto results = parallel_map(pairs.size() * array_operations.size(), [&](std::size_t i) {
+    return compare(pairs[i / array_operations.size()], array_operations[i % array_operations.size()], samples, seed);
   });
   Table& table = run.report.table(
       "operations", "One operation in a wider format, its result rounded again (to nearest even)",
@@ -311,8 +308,8 @@ void operations_report(const Config& config, Run& run) {
        {"twice", "1", "The operation by way of the wider format."}});
   std::uint64_t promised = 0, broken = 0;
   for (std::size_t i = 0; i < results.size(); ++i) {
-    const Pair& p = pairs[i / compared_operations.size()];
-    const Operation operation = compared_operations[i % compared_operations.size()];
+    const Pair& p = pairs[i / array_operations.size()];
+    const Operation operation = array_operations[i % array_operations.size()];
     const Result& r = results[i];
     const int arity = info(operation).arity;
     const auto cell = [&](std::size_t k) {

@@ -69,19 +69,7 @@ std::int64_t integer(const NumberType& type, std::uint64_t bits) {
 std::string instruction(const Task& task) {
   const bool wide = is(std::holds_alternative<FloatFormat>(task.from) ? task.from : task.to, fp64);
   const std::string suffix = wide ? "SD" : "SS";
-  switch (task.operation) {
-    case Operation::add: return "ADD" + suffix;
-    case Operation::sub: return "SUB" + suffix;
-    case Operation::mul: return "MUL" + suffix;
-    case Operation::div: return "DIV" + suffix;
-    case Operation::sqrt: return "SQRT" + suffix;
-    case Operation::fma: return "VFMADD231" + suffix;
-    case Operation::round_to_integral: return "ROUND" + suffix;
-    case Operation::eq: return "UCOMI" + suffix;
-    case Operation::lt:
-    case Operation::le: return "COMI" + suffix;
-    default: break;
-  }
+  if (task.operation != Operation::convert) return std::string(info(task.operation).x86) + suffix;
   if (!std::holds_alternative<FloatFormat>(task.from)) return "CVTSI2" + suffix;
   if (!std::holds_alternative<FloatFormat>(task.to)) return "CVT" + suffix + "2SI";
   return wide ? "CVTSD2SS" : "CVTSS2SD";

@@ -88,16 +88,7 @@ std::string common_refusal(const Task& task) {
     case RoundingMode::toward_negative: break;
     default: return "no x86 instruction offers the rounding mode " + std::string(name_of(rounding.mode));
   }
-  switch (task.operation) {
-    case Operation::rem: return "no SSE or AVX instruction computes the IEEE remainder";
-    case Operation::min:
-    case Operation::max: return "MINPS and MAXPS are not minimumNumber and maximumNumber";
-    case Operation::rcp:
-      return "RCPPS is an estimate within 1.5 * 2^-12, not rounded; div with 1 on the left is the same operation";
-    case Operation::rsqrt: return "RSQRTPS is an estimate within 1.5 * 2^-12, not rounded";
-    case Operation::exp: return "no SSE or AVX instruction computes e^a";
-    default: break;
-  }
+  if (const std::string_view why = info(task.operation).without_x86; !why.empty()) return std::string(why);
   const auto* from = std::get_if<IntegerType>(&task.from);
   const auto* to = std::get_if<IntegerType>(&task.to);
   if (from && *from == u64) return "no instruction before AVX-512 converts u64";

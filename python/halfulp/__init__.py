@@ -1,6 +1,6 @@
 """halfulp: a laboratory for low-precision floating point.
 
-Arrays: quantize, encode, decode, the operations add, sub, mul, div, rem, sqrt, fma, round_to_integral, min, max, eq, lt, le, rcp, rsqrt, exp, convert,
+Arrays: quantize, encode, decode, the operations of halfulp.operations (add, mul, fma, sqrt, exp, convert, ...),
 products dot, gemm, mma, block formats quantize_blocks, casts of other libraries cast. Objects: Format, BlockFormat, Rounding, ProductModel, Report.
 Commands: every command of `halfulp` is a function of its name, dashes as underscores.
 
@@ -10,6 +10,7 @@ array([1.015625e-01, 2.880000e+02, 0.000000e+00], dtype=float32)
 """
 from __future__ import annotations
 
+import builtins as _builtins
 import os as _os
 from typing import Any as _Any
 
@@ -24,15 +25,18 @@ from .blocks import Blocks, quantize_blocks
 from .casts import cast
 from .commands import (backends, check, diff, diff_profiles, eval, explain, formats, list, mma, page, policies, probe, profiles, record, run, show, units, validate, verify,
                        witness)
-from .operations import (FLAGS, add, convert, div, eq, exp, fma, le, lt, max, min, mul, rcp, rem, round_to_integral, rsqrt, sqrt, sub)
+from .operations import *  # every operation of emulation/operation.hpp, and FLAGS
+from .operations import _FUNCTIONS
 from .products import dot, gemm
 from .report import Report, load_report
 
 __version__ = _core.version()
 # What `from halfulp import *` brings: nothing that hides a builtin.
-__all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text", "add", "backends", "cast", "check", "convert", "decode",
-           "diff", "diff_profiles", "div", "dot", "encode", "eq", "exp", "explain", "fma", "formats", "gemm", "le", "load_report", "lt", "mma", "mul", "page", "policies", "probe",
-           "profiles", "quantize", "quantize_blocks", "rcp", "record", "rem", "round_to_integral", "rsqrt", "run", "set_threads", "show", "sqrt", "sub", "units", "validate", "verify", "witness"]
+__all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text",
+           "backends", "cast", "check", "decode", "diff", "diff_profiles", "dot", "encode", "explain", "formats",
+           "gemm", "load_report", "mma", "page", "policies", "probe", "profiles", "quantize", "quantize_blocks",
+           "record", "run", "set_threads", "show", "units", "validate", "verify", "witness"]
+__all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 
 
 def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, stream: int = 0,

@@ -38,6 +38,13 @@ if TYPE_CHECKING:
 FLAGS = {"inexact": 0x01, "underflow": 0x02, "overflow": 0x04, "divide_by_zero": 0x08, "invalid": 0x10}
 """The bits of IEEE flags, those of Berkeley TestFloat."""
 
+# Operations that answer true or false, by the table of emulation/operation.hpp.
+_TRUTHS = {name for _, name, _, truth in _core.operations() if truth}
+# Every operation has a function here: where one is missing, `import halfulp` fails. (Type checkers read no names made at run time.)
+_FUNCTIONS = [function for function, _, _, _ in _core.operations()]
+if not TYPE_CHECKING:
+    __all__ = ["FLAGS", *_FUNCTIONS]
+
 _INTEGERS: dict[str, np.dtype[Any]] = {"i32": np.dtype(np.int32), "i64": np.dtype(np.int64), "u32": np.dtype(np.uint32), "u64": np.dtype(np.uint64)}
 
 
@@ -54,7 +61,7 @@ def _format_of(operands: list[tuple[str, Array]], format: FormatLike | None) -> 
 
 
 def _rounded_codes(x: Array, f: Format) -> Array:
-    """Code words of numbers, rounded to nearest even where they are no values of the format."""
+    """Code words of numbers, rounded to nearest even where the format does not have them."""
     if format_of_dtype(x.dtype) == f:
         return codes_of_dtype(x)
     values = exact_values(x)
@@ -93,7 +100,7 @@ def _elementwise(operation: str, operands: list[tuple[str, ArrayLike]], format: 
     else:
         words = [_rounded_codes(x, f) for x in broadcast(arrays)]
     result, raised = _compute(operation, f.name, f.name, r, words, code_type(f), flags, seed)
-    if operation in ("eq", "lt", "le"):
+    if operation in _TRUTHS:
         return _paired(result.astype(np.bool_), raised)
     if codes:
         return _paired(result, raised)
@@ -215,3 +222,8 @@ def rsqrt(a: ArrayLike, format: FormatLike | None = None, **options: Unpack[Opti
 def exp(a: ArrayLike, format: FormatLike | None = None, **options: Unpack[Options]) -> Any:
     """e^a, correctly rounded. Operands, format, options, results: see the module halfulp.operations."""
     return _elementwise("exp", [("a", a)], format, **options)
+
+
+def log2(a: ArrayLike, format: FormatLike | None = None, **options: Unpack[Options]) -> Any:
+    """The logarithm to base 2, correctly rounded. Operands, format, options, results: see the module halfulp.operations."""
+    return _elementwise("log2", [("a", a)], format, **options)

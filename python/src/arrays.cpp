@@ -8,6 +8,10 @@
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
+#include <bit>
+#include <vector>
+
 namespace halfulp::python {
 namespace {
 
@@ -43,40 +47,35 @@ nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const 
   return tallied ? nb::object(dictionary(tally)) : nb::none();
 }
 
-/// Formats of at most 32 bits go through vectors, wider ones and integers through the scalar functions.
+/// Integers and doubles whose results have more than 32 bits are code words already; such floats become doubles first.
 void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed,
                   std::uint64_t stream, std::uint64_t origin) {
   same_size(x.size(), out.size());
-  const auto one_by_one = [&](auto in, auto scalar) {
+  const RandomStream random{seed, stream, origin};
+  const auto from_words = [&](const NumberType& from, const void* words) {
     with_words(out.dtype(), [&]<class Code>(Code) {
       const auto codes = write<Code>(out);
       if (static_cast<int>(sizeof(Code)) < f.storage_bytes())
         throw nb::type_error("out: its code words are too narrow");
       const nb::gil_scoped_release released;
-      in_pieces(in.size(), [&](std::size_t first, std::size_t last) {
-        for (std::size_t i = first; i < last; ++i) {
-          const std::uint64_t random = rounding.mode == RoundingMode::stochastic
-                                           ? rounding_bits(seed, stream, origin + i)
-                                           : 0;
-          codes[i] = static_cast<Code>(scalar(in[i], random).code);
-        }
-      });
+      const std::span<const std::uint64_t> in(static_cast<const std::uint64_t*>(words), x.size());
+      compute({Operation::convert, from, f, rounding}, in, {}, {}, codes, random);
     });
   };
   with_type<float, double, std::int64_t, std::uint64_t>(x.dtype(), [&]<class T>(T) {
     const auto in = read<T>(x);
-    if constexpr (std::is_integral_v<T>) {
-      one_by_one(in, [&](T v, std::uint64_t random) {
-        return from_integer({64, std::is_signed_v<T>}, f, rounding, static_cast<std::uint64_t>(v), random);
-      });
-    } else if (out.dtype() == nb::dtype<std::uint64_t>()) {
-      one_by_one(in, [&](T v, std::uint64_t random) { return encode(f, rounding, static_cast<double>(v), random); });
-    } else {
-      with_type<std::uint8_t, std::uint16_t, std::uint32_t>(out.dtype(), [&]<class Code>(Code) {
+    if constexpr (std::is_integral_v<T>) return from_words(std::is_signed_v<T> ? i64 : u64, x.data());
+    else if (out.dtype() != nb::dtype<std::uint64_t>())
+      return with_type<std::uint8_t, std::uint16_t, std::uint32_t>(out.dtype(), [&]<class Code>(Code) {
         const auto codes = write<Code>(out);
         const nb::gil_scoped_release released;
-        encode(f, rounding, in, codes, RandomStream{seed, stream, origin});
+        encode(f, rounding, in, codes, random);
       });
+    else if constexpr (std::is_same_v<T, double>) return from_words(fp64, x.data());
+    else {
+      std::vector<std::uint64_t> doubles(in.size());
+      std::ranges::transform(in, doubles.begin(), [](T v) { return std::bit_cast<std::uint64_t>(double{v}); });
+      from_words(fp64, doubles.data());
     }
   });
 }

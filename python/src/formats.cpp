@@ -46,7 +46,7 @@ std::optional<std::string> dtype_name(const FloatFormat& f) {
   return {};
 }
 
-/// A code word of the format: TypeError for what is no integer, ValueError for one that is none.
+/// A code word of the format: TypeError for anything but an integer, ValueError for one that is too large.
 std::uint64_t checked(const FloatFormat& f, nb::handle x) {
   if (!PyIndex_Check(x.ptr())) throw nb::type_error("code: accepted: an integer");
   const nb::object index = nb::steal(PyNumber_Index(x.ptr()));

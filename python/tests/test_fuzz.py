@@ -8,7 +8,7 @@ import halfulp
 FORMATS = ("fp16", "bf16", "e4m3", "e5m2", "e2m1", "e8m0", "e6m9", "tf32", "fp32", "fp64", "p3109k8p3", "e4m3fnuz", "e1m0", "e11m52", "e2m1b-3", "e5m3b40", "mxfp4", "nvfp4", "int8", "xyz")
 DTYPES = ("i1", "u1", "i2", "u2", "i4", "u4", "i8", "u8", "f2", "f4", "f8", ">f4", ">i2", "?", "c8", "O", "M8[s]", "U3")
 SHAPES = ((), (0,), (1,), (7,), (3, 4), (2, 0, 5), (2, 3, 4), (1, 1, 1, 33), (64, 64))
-OPERATIONS = ("add", "sub", "mul", "div", "rem", "sqrt", "fma", "min", "max", "eq", "lt", "le", "rcp", "rsqrt", "exp", "round_to_integral")
+OPERATIONS = [(function, operands) for function, name, operands, _ in halfulp._core.operations() if name != "convert"]
 
 
 class Draw:
@@ -51,8 +51,7 @@ def calls(draw):
     yield lambda: halfulp.decode(halfulp.encode(x, f, **options), f)
     yield lambda: halfulp.decode(x, f)
     yield lambda: halfulp.convert(x, draw.one(FORMATS + ("i32", "u64", "i16")), f, codes=bool(draw.random.integers(2)), flags=bool(draw.random.integers(2)), **options)
-    name = draw.one(OPERATIONS)
-    arity = 3 if name == "fma" else 1 if name in ("sqrt", "rcp", "rsqrt", "exp", "round_to_integral") else 2
+    name, arity = draw.one(OPERATIONS)
     yield lambda: getattr(halfulp, name)(*([x] + same_shape)[:arity], f, codes=bool(draw.random.integers(2)), flags=bool(draw.random.integers(2)), **options)
     yield lambda: halfulp.gemm(x, same_shape[0].T, model=draw.one(FORMATS + ("hopper.mma.fp16.fp32", "mul=fp16,acc=fp32", "blackwell.tcgen05.nvfp4.fp32")), codes=bool(draw.random.integers(2)))
     yield lambda: halfulp.quantize_blocks(x, f, rounding=options["rounding"], seed=options["seed"], axis=draw.one((None, 0, 1, -1, 5))).values()

@@ -100,7 +100,7 @@ def test_comparisons_and_extremes():
 
 def test_functions():
     x = np.float32([0.25, 1, 2, 4])
-    assert halfulp.rcp(x, "e4m3").tolist() == [4, 1, 0.5, 0.25] and halfulp.rsqrt(x, "bf16").tolist()[0] == 2
+    assert halfulp.rcp(x, "e4m3").tolist() == [4, 1, 0.5, 0.25] and halfulp.rsqrt(x, "bf16").tolist()[0] == 2 and halfulp.log2(x, "e4m3").tolist() == np.log2(x).tolist()
     assert halfulp.exp(1, "fp32") == np.float32(math.e) and halfulp.exp(1, "fp16") == np.float16(math.e)
     assert halfulp.rem(5, 3, "fp16") == -1 and halfulp.round_to_integral(2.5, "fp16") == 2
     assert halfulp.round_to_integral([2.5, -2.5], "fp16", rounding="toward-positive").tolist() == [3, -2]
@@ -133,3 +133,14 @@ def test_stochastic_operations_depend_on_the_seed_alone():
     one_by_one, _ = halfulp.add(x[0], x[1], "e4m3", rounding="stochastic", seed=9, flags=True)
     same(by_vectors, one_by_one)
     assert not np.array_equal(by_vectors, halfulp.add(x[0], x[1], "e4m3", rounding="stochastic", seed=10))
+
+
+def test_every_operation_has_its_function():
+    for function, name, operands, truth in halfulp._core.operations():
+        call = getattr(halfulp, function)
+        assert call is getattr(halfulp.operations, function) and "Operands, format, options" in call.__doc__ or name == "convert"
+        code = call.__code__
+        assert code.co_varnames[:operands] == ("a", "b", "c")[:operands] and code.co_varnames[operands] in ("format", "to")
+        if name != "convert":
+            answer = call(*[1.0] * operands, "fp32")
+            assert isinstance(answer, np.bool_) == truth

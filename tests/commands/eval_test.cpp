@@ -69,6 +69,8 @@ TEST(EvalLines, WritesTestFloatsFormat) {
             "4000 3800 00\n4200 3555 01\n8000 FC00 08\n");
   EXPECT_EQ(evaluated(options(Operation::rsqrt, fp16), "4400\n4000\nBC00\n"),
             "4400 3800 00\n4000 39A8 01\nBC00 7E00 10\n");
+  EXPECT_EQ(evaluated(options(Operation::log2, fp16), "4200\n2C00\n8000\nBC00\n"),
+            "4200 3E57 01\n2C00 C400 00\n8000 FC00 08\nBC00 7E00 10\n");
   EXPECT_EQ(evaluated(options(Operation::exp, fp16), "8000\n3C00\n4A00\n"),
             "8000 3C00 00\n3C00 4170 01\n4A00 7C00 05\n");
   EXPECT_EQ(evaluated(options(Operation::convert, fp16, i32), "C000\n3E00\n"), "C000 FFFFFFFE 00\n3E00 00000002 00\n");

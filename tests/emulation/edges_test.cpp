@@ -277,4 +277,35 @@ TEST(Edges, exponentials) {
   EXPECT_EQ(evaluate(Operation::exp, fp64, nearest, 0xbff0'0000'0000'0000), (Rounded{0x3fd7'8b56'362c'ef38, inexact}));
 }
 
+TEST(Edges, logarithms) {
+  const Flags by_zero = flag::divide_by_zero;
+  for (const FloatFormat& f : {fp16, bf16, fp32, fp64, e5m2}) {
+    const auto log2 = [&](std::uint64_t a, const Rounding& r = {}) { return evaluate(Operation::log2, f, r, a); };
+    for (const std::uint64_t zero : {f.zero(), f.zero(true)})
+      EXPECT_EQ(log2(zero), (Rounded{f.infinity(true), by_zero}));
+    EXPECT_EQ(log2(f.infinity()), (Rounded{f.infinity(), 0}));
+    for (const std::uint64_t a : {f.infinity(true), f.with_sign(1, true), f.with_sign(f.max_finite(), true)})
+      EXPECT_EQ(log2(a), (Rounded{f.canonical_nan(), flag::invalid}));
+    // Powers of two are exact where the format has their exponents, in every mode; that of 1 is +0.
+    for (const auto& mode : rounding_modes) {
+      const Rounding r{.mode = mode.value};
+      EXPECT_EQ(log2(encode(f, {}, 1).code, r), (Rounded{f.zero(), 0}));
+      for (const int e : {-8, -2, -1, 1, 2, 8})
+        EXPECT_EQ(log2(encode(f, {}, FloatFormat::power_of_two(e)).code, r), (Rounded{encode(f, {}, e).code, 0})) << e;
+    }
+    EXPECT_EQ(log2(1, {.flush_inputs = true}), (Rounded{f.infinity(true), by_zero}));
+  }
+  EXPECT_EQ(evaluate(Operation::log2, e4m3, {}, 0), (Rounded{0x7f, by_zero}));  // NaN for -Inf
+  EXPECT_EQ(evaluate(Operation::log2, e4m3, {.overflow = Overflow::saturate}, 0), (Rounded{0xfe, by_zero}));
+  // The neighbours of 1, and known values.
+  EXPECT_EQ(evaluate(Operation::log2, fp64, {}, 0x3ff0'0000'0000'0001),
+            (Rounded{0x3cb7'1547'652b'82fd, flag::inexact}));
+  EXPECT_EQ(evaluate(Operation::log2, fp64, {}, 0x3fef'ffff'ffff'ffff),
+            (Rounded{0xbca7'1547'652b'82fe, flag::inexact}));
+  EXPECT_EQ(evaluate(Operation::log2, fp64, {}, 0x4008'0000'0000'0000),
+            (Rounded{0x3ff9'5c01'a39f'bd68, flag::inexact}));
+  EXPECT_EQ(evaluate(Operation::log2, fp64, {}, 0x4024'0000'0000'0000),
+            (Rounded{0x400a'934f'0979'a371, flag::inexact}));
+}
+
 }  // namespace

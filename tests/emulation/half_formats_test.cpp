@@ -138,10 +138,10 @@ std::vector<std::uint64_t> exp_operands(const FloatFormat& f) {
   return codes;
 }
 
-TEST_P(HalfFormats, exponential) {
-  const FloatFormat f = GetParam();
-  Differences differences(format_name(f) + " exp");
-  std::vector<Rounding> all;  // every mode plainly, and the other settings in turn
+/// An operation in every mode plainly, and with the other settings in turn.
+void check_in_every_mode(const FloatFormat& f, Operation operation, const std::vector<std::uint64_t>& operands) {
+  Differences differences(format_name(f) + " " + std::string(info(operation).name));
+  std::vector<Rounding> all;
   for (const auto& mode : rounding_modes) {
     Rounding r;
     r.mode = mode.value;
@@ -151,13 +151,33 @@ TEST_P(HalfFormats, exponential) {
   Draw draw{{19}};
   std::size_t count = 0;
   all.resize(all.size() + 2);
-  for (const std::uint64_t a : exp_operands(f)) {
+  for (const std::uint64_t a : operands) {
     for (std::size_t i = all.size() - 2; i < all.size(); ++i) all[i] = others[count++ % others.size()];
     std::vector<Rounding>& these = exhaustive() ? others : all;
     draw.next(these);
-    check_all(differences, Operation::exp, f, these, draw.word, a);
+    check_all(differences, operation, f, these, draw.word, a);
   }
 }
+
+TEST_P(HalfFormats, exponential) { check_in_every_mode(GetParam(), Operation::exp, exp_operands(GetParam())); }
+
+/// Of wide formats the numbers around 1 too, whose logarithms lose leading digits, and around powers of two.
+std::vector<std::uint64_t> log2_operands(const FloatFormat& f) {
+  std::vector<std::uint64_t> codes = unary_operands(f);
+  if (f.storage_bits() <= 16) return codes;
+  Random random{21};
+  const auto one = static_cast<std::uint64_t>(f.bias) << f.fraction_bits;
+  for (std::uint64_t d = 0; d < 200; ++d) codes.push_back(one - 100 + d);
+  for (int i = 0; i < 5'000; ++i) {
+    const std::uint64_t word = random(), tail = word & f.fraction_mask();
+    codes.push_back(one + (tail >> word % 50) - (i % 2 ? tail >> word % 47 : 0));
+    codes.push_back((word >> 8 & f.magnitude_mask() & ~f.fraction_mask()) + word % 3 - 1);
+    codes.back() &= f.code_mask();
+  }
+  return codes;
+}
+
+TEST_P(HalfFormats, logarithm) { check_in_every_mode(GetParam(), Operation::log2, log2_operands(GetParam())); }
 
 /// The width of the first attempt decides nothing: narrow ones fail more or less often, and go on.
 TEST(Exponential, does_not_depend_on_the_first_width) {
@@ -172,6 +192,26 @@ TEST(Exponential, does_not_depend_on_the_first_width) {
       for (const int first : {bits, bits + 17 + static_cast<int>(word >> 40 & 7), 120, 248}) {
         const auto narrow = exp_bits(negative, significand, exponent, bits, first);
         ASSERT_TRUE(narrow.significand == wide.significand && narrow.exponent == wide.exponent)
+            << bits << ' ' << first << ' ' << significand << ' ' << exponent;
+      }
+    }
+}
+
+TEST(Logarithm, does_not_depend_on_the_first_width) {
+  Random random{22};
+  for (const int bits : {45, 58, 88, 120})
+    for (int i = 0; i < 20'000; ++i) {
+      const std::uint64_t word = random();
+      // Of any length, or next to 2^52, so that the number is next to 1 where the exponent says so.
+      const std::uint64_t significand = i % 4 ? random() >> (11 + word % 50) | 1
+                                              : (std::uint64_t{1} << 52) + (word >> 50 & 31) * 2 - 31;
+      if (std::has_single_bit(significand)) continue;
+      const int exponent = static_cast<int>(word >> 16 & 255) * (i & 1) - std::bit_width(significand);
+      const auto wide = log2_bits(significand, exponent, bits, 400);
+      for (const int first : {bits, bits + 17 + static_cast<int>(word >> 40 & 7), 120, 248}) {
+        const auto narrow = log2_bits(significand, exponent, bits, first);
+        ASSERT_TRUE(narrow.significand == wide.significand && narrow.exponent == wide.exponent &&
+                    narrow.sign == wide.sign)
             << bits << ' ' << first << ' ' << significand << ' ' << exponent;
       }
     }

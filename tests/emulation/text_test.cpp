@@ -31,7 +31,7 @@ Rounded rounded(const FloatFormat& f, const Rounding& r, const cpp_rational& x, 
 
 // --- parsing -----------------------------------------------------------------------------------------------------
 
-/// A digit thousands of places behind a midpoint decides, in every format and mode; hexadecimal digits too.
+/// A digit thousands of places after a midpoint decides, in every format and mode; hexadecimal digits too.
 TEST(Parse, thousands_of_digits) {
   check::Random random{22};
   for (const std::string name : {"e4m3", "fp16", "bf16", "fp64"}) {

@@ -47,9 +47,6 @@ inline std::vector<Rounding> roundings() {
 inline constexpr RandomStream stream{5, 6, (std::uint64_t{1} << 33) + 3};
 inline std::uint64_t bits_at(std::size_t i) { return rounding_bits(stream.seed, stream.stream, stream.first + i); }
 
-inline constexpr Operation array_operations[] = {Operation::add, Operation::sub,  Operation::mul,
-                                                 Operation::div, Operation::sqrt, Operation::fma};
-
 /// The catalogue's formats and some that only a user would name: wide, narrow, at the edges of what the kernels take.
 inline std::vector<FloatFormat> formats() {
   std::vector<FloatFormat> all;

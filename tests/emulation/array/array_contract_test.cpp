@@ -4,6 +4,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <limits>
 #include <string>
 #include <vector>
@@ -75,8 +77,19 @@ TEST(ArrayErrors, are_told_before_anything_is_written) {
             "the second operand has 0 elements, the result 10: they must be equal");
   EXPECT_EQ(message([&] { apply<std::uint16_t>(Operation::sqrt, fp16, {}, a, a, {}, sum); }),
             "sqrt takes 1 operand, and was given the second operand");
-  EXPECT_EQ(message([&] { apply<std::uint16_t>(Operation::rem, fp16, {}, a, a, {}, sum); }),
-            "arrays have add, sub, mul, div, sqrt and fma, not rem");
+  EXPECT_EQ(message([&] { apply<std::uint16_t>(Operation::convert, fp16, {}, a, {}, {}, sum); }),
+            "apply stays in one format; convert goes through encode and decode");
+  const CodeWords words{std::span<const std::uint16_t>(a)};
+  const Task add{Operation::add, fp16, fp16, {}}, narrowing{Operation::convert, fp16, fp32, {}};
+  EXPECT_EQ(message([&] { compute<std::uint16_t>(add, words, {}, {}, sum); }),
+            "the second operand has 0 elements, the result 10: they must be equal");
+  EXPECT_EQ(message([&] { compute<std::uint16_t>(add, words, words, words, sum); }),
+            "add takes 2 operands, and was given the third operand");
+  EXPECT_EQ(message([&] { compute<std::uint16_t>(narrowing, words, {}, {}, sum); }),
+            "fp32 code words have 32 bits, the array's elements 16");
+  std::vector<Flags> few(9, 7);
+  EXPECT_EQ(message([&] { compute<std::uint16_t>(add, words, words, {}, sum, {}, few); }),
+            "the flags' array has 9 elements, the result 10: they must be equal");
   EXPECT_EQ(message([&] { apply<std::uint8_t>(Operation::add, e8m0, {}, narrow, narrow, {}, narrow); }),
             "e8m0 holds scales: it has conversions only, no add");
   Rounding many;
@@ -100,6 +113,60 @@ TEST(ArrayErrors, are_told_before_anything_is_written) {
   for (const auto x : sum) EXPECT_EQ(x, 7);
 }
 
+/// compute() against evaluate(): every operation, conversions between formats and integers, operands wider than needed,
+/// with and without flags, short arrays and arrays of several pieces.
+TEST(Compute, is_evaluate_for_every_task) {
+  std::vector<Task> tasks;
+  for (const FloatFormat& f : {fp16, bf16, e4m3, e2m1, fp32, fp64})
+    for (const OperationInfo& row : operations)
+      if (row.operation != Operation::convert) tasks.push_back({row.operation, f, f, {}});
+  const std::vector<NumberType> types{fp16, bf16, e4m3, e8m0, fp32, fp64, i32, i64, u32, u64};
+  for (const NumberType& from : types)
+    for (const NumberType& to : types)
+      if (refusal({Operation::convert, from, to, {}}).empty()) tasks.push_back({Operation::convert, from, to, {}});
+  std::uint64_t state = 1;
+  for (Task task : tasks)
+    for (const Rounding& rounding :
+         {Rounding{}, Rounding{.mode = RoundingMode::stochastic}, Rounding{.nan = NanRule::propagate},
+          Rounding{.mode = RoundingMode::to_odd, .overflow = Overflow::saturate, .flush_inputs = true}}) {
+      task.rounding = rounding;
+      const bool binary8 = storage_bits(task.from) == 8, plain = rounding == Rounding{};
+      const std::size_t n = plain && binary8 ? 70'000 : 300;
+      const std::uint64_t mask = ~std::uint64_t{0} >> (64 - storage_bits(task.from));
+      std::array<std::vector<std::uint64_t>, 3> words;
+      const int arity = info(task.operation).arity;
+      for (int k = 0; k < arity; ++k)
+        for (std::size_t i = 0; i < n; ++i) {
+          state = state * 6364136223846793005u + 1442695040888963407u;
+          words[static_cast<std::size_t>(k)].push_back((state >> 8 ^ state >> 40) & mask);
+        }
+      const RandomStream random{3, 4, 5};
+      std::vector<std::uint64_t> wanted, wide(n);
+      std::vector<Flags> raised, flags(n);
+      for (std::size_t i = 0; i < n; ++i) {
+        const auto at = [&](std::size_t k) { return words[k].empty() ? 0 : words[k][i]; };
+        const Rounded r = evaluate(task, at(0), at(1), at(2), rounding_bits(3, 4, 5 + i));
+        wanted.push_back(r.code), raised.push_back(r.flags);
+      }
+      const auto of = [&](std::size_t k) { return CodeWords(std::span<const std::uint64_t>(words[k])); };
+      compute<std::uint64_t>(task, of(0), of(1), of(2), wide, random, flags);
+      ASSERT_TRUE(wide == wanted && flags == raised) << task.description();
+      const auto narrow = [&]<class Code>(Code) {
+        if (static_cast<int>(sizeof(Code)) * 8 < storage_bits(task.to)) return;
+        std::vector<Code> out(n), a(words[0].begin(), words[0].end()), b(words[1].begin(), words[1].end()),
+            c(words[2].begin(), words[2].end());
+        compute<Code>(task, of(0), of(1), of(2), out, random);
+        ASSERT_TRUE(std::equal(out.begin(), out.end(), wanted.begin(), wanted.end())) << task.description();
+        if (static_cast<int>(sizeof(Code)) * 8 < storage_bits(task.from)) return;
+        std::fill(out.begin(), out.end(), Code{0});
+        const auto span = [](const auto& v) { return CodeWords(std::span<const Code>(v)); };
+        compute<Code>(task, span(a), span(b), span(c), out, random);
+        ASSERT_TRUE(std::equal(out.begin(), out.end(), wanted.begin(), wanted.end())) << task.description();
+      };
+      narrow(std::uint8_t{}), narrow(std::uint16_t{}), narrow(std::uint32_t{}), narrow(std::uint64_t{});
+    }
+}
+
 TEST(ArrayPath, is_the_scalar_one_where_no_kernel_applies) {
   const Rounding plain, payloads{.nan = NanRule::propagate}, random{.mode = RoundingMode::stochastic},
       even{.mode = RoundingMode::stochastic, .variant = StochasticVariant::nearest_even};
@@ -114,8 +181,7 @@ TEST(ArrayPath, is_the_scalar_one_where_no_kernel_applies) {
   EXPECT_TRUE(encodes_in_vectors<float>(e2m1, payloads));  // it has no NaN
   EXPECT_FALSE(encodes_in_vectors<float>(fp16, payloads));
   EXPECT_TRUE(encodes_in_vectors<float>(bf16, random));
-  for (const Operation operation :
-       {Operation::add, Operation::sub, Operation::mul, Operation::div, Operation::sqrt, Operation::fma}) {
+  for (const Operation operation : array_operations) {
     EXPECT_TRUE(applies_in_vectors(operation, fp16, plain));
     EXPECT_FALSE(applies_in_vectors(operation, fp16, payloads));
     EXPECT_FALSE(applies_in_vectors(operation, fp64, plain));

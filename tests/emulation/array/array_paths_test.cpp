@@ -1,4 +1,4 @@
-// Paths that array functions take for some arrays alone: with a tally, by a table of all results, past the caches. They
+// Paths that array functions take only for some arrays: with a tally, by a table of all results, past the caches. They
 // give what the scalar functions give, count what these count, and write nothing else.
 #include "array_cases.hpp"
 
@@ -279,7 +279,7 @@ TEST(LargeArrays, are_small_ones_in_a_row) {
   }
 }
 
-// Two of ten rounds are shared by counters that differ in the lowest word alone: high words of key and counter matter
+// Counters that differ only in the lowest word share two of ten rounds: high words of key and counter matter
 // there.
 TEST_P(Arrays, random_words_of_large_keys_and_streams) {
   const Rounding r{.mode = RoundingMode::stochastic};

@@ -127,7 +127,7 @@ TEST_P(Arrays, short_float_products_next_to_subnormal_midpoints) {
     for (const Rounding& r : roundings()) expect_like_evaluate<std::uint32_t>(f, operation, r, all.a, all.b, all.c);
 }
 
-/// Elements for the slow way alone, in pairs, in runs, at the ends, at every place of a vector; result over an operand.
+/// Single elements for the slow way, pairs, in runs, at the ends, at every place of a vector; result over an operand.
 TEST_P(Arrays, short_floats_that_are_left_to_double_stay_in_place) {
   const std::uint64_t special[] = {bf16.infinity() | bf16.quiet_bit(), bf16.infinity(), bf16.max_finite(), 1};
   check::Random random{13};

@@ -31,7 +31,7 @@ std::vector<Answered> committed() {
       std::istringstream words(line);
       std::string word;
       words >> word;
-      if (word == "#" || word == "some") continue;  // "some inputs": chunks alone
+      if (word == "#" || word == "some") continue;  // "some inputs": only chunks
       if (word == "=") {
         all.push_back({file.path().stem(), {}, {}, {}, {}, {}});
         words >> all.back().from >> all.back().to;

@@ -104,7 +104,7 @@ constexpr Case cases[] = {
     {"ml_dtypes", "fp32", "e8m0", 0x8040'0001, 0xff},
     {"ml_dtypes", "fp32", "e8m0", 0x0040'0001, 0x01},
     {"ml_dtypes", "fp32", "fp16", 0x7f80'0001, 0x7c01},
-    // 1 + 2^-4 + 2^-52, beside a midpoint: by way of float32 or not.
+    // 1 + 2^-4 + 2^-52, just above a midpoint: by way of float32 or not.
     {"ml_dtypes", "fp64", "e4m3", 0x3ff1'0000'0000'0001, 0x38},
     {"tensorflow", "fp64", "e4m3", 0x3ff1'0000'0000'0001, 0x39},
     {"cuda-nosat", "fp64", "e4m3", 0x3ff1'0000'0000'0001, 0x39},
@@ -196,7 +196,7 @@ void check_array(const CastRule& rule, const std::vector<std::uint32_t>& in) {
   EXPECT_EQ(wrong, 0u);
 }
 
-/// Arrays of everything, and arrays of one kind alone, which take short cuts.
+/// Arrays of everything, and arrays of one kind only, which take short cuts.
 TEST(Profiles, ArraysAreAsOneByOne) {
   for (const Profile& profile : profiles())
     for (const CastRule& rule : profile.rules) {

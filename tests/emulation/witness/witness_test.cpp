@@ -116,7 +116,7 @@ TEST(Witness, VectorsAreShort) {
     ASSERT_TRUE(found.operands) << first;
     EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands));
     EXPECT_LE(a.shape.terms(found.operands->size()), 3u);
-    EXPECT_EQ(search(a, b).operands, found.operands);  // by the seed alone
+    EXPECT_EQ(search(a, b).operands, found.operands);  // only the seed decides
   }
 }
 
@@ -133,7 +133,7 @@ TEST(Witness, OrdersAndModels) {
   EXPECT_EQ(terms("sum:e5m2", "sum:e5m2,comp=kahan"), 3u);
   EXPECT_EQ(terms("dot:fp16", "dot:fp16,mul=exact"), 1u + 1u);               // one product is rounded once either way
   EXPECT_EQ(terms("dot:in=fp16,acc=fp32", "dot:hopper.mma.fp16.fp32"), 1u);  // -0 * 0: units give +0
-  // A block longer than any vector looked at is no block; and a unit with C = +0 is that unit.
+  // A block longer than any vector makes no difference; a unit with C = +0 is that unit.
   EXPECT_EQ(terms("sum:fp16", "sum:fp16,order=blocked:50", {.cases = 100'000}), 0u);
   const Subject dot = parse_subject("dot:hopper.mma.fp16.fp32"), unit = parse_subject("hopper.mma.fp16.fp32");
   EXPECT_EQ(dot.evaluate(std::vector<std::uint64_t>{0x3c00, 0x4000, 0xbc00, 0x3c01}),

@@ -1,5 +1,5 @@
-// The oracle's exponential function: an interval of rationals around e^x, refined until all of it rounds alike in every
-// mode.
+// The oracle's elementary functions: an interval of rationals around each result, refined until all of it rounds alike
+// in every mode.
 //
 // e^|x| = (e^(|x| / 2^j))^(2^j), the inner one from its Taylor series; e^-|x| is its reciprocal. Both ends are dyadic
 // and cut outwards, so e^x lies between them however much is cut; e^x itself is irrational for rational x != 0
@@ -7,6 +7,9 @@
 #pragma once
 
 #include <halfulp/evidence/oracle/operations.hpp>
+
+#include <cstdlib>
+#include <optional>
 
 namespace oracle {
 
@@ -54,6 +57,13 @@ inline bool same_place(const Place& p, const Place& q) {
 /// The bracket of a number that is neither a value nor a midpoint nor anything else with an end.
 inline Bracket irrational(const Bracket& b) { return {false, b.tail < 0x1'0000'0000u ? -1 : 1, b.tail, false}; }
 
+/// A number in its place, of which both ends of an interval are: it is irrational.
+inline Outcome irrational(Place p) {
+  p.bracket = irrational(p.bracket);
+  if (p.tiny) p.unbounded = irrational(p.unbounded);
+  return {Outcome::number, p.sign, 0, p};
+}
+
 inline Magnitude<cpp_int> inverse(const Magnitude<cpp_int>& x) { return {x.denominator, x.numerator, -x.exponent}; }
 
 inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
@@ -80,11 +90,53 @@ inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
     const Magnitude<cpp_int> low{y.low, 1, y.exponent}, high{y.high, 1, y.exponent};
     const Place below = locate(f, false, x.sign ? inverse(high) : low),
                 above = locate(f, false, x.sign ? inverse(low) : high);
-    if (!same_place(below, above)) continue;
-    Place p = below;
-    p.bracket = irrational(p.bracket);
-    if (p.tiny) p.unbounded = irrational(p.unbounded);
-    return {Outcome::number, false, 0, p};
+    if (same_place(below, above)) return irrational(below);
+  }
+}
+
+/// floor(2^digits * log2(m)), m the significand as a number in [1, 2): squaring it doubles the logarithm, whose next
+/// bit is whether the square reaches 2. Nothing where an interval around the squares leaves a bit open.
+inline std::optional<cpp_int> log2_of_fraction(std::uint64_t significand, int digits) {
+  const int fraction = digits + 64;
+  const cpp_int two = cpp_int(2) << fraction;
+  cpp_int low = cpp_int(significand) << (fraction + 1 - length(cpp_int(significand))), high = low, bits = 0;
+  for (int i = 0; i < digits; ++i) {
+    low = low * low >> fraction;
+    high = cut_up(high * high, fraction);
+    bits <<= 1;
+    if (low >= two) {
+      bits += 1;
+      low >>= 1;
+      high = cut_up(high, 1);
+    } else if (high >= two) {
+      return {};
+    }
+  }
+  return bits;
+}
+
+/// log2 (9.2.1). It is irrational unless x is a power of two.
+inline Outcome log2(const FloatFormat& f, bool flush, std::uint64_t a) {
+  if (is_nan(f, a)) return any_nan(f, {a});
+  const Value x = decode(f, a, flush);
+  if (x.zero()) return infinity(true, flag::divide_by_zero);
+  if (x.sign) return invalid();
+  if (x.kind == Class::infinite) return infinity(false);
+
+  const int whole = x.exponent + length(cpp_int(x.significand)) - 1;
+  if (cpp_int(x.significand) == cpp_int(1) << (whole - x.exponent))
+    return whole == 0 ? zero(false) : number(f, whole < 0, Magnitude<cpp_int>{std::abs(whole)});
+  for (int digits = 2 * f.precision() + 48;; digits *= 2) {
+    const auto part = log2_of_fraction(x.significand, digits);
+    if (!part) continue;
+    // In units of 2^-digits: low < log2 x < low + 1, or as magnitudes the other way round.
+    const cpp_int floor = whole * (cpp_int(1) << digits) + *part;
+    const bool negative = floor < 0;
+    const cpp_int low = negative ? cpp_int(-floor - 1) : floor, high = low + 1;
+    if (low == 0) continue;
+    const Place below = locate(f, negative, Magnitude<cpp_int>{low, 1, -digits}),
+                above = locate(f, negative, Magnitude<cpp_int>{high, 1, -digits});
+    if (same_place(below, above)) return irrational(below);
   }
 }
 

@@ -1,0 +1,53 @@
+// Encode over arrays, for each instruction set: values to code words.
+#undef HWY_TARGET_INCLUDE
+#define HWY_TARGET_INCLUDE "emulation/array/encode.cpp"
+#include <hwy/foreach_target.h>
+
+#include <halfulp/emulation/array/sweep-inl.hpp>
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::array::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+// Dispatch works on plain functions.
+#define HALFULP_KERNEL(name, T, Out, domain)                                                               \
+  HWY_ATTR void name(const NarrowPlan<Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, \
+                     std::size_t count, bool streams) {                                                    \
+    narrow_any<T, Out, domain>(plan, random, in, out, count, streams);                                     \
+  }
+HALFULP_KERNEL(encode_floats_8, float, std::uint8_t, Domain::codes)
+HALFULP_KERNEL(encode_floats_16, float, std::uint16_t, Domain::codes)
+HALFULP_KERNEL(encode_floats_32, float, std::uint32_t, Domain::codes)
+HALFULP_KERNEL(encode_doubles, double, std::uint32_t, Domain::codes)
+#undef HALFULP_KERNEL
+
+}  // namespace halfulp::array::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+
+#if HWY_ONCE
+namespace halfulp::array {
+
+HWY_EXPORT(encode_floats_8);
+HWY_EXPORT(encode_floats_16);
+HWY_EXPORT(encode_floats_32);
+HWY_EXPORT(encode_doubles);
+
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out,
+                  std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(encode_floats_8)(plan, random, in, out, count, false);
+}
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out,
+                  std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(encode_floats_16)(plan, random, in, out, count, false);
+}
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out,
+                  std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(encode_floats_32)(plan, random, in, out, count, false);
+}
+void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out,
+                  std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(encode_doubles)(plan, random, in, out, count, false);
+}
+
+}  // namespace halfulp::array
+#endif
