@@ -1,6 +1,7 @@
 // Matrices as callers hand them over: words or values in row-major order, perhaps with gaps, perhaps transposed.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 #include <cstddef>
 #include <cstdint>
@@ -20,7 +21,15 @@ class CodeWords {
   CodeWords(std::span<T> words) : CodeWords(std::span<const T>(words)) {}  ///< Of words that could be written.
   const void* data() const { return data_; }                               ///< the first word
   std::size_t size() const { return size_; }                               ///< how many words
+  bool empty() const { return size_ == 0; }                                ///< whether there are none
   int bytes() const { return bytes_; }                                     ///< of a word: 1, 2, 4 or 8
+  /// `count` words from `at` on, by default all that follow.
+  CodeWords subspan(std::size_t at, std::size_t count = std::dynamic_extent) const {
+    CodeWords part = *this;
+    part.data_ = static_cast<const char*>(data_) + at * static_cast<std::size_t>(bytes_);
+    part.size_ = std::min(count, size_ - at);
+    return part;
+  }
   /// f(pointer to the first word, as its own type).
   template <class F>
   decltype(auto) visit(F&& f) const {
@@ -68,6 +77,36 @@ struct MatrixOperands {
   Placement place_b() const { return place(transpose_b, k, n, ldb); }  ///< Where elements of B lie.
   Placement place_c() const { return {ldc ? ldc : n, 1}; }             ///< Where elements of C lie.
   Placement place_d() const { return {ldd ? ldd : n, 1}; }             ///< Where elements of D lie.
+
+  /// Product i of several of this size, whose operands lie one after the other without gaps.
+  MatrixOperands nth(std::size_t i) const {
+    MatrixOperands x = *this;
+    x.a = a.subspan(i * m * k, m * k), x.b = b.subspan(i * k * n, k * n);
+    if (!c.empty()) x.c = c.subspan(i * m * n, m * n);
+    return x;
+  }
+  /// The operands of rows [first, first + count) of D.
+  MatrixOperands rows(std::size_t first, std::size_t count) const {
+    MatrixOperands x = *this;
+    const auto part = [&](const Words& words, std::size_t row, std::size_t length) {
+      return words.subspan(first * row, std::min(length, words.size() - first * row));
+    };
+    x.m = count;
+    x.a = part(a, place_a().row, transpose_a || lda ? a.size() : count * k);
+    if (transpose_a) x.lda = place_a().column;
+    if (!c.empty()) x.c = part(c, place_c().row, ldc ? c.size() : count * n);
+    if (m != 0) x.scale_a = part(scale_a, scale_a.size() / m, count * (scale_a.size() / m));
+    return x;
+  }
+  /// The operands of products [begin, end) along k, without C. Units with scales are not cut.
+  MatrixOperands along_k(std::size_t begin, std::size_t end) const {
+    MatrixOperands x = *this;
+    x.k = end - begin;
+    x.lda = transpose_a ? place_a().column : place_a().row, x.ldb = transpose_b ? place_b().column : place_b().row;
+    x.a = a.subspan(begin * place_a().column), x.b = b.subspan(begin * place_b().row);
+    x.c = {};
+    return x;
+  }
 
  private:
   static Placement place(bool transposed, std::size_t rows, std::size_t columns, std::size_t leading) {

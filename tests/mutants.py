@@ -109,7 +109,7 @@ BUGS = [
     ("block arrays: -0 of integers stays", ELEMENTS,
      "const float x = q[i] + 0.0f;", "const float x = q[i];", "block"),
     ("block products: scales are multiplied first", "emulation/block/product.cpp",
-     "dot_.order == ScaleOrder::after", "dot_.order != ScaleOrder::after", "block_dot"),
+     "if (order == ScaleOrder::after)", "if (order != ScaleOrder::after)", "block_dot"),
     ("elements left for later are done with those before", FUSED,
      "begin = i;", "begin = 0;", "array_short"),
     ("toward positive, vectors: one unit is missing, without embedded rounding", NARROW,

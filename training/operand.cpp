@@ -1,13 +1,12 @@
 #include <halfulp/training/operand.hpp>
 
-#include <halfulp/emulation/product/product.hpp>
+#include <halfulp/emulation/block/product.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/support/work.hpp>
 #include <halfulp/training/layers/tensor.hpp>
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <stdexcept>
 
 namespace halfulp::training {
@@ -104,13 +103,12 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
   }
   BlockArray array;
   quantize_blocks(format, storage.rounding, by_rows, rows, k, array, {random, amax});
-  const BlockGrid grid = block_grid(format, rows, k);
+  grid = block_grid(format, rows, k);
   if (tally) {
     std::vector<float> after(by_rows.size());
     dequantize_blocks(array, after);
     count(by_rows, after, array, grid, *tally);
   }
-  block_rows = grid.block_rows, block_columns = grid.block_columns, across = grid.across;
   outer = array.tensor_scale;
   array.tensor_scale = 1;
   std::vector<float> values(grid.count());
@@ -140,7 +138,7 @@ void PolicyOperand::values(std::size_t rows, std::size_t k, std::vector<float>& 
   if (!scaled()) return;
   for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i)
-      for (std::size_t j = 0; j < k; ++j) to[i * k + j] *= (scales.empty() ? 1.0f : scale(i, j)) * outer;
+      for (std::size_t j = 0; j < k; ++j) to[i * k + j] *= (scales.empty() ? 1.0f : scales[grid.index(i, j)]) * outer;
   });
 }
 
@@ -153,41 +151,9 @@ FloatOperands elements_of(const PolicyOperand& a, const PolicyOperand& b, std::s
 }
 
 void multiply_scaled(const ProductModel& model, const PolicyOperand& a, const PolicyOperand& b, std::size_t m,
-                     std::size_t n, std::size_t k, std::uint64_t first_stream, std::vector<float>& segment,
-                     std::span<float> d) {
-  FloatOperands x = elements_of(a, b, m, n, k);
-  x.lda = a.transposed ? m : k, x.ldb = b.transposed ? n : k;
-  segment.resize(m * n);
-  if (k == 0) std::fill(d.begin(), d.end(), 0.0f);
-  const auto boundary = [k](const PolicyOperand& o, std::size_t from) {
-    return o.scales.empty() ? k : std::min(k, (from / o.block_columns + 1) * o.block_columns);
-  };
-  std::vector<float> of_columns(n);
-  for (std::size_t begin = 0; begin < k;) {
-    const std::size_t end = std::min(boundary(a, begin), boundary(b, begin));
-    stop_if_interrupted();
-    x.k = end - begin;
-    x.a = a.elements.subspan(a.transposed ? begin * x.lda : begin);
-    x.b = b.elements.subspan(b.transposed ? begin * x.ldb : begin);
-    gemm(model, x, segment, first_stream + begin * m * n);
-    for (std::size_t j = 0; j < n; ++j) of_columns[j] = b.scales.empty() ? 1.0f : b.scale(j, begin);
-    for_rows(m, n, [&](std::size_t first, std::size_t last) {
-      for (std::size_t i = first; i < last; ++i) {
-        const float of_row = a.scales.empty() ? 1.0f : a.scale(i, begin);
-        const float* const from = segment.data() + i * n;
-        float* const to = d.data() + i * n;
-        if (begin == 0)
-          for (std::size_t j = 0; j < n; ++j) to[j] = from[j] * of_row * of_columns[j];
-        else
-          for (std::size_t j = 0; j < n; ++j) to[j] += from[j] * of_row * of_columns[j];
-      }
-    });
-    begin = end;
-  }
-  if (a.outer != 1 || b.outer != 1)
-    for (float& v : d) v = v * a.outer * b.outer;
-  for (float& v : d)  // Inf - Inf has another sign on other machines
-    if (v != v) v = std::numeric_limits<float>::quiet_NaN();
+                     std::size_t n, std::size_t k, std::uint64_t first_stream, std::span<float> d) {
+  const auto scales = [](const PolicyOperand& x) { return OperandScales{x.grid, x.scales, x.outer}; };
+  block_gemm(model, elements_of(a, b, m, n, k), scales(a), scales(b), d, first_stream);
 }
 
 }  // namespace halfulp::training

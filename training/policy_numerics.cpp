@@ -147,7 +147,7 @@ void PolicyNumerics::product(const Site& site, Product which, const Operands& x,
     elements.c = x.c;
     multiply(model, elements, bias, d, 1, stream);
   } else {
-    multiply_scaled(model, a_, b_, x.m, x.n, x.k, stream, segment_, d);
+    multiply_scaled(model, a_, b_, x.m, x.n, x.k, stream, d);
     for (std::size_t i = 0; i < x.c.size(); ++i) d[i] += x.c[i];
     if (!bias.empty())
       for_rows(x.m, x.n, [&](std::size_t begin, std::size_t end) {

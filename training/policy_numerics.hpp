@@ -92,7 +92,6 @@ class PolicyNumerics : public Numerics<float> {
   mutable std::mutex mutex_;    ///< of layers_: `inner` and sums come from several threads
   mutable std::map<std::pair<OperatorKind, std::string>, std::unique_ptr<Layer>> layers_;
   PolicyOperand a_, b_;
-  std::vector<float> segment_;
 };
 
 }  // namespace halfulp::training

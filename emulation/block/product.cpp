@@ -1,115 +1,331 @@
 #include <halfulp/emulation/array/kernels.hpp>
 #include <halfulp/emulation/block/product.hpp>
 #include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/round_pack.hpp>
+#include <halfulp/emulation/product/product.hpp>
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
 
-#include <cstdlib>
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <stdexcept>
 
 namespace halfulp {
+
+std::vector<Segment> segments_of(std::size_t k, std::size_t block_a, std::size_t block_b, std::size_t promote_every) {
+  const auto next = [k](std::size_t begin, std::size_t block) {
+    return block == 0 ? k : std::min(k, (begin / block + 1) * block);
+  };
+  std::vector<Segment> segments;
+  for (std::size_t begin = 0; begin < k;) {
+    const std::size_t scales_end = std::min(next(begin, block_a), next(begin, block_b));
+    for (; begin < scales_end; begin = segments.back().end) {
+      const std::size_t end = promote_every && promote_every < scales_end - begin ? begin + promote_every : scales_end;
+      segments.push_back({begin, end, end == scales_end});
+    }
+  }
+  return segments;
+}
+
+void each_row(std::size_t rows, std::size_t cost, const std::function<void(std::size_t)>& f) {
+  const std::size_t grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / std::max<std::size_t>(1, cost));
+  const auto run = [&](std::size_t begin, std::size_t end) {
+    const array::DefaultEnvironment environment;
+    for (std::size_t i = begin; i < end; ++i) f(i);
+  };
+  if (rows <= grain) return run(0, rows);
+  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, rows, grain), [&](const auto& r) { run(r.begin(), r.end()); });
+}
+
 namespace {
+
+__extension__ using int128 = __int128;
+constexpr float nan_of_floats = std::numeric_limits<float>::quiet_NaN();
+
+/// Scales of the columns of B, segment by segment in a row of n; none where there are no scales.
+std::vector<float> by_columns(const OperandScales& b, std::size_t n) {
+  std::vector<float> scales(b.of_blocks.empty() ? 0 : b.grid.across * n);
+  for (std::size_t i = 0; i < scales.size(); ++i)
+    scales[i] = b.of_blocks[i % n / b.grid.block_rows * b.grid.across + i / n];
+  return scales;
+}
+
+/// Sums by sums(segment, to), scaled and added in fp32.
+template <class Sums>
+void add_in_fp32(ScaleOrder order, const OperandScales& a, const OperandScales& b, std::size_t m, std::size_t n,
+                 std::size_t k, std::span<float> d, Sums sums) {
+  const auto block = [](const OperandScales& x) { return x.of_blocks.empty() ? 0 : x.grid.block_columns; };
+  const std::vector<float> of_columns = by_columns(b, n), ones(b.of_blocks.empty() ? n : 0, 1.0f);
+  add_segments(segments_of(k, block(a), block(b)), m, n, d, sums, [&](const Segment& s, std::size_t i, float* row) {
+    const float of_row = a.of_blocks.empty() ? 1.0f : a.of_blocks[a.grid.index(i, s.begin)];
+    const float* const columns = of_columns.empty() ? ones.data()
+                                                    : of_columns.data() + s.begin / b.grid.block_columns * n;
+    if (order == ScaleOrder::after)
+      for (std::size_t j = 0; j < n; ++j) row[j] = row[j] * of_row * columns[j];
+    else
+      for (std::size_t j = 0; j < n; ++j) row[j] = row[j] * (of_row * columns[j]);
+  });
+  each_row(m, n, [&](std::size_t i) {
+    for (float& v : d.subspan(i * n, n)) {
+      v = v * a.of_tensor * b.of_tensor;
+      if (v != v) v = nan_of_floats;  // Inf - Inf has another sign on other machines
+    }
+  });
+}
+
+// Arrays in block formats.
+
+/// Rows of an array that meet those of another.
+struct Rows {
+  const BlockArray& array;
+  std::size_t first, count;
+  BlockGrid grid = block_grid(array.format, array.rows, array.columns);
+
+  std::span<const std::uint8_t> codes() const {
+    return std::span(array.codes).subspan(first * grid.columns, count * grid.columns);
+  }
+  std::size_t block(std::size_t row, std::size_t k) const { return grid.index(first + row, k); }
+};
 
 /// Exponent of the last bit that an element may have, and one above its largest.
 int lowest(const BlockElement& e) {
   return e.is_integer() ? -e.fraction_bits : e.format.emin() - e.format.fraction_bits;
 }
 int above(const BlockElement& e) { return e.is_integer() ? e.integer_bits + 1 - e.fraction_bits : e.format.emax() + 1; }
+int width(const BlockElement& e) { return above(e) - lowest(e); }
 
-/// An element as an integer times 2^lowest, or what is no number.
-struct Term {
-  std::int64_t units = 0;
-  double value = 0;
+/// Arithmetic outside in fp32 to nearest, as this CPU does it.
+struct InFp32 {
+  using Value = float;
+
+  float from(const FloatFormat& f, std::uint64_t code, std::size_t) const {
+    return std::bit_cast<float>(static_cast<std::uint32_t>(f == fp32 ? code : convert(f, fp32, {}, code).code));
+  }
+  void from(const FloatFormat& f, std::span<const std::uint32_t> codes, std::span<float> to) const {
+    decode(f, codes, to);
+  }
+  float integer(int128 n, int exponent, std::size_t) const {
+    const auto magnitude = static_cast<uint128>(n < 0 ? -n : n);
+    return n == 0 ? 0 : from(fp32, round_pack<uint128>(fp32, {}, {n < 0, exponent, magnitude}).code, 0);
+  }
+  float number(double value, int, double unit, std::size_t) const { return static_cast<float>(value * unit); }
 };
 
-Term term(const BlockElement& e, std::uint8_t code, int zero) {
-  if (e.is_integer()) return {e.integer(code) - zero, static_cast<double>(e.integer(code) - zero)};
-  const FloatFormat& f = e.format;
-  if (!f.is_finite(code)) return {0, f.value(code)};
-  const auto units = static_cast<std::int64_t>(f.significand(code) << (f.exponent(code) - lowest(e)));
-  return {f.sign(code) ? -units : units, f.value(code)};
-}
-
-/// One row of an array, ready for its products.
-struct Row {
-  const BlockArray& array;
-  BlockGrid grid;
-  std::size_t row;
-  std::uint8_t code(std::size_t k) const { return array.codes[row * grid.columns + k]; }
-  std::size_t block(std::size_t k) const { return grid.index(row, k); }
-  int zero(std::size_t k) const { return array.zeros.empty() ? 0 : array.zeros[block(k)]; }
-  std::size_t end_of_block(std::size_t k) const {
-    return std::min(grid.columns, (k / grid.block_columns + 1) * grid.block_columns);
-  }
-  std::vector<std::uint64_t> codes(std::size_t begin, std::size_t end) const {
-    std::vector<std::uint64_t> all;
-    for (std::size_t k = begin; k < end; ++k) all.push_back(code(k));
-    return all;
-  }
-};
-
-class Dot {
+/// Arithmetic outside in any stage, on code words. Every output counts the random bits that it draws.
+class InStage {
  public:
-  Dot(const BlockDot& dot, std::uint64_t stream) : dot_(dot), f_(dot.outer.format), stream_(stream) {}
+  using Value = std::uint64_t;
+  InStage(const BlockDot& dot, std::size_t outputs, std::uint64_t first_stream)
+      : stage_(dot.outer),
+        seed_(dot.seed),
+        first_stream_(first_stream),
+        drawn_(dot.outer.rounding.mode == RoundingMode::stochastic ? outputs : 0) {}
 
-  std::uint64_t operator()(const Row& a, const Row& b) {
-    std::uint64_t sum = f_.zero();
-    for (std::size_t k = 0, columns = a.grid.columns; k < columns;) {
-      const std::size_t end = std::min(a.end_of_block(k), b.end_of_block(k));
-      std::uint64_t p = segment(a, b, k, end);
-      const std::uint64_t sa = scale(a.array, a.block(k)), sb = scale(b.array, b.block(k));
-      p = dot_.order == ScaleOrder::after ? run(Operation::mul, run(Operation::mul, p, sa), sb)
-                                          : run(Operation::mul, p, run(Operation::mul, sa, sb));
-      sum = k == 0 ? p : run(Operation::add, sum, p);
-      k = end;
-    }
-    for (const BlockArray* x : {&a.array, &b.array})
-      if (x->format.tensor_scale) sum = run(Operation::mul, sum, outer(fp32, block::bits_of(x->tensor_scale)));
-    return sum;
+  std::uint64_t run(Operation op, std::uint64_t a, std::uint64_t b, std::size_t output) {
+    return evaluate(op, stage_.format, stage_.rounding, a, b, 0, random(output)).code;
+  }
+  std::uint64_t from(const FloatFormat& f, std::uint64_t code, std::size_t output) {
+    return f == stage_.format ? code : convert(f, stage_.format, stage_.rounding, code, random(output)).code;
+  }
+  void from(const FloatFormat& f, std::span<const std::uint32_t> codes, std::span<std::uint64_t> to) {
+    for (std::size_t o = 0; o < to.size(); ++o) to[o] = from(f, codes[o], o);
+  }
+  std::uint64_t integer(int128 n, int exponent, std::size_t output) {
+    if (n == 0) return stage_.format.zero();
+    const auto magnitude = static_cast<uint128>(n < 0 ? -n : n);
+    return round_pack<uint128>(stage_.format, stage_.rounding, {n < 0, exponent, magnitude}, random(output)).code;
+  }
+  std::uint64_t number(double value, int exponent, double, std::size_t output) {
+    if (std::isfinite(value)) return integer(static_cast<int128>(value), exponent, output);
+    return from(fp64, std::bit_cast<std::uint64_t>(value), output);
   }
 
  private:
-  std::uint64_t random() {
-    return dot_.outer.rounding.mode == RoundingMode::stochastic ? rounding_bits(dot_.seed, stream_, drawn_++) : 0;
-  }
-  std::uint64_t run(Operation op, std::uint64_t a, std::uint64_t b) {
-    return evaluate(op, f_, dot_.outer.rounding, a, b, 0, random()).code;
-  }
-  std::uint64_t outer(const FloatFormat& from, std::uint64_t code) {
-    return from == f_ ? code : convert(from, f_, dot_.outer.rounding, code, random()).code;
-  }
-  std::uint64_t scale(const BlockArray& x, std::size_t block) { return outer(x.format.scale, x.scales[block]); }
-
-  std::uint64_t segment(const Row& a, const Row& b, std::size_t begin, std::size_t end) {
-    if (dot_.unit) {
-      const std::vector<std::uint64_t> x = a.codes(begin, end), y = b.codes(begin, end);
-      return outer(dot_.unit->accumulator, mma(*dot_.unit, {x, y, {}, {}}, dot_.unit->accumulator.zero()));
-    }
-    if (dot_.inside) {
-      DotModel model = *dot_.inside;
-      model.input = a.array.format.element.format;
-      return outer(model.result(),
-                   dot(model, a.codes(begin, end), b.codes(begin, end), stream_ * a.grid.across + begin));
-    }
-    const BlockElement &ea = a.array.format.element, &eb = b.array.format.element;
-    __extension__ __int128 sum = 0;
-    double special = 0;
-    for (std::size_t k = begin; k < end; ++k) {
-      const Term x = term(ea, a.code(k), a.zero(k)), y = term(eb, b.code(k), b.zero(k));
-      if (std::isfinite(x.value) && std::isfinite(y.value)) sum += static_cast<decltype(sum)>(x.units) * y.units;
-      else special += x.value * y.value;
-    }
-    if (!std::isfinite(special)) return outer(fp64, std::bit_cast<std::uint64_t>(special));
-    if (sum == 0) return f_.zero();
-    const bool negative = sum < 0;
-    const auto magnitude = static_cast<uint128>(negative ? -sum : sum);
-    return round_pack<uint128>(f_, dot_.outer.rounding, {negative, lowest(ea) + lowest(eb), magnitude}, random()).code;
+  std::uint64_t random(std::size_t output) {
+    return drawn_.empty() ? 0 : rounding_bits(seed_, first_stream_ + output, drawn_[output]++);
   }
 
-  const BlockDot& dot_;
-  const FloatFormat& f_;
-  std::uint64_t stream_, drawn_ = 0;
+  Stage stage_;
+  std::uint64_t seed_, first_stream_;
+  std::vector<std::uint64_t> drawn_;
 };
+
+/// Exact sums of elements, rounded once.
+class ExactSums {
+ public:
+  ExactSums(const Rows& a, const Rows& b) : m_(a.count), n_(b.count), k_(a.grid.columns) {
+    const BlockElement &x = a.array.format.element, &y = b.array.format.element;
+    exponent_ = lowest(x) + lowest(y);
+    bits_of_product_ = width(x) + width(y);
+    a_ = elements(a), b_ = elements(b);
+    columns_.resize(b_.size());
+    for (std::size_t j = 0; j < n_; ++j)
+      for (std::size_t k = 0; k < k_; ++k) columns_[k * n_ + j] = b_[j * k_ + k];
+  }
+
+  template <class Outside>
+  void operator()(Outside& outside, const Segment& s, std::span<typename Outside::Value> to) const {
+    const std::size_t length = s.end - s.begin;
+    // Doubles hold every sum, and the values that these stand for.
+    const bool in_doubles = bits_of_product_ + std::bit_width(length) <= 53 && std::abs(exponent_) < 900;
+    each_row(m_, n_ * length, [&](std::size_t i) {
+      const double* const a = a_.data() + i * k_;
+      if (in_doubles) {
+        const double unit = FloatFormat::power_of_two(exponent_);
+        std::vector<double> sums(n_);
+        for (std::size_t k = s.begin; k < s.end; ++k) add_products(a[k], columns_.data() + k * n_, sums);
+        for (std::size_t j = 0; j < n_; ++j) to[i * n_ + j] = outside.number(sums[j], exponent_, unit, i * n_ + j);
+        return;
+      }
+      for (std::size_t j = 0; j < n_; ++j) {
+        const double* const b = b_.data() + j * k_;
+        int128 sum = 0;
+        double special = 0;
+        for (std::size_t k = s.begin; k < s.end; ++k)
+          if (std::isfinite(a[k]) && std::isfinite(b[k]))
+            sum += static_cast<int128>(static_cast<std::int64_t>(a[k])) * static_cast<std::int64_t>(b[k]);
+          else special += a[k] * b[k];
+        const std::size_t output = i * n_ + j;
+        to[output] = std::isfinite(special) ? outside.integer(sum, exponent_, output)
+                                            : outside.from(fp64, std::bit_cast<std::uint64_t>(special), output);
+      }
+    });
+  }
+
+ private:
+  /// As multiples of the lowest bit, the zero points taken off; Inf and NaN as they are.
+  static std::vector<double> elements(const Rows& x) {
+    const BlockElement& e = x.array.format.element;
+    double table[256];
+    for (unsigned code = 0; code < 256; ++code) {
+      const double value = e.value(code & ((1u << e.bits()) - 1));
+      table[code] = std::isfinite(value) ? std::ldexp(value, -lowest(e)) : value;
+    }
+    std::vector<double> all;
+    for (const std::uint8_t code : x.codes()) all.push_back(table[code]);
+    for (std::size_t i = 0; i < all.size() && !x.array.zeros.empty(); ++i)
+      all[i] -= x.array.zeros[x.block(i / x.grid.columns, i % x.grid.columns)];
+    return all;
+  }
+  static void add_products(double a, const double* b, std::vector<double>& sums) {
+    double* const to = sums.data();
+    for (std::size_t j = 0; j < sums.size(); ++j) to[j] += a * b[j];
+  }
+
+  std::size_t m_, n_, k_;
+  int exponent_, bits_of_product_;
+  std::vector<double> a_, b_, columns_;  ///< columns_: B with columns side by side
+};
+
+/// Sums of elements by a product model.
+class ModelSums {
+ public:
+  ModelSums(const BlockDot& dot, const Rows& a, const Rows& b, std::uint64_t first_stream)
+      : model_(*dot.inside), first_stream_(first_stream) {
+    if (auto* const dots = std::get_if<DotModel>(&model_)) dots->input = a.array.format.element.format;
+    x_.m = a.count, x_.n = b.count, x_.k = a.grid.columns;
+    x_.a = a.codes(), x_.b = b.codes(), x_.transpose_b = true;
+  }
+
+  template <class Outside>
+  void operator()(Outside& outside, const Segment& s, std::span<typename Outside::Value> to) {
+    const FloatFormat& f = format_of_result(model_);
+    const auto multiply = [&]<class Word>(std::vector<Word>& words) {
+      words.resize(to.size());
+      gemm<Word>(model_, x_.along_k(s.begin, s.end), words, first_stream_ + s.begin * to.size());
+    };
+    if (f.storage_bits() <= 32) {
+      multiply(words_);
+      outside.from(f, words_, to);
+    } else {
+      std::vector<std::uint64_t> words;
+      multiply(words);
+      for (std::size_t o = 0; o < to.size(); ++o) to[o] = outside.from(f, words[o], o);
+    }
+  }
+
+ private:
+  ProductModel model_;
+  std::uint64_t first_stream_;
+  GemmOperands x_;
+  std::vector<std::uint32_t> words_;
+};
+
+/// The scales as fp32.
+std::vector<float> fp32_scales(const Rows& x) {
+  const BlockGrid& g = x.grid;
+  const std::size_t begin = x.first / g.block_rows * g.across,
+                    count = (x.count + g.block_rows - 1) / g.block_rows * g.across;
+  std::vector<float> values;
+  for (const std::uint32_t code : std::span(x.array.scales).subspan(begin, count))
+    values.push_back(InFp32{}.from(x.array.format.scale, code, 0));
+  return values;
+}
+
+bool is_plain_fp32(const Stage& s) {
+  const Rounding& r = s.rounding;
+  return s.format == fp32 && r.mode == RoundingMode::nearest_even && r.overflow == Overflow::ieee &&
+         r.nan == NanRule::canonical && !r.flush_inputs && !r.flush_outputs;
+}
+
+template <class Sums>
+void multiply_in_fp32(const BlockDot& dot, const Rows& a, const Rows& b, Sums sums, std::span<std::uint64_t> c) {
+  const std::vector<float> of_a = fp32_scales(a), of_b = fp32_scales(b);
+  const auto scales = [](const Rows& x, std::span<const float> of_blocks) {
+    return OperandScales{x.grid, of_blocks, x.array.format.tensor_scale ? x.array.tensor_scale : 1};
+  };
+  std::vector<float> d(c.size());
+  InFp32 outside;
+  add_in_fp32(dot.order, scales(a, of_a), scales(b, of_b), a.count, b.count, a.grid.columns, d,
+              [&](const Segment& s, std::span<float> to) { sums(outside, s, to); });
+  std::transform(d.begin(), d.end(), c.begin(), [](float v) { return std::bit_cast<std::uint32_t>(v); });
+}
+
+template <class Sums>
+void multiply_in_stage(const BlockDot& dot, const Rows& a, const Rows& b, std::uint64_t stream, Sums sums,
+                       std::span<std::uint64_t> c) {
+  const std::size_t n = b.count;
+  InStage outside(dot, c.size(), stream);
+  const auto scale = [&](const Segment& s, std::size_t i, std::uint64_t* row) {
+    for (std::size_t j = 0; j < n; ++j) {
+      const std::size_t o = i * n + j;
+      const std::uint64_t sa = outside.from(a.array.format.scale, a.array.scales[a.block(i, s.begin)], o),
+                          sb = outside.from(b.array.format.scale, b.array.scales[b.block(j, s.begin)], o);
+      row[j] = dot.order == ScaleOrder::after
+                   ? outside.run(Operation::mul, outside.run(Operation::mul, row[j], sa, o), sb, o)
+                   : outside.run(Operation::mul, row[j], outside.run(Operation::mul, sa, sb, o), o);
+    }
+  };
+  add_segments<std::uint64_t>(
+      segments_of(a.grid.columns, a.grid.block_columns, b.grid.block_columns), a.count, n, c,
+      [&](const Segment& s, std::span<std::uint64_t> to) { sums(outside, s, to); }, scale,
+      [&](std::size_t i, std::uint64_t* to, const std::uint64_t* x) {
+        for (std::size_t j = 0; j < n; ++j) to[j] = outside.run(Operation::add, to[j], x[j], i * n + j);
+      });
+  for (const Rows* x : {&a, &b})
+    for (std::size_t o = 0; o < c.size() && x->array.format.tensor_scale; ++o)
+      c[o] = outside.run(Operation::mul, c[o], outside.from(fp32, block::bits_of(x->array.tensor_scale), o), o);
+}
+
+/// `stream` is that of the first output.
+void multiply(const BlockDot& dot, const Rows& a, const Rows& b, std::uint64_t stream, std::span<std::uint64_t> c) {
+  const auto with = [&](auto sums) {
+    if (is_plain_fp32(dot.outer)) multiply_in_fp32(dot, a, b, sums, c);
+    else multiply_in_stage(dot, a, b, stream, sums, c);
+  };
+  if (dot.inside) with(ModelSums(dot, a, b, stream * a.grid.across));
+  else with(ExactSums(a, b));
+}
+
+bool draws_inside(const BlockDot& dot) {
+  const auto* const model = dot.inside ? std::get_if<DotModel>(&*dot.inside) : nullptr;
+  if (!model) return false;
+  const auto draws = [](const Stage& s) { return s.rounding.mode == RoundingMode::stochastic; };
+  return draws(model->accumulator) || draws(model->outer()) || (model->product && draws(*model->product)) ||
+         (model->output && draws(*model->output));
+}
 
 [[noreturn]] void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
@@ -133,31 +349,28 @@ std::string refusal(const BlockDot& dot, const BlockFormat& a, const BlockFormat
   for (const BlockFormat* x : {&a, &b})
     if (const std::string why = defect(*x); !why.empty()) return "a block format that " + why;
   if (!f.has_zero || !f.is_signed) return format_name(f) + " has no zero or no sign: nothing is added in it";
-  const bool integers = a.element.is_integer() || b.element.is_integer();
-  if (dot.inside && dot.unit) return "a dot model and a matrix unit inside: one of them";
-  if (dot.inside || dot.unit) {
-    if (integers)
-      return "elements " + element_name(a.element) + " and " + element_name(b.element) +
-             " are summed exactly: they take no dot model or unit";
-    if (dot.unit && dot.unit->scaled()) return dot.unit->name + " takes scales of its own";
-    if (dot.unit && !(dot.unit->a == a.element.format && dot.unit->b == b.element.format))
-      return dot.unit->name + " does not take " + element_name(a.element) + " and " + element_name(b.element);
-    if (dot.inside) {
-      if (!(a.element == b.element))
-        return "a dot model takes elements of one format, not " + element_name(a.element) + " and " +
-               element_name(b.element);
-      DotModel model = *dot.inside;
-      model.input = a.element.format;
-      return dot_refusal(model);
-    }
+  if (!dot.inside) {
+    // 2^60 terms of such products, as a 128-bit integer.
+    if (width(a.element) > 62 || width(b.element) > 62 || width(a.element) + width(b.element) > 96)
+      return "products of " + element_name(a.element) + " and " + element_name(b.element) +
+             " span too many bits to be summed exactly; give a dot model";
     return {};
   }
-  // 2^60 terms of such products, as a 128-bit integer.
-  if (above(a.element) - lowest(a.element) > 62 || above(b.element) - lowest(b.element) > 62 ||
-      above(a.element) + above(b.element) - lowest(a.element) - lowest(b.element) > 96)
-    return "products of " + element_name(a.element) + " and " + element_name(b.element) +
-           " span too many bits to be summed exactly; give a dot model";
-  return {};
+  if (a.element.is_integer() || b.element.is_integer())
+    return "elements " + element_name(a.element) + " and " + element_name(b.element) +
+           " are summed exactly: they take no dot model or unit";
+  if (const auto* const unit = std::get_if<MatrixUnit>(&*dot.inside)) {
+    if (unit->scaled()) return unit->name + " takes scales of its own";
+    if (!(unit->a == a.element.format && unit->b == b.element.format))
+      return unit->name + " does not take " + element_name(a.element) + " and " + element_name(b.element);
+    return refusal(*unit);
+  }
+  if (!(a.element == b.element))
+    return "a dot model takes elements of one format, not " + element_name(a.element) + " and " +
+           element_name(b.element);
+  DotModel model = std::get<DotModel>(*dot.inside);
+  model.input = a.element.format;
+  return dot_refusal(model);
 }
 
 std::uint64_t block_dot(const BlockDot& dot, const BlockArray& a, std::size_t row_a, const BlockArray& b,
@@ -165,8 +378,9 @@ std::uint64_t block_dot(const BlockDot& dot, const BlockArray& a, std::size_t ro
   require(dot, a, b);
   if (row_a >= a.rows || row_b >= b.rows)
     refuse("row " + std::to_string(row_a >= a.rows ? row_a : row_b) + " is not there");
-  return Dot(dot, stream)({a, block_grid(a.format, a.rows, a.columns), row_a},
-                          {b, block_grid(b.format, b.rows, b.columns), row_b});
+  std::uint64_t c = 0;
+  multiply(dot, {a, row_a, 1}, {b, row_b, 1}, stream, std::span(&c, 1));
+  return c;
 }
 
 void block_gemm(const BlockDot& dot, const BlockArray& a, const BlockArray& b, std::span<std::uint64_t> c) {
@@ -174,10 +388,16 @@ void block_gemm(const BlockDot& dot, const BlockArray& a, const BlockArray& b, s
   if (c.size() != a.rows * b.rows)
     refuse("the result has " + std::to_string(c.size()) + " elements, not " + std::to_string(a.rows) + " x " +
            std::to_string(b.rows));
-  const BlockGrid grid_a = block_grid(a.format, a.rows, a.columns), grid_b = block_grid(b.format, b.rows, b.columns);
-  tbb::parallel_for(tbb::blocked_range<std::size_t>(0, c.size(), 16), [&](const auto& r) {
-    for (std::size_t i = r.begin(); i < r.end(); ++i)
-      c[i] = Dot(dot, i)({a, grid_a, i / b.rows}, {b, grid_b, i % b.rows});
+  if (!draws_inside(dot)) return multiply(dot, {a, 0, a.rows}, {b, 0, b.rows}, 0, c);
+  // Streams inside are an output's own.
+  tbb::parallel_for(std::size_t{0}, c.size(),
+                    [&](std::size_t o) { multiply(dot, {a, o / b.rows, 1}, {b, o % b.rows, 1}, o, c.subspan(o, 1)); });
+}
+
+void block_gemm(const ProductModel& model, const FloatOperands& x, const OperandScales& a, const OperandScales& b,
+                std::span<float> d, std::uint64_t first_stream) {
+  add_in_fp32(ScaleOrder::after, a, b, x.m, x.n, x.k, d, [&](const Segment& s, std::span<float> to) {
+    gemm(model, x.along_k(s.begin, s.end), to, first_stream + s.begin * x.m * x.n);
   });
 }
 

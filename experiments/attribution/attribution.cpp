@@ -181,7 +181,7 @@ FormatPair parse_pair(const std::string& text) {
 }
 
 Result attribute(const Operand& a, const Operand& b, const Inside& inside, const Settings& s, Trace& trace) {
-  Product product(a, b, inside, s.output);
+  SwitchedProduct product(a, b, inside, s.output);
   const Split parts = split(product, s.active);
   Result r;
   r.separate_products = product.separate_products(), r.unit = inside.unit() != nullptr,

@@ -66,7 +66,7 @@ struct Result {
 Result attribute(const Operand& a, const Operand& b, const Inside& inside, const Settings& s, Trace& trace);
 
 /// Output (i, j) with everything on, by scalar operations alone, recorded in a trace: the definition that
-/// Product::words is held to.
+/// SwitchedProduct::words is held to.
 std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, std::size_t j, const Inside& inside,
                              const std::optional<FloatFormat>& output, Trace* trace);
 

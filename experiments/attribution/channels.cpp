@@ -160,7 +160,7 @@ void promotion_report(const Settings& s, Run& run) {
       return make_operand(e4m3, {}, in_e4m3(sample_matrix(samples, s.seed, which, side, n)).values, side, n);
     };
     const Operand a = factor(0), b = factor(1);
-    Product product(a, b, parse_inside(std::string(sums[i % sums.size()])), std::nullopt);
+    SwitchedProduct product(a, b, parse_inside(std::string(sums[i % sums.size()])), std::nullopt);
     // f({}), f({scaling, input}), f(all): what is between the last two is the unit's, and before them there is nothing.
     const Outputs none = product.outputs(0), rounded = product.outputs(only(Source::scaling) | only(Source::input)),
                   all = product.outputs(all_sources);

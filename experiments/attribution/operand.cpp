@@ -164,7 +164,7 @@ std::size_t Split::not_adding_up(const Parts& parts) const {
   return wrong;
 }
 
-Split split(Product& product, Sources active) {
+Split split(SwitchedProduct& product, Sources active) {
   Split s;
   const std::size_t count = product.count();
   s.finite.assign(count, 1);

@@ -8,8 +8,9 @@
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/work.hpp>
 
-#include <algorithm>
+#include <bit>
 #include <charconv>
+#include <cmath>
 
 namespace halfulp::attribution {
 
@@ -43,28 +44,24 @@ std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, 
       exact += Dyadic(a.rounded[1][i * a.columns + k]) * Dyadic(b.rounded[1][j * b.columns + k]);
     return rounded(fp32, {}, exact, Dyadic(1.0));
   };
-  const auto block_end = [](const Operand& x, std::size_t k) {
-    return std::min(x.columns, (k / x.grid.block_columns + 1) * x.grid.block_columns);
-  };
-
-  std::uint64_t total = 0;
-  for (std::size_t k = 0; k < a.columns;) {
-    const std::size_t end = std::min(block_end(a, k), block_end(b, k)),
-                      step = inside.promote_every ? inside.promote_every : end - k;
-    if (!has_scales && step >= a.columns) {
-      total = sum(0, a.columns);
-      return output && *output != format ? Arithmetic(*output, {}, trace).convert_from(format, total) : total;
-    }
-    std::uint64_t p = 0;
-    for (std::size_t begin = k; begin < end; begin += step) {
-      std::uint64_t part = sum(begin, std::min(end, begin + step));
-      if (format != fp32) part = single.convert_from(format, part);
-      p = begin == k ? part : single.add(p, part);
-    }
+  std::uint64_t total = 0, p = 0;
+  bool begun = false, first = true;
+  const std::vector<Segment> segments = segments_of(a.columns, a.grid.block_columns, b.grid.block_columns,
+                                                    inside.promote_every);
+  if (!has_scales && segments.size() == 1) {
+    total = sum(0, a.columns);
+    return output && *output != format ? Arithmetic(*output, {}, trace).convert_from(format, total) : total;
+  }
+  for (const Segment& s : segments) {
+    std::uint64_t part = sum(s.begin, s.end);
+    if (format != fp32) part = single.convert_from(format, part);
+    p = begun ? single.add(p, part) : part;
+    begun = !s.last;
+    if (!s.last) continue;
     for (const auto& [x, r] : {std::pair{&a, i}, std::pair{&b, j}})
-      if (x->has_scales()) p = single.mul(p, encode(fp32, {}, x->scale[x->grid.index(r, k)]).code);
-    total = k == 0 ? p : single.add(total, p);
-    k = end;
+      if (x->has_scales()) p = single.mul(p, encode(fp32, {}, x->scale[x->grid.index(r, s.begin)]).code);
+    total = first ? p : single.add(total, p);
+    first = false;
   }
   for (const Operand* x : {&a, &b})
     if (x->has_scales() && x->format.block->tensor_scale) total = single.mul(total, encode(fp32, {}, x->tensor).code);
@@ -73,9 +70,7 @@ std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, 
 
 namespace {
 
-std::uint64_t single(Operation operation, std::uint64_t a, std::uint64_t b) {
-  return evaluate(operation, fp32, {}, a, b).code;
-}
+float float_of(std::uint64_t fp32_code) { return std::bit_cast<float>(static_cast<std::uint32_t>(fp32_code)); }
 
 /// The model for these operands.
 DotModel fitted(const DotModel& model, const OperandFormat& a, const OperandFormat& b) {
@@ -140,33 +135,24 @@ std::vector<std::uint64_t> words_of(const FloatFormat& f, std::span<const double
   return words;
 }
 
-Product::Product(const Operand& a, const Operand& b, Inside inside, std::optional<FloatFormat> output)
+SwitchedProduct::SwitchedProduct(const Operand& a, const Operand& b, Inside inside, std::optional<FloatFormat> output)
     : a_(a), b_(b), inside_(std::move(inside)), output_(output) {
   if (const DotModel* model = inside_.model()) inside_.by = fitted(*model, a.format, b.format);
   if (const MatrixUnit* unit = inside_.unit()) real_refusal_ = attribution::real_refusal(*unit);
-  for (std::size_t begin = 0; begin < a.columns;) {
-    std::size_t scales_end = a.columns;
-    for (const Operand* x : {&a, &b})
-      scales_end = std::min(scales_end, (begin / x->grid.block_columns + 1) * x->grid.block_columns);
-    while (begin < scales_end) {
-      const std::size_t end = inside_.promote_every ? std::min(scales_end, begin + inside_.promote_every) : scales_end;
-      segments_.push_back({begin, end, end == scales_end});
-      begin = end;
-    }
-  }
+  segments_ = segments_of(a.columns, a.grid.block_columns, b.grid.block_columns, inside_.promote_every);
 }
 
-const FloatFormat& Product::inner_format() const {
+const FloatFormat& SwitchedProduct::inner_format() const {
   if (const DotModel* model = inside_.model()) return model->outer().format;
   return inside_.unit() ? inside_.unit()->accumulator : fp32;
 }
 
-const FloatFormat& Product::result() const {
+const FloatFormat& SwitchedProduct::result() const {
   if (output_) return *output_;
   return joins() ? fp32 : inner_format();
 }
 
-Outputs Product::exact(bool scaling, bool input) const {
+Outputs SwitchedProduct::exact(bool scaling, bool input) const {
   const ExactRows x(values(a_, scaling, input), a_.rows, a_.columns),
       y(values(b_, scaling, input), b_.rows, b_.columns);
   // Operands of scaling off and input on carry their odd factors already.
@@ -181,7 +167,7 @@ Outputs Product::exact(bool scaling, bool input) const {
 }
 
 /// q of a state: what stands in real terms, where a target and an amax may be beside it.
-const std::vector<double>& Product::numbers(const Operand& operand, bool scaling, bool input) const {
+const std::vector<double>& SwitchedProduct::numbers(const Operand& operand, bool scaling, bool input) const {
   if (input) return operand.rounded[scaling];
   return scaling ? operand.scaled : operand.exact;
 }
@@ -198,7 +184,7 @@ RealTerms terms_of(const Operand& a, std::span<const double> x, std::size_t i, c
 }
 }  // namespace
 
-Outputs Product::rounded_products(bool scaling, bool input) const {
+Outputs SwitchedProduct::rounded_products(bool scaling, bool input) const {
   const Stage& stage = *inside_.model()->product;
   const auto &x = numbers(a_, scaling, input), &y = numbers(b_, scaling, input);
   Outputs out;
@@ -226,7 +212,7 @@ Outputs Product::rounded_products(bool scaling, bool input) const {
   return out;
 }
 
-struct Product::State {
+struct SwitchedProduct::State {
   const std::vector<double>&x, &y;
   bool real;                                    ///< numbers have a target and an amax beside them
   bool products;                                ///< are rounded
@@ -235,7 +221,7 @@ struct Product::State {
   std::vector<int> ex, ey;                      ///< where a unit sums what are no words
 };
 
-Product::State Product::state(bool scaling, bool input, bool products) const {
+SwitchedProduct::State SwitchedProduct::state(bool scaling, bool input, bool products) const {
   State s{
       numbers(a_, scaling, input), numbers(b_, scaling, input), !scaling && !input, products, {}, {}, {}, {}, {}, {}};
   const DotModel* model = inside_.model();
@@ -261,7 +247,7 @@ Product::State Product::state(bool scaling, bool input, bool products) const {
 }
 
 /// Sums of a segment's products, as words of inner_format().
-Product::Words Product::segment_words(const State& state, const Segment& s) const {
+SwitchedProduct::Words SwitchedProduct::segment_words(const State& state, const Segment& s) const {
   Words out{inner_format(), std::vector<std::uint64_t>(count())};
   const DotModel* model = inside_.model();
   const MatrixUnit* unit = inside_.unit();
@@ -292,41 +278,41 @@ Product::Words Product::segment_words(const State& state, const Segment& s) cons
 }
 
 /// A sum times the scale of a block, in fp32: the block's word, or the real number that it stands for.
-std::uint64_t Product::scaled(const Operand& operand, std::size_t block, bool scaling, std::uint64_t sum) const {
+float SwitchedProduct::scaled(const Operand& operand, std::size_t block, bool scaling, float sum) const {
   if (!operand.has_scales()) return sum;
-  if (scaling) return single(Operation::mul, sum, encode(fp32, {}, operand.scale[block]).code);
-  if (!fp32.is_finite(sum)) return sum;
-  return attribution::rounded(fp32, {}, Dyadic(fp32.value(sum)) * Dyadic(operand.amax[block]),
-                              Dyadic(operand.target) * Dyadic(operand.tensor));
+  if (scaling) return sum * static_cast<float>(operand.scale[block]);
+  if (!std::isfinite(sum)) return sum;
+  return float_of(attribution::rounded(fp32, {}, Dyadic(double{sum}) * Dyadic(operand.amax[block]),
+                                       Dyadic(operand.target) * Dyadic(operand.tensor)));
 }
 
-Product::Words Product::accumulated(bool scaling, bool input, bool products) const {
+SwitchedProduct::Words SwitchedProduct::accumulated(bool scaling, bool input, bool products) const {
   if (segments_.empty()) return {result(), std::vector<std::uint64_t>(count())};
   const State operands = state(scaling, input, products);
   if (!joins()) return segment_words(operands, segments_.front());
-  Words total{fp32, std::vector<std::uint64_t>(count())};
-  std::vector<std::uint64_t> promoted(count());
-  bool first = true, fresh = true;
-  for (const Segment& s : segments_) {
-    const Words part = segment_words(operands, s);
-    for (std::size_t o = 0; o < count(); ++o) {
-      const std::uint64_t p = part.format == fp32 ? part.codes[o] : convert(part.format, fp32, {}, part.codes[o]).code;
-      promoted[o] = fresh ? p : single(Operation::add, promoted[o], p);
-      if (!s.last) continue;
-      const std::uint64_t q = scaled(b_, b_.grid.index(o % b_.rows, s.begin), scaling,
-                                     scaled(a_, a_.grid.index(o / b_.rows, s.begin), scaling, promoted[o]));
-      total.codes[o] = first ? q : single(Operation::add, total.codes[o], q);
-    }
-    fresh = s.last;
-    first = first && !s.last;
+  std::vector<float> totals(count());
+  add_segments(
+      segments_, a_.rows, b_.rows, totals,
+      [&](const Segment& s, std::span<float> to) {
+        const Words part = segment_words(operands, s);
+        for (std::size_t o = 0; o < count(); ++o)
+          to[o] = float_of(part.format == fp32 ? part.codes[o] : convert(part.format, fp32, {}, part.codes[o]).code);
+      },
+      [&](const Segment& s, std::size_t i, float* row) {
+        const std::size_t block = a_.grid.index(i, s.begin);
+        for (std::size_t j = 0; j < b_.rows; ++j)
+          row[j] = scaled(b_, b_.grid.index(j, s.begin), scaling, scaled(a_, block, scaling, row[j]));
+      });
+  Words words{fp32, {}};
+  for (float total : totals) {
+    for (const Operand* x : {&a_, &b_})
+      if (x->has_scales() && x->format.block->tensor_scale) total *= static_cast<float>(x->tensor);
+    words.codes.push_back(encode(fp32, {}, double{total}).code);
   }
-  for (const Operand* x : {&a_, &b_})
-    if (x->has_scales() && x->format.block->tensor_scale)
-      for (std::uint64_t& c : total.codes) c = single(Operation::mul, c, encode(fp32, {}, x->tensor).code);
-  return total;
+  return words;
 }
 
-Outputs Product::of_words(const Words& words) const {
+Outputs SwitchedProduct::of_words(const Words& words) const {
   Outputs out;
   const Dyadic factor(Units(common()), 0);
   for (const std::uint64_t c : words.codes) {
@@ -336,7 +322,7 @@ Outputs Product::of_words(const Words& words) const {
   return out;
 }
 
-const Outputs& Product::before_output(Sources on) {
+const Outputs& SwitchedProduct::before_output(Sources on) {
   const bool scaling = has(on, Source::scaling), input = has(on, Source::input),
              products = has(on, Source::products) && separate_products();
   Sources key = on & ~only(Source::output);
@@ -349,7 +335,7 @@ const Outputs& Product::before_output(Sources on) {
   return kept_[key] = products ? rounded_products(scaling, input) : exact(scaling, input);
 }
 
-Outputs Product::outputs(Sources on) {
+Outputs SwitchedProduct::outputs(Sources on) {
   const Outputs& before = before_output(on);
   if (!has(on, Source::output) || !output_) return before;
   Words words{*output_, {}};
@@ -360,7 +346,7 @@ Outputs Product::outputs(Sources on) {
   return out;
 }
 
-std::vector<std::uint64_t> Product::words() {
+std::vector<std::uint64_t> SwitchedProduct::words() {
   before_output(all_sources);
   const Words& w = kept_words_.at(separate_products() ? all_sources & ~only(Source::output)
                                                       : all_sources & ~(only(Source::output) | only(Source::products)));

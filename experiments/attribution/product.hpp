@@ -3,7 +3,7 @@
 #pragma once
 
 #include <halfulp/data/statistics.hpp>
-#include <halfulp/emulation/block/block.hpp>
+#include <halfulp/emulation/block/product.hpp>
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/emulation/product/model.hpp>
 #include <halfulp/emulation/unit/unit.hpp>
@@ -221,16 +221,16 @@ Inside parse_inside(const std::string& text);
 /// Why these operands are not multiplied so, in one line; empty if they are.
 std::string refusal(const Inside& inside, const OperandFormat& a, const OperandFormat& b);
 
-/// All outputs times Product::common(), and which of them are finite.
+/// All outputs times SwitchedProduct::common(), and which of them are finite.
 struct Outputs {
   std::vector<Dyadic> values;
   std::vector<std::uint8_t> finite;
 };
 
 /// A times B^T, both by rows along k. Precondition: refusal() is empty. Not for several threads at once.
-class Product {
+class SwitchedProduct {
  public:
-  Product(const Operand& a, const Operand& b, Inside inside, std::optional<FloatFormat> output);
+  SwitchedProduct(const Operand& a, const Operand& b, Inside inside, std::optional<FloatFormat> output);
 
   /// Whether accumulation is defined for operands that are not rounded: without that, there are only states in which
   /// the operands are rounded, or nothing is accumulated. Why not, in one line; empty if it is.
@@ -252,11 +252,6 @@ class Product {
     FloatFormat format;
     std::vector<std::uint64_t> codes;
   };
-  struct Segment {
-    std::size_t begin, end;
-    bool last;  ///< of those that share their scales
-  };
-
   struct State;  ///< the operands of an accumulation, in the form that it takes
   const Outputs& before_output(Sources on);
   Outputs exact(bool scaling, bool input) const;
@@ -264,7 +259,7 @@ class Product {
   Words accumulated(bool scaling, bool input, bool products) const;
   State state(bool scaling, bool input, bool products) const;
   Words segment_words(const State& state, const Segment& segment) const;
-  std::uint64_t scaled(const Operand& operand, std::size_t block, bool scaling, std::uint64_t sum) const;
+  float scaled(const Operand& operand, std::size_t block, bool scaling, float sum) const;
   const std::vector<double>& numbers(const Operand& operand, bool scaling, bool input) const;
   Outputs of_words(const Words& words) const;
   bool joins() const { return a_.has_scales() || b_.has_scales() || segments_.size() > 1; }
@@ -284,7 +279,7 @@ std::vector<std::uint64_t> words_of(const FloatFormat& f, std::span<const double
 
 // The error of a product, source by source.
 
-/// Every output's error times Product::common(), exactly.
+/// Every output's error times SwitchedProduct::common(), exactly.
 ///
 /// forward[s] = f({sources up to s}) - f({sources before s}), in the order scaling, input, products, accumulation,
 /// output; reverse[s] = f({s and the sources behind it}) - f({sources behind it}): switched on from output to scaling;
@@ -295,7 +290,7 @@ struct Split {
   using Parts = std::array<std::vector<Dyadic>, source_count>;
   Parts forward, reverse, alone;
   std::array<bool, source_count> has_reverse{},
-      has_alone{};  ///< parts whose states are defined (Product::real_refusal)
+      has_alone{};  ///< parts whose states are defined (SwitchedProduct::real_refusal)
   std::vector<Dyadic> exact, total;
   std::vector<std::uint8_t> finite;  ///< outputs that are finite in every state; the parts of others are zero
 
@@ -303,7 +298,7 @@ struct Split {
   std::size_t not_adding_up(const Parts& parts) const;
 };
 
-Split split(Product& product, Sources active);
+Split split(SwitchedProduct& product, Sources active);
 
 /// What is said of a part.
 struct Measure {
@@ -318,7 +313,7 @@ struct Measure {
 Measure measure(const std::vector<Dyadic>& part, const Split& of, std::int64_t common);
 
 /// The error of scaling and input alone (sums exact), of the channels for which `chosen` is true, over the norm of the
-/// exact product: these parts are sums over channels. common: Product::common().
+/// exact product: these parts are sums over channels. common: SwitchedProduct::common().
 struct ChannelPart {
   double scaling = 0, input = 0;
 };

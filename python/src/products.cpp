@@ -39,18 +39,6 @@ void by_rows(const Sizes& s, F&& f) {
   } while (first < s.m);
 }
 
-/// Rows of a matrix of m rows, as words; without a matrix, none.
-CodeWords rows_of(const std::optional<In>& x, std::size_t m, std::size_t first, std::size_t rows) {
-  CodeWords result;
-  if (x)
-    with_words(x->dtype(), [&](auto word) {
-      const auto all = read<decltype(word)>(*x);
-      const std::size_t length = m ? all.size() / m : 0;
-      result = CodeWords(all.subspan(first * length, rows * length));
-    });
-  return result;
-}
-
 void gemm_codes(const Model& model, const In& a, const In& b, const std::optional<In>& c,
                 const std::optional<In>& scale_a, const std::optional<In>& scale_b, const Out& out,
                 std::uint64_t stream) {
@@ -61,13 +49,10 @@ void gemm_codes(const Model& model, const In& a, const In& b, const std::optiona
     throw std::invalid_argument("scale_a: not as many rows as a, which are " + std::to_string(s.m));
   with_words(out.dtype(), [&]<class Code>(Code) {
     const auto d = write<Code>(out);
+    const GemmOperands x{s.m, s.n, s.k, words(a), words(b), words(c), words(scale_a), words(scale_b)};
     const nb::gil_scoped_release released;
     by_rows(s, [&](std::size_t first, std::size_t rows) {
-      GemmOperands x;
-      x.m = rows, x.n = s.n, x.k = s.k, x.a = rows_of(a, s.m, first, rows), x.b = words(b),
-      x.c = rows_of(c, s.m, first, rows);
-      x.scale_a = rows_of(scale_a, s.m, first, rows), x.scale_b = words(scale_b);
-      gemm<Code>(*model, x, d.subspan(first * s.n, rows * s.n), stream + first * s.n);
+      gemm<Code>(*model, x.rows(first, rows), d.subspan(first * s.n, rows * s.n), stream + first * s.n);
     });
   });
 }
@@ -78,12 +63,10 @@ void gemm_values(const Model& model, const In& a, const In& b, const std::option
   const auto in_a = read<float>(a), in_b = read<float>(b), in_c = c ? read<float>(*c) : std::span<const float>();
   const auto d = write<float>(out);
   if (d.size() != s.m * s.n) throw std::invalid_argument("out: of another size than the product");
+  const FloatOperands x{s.m, s.n, s.k, in_a, in_b, in_c};
   const nb::gil_scoped_release released;
   by_rows(s, [&](std::size_t first, std::size_t rows) {
-    FloatOperands x;
-    x.m = rows, x.n = s.n, x.k = s.k, x.a = in_a.subspan(first * s.k, rows * s.k), x.b = in_b;
-    if (!in_c.empty()) x.c = in_c.subspan(first * s.n, rows * s.n);
-    gemm(*model, x, d.subspan(first * s.n, rows * s.n), stream + first * s.n);
+    gemm(*model, x.rows(first, rows), d.subspan(first * s.n, rows * s.n), stream + first * s.n);
   });
 }
 

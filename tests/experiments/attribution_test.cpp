@@ -16,7 +16,7 @@ struct Parts {
 };
 Parts parts_of(const Operand& a, const Operand& b, const std::string& inside, std::optional<FloatFormat> out = {},
                Sources active = all_sources) {
-  Product product(a, b, parse_inside(inside), out);
+  SwitchedProduct product(a, b, parse_inside(inside), out);
   const Split s = split(product, active);
   EXPECT_EQ(s.not_adding_up(s.forward) + s.not_adding_up(s.reverse), 0u);
   Parts p;
@@ -135,7 +135,7 @@ TEST(Attribution, everything_on_is_the_blocked_product) {
   Words words("everything on");
   const auto compare = [&](const Operand& a, const Operand& b, const std::string& text,
                            const std::vector<std::uint64_t>& want, std::optional<FloatFormat> out) {
-    Product product(a, b, parse_inside(text), out);
+    SwitchedProduct product(a, b, parse_inside(text), out);
     const auto got = product.words();
     ASSERT_EQ(got.size(), want.size());
     for (std::size_t o = 0; o < got.size(); ++o) {
@@ -156,7 +156,7 @@ TEST(Attribution, everything_on_is_the_blocked_product) {
     BlockDot dot;
     const Inside by = parse_inside(inside);
     if (by.model()) dot.inside = *by.model();
-    dot.unit = by.unit();
+    if (by.unit()) dot.inside = *by.unit();
     std::vector<std::uint64_t> want(20);
     block_gemm(dot, *a.array, *b.array, want);
     compare(a, b, inside, want, {});
@@ -185,7 +185,7 @@ TEST(Attribution, parts_add_up_whatever_is_active) {
                                        {"e4m3-tensor", "mxfp8e5m2", "hopper.wgmma.e4m3-e5m2.fp32@24"},
                                        {"fp16", "e5m2", "fp32,order=interleaved:4"}}) {
     const Operand a = operand(fa, draws(random, 2 * 70, 30, 8), 2), b = operand(fb, draws(random, 3 * 70, 24, 4), 3);
-    Product product(a, b, parse_inside(inside), e5m2);
+    SwitchedProduct product(a, b, parse_inside(inside), e5m2);
     for (Sources active = 0; active <= all_sources; ++active) {
       const Split s = split(product, active);
       EXPECT_EQ(s.not_adding_up(s.forward), 0u) << fa << ' ' << active;

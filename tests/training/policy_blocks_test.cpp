@@ -31,7 +31,7 @@ std::vector<float> floats(std::span<const std::uint64_t> codes) {
 TEST(BlockProducts, OfDeepSeekAreBlockDots) {
   const Policy policy = find_policy("fp8-deepseek");
   BlockDot dot;
-  dot.unit = &find_unit("hopper.wgmma.e4m3.fp32");
+  dot.inside = find_unit("hopper.wgmma.e4m3.fp32");
   for (const Product which : all_products)
     for (const auto& size : {std::array<std::size_t, 3>{3, 130, 300}, {129, 2, 128}, {2, 3, 5}, {1, 1, 257}}) {
       const std::size_t m = size[0], n = size[1], k = size[2];

@@ -29,15 +29,9 @@ void multiply(const ProductModel& model, const FloatOperands& x, std::span<const
     if (!bias.empty()) add_bias(operands, bias, result.data());
   };
   if (count == 1) return one(x, d, first_stream);
-  const std::size_t a = x.m * x.k, b = x.k * x.n, size = x.m * x.n;
+  const std::size_t size = x.m * x.n;
   for_rows(count, x.k * size / 8, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) {
-      FloatOperands operands = x;
-      operands.a = x.a.subspan(i * a, a);
-      operands.b = x.b.subspan(i * b, b);
-      if (!x.c.empty()) operands.c = x.c.subspan(i * size, size);
-      one(operands, d.subspan(i * size, size), first_stream + i * size);
-    }
+    for (std::size_t i = begin; i < end; ++i) one(x.nth(i), d.subspan(i * size, size), first_stream + i * size);
   });
 }
 

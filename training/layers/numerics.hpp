@@ -126,13 +126,8 @@ class Numerics {
   /// `count` such products of one size, whose operands and results lie one after the other without gaps: heads of
   /// attention. By default one call of `product` each.
   virtual void products(const Site& site, Product which, std::size_t count, const Operands& x, std::span<T> d) {
-    const std::size_t a = x.m * x.k, b = x.k * x.n, size = x.m * x.n;
-    for (std::size_t i = 0; i < count; ++i) {
-      Operands one = x;
-      one.a = x.a.subspan(i * a, a);
-      one.b = x.b.subspan(i * b, b);
-      product(site, which, one, {}, d.subspan(i * size, size));
-    }
+    const std::size_t size = x.m * x.n;
+    for (std::size_t i = 0; i < count; ++i) product(site, which, x.nth(i), {}, d.subspan(i * size, size));
   }
 
   /// Rounds a tensor in place to the format of its role.

@@ -1,5 +1,6 @@
 // Products of arrays in block formats against the CPU's own fp32 and doubles, in which the sums of these segments are
-// exact; packed storage; delayed scaling against Transformer Engine's procedure written down step by step.
+// exact, and against single operations; packed storage; delayed scaling against Transformer Engine's procedure written
+// down step by step.
 #include "check.hpp"
 
 #include <halfulp/emulation/block/delayed.hpp>
@@ -89,10 +90,9 @@ TEST(BlockDot, ExactSegmentsScaledInFp32) {
 TEST(BlockDot, DotModelsAndMatrixUnitsInside) {
   const BlockArray a = array_of("fp8-1x128", 3, 512, 3), b = array_of("fp8-128x128", 4, 512, 4);
   BlockDot fp32_inside, deepseek;
-  fp32_inside.inside = DotModel{};
-  fp32_inside.inside->product = Stage{fp32, {}};
-  fp32_inside.inside->accumulator = Stage{fp32, {}};
-  deepseek.unit = &find_unit("hopper.wgmma.e4m3.fp32");
+  fp32_inside.inside = parse_product_model("fp32");
+  const MatrixUnit& unit = find_unit("hopper.wgmma.e4m3.fp32");
+  deepseek.inside = unit;
   std::size_t differ = 0;
   for (std::size_t i = 0; i < 3; ++i)
     for (std::size_t j = 0; j < 4; ++j) {
@@ -108,12 +108,142 @@ TEST(BlockDot, DotModelsAndMatrixUnitsInside) {
       const float promoted = by_hand(a, i, b, j, ScaleOrder::after, [&](std::size_t begin, std::size_t end) {
         std::vector<std::uint64_t> x, y;
         for (std::size_t k = begin; k < end; ++k) x.push_back(a.codes[i * 512 + k]), y.push_back(b.codes[j * 512 + k]);
-        return as_float(mma(*deepseek.unit, {x, y, {}, {}}, 0));
+        return as_float(mma(unit, {x, y, {}, {}}, 0));
       });
       EXPECT_EQ(as_float(block_dot(deepseek, a, i, b, j)), promoted);
       differ += promoted != want;
     }
   EXPECT_GT(differ, 0u);  // 14 bits inside are seen
+}
+
+/// The definition for any stage outside, one operation after the other; `inside` gives a segment's sum as a code word.
+template <class Inside>
+std::uint64_t by_operations(const BlockDot& dot, const BlockArray& a, std::size_t i, const BlockArray& b, std::size_t j,
+                            std::uint64_t stream, Inside inside) {
+  const FloatFormat& f = dot.outer.format;
+  const bool stochastic = dot.outer.rounding.mode == RoundingMode::stochastic;
+  std::uint64_t drawn = 0;
+  const auto random = [&] { return stochastic ? rounding_bits(dot.seed, stream, drawn++) : 0; };
+  const auto run = [&](Operation op, std::uint64_t x, std::uint64_t y) {
+    return evaluate(op, f, dot.outer.rounding, x, y, 0, random()).code;
+  };
+  const auto outer = [&](const FloatFormat& from, std::uint64_t code) {
+    return from == f ? code : convert(from, f, dot.outer.rounding, code, random()).code;
+  };
+  const BlockGrid ga = block_grid(a.format, a.rows, a.columns), gb = block_grid(b.format, b.rows, b.columns);
+  std::uint64_t sum = f.zero();
+  for (std::size_t k = 0; k < a.columns;) {
+    const std::size_t end = std::min(
+        {a.columns, (k / ga.block_columns + 1) * ga.block_columns, (k / gb.block_columns + 1) * gb.block_columns});
+    const auto [format, code] = inside(k, end);
+    const bool nothing = !dot.inside && fp64.is_zero(code);
+    std::uint64_t p = nothing ? f.zero() : outer(format, code);
+    if (!dot.inside && !nothing && f == fp64) random();  // an exact sum is rounded, if only to itself
+    const std::uint64_t sa = outer(a.format.scale, a.scales[ga.index(i, k)]),
+                        sb = outer(b.format.scale, b.scales[gb.index(j, k)]);
+    p = dot.order == ScaleOrder::after ? run(Operation::mul, run(Operation::mul, p, sa), sb)
+                                       : run(Operation::mul, p, run(Operation::mul, sa, sb));
+    sum = k == 0 ? p : run(Operation::add, sum, p);
+    k = end;
+  }
+  for (const BlockArray* x : {&a, &b})
+    if (x->format.tensor_scale)
+      sum = run(Operation::mul, sum, outer(fp32, std::bit_cast<std::uint32_t>(x->tensor_scale)));
+  return sum;
+}
+
+TEST(BlockDot, AnyStageOutside) {
+  check::Random random{11};
+  for (const char* format : {"mxfp8", "nvfp4", "e4m3/1x48/e8m0", "int8", "mxint8"}) {
+    const BlockArray a = array_of(format, 3, 100, 5), b = array_of(format, 4, 100, 6);
+    for (const FloatFormat& f : {fp16, bf16, fp32, fp64})
+      for (const auto& mode : rounding_modes)
+        for (const ScaleOrder order : {ScaleOrder::after, ScaleOrder::product}) {
+          BlockDot dot;
+          dot.outer.format = f, dot.outer.rounding.mode = mode.value, dot.order = order, dot.seed = random();
+          dot.outer.rounding.overflow = random() % 2 ? Overflow::saturate : Overflow::ieee;
+          dot.outer.rounding.flush_outputs = random() % 2;
+          std::vector<std::uint64_t> c(12);
+          block_gemm(dot, a, b, c);
+          for (std::size_t o = 0; o < 12; ++o) {
+            const auto exact = [&](std::size_t begin, std::size_t end) {
+              double sum = 0;
+              for (std::size_t k = begin; k < end; ++k) sum += element(a, o / 4, k) * element(b, o % 4, k);
+              return std::pair(fp64, std::bit_cast<std::uint64_t>(sum));
+            };
+            ASSERT_EQ(c[o], by_operations(dot, a, o / 4, b, o % 4, o, exact)) << format << ' ' << mode.name;
+            ASSERT_EQ(block_dot(dot, a, o / 4, b, o % 4, o), c[o]);
+          }
+        }
+  }
+}
+
+TEST(BlockDot, StochasticModelsInsideDrawForEveryOutput) {
+  const BlockArray a = array_of("mxfp8", 3, 100, 5), b = array_of("mxfp8", 4, 100, 6);
+  for (const FloatFormat& f : {fp32, bf16}) {
+    BlockDot dot;
+    dot.outer.format = f;
+    dot.inside = parse_product_model("in=e4m3,mul=fp32,acc=bf16/stochastic,seed=7");
+    const DotModel& inner = std::get<DotModel>(*dot.inside);
+    std::vector<std::uint64_t> c(12);
+    block_gemm(dot, a, b, c);
+    for (std::size_t o = 0; o < 12; ++o)
+      EXPECT_EQ(c[o], by_operations(dot, a, o / 4, b, o % 4, o, [&](std::size_t begin, std::size_t end) {
+                  std::vector<std::uint64_t> x, y;
+                  for (std::size_t k = begin; k < end; ++k)
+                    x.push_back(a.codes[o / 4 * 100 + k]), y.push_back(b.codes[o % 4 * 100 + k]);
+                  return std::pair(inner.result(), halfulp::dot(inner, x, y, o * 4 + begin));
+                }));
+  }
+}
+
+TEST(BlockDot, SegmentsEndWhereAScaleChanges) {
+  const auto text = [](const std::vector<Segment>& segments) {
+    std::string all;
+    for (const Segment& s : segments)
+      all += std::to_string(s.begin) + '-' + std::to_string(s.end) + (s.last ? "; " : ", ");
+    return all;
+  };
+  EXPECT_EQ(text(segments_of(0, 4, 4)), "");
+  EXPECT_EQ(text(segments_of(10, 0, 0)), "0-10; ");
+  EXPECT_EQ(text(segments_of(10, 4, 0)), "0-4; 4-8; 8-10; ");
+  EXPECT_EQ(text(segments_of(10, 4, 6)), "0-4; 4-6; 6-8; 8-10; ");
+  EXPECT_EQ(text(segments_of(10, 6, 0, 4)), "0-4, 4-6; 6-10; ");
+  EXPECT_EQ(text(segments_of(5, 0, 0, 2)), "0-2, 2-4, 4-5; ");
+}
+
+/// Operands of floats, however they lie in memory, are the same product.
+TEST(BlockDot, FloatsWithScales) {
+  const std::size_t m = 5, n = 130, k = 300;
+  for (const auto& [fa, fb] : {std::pair{"mxfp8", "mxfp8"}, {"nvfp4", "nvfp4"}, {"fp8-1x128", "fp8-128x128"}}) {
+    const BlockArray a = array_of(fa, m, k, 1), b = array_of(fb, n, k, 2);
+    BlockDot dot;
+    dot.inside = parse_product_model("in=e4m3,mul=exact,acc=fp32");
+    std::vector<std::uint64_t> want(m * n);
+    block_gemm(dot, a, b, want);
+    const auto scales = [](const BlockArray& x) {
+      std::vector<float> all;
+      for (const std::uint32_t code : x.scales) all.push_back(static_cast<float>(x.format.scale.value(code)));
+      return all;
+    };
+    const std::vector<float> sa = scales(a), sb = scales(b);
+    for (const bool transpose_a : {false, true})
+      for (const bool transpose_b : {false, true}) {
+        std::vector<float> x(m * k), y(n * k), d(m * n);
+        FloatOperands operands{m, n, k};
+        operands.transpose_a = transpose_a, operands.transpose_b = transpose_b;
+        for (std::size_t j = 0; j < k; ++j) {
+          for (std::size_t i = 0; i < m; ++i) x[operands.place_a()(i, j)] = static_cast<float>(element(a, i, j));
+          for (std::size_t i = 0; i < n; ++i) y[operands.place_b()(j, i)] = static_cast<float>(element(b, i, j));
+        }
+        operands.a = x, operands.b = y;
+        ProductModel model = *dot.inside;
+        std::get<DotModel>(model).input = a.format.element.format;
+        block_gemm(model, operands, {block_grid(a.format, m, k), sa, a.format.tensor_scale ? a.tensor_scale : 1},
+                   {block_grid(b.format, n, k), sb, b.format.tensor_scale ? b.tensor_scale : 1}, d);
+        for (std::size_t o = 0; o < m * n; ++o) ASSERT_EQ(d[o], as_float(want[o])) << fa << ' ' << o;
+      }
+  }
 }
 
 TEST(BlockDot, NothingAndNotANumber) {
@@ -135,15 +265,15 @@ TEST(BlockDot, Refusals) {
                     fp4 = parse_block_format("mxfp4");
   BlockDot model;
   EXPECT_EQ(refusal(model, fp8, i8), "");
-  model.inside = DotModel{};
-  model.inside->accumulator = Stage{fp32, {}};
+  model.inside = parse_product_model("fp32,mul=exact");
   EXPECT_EQ(refusal(model, fp8, fp8), "");
   for (const auto& [a, b] : {std::pair{fp8, i8}, {fp8, fp4}}) EXPECT_NE(refusal(model, a, b), "");
-  model.unit = &find_unit("hopper.wgmma.e4m3.fp32");
-  EXPECT_NE(refusal(model, fp8, fp8), "");
-  model.inside.reset();
+  model.inside = find_unit("hopper.wgmma.e4m3.fp32");
   EXPECT_EQ(refusal(model, fp8, fp8), "");
   EXPECT_NE(refusal(model, fp4, fp4), "");
+  EXPECT_NE(refusal(model, fp8, i8), "");
+  model.inside = find_unit("blackwell.tcgen05.mxe4m3.fp32");
+  EXPECT_NE(refusal(model, fp8, fp8), "");
   BlockDot wide;
   EXPECT_NE(refusal(wide, parse_block_format("e6m1finite/1x32/fp32"), parse_block_format("e6m1finite/1x32/fp32")), "");
   wide.outer.format = e8m0;
