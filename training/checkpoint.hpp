@@ -38,6 +38,8 @@ class Checkpoint {
   void take(std::string_view name, std::span<double> values) const;
 
   const std::vector<CheckpointArray>& arrays() const { return arrays_; }
+  /// Of `state`, for errors: "run.ckpt: state".
+  std::string place() const { return (source_.empty() ? "checkpoint" : source_) + ": state"; }
 
   /// The content of the file.
   std::string bytes() const;

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <halfulp/report/trace.hpp>
-#include <halfulp/support/json.hpp>
+#include <halfulp/support/json_fwd.hpp>
 #include <halfulp/training/optimizer.hpp>
 #include <halfulp/training/policy_numerics.hpp>
 
@@ -31,8 +31,16 @@ class SpikeDetector {
   void see(std::uint64_t step, double loss, double norm, std::vector<Spike>& spikes);
   /// The running mean of norms; 0 before there is one.
   double usual_norm() const { return norm_.mean; }
-  Json state() const { return {loss_.mean, loss_.count, norm_.mean, norm_.count}; }
-  void restore(const Json& state);
+  /// What a checkpoint keeps. `where` is the place of the state, for errors.
+  Json state() const;
+  void restore(const Json& state, const std::string& where);
+  template <class V>
+  friend void fields(V& v, SpikeDetector& d) {
+    v("loss", d.loss_.mean);
+    v("losses", d.loss_.count);
+    v("norm", d.norm_.mean);
+    v("norms", d.norm_.count);
+  }
 
  private:
   struct Mean {
@@ -97,9 +105,15 @@ class Microscope : public Observer {
   std::vector<Row> take_rows();
   std::vector<UpdateRow> take_updates();
 
-  /// What a checkpoint needs; between intervals alone, when no rows are waiting.
+  /// What a checkpoint keeps: only between intervals, when no rows are waiting. `where` is the place of the state, for
+  /// errors.
   Json state() const;
-  void restore(const Json& state);
+  void restore(const Json& state, const std::string& where);
+  template <class V>
+  friend void fields(V& v, Microscope& m) {
+    v("first_infinite", m.first_infinite_);
+    v("first_nan", m.first_nan_);
+  }
 
  private:
   std::uint64_t step_ = 0;

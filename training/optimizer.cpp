@@ -221,8 +221,8 @@ void Optimizer::save(Checkpoint& checkpoint) const {
 
 void Optimizer::restore(const Checkpoint& checkpoint) {
   constexpr std::int64_t most = std::int64_t{1} << 53;
-  Members state(checkpoint.state, "checkpoint");
-  Members own(state.need("optimizer"), "checkpoint.optimizer");
+  Members state(checkpoint.state, checkpoint.place());
+  Members own(state.need("optimizer"), state.at("optimizer"));
   const auto steps = static_cast<std::uint64_t>(own.integer("steps", 0, 0, most));
   const double lr = own.real("lr", settings_.lr);
   Members parameters(own.need("parameters"), own.at("parameters"));

@@ -122,6 +122,7 @@ class Trainer {
   Checkpoint checkpoint() const;
   /// The identity of a checkpoint of this run.
   Json identity() const;
+  /// Throws std::invalid_argument in one line for what checkpoint() does not write; this trainer is of no use then.
   void restore(const Checkpoint& checkpoint);
 
  private:
@@ -155,7 +156,8 @@ class Trainer {
 
 Json to_json(const TrainerSettings& settings);
 Json to_json(const TrainingRecord& record);
-/// Throws Json's exceptions for what to_json has not made.
-TrainingRecord record_from_json(const Json& json);
+/// Throws std::invalid_argument in one line that begins with the place, in the document that `where` names, of the
+/// first value that to_json does not write there.
+TrainingRecord record_from_json(const Json& json, const std::string& where);
 
 }  // namespace halfulp::training
