@@ -54,7 +54,15 @@ struct Policy {
   struct Rule {
     std::vector<OperatorKind> operators;  ///< empty: all
     std::vector<std::string> layers;      ///< "fc1" (and what is in it, "fc1.weight"), "block1.*", "*.qkv"; empty: all
-    Json json;
+    // What it changes, as in OperatorPrecision; what is absent stays as earlier rules have it.
+    std::array<std::optional<Storage>, 3> operands = {};
+    std::array<std::optional<Storage>, 4> results = {};
+    std::array<std::optional<std::string>, 3> accumulate = {};
+    std::optional<FloatFormat> inside = {};  ///< fp32: intermediate results are not rounded any more
+    std::optional<bool> straight_through = {};
+    Json json = {};  ///< as it was written, for people and for identity()
+
+    void apply(OperatorPrecision& precision) const;
     bool speaks_of(OperatorKind kind) const;
     /// Whether one of `layers` means this layer.
     static bool names(std::string_view pattern, std::string_view layer);

@@ -58,7 +58,7 @@ void sums_inside(const ProductModel& model, std::size_t columns, std::span<const
 
 PolicyNumerics::PolicyNumerics(const Policy& policy, std::uint64_t seed, Observer* observer)
     : policy_(policy), seed_(seed), observer_(observer) {
-  for (const Policy::Rule& rule : policy.rules) strict_inside_ |= rule.json.contains("inside");
+  for (const Policy::Rule& rule : policy.rules) strict_inside_ |= rule.inside.has_value();
 }
 PolicyNumerics::~PolicyNumerics() = default;
 
