@@ -114,7 +114,7 @@ std::string unknown_member(const std::string& key, std::vector<std::string> name
   return unknown_name("member", key, std::move(names));
 }
 
-/// What holds where the object says nothing.
+/// The defaults of an object.
 MatrixUnit beginning(const Json& object, const std::string& file) {
   MatrixUnit unit;
   if (const auto base = object.find("based_on"); base != object.end()) {

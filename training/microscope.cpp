@@ -84,8 +84,7 @@ void Microscope::see(const Sighting& s) {
   if (paused_) return;
   if (spy && counts()) spy(s);
   if (!s.operand) {
-    // Masked scores of attention are -Inf on purpose, and are never handed to a rounding: what is seen here has none by
-    // design.
+    // Attention masks scores with -Inf on purpose, but never rounds them: no Inf seen here is by design.
     const Kinds kinds = kinds_of(s.values);
     const auto note = [&](bool is, std::optional<FirstNonFinite>& first) {
       if (is && !first) first = FirstNonFinite{step_, s.site.kind, std::string(s.site.name), s.role};

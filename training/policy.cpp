@@ -126,7 +126,7 @@ void read_arithmetic(const JsonValue& json, std::optional<Stage>& arithmetic) {
   if (!s.keeps_floats()) arithmetic = Stage{*s.plain(), s.rounding};
 }
 
-/// The members that a policy has of an optimizer: all in one object of settings.
+/// Two members of a policy set one UpdatePrecision.
 struct WeightsOf {
   UpdatePrecision& u;
 };
@@ -240,7 +240,7 @@ void read_loss_scaling(const JsonValue& json, std::optional<LossScalerSettings>&
   } catch (const std::invalid_argument& error) { throw std::invalid_argument(json.where() + ": " + error.what()); }
 }
 
-/// Static and dynamic loss scaling have different members: those of the one mean nothing to the other.
+/// Static and dynamic loss scaling have different members, so a base of the other kind gives none.
 bool of_another_kind(const Json& json, const Json& base) {
   return json.contains("kind") && base.contains("kind") && json["kind"] != base["kind"];
 }
@@ -294,7 +294,7 @@ void fields(V& v, Policy& p) {
 
 namespace {
 
-/// `known`: the policies that may be a base.
+/// `known` are the policies that may be a base.
 Policy parse(const Json& json, const std::string& where, const std::vector<Policy>& known) {
   Members own(json, where, "an object with name, rules, weights, optimizer, loss_scaling");
   Json whole = json;

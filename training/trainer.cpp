@@ -55,7 +55,7 @@ TrainingRecord record_from_json(const Json& json, const std::string& where) {
   return record_of<TrainingRecord, Shape::list>(json, where);
 }
 
-/// What is gathered over an interval.
+/// Sums over an interval.
 struct Trainer::Interval {
   double loss = 0, norm = 0, largest = 0;
   std::uint64_t steps = 0, norms = 0, skipped = 0, abnormal = 0, clipped = 0;

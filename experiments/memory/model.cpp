@@ -18,7 +18,8 @@ namespace {
 using training::OperatorKind;
 
 constexpr std::int64_t most_parameters = 1'000'000'000'000'000;
-/// Any extent of a model; products of three of them and a count stay below 2^64 where the count of parameters does.
+/// The largest extent of a model. Products of three extents and a count stay below 2^64 if the count of parameters
+/// does.
 constexpr std::int64_t most = 1'000'000'000;
 
 bool one_line(const std::string& text, std::size_t length) {
@@ -37,7 +38,7 @@ void check_name(const JsonValue& where, const std::string& name) {
 
 void read_name(const JsonValue& json, std::string& name) { check_name(json, name = json.text()); }
 
-/// In 128 bits, as a user's numbers may ask for anything.
+/// 128 bits, because a user's numbers may ask for anything.
 __extension__ using Wide = unsigned __int128;
 
 constexpr std::array<Named<bool>, 2> norms{{{"layer", false}, {"rms", true}}};
@@ -180,7 +181,7 @@ using training::OperatorKind, training::Policy, training::Role, training::Storag
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 56;
 __extension__ using Wide = unsigned __int128;
 
-/// What an operator's input is kept as: the operand of its product, or the result of what made it.
+/// The storage of an operator's input: the operand of its product, or the result of its producer.
 const Storage& kept(const training::OperatorPrecision& product, const training::OperatorPrecision& producer) {
   const Storage& operand = product.operand(Role::activation);
   return operand.keeps_floats() ? producer.result(Role::activation) : operand;
@@ -267,12 +268,12 @@ std::uint64_t bits_of(const Storage& storage, const ParameterTensor& t) {
   return storage_bits(storage, t.rows, t.columns) * t.copies;
 }
 
-/// Matrices that enter a product; a tied embedding is the output layer's.
+/// Whether a matrix enters a product. A tied embedding is the matrix of the output layer.
 bool enters_a_product(const Model& m, const ParameterTensor& t) {
   return t.kind == training::OperatorKind::linear ? t.rows > 1 || !m.has_shape() : m.tied && t.name == "embedding";
 }
 
-/// Of the copies in which weights enter products; 0 where they enter as they are.
+/// Bits of the copies in which weights enter products; 0 where the weights themselves do.
 std::uint64_t copy_bits(const Model& model, const Policy& policy, const ParameterTensor& t) {
   const training::OperatorPrecision product = policy.at(training::OperatorKind::linear, t.name);
   const Storage& operand = product.operand(Role::weight);
