@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> words;
 };
 
-/// Characters that every shell takes literally: some words come from reports, which may hold anything.
+/// What no shell reads as more than itself: words come from reports too, which may say anything.
 constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:=+/@%^";
 
 std::string answer(const Completions& found) {
@@ -60,8 +60,8 @@ void add_completion_command(CLI::App& app, int&) {
   command->callback([&app, options] { completion_command(app, *options); });
 }
 
-// The scripts of bash and zsh. Both ask `halfulp completion words -- WORD...`, which answers one line each of WORD, Tab
-// and what it is, and ":files".
+// What bash and zsh read. Both ask `halfulp completion words -- WORD...`, which answers WORD, Tab and what it is, a
+// line each, and ":files".
 
 const CompletionScript completion_scripts[2] = {
     {"bash", R"script(# bash completion for halfulp: source <(halfulp completion bash)
@@ -119,7 +119,7 @@ if [[ $funcstack[1] == _halfulp ]]; then _halfulp "$@"; else compdef _halfulp ha
 
 namespace {
 
-/// The command line before the word to complete.
+/// The part of a command line before the word that is completed.
 class Line {
  public:
   Line(const CLI::App& root, const std::vector<std::string>& words) : root_(root), command_(&root) {
@@ -188,7 +188,7 @@ class Line {
     return found;
   }
 
-  /// Values that begin with the typed text, after `prefix` ("--format=").
+  /// Values that begin as what is typed does, behind `prefix` ("--format=").
   Completions values(const CLI::Option& option, const std::string& prefix, const std::string& begun) const {
     Completions all = values_of(option, {root_, *command_, arguments_, begun}), found{{}, all.files};
     for (Candidate& candidate : all.words)

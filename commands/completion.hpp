@@ -1,4 +1,5 @@
-// Completion of command lines: what the word under the cursor may become. Scripts of shells ask this at each Tab.
+// Completion of command lines: what the word under the cursor may become. The scripts for shells ask for it at each
+// Tab.
 #pragma once
 
 #include <string>
@@ -18,26 +19,26 @@ struct Candidate {
 };
 
 struct Completions {
-  std::vector<Candidate> words;  ///< after a word that ends in =, : or a comma the shell adds no blank
-  bool files = false;            ///< names of files fit too
+  std::vector<Candidate> words;  ///< one that ends in =, : or a comma goes on
+  bool files = false;            ///< names of files, too
 };
 
 /// What the last of `words` may become, after "halfulp" and the words before it: commands, options and values as `app`
 /// declares them.
 Completions complete(const CLI::App& app, const std::vector<std::string>& words);
 
-/// What is known of the value to complete.
+/// What is known of a value that is to be completed.
 struct ValueContext {
   const CLI::App& root;
   const CLI::App& command;
   const std::vector<std::string>& arguments;  ///< the command's positional arguments so far
-  std::string_view begun;                     ///< the typed part of the value
+  std::string_view begun;                     ///< the value as far as it is typed
 };
 
-/// The values of an option or positional argument. Throws std::logic_error for an option of an unknown kind.
+/// The values of an option or positional argument; an option of no kind that is known here throws std::logic_error.
 Completions values_of(const CLI::Option& option, const ValueContext& context);
 
-/// The script that a shell, "bash" or "zsh", reads to complete `halfulp`.
+/// "bash", "zsh", and the script that a shell reads to complete `halfulp`.
 struct CompletionScript {
   std::string_view shell, text;
 };
