@@ -23,7 +23,7 @@ std::string list() {
   return text;
 }
 
-/// "fp16", or each where they differ: "weight e4m3-tensor, activation e5m2-tensor".
+/// "fp16", or one by one if they differ: "weight e4m3-tensor, activation e5m2-tensor".
 template <std::size_t N>
 std::string all_of(const std::array<std::string_view, N>& names, const std::array<std::string, N>& values) {
   if (std::all_of(values.begin(), values.end(), [&](const std::string& v) { return v == values[0]; })) return values[0];
@@ -50,7 +50,7 @@ std::string described(const OperatorPrecision& p, bool products) {
   return text;
 }
 
-/// What an operator has in a layer that no rule names; operators that have the same stand together.
+/// The precision of each operator in a layer that no rule names. Operators with the same precision share an entry.
 std::string operators(const Policy& policy) {
   std::vector<std::pair<std::string, std::string>> groups;
   for (std::size_t i = 0; i < operator_names.size(); ++i) {

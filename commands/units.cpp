@@ -26,14 +26,14 @@ std::string least(const FusedSum& sum) {
   return sum.least_exponent == FusedSum::no_least_exponent ? "none" : fmt::format("{}", sum.least_exponent);
 }
 
-/// Of the columns L, F, e0 and out: what a rule states by itself stays empty.
+/// The columns L, F, e0 and out; empty where the rule itself says it.
 std::vector<std::string> sum_columns(const MatrixUnit& u) {
   if (u.rule->takes == RuleTakes::length) return {fmt::format("{}", u.sum.length), "", "", ""};
   return {fmt::format("{}", u.sum.length), fmt::format("{}", u.sum.alignment_bits), least(u.sum),
           fmt::format("{} {}", format_name(u.sum.kept), name_of(u.sum.rounding))};
 }
 
-/// Texts that stand in many rows, as numbers with a legend.
+/// Numbers texts that occur in many rows, and gives a legend.
 class Notes {
  public:
   std::string number(const std::string& text) {
@@ -62,14 +62,14 @@ Name name_of(const MatrixUnit& u) {
   return {u.name.substr(0, inputs), u.name.substr(inputs + 1, accumulator - inputs - 1)};
 }
 
-/// Whether two units differ in the formats of their operands alone.
+/// Whether two units differ only in the formats of their operands.
 bool alike(const MatrixUnit& u, const MatrixUnit& v) {
   return name_of(u).prefix == name_of(v).prefix && u.accumulator == v.accumulator && shape(u) == shape(v) &&
          u.rule == v.rule && u.sum == v.sum && u.scale == v.scale && u.scale_block == v.scale_block &&
          u.evidence == v.evidence;
 }
 
-/// "fp16 bf16", "e4m3 e4m3-e5m2"; where any two of them multiply, "e4m3 e5m2 *"; many of two formats are counted, "e4m3
+/// "fp16 bf16", "e4m3 e4m3-e5m2"; "e4m3 e5m2 *" if any two of them multiply; many mixed pairs are only counted, "e4m3
 /// +8 mixed".
 std::string inputs_of(const Units& group) {
   std::vector<std::string> plain, all;
@@ -104,7 +104,7 @@ constexpr const char* legend =
     "L: products of one sum; F: bits that a term keeps below the largest exponent,\n"
     "which is at least e0; out: what a sum is rounded to, and how.";
 
-/// A table of units, one row for those that differ in their operands alone.
+/// A table of units; those that differ only in their operands share a row.
 std::string overview(const Units& units) {
   std::vector<Units> groups;
   for (const MatrixUnit* u : units) {
@@ -180,13 +180,13 @@ std::string lower(std::string text) {
   return text;
 }
 
-/// Whether a word, in lower case, is in a unit's name, or a device with such units.
+/// Whether a word in lower case is part of a unit's name, or names a device with such units.
 bool fits(const MatrixUnit& u, const std::string& word) {
   const std::string_view of_device = architecture_of(word);
   return of_device.empty() ? u.name.find(word) != std::string::npos : architecture(u) == of_device;
 }
 
-/// What people look for in names: their beginnings ("hopper", "hopper.mma", ...), the parts between dots, devices.
+/// Words that people look for: beginnings of names ("hopper", "hopper.mma", ...), parts between dots, devices.
 std::vector<std::string> vocabulary() {
   std::vector<std::string> names;
   const auto add = [&](std::string name) {

@@ -57,6 +57,8 @@ void load_state(const std::string& path, std::vector<Verification>& run) {
   const auto runs = json.find("runs");
   if (runs == json.end() || !runs->is_array() || json.value("checksum", Json()) != Json(checksum(*runs)))
     refuse(path, "is damaged (its checksum is wrong)");
+  for (const Json& one : *runs)
+    if (!one.is_object()) refuse(path, "is damaged (a run is no object)");
   const bool same_size = runs->size() == run.size();
   for (std::size_t i = 0; i < run.size(); ++i)
     if (!same_size || runs->at(i).value("question", Json()) != question(run[i]))

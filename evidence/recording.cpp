@@ -3,7 +3,7 @@
 
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/files.hpp>
-#include <halfulp/support/json.hpp>
+#include <halfulp/support/record.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <array>
@@ -176,7 +176,7 @@ Files to_files(const Recording& recording) {
   manifest.answer_file_bytes = header_bytes + payload.size() + trailer_bytes;
 
   Files files;
-  files.manifest = manifest_text(manifest);
+  files.manifest = manifest_text(std::move(manifest));
   std::string content;
   append(content, hash(files.manifest));
   files.answers = framed(answers_format, suite_version, content + payload);
@@ -206,186 +206,192 @@ Recording read_recording(const std::filesystem::path& folder) {
   }
 }
 
+template <class V>
+void fields(V& v, Missing& m) {
+  v("what", m.what);
+  v("reason", m.reason);
+}
+
 namespace {
 
 constexpr const char* kind = "halfulp recording";
+constexpr Whole any_place = whole(0, std::int64_t{1} << 48), any_count = whole(0, std::int64_t{1} << 32);
 
-// --- writing
-// ----------------------------------------------------------------------------------------------------------
+[[noreturn]] void fail(const std::string& what) { throw std::invalid_argument(what); }
 
-Json to_json(const Place& place) {
-  Json json;
-  json["count"] = place.count;
-  json["width"] = place.answer_bytes;
-  json["offset"] = place.offset;
-  json["operands"] = place.operands_digest;
-  json["answers"] = place.answers_digest;
-  return json;
+void read_kind(const JsonValue& json, std::string& text) {
+  text = json.text();
+  if (text != kind) fail("'kind' is '" + shown(text) + "'; accepted: " + kind);
 }
 
-Json to_json(const TaskSection& section, const Place& place) {
-  const Rounding& r = section.task.rounding;
+void read_version(const JsonValue& json, int& version) {
+  const std::int64_t given = json.integer(0, any_place.most);
+  if (given != format_version)
+    fail("format version " + std::to_string(given) + (given > format_version ? ", written by a newer halfulp" : "") +
+         "; accepted: " + std::to_string(format_version));
+  version = format_version;
+}
+
+void read_suite(const JsonValue& json, int& suite) {
+  const std::int64_t given = json.integer(0, any_place.most);
+  if (given != suite_version)
+    fail("answers to suite version " + std::to_string(given) +
+         ", whose operands this program does not make; accepted: " + std::to_string(suite_version));
+  suite = suite_version;
+}
+
+std::string digest_from(const std::string& text) {
+  if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
+    fail("no digest; accepted: 32 hexadecimal digits");
+  return text;
+}
+
+template <class V>
+void fields(V& v, Place& p) {
+  const auto digest = spelled(digest_from, [](const std::string& text) { return text; }, "32 hexadecimal digits");
+  v("count", p.count, any_count);
+  v("width", p.answer_bytes, whole(0, 1 << 20));
+  v("offset", p.offset, any_place);
+  v("operands", p.operands_digest, digest);
+  v("answers", p.answers_digest, digest);
+}
+
+/// A section with its place, which are one object.
+struct PlacedTask {
+  TaskSection& section;
+  Place& place;
+};
+struct PlacedMatrix {
+  MatrixSection& section;
+  Place& place;
+};
+
+template <class V>
+void fields(V& v, PlacedTask& x) {
+  const auto type = spelled([](const std::string& name) { return parse_number_type(name); },
+                            [](const NumberType& t) { return number_type_name(t); }, "a type's name");
+  const auto operation = spelled([](const std::string& name) { return parse_operation(name); },
+                                 [](Operation o) { return info(o).name; }, "an operation's name");
+  Task& task = x.section.task;
+  Rounding& r = task.rounding;
   constexpr Rounding plain;
-  Json json;
-  json["source"] = section.source;
-  json["operation"] = info(section.task.operation).name;
-  json["from"] = number_type_name(section.task.from);
-  json["to"] = number_type_name(section.task.to);
-  json["round"] = name_of(r.mode);
-  // What is not there is at its default: most of it is, in a thousand sections.
-  if (r.overflow != plain.overflow) json["overflow"] = name_of(r.overflow);
-  if (r.flush_inputs) json["flush_inputs"] = true;
-  if (r.flush_outputs) json["flush_outputs"] = true;
-  if (r.tininess != plain.tininess) json["tininess"] = name_in(tininess_rules, r.tininess);
-  if (r.int_overflow != plain.int_overflow) json["int_overflow"] = name_in(int_overflow_rules, r.int_overflow);
-  json["nan"] = name_of(r.nan);
-  json["route"] = section.route;
-  if (section.approximate) json["approximate"] = true;
-  json.update(to_json(place));
-  return json;
+  v("source", x.section.source);
+  v("operation", task.operation, operation);
+  v("from", task.from, type);
+  v("to", task.to, type);
+  v("round", r.mode, named_in(rounding_modes));
+  // Most of these have their defaults in a thousand sections, and are then left out.
+  v("overflow", r.overflow, chosen_from(overflow_rules), unless(r.overflow, plain.overflow));
+  v("flush_inputs", r.flush_inputs, unless(r.flush_inputs, false));
+  v("flush_outputs", r.flush_outputs, unless(r.flush_outputs, false));
+  v("tininess", r.tininess, chosen_from(tininess_rules), unless(r.tininess, plain.tininess));
+  v("int_overflow", r.int_overflow, chosen_from(int_overflow_rules), unless(r.int_overflow, plain.int_overflow));
+  v("nan", r.nan, named_in(nan_rules));
+  v("route", x.section.route);
+  v("approximate", x.section.approximate, unless(x.section.approximate, false));
+  fields(v, x.place);
 }
 
-Json to_json(const MatrixSection& section, const Place& place) {
-  const MatrixShape& s = section.shape;
-  Json json;
-  json["source"] = section.source;
-  json["unit"] = section.unit;
-  json["description"] = section.description;
-  json["a"] = format_name(s.a);
-  json["b"] = format_name(s.b);
-  json["accumulator"] = format_name(s.accumulator);
-  json["k"] = s.k;
-  json["scale"] = s.scale_block ? Json(format_name(s.scale)) : Json();
-  json["scale_block"] = s.scale_block;
-  json["depth"] = section.cases.k;
-  json.update(to_json(place));
-  return json;
-}
-
-// --- reading
-// ----------------------------------------------------------------------------------------------------------
-
-Origin origin_of(Members& m) {
-  return {m.text("backend"), m.text("device"),  m.text("driver"), m.text("toolkit"),
-          m.text("system"),  m.text("halfulp"), m.text("date")};
-}
-
-std::uint64_t number(Members& m, const char* name, std::int64_t most = std::int64_t{1} << 48) {
-  return static_cast<std::uint64_t>(m[name].integer(0, most));
-}
-
-std::string digest_of(Members& m, const char* name) {
-  return m[name].parsed([](const std::string& text) {
-    if (text.size() != 32 || text.find_first_not_of("0123456789abcdef") != std::string::npos)
-      throw std::invalid_argument("no digest; accepted: 32 hexadecimal digits");
-    return text;
-  });
-}
-
-void read_place(Members& m, Place& place) {
-  place.count = number(m, "count", std::int64_t{1} << 32);
-  if (number(m, "width") != static_cast<std::uint64_t>(place.answer_bytes))
-    m.fail("'width' is not the width of these answers; accepted: " + std::to_string(place.answer_bytes));
-  place.offset = number(m, "offset");
-  place.operands_digest = digest_of(m, "operands");
-  place.answers_digest = digest_of(m, "answers");
+template <class V>
+void fields(V& v, PlacedMatrix& x) {
+  constexpr auto format = spelled([](const std::string& name) { return parse_format(name); },
+                                  [](const FloatFormat& f) { return format_name(f); }, "a format's name");
+  MatrixShape& s = x.section.shape;
+  // Units without scales have null there.
+  const auto scale = by(
+      [&](const JsonValue& json, FloatFormat& f) {
+        if (!json.json().is_null()) format.read(json, f);
+      },
+      [&](const FloatFormat& f) { return s.scale_block ? Json(format_name(f)) : Json(); }, "a format's name, or null");
+  v("source", x.section.source);
+  v("unit", x.section.unit);
+  v("description", x.section.description);
+  v("a", s.a, format);
+  v("b", s.b, format);
+  v("accumulator", s.accumulator, format);
+  v("k", s.k, whole(1, 1024));
+  v("scale", s.scale, scale, optional);
+  v("scale_block", s.scale_block, whole(0, 1024));
+  v("depth", x.section.cases.k, whole(1, 1 << 20));
+  fields(v, x.place);
 }
 
 template <class Source>
-std::string source_of(Members& m, std::span<const Source> sources) {
-  const std::string source = m.text("source");
+void check_source(const std::string& source, std::span<const Source> sources, const std::string& where) {
   std::string names;
   for (const Source& one : sources) {
-    if (one.name == source) return source;
+    if (one.name == source) return;
     names += (names.empty() ? "" : ", ") + std::string(one.name);
   }
-  m.fail("'source' is '" + shown(source) + "', which this program's suite does not have; accepted: " + names);
+  fail(where + ": 'source' is '" + shown(source) + "', which this program's suite does not have; accepted: " + names);
 }
 
-void read_task(Members& m, Manifest& manifest) {
-  TaskSection section;
-  section.source = source_of(m, task_sources());
-  Task& task = section.task;
-  task.operation = m["operation"].parsed([](const std::string& s) { return parse_operation(s); });
-  task.from = m["from"].parsed([](const std::string& s) { return parse_number_type(s); });
-  task.to = m["to"].parsed([](const std::string& s) { return parse_number_type(s); });
-  task.rounding.mode = m["round"].named(rounding_modes);
-  constexpr Rounding plain;
-  task.rounding.overflow = m.choice("overflow", overflow_rules, plain.overflow);
-  task.rounding.flush_inputs = m.boolean("flush_inputs", false);
-  task.rounding.flush_outputs = m.boolean("flush_outputs", false);
-  task.rounding.tininess = m.choice("tininess", tininess_rules, plain.tininess);
-  task.rounding.int_overflow = m.choice("int_overflow", int_overflow_rules, plain.int_overflow);
-  task.rounding.nan = m["nan"].named(nan_rules);
-  if (const std::string why = refusal(task); !why.empty()) m.fail(why);
+void check_width(const Place& place, int width, const std::string& where) {
+  if (place.answer_bytes != width)
+    fail(where + ": 'width' is not the width of these answers; accepted: " + std::to_string(width));
+}
+
+void read_task(const JsonValue& json, Manifest& manifest) {
+  TaskSection& section = manifest.recording.tasks.emplace_back();
+  Place& place = manifest.places.emplace_back();
+  PlacedTask both{section, place};
+  read_record(json.json(), json.where(), both);
+  const Task& task = section.task;
+  check_source(section.source, task_sources(), json.where());
+  if (const std::string why = refusal(task); !why.empty()) fail(json.where() + ": " + why);
   if (task.operation != Operation::convert && task.from != task.to)
-    m.fail("'to' is not 'from', and only conversions have two types");
-  section.route = m.text("route");
-  section.approximate = m.boolean("approximate", false);
-  Place place;
-  place.answer_bytes = answer_bytes(task);
+    fail(json.where() + ": 'to' is not 'from', and only conversions have two types");
+  check_width(place, answer_bytes(task), json.where());
   place.operand_bytes = bytes_of(task.from);
   if (!find_task_source(section.source)->operands) place.columns = info(task.operation).arity;
-  read_place(m, place);
-  manifest.recording.tasks.push_back(std::move(section));
-  manifest.places.push_back(std::move(place));
 }
 
-void read_matrix(Members& m, Manifest& manifest) {
-  const auto format = [&](const char* name) {
-    return m[name].parsed([](const std::string& s) { return parse_format(s); });
-  };
-  MatrixSection section;
-  section.source = source_of(m, matrix_sources());
-  section.unit = m.text("unit");
-  section.description = m.text("description");
-  MatrixShape& s = section.shape;
-  s.a = format("a");
-  s.b = format("b");
-  s.accumulator = format("accumulator");
-  s.k = static_cast<int>(number(m, "k", 1024));
-  s.scale_block = static_cast<int>(number(m, "scale_block", 1024));
-  if (s.scale_block) s.scale = format("scale");
-  section.cases.k = number(m, "depth", 1 << 20);
-  if (s.k == 0 || section.cases.k == 0) m.fail("'k' or 'depth' is 0; accepted: a positive number");
-  Place place;
-  place.answer_bytes = word_bytes(s.accumulator);
-  read_place(m, place);
-  manifest.recording.matrices.push_back(std::move(section));
-  manifest.places.push_back(std::move(place));
+void read_matrix(const JsonValue& json, Manifest& manifest) {
+  MatrixSection& section = manifest.recording.matrices.emplace_back();
+  Place& place = manifest.places.emplace_back();
+  PlacedMatrix both{section, place};
+  read_record(json.json(), json.where(), both);
+  check_source(section.source, matrix_sources(), json.where());
+  const MatrixShape& s = section.shape;
+  if (s.scale_block && s.scale == FloatFormat{}) fail(json.where() + ".scale is null; accepted: a format's name");
+  check_width(place, word_bytes(s.accumulator), json.where());
 }
 
-Manifest read_manifest(const Json& json) {
-  Members m(json, "");
-  if (const std::string given = m.text("kind"); given != kind)
-    m.fail("'kind' is '" + shown(given) + "'; accepted: " + kind);
-  const std::uint64_t version = number(m, "version"), suite = number(m, "suite");
-  if (version != format_version)
-    m.fail("format version " + std::to_string(version) +
-           (version > format_version ? ", written by a newer halfulp" : "") +
-           "; accepted: " + std::to_string(format_version));
-  if (suite != suite_version)
-    m.fail("answers to suite version " + std::to_string(suite) +
-           ", whose operands this program does not make; accepted: " + std::to_string(suite_version));
-  Manifest manifest;
-  manifest.recording.origin = origin_of(m);
-  manifest.answer_file_bytes = number(m, "answer_file_bytes");
-  const Json &missing = m["missing"].list(), &sections = m["sections"].list();
-  for (std::size_t i = 0; i < missing.size(); ++i) {
-    Members one(missing[i], "missing[" + std::to_string(i) + "]");
-    manifest.recording.missing.push_back({one.text("what"), one.text("reason")});
-  }
+void read_sections(const JsonValue& json, Manifest& manifest) {
+  const Json& sections = json.list();
   for (std::size_t i = 0; i < sections.size(); ++i) {
-    Members one(sections[i], "sections[" + std::to_string(i) + "]");
-    if (sections[i].contains("unit")) {
-      read_matrix(one, manifest);
-    } else if (manifest.recording.matrices.empty()) {
-      read_task(one, manifest);
-    } else {
-      one.fail("a task behind matrix sections; accepted: tasks first");
-    }
+    const JsonValue one(sections[i], json.where() + "[" + std::to_string(i) + "]");
+    if (!one.json().is_object()) one.refuse("an object");
+    if (one.json().contains("unit")) read_matrix(one, manifest);
+    else if (manifest.recording.matrices.empty()) read_task(one, manifest);
+    else fail(one.where() + ": a task behind matrix sections; accepted: tasks first");
   }
-  return manifest;
+}
+
+/// The whole manifest, with what it says of itself.
+struct Document {
+  Manifest& manifest;
+  std::string says = kind;
+  int version = format_version, suite = suite_version;
+};
+
+template <class V>
+void fields(V& v, Document& x) {
+  constexpr Needed in_lines{.written = false};  // manifest_text writes these lists
+  Origin& o = x.manifest.recording.origin;
+  v("kind", x.says, by(read_kind, [](const std::string& s) { return Json(s); }, kind));
+  v("version", x.version, by(read_version, [](int n) { return Json(n); }, std::to_string(format_version)));
+  v("suite", x.suite, by(read_suite, [](int n) { return Json(n); }, std::to_string(suite_version)));
+  v("backend", o.backend);
+  v("device", o.device);
+  v("driver", o.driver);
+  v("toolkit", o.toolkit);
+  v("system", o.system);
+  v("halfulp", o.program);
+  v("date", o.date);
+  v("answer_file_bytes", x.manifest.answer_file_bytes, any_place);
+  v("missing", x.manifest.recording.missing, in_lines);
+  v("sections", x.manifest, by(read_sections, "a list of sections"), in_lines);
 }
 
 }  // namespace
@@ -397,35 +403,22 @@ int bytes_of(const NumberType& type) {
 int answer_bytes(const Task& task) { return info(task.operation).result == ResultKind::truth ? 1 : bytes_of(task.to); }
 int word_bytes(const FloatFormat& f) { return (word_bits(f) + 7) / 8; }
 
-std::string manifest_text(const Manifest& manifest) {
-  const Recording& recording = manifest.recording;
-  Json json;
-  json["kind"] = kind;
-  json["version"] = format_version;
-  json["suite"] = suite_version;
-  const Origin& origin = recording.origin;
-  json["backend"] = origin.backend;
-  json["device"] = origin.device;
-  json["driver"] = origin.driver;
-  json["toolkit"] = origin.toolkit;
-  json["system"] = origin.system;
-  json["halfulp"] = origin.program;
-  json["date"] = origin.date;
-  json["answer_file_bytes"] = manifest.answer_file_bytes;
-  std::string text = json.dump(1);
+std::string manifest_text(Manifest manifest) {
+  std::string text = record_json(Document{manifest}).dump(1);
   text.resize(text.size() - 2);  // the last line follows below
-  // One line each: that is what people look for and versions differ in.
+  // One line each: people look for sections, and versions differ in them.
   const auto list = [&](const char* name, const std::vector<Json>& lines) {
     text += ",\n \"" + std::string(name) + "\": [";
     for (std::size_t i = 0; i < lines.size(); ++i) text += (i ? ",\n  " : "\n  ") + lines[i].dump();
     text += lines.empty() ? "]" : "\n ]";
   };
   std::vector<Json> missing, sections;
-  for (const Missing& m : recording.missing) missing.push_back(Json{{"what", m.what}, {"reason", m.reason}});
-  for (const TaskSection& section : recording.tasks)
-    sections.push_back(to_json(section, manifest.places[sections.size()]));
-  for (const MatrixSection& section : recording.matrices)
-    sections.push_back(to_json(section, manifest.places[sections.size()]));
+  Recording& recording = manifest.recording;
+  for (const Missing& m : recording.missing) missing.push_back(record_json(m));
+  for (TaskSection& section : recording.tasks)
+    sections.push_back(record_json(PlacedTask{section, manifest.places[sections.size()]}));
+  for (MatrixSection& section : recording.matrices)
+    sections.push_back(record_json(PlacedMatrix{section, manifest.places[sections.size()]}));
   list("missing", missing);
   list("sections", sections);
   return text + "\n}\n";
@@ -434,7 +427,10 @@ std::string manifest_text(const Manifest& manifest) {
 Manifest parse_manifest(const std::string& text) {
   const Json json = parse_json(text, manifest_file);
   try {
-    return read_manifest(json);
+    Manifest manifest;
+    Document document{manifest};
+    read_record(json, "", document);
+    return manifest;
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(std::string(manifest_file) + ": " + error.what());
   }

@@ -90,7 +90,7 @@ struct Manifest {
   std::uint64_t answer_file_bytes = 0;
 };
 
-std::string manifest_text(const Manifest& manifest);
+std::string manifest_text(Manifest manifest);
 /// Throws std::invalid_argument with one line: "manifest.json: sections[3]: 'count' is missing; accepted: a whole
 /// number".
 Manifest parse_manifest(const std::string& text);

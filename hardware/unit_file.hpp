@@ -2,24 +2,23 @@
 #pragma once
 
 #include <halfulp/emulation/unit/unit.hpp>
-
-#include <nlohmann/json.hpp>
+#include <halfulp/support/json_fwd.hpp>
 
 #include <string>
 
 namespace halfulp {
 
-/// Everything about a unit that its rule looks at, one member a parameter; unit_of_json reads it back.
-nlohmann::ordered_json unit_to_json(const MatrixUnit& unit);
+/// Every parameter of a unit that its rule looks at, one member each; unit_of_json reads it back.
+Json unit_to_json(const MatrixUnit& unit);
 
-/// The unit that an object describes. `based_on` names a unit of the table whose parameters hold where none are given,
-/// and whose name with a * behind it is the unit's where it has none; without it, name, a, b, accumulator and k are
-/// there, and the rest has these defaults: m and n 1, rule fused, length k, alignment_bits 0, least_exponent null
-/// (none), alignment and rounding toward-zero, kept the accumulator, nan all ones below a clear sign, flags false.
-/// Throws std::invalid_argument in one line that begins with `file`: a member that is unknown, of another type or out
-/// of range, that the rule does not look at, or a unit that cannot be computed (`refusal`).
-MatrixUnit unit_of_json(const nlohmann::ordered_json& object, const std::string& file);
-/// The same for the file itself, "-" being standard input; what read_json refuses too.
+/// The unit that an object describes. `based_on` names a unit of the table: its parameters are the defaults, and its
+/// name with a * appended is the default name. Without `based_on`, name, a, b, accumulator and k are needed, and the
+/// defaults are: m and n 1, rule fused, length k, alignment_bits 0, least_exponent null (none), alignment and rounding
+/// toward-zero, kept the accumulator, nan all ones below a clear sign, flags false. Throws std::invalid_argument in one
+/// line that begins with `file` for a member that is unknown, has another type, is out of range or does not concern the
+/// rule, and for a unit that cannot be computed (`refusal`).
+MatrixUnit unit_of_json(const Json& object, const std::string& file);
+/// The same for a file, "-" being standard input. Also throws what read_json throws.
 MatrixUnit read_unit_file(const std::string& path);
 
 }  // namespace halfulp

@@ -17,7 +17,7 @@ namespace {
 
 using Type = ParameterType;
 
-/// The parameters in a configuration file: the object itself, or "config" where it is a report.
+/// The parameters of a configuration file: the object itself, or the "config" of a report.
 const Json& parameters_of(const Json& object) {
   if (!object.contains("schema_version")) return object;
   if (object.at("schema_version") != report_schema_version)
@@ -58,7 +58,7 @@ const Parameter& Config::named(std::string_view name) const {
 void Config::set(std::string_view assignment) {
   const std::size_t equals = assignment.find('=');
   if (equals == std::string_view::npos) {
-    (void)named(assignment);  // a misspelled name is the more useful thing to say
+    (void)named(assignment);  // a misspelled name is the more useful message
     throw std::invalid_argument(fmt::format("--set {0}: a value is missing; write {0}=VALUE", assignment));
   }
   const Parameter& parameter = named(trimmed(assignment.substr(0, equals)));
@@ -149,8 +149,8 @@ std::optional<T> parse_number(std::string_view token) {
   return value;
 }
 
-/// One token of the command line as the JSON a configuration file would have. What does not parse stays a string,
-/// which the check of types then refuses.
+/// One token of the command line as the JSON of a configuration file. A token that does not parse stays a string, which
+/// the check of types then refuses.
 Json scalar_from_text(Type type, std::string_view token) {
   if (type == Type::boolean && (token == "true" || token == "false")) return token == "true";
   if (type == Type::integer)
@@ -160,7 +160,7 @@ Json scalar_from_text(Type type, std::string_view token) {
   return std::string(token);
 }
 
-/// An integral JSON number as an integer, or nothing; 1e6 and 1000000.0 are integers to their writers.
+/// The integer that a JSON number stands for, or nothing. People write 1e6 and 1000000.0 for integers.
 std::optional<std::int64_t> integral(const Json& value) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() > std::numeric_limits<std::int64_t>::max())
     return std::nullopt;
@@ -168,7 +168,7 @@ std::optional<std::int64_t> integral(const Json& value) {
   if (!value.is_number_float()) return std::nullopt;
   const double real = value.get<double>();
   if (real != std::trunc(real) || std::fabs(real) >= 0x1p53)
-    return std::nullopt;  // from there on it may stand for another
+    return std::nullopt;  // from there on a double may stand for another integer
   return static_cast<std::int64_t>(real);
 }
 
@@ -177,7 +177,7 @@ void check_range(const Parameter& parameter, double number) {
     refuse(parameter, shown_value(number) + " is out of range");
 }
 
-/// Compared as integers: doubles beyond 2^53 do not count in ones.
+/// Compares as integers: beyond 2^53 not every integer is a double.
 void check_range(const Parameter& parameter, std::int64_t number) {
   const auto most = std::floor(parameter.maximum), least = std::ceil(parameter.minimum);
   const bool below = most >= 0x1p63 || (most >= -0x1p63 && number <= static_cast<std::int64_t>(most));
@@ -185,7 +185,7 @@ void check_range(const Parameter& parameter, std::int64_t number) {
   if (!below || !above) refuse(parameter, shown_value(number) + " is out of range");
 }
 
-/// A string fit for a report: UTF-8, without control characters.
+/// Refuses strings that no report holds: control characters, and what is not UTF-8.
 void check_text(const Parameter& parameter, const std::string& text) {
   for (const char c : text)
     if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
@@ -195,7 +195,7 @@ void check_text(const Parameter& parameter, const std::string& text) {
   } catch (const Json::exception&) { refuse(parameter, shown_value(text) + " is not UTF-8"); }
 }
 
-/// The value a scalar parameter, or one element of a list, takes from JSON.
+/// The value that a scalar parameter, or one element of a list, takes from JSON.
 Json checked_scalar(const Parameter& parameter, const Json& value) {
   const auto wrong = [&] { refuse(parameter, "not " + shown_value(value)); };
   switch (element_type(parameter.type)) {
@@ -233,7 +233,7 @@ Json checked_scalar(const Parameter& parameter, const Json& value) {
   return text;
 }
 
-/// Two names of one format are one entry twice: equality is of what the elements mean.
+/// Whether two elements mean the same: a format may have two names.
 bool same_element(Type type, const Json& a, const Json& b) {
   if (type == Type::formats) return parse_format(a.get<std::string>()) == parse_format(b.get<std::string>());
   return a == b;

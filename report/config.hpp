@@ -1,4 +1,4 @@
-// Names in a parameter of type text, which may hold what lists of formats and choices may not.
+// The configuration of an experiment: parameters are declared once, checked once and written into the report.
 #pragma once
 
 #include <halfulp/emulation/rounding.hpp>
@@ -20,8 +20,9 @@
 
 namespace halfulp {
 
-/// The names between separators, without blanks around them, in order. Throws std::invalid_argument in one line that
-/// begins with the parameter: an empty name, one that is there twice, more than 64.
+/// Names in a parameter of type text, for lists that no other type can hold: the names between separators, without
+/// blanks around them, in order. Throws std::invalid_argument in one line that begins with the parameter for an empty
+/// name, for one that is there twice, and for more than 64.
 inline std::vector<std::string> name_list(const std::string& text, char separator, std::string_view parameter) {
   std::vector<std::string> all;
   for (std::size_t begin = 0; begin <= text.size();) {
@@ -40,7 +41,7 @@ inline std::vector<std::string> name_list(const std::string& text, char separato
   return all;
 }
 
-// What a user may set in an experiment: declared once, checked once, written whole into the report.
+// Parameters.
 
 enum class ParameterType : std::uint8_t {
   integer,
@@ -60,24 +61,24 @@ enum class ParameterType : std::uint8_t {
 struct Parameter {
   std::string name;
   ParameterType type;
-  std::string default_value;                                  ///< as one would type it
-  std::string help;                                           ///< what it is, its unit, what the values mean
+  std::string default_value;                                  ///< as a user would type it
+  std::string help;                                           ///< what it is, its unit, the meaning of its values
   double minimum = -std::numeric_limits<double>::infinity();  ///< of every number, inclusive
   double maximum = std::numeric_limits<double>::infinity();
   std::vector<std::string> accepted = {};  ///< of choice and choices
 };
 
-/// Of the JSON of a report (report.hpp); raised when a reader of old reports must take notice.
+/// The version of a report's JSON (report.hpp). It grows when readers of old reports must change.
 inline constexpr int report_schema_version = 1;
 
 /// What a parameter accepts, in words: "an integer from 1 to 100".
 std::string accepted_values(const Parameter& parameter);
 /// "integer", "list of formats", ...
 std::string_view type_name(ParameterType type);
-/// Longer lists are typing errors, or ask for days of work.
+/// Longer lists are typing errors, or would take days.
 inline constexpr std::size_t max_list_length = 4096;
 
-/// A format and the name it was asked for by.
+/// A format and the name by which the user asked for it.
 struct FormatChoice {
   std::string name;
   FloatFormat format;
@@ -94,8 +95,8 @@ class Config {
   void set(std::string_view assignment);
   void set(const char* assignment) { set(std::string_view(assignment)); }
   void set(const std::string& assignment) { set(std::string_view(assignment)); }
-  /// The members of a configuration file's object, checked alike. A whole report of this schema_version is accepted
-  /// too: its "config" is taken.
+  /// Sets the members of a configuration file's object, with the same checks. Of a whole report of this schema_version
+  /// it takes the "config".
   void set(const Json& object);
 
   std::int64_t integer(std::string_view name) const;
@@ -108,7 +109,7 @@ class Config {
   std::vector<double> reals(std::string_view name) const;
   std::vector<std::string> choices(std::string_view name) const;
 
-  /// Every parameter and its value in order of declaration, fit to be read back by `set`.
+  /// Every parameter and its value in order of declaration; `set` reads it back.
   Json to_json() const;
   std::span<const Parameter> parameters() const { return parameters_; }
 
@@ -121,9 +122,9 @@ class Config {
   std::map<std::string, Json, std::less<>> values_;
 };
 
-// The values of one parameter: read from the command line's text, checked against its declaration.
+// Values of parameters: read from text of the command line, checked against their declaration.
 
-/// A text of the command line as the JSON that a configuration file would have. What does not parse stays a string,
+/// Text of the command line as the JSON that a configuration file would have. Text that does not parse stays a string,
 /// which checked_value then refuses.
 Json value_from_text(ParameterType type, std::string_view text);
 
@@ -134,7 +135,7 @@ Json checked_value(const Parameter& parameter, const Json& value);
 /// A value as the user gave it, for an error message: one line, bounded.
 std::string shown_value(const Json& value);
 
-/// Without the blanks at both ends.
+/// Removes the blanks at both ends.
 std::string_view trimmed(std::string_view text);
 
 }  // namespace halfulp

@@ -64,12 +64,6 @@ Json to_json(const Claim& claim) {
 
 }  // namespace
 
-Json number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-
 Json emulated(const FloatFormat& format, std::uint64_t code) {
   Json json;
   json["code"] = print_code(format, code);
@@ -188,14 +182,6 @@ Json Report::to_json() const {
   for (const Table& table : tables_) json["results"][table.name()] = table.to_json();
   json["comparisons"] = comparisons_to_json(comparisons_);
   return json;
-}
-
-std::optional<double> number_of(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "Infinity") return std::numeric_limits<double>::infinity();
-  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
 }
 
 std::optional<bool> satisfied(const Json& expected, std::string_view tolerance, const Json& measured) {

@@ -14,8 +14,6 @@
 
 namespace halfulp {
 
-/// A double as JSON, which has no NaN and no infinity: those become the strings "NaN", "Infinity", "-Infinity".
-Json number(double value);
 /// A value of an emulated format: {"code": "0x7bff", "value": 65504.0}.
 Json emulated(const FloatFormat& format, std::uint64_t code);
 
@@ -117,10 +115,6 @@ Json result_word(const Task& task, std::uint64_t code);
 Json comparisons_to_json(const std::vector<TaskComparison>& comparisons);
 
 // When a measured value is the expected one: the rule a claim is judged by when it is made and again when it is read.
-
-/// The number behind a JSON value: a number, or one of the words "NaN", "Infinity", "-Infinity" that JSON has no number
-/// for.
-std::optional<double> number_of(const Json& value);
 
 /// Whether `measured` is what was `expected`, by a claim's tolerance: "exact" (equal), "absolute X" (at most X away, or
 /// equal), "at most" (measured <= expected), "at least". A NaN is at no distance from anything. Nothing where the

@@ -116,7 +116,7 @@ std::string digest(std::span<const std::uint64_t> chunks) {
 namespace halfulp::cli {
 namespace {
 
-/// Whether the lock's file is still the one of that name: its last owner removes it.
+/// Whether the lock file still has its name: its last owner removes it.
 bool is_current(int fd, const std::string& lock) {
   struct stat held{}, there{};
   return ::fstat(fd, &held) == 0 && ::stat(lock.c_str(), &there) == 0 && held.st_dev == there.st_dev &&
@@ -165,7 +165,7 @@ FileLock::FileLock(const std::string& path, IfTaken if_taken) {
 }
 
 FileLock::~FileLock() {
-  ::unlink(lock_.c_str());  // while it is locked: whoever waits for it sees that it is gone, and asks again
+  ::unlink(lock_.c_str());  // while it is locked: a process that waits for it sees that it is gone, and asks again
   ::close(fd_);
 }
 

@@ -1,15 +1,16 @@
 #include <halfulp/support/json.hpp>
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <cerrno>
+#include <cmath>
 #include <cstdio>
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <set>
 #include <stdexcept>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace halfulp {
@@ -28,9 +29,10 @@ Json parse_json(const std::string& text, const std::string& name) {
                                  std::to_string(std::count(before.begin(), before.end(), '\n') + 1) + ", column " +
                                  std::to_string(before.size() - line_start + 1));
   };
-  if (const auto nul = text.find('\0'); nul != text.npos) throw not_json(nul);  // the library takes it for the end
-  std::vector<std::set<std::string>> members;                                   // of the objects that are open
-  std::string latest;                                                           // the last member that was begun
+  // The library takes a NUL for the end of the text.
+  if (const auto nul = text.find('\0'); nul != text.npos) throw not_json(nul);
+  std::vector<std::set<std::string>> members;  // of each object that is open
+  std::string latest;                          // the member that began last
   const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
     if (depth > max_depth)
       throw std::invalid_argument(name + ": nested deeper than " + std::to_string(max_depth) + " levels");
@@ -90,7 +92,7 @@ void append_inline(const Json& json, std::string& out) {
   out += json.is_object() ? '}' : ']';
 }
 
-/// `depth` 0 and 1, the report and its parts, are always broken into lines: configurations compare line by line.
+/// The report and its parts, at depth 0 and 1, always take several lines: configurations then compare line by line.
 void append_pretty(const Json& json, std::string& out, int depth, bool is_row) {
   if (!json.is_structured() || json.empty()) return append_inline(json, out);
   if (depth > 1 || is_row) {
@@ -130,6 +132,93 @@ std::string pretty(const Json& json) {
   std::string out;
   append_pretty(json, out, 0, false);
   return out + "\n";
+}
+
+Json number(double value) {
+  if (std::isnan(value)) return "NaN";
+  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
+  return value;
+}
+
+std::optional<double> number_of(const Json& value) {
+  if (value.is_number()) return value.get<double>();
+  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
+  if (value == "Infinity") return std::numeric_limits<double>::infinity();
+  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
+void JsonValue::refuse(std::string_view accepted) const {
+  throw std::invalid_argument(where_ + " is " + shown(scalar(json_)) + "; accepted: " + std::string(accepted));
+}
+
+std::string JsonValue::text() const {
+  if (!json_.is_string()) refuse("text in quotes");
+  return json_.get<std::string>();
+}
+
+bool JsonValue::boolean() const {
+  if (!json_.is_boolean()) refuse("true or false");
+  return json_.get<bool>();
+}
+
+std::int64_t JsonValue::integer(std::int64_t least, std::int64_t most) const {
+  const bool fits = json_.is_number_unsigned() ? std::in_range<std::int64_t>(json_.get<std::uint64_t>())
+                                               : json_.is_number_integer();
+  if (!fits || json_.get<std::int64_t>() < least || json_.get<std::int64_t>() > most)
+    refuse("an integer from " + std::to_string(least) + " to " + std::to_string(most));
+  return json_.get<std::int64_t>();
+}
+
+double JsonValue::real() const {
+  if (!json_.is_number()) refuse("a number");
+  return json_.get<double>();
+}
+
+const Json& JsonValue::list() const {
+  if (!json_.is_array()) refuse("a list");
+  return json_;
+}
+
+Members::Members(const Json& json, std::string where, std::string_view accepted)
+    : json_(json), where_(std::move(where)) {
+  if (!json.is_object()) JsonValue(json, where_.empty() ? "the top" : where_).refuse(accepted);
+}
+
+const Json* Members::find(std::string_view name) {
+  if (std::find(known_.begin(), known_.end(), name) == known_.end()) known_.emplace_back(name);
+  const auto found = json_.find(name);
+  return found == json_.end() ? nullptr : &*found;
+}
+
+const Json& Members::need(std::string_view name) {
+  if (const Json* const value = find(name)) return *value;
+  fail(std::string(name) + " is missing");
+}
+
+std::string Members::text(std::string_view name, std::string_view otherwise) {
+  const Json* const value = find(name);
+  return value ? JsonValue(*value, at(name)).text() : std::string(otherwise);
+}
+
+bool Members::boolean(std::string_view name, bool otherwise) {
+  const Json* const value = find(name);
+  return value ? JsonValue(*value, at(name)).boolean() : otherwise;
+}
+
+std::int64_t Members::integer(std::string_view name, std::int64_t otherwise, std::int64_t least, std::int64_t most) {
+  const Json* const value = find(name);
+  return value ? JsonValue(*value, at(name)).integer(least, most) : otherwise;
+}
+
+double Members::real(std::string_view name, double otherwise) {
+  const Json* const value = find(name);
+  return value ? JsonValue(*value, at(name)).real() : otherwise;
+}
+
+void Members::finish() const {
+  for (const auto& [name, value] : json_.items())
+    if (std::find(known_.begin(), known_.end(), name) == known_.end()) fail(unknown_name("member", name, known_));
 }
 
 }  // namespace halfulp

@@ -34,7 +34,7 @@ fs::path temporary_beside(const fs::path& target, const char* kind) {
   return target.parent_path() / fmt::format(".{}.{}.{}", target.filename().string(), ::getpid(), kind);
 }
 
-/// An open file descriptor; the destructor closes it without looking, close() reports what the file system held back.
+/// An open file descriptor. The destructor ignores errors of closing; close() reports them.
 class Descriptor {
  public:
   Descriptor(const fs::path& path, int flags, const std::string& name)
@@ -74,7 +74,7 @@ struct Temporary {
   }
 };
 
-/// A complete file beside its target, to be renamed to it; what was there before can be had back.
+/// A complete file beside its target, ready to be renamed. The earlier file can be restored.
 class Replacement {
  public:
   Replacement(const fs::path& target, const std::string& name, std::string_view text)
@@ -83,7 +83,7 @@ class Replacement {
     file.write(text);
     file.close();
   }
-  /// A second name for what is there: the target itself is never gone, whenever the process ends.
+  /// Gives the earlier file a second name, so that the target exists at every moment.
   void keep_old() {
     kept_ = ::link(target_.c_str(), old_.path.c_str()) == 0 ? Kept::old
             : errno == ENOENT                               ? Kept::nothing
@@ -119,7 +119,7 @@ void write_device(const fs::path& target, const std::string& name, std::string_v
 fs::path written_path(const std::string& path) {
   constexpr int most_links = 40;  // as Linux allows
   fs::path target = path;
-  if (is_device(target)) return target;  // some links to them (/dev/stdout) lead nowhere a path could
+  if (is_device(target)) return target;  // the target of /dev/stdout may have no path
   std::error_code error;
   for (int links = 0; fs::is_symlink(fs::symlink_status(target, error)); ++links) {
     if (links == most_links) cannot_write(path, std::strerror(ELOOP));
@@ -154,7 +154,7 @@ void write_files(const std::vector<FileText>& files) {
     if (is_folder(target)) cannot_write(path, "it is a directory");
     if (!is_device(target)) replacements.emplace_back(target, path, text);
   }
-  for (const auto& [path, text] : files)  // they take nothing back, and may be full
+  for (const auto& [path, text] : files)  // devices first: they may fail, and nothing written to them can be undone
     if (const fs::path target = written_path(path); is_device(target)) write_device(target, path, text);
   try {
     for (Replacement& r : replacements) r.keep_old(), r.place();

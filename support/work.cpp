@@ -12,7 +12,7 @@
 
 namespace halfulp {
 namespace {
-bool embedded = false;  ///< NotedInterrupts is in charge
+bool embedded = false;  ///< a NotedInterrupts lives
 
 extern "C" void note(int) { detail::interrupted.store(true, std::memory_order_relaxed); }
 }  // namespace
@@ -61,7 +61,7 @@ class Buffer : public std::streambuf {
 
   int_type underflow() override {
     for (;;) {
-      // A signal between the check and the wait would be missed by a wait without end.
+      // A wait without end would miss a signal that comes between the check and the wait.
       stop_if_interrupted();
       constexpr int milliseconds = 100;
       pollfd wanted{descriptor_, POLLIN, 0};
@@ -82,7 +82,7 @@ class Buffer : public std::streambuf {
 
 struct Stream : private Buffer, public std::istream {  // the buffer is made first and destroyed last
   explicit Stream(const std::string& path) : Buffer(path), std::istream(static_cast<Buffer*>(this)) {
-    exceptions(std::ios::badbit);  // an exception of the buffer goes on to the reader
+    exceptions(std::ios::badbit);  // passes an exception of the buffer on to the reader
   }
 };
 

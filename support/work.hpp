@@ -1,4 +1,4 @@
-// Long work: on all threads, and ended by Ctrl-C or SIGTERM at the next safe place.
+// Long work: it runs on all threads, and Ctrl-C or SIGTERM ends it at the next safe place.
 #pragma once
 
 #include <signal.h>
@@ -13,30 +13,29 @@
 namespace halfulp {
 
 /// Thrown after Ctrl-C by Run::progress, parallel_map and every operation of Arithmetic: exit status 130, nothing
-/// written. A long loop without any of these calls stop_if_interrupted itself.
+/// written. A long loop without any of these must call stop_if_interrupted.
 struct Interrupted {};
 
 namespace detail {
-/// The one piece of global state: a signal handler has nothing else to write to.
+/// The only global state: a signal handler can write to nothing else.
 inline std::atomic<bool> interrupted{false};
 static_assert(std::atomic<bool>::is_always_lock_free, "a signal handler writes it");
 [[noreturn]] void throw_interrupted();
 }  // namespace detail
 
-/// From now on SIGINT and SIGTERM are only noted. A second one ends the program as usual.
+/// From now on the first SIGINT or SIGTERM is only noted. A second one ends the program as usual.
 void note_interrupts();
 
-/// For a program that outlives its commands: while one lives, SIGINT is noted, however often it comes, and
-/// note_interrupts() does nothing. Afterwards the handler that was there before is back, and nothing is noted any more.
-/// One at a time.
+/// For a program that outlives its commands. While an object lives, every SIGINT is only noted and note_interrupts()
+/// does nothing. The destructor restores the earlier handler and forgets what was noted. At most one lives at a time.
 class NotedInterrupts {
  public:
-  /// `handles` false: SIGINT stays as it is (it belongs to another thread).
+  /// `handles` false: the handler of SIGINT does not change, because it belongs to another thread.
   explicit NotedInterrupts(bool handles);
   ~NotedInterrupts();
   NotedInterrupts(const NotedInterrupts&) = delete;
   NotedInterrupts& operator=(const NotedInterrupts&) = delete;
-  /// Whether one came.
+  /// Whether a SIGINT came.
   bool noted() const { return detail::interrupted.load(std::memory_order_relaxed); }
 
  private:
@@ -44,18 +43,18 @@ class NotedInterrupts {
   struct sigaction before_{};
 };
 
-/// Throws Interrupted if one was noted. One load: cheap enough for every operation of `Arithmetic` and
-/// every piece of `parallel_map`, so that experiments need no checks of their own where they use either.
+/// Throws Interrupted if a signal was noted. It costs one load. Every operation of `Arithmetic` and every piece of
+/// `parallel_map` calls it, so that experiments which use either need no checks of their own.
 inline void stop_if_interrupted() {
   if (detail::interrupted.load(std::memory_order_relaxed)) [[unlikely]]
     detail::throw_interrupted();
 }
 
-// Independent pieces of work on all cores, results in order: the number of threads never shows.
+// Independent pieces of work on all cores. Results come in order: the number of threads never shows.
 
-/// {f(0), ..., f(count - 1)}, computed in any order on any number of threads (the command line's --threads).
-/// f must not share mutable state between calls: give each its own Trace and append them afterwards. Throws what f
-/// throws, and Interrupted after Ctrl-C before the next piece.
+/// {f(0), ..., f(count - 1)}, computed in any order on any number of threads (the command line's --threads). Calls of f
+/// must not share mutable state: give each its own Trace and append them afterwards. Throws what f throws, and
+/// Interrupted before the next piece after Ctrl-C.
 template <class F>
 auto parallel_map(std::size_t count, F&& f) {
   std::vector<decltype(f(std::size_t{}))> results(count);
@@ -66,7 +65,7 @@ auto parallel_map(std::size_t count, F&& f) {
   return results;
 }
 
-// Reading what may keep its reader waiting: pipes and terminals, with Ctrl-C noticed while nothing comes.
+// Pipes and terminals may keep a reader waiting; these notice Ctrl-C meanwhile.
 
 /// A pipe, terminal or device as a stream without positions (tellg gives -1). Opening it does not wait for a writer;
 /// reading waits, and throws Interrupted after Ctrl-C. Throws std::invalid_argument in one line that begins with the

@@ -26,7 +26,7 @@ const CheckpointArray* find(const std::vector<CheckpointArray>& arrays, std::str
   return at == arrays.end() ? nullptr : &*at;
 }
 
-/// "policy.weights is "fp16", here "bf16"": the first place where two differ, in the order of ours.
+/// The first place where two differ, in the order of ours: "policy.weights is "fp16", here "bf16"".
 std::optional<std::string> difference(const Json& theirs, const Json& ours, const std::string& path = {}) {
   if (theirs == ours) return std::nullopt;
   const auto below = [&](const std::string& member) { return path.empty() ? member : path + "." + member; };
@@ -49,7 +49,7 @@ std::optional<std::string> difference(const Json& theirs, const Json& ours, cons
   return fmt::format("{} is {}, here {}", path.empty() ? "identity" : path, shown_value(theirs), shown_value(ours));
 }
 
-/// The part of a file behind its frame, read from the front.
+/// Reads the content of a frame from its front.
 class Reader {
  public:
   explicit Reader(std::string_view content) : left_(content) {}

@@ -1,5 +1,4 @@
-// What a training keeps of itself between two runs: arrays by name and JSON, in one file that is there whole or not at
-// all.
+// What a training keeps between two runs: arrays by name, and JSON. The file is complete, or it is not there.
 //
 // A framed file (support/files.hpp) with the magic "halfulpC": u64 bytes of the JSON text; the JSON text {"identity":
 // ..., "state": ..., "arrays": [{"name", "type": "float32" | "float64", "count"}]}; the arrays one after the other,
@@ -24,25 +23,27 @@ struct CheckpointArray {
 
 class Checkpoint {
  public:
-  /// What makes a run the one it is (policy, network, data, seed, ...): only a run with an equal identity reads the
-  /// file. And what it needs to go on besides arrays: step, counters of random streams, the loss scaler's state.
-  /// Neither holds NaN or Inf (see number() in report.hpp), nor NUL bytes in text.
+  /// The identity is what distinguishes a run (policy, network, data, seed, ...): only a run with an equal one reads
+  /// the file. The state is what a run needs besides arrays to go on: step, record, the loss scaler's state. Neither
+  /// holds NaN or Inf (see number() in json.hpp), nor NUL bytes in text.
   Json identity, state;
 
-  /// Throws std::logic_error for a name that is there.
+  /// Throws std::logic_error for a name that is already there.
   void add(std::string name, std::span<const float> values);
   void add(std::string name, std::span<const double> values);
-  /// Fills `values` with the array of that name, bit for bit. Throws std::invalid_argument in one line if there is none
-  /// of this type and length.
+  /// Fills `values` with the array of that name, bit for bit. Throws std::invalid_argument in one line if no array has
+  /// this name, type and length.
   void take(std::string_view name, std::span<float> values) const;
   void take(std::string_view name, std::span<double> values) const;
 
   const std::vector<CheckpointArray>& arrays() const { return arrays_; }
+  /// Of `state`, for errors: "run.ckpt: state".
+  std::string place() const { return (source_.empty() ? "checkpoint" : source_) + ": state"; }
 
   /// The content of the file.
   std::string bytes() const;
-  /// Throws std::invalid_argument in one line that begins with `name`: truncated, corrupted, of another version, no
-  /// checkpoint.
+  /// Throws std::invalid_argument in one line that begins with `name`: the file is truncated or
+  /// corrupted, has another version, or is not a checkpoint.
   static Checkpoint from_bytes(std::string_view file, const std::string& name);
 
  private:
@@ -55,12 +56,12 @@ class Checkpoint {
   std::string source_;  ///< the file's name, for errors
 };
 
-/// Into a temporary file beside it, renamed into place once it is complete (write_file). Throws std::invalid_argument
+/// Writes a temporary file beside `path` and renames it when it is complete (write_file). Throws std::invalid_argument
 /// in one line.
 void write_checkpoint(const std::string& path, const Checkpoint& checkpoint);
 
-/// The checkpoint of that path, at most 4 GiB. Throws std::invalid_argument in one line: what from_bytes refuses, and a
-/// checkpoint of another identity, with the first member that differs.
+/// Reads at most 4 GiB. Throws std::invalid_argument in one line for what from_bytes refuses, and for a checkpoint of
+/// another identity; the line names the first member that differs.
 Checkpoint read_checkpoint(const std::string& path, const Json& identity);
 
 }  // namespace halfulp::training

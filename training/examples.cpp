@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t test_batch = 500;  ///< images at once in a test
 
-/// Which images of a set are chosen, in their order.
+/// The indices of the chosen images, in their order.
 std::vector<std::uint32_t> chosen(const LabelledImages& images, const std::vector<int>& classes, std::size_t most) {
   std::vector<std::uint32_t> all;
   for (std::size_t i = 0; i < images.size() && (most == 0 || all.size() < most); ++i)

@@ -58,8 +58,7 @@ std::string description(const ScalerEvent& event) {
 
 namespace {
 
-/// Whether an fp32 number can be made of it: a finite double beyond the largest one is refused, not rounded to
-/// infinity.
+/// Whether fp32 holds a number of this size: a finite double beyond the largest is refused, not rounded to infinity.
 bool fits_float(double x) { return !std::isfinite(x) || std::abs(x) <= std::numeric_limits<float>::max(); }
 
 [[noreturn]] void misuse(const std::string& what) { throw std::logic_error("loss scaler: " + what); }

@@ -1,5 +1,7 @@
 #include <halfulp/training/microscope.hpp>
 
+#include <halfulp/training/record_fields.hpp>
+
 #include <algorithm>
 #include <bit>
 #include <cmath>
@@ -25,9 +27,9 @@ void SpikeDetector::see(std::uint64_t step, double loss, double norm, std::vecto
   look(loss_, loss, 1.25 * loss_.mean + 0.25, true);
 }
 
-void SpikeDetector::restore(const Json& state) {
-  loss_ = {state.at(0), state.at(1)};
-  norm_ = {state.at(2), state.at(3)};
+Json SpikeDetector::state() const { return record_json<Shape::list>(*this); }
+void SpikeDetector::restore(const Json& state, const std::string& where) {
+  read_record<Shape::list>(state, where, *this);
 }
 
 std::uint64_t announced(const std::vector<Spike>& spikes, std::uint64_t within) {
@@ -56,19 +58,6 @@ Kinds kinds_of(std::span<const float> values) {
   return kinds;
 }
 
-Json to_json(const std::optional<FirstNonFinite>& first) {
-  if (!first) return {};
-  return {{"step", first->step},
-          {"operator", static_cast<int>(first->kind)},
-          {"name", first->name},
-          {"role", static_cast<int>(first->role)}};
-}
-std::optional<FirstNonFinite> from_json(const Json& json) {
-  if (json.is_null()) return {};
-  return FirstNonFinite{json.at("step"), static_cast<OperatorKind>(json.at("operator").get<int>()), json.at("name"),
-                        static_cast<Role>(json.at("role").get<int>())};
-}
-
 }  // namespace
 
 void Microscope::begin_step(std::uint64_t step, bool count) {
@@ -95,8 +84,7 @@ void Microscope::see(const Sighting& s) {
   if (paused_) return;
   if (spy && counts()) spy(s);
   if (!s.operand) {
-    // Masked scores of attention are -Inf on purpose, and are never handed to a rounding: what is seen here has none by
-    // design.
+    // Attention masks scores with -Inf on purpose, but never rounds them: no Inf seen here is by design.
     const Kinds kinds = kinds_of(s.values);
     const auto note = [&](bool is, std::optional<FirstNonFinite>& first) {
       if (is && !first) first = FirstNonFinite{step_, s.site.kind, std::string(s.site.name), s.role};
@@ -139,12 +127,7 @@ std::vector<Microscope::Row> Microscope::take_rows() {
 }
 std::vector<Microscope::UpdateRow> Microscope::take_updates() { return std::exchange(updates_, {}); }
 
-Json Microscope::state() const {
-  return {{"first_infinite", to_json(first_infinite_)}, {"first_nan", to_json(first_nan_)}};
-}
-void Microscope::restore(const Json& state) {
-  first_infinite_ = from_json(state.at("first_infinite"));
-  first_nan_ = from_json(state.at("first_nan"));
-}
+Json Microscope::state() const { return record_json(*this); }
+void Microscope::restore(const Json& state, const std::string& where) { read_record(state, where, *this); }
 
 }  // namespace halfulp::training

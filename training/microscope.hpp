@@ -1,8 +1,10 @@
-// Spikes of a curve: values far above what was usual just before.
+// What happens to the numbers of a training.
+//
+// Spikes are values of a curve far above the usual ones just before.
 #pragma once
 
 #include <halfulp/report/trace.hpp>
-#include <halfulp/support/json.hpp>
+#include <halfulp/support/json_fwd.hpp>
 #include <halfulp/training/optimizer.hpp>
 #include <halfulp/training/policy_numerics.hpp>
 
@@ -22,17 +24,25 @@ struct Spike {
   double value = 0, usual = 0;
 };
 
-/// Running means with weight 1/20 for the newest value. A gradient norm above 4 times the mean is a spike, and a loss
-/// above the mean by more than a quarter of it and a quarter; either after 20 steps. Values of spikes and those that
-/// are not finite leave the means alone.
+/// Keeps running means with weight 1/20 for the newest value. After 20 steps a gradient norm above 4 times its mean is
+/// a spike, and so is a loss above 1.25 times its mean plus 0.25. Spikes and values that are not finite do not change
+/// the means.
 class SpikeDetector {
  public:
-  /// What step `step` had; appends to `spikes`.
+  /// Takes the loss and the norm of step `step`; appends to `spikes`.
   void see(std::uint64_t step, double loss, double norm, std::vector<Spike>& spikes);
-  /// The running mean of norms; 0 before there is one.
+  /// The running mean of norms; 0 before the first.
   double usual_norm() const { return norm_.mean; }
-  Json state() const { return {loss_.mean, loss_.count, norm_.mean, norm_.count}; }
-  void restore(const Json& state);
+  /// What a checkpoint keeps. `where` is the place of the state, for errors.
+  Json state() const;
+  void restore(const Json& state, const std::string& where);
+  template <class V>
+  friend void fields(V& v, SpikeDetector& d) {
+    v("loss", d.loss_.mean);
+    v("losses", d.loss_.count);
+    v("norm", d.norm_.mean);
+    v("norms", d.norm_.count);
+  }
 
  private:
   struct Mean {
@@ -43,16 +53,15 @@ class SpikeDetector {
   Mean loss_, norm_;
 };
 
-/// How many spikes of the loss had one of the gradients' norm at most `within` steps before them, or with them.
+/// How many spikes of the loss came with a spike of the gradients' norm, or at most `within` steps after one.
 std::uint64_t announced(const std::vector<Spike>& spikes, std::uint64_t within);
 
-// What happens to the numbers of a training: who lost what, interval by interval, and where the first Inf and NaN came
-// from.
+// The microscope counts what roundings lost, interval by interval, and finds where the first Inf and NaN came from.
 
-/// Whether there is an Inf or a NaN.
+/// Whether any value is Inf or NaN.
 bool has_non_finite(std::span<const float> values);
 
-/// The first tensor of a run with an Inf, or with a NaN: its inputs had none.
+/// The first tensor of a run with an Inf, or with a NaN. Its inputs had none.
 struct FirstNonFinite {
   std::uint64_t step = 0;
   OperatorKind kind = OperatorKind::linear;
@@ -60,29 +69,29 @@ struct FirstNonFinite {
   Role role = Role::activation;
 };
 
-/// Looks at every tensor for Inf and NaN, and counts what roundings did in the steps that are asked for.
+/// Checks every tensor for Inf and NaN, and counts what roundings did in the chosen steps.
 class Microscope : public Observer {
  public:
   bool counts() const override { return counting_ && !paused_; }
   void before(const Storage& storage, std::span<const float> values) override;
   void see(const Sighting& sighting) override;
 
-  /// Sees, besides, what this sees in counted steps. May be empty.
+  /// Called with every sighting of a counted step. May be empty.
   std::function<void(const Sighting&)> spy;
-  /// From now on some of the conversions in counted steps are recorded, for backends. Null: none.
+  /// Records some of the conversions of counted steps, for backends. Null: records none.
   void sample_into(Trace* trace) { trace_ = trace; }
 
   /// `count`: whether this step's roundings and updates are counted.
   void begin_step(std::uint64_t step, bool count);
-  /// Between steps, while a test runs, nothing is looked at.
+  /// While paused, as during a test, it looks at nothing.
   void pause(bool paused) { paused_ = paused; }
-  /// The reports of an optimizer's step that was counted, a parameter each.
+  /// Takes the reports of a counted step of the optimizer, one per parameter.
   void see_updates(const std::vector<Parameter<float>*>& parameters, const std::vector<UpdateReport>& reports);
 
   const std::optional<FirstNonFinite>& first_infinite() const { return first_infinite_; }
   const std::optional<FirstNonFinite>& first_nan() const { return first_nan_; }
 
-  /// One tensor in one role, what was counted since the last take_rows().
+  /// What was counted of one tensor in one role since the last take_rows().
   struct Row {
     OperatorKind kind = OperatorKind::linear;
     std::string name;
@@ -97,9 +106,15 @@ class Microscope : public Observer {
   std::vector<Row> take_rows();
   std::vector<UpdateRow> take_updates();
 
-  /// What a checkpoint needs; between intervals alone, when no rows are waiting.
+  /// What a checkpoint keeps: only between intervals, when no rows are waiting. `where` is the place of the state, for
+  /// errors.
   Json state() const;
-  void restore(const Json& state);
+  void restore(const Json& state, const std::string& where);
+  template <class V>
+  friend void fields(V& v, Microscope& m) {
+    v("first_infinite", m.first_infinite_);
+    v("first_nan", m.first_nan_);
+  }
 
  private:
   std::uint64_t step_ = 0;

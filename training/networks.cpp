@@ -13,7 +13,7 @@ namespace {
 
 std::string numbered(const char* what, std::size_t i) { return what + std::to_string(i + 1); }
 
-/// Dropout only where there is any, so that policies and traces do not meet an operator that does nothing.
+/// Adds dropout only if it does something: policies and traces then meet no idle operator.
 template <class T>
 void add_dropout(Sequential<T>& net, const std::string& name, const NetworkOptions& o) {
   if (o.dropout != 0) net.template add<Dropout<T>>(name, o.dropout);

@@ -17,7 +17,7 @@
 namespace halfulp::training {
 namespace {
 
-/// Not for NaN, which is no value that was kept.
+/// Whether an element kept its value; a NaN did not.
 bool same(std::span<const float> before, std::span<const float> after, std::size_t i) {
   return after.empty() || before[i] == after[i];
 }
@@ -198,7 +198,7 @@ void Optimizer::add_compensated(Slot& slot) {
   store(precision_.weights, slot.parameter->value.columns(), c, random(slot, "stored compensation"));
 }
 
-/// visit(name, array) for all that is kept.
+/// Calls visit(name, array) for every array that is not empty.
 template <class Slots, class Visit>
 void Optimizer::visit_arrays(Slots& slots, Visit&& visit) {
   for (auto& slot : slots) {
@@ -221,8 +221,8 @@ void Optimizer::save(Checkpoint& checkpoint) const {
 
 void Optimizer::restore(const Checkpoint& checkpoint) {
   constexpr std::int64_t most = std::int64_t{1} << 53;
-  Members state(checkpoint.state, "checkpoint");
-  Members own(state.need("optimizer"), "checkpoint.optimizer");
+  Members state(checkpoint.state, checkpoint.place());
+  Members own(state.need("optimizer"), state.at("optimizer"));
   const auto steps = static_cast<std::uint64_t>(own.integer("steps", 0, 0, most));
   const double lr = own.real("lr", settings_.lr);
   Members parameters(own.need("parameters"), own.at("parameters"));

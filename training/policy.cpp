@@ -1,8 +1,9 @@
 #include <halfulp/training/policy.hpp>
 
-#include <halfulp/training/operand.hpp>
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/support/record.hpp>
 #include <halfulp/support/spelling.hpp>
-#include <halfulp/support/json.hpp>
+#include <halfulp/training/operand.hpp>
 #include <halfulp_policies_text.hpp>
 
 #include <fmt/format.h>
@@ -34,161 +35,212 @@ const Storage& in(const std::array<Role, N>& roles, const std::array<Storage, N>
   return storages[static_cast<std::size_t>(found - roles.begin())];
 }
 
+/// A storage (storage.hpp).
+struct Stored {
+  void read(const JsonValue& json, Storage& x) const { x = parse_storage(json.json(), json.where()); }
+  std::string accepted() const { return "a storage: a format's name, or an object with format, rounding, ..."; }
+};
+constexpr Stored stored;
+
 /// One storage for all roles, or an object by role.
 template <std::size_t N>
-void apply_storages(const Json& json, const std::string& where, const std::array<Role, N>& roles,
-                    std::array<Storage, N>& storages) {
-  if (!json.is_object() || json.contains("format")) {
-    storages.fill(parse_storage(json, where));
-    return;
+struct StoredByRole {
+  const std::array<Role, N>& roles;
+  void read(const JsonValue& json, std::array<std::optional<Storage>, N>& storages) const {
+    const Json& all = json.json();
+    if (!all.is_object() || all.contains("format")) {
+      storages.fill(parse_storage(all, json.where()));
+      return;
+    }
+    std::vector<std::string> names;
+    for (const Role role : roles) names.emplace_back(name_of(role));
+    for (const auto& [name, value] : all.items()) {
+      index_of(role_names, "role", name, json.where());
+      const auto found = std::find(names.begin(), names.end(), name);
+      if (found == names.end())
+        throw std::invalid_argument(json.where() + ": '" + name + "' is not among these; " +
+                                    unknown_name("role", name, names));
+      storages[static_cast<std::size_t>(found - names.begin())] = parse_storage(value, json.where() + "." + name);
+    }
   }
+  std::string accepted() const { return "a storage, or an object of storages by role"; }
+};
+
+/// One model for all products, or an object by product.
+struct Accumulated {
+  void read(const JsonValue& json, std::array<std::optional<std::string>, 3>& accumulate) const {
+    const auto text = [](const JsonValue& value) {
+      if (!value.json().is_string()) value.refuse("a product model in quotes, as \"acc=fp32\"");
+      return value.text();
+    };
+    if (!json.json().is_object()) {
+      accumulate.fill(text(json));
+      return;
+    }
+    for (const auto& [name, value] : json.json().items())
+      accumulate[index_of(product_names, "product", name, json.where())] = text({value, json.where() + "." + name});
+  }
+  std::string accepted() const { return "a product model, or an object of models by product"; }
+};
+
+/// One name or a list of them.
+struct Texts {
+  void read(const JsonValue& json, std::vector<std::string>& all) const {
+    all.clear();
+    if (json.json().is_string()) return all.push_back(json.text());
+    if (!json.json().is_array() || json.json().empty()) json.refuse("a name or a list of names");
+    for (const Json& one : json.json()) {
+      if (!one.is_string())
+        throw std::invalid_argument(json.where() + " holds " + shown(one.dump()) + "; accepted: names in quotes");
+      all.push_back(one.get<std::string>());
+    }
+  }
+  std::string accepted() const { return "a name or a list of names"; }
+};
+
+void read_operators(const JsonValue& json, std::vector<OperatorKind>& operators) {
   std::vector<std::string> names;
-  for (const Role role : roles) names.emplace_back(name_of(role));
-  for (const auto& [name, value] : json.items()) {
-    index_of(role_names, "role", name, where);
-    const auto found = std::find(names.begin(), names.end(), name);
-    if (found == names.end())
-      throw std::invalid_argument(where + ": '" + name + "' is not among these; " + unknown_name("role", name, names));
-    storages[static_cast<std::size_t>(found - names.begin())] = parse_storage(value, where + "." + name);
-  }
+  Texts{}.read(json, names);
+  if (names.size() == 1 && names[0] == "all") return;
+  for (const std::string& name : names)
+    operators.push_back(static_cast<OperatorKind>(index_of(operator_names, "operator", name, json.where())));
 }
 
-void apply_accumulate(const Json& json, const std::string& where, std::array<std::string, 3>& accumulate) {
-  const auto text = [](const Json& value, const std::string& at) {
-    if (!value.is_string())
-      throw std::invalid_argument(at + " is " + shown(value.dump()) +
-                                  "; accepted: a product model in quotes, as \"acc=fp32\"");
-    return value.get<std::string>();
-  };
-  if (!json.is_object()) {
-    accumulate.fill(text(json, where));
-    return;
-  }
-  for (const auto& [name, value] : json.items())
-    accumulate[index_of(product_names, "product", name, where)] = text(value, where + "." + name);
+void read_layers(const JsonValue& json, std::vector<std::string>& layers) {
+  Texts{}.read(json, layers);
+  for (const std::string& pattern : layers)
+    if (std::count(pattern.begin(), pattern.end(), '*') > 1)
+      throw std::invalid_argument(json.where() + ": '" + shown(pattern) + "' has more than one '*'");
 }
 
-/// Scales that do not follow from the values are kept for operands alone.
+void read_inside(const JsonValue& json, std::optional<FloatFormat>& inside) {
+  const Storage storage = parse_storage(json.json(), json.where());
+  if (!storage.plain() || !(storage.rounding == Rounding{}))
+    throw std::invalid_argument(json.where() + ": only a format's name is accepted");
+  inside = *storage.plain();
+}
+
+void read_arithmetic(const JsonValue& json, std::optional<Stage>& arithmetic) {
+  const Storage s = parse_storage(json.json(), json.where());
+  if (!s.plain()) throw std::invalid_argument(json.where() + ": a block format has no arithmetic; accepted: a format");
+  if (!s.keeps_floats()) arithmetic = Stage{*s.plain(), s.rounding};
+}
+
+/// Two members of a policy set one UpdatePrecision.
+struct WeightsOf {
+  UpdatePrecision& u;
+};
+struct OptimizerOf {
+  UpdatePrecision& u;
+};
+
+template <class V>
+void fields(V& v, WeightsOf& w) {
+  v("storage", w.u.weights, stored, optional);
+  v("master", w.u.master_weights, optional);
+  v("kahan", w.u.kahan, optional);
+}
+
+template <class V>
+void fields(V& v, OptimizerOf& o) {
+  const auto both = by([&](const JsonValue& json, Storage& first) { stored.read(json, first), o.u.second = first; },
+                       stored.accepted());
+  v("state", o.u.first, both, optional);
+  v("first", o.u.first, stored, optional);
+  v("second", o.u.second, stored, optional);
+  v("arithmetic", o.u.arithmetic, by(read_arithmetic, "a format's name, or an object with format and rounding"),
+    optional);
+  v("rounded_constants", o.u.rounded_constants, optional);
+}
+
+constexpr std::array<Named<bool>, 2> scaling_kinds{{{"static", false}, {"dynamic", true}}};
+
+}  // namespace
+
+template <class V>
+void fields(V& v, Policy::Rule& rule) {
+  v("operators", rule.operators, by(read_operators, "\"all\", or names of operators"));
+  v("layers", rule.layers, by(read_layers, "names of layers, with one '*' at most"), optional);
+  v("operands", rule.operands, StoredByRole<3>{operand_roles}, optional);
+  v("results", rule.results, StoredByRole<4>{result_roles}, optional);
+  v("accumulate", rule.accumulate, Accumulated{}, optional);
+  v("inside", rule.inside, by(read_inside, "a format's name"), optional);
+  v("straight_through", rule.straight_through, if_given(Truth{}), optional);
+}
+
+template <class V>
+void fields(V& v, LossScalerSettings& s) {
+  v("kind", s.dynamic, chosen_from(scaling_kinds));
+  v("scale", s.initial_scale, finite, optional);
+  if (!s.dynamic) return v("skip", s.skip, optional);
+  v("growth", s.growth_factor, finite, optional);
+  v("backoff", s.backoff_factor, finite, optional);
+  v("interval", s.growth_interval, whole(1, 1'000'000'000), optional);
+}
+
+namespace {
+
+/// Only operands keep scales that do not follow from the values.
 void refuse_foreign_scale(const Storage& s, const std::string& where) {
   if (s.delayed) throw std::invalid_argument(where + ": delayed scaling is for operands of products");
   if (s.amax) throw std::invalid_argument(where + ": a fixed amax is for operands of products");
 }
 
-/// What one rule says, on top of what earlier ones have said.
-void apply_rule(const Json& json, const std::string& where, OperatorPrecision& p) {
-  Members members(json, where);
-  members.find("operators"), members.find("layers");
-  if (const Json* const j = members.find("operands"))
-    apply_storages(*j, members.at("operands"), operand_roles, p.operands);
-  if (const Json* const j = members.find("results")) apply_storages(*j, members.at("results"), result_roles, p.results);
-  // Results are rounded wherever they arise, whose shape blocks do not know; what ranks exchange is one long row.
-  for (const Role role : {Role::activation, Role::gradient_of_activation, Role::gradient_of_weight})
-    if (p.result(role).block())
-      throw std::invalid_argument(
-          members.at("results") + ": " + std::string(name_of(role)) + " in " + text_of(p.result(role)) +
-          "; accepted: a format without blocks (operands, optimizer states and communication take these)");
-  for (const Storage& s : p.results) refuse_foreign_scale(s, members.at("results"));
-  if (const Json* const j = members.find("accumulate")) apply_accumulate(*j, members.at("accumulate"), p.accumulate);
-  if (const Json* const j = members.find("inside")) {
-    const Storage inside = parse_storage(*j, members.at("inside"));
-    if (!inside.plain() || !(inside.rounding == Rounding{}))
-      throw std::invalid_argument(members.at("inside") + ": only a format's name is accepted");
-    p.inside.reset();
-    if (!inside.keeps_floats()) p.inside = *inside.plain();
-  }
-  p.straight_through = members.boolean("straight_through", p.straight_through);
-  members.finish();
-}
-
-std::vector<std::string> texts(const Json& json, const std::string& where) {
-  std::vector<std::string> all;
-  if (json.is_string()) return {json.get<std::string>()};
-  if (!json.is_array() || json.empty())
-    throw std::invalid_argument(where + " is " + shown(json.dump()) + "; accepted: a name or a list of names");
-  for (const Json& one : json) {
-    if (!one.is_string())
-      throw std::invalid_argument(where + " holds " + shown(one.dump()) + "; accepted: names in quotes");
-    all.push_back(one.get<std::string>());
-  }
-  return all;
-}
-
 Policy::Rule parse_rule(const Json& json, const std::string& where) {
   Policy::Rule rule;
   rule.json = json;
-  Members members(json, where);
-  const std::vector<std::string> names = texts(members.need("operators"), members.at("operators"));
-  if (!(names.size() == 1 && names[0] == "all"))
-    for (const std::string& name : names)
-      rule.operators.push_back(
-          static_cast<OperatorKind>(index_of(operator_names, "operator", name, members.at("operators"))));
-  if (const Json* const layers = members.find("layers")) {
-    rule.layers = texts(*layers, members.at("layers"));
-    for (const std::string& pattern : rule.layers)
-      if (std::count(pattern.begin(), pattern.end(), '*') > 1)
-        throw std::invalid_argument(members.at("layers") + ": '" + shown(pattern) + "' has more than one '*'");
+  read_record(json, where, rule);
+  const std::string results = where + ".results";
+  for (std::size_t i = 0; i < result_roles.size(); ++i) {
+    const std::optional<Storage>& s = rule.results[i];
+    if (!s) continue;
+    // Results are rounded wherever they arise, and blocks do not know their shape there. What ranks exchange is one
+    // long row.
+    if (s->block() && result_roles[i] != Role::communication)
+      throw std::invalid_argument(
+          results + ": " + std::string(name_of(result_roles[i])) + " in " + text_of(*s) +
+          "; accepted: a format without blocks (operands, optimizer states and communication take these)");
   }
+  for (const std::optional<Storage>& s : rule.results)
+    if (s) refuse_foreign_scale(*s, results);
   return rule;
 }
 
-UpdatePrecision parse_update(const Json* weights, const Json* optimizer, const std::string& where) {
-  UpdatePrecision u;
-  if (weights) {
-    Members members(*weights, where + ".weights");
-    if (const Json* const j = members.find("storage")) u.weights = parse_storage(*j, members.at("storage"));
-    u.master_weights = members.boolean("master", false);
-    u.kahan = members.boolean("kahan", false);
-    members.finish();
-    refuse_foreign_scale(u.weights, where + ".weights.storage");
-    if (u.kahan && u.master_weights)
-      throw std::invalid_argument(where + ".weights: Kahan summation and fp32 master weights exclude each other");
-  }
-  if (optimizer) {
-    Members members(*optimizer, where + ".optimizer");
-    if (const Json* const j = members.find("state")) u.first = u.second = parse_storage(*j, members.at("state"));
-    if (const Json* const j = members.find("first")) u.first = parse_storage(*j, members.at("first"));
-    if (const Json* const j = members.find("second")) u.second = parse_storage(*j, members.at("second"));
-    for (const Storage* const s : {&u.first, &u.second}) refuse_foreign_scale(*s, where + ".optimizer");
-    if (const Json* const j = members.find("arithmetic")) {
-      const Storage s = parse_storage(*j, members.at("arithmetic"));
-      if (!s.plain())
-        throw std::invalid_argument(members.at("arithmetic") +
-                                    ": a block format has no arithmetic; accepted: a format");
-      if (!s.keeps_floats()) u.arithmetic = Stage{*s.plain(), s.rounding};
-    }
-    u.rounded_constants = members.boolean("rounded_constants", false);
-    members.finish();
-  }
-  return u;
+void read_rules(const JsonValue& json, std::vector<Policy::Rule>& rules) {
+  if (!json.json().is_array()) json.refuse("a list of objects");
+  for (const Json& rule : json.json())
+    rules.push_back(parse_rule(rule, json.where() + "[" + std::to_string(rules.size()) + "]"));
 }
 
-std::optional<LossScalerSettings> parse_loss_scaling(const Json& json, const std::string& where) {
-  if (json.is_null()) return {};
-  Members members(json, where, "null, or an object with kind, scale, ...");
-  enum class Kind { constant, dynamic };
-  constexpr std::array<Named<Kind>, 2> kinds{{{"static", Kind::constant}, {"dynamic", Kind::dynamic}}};
-  members.need("kind");
-  const Kind kind = members.choice("kind", kinds, Kind::dynamic);
-  LossScalerSettings s;
-  if (kind == Kind::constant) {
-    s = static_scale(members.real("scale", s.initial_scale), members.boolean("skip", true));
-  } else {
-    s.initial_scale = members.real("scale", s.initial_scale);
-    s.growth_factor = members.real("growth", s.growth_factor);
-    s.backoff_factor = members.real("backoff", s.backoff_factor);
-    s.growth_interval = members.integer("interval", s.growth_interval, 1, 1'000'000'000);
-  }
-  members.finish();
+void read_weights(const JsonValue& json, UpdatePrecision& u) {
+  WeightsOf members{u};
+  read_record(json.json(), json.where(), members);
+  refuse_foreign_scale(u.weights, json.where() + ".storage");
+  if (u.kahan && u.master_weights)
+    throw std::invalid_argument(json.where() + ": Kahan summation and fp32 master weights exclude each other");
+}
+
+void read_optimizer(const JsonValue& json, UpdatePrecision& u) {
+  OptimizerOf members{u};
+  read_record(json.json(), json.where(), members);
+  for (const Storage* const s : {&u.first, &u.second}) refuse_foreign_scale(*s, json.where());
+}
+
+void read_loss_scaling(const JsonValue& json, std::optional<LossScalerSettings>& scaling) {
+  scaling.reset();
+  if (json.json().is_null()) return;
+  if (!json.json().is_object()) json.refuse("null, or an object with kind, scale, ...");
+  LossScalerSettings& s = scaling.emplace();
+  read_record(json.json(), json.where(), s);
   if (!(static_cast<float>(s.initial_scale) > 0))
-    throw std::invalid_argument(members.at("scale") +
-                                fmt::format(" is {}; accepted: a number that is above 0 in fp32", s.initial_scale));
+    throw std::invalid_argument(
+        json.where() + fmt::format(".scale is {}; accepted: a number that is above 0 in fp32", s.initial_scale));
   try {
     LossScaler check(s);
-  } catch (const std::invalid_argument& error) { throw std::invalid_argument(where + ": " + error.what()); }
-  return s;
+  } catch (const std::invalid_argument& error) { throw std::invalid_argument(json.where() + ": " + error.what()); }
 }
 
-/// Static and dynamic loss scaling have different members: those of the one mean nothing to the other.
+/// Static and dynamic loss scaling have different members, so a base of the other kind gives none.
 bool of_another_kind(const Json& json, const Json& base) {
   return json.contains("kind") && base.contains("kind") && json["kind"] != base["kind"];
 }
@@ -209,15 +261,40 @@ Json with_base(const Json& json, const Json& base) {
 }
 
 /// Checkpoints are named after policies.
-bool names_a_file(const std::string& name) {
+void read_name(const JsonValue& json, std::string& name) {
   const auto fits = [](char c) {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
            std::string_view("._-+").find(c) != std::string_view::npos;
   };
-  return !name.empty() && name.size() <= 60 && name.front() != '.' && std::all_of(name.begin(), name.end(), fits);
+  name = json.text();
+  if (name.empty() || name.size() > 60 || name.front() == '.' || !std::all_of(name.begin(), name.end(), fits))
+    json.refuse("at most 60 letters, digits, '.', '_', '-', '+', no '.' at first");
 }
 
-/// `known`: the policies that may be a base.
+void read_line(const JsonValue& json, std::string& text) {
+  text = json.text();
+  if (text.size() > 400 || std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }))
+    throw std::invalid_argument(json.where() + " is " + shown(text) + "; accepted: one line of at most 400 characters");
+}
+
+}  // namespace
+
+template <class V>
+void fields(V& v, Policy& p) {
+  const auto line = by(read_line, "one line of at most 400 characters");
+  v("name", p.name, by(read_name, "at most 60 letters, digits, '.', '_', '-', '+', no '.' at first"));
+  v("title", p.title, line, otherwise(p.name));
+  v("source", p.source, line, optional);
+  v("rules", p.rules, by(read_rules, "a list of objects"), optional);
+  v("weights", p.update, by(read_weights, "an object with storage, master, kahan"), optional);
+  v("optimizer", p.update, by(read_optimizer, "an object with state, first, second, arithmetic, rounded_constants"),
+    optional);
+  v("loss_scaling", p.loss_scaling, by(read_loss_scaling, "null, or an object with kind, scale, ..."), optional);
+}
+
+namespace {
+
+/// `known` are the policies that may be a base.
 Policy parse(const Json& json, const std::string& where, const std::vector<Policy>& known) {
   Members own(json, where, "an object with name, rules, weights, optimizer, loss_scaling");
   Json whole = json;
@@ -235,37 +312,10 @@ Policy parse(const Json& json, const std::string& where, const std::vector<Polic
     if (!json.contains("source")) whole["source"] = "";
   }
   Policy policy;
-  Members members(whole, where);
-  policy.name = members.text("name");
-  if (!names_a_file(policy.name))
-    members.refuse("name", whole["name"], "at most 60 letters, digits, '.', '_', '-', '+', no '.' at first");
-  const auto line = [&](const char* name, const std::string& otherwise) {
-    const std::string text = members.text(name, otherwise);
-    if (text.size() > 400 ||
-        std::any_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; }))
-      throw std::invalid_argument(members.at(name) + " is " + shown(text) +
-                                  "; accepted: one line of at most 400 characters");
-    return text;
-  };
-  policy.title = line("title", policy.name);
-  policy.source = line("source", "");
-  if (const Json* const rules = members.find("rules")) {
-    if (!rules->is_array())
-      throw std::invalid_argument(where + ".rules is " + shown(rules->dump()) + "; accepted: a list of objects");
-    for (const Json& rule : *rules)
-      policy.rules.push_back(parse_rule(rule, where + ".rules[" + std::to_string(policy.rules.size()) + "]"));
-  }
-  policy.update = parse_update(members.find("weights"), members.find("optimizer"), where);
-  if (const Json* const scaling = members.find("loss_scaling"))
-    policy.loss_scaling = parse_loss_scaling(*scaling, where + ".loss_scaling");
-  members.finish();
+  read_record(whole, where, policy);
   policy.json = whole;
 
-  // Every operator once: what a rule says wrong is found before anything is trained.
-  for (std::size_t i = 0; i < policy.rules.size(); ++i) {
-    OperatorPrecision any;
-    apply_rule(policy.rules[i].json, where + ".rules[" + std::to_string(i) + "]", any);
-  }
+  // Every operator once, so that a wrong combination of rules is found before anything is trained.
   for (std::size_t kind = 0; kind < operator_names.size(); ++kind) {
     const auto operation = static_cast<OperatorKind>(kind);
     if (!multiplies(operation)) continue;
@@ -308,6 +358,18 @@ bool Policy::Rule::speaks_of(OperatorKind kind) const {
   return operators.empty() || std::find(operators.begin(), operators.end(), kind) != operators.end();
 }
 
+void Policy::Rule::apply(OperatorPrecision& p) const {
+  const auto change = [](const auto& from, auto& to) {
+    for (std::size_t i = 0; i < to.size(); ++i)
+      if (from[i]) to[i] = *from[i];
+  };
+  change(operands, p.operands);
+  change(results, p.results);
+  change(accumulate, p.accumulate);
+  if (inside) p.inside = *inside == fp32 ? std::nullopt : inside;
+  if (straight_through) p.straight_through = *straight_through;
+}
+
 bool Policy::Rule::names(std::string_view pattern, std::string_view layer) {
   if (const std::size_t star = pattern.find('*'); star != std::string_view::npos) {
     const std::string_view before = pattern.substr(0, star), after = pattern.substr(star + 1);
@@ -323,7 +385,7 @@ OperatorPrecision Policy::at(OperatorKind kind, std::string_view layer) const {
     if (rule.speaks_of(kind) &&
         (rule.layers.empty() || std::any_of(rule.layers.begin(), rule.layers.end(),
                                             [&](const std::string& pattern) { return Rule::names(pattern, layer); })))
-      apply_rule(rule.json, name, p);
+      rule.apply(p);
   return p;
 }
 

@@ -2,11 +2,13 @@
 
 #include <halfulp/emulation/product/product.hpp>
 #include <halfulp/support/work.hpp>
-#include <halfulp/report/report.hpp>
+#include <halfulp/support/json.hpp>
 #include <halfulp/training/operand.hpp>
 #include <halfulp/training/layers/initialisation.hpp>
 
+#include <algorithm>
 #include <cmath>
+#include <limits>
 #include <mutex>
 
 namespace halfulp::training {
@@ -43,9 +45,6 @@ void find_beyond(std::span<const float> memory, std::optional<float> amax, std::
   for (std::size_t i = 0; i < beyond.size(); ++i) beyond[i] = std::fabs(memory[i]) > *amax;
 }
 
-/// What number() made of a float.
-float float_from(const Json& json) { return static_cast<float>(number_of(json).value()); }
-
 /// sums[j] = the column's sum by a model, one row after the other.
 void sums_inside(const ProductModel& model, std::size_t columns, std::span<const float> values, std::span<float> sums) {
   FloatOperands x;
@@ -59,7 +58,7 @@ void sums_inside(const ProductModel& model, std::size_t columns, std::span<const
 
 PolicyNumerics::PolicyNumerics(const Policy& policy, std::uint64_t seed, Observer* observer)
     : policy_(policy), seed_(seed), observer_(observer) {
-  for (const Policy::Rule& rule : policy.rules) strict_inside_ |= rule.json.contains("inside");
+  for (const Policy::Rule& rule : policy.rules) strict_inside_ |= rule.inside.has_value();
 }
 PolicyNumerics::~PolicyNumerics() = default;
 
@@ -225,22 +224,45 @@ Json PolicyNumerics::state() const {
   return state;
 }
 
-void PolicyNumerics::restore(const Json& state) {
+void PolicyNumerics::restore(const Json& state, const std::string& where) {
+  const auto index = [](const auto& names, const char* what, const std::string& name, const std::string& place) {
+    const auto found = std::find(names.begin(), names.end(), name);
+    if (found == names.end())
+      throw std::invalid_argument(place + ": " + unknown_name(what, name, {names.begin(), names.end()}));
+    return found - names.begin();
+  };
+  const auto magnitude = [](const JsonValue& value) {
+    const auto x = number_of(value.json());
+    if (!x || (std::isfinite(*x) && std::fabs(*x) > std::numeric_limits<float>::max()))
+      value.refuse("a number that fits fp32, \"NaN\" or \"Infinity\"");
+    return static_cast<float>(*x);
+  };
   for (const auto& [key, layer] : layers_) layer->histories.clear();
-  for (const auto& [name, roles] : state.items())
-    for (const auto& [role_name, saved] : roles.items()) {
-      const std::string kind = saved.at("kind");
-      Layer& at = layer({static_cast<OperatorKind>(std::find(operator_names.begin(), operator_names.end(), kind) -
-                                                   operator_names.begin()),
-                         name});
-      const auto role = static_cast<Role>(std::find(role_names.begin(), role_names.end(), role_name) -
-                                          role_names.begin());
+  const Members layers(state, where);
+  for (const auto& [name, of_layer] : state.items()) {
+    const Members roles(of_layer, layers.at(name));
+    for (const auto& [role_name, saved] : of_layer.items()) {
+      Members members(saved, roles.at(role_name));
+      const auto role = static_cast<Role>(index(role_names, "role", role_name, roles.where()));
+      const auto kind = static_cast<OperatorKind>(
+          index(operator_names, "operator", members.text("kind"), members.at("kind")));
+      Layer& at = layer({kind, name});
+      const bool is_operand = role == Role::weight || role == Role::activation || role == Role::gradient_of_activation;
+      if (!is_operand || !at.precision.operand(role).delayed)
+        members.fail("policy " + policy_.name + " has no delayed scale here");
+      const DelayedScaling& delayed = *at.precision.operand(role).delayed;
+      const Json& list = members["magnitudes"].list();
+      if (list.size() > delayed.length)
+        members.fail("magnitudes are " + std::to_string(list.size()) + "; accepted: at most " +
+                     std::to_string(delayed.length));
       std::vector<float> magnitudes;
-      for (const Json& magnitude : saved.at("magnitudes")) magnitudes.push_back(float_from(magnitude));
+      for (const Json& one : list) magnitudes.push_back(magnitude({one, members.at("magnitudes")}));
       Layer::History history{fresh_history(at.precision.operand(role))};
-      history.amax.restore(magnitudes, float_from(saved.at("amax")));
+      history.amax.restore(magnitudes, magnitude(members["amax"]));
+      members.finish();
       at.histories.insert_or_assign(role, std::move(history));
     }
+  }
 }
 
 }  // namespace halfulp::training

@@ -73,7 +73,8 @@ class PolicyNumerics : public Numerics<float> {
 
   /// Histories of delayed scales, by tensor.
   Json state() const;
-  void restore(const Json& state);
+  /// Throws std::invalid_argument in one line that begins with the place, in `where`, of what state() does not write.
+  void restore(const Json& state, const std::string& where);
 
  private:
   struct Layer;

@@ -1,9 +1,11 @@
 #include <halfulp/training/trainer.hpp>
 
 #include <halfulp/data/elementary.hpp>
-#include <halfulp/report/report.hpp>
 #include <halfulp/support/work.hpp>
-#include <halfulp/training/loss_scaler.hpp>
+#include <halfulp/training/checkpoint.hpp>
+#include <halfulp/training/record_fields.hpp>
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
@@ -12,146 +14,16 @@
 namespace halfulp::training {
 namespace {
 
-// Each record type says its members once, to a writer and to a reader.
-
-struct Writer {
-  Json json = Json::array();
-  void operator()(double x) { json.push_back(number(x)); }
-  void operator()(const std::string& x) { json.push_back(x); }
-  template <class T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
-  void operator()(T x) {
-    if constexpr (std::is_enum_v<T>) json.push_back(static_cast<std::int64_t>(x));
-    else json.push_back(x);
+/// Refuses what no training leaves behind between two intervals; tables rely on a curve that ends at the last step.
+void check(const TrainingRecord& record, std::uint64_t step, const Members& state) {
+  std::uint64_t last = 0;
+  for (const CurvePoint& point : record.curve) {
+    if (point.step <= last) state.fail("the steps of record.curve do not grow");
+    last = point.step;
   }
-  template <class T>
-  void operator()(const std::optional<T>& x);
-  template <class T>
-  void operator()(const std::vector<T>& x);
-  template <class T>
-    requires requires(T& x, Writer& w) { visit(w, x); }
-  void operator()(const T& x);
-};
-
-struct Reader {
-  const Json& json;
-  std::size_t next = 0;
-  void operator()(double& x) {
-    const Json& j = json.at(next++);
-    if (j.is_number()) x = j.get<double>();
-    else
-      x = j == "NaN" ? std::numeric_limits<double>::quiet_NaN()
-                     : (j == "-Infinity" ? -1 : 1) * std::numeric_limits<double>::infinity();
-  }
-  void operator()(std::string& x) { x = json.at(next++); }
-  template <class T>
-    requires std::is_integral_v<T> || std::is_enum_v<T>
-  void operator()(T& x) {
-    if constexpr (std::is_enum_v<T>) x = static_cast<T>(json.at(next++).get<std::int64_t>());
-    else x = json.at(next++).get<T>();
-  }
-  template <class T>
-  void operator()(std::optional<T>& x);
-  template <class T>
-  void operator()(std::vector<T>& x);
-  template <class T>
-    requires requires(T& x, Reader& r) { visit(r, x); }
-  void operator()(T& x);
-};
-
-template <class V>
-void each(V&) {}
-template <class V, class First, class... Rest>
-void each(V& v, First& first, Rest&... rest) {
-  v(first);
-  each(v, rest...);
-}
-
-template <class V>
-void visit(V& v, TestResult& x) {
-  each(v, x.loss, x.accuracy);
-}
-template <class V>
-void visit(V& v, FirstNonFinite& x) {
-  each(v, x.step, x.kind, x.name, x.role);
-}
-template <class V>
-void visit(V& v, Spike& x) {
-  each(v, x.step, x.of_loss, x.value, x.usual);
-}
-template <class V>
-void visit(V& v, NonFiniteGradients& x) {
-  each(v, x.infinite, x.nan, x.tensor, x.element);
-}
-template <class V>
-void visit(V& v, NonFiniteStreak& x) {
-  each(v, x.updates, x.with_nan, x.begun, x.optimizer, x.first);
-}
-template <class V>
-void visit(V& v, ScalerEvent& x) {
-  each(v, x.kind, x.update, x.before, x.after, x.optimizer, x.found, x.streak);
-}
-template <class V>
-void visit(V& v, Microscope::Row& x) {
-  each(v, x.kind, x.name, x.role, x.operand, x.elements, x.zeros, x.underflowed, x.overflowed, x.subnormal, x.nan);
-}
-template <class V>
-void visit(V& v, UpdateReport& x) {
-  each(v, x.elements, x.with_update, x.swamped, x.changed, x.zero_gradients, x.second_underflowed, x.zero_denominators,
-       x.non_finite, x.weight_norm, x.gradient_norm, x.update_norm);
-}
-template <class V>
-void visit(V& v, Microscope::UpdateRow& x) {
-  each(v, x.name, x.sum);
-}
-template <class V>
-void visit(V& v, CurvePoint& x) {
-  each(v, x.step, x.loss, x.gradient_norm, x.largest_norm, x.scale, x.skipped, x.abnormal, x.clipped, x.test, x.tensors,
-       x.updates);
-}
-template <class V>
-void visit(V& v, TrainingRecord& x) {
-  each(v, x.curve, x.events, x.spikes, x.first_infinite, x.first_nan, x.diverged, x.final);
-}
-
-template <class T>
-  requires requires(T& x, Writer& w) { visit(w, x); }
-void Writer::operator()(const T& x) {
-  Writer inner;
-  visit(inner, const_cast<T&>(x));  // a writer changes nothing
-  json.push_back(std::move(inner.json));
-}
-template <class T>
-void Writer::operator()(const std::optional<T>& x) {
-  if (x) (*this)(*x);
-  else json.push_back(nullptr);
-}
-template <class T>
-void Writer::operator()(const std::vector<T>& x) {
-  Writer inner;
-  for (const T& one : x) inner(one);
-  json.push_back(std::move(inner.json));
-}
-template <class T>
-  requires requires(T& x, Reader& r) { visit(r, x); }
-void Reader::operator()(T& x) {
-  Reader inner{json.at(next++)};
-  visit(inner, x);
-}
-template <class T>
-void Reader::operator()(std::optional<T>& x) {
-  if (json.at(next).is_null()) {
-    x.reset();
-    ++next;
-  } else {
-    (*this)(x.emplace());
-  }
-}
-template <class T>
-void Reader::operator()(std::vector<T>& x) {
-  Reader inner{json.at(next++)};
-  x.resize(inner.json.size());
-  for (T& one : x) inner(one);
+  if (last != step) state.fail(fmt::format("record.curve ends at step {}, not at step {}", last, step));
+  if (record.diverged && *record.diverged >= step)
+    state.fail(fmt::format("record.diverged is {}, which is no step of {}", *record.diverged, step));
 }
 
 }  // namespace
@@ -177,20 +49,13 @@ Json to_json(const TrainerSettings& s) {
           {"seed", s.seed}};
 }
 
-Json to_json(const TrainingRecord& record) {
-  Writer writer;
-  writer(record);
-  return writer.json.at(0);
+Json to_json(const TrainingRecord& record) { return record_json<Shape::list>(record); }
+
+TrainingRecord record_from_json(const Json& json, const std::string& where) {
+  return record_of<TrainingRecord, Shape::list>(json, where);
 }
 
-TrainingRecord record_from_json(const Json& json) {
-  TrainingRecord record;
-  Reader reader{json};
-  visit(reader, record);
-  return record;
-}
-
-/// What is gathered over an interval.
+/// Sums over an interval.
 struct Trainer::Interval {
   double loss = 0, norm = 0, largest = 0;
   std::uint64_t steps = 0, norms = 0, skipped = 0, abnormal = 0, clipped = 0;
@@ -413,12 +278,17 @@ void Trainer::restore(const Checkpoint& c) {
   for (Parameter<float>* const p : parameters_) c.take(p->name, p->value.values());
   for (State<float>* const s : network_->states()) c.take(s->name, s->value.values());
   optimizer_->restore(c);
-  step_ = c.state.at("step");
-  record_ = record_from_json(c.state.at("record"));
-  numerics_.restore(c.state.at("numerics"));
-  microscope_.restore(c.state.at("microscope"));
-  spikes_.restore(c.state.at("spikes"));
-  if (scaler_) scaler_->restore(c.state.at("scaler"), "checkpoint");
+  Members state(c.state, c.place());
+  state.find("optimizer");
+  step_ = static_cast<std::uint64_t>(state["step"].integer(0, static_cast<std::int64_t>(settings_.steps)));
+  record_ = record_from_json(state.need("record"), state.at("record"));
+  check(record_, step_, state);
+  numerics_.restore(state.need("numerics"), state.at("numerics"));
+  microscope_.restore(state.need("microscope"), state.at("microscope"));
+  spikes_.restore(state.need("spikes"), state.at("spikes"));
+  const Json& scaler = state.need("scaler");
+  if (scaler_) scaler_->restore(scaler, state.at("scaler"));
+  state.finish();
 }
 
 }  // namespace halfulp::training

@@ -1,5 +1,5 @@
-// One training: a network, its examples, a policy, an optimizer, a loss scaler; step by step, with what is to be told
-// of it.
+// One training, step by step: a network learns from examples under a policy, with an optimizer and a loss scaler. It
+// records what happened.
 #pragma once
 
 #include <halfulp/training/checkpoint.hpp>
@@ -28,20 +28,19 @@ struct TrainerSettings {
   OptimizerSettings optimizer = {};
   std::uint64_t steps = 1000;
   std::uint64_t warmup = 0;  ///< steps in which the learning rate grows linearly to its full size
-  bool cosine = false;       ///< after that it falls as a half cosine, which would be zero one step after the last
+  bool cosine = false;       ///< then the rate falls as a half cosine that reaches zero one step after the last
   std::uint64_t interval =
-      100;  ///< steps of a point of the curve; in the first step of all and its last one roundings are counted
-  std::uint64_t test_every = 0;  ///< intervals between tests; 0: at the end alone
-  double clip_norm = 0;          ///< most norm of gradients; 0: any
-  bool clip_embedding = false;   ///< of the embedding's gradient alone
+      100;  ///< steps per point of the curve; roundings are counted in the first step of all and in its last one
+  std::uint64_t test_every = 0;  ///< intervals between tests; 0: only at the end
+  double clip_norm = 0;          ///< largest norm of gradients; 0: no limit
+  bool clip_embedding = false;   ///< limit only the gradient of the embedding
   double embedding_shrink = 1;   ///< factor of the embedding's gradient (Zeng et al. 2022, GLM-130B: 0.1)
-  double skip_abnormal =
-      0;  ///< a step is left out if the gradients' norm is so many times its running mean; 0: none is
+  double skip_abnormal = 0;      ///< skip a step if the gradients' norm is this many times its running mean; 0: never
   std::uint64_t seed = 1;
 };
 
 struct TestResult {
-  double loss = 0, accuracy = 0;  ///< mean over labels; share of labels that the largest logit names
+  double loss = 0, accuracy = 0;  ///< mean over labels; share of labels with the largest logit
 };
 
 /// One point of a curve: an interval of steps.
@@ -51,8 +50,8 @@ struct CurvePoint {
   double gradient_norm = 0;  ///< mean over steps where it is finite; unscaled
   double largest_norm = 0;
   double scale = 1;            ///< of the loss, at its end
-  std::uint64_t skipped = 0;   ///< steps left out since gradients held Inf or NaN
-  std::uint64_t abnormal = 0;  ///< steps left out since their norm was abnormal
+  std::uint64_t skipped = 0;   ///< steps skipped because gradients held Inf or NaN
+  std::uint64_t abnormal = 0;  ///< steps skipped because their norm was abnormal
   std::uint64_t clipped = 0;
   std::optional<TestResult> test = {};
   std::vector<Microscope::Row> tensors = {};        ///< of its last step (and the first of all)
@@ -65,16 +64,15 @@ struct TrainingRecord {
   std::vector<ScalerEvent> events;
   std::vector<Spike> spikes;
   std::optional<FirstNonFinite> first_infinite = {}, first_nan = {};
-  std::optional<std::uint64_t> diverged =
-      {};                 ///< the step after which a parameter was Inf or NaN: nothing follows then
-  TestResult final = {};  ///< NaN loss and accuracy 0 if it diverged
+  std::optional<std::uint64_t> diverged = {};  ///< the step that made a parameter Inf or NaN; the training ends there
+  TestResult final = {};                       ///< NaN loss and accuracy 0 if it diverged
   std::uint64_t skipped() const;
 };
 
-/// A network on the test examples, with these numerics.
+/// Tests a network with these numerics.
 TestResult test_network(Numerics<float>& numerics, Module<float>& network, const Examples& examples);
 
-/// What a network has learned: its parameters and running means, by name.
+/// What a network has learned: parameters and running means, by name.
 using NetworkValues = std::map<std::string, std::vector<float>>;
 
 class Trainer {
@@ -84,19 +82,19 @@ class Trainer {
   Trainer(const TrainerSettings& settings, const Policy& policy, Examples& examples);
   ~Trainer();
 
-  /// One interval, or what is left. False when there is nothing to do: the steps are done, or a parameter is no number
-  /// any more. Throws Interrupted after Ctrl-C.
+  /// Trains for one interval, or for what is left of it. Returns false if there is nothing to do: all steps are done,
+  /// or a parameter is Inf or NaN. Throws Interrupted after Ctrl-C.
   bool run_interval();
-  /// run_interval() to the end, then a test.
+  /// Calls run_interval() until the end.
   void run();
   TestResult test() { return test(examples_); }
-  /// With the test examples of others: some of the classes alone.
+  /// Tests with other examples, for instance only some of the classes.
   TestResult test(const Examples& examples);
 
-  /// Parameters as the network uses them, and running means.
+  /// The parameters as the network uses them, and the running means.
   NetworkValues values() const;
-  /// Before the first step: begins with these instead of first values of its own. Parameters are rounded as the policy
-  /// stores them, master weights begin with the values as they are. Throws std::invalid_argument for values of another
+  /// Starts from these values instead of random ones. Parameters are rounded as the policy stores them; master weights
+  /// take the values unrounded. Throws std::invalid_argument for values of another
   /// network, std::logic_error after a step.
   void start_from(const NetworkValues& values);
 
@@ -105,23 +103,24 @@ class Trainer {
   const TrainingRecord& record() const { return record_; }
   Sequential<float>& network() { return *network_; }
   const std::vector<Parameter<float>*>& parameters() const { return parameters_; }
-  /// Called between backward pass and update in every step, with gradients as they are before unscaling. May be empty.
+  /// Called in every step after the backward pass, before gradients are unscaled. May be empty.
   std::function<void(Trainer&)> after_backward;
   /// Called after every step. May be empty.
   std::function<void(Trainer&)> after_step;
   Microscope& microscope() { return microscope_; }
-  /// The operators and layers at which the policy was asked so far: all of the network's after a step.
+  /// The operators and layers that have asked the policy so far; after one step these are all.
   std::vector<std::pair<OperatorKind, std::string>> sites() const { return numerics_.sites(); }
-  /// What gradients are multiplied by now.
+  /// The factor of gradients now.
   double scale() const { return scaler_ ? scaler_->current() : 1; }
   double last_loss() const { return last_loss_; }
-  /// Of the last batch: examples, or characters of text.
+  /// Rows of the last batch: examples, or characters of text.
   std::size_t rows() const { return batch_.labels.size(); }
 
-  /// All that a run needs to go on with the same bits; between intervals.
+  /// All that a run needs to go on with the same bits. Precondition: between intervals.
   Checkpoint checkpoint() const;
   /// The identity of a checkpoint of this run.
   Json identity() const;
+  /// Throws std::invalid_argument in one line for what checkpoint() does not write; this trainer is of no use then.
   void restore(const Checkpoint& checkpoint);
 
  private:
@@ -151,11 +150,12 @@ class Trainer {
   TrainingRecord record_;
 };
 
-// A training's settings and record as JSON, for checkpoints: what is read back is the same to the last bit.
+// Settings and record as JSON, for checkpoints. A record is read back to the last bit.
 
 Json to_json(const TrainerSettings& settings);
 Json to_json(const TrainingRecord& record);
-/// Throws Json's exceptions for what to_json has not made.
-TrainingRecord record_from_json(const Json& json);
+/// Throws std::invalid_argument in one line that begins with the place, in the document that `where` names, of the
+/// first value that to_json does not write there.
+TrainingRecord record_from_json(const Json& json, const std::string& where);
 
 }  // namespace halfulp::training

@@ -7,7 +7,7 @@
 namespace halfulp::training {
 namespace {
 
-constexpr std::size_t block = 64;  // a constant length is what compilers make vectors of
+constexpr std::size_t block = 64;  // compilers vectorise loops of constant length
 
 /// Whether any of `block` values is Inf or NaN: an exponent of ones carries into the sign's place.
 bool any_non_finite(const float* x) {
@@ -42,7 +42,7 @@ void NonFiniteGradients::add(const NonFiniteGradients& other) {
 
 Unscaled unscale_in_place(std::span<float> values, float factor, std::uint64_t tensor) {
   Unscaled result;
-  const bool shrinks = std::abs(factor) <= 1;  // what was finite stays so
+  const bool shrinks = std::abs(factor) <= 1;  // finite values stay finite
   std::size_t done = 0;
   for (; shrinks && done + block <= values.size(); done += block) {
     float* const x = values.data() + done;
@@ -66,7 +66,7 @@ double gradient_norm(Gradients gradients) {
 Clipping clip_gradients(Gradients gradients, float most) {
   Clipping result;
   result.norm = gradient_norm(gradients);
-  const float reciprocal = 1.0f / (static_cast<float>(result.norm) + 1e-6f);  // torch divides a number by a tensor so
+  const float reciprocal = 1.0f / (static_cast<float>(result.norm) + 1e-6f);  // as torch divides a number by a tensor
   const float coefficient = reciprocal * most;
   if (coefficient >= 1) return result;
   result.coefficient = coefficient;

@@ -10,7 +10,7 @@
 namespace halfulp::training {
 namespace {
 
-/// Where results are rounded, in the order of the steps.
+/// The operations whose results are rounded, in the order of the steps.
 enum Step : std::size_t {
   decayed_gradient,
   scaled_first,
@@ -88,7 +88,7 @@ void update_piece(const StepNumbers& n, bool kahan, const OperationRounding& rou
   }
 
   if (n.adam) {
-    // lerp: by the nearer end, so that weight 1 gives the gradient itself.
+    // lerp starts from the nearer end, so that weight 1 gives the gradient itself.
     if (n.weight1 < 0.5f) {
       for (std::size_t i = 0; i < count; ++i) m[i] = m[i] + n.weight1 * (d[i] - m[i]);
     } else {
@@ -143,7 +143,7 @@ void update_piece(const StepNumbers& n, bool kahan, const OperationRounding& rou
     for (std::size_t i = 0; i < count; ++i) w[i] = w[i] * n.shrink;
     round(shrunk, w);
   }
-  // The last operation writes the weights, and is rounded once: to what they are stored in.
+  // The last operation writes the weights and rounds once, to their storage.
   for (std::size_t i = 0; i < count; ++i) w[i] = w[i] + x[i];
 }
 

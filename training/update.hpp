@@ -10,8 +10,8 @@
 
 namespace halfulp::training {
 
-/// The numbers of one step of one tensor: computed in double as Python does, and the floats that operations on tensors
-/// make of them.
+/// The scalars of one step of one tensor: computed in double as in Python, then rounded to float as operations on
+/// tensors do.
 struct StepNumbers {
   bool adam = false, decoupled = false;  ///< decoupled: weight decay shrinks the weight
   float weight_decay = 0;                ///< added to the gradient times the weight
@@ -22,10 +22,10 @@ struct StepNumbers {
   float weight1 = 0, beta2 = 0, weight2 = 0, root = 1,
         eps = 0;  ///< adam: 1 - beta1, beta2, 1 - beta2, the root of the second correction
 };
-/// `steps` of this tensor, this one included.
+/// `steps` counts the steps of this tensor, including this one.
 StepNumbers numbers_of(const OptimizerSettings& settings, const UpdatePrecision& precision, std::uint64_t steps);
 
-/// Rounds results of operations to the stage, if there is one. Stochastic rounding takes a stream an operation.
+/// Rounds results of operations to the stage, if there is one. Stochastic rounding takes one stream per operation.
 class OperationRounding {
  public:
   OperationRounding(const std::optional<Stage>& stage, std::uint64_t seed, std::string_view parameter,
@@ -41,9 +41,9 @@ class OperationRounding {
   std::array<std::uint64_t, 13> streams_{};
 };
 
-/// Elements [begin, begin + weights.size()) of a tensor. All spans have one length; `first` and `second` may be empty
-/// where no state is kept. With `kahan` weights are left as they are, and `update` becomes what is to be added to them.
-/// Otherwise weights are changed, and `update` and `denominators` are filled for a report, or empty.
+/// Elements [begin, begin + weights.size()) of a tensor. All spans have one length; `first` and `second` are empty
+/// where no state is kept. With `kahan` the weights do not change, and `update` becomes what the caller adds to them.
+/// Otherwise the weights change, and `update` and `denominators` are filled for a report unless they are empty.
 struct UpdatePiece {
   std::size_t begin;
   std::span<const float> gradient;

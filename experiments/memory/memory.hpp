@@ -1,4 +1,4 @@
-// A transformer as the numbers of its configuration, and the tensors of parameters that follow.
+// The memory of a training: a transformer's parameters, states and activations, from the numbers of its configuration.
 #pragma once
 
 #include <halfulp/report/experiment.hpp>
@@ -15,22 +15,21 @@
 
 namespace halfulp::memory {
 
-/// Counts of one tensor: `copies` of rows x columns (a layer's, times its layers and experts).
+/// One tensor of parameters: `copies` of rows x columns, one copy per layer and expert.
 struct ParameterTensor {
   std::string name;
   training::OperatorKind kind;  ///< whose policy it follows
   std::uint64_t rows = 1, columns = 1, copies = 1;
-  bool inside = false;  ///< of layers, each of which has as many copies
+  bool inside = false;  ///< belongs to layers, which have equal shares of the copies
   std::uint64_t elements() const { return rows * columns * copies; }
 };
 
-/// Biases, norms and heads as configurations name them. Of a model that states its number of parameters alone, the
-/// shape is 0.
+/// Names are those of published configurations. A model that states only its number of parameters has the shape 0.
 struct Model {
   std::string name, title, source;
   std::uint64_t parameters = 0;  ///< stated instead of a shape
   std::uint64_t published = 0,
-                published_unit = 1;  ///< count that a paper or model card gives, rounded to this unit; 0: none
+                published_unit = 1;  ///< the count of a paper or model card, rounded to this unit; 0: none
   std::uint64_t layers = 0, hidden = 0, heads = 0, kv_heads = 0, head_size = 0, ffn = 0, vocabulary = 0;
   std::uint64_t positions = 0, token_types = 0;  ///< learned embeddings; 0: none
   std::uint64_t experts = 0, experts_used = 0;   ///< 0: one feed-forward network for all tokens, without a router
@@ -52,31 +51,32 @@ struct Model {
 ///    2048, "tied": true, "biases": true, "norm": "layer" | "rms", "embedding_norm": false, "final_norm": true,
 ///    "pooler": false, "dropout": true, "title": "", "source": "", "published": COUNT, "published_unit": 1}
 ///
-/// or {"name", "parameters": COUNT}. Members with a default may be left out; without `name` it is that of the file
-/// `where`, less its ending. Throws std::invalid_argument in one line that begins with `where`.
+/// or {"name", "parameters": COUNT}. The values shown are defaults, except those of layers, hidden, heads and
+/// vocabulary. The default name is that of the file `where` without its ending. Throws std::invalid_argument in one
+/// line that begins with `where`.
 Model parse_model(const Json& json, const std::string& where);
 
-/// The named models (models.json), in its order.
+/// The named models, in the order of models.json.
 const std::vector<Model>& models();
 /// Throws std::invalid_argument that names the nearest ones.
 const Model& find_model(const std::string& name);
 
-/// All parameters; tensors without elements are left out.
+/// All tensors of parameters that have elements.
 std::vector<ParameterTensor> parameter_tensors(const Model& model);
 std::uint64_t parameter_count(const Model& model);
 
-// What a layer keeps for its backward pass, tensor by tensor (Korthikanti et al. 2022, Reducing Activation
+// Activations: what a layer keeps for its backward pass, tensor by tensor (Korthikanti et al. 2022, Reducing Activation
 // Recomputation, sections 4.1 and 5).
 
-/// Which activations are not kept but computed again.
+/// Which activations are computed again instead of kept.
 enum class Recomputation : std::uint8_t {
   none,
-  selective,  ///< all of the size of the attention scores: softmax, its dropout, what values are weighted with
-  full,       ///< all but the input of every layer
+  selective,  ///< those as large as the attention scores: softmax, its dropout, the weights of values
+  full,       ///< all except the input of every layer
 };
 inline constexpr std::array<std::string_view, 3> recomputation_names{"none", "selective", "full"};
 
-/// One tensor that is kept, in each layer or once a model.
+/// One tensor that is kept, in each layer or once per model.
 struct ActivationTensor {
   std::string name;
   std::uint64_t bytes = 0;  ///< of one layer
@@ -84,9 +84,9 @@ struct ActivationTensor {
   bool inside = true;  ///< a layer
 };
 
-/// For a micro-batch of `batch` sequences. The operand of a product is kept as it enters the product, everything else
-/// as it arises; dropout keeps a byte a mask. Empty for models without a shape. Throws std::invalid_argument in one
-/// line for more than 2^56 bytes.
+/// The activations of a micro-batch of `batch` sequences. The operand of a product is kept in the format in which it
+/// enters the product, everything else in its own; dropout keeps one byte per element of a mask. Empty for models
+/// without a shape. Throws std::invalid_argument in one line for more than 2^56 bytes.
 std::vector<ActivationTensor> activation_tensors(const Model& model, const training::Policy& policy,
                                                  std::uint64_t sequence, std::uint64_t batch,
                                                  Recomputation recomputation);
@@ -94,13 +94,13 @@ std::vector<ActivationTensor> activation_tensors(const Model& model, const train
 /// Their sum.
 std::uint64_t activation_bytes(const std::vector<ActivationTensor>& tensors);
 
-// What parameters, gradients and optimizer states take under a precision policy, whole and in ZeRO's shards. All in
-// integers.
+// States: the bytes of parameters, gradients and optimizer states under a precision policy, whole and in ZeRO's shards.
+// All arithmetic is in integers.
 
-/// Bits that rows x columns elements take in a storage, scales included.
+/// Bits of rows x columns elements in a storage, including scales.
 std::uint64_t storage_bits(const training::Storage& storage, std::uint64_t rows, std::uint64_t columns);
 
-/// What is kept through a training step, beside activations.
+/// What is kept through a training step besides activations.
 ///
 /// parameters: what forward and backward read, in the policy's storage of weights.
 /// gradients: in the wider of that format and the policy's results for gradients of weights, as .grad has the type of
@@ -111,27 +111,28 @@ enum class State : std::uint8_t { parameters, gradients, master, first, second, 
 inline constexpr std::array<std::string_view, 7> state_names{"parameters", "gradients",    "master", "first",
                                                              "second",     "compensation", "copies"};
 
-/// In bytes, each rounded up.
+/// Bytes by state, each rounded up.
 using StateBytes = std::array<std::uint64_t, state_names.size()>;
 
-/// Of the whole model, on one rank that shares nothing.
+/// The states of the whole model, on one rank that shares nothing.
 StateBytes state_bytes(const Model& model, const training::Policy& policy, training::OptimizerKind optimizer,
                        bool momentum);
 
-/// What the fullest of N ranks holds at a stage of ZeRO (Rajbhandari et al. 2020): from 1 on states, master weights and
-/// compensation are in shards, from 2 on gradients, at 3 parameters and their copies. A shard is ceil(bytes / N).
+/// What the fullest of N ranks holds at a stage of ZeRO (Rajbhandari et al. 2020). Stages from 1 on shard states,
+/// master weights and compensation; stages from 2 on gradients too; stage 3 also parameters and their copies. A shard
+/// is ceil(bytes / N).
 StateBytes on_a_rank(const StateBytes& whole, int stage, std::uint64_t ranks);
 
-/// What stage 3 holds whole besides, on more than one rank: parameters are gathered a layer (or what is outside layers:
-/// a tensor) at a time and let go after its products, so this is the largest of these, its parameters with their
-/// copies. 0 at other stages and for models without a shape.
+/// What a rank of stage 3 holds in addition if there are several ranks: it gathers the parameters of one layer, or of
+/// one tensor outside layers, and drops them after the products. This is the largest of these, with its copies. 0 at
+/// other stages and for models without a shape.
 std::uint64_t gathered_bytes(const Model& model, const training::Policy& policy, int stage, std::uint64_t ranks);
 
 std::uint64_t total(const StateBytes& bytes);
 
 // The pieces of the experiment "memory".
 
-/// Published figures and identities, whatever the configuration.
+/// Claims about published figures and identities, which do not depend on the configuration.
 void report_claims(Report& report);
 
 }  // namespace halfulp::memory

@@ -1,5 +1,5 @@
 #include <halfulp/experiments/memory/memory.hpp>
-#include <halfulp/support/json.hpp>
+#include <halfulp/support/record.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <fmt/format.h>
@@ -18,7 +18,8 @@ namespace {
 using training::OperatorKind;
 
 constexpr std::int64_t most_parameters = 1'000'000'000'000'000;
-/// Any extent of a model; products of three of them and a count stay below 2^64 where the count of parameters does.
+/// The largest extent of a model. Products of three extents and a count stay below 2^64 if the count of parameters
+/// does.
 constexpr std::int64_t most = 1'000'000'000;
 
 bool one_line(const std::string& text, std::size_t length) {
@@ -26,64 +27,84 @@ bool one_line(const std::string& text, std::size_t length) {
          std::none_of(text.begin(), text.end(), [](unsigned char c) { return std::iscntrl(c) != 0; });
 }
 
-/// In 128 bits, as a user's numbers may ask for anything.
+constexpr const char* name_accepted = "one line of 1 to 40 ASCII characters (a model without one has its file's)";
+
+void check_name(const JsonValue& where, const std::string& name) {
+  // Terminals obey some characters beyond ASCII.
+  if (!one_line(name, 40) || std::any_of(name.begin(), name.end(), [](char c) { return c < ' ' || c > '~'; }) ||
+      name.find_first_not_of(' ') == std::string::npos)
+    where.refuse(name_accepted);
+}
+
+void read_name(const JsonValue& json, std::string& name) { check_name(json, name = json.text()); }
+
+/// 128 bits, because a user's numbers may ask for anything.
 __extension__ using Wide = unsigned __int128;
+
+constexpr std::array<Named<bool>, 2> norms{{{"layer", false}, {"rms", true}}};
 
 }  // namespace
 
+/// A field's default may follow from fields before it.
+template <class V>
+void fields(V& v, Model& m) {
+  constexpr Whole extent = whole(1, most), count = whole(1, most_parameters), some = whole(0, most);
+  v("name", m.name, by(read_name, name_accepted), optional);
+  v("title", m.title, otherwise(m.name));
+  v("source", m.source, optional);
+  v("published", m.published, count, optional);
+  v("published_unit", m.published_unit, count, optional);
+  v("parameters", m.parameters, count, optional);
+  if (m.parameters) return;
+  v("layers", m.layers, whole(1, 100'000));
+  v("hidden", m.hidden, extent);
+  v("heads", m.heads, whole(1, 1'000'000));
+  v("vocabulary", m.vocabulary, extent);
+  v("kv_heads", m.kv_heads, extent, otherwise(m.heads));
+  v("head_size", m.head_size, extent, optional);
+  v("ffn", m.ffn, extent, otherwise(std::min<std::uint64_t>(4 * m.hidden, most)));
+  v("experts", m.experts, whole(0, 100'000), optional);
+  v("experts_used", m.experts_used, whole(0, 100'000), otherwise(m.experts));
+  v("positions", m.positions, some, optional);
+  v("token_types", m.token_types, some, optional);
+  v("context", m.context, extent, otherwise(m.positions ? m.positions : 2048));
+  v("gated", m.gated, optional);
+  v("tied", m.tied, optional);
+  v("biases", m.biases, optional);
+  v("embedding_norm", m.embedding_norm, optional);
+  v("final_norm", m.final_norm, optional);
+  v("pooler", m.pooler, optional);
+  v("dropout", m.dropout, optional);
+  v("norm", m.rms, chosen_from(norms), optional);
+}
+
 Model parse_model(const Json& json, const std::string& where) {
-  Members members(json, where, "an object with layers, hidden, heads, vocabulary, ... or parameters");
   Model m;
-  m.name = members.text("name", std::filesystem::path(where).stem().string());
-  // Terminals obey some characters beyond ASCII.
-  if (!one_line(m.name, 40) || std::any_of(m.name.begin(), m.name.end(), [](char c) { return c < ' ' || c > '~'; }) ||
-      m.name.find_first_not_of(' ') == std::string::npos)
-    members.refuse("name", m.name, "one line of 1 to 40 ASCII characters (a model without one has its file's)");
-  m.title = members.text("title", m.name);
-  m.source = members.text("source", "");
+  m.name = std::filesystem::path(where).stem().string();
+  if (!json.is_object())
+    JsonValue(json, where).refuse("an object with layers, hidden, heads, vocabulary, ... or parameters");
+  const Json name = m.name;
+  if (!json.contains("name")) check_name({name, where + ".name"}, m.name);
+  read_record(json, where, m);
+  const auto fail = [&](const std::string& what) { throw std::invalid_argument(where + ": " + what); };
   if (!one_line(m.title, 400) || (!m.source.empty() && !one_line(m.source, 400)))
-    members.fail("title and source are one line of at most 400 characters each");
-  const auto count = [&](std::string_view name, std::uint64_t otherwise, std::int64_t least = 1,
-                         std::int64_t largest = most) {
-    return static_cast<std::uint64_t>(members.integer(name, static_cast<std::int64_t>(otherwise), least, largest));
-  };
-  m.published = count("published", 0, 1, most_parameters);
-  m.published_unit = count("published_unit", 1, 1, most_parameters);
-  if (members.find("parameters")) {
-    m.parameters = count("parameters", 0, 1, most_parameters);
-    members.finish();
-    return m;
-  }
-  for (const char* name : {"layers", "hidden", "heads", "vocabulary"}) members.need(name);
-  m.layers = count("layers", 0, 1, 100'000);
-  m.hidden = count("hidden", 0), m.heads = count("heads", 0, 1, 1'000'000), m.vocabulary = count("vocabulary", 0);
-  m.kv_heads = count("kv_heads", m.heads);
+    fail("title and source are one line of at most 400 characters each");
+  if (m.parameters) return m;
   if (m.heads % m.kv_heads != 0)
-    members.fail(fmt::format("kv_heads is {}, which does not divide heads, {}; accepted: a divisor of heads",
-                             m.kv_heads, m.heads));
-  if (!json.contains("head_size") && m.hidden % m.heads != 0)
-    members.fail(fmt::format(
-        "heads is {}, which does not divide hidden, {}; accepted: a divisor of hidden, or any heads with head_size",
-        m.heads, m.hidden));
-  m.head_size = count("head_size", std::max<std::uint64_t>(m.hidden / m.heads, 1));
-  m.ffn = count("ffn", std::min<std::uint64_t>(4 * m.hidden, most));
-  m.experts = count("experts", 0, 0, 100'000);
-  m.experts_used = count("experts_used", m.experts, 0, 100'000);
+    fail(fmt::format("kv_heads is {}, which does not divide heads, {}; accepted: a divisor of heads", m.kv_heads,
+                     m.heads));
+  if (!m.head_size) {
+    if (m.hidden % m.heads != 0)
+      fail(fmt::format(
+          "heads is {}, which does not divide hidden, {}; accepted: a divisor of hidden, or any heads with head_size",
+          m.heads, m.hidden));
+    m.head_size = m.hidden / m.heads;
+  }
   if (m.experts_used > m.experts || (m.experts > 0 && m.experts_used == 0))
-    members.fail(fmt::format("experts_used is {} and experts {}; accepted: 1 to experts", m.experts_used, m.experts));
-  m.positions = count("positions", 0, 0), m.token_types = count("token_types", 0, 0);
-  m.context = count("context", m.positions ? m.positions : 2048);
-  m.gated = members.boolean("gated", false), m.tied = members.boolean("tied", true),
-  m.biases = members.boolean("biases", true);
-  m.embedding_norm = members.boolean("embedding_norm", false), m.final_norm = members.boolean("final_norm", true);
-  m.pooler = members.boolean("pooler", false), m.dropout = members.boolean("dropout", true);
-  constexpr std::array<Named<bool>, 2> norms{{{"layer", false}, {"rms", true}}};
-  m.rms = members.choice("norm", norms, false);
-  members.finish();
+    fail(fmt::format("experts_used is {} and experts {}; accepted: 1 to experts", m.experts_used, m.experts));
   Wide all = 0;
   for (const ParameterTensor& t : parameter_tensors(m)) all += Wide{t.rows} * t.columns * t.copies;
-  if (all > static_cast<Wide>(most_parameters))
-    members.fail(fmt::format("its parameters are more than {}", most_parameters));
+  if (all > static_cast<Wide>(most_parameters)) fail(fmt::format("its parameters are more than {}", most_parameters));
   return m;
 }
 
@@ -160,7 +181,7 @@ using training::OperatorKind, training::Policy, training::Role, training::Storag
 constexpr std::uint64_t most_bytes = std::uint64_t{1} << 56;
 __extension__ using Wide = unsigned __int128;
 
-/// What an operator's input is kept as: the operand of its product, or the result of what made it.
+/// The storage of an operator's input: the operand of its product, or the result of its producer.
 const Storage& kept(const training::OperatorPrecision& product, const training::OperatorPrecision& producer) {
   const Storage& operand = product.operand(Role::activation);
   return operand.keeps_floats() ? producer.result(Role::activation) : operand;
@@ -247,12 +268,12 @@ std::uint64_t bits_of(const Storage& storage, const ParameterTensor& t) {
   return storage_bits(storage, t.rows, t.columns) * t.copies;
 }
 
-/// Matrices that enter a product; a tied embedding is the output layer's.
+/// Whether a matrix enters a product. A tied embedding is the matrix of the output layer.
 bool enters_a_product(const Model& m, const ParameterTensor& t) {
   return t.kind == training::OperatorKind::linear ? t.rows > 1 || !m.has_shape() : m.tied && t.name == "embedding";
 }
 
-/// Of the copies in which weights enter products; 0 where they enter as they are.
+/// Bits of the copies in which weights enter products; 0 where the weights themselves do.
 std::uint64_t copy_bits(const Model& model, const Policy& policy, const ParameterTensor& t) {
   const training::OperatorPrecision product = policy.at(training::OperatorKind::linear, t.name);
   const Storage& operand = product.operand(Role::weight);

@@ -4,6 +4,8 @@
 #include <halfulp/emulation/product/product.hpp>
 #include <halfulp/hardware/unit_file.hpp>
 
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <memory>
 

@@ -1,13 +1,12 @@
 // Matrix units as JSON: what is written reads back the same; what is wrong is named.
 #include <halfulp/emulation/unit/rules.hpp>
 #include <halfulp/hardware/unit_file.hpp>
+#include <halfulp/support/json.hpp>
 
 #include <gtest/gtest.h>
 
 namespace halfulp {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 const char* own = R"({"name": "mine", "a": "e4m3", "b": "e5m2", "accumulator": "fp32", "k": 32, "alignment_bits": 13})";
 

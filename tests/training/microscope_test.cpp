@@ -207,7 +207,7 @@ TEST(Spikes, OfAMadeSeries) {
   SpikeDetector calm;
   for (std::uint64_t step = 0; step < 30; ++step) calm.see(step, 2, 1, spikes);
   SpikeDetector copy;
-  copy.restore(parse_json(calm.state().dump(), "state"));
+  copy.restore(parse_json(calm.state().dump(), "state"), "state");
   for (SpikeDetector* const d : {&calm, &copy}) {
     spikes.clear();
     d->see(30, 2, 4.01, spikes);

@@ -176,7 +176,7 @@ TEST(DelayedScales, GoOnFromACheckpoint) {
       if (!std::isfinite(sizes[step])) cases.back().a[1] = cases.back().b[2] = sizes[step];
     }
     PolicyNumerics other(policy, 1);
-    other.restore(parse_json(numerics.state().dump(), "state"));
+    other.restore(parse_json(numerics.state().dump(), "state"), "state");
     EXPECT_EQ(other.state(), numerics.state());
     other.begin_step(step);
     for (const Case& x : cases) EXPECT_EQ(bits(product_of(numerics, x)), bits(product_of(other, x))) << step;

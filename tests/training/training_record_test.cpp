@@ -101,7 +101,7 @@ TEST(Records, ReadBackAsTheyWere) {
   r.diverged = 0;
   r.final = {nan, 0};
   const Json json = to_json(r);
-  const TrainingRecord again = record_from_json(parse_json(json.dump(), "record"));
+  const TrainingRecord again = record_from_json(parse_json(json.dump(), "record"), "record");
   EXPECT_EQ(to_json(again), json);
   ASSERT_EQ(again.curve.size(), 2u);
   const CurvePoint& p = again.curve[0];
@@ -123,6 +123,140 @@ TEST(Records, ReadBackAsTheyWere) {
               again.spikes[0].usual == 0.1);
   EXPECT_TRUE(again.first_infinite->name == "fc1.bias" && again.first_infinite->role == Role::gradient_of_weight &&
               !again.first_nan && again.diverged == 0u);
+}
+
+/// All places of a JSON value, itself first.
+void places(Json& json, std::vector<Json*>& all) {
+  all.push_back(&json);
+  if (json.is_structured())
+    for (Json& inside : json) places(inside, all);
+}
+
+/// A checkpoint with a checksum that fits, and a state that no training wrote: refused in one line, never believed.
+class CraftedCheckpoints : public ::testing::Test {
+ protected:
+  static const TrainerSettings& settings() {
+    static const TrainerSettings s = tiny("mlp", 6);
+    return s;
+  }
+  static Policy policy() {
+    return parse_policy(parse_json(R"({"name": "mine", "base": "amp-fp16", "rules": [{"operators": "linear", "operands":
+      {"weight": {"format": "e4m3-tensor", "delayed": {"length": 3}}}}]})",
+                                   "policy"),
+                        "policy");
+  }
+  static const Checkpoint& good() {
+    static const Checkpoint checkpoint = [] {
+      Tiny t(policy(), settings());
+      t.trainer.run_interval();
+      t.trainer.run_interval();
+      return t.trainer.checkpoint();
+    }();
+    return checkpoint;
+  }
+  /// What a trainer says of a file with this state; it goes on if it takes it.
+  static std::string refusal(const Json& state) {
+    Checkpoint crafted = good();
+    crafted.state = state;
+    return refused([&] {
+      const Checkpoint read = Checkpoint::from_bytes(crafted.bytes(), "run.ckpt");
+      Tiny t(policy(), settings());
+      t.trainer.restore(read);
+      t.trainer.run();
+    });
+  }
+  static std::string changed(const char* pointer, const Json& value) {
+    Json state = good().state;
+    state.at(Json::json_pointer(pointer)) = value;
+    return refusal(state);
+  }
+};
+
+TEST_F(CraftedCheckpoints, AreRefusedInOneLine) {
+  EXPECT_EQ(refusal(good().state), "accepted");
+  EXPECT_EQ(changed("/step", std::uint64_t{1} << 63),
+            "run.ckpt: state.step is 9223372036854775808; accepted: an integer from 0 to 6");
+  EXPECT_EQ(changed("/step", 7), "run.ckpt: state.step is 7; accepted: an integer from 0 to 6");
+  EXPECT_EQ(changed("/step", "4"), "run.ckpt: state.step is \"4\"; accepted: an integer from 0 to 6");
+  EXPECT_EQ(changed("/step", 3), "run.ckpt: state: record.curve ends at step 4, not at step 3");
+  EXPECT_EQ(changed("/record/0", Json::array()), "run.ckpt: state: record.curve ends at step 0, not at step 4");
+  EXPECT_EQ(changed("/record/0/0/0", 4), "run.ckpt: state: the steps of record.curve do not grow");
+  EXPECT_EQ(changed("/record/5", 4), "run.ckpt: state: record.diverged is 4, which is no step of 4");
+  EXPECT_EQ(changed("/record/0/1/1", true),
+            "run.ckpt: state.record.curve[1].loss is true; accepted: a number, \"NaN\", \"Infinity\" or \"-Infinity\"");
+  EXPECT_EQ(changed("/record/0/1/9/0/0", 21),
+            "run.ckpt: state.record.curve[1].tensors[0].operator is 21; accepted: an integer from 0 to 20");
+  EXPECT_EQ(changed("/record/0/1/9/0/2", 7),
+            "run.ckpt: state.record.curve[1].tensors[0].role is 7; accepted: an integer from 0 to 6");
+  EXPECT_EQ(changed("/record/0/1/9/0/4", 1.5),
+            "run.ckpt: state.record.curve[1].tensors[0].elements is 1.5; accepted: an integer from 0 to "
+            "9007199254740992");
+  EXPECT_EQ(changed("/record/6", {1, 2, 3}), "run.ckpt: state.record.final has 3 values; accepted: 2, loss, accuracy");
+  EXPECT_EQ(changed("/record/1", {{-1, 0, 1, 1, 0, {0, 0, 0, 0}, {0, 0, 0, 0, {0, 0, 0, 0}}}}),
+            "run.ckpt: state.record.events[0].kind is -1; accepted: an integer from 0 to 6");
+  EXPECT_EQ(changed("/microscope/first_nan", {{"step", 1}, {"operator", 99}, {"name", "x"}, {"role", 0}}),
+            "run.ckpt: state.microscope.first_nan.operator is 99; accepted: an integer from 0 to 20");
+  EXPECT_EQ(changed("/microscope", 1), "run.ckpt: state.microscope is 1; accepted: an object");
+  EXPECT_EQ(changed("/spikes/1", -1),
+            "run.ckpt: state.spikes.losses is -1; accepted: an integer from 0 to 9007199254740992");
+  EXPECT_TRUE(changed("/scaler/scale", {}).starts_with("run.ckpt: state.scaler: 'scale' is null"));
+  EXPECT_EQ(changed("/optimizer/steps", -1).substr(0, 40), "run.ckpt: state.optimizer.steps is -1; a");
+  EXPECT_TRUE(changed("/numerics/fc1/weight/kind", "liner")
+                  .starts_with("run.ckpt: state.numerics.fc1.weight.kind: unknown operator 'liner'; did you mean"));
+  EXPECT_EQ(changed("/numerics/fc1/weight/kind", "gelu"),
+            "run.ckpt: state.numerics.fc1.weight: policy mine has no delayed scale here");
+  EXPECT_EQ(changed("/numerics/fc1/weight/magnitudes", {1, 1, 1, 1}),
+            "run.ckpt: state.numerics.fc1.weight: magnitudes are 4; accepted: at most 3");
+  EXPECT_EQ(changed("/numerics/fc1/weight/magnitudes", {1e300}),
+            "run.ckpt: state.numerics.fc1.weight.magnitudes is 1e+300; accepted: a number that fits fp32, \"NaN\" or "
+            "\"Infinity\"");
+  Json state = good().state;
+  state["numerics"]["fc1"]["wieght"] = state["numerics"]["fc1"]["weight"];
+  EXPECT_TRUE(refusal(state).starts_with("run.ckpt: state.numerics.fc1: unknown role 'wieght'; did you mean weight?"));
+  state = good().state;
+  state["numerics"]["fc1"]["activation"] = state["numerics"]["fc1"]["weight"];
+  EXPECT_EQ(refusal(state), "run.ckpt: state.numerics.fc1.activation: policy mine has no delayed scale here");
+  state = good().state;
+  state.erase("record");
+  EXPECT_EQ(refusal(state), "run.ckpt: state: record is missing");
+  state = good().state;
+  state["more"] = 1;
+  EXPECT_TRUE(refusal(state).starts_with("run.ckpt: state: unknown member 'more'; accepted: "));
+  EXPECT_EQ(refusal(7), "run.ckpt: state is 7; accepted: an object");
+}
+
+TEST_F(CraftedCheckpoints, MutationsAreTakenOrRefusedInOneLine) {
+  Random random{11};
+  const std::vector<Json> values{nullptr,
+                                 true,
+                                 0,
+                                 -1,
+                                 1.5,
+                                 99,
+                                 1e300,
+                                 "",
+                                 "NaN",
+                                 "linear",
+                                 Json::array(),
+                                 Json::object(),
+                                 Json::array({1, 2}),
+                                 std::uint64_t{1} << 63,
+                                 std::numeric_limits<std::int64_t>::min()};
+  int taken = 0, refusals = 0;
+  for (int trial = 0; trial < 400; ++trial) {
+    Json state = good().state;
+    std::vector<Json*> where;
+    places(state, where);
+    Json& at = *where[random() % where.size()];
+    if (at.is_structured() && !at.empty() && random() % 2) at.erase(at.begin());
+    else at = values[random() % values.size()];
+    const std::string why = refusal(state);
+    (why == "accepted" ? taken : refusals)++;
+    EXPECT_EQ(why.find('\n'), std::string::npos) << why;
+    if (why != "accepted") { EXPECT_TRUE(why.starts_with("run.ckpt: ")) << why; }
+  }
+  EXPECT_GT(taken, 20);
+  EXPECT_GT(refusals, 100);
 }
 
 }  // namespace
