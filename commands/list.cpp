@@ -3,10 +3,9 @@
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/support/json.hpp>
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <memory>
+#include <string>
+#include <vector>
 
 namespace halfulp::cli {
 namespace {
@@ -36,12 +35,10 @@ std::string as_json() {
 }
 
 std::string as_text() {
-  std::size_t width = 0;
-  for (const Experiment& experiment : experiments()) width = std::max(width, experiment.name.size());
-  std::string text;
+  std::vector<std::vector<std::string>> rows;
   for (const Experiment& experiment : experiments())
-    text += fmt::format("{:<{}}  {}\n", experiment.name, width, experiment.question);
-  return text;
+    rows.push_back({std::string(experiment.name), std::string(experiment.question)});
+  return aligned(rows, 0);
 }
 
 }  // namespace

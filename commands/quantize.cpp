@@ -29,7 +29,7 @@ namespace halfulp::cli {
 
 namespace {
 
-std::string share(std::uint64_t part, std::uint64_t of) {
+std::string part_text(std::uint64_t part, std::uint64_t of) {
   return part == 0 ? "0"
                    : fmt::format("{} ({:.3g} %)", part, 100.0 * static_cast<double>(part) / static_cast<double>(of));
 }
@@ -59,7 +59,8 @@ std::string error_text(const Loss& l) {
 
 }  // namespace
 
-std::string summary_line(const std::string& name, const Tensor& tensor, const AnyFormat& format, const Quantized& q) {
+std::string summary_line(const std::string& name, const FileTensor& tensor, const AnyFormat& format,
+                         const Quantized& q) {
   std::string text = fmt::format(
       "{}: {} {}, {} to {}", name, tensor.shape.empty() ? "one" : fmt::format("{}", fmt::join(tensor.shape, " x ")),
       tensor.shape.size() > 1 ? "elements" : "element" + std::string(q.loss.elements == 1 ? "" : "s"),
@@ -69,14 +70,14 @@ std::string summary_line(const std::string& name, const Tensor& tensor, const An
   text += fmt::format(", {:.4g} bits each: ", q.bits_per_element);
   const Loss& l = q.loss;
   text += error_text(l);
-  text += ", saturated " + share(l.saturated, l.elements) + ", to zero " + share(l.to_zero, l.elements);
+  text += ", saturated " + part_text(l.saturated, l.elements) + ", to zero " + part_text(l.to_zero, l.elements);
   if (l.nan_before || l.nan_after) text += fmt::format(", NaN {} before and {} after", l.nan_before, l.nan_after);
   if (l.infinite_before || l.infinite_after)
     text += fmt::format(", infinite {} before and {} after", l.infinite_before, l.infinite_after);
   return text + "\n";
 }
 
-nlohmann::ordered_json summary_json(const std::string& name, const Tensor& tensor, const AnyFormat& format,
+nlohmann::ordered_json summary_json(const std::string& name, const FileTensor& tensor, const AnyFormat& format,
                                     const Rounding& rounding, const Quantized& q) {
   const Loss& l = q.loss;
   nlohmann::ordered_json j{
@@ -217,7 +218,7 @@ void check_files(const std::string& input, const std::vector<std::pair<std::stri
 
 /// Whether values need float64: those of a float64 array, and floats that a format of a wider range may round up to
 /// 2^128.
-bool needs_double(const FloatFormat& f, const Tensor& tensor) {
+bool needs_double(const FloatFormat& f, const FileTensor& tensor) {
   return tensor.format.storage_bytes() == 8 || (f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits);
 }
 
@@ -240,7 +241,7 @@ void quantize_command(const Options& options, const CLI::App& command) {
     return all;
   }();
   check_files(options.input, files);
-  const Tensor tensor = read_tensor(options.input);
+  const FileTensor tensor = read_tensor(options.input);
   const Quantized q = quantize_tensor(tensor, format, rounding, options.rounding.seed, axis);
   std::vector<FileText> written;
   if (options.out) {

@@ -22,12 +22,12 @@ namespace {
 
 /// "claims: 15 pass, 1 differs".
 std::string claims_text(const Json& report, const Style& style) {
+  const VerdictCounts counts = verdicts_of(report["claims"]);
   std::string text;
-  for (const char* verdict : {"pass", "fail", "differs", "skipped"}) {
-    const auto count = std::count_if(report["claims"].begin(), report["claims"].end(),
-                                     [&](const Json& claim) { return claim["verdict"] == verdict; });
-    if (count != 0) text += fmt::format("{}{} {}", text.empty() ? "claims: " : ", ", count, style.verdict(verdict));
-  }
+  for (const Verdict verdict : {Verdict::pass, Verdict::fail, Verdict::differs, Verdict::skipped})
+    if (counts[verdict])
+      text += fmt::format("{}{} {}", text.empty() ? "claims: " : ", ", counts[verdict],
+                          style.verdict(name_of(verdict)));
   return text.empty() ? "" : text + "\n";
 }
 
@@ -105,7 +105,7 @@ namespace {
 
 constexpr std::size_t shown_errors = 10;
 
-/// Says what one report is; the exit status it alone would have.
+/// Says what one report is; returns the exit status for it.
 int validate(const std::string& path) {
   std::vector<std::string> errors;
   try {

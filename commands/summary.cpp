@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <utility>
@@ -73,11 +72,6 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
   return lines;
 }
 
-std::size_t count(const Report& report, Verdict verdict) {
-  return static_cast<std::size_t>(std::count_if(report.claims().begin(), report.claims().end(),
-                                                [&](const Claim& c) { return c.verdict == verdict; }));
-}
-
 /// In the colour of its verdict where there are any.
 std::string counted(std::size_t number, std::string_view words, Paint paint, const Style& style) {
   const std::string text = fmt::format("{}{}", number, words);
@@ -86,10 +80,10 @@ std::string counted(std::size_t number, std::string_view words, Paint paint, con
 
 /// "15 held, 0 failed, 1 differ, 2 skipped".
 std::string counts_text(const Report& report, const Style& style) {
-  return fmt::format("{}, {}, {}, {}", counted(count(report, Verdict::pass), " held", Paint::pass, style),
-                     counted(count(report, Verdict::fail), " failed", Paint::fail, style),
-                     counted(count(report, Verdict::differs), " differ", Paint::differs, style),
-                     counted(count(report, Verdict::skipped), " skipped", Paint::skipped, style));
+  return fmt::format("{}, {}, {}, {}", counted(report.verdicts()[Verdict::pass], " held", Paint::pass, style),
+                     counted(report.verdicts()[Verdict::fail], " failed", Paint::fail, style),
+                     counted(report.verdicts()[Verdict::differs], " differ", Paint::differs, style),
+                     counted(report.verdicts()[Verdict::skipped], " skipped", Paint::skipped, style));
 }
 
 /// A JSON value in a sentence.
@@ -137,25 +131,6 @@ std::string headline(const Finished& run, bool all, const Style& style) {
          "\n";
 }
 
-using Cells = std::array<std::string, 7>;
-
-/// Columns as wide as their widest cell; numbers to the right. The last column is as long as it is.
-std::string aligned_numbers(const std::vector<Cells>& rows) {
-  std::array<std::size_t, std::tuple_size_v<Cells>> width{};
-  for (const Cells& row : rows)
-    for (std::size_t i = 0; i < row.size(); ++i) width[i] = std::max(width[i], display_width(row[i]));
-  std::string text;
-  for (const Cells& row : rows) {
-    std::string line;
-    for (std::size_t i = 0; i < width.size(); ++i) {
-      const std::string padding(width[i] - display_width(row[i]), ' ');
-      line += (i ? "  " : "") + (i >= 1 && i <= 5 ? padding + row[i] : row[i] + padding);
-    }
-    text += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
-  }
-  return text;
-}
-
 }  // namespace
 
 std::string summary(const Finished& run, bool verbose, const Style& style) {
@@ -169,13 +144,13 @@ std::string summary(const Finished& run, bool verbose, const Style& style) {
 }
 
 std::string summary_table(const std::vector<Finished>& runs, bool verbose, const Style& style) {
-  std::vector<Cells> rows{{"experiment", "held", "failed", "differ", "skipped", "time", "report"}};
+  std::vector<std::vector<std::string>> rows{{"experiment", "held", "failed", "differ", "skipped", "time", "report"}};
   for (std::string& name : rows.front()) name = style.painted(name, Paint::heading);
   std::string headlines, claims;
   std::vector<BackendTotal> totals;
   for (const Finished& run : runs) {
     const auto cell = [&](Verdict verdict, Paint paint) {
-      return counted(count(run.report, verdict), "", paint, style);
+      return counted(run.report.verdicts()[verdict], "", paint, style);
     };
     rows.push_back({std::string(run.experiment->name), cell(Verdict::pass, Paint::pass),
                     cell(Verdict::fail, Paint::fail), cell(Verdict::differs, Paint::differs),
@@ -184,7 +159,7 @@ std::string summary_table(const std::vector<Finished>& runs, bool verbose, const
     if (!run.experiment->retells) claims += claim_lines(run, verbose, style);
     add_totals(run.report, totals);
   }
-  return headlines + (claims.empty() ? "" : claims + "\n") + aligned_numbers(rows) + "\n" +
+  return headlines + (claims.empty() ? "" : claims + "\n") + aligned(rows, 0, {1, 2, 3, 4, 5}) + "\n" +
          backend_lines(totals, false);
 }
 

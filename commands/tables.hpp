@@ -54,7 +54,7 @@ struct Finished {
 };
 
 /// One experiment: its headline, the claims that did not hold (`verbose`: all claims, every row of the headline), what
-/// was compared, where the report is. At most 80 columns where names and paths are short.
+/// was compared, and where the report is. At most 80 columns if names and paths are short.
 std::string summary(const Finished& run, bool verbose, const Style& style);
 
 /// Several experiments: their headlines, the claims that did not hold, and a table, one line each.

@@ -70,7 +70,8 @@ std::size_t read_input(std::span<char> block) {
   }
 }
 
-std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent) {
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent,
+                    const std::set<std::size_t>& numbers) {
   std::vector<std::size_t> widths;
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -79,8 +80,11 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
   std::string text;
   for (const auto& row : rows) {
     std::string line(indent, ' ');
-    for (std::size_t i = 0; i < row.size(); ++i)
-      if (widths[i] > 0) line += row[i] + std::string(widths[i] - display_width(row[i]) + 2, ' ');
+    for (std::size_t i = 0; i < row.size(); ++i) {
+      if (widths[i] == 0) continue;
+      const std::string padding(widths[i] - display_width(row[i]), ' ');
+      line += (numbers.contains(i) ? padding + row[i] : row[i] + padding) + "  ";
+    }
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -11,8 +12,8 @@
 
 namespace halfulp::cli {
 
-/// While one lives, commands read `input` and write into `output` and `error` instead of the process's own streams. One
-/// at a time; progress bars, which only `--quiet` keeps away, go to the terminal all the same.
+/// While one lives, commands read `input` and write into `output` and `error` instead of the process's own streams. Only
+/// one may live at a time. Progress bars still go to the terminal; `--quiet` keeps them away.
 class Captured {
  public:
   explicit Captured(std::string_view input = {});
@@ -32,23 +33,24 @@ class Captured {
   std::string_view input_;
 };
 
-// Standard input and output so that nothing is lost in silence (or those in memory: captured.hpp), and text in columns
-// and lines.
+// Standard input and output that lose nothing in silence (or those in memory, see Captured), and text in columns and
+// lines.
 
 /// Writes all of `text` to standard output at once. Throws std::invalid_argument in one line where it cannot be written
 /// (a full disk); a reader that went away (`| head`) ends the program quietly, by SIGPIPE.
 void write_output(std::string_view text);
 
-/// Writes to standard error, whatever becomes of it.
+/// Writes to standard error and ignores failures.
 void write_error(std::string_view text);
 
 /// Fills a block with what comes next on standard input: how much that is, 0 at its end. Throws std::invalid_argument
 /// in one line where it cannot be read.
 std::size_t read_input(std::span<char> block);
 
-/// Rows with their columns aligned to the left, two blanks between them and `indent` before; empty columns vanish.
-/// Widths are those on a terminal (display_width).
-std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent);
+/// Rows with their columns aligned, two blanks between them and `indent` before; empty columns vanish. The columns
+/// named in `numbers` are aligned to the right, all others to the left. Widths are those on a terminal (display_width).
+std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size_t indent,
+                    const std::set<std::size_t>& numbers = {});
 
 /// At most `width` bytes of a text, whole UTF-8 characters; the rest is "...". Precondition: width >= 3.
 std::string cut(std::string_view text, std::size_t width);
@@ -59,7 +61,7 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
 
 // What a terminal can show: colours by what they say, Unicode, and how wide a text is there.
 
-/// What a colour says. Never alone: words, labels or places say it too.
+/// What a colour says. Words, labels or places always say it too.
 enum class Paint : std::uint8_t { heading, sign, exponent, fraction, marker, pass, fail, differs, skipped };
 
 /// How results are dressed up. Redirected output is plain ASCII without colour.

@@ -1,4 +1,4 @@
-// Which examples a step sees: choices that are functions of (seed, stream, index) alone.
+// Which examples a step sees: choices that depend only on (seed, stream, index).
 #pragma once
 
 #include <halfulp/emulation/random.hpp>
@@ -61,7 +61,7 @@ struct Distribution {
   int degrees = 2;        ///< student-t: degrees of freedom, 1 to 30
   double log2_low = 0, log2_high = 1;  ///< log-uniform: bounds of log2|x|
 
-  /// Sample `index`, a function of (seed, index) alone. Only + - * / and square roots of doubles go into it.
+  /// Sample `index`: it depends only on (seed, index), and takes only + - * / and square roots of doubles.
   double sample(std::uint64_t seed, std::uint64_t index) const;
   /// The probability that |x| <= bound, in closed form, to double accuracy. bound >= 0.
   double probability_below(double bound) const;
@@ -71,7 +71,7 @@ struct Distribution {
 /// Of every parameter `seed`: readers of JSON that know only doubles hold every integer up to here.
 inline constexpr double largest_seed = 0x1p53 - 1;
 
-/// A standard normal number, a function of (seed, stream, index) alone: Marsaglia's polar method.
+/// A standard normal number that depends only on (seed, stream, index): Marsaglia's polar method.
 double normal_sample(std::uint64_t seed, std::uint64_t stream, std::uint64_t index);
 
 /// A number in (0, 1) with 52 random bits, never 0 or 1, symmetric about 1/2.

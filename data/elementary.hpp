@@ -1,4 +1,12 @@
-// Logarithm and powers from IEEE operations alone: the same bits on every machine, unlike a libm's.
+// Elementary functions that give the same bits on every machine, unlike those of a C library: experiments, data and
+// training take theirs from here.
+//
+// Why the bits are the same: each function is a fixed sequence of IEEE 754 operations in double (+ - * /, fma, floor,
+// comparisons), compiled without contraction.
+// How accurate they are: each reduces its argument to an interval where a series or a polynomial of known degree has a
+// truncation error below 2^-53 (2^-34 where the result becomes a float), then evaluates it with a few roundings of at
+// most half a unit in the last place each. The bound that follows stands at each function; tests measure it against 50
+// decimal digits.
 #pragma once
 
 #include <halfulp/formats/format.hpp>
@@ -14,10 +22,16 @@
 
 namespace halfulp {
 
+inline constexpr double ln_2 = 0.693147180559945309417, ln_10 = 2.30258509299404568402;
+/// pi / 2 in two doubles: their sum is right to about 2^-107.
+inline constexpr double half_pi_high = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
+
+// Logarithm and powers of doubles.
+
 /// ln x for a normal x > 0, within 2 units in the last place, or 2^-52 absolute where that is more (tested against
 /// 50 decimal digits). x = m 2^e with m in [1/sqrt 2, sqrt 2), ln m = 2 artanh((m - 1) / (m + 1)) by its series.
 constexpr double deterministic_log(double x) {
-  constexpr double ln2 = 0.693147180559945309417, sqrt2 = 1.41421356237309504880;
+  constexpr double sqrt2 = 1.41421356237309504880;
   const std::uint64_t bits = std::bit_cast<std::uint64_t>(x);
   int e = static_cast<int>(bits >> 52) - 1023;
   double m = std::bit_cast<double>((bits & ((std::uint64_t{1} << 52) - 1)) | std::uint64_t{1023} << 52);
@@ -28,7 +42,7 @@ constexpr double deterministic_log(double x) {
   const double s = (m - 1) / (m + 1), t = s * s;
   double sum = 0;
   for (int k = 25; k >= 3; k -= 2) sum = (sum + 1.0 / k) * t;
-  return 2 * (s + s * sum) + e * ln2;
+  return 2 * (s + s * sum) + e * ln_2;
 }
 
 /// log2 x for a normal x > 0, to about 2^-51 relative to the larger of its parts.
@@ -38,7 +52,7 @@ constexpr double deterministic_log2(double x) { return deterministic_log(x) * 1.
 /// e^(f ln 2), |f| <= 1/2.
 inline double deterministic_exp2(double x) {
   const double whole = std::floor(x + 0.5);
-  const double y = (x - whole) * 0.693147180559945309417;
+  const double y = (x - whole) * ln_2;
   double sum = 1;
   for (int k = 14; k >= 1; --k) sum = 1 + sum * y / k;
   return FloatFormat::power_of_two(static_cast<int>(whole)) * sum;
@@ -69,9 +83,8 @@ constexpr double deterministic_power(double x, std::uint64_t n) {
   return result.high;
 }
 
-// Functions that networks apply to every element, from IEEE operations alone: the same bits on every machine, unlike a
-// libm's. None has a branch, so that compilers make vectors of loops over them. For float they are computed in double,
-// with fewer terms, and rounded once.
+// Functions that networks apply to every element. They have no branches, so that compilers make vectors of loops over
+// them. For float they compute in double, with fewer terms, and round once.
 
 namespace smooth {
 
@@ -228,7 +241,7 @@ inline T smooth_log(T x) {
   if (!(x > 0)) return x == 0 ? -HUGE_VAL : std::numeric_limits<T>::quiet_NaN();
   if (x == std::numeric_limits<T>::infinity()) return x;
   const double wide = x;
-  if (wide < 0x1p-1022) return static_cast<T>(deterministic_log(wide * 0x1p52) - 52 * 0.693147180559945309417);
+  if (wide < 0x1p-1022) return static_cast<T>(deterministic_log(wide * 0x1p52) - 52 * ln_2);
   return static_cast<T>(deterministic_log(wide));
 }
 
@@ -240,7 +253,7 @@ inline T smooth_log1p(T x) {
   return static_cast<T>(deterministic_log(sum) + (wide - (sum - 1)) / sum);
 }
 
-// Angles in two doubles and their cosine from IEEE operations alone: the same bits on every machine.
+// Angles in two doubles, their cosine and their sine.
 
 /// high + low, the low part below half a unit in the last place of the high one.
 struct TwoDoubles {
@@ -257,7 +270,6 @@ inline TwoDoubles times(double n, const TwoDoubles& x) {
 /// (Cody & Waite's reduction), then a Taylor series.
 inline double cosine(const TwoDoubles& x) {
   constexpr double two_over_pi = 0x1.45f306dc9c883p-1;
-  constexpr double half_pi_high = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
   // 1 / (2k (2k - 1)) and 1 / (2k (2k + 1)): the ratios of neighbouring coefficients.
   constexpr auto ratios = [] {
     std::array<std::array<double, 2>, 10> r{};
@@ -278,7 +290,6 @@ inline double cosine(const TwoDoubles& x) {
 
 /// sin(x) = cos(x - pi/2), as good.
 inline double sine(double x) {
-  constexpr double half_pi_high = 0x1.921fb54442d18p+0, half_pi_low = 0x1.1a62633145c07p-54;
   // x - pi/2 in two parts: what the difference lost is put back (Knuth's two-sum).
   const double high = x - half_pi_high, kept = x - high, lost = (x - (high + kept)) + (kept - half_pi_high);
   return cosine({high, lost - half_pi_low});

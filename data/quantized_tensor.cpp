@@ -58,7 +58,7 @@ class Counter {
   Loss loss_;
 };
 
-Quantized quantize_plain(const Tensor& tensor, const FloatFormat& f, const Rounding& rounding, std::uint64_t seed) {
+Quantized quantize_plain(const FileTensor& tensor, const FloatFormat& f, const Rounding& rounding, std::uint64_t seed) {
   Quantized q;
   q.values.resize(tensor.values.size());
   quantize(f, rounding, tensor.values, q.values, {seed, 0, 0});
@@ -110,8 +110,8 @@ Layout layout_of(const BlockFormat& f, const std::vector<std::uint64_t>& shape, 
   return l;
 }
 
-Quantized quantize_in_blocks(const Tensor& tensor, const BlockFormat& f, const Rounding& rounding, std::uint64_t seed,
-                             std::optional<int> axis) {
+Quantized quantize_in_blocks(const FileTensor& tensor, const BlockFormat& f, const Rounding& rounding,
+                             std::uint64_t seed, std::optional<int> axis) {
   const Layout l = layout_of(f, tensor.shape, axis);
   const std::vector<float> in(tensor.values.begin(), tensor.values.end());
   BlockOptions options;
@@ -196,9 +196,9 @@ ColumnLoss column_loss(std::span<const double> before, std::span<const double> a
   return {ratio(0), ratio(1), others > 0 ? zeroed / others : 0};
 }
 
-Tensor read_tensor(const std::string& path) {
+FileTensor read_tensor(const std::string& path) {
   NpyReader npy(path);
-  Tensor t{npy.header().format, npy.header().shape, {}};
+  FileTensor t{npy.header().format, npy.header().shape, {}};
   t.values.reserve(npy.header().count);
   std::vector<std::uint64_t> codes(1 << 16);
   while (const std::size_t n = npy.read(codes))
@@ -221,8 +221,8 @@ AnyFormat parse_any_format(const std::string& name) {
   }
 }
 
-Quantized quantize_tensor(const Tensor& tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed,
-                          std::optional<int> axis) {
+Quantized quantize_tensor(const FileTensor& tensor, const AnyFormat& format, const Rounding& rounding,
+                          std::uint64_t seed, std::optional<int> axis) {
   if (const auto* plain = std::get_if<FloatFormat>(&format)) {
     if (axis)
       throw std::invalid_argument(fmt::format("--axis is for block formats, and {} is none", format_name(*plain)));

@@ -14,14 +14,14 @@
 namespace halfulp {
 
 /// A tensor in C order.
-struct Tensor {
+struct FileTensor {
   FloatFormat format;  ///< of the file: fp16, fp32 or fp64
   std::vector<std::uint64_t> shape;
   std::vector<double> values;
 };
 
 /// A .npy file, whole. Throws std::invalid_argument in one line that names it.
-Tensor read_tensor(const std::string& path);
+FileTensor read_tensor(const std::string& path);
 
 using AnyFormat = std::variant<FloatFormat, BlockFormat>;
 
@@ -69,7 +69,7 @@ struct Quantized {
 /// Blocks 1 x N run along `axis` (negative ones count from the end), R x C ones in the last two; every matrix of the
 /// last two axes has blocks of its own. Values go through fp32 into block formats. Throws std::invalid_argument for an
 /// axis that is not there, and one given to formats whose blocks do not run along one.
-Quantized quantize_tensor(const Tensor& tensor, const AnyFormat& format, const Rounding& rounding, std::uint64_t seed,
-                          std::optional<int> axis);
+Quantized quantize_tensor(const FileTensor& tensor, const AnyFormat& format, const Rounding& rounding,
+                          std::uint64_t seed, std::optional<int> axis);
 
 }  // namespace halfulp

@@ -73,8 +73,8 @@ struct MeanInterval {
   bool contains(double value) const { return low <= value && value <= high; }
 };
 
-/// The 97.5 % quantile of Student's t, by the expansion about the normal quantile (Abramowitz & Stegun 26.7.5):
-/// within 0.001 for 9 or more degrees of freedom.
+/// The 97.5 % quantile of Student's t by the expansion about the normal quantile (Abramowitz & Stegun 26.7.5), within
+/// 0.001 for 9 or more degrees of freedom. A quantile from Boost.Math would change digits that reports print.
 inline double student_975(double degrees) {
   constexpr double z = 1.959963984540054, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z;
   return z + (z3 + z) / (4 * degrees) + (5 * z5 + 16 * z3 + 3 * z) / (96 * degrees * degrees) +

@@ -52,7 +52,7 @@ void take_window(const CharacterText& text, std::span<const TextRange> ranges, s
 /// Package base-files has them here, in Debian and Ubuntu alike.
 inline constexpr const char* licence_folder = "/usr/share/common-licenses";
 /// Those whose bytes are the same in Debian 12 (base-files 12.4), Debian 13 (13.8) and Ubuntu 24.04 (13ubuntu10); the
-/// others lost or kept a postal address. ASCII alone, 126,643 characters.
+/// others lost or kept a postal address. Only ASCII, 126,643 characters.
 inline constexpr const char* licence_files[] = {"Apache-2.0", "CC0-1.0", "GFDL-1.3", "GPL-3",
                                                 "LGPL-3",     "MPL-1.1", "MPL-2.0"};
 /// The digest of these.

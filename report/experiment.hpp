@@ -37,10 +37,10 @@ struct Run {
 struct Headline {
   std::string_view table;
   std::vector<std::string_view> columns;  ///< at most 80 characters wide together
-  std::vector<std::string_view> first_of =
-      {};  ///< rows that have in these columns what the first row has; the title says it
-  std::vector<std::string_view> last_of =
-      {};  ///< of rows alike in these columns the last alone (the longest, the largest)
+  /// Only rows that have in these columns what the first row has; the title says it.
+  std::vector<std::string_view> first_of = {};
+  /// Of rows alike in these columns only the last (the longest, the largest).
+  std::vector<std::string_view> last_of = {};
 };
 
 struct Experiment {
@@ -50,8 +50,10 @@ struct Experiment {
   std::vector<Parameter> (*parameters)();
   void (*run)(const Config& config, Run& run);
   Headline headline = {};
-  bool retells =
-      false;  ///< its claims are about those of other experiments: where these are listed too, its own are not
+  /// Its claims are about those of other experiments: where those are listed too, its own are not.
+  bool retells = false;
+  /// What those of its claims help to repeat whose figures others published and that name no publication of their own.
+  const Publication* publication = nullptr;
 };
 
 /// The registry (registry.cpp): every experiment, in the order of a lecture. The file NAME.cpp of an experiment defines

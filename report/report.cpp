@@ -6,79 +6,15 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
-#include <cmath>
-#include <limits>
 #include <stdexcept>
 #include <utility>
 
 namespace halfulp {
-namespace {
-
-/// A number in a sentence: shortest digits that read back.
-std::string text(double value) { return fmt::format("{}", value); }
-std::string in_words(const Json& number) {
-  return number.is_number() ? text(number.get<double>()) : number.get<std::string>();
-}
-
-/// Decides the verdict; a miss of a published figure says so in words.
-Claim judged(Claim claim, Verdict on_miss) {
-  const auto holds = satisfied(claim.expected, claim.tolerance, claim.measured);
-  if (!holds)
-    throw std::logic_error(fmt::format("claim '{}': tolerance '{}' does not apply", claim.id, claim.tolerance));
-  claim.verdict = *holds ? Verdict::pass : on_miss;
-  if (claim.verdict == Verdict::differs)
-    claim.reason = fmt::format("measured {} where the source has {}", in_words(claim.measured),
-                               in_words(claim.expected));
-  return claim;
-}
-
-void check(const Claim& claim) {
-  const auto refuse = [&](std::string_view what) {
-    throw std::logic_error(fmt::format("claim '{}': {}", claim.id, what));
-  };
-  if (claim.id.empty() || claim.statement.empty() || claim.source.empty())
-    refuse("id, statement and source must be there");
-  const bool excused = claim.verdict == Verdict::skipped || claim.verdict == Verdict::differs;
-  if (excused == claim.reason.empty()) refuse("a reason belongs to skipped and differs, and to nothing else");
-  if (claim.verdict == Verdict::skipped) return;
-  if (claim.tolerance.empty()) refuse("a tolerance must be there");
-  if (std::find(independences.begin(), independences.end(), claim.independence) == independences.end())
-    refuse("unknown independence '" + claim.independence + "'");
-}
-
-Json to_json(const Claim& claim) {
-  const auto or_null = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
-  Json json;
-  json["id"] = claim.id;
-  json["statement"] = claim.statement;
-  json["source"] = claim.source;
-  json["expected"] = claim.expected;
-  json["tolerance"] = or_null(claim.tolerance);
-  json["measured"] = claim.measured;
-  json["verdict"] = name_of(claim.verdict);
-  json["reason"] = or_null(claim.reason);
-  json["independence"] = or_null(claim.independence);
-  return json;
-}
-
-}  // namespace
-
 Json emulated(const FloatFormat& format, std::uint64_t code) {
   Json json;
   json["code"] = print_code(format, code);
   json["value"] = number(format.value(code));
   return json;
-}
-
-std::string_view name_of(Verdict verdict) {
-  switch (verdict) {
-    case Verdict::pass: return "pass";
-    case Verdict::fail: return "fail";
-    case Verdict::differs: return "differs";
-    case Verdict::skipped: return "skipped";
-  }
-  return {};
 }
 
 void Table::row(std::vector<Json> cells) {
@@ -103,38 +39,6 @@ Json Table::to_json() const {
   return json;
 }
 
-Claim exactly(std::string id, std::string statement, std::string source, Json expected, Json measured,
-              std::string independence) {
-  return judged({std::move(id), std::move(statement), std::move(source), std::move(expected), "exact",
-                 std::move(measured), Verdict::fail, "", std::move(independence)},
-                Verdict::fail);
-}
-
-Claim within(std::string id, std::string statement, std::string source, double expected, double tolerance,
-             double measured, std::string independence, Verdict on_miss) {
-  return judged({std::move(id), std::move(statement), std::move(source), number(expected),
-                 "absolute " + text(tolerance), number(measured), Verdict::fail, "", std::move(independence)},
-                on_miss);
-}
-
-Claim at_most(std::string id, std::string statement, std::string source, double expected, double measured,
-              std::string independence, Verdict on_miss) {
-  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at most", number(measured),
-                 Verdict::fail, "", std::move(independence)},
-                on_miss);
-}
-
-Claim at_least(std::string id, std::string statement, std::string source, double expected, double measured,
-               std::string independence, Verdict on_miss) {
-  return judged({std::move(id), std::move(statement), std::move(source), number(expected), "at least", number(measured),
-                 Verdict::fail, "", std::move(independence)},
-                on_miss);
-}
-
-Claim skipped(std::string id, std::string statement, std::string source, std::string reason) {
-  return {std::move(id), std::move(statement), std::move(source), {}, "", {}, Verdict::skipped, std::move(reason), ""};
-}
-
 Report::Report(std::string experiment, std::string title, const Config& config)
     : experiment_(std::move(experiment)), title_(std::move(title)), config_(config.to_json()) {}
 
@@ -149,10 +53,12 @@ const Table* Report::find_table(std::string_view name) const {
   return nullptr;
 }
 
-void Report::claim(Claim claim) {
+void Report::claim(Assertion what, Judgement made) {
+  Claim claim{std::move(what), std::move(made)};
   check(claim);
   for (const Claim& earlier : claims_)
     if (earlier.id == claim.id) throw std::logic_error("claim '" + claim.id + "' is there already");
+  verdicts_.add(claim.verdict);
   claims_.push_back(std::move(claim));
 }
 
@@ -161,10 +67,8 @@ void Report::comparison(TaskComparison comparison) { comparisons_.push_back(std:
 void Report::environment(Json environment) { environment_ = std::move(environment); }
 
 std::string Report::status() const {
-  const bool failed = std::any_of(claims_.begin(), claims_.end(),
-                                  [](const Claim& c) { return c.verdict == Verdict::fail; }) ||
-                      std::any_of(comparisons_.begin(), comparisons_.end(),
-                                  [](const TaskComparison& c) { return c.fails(); });
+  const bool failed = verdicts_[Verdict::fail] || std::any_of(comparisons_.begin(), comparisons_.end(),
+                                                              [](const TaskComparison& c) { return c.fails(); });
   return failed ? "fail" : "pass";
 }
 
@@ -182,21 +86,6 @@ Json Report::to_json() const {
   for (const Table& table : tables_) json["results"][table.name()] = table.to_json();
   json["comparisons"] = comparisons_to_json(comparisons_);
   return json;
-}
-
-std::optional<bool> satisfied(const Json& expected, std::string_view tolerance, const Json& measured) {
-  if (tolerance == "exact") return measured == expected;
-  const auto wanted = number_of(expected), found = number_of(measured);
-  if (!wanted || !found) return std::nullopt;
-  if (tolerance == "at most") return *found <= *wanted;
-  if (tolerance == "at least") return *found >= *wanted;
-  constexpr std::string_view prefix = "absolute ";
-  if (!tolerance.starts_with(prefix)) return std::nullopt;
-  tolerance.remove_prefix(prefix.size());
-  double distance = 0;
-  const auto [end, error] = std::from_chars(tolerance.data(), tolerance.data() + tolerance.size(), distance);
-  if (error != std::errc{} || end != tolerance.data() + tolerance.size()) return std::nullopt;
-  return *found == *wanted || std::fabs(*found - *wanted) <= distance;
 }
 
 // Comparisons as a report shows them: every code word beside its value, tasks that were skipped alike in one entry.

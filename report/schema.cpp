@@ -112,16 +112,7 @@ std::vector<std::string> schema_errors(const Json& report) {
   return innermost(schema_json, {results.begin(), results.end()});
 }
 
-}  // namespace
-
-std::string_view report_schema() { return report_schema_text; }
-
-std::vector<std::string> report_errors(const Json& report, std::span<const Experiment> known) {
-  std::vector<std::string> errors = schema_errors(report);
-  return errors.empty() ? contradictions(report, known) : errors;
-}
-
-namespace {
+// What a schema cannot say: whether the parts of a report contradict each other.
 
 using Lines = std::vector<std::string>;
 
@@ -141,8 +132,7 @@ void check_number(const Json& value, const std::string& where, Lines& errors) {
     errors.push_back(fmt::format("{}: {}; accepted: \"NaN\", \"Infinity\", \"-Infinity\"", where, text(value)));
 }
 
-// --- claims
-// -----------------------------------------------------------------------------------------------------------
+// Claims.
 
 void check_claim(const Json& claim, const std::string& where, Lines& errors) {
   for (const char* part : {"expected", "measured"}) check_number(claim.at(part), where + "/" + part, errors);
@@ -170,8 +160,7 @@ void check_claims(const Json& claims, Lines& errors) {
   }
 }
 
-// --- tables
-// -----------------------------------------------------------------------------------------------------------
+// Tables.
 
 /// The code of {"code": "0x...", "value": ...}.
 std::uint64_t code_of(const Json& word) { return std::stoull(word.at("code").get<std::string>(), nullptr, 16); }
@@ -256,8 +245,7 @@ class TableCheck {
   std::vector<FloatFormat> anywhere_;  ///< where a row names no format
 };
 
-// --- comparisons
-// ------------------------------------------------------------------------------------------------------
+// Comparisons.
 
 void check_witness(const Task& task, const Json& witness, const std::string& where, Lines& errors) {
   const auto same = [&](const Json& given, const Json& right) {
@@ -294,8 +282,7 @@ void check_comparison(const Json& comparison, const std::string& where, Lines& e
   } catch (const std::invalid_argument& error) { errors.push_back(where + ": " + error.what()); }
 }
 
-// --- the rest
-// ---------------------------------------------------------------------------------------------------------
+// The rest.
 
 /// What Comparison::fails() lets through.
 bool tolerated(const Json& comparison) {
@@ -305,8 +292,7 @@ bool tolerated(const Json& comparison) {
 }
 
 void check_status(const Json& report, Lines& errors) {
-  bool failed = false;
-  for (const Json& claim : report.at("claims")) failed = failed || claim.at("verdict") == "fail";
+  bool failed = verdicts_of(report.at("claims"))[Verdict::fail] != 0;
   for (const Json& comparison : report.at("comparisons"))
     failed = failed ||
              (comparison.at("skipped").is_null() && comparison.at("differing") != 0 && !tolerated(comparison));
@@ -359,6 +345,13 @@ void check_config(const Json& report, std::span<const Experiment> known, Lines& 
 }
 
 }  // namespace
+
+std::string_view report_schema() { return report_schema_text; }
+
+std::vector<std::string> report_errors(const Json& report, std::span<const Experiment> known) {
+  std::vector<std::string> errors = schema_errors(report);
+  return errors.empty() ? contradictions(report, known) : errors;
+}
 
 std::vector<std::string> contradictions(const Json& report, std::span<const Experiment> known) {
   Lines errors;

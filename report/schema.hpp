@@ -14,7 +14,7 @@ namespace halfulp {
 std::string_view report_schema();
 
 /// What is wrong with a report, one line each ("/claims/0: missing member 'source'"); empty if nothing is. What
-/// satisfies the schema must not contradict itself either (consistency.hpp), and be of one of the `known` experiments.
+/// satisfies the schema must not contradict itself either (`contradictions`), and be of one of the `known` experiments.
 std::vector<std::string> report_errors(const Json& report, std::span<const Experiment> known = experiments());
 
 // What a schema cannot say about a report: whether its parts contradict each other.

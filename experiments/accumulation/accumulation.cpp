@@ -1,5 +1,6 @@
 // What the experiment "accumulation" writes: its curves, and what theory says about them.
 #include <halfulp/experiments/accumulation/accumulation.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/emulation/dot.hpp>
@@ -15,9 +16,7 @@
 namespace halfulp::accumulation {
 namespace {
 
-Json or_null(double value) { return std::isnan(value) ? Json() : number(value); }
-
-void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run) {
+void write_curves(const AccumulationSettings& s, const std::vector<ErrorCurve>& curves, Run& run) {
   const auto columns = [] {
     return std::vector<Column>{
         {"accumulator", "", "Format of operands, products and running sums."},
@@ -41,8 +40,8 @@ void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run)
         {"overflowed", "run",
          "Runs in which an operation overflowed, whether to Infinity or NaN or to the largest finite value."}};
   };
-  const auto row = [&](const Curve& c, std::size_t l) {
-    const Cell& cell = c.cells[l];
+  const auto row = [&](const ErrorCurve& c, std::size_t l) {
+    const LengthErrors& cell = c.cells[l];
     const auto mean = [&](double total) { return cell.judged() ? number(cell.mean(total)) : Json(); };
     return std::vector<Json>{s.formats[c.format].name,
                              name_of(s.roundings[c.rounding]),
@@ -62,7 +61,7 @@ void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run)
       with_product.begin() + 3,
       {"product", "", "How a*b enters: rounded and then added; or exact, in fma(a, b, s), which rounds once."});
   Table& dots = run.report.table("dots", "Errors of dot products against their length", with_product);
-  for (const Curve& c : curves) {
+  for (const ErrorCurve& c : curves) {
     for (std::size_t l = 0; l < c.cells.size(); ++l) {
       auto cells = row(c, l);
       if (c.quantity == Quantity::sum) {
@@ -75,7 +74,7 @@ void write_curves(const Settings& s, const std::vector<Curve>& curves, Run& run)
   }
 }
 
-void write_conditions(const Settings& s, const std::vector<Inputs>& inputs, Run& run) {
+void write_conditions(const AccumulationSettings& s, const std::vector<SumInputs>& inputs, Run& run) {
   Table& table = run.report.table(
       "conditions", "What the relative error is: the error of the tables times this condition number",
       {{"format", "", "Format the operands were rounded into."},
@@ -88,11 +87,11 @@ void write_conditions(const Settings& s, const std::vector<Inputs>& inputs, Run&
     for (std::size_t l = 0; l < s.lengths.size(); ++l) {
       double sum = 0, dot = 0;
       bool finite = true;
-      const auto condition = [](const Inputs::Exact& e) {
+      const auto condition = [](const SumInputs::ExactSums& e) {
         return e.sum == 0 ? std::numeric_limits<double>::infinity() : ratio(e.magnitudes, abs(e.sum));
       };
       for (std::size_t t = 0; t < s.trials; ++t) {
-        const Inputs& in = inputs[f * s.trials + t];
+        const SumInputs& in = inputs[f * s.trials + t];
         finite = finite && in.finite >= s.lengths[l];
         sum += condition(in.sums[l]);
         dot += condition(in.dots[l]);
@@ -103,7 +102,7 @@ void write_conditions(const Settings& s, const std::vector<Inputs>& inputs, Run&
   }
 }
 
-void claim_bounds(const std::vector<Curve>& curves, const Settings& s, Run& run) {
+void claim_bounds(const std::vector<ErrorCurve>& curves, const AccumulationSettings& s, Run& run) {
   struct Row {
     std::string_view order, statement, source;
     std::size_t above = 0;  ///< lengths up to this are sums of one block: sequential ones, judged there
@@ -126,19 +125,20 @@ void claim_bounds(const std::vector<Curve>& curves, const Settings& s, Run& run)
   for (const Row& row : rows) {
     double worst = 0;
     bool any = false;
-    for (const Curve& c : curves) {
+    for (const ErrorCurve& c : curves) {
       for (std::size_t l = 0; c.order == row.order && l < c.cells.size(); ++l) {
-        const Cell& cell = c.cells[l];
+        const LengthErrors& cell = c.cells[l];
         if (s.lengths[l] <= row.above || cell.judged() == 0 || std::isnan(cell.bounds.proven)) continue;
         any = true;
         worst = std::max(worst, cell.of_bound);
       }
     }
     const std::string id = fmt::format("{}-error-below-proven-bound", row.order);
-    run.report.claim(any ? at_most(id, std::string(row.statement) + " (Largest error divided by the bound.)",
-                                   std::string(row.source), 1, worst, "oracle")
-                         : skipped(id, std::string(row.statement), std::string(row.source),
-                                   std::find(s.orders.begin(), s.orders.end(), row.order) == s.orders.end()
+    run.report.claim({id,
+                      std::string(row.statement) + (any ? " (Largest error divided by the bound.)" : ""),
+                      {publications::error_bounds, std::string(row.source)}},
+                     any ? at_most(1, worst, "oracle")
+                         : skipped(std::find(s.orders.begin(), s.orders.end(), row.order) == s.orders.end()
                                        ? fmt::format("orders does not contain {}", row.order)
                                    : s.lengths.back() <= row.above
                                        ? fmt::format("no length exceeds a block of {} terms", row.above)
@@ -146,72 +146,71 @@ void claim_bounds(const std::vector<Curve>& curves, const Settings& s, Run& run)
   }
 }
 
-void claim_stochastic(const std::vector<Curve>& curves, const Settings& s, Run& run) {
+void claim_stochastic(const std::vector<ErrorCurve>& curves, const AccumulationSettings& s, Run& run) {
   std::size_t within = 0, runs = 0;
   double drift = 0, nearest = 0, stochastic = 0;
-  for (const Curve& c : curves) {
+  for (const ErrorCurve& c : curves) {
     const RoundingMode mode = s.roundings[c.rounding];
     if (c.order != "sequential") continue;
-    const Cell& last = c.cells.back();
+    const LengthErrors& last = c.cells.back();
     if (s.formats[c.format].format == bf16 && c.quantity == Quantity::sum && last.overflowed == 0) {
       if (mode == RoundingMode::nearest_even) nearest = last.mean(last.total);
       if (mode == RoundingMode::stochastic) stochastic = last.mean(last.total);
     }
     if (mode != RoundingMode::stochastic) continue;
-    for (const Cell& cell : c.cells) {
+    for (const LengthErrors& cell : c.cells) {
       if (cell.overflowed > 0 || cell.squares == 0) continue;
       within += cell.within_root, runs += cell.runs;
       drift = std::max(drift, std::fabs(cell.bias) / std::sqrt(cell.squares));
     }
   }
-  const std::string source = "Connolly, Higham & Mary 2021; Higham & Mary 2019";
+  const Citation source{publications::error_bounds, "Connolly, Higham & Mary 2021; Higham & Mary 2019"};
   const std::string root =
       "With stochastic rounding, sequential errors stay within sqrt(n) u with high probability (share of runs).";
   const std::string unbiased = "Stochastic rounding is unbiased: the mean error lies within 5 standard errors of zero.";
   if (runs > 0 && s.random_bits >= 24) {
-    run.report.claim(at_least("stochastic-within-sqrt-n-u", root, source, 0.99,
-                              static_cast<double>(within) / static_cast<double>(runs), "oracle"));
-    if (s.trials * s.seeds >= 32)
-      run.report.claim(at_most("stochastic-unbiased", unbiased, source, 5, drift, "oracle"));
-    else
-      run.report.claim(
-          skipped("stochastic-unbiased", unbiased, source, "fewer than 32 runs a length (trials times seeds)"));
+    run.report.claim({"stochastic-within-sqrt-n-u", root, source},
+                     at_least(0.99, static_cast<double>(within) / static_cast<double>(runs), "oracle"));
+    run.report.claim({"stochastic-unbiased", unbiased, source},
+                     s.trials * s.seeds >= 32 ? at_most(5, drift, "oracle")
+                                              : skipped("fewer than 32 runs a length (trials times seeds)"));
   } else {
     const std::string why = runs > 0 ? "fewer than 24 random bits leave a bias" : "no stochastic sequential sums here";
-    run.report.claim(skipped("stochastic-within-sqrt-n-u", root, source, why));
-    run.report.claim(skipped("stochastic-unbiased", unbiased, source, why));
+    run.report.claim({"stochastic-within-sqrt-n-u", root, source}, skipped(why));
+    run.report.claim({"stochastic-unbiased", unbiased, source}, skipped(why));
   }
   const std::string id = "nearest-stagnates-stochastic-does-not";
   const std::string statement =
       "Long bf16 sums stagnate to nearest; rounded stochastically they are at least ten times better (ratio of mean "
       "errors).";
-  if (s.distribution == "uniform" && s.lengths.back() >= 16384 && nearest > 0 && stochastic > 0)
-    run.report.claim(at_least(id, statement, source, 10, nearest / stochastic, "oracle"));
-  else
-    run.report.claim(
-        skipped(id, statement, source, "needs bf16, both roundings, sequential, uniform, a length of 16384 or more"));
+  run.report.claim({id, statement, source},
+                   s.distribution == "uniform" && s.lengths.back() >= 16384 && nearest > 0 && stochastic > 0
+                       ? at_least(10, nearest / stochastic, "oracle")
+                       : skipped("needs bf16, both roundings, sequential, uniform, a length of 16384 or more"));
 }
 
-void claim_typical(const std::vector<Curve>& curves, const Settings& s, Run& run) {
+void claim_typical(const std::vector<ErrorCurve>& curves, const AccumulationSettings& s, Run& run) {
   double worst = 0;
-  for (const Curve& c : curves) {
+  for (const ErrorCurve& c : curves) {
     if (c.order != "sequential" || s.roundings[c.rounding] != RoundingMode::nearest_even) continue;
-    for (const Cell& cell : c.cells)
+    for (const LengthErrors& cell : c.cells)
       if (cell.bounds.linear <= 0.125 && cell.judged() > 0)
         worst = std::max(worst, cell.mean(cell.total) / cell.bounds.root);
   }
   const std::string id = "nearest-typically-sqrt-n-u";
   const std::string statement =
       "While n u <= 1/8, mean errors to nearest stay below sqrt(n) u, far below n u (largest mean error / sqrt(n) u).";
-  const std::string source = "Higham & Mary 2019; Blanchard, Higham, Lopez, Mary & Pranesh 2020";
-  if (worst > 0) run.report.claim(at_most(id, statement, source, 1, worst, "published", Verdict::differs));
-  else run.report.claim(skipped(id, statement, source, "no inexact sequential sum to nearest even with n u <= 1/8"));
+  const Citation source{publications::error_bounds,
+                        "Higham & Mary 2019; Blanchard, Higham, Lopez, Mary & Pranesh 2020"};
+  run.report.claim({id, statement, source}, worst > 0
+                                                ? at_most(1, worst, may_differ())
+                                                : skipped("no inexact sequential sum to nearest even with n u <= 1/8"));
 }
 
 }  // namespace
 
-void report_accumulation(const Settings& s, const std::vector<Curve>& curves, const std::vector<Inputs>& inputs,
-                         Run& run) {
+void report_accumulation(const AccumulationSettings& s, const std::vector<ErrorCurve>& curves,
+                         const std::vector<SumInputs>& inputs, Run& run) {
   write_curves(s, curves, run);
   write_conditions(s, inputs, run);
   claim_bounds(curves, s, run);
@@ -229,18 +228,18 @@ namespace {
 
 const std::vector<std::string> methods{"sequential", "blocked", "pairwise", "kahan", "neumaier", "promoted"};
 
-Settings read(const Config& config) {
-  Settings s{config.formats("formats"),
-             config.roundings("roundings"),
-             config.choices("orders"),
-             {},
-             config.text("distribution"),
-             static_cast<std::size_t>(config.integer("trials")),
-             static_cast<std::size_t>(config.integer("seeds")),
-             static_cast<std::size_t>(config.integer("block")),
-             static_cast<std::size_t>(config.integer("promote_every")),
-             static_cast<std::uint64_t>(config.integer("seed")),
-             static_cast<int>(config.integer("random_bits"))};
+AccumulationSettings read(const Config& config) {
+  AccumulationSettings s{config.formats("formats"),
+                         config.roundings("roundings"),
+                         config.choices("orders"),
+                         {},
+                         config.text("distribution"),
+                         static_cast<std::size_t>(config.integer("trials")),
+                         static_cast<std::size_t>(config.integer("seeds")),
+                         static_cast<std::size_t>(config.integer("block")),
+                         static_cast<std::size_t>(config.integer("promote_every")),
+                         static_cast<std::uint64_t>(config.integer("seed")),
+                         static_cast<int>(config.integer("random_bits"))};
   for (const auto n : config.integers("lengths")) s.lengths.push_back(static_cast<std::size_t>(n));
   std::sort(s.lengths.begin(), s.lengths.end());
   s.lengths.erase(std::unique(s.lengths.begin(), s.lengths.end()), s.lengths.end());
@@ -260,7 +259,7 @@ Settings read(const Config& config) {
   return s;
 }
 
-DotModel model_of(const Settings& s, const FloatFormat& f, RoundingMode mode, std::string_view order,
+DotModel model_of(const AccumulationSettings& s, const FloatFormat& f, RoundingMode mode, std::string_view order,
                   Quantity quantity) {
   Rounding rounding{mode};
   rounding.random_bits = s.random_bits;
@@ -274,7 +273,7 @@ DotModel model_of(const Settings& s, const FloatFormat& f, RoundingMode mode, st
   return m;
 }
 
-double draw(const Settings& s, std::uint64_t stream, std::uint64_t i) {
+double draw(const AccumulationSettings& s, std::uint64_t stream, std::uint64_t i) {
   if (s.distribution == "ones") return 1;
   if (s.distribution == "normal") return normal_sample(s.seed, stream, i);
   const double u = uniform_sample(s.seed, stream, i);
@@ -282,14 +281,14 @@ double draw(const Settings& s, std::uint64_t stream, std::uint64_t i) {
 }
 
 /// Samples are rounded to fp32, as a program would have them, then into the format.
-Inputs make_inputs(const Settings& s, const FloatFormat& f, std::size_t trial, std::size_t trace_limit) {
-  Inputs in{{}, {}, {}, {}, 0, Trace(trace_limit)};
+SumInputs make_inputs(const AccumulationSettings& s, const FloatFormat& f, std::size_t trial, std::size_t trace_limit) {
+  SumInputs in{{}, {}, {}, {}, 0, Trace(trace_limit)};
   Arithmetic arithmetic(f, {}, &in.trace);
   const auto sample = [&](std::uint64_t stream, std::size_t i) {
     return arithmetic.convert_from(fp32, encode(fp32, {}, draw(s, stream, i)).code);
   };
   const int scale = scale_of(f);
-  Inputs::Exact sum, dot;
+  SumInputs::ExactSums sum, dot;
   for (std::size_t i = 0; i < s.lengths.back(); ++i) {
     in.a.push_back(sample(2 * trial, i));
     in.b.push_back(sample(2 * trial + 1, i));
@@ -304,7 +303,8 @@ Inputs make_inputs(const Settings& s, const FloatFormat& f, std::size_t trial, s
   return in;
 }
 
-std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& in, std::size_t trial, Trace& trace) {
+std::vector<LengthErrors> measure(const AccumulationSettings& s, const ErrorCurve& curve, const SumInputs& in,
+                                  std::size_t trial, Trace& trace) {
   const FloatFormat& f = s.formats[curve.format].format;
   const DotModel m = model_of(s, f, s.roundings[curve.rounding], curve.order, curve.quantity);
   Flags raised = 0;
@@ -315,10 +315,10 @@ std::vector<Cell> measure(const Settings& s, const Curve& curve, const Inputs& i
   const int scale = (products ? 2 : 1) * std::max(scale_of(f), scale_of(m.result()));  // every result is whole
   const int finer = scale - (products ? 2 : 1) * scale_of(f);
 
-  std::vector<Cell> cells(s.lengths.size());
+  std::vector<LengthErrors> cells(s.lengths.size());
   for (std::size_t l = 0; l < cells.size(); ++l) {
     const std::size_t n = s.lengths[l];
-    Cell& cell = cells[l];
+    LengthErrors& cell = cells[l];
     cell.bounds = error_bounds(m, static_cast<double>(n), products);
     const auto& exact = (products ? in.dots : in.sums)[l];
     const Units reference = exact.sum << static_cast<unsigned>(finer),
@@ -389,7 +389,7 @@ std::vector<Parameter> parameters() {
 }
 
 void run_accumulation(const Config& config, Run& run) {
-  const Settings s = read(config);
+  const AccumulationSettings s = read(config);
   check_matrix_units(config);
   known_sums(config, run);
   run.progress(0.1);
@@ -405,38 +405,38 @@ void run_accumulation(const Config& config, Run& run) {
     }
   };
 
-  std::vector<Inputs> inputs;
+  std::vector<SumInputs> inputs;
   waves(
       s.formats.size() * s.trials, 0.1, 0.2,
       [&](std::size_t i) { return make_inputs(s, s.formats[i / s.trials].format, i % s.trials, run.trace.limit()); },
-      [&](std::size_t, Inputs&& in) {
+      [&](std::size_t, SumInputs&& in) {
         run.trace.append(in.trace);
         in.trace = Trace(0);
         inputs.push_back(std::move(in));
       });
 
-  std::vector<Curve> curves;
+  std::vector<ErrorCurve> curves;
   for (std::size_t f = 0; f < s.formats.size(); ++f)
     for (std::size_t r = 0; r < s.roundings.size(); ++r)
       for (const Quantity quantity : quantities)
         for (const std::string& order : s.orders)
           if (quantity != Quantity::fused_dot || (order != "kahan" && order != "neumaier"))
-            curves.push_back({f, r, quantity, order, std::vector<Cell>(s.lengths.size())});
+            curves.push_back({f, r, quantity, order, std::vector<LengthErrors>(s.lengths.size())});
 
   struct Measured {
-    std::vector<Cell> cells;
+    std::vector<LengthErrors> cells;
     Trace trace;
   };
   waves(
       curves.size() * s.trials, 0.2, 1.0,
       [&](std::size_t i) {
-        const Curve& curve = curves[i / s.trials];
+        const ErrorCurve& curve = curves[i / s.trials];
         Measured m{{}, Trace(run.trace.limit())};
         m.cells = measure(s, curve, inputs[curve.format * s.trials + i % s.trials], i % s.trials, m.trace);
         return m;
       },
       [&](std::size_t i, Measured&& m) {
-        Curve& curve = curves[i / s.trials];
+        ErrorCurve& curve = curves[i / s.trials];
         for (std::size_t l = 0; l < m.cells.size(); ++l) curve.cells[l].merge(m.cells[l]);
         run.trace.append(m.trace);
       });

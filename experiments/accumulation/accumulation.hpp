@@ -17,7 +17,7 @@ void known_sums(const Config& config, Run& run);
 enum class Quantity : std::uint8_t { sum, dot, fused_dot };
 inline constexpr std::array<Quantity, 3> quantities{Quantity::sum, Quantity::dot, Quantity::fused_dot};
 
-struct Settings {
+struct AccumulationSettings {
   std::vector<FormatChoice> formats;
   std::vector<RoundingMode> roundings;
   std::vector<std::string> orders;
@@ -31,25 +31,25 @@ struct Settings {
 };
 
 /// Two vectors as code words of one format, and the exact sums of their first n terms for each length.
-struct Inputs {
+struct SumInputs {
   std::vector<std::uint64_t> a, b;
-  struct Exact {
+  struct ExactSums {
     Units sum, magnitudes;
   };
-  std::vector<Exact> sums, dots;
+  std::vector<ExactSums> sums, dots;
   std::size_t finite = 0;  ///< terms before the first that is Infinity or NaN in the format
   Trace trace;
 };
 
 /// The runs of one model at one length.
-struct Cell {
+struct LengthErrors {
   double total = 0, largest = 0, bias = 0, squares = 0;  ///< of the error divided by the sum of magnitudes
   double of_bound = 0;                                   ///< largest error / what is proven; 0 where nothing is
   std::size_t runs = 0, overflowed = 0,
               within_root = 0;  ///< overflowed: an operation raised the flag; no error is taken
   ErrorBounds bounds;
 
-  void merge(const Cell& other) {
+  void merge(const LengthErrors& other) {
     total += other.total, bias += other.bias, squares += other.squares;
     largest = std::max(largest, other.largest), of_bound = std::max(of_bound, other.of_bound);
     runs += other.runs, overflowed += other.overflowed, within_root += other.within_root;
@@ -61,17 +61,17 @@ struct Cell {
 };
 
 /// Which format, rounding, quantity and order a row of cells (one a length) belongs to.
-struct Curve {
+struct ErrorCurve {
   std::size_t format, rounding;
   Quantity quantity;
   std::string order;
-  std::vector<Cell> cells;
+  std::vector<LengthErrors> cells;
 };
 
 /// Tables `sums`, `dots` and `conditions`, and the claims on them. Inputs: trials of the first format, of the second,
 /// ...
-void report_accumulation(const Settings& settings, const std::vector<Curve>& curves, const std::vector<Inputs>& inputs,
-                         Run& run);
+void report_accumulation(const AccumulationSettings& settings, const std::vector<ErrorCurve>& curves,
+                         const std::vector<SumInputs>& inputs, Run& run);
 
 // Dot products on matrix units, a part of the experiment "accumulation".
 

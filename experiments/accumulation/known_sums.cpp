@@ -1,5 +1,6 @@
 // Sums whose terms everyone knows: the harmonic series, ones, uniform numbers, and the numbers people reported.
 #include <halfulp/experiments/accumulation/accumulation.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/data/distributions.hpp>
@@ -28,7 +29,7 @@ DotModel sequential(const FloatFormat& f, RoundingMode mode = RoundingMode::near
   return {f, {}, {f, {mode}}, {}};
 }
 
-// --- the harmonic series -----------------------------------------------------------------------
+// The harmonic series.
 
 struct Harmonic {
   std::uint64_t sum = 0, term = 0;
@@ -67,14 +68,19 @@ void harmonic_series(const std::vector<FormatChoice>& formats, std::int64_t limi
     std::string_view name;
     double sum;
     std::int64_t stop;
-    std::string_view source;
+    Citation source;
   };
-  constexpr std::string_view higham = "Higham 2002, problem 4.2, and chop's demo_harmonic (Higham & Pranesh 2019)";
+  const Citation higham{publications::harmonic_sums,
+                        "Higham 2002, problem 4.2, and chop's demo_harmonic (Higham & Pranesh 2019)"};
   const std::array<Published, 3> published{
       {{fp16, "fp16", 7.0859375, 513, higham},
        {bf16, "bf16", 5.0625, 65, higham},
-       {fp32, "fp32", 15.403682708740234, 2097152,
-        "Malone, To what does the harmonic series converge?, Irish Math. Soc. Bulletin 71, 2013"}}};
+       {fp32,
+        "fp32",
+        15.403682708740234,
+        2097152,
+        {publications::harmonic_sums,
+         "Malone, To what does the harmonic series converge?, Irish Math. Soc. Bulletin 71, 2013"}}}};
   for (std::size_t i = 0; i < formats.size(); ++i) {
     const FloatFormat& f = formats[i].format;
     table.row({formats[i].name, emulated(f, results[i].sum), results[i].stop ? Json(results[i].stop) : Json(),
@@ -88,18 +94,19 @@ void harmonic_series(const std::vector<FormatChoice>& formats, std::int64_t limi
     const auto at = std::find_if(formats.begin(), formats.end(),
                                  [&](const FormatChoice& c) { return c.format == p.format; });
     if (at == formats.end() || limit < p.stop) {
-      run.report.claim(skipped(id, statement, std::string(p.source),
-                               at == formats.end() ? fmt::format("known_formats does not contain {}", p.name)
+      run.report.claim({id, statement, p.source},
+                       skipped(at == formats.end() ? fmt::format("known_formats does not contain {}", p.name)
                                                    : "harmonic_limit is below it"));
       continue;
     }
     const Harmonic& h = results[static_cast<std::size_t>(at - formats.begin())];
-    run.report.claim(exactly(id, statement, std::string(p.source), {{"sum", p.sum}, {"stops_at", p.stop}},
+    run.report.claim({id, statement, p.source},
+                     exactly({{"sum", p.sum}, {"stops_at", p.stop}},
                              {{"sum", p.format.value(h.sum)}, {"stops_at", h.stop}}, "published"));
   }
 }
 
-// --- ones --------------------------------------------------------------------------------------
+// Ones.
 
 /// Where 1 + 1 + ... gets stuck in a format of precision p >= 2 whose range reaches that far: beyond 2^p, 1 is half the
 /// spacing. (Without fraction bits the significand is always odd, and which of 2 and 4 takes the tie depends on the
@@ -146,37 +153,40 @@ void ones(const std::vector<FormatChoice>& formats, std::size_t count, Run& run)
     if (static_cast<double>(count) >= stuck || mode == RoundingMode::nearest_even)
       expected[key] = std::min(static_cast<double>(count), stuck), measured[key] = number(f.value(results[i].sum));
   }
-  const std::string id = "ones-get-stuck", source = "derived: at 2^p the spacing becomes 2, and 1 is half of it";
+  const std::string id = "ones-get-stuck";
+  const Citation source{publications::ones_in_bf16, "derived: at 2^p the spacing becomes 2, and 1 is half of it"};
   const std::string statement =
       "In formats with fraction bits, ones add up to 2^p and no further to nearest even and toward zero, to 2^(p+1) to "
       "nearest away, to 2^p + 2 to odd.";
-  run.report.claim(expected.empty()
-                       ? skipped(id, statement, source, "no format here has fraction bits and counts to 2^p")
-                       : exactly(id, statement, source, expected, measured, "oracle"));
+  run.report.claim({id, statement, source}, expected.empty()
+                                                ? skipped("no format here has fraction bits and counts to 2^p")
+                                                : exactly(expected, measured, "oracle"));
 }
 
-// --- what people reported ----------------------------------------------------------------------
+// What people reported.
 
 void reported(std::uint64_t seed, Run& run) {
   Trace trace(trace_limit);
-  const auto claim = [&](std::string id, std::string statement, std::string source, double expected, double measured) {
-    run.report.claim(exactly(std::move(id), std::move(statement), std::move(source), number(expected), number(measured),
-                             "published"));
+  const auto claim = [&](std::string id, std::string statement, Citation source, double expected, double measured) {
+    run.report.claim({std::move(id), std::move(statement), std::move(source)},
+                     exactly(number(expected), number(measured), "published"));
   };
   const Codes bf16_ones(70000, encode(bf16, {}, 1).code), fp16_ones(20000, encode(fp16, {}, 1).code);
-  claim("ones-bf16", "70,000 ones in bf16 add up to 256.", "ml-explore/mlx #3909", 256,
+  claim("ones-bf16", "70,000 ones in bf16 add up to 256.", {publications::ones_in_bf16, "ml-explore/mlx #3909"}, 256,
         bf16.value(add_up(sequential(bf16), bf16_ones, trace)));
-  claim("ones-fp16", "20,000 ones in fp16 add up to 2048.", "huggingface/candle #3718; derived: 2^11", 2048,
+  claim("ones-fp16", "20,000 ones in fp16 add up to 2048.",
+        {publications::ones_in_bf16, "huggingface/candle #3718; derived: 2^11"}, 2048,
         fp16.value(add_up(sequential(fp16), fp16_ones, trace)));
   DotModel lanes = sequential(fp16);
   lanes.order = Order::blocked, lanes.block = 2500;
   claim("ones-fp16-eight-partial-sums",
         "In eight partial sums, as SIMD code keeps them, 20,000 ones in fp16 add up to 8 * 2048.",
-        "ml-explore/mlx #3909", 16384, fp16.value(add_up(lanes, fp16_ones, trace)));
+        {publications::ones_in_bf16, "ml-explore/mlx #3909"}, 16384, fp16.value(add_up(lanes, fp16_ones, trace)));
   const std::uint64_t wide = add_up({bf16, {}, {fp32}, {}}, bf16_ones, trace);
   claim("ones-bf16-repaired",
         "Accumulated in FP32 and rounded once, 70,000 bf16 ones are 70,144, the nearest bf16 number.",
-        "ml-explore/mlx #3909", 70144, bf16.value(Arithmetic(bf16, {}, &trace).convert_from(fp32, wide)));
+        {publications::ones_in_bf16, "ml-explore/mlx #3909"}, 70144,
+        bf16.value(Arithmetic(bf16, {}, &trace).convert_from(fp32, wide)));
   for (const std::size_t n : {10'000, 20'000}) {
     Codes x(n);
     Arithmetic arithmetic(bf16, {}, &trace);
@@ -184,7 +194,7 @@ void reported(std::uint64_t seed, Run& run) {
       x[i] = arithmetic.convert_from(fp32, encode(fp32, {}, uniform_sample(seed, 0, i)).code);
     claim(fmt::format("uniform-bf16-{}", n),
           fmt::format("{} uniform numbers in (0, 1), added in bf16, give 256 (exactly: about {}).", n, n / 2),
-          "jax-ml/ml_dtypes #63", 256, bf16.value(add_up(sequential(bf16), x, trace)));
+          {publications::uniform_in_bf16, "jax-ml/ml_dtypes #63"}, 256, bf16.value(add_up(sequential(bf16), x, trace)));
   }
   run.trace.append(trace);
 }

@@ -143,27 +143,23 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
   for (const auto& results : curves.by_length) count(results);
   const std::string derived = "derived: definitions of the sources (experiments/attribution/product.hpp)";
   report.claim(
-      exactly("parts-add-up",
-              "Outputs, in either order, whose parts do not add up to the total error exactly, as rational numbers.",
-              derived, 0, not_adding_up, "oracle"));
-  report.claim(exactly("one-source-alone",
-                       "Outputs at which a part of another source is not exactly zero while one source alone is on, or "
-                       "at which that source's part is not the total.",
-                       derived, 0, not_alone, "oracle"));
+      {"parts-add-up",
+       "Outputs, in either order, whose parts do not add up to the total error exactly, as rational numbers.", derived},
+      exactly(0, not_adding_up, "oracle"));
+  report.claim({"one-source-alone",
+                "Outputs at which a part of another source is not exactly zero while one source alone is on, or "
+                "at which that source's part is not the total.",
+                derived},
+               exactly(0, not_alone, "oracle"));
   const std::string all_on =
       "Outputs in first rows that, with everything on, are not word for word what scalar operations give.";
-  if (s.active == all_sources) report.claim(exactly("everything-on", all_on, derived, 0, not_the_definition, "oracle"));
-  else report.claim(skipped("everything-on", all_on, derived, "sources leaves some out"));
+  report.claim({"everything-on", all_on, derived},
+               s.active == all_sources ? exactly(0, not_the_definition, "oracle") : skipped("sources leaves some out"));
   const std::string power =
       "Products in which scales that are powers of two change anything before elements are rounded.";
-  if (powers)
-    report.claim(exactly("powers-of-two-move-nothing", power,
-                         "derived: fp32 numbers divided by a power of two are exact, short of underflow", 0, moved,
-                         "oracle"));
-  else
-    report.claim(skipped("powers-of-two-move-nothing", power,
-                         "derived: fp32 numbers divided by a power of two are exact, short of underflow",
-                         "formats has none with such scales on both sides"));
+  report.claim({"powers-of-two-move-nothing", power,
+                "derived: fp32 numbers divided by a power of two are exact, short of underflow"},
+               powers ? exactly(0, moved, "oracle") : skipped("formats has none with such scales on both sides"));
 }
 
 }  // namespace halfulp::attribution

@@ -1,5 +1,6 @@
 #include <halfulp/data/quantized_tensor.hpp>
 #include <halfulp/experiments/attribution/attribution.hpp>
+#include <halfulp/experiments/publications.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <fmt/format.h>
@@ -117,13 +118,15 @@ void channels_report(const Settings& s, Run& run) {
   block[0] = 957;
   const Operand mx = make_operand(parse_operand_format("mxfp8e4m3"), {}, block, 1, 32),
                 up = make_operand(parse_operand_format("mxfp8e4m3/rceil"), {}, block, 1, 32);
-  run.report.claim(exactly(
-      "mx-floor-cuts-957",
-      "The largest of a block, 957, becomes 896 in MXFP8 E4M3 by the rule floor: it lies beyond 448 times the scale.",
-      "microsoft/microxcaling issue 4; OCP MX 1.0, section 6.3", 896, values(mx, true, true)[0], "published"));
-  run.report.claim(exactly("mx-rceil-keeps-957", "By the rule rceil it becomes 960, its neighbour in E4M3 times 4.",
-                           "derived: the least power of two that is no less than 957 / 448 is 4", 960,
-                           values(up, true, true)[0], "oracle"));
+  run.report.claim(
+      {"mx-floor-cuts-957",
+       "The largest of a block, 957, becomes 896 in MXFP8 E4M3 by the rule floor: it lies beyond 448 times the scale.",
+       {publications::mx_elements, "microsoft/microxcaling issue 4; OCP MX 1.0, section 6.3"}},
+      exactly(896, values(mx, true, true)[0], "published"));
+  run.report.claim({"mx-rceil-keeps-957",
+                    "By the rule rceil it becomes 960, its neighbour in E4M3 times 4.",
+                    {publications::mx_elements, "derived: the least power of two that is no less than 957 / 448 is 4"}},
+                   exactly(960, values(up, true, true)[0], "oracle"));
 }
 
 // DeepSeek-V3's promotion: Hopper's FP8 unit against its sums of 128 products added in fp32, apart from every other
@@ -200,17 +203,18 @@ void promotion_report(const Settings& s, Run& run) {
                    number(c.unit.relative), number(c.unit.bias)});
       }
 
-  run.report.claim(exactly("accumulation-alone",
-                           "Norms of all parts other than accumulation's, where factors are E4M3 numbers without "
-                           "scales and nothing rounds the output.",
-                           "derived: nothing else is there to round", 0.0, others, "oracle"));
-  const std::string source = "DeepSeek-V3, arXiv 2412.19437, section 3.3.2, with this project's model of Hopper's unit";
+  run.report.claim({"accumulation-alone",
+                    "Norms of all parts other than accumulation's, where factors are E4M3 numbers without "
+                    "scales and nothing rounds the output.",
+                    "derived: nothing else is there to round"},
+                   exactly(0.0, others, "oracle"));
+  const Citation source{publications::hopper_fp8,
+                        "DeepSeek-V3, arXiv 2412.19437, section 3.3.2, with this project's model of Hopper's unit"};
   const auto published = [&](std::string id, std::string statement, double expected, double tolerance,
                              double measured) {
-    Claim claim = within(std::move(id), std::move(statement), source, expected, tolerance, measured, "published",
-                         Verdict::differs);
-    if (claim.verdict == Verdict::differs) claim.reason = "other samples: the paper names no distribution";
-    run.report.claim(std::move(claim));
+    run.report.claim(
+        {std::move(id), std::move(statement), source},
+        within(expected, tolerance, measured, may_differ("other samples: the paper names no distribution")));
   };
   published("hopper-uniform-4096", "Factors uniform in (0, 1), K = 4096: the largest relative error is about 7 %.",
             0.07, 0.005, at(Samples::uniform, 4096, 0).unit.relative);

@@ -1,4 +1,5 @@
 #include <halfulp/experiments/collectives/collectives.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/data/npy.hpp>
@@ -94,16 +95,16 @@ std::uint32_t first_divisor(Division d, std::uint32_t ranks) {
   return factor;
 }
 
-struct Cell {
+struct AverageErrors {
   double errors = 0, means = 0, sampling = 0, gradients = 0;  ///< squares
   std::size_t judged = 0, to_zero = 0, overflowed = 0;
 };
 
 constexpr std::size_t most_elements = 16;
 
-Cell average(const Settings& s, const FloatFormat& format, std::uint32_t ranks, std::int64_t log2_scale,
-             Division division, Trace& trace) {
-  Cell cell;
+AverageErrors average(const CollectiveSettings& s, const FloatFormat& format, std::uint32_t ranks,
+                      std::int64_t log2_scale, Division division, Trace& trace) {
+  AverageErrors cell;
   const double scale = FloatFormat::power_of_two(static_cast<int>(log2_scale));
   const std::uint32_t before = first_divisor(division, ranks);
   const double after = static_cast<double>(ranks) / before;
@@ -147,7 +148,7 @@ Cell average(const Settings& s, const FloatFormat& format, std::uint32_t ranks, 
 
 }  // namespace
 
-void averages(const Settings& s, Run& run) {
+void averages(const CollectiveSettings& s, Run& run) {
   struct Case {
     std::size_t format;
     std::int64_t scale;
@@ -160,7 +161,7 @@ void averages(const Settings& s, Run& run) {
       for (const std::uint32_t ranks : s.ranks)
         for (const auto& d : divisions) cases.push_back({f, scale, ranks, d.value});
   struct Piece {
-    Cell cell;
+    AverageErrors cell;
     Trace trace;
   };
   Table& table = run.report.table(
@@ -188,7 +189,7 @@ void averages(const Settings& s, Run& run) {
     });
     for (std::size_t i = 0; i < pieces.size(); ++i) {
       const Case& c = cases[begin + i];
-      const Cell& cell = pieces[i].cell;
+      const AverageErrors& cell = pieces[i].cell;
       run.trace.append(pieces[i].trace);
       const auto share = [&](std::size_t n) {
         return static_cast<double>(n) / static_cast<double>(std::min(most_elements, s.elements));
@@ -238,8 +239,8 @@ std::vector<double> read_gradient(const std::string& path, std::size_t most) {
   return values;
 }
 
-Settings read(const Config& config) {
-  Settings s;
+CollectiveSettings read(const Config& config) {
+  CollectiveSettings s;
   s.formats = config.formats("formats");
   for (const FormatChoice& f : s.formats) {
     if (!f.format.has_zero || !f.format.is_signed)
@@ -311,7 +312,7 @@ std::vector<Parameter> parameters() {
 }
 
 void run_collectives(const Config& config, Run& run) {
-  const Settings s = read(config);
+  const CollectiveSettings s = read(config);
   reduction_errors(s, run);
   averages(s, run);
   run.progress(0.8);
@@ -322,7 +323,7 @@ void run_collectives(const Config& config, Run& run) {
 
 }  // namespace
 
-double rank_gradient(const Settings& s, double signal, std::uint32_t rank, std::size_t element) {
+double rank_gradient(const CollectiveSettings& s, double signal, std::uint32_t rank, std::size_t element) {
   return signal * s.gradient[element] + s.noise * normal_sample(s.seed, 1 + rank, element);
 }
 
@@ -338,7 +339,9 @@ Experiment collectives_experiment() {
           {"errors",
            {"algorithm", "format", "ranks", "rms_error", "largest_error", "overflowed"},
            {"signal"},
-           {"algorithm", "format"}}};
+           {"algorithm", "format"}},
+          false,
+          &publications::error_bounds};
 }
 
 }  // namespace halfulp

@@ -87,7 +87,7 @@ class Collective {
 
 // The pieces of the experiment "collectives".
 
-struct Settings {
+struct CollectiveSettings {
   std::vector<FormatChoice> formats;
   std::vector<Algorithm> algorithms;
   std::vector<std::uint32_t> ranks;  ///< ascending
@@ -100,19 +100,19 @@ struct Settings {
   std::uint64_t seed = 0;
 };
 
-/// What rank r has of element i: signal * G_i + noise * N(0, 1), a function of (seed, r, i) alone.
-double rank_gradient(const Settings& s, double signal, std::uint32_t rank, std::size_t element);
+/// What rank r has of element i: signal * G_i + noise * N(0, 1). It depends only on (seed, r, i).
+double rank_gradient(const CollectiveSettings& s, double signal, std::uint32_t rank, std::size_t element);
 
 /// Tables `errors` and `growth`, and the claims on them.
-void reduction_errors(const Settings& s, Run& run);
+void reduction_errors(const CollectiveSettings& s, Run& run);
 
 /// Table `batch`: averages over ranks by where the division stands, and what overflow and underflow make of them.
-void averages(const Settings& s, Run& run);
+void averages(const CollectiveSettings& s, Run& run);
 
 /// Table `orders`: how many results the orders of ranks have.
-void rank_orders(const Settings& s, Run& run);
+void rank_orders(const CollectiveSettings& s, Run& run);
 
 /// Claims on sums whose every term is known, whatever the configuration.
-void known_reductions(const Settings& s, Run& run);
+void known_reductions(const CollectiveSettings& s, Run& run);
 
 }  // namespace halfulp::collectives

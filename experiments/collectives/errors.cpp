@@ -30,7 +30,7 @@ Laws laws(Algorithm a, const DotModel& model, double n) {
 }
 
 /// One algorithm, format, signal and number of ranks, over elements.
-struct Cell {
+struct ReductionErrors {
   double errors = 0, sums = 0;  ///< squares of errors and of exact sums
   double largest = 0;           ///< error
   double backward = 0;          ///< error / sum of magnitudes: the largest
@@ -40,7 +40,7 @@ struct Cell {
   std::size_t summed = 0,
               bounded = 0;  ///< of those judged: with a number that is not zero, and of these where a theorem applies
 
-  void merge(const Cell& o) {
+  void merge(const ReductionErrors& o) {
     errors += o.errors, sums += o.sums, judged += o.judged, overflowed += o.overflowed, correct += o.correct,
         summed += o.summed, bounded += o.bounded;
     largest = std::max(largest, o.largest), backward = std::max(backward, o.backward),
@@ -61,12 +61,12 @@ struct Layout {
 };
 
 struct Piece {
-  std::vector<Cell> cells;
+  std::vector<ReductionErrors> cells;
   Trace trace;
 };
 
-Piece reduce_element(const Settings& s, const Layout& layout, std::size_t element, std::size_t trace_limit) {
-  Piece piece{std::vector<Cell>(layout.size()), Trace(trace_limit)};
+Piece reduce_element(const CollectiveSettings& s, const Layout& layout, std::size_t element, std::size_t trace_limit) {
+  Piece piece{std::vector<ReductionErrors>(layout.size()), Trace(trace_limit)};
   Trace* trace = element < 2 ? &piece.trace : nullptr;
   const std::uint32_t most = s.ranks.back();
   for (std::size_t g = 0; g < s.signals.size(); ++g) {
@@ -81,12 +81,12 @@ Piece reduce_element(const Settings& s, const Layout& layout, std::size_t elemen
 
       const int scale = scale_of(format);
       const Units one = in_units(1, std::max(scale, 0));
-      struct Exact {
+      struct ExactReduction {
         Units sum = 0, magnitudes = 0;
         bool finite = true;
       };
-      std::vector<Exact> exact;  // of the first ranks[n] numbers
-      Exact so_far;
+      std::vector<ExactReduction> exact;  // of the first ranks[n] numbers
+      ExactReduction so_far;
       for (std::uint32_t r = 0; r < most; ++r) {
         so_far.finite = so_far.finite && format.is_finite(codes[r]);
         if (so_far.finite) {
@@ -99,7 +99,7 @@ Piece reduce_element(const Settings& s, const Layout& layout, std::size_t elemen
         Collective collective(s.algorithms[a], format, s.node, s.seed, trace);
         for (std::size_t n = 0; n < s.ranks.size(); ++n) {
           const std::uint32_t ranks = s.ranks[n];
-          Cell& cell = piece.cells[layout.at(g, f, a, n)];
+          ReductionErrors& cell = piece.cells[layout.at(g, f, a, n)];
           // The element's place in a buffer of all elements decides its chunk.
           const auto chunk = static_cast<std::uint32_t>(element * ranks / s.elements);
           const auto order = order_of(s.algorithms[a], ranks, chunk);
@@ -152,7 +152,7 @@ std::optional<double> slope(const std::vector<std::pair<double, double>>& points
 /// away: beyond, sums begin to stagnate and errors are no random walk. Numbers are signal * G + noise, both of size 1:
 /// k of them add up to about sqrt((k signal)^2 + k), and values near x are at most 2 u x apart. In a tree single
 /// numbers meet single numbers.
-bool moves(const Settings& s, Algorithm a, const DotModel& model, double signal, std::uint32_t ranks) {
+bool moves(const CollectiveSettings& s, Algorithm a, const DotModel& model, double signal, std::uint32_t ranks) {
   const double k = a == Algorithm::tree || a == Algorithm::exact ? 1
                    : a == Algorithm::node_tree                   ? std::min<double>(ranks, static_cast<double>(s.node))
                                                                  : ranks;
@@ -166,13 +166,13 @@ struct Growth {
   std::size_t points = 0;
 };
 
-Growth growth(const Settings& s, const std::vector<Cell>& cells, const Layout& layout, std::size_t g, std::size_t f,
-              std::size_t a) {
+Growth growth(const CollectiveSettings& s, const std::vector<ReductionErrors>& cells, const Layout& layout,
+              std::size_t g, std::size_t f, std::size_t a) {
   std::vector<std::pair<double, double>> measured, root, linear, beyond;
   Growth result;
   const DotModel model = model_of(s.algorithms[a], s.formats[f].format, s.node, s.seed);
   for (std::size_t n = 0; n < s.ranks.size(); ++n) {
-    const Cell& cell = cells[layout.at(g, f, a, n)];
+    const ReductionErrors& cell = cells[layout.at(g, f, a, n)];
     const double ranks = s.ranks[n];
     if (ranks < 4 || cell.overflowed > 0 || cell.rms() == 0) continue;
     const Laws law = laws(s.algorithms[a], model, ranks);
@@ -191,7 +191,7 @@ Growth growth(const Settings& s, const std::vector<Cell>& cells, const Layout& l
   return result;
 }
 
-void claims(const Settings& s, const std::vector<Cell>& cells, const Layout& layout, Run& run) {
+void claims(const CollectiveSettings& s, const std::vector<ReductionErrors>& cells, const Layout& layout, Run& run) {
   const auto index_of = [](const auto& list, auto&& same) {
     return static_cast<std::size_t>(std::find_if(list.begin(), list.end(), same) - list.begin());
   };
@@ -207,7 +207,7 @@ void claims(const Settings& s, const std::vector<Cell>& cells, const Layout& lay
     for (std::size_t f = 0; f < layout.formats; ++f)
       for (std::size_t a = 0; a < layout.algorithms; ++a)
         for (std::size_t n = 0; n < layout.ranks; ++n) {
-          const Cell& cell = cells[layout.at(g, f, a, n)];
+          const ReductionErrors& cell = cells[layout.at(g, f, a, n)];
           any += cell.bounded, worst = std::max(worst, cell.of_bound);
           if (s.algorithms[a] == Algorithm::tree) {
             double levels = 0;
@@ -220,9 +220,8 @@ void claims(const Settings& s, const std::vector<Cell>& cells, const Layout& lay
         }
   const auto bounded = [&](bool there, std::string id, std::string statement, std::string source, double largest,
                            std::string none) {
-    run.report.claim(
-        there ? at_most(id, statement + " (Largest error divided by the bound.)", source, 1, largest, "oracle")
-              : skipped(id, statement, source, none));
+    run.report.claim({id, statement + (there ? " (Largest error divided by the bound.)" : ""), source},
+                     there ? at_most(1, largest, "oracle") : skipped(none));
   };
   bounded(any > 0, "errors-within-proven-bounds",
           "No reduction is further from the exact sum than its number of roundings allows.",
@@ -251,12 +250,10 @@ void claims(const Settings& s, const std::vector<Cell>& cells, const Layout& lay
     const bool here = has(Algorithm::ring) && bf < s.formats.size() && g < s.signals.size();
     const Growth law = here ? growth(s, cells, layout, g, bf, at(Algorithm::ring)) : Growth{};
     if (law.points >= 5 && s.elements >= 16) {
-      Claim claim = within(id, statement, source, 0.5, 0.1, *law.exponent, "published", Verdict::differs);
-      if (claim.verdict == Verdict::differs) claim.reason = why_not;
-      return run.report.claim(std::move(claim));
+      return run.report.claim({id, statement, source}, within(0.5, 0.1, *law.exponent, may_differ(why_not)));
     }
-    run.report.claim(skipped(id, statement, source,
-                             !has(Algorithm::ring)    ? "algorithms does not contain ring"
+    run.report.claim({id, statement, source},
+                     skipped(!has(Algorithm::ring)    ? "algorithms does not contain ring"
                              : bf == s.formats.size() ? "formats does not contain bf16"
                              : g == s.signals.size()  ? fmt::format("signals does not contain {}", signal)
                                                       : "fewer than five numbers of ranks from 4 on without overflow "
@@ -278,21 +275,21 @@ void claims(const Settings& s, const std::vector<Cell>& cells, const Layout& lay
     const double ring = cells[layout.at(0, bf, at(Algorithm::ring), layout.ranks - 1)].rms(),
                  balanced = cells[layout.at(0, bf, at(Algorithm::tree), layout.ranks - 1)].rms();
     if (ring > 0 && balanced > 0) {
-      Claim claim = at_least(stable_id, stable, stable_source, 1, ring / balanced, "published", Verdict::differs);
-      if (claim.verdict == Verdict::differs)
-        claim.reason = "on these gradients the ring's errors happen to be smaller; the table errors has them";
-      return run.report.claim(std::move(claim));
+      return run.report.claim(
+          {stable_id, stable, stable_source},
+          at_least(1, ring / balanced,
+                   may_differ("on these gradients the ring's errors happen to be smaller; the table errors has them")));
     }
   }
-  run.report.claim(skipped(stable_id, stable, stable_source,
-                           "needs ring and tree in bf16, 64 ranks or more and 16 elements or more, without overflow"));
+  run.report.claim({stable_id, stable, stable_source},
+                   skipped("needs ring and tree in bf16, 64 ranks or more and 16 elements or more, without overflow"));
 }
 
 }  // namespace
 
-void reduction_errors(const Settings& s, Run& run) {
+void reduction_errors(const CollectiveSettings& s, Run& run) {
   const Layout layout{s.signals.size(), s.formats.size(), s.algorithms.size(), s.ranks.size()};
-  std::vector<Cell> cells(layout.size());
+  std::vector<ReductionErrors> cells(layout.size());
   constexpr std::size_t wave = 4;
   for (std::size_t begin = 0; begin < s.elements; begin += wave) {
     auto pieces = parallel_map(std::min(wave, s.elements - begin),
@@ -339,20 +336,19 @@ void reduction_errors(const Settings& s, Run& run) {
       for (std::size_t a = 0; a < layout.algorithms; ++a) {
         const DotModel model = model_of(s.algorithms[a], s.formats[f].format, s.node, s.seed);
         for (std::size_t n = 0; n < layout.ranks; ++n) {
-          const Cell& cell = cells[layout.at(g, f, a, n)];
+          const ReductionErrors& cell = cells[layout.at(g, f, a, n)];
           const double proven = laws(s.algorithms[a], model, s.ranks[n]).proven;
           const bool any = cell.judged > 0;
           errors.row({name_of(s.algorithms[a]), s.formats[f].name, s.signals[g], s.ranks[n],
                       any ? number(cell.rms()) : Json(), any ? number(cell.worst()) : Json(),
-                      any ? number(cell.backward) : Json(), std::isnan(proven) ? Json() : number(proven),
+                      any ? number(cell.backward) : Json(), or_null(proven),
                       any ? number(static_cast<double>(cell.correct) / static_cast<double>(cell.judged)) : Json(),
                       cell.overflowed});
         }
         const Growth law = growth(s, cells, layout, g, f, a);
-        const auto cell = [](const std::optional<double>& x) { return x ? number(*x) : Json(); };
         grown.row({name_of(s.algorithms[a]), s.formats[f].name, s.signals[g], law.first ? Json(law.first) : Json(),
-                   law.last ? Json(law.last) : Json(), cell(law.exponent), cell(law.root), cell(law.linear),
-                   cell(law.beyond)});
+                   law.last ? Json(law.last) : Json(), or_null(law.exponent), or_null(law.root), or_null(law.linear),
+                   or_null(law.beyond)});
       }
   claims(s, cells, layout, run);
 }

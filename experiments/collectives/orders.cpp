@@ -33,7 +33,7 @@ std::set<std::uint64_t> distinct(const FloatFormat& f, std::vector<std::uint64_t
   return {results.begin(), results.end()};
 }
 
-Counts count(const Settings& s, const FloatFormat& format, Algorithm a,
+Counts count(const CollectiveSettings& s, const FloatFormat& format, Algorithm a,
              const std::vector<std::vector<std::uint32_t>>& orders) {
   Counts counts;
   Collective collective(a, format, s.node, s.seed, nullptr);
@@ -79,7 +79,7 @@ Counts count(const Settings& s, const FloatFormat& format, Algorithm a,
 
 }  // namespace
 
-void rank_orders(const Settings& s, Run& run) {
+void rank_orders(const CollectiveSettings& s, Run& run) {
   std::vector<std::vector<std::uint32_t>> orders;
   for (std::size_t k = 0; k < s.permutations; ++k) orders.push_back(shuffled(s.order_ranks, s.seed, order_stream + k));
   std::vector<Algorithm> all = s.algorithms;
@@ -122,10 +122,11 @@ void rank_orders(const Settings& s, Run& run) {
                ranks_may_disagree(a) ? 1 - static_cast<double>(c.same_by_place) / elements : 0.0});
     if (a == Algorithm::exact) exact_results += c.by_order, exact_elements += s.elements;
   }
-  run.report.claim(exactly("exact-sums-have-no-order",
-                           "Added exactly and rounded once, every order of the ranks gives the same bits (results, one "
-                           "an element and format).",
-                           "derived: exact addition is associative", exact_elements, exact_results, "oracle"));
+  run.report.claim({"exact-sums-have-no-order",
+                    "Added exactly and rounded once, every order of the ranks gives the same bits (results, one "
+                    "an element and format).",
+                    "derived: exact addition is associative"},
+                   exactly(exact_elements, exact_results, "oracle"));
 }
 
 // Reductions whose every number is known: ones, powers of two, and what people say of them.
@@ -146,7 +147,7 @@ bool counts(const FloatFormat& f) {
          f.value(f.max_finite()) >= 2 * FloatFormat::power_of_two(f.precision());
 }
 
-void ones(const Settings& s, Run& run) {
+void ones(const CollectiveSettings& s, Run& run) {
   Json stuck = Json::object(), ring = Json::object(), whole = Json::object(), tree = Json::object();
   for (const auto& [name, f] : s.formats) {
     if (!counts(f)) continue;
@@ -158,8 +159,8 @@ void ones(const Settings& s, Run& run) {
   }
   const auto claim = [&](std::string id, std::string statement, std::string source, const Json& expected,
                          const Json& measured) {
-    run.report.claim(expected.empty() ? skipped(id, statement, source, "no format here has the range for it")
-                                      : exactly(id, statement, source, expected, measured, "oracle"));
+    run.report.claim({id, statement, source}, expected.empty() ? skipped("no format here has the range for it")
+                                                               : exactly(expected, measured, "oracle"));
   };
   claim("ring-of-ones-stops-at-2-to-the-p",
         "Ones of 4096 ranks add up to 2^p in a ring and no further: in bf16 to 256.",
@@ -175,12 +176,12 @@ void ones(const Settings& s, Run& run) {
   for (std::size_t k = 0; k < runs; ++k)
     sum += bf16.value(equal_ones(Algorithm::ring_stochastic, bf16, ranks, 1, nullptr, s.seed, k).code);
   for (double at = 256; at < ranks; ++at) variance += (at < 512 ? 2 : 4) - 1;
-  run.report.claim(within("stochastic-ring-of-ones",
-                          "Rounded stochastically, ones of 1024 ranks in bf16 add up to 1024 on average, where to "
-                          "nearest they stop at 256 (64 runs, 5 standard errors).",
-                          "derived: unbiased steps of 2 and 4 with variance 1 and 3; Connolly, Higham & Mary 2021",
-                          ranks, 5 * std::sqrt(variance / static_cast<double>(runs)), sum / static_cast<double>(runs),
-                          "oracle"));
+  run.report.claim(
+      {"stochastic-ring-of-ones",
+       "Rounded stochastically, ones of 1024 ranks in bf16 add up to 1024 on average, where to "
+       "nearest they stop at 256 (64 runs, 5 standard errors).",
+       "derived: unbiased steps of 2 and 4 with variance 1 and 3; Connolly, Higham & Mary 2021"},
+      within(ranks, 5 * std::sqrt(variance / static_cast<double>(runs)), sum / static_cast<double>(runs), "oracle"));
 }
 
 /// The smallest power of two from 2 on for which `fails`, up to 2^17; null if none.
@@ -209,16 +210,15 @@ void ranges(Run& run) {
              narrow.div(encode(fp16, {}, FloatFormat::power_of_two(-k)).code, encode(fp16, {}, ranks).code) == 0;
     });
   }
-  run.report.claim(exactly("sum-then-divide-overflows",
-                           "Summed in fp16 before the division, equal gradients v overflow from 2^16 / v ranks on (in "
-                           "a tree; powers of two).",
-                           "derived: 2^16 is beyond 65520; horovod/horovod #1699, facebookresearch/fairscale #565",
-                           over, overflows, "oracle"));
-  run.report.claim(
-      exactly("divide-then-sum-vanishes",
-              "Divided before the sum, gradients v vanish in fp16 from v 2^25 ranks on (powers of two).",
-              "derived: 2^-25 is a tie that goes to 0; horovod/horovod #1699, facebookresearch/fairscale #565", under,
-              vanishes, "oracle"));
+  run.report.claim({"sum-then-divide-overflows",
+                    "Summed in fp16 before the division, equal gradients v overflow from 2^16 / v ranks on (in "
+                    "a tree; powers of two).",
+                    "derived: 2^16 is beyond 65520; horovod/horovod #1699, facebookresearch/fairscale #565"},
+                   exactly(over, overflows, "oracle"));
+  run.report.claim({"divide-then-sum-vanishes",
+                    "Divided before the sum, gradients v vanish in fp16 from v 2^25 ranks on (powers of two).",
+                    "derived: 2^-25 is a tie that goes to 0; horovod/horovod #1699, facebookresearch/fairscale #565"},
+                   exactly(under, vanishes, "oracle"));
 }
 
 void orders(Run& run) {
@@ -232,14 +232,14 @@ void orders(Run& run) {
     chunks.push_back(bf16.value(Collective(Algorithm::ring, bf16, 8, 0, &run.trace)(numbers).code));
   }
   run.report.claim(
-      exactly("ring-depends-on-the-chunk",
-              "256, 1 and 1 of three ranks add up to 258 in a ring's chunk 0 and to 256 in chunks 1 and 2 (bf16).",
-              "derived: (1 + 1) + 256 is exact, 256 + 1 a tie; NVIDIA/nccl #157", Json::array({258.0, 256.0, 256.0}),
-              chunks, "oracle"));
+      {"ring-depends-on-the-chunk",
+       "256, 1 and 1 of three ranks add up to 258 in a ring's chunk 0 and to 256 in chunks 1 and 2 (bf16).",
+       "derived: (1 + 1) + 256 is exact, 256 + 1 a tie; NVIDIA/nccl #157"},
+      exactly(Json::array({258.0, 256.0, 256.0}), chunks, "oracle"));
 }
 
 /// A ring whose ranks add two narrow numbers in FP32 and send a narrow one.
-void fp32_adders(const Settings& s, Run& run) {
+void fp32_adders(const CollectiveSettings& s, Run& run) {
   std::size_t hops = 0, differ = 0;
   for (const FloatFormat& f : {fp16, bf16}) {
     Arithmetic narrow(f, {}, &run.trace), wide(fp32, {}, &run.trace);
@@ -256,14 +256,15 @@ void fp32_adders(const Settings& s, Run& run) {
     }
   }
   run.report.claim(
-      exactly("fp32-adders-on-a-narrow-wire",
-              fmt::format("FP32 adders change nothing in a ring that sends 16 bits: of {} hops none differs.", hops),
-              "NVIDIA/nccl #1026; Figueroa 1995: 24 >= 2 * 11 + 2 bits", 0u, differ, "published"));
+      {"fp32-adders-on-a-narrow-wire",
+       fmt::format("FP32 adders change nothing in a ring that sends 16 bits: of {} hops none differs.", hops),
+       "NVIDIA/nccl #1026; Figueroa 1995: 24 >= 2 * 11 + 2 bits"},
+      exactly(0u, differ, "published"));
 }
 
 }  // namespace
 
-void known_reductions(const Settings& s, Run& run) {
+void known_reductions(const CollectiveSettings& s, Run& run) {
   ones(s, run);
   ranges(run);
   orders(run);

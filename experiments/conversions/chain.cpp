@@ -35,9 +35,9 @@ std::uint64_t convert_to(const NumberType& from, const FloatFormat& to, const Ro
 
 }  // namespace
 
-Chain parse_chain(std::string_view text) {
+ConversionChain parse_chain(std::string_view text) {
   const std::vector<std::string> names = split(text, '>');
-  Chain chain;
+  ConversionChain chain;
   for (const std::string& name : names) chain.text += (chain.text.empty() ? "" : ">") + name;
   if (names.size() < 3 || names.size() > most_members)
     throw std::invalid_argument(fmt::format(
@@ -60,11 +60,12 @@ Chain parse_chain(std::string_view text) {
   return chain;
 }
 
-std::vector<Chain> parse_chains(const std::string& text) {
-  std::vector<Chain> chains;
+std::vector<ConversionChain> parse_chains(const std::string& text) {
+  std::vector<ConversionChain> chains;
   for (const std::string& part : split(text, ',')) {
     chains.push_back(parse_chain(part));
-    if (std::count_if(chains.begin(), chains.end(), [&](const Chain& c) { return c.text == chains.back().text; }) > 1)
+    if (std::count_if(chains.begin(), chains.end(),
+                      [&](const ConversionChain& c) { return c.text == chains.back().text; }) > 1)
       throw std::invalid_argument(fmt::format("chains: {} is there twice", chains.back().text));
   }
   if (chains.size() > most_chains)
@@ -72,15 +73,15 @@ std::vector<Chain> parse_chains(const std::string& text) {
   return chains;
 }
 
-std::uint64_t direct(const Chain& chain, const Rounding& rounding, std::uint64_t code) {
+std::uint64_t direct(const ConversionChain& chain, const Rounding& rounding, std::uint64_t code) {
   return convert_to(chain.from, chain.to, rounding, code);
 }
 
-std::uint64_t first_step(const Chain& chain, const Rounding& rounding, std::uint64_t code) {
+std::uint64_t first_step(const ConversionChain& chain, const Rounding& rounding, std::uint64_t code) {
   return convert_to(chain.from, chain.via.front(), rounding, code);
 }
 
-std::uint64_t chained(const Chain& chain, const ChainRounding& rounding, std::uint64_t code) {
+std::uint64_t chained(const ConversionChain& chain, const ChainRounding& rounding, std::uint64_t code) {
   std::uint64_t x = first_step(chain, rounding.via, code);
   for (std::size_t i = 1; i < chain.via.size(); ++i) x = convert(chain.via[i - 1], chain.via[i], rounding.via, x).code;
   return convert(chain.via.back(), chain.to, rounding.last, x).code;
@@ -91,7 +92,7 @@ std::uint64_t place(const FloatFormat& f, std::uint64_t code, bool negative) {
   return f.magnitude(code);
 }
 
-Line::Line(const NumberType& type, bool negative) : type_(type), negative_(negative) {
+MagnitudeLine::MagnitudeLine(const NumberType& type, bool negative) : type_(type), negative_(negative) {
   if (const auto* f = std::get_if<FloatFormat>(&type_)) {
     size_ = uint128{f->max_finite()} + 1;
   } else {
@@ -100,14 +101,14 @@ Line::Line(const NumberType& type, bool negative) : type_(type), negative_(negat
   }
 }
 
-std::uint64_t Line::code(uint128 position) const {
+std::uint64_t MagnitudeLine::code(uint128 position) const {
   const auto magnitude = static_cast<std::uint64_t>(position);
   if (const auto* f = std::get_if<FloatFormat>(&type_))
     return magnitude == 0 && f->has_zero ? f->zero(negative_) : f->with_sign(magnitude, negative_);
   return (negative_ ? 0 - magnitude : magnitude) & std::get<IntegerType>(type_).mask();
 }
 
-uint128 Line::position_of_power(int e) const {
+uint128 MagnitudeLine::position_of_power(int e) const {
   const auto* f = std::get_if<FloatFormat>(&type_);
   if (!f) return e < 0 ? uint128{1} : e > 64 ? size_ : std::min(size_, uint128{1} << e);
   const int lowest = f->emin() - f->fraction_bits;
@@ -117,14 +118,14 @@ uint128 Line::position_of_power(int e) const {
   return (uint128{static_cast<std::uint64_t>(e - f->emin())} + (f->has_zero ? 1 : 0)) << f->fraction_bits;
 }
 
-int Line::exponent(uint128 position) const {
+int MagnitudeLine::exponent(uint128 position) const {
   const auto magnitude = static_cast<std::uint64_t>(position);
   if (const auto* f = std::get_if<FloatFormat>(&type_))
     return f->exponent(magnitude) + std::bit_width(f->significand(magnitude)) - 1;
   return std::bit_width(magnitude) - 1;
 }
 
-bool has_signs(const Chain& chain) {
+bool has_signs(const ConversionChain& chain) {
   const auto* f = std::get_if<FloatFormat>(&chain.from);
   if (f ? !f->is_signed : !std::get<IntegerType>(chain.from).is_signed) return false;
   return chain.to.is_signed &&
@@ -140,19 +141,19 @@ bool has_negative_zero(const NumberType& type) {
 
 }  // namespace
 
-Witness witness(const Chain& chain, const ChainRounding& rounding, std::uint64_t input) {
+ChainWitness witness(const ConversionChain& chain, const ChainRounding& rounding, std::uint64_t input) {
   return {input, first_step(chain, rounding.via, input), direct(chain, rounding.last, input),
           chained(chain, rounding, input)};
 }
 
-Measured measure(const Chain& chain, const ChainRounding& rounding, Look look, Trace* trace) {
+ChainErrors measure(const ConversionChain& chain, const ChainRounding& rounding, Look look, Trace* trace) {
   const FloatFormat& to = chain.to;
-  Measured m;
+  ChainErrors m;
   std::optional<uint128> smallest, example;  // positions
   for (const bool negative : {false, true}) {
     if (negative && !has_signs(chain)) break;
-    const Line line(chain.from, negative);
-    Differences& d = m.of_sign[negative];
+    const MagnitudeLine line(chain.from, negative);
+    DifferingRanges& d = m.of_sign[negative];
     d = differences(
         line.size(), last_place(to), to.min_normal(), to.max_finite(),
         [&](uint128 x) { return place(to, direct(chain, rounding.last, line.code(x)), negative); },
@@ -162,7 +163,7 @@ Measured measure(const Chain& chain, const ChainRounding& rounding, Look look, T
     m.normal_inputs += static_cast<double>(d.normal_end - d.normal_begin);
     const uint128 one = line.position_of_power(0);
     std::optional<uint128> around;
-    for (const Stretch& s : d.stretches) {
+    for (const DifferingRange& s : d.ranges) {
       const auto size = static_cast<std::uint64_t>(s.end - s.first);
       m.wrong += size;
       (s.place > to.max_finite()    ? m.wrong_overflow
@@ -170,12 +171,12 @@ Measured measure(const Chain& chain, const ChainRounding& rounding, Look look, T
                                     : m.wrong_normal) += size;
       if (!around && s.end > one) around = std::max(s.first, one);
     }
-    const auto take = [&](std::optional<uint128>& best, std::optional<Witness>& as, uint128 position) {
+    const auto take = [&](std::optional<uint128>& best, std::optional<ChainWitness>& as, uint128 position) {
       if (best && *best <= position) return;
       best = position;
       as = witness(chain, rounding, line.code(position));
     };
-    if (!d.stretches.empty()) take(smallest, m.smallest, d.stretches.front().first);
+    if (!d.ranges.empty()) take(smallest, m.smallest, d.ranges.front().first);
     if (around) take(example, m.example, *around);
     if (look != Look::none && rounding.via == rounding.last)
       m.seen += one_by_one(chain, rounding.via.mode, negative, d, around.value_or(one), look, trace);
@@ -218,7 +219,7 @@ Pulled pulled(RoundingMode mode, bool negative, int d, bool even) {
 }
 
 /// Whether middles are counted at all: see the header.
-bool applies(const Chain& chain, const ChainRounding& rounding) {
+bool applies(const ConversionChain& chain, const ChainRounding& rounding) {
   const FloatFormat& to = chain.to;
   if (chain.via.size() != 1 || !ends_whole(chain.from)) return false;
   const FloatFormat& via = chain.via.front();
@@ -241,8 +242,8 @@ bool applies(const Chain& chain, const ChainRounding& rounding) {
 
 }  // namespace
 
-std::optional<std::uint64_t> expected_in_binade(const Chain& chain, const ChainRounding& rounding, bool negative,
-                                                int e) {
+std::optional<std::uint64_t> expected_in_binade(const ConversionChain& chain, const ChainRounding& rounding,
+                                                bool negative, int e) {
   if (!applies(chain, rounding)) return {};
   const RoundingMode last = rounding.last.mode;
   if (!is_nearest(last)) return 0;  // directed twice and odd twice are directed and odd once
@@ -268,7 +269,7 @@ std::optional<std::uint64_t> expected_in_binade(const Chain& chain, const ChainR
   return down * p.above + (middles - down) * p.below;
 }
 
-std::optional<std::uint64_t> expected_wrong(const Chain& chain, const ChainRounding& rounding) {
+std::optional<std::uint64_t> expected_wrong(const ConversionChain& chain, const ChainRounding& rounding) {
   if (!applies(chain, rounding)) return {};
   const Grid t = grid_of(chain.to);
   std::uint64_t sum = 0;

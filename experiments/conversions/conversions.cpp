@@ -1,5 +1,6 @@
 // Double rounding: numbers that a format on the way turns into other numbers.
 #include <halfulp/experiments/conversions/conversions.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -21,7 +22,7 @@ std::string full_text(const NumberType& type, std::uint64_t code) {
   return fmt::format("{}", static_cast<std::int64_t>(code << unused) >> unused);
 }
 
-std::vector<Json> cells_of(const Chain& chain, const std::optional<Witness>& w) {
+std::vector<Json> cells_of(const ConversionChain& chain, const std::optional<ChainWitness>& w) {
   if (!w) return std::vector<Json>(witness_columns().size());
   return {full_text(chain.from, w->input), fmt::format("0x{:0{}x}", w->input, hex_digits(chain.from)),
           full_text(chain.via.front(), w->on_the_way), full_text(chain.to, w->direct), full_text(chain.to, w->chained)};
@@ -47,11 +48,11 @@ struct Case {
   ChainRounding rounding;
 };
 
-double share(std::uint64_t n, double of) { return of > 0 ? static_cast<double>(n) / of : 0; }
+double fraction(std::uint64_t n, double of) { return of > 0 ? static_cast<double>(n) / of : 0; }
 
 /// Whether every format on the way has two bits more than the target, among small numbers too, and its range: what
 /// rounding to odd on the way needs to lose nothing (Boldo & Melquiond).
-bool odd_suffices(const Chain& chain) {
+bool odd_suffices(const ConversionChain& chain) {
   const FloatFormat& to = chain.to;
   const double middle = to.value(to.max_finite()) +
                         FloatFormat::power_of_two(to.emax() - to.fraction_bits - 1);  // from here on it overflows
@@ -62,16 +63,16 @@ bool odd_suffices(const Chain& chain) {
 }
 
 /// Positive inputs of one chain by binade; neighbours that are alike become one row.
-void write_binades(const Chain& chain, const ChainRounding& rounding, const Measured& m, Table& table) {
+void write_binades(const ConversionChain& chain, const ChainRounding& rounding, const ChainErrors& m, Table& table) {
   struct Binade {
     std::uint64_t wrong = 0, inputs = 0;
     std::optional<std::uint64_t> expected;
     std::string_view result;
   };
-  const Line line(chain.from, false);
+  const MagnitudeLine line(chain.from, false);
   const FloatFormat& to = chain.to;
   std::map<int, Binade> binades;
-  for (const Stretch& s : m.of_sign[0].stretches)
+  for (const DifferingRange& s : m.of_sign[0].ranges)
     for (uint128 x = s.first; x < s.end;) {
       if (x == 0) {  // zero differs where a format on the way has none
         ++x;
@@ -96,8 +97,8 @@ void write_binades(const Chain& chain, const ChainRounding& rounding, const Meas
            next->second.inputs == b.inputs && next->second.expected == b.expected && next->second.result == b.result)
       last = next++;
     table.row({chain.text, first->first, last->first, b.result, count(b.inputs), count(b.wrong),
-               number(share(b.wrong, static_cast<double>(b.inputs))),
-               b.expected ? number(share(*b.expected, static_cast<double>(b.inputs))) : Json()});
+               number(fraction(b.wrong, static_cast<double>(b.inputs))),
+               b.expected ? number(fraction(*b.expected, static_cast<double>(b.inputs))) : Json()});
     first = next;
   }
 }
@@ -121,16 +122,16 @@ std::vector<Parameter> parameters() {
 }
 
 /// What theory says of whole tables.
-void claims(const std::vector<Chain>& chains, const std::vector<Case>& cases, const std::vector<Measured>& measured,
-            Run& run) {
+void claims(const std::vector<ConversionChain>& chains, const std::vector<Case>& cases,
+            const std::vector<ChainErrors>& measured, Run& run) {
   Json expected = Json::object(), found = Json::object();
   OneByOne seen;
   std::uint64_t directed = 0, odd = 0;
   bool any_directed = false, any_odd = false;
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Chain& chain = chains[cases[i].chain];
+    const ConversionChain& chain = chains[cases[i].chain];
     const RoundingMode way = cases[i].rounding.via.mode, last = cases[i].rounding.last.mode;
-    const Measured& m = measured[i];
+    const ChainErrors& m = measured[i];
     seen += m.seen;
     const auto counted = expected_wrong(chain, cases[i].rounding);
     if (counted) {
@@ -147,8 +148,8 @@ void claims(const std::vector<Chain>& chains, const std::vector<Case>& cases, co
   }
   const auto claim = [&](bool any, std::string id, std::string statement, std::string source, Json by_theory,
                          Json counted, std::string none) {
-    run.report.claim(any ? exactly(id, statement, source, std::move(by_theory), std::move(counted), "oracle")
-                         : skipped(id, statement, source, none));
+    run.report.claim({id, statement, source},
+                     any ? exactly(std::move(by_theory), std::move(counted), "oracle") : skipped(none));
   };
   const std::string no_chain = "no chain here has one format on the way that is wide enough";
   claim(!expected.empty(), "counts-follow-from-precisions",
@@ -173,7 +174,7 @@ void claims(const std::vector<Chain>& chains, const std::vector<Case>& cases, co
 }
 
 void run_conversions(const Config& config, Run& run) {
-  const std::vector<Chain> chains = parse_chains(config.text("chains"));
+  const std::vector<ConversionChain> chains = parse_chains(config.text("chains"));
   const auto roundings = config.roundings("roundings");
   for (const RoundingMode mode : roundings)
     if (mode == RoundingMode::stochastic)
@@ -189,11 +190,11 @@ void run_conversions(const Config& config, Run& run) {
   for (std::size_t c = 0; c < chains.size(); ++c)
     for (const RoundingMode mode : way_modes) cases.push_back({c, {{mode}, {RoundingMode::nearest_even}}});
 
-  std::vector<Measured> measured;
+  std::vector<ChainErrors> measured;
   constexpr std::size_t wave = 8;
   for (std::size_t begin = 0; begin < cases.size(); begin += wave) {
     struct Piece {
-      Measured measured;
+      ChainErrors measured;
       Trace trace;
     };
     auto pieces = parallel_map(std::min(wave, cases.size() - begin), [&](std::size_t i) {
@@ -208,10 +209,10 @@ void run_conversions(const Config& config, Run& run) {
     });
     for (Piece& p : pieces) {
       measured.push_back(std::move(p.measured));
-      // Binades are told of the first rounding alone; millions of stretches of every other one would not fit into
+      // Binades are listed only for the first rounding; millions of ranges of every other one would not fit into
       // memory.
       if (measured.size() > chains.size())
-        for (Differences& d : measured.back().of_sign) d.stretches = {};
+        for (DifferingRanges& d : measured.back().of_sign) d.ranges = {};
       run.trace.append(p.trace);
     }
     run.progress(0.7 * static_cast<double>(measured.size()) / static_cast<double>(cases.size()));
@@ -257,12 +258,13 @@ void run_conversions(const Config& config, Run& run) {
        {"expected_share", "1", "The share that must differ; null where the counting does not apply."}});
 
   for (std::size_t i = 0; i < cases.size(); ++i) {
-    const Chain& chain = chains[cases[i].chain];
-    const Measured& m = measured[i];
+    const ConversionChain& chain = chains[cases[i].chain];
+    const ChainErrors& m = measured[i];
     const auto expected = expected_wrong(chain, cases[i].rounding);
     std::vector<Json> cells{chain.text, name_of(cases[i].rounding.via.mode)};
     const auto add = [&](std::vector<Json> more) { cells.insert(cells.end(), more.begin(), more.end()); };
-    const Json counted = expected ? count(*expected) : Json(), normal = number(share(m.wrong_normal, m.normal_inputs));
+    const Json counted = expected ? count(*expected) : Json(),
+               normal = number(fraction(m.wrong_normal, m.normal_inputs));
     if (i < modes_begin) {
       add({count(m.inputs), count(m.wrong), counted, normal, count(m.wrong_subnormal), count(m.wrong_overflow),
            m.smallest ? Json(full_text(chain.from, m.smallest->input)) : Json()});
@@ -292,7 +294,9 @@ Experiment conversions_experiment() {
           "How often does a format on the way change the result of a conversion, and which library casts have one?",
           conversions::parameters,
           conversions::run_conversions,
-          {"chains", {"chain", "share", "example", "direct", "chained"}, {"rounding"}}};
+          {"chains", {"chain", "share", "example", "direct", "chained"}, {"rounding"}},
+          false,
+          &publications::double_rounding};
 }
 
 }  // namespace halfulp

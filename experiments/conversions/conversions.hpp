@@ -2,7 +2,7 @@
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
-#include <halfulp/experiments/conversions/stretches.hpp>
+#include <halfulp/experiments/conversions/differing_ranges.hpp>
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/report/trace.hpp>
 
@@ -14,19 +14,19 @@
 
 namespace halfulp::conversions {
 
-struct Chain {
+struct ConversionChain {
   std::string text;
   NumberType from;
   std::vector<FloatFormat> via;  ///< what lies on the way, at least one
   FloatFormat to;
-  bool operator==(const Chain&) const = default;
+  bool operator==(const ConversionChain&) const = default;
 };
 
 /// One chain. Throws std::invalid_argument in one line: fewer than three members, a name that is none, an integer other
 /// than in front, a target of more than 20 bits, more than six members.
-Chain parse_chain(std::string_view text);
+ConversionChain parse_chain(std::string_view text);
 /// Chains separated by commas, each once. Throws so, and for an empty list and more than 64 chains.
-std::vector<Chain> parse_chains(const std::string& text);
+std::vector<ConversionChain> parse_chains(const std::string& text);
 
 /// How the conversions of a chain round: all but the last, and the last one.
 struct ChainRounding {
@@ -35,11 +35,11 @@ struct ChainRounding {
 inline ChainRounding same(RoundingMode mode) { return {{mode}, {mode}}; }
 
 /// A code word of the target.
-std::uint64_t direct(const Chain& chain, const Rounding& rounding, std::uint64_t code);
+std::uint64_t direct(const ConversionChain& chain, const Rounding& rounding, std::uint64_t code);
 /// The same by way of every member of the chain.
-std::uint64_t chained(const Chain& chain, const ChainRounding& rounding, std::uint64_t code);
+std::uint64_t chained(const ConversionChain& chain, const ChainRounding& rounding, std::uint64_t code);
 /// What the chain's first conversion makes of it: a code word of chain.via[0].
-std::uint64_t first_step(const Chain& chain, const Rounding& rounding, std::uint64_t code);
+std::uint64_t first_step(const ConversionChain& chain, const Rounding& rounding, std::uint64_t code);
 
 /// Where a code word stands among those of its sign: finite magnitudes in order, infinity behind them, NaN (what
 /// overflow becomes in formats without infinity) last. Zeros of either sign have place 0, as has the smallest value of
@@ -50,9 +50,9 @@ std::uint64_t place(const FloatFormat& f, std::uint64_t code, bool negative);
 inline std::uint64_t last_place(const FloatFormat& f) { return f.max_finite() + 2; }
 
 /// The finite numbers of a type with one sign in order of magnitude, zero first: 0, 1, ... size() - 1.
-class Line {
+class MagnitudeLine {
  public:
-  Line(const NumberType& type, bool negative);
+  MagnitudeLine(const NumberType& type, bool negative);
   uint128 size() const { return size_; }
   std::uint64_t code(uint128 position) const;
   /// The position of 2^e, or of the first number above it; size() if there is none.
@@ -67,13 +67,13 @@ class Line {
 };
 
 /// Whether a chain has numbers of both signs to convert: formats and integers without sign have not.
-bool has_signs(const Chain& chain);
+bool has_signs(const ConversionChain& chain);
 
 // A chain under one rounding: which of its inputs differ from a direct conversion, counted by stretches and looked at
 // one by one.
 
 /// An input and what becomes of it: code words.
-struct Witness {
+struct ChainWitness {
   std::uint64_t input = 0, on_the_way = 0, direct = 0, chained = 0;  ///< on_the_way: of chain.via[0]
 };
 
@@ -90,12 +90,12 @@ struct OneByOne {
   }
 };
 
-struct Measured {
-  std::array<Differences, 2> of_sign;  ///< positive inputs, negative inputs
-  uint128 inputs = 0;                  ///< finite numbers: -0 counts where the source has it, beside +0
-  double normal_inputs = 0;            ///< those within the target's normal numbers
+struct ChainErrors {
+  std::array<DifferingRanges, 2> of_sign;  ///< positive inputs, negative inputs
+  uint128 inputs = 0;                      ///< finite numbers: -0 counts where the source has it, beside +0
+  double normal_inputs = 0;                ///< those within the target's normal numbers
   std::uint64_t wrong = 0, wrong_normal = 0, wrong_subnormal = 0, wrong_overflow = 0;
-  std::optional<Witness> smallest, example;  ///< least magnitude; least magnitude from 1 on, else the smallest
+  std::optional<ChainWitness> smallest, example;  ///< least magnitude; least magnitude from 1 on, else the smallest
   OneByOne seen;
 };
 
@@ -103,15 +103,16 @@ struct Measured {
 enum class Look : std::uint8_t { none, some, all };
 
 /// Every finite input, by stretches, and one by one as `look` says, where all conversions round alike.
-Measured measure(const Chain& chain, const ChainRounding& rounding, Look look = Look::none, Trace* trace = nullptr);
+ChainErrors measure(const ConversionChain& chain, const ChainRounding& rounding, Look look = Look::none,
+                    Trace* trace = nullptr);
 
-Witness witness(const Chain& chain, const ChainRounding& rounding, std::uint64_t input);
+ChainWitness witness(const ConversionChain& chain, const ChainRounding& rounding, std::uint64_t input);
 
 /// Converts inputs one by one, by the array functions and at the ends of stretches by rationals, and holds them to
 /// `found`, the differences on a line: all inputs of at most 17 bits, of 32 bits if `look` is all; otherwise 2^22
 /// around `around`. Conversions at the ends are recorded. Every step rounds alike.
-OneByOne one_by_one(const Chain& chain, RoundingMode mode, bool negative, const Differences& found, uint128 around,
-                    Look look, Trace* trace);
+OneByOne one_by_one(const ConversionChain& chain, RoundingMode mode, bool negative, const DifferingRanges& found,
+                    uint128 around, Look look, Trace* trace);
 
 // How many numbers a chain of two roundings must get wrong, by counting on paper: nothing is converted here.
 //
@@ -125,11 +126,11 @@ OneByOne one_by_one(const Chain& chain, RoundingMode mode, bool negative, const 
 /// one format on the way; one without the target's range or with fewer bits than the target somewhere; formats without
 /// fraction, zero or normal numbers; a source whose last binade ends early; modes other than nearest at the end with
 /// another mode on the way.
-std::optional<std::uint64_t> expected_in_binade(const Chain& chain, const ChainRounding& rounding, bool negative,
-                                                int e);
+std::optional<std::uint64_t> expected_in_binade(const ConversionChain& chain, const ChainRounding& rounding,
+                                                bool negative, int e);
 
 /// Of all numbers of the source, both signs.
-std::optional<std::uint64_t> expected_wrong(const Chain& chain, const ChainRounding& rounding);
+std::optional<std::uint64_t> expected_wrong(const ConversionChain& chain, const ChainRounding& rounding);
 
 // The pieces of the experiment "conversions".
 
@@ -152,7 +153,7 @@ Json count(uint128 n);
 /// example of a number beside a tie would be shown as the tie.
 std::string full_text(const NumberType& type, std::uint64_t code);
 /// "fp32>bf16>e4m3"'s witness: input and its code word, value on the way, direct and chained result, or five nulls.
-std::vector<Json> cells_of(const Chain& chain, const std::optional<Witness>& witness);
+std::vector<Json> cells_of(const ConversionChain& chain, const std::optional<ChainWitness>& witness);
 std::vector<Column> witness_columns();
 
 }  // namespace halfulp::conversions

@@ -28,8 +28,8 @@ constexpr std::array<Report, 7> reports{{
 struct Row {
   const Profile* profile = nullptr;
   const CastRule* rule = nullptr;
-  Chain chain;
-  std::array<Differences, 2> differences{};
+  ConversionChain chain;
+  std::array<DifferingRanges, 2> differences{};
 };
 
 /// A rule and the same without the way through fp32, on every finite double.
@@ -39,12 +39,12 @@ void compare(Row& row) {
   straight.through_fp32 = 0;
   for (const bool negative : {false, true}) {
     if (negative && !to.is_signed) break;
-    const Line line(fp64, negative);
+    const MagnitudeLine line(fp64, negative);
     row.differences[negative] = differences(
         line.size(), last_place(to), to.min_normal(), to.max_finite(),
         [&](uint128 x) { return place(to, apply(straight, fp64, line.code(x)), negative); },
         [&](uint128 x) { return place(to, apply(*row.rule, fp64, line.code(x)), negative); });
-    Differences& d = row.differences[negative];
+    DifferingRanges& d = row.differences[negative];
     d.normal_end = std::min(d.normal_end, line.position_of_power(to.emax() + 1));
   }
 }
@@ -53,12 +53,12 @@ void compare(Row& row) {
 std::vector<Json> judged(const Row& row) {
   std::uint64_t wrong = 0, normal = 0;
   double inputs = 0;
-  std::optional<Witness> example;
+  std::optional<ChainWitness> example;
   for (const bool negative : {false, true}) {
-    const Differences& d = row.differences[negative];
+    const DifferingRanges& d = row.differences[negative];
     inputs += static_cast<double>(d.normal_end - d.normal_begin);
-    const Line line(fp64, negative);
-    for (const Stretch& s : d.stretches) {
+    const MagnitudeLine line(fp64, negative);
+    for (const DifferingRange& s : d.ranges) {
       const auto size = static_cast<std::uint64_t>(s.end - s.first);
       wrong += size;
       if (s.place > row.rule->to.min_normal() && s.place <= row.rule->to.max_finite()) normal += size;
@@ -66,8 +66,8 @@ std::vector<Json> judged(const Row& row) {
       CastRule straight = *row.rule;
       straight.through_fp32 = 0;
       const std::uint64_t input = line.code(s.first);
-      example = Witness{input, first_step(row.chain, {}, input), apply(straight, fp64, input),
-                        apply(*row.rule, fp64, input)};
+      example = ChainWitness{input, first_step(row.chain, {}, input), apply(straight, fp64, input),
+                             apply(*row.rule, fp64, input)};
     }
   }
   std::vector<Json> cells{count(wrong), number(inputs > 0 ? static_cast<double>(normal) / inputs : 0)};
@@ -126,7 +126,7 @@ void libraries(Run& run) {
   });
   for (std::size_t i = 0; i < reports.size(); ++i) {
     const Report& r = reports[i];
-    const Measured& m = measured[i];
+    const ChainErrors& m = measured[i];
     std::vector<Json> cells{r.library,
                             r.state,
                             r.cast,
@@ -144,9 +144,9 @@ void libraries(Run& run) {
       "numpy converts float64 to float16 directly, PyTorch by way of float32: they differ on 1 + 2^-11 + 2^-40.";
   const auto input = std::bit_cast<std::uint64_t>(1 + 0x1p-11 + 0x1p-40);
   run.report.claim(
-      exactly("numpy-and-pytorch-fp16-differ", numpy,
-              "cast profiles ml_dtypes (numpy's own float16) and pytorch; derived: above a middle, on it in float32",
-              {{"numpy", 1 + 0x1p-10}, {"pytorch", 1.0}},
+      {"numpy-and-pytorch-fp16-differ", numpy,
+       "cast profiles ml_dtypes (numpy's own float16) and pytorch; derived: above a middle, on it in float32"},
+      exactly({{"numpy", 1 + 0x1p-10}, {"pytorch", 1.0}},
               {{"numpy", number(fp16.value(apply(rule_for(find_profile("ml_dtypes"), fp64, fp16), fp64, input)))},
                {"pytorch", number(fp16.value(apply(rule_for(torch, fp64, fp16), fp64, input)))}},
               "third-party"));
@@ -173,25 +173,28 @@ constexpr std::array<Found, 5> found{{
 
 void published(Run& run) {
   for (const Found& f : found) {
-    const Chain chain = parse_chain(f.chain);
+    const ConversionChain chain = parse_chain(f.chain);
     const auto* from = std::get_if<FloatFormat>(&chain.from);
     const std::uint64_t code = from ? encode(*from, {}, f.input).code : static_cast<std::uint64_t>(f.input);
-    const Witness w = witness(chain, same(RoundingMode::nearest_even), code);
-    run.report.claim(exactly(
-        std::string(f.id), fmt::format("{} by way of {} is {}, not {}.", f.text, f.chain, f.chained, f.direct),
-        std::string(f.source), {{"direct", f.direct}, {"chained", f.chained}},
-        {{"direct", number(chain.to.value(w.direct))}, {"chained", number(chain.to.value(w.chained))}}, "published"));
+    const ChainWitness w = witness(chain, same(RoundingMode::nearest_even), code);
+    run.report.claim(
+        {std::string(f.id), fmt::format("{} by way of {} is {}, not {}.", f.text, f.chain, f.chained, f.direct),
+         std::string(f.source)},
+        exactly({{"direct", f.direct}, {"chained", f.chained}},
+                {{"direct", number(chain.to.value(w.direct))}, {"chained", number(chain.to.value(w.chained))}},
+                "published"));
   }
 
   // "Brute force over [1, 2^30): 8064 mismatches".
-  const Chain chain = parse_chain("i32>fp32>bf16");
-  const Measured m = measure(chain, same(RoundingMode::nearest_even));
+  const ConversionChain chain = parse_chain("i32>fp32>bf16");
+  const ChainErrors m = measure(chain, same(RoundingMode::nearest_even));
   std::uint64_t below = 0;
-  for (const Stretch& s : m.of_sign[0].stretches)
+  for (const DifferingRange& s : m.of_sign[0].ranges)
     if (s.end <= uint128{1} << 30) below += static_cast<std::uint64_t>(s.end - s.first);
-  run.report.claim(exactly("integers-to-bf16-below-2-to-the-30",
-                           "Of the integers below 2^30, 8064 become another bf16 number by way of fp32.",
-                           "arch-hdl-lang/arch-com #629", 8064u, below, "published"));
+  run.report.claim(
+      {"integers-to-bf16-below-2-to-the-30",
+       "Of the integers below 2^30, 8064 become another bf16 number by way of fp32.", "arch-hdl-lang/arch-com #629"},
+      exactly(8064u, below, "published"));
 
   // One binade, where every value of the target is normal: 2^(t - v - 1) of it.
   struct Share {
@@ -207,17 +210,17 @@ void published(Run& run) {
                                          {"one-in-131072-through-fp32-to-bf16", "fp64>fp32>bf16",
                                           "One double in 131,072 becomes the wrong bf16 number by way of fp32", -17}}};
   for (const Share& share : shares) {
-    const Chain c = parse_chain(share.chain);
-    const Line line(c.from, false);
+    const ConversionChain c = parse_chain(share.chain);
+    const MagnitudeLine line(c.from, false);
     const uint128 one = line.position_of_power(0), two = line.position_of_power(1);
     std::uint64_t wrong = 0;
-    const Measured of_chain = measure(c, same(RoundingMode::nearest_even));
-    for (const Stretch& s : of_chain.of_sign[0].stretches)
+    const ChainErrors of_chain = measure(c, same(RoundingMode::nearest_even));
+    for (const DifferingRange& s : of_chain.of_sign[0].ranges)
       if (s.first >= one && s.end <= two) wrong += static_cast<std::uint64_t>(s.end - s.first);
-    run.report.claim(exactly(std::string(share.id), fmt::format("{} (share of [1, 2)).", share.words),
-                             "derived: 2^(t-1) middles a binade, of each one side of 2^(s-v-1) numbers, of 2^(s-1); s, "
-                             "v, t: bits of source, way and target",
-                             FloatFormat::power_of_two(share.log2),
+    run.report.claim({std::string(share.id), fmt::format("{} (share of [1, 2)).", share.words),
+                      "derived: 2^(t-1) middles a binade, of each one side of 2^(s-v-1) numbers, of 2^(s-1); s, "
+                      "v, t: bits of source, way and target"},
+                     exactly(FloatFormat::power_of_two(share.log2),
                              static_cast<double>(wrong) / static_cast<double>(two - one), "oracle"));
   }
 }

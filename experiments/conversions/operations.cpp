@@ -27,7 +27,7 @@ std::int64_t integer_value(const IntegerType& type, std::uint64_t code) {
 }
 
 /// Whether values of every member but the first are values of `carrier`.
-bool carries(const FloatFormat& carrier, const Chain& chain) {
+bool carries(const FloatFormat& carrier, const ConversionChain& chain) {
   for (const FloatFormat& v : chain.via)
     if (!holds(carrier, v)) return false;
   return holds(carrier, chain.to);
@@ -35,8 +35,8 @@ bool carries(const FloatFormat& carrier, const Chain& chain) {
 
 /// Inputs begin <= x < end whose results, direct and chained, contradict the stretches. T carries every value.
 template <class T>
-std::uint64_t contradicting(const Chain& chain, const Rounding& rounding, const Line& line, const Differences& found,
-                            uint128 begin, uint128 end) {
+std::uint64_t contradicting(const ConversionChain& chain, const Rounding& rounding, const MagnitudeLine& line,
+                            const DifferingRanges& found, uint128 begin, uint128 end) {
   const auto n = static_cast<std::size_t>(end - begin);
   std::vector<T> in(n), direct(n), through(n);
   const auto* format = std::get_if<FloatFormat>(&chain.from);
@@ -58,12 +58,12 @@ std::uint64_t contradicting(const Chain& chain, const Rounding& rounding, const 
   }
   quantize(chain.to, rounding, from, std::span<T>(through));
 
-  auto stretch = std::upper_bound(found.stretches.begin(), found.stretches.end(), begin,
-                                  [](uint128 x, const Stretch& s) { return x < s.end; });
+  auto stretch = std::upper_bound(found.ranges.begin(), found.ranges.end(), begin,
+                                  [](uint128 x, const DifferingRange& s) { return x < s.end; });
   std::uint64_t count = 0;
   for (std::size_t i = 0; i < n; ++i) {
-    while (stretch != found.stretches.end() && stretch->end <= begin + i) ++stretch;
-    const bool inside = stretch != found.stretches.end() && stretch->first <= begin + i;
+    while (stretch != found.ranges.end() && stretch->end <= begin + i) ++stretch;
+    const bool inside = stretch != found.ranges.end() && stretch->first <= begin + i;
     const bool alike = direct[i] == through[i] || (std::isnan(direct[i]) && std::isnan(through[i]));
     count += inside == alike;
   }
@@ -81,7 +81,7 @@ std::uint64_t by_rationals(const NumberType& from, const FloatFormat& to, const 
 }
 
 /// Both ways of one input by rationals: whether they differ. The same conversions are recorded.
-bool differs_by_rationals(const Chain& chain, const Rounding& rounding, bool negative, std::uint64_t input,
+bool differs_by_rationals(const ConversionChain& chain, const Rounding& rounding, bool negative, std::uint64_t input,
                           Trace* trace) {
   const auto step = [&](const NumberType& from, const FloatFormat& to, std::uint64_t code) {
     if (trace) Arithmetic(to, rounding, trace).convert_from(from, code);
@@ -94,19 +94,19 @@ bool differs_by_rationals(const Chain& chain, const Rounding& rounding, bool neg
   return place(chain.to, step(from, chain.to, x), negative) != place(chain.to, direct, negative);
 }
 
-void look_at_ends(const Chain& chain, const Rounding& rounding, bool negative, const Line& line,
-                  const Differences& found, Trace* trace, OneByOne& seen) {
+void look_at_ends(const ConversionChain& chain, const Rounding& rounding, bool negative, const MagnitudeLine& line,
+                  const DifferingRanges& found, Trace* trace, OneByOne& seen) {
   const auto expect = [&](uint128 position, bool differs) {
     ++seen.ends;
     if (differs_by_rationals(chain, rounding, negative, line.code(position), trace) != differs)
       ++seen.ends_contradicting;
   };
-  const std::size_t count = found.stretches.size(), step = count / most_ends + 1;
+  const std::size_t count = found.ranges.size(), step = count / most_ends + 1;
   for (std::size_t i = 0; i < count; i += step) {
     stop_if_interrupted();
-    const Stretch& s = found.stretches[i];
-    const bool touches_before = i > 0 && found.stretches[i - 1].end == s.first,
-               touches_after = i + 1 < count && found.stretches[i + 1].first == s.end;
+    const DifferingRange& s = found.ranges[i];
+    const bool touches_before = i > 0 && found.ranges[i - 1].end == s.first,
+               touches_after = i + 1 < count && found.ranges[i + 1].first == s.end;
     if (s.first > 0 && !touches_before) expect(s.first - 1, false);
     expect(s.first, true);
     expect(s.end - 1, true);
@@ -116,17 +116,17 @@ void look_at_ends(const Chain& chain, const Rounding& rounding, bool negative, c
   for (const uint128 border : {found.normal_begin, found.normal_end})
     for (const uint128 x : {border - 1, border})
       if (x < line.size() && std::none_of(
-                                 found.stretches.begin(), found.stretches.end(),
-                                 [&](const Stretch& s) { return s.first <= x && x < s.end; }))
+                                 found.ranges.begin(), found.ranges.end(),
+                                 [&](const DifferingRange& s) { return s.first <= x && x < s.end; }))
         expect(x, false);
 }
 
 }  // namespace
 
-OneByOne one_by_one(const Chain& chain, RoundingMode mode, bool negative, const Differences& found, uint128 around,
-                    Look look, Trace* trace) {
+OneByOne one_by_one(const ConversionChain& chain, RoundingMode mode, bool negative, const DifferingRanges& found,
+                    uint128 around, Look look, Trace* trace) {
   const Rounding rounding{mode};
-  const Line line(chain.from, negative);
+  const MagnitudeLine line(chain.from, negative);
   OneByOne seen;
   look_at_ends(chain, rounding, negative, line, found, trace, seen);
 
@@ -265,8 +265,9 @@ void known_fma(Run& run) {
     const std::uint64_t direct = narrow.fma(in(c.a), in(c.b), in(c.c)),
                         twice = narrow.convert_from(fp32, wide.fma(up(c.a), up(c.b), up(c.c)));
     run.report.claim(
-        exactly(std::string(c.id), fmt::format("fma({}, {}, {}) of fp16 numbers is wrong through fp32.", c.a, c.b, c.c),
-                std::string(c.source), {{"direct", c.direct}, {"through_fp32", c.twice}},
+        {std::string(c.id), fmt::format("fma({}, {}, {}) of fp16 numbers is wrong through fp32.", c.a, c.b, c.c),
+         std::string(c.source)},
+        exactly({{"direct", c.direct}, {"through_fp32", c.twice}},
                 {{"direct", number(fp16.value(direct))}, {"through_fp32", number(fp16.value(twice))}}, "published"));
   }
 }
@@ -324,8 +325,8 @@ void operations_report(const Config& config, Run& run) {
   const std::string statement =
       "Sums, differences, products, quotients and roots through a format of 2p + 2 bits and enough range are right: "
       "none differs.";
-  run.report.claim(promised ? exactly(id, statement, source, 0u, broken, "published")
-                            : skipped(id, statement, source, "no pair of operations has so many bits and the range"));
+  run.report.claim({id, statement, source}, promised ? exactly(0u, broken, "published")
+                                                     : skipped("no pair of operations has so many bits and the range"));
   known_fma(run);
 }
 

@@ -26,7 +26,7 @@ struct Tuning {
   std::uint64_t parameters = 0;
 };
 
-/// Several that differ by their seed alone: sums over them, and extremes.
+/// Several that differ only by their seed: sums over them, and extremes.
 struct TuningSpread {
   std::uint64_t count = 0, failed = 0, parameters = 0;
   double tuned = 0, other = 0, all = 0, tuned_before = 0, other_before = 0, rounding_cost = 0, start_error = 0,

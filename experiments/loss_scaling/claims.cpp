@@ -1,4 +1,5 @@
 #include <halfulp/experiments/loss_scaling/loss_scaling.hpp>
+#include <halfulp/experiments/publications.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/training/runs/tables.hpp>
 
@@ -17,8 +18,6 @@ std::vector<Column> with_run(std::vector<Column> columns) {
   all.insert(all.end(), columns.begin(), columns.end());
   return all;
 }
-
-Json or_null(const std::optional<std::uint64_t>& value) { return value ? Json(*value) : Json(); }
 
 }  // namespace
 
@@ -146,25 +145,29 @@ void ScalingTables::add(const ScaledRun& run, const NetworkGradients& gradients,
 
 namespace {
 
-constexpr const char* grad_scaler =
+const Citation grad_scaler{
+    publications::grad_scaler,
     "PyTorch documentation, torch.amp.GradScaler: init_scale 65536, growth_factor 2, backoff_factor 0.5, "
-    "growth_interval 2000";
+    "growth_interval 2000"};
 constexpr const char* halving =
     "derived: a power of two halves exactly in fp32 down to 2^-149, whose half is a tie and goes to 0";
 constexpr const char* zero_times_infinity =
     "derived: gradients are 0, 1 / scale is Infinity, and 0 * Infinity is NaN (IEEE 754-2019, section 7.2)";
-constexpr const char* scale_8 =
-    "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: a factor of 8 was enough for the detector";
-constexpr const char* as_large =
+const Citation scale_8{
+    publications::fp16_gradients,
+    "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: a factor of 8 was enough for the detector"};
+const Citation as_large{
+    publications::fp16_gradients,
     "Micikevicius et al. 2018, Mixed Precision Training, section 3.2: the largest gradient times the scale stays below "
-    "65504";
-constexpr const char* accuracy =
-    "Micikevicius et al. 2018, Mixed Precision Training, section 4; PyTorch documentation, torch.amp";
+    "65504"};
+const Citation accuracy{
+    publications::mixed_precision,
+    "Micikevicius et al. 2018, Mixed Precision Training, section 4; PyTorch documentation, torch.amp"};
 
 /// What a network's runs claim, in the order of the report.
 struct Statements {
   std::string prefix, eight, dynamic, top, beyond, settles, collapse, unnoticed, diverging;
-  Statements(const std::string& network, const std::string& policy) : prefix(claim_id(network + "-" + policy)) {
+  Statements(const std::string& network, const std::string& policy) : prefix(kebab_case(network + "-" + policy)) {
     const std::string of = network + ", " + policy +
                            ": ";  // after a word of its own: messages are told apart by how they begin
     eight = "Scale 8, " + of + "a static loss scale of 8 gives the accuracy of FP32.";
@@ -195,16 +198,13 @@ Spread spread_of(const std::vector<ScaledRun>& runs, Which&& which) {
   return spread;
 }
 
-Claim as_fp32(const std::string& id, const std::string& statement, const char* source, const Spread& fp32,
-              const Spread& other, std::uint64_t examples) {
+Judgement as_fp32(const Spread& fp32, const Spread& other, std::uint64_t examples) {
   const double margin = uncertainty(fp32.mean(), examples);
-  Claim claim = at_least(id, statement, source, fp32.mean() - margin, other.mean(), "published", Verdict::differs);
-  if (claim.verdict != Verdict::differs) return claim;
-  claim.reason = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(),
-                             examples, margin);
+  std::string why = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(),
+                                examples, margin);
   if (other.failed)
-    claim.reason += fmt::format("; {} of {} trainings failed, the table `runs` says when", other.failed, other.count);
-  return claim;
+    why += fmt::format("; {} of {} trainings failed, the table `runs` says when", other.failed, other.count);
+  return at_least(fp32.mean() - margin, other.mean(), may_differ(std::move(why)));
 }
 
 void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const std::optional<ScaleRange>& range,
@@ -214,24 +214,20 @@ void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const s
       return range && r.scaling == Scaling::end && r.k == range->to + above;
     });
   };
-  const auto claim = [&](const char* end, Claim made) {
-    if (made.verdict == Verdict::differs)
-      made.reason = fmt::format(
-          "gradients were looked at in some steps alone, and those of FP16 differ or end early; the table `ends` has "
-          "{}",
-          end);
-    report.claim(std::move(made));
+  const auto basis = [&](const char* end) {
+    return may_differ(fmt::format(
+        "gradients were looked at in some steps alone, and those of FP16 differ or end early; the table `ends` has "
+        "{}",
+        end));
   };
   const auto top = at(0), beyond = at(2);
   const char* const none = "all gradients are zero, or out of the range of scales";
-  if (top == runs.end()) report.claim(skipped(s.prefix + "-top", s.top, as_large, none));
-  else
-    claim("k_to", at_most(s.prefix + "-top", s.top, as_large, 0, static_cast<double>(top->record.skipped()),
-                          "published", Verdict::differs));
-  if (beyond == runs.end()) report.claim(skipped(s.prefix + "-beyond", s.beyond, as_large, none));
-  else
-    claim("k_to + 2", at_least(s.prefix + "-beyond", s.beyond, as_large, 1,
-                               static_cast<double>(beyond->record.skipped()), "published", Verdict::differs));
+  report.claim(
+      {s.prefix + "-top", s.top, as_large},
+      top == runs.end() ? skipped(none) : at_most(0, static_cast<double>(top->record.skipped()), basis("k_to")));
+  report.claim({s.prefix + "-beyond", s.beyond, as_large},
+               beyond == runs.end() ? skipped(none)
+                                    : at_least(1, static_cast<double>(beyond->record.skipped()), basis("k_to + 2")));
 }
 
 }  // namespace
@@ -239,11 +235,12 @@ void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const s
 void claim_scaler(Report& report) {
   using training::LossScaler;
   const training::LossScalerSettings settings;
-  report.claim(exactly(
-      "grad-scaler-defaults", "Defaults of the loss scaler: 65536, growth by 2, backoff by 0.5, every 2000 updates.",
-      grad_scaler, Json::array({65536.0, 2.0, 0.5, 2000}),
-      Json::array({settings.initial_scale, settings.growth_factor, settings.backoff_factor, settings.growth_interval}),
-      "published"));
+  report.claim({"grad-scaler-defaults",
+                "Defaults of the loss scaler: 65536, growth by 2, backoff by 0.5, every 2000 updates.", grad_scaler},
+               exactly(Json::array({65536.0, 2.0, 0.5, 2000}),
+                       Json::array({settings.initial_scale, settings.growth_factor, settings.backoff_factor,
+                                    settings.growth_interval}),
+                       "published"));
   LossScaler scaler;
   float gradient = 0;
   const std::array<std::span<float>, 1> gradients{std::span<float>(&gradient, 1)};
@@ -262,23 +259,24 @@ void claim_scaler(Report& report) {
     if (scale < 0x1p-126 && !to_subnormal) to_subnormal = n;
     if (scale == 0) to_zero = n;
   }
-  report.claim(exactly("sixteen-overflows",
-                       "After 16 overflows in a row nothing is left of GradScaler's scale: it is 1.", halving, 16,
-                       to_one, "oracle"));
-  report.claim(exactly("scale-reaches-zero",
-                       "Overflow without end: the scale is subnormal after 143 updates and zero after 166.", halving,
-                       Json::array({16 + 126 + 1, updates_to_zero}), Json::array({to_subnormal, to_zero}), "oracle"));
+  report.claim({"sixteen-overflows",
+                "After 16 overflows in a row nothing is left of GradScaler's scale: it is 1.",
+                {publications::grad_scaler, halving}},
+               exactly(16, to_one, "oracle"));
+  report.claim({"scale-reaches-zero",
+                "Overflow without end: the scale is subnormal after 143 updates and zero after 166.", halving},
+               exactly(Json::array({16 + 126 + 1, updates_to_zero}), Json::array({to_subnormal, to_zero}), "oracle"));
   scaler.take_events();
   update(0);  // what a loss times zero gives backward
   const auto events = scaler.take_events();
   const bool unnoticed = std::any_of(events.begin(), events.end(), [](const training::ScalerEvent& e) {
     return e.kind == training::ScalerEvent::Kind::unnoticed;
   });
-  report.claim(
-      exactly("zero-scale-unnoticed",
-              "From a scale of zero nothing leads back: gradients become NaN, the step is taken, the scale stays.",
-              zero_times_infinity, Json::array({true, true, true, 0.0}),
-              Json::array({taken, std::isnan(gradient), unnoticed, scaler.current()}), "oracle"));
+  report.claim({"zero-scale-unnoticed",
+                "From a scale of zero nothing leads back: gradients become NaN, the step is taken, the scale stays.",
+                zero_times_infinity},
+               exactly(Json::array({true, true, true, 0.0}),
+                       Json::array({taken, std::isnan(gradient), unnoticed, scaler.current()}), "oracle"));
 }
 
 void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients,
@@ -292,9 +290,9 @@ void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradien
                                  [](const ScaledRun& r) { return r.scaling == Scaling::fixed && r.k == 3 && r.skip; });
   const Spread dynamic = spread_of(
       runs, [](const ScaledRun& r) { return r.scaling == Scaling::dynamic && r.interval == 2000 && r.k == 16; });
-  if (eight.count) report.claim(as_fp32(s.prefix + "-scale-8", s.eight, scale_8, fp32, eight, test_examples));
-  else report.claim(skipped(s.prefix + "-scale-8", s.eight, scale_8, "scales does not contain 3"));
-  report.claim(as_fp32(s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy, fp32, dynamic, test_examples));
+  report.claim({s.prefix + "-scale-8", s.eight, scale_8},
+               eight.count ? as_fp32(fp32, eight, test_examples) : skipped("scales does not contain 3"));
+  report.claim({s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy}, as_fp32(fp32, dynamic, test_examples));
 
   std::optional<double> worst;
   const std::optional<ScaleRange> range = gradients.all.non_zero() ? std::optional(gradients.all.range_by_limits(fp16))
@@ -306,55 +304,45 @@ void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradien
                  distance = settled > 0 ? std::fabs(std::log2(settled) - range->to) : HUGE_VAL;
     worst = std::max(worst.value_or(0), distance);
   }
-  if (worst) {
-    Claim claim = at_most(s.prefix + "-settles", s.settles, as_large, 2, *worst, "published", Verdict::differs);
-    if (claim.verdict == Verdict::differs)
-      claim.reason =
-          "gradients changed after the first steps, or overflow elsewhere in FP16; the tables `dynamic` and `ends` say "
-          "more";
-    report.claim(std::move(claim));
-  } else {
-    report.claim(skipped(
-        s.prefix + "-settles", s.settles, as_large,
-        "no dynamic scale came up to where gradients overflow; accepted: more steps, a shorter growth_interval"));
-  }
+  report.claim({s.prefix + "-settles", s.settles, as_large},
+               worst ? at_most(2, *worst,
+                               may_differ("gradients changed after the first steps, or overflow elsewhere in FP16; the "
+                                          "tables `dynamic` and `ends` say "
+                                          "more"))
+                     : skipped("no dynamic scale came up to where gradients overflow; accepted: more steps, a shorter "
+                               "growth_interval"));
   for (const ScaledRun& run : runs) {
     const Descent d = descent_of(run.record);
-    const Json zero = d.to_zero ? Json(*d.to_zero) : Json();
+    const Json zero = or_null(d.to_zero);
     if (run.scaling == Scaling::poisoned) {
-      report.claim(exactly(s.prefix + "-collapse", s.collapse, halving, updates_to_zero, zero, "oracle"));
+      report.claim({s.prefix + "-collapse", s.collapse, halving}, exactly(updates_to_zero, zero, "oracle"));
       const double loss = run.record.curve.front().loss;
-      if (!std::isfinite(loss))
-        report.claim(skipped(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity,
-                             "the network has Inf or NaN of its own: its steps are skipped at a scale of zero too"));
-      else
-        report.claim(exactly(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity,
-                             Json::array({run.poisoned, run.poisoned}),
-                             Json::array({d.unnoticed ? Json(*d.unnoticed) : Json(),
-                                          run.record.diverged ? Json(*run.record.diverged) : Json()}),
-                             "oracle"));
+      report.claim({s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity},
+                   !std::isfinite(loss)
+                       ? skipped("the network has Inf or NaN of its own: its steps are skipped at a scale of zero too")
+                       : exactly(Json::array({run.poisoned, run.poisoned}),
+                                 Json::array({or_null(d.unnoticed), or_null(run.record.diverged)}), "oracle"));
     } else if (run.scaling == Scaling::too_fast) {
-      if (d.to_zero)
-        report.claim(exactly(s.prefix + "-diverging", s.diverging, halving, updates_to_zero, zero, "oracle"));
-      else
-        report.claim(skipped(
-            s.prefix + "-diverging", s.diverging, halving,
-            fmt::format("a learning rate of {} did not break it for good; the table `collapse` says how far it came",
-                        run.job.settings.optimizer.lr)));
+      report.claim(
+          {s.prefix + "-diverging", s.diverging, halving},
+          d.to_zero ? exactly(updates_to_zero, zero, "oracle")
+                    : skipped(fmt::format(
+                          "a learning rate of {} did not break it for good; the table `collapse` says how far it came",
+                          run.job.settings.optimizer.lr)));
     }
   }
 }
 
 void skip_loss_scaling(const std::string& network, const std::string& policy, const std::string& why, Report& report) {
   const Statements s(network, policy);
-  report.claim(skipped(s.prefix + "-scale-8", s.eight, scale_8, why));
-  report.claim(skipped(s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy, why));
-  report.claim(skipped(s.prefix + "-top", s.top, as_large, why));
-  report.claim(skipped(s.prefix + "-beyond", s.beyond, as_large, why));
-  report.claim(skipped(s.prefix + "-settles", s.settles, as_large, why));
-  report.claim(skipped(s.prefix + "-collapse", s.collapse, halving, why));
-  report.claim(skipped(s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity, why));
-  report.claim(skipped(s.prefix + "-diverging", s.diverging, halving, why));
+  report.claim({s.prefix + "-scale-8", s.eight, scale_8}, skipped(why));
+  report.claim({s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy}, skipped(why));
+  report.claim({s.prefix + "-top", s.top, as_large}, skipped(why));
+  report.claim({s.prefix + "-beyond", s.beyond, as_large}, skipped(why));
+  report.claim({s.prefix + "-settles", s.settles, as_large}, skipped(why));
+  report.claim({s.prefix + "-collapse", s.collapse, halving}, skipped(why));
+  report.claim({s.prefix + "-unnoticed", s.unnoticed, zero_times_infinity}, skipped(why));
+  report.claim({s.prefix + "-diverging", s.diverging, halving}, skipped(why));
 }
 
 }  // namespace halfulp::trainings

@@ -1,6 +1,7 @@
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/experiments/loss_scaling/loss_scaling.hpp>
-#include <halfulp/experiments/outcome.hpp>
+#include <halfulp/experiments/publications.hpp>
+#include <halfulp/experiments/range_class.hpp>
 #include <halfulp/support/work.hpp>
 #include <halfulp/training/runs/runs.hpp>
 #include <halfulp/training/runs/tables.hpp>
@@ -77,13 +78,13 @@ Recovery GradientSample::by_rounding(const FloatFormat& format, int k) const {
 Recovery GradientSample::by_limits(const FloatFormat& format, int k) const {
   const NearestEvenLimits limits(format);
   const double scale = FloatFormat::power_of_two(k);
-  // Magnitudes ascend, and so do their fates.
-  const auto first_of = [&](Fate fate) {
+  // Magnitudes ascend, and so do their counts.
+  const auto first_of = [&](RangeClass range) {
     return std::partition_point(magnitudes_.begin(), magnitudes_.end(),
-                                [&](float m) { return limits.fate(scale * static_cast<double>(m)) < fate; });
+                                [&](float m) { return limits.classify(scale * static_cast<double>(m)) < range; });
   };
-  const auto subnormal = first_of(Fate::subnormal), normal = first_of(Fate::normal),
-             overflow = first_of(Fate::overflow);
+  const auto subnormal = first_of(RangeClass::subnormal), normal = first_of(RangeClass::normal),
+             overflow = first_of(RangeClass::overflow);
   return {static_cast<std::uint64_t>(subnormal - magnitudes_.begin()), static_cast<std::uint64_t>(normal - subnormal),
           static_cast<std::uint64_t>(magnitudes_.end() - overflow)};
 }
@@ -103,7 +104,8 @@ namespace {
 
 using training::Role;
 
-constexpr const char* micikevicius = "Micikevicius et al. 2018, Mixed Precision Training, section 3.2 and figure 3";
+const Citation micikevicius{publications::fp16_gradients,
+                            "Micikevicius et al. 2018, Mixed Precision Training, section 3.2 and figure 3"};
 constexpr const char* derived = "derived: round to nearest even, IEEE 754-2019, sections 4.3.1 and 7.4";
 
 /// Gradients by the names of tensors, in the order in which they were first seen.
@@ -258,9 +260,9 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
     const auto at = std::find_if(networks.begin(), networks.end(),
                                  [&](const NetworkGradients& n) { return n.network == name; });
     if (at == networks.end()) {
-      report.claim(skipped(name + "-every-fate", rounding, derived, data.missing(name)));
-      report.claim(skipped(name + "-ranges", extremes, derived, data.missing(name)));
-      report.claim(skipped(name + "-unused-binades", unused, micikevicius, data.missing(name)));
+      report.claim({name + "-every-fate", rounding, derived}, skipped(data.missing(name)));
+      report.claim({name + "-ranges", extremes, derived}, skipped(data.missing(name)));
+      report.claim({name + "-unused-binades", unused, micikevicius}, skipped(data.missing(name)));
       continue;
     }
     const NetworkGradients& n = *at;
@@ -301,18 +303,16 @@ void report_gradients(const Config& config, const std::vector<NetworkGradients>&
       for (const TensorGradients& t : n.tensors)
         if (t.sample.non_zero()) row(t.tensor, t.kind, t.sample, t.sample.range_by_limits(choice.format));
     }
-    report.claim(exactly(name + "-every-fate", rounding + fmt::format(" ({} conversions.)", conversions), derived, 0,
-                         contradictions, "oracle"));
-    report.claim(exactly(name + "-ranges", extremes, derived, expected, measured, "oracle"));
+    report.claim({name + "-every-fate", rounding + fmt::format(" ({} conversions.)", conversions), derived},
+                 exactly(0, contradictions, "oracle"));
+    report.claim({name + "-ranges", extremes, derived}, exactly(expected, measured, "oracle"));
     if (n.activations.non_zero() == 0) {
-      report.claim(skipped(name + "-unused-binades", unused, micikevicius, "all activation gradients are zero"));
+      report.claim({name + "-unused-binades", unused, micikevicius}, skipped("all activation gradients are zero"));
       continue;
     }
-    Claim claim = at_least(name + "-unused-binades", unused, micikevicius, 20, 15 - n.activations.largest_exponent(),
-                           "published", Verdict::differs);
-    if (claim.verdict == Verdict::differs)
-      claim.reason = "the figure is of an object detector; this network's gradients are larger";
-    report.claim(std::move(claim));
+    report.claim({name + "-unused-binades", unused, micikevicius},
+                 at_least(20, 15 - n.activations.largest_exponent(),
+                          may_differ("the figure is of an object detector; this network's gradients are larger")));
   }
 }
 

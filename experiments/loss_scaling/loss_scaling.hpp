@@ -53,7 +53,7 @@ class GradientSample {
   Recovery by_limits(const FloatFormat& format, int k) const;
   /// By rounding every gradient under scale after scale. Precondition of both: non_zero() > 0.
   ScaleRange range_by_rounding(const FloatFormat& format) const;
-  /// From exponent and significand of the smallest and the largest gradient alone.
+  /// Only from exponent and significand of the smallest and the largest gradient.
   ScaleRange range_by_limits(const FloatFormat& format) const;
 
  private:

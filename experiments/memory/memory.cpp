@@ -1,5 +1,6 @@
 // Published figures of memory, each computed by the same functions as the tables.
 #include <halfulp/experiments/memory/memory.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/report/config.hpp>
 #include <halfulp/training/runs/setup.hpp>
@@ -50,12 +51,8 @@ constexpr Row table_1[] = {{1, {120, 120, 120, 2048, 2048, 2048, 16000, 16000, 1
                            {256, {30.4, 15.4, 0.47, 518, 263, 8, 4046, 2054, 62.5}, {.1, .1, .01, 1, 1, 1, 1, 1, .1}},
                            {1024, {30.1, 15.1, 0.12, 513, 257, 2, 4011, 2013, 15.6}, {.1, .1, .01, 1, 1, 1, 1, 1, .1}}};
 
-/// The published figure is reproduced, or differs by what the numbers say.
-void put(Report& report, Claim claim) {
-  if (claim.verdict == Verdict::differs)
-    claim.reason = "counted from the tensors and formats in the tables, which say otherwise";
-  report.claim(std::move(claim));
-}
+/// A published figure comes out, or differs by what the numbers say.
+const Basis by_tables = may_differ("counted from the tensors and formats in the tables, which say otherwise");
 
 void zero_claims(Report& report, const Policy& mixed) {
   const Model m = find_model("zero-7.5b");
@@ -63,10 +60,11 @@ void zero_claims(Report& report, const Policy& mixed) {
   for (const int stage : {0, 1, 2, 3})
     measured.push_back(static_cast<double>((rank_bytes(m, mixed, stage, 64) + 50'000'000) / 100'000'000) /
                        10);  // tenths of a GB
-  report.claim(exactly(
-      "zero-figure-1",
-      "7.5 B parameters on 64 ranks, Adam in mixed precision: GB a rank, rounded to tenths, at stages 0, 1, 2 and 3.",
-      zero("figure 1"), {120.0, 31.4, 16.6, 1.9}, measured, "published"));
+  report.claim(
+      {"zero-figure-1",
+       "7.5 B parameters on 64 ranks, Adam in mixed precision: GB a rank, rounded to tenths, at stages 0, 1, 2 and 3.",
+       zero("figure 1")},
+      exactly({120.0, 31.4, 16.6, 1.9}, measured, "published"));
   double worst = 0;
   constexpr std::uint64_t sizes[] = {7'500'000'000, 128'000'000'000, 1'000'000'000'000};
   for (const Row& row : table_1)
@@ -76,11 +74,11 @@ void zero_claims(Report& report, const Policy& mixed) {
                         1e9;
       worst = std::max(worst, std::fabs(gb - row.gb[i]) / row.unit[i]);
     }
-  put(report,
-      at_most("zero-table-1",
-              "Model states of 7.5 B, 128 B and 1 T parameters on 1 to 1024 ranks: the largest difference from 54 "
-              "published figures, in units of their last place, is below 1.",
-              zero("table 1 (some figures are rounded, some cut off)"), 1, worst, "published", Verdict::differs));
+  report.claim({"zero-table-1",
+                "Model states of 7.5 B, 128 B and 1 T parameters on 1 to 1024 ranks: the largest difference from 54 "
+                "published figures, in units of their last place, is below 1.",
+                zero("table 1 (some figures are rounded, some cut off)")},
+               at_most(1, worst, by_tables));
   Json largest = Json::array();
   for (const int stage : {0, 1, 2, 3}) {
     std::uint64_t low = 0, high = 1'000'000'000'000;  // what fits in 32 GB, and what does not
@@ -90,10 +88,11 @@ void zero_claims(Report& report, const Policy& mixed) {
     }
     largest.push_back(static_cast<double>((low + 50'000'000) / 100'000'000) / 10);
   }
-  report.claim(exactly(
-      "zero-table-2",
-      "Largest models whose states fit 64 devices of 32 GB, in 10^9 parameters rounded to tenths: stages 0 to 3.",
-      zero("table 2, MP = 1, theoretical"), {2.0, 7.6, 14.4, 128.0}, largest, "published"));
+  report.claim(
+      {"zero-table-2",
+       "Largest models whose states fit 64 devices of 32 GB, in 10^9 parameters rounded to tenths: stages 0 to 3.",
+       zero("table 2, MP = 1, theoretical")},
+      exactly({2.0, 7.6, 14.4, 128.0}, largest, "published"));
 }
 
 void activation_claims(Report& report, const Policy& half) {
@@ -116,17 +115,19 @@ void activation_claims(Report& report, const Policy& half) {
     quadratic[name] = scores / sbh;
     saved[name] = (200 * scores / layers[0].get<std::uint64_t>() + 1) / 2;  // per cent, rounded
   }
-  report.claim(exactly("activations-by-formula",
-                       "A layer's tensors in 16 bits add up to s b h (34 + 5 a s / h), 34 s b h and 2 s b h bytes, "
-                       "with no, selective and full recomputation.",
-                       paper("equations 1, table 2"), expected, none, "published"));
-  report.claim(
-      exactly("activations-of-scores",
-              "What has the size of attention scores takes 80 s b h bytes in GPT-3 and 64 in MT-NLG: 5 a s / h.",
-              paper("section 5"), {{"gpt3-175b", 80}, {"mt-nlg-530b", 64}}, quadratic, "published"));
-  report.claim(exactly("activations-saved",
-                       "Per cent of a layer's activations that selective recomputation saves, in GPT-3 and MT-NLG.",
-                       paper("section 5"), {{"gpt3-175b", 70}, {"mt-nlg-530b", 65}}, saved, "published"));
+  report.claim({"activations-by-formula",
+                "A layer's tensors in 16 bits add up to s b h (34 + 5 a s / h), 34 s b h and 2 s b h bytes, "
+                "with no, selective and full recomputation.",
+                paper("equations 1, table 2")},
+               exactly(expected, none, "published"));
+  report.claim({"activations-of-scores",
+                "What has the size of attention scores takes 80 s b h bytes in GPT-3 and 64 in MT-NLG: 5 a s / h.",
+                paper("section 5")},
+               exactly({{"gpt3-175b", 80}, {"mt-nlg-530b", 64}}, quadratic, "published"));
+  report.claim({"activations-saved",
+                "Per cent of a layer's activations that selective recomputation saves, in GPT-3 and MT-NLG.",
+                paper("section 5")},
+               exactly({{"gpt3-175b", 70}, {"mt-nlg-530b", 65}}, saved, "published"));
 }
 
 }  // namespace
@@ -138,47 +139,50 @@ void report_claims(Report& report) {
     published[m.name] = m.published;
     counted[m.name] = (parameter_count(m) + m.published_unit / 2) / m.published_unit * m.published_unit;
   }
-  report.claim(exactly("parameter-counts",
-                       "Parameters of the named models, counted from layers, widths and vocabularies, as their papers "
-                       "and model cards give them.",
-                       "sources of each model: table models", published, counted, "published"));
+  report.claim({"parameter-counts",
+                "Parameters of the named models, counted from layers, widths and vocabularies, as their papers "
+                "and model cards give them.",
+                "sources of each model: table models"},
+               exactly(published, counted, "published"));
 
   const Policy mixed = training::find_policy("O2"), single = training::find_policy("fp32"),
                half = training::find_policy("pure-bf16");
   const Model &bloom = find_model("bloom-176b"), &gpt2 = find_model("gpt2-xl");
   const auto parameters = static_cast<double>(
       state_bytes(bloom, half, OptimizerKind::adam, false)[static_cast<std::size_t>(State::parameters)]);
-  put(report, within("bloom-352-gb", "BLOOM's 176 B parameters take 352 GB at 2 bytes each.",
-                     "BigScience, BLOOM: 176 x 10^9 parameters in bfloat16", 352, 0.5, parameters / 1e9, "published",
-                     Verdict::differs));
-  put(report, within("bloom-checkpoint", "Its weights in BF16 are a file of 329 GB, which are GiB.",
-                     "bigscience/bloom, model card: checkpoint size", 329, 1, parameters / 0x1p30, "published",
-                     Verdict::differs));
+  report.claim({"bloom-352-gb", "BLOOM's 176 B parameters take 352 GB at 2 bytes each.",
+                "BigScience, BLOOM: 176 x 10^9 parameters in bfloat16"},
+               within(352, 0.5, parameters / 1e9, by_tables));
+  report.claim({"bloom-checkpoint", "Its weights in BF16 are a file of 329 GB, which are GiB.",
+                "bigscience/bloom, model card: checkpoint size"},
+               within(329, 1, parameters / 0x1p30, by_tables));
   const StateBytes kept = state_bytes(bloom, mixed, OptimizerKind::adam, false);
   const std::uint64_t checkpoint = total(kept) - kept[static_cast<std::size_t>(State::gradients)];
-  put(report, within("bloom-full-checkpoint",
-                     "With optimizer states and master weights, 14 bytes a parameter, they are 2.3 TB, which are TiB.",
-                     "bigscience/bloom, model card: checkpoint size", 2.3, 0.1,
-                     static_cast<double>(checkpoint) / 0x1p40, "published", Verdict::differs));
-  report.claim(exactly("sixteen-bytes-mixed",
-                       "Mixed precision with Adam takes 2 + 2 + 12 = 16 bytes a parameter: FP16 parameters and "
-                       "gradients, FP32 copy, mean and variance.",
-                       zero("section 3.1"), {2.0, 2.0, 12.0}, split(gpt2, mixed), "published"));
-  report.claim(exactly(
-      "adamw-eight-bytes", "FP32 with AdamW takes 4 + 4 + 8 bytes a parameter: the optimizer's two states are 8.",
-      "Hugging Face Transformers, GPU memory usage: AdamW 8 bytes", {4.0, 4.0, 8.0}, split(gpt2, single), "published"));
+  report.claim({"bloom-full-checkpoint",
+                "With optimizer states and master weights, 14 bytes a parameter, they are 2.3 TB, which are TiB.",
+                "bigscience/bloom, model card: checkpoint size"},
+               within(2.3, 0.1, static_cast<double>(checkpoint) / 0x1p40, by_tables));
+  report.claim({"sixteen-bytes-mixed",
+                "Mixed precision with Adam takes 2 + 2 + 12 = 16 bytes a parameter: FP16 parameters and "
+                "gradients, FP32 copy, mean and variance.",
+                zero("section 3.1")},
+               exactly({2.0, 2.0, 12.0}, split(gpt2, mixed), "published"));
+  report.claim(
+      {"adamw-eight-bytes", "FP32 with AdamW takes 4 + 4 + 8 bytes a parameter: the optimizer's two states are 8.",
+       "Hugging Face Transformers, GPU memory usage: AdamW 8 bytes"},
+      exactly({4.0, 4.0, 8.0}, split(gpt2, single), "published"));
   const Policy eight = training::parse_policy(
       {{"name", "adam-8bit"}, {"base", "fp32"}, {"optimizer", {{"state", "e4m3/1x2048/fp32"}}}}, "adam-8bit");
   const Json with_eight = split(of_size(7'500'000'000), eight);
-  put(report, within("eight-bit-adam-two-bytes",
-                     "Two states of 8 bits, with an FP32 scale for 2048, take 2 bytes a parameter instead of 8.",
-                     "Dettmers et al. 2022, 8-bit Optimizers via Block-wise Quantization, section 2", 2, 0.01,
-                     with_eight[2].get<double>(), "published", Verdict::differs));
+  report.claim({"eight-bit-adam-two-bytes",
+                "Two states of 8 bits, with an FP32 scale for 2048, take 2 bytes a parameter instead of 8.",
+                "Dettmers et al. 2022, 8-bit Optimizers via Block-wise Quantization, section 2"},
+               within(2, 0.01, with_eight[2].get<double>(), by_tables));
   const double qlora =
       static_cast<double>(storage_bits(training::parse_storage("e2m1/1x64/fp32", "qlora"), 1, 1 << 20)) / (1 << 20) - 4;
-  put(report, within("qlora-constants", "Scales of FP32 for 64 weights of 4 bits take 0.5 bits a weight.",
-                     "Dettmers et al. 2023, QLoRA, section 3, double quantization", 0.5, 0.0005, qlora, "published",
-                     Verdict::differs));
+  report.claim({"qlora-constants", "Scales of FP32 for 64 weights of 4 bits take 0.5 bits a weight.",
+                "Dettmers et al. 2023, QLoRA, section 3, double quantization"},
+               within(0.5, 0.0005, qlora, by_tables));
   zero_claims(report, mixed);
   activation_claims(report, mixed);
 
@@ -190,10 +194,11 @@ void report_claims(Report& report) {
       const std::uint64_t together = on_a_rank(whole, 3, ranks)[s] * ranks;
       wrong += together < whole[s] || together - whole[s] >= ranks;
     }
-  report.claim(exactly("shards-cover-the-whole",
-                       "Shards of parameters, copies, gradients or states that together hold less than the whole, or a "
-                       "byte a rank more than it.",
-                       "derived: a shard is ceil(bytes / N)", 0, wrong, "oracle"));
+  report.claim({"shards-cover-the-whole",
+                "Shards of parameters, copies, gradients or states that together hold less than the whole, or a "
+                "byte a rank more than it.",
+                "derived: a shard is ceil(bytes / N)"},
+               exactly(0, wrong, "oracle"));
 }
 
 }  // namespace halfulp::memory
@@ -464,7 +469,9 @@ Experiment memory_experiment() {
           "stage?",
           memory::parameters,
           memory::run_memory,
-          {"bytes", {"model", "policy", "stage", "gb", "gib"}, {}, {}}};
+          {"bytes", {"model", "policy", "stage", "gb", "gib"}, {}, {}},
+          false,
+          &publications::training_memory};
 }
 
 }  // namespace halfulp

@@ -20,25 +20,25 @@ namespace {
 /// Inputs of a model and its exact outputs.
 class Sample {
  public:
-  Sample(const Program& p, const Settings& s, std::uint64_t number)
+  Sample(const OperatorProgram& p, const OperatorSettings& s, std::uint64_t number)
       : program_(p), inputs_(draw_inputs(p, 1, s.seed, number)), exact_(exact_outputs(p, inputs_)) {}
   /// Errors::relative with these precisions.
-  double error(const std::vector<Precision>& stages, const Settings& s) const {
+  double error(const std::vector<Precision>& stages, const OperatorSettings& s) const {
     const std::vector<double> results = Evaluator(program_, stages, s.rounding)(inputs_);
-    Errors errors;
+    OperatorErrors errors;
     for (std::size_t o = 0; o < results.size(); ++o) errors.add(results[o], exact_[o]);
     return errors.relative();
   }
 
  private:
-  std::reference_wrapper<const Program> program_;
+  std::reference_wrapper<const OperatorProgram> program_;
   std::vector<double> inputs_;
   std::vector<Real> exact_;
 };
 
 constexpr double margin = 0.9;  ///< decisions keep to this share of the budget: other inputs err somewhat more
 
-std::vector<Sample> some_samples(const Program& p, const Settings& s, std::size_t first) {
+std::vector<Sample> some_samples(const OperatorProgram& p, const OperatorSettings& s, std::size_t first) {
   const auto made = parallel_map(deciding_samples(s),
                                  [&](std::size_t i) { return std::optional<Sample>(Sample(p, s, first + i)); });
   std::vector<Sample> samples;
@@ -47,14 +47,16 @@ std::vector<Sample> some_samples(const Program& p, const Settings& s, std::size_
 }
 
 /// The largest error over samples.
-double largest_error(const std::vector<Sample>& samples, const std::vector<Precision>& stages, const Settings& s) {
+double largest_error(const std::vector<Sample>& samples, const std::vector<Precision>& stages,
+                     const OperatorSettings& s) {
   const auto errors = parallel_map(samples.size(), [&](std::size_t i) { return samples[i].error(stages, s); });
   return *std::max_element(errors.begin(), errors.end());
 }
 
-std::vector<std::size_t> operations_by_stage(const Program& p) {
+std::vector<std::size_t> operations_by_stage(const OperatorProgram& p) {
   std::vector<std::size_t> count(p.stages().size());
-  for (const Node& n : p.nodes()) count[n.stage] += n.step != Step::input && n.step != Step::constant;
+  for (const Node& n : p.nodes())
+    count[n.stage] += n.step != ElementaryOperation::input && n.step != ElementaryOperation::constant;
   return count;
 }
 
@@ -77,9 +79,10 @@ std::vector<Choice> choices(const std::vector<FormatChoice>& formats) {
   return all;
 }
 
-std::size_t deciding_samples(const Settings& s) { return std::min<std::size_t>(s.samples, 4); }
+std::size_t deciding_samples(const OperatorSettings& s) { return std::min<std::size_t>(s.samples, 4); }
 
-std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choices, const Settings& s, double budget) {
+std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<Choice>& choices, const OperatorSettings& s,
+                               double budget) {
   const std::vector<Sample> samples = some_samples(p, s, 0);
   const std::vector<std::size_t> operations = operations_by_stage(p);
   std::vector<std::size_t> order(operations.size());
@@ -106,7 +109,7 @@ std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choi
   return decisions;
 }
 
-void graph_report(const Settings& s, double budget, Run& run) {
+void graph_report(const OperatorSettings& s, double budget, Run& run) {
   Table& rows = run.report.table(
       "graph",
       fmt::format("Models within a relative error of {}: the cheapest precision of each operator, decided from the "
@@ -135,8 +138,8 @@ void graph_report(const Settings& s, double budget, Run& run) {
        {"fresh_error", "1", "The same over as many samples of other inputs and weights, which decide nothing."}});
   const std::vector<Choice> all = choices(s.formats);
   for (std::size_t m = 0; m < models().size(); ++m) {
-    const Model& model = models()[m];
-    Program p(s.order);
+    const OperatorModel& model = models()[m];
+    OperatorProgram p(s.order);
     model.build(p);
     const std::vector<Sample> first = some_samples(p, s, 0), fresh = some_samples(p, s, deciding_samples(s));
     const std::vector<std::size_t> operations = operations_by_stage(p);
@@ -175,7 +178,7 @@ constexpr std::array<std::string_view, 10> asked{"softmax", "log-softmax",      
                                                  "sum",     "sum-of-magnitudes", "prod",          "exp",        "pow"};
 
 std::string in_words(const Need& n) {
-  const Errors& e = n.there;
+  const OperatorErrors& e = n.there;
   if (e.non_finite > 0) return fmt::format("{} of {} not finite at scale {}", e.non_finite, e.outputs, n.scale);
   std::string words = fmt::format("{:.3g} u at scale {}", n.units, n.scale);
   if (e.outputs > 0 && e.vanished == e.outputs) words += e.outputs == 1 ? ", the output is 0" : ", all outputs are 0";
@@ -206,48 +209,40 @@ void claims(const std::vector<Judged>& judged, double budget, Report& report) {
                                                  budget, usual_budget);
     std::string names;
     for (const std::string_view name : asked) names += (names.empty() ? "" : ", ") + std::string(name);
-    report.claim(skipped(
-        "autocast-fp32",
-        "With every operation in fp16, operators of PyTorch's FP32 list are not accurate enough: " + names + ".",
-        source, reason));
-    report.claim(skipped("autocast-fp32-tensors", outside, source, reason));
+    report.claim(
+        {"autocast-fp32",
+         "With every operation in fp16, operators of PyTorch's FP32 list are not accurate enough: " + names + ".",
+         source},
+        skipped(reason));
+    report.claim({"autocast-fp32-tensors", outside, source}, skipped(reason));
     return;
   }
   Json listed_as = Json::object(), derived = Json::object();
   std::string kept;
   for (const Judged& j : judged) {
     const std::string name(j.name);
-    Claim claim{"autocast-fp32-" + name,
-                fmt::format("PyTorch's FP32 list has {}: fp16 in every operation misses {} u here in some sample.",
-                            name, usual_budget),
-                source,
-                "missed",
-                "exact",
-                j.derived.where == Where::all ? "kept" : "missed",
-                Verdict::pass,
-                "",
-                "published"};
-    if (j.derived.where == Where::all)
-      claim.verdict = Verdict::differs, claim.reason = in_words(j.derived.all) + " at most";
-    report.claim(std::move(claim));
+    report.claim({"autocast-fp32-" + name,
+                  fmt::format("PyTorch's FP32 list has {}: fp16 in every operation misses {} u here in some sample.",
+                              name, usual_budget),
+                  source},
+                 exactly("missed", j.derived.where == Where::all ? "kept" : "missed",
+                         may_differ(in_words(j.derived.all) + " at most")));
     listed_as[name] = "fp32", derived[name] = name_of(j.derived.where);
     if (j.derived.where != Where::fp32)
       kept += fmt::format("{}{} ({:.2g} u{})", kept.empty() ? "" : ", ", name, j.derived.tensors.units,
                           j.borderline ? ", borderline" : "");
   }
-  Claim claim{"autocast-fp32-tensors", outside, source, listed_as, "exact", derived, Verdict::pass, "", "published"};
-  if (!kept.empty())
-    claim.verdict = Verdict::differs,
-    claim.reason = "FP32 operations between fp16 tensors keep to the budget in every sample: " + kept;
-  report.claim(std::move(claim));
+  report.claim({"autocast-fp32-tensors", outside, source},
+               exactly(listed_as, derived,
+                       may_differ("FP32 operations between fp16 tensors keep to the budget in every sample: " + kept)));
 }
 
 }  // namespace
 
 std::string_view name_of(Agreement agreement) { return name_in(agreements, agreement); }
 
-Derived derive(const Settings& s, std::span<const SampleErrors> samples, std::size_t format, double budget) {
-  const std::vector<Candidate> all = candidates(s);
+Derived derive(const OperatorSettings& s, std::span<const SampleErrors> samples, std::size_t format, double budget) {
+  const std::vector<CandidateFormat> all = candidates(s);
   Derived d;
   for (const Where where : {Where::all, Where::tensors}) {
     Need& need = where == Where::all ? d.all : d.tensors;
@@ -256,7 +251,7 @@ Derived derive(const Settings& s, std::span<const SampleErrors> samples, std::si
       const double unit = FloatFormat::power_of_two(-all[c].f.precision());
       for (std::size_t i = 0; i < samples.size() * s.scales.size(); ++i) {
         const std::size_t k = i % s.scales.size();
-        const Errors& e = samples[i / s.scales.size()][k][c];
+        const OperatorErrors& e = samples[i / s.scales.size()][k][c];
         const double units = e.relative() / unit;
         if (i == 0 || units > need.units) need = {units, s.scales[k], e};
       }
@@ -266,7 +261,7 @@ Derived derive(const Settings& s, std::span<const SampleErrors> samples, std::si
   return d;
 }
 
-Firmness firmness(const Settings& s, std::span<const SampleErrors> samples, std::size_t format, double budget) {
+Firmness firmness(const OperatorSettings& s, std::span<const SampleErrors> samples, std::size_t format, double budget) {
   const auto at = [&](double b) { return derive(s, samples, format, b).where; };
   const Where where = at(budget);
   Firmness firm;
@@ -287,7 +282,7 @@ Agreement compare(Listed listed, Where derived) {
   return derived == Where::fp32 ? Agreement::differs : Agreement::agrees;
 }
 
-void autocast_report(const Settings& s, const AllErrors& errors, double budget, Run& run) {
+void autocast_report(const OperatorSettings& s, const AllErrors& errors, double budget, Run& run) {
   Table& table = run.report.table(
       "autocast",
       fmt::format("The cheapest precision within {} unit roundoffs in each of {} samples, beside published lists",

@@ -25,10 +25,10 @@ std::vector<double> powers(const std::vector<double>& x, double& sum) {
 
 }  // namespace
 
-std::vector<double> draw_inputs(const Program& p, double scale, std::uint64_t seed, std::uint64_t sample) {
+std::vector<double> draw_inputs(const OperatorProgram& p, double scale, std::uint64_t seed, std::uint64_t sample) {
   std::vector<double> inputs;
   for (std::size_t k = 0; k < p.operands().size(); ++k) {
-    const Operand& operand = p.operands()[k];
+    const ProgramOperand& operand = p.operands()[k];
     const std::uint64_t stream = sample << 12 | k << 1;  // the lower bit: labels
     const double deviation = operand.draw == Draw::weight ? 1 / std::sqrt(static_cast<double>(operand.fan_in)) : scale;
     std::vector<double> x(operand.count);
@@ -75,14 +75,14 @@ std::vector<double> draw_inputs(const Program& p, double scale, std::uint64_t se
 namespace {
 
 struct Piece {
-  std::vector<Errors> errors;
+  std::vector<OperatorErrors> errors;
   Trace trace;
 };
 
-Piece measure(const Program& p, const std::vector<Candidate>& all, const Settings& s, double scale,
-              std::uint64_t sample, std::size_t limit) {
+Piece measure(const OperatorProgram& p, const std::vector<CandidateFormat>& all, const OperatorSettings& s,
+              double scale, std::uint64_t sample, std::size_t limit) {
   const bool recorded = limit > 0;
-  Piece piece{std::vector<Errors>(all.size()), Trace(limit)};
+  Piece piece{std::vector<OperatorErrors>(all.size()), Trace(limit)};
   const std::vector<double> inputs = draw_inputs(p, scale, s.seed, sample);
   const std::vector<Real> exact = exact_outputs(p, inputs);
   std::vector<double> wide;
@@ -102,8 +102,8 @@ Piece measure(const Program& p, const std::vector<Candidate>& all, const Setting
 
 }  // namespace
 
-std::vector<Candidate> candidates(const Settings& s) {
-  std::vector<Candidate> all{{"fp32", fp32, Where::fp32}};
+std::vector<CandidateFormat> candidates(const OperatorSettings& s) {
+  std::vector<CandidateFormat> all{{"fp32", fp32, Where::fp32}};
   for (const FormatChoice& choice : s.formats) {
     if (choice.format == fp32) continue;
     for (const Where where : {Where::all, Where::tensors}) all.push_back({choice.name, choice.format, where});
@@ -111,7 +111,7 @@ std::vector<Candidate> candidates(const Settings& s) {
   return all;
 }
 
-void Errors::add(double result, const Real& exact) {
+void OperatorErrors::add(double result, const Real& exact) {
   ++outputs;
   exact_squares += exact * exact;
   if (!std::isfinite(result)) {
@@ -127,24 +127,24 @@ void Errors::add(double result, const Real& exact) {
     worst = std::max(worst, static_cast<double>(Real(off / magnitude)));  // divisions in software are slow
 }
 
-void Errors::merge(const Errors& o) {
+void OperatorErrors::merge(const OperatorErrors& o) {
   squares += o.squares, exact_squares += o.exact_squares, worst = std::max(worst, o.worst);
   outputs += o.outputs, non_finite += o.non_finite, vanished += o.vanished, beyond += o.beyond;
   if (!overflow) overflow = o.overflow;
 }
 
-double Errors::relative() const {
+double OperatorErrors::relative() const {
   if (non_finite > 0) return std::numeric_limits<double>::infinity();
   if (exact_squares == 0) return squares == 0 ? 0 : std::numeric_limits<double>::infinity();
   return static_cast<double>(Real(sqrt(squares / exact_squares)));
 }
 
-AllErrors measure_errors(const Settings& s, Trace& trace, const std::function<void(double)>& done) {
+AllErrors measure_errors(const OperatorSettings& s, Trace& trace, const std::function<void(double)>& done) {
   const auto table = operator_table();
-  const std::vector<Candidate> all = candidates(s);
+  const std::vector<CandidateFormat> all = candidates(s);
   AllErrors errors(table.size());
   for (std::size_t i = 0; i < table.size(); ++i) {
-    const Program p = build(table[i], s.order, s.size);
+    const OperatorProgram p = build(table[i], s.order, s.size);
     errors[i].resize(s.samples);
     auto pieces = parallel_map(s.scales.size() * s.samples, [&](std::size_t k) {
       const std::size_t limit = k % s.samples == 0 ? trace.limit() / 100 : 0;
@@ -165,13 +165,13 @@ namespace {
 
 /// Errors of one operator in one format, FP32 on the same inputs last; and what FP32 inside may be off by.
 struct Row {
-  std::array<Errors, wheres.size()> errors;
+  std::array<OperatorErrors, wheres.size()> errors;
   double bound = 0;  ///< relative, as the errors
 };
 
 constexpr std::size_t most_samples = 4;
 
-Row measure(const Program& p, const FloatFormat& f, const Settings& s, std::uint64_t sample) {
+Row measure(const OperatorProgram& p, const FloatFormat& f, const OperatorSettings& s, std::uint64_t sample) {
   std::vector<double> inputs = draw_inputs(p, 1, s.seed, sample);
   for (double& x : inputs) x = f.value(encode(f, {}, x).code);
   Row row;
@@ -186,7 +186,7 @@ Row measure(const Program& p, const FloatFormat& f, const Settings& s, std::uint
     if (wheres[w].value == Where::fp32 && !held) return row;
   }
   // |round(x) - x| <= u |x| or half the smallest unit, and the triangle inequality for norms.
-  const Errors& wide = row.errors[static_cast<std::size_t>(Where::fp32)];
+  const OperatorErrors& wide = row.errors[static_cast<std::size_t>(Where::fp32)];
   if (wide.exact_squares == 0) return row;
   const double u = FloatFormat::power_of_two(-f.precision()), smallest = f.value(f.min_positive()) / 2;
   const double norm = static_cast<double>(Real(sqrt(wide.exact_squares)));
@@ -197,7 +197,7 @@ Row measure(const Program& p, const FloatFormat& f, const Settings& s, std::uint
 
 }  // namespace
 
-void inside_report(const Settings& s, Run& run) {
+void inside_report(const OperatorSettings& s, Run& run) {
   Table& table = run.report.table(
       "inside",
       "Errors on inputs that are values of the format: what is left is the operators' own (activations of N(0, 1), to "
@@ -216,7 +216,7 @@ void inside_report(const Settings& s, Run& run) {
   std::vector<FormatChoice> formats;
   for (const FormatChoice& f : s.formats)
     if (f.format != fp32) formats.push_back(f);
-  std::vector<Program> programs;
+  std::vector<OperatorProgram> programs;
   for (const Operator& op : operators) programs.push_back(build(op, s.order, s.size));
   const std::size_t samples = std::min(s.samples, most_samples);
   const auto rows = parallel_map(formats.size() * programs.size() * samples, [&](std::size_t i) {
@@ -232,7 +232,7 @@ void inside_report(const Settings& s, Run& run) {
     const auto units = [&](Where where) {
       double most = 0;
       for (const Row& row : of_samples) {
-        const Errors& e = row.errors[static_cast<std::size_t>(where)];
+        const OperatorErrors& e = row.errors[static_cast<std::size_t>(where)];
         if (e.outputs == 0) return Json();  // inputs overflow
         most = std::max(most, e.relative() / u);
       }
@@ -241,8 +241,8 @@ void inside_report(const Settings& s, Run& run) {
     bool bounded = true;
     double bound = 0;
     for (const Row& row : of_samples) {
-      const Errors &narrow = row.errors[static_cast<std::size_t>(Where::tensors)],
-                   &wide = row.errors[static_cast<std::size_t>(Where::fp32)];
+      const OperatorErrors &narrow = row.errors[static_cast<std::size_t>(Where::tensors)],
+                           &wide = row.errors[static_cast<std::size_t>(Where::fp32)];
       bounded = bounded && row.bound > 0 && narrow.non_finite == 0 && wide.non_finite == 0;
       if (!bounded) break;
       bound = std::max(bound, row.bound);
@@ -255,9 +255,9 @@ void inside_report(const Settings& s, Run& run) {
       "FP32 inside leaves one rounding of the outputs: error over bound, at most, on inputs that the format has.";
   const std::string source =
       "derived: |round(x) - x| <= u |x|, IEEE 754-2019, section 4.3.1, and the triangle inequality";
-  run.report.claim(some ? at_most("fp32-inside-is-one-rounding", statement, source, 1, worst, "oracle")
-                        : skipped("fp32-inside-is-one-rounding", statement, source,
-                                  "no format but FP32 holds the outputs of any operator"));
+  run.report.claim(
+      {"fp32-inside-is-one-rounding", statement, source},
+      some ? at_most(1, worst, "oracle") : skipped("no format but FP32 holds the outputs of any operator"));
 }
 
 }  // namespace halfulp::operators

@@ -10,14 +10,14 @@
 namespace halfulp::operators {
 namespace {
 
-Value negative(Program& p, Value x) { return p.sub(p.constant(0), x); }
+Value negative(OperatorProgram& p, Value x) { return p.sub(p.constant(0), x); }
 
 /// e^(x - max x) and their sum; `difference` receives x - max x.
 struct Exponentials {
   Values differences, powers;
   Value sum;
 };
-Exponentials exponentials(Program& p, const Values& x, bool shifted) {
+Exponentials exponentials(OperatorProgram& p, const Values& x, bool shifted) {
   Exponentials e;
   if (shifted) {
     const Value most = p.largest(x);
@@ -31,7 +31,7 @@ Exponentials exponentials(Program& p, const Values& x, bool shifted) {
 }
 
 /// x / sqrt(mean of squares + epsilon) with the squares' mean of `deviations`.
-Values divided_by_deviation(Program& p, const Values& deviations) {
+Values divided_by_deviation(OperatorProgram& p, const Values& deviations) {
   const Value squares = p.dot(deviations, deviations);
   const Value variance = p.div(squares, p.constant(static_cast<double>(deviations.size())));
   const Value inverse = reciprocal(p, p.sqrt(p.add(variance, p.constant(norm_epsilon))));
@@ -42,25 +42,25 @@ Values divided_by_deviation(Program& p, const Values& deviations) {
 
 }  // namespace
 
-Value relu(Program& p, Value x) { return p.max(x, p.constant(0)); }
+Value relu(OperatorProgram& p, Value x) { return p.max(x, p.constant(0)); }
 
-Value gelu(Program& p, Value x) {
+Value gelu(OperatorProgram& p, Value x) {
   const Value e = p.erf(p.mul(x, p.constant(0.70710678118654752440)));
   return p.mul(p.mul(p.constant(0.5), x), p.add(p.constant(1), e));
 }
 
-Value reciprocal(Program& p, Value x) { return p.div(p.constant(1), x); }
+Value reciprocal(OperatorProgram& p, Value x) { return p.div(p.constant(1), x); }
 
-Value sigmoid(Program& p, Value x) { return reciprocal(p, p.add(p.constant(1), p.exp(negative(p, x)))); }
+Value sigmoid(OperatorProgram& p, Value x) { return reciprocal(p, p.add(p.constant(1), p.exp(negative(p, x)))); }
 
-Values softmax(Program& p, const Values& x, bool shifted) {
+Values softmax(OperatorProgram& p, const Values& x, bool shifted) {
   const Exponentials e = exponentials(p, x, shifted);
   Values y;
   for (const Value v : e.powers) y.push_back(p.div(v, e.sum));
   return y;
 }
 
-Values log_softmax(Program& p, const Values& x) {
+Values log_softmax(OperatorProgram& p, const Values& x) {
   const Exponentials e = exponentials(p, x, true);
   const Value log = p.log(e.sum);
   Values y;
@@ -68,19 +68,19 @@ Values log_softmax(Program& p, const Values& x) {
   return y;
 }
 
-Value cross_entropy_of_first(Program& p, const Values& x) {
+Value cross_entropy_of_first(OperatorProgram& p, const Values& x) {
   const Exponentials e = exponentials(p, x, true);
   return p.sub(p.log(e.sum), e.differences[0]);
 }
 
-Value bce_term(Program& p, Value probability) { return negative(p, p.log(p.sub(p.constant(1), probability))); }
+Value bce_term(OperatorProgram& p, Value probability) { return negative(p, p.log(p.sub(p.constant(1), probability))); }
 
-Value softplus(Program& p, Value z) {
+Value softplus(OperatorProgram& p, Value z) {
   const Value zero = p.constant(0), minus = p.sub(zero, z), magnitude = p.max(z, minus);
   return p.add(p.max(z, zero), p.log1p(p.exp(p.sub(zero, magnitude))));
 }
 
-Value bce(Program& p, const Values& probabilities) {
+Value bce(OperatorProgram& p, const Values& probabilities) {
   Values losses;
   for (std::size_t i = 0; i < probabilities.size(); ++i)
     losses.push_back(i < probabilities.size() / 2 ? negative(p, p.log(probabilities[i]))
@@ -88,14 +88,14 @@ Value bce(Program& p, const Values& probabilities) {
   return p.mean(losses);
 }
 
-Value bce_with_logits(Program& p, const Values& logits) {
+Value bce_with_logits(OperatorProgram& p, const Values& logits) {
   Values losses;
   for (std::size_t i = 0; i < logits.size(); ++i)
     losses.push_back(softplus(p, i < logits.size() / 2 ? negative(p, logits[i]) : logits[i]));
   return p.mean(losses);
 }
 
-Value mse(Program& p, const Values& x, const Values& t) {
+Value mse(OperatorProgram& p, const Values& x, const Values& t) {
   Values squares;
   for (std::size_t i = 0; i < x.size(); ++i) {
     const Value d = p.sub(x[i], t[i]);
@@ -104,24 +104,24 @@ Value mse(Program& p, const Values& x, const Values& t) {
   return p.mean(squares);
 }
 
-Values normalize(Program& p, const Values& x) {
+Values normalize(OperatorProgram& p, const Values& x) {
   const Value mean = p.mean(x);
   Values deviations;
   for (const Value v : x) deviations.push_back(p.sub(v, mean));
   return divided_by_deviation(p, deviations);
 }
 
-Values rms_normalize(Program& p, const Values& x) { return divided_by_deviation(p, x); }
+Values rms_normalize(OperatorProgram& p, const Values& x) { return divided_by_deviation(p, x); }
 
-Value norm(Program& p, const Values& x) { return p.sqrt(p.dot(x, x)); }
+Value norm(OperatorProgram& p, const Values& x) { return p.sqrt(p.dot(x, x)); }
 
-Values linear(Program& p, const Values& x, std::size_t rows) {
+Values linear(OperatorProgram& p, const Values& x, std::size_t rows) {
   Values y;
   for (std::size_t i = 0; i < rows; ++i) y.push_back(p.dot(x, p.operand(Draw::weight, x.size(), x.size())));
   return y;
 }
 
-Values rnn_cell(Program& p, const Values& x, const Values& h) {
+Values rnn_cell(OperatorProgram& p, const Values& x, const Values& h) {
   Values xh = x;
   xh.insert(xh.end(), h.begin(), h.end());
   Values y = linear(p, xh, h.size());
@@ -129,7 +129,7 @@ Values rnn_cell(Program& p, const Values& x, const Values& h) {
   return y;
 }
 
-Values lstm_cell(Program& p, const Values& x, const Values& h, const Values& c) {
+Values lstm_cell(OperatorProgram& p, const Values& x, const Values& h, const Values& c) {
   Values xh = x;
   xh.insert(xh.end(), h.begin(), h.end());
   const std::size_t n = h.size();
@@ -150,10 +150,13 @@ Values lstm_cell(Program& p, const Values& x, const Values& h, const Values& c) 
 namespace {
 
 // The loss of logit x with label 0: softplus(x), by probabilities and by logits.
-Program::Value by_probability(Program& p, Program::Value x) { return bce_term(p, sigmoid(p, x)); }
+OperatorProgram::Value by_probability(OperatorProgram& p, OperatorProgram::Value x) {
+  return bce_term(p, sigmoid(p, x));
+}
 
 /// How many of the positive finite logits of a format have a loss that is no finite number.
-std::size_t without_loss(const FloatFormat& f, Program::Value (*build)(Program&, Program::Value)) {
+std::size_t without_loss(const FloatFormat& f,
+                         OperatorProgram::Value (*build)(OperatorProgram&, OperatorProgram::Value)) {
   constexpr std::uint64_t block = 1024;
   const std::uint64_t first = f.min_positive(), end = f.max_finite() + 1;
   const auto counts = parallel_map((end - first + block - 1) / block, [&](std::size_t i) {
@@ -178,7 +181,7 @@ bool exhaustive(const FloatFormat& f) {
 
 }  // namespace
 
-void binary_losses(const Settings& s, Run& run) {
+void binary_losses(const OperatorSettings& s, Run& run) {
   Table& table = run.report.table(
       "binary_cross_entropy", "The loss of logit x with label 0, ln(1 + e^x), to nearest even",
       {{"format", "", "Format of the logit and of the loss."},
@@ -224,11 +227,11 @@ void binary_losses(const Settings& s, Run& run) {
   const std::string derived = "derived: 1 + e^-x is 1, and ln 0 is -Infinity",
                     bounded = "derived: x + ln(1 + e^-x) exceeds x by less than half a unit where x is large";
   if (saturated.empty()) {
-    run.report.claim(skipped("bce-loses-logits", bce, derived, reason));
-    run.report.claim(skipped("bce-with-logits-loses-none", logits, bounded, reason));
+    run.report.claim({"bce-loses-logits", bce, derived}, skipped(reason));
+    run.report.claim({"bce-with-logits-loses-none", logits, bounded}, skipped(reason));
   } else {
-    run.report.claim(exactly("bce-loses-logits", bce, derived, saturated, counted, "oracle"));
-    run.report.claim(exactly("bce-with-logits-loses-none", logits, bounded, none, lost, "oracle"));
+    run.report.claim({"bce-loses-logits", bce, derived}, exactly(saturated, counted, "oracle"));
+    run.report.claim({"bce-with-logits-loses-none", logits, bounded}, exactly(none, lost, "oracle"));
   }
 }
 
@@ -240,9 +243,9 @@ constexpr int least = 4, most = 16;  // log2 of the numbers of terms
 
 /// Sums, or means, of the first 16, 32, ... ones.
 std::vector<double> of_ones(SumOrder order, const Precision& precision, bool mean) {
-  Program p(order);
-  const Program::Values x = p.operand(Draw::activation, std::size_t{1} << most);
-  Program::Value running = x[0];
+  OperatorProgram p(order);
+  const OperatorProgram::Values x = p.operand(Draw::activation, std::size_t{1} << most);
+  OperatorProgram::Value running = x[0];
   for (int k = least; k <= most; ++k) {
     const std::size_t n = std::size_t{1} << k;
     if (order == SumOrder::sequential)
@@ -261,7 +264,7 @@ bool counts(const FloatFormat& f) {
 
 }  // namespace
 
-void sums_of_ones(const Settings& s, Run& run) {
+void sums_of_ones(const OperatorSettings& s, Run& run) {
   Table& table = run.report.table(
       "sums", "Sums and means of n ones, to nearest even",
       {{"format", "", "Format of the ones and of the result."},
@@ -286,16 +289,16 @@ void sums_of_ones(const Settings& s, Run& run) {
   }
   const std::string stagnate = "65536 ones, added one after the other, stop at 2^p: 2048 in fp16, 256 in bf16.",
                     tie = "derived: 2^p + 1 is a tie that goes to the even 2^p";
-  run.report.claim(expected.empty() ? skipped("sums-of-ones-stagnate", stagnate, tie,
-                                              "no format here counts to 2^p with p of at most 16")
-                                    : exactly("sums-of-ones-stagnate", stagnate, tie, expected, measured, "oracle"));
+  run.report.claim({"sums-of-ones-stagnate", stagnate, tie},
+                   expected.empty() ? skipped("no format here counts to 2^p with p of at most 16")
+                                    : exactly(expected, measured, "oracle"));
   const auto outside = [&](bool mean) {
     return number(of_ones(SumOrder::sequential, Precision::of(Where::tensors, fp16), mean).back());
   };
-  run.report.claim(exactly("sum-fp32-inside-fp16",
-                           "With FP32 inside, the sum of 65536 ones is Infinity in fp16, while their mean is 1.",
-                           "derived: 65536 >= 65520", {{"sum", "Infinity"}, {"mean", 1.0}},
-                           {{"sum", outside(false)}, {"mean", outside(true)}}, "oracle"));
+  run.report.claim(
+      {"sum-fp32-inside-fp16", "With FP32 inside, the sum of 65536 ones is Infinity in fp16, while their mean is 1.",
+       "derived: 65536 >= 65520"},
+      exactly({{"sum", "Infinity"}, {"mean", 1.0}}, {{"sum", outside(false)}, {"mean", outside(true)}}, "oracle"));
 }
 
 namespace {
@@ -306,7 +309,7 @@ constexpr std::size_t cells = 8;     ///< of a recurrent layer
 
 /// One function of every activation.
 template <class F>
-void each(Program& p, std::size_t n, F&& f, Draw draw = Draw::activation) {
+void each(OperatorProgram& p, std::size_t n, F&& f, Draw draw = Draw::activation) {
   for (const Value x : p.operand(draw, n)) p.output(f(x));
 }
 
@@ -316,7 +319,7 @@ Values part(const Values& x, std::size_t begin, std::size_t count) {
 }
 
 /// 3 x 3 windows over 4 x 4 places of `channels` channels: two by two outputs.
-void convolution(Program& p, std::size_t channels) {
+void convolution(OperatorProgram& p, std::size_t channels) {
   const Values x = p.operand(Draw::activation, 16 * channels), w = p.operand(Draw::weight, 9 * channels, 9 * channels);
   for (std::size_t row = 0; row < 2; ++row)
     for (std::size_t column = 0; column < 2; ++column) {
@@ -329,64 +332,64 @@ void convolution(Program& p, std::size_t channels) {
 
 /// Windows of four values.
 template <class F>
-void pooling(Program& p, std::size_t n, F&& f) {
+void pooling(OperatorProgram& p, std::size_t n, F&& f) {
   const Values x = p.operand(Draw::activation, n / 4 * 4);
   for (std::size_t i = 0; i + 4 <= x.size(); i += 4) p.output(f(part(x, i, 4)));
 }
 
-void batch_normalize(Program& p, std::size_t n) {
+void batch_normalize(OperatorProgram& p, std::size_t n) {
   const Values x = p.operand(Draw::activation, n / 4 * 4);
   for (std::size_t c = 0; c < 4; ++c) p.output(normalize(p, part(x, c * (n / 4), n / 4)));
 }
 
-void scores(Program& p, std::size_t) {
+void scores(OperatorProgram& p, std::size_t) {
   const Values q = p.operand(Draw::activation, head), keys = p.operand(Draw::activation, 16 * head);
   for (std::size_t k = 0; k < 16; ++k) p.output(p.div(p.dot(q, part(keys, k * head, head)), p.constant(8)));
 }
 
-void values(Program& p, std::size_t n) {
+void values(OperatorProgram& p, std::size_t n) {
   const Values weights = p.operand(Draw::probability, n), v = p.operand(Draw::activation, 4 * n);
   for (std::size_t d = 0; d < 4; ++d) p.output(p.dot(weights, part(v, d * n, n)));
 }
 
 // clang-format off
 constexpr std::array<Operator, 36> table{{
-  {"softmax",           "softmax",       "n activations",                  [](Program& p, std::size_t n) { p.output(softmax(p, p.operand(Draw::activation, n))); }},
-  {"log-softmax",       "softmax",       "n activations",                  [](Program& p, std::size_t n) { p.output(log_softmax(p, p.operand(Draw::activation, n))); }},
-  {"cross-entropy",     "loss",          "n logits to 1",                  [](Program& p, std::size_t n) { p.output(cross_entropy_of_first(p, p.operand(Draw::label_logits, n))); }},
-  {"bce",               "loss",          "n/4 probabilities to 1",         [](Program& p, std::size_t n) { p.output(bce(p, p.operand(Draw::binary_probability, n / 4))); }},
-  {"bce-with-logits",   "loss",          "n/4 logits to 1",                [](Program& p, std::size_t n) { p.output(bce_with_logits(p, p.operand(Draw::binary_logits, n / 4))); }},
-  {"layer-norm",        "normalization", "n activations",                  [](Program& p, std::size_t n) { p.output(normalize(p, p.operand(Draw::activation, n))); }},
-  {"sum",               "reduction",     "n activations to 1",             [](Program& p, std::size_t n) { p.output(p.sum(p.operand(Draw::activation, n))); }},
-  {"norm",              "reduction",     "n activations to 1",             [](Program& p, std::size_t n) { p.output(norm(p, p.operand(Draw::activation, n))); }},
-  {"prod",              "reduction",     "16 activations to 1",            [](Program& p, std::size_t) { const Values x = p.operand(Draw::activation, factors); Value y = x[0]; for (std::size_t i = 1; i < factors; ++i) y = p.mul(y, x[i]); p.output(y); }},
-  {"exp",               "exp, log, pow", "n/4 activations",                [](Program& p, std::size_t n) { each(p, n / 4, [&](Value x) { return p.exp(x); }); }},
-  {"pow",               "exp, log, pow", "n/4 activations, x^3",           [](Program& p, std::size_t n) { const Value three = p.constant(3); each(p, n / 4, [&](Value x) { return p.pow(x, three); }); }},
-  {"linear",            "product",       "n activations to 4",             [](Program& p, std::size_t n) { p.output(linear(p, p.operand(Draw::activation, n), 4)); }},
-  {"conv2d",            "product",       "n/64 channels, 3 x 3, to 4",     [](Program& p, std::size_t n) { convolution(p, n / 64); }},
+  {"softmax",           "softmax",       "n activations",                  [](OperatorProgram& p, std::size_t n) { p.output(softmax(p, p.operand(Draw::activation, n))); }},
+  {"log-softmax",       "softmax",       "n activations",                  [](OperatorProgram& p, std::size_t n) { p.output(log_softmax(p, p.operand(Draw::activation, n))); }},
+  {"cross-entropy",     "loss",          "n logits to 1",                  [](OperatorProgram& p, std::size_t n) { p.output(cross_entropy_of_first(p, p.operand(Draw::label_logits, n))); }},
+  {"bce",               "loss",          "n/4 probabilities to 1",         [](OperatorProgram& p, std::size_t n) { p.output(bce(p, p.operand(Draw::binary_probability, n / 4))); }},
+  {"bce-with-logits",   "loss",          "n/4 logits to 1",                [](OperatorProgram& p, std::size_t n) { p.output(bce_with_logits(p, p.operand(Draw::binary_logits, n / 4))); }},
+  {"layer-norm",        "normalization", "n activations",                  [](OperatorProgram& p, std::size_t n) { p.output(normalize(p, p.operand(Draw::activation, n))); }},
+  {"sum",               "reduction",     "n activations to 1",             [](OperatorProgram& p, std::size_t n) { p.output(p.sum(p.operand(Draw::activation, n))); }},
+  {"norm",              "reduction",     "n activations to 1",             [](OperatorProgram& p, std::size_t n) { p.output(norm(p, p.operand(Draw::activation, n))); }},
+  {"prod",              "reduction",     "16 activations to 1",            [](OperatorProgram& p, std::size_t) { const Values x = p.operand(Draw::activation, factors); Value y = x[0]; for (std::size_t i = 1; i < factors; ++i) y = p.mul(y, x[i]); p.output(y); }},
+  {"exp",               "exp, log, pow", "n/4 activations",                [](OperatorProgram& p, std::size_t n) { each(p, n / 4, [&](Value x) { return p.exp(x); }); }},
+  {"pow",               "exp, log, pow", "n/4 activations, x^3",           [](OperatorProgram& p, std::size_t n) { const Value three = p.constant(3); each(p, n / 4, [&](Value x) { return p.pow(x, three); }); }},
+  {"linear",            "product",       "n activations to 4",             [](OperatorProgram& p, std::size_t n) { p.output(linear(p, p.operand(Draw::activation, n), 4)); }},
+  {"conv2d",            "product",       "n/64 channels, 3 x 3, to 4",     [](OperatorProgram& p, std::size_t n) { convolution(p, n / 64); }},
   {"attention-scores",  "product",       "16 keys of 64 dimensions",       scores},
   {"attention-values",  "product",       "n probabilities by n values, to 4", values},
-  {"embedding",         "lookup",        "n weights, copied",              [](Program& p, std::size_t n) { p.output(p.operand(Draw::weight, n, n)); }},
-  {"last-layer",        "lookup",        "64 activations to n/8 probabilities: linear and softmax", [](Program& p, std::size_t n) { p.output(softmax(p, linear(p, p.operand(Draw::activation, head), n / 8))); }},
-  {"lstm-cell",         "recurrent",     "n/64 activations, 8 cells",      [](Program& p, std::size_t n) { const Values x = p.operand(Draw::activation, n / 64), h = p.operand(Draw::activation, cells), c = p.operand(Draw::activation, cells); p.output(lstm_cell(p, x, h, c)); }},
-  {"rnn-cell",          "recurrent",     "n/16 activations, 8 cells",      [](Program& p, std::size_t n) { const Values x = p.operand(Draw::activation, n / 16), h = p.operand(Draw::activation, cells); p.output(rnn_cell(p, x, h)); }},
-  {"rms-norm",          "normalization", "n activations",                  [](Program& p, std::size_t n) { p.output(rms_normalize(p, p.operand(Draw::activation, n))); }},
+  {"embedding",         "lookup",        "n weights, copied",              [](OperatorProgram& p, std::size_t n) { p.output(p.operand(Draw::weight, n, n)); }},
+  {"last-layer",        "lookup",        "64 activations to n/8 probabilities: linear and softmax", [](OperatorProgram& p, std::size_t n) { p.output(softmax(p, linear(p, p.operand(Draw::activation, head), n / 8))); }},
+  {"lstm-cell",         "recurrent",     "n/64 activations, 8 cells",      [](OperatorProgram& p, std::size_t n) { const Values x = p.operand(Draw::activation, n / 64), h = p.operand(Draw::activation, cells), c = p.operand(Draw::activation, cells); p.output(lstm_cell(p, x, h, c)); }},
+  {"rnn-cell",          "recurrent",     "n/16 activations, 8 cells",      [](OperatorProgram& p, std::size_t n) { const Values x = p.operand(Draw::activation, n / 16), h = p.operand(Draw::activation, cells); p.output(rnn_cell(p, x, h)); }},
+  {"rms-norm",          "normalization", "n activations",                  [](OperatorProgram& p, std::size_t n) { p.output(rms_normalize(p, p.operand(Draw::activation, n))); }},
   {"batch-norm",        "normalization", "4 channels of n/4 activations",  batch_normalize},
-  {"softmax-unshifted", "softmax",       "n activations, no maximum subtracted", [](Program& p, std::size_t n) { p.output(softmax(p, p.operand(Draw::activation, n), false)); }},
-  {"mse",               "loss",          "n activations and n targets to 1", [](Program& p, std::size_t n) { const Values x = p.operand(Draw::activation, n), t = p.operand(Draw::activation, n); p.output(mse(p, x, t)); }},
-  {"sum-of-magnitudes", "reduction",     "n magnitudes of activations to 1", [](Program& p, std::size_t n) { p.output(p.sum(p.operand(Draw::positive, n))); }},
-  {"mean",              "reduction",     "n magnitudes of activations to 1", [](Program& p, std::size_t n) { p.output(p.mean(p.operand(Draw::positive, n))); }},
-  {"log",               "exp, log, pow", "n/4 magnitudes of activations",  [](Program& p, std::size_t n) { each(p, n / 4, [&](Value x) { return p.log(x); }, Draw::positive); }},
-  {"reciprocal",        "exp, log, pow", "n magnitudes of activations",    [](Program& p, std::size_t n) { each(p, n, [&](Value x) { return reciprocal(p, x); }, Draw::positive); }},
-  {"rsqrt",             "exp, log, pow", "n magnitudes of activations",    [](Program& p, std::size_t n) { each(p, n, [&](Value x) { return reciprocal(p, p.sqrt(x)); }, Draw::positive); }},
-  {"relu",              "pointwise",     "n activations",                  [](Program& p, std::size_t n) { each(p, n, [&](Value x) { return relu(p, x); }); }},
-  {"gelu",              "pointwise",     "n/4 activations",                [](Program& p, std::size_t n) { each(p, n / 4, [&](Value x) { return gelu(p, x); }); }},
-  {"sigmoid",           "pointwise",     "n/4 activations",                [](Program& p, std::size_t n) { each(p, n / 4, [&](Value x) { return sigmoid(p, x); }); }},
-  {"tanh",              "pointwise",     "n/4 activations",                [](Program& p, std::size_t n) { each(p, n / 4, [&](Value x) { return p.tanh(x); }); }},
-  {"mul",               "pointwise",     "n activations by n activations", [](Program& p, std::size_t n) { const Values y = p.operand(Draw::activation, n); std::size_t i = 0; each(p, n, [&](Value x) { return p.mul(x, y[i++]); }); }},
-  {"residual",          "pointwise",     "n activations and n activations", [](Program& p, std::size_t n) { const Values y = p.operand(Draw::activation, n); std::size_t i = 0; each(p, n, [&](Value x) { return p.add(x, y[i++]); }); }},
-  {"max-pool",          "pooling",       "n activations, 4 to 1",          [](Program& p, std::size_t n) { pooling(p, n, [&](const Values& x) { return p.largest(x); }); }},
-  {"average-pool",      "pooling",       "n activations, 4 to 1",          [](Program& p, std::size_t n) { pooling(p, n, [&](const Values& x) { return p.mean(x); }); }},
+  {"softmax-unshifted", "softmax",       "n activations, no maximum subtracted", [](OperatorProgram& p, std::size_t n) { p.output(softmax(p, p.operand(Draw::activation, n), false)); }},
+  {"mse",               "loss",          "n activations and n targets to 1", [](OperatorProgram& p, std::size_t n) { const Values x = p.operand(Draw::activation, n), t = p.operand(Draw::activation, n); p.output(mse(p, x, t)); }},
+  {"sum-of-magnitudes", "reduction",     "n magnitudes of activations to 1", [](OperatorProgram& p, std::size_t n) { p.output(p.sum(p.operand(Draw::positive, n))); }},
+  {"mean",              "reduction",     "n magnitudes of activations to 1", [](OperatorProgram& p, std::size_t n) { p.output(p.mean(p.operand(Draw::positive, n))); }},
+  {"log",               "exp, log, pow", "n/4 magnitudes of activations",  [](OperatorProgram& p, std::size_t n) { each(p, n / 4, [&](Value x) { return p.log(x); }, Draw::positive); }},
+  {"reciprocal",        "exp, log, pow", "n magnitudes of activations",    [](OperatorProgram& p, std::size_t n) { each(p, n, [&](Value x) { return reciprocal(p, x); }, Draw::positive); }},
+  {"rsqrt",             "exp, log, pow", "n magnitudes of activations",    [](OperatorProgram& p, std::size_t n) { each(p, n, [&](Value x) { return reciprocal(p, p.sqrt(x)); }, Draw::positive); }},
+  {"relu",              "pointwise",     "n activations",                  [](OperatorProgram& p, std::size_t n) { each(p, n, [&](Value x) { return relu(p, x); }); }},
+  {"gelu",              "pointwise",     "n/4 activations",                [](OperatorProgram& p, std::size_t n) { each(p, n / 4, [&](Value x) { return gelu(p, x); }); }},
+  {"sigmoid",           "pointwise",     "n/4 activations",                [](OperatorProgram& p, std::size_t n) { each(p, n / 4, [&](Value x) { return sigmoid(p, x); }); }},
+  {"tanh",              "pointwise",     "n/4 activations",                [](OperatorProgram& p, std::size_t n) { each(p, n / 4, [&](Value x) { return p.tanh(x); }); }},
+  {"mul",               "pointwise",     "n activations by n activations", [](OperatorProgram& p, std::size_t n) { const Values y = p.operand(Draw::activation, n); std::size_t i = 0; each(p, n, [&](Value x) { return p.mul(x, y[i++]); }); }},
+  {"residual",          "pointwise",     "n activations and n activations", [](OperatorProgram& p, std::size_t n) { const Values y = p.operand(Draw::activation, n); std::size_t i = 0; each(p, n, [&](Value x) { return p.add(x, y[i++]); }); }},
+  {"max-pool",          "pooling",       "n activations, 4 to 1",          [](OperatorProgram& p, std::size_t n) { pooling(p, n, [&](const Values& x) { return p.largest(x); }); }},
+  {"average-pool",      "pooling",       "n activations, 4 to 1",          [](OperatorProgram& p, std::size_t n) { pooling(p, n, [&](const Values& x) { return p.mean(x); }); }},
 }};
 // clang-format on
 
@@ -394,8 +397,8 @@ constexpr std::array<Operator, 36> table{{
 
 std::span<const Operator> operator_table() { return table; }
 
-Program build(const Operator& op, SumOrder order, std::size_t size) {
-  Program p(order, op.name);
+OperatorProgram build(const Operator& op, SumOrder order, std::size_t size) {
+  OperatorProgram p(order, op.name);
   op.build(p, size);
   return p;
 }

@@ -5,64 +5,64 @@
 
 namespace halfulp::operators {
 
-using Value = Program::Value;
-using Values = Program::Values;
+using Value = OperatorProgram::Value;
+using Values = OperatorProgram::Values;
 
 /// Added to variances, as PyTorch's layer_norm and batch_norm have it by default.
 inline constexpr double norm_epsilon = 1e-5;
 
-Value relu(Program& p, Value x);
+Value relu(OperatorProgram& p, Value x);
 /// x Phi(x) by erf (Hendrycks & Gimpel 2016).
-Value gelu(Program& p, Value x);
+Value gelu(OperatorProgram& p, Value x);
 /// 1 / (1 + e^-x).
-Value sigmoid(Program& p, Value x);
-Value reciprocal(Program& p, Value x);
+Value sigmoid(OperatorProgram& p, Value x);
+Value reciprocal(OperatorProgram& p, Value x);
 
 /// e^(x - max x) / sum; `shifted` false: without the maximum.
-Values softmax(Program& p, const Values& x, bool shifted = true);
+Values softmax(OperatorProgram& p, const Values& x, bool shifted = true);
 /// x - max x - ln sum e^(x - max x).
-Values log_softmax(Program& p, const Values& x);
+Values log_softmax(OperatorProgram& p, const Values& x);
 /// -log_softmax of the first.
-Value cross_entropy_of_first(Program& p, const Values& x);
+Value cross_entropy_of_first(OperatorProgram& p, const Values& x);
 /// The mean over probabilities p of -ln p (label 1, the first half) and -ln(1 - p) (label 0). No clamp, which PyTorch
 /// has at 100.
-Value bce(Program& p, const Values& probabilities);
+Value bce(OperatorProgram& p, const Values& probabilities);
 /// The same of logits: max(z, 0) + ln(1 + e^-|z|), z = -x for label 1 and x for label 0.
-Value bce_with_logits(Program& p, const Values& logits);
+Value bce_with_logits(OperatorProgram& p, const Values& logits);
 /// One term of each: label 0.
-Value bce_term(Program& p, Value probability);
-Value softplus(Program& p, Value z);
+Value bce_term(OperatorProgram& p, Value probability);
+Value softplus(OperatorProgram& p, Value z);
 /// Mean of (x - t)^2.
-Value mse(Program& p, const Values& x, const Values& t);
+Value mse(OperatorProgram& p, const Values& x, const Values& t);
 
 /// (x - mean) / sqrt(mean of squared deviations + epsilon), two passes (Ba, Kiros & Hinton 2016), without gain and
 /// bias.
-Values normalize(Program& p, const Values& x);
+Values normalize(OperatorProgram& p, const Values& x);
 /// x / sqrt(mean of squares + epsilon) (Zhang & Sennrich 2019).
-Values rms_normalize(Program& p, const Values& x);
+Values rms_normalize(OperatorProgram& p, const Values& x);
 /// Euclidean norm.
-Value norm(Program& p, const Values& x);
+Value norm(OperatorProgram& p, const Values& x);
 
 /// y = W x, `rows` rows of W. fan_in is x's length.
-Values linear(Program& p, const Values& x, std::size_t rows);
+Values linear(OperatorProgram& p, const Values& x, std::size_t rows);
 
 /// h' = tanh(W x + U h).
-Values rnn_cell(Program& p, const Values& x, const Values& h);
+Values rnn_cell(OperatorProgram& p, const Values& x, const Values& h);
 /// Hochreiter & Schmidhuber 1997 with forget gate: h' and c'. No biases.
-Values lstm_cell(Program& p, const Values& x, const Values& h, const Values& c);
+Values lstm_cell(OperatorProgram& p, const Values& x, const Values& h, const Values& c);
 
 // The operators that the experiment looks at.
 
 struct Operator {
   std::string_view name;  ///< that of training/site.hpp where it is the same operator
   std::string_view family;
-  std::string_view shape;                    ///< what goes in and comes out, n being the parameter `size`
-  void (*build)(Program& p, std::size_t n);  ///< operands and outputs of one sample; n >= 64
+  std::string_view shape;                            ///< what goes in and comes out, n being the parameter `size`
+  void (*build)(OperatorProgram& p, std::size_t n);  ///< operands and outputs of one sample; n >= 64
 };
 
 std::span<const Operator> operator_table();
 
 /// One sample of an operator. size: n, at least 64.
-Program build(const Operator& op, SumOrder order, std::size_t size);
+OperatorProgram build(const Operator& op, SumOrder order, std::size_t size);
 
 }  // namespace halfulp::operators

@@ -14,7 +14,7 @@ constexpr std::size_t tokens = 8, width = 32, vocabulary = 64;
 using Rows = std::vector<Values>;
 
 /// A stage of its own that takes every row through a linear layer.
-Rows linear_stage(Program& p, std::string_view name, const Rows& x, std::size_t rows) {
+Rows linear_stage(OperatorProgram& p, std::string_view name, const Rows& x, std::size_t rows) {
   p.stage(name);
   const std::size_t n = x[0].size();
   Rows weights(rows), y(x.size());
@@ -25,7 +25,7 @@ Rows linear_stage(Program& p, std::string_view name, const Rows& x, std::size_t 
 }
 
 template <class F>
-Rows row_stage(Program& p, std::string_view name, const Rows& x, F&& f) {
+Rows row_stage(OperatorProgram& p, std::string_view name, const Rows& x, F&& f) {
   p.stage(name);
   Rows y;
   for (const Values& row : x) y.push_back(f(row));
@@ -33,7 +33,7 @@ Rows row_stage(Program& p, std::string_view name, const Rows& x, F&& f) {
 }
 
 template <class F>
-Rows pointwise_stage(Program& p, std::string_view name, const Rows& x, F&& f) {
+Rows pointwise_stage(OperatorProgram& p, std::string_view name, const Rows& x, F&& f) {
   return row_stage(p, name, x, [&](const Values& row) {
     Values y;
     for (const Value v : row) y.push_back(f(v));
@@ -41,7 +41,7 @@ Rows pointwise_stage(Program& p, std::string_view name, const Rows& x, F&& f) {
   });
 }
 
-Rows residual_stage(Program& p, std::string_view name, const Rows& x, const Rows& y) {
+Rows residual_stage(OperatorProgram& p, std::string_view name, const Rows& x, const Rows& y) {
   p.stage(name);
   Rows z(x.size());
   for (std::size_t t = 0; t < x.size(); ++t)
@@ -49,20 +49,20 @@ Rows residual_stage(Program& p, std::string_view name, const Rows& x, const Rows
   return z;
 }
 
-Rows embedding_stage(Program& p, std::size_t rows) {
+Rows embedding_stage(OperatorProgram& p, std::size_t rows) {
   p.stage("embedding");
   Rows x(rows);
   for (Values& row : x) row = p.operand(Draw::weight, width);
   return x;
 }
 
-void last_stages(Program& p, const Rows& x) {
+void last_stages(OperatorProgram& p, const Rows& x) {
   const Rows logits = linear_stage(p, "linear-last", x, vocabulary);
   for (const Values& row : row_stage(p, "log-softmax", logits, [&](const Values& v) { return log_softmax(p, v); }))
     p.output(row);
 }
 
-void perceptron(Program& p) {
+void perceptron(OperatorProgram& p) {
   Rows x = embedding_stage(p, 4);
   x = linear_stage(p, "linear-1", x, 4 * width);
   x = pointwise_stage(p, "relu-1", x, [&](Value v) { return relu(p, v); });
@@ -72,7 +72,7 @@ void perceptron(Program& p) {
 }
 
 /// Pre-norm (Xiong et al. 2020), one head, every token attends to all.
-void transformer_block(Program& p) {
+void transformer_block(OperatorProgram& p) {
   const auto norm_rows = [&](std::string_view name, const Rows& x) {
     return row_stage(p, name, x, [&](const Values& v) { return normalize(p, v); });
   };
@@ -99,13 +99,13 @@ void transformer_block(Program& p) {
   last_stages(p, residual_stage(p, "residual-2", middle, linear_stage(p, "linear-2", active, width)));
 }
 
-constexpr std::array<Model, 2> table{
+constexpr std::array<OperatorModel, 2> table{
     {{"mlp", "4 inputs of 32 numbers, two hidden layers of 128, 64 classes", perceptron},
      {"transformer", "one pre-norm block, 8 tokens of width 32, one head, 64 classes", transformer_block}}};
 
 }  // namespace
 
-std::span<const Model> models() { return table; }
+std::span<const OperatorModel> models() { return table; }
 
 std::string_view operator_of(std::string_view stage) {
   std::string_view found;
@@ -114,13 +114,13 @@ std::string_view operator_of(std::string_view stage) {
   return found;
 }
 
-std::vector<Precision> by_list(const Program& p, std::size_t list, const FloatFormat& f) {
+std::vector<Precision> by_list(const OperatorProgram& p, std::size_t list, const FloatFormat& f) {
   std::vector<Precision> stages(p.stages().size(), Precision::of(Where::fp32, fp32));
   std::vector<bool> wide(stages.size());  // reads an FP32 tensor
   for (std::size_t stage = 0; stage < stages.size(); ++stage) {
     for (const Node& n : p.nodes()) {
       if (n.stage != stage) continue;
-      if (n.step == Step::input) wide[stage] = true;
+      if (n.step == ElementaryOperation::input) wide[stage] = true;
       const std::array<std::uint32_t, 3> operands{n.a, n.b, n.c};
       for (int i = 0; i < reads(n.step); ++i) {
         const std::size_t from = p.nodes()[operands[static_cast<std::size_t>(i)]].stage;

@@ -1,6 +1,7 @@
 // Overflow and underflow points: the first code word at which an operator leaves the range, and the threshold it must
 // follow from.
 #include <halfulp/experiments/operators/operators.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/emulation/dot.hpp>
@@ -26,17 +27,17 @@ struct Point {
   Event kind;
   bool negative = false;   ///< of the input
   bool from_zero = false;  ///< the event holds for magnitudes up to a point, not from one on
-  Program::Value (*build)(Program&, Program::Value);
+  OperatorProgram::Value (*build)(OperatorProgram&, OperatorProgram::Value);
   /// The exact magnitude of the input; beyond (or below) it the event happens.
   Real (*threshold)(const FloatFormat&);
 };
 
 Real half_smallest(const FloatFormat& f) { return Real(f.value(f.min_positive())) / 2; }
 
-Program::Value exp_of(Program& p, Program::Value x) { return p.exp(x); }
-Program::Value square(Program& p, Program::Value x) { return p.mul(x, x); }
-Program::Value cube(Program& p, Program::Value x) { return p.pow(x, p.constant(3)); }
-Program::Value tanh_of(Program& p, Program::Value x) { return p.tanh(x); }
+OperatorProgram::Value exp_of(OperatorProgram& p, OperatorProgram::Value x) { return p.exp(x); }
+OperatorProgram::Value square(OperatorProgram& p, OperatorProgram::Value x) { return p.mul(x, x); }
+OperatorProgram::Value cube(OperatorProgram& p, OperatorProgram::Value x) { return p.pow(x, p.constant(3)); }
+OperatorProgram::Value tanh_of(OperatorProgram& p, OperatorProgram::Value x) { return p.tanh(x); }
 
 const std::array<Point, 8> points{{
     {"exp", "overflows", Event::overflow, false, false, exp_of,
@@ -88,7 +89,7 @@ std::optional<std::uint64_t> found(const Point& p, const FloatFormat& f) {
   return p.from_zero ? code - 1 : code;
 }
 
-/// The same by comparison with the threshold alone.
+/// The same, only by comparison with the threshold.
 std::optional<std::uint64_t> derived(const Point& p, const FloatFormat& f) {
   const Real t = p.threshold(f);
   const std::uint64_t code = first_code(f, [&](double x) { return p.from_zero ? Real(x) > t : Real(x) >= t; });
@@ -104,16 +105,17 @@ void published(Run& run) {
   Function wide(fp32, Where::all, exp_of);
   const std::uint64_t first = first_code(
       fp32, [&](double x) { return !std::isfinite(fp16.value(encode(fp16, {}, wide(x)).code)); });
-  run.report.claim(within("exp-overflows-fp16", "From x = 11.0901 on, e^x in fp16 is Infinity.", ln, 11.0901, 5e-5,
-                          fp32.value(first), "oracle"));
+  run.report.claim({"exp-overflows-fp16", "From x = 11.0901 on, e^x in fp16 is Infinity.", ln},
+                   within(11.0901, 5e-5, fp32.value(first), "oracle"));
   Function narrow(fp16, Where::all, exp_of);
   const std::uint64_t code = first_code(fp16, [&](double x) { return !std::isfinite(narrow(x)); });
-  run.report.claim(exactly("exp-first-infinite-fp16", "The first fp16 number whose e^x is Infinity is 11.09375.", ln,
-                           11.09375, fp16.value(code), "oracle"));
+  run.report.claim({"exp-first-infinite-fp16", "The first fp16 number whose e^x is Infinity is 11.09375.", ln},
+                   exactly(11.09375, fp16.value(code), "oracle"));
   Function squared(fp16, Where::all, square);
-  run.report.claim(exactly("square-of-256-fp16",
-                           "256 * 256 is Infinity in fp16, which a variance or a norm meets before its root.",
-                           "derived: 65536 >= 65520", "Infinity", number(squared(256)), "oracle"));
+  run.report.claim(
+      {"square-of-256-fp16", "256 * 256 is Infinity in fp16, which a variance or a norm meets before its root.",
+       "derived: 65536 >= 65520"},
+      exactly("Infinity", number(squared(256)), "oracle"));
 }
 
 }  // namespace
@@ -134,9 +136,10 @@ Real overflow_threshold(const FloatFormat& f) {
   return bound;
 }
 
-Function::Function(const FloatFormat& f, Where where, Program::Value (*build)(Program&, Program::Value))
+Function::Function(const FloatFormat& f, Where where,
+                   OperatorProgram::Value (*build)(OperatorProgram&, OperatorProgram::Value))
     : program_([&] {
-        Program p(SumOrder::sequential);
+        OperatorProgram p(SumOrder::sequential);
         p.output(build(p, p.operand(Draw::activation, 1)[0]));
         return p;
       }()),
@@ -144,7 +147,7 @@ Function::Function(const FloatFormat& f, Where where, Program::Value (*build)(Pr
 
 double Function::operator()(double x) { return evaluator_(std::span(&x, 1))[0]; }
 
-void limit_points(const Settings& s, Run& run) {
+void limit_points(const OperatorSettings& s, Run& run) {
   Table& table = run.report.table(
       "points", "Where operators leave the range, to nearest even: found by search, every operation in the format",
       {{"format", "", "Format of input, operations and result."},
@@ -186,10 +189,11 @@ void limit_points(const Settings& s, Run& run) {
       table.row(std::move(row));
     }
   }
-  run.report.claim(exactly("points-follow-from-the-format",
-                           "Searched overflow and underflow points are the first code words beyond thresholds such as "
-                           "ln(max + half a unit).",
-                           "derived: rounding to nearest even", expected, measured, "oracle"));
+  run.report.claim({"points-follow-from-the-format",
+                    "Searched overflow and underflow points are the first code words beyond thresholds such as "
+                    "ln(max + half a unit).",
+                    "derived: rounding to nearest even"},
+                   exactly(expected, measured, "oracle"));
   published(run);
 }
 
@@ -234,8 +238,8 @@ std::vector<Parameter> parameters() {
   };
 }
 
-Settings settings(const Config& config) {
-  Settings s;
+OperatorSettings settings(const Config& config) {
+  OperatorSettings s;
   s.formats = config.formats("formats");
   for (const FormatChoice& c : s.formats) {
     if (!c.format.has_zero || !c.format.is_signed)
@@ -255,7 +259,7 @@ Settings settings(const Config& config) {
   return s;
 }
 
-void errors_report(const Settings& s, const AllErrors& errors, Report& report) {
+void errors_report(const OperatorSettings& s, const AllErrors& errors, Report& report) {
   Table& table = report.table(
       "operators", fmt::format("Errors of operators against exact results on the same FP32 inputs (n = {})", s.size),
       {{"format", "", "The low-precision format; fp32 rows have none."},
@@ -280,7 +284,7 @@ void errors_report(const Settings& s, const AllErrors& errors, Report& report) {
   for (std::size_t c = 0; c < all.size(); ++c)
     for (std::size_t i = 0; i < operators.size(); ++i)
       for (std::size_t k = 0; k < s.scales.size(); ++k) {
-        Errors e;
+        OperatorErrors e;
         for (const SampleErrors& sample : errors[i]) e.merge(sample[k][c]);
         table.row({all[c].format, name_of(all[c].where), operators[i].name, operators[i].family, operators[i].shape,
                    s.scales[k], number(e.relative()),
@@ -290,7 +294,7 @@ void errors_report(const Settings& s, const AllErrors& errors, Report& report) {
 }
 
 void run_operators(const Config& config, Run& run) {
-  const Settings s = settings(config);
+  const OperatorSettings s = settings(config);
   const AllErrors errors = measure_errors(s, run.trace, [&](double share) { run.progress(0.7 * share); });
   errors_report(s, errors, run.report);
   autocast_report(s, errors, config.real("budget"), run);
@@ -313,7 +317,9 @@ Experiment operators_experiment() {
           "How wrong is each operator in each format, where does it overflow, and which list for autocast follows?",
           operators::parameters,
           operators::run_operators,
-          {"autocast", {"format", "operator", "derived", "verdict", "pytorch_cuda", "cuda"}, {}, {}}};
+          {"autocast", {"format", "operator", "derived", "verdict", "pytorch_cuda", "cuda"}, {}, {}},
+          false,
+          &publications::fp16_operators};
 }
 
 }  // namespace halfulp

@@ -1,4 +1,4 @@
-// Inputs of programs: FP32 numbers, functions of (seed, sample) and the scale of activations alone.
+// Inputs of programs: FP32 numbers that depend only on (seed, sample) and the scale of activations.
 #pragma once
 
 #include <halfulp/experiments/operators/functions.hpp>
@@ -16,11 +16,11 @@
 namespace halfulp::operators {
 
 /// The inputs of one sample, in order. Every operand k of every program has the same draws, times its scale.
-std::vector<double> draw_inputs(const Program& p, double scale, std::uint64_t seed, std::uint64_t sample);
+std::vector<double> draw_inputs(const OperatorProgram& p, double scale, std::uint64_t seed, std::uint64_t sample);
 
 // What operators get wrong in each format, against exact results on the same FP32 inputs.
 
-struct Settings {
+struct OperatorSettings {
   std::vector<FormatChoice> formats;  ///< none wider than FP32
   std::vector<double> scales;
   std::size_t size = 64, samples = 1;
@@ -30,35 +30,35 @@ struct Settings {
 };
 
 /// A format and where it is; FP32 throughout is the first candidate and has no format of its own.
-struct Candidate {
+struct CandidateFormat {
   std::string format = "fp32";
   FloatFormat f;
   Where where = Where::fp32;
 };
-std::vector<Candidate> candidates(const Settings& s);
+std::vector<CandidateFormat> candidates(const OperatorSettings& s);
 
 /// Errors of one candidate over all outputs of all samples at one scale. Outputs at which FP32 throughout is not finite
-/// are counted in `beyond` alone.
-struct Errors {
+/// are counted only in `beyond`.
+struct OperatorErrors {
   Real squares = 0, exact_squares = 0;  ///< of differences and of exact results
   double worst = 0;                     ///< largest |difference| / |exact result|, where that is not 0
   std::size_t outputs = 0, non_finite = 0, vanished = 0, beyond = 0;
 
-  std::optional<Step>
+  std::optional<ElementaryOperation>
       overflow;  ///< where finite outputs come from numbers that are not: the first operation that gave one
 
   void add(double result, const Real& exact);
-  void merge(const Errors& o);
+  void merge(const OperatorErrors& o);
   /// Root of sum of squared differences over that of squared exact results; Infinity if some output is not finite.
   double relative() const;
 };
 
 /// Of one sample of an operator: [scale][candidate].
-using SampleErrors = std::vector<std::vector<Errors>>;
+using SampleErrors = std::vector<std::vector<OperatorErrors>>;
 /// [operator][sample].
 using AllErrors = std::vector<std::vector<SampleErrors>>;
 /// Operations of first samples are recorded. `done` gets the share of work done.
-AllErrors measure_errors(const Settings& s, Trace& trace, const std::function<void(double)>& done);
+AllErrors measure_errors(const OperatorSettings& s, Trace& trace, const std::function<void(double)>& done);
 
 // Where operators leave a format's range: first inputs that overflow, vanish or stagnate.
 
@@ -86,26 +86,27 @@ std::uint64_t first_code(const FloatFormat& f, F&& holds) {
 /// A function of one number in a format, every operation in it, to nearest even.
 class Function {
  public:
-  Function(const FloatFormat& f, Where where, Program::Value (*build)(Program&, Program::Value));
+  Function(const FloatFormat& f, Where where,
+           OperatorProgram::Value (*build)(OperatorProgram&, OperatorProgram::Value));
   double operator()(double x);
 
  private:
-  Program program_;
+  OperatorProgram program_;
   Evaluator evaluator_;
 };
 
 /// Table `points` and its claims: exp, squares, cubes, reciprocals, sigmoid and tanh, each found by search over code
 /// words and derived from the format.
-void limit_points(const Settings& s, Run& run);
+void limit_points(const OperatorSettings& s, Run& run);
 /// Table `sums` and its claims: sums and means of ones.
-void sums_of_ones(const Settings& s, Run& run);
+void sums_of_ones(const OperatorSettings& s, Run& run);
 /// Table `binary_cross_entropy` and its claims: by probabilities and by logits.
-void binary_losses(const Settings& s, Run& run);
+void binary_losses(const OperatorSettings& s, Run& run);
 
 // What is the arithmetic's error and what the inputs'.
 
 /// Table `inside` and its claim.
-void inside_report(const Settings& s, Run& run);
+void inside_report(const OperatorSettings& s, Run& run);
 
 // What published lists of automatic mixed precision say of operators.
 
@@ -138,7 +139,7 @@ inline constexpr std::array<AutocastList, 3> autocast_lists{{
 /// An operator of the table and the function that the lists know it by.
 struct ListedOperator {
   std::string_view name, function;
-  std::array<Listed, 3> lists;  ///< CUDA's holds for FP16 and BF16, the CPU's too; apex casts to FP16 alone
+  std::array<Listed, 3> lists;  ///< CUDA's holds for FP16 and BF16, the CPU's too; apex casts only to FP16
 };
 
 /// The entry of an operator; nothing if the lists have no such function (they know steps of it, not the whole).
@@ -148,11 +149,11 @@ std::span<const ListedOperator> listed_operators();
 // A model as a graph of operators, and the cheapest precision of each under one end-to-end error budget.
 
 /// Models of which every stage is one operator; outputs are log-probabilities.
-struct Model {
+struct OperatorModel {
   std::string_view name, description;
-  void (*build)(Program& p);
+  void (*build)(OperatorProgram& p);
 };
-std::span<const Model> models();
+std::span<const OperatorModel> models();
 
 /// The operator of the published lists that a stage is: its name without what tells stages apart, "linear-query". Empty
 /// if none.
@@ -160,7 +161,7 @@ std::string_view operator_of(std::string_view stage);
 /// The precisions that a published list (its place in autocast_lists) gives the stages: 16-bit tensors around FP32
 /// operations where the list casts to 16 bits, FP32 where it casts to FP32; else the widest of the tensors that the
 /// stage reads, of which inputs and weights are FP32.
-std::vector<Precision> by_list(const Program& p, std::size_t list, const FloatFormat& f);
+std::vector<Precision> by_list(const OperatorProgram& p, std::size_t list, const FloatFormat& f);
 
 /// A precision a stage may have.
 struct Choice {
@@ -181,19 +182,20 @@ struct Decision {
 /// From FP32 everywhere: stages from the most operations to the fewest, each takes the first choice with which the
 /// whole model's relative error stays within the budget and every output is finite. Errors are the largest over
 /// deciding_samples(s) samples, each with inputs and weights of its own, against exact outputs.
-std::size_t deciding_samples(const Settings& s);
-std::vector<Decision> cheapest(const Program& p, const std::vector<Choice>& choices, const Settings& s, double budget);
+std::size_t deciding_samples(const OperatorSettings& s);
+std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<Choice>& choices, const OperatorSettings& s,
+                               double budget);
 
 /// Tables `graph` and `models`.
-void graph_report(const Settings& s, double budget, Run& run);
+void graph_report(const OperatorSettings& s, double budget, Run& run);
 
 // An autocast list from measured errors, beside the published ones.
 
 /// What a candidate needs of one operator: its largest error over samples and scales of activations.
 struct Need {
-  double units = 0;  ///< relative error in unit roundoffs 2^-p of the format; Infinity if an output is not finite
-  double scale = 0;  ///< where that is
-  Errors there;      ///< that sample's, at that scale
+  double units = 0;      ///< relative error in unit roundoffs 2^-p of the format; Infinity if an output is not finite
+  double scale = 0;      ///< where that is
+  OperatorErrors there;  ///< that sample's, at that scale
 };
 
 /// What an operator tolerates in a format: `all` if that keeps to the budget, else `tensors` if that does, else `fp32`.
@@ -205,7 +207,7 @@ struct Derived {
 /// The criterion, the same for every operator: in every sample, at every scale, every output is finite where FP32
 /// throughout gives a finite one, and the relative error (Errors::relative) is at most `budget` unit roundoffs of the
 /// format.
-Derived derive(const Settings& s, std::span<const SampleErrors> samples, std::size_t format, double budget);
+Derived derive(const OperatorSettings& s, std::span<const SampleErrors> samples, std::size_t format, double budget);
 
 /// What the verdict hangs on: how many samples have it by themselves, and whether half or twice the budget would change
 /// it.
@@ -214,11 +216,11 @@ struct Firmness {
   double least = 0;         ///< over the samples, of what `all` needs in a sample
   bool borderline = false;  ///< not all agree, or the budget halved or doubled derives something else
 };
-Firmness firmness(const Settings& s, std::span<const SampleErrors> samples, std::size_t format, double budget);
+Firmness firmness(const OperatorSettings& s, std::span<const SampleErrors> samples, std::size_t format, double budget);
 
 enum class Agreement : std::uint8_t { agrees, on_arithmetic, differs };
 std::string_view name_of(Agreement agreement);
-/// A list that casts to FP32 agrees with `fp32`, and on the arithmetic alone with `tensors`; one that casts to 16 bits,
+/// A list that casts to FP32 agrees with `fp32`, and with `tensors` only on the arithmetic; one that casts to 16 bits,
 /// or leaves the type as it is, agrees with `all` and with `tensors`: kernels accumulate in FP32.
 Agreement compare(Listed listed, Where derived);
 
@@ -226,6 +228,6 @@ Agreement compare(Listed listed, Where derived);
 inline constexpr double usual_budget = 4;
 
 /// Table `autocast` and the claims on it.
-void autocast_report(const Settings& s, const AllErrors& errors, double budget, Run& run);
+void autocast_report(const OperatorSettings& s, const AllErrors& errors, double budget, Run& run);
 
 }  // namespace halfulp::operators

@@ -13,63 +13,64 @@
 
 namespace halfulp::operators {
 
-int reads(Step step) {
+int reads(ElementaryOperation step) {
   switch (step) {
-    case Step::input:
-    case Step::constant: return 0;
-    case Step::add:
-    case Step::sub:
-    case Step::mul:
-    case Step::div:
-    case Step::pow:
-    case Step::max: return 2;
-    case Step::fma: return 3;
+    case ElementaryOperation::input:
+    case ElementaryOperation::constant: return 0;
+    case ElementaryOperation::add:
+    case ElementaryOperation::sub:
+    case ElementaryOperation::mul:
+    case ElementaryOperation::div:
+    case ElementaryOperation::pow:
+    case ElementaryOperation::max: return 2;
+    case ElementaryOperation::fma: return 3;
     default: return 1;
   }
 }
 
-std::string_view name_of(Step step) {
+std::string_view name_of(ElementaryOperation step) {
   switch (step) {
-    case Step::input: return "an input";
-    case Step::constant: return "a constant";
-    case Step::add: return "a sum";
-    case Step::sub: return "a difference";
-    case Step::mul: return "a product";
-    case Step::div: return "a quotient";
-    case Step::fma: return "a sum of products";
-    case Step::sqrt: return "a root";
-    case Step::exp: return "an exponential";
-    case Step::pow: return "a power";
-    case Step::max: return "a maximum";
+    case ElementaryOperation::input: return "an input";
+    case ElementaryOperation::constant: return "a constant";
+    case ElementaryOperation::add: return "a sum";
+    case ElementaryOperation::sub: return "a difference";
+    case ElementaryOperation::mul: return "a product";
+    case ElementaryOperation::div: return "a quotient";
+    case ElementaryOperation::fma: return "a sum of products";
+    case ElementaryOperation::sqrt: return "a root";
+    case ElementaryOperation::exp: return "an exponential";
+    case ElementaryOperation::pow: return "a power";
+    case ElementaryOperation::max: return "a maximum";
     default: return "a function";
   }
 }
 
-Program::Program(SumOrder order, std::string_view first_stage) : order_(order), stages_{std::string(first_stage)} {}
+OperatorProgram::OperatorProgram(SumOrder order, std::string_view first_stage)
+    : order_(order), stages_{std::string(first_stage)} {}
 
-void Program::stage(std::string_view name) {
+void OperatorProgram::stage(std::string_view name) {
   if (nodes_.empty()) stages_.back() = name;
   else stages_.emplace_back(name);
 }
 
-Program::Value Program::node(Step step, Value a, Value b, Value c) {
+OperatorProgram::Value OperatorProgram::node(ElementaryOperation step, Value a, Value b, Value c) {
   nodes_.push_back({step, static_cast<std::uint16_t>(stages_.size() - 1), a, b, c});
   return static_cast<Value>(nodes_.size() - 1);
 }
 
-Program::Values Program::operand(Draw draw, std::size_t count, std::size_t fan_in) {
+OperatorProgram::Values OperatorProgram::operand(Draw draw, std::size_t count, std::size_t fan_in) {
   operands_.push_back({draw, count, fan_in});
   Values values(count);
-  for (Value& v : values) v = node(Step::input, static_cast<Value>(inputs_++));
+  for (Value& v : values) v = node(ElementaryOperation::input, static_cast<Value>(inputs_++));
   return values;
 }
 
-Program::Value Program::constant(double value) {
+OperatorProgram::Value OperatorProgram::constant(double value) {
   constants_.push_back(value);
-  return node(Step::constant, static_cast<Value>(constants_.size() - 1));
+  return node(ElementaryOperation::constant, static_cast<Value>(constants_.size() - 1));
 }
 
-Program::Value Program::sum(std::span<const Value> x) {
+OperatorProgram::Value OperatorProgram::sum(std::span<const Value> x) {
   assert(!x.empty());
   if (x.size() == 1) return x[0];
   if (order_ == SumOrder::pairwise) {
@@ -82,18 +83,18 @@ Program::Value Program::sum(std::span<const Value> x) {
   return total;
 }
 
-Program::Value Program::mean(std::span<const Value> x) {
+OperatorProgram::Value OperatorProgram::mean(std::span<const Value> x) {
   const Value total = sum(x);
   return div(total, constant(static_cast<double>(x.size())));
 }
 
-Program::Value Program::largest(std::span<const Value> x) {
+OperatorProgram::Value OperatorProgram::largest(std::span<const Value> x) {
   Value most = x[0];
   for (const Value v : x.subspan(1)) most = max(most, v);
   return most;
 }
 
-Program::Value Program::dot(std::span<const Value> a, std::span<const Value> b) {
+OperatorProgram::Value OperatorProgram::dot(std::span<const Value> a, std::span<const Value> b) {
   assert(a.size() == b.size() && !a.empty());
   if (order_ == SumOrder::pairwise) {
     Values products;
@@ -108,37 +109,37 @@ Program::Value Program::dot(std::span<const Value> a, std::span<const Value> b) 
 namespace {
 
 /// The functions that no IEEE operation computes.
-Real function(Step step, const Real& x, const Real& y) {
+Real function(ElementaryOperation step, const Real& x, const Real& y) {
   switch (step) {
-    case Step::exp: return exp(x);
-    case Step::log: return log(x);
-    case Step::log1p: return boost::math::log1p(x);
-    case Step::tanh: return tanh(x);
-    case Step::erf: return boost::math::erf(x);
-    case Step::pow: return pow(x, y);
+    case ElementaryOperation::exp: return exp(x);
+    case ElementaryOperation::log: return log(x);
+    case ElementaryOperation::log1p: return boost::math::log1p(x);
+    case ElementaryOperation::tanh: return tanh(x);
+    case ElementaryOperation::erf: return boost::math::erf(x);
+    case ElementaryOperation::pow: return pow(x, y);
     default: break;
   }
   throw std::logic_error("operators: a function expected");
 }
 
 /// One of them in a format. Arguments that are no numbers, and poles, by IEEE 754-2019, 9.2.1.
-std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, Step step, std::uint64_t a,
-                               std::uint64_t b) {
-  if (f.is_nan(a) || (step == Step::pow && f.is_nan(b))) return nan_result(f, rounding, {a, b}).code;
-  if (step == Step::exp) return exp(f, rounding, a).code;
+std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, ElementaryOperation step,
+                               std::uint64_t a, std::uint64_t b) {
+  if (f.is_nan(a) || (step == ElementaryOperation::pow && f.is_nan(b))) return nan_result(f, rounding, {a, b}).code;
+  if (step == ElementaryOperation::exp) return exp(f, rounding, a).code;
   const bool negative = f.sign(a), inf = f.is_infinite(a);
   const double x = f.value(a);
-  if (step == Step::log || step == Step::log1p) {
-    const double pole = step == Step::log ? 0 : -1;
+  if (step == ElementaryOperation::log || step == ElementaryOperation::log1p) {
+    const double pole = step == ElementaryOperation::log ? 0 : -1;
     if (x == pole) return infinite(f, rounding, true).code;
     if (x < pole) return invalid(f, rounding).code;
     if (inf) return a;
   }
-  if (step == Step::pow && inf) return a;                                       // exponents here are odd integers
-  if (step == Step::pow && f.is_infinite(b)) return invalid(f, rounding).code;  // 3 is beyond the format
+  if (step == ElementaryOperation::pow && inf) return a;  // exponents here are odd integers
+  if (step == ElementaryOperation::pow && f.is_infinite(b)) return invalid(f, rounding).code;  // 3 is beyond the format
   if (inf) return encode(f, rounding, negative ? -1 : 1).code;
-  if (x == 0 && step != Step::log) return a;
-  return round_real(f, rounding, function(step, Real(x), Real(step == Step::pow ? f.value(b) : 0)));
+  if (x == 0 && step != ElementaryOperation::log) return a;
+  return round_real(f, rounding, function(step, Real(x), Real(step == ElementaryOperation::pow ? f.value(b) : 0)));
 }
 
 }  // namespace
@@ -163,31 +164,31 @@ std::uint64_t round_real(const FloatFormat& f, const Rounding& rounding, const R
   return round_pack<uint128>(f, rounding, {x < 0, std::clamp(exponent, -far, far) - digits, significand}, 0).code;
 }
 
-std::vector<Real> exact_outputs(const Program& p, std::span<const double> inputs) {
+std::vector<Real> exact_outputs(const OperatorProgram& p, std::span<const double> inputs) {
   std::vector<Real> v(p.nodes().size());
   for (std::size_t i = 0; i < v.size(); ++i) {
     if (i % 1024 == 0) stop_if_interrupted();
     const Node& n = p.nodes()[i];
     const Real &a = v[n.a < i ? n.a : 0], &b = v[n.b < i ? n.b : 0];
     switch (n.step) {
-      case Step::input: v[i] = inputs[n.a]; break;
-      case Step::constant: v[i] = p.constants()[n.a]; break;
-      case Step::add: v[i] = a + b; break;
-      case Step::sub: v[i] = a - b; break;
-      case Step::mul: v[i] = a * b; break;
-      case Step::div: v[i] = a / b; break;
-      case Step::fma: v[i] = a * b + v[n.c]; break;
-      case Step::sqrt: v[i] = sqrt(a); break;
-      case Step::max: v[i] = a < b ? b : a; break;
+      case ElementaryOperation::input: v[i] = inputs[n.a]; break;
+      case ElementaryOperation::constant: v[i] = p.constants()[n.a]; break;
+      case ElementaryOperation::add: v[i] = a + b; break;
+      case ElementaryOperation::sub: v[i] = a - b; break;
+      case ElementaryOperation::mul: v[i] = a * b; break;
+      case ElementaryOperation::div: v[i] = a / b; break;
+      case ElementaryOperation::fma: v[i] = a * b + v[n.c]; break;
+      case ElementaryOperation::sqrt: v[i] = sqrt(a); break;
+      case ElementaryOperation::max: v[i] = a < b ? b : a; break;
       default: v[i] = function(n.step, a, b); break;
     }
   }
   std::vector<Real> outputs;
-  for (const Program::Value o : p.outputs()) outputs.push_back(v[o]);
+  for (const OperatorProgram::Value o : p.outputs()) outputs.push_back(v[o]);
   return outputs;
 }
 
-Evaluator::Evaluator(const Program& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace)
+Evaluator::Evaluator(const OperatorProgram& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace)
     : program_(p) {
   assert(stages.size() == p.stages().size());
   fp32_ = unit(fp32, {}, trace);
@@ -213,13 +214,13 @@ std::uint64_t Evaluator::convert(std::size_t from, std::size_t to, std::uint64_t
 std::uint64_t Evaluator::apply(Unit& u, const Node& n, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   const FloatFormat& f = u.format;
   switch (n.step) {
-    case Step::add: return u.on.add(a, b);
-    case Step::sub: return u.on.sub(a, b);
-    case Step::mul: return u.on.mul(a, b);
-    case Step::div: return u.on.div(a, b);
-    case Step::fma: return u.on.fma(a, b, c);
-    case Step::sqrt: return u.on.sqrt(a);
-    case Step::max: return f.is_nan(a) ? a : f.is_nan(b) ? b : f.value(a) < f.value(b) ? b : a;
+    case ElementaryOperation::add: return u.on.add(a, b);
+    case ElementaryOperation::sub: return u.on.sub(a, b);
+    case ElementaryOperation::mul: return u.on.mul(a, b);
+    case ElementaryOperation::div: return u.on.div(a, b);
+    case ElementaryOperation::fma: return u.on.fma(a, b, c);
+    case ElementaryOperation::sqrt: return u.on.sqrt(a);
+    case ElementaryOperation::max: return f.is_nan(a) ? a : f.is_nan(b) ? b : f.value(a) < f.value(b) ? b : a;
     default: break;
   }
   return rounded_function(f, u.on.rounding(), n.step, a, b);
@@ -240,9 +241,9 @@ std::vector<double> Evaluator::operator()(std::span<const double> inputs) {
       return enter(there.tensors, convert(there.operations, there.tensors, codes_[node]));
     };
     Unit& u = units_[here.operations];
-    if (n.step == Step::input) {
+    if (n.step == ElementaryOperation::input) {
       codes_[i] = enter(fp32_, std::bit_cast<std::uint32_t>(static_cast<float>(inputs[n.a])));
-    } else if (n.step == Step::constant) {
+    } else if (n.step == ElementaryOperation::constant) {
       codes_[i] = u.constants[n.a];
     } else {
       const int count = reads(n.step);
@@ -250,14 +251,14 @@ std::vector<double> Evaluator::operator()(std::span<const double> inputs) {
     }
   }
   std::vector<double> outputs;
-  for (const Program::Value o : program_.outputs()) {
+  for (const OperatorProgram::Value o : program_.outputs()) {
     const Stage& s = stages_[nodes[o].stage];
     outputs.push_back(units_[s.tensors].format.value(convert(s.operations, s.tensors, codes_[o])));
   }
   return outputs;
 }
 
-std::optional<Step> Evaluator::first_non_finite() const {
+std::optional<ElementaryOperation> Evaluator::first_non_finite() const {
   for (std::size_t i = 0; i < codes_.size(); ++i) {
     const FloatFormat& f = units_[stages_[program_.nodes()[i].stage].operations].format;
     if (f.is_nan(codes_[i]) || f.is_infinite(codes_[i])) return program_.nodes()[i].step;

@@ -16,19 +16,35 @@
 namespace halfulp::operators {
 
 /// Elementary operations: each is rounded once wherever it is rounded at all.
-enum class Step : std::uint8_t { input, constant, add, sub, mul, div, fma, sqrt, exp, log, log1p, tanh, erf, pow, max };
+enum class ElementaryOperation : std::uint8_t {
+  input,
+  constant,
+  add,
+  sub,
+  mul,
+  div,
+  fma,
+  sqrt,
+  exp,
+  log,
+  log1p,
+  tanh,
+  erf,
+  pow,
+  max
+};
 
 /// What an operation reads: earlier nodes; a constant or an input: its number.
 struct Node {
-  Step step;
+  ElementaryOperation step;
   std::uint16_t stage = 0;
   std::uint32_t a = 0, b = 0, c = 0;
 };
 
 /// How many earlier nodes an operation reads: a, b and c in this order.
-int reads(Step step);
+int reads(ElementaryOperation step);
 /// In plain words: "a division".
-std::string_view name_of(Step step);
+std::string_view name_of(ElementaryOperation step);
 
 /// Where the values of an operand come from. `scale` is the standard deviation of activations.
 enum class Draw : std::uint8_t {
@@ -42,7 +58,7 @@ enum class Draw : std::uint8_t {
   binary_probability,  ///< sigmoid of these, between the smallest normal number of FP32 and its largest below 1
 };
 
-struct Operand {
+struct ProgramOperand {
   Draw draw;
   std::size_t count, fan_in;
 };
@@ -51,12 +67,12 @@ struct Operand {
 enum class SumOrder : std::uint8_t { sequential, pairwise };
 
 /// A stage is one operator of a model; the program of one operator has one.
-class Program {
+class OperatorProgram {
  public:
   using Value = std::uint32_t;  ///< a node
   using Values = std::vector<Value>;
 
-  explicit Program(SumOrder order, std::string_view first_stage = "");
+  explicit OperatorProgram(SumOrder order, std::string_view first_stage = "");
 
   /// What follows belongs to a new stage.
   void stage(std::string_view name);
@@ -65,19 +81,19 @@ class Program {
   /// A real number; every arithmetic rounds it to its format.
   Value constant(double value);
 
-  Value add(Value a, Value b) { return node(Step::add, a, b); }
-  Value sub(Value a, Value b) { return node(Step::sub, a, b); }
-  Value mul(Value a, Value b) { return node(Step::mul, a, b); }
-  Value div(Value a, Value b) { return node(Step::div, a, b); }
-  Value fma(Value a, Value b, Value c) { return node(Step::fma, a, b, c); }
-  Value sqrt(Value a) { return node(Step::sqrt, a); }
-  Value exp(Value a) { return node(Step::exp, a); }
-  Value log(Value a) { return node(Step::log, a); }
-  Value log1p(Value a) { return node(Step::log1p, a); }
-  Value tanh(Value a) { return node(Step::tanh, a); }
-  Value erf(Value a) { return node(Step::erf, a); }
-  Value pow(Value a, Value b) { return node(Step::pow, a, b); }
-  Value max(Value a, Value b) { return node(Step::max, a, b); }
+  Value add(Value a, Value b) { return node(ElementaryOperation::add, a, b); }
+  Value sub(Value a, Value b) { return node(ElementaryOperation::sub, a, b); }
+  Value mul(Value a, Value b) { return node(ElementaryOperation::mul, a, b); }
+  Value div(Value a, Value b) { return node(ElementaryOperation::div, a, b); }
+  Value fma(Value a, Value b, Value c) { return node(ElementaryOperation::fma, a, b, c); }
+  Value sqrt(Value a) { return node(ElementaryOperation::sqrt, a); }
+  Value exp(Value a) { return node(ElementaryOperation::exp, a); }
+  Value log(Value a) { return node(ElementaryOperation::log, a); }
+  Value log1p(Value a) { return node(ElementaryOperation::log1p, a); }
+  Value tanh(Value a) { return node(ElementaryOperation::tanh, a); }
+  Value erf(Value a) { return node(ElementaryOperation::erf, a); }
+  Value pow(Value a, Value b) { return node(ElementaryOperation::pow, a, b); }
+  Value max(Value a, Value b) { return node(ElementaryOperation::max, a, b); }
 
   // Reductions of at least one value.
   Value sum(std::span<const Value> x);
@@ -91,18 +107,18 @@ class Program {
 
   const std::vector<Node>& nodes() const { return nodes_; }
   const std::vector<double>& constants() const { return constants_; }
-  const std::vector<Operand>& operands() const { return operands_; }
+  const std::vector<ProgramOperand>& operands() const { return operands_; }
   const Values& outputs() const { return outputs_; }
   std::size_t inputs() const { return inputs_; }
   const std::vector<std::string>& stages() const { return stages_; }
 
  private:
-  Value node(Step step, Value a = 0, Value b = 0, Value c = 0);
+  Value node(ElementaryOperation step, Value a = 0, Value b = 0, Value c = 0);
 
   SumOrder order_;
   std::vector<Node> nodes_;
   std::vector<double> constants_;
-  std::vector<Operand> operands_;
+  std::vector<ProgramOperand> operands_;
   Values outputs_;
   std::size_t inputs_ = 0;
   std::vector<std::string> stages_;
@@ -133,18 +149,18 @@ struct Precision {
 std::uint64_t round_real(const FloatFormat& f, const Rounding& rounding, const Real& x);
 
 /// The outputs, every operation exact but for 113 bits. inputs: one number each.
-std::vector<Real> exact_outputs(const Program& p, std::span<const double> inputs);
+std::vector<Real> exact_outputs(const OperatorProgram& p, std::span<const double> inputs);
 
 /// Programs on code words. Conversions and IEEE operations are recorded; exp is correctly rounded by integers, the
 /// others are rounded once from 113 bits.
 class Evaluator {
  public:
   /// A precision for every stage. `rounding` is that of formats other than FP32, which rounds to nearest even.
-  Evaluator(const Program& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace = nullptr);
+  Evaluator(const OperatorProgram& p, std::vector<Precision> stages, const Rounding& rounding, Trace* trace = nullptr);
   /// Values of the outputs in their stage's tensor format, as doubles; inputs are FP32 numbers.
   std::vector<double> operator()(std::span<const double> inputs);
   /// The first node of the last evaluation that is Infinity or NaN; nothing if all are finite.
-  std::optional<Step> first_non_finite() const;
+  std::optional<ElementaryOperation> first_non_finite() const;
 
  private:
   /// One format's operations.
@@ -160,7 +176,7 @@ class Evaluator {
   struct Stage {
     std::size_t operations, tensors;  ///< units
   };
-  const Program& program_;
+  const OperatorProgram& program_;
   std::vector<Unit> units_;
   std::vector<Stage> stages_;
   std::size_t fp32_;

@@ -111,8 +111,6 @@ std::vector<Parameter> parameters() {
   return all;
 }
 
-bool is_text(const std::string& network) { return network == "transformer" || network == "lstm"; }
-
 void change(training::TrainerSettings& s, const OptimizerVariant& v) {
   if (v.eps >= 0) s.optimizer.eps = v.eps;
   if (v.beta2 >= 0) s.optimizer.beta2 = v.beta2;
@@ -223,7 +221,7 @@ void run_optimizer(const Config& config, Run& run) {
                  number(o.spread.mean()), number(difference(o.spread.mean(), fp32.mean())),
                  number(o.spread.mean_loss()), number(evidence.swamped), number(evidence.second_underflowed),
                  evidence.zero_denominators, number(o.weight_norms.front()), o.norm_spikes, o.loss_spikes, o.abnormal,
-                 o.failed_at ? Json(*o.failed_at) : Json(), why});
+                 or_null(o.failed_at), why});
   }
   claim_optimizer(config, data, outcomes, run.report);
 }

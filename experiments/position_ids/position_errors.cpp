@@ -1,5 +1,6 @@
 // What rounded position ids do to rotary angles and to ALiBi's biases.
 #include <halfulp/experiments/position_ids/position_ids.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -22,12 +23,12 @@ TwoDoubles split(const Precise& x) {
 }
 
 /// What one set-up gets wrong over some positions.
-struct Errors {
+struct PositionErrors {
   double value = 0, cosine = 0, cosine_sum = 0, cosine_change = 0;  ///< change: against FP32 instead of exact
   std::int64_t worst_position = 0;
   std::size_t worst_factor = 0, count = 0, non_finite = 0;
 
-  void merge(const Errors& o) {
+  void merge(const PositionErrors& o) {
     if (o.cosine > cosine || (cosine == 0 && o.cosine == 0 && o.value > value))
       worst_position = o.worst_position, worst_factor = o.worst_factor;
     value = std::max(value, o.value), cosine = std::max(cosine, o.cosine),
@@ -37,7 +38,7 @@ struct Errors {
 };
 
 struct Piece {
-  std::array<Errors, setups.size()> errors;
+  std::array<PositionErrors, setups.size()> errors;
   Trace trace;
 };
 
@@ -52,7 +53,7 @@ Piece look_at(const FloatFormat& f, const Factors& factors, bool rotary, std::in
       const double exact_cosine = rotary ? cosine(exact) : 0;
       double fp32_cosine = 0;
       for (const auto& row : setups) {
-        Errors& e = piece.errors[static_cast<std::size_t>(row.value)];
+        PositionErrors& e = piece.errors[static_cast<std::size_t>(row.value)];
         const double value = times_factor.format_of(row.value).value(times_factor(row.value, position, i));
         ++e.count;
         if (!std::isfinite(value)) {
@@ -79,11 +80,11 @@ Piece look_at(const FloatFormat& f, const Factors& factors, bool rotary, std::in
 }
 
 /// Errors of every set-up over positions 0 ... length - 1 for each length (ascending), pieces in parallel.
-std::vector<std::array<Errors, setups.size()>> sweep(const FloatFormat& f, const Factors& factors, bool rotary,
-                                                     const std::vector<std::int64_t>& lengths, Trace& trace,
-                                                     const std::function<void()>& tick) {
-  std::vector<std::array<Errors, setups.size()>> by_length;
-  std::array<Errors, setups.size()> so_far{};
+std::vector<std::array<PositionErrors, setups.size()>> sweep(const FloatFormat& f, const Factors& factors, bool rotary,
+                                                             const std::vector<std::int64_t>& lengths, Trace& trace,
+                                                             const std::function<void()>& tick) {
+  std::vector<std::array<PositionErrors, setups.size()>> by_length;
+  std::array<PositionErrors, setups.size()> so_far{};
   constexpr std::int64_t piece_positions = 512;
   std::int64_t first = 0;
   for (const std::int64_t length : lengths) {
@@ -110,38 +111,39 @@ std::vector<std::array<Errors, setups.size()>> sweep(const FloatFormat& f, const
   return by_length;
 }
 
-// --- claims ------------------------------------------------------------------------------------
+// Claims.
 
 /// EleutherAI/gpt-neox #1003: dim 32, base 10000, positions 0 ... 2047, fp16 against FP32 on the same machine.
 void gpt_neox(Run& run) {
-  const std::string source = "EleutherAI/gpt-neox #1003";
+  const Citation source{publications::rotary_angles, "EleutherAI/gpt-neox #1003"};
   const Factors factors = rope_frequencies(32, 10000, run.trace);
   PositionTimesFactor at(fp16, factors, &run.trace);
-  run.report.claim(within("gpt-neox-angle-fp32",
-                          "RoPE with 32 dimensions: the FP32 angle of position 1857, pair 1, is 1044.2678.", source,
-                          1044.2678, 5e-5, fp32.value(at(Setup::fp32, 1857, 1)), "published", Verdict::differs));
-  run.report.claim(exactly("gpt-neox-angle-fp16",
-                           "With position, frequency and product in fp16 the same angle is 1045.", source, 1045.0,
-                           fp16.value(at(Setup::all, 1857, 1)), "published"));
-  const auto errors = sweep(fp16, factors, true, {2048}, run.trace, [] {}).back();
-  run.report.claim(within(
-      "gpt-neox-cosine-all-fp16",
-      "Positions, frequencies, angles and cosines in fp16: the largest change of a cosine against FP32 is 0.7819.",
-      source, 0.7819, 5e-5, errors[static_cast<std::size_t>(Setup::all)].cosine_change, "published", Verdict::differs));
+  run.report.claim({"gpt-neox-angle-fp32",
+                    "RoPE with 32 dimensions: the FP32 angle of position 1857, pair 1, is 1044.2678.", source},
+                   within(1044.2678, 5e-5, fp32.value(at(Setup::fp32, 1857, 1)), may_differ()));
   run.report.claim(
-      within("gpt-neox-cosine-angle-cast",
-             "If only the FP32 angle is cast to fp16 (and its cosine rounded), the largest change is 0.490.",
-             source + ", its set-up with inv_freq left in FP32", 0.490, 5e-4,
-             errors[static_cast<std::size_t>(Setup::value)].cosine_change, "published", Verdict::differs));
+      {"gpt-neox-angle-fp16", "With position, frequency and product in fp16 the same angle is 1045.", source},
+      exactly(1045.0, fp16.value(at(Setup::all, 1857, 1)), "published"));
+  const auto errors = sweep(fp16, factors, true, {2048}, run.trace, [] {}).back();
+  run.report.claim(
+      {"gpt-neox-cosine-all-fp16",
+       "Positions, frequencies, angles and cosines in fp16: the largest change of a cosine against FP32 is 0.7819.",
+       source},
+      within(0.7819, 5e-5, errors[static_cast<std::size_t>(Setup::all)].cosine_change, may_differ()));
+  run.report.claim({"gpt-neox-cosine-angle-cast",
+                    "If only the FP32 angle is cast to fp16 (and its cosine rounded), the largest change is 0.490.",
+                    {publications::rotary_angles, source.text + ", its set-up with inv_freq left in FP32"}},
+                   within(0.490, 5e-4, errors[static_cast<std::size_t>(Setup::value)].cosine_change, may_differ()));
 }
 
 void alibi_claims(Run& run) {
   Json slopes = Json::array(), expected = Json::array();
   for (const TwoDoubles& m : alibi_slopes(8).exact) slopes.push_back(m.high + m.low);
   for (int h = 1; h <= 8; ++h) expected.push_back(FloatFormat::power_of_two(-h));
-  run.report.claim(exactly("alibi-slopes-8-heads",
-                           "ALiBi's slopes for 8 heads are 1/2, 1/4, ..., 1/256: powers of two.",
-                           "Press, Smith & Lewis 2022, section 3", expected, slopes, "published"));
+  run.report.claim({"alibi-slopes-8-heads",
+                    "ALiBi's slopes for 8 heads are 1/2, 1/4, ..., 1/256: powers of two.",
+                    {publications::alibi_slopes, "Press, Smith & Lewis 2022, section 3"}},
+                   exactly(expected, slopes, "published"));
 }
 
 std::vector<std::int64_t> ascending(std::vector<std::int64_t> lengths) {
@@ -251,22 +253,20 @@ void position_errors(const Config& config, Run& run) {
       if (repair ? repair_shown : choice.format == fp32) continue;
       const std::string name = repair ? "fp32" : choice.name;
       for (std::size_t l = 0; l < lengths.size(); ++l) {
-        const Errors& a = angles[l][static_cast<std::size_t>(row.value)];
-        const Errors& b = biases[l][static_cast<std::size_t>(row.value)];
-        const auto share = [](const Errors& e) {
-          return static_cast<double>(e.non_finite) / static_cast<double>(e.count);
-        };
+        const PositionErrors& a = angles[l][static_cast<std::size_t>(row.value)];
+        const PositionErrors& b = biases[l][static_cast<std::size_t>(row.value)];
         rope.row({name, row.name, lengths[l], a.value, a.cosine,
                   a.cosine_sum / static_cast<double>(std::max<std::size_t>(1, a.count - a.non_finite)), a.cosine_change,
-                  a.worst_position, a.worst_factor, share(a)});
-        alibi.row({name, row.name, lengths[l], b.value, b.worst_position, b.worst_factor + 1, share(b)});
+                  a.worst_position, a.worst_factor, share(a.non_finite, a.count)});
+        alibi.row(
+            {name, row.name, lengths[l], b.value, b.worst_position, b.worst_factor + 1, share(b.non_finite, b.count)});
         // Three roundings of at most half a unit: the power, its reciprocal, the product; the cosine itself is one
         // more.
         if (repair && l + 1 == lengths.size())
-          run.report.claim(at_most(
-              "fp32-ids-repair-rope", "With FP32 ids, angles are off by at most 3 * 2^-24 of the longest context.",
-              "derived: three roundings to nearest",
-              3.001 * FloatFormat::power_of_two(-24) * static_cast<double>(lengths[l]), a.value, "oracle"));
+          run.report.claim(
+              {"fp32-ids-repair-rope", "With FP32 ids, angles are off by at most 3 * 2^-24 of the longest context.",
+               "derived: three roundings to nearest"},
+              at_most(3.001 * FloatFormat::power_of_two(-24) * static_cast<double>(lengths[l]), a.value, "oracle"));
       }
       repair_shown = repair_shown || repair;
     }

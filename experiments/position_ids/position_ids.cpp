@@ -1,5 +1,6 @@
 // Integer positions in low precision: which tokens end up at the same place, and what follows from it.
 #include <halfulp/experiments/position_ids/position_ids.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/support/work.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -113,22 +114,22 @@ void write_groups(const FormatChoice& choice, const std::vector<Group>& groups, 
 
 /// Baichuan and Llama: positions in bf16 and fp16, whatever this run's configuration.
 void published_counts(Run& run) {
-  const std::string source = "Baichuan and Llama position ids: huggingface/transformers #29285";
+  const Citation source{publications::position_ids, "Baichuan and Llama position ids: huggingface/transformers #29285"};
   const Positions b = round_positions(bf16, RoundingMode::nearest_even, 131072, run.trace.limit());
   const Positions h = round_positions(fp16, RoundingMode::nearest_even, 4096, run.trace.limit());
   Json distinct = Json::object();
   for (const std::int64_t n : {2048, 4096, 8192, 131072})
     distinct[std::to_string(n)] = count(bf16, b.groups, n).distinct;
-  run.report.claim(exactly("bf16-first-clash",
-                           "In bf16 the first token to share a position with another is number 257.", source, 257,
-                           count(bf16, b.groups, 131072).first_clash, "published"));
-  run.report.claim(exactly("bf16-distinct-positions",
-                           "Distinct bf16 positions of contexts of 2048, 4096, 8192 and 131072 tokens.", source,
-                           {{"2048", 641}, {"4096", 769}, {"8192", 897}, {"131072", 1409}}, distinct, "published"));
-  run.report.claim(exactly("fp16-first-clash", "In fp16 the first clash is at 2049.", source, 2049,
-                           count(fp16, h.groups, 4096).first_clash, "published"));
-  run.report.claim(exactly("fp16-distinct-positions", "4096 tokens have 3073 distinct fp16 positions.", source, 3073,
-                           count(fp16, h.groups, 4096).distinct, "published"));
+  run.report.claim(
+      {"bf16-first-clash", "In bf16 the first token to share a position with another is number 257.", source},
+      exactly(257, count(bf16, b.groups, 131072).first_clash, "published"));
+  run.report.claim(
+      {"bf16-distinct-positions", "Distinct bf16 positions of contexts of 2048, 4096, 8192 and 131072 tokens.", source},
+      exactly({{"2048", 641}, {"4096", 769}, {"8192", 897}, {"131072", 1409}}, distinct, "published"));
+  run.report.claim({"fp16-first-clash", "In fp16 the first clash is at 2049.", source},
+                   exactly(2049, count(fp16, h.groups, 4096).first_clash, "published"));
+  run.report.claim({"fp16-distinct-positions", "4096 tokens have 3073 distinct fp16 positions.", source},
+                   exactly(3073, count(fp16, h.groups, 4096).distinct, "published"));
   run.trace.append(b.trace);
   run.trace.append(h.trace);
 }
@@ -221,8 +222,8 @@ void run_position_ids(const Config& config, Run& run) {
 
   const auto derived = [&](std::string id, std::string statement, std::string source, const Json& by_formula,
                            const Json& counted, std::string none) {
-    run.report.claim(by_formula.empty() ? skipped(id, statement, source, none)
-                                        : exactly(id, statement, source, by_formula, counted, "oracle"));
+    run.report.claim({id, statement, source},
+                     by_formula.empty() ? skipped(none) : exactly(by_formula, counted, "oracle"));
   };
   derived("distinct-in-closed-form",
           "Counting agrees with 2^p + (k - p) 2^(p-1) + steps in the last binade + 1, for every format and length.",
@@ -237,9 +238,8 @@ void run_position_ids(const Config& config, Run& run) {
   const std::string exact_ids = "derived: no id here reaches 2^24";
   const bool narrow = std::any_of(formats.begin(), formats.end(),
                                   [](const FormatChoice& c) { return c.format != fp32; });
-  run.report.claim(
-      narrow ? exactly("through-fp32-changes-nothing", through, exact_ids, 0u, through_fp32, "oracle")
-             : skipped("through-fp32-changes-nothing", through, exact_ids, "formats contains nothing but FP32 itself"));
+  run.report.claim({"through-fp32-changes-nothing", through, exact_ids},
+                   narrow ? exactly(0u, through_fp32, "oracle") : skipped("formats contains nothing but FP32 itself"));
   published_counts(run);
   position_errors(config, run);
 }

@@ -139,7 +139,7 @@ float calibrated_amax(const Calibration& by, std::span<const float> values, cons
 double QuantizationLoss::sqnr() const {
   if (squared_error == 0) return std::numeric_limits<double>::infinity();
   return squares == 0 ? -std::numeric_limits<double>::infinity()
-                      : deterministic_log(squares / squared_error) * (10 / 2.30258509299404568402);
+                      : deterministic_log(squares / squared_error) * (10 / ln_10);
 }
 
 QuantizationLoss loss_of(std::span<const float> values, float amax, const BlockFormat& format) {

@@ -154,9 +154,9 @@ void OutlierTables::add_samples(Run& run) {
   const std::string bound =
                         "Split products lose what INT8 loses of the regular columns, and roundings to FP16, no more.",
                     source = "derived: triangle inequality; half an ulp of FP16 is 2^-11";
-  run.report.claim(whole > 0 ? at_most("llm-int8-split-bound", bound, source, (std::sqrt(lost) + roundings) / whole,
-                                       e.split, "oracle")
-                             : skipped("llm-int8-split-bound", bound, source, "the product is zero"));
+  run.report.claim(
+      {"llm-int8-split-bound", bound, source},
+      whole > 0 ? at_most((std::sqrt(lost) + roundings) / whole, e.split, "oracle") : skipped("the product is zero"));
 
   std::size_t planted = 0;
   for (std::size_t c = 0; c < o.features; ++c) {
@@ -165,17 +165,15 @@ void OutlierTables::add_samples(Run& run) {
       above |= std::abs(static_cast<double>(o.x[r * o.features + c])) >= threshold;
     planted += above;
   }
-  run.report.claim(
-      exactly("llm-int8-columns",
-              "Columns kept in FP16 are those with a magnitude of at least the threshold, counted one by one.",
-              fmt::format("{}, section 3.2", paper), planted, e.outliers, "oracle"));
+  run.report.claim({"llm-int8-columns",
+                    "Columns kept in FP16 are those with a magnitude of at least the threshold, counted one by one.",
+                    fmt::format("{}, section 3.2", paper)},
+                   exactly(planted, e.outliers, "oracle"));
   const auto share_claim = [&](const std::string& id, const std::string& statement, std::size_t outlier_count,
                                std::size_t features, std::string reason) {
-    Claim claim = at_least(id, statement,
-                           fmt::format("{}, abstract: more than 99.9 % of values are multiplied in 8 bits", paper),
-                           0.999, share_in_int8(outlier_count, features), "published", Verdict::differs);
-    if (claim.verdict == Verdict::differs) claim.reason = std::move(reason);
-    run.report.claim(std::move(claim));
+    run.report.claim(
+        {id, statement, fmt::format("{}, abstract: more than 99.9 % of values are multiplied in 8 bits", paper)},
+        at_least(0.999, share_in_int8(outlier_count, features), may_differ(std::move(reason))));
   };
   share_claim(
       "llm-int8-share",
@@ -210,16 +208,13 @@ void OutlierTables::add_samples(Run& run) {
   const std::string lost_by_outliers = "Outlier columns cost INT8 without a split more than INT8 with it.",
                     source_split = fmt::format("{}, sections 3.2 and 4", paper);
   const bool has_outliers = e.outliers > 0 && e.outliers < o.features;
-  if (!has_outliers) {
-    run.report.claim(skipped("llm-int8-split-helps", lost_by_outliers, source_split,
-                             e.outliers ? "every column is an outlier" : "no column is an outlier"));
-  } else {
-    Claim claim = at_most("llm-int8-split-helps", lost_by_outliers, source_split, e.vector_wise, e.split, "published",
-                          Verdict::differs);
-    if (claim.verdict == Verdict::differs)
-      claim.reason = "the outliers are no larger than other numbers of their rows, and FP16 rounds the sum";
-    run.report.claim(std::move(claim));
-  }
+  run.report.claim(
+      {"llm-int8-split-helps", lost_by_outliers, source_split},
+      !has_outliers
+          ? skipped(e.outliers ? "every column is an outlier" : "no column is an outlier")
+          : at_most(
+                e.vector_wise, e.split,
+                may_differ("the outliers are no larger than other numbers of their rows, and FP16 rounds the sum")));
 }
 
 void OutlierTables::add_network(const std::string& network, const LearnedNetwork& learned) {

@@ -1,4 +1,5 @@
 #include <halfulp/experiments/quantization/quantization.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/data/elementary.hpp>
@@ -14,13 +15,9 @@
 namespace halfulp::quantization {
 namespace {
 
-Json share(std::uint64_t part, std::uint64_t whole) {
-  return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json();
-}
-
 /// The signal to noise ratio of numbers evenly spread over the whole range of 2 most + 1 integers: (a^2 / 3) / (s^2 /
 /// 12), a = most s.
-double sqnr_of_uniform(int most) { return 20 * deterministic_log(2.0 * most) / 2.30258509299404568402; }
+double sqnr_of_uniform(int most) { return 20 * deterministic_log(2.0 * most) / ln_10; }
 
 }  // namespace
 
@@ -131,37 +128,34 @@ void CalibrationTable::claim(Report& report) const {
                        [&](const Calibration& c) { return c.method == method; });
   };
   const auto without = [](Method method) { return fmt::format("methods does not contain {}", name_of(method)); };
-  report.claim(exactly(
-      "percentile-100-is-max",
-      fmt::format("100 percent of a tensor do not exceed its largest magnitude, and nothing smaller ({} tensors).",
-                  tensors_),
-      "derived: definition of a percentile", 0u, hundred_differs_, "oracle"));
-  report.claim(within("uniform-sqnr",
-                      "Evenly spread numbers, scaled by the largest, keep 20 log10(2^b - 2) decibel in b bits.",
-                      "derived: (a^2 / 3) / (s^2 / 12) with a = (2^(b-1) - 1) s", 0, 0.1, farthest_sqnr_, "oracle"));
-  report.claim(at_most("error-is-half-a-step",
-                       "A number within the range is off by at most half a scale, but for the roundings of the "
-                       "division and the product in FP32.",
-                       "derived: rounding to nearest; 2^7 steps times a few 2^-24", 1 + 0x1p-14, half_steps_,
-                       "oracle"));
+  report.claim(
+      {"percentile-100-is-max",
+       fmt::format("100 percent of a tensor do not exceed its largest magnitude, and nothing smaller ({} tensors).",
+                   tensors_),
+       "derived: definition of a percentile"},
+      exactly(0u, hundred_differs_, "oracle"));
+  report.claim(
+      {"uniform-sqnr", "Evenly spread numbers, scaled by the largest, keep 20 log10(2^b - 2) decibel in b bits.",
+       "derived: (a^2 / 3) / (s^2 / 12) with a = (2^(b-1) - 1) s"},
+      within(0, 0.1, farthest_sqnr_, "oracle"));
+  report.claim({"error-is-half-a-step",
+                "A number within the range is off by at most half a scale, but for the roundings of the "
+                "division and the product in FP32.",
+                "derived: rounding to nearest; 2^7 steps times a few 2^-24"},
+               at_most(1 + 0x1p-14, half_steps_, "oracle"));
   const std::string mse =
                         "The magnitude chosen by squared error has no larger one than the largest magnitude, on every "
                         "tensor and in every width.",
                     tail =
                         "Counting magnitudes above entropy's choice gives what lies in the histogram's bins behind it.",
                     percent = "A method percentile-P clips at most 100 - P percent of a tensor's numbers.";
-  report.claim(has(Method::mse)
-                   ? at_most("mse-no-larger-than-max", mse, "derived: the largest magnitude is among what is tried",
-                             1.0, mse_ratio_, "oracle")
-                   : skipped("mse-no-larger-than-max", mse, "derived: the largest magnitude is among what is tried",
-                             without(Method::mse)));
-  report.claim(has(Method::entropy)
-                   ? exactly("entropy-clips-its-tail", tail, "derived: edges of bins", 0u, tail_differs_, "oracle")
-                   : skipped("entropy-clips-its-tail", tail, "derived: edges of bins", without(Method::entropy)));
-  report.claim(has(Method::percentile) ? exactly("percentile-clips-its-share", percent,
-                                                 "derived: definition of a percentile", 0u, too_many_clipped_, "oracle")
-                                       : skipped("percentile-clips-its-share", percent,
-                                                 "derived: definition of a percentile", without(Method::percentile)));
+  report.claim({"mse-no-larger-than-max", mse, "derived: the largest magnitude is among what is tried"},
+               has(Method::mse) ? at_most(1.0, mse_ratio_, "oracle") : skipped(without(Method::mse)));
+  report.claim({"entropy-clips-its-tail", tail, "derived: edges of bins"},
+               has(Method::entropy) ? exactly(0u, tail_differs_, "oracle") : skipped(without(Method::entropy)));
+  report.claim(
+      {"percentile-clips-its-share", percent, "derived: definition of a percentile"},
+      has(Method::percentile) ? exactly(0u, too_many_clipped_, "oracle") : skipped(without(Method::percentile)));
 }
 
 }  // namespace halfulp::quantization
@@ -270,7 +264,9 @@ Experiment quantization_experiment() {
           "brings it back?",
           quantization::parameters,
           quantization::run_quantization,
-          {"qat", {"network", "bits", "granularity", "fp32", "ptq", "qat", "to_continued", "doubt"}}};
+          {"qat", {"network", "bits", "granularity", "fp32", "ptq", "qat", "to_continued", "doubt"}},
+          false,
+          &publications::integer_formats};
 }
 
 }  // namespace halfulp

@@ -4,6 +4,7 @@
 #include <halfulp/emulation/block/delayed.hpp>
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/experiments/scaling/scaling.hpp>
+#include <halfulp/experiments/publications.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/work.hpp>
@@ -34,10 +35,10 @@ BlockFormat format_of(const FloatFormat& element, const Rule& rule) {
 /// Whether scales of samples stay far from the ends of E8M0, where rules are clamped.
 bool usual(const FloatFormat& element) { return std::abs(element.emax()) <= 60; }
 
-/// Elements that OCP's rule leaves beyond the largest value, from the definition alone: with 2^(floor(log2 amax) -
+/// Elements that OCP's rule leaves beyond the largest value, only from the definition: with 2^(floor(log2 amax) -
 /// emax).
-std::uint64_t cut_by_floor(const FloatFormat& element, const Tensor& tensor, const std::vector<std::uint32_t>& scales,
-                           std::size_t& blocks_with_other_scales) {
+std::uint64_t cut_by_floor(const FloatFormat& element, const FileTensor& tensor,
+                           const std::vector<std::uint32_t>& scales, std::size_t& blocks_with_other_scales) {
   const double largest = element.value(element.max_finite());
   const int emax = std::ilogb(largest);
   const std::uint64_t columns = tensor.shape.back();
@@ -57,7 +58,7 @@ std::uint64_t cut_by_floor(const FloatFormat& element, const Tensor& tensor, con
 }
 
 /// Blocks whose values are elements times a power of two, the largest element among them.
-Tensor fitting(const FloatFormat& element, std::uint64_t seed, std::size_t blocks) {
+FileTensor fitting(const FloatFormat& element, std::uint64_t seed, std::size_t blocks) {
   std::vector<double> values;
   for (std::size_t b = 0; b < blocks; ++b) {
     const double scale = FloatFormat::power_of_two(static_cast<int>(random_below(61, seed, 100, b)) - 30);
@@ -73,7 +74,7 @@ Tensor fitting(const FloatFormat& element, std::uint64_t seed, std::size_t block
 
 }  // namespace
 
-void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& run) {
+void report_rules(const ScalingSettings& s, const std::vector<TensorSample>& samples, Run& run) {
   Table& table = run.report.table(
       "rules", fmt::format("Blocks of {} by the rule that finds their scale", block_size),
       {{"tensor", "", "What is quantized: samples, or `input` for the user's file."},
@@ -89,7 +90,7 @@ void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& ru
        {"zeros", "1", "Share of elements that became zero."}});
   std::uint64_t cut = 0, expected_cut = 0, cut_up = 0;
   std::size_t other_scales = 0;
-  for (const Sample& sample : samples)
+  for (const TensorSample& sample : samples)
     for (const FormatChoice& element : s.elements) {
       const auto all = parallel_map(rules.size(), [&](std::size_t r) {
         Quantized q = quantize_tensor(sample.tensor, format_of(element.format, rules[r]), s.rounding, s.seed, {});
@@ -100,7 +101,7 @@ void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& ru
         const bool power = rules[r].scale == "e8m0";
         table.row({sample.name, element.name, rules[r].scale, rules[r].name, relative_error(loss), sqnr(loss),
                    loss.compared ? number(loss.largest_error) : Json(), power ? Json(loss.saturated) : Json(),
-                   share(loss.to_zero, loss)});
+                   share(loss.to_zero, loss.elements)});
         if (!sample.ours || !usual(element.format)) continue;
         if (rules[r].name == "floor")
           cut += loss.saturated, expected_cut += cut_by_floor(element.format, sample.tensor, scales, other_scales);
@@ -108,23 +109,26 @@ void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& ru
       }
     }
   const std::string ocp = "OCP MX 1.0, section 6.3";
-  run.report.claim(exactly("floor-is-the-mx-rule",
-                           "Blocks whose scale by the rule floor is not 2^(floor(log2 of the largest magnitude) - "
-                           "exponent of the largest element).",
-                           ocp, 0, other_scales, "oracle"));
-  run.report.claim(exactly("floor-cuts-large-significands",
-                           "Elements that saturate under the rule floor are those whose block begins above the largest "
-                           "element's significand, counted from the samples.",
-                           "derived: " + ocp + ", applied to the samples in double", expected_cut, cut, "oracle"));
-  run.report.claim(exactly("rounded-up-nothing-saturates",
-                           "Elements that saturate under ceil and rceil, whatever the samples.",
-                           "derived: a scale that is no less than amax / largest element", 0, cut_up, "oracle"));
+  run.report.claim({"floor-is-the-mx-rule",
+                    "Blocks whose scale by the rule floor is not 2^(floor(log2 of the largest magnitude) - "
+                    "exponent of the largest element).",
+                    {publications::mx_elements, ocp}},
+                   exactly(0, other_scales, "oracle"));
+  run.report.claim({"floor-cuts-large-significands",
+                    "Elements that saturate under the rule floor are those whose block begins above the largest "
+                    "element's significand, counted from the samples.",
+                    "derived: " + ocp + ", applied to the samples in double"},
+                   exactly(expected_cut, cut, "oracle"));
+  run.report.claim(
+      {"rounded-up-nothing-saturates", "Elements that saturate under ceil and rceil, whatever the samples.",
+       "derived: a scale that is no less than amax / largest element"},
+      exactly(0, cut_up, "oracle"));
 
   Json not_exact = Json::object(), none = Json::object();
   std::size_t halved = 0;
   for (const FormatChoice& element : s.elements) {
     if (!usual(element.format)) continue;
-    const Tensor tensor = fitting(element.format, s.seed, 64);
+    const FileTensor tensor = fitting(element.format, s.seed, 64);
     for (const Rule& rule : rules) {
       const Quantized q = quantize_tensor(tensor, format_of(element.format, rule), s.rounding, s.seed, {});
       std::size_t moved = 0;
@@ -137,11 +141,11 @@ void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& ru
       none[key] = 0, not_exact[key] = not_exact.value(key, std::size_t{0}) + moved;
     }
   }
-  run.report.claim(exactly("data-that-fits-is-exact",
-                           "Values changed by quantization, of blocks that are elements times a power of two, the "
-                           "largest element among them.",
-                           "derived: amax / largest element is that power of two, and dividing by it is exact", none,
-                           not_exact, "oracle"));
+  run.report.claim({"data-that-fits-is-exact",
+                    "Values changed by quantization, of blocks that are elements times a power of two, the "
+                    "largest element among them.",
+                    "derived: amax / largest element is that power of two, and dividing by it is exact"},
+                   exactly(none, not_exact, "oracle"));
   // Largest element 2^emax or more: ceil takes the next power of two, and odd subnormals need a bit that is not there.
   const bool has_bits = std::any_of(s.elements.begin(), s.elements.end(), [](const FormatChoice& e) {
     return e.format.fraction_bits > 0 && usual(e.format);
@@ -149,8 +153,8 @@ void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& ru
   const std::string wasted =
       "The rule ceil changes some of them: its scale is twice as large as need be, and elements lose a bit.";
   const std::string twice = "derived: the largest element is no power of two where there are fraction bits";
-  run.report.claim(has_bits ? at_least("ceil-wastes-a-bit", wasted, twice, 1, static_cast<double>(halved), "oracle")
-                            : skipped("ceil-wastes-a-bit", wasted, twice, "elements have no fraction bits"));
+  run.report.claim({"ceil-wastes-a-bit", wasted, twice}, has_bits ? at_least(1, static_cast<double>(halved), "oracle")
+                                                                  : skipped("elements have no fraction bits"));
 
   // Pretraining LLMs with NVFP4, on MX: 3 + delta goes to a binade whose two largest elements then are out of reach.
   std::vector<double> just_above(block_size, 1.0);
@@ -162,12 +166,13 @@ void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& ru
     return largest;
   };
   const std::string nvfp4 = "derived: NVIDIA 2025, arXiv:2509.25149, on scales of MXFP4 that are rounded up";
-  run.report.claim(exactly("rounded-up-wastes-a-binade",
-                           "A block of E2M1 with a largest magnitude of 3.1 uses nothing above 3 when its power of two "
-                           "is rounded up: 4 and 6 are wasted.",
-                           nvfp4, 3.0, largest_code("mxfp4/rceil"), "oracle"));
-  run.report.claim(exactly("nvfp4-uses-the-binade", "NVFP4's scale is near 3.1 / 6, and the same block uses 6.", nvfp4,
-                           6.0, largest_code("nvfp4"), "oracle"));
+  run.report.claim({"rounded-up-wastes-a-binade",
+                    "A block of E2M1 with a largest magnitude of 3.1 uses nothing above 3 when its power of two "
+                    "is rounded up: 4 and 6 are wasted.",
+                    nvfp4},
+                   exactly(3.0, largest_code("mxfp4/rceil"), "oracle"));
+  run.report.claim({"nvfp4-uses-the-binade", "NVFP4's scale is near 3.1 / 6, and the same block uses 6.", nvfp4},
+                   exactly(6.0, largest_code("nvfp4"), "oracle"));
 }
 
 // Current scales against scales from tensors seen before, on sequences that drift.
@@ -267,7 +272,7 @@ std::optional<bool> predicted(const Delayed& d, const std::vector<Step>& current
   return ratio > 1;
 }
 
-Delayed read(const Config& config, const Settings& s) {
+Delayed read(const Config& config, const ScalingSettings& s) {
   Delayed d;
   const std::string name = config.text("delayed_format");
   try {
@@ -323,7 +328,7 @@ std::vector<Parameter> delayed_parameters() {
   };
 }
 
-void report_delayed(const Config& config, const Settings& s, Run& run) {
+void report_delayed(const Config& config, const ScalingSettings& s, Run& run) {
   const Delayed d = read(config, s);
   const auto sequences = parallel_map(course_names.size(),
                                       [&](std::size_t c) { return run_course(d, static_cast<Course>(c), s.rounding); });
@@ -395,20 +400,21 @@ void report_delayed(const Config& config, const Settings& s, Run& run) {
   }
   const std::string te =
       "NVIDIA Transformer Engine, FP8 delayed scaling: FP8_MAX / amax / 2^margin, amax over amax_history_len steps";
-  run.report.claim(exactly("delayed-saturates-beyond-its-margin",
-                           "Steps at which values saturate though no magnitude outgrew 2^margin times the largest one "
-                           "remembered, or do not though one did.",
-                           "derived: " + te, 0, wrong, "oracle"));
-  run.report.claim(exactly("current-scales-cut-nothing",
-                           "Values that lie beyond the largest under current scaling, in all sequences.",
-                           "derived: amax becomes the largest element", 0, current_cut, "oracle"));
+  run.report.claim({"delayed-saturates-beyond-its-margin",
+                    "Steps at which values saturate though no magnitude outgrew 2^margin times the largest one "
+                    "remembered, or do not though one did.",
+                    "derived: " + te},
+                   exactly(0, wrong, "oracle"));
+  run.report.claim(
+      {"current-scales-cut-nothing", "Values that lie beyond the largest under current scaling, in all sequences.",
+       "derived: amax becomes the largest element"},
+      exactly(0, current_cut, "oracle"));
   const std::string statement =
       "After a spike of one step the scale goes by it for as many steps as the history holds, and small values vanish "
       "meanwhile.";
-  run.report.claim(
-      d.jump >= 4 ? exactly("a-spike-stays-for-a-history", statement, "derived: " + te, expected_lasts, lasts, "oracle")
-                  : skipped("a-spike-stays-for-a-history", statement, "derived: " + te,
-                            "jump is below 4 binades: the spike may not be the largest"));
+  run.report.claim({"a-spike-stays-for-a-history", statement, "derived: " + te},
+                   d.jump >= 4 ? exactly(expected_lasts, lasts, "oracle")
+                               : skipped("jump is below 4 binades: the spike may not be the largest"));
 }
 
 }  // namespace halfulp::scaling

@@ -20,7 +20,7 @@
 
 namespace halfulp::scaling {
 
-void report_folder(const std::string& folder, const Settings& s, Run& run) {
+void report_folder(const std::string& folder, const ScalingSettings& s, Run& run) {
   const GradientFolder found = read_gradients(folder);
   for (const SavedGradient& tensor : found.gradients) {
     std::uint64_t count = 1;
@@ -50,13 +50,14 @@ void report_folder(const std::string& folder, const Settings& s, Run& run) {
   const auto row = [&](const std::string& name, GradientKind kind, const Json& step, std::size_t format,
                        const Loss& loss) {
     table.row({name, name_of(kind), step, s.formats[format].name, loss.elements, relative_error(loss), sqnr(loss),
-               share(loss.to_zero, loss), share(loss.saturated, loss), share(loss.elements - loss.compared, loss)});
+               share(loss.to_zero, loss.elements), share(loss.saturated, loss.elements),
+               share(loss.elements - loss.compared, loss.elements)});
   };
   std::vector<std::vector<Loss>> losses;
   std::array<std::vector<Loss>, gradient_kind_names.size()> together;
   for (std::size_t t = 0; t < found.gradients.size(); ++t) {
     const SavedGradient& gradient = found.gradients[t];
-    Tensor tensor = read_tensor(gradient.path);
+    FileTensor tensor = read_tensor(gradient.path);
     for (double& v : tensor.values) v /= gradient.scale;
     losses.push_back(parallel_map(s.formats.size(), [&](std::size_t f) {
       try {
@@ -76,7 +77,7 @@ void report_folder(const std::string& folder, const Settings& s, Run& run) {
   for (std::size_t t = 0; t < losses.size(); ++t) {
     const SavedGradient& gradient = found.gradients[t];
     for (std::size_t f = 0; f < s.formats.size(); ++f)
-      row(gradient.name, gradient.kind, gradient.step ? Json(*gradient.step) : Json(), f, losses[t][f]);
+      row(gradient.name, gradient.kind, or_null(gradient.step), f, losses[t][f]);
   }
 }
 
@@ -87,7 +88,7 @@ void report_folder(const std::string& folder, const Settings& s, Run& run) {
 namespace halfulp {
 namespace scaling {
 
-Tensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> values) {
+FileTensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> values) {
   return {fp32, {rows, columns}, std::move(values)};
 }
 
@@ -136,8 +137,8 @@ void require_arithmetic(const FloatFormat& f, const std::string& parameter, cons
     throw std::invalid_argument(parameter + ": " + name + " has no zero or no sign: no tensor is stored in it");
 }
 
-Settings read(const Config& config) {
-  Settings s;
+ScalingSettings read(const Config& config) {
+  ScalingSettings s;
   for (const std::string& name : name_list(config.text("formats"), ',', "formats")) {
     try {
       s.formats.push_back({name, parse_any_format(name)});
@@ -169,8 +170,8 @@ Settings read(const Config& config) {
   return s;
 }
 
-std::vector<Sample> draw(const Config& config, std::uint64_t seed) {
-  std::vector<Sample> samples;
+std::vector<TensorSample> draw(const Config& config, std::uint64_t seed) {
+  std::vector<TensorSample> samples;
   const auto rows = static_cast<std::size_t>(config.integer("rows")),
              columns = static_cast<std::size_t>(config.integer("columns"));
   for (const std::string& name : config.choices("tensors")) {
@@ -183,7 +184,7 @@ std::vector<Sample> draw(const Config& config, std::uint64_t seed) {
   return samples;
 }
 
-Sample read_input(const std::string& path) {
+TensorSample read_input(const std::string& path) {
   const NpyHeader header = NpyReader(path).header();
   if (header.count == 0)
     throw std::invalid_argument(fmt::format("{}: an array of shape {} holds no values; accepted: at least one", path,
@@ -195,13 +196,13 @@ Sample read_input(const std::string& path) {
 }
 
 void run_scaling(const Config& config, Run& run) {
-  const Settings s = read(config);
+  const ScalingSettings s = read(config);
   const std::string input = config.text("input");
   std::error_code error;
   const bool folder = std::filesystem::is_directory(input, error);
-  std::vector<Sample> samples;
+  std::vector<TensorSample> samples;
   if (!input.empty() && !folder) samples.push_back(read_input(input));  // the user's own first
-  for (Sample& sample : draw(config, s.seed)) samples.push_back(std::move(sample));
+  for (TensorSample& sample : draw(config, s.seed)) samples.push_back(std::move(sample));
   report_granularity(s, samples, run);
   run.progress(folder ? 0.1 : 0.4);
   report_outliers(s, run);
@@ -215,9 +216,6 @@ void run_scaling(const Config& config, Run& run) {
 
 Json relative_error(const Loss& loss) { return has_error(loss) ? number(loss.relative_error()) : Json(); }
 Json sqnr(const Loss& loss) { return has_error(loss) ? sqnr(loss.relative_error()) : Json(); }
-Json share(std::uint64_t part, const Loss& loss) {
-  return loss.elements ? number(static_cast<double>(part) / static_cast<double>(loss.elements)) : Json();
-}
 
 }  // namespace scaling
 

@@ -10,22 +10,22 @@
 
 namespace halfulp::scaling {
 
-struct NamedFormat {
+struct ScaledFormat {
   std::string name;
   AnyFormat format;
   const BlockFormat* block() const { return std::get_if<BlockFormat>(&format); }
 };
 
 /// A tensor that is quantized, and what the tables call it.
-struct Sample {
+struct TensorSample {
   std::string name;
-  Tensor tensor;
+  FileTensor tensor;
   bool ours = true;      ///< drawn here, not read from a file
   bool outlier = false;  ///< its first column is far larger than the others
 };
 
-struct Settings {
-  std::vector<NamedFormat> formats;
+struct ScalingSettings {
+  std::vector<ScaledFormat> formats;
   std::vector<double> outliers;        ///< ascending
   std::vector<FormatChoice> elements;  ///< of the table `rules`
   Rounding rounding;                   ///< of elements
@@ -33,7 +33,7 @@ struct Settings {
 };
 
 /// A matrix of samples, by rows, as quantize_tensor takes it.
-Tensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> values);
+FileTensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> values);
 
 /// Signal to quantization noise in decibels, -20 log10 of a relative error, the same bits on every machine; null where
 /// nothing was lost or nothing can be said.
@@ -41,26 +41,24 @@ Json sqnr(double relative_error);
 /// Cells of a loss: relative error and SQNR; null where no value is finite before and after.
 Json relative_error(const Loss& loss);
 Json sqnr(const Loss& loss);
-/// A part of the elements.
-Json share(std::uint64_t part, const Loss& loss);
 
 /// Table `granularity`: every sample in every format.
-void report_granularity(const Settings& s, const std::vector<Sample>& samples, Run& run);
+void report_granularity(const ScalingSettings& s, const std::vector<TensorSample>& samples, Run& run);
 
 /// Tables `outliers` and `outlier_seeds`, and the claims on them: one channel far larger than the others.
-void report_outliers(const Settings& s, Run& run);
+void report_outliers(const ScalingSettings& s, Run& run);
 
 /// Table `rules` and the claims on it: how a power of two follows from a block.
-void report_rules(const Settings& s, const std::vector<Sample>& samples, Run& run);
+void report_rules(const ScalingSettings& s, const std::vector<TensorSample>& samples, Run& run);
 
 /// Parameters of delayed scaling, tables `delayed` and `delayed_course`, and the claims on them. Throws
 /// std::invalid_argument in one line for formats with more than one scale a tensor and for sequences that leave fp32.
 std::vector<Parameter> delayed_parameters();
-void report_delayed(const Config& config, const Settings& s, Run& run);
+void report_delayed(const Config& config, const ScalingSettings& s, Run& run);
 
 /// Table `tensors`: the gradients of a folder. Throws what read_gradients refuses, and for tensors that are empty or
 /// too large.
-void report_folder(const std::string& folder, const Settings& s, Run& run);
+void report_folder(const std::string& folder, const ScalingSettings& s, Run& run);
 
 /// The most elements of one file.
 inline constexpr std::uint64_t largest_file = std::uint64_t{1} << 24;

@@ -3,6 +3,7 @@
 #include <halfulp/data/statistics.hpp>
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/experiments/swamping/swamping.hpp>
+#include <halfulp/experiments/publications.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/work.hpp>
 
@@ -143,27 +144,28 @@ void report_stochastic(const Drift& drift, const Config& config, Table& table, T
         "predicts "
         "(mean over {} seeds).",
         r, drift.choice.name, runs);
-    const char* chain_source =
+    const Citation chain_source{
+        publications::few_random_bits,
         "derived: each step goes up with probability floor(2^r u/ulp) / 2^r; tolerance 5 standard errors and one step "
-        "of one run";
-    run.report.claim(in_range
-                         ? within(chain_id, chain, chain_source, predicted.mean, tolerance, interval.mean, "oracle")
-                         : skipped(chain_id, chain, chain_source, out_of_range));
+        "of one run"};
+    run.report.claim({chain_id, chain, chain_source},
+                     in_range ? within(predicted.mean, tolerance, interval.mean, "oracle") : skipped(out_of_range));
     if (r != most) continue;
     repairs.row({drift.choice.name, "stochastic", f.storage_bits(), drift.steps, number(drift.u), number(interval.mean),
                  number(drift.exact), number(ulps(drift, interval.mean)), number((interval.mean - 1) / drift.way)});
     const std::string unbiased = fmt::format(
         "Stochastic rounding is right on average in {}: its mean is the exact weight.", drift.choice.name);
-    const char* source =
+    const Citation source{
+        publications::few_random_bits,
         "Croci et al., Stochastic rounding: implementation, error analysis and applications, R. Soc. Open Sci. 2022, "
-        "section 2; tolerance 5 standard errors and one step of one run";
-    if (!in_range) run.report.claim(skipped("stochastic-unbiased-" + name, unbiased, source, out_of_range));
+        "section 2; tolerance 5 standard errors and one step of one run"};
+    if (!in_range) run.report.claim({"stochastic-unbiased-" + name, unbiased, source}, skipped(out_of_range));
     else if (std::fabs(predicted.mean - drift.exact) <= tolerance / 10)
-      run.report.claim(
-          within("stochastic-unbiased-" + name, unbiased, source, drift.exact, tolerance, interval.mean, "oracle"));
+      run.report.claim({"stochastic-unbiased-" + name, unbiased, source},
+                       within(drift.exact, tolerance, interval.mean, "oracle"));
     else
-      run.report.claim(skipped("stochastic-unbiased-" + name, unbiased, source,
-                               fmt::format("{} random bits are too few for this update", r)));
+      run.report.claim({"stochastic-unbiased-" + name, unbiased, source},
+                       skipped(fmt::format("{} random bits are too few for this update", r)));
   }
 }
 
@@ -205,8 +207,8 @@ void report_repairs(const Config& config, Run& run) {
     const auto n = static_cast<double>(drift.steps);
     const std::string lost = fmt::format("To nearest even {} swamped updates leave {} at 1.", drift.steps, choice.name);
     if (!(drift.u > 0 && drift.u <= f.epsilon() / 2)) {  // NaN: a learning rate so small that g overflows
-      run.report.claim(skipped("repair-" + name, lost, "derived: 1 + u = 1",
-                               "lr * g does not give a swamped update in this format"));
+      run.report.claim({"repair-" + name, lost, "derived: 1 + u = 1"},
+                       skipped("lr * g does not give a swamped update in this format"));
       continue;
     }
     const auto row = [&](const char* method, int bits, double w) {
@@ -216,8 +218,8 @@ void report_repairs(const Config& config, Run& run) {
     Arithmetic in(f, {}, &run.trace);
     const double plain = in.value(plain_sum(drift, in));
     row("nearest-even", f.storage_bits(), plain);
-    run.report.claim(exactly("plain-" + name, lost, "derived: 1 + u = 1 for u of at most half an ulp", 1.0,
-                             number(plain), "oracle"));
+    run.report.claim({"plain-" + name, lost, "derived: 1 + u = 1 for u of at most half an ulp"},
+                     exactly(1.0, number(plain), "oracle"));
 
     const std::string master_text = fmt::format(
         "An FP32 master weight keeps the updates: the {} weight cast from it is right to half an ulp.", choice.name);
@@ -230,24 +232,24 @@ void report_repairs(const Config& config, Run& run) {
       for (std::int64_t i = 0; i < drift.steps; ++i) master = wide.add(master, update);
       const double w = in.value(in.convert_from(fp32, master));
       row("fp32-master", f.storage_bits() + fp32.storage_bits(), w);
-      run.report.claim(at_most("master-" + name, master_text, master_source, 0.5 + n * fp32.epsilon() / 2 / f.epsilon(),
-                               std::fabs(ulps(drift, w)), "oracle"));
+      run.report.claim({"master-" + name, master_text, master_source},
+                       at_most(0.5 + n * fp32.epsilon() / 2 / f.epsilon(), std::fabs(ulps(drift, w)), "oracle"));
     } else {
-      run.report.claim(skipped("master-" + name, master_text, master_source, "FP32 is no wider than this format"));
+      run.report.claim({"master-" + name, master_text, master_source}, skipped("FP32 is no wider than this format"));
     }
 
     const double compensated = in.value(kahan_sum(drift, in));
     row("kahan", 2 * f.storage_bits(), compensated);
-    run.report.claim(at_most(
-        "kahan-" + name,
-        fmt::format(
-            "Kahan compensation keeps the updates in two {} numbers: the weight is right to half an ulp and what the "
-            "compensation itself rounds.",
-            choice.name),
-        "derived: half an ulp, and 2^-p ulp a step for update - compensation; Kahan 1965; Higham, Accuracy and "
-        "Stability "
-        "of Numerical Algorithms, section 4.3",
-        0.5 + n * f.epsilon() / 2, std::fabs(ulps(drift, compensated)), "oracle"));
+    run.report.claim(
+        {"kahan-" + name,
+         fmt::format(
+             "Kahan compensation keeps the updates in two {} numbers: the weight is right to half an ulp and what the "
+             "compensation itself rounds.",
+             choice.name),
+         "derived: half an ulp, and 2^-p ulp a step for update - compensation; Kahan 1965; Higham, Accuracy and "
+         "Stability "
+         "of Numerical Algorithms, section 4.3"},
+        at_most(0.5 + n * f.epsilon() / 2, std::fabs(ulps(drift, compensated)), "oracle"));
     report_stochastic(drift, config, stochastic, repairs, run);
     run.progress(0.8);
   }
@@ -270,7 +272,8 @@ void report_random_bits(const Config& config, Run& run) {
     const std::string statement = fmt::format(
         "With r random bits, truncated, stochastic rounding to {} is too small by nearly 2^-(r+1) ulp on average.",
         choice.name);
-    const char* source = "derived: the mean over all tails of floor(2^r tail) / 2^r - tail";
+    const Citation source{publications::few_random_bits,
+                          "derived: the mean over all tails of floor(2^r tail) / 2^r - tail"};
     Json expected = Json::object(), measured = Json::object();
     for (const int r : {1, 2, 3, 4, 6, 8}) {
       if (f.fraction_bits + tail_bits > fp64.fraction_bits) break;
@@ -293,9 +296,9 @@ void report_random_bits(const Config& config, Run& run) {
       measured[std::to_string(r)] = number(bias);
     }
     const std::string id = "random-bits-bias-" + format_name(f);
-    if (expected.empty())
-      run.report.claim(skipped(id, statement, source, "tails of this format do not fit into a double"));
-    else run.report.claim(exactly(id, statement, source, expected, measured, "oracle"));
+    run.report.claim({id, statement, source}, expected.empty()
+                                                  ? skipped("tails of this format do not fit into a double")
+                                                  : exactly(expected, measured, "oracle"));
   }
 }
 
@@ -303,8 +306,9 @@ void report_random_bits(const Config& config, Run& run) {
 
 namespace {
 
-constexpr const char* zamirai =
-    "Zamirai, Zhang, Aberger & De Sa, Revisiting BFloat16 Training, arXiv 2010.06192, sections 3 and 5";
+const Citation zamirai{
+    publications::pure_bf16,
+    "Zamirai, Zhang, Aberger & De Sa, Revisiting BFloat16 Training, arXiv 2010.06192, sections 3 and 5"};
 constexpr std::uint64_t input_stream = 700, noise_stream = 800, truth_stream = 801, rounding_stream = 900;
 constexpr std::size_t dimensions = 10;
 constexpr double noise = 0.5;
@@ -415,19 +419,17 @@ void report_least_squares(const Config& config, Run& run) {
     run.trace.append(t.trace);
     const FloatFormat& f = jobs[j].method == Method::fp32_master ? fp32 : jobs[j].choice.format;
     table.row({jobs[j].choice.name, jobs[j].name, emulated(f, encode(f, {}, config.real("training_lr")).code),
-               number(t.loss), number(t.loss / yardstick),
-               t.updates ? number(static_cast<double>(t.lost) / static_cast<double>(t.updates)) : Json()});
+               number(t.loss), number(t.loss / yardstick), share(t.lost, t.updates)});
     if (jobs[j].choice.format == bf16) bf16_results[static_cast<std::size_t>(jobs[j].method)] = &t;
   }
 
   const auto claim = [&](std::string id, std::string statement, Method method, double bound, bool below) {
     const Training* t = bf16_results[static_cast<std::size_t>(method)];
     if (!t)
-      return run.report.claim(skipped(std::move(id), std::move(statement), zamirai, "formats does not contain bf16"));
+      return run.report.claim({std::move(id), std::move(statement), zamirai}, skipped("formats does not contain bf16"));
     const double measured = t->loss / yardstick;
-    run.report.claim(
-        below ? at_most(std::move(id), std::move(statement), zamirai, bound, measured, "published", Verdict::differs)
-              : at_least(std::move(id), std::move(statement), zamirai, bound, measured, "published", Verdict::differs));
+    run.report.claim({std::move(id), std::move(statement), zamirai},
+                     below ? at_most(bound, measured, may_differ()) : at_least(bound, measured, may_differ()));
   };
   // The paper's figures are accuracies of networks; of this model only the order of the methods carries over.
   claim("training-nearest",
@@ -438,10 +440,11 @@ void report_least_squares(const Config& config, Run& run) {
         Method::kahan, 1.05, true);
   claim("training-stochastic", "With stochastic rounding it ends near fp32: here within 25 % of its loss.",
         Method::stochastic, 1.25, true);
-  run.report.claim(skipped("training-without-master-weights",
-                           "A speech model trained without FP32 master weights lost 80 % relative accuracy.",
-                           "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1",
-                           "needs that model and its data; the table least_squares shows the mechanism"));
+  run.report.claim(
+      {"training-without-master-weights",
+       "A speech model trained without FP32 master weights lost 80 % relative accuracy.",
+       {publications::fp16_updates, "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1"}},
+      skipped("needs that model and its data; the table least_squares shows the mechanism"));
 }
 
 }  // namespace halfulp

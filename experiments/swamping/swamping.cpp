@@ -1,5 +1,6 @@
 // When is an update too small to change its weight?
 #include <halfulp/experiments/swamping/swamping.hpp>
+#include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/emulation/random.hpp>
@@ -16,9 +17,11 @@
 namespace halfulp {
 namespace {
 
-constexpr const char* micikevicius = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1";
-constexpr const char* derived =
-    "derived: half a unit in the last place of w against u; ties to even, IEEE 754-2019, section 4.3.1";
+const Citation micikevicius{publications::fp16_updates,
+                            "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1"};
+const Citation derived{
+    publications::fp16_updates,
+    "derived: half a unit in the last place of w against u; ties to even, IEEE 754-2019, section 4.3.1"};
 constexpr std::uint64_t most_scanned = 16'384;  ///< updates a format, rounding, weight and direction
 
 /// Claim ids are lower case without underscores; the names users type need not be.
@@ -102,45 +105,50 @@ void report_thresholds(const Config& config, Run& run) {
           if (w == one && half_ulp >= f.value(f.min_positive())) {
             const double ratio = low ? f.value(w) / f.value(low) : 0;
             run.report.claim(
-                exactly(id("lost-at-one", f),
-                        fmt::format("At w = 1 an update is lost in {} where w/u is at least 2 to the power of its "
-                                    "precision: u = 2^-{} is a tie, and 1 is even.",
-                                    choice.name, f.precision()),
-                        derived, number(FloatFormat::power_of_two(f.precision())), number(ratio), "oracle"));
+                {id("lost-at-one", f),
+                 fmt::format("At w = 1 an update is lost in {} where w/u is at least 2 to the power of its "
+                             "precision: u = 2^-{} is a tie, and 1 is even.",
+                             choice.name, f.precision()),
+                 derived},
+                exactly(number(FloatFormat::power_of_two(f.precision())), number(ratio), "oracle"));
             if (f == fp16)
-              run.report.claim(exactly("published-2048",
-                                       "A weight of 1 that is at least 2048 times its update does not change in fp16.",
-                                       micikevicius, 2048.0, number(ratio), "published"));
-            run.report.claim(exactly(
-                id("tie-to-even", f),
-                fmt::format("At exactly that ratio the sum is a tie and goes to the even neighbour: in {} 1 + u = 1, "
-                            "but one step higher (1 + ulp) + u = 1 + 2 ulp.",
-                            choice.name),
-                derived, Json::array({1.0, number(1 + 2 * f.epsilon())}),
-                Json::array({number(f.value(in.add(one, in.encode(half_ulp)))),
-                             number(f.value(in.add(one + 1, in.encode(half_ulp))))}),
-                "oracle"));
+              run.report.claim(
+                  {"published-2048", "A weight of 1 that is at least 2048 times its update does not change in fp16.",
+                   micikevicius},
+                  exactly(2048.0, number(ratio), "published"));
+            run.report.claim(
+                {id("tie-to-even", f),
+                 fmt::format("At exactly that ratio the sum is a tie and goes to the even neighbour: in {} 1 + u = 1, "
+                             "but one step higher (1 + ulp) + u = 1 + 2 ulp.",
+                             choice.name),
+                 derived},
+                exactly(Json::array({1.0, number(1 + 2 * f.epsilon())}),
+                        Json::array({number(f.value(in.add(one, in.encode(half_ulp)))),
+                                     number(f.value(in.add(one + 1, in.encode(half_ulp))))}),
+                        "oracle"));
           }
           if (w == two - 1 && half_ulp >= f.value(f.min_positive()))
-            run.report.claim(exactly(
-                id("kept-below-two", f),
-                fmt::format(
-                    "Just below 2 the limit is nearly twice as large in {}: there w is odd, the smallest update "
-                    "that counts is u = 2^-{}, and w/u = 2^{} - 2.",
-                    choice.name, f.precision(), f.precision() + 1),
-                derived, number(FloatFormat::power_of_two(f.precision() + 1) - 2), number(f.value(w) / f.value(high)),
-                "oracle"));
+            run.report.claim(
+                {id("kept-below-two", f),
+                 fmt::format(
+                     "Just below 2 the limit is nearly twice as large in {}: there w is odd, the smallest update "
+                     "that counts is u = 2^-{}, and w/u = 2^{} - 2.",
+                     choice.name, f.precision(), f.precision() + 1),
+                 derived},
+                exactly(number(FloatFormat::power_of_two(f.precision() + 1) - 2), number(f.value(w) / f.value(high)),
+                        "oracle"));
         }
       }
       run.progress(0);
     }
   }
-  run.report.claim(exactly(
-      "every-threshold",
-      fmt::format("In every format, rounding mode and direction w + u = w exactly where u lies on the near side of "
-                  "the mode's threshold ({} sums).",
-                  scanned),
-      "derived: the definitions of the rounding modes on the gap between neighbouring numbers", 0, wrong, "oracle"));
+  run.report.claim(
+      {"every-threshold",
+       fmt::format("In every format, rounding mode and direction w + u = w exactly where u lies on the near side of "
+                   "the mode's threshold ({} sums).",
+                   scanned),
+       "derived: the definitions of the rounding modes on the gap between neighbouring numbers"},
+      exactly(0, wrong, "oracle"));
 }
 
 // w + lr * g, rounded twice or once: over a sweep of ratios, and over random weights and gradients.
@@ -242,12 +250,12 @@ void report_ratios(const Config& config, Run& run) {
   }
   const std::string statement =
       "To nearest even an update lost once is lost for ever: after all steps the weight is where it was.";
-  const char* source =
-      "derived: w + u = w repeats; Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1";
-  if (swamped == 0)
-    run.report.claim(
-        skipped("lost-for-ever", statement, source, "no update is lost to nearest even in this configuration"));
-  else run.report.claim(exactly("lost-for-ever", statement, source, swamped, stuck, "oracle"));
+  const Citation source{
+      publications::fp16_updates,
+      "derived: w + u = w repeats; Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1"};
+  run.report.claim({"lost-for-ever", statement, source},
+                   swamped == 0 ? skipped("no update is lost to nearest even in this configuration")
+                                : exactly(swamped, stuck, "oracle"));
 }
 
 void report_population(const Config& config, Run& run) {
@@ -328,9 +336,6 @@ void report_population(const Config& config, Run& run) {
       done += 1;
       checked += sum.checked;
       wrong += sum.wrong;
-      const auto share = [&](std::uint64_t part, std::uint64_t whole) {
-        return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json();
-      };
       const std::uint64_t updated = sum.total - sum.no_update;
       table.row({choice.name, name_of(mode), sum.total, share(sum.no_update, sum.total),
                  share(sum.separate_lost, updated), share(sum.fused_lost, updated), share(sum.differ, updated)});
@@ -340,12 +345,12 @@ void report_population(const Config& config, Run& run) {
       "mode's threshold, unless it overflows";
   const char* source = "derived: the definitions of the rounding modes on the gap between neighbouring numbers";
   if (checked != 0)
-    run.report.claim(exactly("every-random-update", fmt::format("{} ({} updates).", statement, checked), source, 0,
-                             wrong, "oracle"));
+    run.report.claim({"every-random-update", fmt::format("{} ({} updates).", statement, checked), source},
+                     exactly(0, wrong, "oracle"));
   else
     run.report.claim(
-        skipped("every-random-update", statement + ".", source,
-                "no random update that is not zero, under a deterministic mode, in at most 26 bits, without overflow"));
+        {"every-random-update", statement + ".", source},
+        skipped("no random update that is not zero, under a deterministic mode, in at most 26 bits, without overflow"));
 }
 
 // swamping: updates too small to change their weight, and what repairs it.

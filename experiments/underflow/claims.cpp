@@ -1,4 +1,5 @@
 #include <halfulp/experiments/underflow/underflow.hpp>
+#include <halfulp/experiments/publications.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>
@@ -11,10 +12,12 @@ namespace {
 
 constexpr const char* weights_id = "published-share-below-2-24";
 constexpr const char* weights_statement = "About 5 % of the weight gradients of a speech model lie below 2^-24.";
-constexpr const char* weights_source = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1";
+const Citation weights_source{publications::fp16_gradients,
+                              "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.1"};
 constexpr const char* activations_id = "published-activation-gradients";
 constexpr const char* activations_statement = "67 % of the activation gradients of a Multibox SSD network are zero.";
-constexpr const char* activations_source = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2";
+const Citation activations_source{publications::fp16_gradients,
+                                  "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2"};
 constexpr double printed = 0.005;  ///< both are whole percents
 
 std::uint64_t below_2_24(const InputSummary& in) {
@@ -32,16 +35,15 @@ struct Share {
 };
 
 /// A folder's share beside a published one.
-void claim_share(const char* id, const char* statement, const char* source, double expected, const Share& share,
+void claim_share(const char* id, const char* statement, const Citation& source, double expected, const Share& share,
                  const std::string& about, Run& run) {
   if (share.of == 0)
-    return run.report.claim(skipped(id, statement, source, "needs that network's gradients; " + share.none));
+    return run.report.claim({id, statement, source}, skipped("needs that network's gradients; " + share.none));
   const double measured = static_cast<double>(share.part) / static_cast<double>(share.of);
-  Claim claim = within(id, statement, source, expected, printed, measured, "published", Verdict::differs);
-  if (claim.verdict == Verdict::differs)
-    claim.reason = fmt::format("another network{}: {} of {} {}", about.empty() ? "" : " (" + about + ")", share.part,
-                               share.of, share.what);
-  run.report.claim(std::move(claim));
+  run.report.claim({id, statement, source}, within(expected, printed, measured,
+                                                   may_differ(fmt::format("another network{}: {} of {} {}",
+                                                                          about.empty() ? "" : " (" + about + ")",
+                                                                          share.part, share.of, share.what))));
 }
 
 }  // namespace
@@ -55,9 +57,9 @@ void claim_published_shares(const SweepResult* input, Run& run) {
                          static_cast<double>(input->input.finite_nonzero());
     reason = fmt::format("needs that network's gradients; in the input file the share is {:.3g} %", 100 * share);
   }
-  run.report.claim(skipped(weights_id, weights_statement, weights_source, reason));
-  run.report.claim(
-      skipped(activations_id, activations_statement, activations_source, "needs that network's gradients"));
+  run.report.claim({weights_id, weights_statement, weights_source}, skipped(reason));
+  run.report.claim({activations_id, activations_statement, activations_source},
+                   skipped("needs that network's gradients"));
 }
 
 void claim_published_shares(const FolderShares& folder, Run& run) {
@@ -82,16 +84,21 @@ void claim_published_shares(const FolderShares& folder, Run& run) {
 
 namespace {
 
-constexpr const char* micikevicius_scaling = "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2";
-constexpr const char* fp8_paper =
-    "Micikevicius et al., FP8 Formats for Deep Learning, arXiv 2209.05433, tables 1 and 2; OCP OFP8 1.0";
-constexpr const char* ieee754 = "IEEE 754-2019, section 3.6, binary16";
-constexpr const char* mx = "OCP Microscaling Formats (MX) 1.0, sections 5.3 and 5.4";
-constexpr const char* overflow_rule = "rounding to nearest even, IEEE 754-2019, sections 4.3.1 and 7.4";
-constexpr const char* fp8_rule = "rounding to nearest even, OCP OFP8 1.0";
-constexpr const char* adam = "rounding to nearest even; Kingma & Ba, Adam, ICLR 2015: epsilon = 1e-8, beta2 = 0.999";
-constexpr const char* grad_scaler =
-    "2^16 2^-16; PyTorch documentation, torch.amp.GradScaler: init_scale 65536, backoff_factor 0.5";
+const Citation micikevicius_scaling{publications::fp16_gradients,
+                                    "Micikevicius et al., Mixed Precision Training, ICLR 2018, section 3.2"};
+const Citation fp8_paper{
+    publications::fp8_formats,
+    "Micikevicius et al., FP8 Formats for Deep Learning, arXiv 2209.05433, tables 1 and 2; OCP OFP8 1.0"};
+const Citation ieee754{publications::ieee_binary16, "IEEE 754-2019, section 3.6, binary16"};
+const Citation mx{publications::mx_elements, "OCP Microscaling Formats (MX) 1.0, sections 5.3 and 5.4"};
+const Citation overflow_rule{publications::ieee_binary16,
+                             "derived: rounding to nearest even, IEEE 754-2019, sections 4.3.1 and 7.4"};
+const Citation fp8_rule{publications::fp8_formats, "derived: rounding to nearest even, OCP OFP8 1.0"};
+const Citation adam{publications::adam_constants,
+                    "derived: rounding to nearest even; Kingma & Ba, Adam, ICLR 2015: epsilon = 1e-8, beta2 = 0.999"};
+const Citation grad_scaler{
+    publications::grad_scaler,
+    "derived: 2^16 2^-16; PyTorch documentation, torch.amp.GradScaler: init_scale 65536, backoff_factor 0.5"};
 
 /// The smallest positive double for which `holds`, which from there on must stay true; Infinity if there is none.
 template <class F>
@@ -112,28 +119,31 @@ double vanishing_share(const Distribution& distribution, const NearestEvenLimits
   const double lost = below([](double x) { return static_cast<float>(x) != 0; });
   const double representable = below([](double x) { return std::isinf(static_cast<float>(x)); });
   const double zero = below([&](double x) {
-    return static_cast<float>(x) != 0 && limits.fate(static_cast<float>(static_cast<float>(x) * factor)) != Fate::zero;
+    return static_cast<float>(x) != 0 &&
+           limits.classify(static_cast<float>(static_cast<float>(x) * factor)) != RangeClass::zero;
   });
   return (zero - lost) / (representable - lost);
 }
 
 }  // namespace
 
-BestScale best_scale(const std::vector<const Case*>& cases) {
+BestScale best_scale(const std::vector<const SweepCase*>& cases) {
   BestScale result;
-  const Case* best = nullptr;
-  for (const Case* c : cases) {
-    const Tally& t = c->gradient;
-    if (t[Fate::overflow] != 0 || t.total() == 0) continue;
+  const SweepCase* best = nullptr;
+  for (const SweepCase* c : cases) {
+    const RangeTally& t = c->gradient;
+    if (t[RangeClass::overflow] != 0 || t.total() == 0) continue;
     result.highest = c->scale;
-    if (!best || t[Fate::zero] < best->gradient[Fate::zero] ||
-        (t[Fate::zero] == best->gradient[Fate::zero] && t[Fate::subnormal] < best->gradient[Fate::subnormal]))
+    if (!best || t[RangeClass::zero] < best->gradient[RangeClass::zero] ||
+        (t[RangeClass::zero] == best->gradient[RangeClass::zero] &&
+         t[RangeClass::subnormal] < best->gradient[RangeClass::subnormal]))
       best = c;
   }
   if (!best) return result;
   result.best = result.lowest_equal = result.highest_equal = best->scale;
-  for (const Case* c : cases) {
-    if (c->gradient[Fate::overflow] != 0 || c->gradient[Fate::zero] != best->gradient[Fate::zero]) continue;
+  for (const SweepCase* c : cases) {
+    if (c->gradient[RangeClass::overflow] != 0 || c->gradient[RangeClass::zero] != best->gradient[RangeClass::zero])
+      continue;
     result.lowest_equal = std::min(result.lowest_equal, c->scale);
     result.highest_equal = std::max(result.highest_equal, c->scale);
   }
@@ -168,15 +178,16 @@ void report_limits(const std::vector<FormatChoice>& formats, Run& run) {
     expected_overflow[choice.name] = number(limits.smallest_overflow());
     measured_overflow[choice.name] = number(overflow);
   }
-  run.report.claim(exactly("zero-threshold",
-                           "A number vanishes where it is at most half the smallest subnormal: the tie goes to 0, "
-                           "whose code is even.",
-                           "derived: round to nearest even, IEEE 754-2019, section 4.3.1", expected_zero, measured_zero,
-                           "oracle"));
-  run.report.claim(exactly("overflow-threshold",
-                           "A number overflows where the result, rounded as if the exponent had no top, "
-                           "exceeds the largest finite value.",
-                           "derived: IEEE 754-2019, section 7.4", expected_overflow, measured_overflow, "oracle"));
+  run.report.claim({"zero-threshold",
+                    "A number vanishes where it is at most half the smallest subnormal: the tie goes to 0, "
+                    "whose code is even.",
+                    {publications::ieee_binary16, "derived: round to nearest even, IEEE 754-2019, section 4.3.1"}},
+                   exactly(expected_zero, measured_zero, "oracle"));
+  run.report.claim({"overflow-threshold",
+                    "A number overflows where the result, rounded as if the exponent had no top, "
+                    "exceeds the largest finite value.",
+                    {publications::ieee_binary16, "derived: IEEE 754-2019, section 7.4"}},
+                   exactly(expected_overflow, measured_overflow, "oracle"));
 }
 
 void report_constants(Run& run) {
@@ -186,15 +197,15 @@ void report_constants(Run& run) {
     return number(f.value(Arithmetic(f, rounding, &run.trace).encode(x)));
   };
   // What a source prints, and what follows from it by arithmetic.
-  const auto published = [&](std::string id, std::string statement, const char* source, double expected,
+  const auto published = [&](std::string id, std::string statement, const Citation& source, double expected,
                              Json measured) {
-    run.report.claim(
-        exactly(std::move(id), std::move(statement), source, number(expected), std::move(measured), "published"));
+    run.report.claim({std::move(id), std::move(statement), source},
+                     exactly(number(expected), std::move(measured), "published"));
   };
-  const auto derived = [&](std::string id, std::string statement, const std::string& source, double expected,
+  const auto derived = [&](std::string id, std::string statement, const Citation& source, double expected,
                            Json measured) {
-    run.report.claim(exactly(std::move(id), std::move(statement), "derived: " + source, number(expected),
-                             std::move(measured), "oracle"));
+    run.report.claim({std::move(id), std::move(statement), source},
+                     exactly(number(expected), std::move(measured), "oracle"));
   };
   constexpr double infinity = std::numeric_limits<double>::infinity(), nan = std::numeric_limits<double>::quiet_NaN();
   published("fp16-max", "65504 is the largest fp16 number.", ieee754, 65504, number(fp16.value(fp16.max_finite())));
@@ -231,9 +242,10 @@ void report_constants(Run& run) {
   Arithmetic wide(fp32, {}, &run.trace), half(fp16, {}, &run.trace);
   const std::uint64_t scaled = wide.mul(wide.encode(0x1p-27), wide.encode(8));
   run.report.claim(
-      exactly("scale-8-restores",
-              "A gradient of 2^-27 is 0 in fp16; times a loss scale of 8 it is 2^-24, the smallest fp16 number.",
-              micikevicius_scaling, Json::array({0.0, 0x1p-24}),
+      {"scale-8-restores",
+       "A gradient of 2^-27 is 0 in fp16; times a loss scale of 8 it is 2^-24, the smallest fp16 number.",
+       micikevicius_scaling},
+      exactly(Json::array({0.0, 0x1p-24}),
               Json::array({rounded(fp16, 0x1p-27), number(half.value(half.convert_from(fp32, scaled)))}), "published"));
 
   Table& table = run.report.table(
@@ -277,7 +289,7 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
 
   // Every value on the side of the thresholds where the definition puts it.
   std::uint64_t checked = 0, mispredicted = 0;
-  for (const Case& c : result.cases)
+  for (const SweepCase& c : result.cases)
     if (c.mode == RoundingMode::nearest_even) {
       checked += c.gradient.total();
       mispredicted += c.gradient.mispredicted;
@@ -287,47 +299,48 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
       ": every gradient vanishes, becomes subnormal or overflows exactly where a comparison of its scaled value with "
       "the format's thresholds says so.";
   const char* to_nearest = "derived: round to nearest even, IEEE 754-2019, section 4.3.1";
-  if (!nearest) run.report.claim(skipped(id("every-fate"), every, to_nearest, not_nearest));
-  else if (checked == 0) run.report.claim(skipped(id("every-fate"), every, to_nearest, nothing));
+  if (!nearest) run.report.claim({id("every-fate"), every, to_nearest}, skipped(not_nearest));
+  else if (checked == 0) run.report.claim({id("every-fate"), every, to_nearest}, skipped(nothing));
   else
-    run.report.claim(exactly(id("every-fate"), every + fmt::format(" ({} conversions.)", checked), to_nearest, 0,
-                             mispredicted, "oracle"));
+    run.report.claim({id("every-fate"), every + fmt::format(" ({} conversions.)", checked), to_nearest},
+                     exactly(0, mispredicted, "oracle"));
 
-  // The largest scale without overflow, from the largest gradient alone.
+  // The largest scale without overflow: only the largest gradient decides.
   Json expected = Json::object(), measured = Json::object();
   std::vector<std::string> names;
-  for (const Case& c : result.cases)
+  for (const SweepCase& c : result.cases)
     if (std::find(names.begin(), names.end(), c.format.name) == names.end()) names.push_back(c.format.name);
   double worst = 0;
   bool compared = false;
   for (const std::string& name : names) {
-    std::vector<const Case*> cases;
-    for (const Case& c : result.cases)
+    std::vector<const SweepCase*> cases;
+    for (const SweepCase& c : result.cases)
       if (c.format.name == name && c.mode == mode) cases.push_back(&c);
     const NearestEvenLimits limits(cases.front()->format.format);
     std::optional<int> predicted;
-    for (const Case* c : cases) {
+    for (const SweepCase* c : cases) {
       const double scale = FloatFormat::power_of_two(c->scale);
-      if (limits.fate(result.input.largest * scale) != Fate::overflow) predicted = c->scale;
+      if (limits.classify(result.input.largest * scale) != RangeClass::overflow) predicted = c->scale;
       if (!source.distribution || c->gradient.total() == 0) continue;
       const double p = vanishing_share(*source.distribution, limits, c->scale);
       compared = true;
       const auto n = static_cast<double>(c->gradient.total());
       // One more count than the binomial's standard error, for shares so small that it is no normal variable.
-      worst = std::max(worst, std::fabs(c->gradient.fraction(Fate::zero) - p) / (std::sqrt(p * (1 - p) / n) + 1 / n));
+      worst = std::max(worst,
+                       std::fabs(c->gradient.fraction(RangeClass::zero) - p) / (std::sqrt(p * (1 - p) / n) + 1 / n));
     }
     const BestScale best = best_scale(cases);
-    expected[name] = predicted ? Json(*predicted) : Json();
-    measured[name] = best.highest ? Json(*best.highest) : Json();
+    expected[name] = or_null(predicted);
+    measured[name] = or_null(best.highest);
   }
   const std::string highest =
       source.name +
       ": the largest loss scale 2^k of the sweep without overflow is decided by the largest gradient alone.";
   const char* definition = "derived: 2^k max|g| below the format's overflow threshold";
-  if (!nearest) run.report.claim(skipped(id("highest-scale"), highest, definition, not_nearest));
+  if (!nearest) run.report.claim({id("highest-scale"), highest, definition}, skipped(not_nearest));
   else if (result.input.finite_nonzero() == 0)
-    run.report.claim(skipped(id("highest-scale"), highest, definition, nothing));
-  else run.report.claim(exactly(id("highest-scale"), highest, definition, expected, measured, "oracle"));
+    run.report.claim({id("highest-scale"), highest, definition}, skipped(nothing));
+  else run.report.claim({id("highest-scale"), highest, definition}, exactly(expected, measured, "oracle"));
 
   const std::string closed =
       source.name +
@@ -337,24 +350,24 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
   const char* probability = "derived: the distribution function in closed form; binomial standard error";
   const std::string unknown = "the gradients are the user's own: no distribution is known" +
                               (result.input.zero != 0 && !source.zeros.empty() ? "; " + source.zeros : "");
-  if (!source.distribution) run.report.claim(skipped(id("zero-share"), closed, probability, unknown));
-  else if (!nearest) run.report.claim(skipped(id("zero-share"), closed, probability, not_nearest));
-  else if (!compared) run.report.claim(skipped(id("zero-share"), closed, probability, nothing));
-  else run.report.claim(at_most(id("zero-share"), closed, probability, 6, worst, "oracle"));
+  if (!source.distribution) run.report.claim({id("zero-share"), closed, probability}, skipped(unknown));
+  else if (!nearest) run.report.claim({id("zero-share"), closed, probability}, skipped(not_nearest));
+  else if (!compared) run.report.claim({id("zero-share"), closed, probability}, skipped(nothing));
+  else run.report.claim({id("zero-share"), closed, probability}, at_most(6, worst, "oracle"));
 
   if (source.distribution && nearest && source.distribution->shape == Shape::log_uniform)
-    for (const Case& c : result.cases) {
+    for (const SweepCase& c : result.cases) {
       if (c.mode != mode || c.scale != 0 || c.format.format != fp16) continue;
       // Binades are equally full, so the share is a ratio of lengths.
       const Distribution& d = *source.distribution;
       const double p = std::clamp((-25 - d.log2_low) / (d.log2_high - d.log2_low), 0.0, 1.0);
       run.report.claim(
-          within(id("fp16-zero-share"),
-                 fmt::format("Of magnitudes spread evenly over the binades {} to {}, those below 2^-25 vanish in fp16.",
-                             fmt::format("2^{}", d.log2_low), fmt::format("2^{}", d.log2_high)),
-                 "derived: (-25 - low) / (high - low); tolerance 5 binomial standard errors", p,
-                 5 * std::sqrt(p * (1 - p) / static_cast<double>(std::max<std::uint64_t>(1, c.gradient.total()))),
-                 c.gradient.fraction(Fate::zero), "oracle"));
+          {id("fp16-zero-share"),
+           fmt::format("Of magnitudes spread evenly over the binades {} to {}, those below 2^-25 vanish in fp16.",
+                       fmt::format("2^{}", d.log2_low), fmt::format("2^{}", d.log2_high)),
+           "derived: (-25 - low) / (high - low); tolerance 5 binomial standard errors"},
+          within(p, 5 * std::sqrt(p * (1 - p) / static_cast<double>(std::max<std::uint64_t>(1, c.gradient.total()))),
+                 c.gradient.fraction(RangeClass::zero), "oracle"));
     }
 }
 

@@ -21,16 +21,16 @@ constexpr std::size_t pieces_at_once = 8;
 constexpr std::uint64_t gradient_stream = 512, update_stream = 513;  ///< of stochastic rounding; shapes use lower ones
 
 struct Piece {
-  std::vector<Case> cases;
+  std::vector<SweepCase> cases;
   InputSummary input;
   Trace trace{0};
 };
 
-void count(Tally& tally, Fate fate, double exact, double rounded) {
-  ++tally.fates[static_cast<std::size_t>(fate)];
+void count(RangeTally& tally, RangeClass range, double exact, double rounded) {
+  ++tally.counts[static_cast<std::size_t>(range)];
   tally.mass += std::fabs(exact);
-  if (fate == Fate::zero) tally.lost += std::fabs(exact);
-  if (fate == Fate::subnormal || fate == Fate::normal) {
+  if (range == RangeClass::zero) tally.lost += std::fabs(exact);
+  if (range == RangeClass::subnormal || range == RangeClass::normal) {
     const double error = (rounded - exact) / exact;
     tally.squared_error += error * error;
   }
@@ -43,7 +43,7 @@ Piece measure(const FloatFormat& container, std::span<const std::uint64_t> codes
   Piece piece{options.cases, {}, Trace(limit)};
   const std::vector<std::uint64_t> gradients = summarize(container, codes, piece.input);
   std::map<int, std::vector<std::uint64_t>> scaled;
-  for (Case& c : piece.cases) {
+  for (SweepCase& c : piece.cases) {
     Trace* trace = c.scale == 0 || c.scale == traced_scale ? &piece.trace : nullptr;
     std::vector<std::uint64_t>& inputs = scaled[c.scale];
     if (inputs.empty() && !gradients.empty()) {
@@ -63,15 +63,15 @@ Piece measure(const FloatFormat& container, std::span<const std::uint64_t> codes
       const double x = container.value(inputs[i]);
       const std::uint64_t r = stochastic ? rounding_bits(options.seed, gradient_stream, begin + i) : 0;
       const std::uint64_t g = narrow.convert_from(container, inputs[i], r);
-      const Fate fate = fate_of(f, g, [&] { return evaluate(to_narrow, inputs[i], 0, 0, r).flags; });
-      count(c.gradient, fate, x, f.value(g));
-      if (nearest && limits.fate(x) != fate) ++c.gradient.mispredicted;
+      const RangeClass range = range_class_of(f, g, [&] { return evaluate(to_narrow, inputs[i], 0, 0, r).flags; });
+      count(c.gradient, range, x, f.value(g));
+      if (nearest && limits.classify(x) != range) ++c.gradient.mispredicted;
 
       const std::uint64_t s = stochastic ? rounding_bits(options.seed, update_stream, begin + i) : 0;
       const std::uint64_t u = narrow.mul(lr, g, s);
-      const Fate update = fate == Fate::overflow
-                              ? fate
-                              : fate_of(f, u, [&] { return evaluate(Operation::mul, f, rounding, lr, g, 0, s).flags; });
+      const RangeClass update = range == RangeClass::overflow ? range : range_class_of(f, u, [&] {
+        return evaluate(Operation::mul, f, rounding, lr, g, 0, s).flags;
+      });
       count(c.update, update, options.lr * x, f.value(u));
     }
   }
@@ -100,10 +100,10 @@ std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<con
   return kept;
 }
 
-double Tally::relative_error() const { return std::sqrt(squared_error / static_cast<double>(kept())); }
+double RangeTally::relative_error() const { return std::sqrt(squared_error / static_cast<double>(kept())); }
 
-void Tally::merge(const Tally& other) {
-  for (std::size_t i = 0; i < fates.size(); ++i) fates[i] += other.fates[i];
+void RangeTally::merge(const RangeTally& other) {
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
   mispredicted += other.mispredicted;
   mass += other.mass;
   lost += other.lost;
@@ -124,7 +124,7 @@ SweepResult sweep_gradients(const GradientSource& source, const SweepOptions& op
                             const std::function<void(std::uint64_t)>& progress) {
   SweepResult result{options.cases, {}};
   std::vector<int> scales;
-  for (const Case& c : options.cases)
+  for (const SweepCase& c : options.cases)
     if (std::find(scales.begin(), scales.end(), c.scale) == scales.end()) scales.push_back(c.scale);
 
   std::vector<std::uint64_t> codes(piece_size * pieces_at_once);
@@ -169,9 +169,9 @@ void to_double(const SavedGradient& tensor, std::span<std::uint64_t> codes) {
 }
 
 /// Reads tensors one after another as if they were one, and keeps what each of them holds.
-class Chain {
+class LayerChain {
  public:
-  Chain(std::shared_ptr<std::vector<Layer>> layers, GradientKind kind) : layers_(std::move(layers)), kind_(kind) {}
+  LayerChain(std::shared_ptr<std::vector<Layer>> layers, GradientKind kind) : layers_(std::move(layers)), kind_(kind) {}
 
   std::size_t read(std::span<std::uint64_t> codes) {
     std::size_t done = 0;
@@ -215,12 +215,10 @@ void add_row(Table& table, const Json& tensor, GradientKind kind, const Json& st
              const InputSummary& in) {
   constexpr int least = -2000, most = 2000;  // beyond all doubles
   const std::uint64_t finite = in.elements - in.nan - in.infinite;
-  const auto share = [&](std::uint64_t n) {
-    return finite ? number(static_cast<double>(n) / static_cast<double>(finite)) : Json();
-  };
+  const auto of_finite = [&](std::uint64_t n) { return share(n, finite); };
   const bool any = !in.binades.empty();
-  table.row({tensor, name_of(kind), step, scale, finite, in.nan + in.infinite, share(in.zero),
-             share(counted(in, least, -25)), share(counted(in, -24, -15)), share(counted(in, -14, most)),
+  table.row({tensor, name_of(kind), step, scale, finite, in.nan + in.infinite, of_finite(in.zero),
+             of_finite(counted(in, least, -25)), of_finite(counted(in, -24, -15)), of_finite(counted(in, -14, most)),
              any ? Json(in.binades.begin()->first) : Json(), any ? Json(in.binades.rbegin()->first) : Json()});
 }
 
@@ -279,7 +277,7 @@ std::vector<GradientSource> GradientLayers::sources() const {
         : half ? "what vanished when the gradients were rounded to fp16 for these files is among their zeros, which "
                  "are left out"
                : "";
-    const auto read = [chain = Chain(layers_, kind)](std::span<std::uint64_t> codes) mutable {
+    const auto read = [chain = LayerChain(layers_, kind)](std::span<std::uint64_t> codes) mutable {
       return chain.read(codes);
     };
     sources.push_back({name_of_all(kind), description, fp64, count, {}, zeros, read});
@@ -344,8 +342,7 @@ void GradientLayers::report(Run& run) const {
 
   for (const Layer& layer : *layers_) {
     const SavedGradient& tensor = layer.tensor;
-    add_row(table, tensor.name, tensor.kind, tensor.step ? Json(*tensor.step) : Json(), number(tensor.scale),
-            layer.summary);
+    add_row(table, tensor.name, tensor.kind, or_null(tensor.step), number(tensor.scale), layer.summary);
   }
 }
 

@@ -98,7 +98,7 @@ GradientSource file_source(const std::string& path) {
 }
 
 /// Scale 0 under every rounding, the other scales under the first; scales ascend within a format and rounding.
-std::vector<Case> cases_of(const Config& config) {
+std::vector<SweepCase> cases_of(const Config& config) {
   const auto from = config.integer("scale_from"), to = config.integer("scale_to"), step = config.integer("scale_step");
   if (from > to)
     throw std::invalid_argument(fmt::format("scale_from is {}, more than scale_to, which is {}", from, to));
@@ -109,7 +109,7 @@ std::vector<Case> cases_of(const Config& config) {
   for (auto k = from; k <= to; k += step)
     if (k != 0) scales.push_back(static_cast<int>(k));
   std::sort(scales.begin(), scales.end());
-  std::vector<Case> cases;
+  std::vector<SweepCase> cases;
   for (const FormatChoice& format : formats) {
     if (!format.format.has_zero)
       throw std::invalid_argument("formats: " + format.name +
@@ -189,10 +189,9 @@ Tables declare_tables(Report& report) {
 }
 
 // Of no gradients there is no share, no error and no scale: null.
-Json optional_int(const std::optional<int>& value) { return value ? Json(*value) : Json(); }
-Json share(const Tally& t, Fate fate) { return t.total() ? number(t.fraction(fate)) : Json(); }
-Json lost(const Tally& t) { return t.mass > 0 ? number(t.lost_share()) : Json(); }
-Json relative_error(const Tally& t) { return t.kept() ? number(t.relative_error()) : Json(); }
+Json share_of(const RangeTally& t, RangeClass range) { return share(t[range], t.total()); }
+Json lost(const RangeTally& t) { return t.mass > 0 ? number(t.lost_share()) : Json(); }
+Json relative_error(const RangeTally& t) { return t.kept() ? number(t.relative_error()) : Json(); }
 
 void report_cases(const GradientSource& source, const SweepResult& result, RoundingMode first, Tables& tables) {
   const InputSummary& in = result.input;
@@ -201,40 +200,40 @@ void report_cases(const GradientSource& source, const SweepResult& result, Round
   tables.inputs.row({source.name, source.description + hint, in.elements, in.nan, in.infinite, in.zero,
                      any ? number(in.smallest) : Json(), any ? number(in.largest) : Json()});
   for (const auto& [binade, n] : in.binades) tables.histogram.row({source.name, binade, n});
-  for (const Case& c : result.cases) {
+  for (const SweepCase& c : result.cases) {
     if (c.scale == 0)
       for (const auto& [quantity, t] :
-           {std::pair<const char*, const Tally&>{"gradient", c.gradient}, {"update", c.update}}) {
-        tables.fates.row({source.name, c.format.name, name_of(c.mode), quantity, share(t, Fate::zero),
-                          share(t, Fate::subnormal), share(t, Fate::normal), share(t, Fate::overflow), lost(t),
-                          relative_error(t)});
+           {std::pair<const char*, const RangeTally&>{"gradient", c.gradient}, {"update", c.update}}) {
+        tables.fates.row({source.name, c.format.name, name_of(c.mode), quantity, share_of(t, RangeClass::zero),
+                          share_of(t, RangeClass::subnormal), share_of(t, RangeClass::normal),
+                          share_of(t, RangeClass::overflow), lost(t), relative_error(t)});
       }
     if (c.mode == first)
-      tables.sweep.row({source.name, c.format.name, c.scale, share(c.gradient, Fate::zero),
-                        share(c.gradient, Fate::subnormal), share(c.gradient, Fate::overflow),
-                        share(c.update, Fate::zero), share(c.update, Fate::subnormal), share(c.update, Fate::overflow),
-                        relative_error(c.gradient)});
+      tables.sweep.row({source.name, c.format.name, c.scale, share_of(c.gradient, RangeClass::zero),
+                        share_of(c.gradient, RangeClass::subnormal), share_of(c.gradient, RangeClass::overflow),
+                        share_of(c.update, RangeClass::zero), share_of(c.update, RangeClass::subnormal),
+                        share_of(c.update, RangeClass::overflow), relative_error(c.gradient)});
   }
 }
 
 void report_best(const GradientSource& source, const SweepResult& result, const std::vector<FormatChoice>& formats,
                  RoundingMode first, Tables& tables) {
   for (const FormatChoice& format : formats) {
-    std::vector<const Case*> cases;
-    for (const Case& c : result.cases)
+    std::vector<const SweepCase*> cases;
+    for (const SweepCase& c : result.cases)
       if (c.format.format == format.format && c.mode == first) cases.push_back(&c);
     const BestScale best = best_scale(cases);
-    const Case *unscaled = nullptr, *at_best = nullptr;
+    const SweepCase *unscaled = nullptr, *at_best = nullptr;
     std::optional<int> scaler;
-    for (const Case* c : cases) {
+    for (const SweepCase* c : cases) {
       if (c->scale == 0) unscaled = c;
       if (best.best && c->scale == *best.best) at_best = c;
-      if (c->scale <= 16 && c->gradient.total() != 0 && c->gradient[Fate::overflow] == 0) scaler = c->scale;
+      if (c->scale <= 16 && c->gradient.total() != 0 && c->gradient[RangeClass::overflow] == 0) scaler = c->scale;
     }
-    tables.best.row({source.name, format.name, optional_int(best.best), best.best ? Json(best.lowest_equal) : Json(),
-                     best.best ? Json(best.highest_equal) : Json(), share(unscaled->gradient, Fate::zero),
-                     at_best ? share(at_best->gradient, Fate::zero) : Json(),
-                     at_best ? share(at_best->gradient, Fate::subnormal) : Json(), optional_int(scaler)});
+    tables.best.row({source.name, format.name, or_null(best.best), best.best ? Json(best.lowest_equal) : Json(),
+                     best.best ? Json(best.highest_equal) : Json(), share_of(unscaled->gradient, RangeClass::zero),
+                     at_best ? share_of(at_best->gradient, RangeClass::zero) : Json(),
+                     at_best ? share_of(at_best->gradient, RangeClass::subnormal) : Json(), or_null(scaler)});
   }
 }
 

@@ -3,7 +3,7 @@
 
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/data/saved_gradients.hpp>
-#include <halfulp/experiments/outcome.hpp>
+#include <halfulp/experiments/range_class.hpp>
 #include <halfulp/report/experiment.hpp>
 
 #include <functional>
@@ -27,29 +27,29 @@ struct GradientSource {
 };
 
 /// What happened to one quantity under one format, rounding and scale.
-struct Tally {
-  std::array<std::uint64_t, 4> fates{};  ///< indexed by Fate
-  std::uint64_t mispredicted = 0;        ///< differs from NearestEvenLimits, where those apply
-  double mass = 0, lost = 0;             ///< sum of |x| over all values, and over those that vanished
+struct RangeTally {
+  std::array<std::uint64_t, 4> counts{};  ///< indexed by RangeClass
+  std::uint64_t mispredicted = 0;         ///< differs from NearestEvenLimits, where those apply
+  double mass = 0, lost = 0;              ///< sum of |x| over all values, and over those that vanished
   double squared_error = 0;  ///< sum of squared relative errors over those that neither vanished nor overflowed
 
-  std::uint64_t operator[](Fate fate) const { return fates[static_cast<std::size_t>(fate)]; }
-  std::uint64_t total() const { return fates[0] + fates[1] + fates[2] + fates[3]; }
-  double fraction(Fate fate) const {
-    return total() ? static_cast<double>((*this)[fate]) / static_cast<double>(total()) : 0;
+  std::uint64_t operator[](RangeClass range) const { return counts[static_cast<std::size_t>(range)]; }
+  std::uint64_t total() const { return counts[0] + counts[1] + counts[2] + counts[3]; }
+  double fraction(RangeClass range) const {
+    return total() ? static_cast<double>((*this)[range]) / static_cast<double>(total()) : 0;
   }
   double lost_share() const { return mass > 0 ? lost / mass : 0; }
-  std::uint64_t kept() const { return (*this)[Fate::subnormal] + (*this)[Fate::normal]; }
+  std::uint64_t kept() const { return (*this)[RangeClass::subnormal] + (*this)[RangeClass::normal]; }
   double relative_error() const;  ///< precondition: kept() > 0
-  void merge(const Tally& other);
+  void merge(const RangeTally& other);
 };
 
 /// One line of the experiment: gradients g * 2^scale and updates lr * (g * 2^scale) in `format`.
-struct Case {
+struct SweepCase {
   FormatChoice format;
   RoundingMode mode;
   int scale;
-  Tally gradient = {}, update = {};
+  RangeTally gradient = {}, update = {};
 };
 
 /// What the gradients are before any rounding.
@@ -66,7 +66,7 @@ std::vector<std::uint64_t> summarize(const FloatFormat& container, std::span<con
                                      InputSummary& input);
 
 struct SweepOptions {
-  std::vector<Case> cases;
+  std::vector<SweepCase> cases;
   double lr = 0;
   Rounding rounding;  ///< but for the mode
   std::uint64_t seed = 0;
@@ -74,7 +74,7 @@ struct SweepOptions {
 };
 
 struct SweepResult {
-  std::vector<Case> cases;
+  std::vector<SweepCase> cases;
   InputSummary input;
 };
 
@@ -93,7 +93,7 @@ struct BestScale {
 };
 
 /// `cases` are those of one format under one rounding, scales ascending.
-BestScale best_scale(const std::vector<const Case*>& cases);
+BestScale best_scale(const std::vector<const SweepCase*>& cases);
 
 /// The table `limits` and its claims, found by bisection of the emulated conversion.
 void report_limits(const std::vector<FormatChoice>& formats, Run& run);

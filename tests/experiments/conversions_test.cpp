@@ -31,7 +31,7 @@ std::uint64_t by_rationals(const NumberType& from, const FloatFormat& to, const 
 }
 
 /// Code words of every finite input whose two results differ; NaN is as good as NaN, +0 as -0.
-std::set<std::uint64_t> wrong_inputs(const Chain& chain, const ChainRounding& rounding) {
+std::set<std::uint64_t> wrong_inputs(const ConversionChain& chain, const ChainRounding& rounding) {
   std::set<std::uint64_t> wrong;
   const auto* f = std::get_if<FloatFormat>(&chain.from);
   for (std::uint64_t code = 0; code < std::uint64_t{1} << storage_bits(chain.from); ++code) {
@@ -48,15 +48,15 @@ std::set<std::uint64_t> wrong_inputs(const Chain& chain, const ChainRounding& ro
   return wrong;
 }
 
-void expect_as_one_by_one(const Chain& chain, const ChainRounding& rounding, bool counted) {
+void expect_as_one_by_one(const ConversionChain& chain, const ChainRounding& rounding, bool counted) {
   const std::string where = chain.text + " " + std::string(name_of(rounding.via.mode)) + " then " +
                             std::string(name_of(rounding.last.mode));
   const auto wrong = wrong_inputs(chain, rounding);
-  const Measured m = measure(chain, rounding, Look::some);
+  const ChainErrors m = measure(chain, rounding, Look::some);
   std::set<std::uint64_t> found;
   for (const bool negative : {false, true}) {
-    const Line line(chain.from, negative);
-    for (const Stretch& s : m.of_sign[negative].stretches)
+    const MagnitudeLine line(chain.from, negative);
+    for (const DifferingRange& s : m.of_sign[negative].ranges)
       for (uint128 x = s.first; x < s.end; ++x) found.insert(line.code(x));
   }
   EXPECT_EQ(found, wrong) << where;
@@ -87,7 +87,7 @@ TEST(Counting, IsWhatOneByOneFinds) {
     }
     ChainRounding saturating = same(RoundingMode::nearest_even);
     saturating.via.overflow = saturating.last.overflow = Overflow::saturate;
-    const Chain chain = parse_chain(text);
+    const ConversionChain chain = parse_chain(text);
     EXPECT_EQ(expected_wrong(chain, saturating), wrong_inputs(chain, saturating).size()) << text;
   }
   for (const IntegerType integer : {IntegerType{14, true}, IntegerType{13, false}})

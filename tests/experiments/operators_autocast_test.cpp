@@ -14,12 +14,12 @@ namespace halfulp::operators {
 namespace {
 
 TEST(Autocast, criterion_takes_the_cheapest_within_the_budget) {
-  Settings s;
+  OperatorSettings s;
   s.formats = {{"fp16", fp16}};
   s.scales = {1, 2};
   // [scale][candidate]: fp32, all, tensors; relative errors in units of 2^-11.
   const auto errors = [](double units, std::size_t non_finite = 0) {
-    Errors e;
+    OperatorErrors e;
     e.exact_squares = 1, e.squares = Real(units * 0x1p-11) * Real(units * 0x1p-11), e.outputs = 10,
     e.non_finite = non_finite;
     return e;
@@ -43,11 +43,11 @@ TEST(Autocast, criterion_takes_the_cheapest_within_the_budget) {
 }
 
 TEST(Autocast, the_worst_sample_decides_and_close_calls_are_marked) {
-  Settings s;
+  OperatorSettings s;
   s.formats = {{"fp16", fp16}};
   s.scales = {1};
   const auto sample = [](double all, double tensors) {
-    SampleErrors e(1, std::vector<Errors>(3));
+    SampleErrors e(1, std::vector<OperatorErrors>(3));
     for (std::size_t c = 0; c < 3; ++c) {
       const double units = c == 0 ? 0 : c == 1 ? all : tensors;
       e[0][c].exact_squares = 1, e[0][c].squares = Real(units * 0x1p-11) * Real(units * 0x1p-11), e[0][c].outputs = 1;
@@ -74,7 +74,7 @@ TEST(Autocast, the_worst_sample_decides_and_close_calls_are_marked) {
 
 TEST(Autocast, binary_cross_entropy_by_probabilities_needs_fp32) {
   // Confident wrong predictions are among the examples: a probability next to 1 with label 0 is 1 in 16 bits.
-  Settings s;
+  OperatorSettings s;
   s.formats = {{"fp16", fp16}, {"bf16", bf16}};
   s.scales = {1, 16};
   s.size = 1024;
@@ -85,7 +85,7 @@ TEST(Autocast, binary_cross_entropy_by_probabilities_needs_fp32) {
     const AllErrors errors = measure_errors(s, trace, [](double) {});
     for (std::size_t i = 0; i < table.size(); ++i) {
       if (table[i].name == "layer-norm") {
-        EXPECT_EQ(errors[i][0][1][1].overflow, Step::fma) << "fp16: 1024 squares of 16 are beyond 65504";
+        EXPECT_EQ(errors[i][0][1][1].overflow, ElementaryOperation::fma) << "fp16: 1024 squares of 16 are beyond 65504";
         EXPECT_EQ(errors[i][0][1][1].vanished, errors[i][0][1][1].outputs);
         EXPECT_FALSE(errors[i][0][0][1].overflow);
       }
@@ -107,12 +107,12 @@ TEST(Autocast, every_listed_operator_is_in_the_table_once) {
 }
 
 TEST(Graph, lists_give_stages_their_precision) {
-  for (const Model& model : models()) {
-    Program p(SumOrder::sequential);
+  for (const OperatorModel& model : models()) {
+    OperatorProgram p(SumOrder::sequential);
     model.build(p);
     for (const std::string& stage : p.stages()) EXPECT_NE(operator_of(stage), "") << stage;
   }
-  Program p(SumOrder::sequential);
+  OperatorProgram p(SumOrder::sequential);
   models()[1].build(p);
   const auto stages = by_list(p, 0, fp16);
   const auto tensors = [&](std::string_view name) {
@@ -127,9 +127,9 @@ TEST(Graph, lists_give_stages_their_precision) {
 }
 
 TEST(Graph, decisions_are_the_first_choices_within_the_budget) {
-  Program p(SumOrder::sequential);
+  OperatorProgram p(SumOrder::sequential);
   models()[0].build(p);
-  Settings s;
+  OperatorSettings s;
   const auto all = choices({{"bf16", bf16}, {"e4m3", e4m3}});
   ASSERT_EQ(all.size(), 5u);
   EXPECT_EQ(all[0].format, "e4m3");

@@ -150,7 +150,7 @@ TEST(Operators, products_and_cells_are_their_definitions) {
 }
 
 TEST(Operators, labels_have_the_probabilities_of_their_logits) {
-  Program p(SumOrder::sequential);
+  OperatorProgram p(SumOrder::sequential);
   p.operand(Draw::label_logits, 3);
   p.operand(Draw::binary_logits, 16);
   // Of examples with logits a, b, c the mean of p(label) must be the mean of the sum of squares of probabilities.
@@ -187,9 +187,9 @@ TEST(Operators, probabilities_of_binary_losses_are_between_0_and_1) {
 /// Every operation on its own is the emulation's, and functions without an IEEE operation are rounded once.
 TEST(Evaluator, rounds_each_operation_once) {
   for (const FloatFormat& f : {fp16, bf16, e4m3, e5m2}) {
-    Function exp_of(f, Where::all, [](Program& p, Program::Value x) { return p.exp(x); });
-    Function tanh_of(f, Where::all, [](Program& p, Program::Value x) { return p.tanh(x); });
-    Function log_of(f, Where::all, [](Program& p, Program::Value x) { return p.log(x); });
+    Function exp_of(f, Where::all, [](OperatorProgram& p, OperatorProgram::Value x) { return p.exp(x); });
+    Function tanh_of(f, Where::all, [](OperatorProgram& p, OperatorProgram::Value x) { return p.tanh(x); });
+    Function log_of(f, Where::all, [](OperatorProgram& p, OperatorProgram::Value x) { return p.log(x); });
     for (std::uint64_t code = 0; code <= f.code_mask(); code += f.storage_bits() > 8 ? 37 : 1) {
       const double x = f.value(code);
       if (!std::isfinite(x)) continue;
@@ -220,7 +220,7 @@ TEST(Evaluator, rounds_real_numbers_in_every_mode) {
 
 TEST(Evaluator, tensors_in_the_format_and_fp32_inside) {
   // 2048 + 1 - 2048: 0 with every operation in fp16, 1 inside FP32; 2049 comes in as 2048.
-  Program p(SumOrder::sequential);
+  OperatorProgram p(SumOrder::sequential);
   const auto x = p.operand(Draw::activation, 3);
   p.output(p.sum(x));
   EXPECT_EQ(Evaluator(p, {Precision::of(Where::all, fp16)}, {})(std::vector<double>{2048, 1, -2048}),
@@ -233,7 +233,7 @@ TEST(Evaluator, tensors_in_the_format_and_fp32_inside) {
             std::vector<double>{2});
 
   // Between stages a value passes both tensor formats.
-  Program two(SumOrder::sequential, "first");
+  OperatorProgram two(SumOrder::sequential, "first");
   const auto a = two.operand(Draw::activation, 2);
   const auto sum = two.add(a[0], a[1]);
   two.stage("second");
@@ -248,8 +248,8 @@ TEST(Evaluator, tensors_in_the_format_and_fp32_inside) {
 }
 
 TEST(Evaluator, sums_in_both_orders) {
-  Program pairwise(SumOrder::pairwise), sequential(SumOrder::sequential);
-  for (Program* p : {&pairwise, &sequential}) {
+  OperatorProgram pairwise(SumOrder::pairwise), sequential(SumOrder::sequential);
+  for (OperatorProgram* p : {&pairwise, &sequential}) {
     const auto x = p->operand(Draw::activation, 4096);
     p->output(p->sum(x));
   }
@@ -260,7 +260,7 @@ TEST(Evaluator, sums_in_both_orders) {
 
 /// Brute force over all code words of fp16: the points of the table.
 TEST(Limits, points_of_fp16) {
-  Function exp_of(fp16, Where::all, [](Program& p, Program::Value x) { return p.exp(x); });
+  Function exp_of(fp16, Where::all, [](OperatorProgram& p, OperatorProgram::Value x) { return p.exp(x); });
   double infinite = 0, zero = 0;
   for (std::uint64_t code = 1; code <= fp16.max_finite() && infinite == 0; ++code)
     if (std::isinf(exp_of(fp16.value(code)))) infinite = fp16.value(code);

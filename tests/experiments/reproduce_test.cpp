@@ -1,7 +1,5 @@
-// The suite of published results: every line has claims that are there, no claim is lost, and verdicts are those of the
-// experiments.
-#include <halfulp/experiments/reproduce/reproduce.hpp>
-
+// The suite of published results: no claim is lost, and verdicts are those of the experiments.
+#include <halfulp/experiments/publications.hpp>
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/report/runner.hpp>
 
@@ -10,35 +8,22 @@
 #include <set>
 
 using namespace halfulp;
-using namespace halfulp::reproduction;
 
 namespace {
 
-TEST(Lines, HaveNamesOfTheirOwnAndExperimentsThatExist) {
+TEST(Publications, HaveNamesOfTheirOwn) {
   std::set<std::string_view> seen;
-  for (const Line& line : lines()) {
-    EXPECT_TRUE(seen.insert(line.name).second) << line.name;
-    EXPECT_FALSE(line.source.empty() || line.set_up.empty() || line.evidence.empty()) << line.name;
-    EXPECT_LE(line.name.size(), 36u) << line.name;
-    for (const Evidence& e : line.evidence) EXPECT_NO_THROW((void)find_experiment(e.experiment)) << line.name;
+  for (const Publication* const p : publications::all) {
+    EXPECT_TRUE(seen.insert(p->name).second) << p->name;
+    EXPECT_FALSE(p->source.empty() || p->set_up.empty()) << p->name;
+    EXPECT_LE(p->name.size(), 36u) << p->name;
   }
 }
 
-TEST(Lines, PatternsMeanWhatTheyMatch) {
-  const auto match = [](std::string_view pattern, std::string_view claim) {
-    return names({"x", pattern}, "x", claim, "A paper");
-  };
-  EXPECT_TRUE(match("a-b", "a-b"));
-  EXPECT_FALSE(match("a-b", "a-bc"));
-  EXPECT_TRUE(match("a-*", "a-"));
-  EXPECT_TRUE(match("a-*-z", "a-m-z"));
-  EXPECT_FALSE(match("a-*-z", "a-z"));
-  EXPECT_TRUE(match("*", "anything"));
-  EXPECT_FALSE(names({"x", "*"}, "y", "anything", "A paper"));
-  EXPECT_FALSE(names({"x", "*"}, "x", "anything", "derived: from the format"));
-  EXPECT_TRUE(names({"x", "any*"}, "x", "anything", "derived: from the format"));
-  EXPECT_EQ(line_of("position_ids", "bf16-first-clash", "A paper")->name, "Position ids in 16 bits");
-  EXPECT_EQ(line_of("position_ids", "nothing-like-it", "A paper"), nullptr);
+TEST(Publications, AreThoseOfOthers) {
+  EXPECT_TRUE(Citation("A paper").is_published());
+  EXPECT_FALSE(Citation("derived: from the format").is_published());
+  EXPECT_FALSE(Citation("this project: measured before").is_published());
 }
 
 /// An experiment's report, as `run all` would have made it before.
@@ -67,16 +52,15 @@ TEST(Reproduce, TellsWhatTheExperimentsClaim) {
   const Json figures = found.to_json()["results"]["figures"]["rows"];
   std::size_t published = 0;
   for (const Claim& claim : other.claims()) {
-    const bool here = line_of("position_ids", claim.id, claim.source) || is_published(claim.source);
+    const Publication* const publication = claim.source.publication;
+    const bool here = publication || claim.source.is_published();
     published += here;
     const auto row = std::find_if(figures.begin(), figures.end(), [&](const Json& r) { return r[2] == claim.id; });
     ASSERT_EQ(row != figures.end(), here) << claim.id;
     if (!here) continue;
     EXPECT_EQ((*row)[5], claim.expected.is_structured() ? Json(claim.expected.dump()) : claim.expected);
     EXPECT_EQ((*row)[7], claim.measured.is_structured() ? Json(claim.measured.dump()) : claim.measured);
-    EXPECT_EQ((*row)[0], line_of("position_ids", claim.id, claim.source)
-                             ? line_of("position_ids", claim.id, claim.source)->name
-                             : std::string_view("Further: position_ids"));
+    EXPECT_EQ((*row)[0], publication ? publication->name : std::string_view("Further: position_ids"));
     EXPECT_EQ((*row)[8], name_of(claim.verdict));
   }
   EXPECT_GT(published, 8u);
@@ -92,15 +76,16 @@ TEST(Reproduce, ALineIsAsGoodAsItsWorstFigure) {
   config.set("experiments=position_ids");
   const auto verdicts = [&](const std::vector<Claim>& claims) {
     Report other("position_ids", "made up", defaults);
-    for (const Claim& claim : claims) other.claim(claim);
+    for (const Claim& claim : claims) other.claim(claim, claim);
     RunOptions options;
     options.made_before = [&](std::string_view, const Json&) { return &other; };
     return run_experiment(suite, config, options);
   };
-  const Claim held = exactly("bf16-held", "One.", "A paper", 1, 1, "published"),
-              failed = exactly("bf16-failed", "Two.", "derived: x", 1, 2, "oracle");
-  const Claim differs = within("bf16-differs", "Three.", "A paper", 1, 0, 2, "published", Verdict::differs),
-              left = skipped("bf16-left", "Four.", "A paper", "no such format");
+  const Citation paper{publications::position_ids, "A paper"};
+  const Claim held{{"held", "One.", paper}, exactly(1, 1, "published")},
+      failed{{"failed", "Two.", {publications::position_ids, "derived: x"}}, exactly(1, 2, "oracle")};
+  const Claim differs{{"differs", "Three.", paper}, within(1, 0, 2, may_differ())},
+      left{{"left", "Four.", paper}, skipped("no such format")};
   const auto verdict = [&](const std::vector<Claim>& claims) { return verdicts(claims).claims().at(0).verdict; };
   EXPECT_EQ(verdict({held}), Verdict::pass);
   EXPECT_EQ(verdict({held, left}), Verdict::pass);
@@ -109,8 +94,8 @@ TEST(Reproduce, ALineIsAsGoodAsItsWorstFigure) {
   EXPECT_EQ(verdict({left}), Verdict::skipped);
   EXPECT_EQ(verdicts({left}).claims().at(0).reason, "no such format");
   EXPECT_EQ(verdicts({held, failed}).status(), "fail");
-  const Claim unnamed = exactly("published-elsewhere", "Five.", "A paper", 1, 1, "published"),
-              ours = exactly("our-own", "Six.", "derived: x", 1, 1, "oracle");
+  const Claim unnamed{{"published-elsewhere", "Five.", "A paper"}, exactly(1, 1, "published")},
+      ours{{"our-own", "Six.", "derived: x"}, exactly(1, 1, "oracle")};
   const Report further = verdicts({unnamed, ours});
   ASSERT_EQ(further.claims().size(), 1u);
   EXPECT_EQ(further.claims().at(0).id, "further-position-ids");

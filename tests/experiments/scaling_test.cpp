@@ -59,7 +59,7 @@ class Scaling : public ::testing::Test {
 };
 
 TEST_F(Scaling, a_file_in_every_granularity) {
-  // 448 makes the scale of the tensor and of row 0 one; 3.1 is 3 in E4M3's steps of 1/4, and row 1 alone has the
+  // 448 makes the scale of the tensor and of row 0 one; 3.1 is 3 in E4M3's steps of 1/4, and only row 1 has the
   // scale 3.5 / 448 = 2^-7.
   const std::string path = npy("a.npy", "(2, 4)", {448, 3.1, 0x1p-11, 0, 3.5, 3.1, 0x1p-10, -1});
   const Json table = report_of(

@@ -126,7 +126,7 @@ TEST_F(UnderflowFolder, published_shares_are_compared_and_never_tuned) {
   EXPECT_EQ(activations["reason"],
             "another network (network mlp, policy fp16, seed 7): 5 of 8 finite activation gradients are zero");
 
-  // Five in a hundred of one kind alone.
+  // Five in a hundred of only one kind.
   SavedGradients saved(root / "five", Json::object());
   std::vector<float> values(100, 1.0f);
   for (std::size_t i = 0; i < 5; ++i) values[i] = -below_24;

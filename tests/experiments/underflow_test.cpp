@@ -3,7 +3,7 @@
 
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/data/elementary.hpp>
-#include <halfulp/experiments/outcome.hpp>
+#include <halfulp/experiments/range_class.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <gtest/gtest.h>
@@ -79,7 +79,7 @@ TEST(Distributions, SamplesFollowTheClosedForm) {
     }
 }
 
-TEST(Fate, DefinitionAgreesWithTheConversionAroundEveryThreshold) {
+TEST(RangeClass, DefinitionAgreesWithTheConversionAroundEveryThreshold) {
   for (const NamedFormat& named : catalogue()) {
     const FloatFormat& f = named.format;
     if (!f.has_zero || f == fp64) continue;
@@ -89,12 +89,12 @@ TEST(Fate, DefinitionAgreesWithTheConversionAroundEveryThreshold) {
       for (const double x : {std::nextafter(center, 0), center, std::nextafter(center, HUGE_VAL), -center,
                              center * 1.01, center * 0.99}) {
         const Rounded r = encode(f, {}, x);
-        const Fate expected = r.flags & flag::overflow                               ? Fate::overflow
-                              : f.value(r.code) == 0                                 ? Fate::zero
-                              : std::fabs(f.value(r.code)) < f.value(f.min_normal()) ? Fate::subnormal
-                                                                                     : Fate::normal;
-        EXPECT_EQ(limits.fate(x), expected) << named.name << " " << x;
-        EXPECT_EQ(fate_of(f, r.code, [&] { return r.flags; }), expected) << named.name << " " << x;
+        const RangeClass expected = r.flags & flag::overflow                               ? RangeClass::overflow
+                                    : f.value(r.code) == 0                                 ? RangeClass::zero
+                                    : std::fabs(f.value(r.code)) < f.value(f.min_normal()) ? RangeClass::subnormal
+                                                                                           : RangeClass::normal;
+        EXPECT_EQ(limits.classify(x), expected) << named.name << " " << x;
+        EXPECT_EQ(range_class_of(f, r.code, [&] { return r.flags; }), expected) << named.name << " " << x;
       }
   }
 }
@@ -103,12 +103,12 @@ TEST(Underflow, CountsAreThoseOfASecondComputation) {
   const Json report = run_underflow({"count=5000", "seed=11", "distributions=log-normal", "scale_from=-3",
                                      "scale_to=20", "lr=0.01", "formats=fp16,e5m2"});
   EXPECT_EQ(report["status"], "pass");
-  struct Case {
+  struct SweepCase {
     std::string name;
     int precision, emin;
     double beyond;
   };
-  for (const auto& [name, precision, emin, beyond] : {Case{"fp16", 11, -14, 65520}, {"e5m2", 3, -14, 61440}})
+  for (const auto& [name, precision, emin, beyond] : {SweepCase{"fp16", 11, -14, 65520}, {"e5m2", 3, -14, 61440}})
     for (const int k : {-3, 0, 7, 20}) {
       int zero = 0, subnormal = 0, overflow = 0, update_zero = 0;
       const double lr = quantized(0.01, precision, emin), normal = std::ldexp(1.0, emin);

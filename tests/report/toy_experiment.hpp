@@ -34,9 +34,9 @@ inline void run(const Config& config, Run& run) {
       table.row({choice.name, i + 1, emulated(choice.format, parts[i].sum)});
     }
   }
-  run.report.claim(exactly("one-and-one", "1 + 1 is 2", "derived: both are representable", 2.0,
-                           fp16.value(evaluate(Operation::add, fp16, {}, 0x3c00, 0x3c00).code), "oracle"));
-  run.report.claim(skipped("other", "something else", "derived: nothing", "this configuration does not test it"));
+  run.report.claim({"one-and-one", "1 + 1 is 2", "derived: both are representable"},
+                   exactly(2.0, fp16.value(evaluate(Operation::add, fp16, {}, 0x3c00, 0x3c00).code), "oracle"));
+  run.report.claim({"other", "something else", "derived: nothing"}, skipped("this configuration does not test it"));
 }
 
 inline Experiment experiment() { return {"toy", "A toy", "What does a toy show?", parameters, run}; }

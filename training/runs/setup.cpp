@@ -25,8 +25,6 @@ struct Preset {
   double lr;
 };
 
-bool is_text(const std::string& network) { return network == "transformer" || network == "lstm"; }
-
 Preset preset_of(const Config& config, const std::string& network) {
   const bool full = config.text("preset") == "full";
   if (network == "mlp") return full ? Preset{0, 0, 3, 0, 64, 0.001} : Preset{6000, 1000, 2, 0, 64, 0.001};
@@ -46,6 +44,8 @@ std::vector<std::string> network_names() {
 }
 
 }  // namespace
+
+bool is_text(const std::string& network) { return network == "transformer" || network == "lstm"; }
 
 std::vector<Parameter> parameters(const Defaults& defaults) {
   using Type = ParameterType;
@@ -238,7 +238,7 @@ std::vector<training::Policy> chosen_policies(const Config& config) {
   }
   for (std::size_t i = 0; i < all.size(); ++i)
     for (std::size_t j = 0; j < i; ++j)
-      if (claim_id(all[i].name) == claim_id(all[j].name))
+      if (kebab_case(all[i].name) == kebab_case(all[j].name))
         throw std::invalid_argument(
             "policies: " + shown(all[i].name) +
             (all[i].name == all[j].name ? " is there twice" : " and " + shown(all[j].name) + " read alike") +

@@ -17,6 +17,9 @@ struct Defaults {
   std::string seeds = "3";
 };
 
+/// Whether a network reads text; all others look at images.
+bool is_text(const std::string& network);
+
 /// The parameters of an experiment that trains: networks, policies, data, optimizer, and what is shown. Zeros and
 /// "auto" are what the preset says of a network; the table `runs` has what came of it.
 std::vector<Parameter> parameters(const Defaults& defaults);
@@ -29,7 +32,7 @@ class Data {
   Data(const Config& config, const std::vector<std::string>& networks);
   /// Why a network cannot be trained, in one line; empty if it can.
   const std::string& missing(const std::string& network) const;
-  /// Examples of a network; `classes` of images alone.
+  /// Examples of a network; only images have `classes`.
   std::unique_ptr<training::Examples> examples(const Config& config, const std::string& network,
                                                const std::vector<int>& classes = {}) const;
   /// The table `data`: what was read.

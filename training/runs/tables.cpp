@@ -90,10 +90,6 @@ Json where(const std::optional<training::FirstNonFinite>& first) {
   return fmt::format("step {}: {}, {}", first->step + 1, first->name, name_of(first->role));
 }
 
-Json share(std::uint64_t part, std::uint64_t whole) {
-  return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json();
-}
-
 namespace {
 
 std::vector<Column> with_run(const Column& variant, std::vector<Column> columns) {

@@ -1,4 +1,4 @@
-// Names of policies in ids of claims, which are kebab-case.
+// What several trainings that differ only by their seed say together, and the tables of every training.
 #pragma once
 
 #include <halfulp/training/runs/runs.hpp>
@@ -14,21 +14,6 @@
 #include <vector>
 
 namespace halfulp::trainings {
-
-/// "O2" is "o2", "mixed_float16" is "mixed-float16": letters in lower case, one hyphen for whatever is between letters
-/// and digits.
-inline std::string claim_id(std::string_view name) {
-  std::string id;
-  for (const char c : name) {
-    const bool upper = c >= 'A' && c <= 'Z', kept = upper || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
-    if (kept) id += upper ? static_cast<char>(c - 'A' + 'a') : c;
-    else if (!id.empty() && id.back() != '-') id += '-';
-  }
-  while (!id.empty() && id.back() == '-') id.pop_back();
-  return id;
-}
-
-// Several trainings that differ by their seed alone.
 
 struct Spread {
   std::uint64_t count = 0, failed = 0, skipped = 0;
@@ -123,8 +108,5 @@ class Tables {
 
 /// "step 12: fc1, gradient-of-activation"; null if there was none.
 Json where(const std::optional<training::FirstNonFinite>& first);
-
-/// A share, null of nothing.
-Json share(std::uint64_t part, std::uint64_t whole);
 
 }  // namespace halfulp::trainings

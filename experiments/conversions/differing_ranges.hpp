@@ -12,16 +12,16 @@
 
 namespace halfulp::conversions {
 
-/// Positions first <= x < end of a Line that differ, on which the two results lie on either side of the boundary below
-/// `place`.
-struct Stretch {
+/// Positions first <= x < end of a MagnitudeLine that differ, on which the two results lie on either side of the
+/// boundary below `place`.
+struct DifferingRange {
   uint128 first = 0, end = 0;
   std::uint64_t place = 0;
-  bool operator==(const Stretch&) const = default;
+  bool operator==(const DifferingRange&) const = default;
 };
 
-struct Differences {
-  std::vector<Stretch> stretches;  ///< ascending, disjoint
+struct DifferingRanges {
+  std::vector<DifferingRange> ranges;  ///< ascending, disjoint
   uint128 normal_begin = 0,
           normal_end =
               0;  ///< positions whose direct result is a normal number, or the largest in place of greater ones
@@ -68,9 +68,9 @@ uint128 first_where(uint128 low, uint128 end, uint128 guess, Holds&& holds) {
 
 /// On `size` positions, two monotone functions from positions to places 0 ... last. `min_normal`, `max_finite`: places.
 template <class Direct, class Chained>
-Differences differences(uint128 size, std::uint64_t last, std::uint64_t min_normal, std::uint64_t max_finite,
-                        Direct&& direct, Chained&& chained) {
-  Differences found;
+DifferingRanges differences(uint128 size, std::uint64_t last, std::uint64_t min_normal, std::uint64_t max_finite,
+                            Direct&& direct, Chained&& chained) {
+  DifferingRanges found;
   found.normal_end = size;
   uint128 begins = 0, through = 0, gap = 0;    // of the place before
   __extension__ __int128 offsets[2] = {0, 0};  // through - begins, two places ago and one: ties alternate
@@ -84,9 +84,9 @@ Differences differences(uint128 size, std::uint64_t last, std::uint64_t min_norm
     if (p == min_normal) found.normal_begin = here;
     if (p == max_finite + 1) found.normal_end = here;
     // What an earlier boundary already counted, where results are more than one place apart, is not counted again.
-    const uint128 counted = found.stretches.empty() ? 0 : found.stretches.back().end;
+    const uint128 counted = found.ranges.empty() ? 0 : found.ranges.back().end;
     const uint128 first = std::max(std::min(here, there), counted), end = std::max(here, there);
-    if (first < end) found.stretches.push_back({first, end, p});
+    if (first < end) found.ranges.push_back({first, end, p});
     if (here == size && there == size) break;
   }
   return found;

@@ -1,4 +1,4 @@
-// What a rounding does to a magnitude: it vanishes, becomes subnormal, stays normal, or overflows.
+// Where rounding takes a magnitude: to zero, to the subnormal or the normal numbers, or beyond the range.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
@@ -10,18 +10,21 @@
 
 namespace halfulp {
 
-enum class Fate : std::uint8_t { zero, subnormal, normal, overflow };
-inline constexpr std::array<std::string_view, 4> fate_names{"zero", "subnormal", "normal", "overflow"};
-constexpr std::string_view name_of(Fate fate) { return fate_names[static_cast<std::size_t>(fate)]; }
+enum class RangeClass : std::uint8_t { zero, subnormal, normal, overflow };
+inline constexpr std::array<std::string_view, 4> range_class_names{"zero", "subnormal", "normal", "overflow"};
+constexpr std::string_view name_of(RangeClass range) { return range_class_names[static_cast<std::size_t>(range)]; }
 
-/// What became of a number that was finite and not zero. `flags()` gives the operation's IEEE flags; it is asked only
-/// where the result is the largest finite value, which alone does not tell whether the range was left.
+/// The class of the result `code` of a number that was finite and not zero. `flags()` gives the operation's IEEE flags.
+/// It is called only for the largest finite value, which saturation gives too: that value does not tell whether the
+/// number left the range.
 template <class F>
-Fate fate_of(const FloatFormat& format, std::uint64_t code, F&& flags) {
+RangeClass range_class_of(const FloatFormat& format, std::uint64_t code, F&& flags) {
   const std::uint64_t magnitude = format.magnitude(code);
-  if (!format.is_finite(code)) return Fate::overflow;
-  if (magnitude == format.max_finite() && (flags() & flag::overflow)) return Fate::overflow;
-  return format.is_zero(code) ? Fate::zero : format.is_subnormal(code) ? Fate::subnormal : Fate::normal;
+  if (!format.is_finite(code)) return RangeClass::overflow;
+  if (magnitude == format.max_finite() && (flags() & flag::overflow)) return RangeClass::overflow;
+  return format.is_zero(code)        ? RangeClass::zero
+         : format.is_subnormal(code) ? RangeClass::subnormal
+                                     : RangeClass::normal;
 }
 
 /// The same from the definition of rounding to nearest even, by comparing doubles: no arithmetic of the emulation.
@@ -39,11 +42,11 @@ struct NearestEvenLimits {
         overflow(f.value(f.max_finite()) + FloatFormat::power_of_two(f.exponent(f.max_finite())) / 2),
         tie_overflows(f.max_finite() % 2 != 0) {}
 
-  Fate fate(double x) const {
+  RangeClass classify(double x) const {
     const double magnitude = std::fabs(x);
-    if (magnitude > overflow || (tie_overflows && magnitude == overflow)) return Fate::overflow;
-    if (2 * magnitude <= twice_zero) return Fate::zero;
-    return magnitude < below_normal ? Fate::subnormal : Fate::normal;
+    if (magnitude > overflow || (tie_overflows && magnitude == overflow)) return RangeClass::overflow;
+    if (2 * magnitude <= twice_zero) return RangeClass::zero;
+    return magnitude < below_normal ? RangeClass::subnormal : RangeClass::normal;
   }
   /// The largest double that vanishes.
   double largest_zero() const { return twice_zero / 2; }
