@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ._command import BackendMissing, Text, answer, call, file_of, options, parsed, path, text, word, writable
-from .report import Report
+from .report import Report, show as show
 
 Number = int | float | str
 
@@ -163,16 +163,6 @@ def diff(first: Any, second: Any) -> Text:
     """Where the results of two reports, files or dicts, differ: code words first, then numbers. The status is 1 if they do."""
     with file_of(first, "first") as a, file_of(second, "second") as b:
         return text(["diff", "--", a, b])
-
-
-def show(report: Any, table: str | None = None, *, columns: Any = None, where: Mapping[str, Any] | None = None, csv: bool = False) -> Text:
-    """A report's table as text, or the list of its tables. columns: these alone; where: rows alone whose columns read so, {"policy": "amp-fp16"};
-    csv=True: comma-separated values, numbers in full."""
-    if where is not None and not isinstance(where, Mapping):
-        raise TypeError(f"where: {type(where).__name__}; accepted: a dict of columns and what they read")
-    with file_of(report, "report") as file:
-        rows = [f"--where={word(column, 'where')}={word(value, 'where')}" for column, value in (where or {}).items()]
-        return text(["show", *options(columns=columns, csv=csv), *rows, "--", file, *([] if table is None else [word(table, "table")])])
 
 
 def page(*reports: Any, out: str | os.PathLike[str], title: str | None = None, rows: int | None = None) -> Text:

@@ -6,9 +6,9 @@ import os
 import shutil
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Mapping
 
-from . import _command
+from ._command import Text, file_of, options, path, text, word
 
 if TYPE_CHECKING:
     import pandas
@@ -72,9 +72,8 @@ class Report(dict[str, Any]):
                        "descriptions": {c["name"]: c["description"] for c in self.columns(table)}}
         return frame
 
-    def show(self, table: str | None = None, **selected: Any) -> _command.Text:
+    def show(self, table: str | None = None, **selected: Any) -> Text:
         """A table, or the list of them, as text: `halfulp show`, with its options columns, where, csv."""
-        from .commands import show
         return show(self, table, **selected)
 
     def save(self, file: str | os.PathLike[str]) -> None:
@@ -133,8 +132,18 @@ def _number(cell: Any) -> Any:
 
 def load_report(file: str | os.PathLike[str]) -> Report:
     """A report that was written before. Raises ValueError for what is none."""
-    name = _command.path(file, "file")
-    answer = _command.text(["validate", name])
+    name = path(file, "file")
+    answer = text(["validate", name])
     if answer.status:
         raise ValueError(answer.splitlines()[0])
     return Report(json.loads(Path(name).read_text(encoding="utf-8")))
+
+
+def show(report: Any, table: str | None = None, *, columns: Any = None, where: Mapping[str, Any] | None = None, csv: bool = False) -> Text:
+    """A report's table as text, or the list of its tables. columns: these alone; where: rows alone whose columns read so, {"policy": "amp-fp16"};
+    csv=True: comma-separated values, numbers in full."""
+    if where is not None and not isinstance(where, Mapping):
+        raise TypeError(f"where: {type(where).__name__}; accepted: a dict of columns and what they read")
+    with file_of(report, "report") as file:
+        rows = [f"--where={word(column, 'where')}={word(value, 'where')}" for column, value in (where or {}).items()]
+        return text(["show", *options(columns=columns, csv=csv), *rows, "--", file, *([] if table is None else [word(table, "table")])])
