@@ -1,4 +1,4 @@
-// Runs a program as a user would and keeps everything it answered.
+// Runs a program as a user would and keeps its output and status.
 #pragma once
 
 #include <sys/wait.h>
@@ -19,14 +19,14 @@
 
 namespace halfulp::testing {
 
-/// What a program left behind. `status` is its exit status, or 128 + the signal that killed it.
+/// A finished program. `status` is its exit status, or 128 + the signal that killed it.
 struct Outcome {
   int status = -1;
   bool killed = false;
   std::string out, err;
 };
 
-/// The file descriptors behind a temporary file that vanishes when closed.
+/// The file descriptor of a temporary file that vanishes when closed.
 class Scratch {
  public:
   Scratch() : file_(std::tmpfile()) {
@@ -53,8 +53,8 @@ class Scratch {
   std::FILE* file_;
 };
 
-/// arguments[0], running with the rest as its arguments and `input` on its standard input. Its standard output goes to
-/// the file `out_path` instead where one is given ("/dev/full").
+/// Runs arguments[0] with the other arguments and with `input` as its standard input. Where `out_path` is given
+/// ("/dev/full"), standard output goes to that file.
 class Program {
  public:
   explicit Program(std::vector<std::string> arguments, const std::string& input = {}, const char* out_path = nullptr) {
@@ -87,7 +87,7 @@ class Program {
     waitpid(child_, &status, 0);
     return ended(status);
   }
-  /// Nothing where it still runs after that time.
+  /// Nothing if the program still runs after that time.
   std::optional<Outcome> wait_for(std::chrono::milliseconds limit) {
     int status = 0;
     for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;
@@ -112,7 +112,7 @@ inline Outcome run_program(std::vector<std::string> arguments, const std::string
   return Program(std::move(arguments), input, out_path).wait();
 }
 
-/// Sends one signal as soon as `ready()` says so (a minute at most) and gives what became of the program.
+/// Sends one signal as soon as `ready()` (after a minute at most), waits, and returns the finished program.
 inline Outcome run_interrupted(std::vector<std::string> arguments, const std::function<bool()>& ready,
                                int signal = SIGINT) {
   Program program(std::move(arguments));

@@ -1,5 +1,5 @@
-// Paths that array functions take for some arrays alone: with a tally, by a table of all results, past the caches. They
-// give what the scalar functions give, count what these count, and write nothing else.
+// Paths that array functions take only for some arrays: with a tally, by a table of all results, past the caches. They
+// give the scalar functions' results and counts, and write nothing else.
 #include "array_cases.hpp"
 
 #include <halfulp/emulation/array/kernels.hpp>
@@ -36,7 +36,7 @@ std::string text(const Tally& t) {
 // --- tallies
 // ----------------------------------------------------------------------------------------------------------
 
-/// Counts over all inputs and over every single one: counts that cancel out do not hide.
+/// Counts over all inputs, and over each input alone, so that errors in counts cannot cancel out.
 template <class T>
 void tallies_like_convert(const FloatFormat& carrier) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -131,7 +131,7 @@ TEST_P(Arrays, tally_arithmetic_on_32_bits) { tallies_like_evaluate<std::uint32_
 // --- tables of all results
 // ------------------------------------------------------------------------------------------------
 
-/// Arrays longer than any limit, not a multiple of anything; all pairs are there.
+/// Arrays longer than any limit, of odd lengths, with all pairs.
 TEST(Tables, are_evaluate_on_all_pairs) {
   const std::size_t n = (std::size_t{1} << 18) + 75, offset = 3;
   std::vector<std::uint8_t> a(n + 8), b(n + 8), out(n + 8), wanted(1 << 16);
@@ -241,7 +241,7 @@ TEST_P(Arrays, blocks_are_streamed_to_their_places) {
     }
 }
 
-/// Arrays just below and above the limit: the same results, at odd places.
+/// Arrays just below and above the limit give the same results, at odd addresses too.
 TEST(LargeArrays, are_small_ones_in_a_row) {
   std::size_t limit = 1;
   while (!array::leaves_caches(limit) && limit < std::size_t{1} << 27) limit *= 2;
@@ -279,8 +279,7 @@ TEST(LargeArrays, are_small_ones_in_a_row) {
   }
 }
 
-// Two of ten rounds are shared by counters that differ in the lowest word alone: high words of key and counter matter
-// there.
+// Counters that differ only in the lowest word share two of ten rounds. The high words of key and counter matter there.
 TEST_P(Arrays, random_words_of_large_keys_and_streams) {
   const Rounding r{.mode = RoundingMode::stochastic};
   const std::vector<float> in(2000, 1.03f);
