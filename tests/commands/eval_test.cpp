@@ -1,5 +1,4 @@
-// `halfulp eval`: the line format, checks, streams cut anywhere, bad lines; through the library and through the
-// program.
+// `halfulp eval`: the line format, checks, streams cut anywhere, bad lines. Tests the library and the program.
 #include "check.hpp"
 #include "command.hpp"
 
@@ -28,7 +27,7 @@ EvalOptions options(Operation operation, const FloatFormat& f, bool check = fals
   return options(operation, f, f, check);
 }
 
-/// What a stream of lines gives, fed in blocks of `block` characters.
+/// The answer to a stream of lines, fed in blocks of `block` characters.
 std::string evaluated(const EvalOptions& options, const std::string& input, std::size_t block = 7) {
   LineEvaluator evaluator(options);
   LineStream stream(evaluator);
@@ -38,7 +37,7 @@ std::string evaluated(const EvalOptions& options, const std::string& input, std:
   return out;
 }
 
-/// The message a line is refused with; checks that it appended nothing.
+/// The message that refuses a line. Checks that the line appended nothing.
 std::string refused(const EvalOptions& options, const std::string& line) {
   LineEvaluator evaluator(options);
   std::string out = "kept";
@@ -226,7 +225,7 @@ TEST(EvalCommand, OptionsReachTheRounding) {
   EXPECT_EQ(out({"add", "--format", "fp16", "--flush-outputs", "0001", "0001"}), "0001 0001 0000 03\n");
   EXPECT_EQ(out({"mul", "--format", "fp16", "--nan", "propagate", "7C00", "0000"}), "7C00 0000 FE00 10\n");
   EXPECT_EQ(out({"mul", "--format", "fp16", "--nan", "cuda", "7C00", "0000"}), "7C00 0000 7FFF 10\n");
-  // Tiny before rounding, the smallest normal after it.
+  // Tiny before rounding, the smallest normal number after it.
   EXPECT_EQ(out({"mul", "--format", "fp16", "03FF", "3C01"}), "03FF 3C01 0400 01\n");
   EXPECT_EQ(out({"mul", "--format", "fp16", "--tininess", "before", "03FF", "3C01"}), "03FF 3C01 0400 03\n");
   EXPECT_EQ(out({"round-to-integral", "--format", "fp16", "3E00"}), "3E00 4000 00\n");

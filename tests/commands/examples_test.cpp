@@ -1,5 +1,4 @@
-// The examples of --help: there is one for every command and experiment, and each does what it says. So does --help
-// itself.
+// The examples of --help: every command and experiment has one, and each does what it says. So does --help itself.
 #include "command_names.hpp"
 
 #include <halfulp/commands/examples.hpp>
@@ -33,7 +32,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-/// The lines of the last section of a help.
+/// The lines of a help's last section.
 std::vector<std::string> examples_in(const std::string& help) {
   const std::size_t at = help.find("\nExamples:\n");
   if (at == std::string::npos) return {};
@@ -45,7 +44,7 @@ std::vector<std::string> examples_in(const std::string& help) {
   return lines;
 }
 
-/// A folder of its own with gradients.npy, in which lines of a shell run.
+/// A temporary folder with gradients.npy, in which shell commands run.
 class Folder {
  public:
   Folder() : path_(fs::temp_directory_path() / ("halfulp_examples_" + std::to_string(getpid()))) {
@@ -73,7 +72,7 @@ class Folder {
   fs::path path_;
 };
 
-/// Trainings learn from data that are packages of the system, and pages are drawn by matplotlib: they need not be here.
+/// Trainings need data from system packages, and pages need matplotlib. Both may be missing here.
 bool lacks_packages(const Outcome& outcome) {
   if (outcome.status == 3 && outcome.err.find("no page: ") != std::string::npos) return true;
   return outcome.status == 2 && (outcome.err.find("dataset-fashion-mnist") != std::string::npos ||

@@ -1,4 +1,4 @@
-// `halfulp explain`: what it computes against definitions, what it draws against golden texts.
+// `halfulp explain`: its numbers against definitions, its text against golden texts.
 #include "check.hpp"
 #include "command.hpp"
 
@@ -123,7 +123,7 @@ TEST(Explain, ProbabilitiesCountEveryRandomNumber) {
       }
 }
 
-/// Each reason is true of the result that it is given for: told from the result and the neighbours, mode by mode.
+/// Each reason fits its result. This derives the reason from the result and the neighbours, mode by mode.
 TEST(Explain, ReasonsAreTrue) {
   std::set<std::string> seen;
   for (const NamedFormat& row : catalogue())
@@ -199,7 +199,7 @@ TEST(Explain, DecimalsAreExact) {
   EXPECT_EQ(e.code, 0x1du);
   EXPECT_EQ(*e.error(), Rational(1, 640));
   EXPECT_EQ(e.ulp, Rational(1, 128));
-  // A digit far behind what a double keeps still decides.
+  // A digit far beyond a double's precision still decides.
   EXPECT_EQ(explain(fp16, {}, "1.00048828125", 0).code, 0x3c00u);
   EXPECT_EQ(explain(fp16, {}, "1.000488281250000000000000000000000000000000000000000001", 0).code, 0x3c01u);
   EXPECT_FALSE(explain(fp64, {}, "1.000000000000000000000000000000000000000000000000000001", 0).exact);
@@ -238,7 +238,7 @@ const Golden goldens[] = {
     {"formats_e8m0", {"formats", "e8m0"}},
 };
 
-/// HALFULP_REFRESH_GOLDEN=1 writes what comes out instead: read the difference before it is committed.
+/// HALFULP_REFRESH_GOLDEN=1 writes the new text instead. Read the difference before you commit it.
 TEST(Golden, TextsStayAsTheyAre) {
   for (const Golden& golden : goldens) {
     const RunOutcome outcome = run_halfulp(golden.arguments);
@@ -293,7 +293,7 @@ TEST(ExplainCommand, TheLargestSeedIsASeed) {
   EXPECT_EQ(run_halfulp({"explain", "1", "--format", "fp16", "--seed", "18446744073709551615"}).status, 0);
 }
 
-/// Ten thousand digits are read exactly, and without waiting.
+/// Ten thousand digits are read exactly and quickly.
 TEST(Explain, LongDecimalsAreExactAndQuick) {
   const auto start = std::chrono::steady_clock::now();
   const std::string halfway = "1.00048828125" + std::string(9'900, '0');

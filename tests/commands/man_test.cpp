@@ -1,4 +1,4 @@
-// Manual pages: one a command and experiment, with every section, and nothing that groff or mandoc warns of.
+// Manual pages: one per command and experiment, with every section, and without warnings from groff or mandoc.
 #include "command_names.hpp"
 
 #include <halfulp/report/experiment.hpp>
@@ -33,7 +33,7 @@ class Pages : public ::testing::Test {
     std::ifstream in(folder / file);
     return {std::istreambuf_iterator<char>(in), {}};
   }
-  /// Each page through a program that complains on standard error or output.
+  /// Runs each page through a program that complains on standard error or output.
   static void expect_silence(const std::string& command) {
     for (const auto& entry : fs::directory_iterator(folder)) {
       const Outcome outcome = run_program({"/bin/sh", "-c", command + " '" + entry.path().string() + "'"});

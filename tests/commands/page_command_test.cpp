@@ -1,5 +1,5 @@
-// `halfulp page` as a user runs it: what it refuses, what it asks of Python, what becomes of each answer. The page
-// itself: tests/page/.
+// `halfulp page` as a user runs it: what it refuses, what it asks of Python, how it treats each answer. tests/page/
+// tests the page itself.
 #include "command.hpp"
 
 #include <gtest/gtest.h>
@@ -33,7 +33,7 @@ class PageCommand : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
-  /// A Python that keeps its arguments and standard input, says `output` and `error`, and ends with `status`.
+  /// A fake Python that records its arguments and standard input, prints `output` and `error`, and exits with `status`.
   std::string python(int status, const std::string& output = "<html>", const std::string& error = "") {
     const fs::path path = folder_ / "python";
     write(path, "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + kept("arguments") + "\ncat > " + kept("input") +
@@ -123,7 +123,7 @@ TEST_F(PageCommand, PythonsAnswersKeepTheirMeaning) {
   EXPECT_EQ(content(out_), "before");
 }
 
-/// More than a pipe holds, both ways.
+/// More than a pipe holds, in both directions.
 TEST_F(PageCommand, LongAnswersArriveWhole) {
   const std::string fake = python(0);
   write(folder_ / "python",

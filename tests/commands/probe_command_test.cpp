@@ -1,4 +1,4 @@
-// `halfulp probe` as a user meets it.
+// `halfulp probe` as a user runs it.
 #include "command.hpp"
 
 #include <halfulp/hardware/backend.hpp>

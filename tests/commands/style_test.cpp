@@ -1,4 +1,4 @@
-// Colours, Unicode and columns: by what they are on a terminal.
+// Colours, Unicode and columns on a terminal.
 #include "command.hpp"
 
 #include <halfulp/commands/terminal.hpp>
@@ -18,7 +18,7 @@ TEST(DisplayWidth, IsOfColumnsNotBytes) {
   EXPECT_EQ(display_width("\x1b[1;31mFAIL\x1b[0m"), 4u);
   EXPECT_EQ(display_width("e\u0301"), 1u);           // e and a combining acute accent
   EXPECT_EQ(display_width("\u6e2c\u8a66.npy"), 8u);  // two wide characters
-  EXPECT_EQ(display_width("\xff\xfe"), 2u);          // no UTF-8: something is shown for each byte
+  EXPECT_EQ(display_width("\xff\xfe"), 2u);          // not UTF-8: each byte shows as something
   EXPECT_EQ(display_width("\xe2\x94"), 2u);          // cut off
 }
 
@@ -48,7 +48,7 @@ TEST(Style, TablesColourTheVerdictsInThem) {
   EXPECT_EQ(table_text(table.to_json()).find('\x1b'), std::string::npos);
 }
 
-/// `halfulp explain` on a terminal of its own, as script(1) of util-linux gives one.
+/// `halfulp explain` on a terminal that script(1) of util-linux makes.
 std::string on_a_terminal(const std::string& environment) {
   const testing::Outcome outcome = testing::run_program(
       {"/usr/bin/env", "-i", "PATH=/usr/bin:/bin", "/bin/sh", "-c",

@@ -1,4 +1,4 @@
-// What a run says on the terminal: which rows of the headline, which claims, how wide.
+// What a run prints on the terminal: rows of the headline, claims, widths.
 #include "report/toy_experiment.hpp"
 
 #include <halfulp/commands/tables.hpp>

@@ -1,4 +1,4 @@
-// `halfulp verify` as a user runs it: state files, interruption, the command's errors and what it prints.
+// `halfulp verify` as a user runs it: state files, interruption, errors and output.
 #include "check.hpp"
 #include "command.hpp"
 
@@ -23,8 +23,7 @@ using halfulp::testing::is_one_line;
 using halfulp::testing::run_halfulp;
 using halfulp::testing::run_interrupted;
 
-// --- state
-// -------------------------------------------------------------------------------------------------------------
+// State.
 
 struct File {
   std::string path =
@@ -105,7 +104,7 @@ TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
       "oracle",        "--exhaustive", "--quiet", "--threads", "2"};  // four chunks
   const File file;
   std::vector<std::string> stateful = with(arguments, {"--state", file.path});
-  // Its first state file says that a chunk is done; then it is interrupted.
+  // The run is interrupted once its first state file says that a chunk is done.
   const auto interrupted = run_interrupted(stateful, [&] { return std::filesystem::exists(file.path); });
   ASSERT_FALSE(interrupted.killed);
   ASSERT_EQ(interrupted.status, 130) << interrupted.err;
@@ -119,7 +118,7 @@ TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
   EXPECT_EQ(digest_of(resumed.out), digest_of(whole.out));
 }
 
-/// The path that a GPU takes, with the emulation in its place: chunks that a device makes, resumed.
+/// A GPU's path with the emulation in its place: a device makes the chunks, and the run resumes.
 TEST(VerifyState, OfADeviceIsResumed) {
   const std::vector<std::string> arguments{"verify", "convert", "--format", "fp16",         "--to",
                                            "bf16",   "--round", "all",      "--exhaustive", "--quiet"};
@@ -226,8 +225,7 @@ TEST(VerifyState, IsARegularFile) {
   EXPECT_NE(both.err.find("accepted: two files"), std::string::npos) << both.err;
 }
 
-// --- the command
-// ---------------------------------------------------------------------------------------------------------
+// The command.
 
 TEST(VerifyCommand, RefusesBadUsageInOneLine) {
   struct Case {

@@ -1,4 +1,4 @@
-// `halfulp witness` as a user runs it; its test vectors are what eval and mma compute.
+// `halfulp witness` as a user runs it. eval and mma compute its test vectors.
 #include "command.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ std::vector<std::string> words(const std::string& text) {
   return all;
 }
 
-/// The commands in the answer, run on their lines, agree with them.
+/// The commands in the answer agree with its lines.
 void check_vectors(const json& answer) {
   for (const char* side : {"a", "b"}) {
     const json& result = answer["witness"][side];

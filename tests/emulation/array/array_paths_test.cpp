@@ -33,8 +33,7 @@ std::string text(const Tally& t) {
   return all;
 }
 
-// --- tallies
-// ----------------------------------------------------------------------------------------------------------
+// Tallies.
 
 /// Counts over all inputs, and over each input alone, so that errors in counts cannot cancel out.
 template <class T>
@@ -128,8 +127,7 @@ TEST_P(Arrays, tally_arithmetic_on_8_bits) {
 TEST_P(Arrays, tally_arithmetic_on_16_bits) { tallies_like_evaluate<std::uint16_t>({"fp16", "bf16", "e6m9finite"}); }
 TEST_P(Arrays, tally_arithmetic_on_32_bits) { tallies_like_evaluate<std::uint32_t>({"tf32", "fp32"}); }
 
-// --- tables of all results
-// ------------------------------------------------------------------------------------------------
+// Tables of all results.
 
 /// Arrays longer than any limit, of odd lengths, with all pairs.
 TEST(Tables, are_evaluate_on_all_pairs) {
@@ -181,8 +179,7 @@ TEST(Tables, serve_results_over_operands_and_any_number_of_threads) {
   EXPECT_EQ(inplace, one);
 }
 
-// --- past the caches
-// ---------------------------------------------------------------------------------------------------------
+// Past the caches.
 
 TEST_P(Arrays, streamed_results_are_stored_ones) {
   check::Random random{25};
