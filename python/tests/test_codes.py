@@ -1,4 +1,4 @@
-"""Code words and rounding against ml_dtypes and NumPy: every code, and floats over the whole range."""
+"""Code words and rounding against ml_dtypes and NumPy: every code word, and floats over the whole range."""
 import numpy as np
 import pytest
 
@@ -20,7 +20,8 @@ def test_every_fp16_code_word_has_the_value_of_numpy():
 
 
 def operands(f, floats):
-    """Those that ml_dtypes and halfulp answer alike by their definitions: formats without NaN have no answer to one, E8M0 none to what is not positive."""
+    """The floats for which ml_dtypes and halfulp must agree. Formats without NaN have no answer to NaN, and E8M0 has
+    none to numbers that are not positive."""
     if not f.has_zero:
         floats = floats[floats > 0]
     return floats if f.has_nan else floats[np.isfinite(floats)]
@@ -29,7 +30,7 @@ def operands(f, floats):
 def test_floats_are_rounded_as_by_ml_dtypes(shared, floats):
     f, dtype = shared
     x = operands(f, floats)
-    if f.name == "e8m0":  # within its range; ml_dtypes has rules of its own for subnormal floats (halfulp.profiles)
+    if f.name == "e8m0":  # within its range; ml_dtypes has its own rules for subnormal floats (halfulp.profiles)
         x = x[(x >= 2.0**-126) & (x <= f.max)]
     mode = "nearest-even" if f.has_zero else "nearest-away"
     with np.errstate(all="ignore"):

@@ -1,4 +1,4 @@
-"""Each number is rounded once, from its exact value: against fractions, whatever types and containers it came in."""
+"""Each number is rounded once, from its exact value, for all types and containers. Compares with fractions."""
 from fractions import Fraction
 
 import numpy as np
@@ -34,7 +34,8 @@ MODES = {"nearest-even": None, "toward-zero": lambda q: int(q), "toward-positive
 
 @pytest.mark.parametrize("mode", MODES)
 def test_blocks_round_float64_once(mode):
-    """MXFP4's elements beside a largest one of 6, whose scale is 1: multiples of 1/2 up to 2, of 1 up to 4, then of 2, by rational arithmetic."""
+    """MXFP4's elements in a block with the largest magnitude 6, whose scale is 1: multiples of 1/2 up to 2, of 1 up to
+    4, then of 2, by rational arithmetic."""
     draws = np.random.default_rng(3)
     near = np.repeat(np.arange(-12, 13) / 4, 40) * (1 + draws.choice([-1, 0, 1], 1000) * 2.0**-draws.integers(30, 50, 1000))
     x = np.concatenate([near, draws.uniform(-6, 6, 24)]).reshape(32, 32)
