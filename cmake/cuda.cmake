@@ -1,4 +1,4 @@
-# CUDA is optional: HALFULP_CUDA=AUTO takes it where a usable nvcc is found, ON insists, OFF builds a stub that says so.
+# CUDA is optional: HALFULP_CUDA=AUTO uses it if it finds a usable nvcc, ON requires it, OFF builds a stub that says so.
 set(halfulp_has_cuda FALSE)
 if(NOT HALFULP_CUDA STREQUAL "OFF")
   if(NOT DEFINED CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
@@ -34,5 +34,5 @@ if(halfulp_has_cuda)
 else()
   message(STATUS "CUDA: none (HALFULP_CUDA=${HALFULP_CUDA})")
 endif()
-# CMake 3.25 has no C++20 for nvcc 13.
+# CMake 3.25 does not know C++20 for nvcc 13.
 set(halfulp_cuda_options $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;--threads=0;-Xcompiler=-Wall,-Wextra>)
