@@ -1,4 +1,4 @@
-// The examples of --help and of the manual pages: commands that run as they stand. tests/commands/examples_test.cpp
+// The examples of --help and of the manual pages: commands that run as they stand. tests/commands/manual_test.cpp
 // runs them all.
 #pragma once
 

@@ -4,6 +4,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <gtest/gtest.h>
+
 #include <halfulp_test_paths.hpp>
 
 #include <chrono>
@@ -121,6 +123,20 @@ inline Outcome run_interrupted(std::vector<std::string> arguments, const std::fu
   return program.wait();
 }
 
+/// Whether a text is exactly one line, newline included.
+inline bool is_one_line(const std::string& text) { return text.size() > 1 && text.find('\n') == text.size() - 1; }
+
+/// Expects an error as every command reports it: an exit status, nothing on standard output but the answers `out` that
+/// came before, and on standard error one line "halfulp: ..." that contains `part`.
+inline void expect_error(const Outcome& outcome, const std::string& part = {}, int status = 2,
+                         const std::string& out = {}) {
+  EXPECT_EQ(outcome.status, status) << outcome.err;
+  EXPECT_EQ(outcome.out, out);
+  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  EXPECT_EQ(outcome.err.rfind("halfulp: ", 0), 0u) << outcome.err;
+  EXPECT_NE(outcome.err.find(part), std::string::npos) << "no '" << part << "' in: " << outcome.err;
+}
+
 #ifdef HALFULP_COMMAND
 /// `halfulp ARGUMENTS...`
 inline Outcome run_halfulp(std::vector<std::string> arguments, const std::string& input = {},
@@ -128,9 +144,14 @@ inline Outcome run_halfulp(std::vector<std::string> arguments, const std::string
   arguments.insert(arguments.begin(), HALFULP_COMMAND);
   return run_program(std::move(arguments), input, out_path);
 }
-#endif
 
-/// Whether a text is exactly one line, newline included.
-inline bool is_one_line(const std::string& text) { return text.size() > 1 && text.find('\n') == text.size() - 1; }
+/// The same of `halfulp ARGUMENTS...`
+inline void expect_refused(const std::vector<std::string>& arguments, const std::string& part = {}, int status = 2) {
+  std::string line = "halfulp";
+  for (const std::string& argument : arguments) line += " " + argument;
+  SCOPED_TRACE(line);
+  expect_error(run_halfulp(arguments), part, status);
+}
+#endif
 
 }  // namespace halfulp::testing

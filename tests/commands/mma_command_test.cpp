@@ -18,7 +18,7 @@
 namespace {
 
 using namespace halfulp;
-using halfulp::testing::is_one_line;
+using halfulp::testing::expect_error;
 using halfulp::testing::Outcome;
 using halfulp::testing::run_halfulp;
 
@@ -49,13 +49,6 @@ std::string answered(const std::string& unit, const std::string& input, std::vec
   EXPECT_EQ(outcome.err, "");
   return outcome.out;
 }
-void expect_error(const Outcome& outcome, const std::string& needle, const std::string& out = "") {
-  EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_EQ(outcome.out, out);
-  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-  EXPECT_NE(outcome.err.find(needle), std::string::npos) << "no '" << needle << "' in: " << outcome.err;
-}
-
 const std::string half = "hopper.mma.fp16.fp32", nvfp4 = "blackwell.tcgen05.nvfp4.fp32";
 
 // arXiv 2511.10909, table 8: (-2^13) 2^10 - 0.5 - 0.25 - 0.125 + 2^23.
@@ -151,7 +144,7 @@ TEST(MmaCommand, DifferencesAreCounted) {
 TEST(MmaCommand, BadLinesAreNamed) {
   const std::string good = "3C00 | 3C00 | 3F800000\n", one = "40000000\n";
   expect_error(run_mma(half, good + "13C00 | 3C00 | 0\n"),
-               "standard input, line 2: word 1 of A is '13C00', wider than 16 bits; accepted: 4 hexadecimal digits",
+               "standard input, line 2: word 1 of A is '13C00', wider than 16 bits; accepted: 4 hexadecimal digits", 2,
                one);
   expect_error(run_mma(half, "3C00 | 3C00 zz | 0\n"), "line 1: word 2 of B is 'zz'; accepted: 4 hexadecimal digits");
   expect_error(run_mma(half, "3C00 | 3C00 | 100000000\n"), "C is '100000000', wider than 32 bits");

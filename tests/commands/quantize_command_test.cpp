@@ -16,7 +16,8 @@
 namespace {
 
 using namespace halfulp;
-using halfulp::testing::is_one_line, halfulp::testing::Outcome, halfulp::testing::run_halfulp;
+using halfulp::testing::expect_error, halfulp::testing::expect_refused, halfulp::testing::is_one_line,
+    halfulp::testing::Outcome, halfulp::testing::run_halfulp;
 using Json = nlohmann::json;
 
 class Quantize : public ::testing::Test {
@@ -209,9 +210,7 @@ TEST_F(Quantize, TheInputIsNoOutput) {
   for (const std::string& out : {in, path("./x.npy"), path("link.npy"), path("hard.npy")})
     for (const char* option : {"--out", "--codes", "--scales"}) {
       const Outcome o = run_halfulp({"quantize", in, "--format", "mxfp8", option, out});
-      EXPECT_EQ(o.status, 2) << out;
-      EXPECT_TRUE(is_one_line(o.err)) << o.err;
-      EXPECT_NE(o.err.find("is the input file"), std::string::npos) << o.err;
+      expect_error(o, "is the input file");
       EXPECT_EQ(raw("x.npy"), before);
     }
   EXPECT_EQ(run_halfulp({"quantize", path("link.npy"), "--format", "mxfp8", "--out", in}).status, 2);
@@ -223,9 +222,7 @@ TEST_F(Quantize, AllFilesOrNone) {
   std::ofstream(path("q.npy")) << "old";
   const Outcome o = run_halfulp(
       {"quantize", in, "--format", "mxfp8", "--out", path("q.npy"), "--codes", path("c.npy"), "--scales", "/dev/full"});
-  EXPECT_EQ(o.status, 2);
-  EXPECT_TRUE(is_one_line(o.err)) << o.err;
-  EXPECT_EQ(o.out, "");
+  expect_error(o);
   EXPECT_EQ(raw("q.npy"), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);  // and no temporary file
 }
@@ -248,10 +245,7 @@ TEST_F(Quantize, BlocksWiderThanTheArray) {
       const std::string name = "e4m3/" + std::string(shape) + "/" + scale;
       for (const std::vector<std::string>& arguments :
            {std::vector<std::string>{"formats", name}, {"quantize", in, "--format", name}}) {
-        const Outcome o = run_halfulp(arguments);
-        EXPECT_EQ(o.status, 2) << name;
-        EXPECT_TRUE(is_one_line(o.err)) << o.err;
-        EXPECT_NE(o.err.find("more than 2^32 elements"), std::string::npos) << o.err;
+        expect_refused(arguments, "more than 2^32 elements");
       }
     }
 }
@@ -316,10 +310,7 @@ TEST_F(Quantize, BadInputIsOneLine) {
   for (const auto& arguments : bad) {
     std::vector<std::string> all{"quantize", in};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    const Outcome o = run_halfulp(all);
-    EXPECT_EQ(o.status, 2) << o.err;
-    EXPECT_EQ(o.out, "");
-    EXPECT_TRUE(is_one_line(o.err)) << o.err;
+    expect_error(run_halfulp(all));
     EXPECT_FALSE(std::filesystem::exists(path("a")));
   }
   EXPECT_EQ(run_halfulp({"quantize", path("none.npy"), "--format", "mxfp4"}).status, 2);

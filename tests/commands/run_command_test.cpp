@@ -32,17 +32,10 @@ class RunCommand : public ::testing::Test {
         std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator()));
   }
   /// Status 2, one line on standard error that contains `word`, nothing on standard output, no file left.
-  void expect_bad_input(std::vector<std::string> arguments, const std::string& word) const {
+  void expect_bad_input(const std::vector<std::string>& arguments, const std::string& word) const {
     const std::size_t before = files();
-    const Outcome outcome = run_halfulp(arguments);
-    std::string line;
-    for (const std::string& argument : arguments) line += argument + " ";
-    EXPECT_EQ(outcome.status, 2) << line << "\n" << outcome.err;
-    EXPECT_TRUE(is_one_line(outcome.err)) << line << "\n" << outcome.err;
-    EXPECT_EQ(outcome.err.rfind("halfulp: ", 0), 0u) << outcome.err;
-    EXPECT_NE(outcome.err.find(word), std::string::npos) << line << "\n" << outcome.err;
-    EXPECT_EQ(outcome.out, "") << line;
-    EXPECT_EQ(files(), before) << line;
+    testing::expect_refused(arguments, word);
+    EXPECT_EQ(files(), before) << word;
   }
   const std::string name = "underflow";
   const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-run-" + std::to_string(::getpid()));
@@ -116,9 +109,7 @@ TEST_F(RunCommand, a_full_disk_is_one_line) {
   to_device.insert(to_device.end(), {"--out", "/dev/full"});
   expect_bad_input(to_device, "No space left");
   small.insert(small.end(), {"--out", "-"});
-  const Outcome outcome = run_halfulp(small, {}, "/dev/full");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  testing::expect_error(run_halfulp(small, {}, "/dev/full"));
   for (const char* command : {"list", "--help", "--version"})
     EXPECT_EQ(run_halfulp({command}, {}, "/dev/full").status, 2) << command;
 }

@@ -75,10 +75,7 @@ class TrainingCommand : public ::testing::Test {
   void refused(const std::vector<std::string>& settings, const std::string& part) {
     std::vector<std::string> before;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) before.push_back(entry.path());
-    const Outcome outcome = halfulp::testing::run_program(words(settings));
-    EXPECT_EQ(outcome.status, 2) << settings.back() << outcome.out;
-    EXPECT_TRUE(halfulp::testing::is_one_line(outcome.err)) << outcome.err;
-    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err << "wanted: " << part;
+    halfulp::testing::expect_error(halfulp::testing::run_program(words(settings)), part);
     std::vector<std::string> after;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) after.push_back(entry.path());
     EXPECT_EQ(after, before) << settings.back();

@@ -19,7 +19,8 @@ namespace {
 using namespace halfulp;
 using namespace halfulp::verify;
 using halfulp::cli::Verification;
-using halfulp::testing::is_one_line;
+using halfulp::testing::expect_error;
+using halfulp::testing::expect_refused;
 using halfulp::testing::run_halfulp;
 using halfulp::testing::run_interrupted;
 
@@ -72,10 +73,7 @@ TEST(VerifyState, RefusesWhatIsNotItsOwnAndLeavesItUntouched) {
                                   const std::string& needle) {
     file.write(text);
     const auto outcome = run_halfulp(with(arguments, {"--state", file.path}));
-    EXPECT_EQ(outcome.status, 2) << needle;
-    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-    EXPECT_NE(outcome.err.find(needle), std::string::npos) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
+    expect_error(outcome, needle);
     EXPECT_EQ(file.read(), text);
   };
   const auto replaced = [&](const std::string& from, const std::string& to) {
@@ -175,10 +173,7 @@ TEST(VerifyState, IsOfOneRunAtATime) {
     const cli::FileLock lock(file.path, cli::FileLock::IfTaken::refuse);
     for (const std::string& name : {file.path, link.string()}) {
       const auto second = run_halfulp(with(small_run, {"--state", name}));
-      EXPECT_EQ(second.status, 2);
-      EXPECT_TRUE(is_one_line(second.err)) << second.err;
-      EXPECT_NE(second.err.find("is in use by another run"), std::string::npos) << second.err;
-      EXPECT_EQ(second.out, "");
+      expect_error(second, "is in use by another run");
     }
   }
   std::filesystem::remove(link);
@@ -197,10 +192,7 @@ TEST(VerifyLedger, EntriesOfNobodyAreRefusedBeforeTheWork) {
     const std::string text = std::string(R"({"kind": "halfulp ledger", "version": 1, "entries": [)") + entry + "]}";
     std::ofstream(file.path) << text;
     const auto run = run_halfulp(with(small_run, {"--ledger", file.path}));
-    EXPECT_EQ(run.status, 2) << entry;
-    EXPECT_TRUE(is_one_line(run.err)) << run.err;
-    EXPECT_NE(run.err.find("entries[0]"), std::string::npos) << run.err;
-    EXPECT_EQ(run.out, "");
+    expect_error(run, "entries[0]");
     EXPECT_EQ(file.read(), text);
   }
 }
@@ -264,13 +256,7 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
       {{"add", "--format", "e4m3", "--against", "third-party"}, 3, "skipped: "},
       {{"add", "--format", "fp16", "--against", "x86", "--round", "to-odd"}, 3, "skipped: "},
   };
-  for (const Case& c : cases) {
-    const auto outcome = run_halfulp(with({"verify"}, c.arguments));
-    EXPECT_EQ(outcome.status, c.status) << c.needle << ": " << outcome.err;
-    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-    EXPECT_NE(outcome.err.find(c.needle), std::string::npos) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
-  }
+  for (const Case& c : cases) expect_refused(with({"verify"}, c.arguments), c.needle, c.status);
 }
 
 TEST(VerifyCommand, SaysWhatWasCompared) {
