@@ -136,7 +136,7 @@ TEST(Schema, accepts_what_is_right_in_another_way) {
   }
 }
 
-/// The toy's report with one more measured column.
+/// The toy's report with another measured column.
 Json measured_report() {
   Json report = toy_report();
   Json& table = report["results"]["sums"];
@@ -194,7 +194,7 @@ TEST(Diff, pairs_rows_by_name_not_by_place) {
   std::swap(swapped["results"]["sums"]["rows"][3], swapped["results"]["sums"]["rows"][4]);
   EXPECT_EQ(diff_reports(first, swapped).text, "table sums: rows in another order\nresults differ\n");
 
-  Json alike = first, other;  // nothing tells rows apart: the place does
+  Json alike = first, other;  // nothing but their place tells rows apart
   for (Json& row : alike["results"]["sums"]["rows"]) row = alike["results"]["sums"]["rows"][0];
   other = alike;
   other["results"]["sums"]["rows"][5][3] = 0.75;

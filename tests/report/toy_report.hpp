@@ -1,4 +1,4 @@
-// Reports of the toy experiment, and backends that are wrong or absent, for the tests of what makes and reads reports.
+// Reports of the toy experiment, and wrong or absent backends, for the tests of code that makes and reads reports.
 #pragma once
 
 #include "toy_experiment.hpp"
@@ -31,7 +31,7 @@ class Broken final : public Backend {
   }
 };
 
-/// A backend whose device is not here.
+/// A backend whose device is missing.
 class Absent final : public Backend {
  public:
   std::string_view name() const override { return "absent"; }
@@ -54,7 +54,7 @@ inline Json toy_report(std::vector<const Backend*> backends = {}, int threads = 
   return run_experiment(experiment(), config, options).to_json();
 }
 
-/// What is wrong with a report of the toy.
+/// The errors of a report of the toy.
 inline std::vector<std::string> toy_errors(const Json& report) {
   const Experiment toy = experiment();
   return report_errors(report, {&toy, 1});
