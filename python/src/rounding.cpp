@@ -1,6 +1,7 @@
 // Everything besides operands and format that decides a result, as one Python object.
 #include "module.hpp"
 
+#include <halfulp/emulation/rounding.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <nanobind/stl/tuple.h>
