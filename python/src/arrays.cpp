@@ -11,7 +11,7 @@
 namespace halfulp::python {
 namespace {
 
-/// f(first, last) over pieces of an array, on all cores.
+/// Calls f(first, last) on pieces of an array, on all cores.
 template <class F>
 void in_pieces(std::size_t size, F&& f) {
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, size, 4096),
@@ -43,7 +43,7 @@ nb::object quantize_array(const FloatFormat& f, const Rounding& rounding, const 
   return tallied ? nb::object(dictionary(tally)) : nb::none();
 }
 
-/// Formats of at most 32 bits go through vectors, wider ones and integers through the scalar functions.
+/// Vector kernels take formats of at most 32 bits; the scalar functions take wider ones and integers.
 void encode_array(const FloatFormat& f, const Rounding& rounding, const In& x, const Out& out, std::uint64_t seed,
                   std::uint64_t stream, std::uint64_t origin) {
   same_size(x.size(), out.size());
