@@ -15,6 +15,6 @@ tests=("$source/python/tests")
 runtime=$(ldd "$build"/python/halfulp/_core*.so | sed -n 's/.*libasan[^ ]* => \([^ ]*\).*/\1/p')
 if [ -n "$runtime" ]; then
   export LD_PRELOAD="$runtime $(g++ -print-file-name=libstdc++.so)" ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1 PYTHONMALLOC=malloc
-  tests=("$source"/python/tests/test_{arrays,bad_input,blocks,codes,fuzz,operations,outputs,products,single_rounding}.py)
+  tests=("$source"/python/tests/test_{arrays,bad_input,blocks,fuzz,operations,outputs,products,rounding}.py)
 fi
 PYTHONPATH=$build/python exec "$venv/bin/python" -m pytest -q -p no:cacheprovider --rootdir "$source/python" "${tests[@]}"
