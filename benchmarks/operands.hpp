@@ -1,4 +1,4 @@
-// The arrays of a row: operands with fixed seeds, and room for results.
+// A row's arrays: operands with fixed seeds, and memory for results.
 #pragma once
 
 #include "row.hpp"
@@ -15,14 +15,14 @@ struct Operands {
   std::size_t count = 0;
 };
 
-/// What is timed.
+/// The timed function.
 using Run = std::function<void(const Operands&)>;
 
-/// The operands of a row, in memory that the next row uses again: page faults are not timed. Arrays of more than a
+/// A row's operands, in memory that the next row reuses, so that page faults are not timed. Arrays of more than a
 /// million elements repeat the first million. Operands of square roots are positive.
 Operands prepare(const Row& row);
 
-/// How many results of `run` are not those of `wanted`, among the first million; any NaN equals any NaN.
+/// The number of results of `run` that differ from `wanted`, among the first million. All NaNs are equal.
 std::size_t differing(const Row& row, const Operands& operands, const Run& run, const Run& wanted);
 
 }  // namespace halfulp::bench

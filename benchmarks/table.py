@@ -3,8 +3,8 @@
 
 usage: table.py FILE.json...
 
-Nothing is computed but medians over elements, and their ratios: what is not in the files is not in the table. Exit
-status 2, with one line, for files that cannot be read.
+It computes only medians per element and their ratios: the table shows nothing that is not in the files. Exit status 2,
+with one line, for files that cannot be read.
 """
 import json
 import signal
@@ -15,7 +15,7 @@ NOISY = 0.1  # coefficient of variation
 
 
 class Time:
-    """A median, in ns an element."""
+    """A median, in ns per element."""
 
     def __init__(self, entry):
         scale = {"ns": 1, "us": 1e3, "ms": 1e6, "s": 1e9}[entry["time_unit"]]
@@ -29,7 +29,7 @@ class Time:
 
 
 def read(paths):
-    """(context, {(row, who): Time or "skipped: reason"}), of all files, in their order."""
+    """(context, {(row, who): Time or "skipped: reason"}) from all files, in their order."""
     context, entries = {}, {}
     for path in paths:
         with open(path, encoding="utf-8") as file:
@@ -68,7 +68,7 @@ def row_text(row):
 
 
 def lines_of(row, whos, limits):
-    """The table's lines for one row: one for each instruction set."""
+    """The table's lines for one row, one per instruction set."""
     label = row_text(row)[1]
     size, threads = row.split("/")[3], row.split("/")[5]
     peers = {who: time for who, time in whos.items() if who != "scalar" and not who.startswith("ours ")}

@@ -1,10 +1,10 @@
-# Run at each build (cmake -P): writes OUTPUT, a header with what this build is made of. The file changes only when its
-# content does, so nothing is compiled again for nothing. Without git, or from a tarball, the revision is "unknown".
+# Runs at each build (cmake -P): writes OUTPUT, a header that says what this build is made of. The file changes only
+# with its content, so nothing is recompiled needlessly. Without git, or from a tarball, the revision is "unknown".
 set(revision unknown)
 set(dirty false)
 find_program(GIT git)
 if(GIT)
-  # A tarball unpacked inside another repository must not take that one's revision.
+  # A tarball unpacked inside another repository must not take that repository's revision.
   execute_process(COMMAND ${GIT} rev-parse --show-toplevel WORKING_DIRECTORY ${SOURCE}
     OUTPUT_VARIABLE top OUTPUT_STRIP_TRAILING_WHITESPACE ERROR_QUIET)
   file(REAL_PATH "${SOURCE}" source)

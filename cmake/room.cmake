@@ -1,7 +1,8 @@
 # halfulp_room(NAME SOURCES source... [PUBLIC library...] [PRIVATE library...] [SYSTEM directory...] [HEADER header])
 #
-# A room of the house: the static library halfulp_NAME of this folder's sources. It links the rooms that it may include, which are above it in the
-# root's CMakeLists.txt. HEADER is precompiled, for all sources but those that have the property SKIP_PRECOMPILE_HEADERS.
+# A room of the house: the static library halfulp_NAME of this folder's sources. It links the rooms that it may include,
+# which come before it in the root's CMakeLists.txt. HEADER is precompiled for all sources without the property
+# SKIP_PRECOMPILE_HEADERS.
 function(halfulp_room name)
   cmake_parse_arguments(room "" "" "SOURCES;PUBLIC;PRIVATE;SYSTEM;HEADER" ${ARGN})
   add_library(halfulp_${name} STATIC ${room_SOURCES})
@@ -16,7 +17,8 @@ function(halfulp_room name)
   set_target_properties(halfulp_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
 
-# halfulp_embed(FILE VARIABLE NAMESPACE): the text of FILE as the constant NAMESPACE::VARIABLE of the generated header halfulp_VARIABLE.hpp.
+# halfulp_embed(FILE VARIABLE NAMESPACE): puts the text of FILE into the generated header halfulp_VARIABLE.hpp, as the
+# constant NAMESPACE::VARIABLE.
 function(halfulp_embed file variable namespace)
   set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${file})
   file(READ ${file} text)
@@ -31,7 +33,8 @@ inline constexpr const char* @variable@ = R\"text(@text@)text\";
 ")
 endfunction()
 
-# Sources whose loops over elements become vectors: gcc does that at -O3, and not with a header that was precompiled at -O2.
+# Sources with loops over elements that must be vectorised. gcc does that at -O3, but cannot use a header precompiled at
+# -O2 then.
 function(halfulp_vectorise)
   set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>" SKIP_PRECOMPILE_HEADERS ON)
 endfunction()

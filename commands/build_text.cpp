@@ -16,8 +16,8 @@
 namespace halfulp::cli {
 namespace {
 
-/// Highway's names of what vector kernels are compiled for, the narrowest first. HWY_DISABLED_TARGETS is as in
-/// emulation/.
+/// Highway's names of the instruction sets that vector kernels are compiled for, the narrowest first.
+/// HWY_DISABLED_TARGETS is the same as in emulation/.
 std::string instruction_sets() {
   std::string names;
   for (int bit = 62; bit >= 0; --bit)

@@ -5,7 +5,8 @@
 
 namespace halfulp::cli {
 
-/// Compiler and floating-point flags, instruction sets of vector kernels, CUDA, libraries: lines "what: ...".
+/// Lines "what: ..." for the compiler and its floating-point flags, the instruction sets of the vector kernels, CUDA
+/// and libraries.
 std::string build_text();
 
 }  // namespace halfulp::cli

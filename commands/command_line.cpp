@@ -5,7 +5,7 @@
 namespace halfulp::cli {
 namespace {
 
-/// The commands since the last group are one, named after what people do with them.
+/// Puts the commands added since the last call into one group, named after what people do with them.
 void group(CLI::App& app, const std::string& title, std::size_t& grouped) {
   const auto commands = app.get_subcommands([](const CLI::App*) { return true; });
   for (; grouped < commands.size(); ++grouped) commands[grouped]->group(title);

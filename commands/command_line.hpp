@@ -7,16 +7,16 @@
 
 namespace halfulp::cli {
 
-/// Runs `halfulp` with this command line, argv[0] being its name; returns the exit status (guard.hpp). Where input
-/// comes from and output goes to: output.hpp.
+/// Runs `halfulp` with this command line and returns the exit status (guard.hpp). argv[0] is the program's name.
+/// output.hpp says where input comes from and output goes.
 int run_command_line(int argc, char** argv);
 
-// The commands of `halfulp`, one file each. command_line.cpp lists them.
+// The commands of `halfulp`, one file per command. command_line.cpp lists them.
 
-// Each function adds its subcommand to `app`. The subcommand's callback does the work and may set `status`, the exit
-// status, which is 0 otherwise; what it throws guarded_main (guard.hpp) turns into one line and an exit status:
+// Each function adds its subcommand to `app`. The subcommand's callback does the work. It may set the exit status
+// `status`, which is 0 otherwise. guarded_main (guard.hpp) turns what it throws into one line and an exit status:
 // std::invalid_argument and CLI::Error 2, BackendMissing and DeviceFailure 3, Interrupted 130, anything else 70. `app`
-// and `status` outlive the callback; option variables live in a std::shared_ptr captured by the callback.
+// and `status` outlive the callback. Option variables live in a std::shared_ptr that the callback captures.
 
 void add_formats_command(CLI::App& app, int& status);
 void add_explain_command(CLI::App& app, int& status);
@@ -43,9 +43,9 @@ void add_witness_command(CLI::App& app, int& status);
 void add_completion_command(CLI::App& app, int& status);
 void add_man_command(CLI::App& app, int& status);
 
-// An experiment as an executable of its own.
+// One experiment as an executable.
 
-/// main of the executable of one experiment: the options of `halfulp run`, nothing else.
+/// The main function of one experiment's executable: it has the options of `halfulp run` and nothing else.
 int single_experiment_main(int argc, char** argv, const char* name);
 
 }  // namespace halfulp::cli

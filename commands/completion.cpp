@@ -21,7 +21,7 @@ struct Options {
   std::vector<std::string> words;
 };
 
-/// What no shell reads as more than itself: words come from reports too, which may say anything.
+/// The characters that every shell reads literally. Words also come from reports, which may contain anything.
 constexpr std::string_view plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.,:=+/@%^";
 
 std::string answer(const Completions& found) {
@@ -60,8 +60,8 @@ void add_completion_command(CLI::App& app, int&) {
   command->callback([&app, options] { completion_command(app, *options); });
 }
 
-// What bash and zsh read. Both ask `halfulp completion words -- WORD...`, which answers WORD, Tab and what it is, a
-// line each, and ":files".
+// The scripts for bash and zsh. Both call `halfulp completion words -- WORD...`, which answers one line per word: the
+// word, a Tab and its description; and ":files" where files may follow.
 
 const CompletionScript completion_scripts[2] = {
     {"bash", R"script(# bash completion for halfulp: source <(halfulp completion bash)
@@ -119,7 +119,7 @@ if [[ $funcstack[1] == _halfulp ]]; then _halfulp "$@"; else compdef _halfulp ha
 
 namespace {
 
-/// The part of a command line before the word that is completed.
+/// The part of a command line before the word to complete.
 class Line {
  public:
   Line(const CLI::App& root, const std::vector<std::string>& words) : root_(root), command_(&root) {
@@ -158,7 +158,7 @@ class Line {
     }
   }
 
-  /// The positional argument that comes next; the last one may take any number.
+  /// The positional argument that comes next. The last one may take any number of values.
   const CLI::Option* positional() const {
     std::size_t left = arguments_.size();
     const CLI::Option* last = nullptr;
@@ -188,7 +188,7 @@ class Line {
     return found;
   }
 
-  /// Values that begin as what is typed does, behind `prefix` ("--format=").
+  /// Values that begin with what is typed after `prefix` ("--format=").
   Completions values(const CLI::Option& option, const std::string& prefix, const std::string& begun) const {
     Completions all = values_of(option, {root_, *command_, arguments_, begun}), found{{}, all.files};
     for (Candidate& candidate : all.words)

@@ -1,5 +1,4 @@
-// Completion of command lines: what the word under the cursor may become. The scripts for shells ask for it at each
-// Tab.
+// Completion of command lines: what the word under the cursor may become. The shells' scripts ask for it at each Tab.
 #pragma once
 
 #include <string>
@@ -15,19 +14,19 @@ namespace halfulp::cli {
 
 struct Candidate {
   std::string word;
-  std::string text = {};  ///< what it is; may be empty
+  std::string text = {};  ///< a description; may be empty
 };
 
 struct Completions {
-  std::vector<Candidate> words;  ///< one that ends in =, : or a comma goes on
-  bool files = false;            ///< names of files, too
+  std::vector<Candidate> words;  ///< a word that ends in =, : or a comma continues
+  bool files = false;            ///< whether names of files may follow, too
 };
 
-/// What the last of `words` may become, after "halfulp" and the words before it: commands, options and values as `app`
+/// What the last of `words` may become, given the words between "halfulp" and it: commands, options and values as `app`
 /// declares them.
 Completions complete(const CLI::App& app, const std::vector<std::string>& words);
 
-/// What is known of a value that is to be completed.
+/// What is known about a value to complete.
 struct ValueContext {
   const CLI::App& root;
   const CLI::App& command;
@@ -35,10 +34,10 @@ struct ValueContext {
   std::string_view begun;                     ///< the value as far as it is typed
 };
 
-/// The values of an option or positional argument; an option of no kind that is known here throws std::logic_error.
+/// The values of an option or positional argument. Throws std::logic_error for an option of an unknown kind.
 Completions values_of(const CLI::Option& option, const ValueContext& context);
 
-/// "bash", "zsh", and the script that a shell reads to complete `halfulp`.
+/// The names "bash" and "zsh", and the script that each shell reads to complete `halfulp`.
 struct CompletionScript {
   std::string_view shell, text;
 };

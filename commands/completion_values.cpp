@@ -1,4 +1,4 @@
-// The values of options, by what the option or its kind of value is called.
+// The values of options, by the name of the option or of its kind of value.
 #include <halfulp/commands/completion.hpp>
 
 #include <halfulp/commands/tables.hpp>
@@ -121,7 +121,7 @@ Completions probed(const ValueContext& context) {
   return all;
 }
 
-/// Of a list the last item goes on.
+/// Completes the last item of a list.
 Completions listed(const ValueContext& context, Completions items) {
   const std::string before(context.begun.substr(0, context.begun.rfind(',') + 1));  // npos + 1 is 0
   for (Candidate& item : items.words) item.word = before + item.word;
@@ -129,7 +129,7 @@ Completions listed(const ValueContext& context, Completions items) {
 }
 Completions backend_list(const ValueContext& context) { return listed(context, backend_names(context)); }
 
-/// The operands of witness: units, and how the other configurations begin.
+/// The operands of witness: units, and the beginnings of the other configurations.
 Completions configurations(const ValueContext& context) {
   Completions all = units(context);
   for (const OperationInfo& operation : operations) all.words.push_back({std::string(operation.name) + ":", ""});
@@ -138,7 +138,7 @@ Completions configurations(const ValueContext& context) {
   return all;
 }
 
-/// The values of a parameter, "NAME=" before each.
+/// The values of a parameter, each after "NAME=".
 Completions parameter_values(const Parameter& parameter, const ValueContext& context) {
   const std::string before = parameter.name + "=";
   const ValueContext value{context.root, context.command, context.arguments, context.begun.substr(before.size())};
@@ -161,7 +161,7 @@ Completions parameter_values(const Parameter& parameter, const ValueContext& con
   return all;
 }
 
-/// NAME=VALUE of the experiment on the command line, or of all.
+/// NAME=VALUE for the experiment on the command line, or for all experiments.
 Completions settings(const ValueContext& context) {
   const std::string wanted = context.arguments.empty() ? "all" : context.arguments.front();
   const std::size_t equals = context.begun.find('=');
@@ -179,13 +179,13 @@ Completions settings(const ValueContext& context) {
   return all;
 }
 
-/// A member of a report that may be broken.
+/// A member of a report, which may be broken.
 std::string text_in(const Json& object, const char* member) {
   const auto at = object.is_object() ? object.find(member) : object.end();
   return at != object.end() && at->is_string() ? at->get<std::string>() : "";
 }
 
-/// The tables of the report that is named; none where it cannot be read, or is none.
+/// The tables of the named report; none where the file cannot be read or is not a report.
 Json tables_of(const ValueContext& context) {
   try {
     return context.arguments.empty() || context.arguments.front() == "-"
@@ -201,7 +201,7 @@ Completions tables(const ValueContext& context) {
   return all;
 }
 
-/// The table that is asked for; null where there is none, or it is none.
+/// The table that the command line names; null where it does not exist or is not a table.
 Json table_of(const ValueContext& context) {
   const Json tables = tables_of(context);
   if (context.arguments.size() < 2 || !tables.contains(context.arguments[1])) return {};
@@ -224,7 +224,7 @@ Completions columns(const ValueContext& context) {
   return all;
 }
 Completions column_list(const ValueContext& context) { return listed(context, columns(context)); }
-/// COLUMN=, and behind it what the column's cells read.
+/// COLUMN=, then the contents of the column's cells.
 Completions conditions(const ValueContext& context) {
   Completions all = columns(context);
   const std::size_t equals = context.begun.find('=');
@@ -261,7 +261,7 @@ Completions pages(const ValueContext& context) {
   return all;
 }
 
-/// "COMMAND NAME" before the name of an option or argument alone before the name of its value.
+/// Looks for "COMMAND NAME" first, then for the name of the option or argument, then for the name of its value.
 constexpr struct {
   std::string_view key;
   Completions (*values)(const ValueContext&);

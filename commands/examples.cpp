@@ -107,7 +107,7 @@ std::vector<std::string> examples_of(const CLI::App& app, std::string_view progr
     return line.empty() ? std::vector<std::string>{} : std::vector{std::move(line)};
   }
   const std::string command = app.get_parent() ? app.get_name() : "";
-  if (command == "run") {  // of the experiment asked for
+  if (command == "run") {  // the experiment on the command line
     const CLI::Option* name = app.get_option_no_throw("experiment");
     const std::string experiment = name && name->count() ? name->results().front() : "";
     if (std::string line = example_of_experiment(experiment, std::string(program) + " " + experiment); !line.empty())

@@ -53,8 +53,8 @@ void make_flags_strict(CLI::App& app) {
   for (CLI::App* command : app.get_subcommands([](CLI::App*) { return true; })) make_flags_strict(*command);
 }
 
-/// An option with too few values, too many, or one where none belongs. CLI11's text begins with its name, of flags
-/// without dashes.
+/// Explains an option with too few values, too many, or a value where it takes none. CLI11's text begins with the
+/// option's name, for flags without dashes.
 std::string explained_mismatch(const CLI::App& command, const CLI::ArgumentMismatch& error) {
   const auto bare = [](std::string_view text) {
     return text.substr(std::min(text.find_first_not_of('-'), text.size()));
@@ -70,11 +70,11 @@ std::string explained_mismatch(const CLI::App& command, const CLI::ArgumentMisma
   return error.what();
 }
 
-/// What is missing, or the nearest spelling where a word of the command line is unknown.
+/// Says what is missing, or suggests the nearest spelling of an unknown word.
 std::string explained(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = selected(app);
   const std::string help = "see " + app.get_name() + (&command == &app ? "" : " " + command.get_name()) + " --help";
-  // A word that stands before the command: `halfulp fromats explain`, `halfulp help explain`.
+  // A word before the command: `halfulp fromats explain`, `halfulp help explain`.
   for (const std::string& word : app.remaining())
     if (&command != &app && !word.empty() && word[0] != '-') return unknown_name("command", word, command_names(app));
   if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error))
@@ -99,7 +99,7 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
   return std::string(error.what()) + "; " + help;
 }
 
-/// Reads the command line, which runs the callbacks; help and version are answers, not errors.
+/// Reads the command line, which runs the callbacks. Help and version are answers, not errors.
 void parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
@@ -120,7 +120,7 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
   const std::string_view path = argc > 0 ? argv[0] : "halfulp";
   CLI::App app(std::move(description), std::string(path.substr(path.rfind('/') + 1)));
   int status = exit_status::done;
-  std::signal(SIGXFSZ, SIG_IGN);  // a file beyond `ulimit -f` is an error of write(), like a full disk
+  std::signal(SIGXFSZ, SIG_IGN);  // makes write() fail beyond `ulimit -f`, as on a full disk
   try {
     app.formatter(std::make_shared<HelpFormatter>());
     app.set_help_flag("-h,--help", "the help of this command");

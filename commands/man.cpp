@@ -1,4 +1,4 @@
-// `halfulp man`: manual pages, from what --help shows.
+// `halfulp man`: manual pages, made of what --help shows.
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/manual.hpp>
 #include <halfulp/commands/terminal.hpp>
@@ -18,7 +18,7 @@ std::vector<const CLI::App*> commands_of(const CLI::App& app) {
   return app.get_subcommands([](const CLI::App*) { return true; });
 }
 
-/// The page halfulp(1), with those of commands and experiments to see also.
+/// The page halfulp(1), which refers to the pages of commands and experiments.
 std::string main_page(const CLI::App& app) {
   std::vector<std::string> others;
   for (const CLI::App* command : commands_of(app)) others.push_back("halfulp-" + command->get_name());
@@ -30,7 +30,7 @@ std::string command_page(const CLI::App& command) {
   return man_text(manual_of(command, "halfulp " + command.get_name()), {}, {"halfulp"});
 }
 
-/// Of an experiment's executable as it is installed.
+/// The page of an experiment's executable as it is installed.
 std::string experiment_page(const Experiment& experiment) {
   CLI::App app(std::string(experiment.question), "halfulp-" + std::string(experiment.name));
   app.set_help_flag("-h,--help", "the help of this command");

@@ -14,11 +14,11 @@
 namespace halfulp::cli {
 namespace {
 
-constexpr std::size_t farthest_column = 26;  ///< where descriptions begin in --help at most
+constexpr std::size_t farthest_column = 26;  ///< descriptions in --help begin here at the latest
 
 bool repeats(const CLI::Option& option) { return option.get_expected_max() > 1 && option.get_allow_extra_args(); }
 
-/// "REPORT..."; where its declaration says how it is to be shown, that.
+/// "REPORT...", or the form that its declaration gives.
 std::string argument_name(const CLI::Option& option) {
   if (!option.get_option_text().empty()) return option.get_option_text();
   std::string name = option.get_single_name();
@@ -56,7 +56,7 @@ Manual::Entry entry_of(const CLI::Option& option) {
   return entry;
 }
 
-/// Name to the left, text to the right of it, or below where the name is long.
+/// The name on the left and the text to its right, or below it where the name is long.
 std::string entry_text(const Manual::Entry& entry, std::size_t column) {
   const std::string text = wrapped(entry.text, column), name = "  " + entry.name;
   if (text.empty()) return name + "\n";
@@ -79,7 +79,7 @@ bool takes_value(const CLI::Option& option) { return option.get_expected_max() !
 std::string value_name(const CLI::Option& option) {
   if (!takes_value(option)) return {};
   const std::string type = option.get_type_name().substr(
-      0, option.get_type_name().find(':'));  // a check's words follow: "INT:INT in [1 - 9]"
+      0, option.get_type_name().find(':'));  // the words of a check follow: "INT:INT in [1 - 9]"
   return type.empty() || type == "TEXT" ? "TEXT" : type == "INT" || type == "UINT" ? "N" : type;
 }
 
@@ -131,7 +131,7 @@ std::string help_text(const Manual& manual, const Style& style) {
 
 namespace {
 
-/// Text that roff reads as itself: backslashes, dashes that one can copy, no request at the beginning of a line.
+/// Escapes text for roff: backslashes, dashes that can be copied, no request at the beginning of a line.
 std::string escaped(std::string_view text) {
   std::string out;
   for (const char c : text) {
@@ -162,7 +162,7 @@ std::string entries(const std::vector<Manual::Entry>& list) {
   return text;
 }
 
-/// Lines as they are, in the font of a terminal.
+/// Lines as they are, in a fixed-width font.
 std::string verbatim(const std::vector<std::string>& lines) {
   std::string text = ".nf\n";
   for (const std::string& line : lines) text += paragraph(line);

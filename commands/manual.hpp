@@ -1,5 +1,4 @@
-// What there is to say about a command: gathered once from its declaration, shown by --help (help_text) and as a manual
-// page (man_text).
+// A command's manual: gathered once from its declaration, shown by --help (help_text) and as a manual page (man_text).
 #pragma once
 
 #include <halfulp/commands/terminal.hpp>
@@ -33,24 +32,24 @@ struct Manual {
   std::string usage;        ///< "halfulp explain [OPTIONS] --format FORMAT VALUE"
   std::vector<Entry> arguments, options;
   std::vector<Group> commands;
-  std::vector<std::string> notes;  ///< paragraphs of one line; lines that begin with a blank stay as they are
-  std::string statuses;  ///< exit statuses where they mean something of their own: "0 recorded, 2 bad usage, ..."
-  std::vector<std::string> examples;  ///< lines of a shell
+  std::vector<std::string> notes;  ///< one line per paragraph; lines that begin with a blank are not wrapped
+  std::string statuses;            ///< exit statuses that this command defines itself: "0 recorded, 2 bad usage, ..."
+  std::vector<std::string> examples;  ///< shell commands
 };
 
-/// `program` is how it is called: "halfulp explain". The footer of a command is its notes; what stands behind "Exit
-/// status: " in it its statuses.
+/// `program` is how the command is called: "halfulp explain". A command's footer holds its notes and, after "Exit
+/// status: ", its statuses.
 Manual manual_of(const CLI::App& app, std::string program);
 
-/// For --help, at most 80 columns wide but for lines that cannot be broken.
+/// The text of --help, at most 80 columns wide except for lines that cannot be broken.
 std::string help_text(const Manual& manual, const Style& style);
 
-/// Flags take none.
+/// Whether an option takes a value. Flags take none.
 bool takes_value(const CLI::Option& option);
-/// What an option takes, by the word that stands for it: "FORMAT", "FILE|DIR|-"; empty of flags.
+/// The word for an option's value: "FORMAT", "FILE|DIR|-"; empty for flags.
 std::string value_name(const CLI::Option& option);
 
-/// Exit statuses of every command.
+/// The exit statuses that all commands share.
 struct ExitStatus {
   int status;
   std::string_view meaning;
@@ -75,8 +74,8 @@ class HelpFormatter : public CLI::FormatterBase {
 
 // Manual pages as man(7) source.
 
-/// The page of section 1 for a command, or for an experiment with its parameters. `see_also` names other pages of
-/// section 1.
+/// The page of a command, or of an experiment with its parameters, in section 1. `see_also` names other pages of that
+/// section.
 std::string man_text(const Manual& manual, std::span<const Parameter> parameters,
                      const std::vector<std::string>& see_also);
 

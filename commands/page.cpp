@@ -37,7 +37,7 @@ struct Arguments {
   std::size_t rows = 50;
 };
 
-/// The folder that holds the Python package: of the source tree this was built from, else beside the Python package
+/// The folder that holds the Python package: in the source tree this was built from, else beside the Python package
 /// that this is part of, else beside the installed program.
 fs::path package_folder() {
   Dl_info here{};
@@ -56,7 +56,7 @@ void check_report(const std::string& path, const Json& report) {
     throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
 }
 
-/// Reports of a folder, by name; other JSON may lie beside them.
+/// The reports in a folder, sorted by name. The folder may hold other JSON too.
 std::vector<std::string> reports_in(const std::string& folder) {
   std::vector<std::string> files;
   std::error_code error;
@@ -75,7 +75,7 @@ std::vector<std::string> reports_in(const std::string& folder) {
   return files;
 }
 
-/// Every report asked for, valid.
+/// Reads and validates every report on the command line.
 std::vector<std::string> report_files(const std::vector<std::string>& paths) {
   std::vector<std::string> files;
   std::error_code error;
@@ -92,7 +92,7 @@ std::vector<std::string> report_files(const std::vector<std::string>& paths) {
   return files;
 }
 
-/// What the page says of experiments besides their reports, in the order of a lecture.
+/// What the page says about experiments besides their reports, in the order of a lecture.
 std::string about_experiments() {
   Json list = Json::array();
   for (const Experiment& experiment : experiments())
@@ -100,7 +100,7 @@ std::string about_experiments() {
   return list.dump();
 }
 
-/// Without "halfulp_page: " and the end of line; of a traceback the last line.
+/// The message without "halfulp_page: " and the line's end; of a traceback only the last line.
 std::string last_line(std::string text) {
   text.erase(text.find_last_not_of(" \n") + 1);
   text.erase(0, text.rfind('\n') + 1);
@@ -108,7 +108,7 @@ std::string last_line(std::string text) {
   return text.starts_with(name) ? text.substr(name.size()) : text;
 }
 
-/// The page, by the first Python that has what it needs: the one that was named, else that of PATH, else the system's.
+/// Draws the page with the first Python that has the modules: the named one, else the one on PATH, else the system's.
 std::string drawn(const std::vector<std::string>& options, const std::string& python) {
   const char* given = std::getenv("PYTHONPATH");
   const std::vector<std::pair<std::string, std::string>> variables{
@@ -124,8 +124,7 @@ std::string drawn(const std::vector<std::string>& options, const std::string& py
     std::vector<std::string> words{program, "-m", "halfulp_page"};
     words.insert(words.end(), options.begin(), options.end());
     const auto answer = run_program(words, variables, about_experiments());
-    if (!answer || answer->status == 126 ||
-        answer->status == 127) {  // or a script in its place that found nothing to run
+    if (!answer || answer->status == 126 || answer->status == 127) {  // or a script in its place found nothing to run
       if (missing.empty()) missing = fmt::format("no {}; {}", program, needed);
       continue;
     }

@@ -19,7 +19,7 @@
 namespace halfulp::cli {
 namespace {
 
-/// A file without a name: no pipe that fills while nobody reads.
+/// A file without a name. Unlike a pipe, it does not fill up while nobody reads.
 class Stream {
  public:
   explicit Stream(std::string_view text = {}) : file_(std::tmpfile(), &std::fclose) {

@@ -1,4 +1,4 @@
-// Another program, run to its end.
+// Runs another program to its end.
 #pragma once
 
 #include <optional>
@@ -9,15 +9,15 @@
 
 namespace halfulp::cli {
 
-/// What a program left: its exit status (128 + the signal that ended it), standard output and standard error.
+/// A program's exit status (128 + the signal that ended it), standard output and standard error.
 struct ProgramAnswer {
   int status = 0;
   std::string output, error;
 };
 
-/// Runs the program words[0], which is looked up in PATH unless it has a slash, with `input` as its standard input;
-/// `variables` replace those of the environment. Nothing if there is no such program. Throws Interrupted after Ctrl-C,
-/// std::runtime_error where no process can be started.
+/// Runs the program words[0] with `input` as its standard input. Looks it up in PATH unless it contains a slash.
+/// `variables` replace those of the environment. Returns nothing if there is no such program. Throws Interrupted after
+/// Ctrl-C and std::runtime_error where no process can be started.
 std::optional<ProgramAnswer> run_program(const std::vector<std::string>& words,
                                          const std::vector<std::pair<std::string, std::string>>& variables,
                                          std::string_view input);

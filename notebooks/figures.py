@@ -1,5 +1,5 @@
-"""How the notebooks draw: colours that colour-blind readers tell apart, line styles, markers and hatches that are told apart in grey, and a
-description of every picture for those who do not see it.
+"""How the notebooks draw: colours that colour-blind readers can tell apart, line styles, markers and hatches that
+differ in grey, and a description of every picture for readers who cannot see it.
 
 Colours: Okabe and Ito, Color Universal Design, 2008.
 """
@@ -28,8 +28,8 @@ plt.rcParams.update({
 
 
 def show(fig: Any, description: str) -> None:
-    """Shows a figure, with a description in words: what it draws, and what is to be seen. It is the picture's alternative text, which screen
-    readers read and which stays in the HTML that nbconvert writes."""
+    """Shows a figure with a description in words: what it draws, and what to see in it. The description is the
+    picture's alternative text, which screen readers read and nbconvert's HTML keeps."""
     png = io.BytesIO()
     fig.savefig(png, format="png", dpi=2 * fig.dpi)  # sharp on dense screens
     plt.close(fig)
@@ -39,12 +39,13 @@ def show(fig: Any, description: str) -> None:
 
 
 def listed(values: Mapping[str, Any], form: str = "g") -> str:
-    """Names and numbers for a description: listed({"fp16": 2048, "bf16": 256}) is "fp16 2048, bf16 256". A pandas.Series will do."""
+    """Names and numbers for a description: listed({"fp16": 2048, "bf16": 256}) is "fp16 2048, bf16 256". Takes a
+    pandas.Series, too."""
     return ", ".join(f"{name} {value:{form}}" for name, value in values.items())
 
 
 def stacked(ax: Any, names: Sequence[str], parts: Mapping[str, Sequence[float]]) -> None:
-    """Horizontal bars, one a name, of parts that add up; the legend stands above."""
+    """Horizontal bars, one per name, of parts that add up, with the legend above."""
     left = [0.0] * len(names)
     for i, (part, widths) in enumerate(parts.items()):
         ax.barh(names, widths, left=left, label=part, color=COLOURS[i], hatch=HATCHES[i], edgecolor="white", linewidth=0)
@@ -55,6 +56,6 @@ def stacked(ax: Any, names: Sequence[str], parts: Mapping[str, Sequence[float]])
 
 
 def mark(ax: Any, x: float, text: str, *, top: float = 0.97) -> None:
-    """A vertical line with a word beside it."""
+    """A vertical line with a label."""
     ax.axvline(x, color="black", linewidth=1, linestyle="--", marker="")
     ax.annotate(text, (x, top), xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points", va="top", fontsize=10)

@@ -1,4 +1,5 @@
-"""One right answer to each exercise, as it would stand in the notebook, other right ones, and wrong ones. The tests put them in."""
+"""For each exercise a right answer as a student would write it, other right answers, and wrong ones. The tests insert
+them."""
 
 SOLUTIONS = {
     "formats-1": "257",

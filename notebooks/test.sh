@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# test.sh SOURCE BUILD VENV: runs every notebook, with the package of the build tree. "skipped: REASON" where it cannot be done.
+# test.sh SOURCE BUILD VENV: runs every notebook with the package of the build tree. Prints "skipped: REASON" where that
+# is impossible.
 set -uo pipefail
 source=$1
 build=$2

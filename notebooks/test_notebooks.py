@@ -1,5 +1,5 @@
-"""Every notebook runs from top to bottom, and its exercises once more, solved; every picture has a description; in git there are no outputs.
-Judges refuse what is wrong with a sentence, and take what is right in every form."""
+"""Every notebook runs from top to bottom, then its exercises again with solutions. Every picture has a description, and
+git holds no outputs. Judges answer wrong answers with a sentence, and accept right ones in every form."""
 import concurrent.futures
 import copy
 import re
@@ -21,13 +21,13 @@ SOLVED = "-solved"
 
 
 def exercise_of(cell):
-    """The name of the exercise that a cell asks, or None."""
+    """The name of the exercise in a cell, or None."""
     found = re.search(r'^check\("([a-z]+-\d)", answer\)$', cell.source, re.MULTILINE) if cell.cell_type == "code" else None
     return found[1] if found else None
 
 
 def solved(cell):
-    """An exercise's cell with its answer, to be run behind all others."""
+    """An exercise's cell with an answer, to run after all others."""
     result = copy.deepcopy(cell)
     result.id = cell.id + SOLVED
     result.source = cell.source.replace(UNANSWERED, f"answer = {solutions.SOLUTIONS[exercise_of(cell)]}", 1)
@@ -35,7 +35,7 @@ def solved(cell):
 
 
 def executed(path):
-    """The notebook with its outputs, and behind it its exercises once more, solved; as text."""
+    """The text of the notebook with its outputs, followed by its exercises with solutions."""
     notebook = nbformat.read(path, as_version=4)
     notebook.cells += [solved(cell) for cell in notebook.cells if exercise_of(cell)]
     nbclient.NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
@@ -48,7 +48,7 @@ def printed(cell):
 
 @pytest.fixture(scope="session")
 def code_cells():
-    """The executed code cells of a notebook; two notebooks at a time."""
+    """The executed code cells of a notebook. Two notebooks run at a time."""
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         futures = {path.stem: pool.submit(executed, path) for path in NOTEBOOKS}
         yield lambda path: [cell for cell in nbformat.reads(futures[path.stem].result(), as_version=4).cells if cell.cell_type == "code"]
@@ -118,7 +118,7 @@ def test_no_answer_breaks_a_judge(name):
 
 
 def other_forms(answer):
-    """The same answer, as others would write it."""
+    """The same answer in other forms."""
     if isinstance(answer, (int, float)):
         return [float(answer), Fraction(answer), np.float64(answer), np.float32(answer), np.array(answer)] + ([np.int64(answer)] if answer == int(answer) else [])
     if isinstance(answer, (list, tuple)) and not isinstance(answer[0], list):

@@ -1,4 +1,4 @@
-// What the arithmetic tests share: operations by name against the oracle, operand lattices, mismatch reports.
+// Shared by the arithmetic tests: operations by name against the oracle, operand lattices, mismatch reports.
 #pragma once
 
 #include <halfulp/formats/catalogue.hpp>
@@ -33,7 +33,7 @@ struct Random {
 using halfulp::lattice;
 using oracle::fits_int128, oracle::outcome;
 
-/// Counts comparisons; prints the first few that differ, and fails the test for them.
+/// Counts comparisons. Prints the first few that differ, and fails the test if any differs.
 class Differences {
  public:
   explicit Differences(std::string subject) : subject_(std::move(subject)) {}
@@ -70,7 +70,7 @@ class Differences {
   std::uint64_t compared_ = 0, differing_ = 0;
 };
 
-/// All settings that change a result of the format: the full product, or each against the modes once.
+/// All settings that change a result of the format: their full product, or each with every mode once.
 inline std::vector<Rounding> roundings(bool full) {
   std::vector<Rounding> all;
   for (const auto& mode : rounding_modes)
@@ -85,7 +85,7 @@ inline std::vector<Rounding> roundings(bool full) {
             r.nan = nan.value;
             r.flush_inputs = (flush & 1) != 0;
             r.flush_outputs = (flush & 2) != 0;
-            // Overflow and tininess meet every mode and the flush rules; a NaN's code knows nothing of either.
+            // Overflow and tininess meet every mode and the flush rules. A NaN's code depends on neither.
             const bool nan_alone = r.nan == NanRule::canonical || (r.mode == RoundingMode::nearest_even && flush == 0);
             const bool flush_alone = flush == 0 ||
                                      (r.overflow == Overflow::ieee && (flush == 2 || r.tininess == Tininess::after));
@@ -109,7 +109,7 @@ struct Draw {
   }
 };
 
-/// One operation on one operand tuple under all roundings: the exact result is found once.
+/// One operation on one operand tuple under all roundings. The exact result is computed once.
 inline void check_all(Differences& differences, Operation operation, const FloatFormat& f,
                       const std::vector<Rounding>& all, std::uint64_t random, std::uint64_t a, std::uint64_t b = 0,
                       std::uint64_t c = 0) {
@@ -119,7 +119,7 @@ inline void check_all(Differences& differences, Operation operation, const Float
                         oracle::finish(f, r, outcomes[r.flush_inputs], random), r, a, b, c, random);
 }
 
-/// Comparisons, minimum and maximum look at few of the settings.
+/// Comparisons, minimum and maximum depend on few of the settings.
 inline std::vector<Rounding> settings_of(Operation operation, bool full) {
   switch (operation) {
     case Operation::min:

@@ -1,8 +1,10 @@
-// Runs a program as a user would and keeps everything it answered.
+// Runs a program as a user would and keeps its output and status.
 #pragma once
 
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <gtest/gtest.h>
 
 #include <halfulp_test_paths.hpp>
 
@@ -19,14 +21,14 @@
 
 namespace halfulp::testing {
 
-/// What a program left behind. `status` is its exit status, or 128 + the signal that killed it.
+/// A finished program. `status` is its exit status, or 128 + the signal that killed it.
 struct Outcome {
   int status = -1;
   bool killed = false;
   std::string out, err;
 };
 
-/// The file descriptors behind a temporary file that vanishes when closed.
+/// The file descriptor of a temporary file that vanishes when closed.
 class Scratch {
  public:
   Scratch() : file_(std::tmpfile()) {
@@ -53,8 +55,8 @@ class Scratch {
   std::FILE* file_;
 };
 
-/// arguments[0], running with the rest as its arguments and `input` on its standard input. Its standard output goes to
-/// the file `out_path` instead where one is given ("/dev/full").
+/// Runs arguments[0] with the other arguments and with `input` as its standard input. Where `out_path` is given
+/// ("/dev/full"), standard output goes to that file.
 class Program {
  public:
   explicit Program(std::vector<std::string> arguments, const std::string& input = {}, const char* out_path = nullptr) {
@@ -87,7 +89,7 @@ class Program {
     waitpid(child_, &status, 0);
     return ended(status);
   }
-  /// Nothing where it still runs after that time.
+  /// Nothing if the program still runs after that time.
   std::optional<Outcome> wait_for(std::chrono::milliseconds limit) {
     int status = 0;
     for (const auto end = std::chrono::steady_clock::now() + limit; std::chrono::steady_clock::now() < end;
@@ -112,13 +114,27 @@ inline Outcome run_program(std::vector<std::string> arguments, const std::string
   return Program(std::move(arguments), input, out_path).wait();
 }
 
-/// Sends one signal as soon as `ready()` says so (a minute at most) and gives what became of the program.
+/// Sends one signal as soon as `ready()` (after a minute at most), waits, and returns the finished program.
 inline Outcome run_interrupted(std::vector<std::string> arguments, const std::function<bool()>& ready,
                                int signal = SIGINT) {
   Program program(std::move(arguments));
   for (int i = 0; i < 12000 && !ready(); ++i) std::this_thread::sleep_for(std::chrono::milliseconds(5));
   program.send(signal);
   return program.wait();
+}
+
+/// Whether a text is exactly one line, newline included.
+inline bool is_one_line(const std::string& text) { return text.size() > 1 && text.find('\n') == text.size() - 1; }
+
+/// Expects an error as every command reports it: an exit status, nothing on standard output but the answers `out` that
+/// came before, and on standard error one line "halfulp: ..." that contains `part`.
+inline void expect_error(const Outcome& outcome, const std::string& part = {}, int status = 2,
+                         const std::string& out = {}) {
+  EXPECT_EQ(outcome.status, status) << outcome.err;
+  EXPECT_EQ(outcome.out, out);
+  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  EXPECT_EQ(outcome.err.rfind("halfulp: ", 0), 0u) << outcome.err;
+  EXPECT_NE(outcome.err.find(part), std::string::npos) << "no '" << part << "' in: " << outcome.err;
 }
 
 #ifdef HALFULP_COMMAND
@@ -128,9 +144,14 @@ inline Outcome run_halfulp(std::vector<std::string> arguments, const std::string
   arguments.insert(arguments.begin(), HALFULP_COMMAND);
   return run_program(std::move(arguments), input, out_path);
 }
-#endif
 
-/// Whether a text is exactly one line, newline included.
-inline bool is_one_line(const std::string& text) { return text.size() > 1 && text.find('\n') == text.size() - 1; }
+/// The same of `halfulp ARGUMENTS...`
+inline void expect_refused(const std::vector<std::string>& arguments, const std::string& part = {}, int status = 2) {
+  std::string line = "halfulp";
+  for (const std::string& argument : arguments) line += " " + argument;
+  SCOPED_TRACE(line);
+  expect_error(run_halfulp(arguments), part, status);
+}
+#endif
 
 }  // namespace halfulp::testing

@@ -11,8 +11,8 @@
 
 namespace halfulp::testing {
 
-/// A Python with these modules, or why there is none. HALFULP_PEERS names a virtual environment that is there already;
-/// otherwise tests/peers/venv.sh makes one in the build tree.
+/// A Python with these modules, or the reason why there is none. HALFULP_PEERS may name an existing virtual
+/// environment; otherwise tests/peers/venv.sh makes one in the build tree.
 struct PeerPython {
   std::string python, trouble;
 };

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Prints what gpu_bench measured: table.py FILE.json. Medians; arrays beside the copy, products beside fp32."""
+"""Prints what gpu_bench measured: table.py FILE.json. It shows medians, arrays relative to the copy and products
+relative to fp32."""
 import json
 import sys
 

@@ -3,9 +3,9 @@
 
 usage: python_peers.py MEASURED.json OUT.json [--quick] [--trouble TEXT]
 
-MEASURED.json is what bench wrote: its rows, no others, are measured here; OUT.json has the same shape (Google
-Benchmark's), with medians and coefficients of variation. A package that cannot be imported is in the context as
-skipped, with the reason, and with TEXT, what went wrong when it was to be installed. Exit status 2 for bad usage or input.
+MEASURED.json comes from bench. This script measures its rows and no others. OUT.json has the same shape (Google
+Benchmark's), with medians and coefficients of variation. The context lists a package that cannot be imported as
+skipped, with the reason and with TEXT, the trouble with its installation. Exit status 2 for bad usage or input.
 """
 import argparse
 import json
@@ -19,7 +19,7 @@ ROW = ("work", "format", "mode", "size", "data", "threads")
 
 
 class NumpyPeer:
-    """numpy, and what adds types to it."""
+    """numpy, and packages that add types to it."""
 
     def __init__(self, version, dtypes):
         import numpy as np
@@ -39,7 +39,7 @@ class NumpyPeer:
         return {"add": self.np.add, "mul": self.np.multiply, "div": self.np.divide, "sqrt": self.np.sqrt}.get(work)
 
     def blocks(self, values, dtype, narrow):
-        """MX blocks of 32 by the rule floor, as one writes them with these packages."""
+        """MX blocks of 32 by the rule floor, as users of these packages write them."""
         import ml_dtypes
         np, most = self.np, self.np.float32(ml_dtypes.finfo(dtype).max)
         emax, blocks = int(np.frexp(most)[1]), values.reshape(-1, 32)
@@ -52,7 +52,7 @@ class NumpyPeer:
 
 
 class TorchPeer:
-    """torch on the CPU, with one thread; it has no arithmetic in 8 bits."""
+    """torch on the CPU with one thread. It has no arithmetic in 8 bits."""
 
     def __init__(self, torch, dtypes):
         torch.set_num_threads(1)
@@ -74,7 +74,7 @@ class TorchPeer:
 
 
 class OurPackage:
-    """halfulp from Python, with one thread: what a call costs beside the same work from C++."""
+    """halfulp from Python with one thread: the cost of a call, compared with the same work from C++."""
 
     def __init__(self, halfulp):
         halfulp.set_threads(1)
@@ -88,7 +88,7 @@ class OurPackage:
 
 
 class FunctionPeer:
-    """A package with one function that rounds an array's values: make(format) gives it."""
+    """A package with one function that rounds an array's values; make(format) returns it."""
 
     def __init__(self, version, formats, make, most=1 << 60):
         self.version, self.dtypes, self.make, self.most = version, formats, make, most
@@ -130,7 +130,7 @@ def import_peers(trouble):
         import gfloat.formats as known
         names = {"fp16": "binary16", "bf16": "bfloat16", "e4m3": "ocp_e4m3", "e5m2": "ocp_e5m2", "e2m1": "ocp_e2m1"}
         return FunctionPeer(version("gfloat"), {f: getattr(known, "format_info_" + n) for f, n in names.items()},
-                            lambda info: lambda x: g.round_ndarray(info, x), most=1 << 20)  # a microsecond an element
+                            lambda info: lambda x: g.round_ndarray(info, x), most=1 << 20)  # a microsecond per element
 
     def pychop():
         os.environ["chop_backend"] = "numpy"
@@ -152,7 +152,7 @@ def import_peers(trouble):
 
 
 def call_of(peer, work, dtype, operands):
-    """What to call, again and again, for one row; None where the peer has no such function."""
+    """The function to call repeatedly for one row; None where the peer lacks it."""
     if hasattr(peer, "call"):
         return peer.call(work, dtype, operands)
     count = len(operands[0])
@@ -173,7 +173,8 @@ def call_of(peer, work, dtype, operands):
 
 
 def operands_of(row, count):
-    """As bench's: normal or random bits, a million of them again and again; positive for square roots."""
+    """The same operands as bench's: normal numbers or random bits, a million of them repeated; positive for square
+    roots."""
     import numpy as np
     values = []
     for k in range(2 if row["work"] in ("add", "mul", "div") else 1):
@@ -188,7 +189,7 @@ def operands_of(row, count):
 
 
 def seconds_a_call(call, least, repetitions):
-    """Each repetition's mean, of as many calls as fill `least` seconds."""
+    """The mean of each repetition, which makes as many calls as fill `least` seconds."""
     call()
     calls = 1
     while True:
@@ -200,7 +201,7 @@ def seconds_a_call(call, least, repetitions):
             break
         calls = max(calls + 1, min(10 * calls, int(1.2 * calls * least / max(spent, 1e-9))))
     means = []
-    for _ in range(repetitions if spent < 2 else 2):  # of what takes seconds, two are enough
+    for _ in range(repetitions if spent < 2 else 2):  # two are enough where a call takes seconds
         start = time.perf_counter()
         for _ in range(calls):
             call()
@@ -209,7 +210,7 @@ def seconds_a_call(call, least, repetitions):
 
 
 def rows_of(measured):
-    """(name, row, elements, bytes) of the rows that halfulp measured, once each: one thread, rounding to nearest even."""
+    """(name, row, elements, bytes) of each row that halfulp measured with one thread and rounding to nearest even."""
     seen = {}
     for entry in measured["benchmarks"]:
         parts = entry["run_name"].split("/")

@@ -1,7 +1,7 @@
-"""The exercises of the notebooks: halfulp judges an answer.
+"""The notebooks' exercises, whose answers halfulp judges.
 
-check("formats-1", answer) says that it is right and why, or gives a hint, or that there is no answer yet. A module a notebook has its judges
-and what its exercises are about (numbers to look at, say); solutions.py beside this folder has one answer each.
+check("formats-1", answer) says that the answer is right and why, or gives a hint, or says that there is no answer yet.
+Each notebook has a module with its judges and its exercises' data. notebooks/solutions.py holds an answer to each.
 """
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""How an answer is judged. A judge is one function an exercise: it returns the sentence for a right answer and raises Hint for another. What is
-right is computed by halfulp there, never written down."""
+"""How an answer is judged. Each exercise has a judge, a function that returns the sentence for a right answer and
+raises Hint for a wrong one. halfulp computes the right answer there; it is never written down."""
 from __future__ import annotations
 
 import decimal
@@ -14,14 +14,14 @@ Judge = Callable[[Any], str]
 
 
 class Hint(Exception):
-    """What to say of an answer that is not right."""
+    """What to say about a wrong answer."""
 
 
 _judges: dict[str, Judge] = {}
 
 
 def exercise(name: str) -> Callable[[Judge], Judge]:
-    """Makes a function the judge of an exercise."""
+    """Registers a function as the judge of an exercise."""
     def keep(function: Judge) -> Judge:
         _judges[name] = function
         return function
@@ -42,12 +42,12 @@ def judge(name: str, answer: Any) -> tuple[str, str]:
         return "right", _judges[name](answer)
     except Hint as hint:
         return "hint", str(hint)
-    except (TypeError, ValueError) as why:  # halfulp's own words: of an unknown format, say
+    except (TypeError, ValueError) as why:  # halfulp's own message, about an unknown format for example
         return "hint", f"This cannot be judged: {why}"
 
 
 def check(name: str, answer: Any) -> None:
-    """Prints what there is to say of an answer."""
+    """Prints the judge's answer."""
     verdict, text = judge(name, answer)
     print(f"{name}: " + {"unanswered": "", "right": "right. ", "hint": "not yet. "}[verdict] + text)
 

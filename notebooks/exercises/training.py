@@ -10,17 +10,17 @@ import halfulp
 
 from .judging import Hint, exercise, need, number
 
-FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # where Debian's and Ubuntu's dataset-fashion-mnist puts it
+FASHION_MNIST = Path("/usr/share/datasets/fashion-mnist")  # where the package dataset-fashion-mnist of Debian and Ubuntu puts it
 CANDIDATES = ("O2", "strict-fp16", "strict-bf16", "mixed_float16")
 
 
 def images() -> str:
-    """The folder of Fashion-MNIST where it is installed, else of the small made images that the tests of halfulp use."""
+    """The folder of Fashion-MNIST if installed, else of the small synthetic images of halfulp's tests."""
     return str(FASHION_MNIST if FASHION_MNIST.is_dir() else Path(__file__).resolve().parents[2] / "tests/golden/images")
 
 
 def _trained(policy: str, *, steps: int) -> halfulp.Report:
-    """A short training of the perceptron under a policy, named or in a file."""
+    """A short training of the perceptron under a policy, given by name or file."""
     return halfulp.run("training", data=images(), policies=policy, seeds=1, train_examples=32 * steps, test_examples=50, batch=32, epochs=1, intervals=4, backend="emulated")
 
 

@@ -14,7 +14,8 @@ import builtins as _builtins
 import os as _os
 from typing import Any as _Any
 
-# Before _core: where NumPy refuses to be imported once more, in a subinterpreter, _core's types are not made anew, which those of the main one would not survive.
+# Before _core: in a subinterpreter NumPy refuses to be imported again. _core's types must not be made anew there,
+# because the main interpreter's types would not survive it.
 import numpy as _numpy  # noqa: F401
 
 from . import _core
@@ -41,20 +42,25 @@ __all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 
 def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, stream: int = 0,
              first: int = 0, axis: int | None = None, dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
-    """Numbers rounded to a format, or to a block format, by value.
+    """Rounds numbers to a format or a block format, and returns their values.
 
-    x: numbers of any shape and strides: float16, float32, float64, integers, ml_dtypes' types, a torch tensor in the CPU's memory, anything with
-    __dlpack__, lists, one number. Each is rounded once, from its exact value. format: a Format, a BlockFormat, a name of either ("e4m3", "e5m3", "mxfp4",
-    "nvfp4"), or a dtype. rounding: a Rounding or the name of a mode; overflow: "ieee" or "saturate"; random_bits (1 to 32) and seed are of
-    stochastic rounding: element i, in C order, takes word first + i of Philox4x32-10's stream `stream`, so that parts of an array (whole blocks, without a scale of
-    the tensor), each with the index of its first element as `first`, are rounded as the whole would be. axis: where blocks 1 x N run.
+    x: numbers of any shape and strides: float16, float32, float64, integers, ml_dtypes' types, a torch tensor in the
+    CPU's memory, anything with __dlpack__, lists, one number. Each is rounded once, from its exact value. format: a
+    Format, a BlockFormat, a name of either ("e4m3", "e5m3", "mxfp4", "nvfp4"), or a dtype. rounding: a Rounding or the
+    name of a mode; overflow: "ieee" or "saturate"; random_bits (1 to 32) and seed are of stochastic rounding: element
+    i, in C order, takes word first + i of Philox4x32-10's stream `stream`. So parts of an array (of whole blocks,
+    without a scale of the tensor) are rounded like the whole array if `first` is the index of a part's first element.
+    axis: the axis along which blocks 1 x N run.
 
-    Returns values of x's shape: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds the format, else float32; or of `dtype`, which
-    must hold every value of the format, infinities and -0 too, and may be ml_dtypes'; or `out`, an array or torch tensor, which may be x. Block formats take float64 and
-    wide integers through float32 rounded to odd, as quantize_blocks() says, and return float32. With tally=True a pair: values, and counts (nan, overflow, underflow,
-    inexact, to_zero, subnormal, and all flags raised). Contiguous float32 and float64 are read where they lie; all cores work, without the GIL.
+    Returns values of x's shape: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds
+    the format, else float32; or of `dtype`, which must hold every value of the format, infinities and -0 too, and may
+    be ml_dtypes'; or `out`, an array or torch tensor, which may be x. Block formats take float64 and wide integers
+    through float32 rounded to odd, as quantize_blocks() says, and return float32. With tally=True a pair: values, and
+    counts (nan, overflow, underflow, inexact, to_zero, subnormal, and all flags raised). Contiguous float32 and float64
+    are read without a copy. All cores work, without the GIL.
 
-    Of a path x, a .npy file, it is the command `halfulp quantize`: its summary as a dict, and files as its options out, codes, scales, zeros, rule, round say.
+    If x is the path of a .npy file, this is the command `halfulp quantize`: it returns the summary as a dict and takes
+    the command's options out, codes, scales, zeros, rule, round.
 
     Raises TypeError and ValueError naming the argument. Source: IEEE 754-2019, 4.3 and 5.4.2; the formats' citations.
 

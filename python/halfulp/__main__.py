@@ -6,7 +6,7 @@ from . import _core
 
 
 def main() -> int:
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would wait for the command's end
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Python's handler would wait until the command ends
     return _core.program(sys.argv[1:])
 
 

@@ -1,4 +1,4 @@
-"""What users pass as arrays, made into contiguous NumPy arrays that halfulp._core takes; errors name the argument."""
+"""Turns users' arrays into contiguous NumPy arrays for halfulp._core. Errors name the argument."""
 from __future__ import annotations
 
 import operator
@@ -21,7 +21,7 @@ _FP32 = Format("fp32")
 
 
 def is_torch(x: Any, kind: str) -> bool:
-    """Whether something is a Tensor or a dtype of torch, which is looked at only where it was imported."""
+    """Whether something is a torch Tensor or dtype. Never imports torch itself."""
     torch = sys.modules.get("torch")
     return torch is not None and hasattr(torch, kind) and isinstance(x, getattr(torch, kind))
 
@@ -40,7 +40,7 @@ def format_of_dtype(dtype: np.dtype[Any]) -> Format | None:
 
 
 def dtype_of_format(format: Format) -> np.dtype[Any] | None:
-    """The dtype of NumPy or, where it is installed, of ml_dtypes with that format; None where there is none."""
+    """The dtype with that format in NumPy or in ml_dtypes, if installed; None if there is none."""
     name = format.dtype_name
     if name is None:
         return None
@@ -74,7 +74,7 @@ def as_format(format: FormatLike, argument: str = "format") -> Format:
 
 
 def as_rounding(rounding: Rounding | str, overflow: str | None, random_bits: int | None) -> Rounding:
-    """A Rounding from one or the name of its mode; `overflow` and `random_bits` belong to names."""
+    """A Rounding, or one made from the name of a mode. `overflow` and `random_bits` go only with names."""
     if isinstance(rounding, Rounding):
         if overflow is not None or random_bits is not None:
             raise ValueError("overflow and random_bits: a Rounding says them already; accepted beside the name of a mode")
@@ -88,7 +88,7 @@ def as_rounding(rounding: Rounding | str, overflow: str | None, random_bits: int
 
 
 def as_integer(value: Any, argument: str, least: int, most: int) -> int:
-    """An integer in a range, or TypeError or ValueError naming the argument."""
+    """An integer in a range. TypeError and ValueError name the argument."""
     try:
         number = operator.index(value)
     except TypeError:
@@ -103,7 +103,7 @@ def as_seed(seed: Any) -> int:
 
 
 class Draws(NamedTuple):
-    """Where stochastic rounding takes its bits: element i those of (seed, stream, first + i)."""
+    """The source of stochastic rounding's bits: element i takes those of (seed, stream, first + i)."""
     seed: int
     stream: int = 0
     first: int = 0
@@ -120,7 +120,7 @@ def as_draws(seed: Any, stream: Any, first: Any) -> Draws:
 # --- arrays ---------------------------------------------------------------------------------------
 
 def from_torch(x: Any, argument: str) -> Array:
-    """A torch tensor's memory; types that NumPy lacks come as ml_dtypes' types, whose package must be there."""
+    """A torch tensor's memory as an array. Types that NumPy lacks become ml_dtypes' types, which need that package."""
     if x.device.type != "cpu":
         raise ValueError(f"{argument}: a tensor on {x.device}; accepted: tensors in the CPU's memory")
     if x.layout is not sys.modules["torch"].strided:
@@ -139,7 +139,7 @@ def from_torch(x: Any, argument: str) -> Array:
 
 
 def _read(x: ArrayLike, argument: str) -> Array:
-    """What NumPy makes of an argument, and torch tensors and __dlpack__, which come without a copy."""
+    """NumPy's array of an argument. Torch tensors and objects with __dlpack__ come without a copy."""
     if isinstance(x, (np.ndarray, np.generic)):
         return np.asarray(x)
     if is_torch(x, "Tensor"):
@@ -152,7 +152,8 @@ def _read(x: ArrayLike, argument: str) -> Array:
 
 
 def _inexact_integer(x: Any) -> int | None:
-    """Of lists that NumPy made float64 (integers beside other numbers) an integer that is no float64."""
+    """An integer that float64 does not hold, from lists that NumPy made float64 because they also hold other
+    numbers."""
     if isinstance(x, (list, tuple)):
         return next((found for found in map(_inexact_integer, x) if found is not None), None)
     if hasattr(x, "tolist"):
@@ -161,7 +162,8 @@ def _inexact_integer(x: Any) -> int | None:
 
 
 def as_array(x: ArrayLike, argument: str) -> Array:
-    """A NumPy array of numbers, without a copy where there is memory to look at. Lists come as NumPy reads them, but never rounded."""
+    """A NumPy array of numbers, without a copy if the argument has memory to share. Lists are read as NumPy does, but
+    never rounded."""
     if isinstance(x, type):
         raise TypeError(f"{argument}: the class {x.__name__}; accepted: {ACCEPTED}")
     listed = isinstance(x, (list, tuple))
@@ -171,7 +173,7 @@ def as_array(x: ArrayLike, argument: str) -> Array:
         array = _read(x, argument)
     except MemoryError:
         raise
-    except Exception as why:  # of any object's __array__ or __dlpack__
+    except Exception as why:  # from any object's __array__ or __dlpack__
         if str(why).startswith(f"{argument}: "):
             raise
         kind = ValueError if listed and isinstance(why, (ValueError, OverflowError)) else TypeError
@@ -190,24 +192,24 @@ def as_array(x: ArrayLike, argument: str) -> Array:
 
 
 def contiguous(x: Array, dtype: Any = None) -> Array:
-    """The same in C order, aligned, in the machine's byte order; a copy where it is not so already."""
+    """The same array in C order, aligned, in the machine's byte order; a copy only where needed."""
     dtype = x.dtype.newbyteorder("=") if dtype is None else np.dtype(dtype)
     return np.require(x, dtype, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def code_type(format: Format) -> np.dtype[Any]:
-    """The unsigned integers that hold a format's code words."""
+    """The unsigned integer dtype that holds a format's code words."""
     return _CODE_TYPES[format.storage_bytes]
 
 
 def codes_of_dtype(x: Array) -> Array:
-    """The code words of an array of a floating-point dtype."""
+    """The code words of a floating-point array."""
     x = x.astype(x.dtype.newbyteorder("="), copy=False)
     return contiguous(x).view(_CODE_TYPES[x.dtype.itemsize])
 
 
 def exact_values(x: Array) -> Array:
-    """The same numbers as contiguous float32, float64, int64 or uint64, whichever holds them all."""
+    """The same numbers as contiguous float32, float64, int64 or uint64, whichever holds all of them."""
     if x.dtype.kind in "iu":
         if x.dtype.itemsize <= 2:
             return contiguous(x, np.float32)
@@ -225,8 +227,9 @@ def exact_values(x: Array) -> Array:
 
 
 def float32_to_odd(x: Array) -> Array:
-    """Numbers as float32, those between two of them as the one whose last bit is odd (and never infinite): a second rounding, to fewer
-    bits, then gives what one rounding of the number itself would. Source: Boldo and Melquiond, IEEE Trans. Computers 57(4), 2008."""
+    """Rounds numbers to odd as float32, never to infinity: of the two neighbours it takes the one whose last bit is
+    odd. A second rounding, to fewer bits, then gives what one rounding of the number itself would. Source: Boldo and
+    Melquiond, IEEE Trans. Computers 57(4), 2008."""
     values = exact_values(x)
     if values.dtype == np.float32:
         return values
@@ -236,13 +239,13 @@ def float32_to_odd(x: Array) -> Array:
 
 
 def code_range(x: Array) -> tuple[int, int]:
-    """The least and the largest of integers, without walking along axes that were broadcast."""
+    """The smallest and the largest of integers, without walking along broadcast axes."""
     x = x[tuple(slice(0, 1) if stride == 0 else slice(None) for stride in x.strides)]
     return int(x.min()), int(x.max())
 
 
 def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
-    """Contiguous code words of a format: unsigned integers, or an array of the format's own dtype."""
+    """Contiguous code words of a format, from unsigned integers or from an array of the format's own dtype."""
     array = as_array(x, argument)
     if isinstance(x, (list, tuple)) and not array.size:
         array = array.astype(code_type(format))  # NumPy's empty lists are float64
@@ -260,7 +263,7 @@ def as_codes(x: ArrayLike, format: Format, argument: str) -> Array:
 
 
 def broadcast(arrays: list[tuple[str, Array]]) -> list[Array]:
-    """Arrays of one shape by NumPy's rules, or ValueError naming the arguments."""
+    """Broadcasts arrays to one shape by NumPy's rules. ValueError names the arguments."""
     try:
         return list(np.broadcast_arrays(*(a for _, a in arrays)))
     except ValueError:

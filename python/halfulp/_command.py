@@ -1,4 +1,5 @@
-"""The one route to the command line: arguments in, what it printed out, its exit status as an exception."""
+"""The only way to the command line: takes arguments, returns what it prints, and turns its exit status into an
+exception."""
 from __future__ import annotations
 
 import contextlib
@@ -16,11 +17,12 @@ from ._arrays import as_format, is_torch
 
 
 class BackendMissing(RuntimeError):
-    """The device that was asked for is not here; the command line's exit status 3."""
+    """The requested device is missing; the command line's exit status 3."""
 
 
 class Text(str):
-    """What a command prints, with its exit status: 1 where something fails or differs, else 0. Notebooks show the text itself."""
+    """A command's text, with its exit status: 1 where something fails or differs, else 0. Notebooks show the text
+    itself."""
     status: int = 0
 
     def __repr__(self) -> str:
@@ -48,7 +50,7 @@ def call(arguments: Sequence[str], input: str = "") -> tuple[int, str]:
     main = threading.current_thread() is threading.main_thread()
     status, output, error, interrupted = _core.command(list(arguments), input, main)
     message = " ".join(line.removeprefix("halfulp: ") for line in error.decode(errors="replace").splitlines())
-    message = message.removesuffix("; options stand before --")  # advice to who types a line
+    message = message.removesuffix("; options stand before --")  # advice for somebody who types a line
     if interrupted or status == 130:
         raise KeyboardInterrupt(message or "interrupted")
     if status == 2:
@@ -77,12 +79,12 @@ def parsed(arguments: Sequence[str], input: str = "") -> Any:
 
 
 def answer(arguments: Sequence[str], as_text: bool) -> Any:
-    """What a command says: its JSON as dicts and lists, or the text for people."""
+    """A command's answer: its JSON as dicts and lists, or its text for people."""
     return text(arguments) if as_text else parsed([arguments[0], "--json", *arguments[1:]])
 
 
 def word(value: Any, argument: str) -> str:
-    """A value as one types it."""
+    """A value as typed text."""
     if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
         value = value.item()
     if isinstance(value, bool):
@@ -106,8 +108,9 @@ def word(value: Any, argument: str) -> str:
 
 
 def options(**given: Any) -> list[str]:
-    """--name=value of every argument that is not None or False; --name of True; of a Rounding what it says besides the defaults. Names take
-    dashes for underscores. ValueError for empty text (the option would take the next word) and for options of the program itself."""
+    """--name=value for every argument except None and False; --name for True; for a Rounding, its differences from the
+    defaults. Underscores in names become dashes. ValueError for empty text (the option would take the next word) and
+    for options of the program itself."""
     words: list[str] = []
     for name, value in given.items():
         option = "--" + name.strip("_").replace("_", "-")
@@ -126,7 +129,8 @@ def options(**given: Any) -> list[str]:
 
 
 def _parts(rounding: _core.Rounding, name: str, given: Mapping[str, Any]) -> dict[str, Any]:
-    """A Rounding as the options of the command line: its mode as the option that it was given for, and what differs from the defaults."""
+    """A Rounding as options of the command line: its mode as the option that it was given for, and all that differs
+    from the defaults."""
     usual = _core.Rounding()
     rules = ("overflow", "flush_inputs", "flush_outputs", "tininess", "nan", "int_overflow", "exact", "stochastic_variant", "random_bits")
     differing = {rule: getattr(rounding, rule) for rule in rules if getattr(rounding, rule) != getattr(usual, rule)}
@@ -137,7 +141,7 @@ def _parts(rounding: _core.Rounding, name: str, given: Mapping[str, Any]) -> dic
 
 
 def path(value: Any, argument: str) -> str:
-    """A file's name: "-", which is standard input to the command line, is refused."""
+    """A file's name. Refuses "-", which the command line takes for standard input."""
     if not isinstance(value, (str, os.PathLike)):
         raise TypeError(f"{argument}: {type(value).__name__}; accepted: a file's name")
     name = os.fsdecode(value)
@@ -149,14 +153,14 @@ def path(value: Any, argument: str) -> str:
 
 
 def writable(value: Any, argument: str, folder: bool) -> str:
-    """The name of a file or folder (the only choice with `folder`, else where it ends in / or is one) that can be written: looked at before
-    an experiment computes for an hour."""
+    """The name of a file or folder that can be written, checked before an experiment computes for an hour. It is a
+    folder with `folder`, and where it ends in / or is one."""
     name = path(value, argument)
     if "\0" in name:
         raise ValueError(f"{argument}: a file's name with a NUL character")
     if folder or name.endswith("/") or os.path.isdir(name):
         place = os.path.abspath(name)
-        while not os.path.exists(place):  # the rest is made
+        while not os.path.exists(place):  # the rest will be made
             place = os.path.dirname(place)
         if not os.path.isdir(place):
             raise ValueError(f"{argument}: {place} is no folder")
@@ -173,7 +177,7 @@ def writable(value: Any, argument: str, folder: bool) -> str:
 
 @contextlib.contextmanager
 def file_of(value: Any, argument: str) -> Iterator[str]:
-    """The name of a file with that JSON: the file itself, or a temporary one of an object."""
+    """The name of a file with that JSON: the given file, or a temporary one for an object."""
     if not isinstance(value, Mapping):
         yield path(value, argument)
         return

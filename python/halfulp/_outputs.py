@@ -1,4 +1,4 @@
-"""Arrays that users give to be written, and the types that results may have; errors name the argument."""
+"""Arrays that users pass for results, and the types of results. Errors name the argument."""
 from __future__ import annotations
 
 import sys
@@ -12,7 +12,7 @@ from ._core import Format
 
 
 def value_type(format: Format) -> np.dtype[Any]:
-    """float32 where it holds every value of a format, else float64."""
+    """float32 if it holds every value of a format, else float64."""
     return np.dtype(np.float32 if Format("fp32").holds(format) else np.float64)
 
 
@@ -24,12 +24,13 @@ def decoded(format: Format, codes: Array, dtype: np.dtype[Any] | None = None) ->
 
 
 def finish(values: Array, scalar: bool) -> Any:
-    """NumPy's habit: what came from a number is a number."""
+    """A number for a number, as NumPy does it."""
     return values[()] if scalar else values
 
 
 def as_dtype(dtype: Any, argument: str = "dtype") -> np.dtype[Any]:
-    """A dtype of NumPy from one, what NumPy takes for one, or a dtype of torch with the same values; TypeError naming the argument."""
+    """A NumPy dtype from whatever NumPy accepts as one, or from a torch dtype with the same values. TypeError names the
+    argument."""
     found: np.dtype[Any] | None
     try:
         if not is_torch(dtype, "dtype"):
@@ -45,7 +46,8 @@ def as_dtype(dtype: Any, argument: str = "dtype") -> np.dtype[Any]:
 
 
 def holds_or_raise(dtype: np.dtype[Any], format: Format, argument: str) -> None:
-    """A dtype of results must hold every value of their format: finite ones, infinities, -0 and NaN."""
+    """Raises TypeError unless a dtype of results holds every value of their format: finite ones, infinities, -0 and
+    NaN."""
     own = format_of_dtype(dtype)
     if own == format:
         return
@@ -56,7 +58,8 @@ def holds_or_raise(dtype: np.dtype[Any], format: Format, argument: str) -> None:
 
 
 def as_output(out: Any, shape: tuple[int, ...], argument: str = "out") -> Array:
-    """An array that can be written, of that shape, every element in memory of its own. Call written() with what was given afterwards."""
+    """A writable array of that shape whose elements do not share memory. Call written() with the given object
+    afterwards."""
     given = out
     if is_torch(out, "Tensor"):
         if out.requires_grad:
@@ -76,7 +79,8 @@ def as_output(out: Any, shape: tuple[int, ...], argument: str = "out") -> Array:
 
 
 def written(out: Any) -> Any:
-    """Tells torch, where `out` is a tensor, that its memory changed: gradients that need what was there before are refused. Returns it."""
+    """Returns `out`. If it is a tensor, tells torch that its memory changed, so that torch refuses gradients that need
+    the old values."""
     if is_torch(out, "Tensor") and not out.is_inference():
         increment = getattr(sys.modules["torch"].autograd.graph, "increment_version", None)
         if increment is not None:
@@ -85,8 +89,8 @@ def written(out: Any) -> Any:
 
 
 def _may_overlap_itself(x: Array) -> bool:
-    """Whether elements may share memory: not where each stride steps over all that the smaller ones reach. (Other arrays without
-    overlap exist, which slices and transposes of an array do not make.)"""
+    """Whether elements may share memory. They do not where each stride steps over all that the smaller strides reach.
+    (Other arrays without overlap exist, but slices and transposes never make them.)"""
     reach = x.itemsize
     for stride, length in sorted((abs(s), n) for s, n in zip(x.strides, x.shape) if n > 1):
         if stride < reach:
@@ -96,10 +100,10 @@ def _may_overlap_itself(x: Array) -> bool:
 
 
 def is_plain(out: Array, dtype: Any) -> bool:
-    """Whether native functions can write an array itself."""
+    """Whether native functions can write the array directly."""
     return out.dtype == np.dtype(dtype) and out.dtype.isnative and out.flags.c_contiguous and out.flags.aligned
 
 
 def same_memory(a: Array, b: Array) -> bool:
-    """Whether two arrays are the same elements in the same memory."""
+    """Whether two arrays have the same elements in the same memory."""
     return bool(a.ctypes.data == b.ctypes.data and a.shape == b.shape and a.strides == b.strides)

@@ -12,8 +12,8 @@ from ._outputs import as_dtype, as_output, decoded, finish, holds_or_raise, is_p
 
 
 def _result_type(x: Array, format: Format) -> np.dtype[Any]:
-    """Of rounded values: float64 of float64 and wide integers, float16 of float16 where it holds the format, else float32; float64
-    where float32 does not hold the format's range."""
+    """The dtype of rounded values: float64 for float64 and wide integers, float16 for float16 if it holds the format,
+    else float32; float64 where float32 does not hold the format's range."""
     if x.dtype.name == "float16" and Format("fp16").holds(format):
         return np.dtype(np.float16)
     wide = x.dtype.name == "float64" or (x.dtype.kind in "iu" and x.dtype.itemsize >= 4)
@@ -21,7 +21,7 @@ def _result_type(x: Array, format: Format) -> np.dtype[Any]:
 
 
 def _goes_beyond_float32(format: Format) -> bool:
-    """Whether the largest float32 may be rounded to something larger."""
+    """Whether the format may round the largest float32 to something larger."""
     return format.emax > 127 and format.fraction_bits < 23
 
 
@@ -39,7 +39,8 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
         holds_or_raise(wanted, format, "out" if asked is None else "dtype")
     values = exact_values(array)
     if values.dtype.kind in "iu" or format_of_dtype(wanted) == format and wanted.name not in ("float32", "float64"):
-        # Through code words: 64-bit integers are rounded once, and a format's own dtype is its code words.
+        # Through code words, so that 64-bit integers are rounded once. An array of the format's own dtype already holds
+        # code words.
         codes = np.empty(values.shape, code_type(format))
         if tally:
             raise TypeError("tally: counted for results of float32 and float64 from floats alone")
@@ -65,10 +66,10 @@ def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "near
            seed: int = 1, stream: int = 0, first: int = 0) -> Any:
     """The code words of numbers rounded to a format.
 
-    x: numbers of any shape and strides, of NumPy's or ml_dtypes' types, a torch tensor, or a number; each is rounded once, from its
-    exact value. format: a Format, its name, or a dtype. Returns unsigned integers of x's shape, of 8, 16, 32 or 64 bits (those of the
-    format in the low ones). rounding, overflow, random_bits, seed, stream, first: as quantize() takes them. Raises TypeError and ValueError naming
-    the argument.
+    x: numbers of any shape and strides, of NumPy's or ml_dtypes' types, a torch tensor, or a number; each is rounded
+    once, from its exact value. format: a Format, its name, or a dtype. Returns unsigned integers of x's shape, of 8,
+    16, 32 or 64 bits, with the code word in the low bits. rounding, overflow, random_bits, seed, stream, first: as in
+    quantize(). Raises TypeError and ValueError naming the argument.
 
     >>> encode([0.1, 300, 448, -0.0], "e4m3")
     array([ 29, 121, 126, 128], dtype=uint8)
@@ -84,8 +85,9 @@ def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "near
 def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None) -> Any:
     """The values of code words, exactly.
 
-    codes: integers of any shape from 0 to 2^bits - 1. Returns float32 where it holds every value of the format, else float64; or
-    `dtype`, which must hold them all. NaN is canonical. Raises TypeError and ValueError naming the argument.
+    codes: integers of any shape from 0 to 2^bits - 1. Returns float32 if it holds every value of the format, else
+    float64; or `dtype`, which must hold all of them. NaN is canonical. Raises TypeError and ValueError naming the
+    argument.
 
     >>> decode([56, 121, 126, 127], "e4m3")
     array([  1., 288., 448.,  nan], dtype=float32)

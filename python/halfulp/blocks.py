@@ -15,7 +15,7 @@ from ._outputs import as_output, decoded, finish, is_plain, written
 
 @dataclass(frozen=True)
 class _Layout:
-    """An array as matrices whose blocks lie as the format says."""
+    """An array as matrices whose blocks lie as the format requires."""
     format: BlockFormat
     matrices: int
     rows: int
@@ -23,7 +23,8 @@ class _Layout:
 
 
 def _layout(f: BlockFormat, shape: tuple[int, ...], axis: int | None) -> _Layout:
-    """Blocks 1 x N run along an axis, the last if none is said; R x C ones in the last two, where every matrix has its own."""
+    """Blocks 1 x N run along an axis, by default the last. Blocks R x C lie in the last two axes, and every matrix has
+    its own."""
     if axis is not None:
         if f.rows != 1:
             raise ValueError(f"axis: {axis}, and blocks of {f} do not run along one axis")
@@ -44,11 +45,11 @@ def _no_axis(axis: int) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Blocks:
-    """An array in a block format, as quantize_blocks() makes it.
+    """An array in a block format, as quantize_blocks() returns it.
 
-    codes: the elements' code words, uint8, of the array's shape. scales: the code words of the scales, one a block, of shape (blocks down,
-    blocks across), with an axis of matrices before them where there are several. zeros: zero points of affine formats, else None.
-    tensor_scale: of formats that have one, else 1.
+    codes: the elements' code words, uint8, of the array's shape. scales: the scales' code words, one per block, of
+    shape (blocks down, blocks across), with an axis of matrices first if there are several. zeros: the zero points of
+    affine formats, else None. tensor_scale: the tensor's scale in formats that have one, else 1.
     """
     format: BlockFormat
     codes: Array
@@ -59,12 +60,12 @@ class Blocks:
 
     @property
     def scale_values(self) -> Array:
-        """The scales as numbers, float32: without the tensor's."""
+        """The scales as float32 numbers, without the tensor's scale."""
         return decoded(self.format.scale, self.scales, np.dtype(np.float32))
 
     def values(self) -> Array:
-        """The array's values again, float32: elements times their scales. Raises TypeError and ValueError naming the field of Blocks
-        made by hand that does not fit the others."""
+        """The array's values as float32: elements times their scales. For Blocks made by hand, TypeError and ValueError
+        name the field that does not fit the others."""
         f = as_block_format(self.format)
         codes = _field(self.codes, "codes", "u")
         l = _layout(f, codes.shape, self.axis)
@@ -88,7 +89,8 @@ class Blocks:
 
 
 def _field(x: Any, name: str, kinds: str, shape: tuple[int, ...] | None = None) -> Array:
-    """An array of Blocks, of that shape: code words as uint8, zero points as int16, scales of any integer type."""
+    """An array field of Blocks, of that shape: code words as uint8, zero points as int16, scales of any integer
+    type."""
     array = as_array(x, name)
     wanted = {"codes": np.uint8, "zeros": np.int16}.get(name, array.dtype)
     if array.dtype.kind not in kinds or array.dtype != wanted:
@@ -99,7 +101,7 @@ def _field(x: Any, name: str, kinds: str, shape: tuple[int, ...] | None = None) 
 
 
 def _number(x: Any, argument: str) -> float:
-    """A float from a number, or TypeError naming the argument."""
+    """A float from a number. TypeError names the argument."""
     if not isinstance(x, (bool, np.bool_, str, bytes)):
         try:
             return float(x)
@@ -134,12 +136,13 @@ def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Roundi
                     stream: int = 0, first: int = 0, axis: int | None = None, amax: float | None = None) -> Blocks:
     """An array in a block format: code words, scales, zero points.
 
-    x: numbers of any shape. Blocks are of float32: float64 and wide integers go through it rounded to odd and never to infinity, so that
-    elements are rounded once where scales are powers of two (elsewhere the quotient by the scale is rounded before). format: "mxfp8e4m3", "nvfp4",
-    "e4m3/1x64/e8m0/rceil" (halfulp.formats(blocks=True)). axis: where blocks 1 x N run; absent: along the last. amax: the largest magnitude
-    to go by instead of the array's own (delayed scaling). seed, stream, first: as quantize() takes them. Elements saturate; of `rounding` the
-    mode and the random bits count. Raises TypeError and ValueError naming the argument.
-    Source: OCP Microscaling Formats 1.0, and the citations of the formats.
+    x: numbers of any shape. Blocks are computed from float32. float64 and wide integers are first rounded to odd, never
+    to infinity, so elements are rounded once where scales are powers of two (elsewhere the quotient by the scale is
+    rounded first). format: "mxfp8e4m3", "nvfp4", "e4m3/1x64/e8m0/rceil" (halfulp.formats(blocks=True)). axis: the axis
+    along which blocks 1 x N run; default: the last. amax: the largest magnitude to use instead of the array's own
+    (delayed scaling). seed, stream, first: as in quantize(). Elements saturate; of `rounding` only the mode and the
+    random bits count. Raises TypeError and ValueError naming the argument. Source: OCP Microscaling Formats 1.0, and
+    the citations of the formats.
 
     >>> b = quantize_blocks([1, 2, 3, 100], "mxfp4")
     >>> b.codes, b.scale_values, b.values()
@@ -165,7 +168,7 @@ def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Roundi
 
 
 def block_values(x: ArrayLike, f: BlockFormat, rounding: Rounding, draws: Draws, axis: int | None, out: Any) -> Any:
-    """quantize() of an array in a block format: the values alone."""
+    """quantize() of an array in a block format: only the values."""
     values = float32_to_odd(as_array(x, "x"))
     l = _layout(f, values.shape, axis)
     limit = _tensor_amax(f, values, l, None)

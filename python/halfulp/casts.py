@@ -1,4 +1,4 @@
-"""Casts as libraries, specifications and CPUs make them."""
+"""Casts as libraries, specifications and CPUs define them."""
 from __future__ import annotations
 
 from typing import Any
@@ -11,11 +11,12 @@ from ._outputs import decoded, finish
 
 
 def cast(x: ArrayLike, profile: str, to: FormatLike, from_: FormatLike | None = None, *, codes: bool = False) -> Any:
-    """What a cast profile makes of numbers: which NaN, which infinity, where overflow begins.
+    """Casts numbers by a profile, which decides NaNs, infinities and where overflow begins.
 
-    x: an array of the dtype of `from_` (float32, float16, float64, ml_dtypes.bfloat16; absent: its own), or code words, integers, beside
-    `from_`. Numbers without a dtype are float32. profile: a name that halfulp.profiles() lists. Returns values of `to`; with
-    codes=True its code words, which tell NaNs apart. Raises ValueError where the profile does not offer the conversion, TypeError naming the argument.
+    x: an array of the dtype of `from_` (float32, float16, float64, ml_dtypes.bfloat16; default: its own), or code words
+    as integers together with `from_`. Numbers without a dtype are float32. profile: a name from halfulp.profiles().
+    Returns values of `to`, or with codes=True its code words, which tell NaNs apart. Raises ValueError where the
+    profile does not offer the conversion, TypeError naming the argument.
 
     >>> cast(np.float32([449, 465, np.inf]), "ml_dtypes", "e4m3"), cast(np.float32([449, 465, np.inf]), "cuda-satfinite", "e4m3")
     (array([448.,  nan,  nan], dtype=float32), array([448., 448., 448.], dtype=float32))

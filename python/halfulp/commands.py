@@ -1,7 +1,8 @@
-"""Every command of `halfulp` as a function of its name, by the command line itself in this process.
+"""Every command of `halfulp` as a function of the same name, which runs the command line in this process.
 
-What a command prints as JSON comes as dicts and lists, with as_text=True as the text for people; `.status` is its exit status, 1 where something fails or
-differs. Errors: ValueError with the line that the command line would print, BackendMissing, KeyboardInterrupt. Options are named as there, with underscores.
+A function returns the command's JSON as dicts and lists, or with as_text=True its text for people. `.status` is the
+exit status, 1 where something fails or differs. Errors: ValueError with the line that the command line would print,
+BackendMissing, KeyboardInterrupt. Options have the command line's names, with underscores.
 """
 from __future__ import annotations
 
@@ -15,7 +16,7 @@ from pathlib import Path
 from typing import Any, Mapping, Sequence
 
 from ._command import BackendMissing, Text, answer, call, file_of, options, parsed, path, text, word, writable
-from .report import Report
+from .report import Report, show as show
 
 Number = int | float | str
 
@@ -30,21 +31,21 @@ def formats(name: str | None = None, *, blocks: bool = False, as_text: bool = Fa
 
 
 def _named(name: Any) -> Any:
-    """A name, if there is one, behind all options: what looks like one is none there."""
+    """A name, if given, after "--", so that it cannot be taken for an option."""
     return [] if name is None else ["--", word(name, "name")]
 
 
 def _typed(value: Any, argument: str) -> str:
-    """A number as one types it: exact, also where it is no float64."""
+    """A number as typed text: exact, even where float64 does not hold it."""
     if hasattr(value, "dtype") and str(value.dtype) not in ("float64", "object") and getattr(value, "ndim", 0) == 0 and value.dtype.kind not in "iu":
         return float(value).hex() if float(value) == float(value) and abs(float(value)) != float("inf") else str(float(value))
     return word(value, argument)
 
 
 def explain(value: Any, format: Any, *, as_text: bool = False, **rounding: Any) -> Any:
-    """One number in one format: bits, neighbours, what every rounding mode gives. `value`: a number, its text ("0.1", "0x1.8p-3"), or a code word
-    as text ("0x3C00"). Options: round (a mode's name or, as in every command, a Rounding), overflow, flush_inputs, flush_outputs, tininess, nan,
-    stochastic_variant, random_bits, seed.
+    """One number in one format: its bits, its neighbours, and the result of every rounding mode. `value`: a number, its
+    text ("0.1", "0x1.8p-3"), or a code word as text ("0x3C00"). Options: round (the name of a mode or, as in every
+    command, a Rounding), overflow, flush_inputs, flush_outputs, tininess, nan, stochastic_variant, random_bits, seed.
 
     >>> explain(0.1, "fp16")["result"]
     {'code': '0x2e66', 'value': 0.0999755859375}
@@ -56,8 +57,9 @@ def explain(value: Any, format: Any, *, as_text: bool = False, **rounding: Any) 
 
 def eval(operation: str, *operands: int | str, format: str, to: str | None = None, lines: Sequence[str] | str | None = None, check: bool = False, strict_nan: bool = False,
          exact: bool = False, int_overflow: str | None = None, **rounding: Any) -> Any:
-    """One operation on code words (integers, or hexadecimal text), in TestFloat's line format: "3C00 3C00 4000 00", operands, result, flags. `lines`: many
-    cases, text of one a line; check=True: with the expected result and flags behind each, and the status says whether any differs.
+    """One operation on code words (integers, or hexadecimal text), in TestFloat's line format: "3C00 3C00 4000 00",
+    operands, result, flags. `lines`: text with many cases, one per line. check=True: each line ends in the expected
+    result and flags, and the status says whether any differs.
 
     >>> eval("add", 0x3C00, "3C00", format="fp16")
     3C00 3C00 4000 00
@@ -71,14 +73,14 @@ def eval(operation: str, *operands: int | str, format: str, to: str | None = Non
 
 
 def _stripped(answer: Text) -> Text:
-    """One line without its end, with the status."""
+    """One line without the newline, with the status."""
     result = Text(answer.rstrip("\n"))
     result.status = answer.status
     return result
 
 
 def _code_word(value: Any) -> str:
-    """Integers of any type as hexadecimal digits; text is those already."""
+    """An integer of any type as hexadecimal digits. Text already holds them."""
     if hasattr(value, "__index__") and not isinstance(value, bool) and getattr(value, "ndim", 0) == 0:
         try:
             number = operator.index(value)
@@ -105,9 +107,10 @@ def run(experiment: str, /, *, backend: str | Sequence[str] | None = None, confi
         out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Any:
     """Runs an experiment and returns its Report; "all" runs every one and returns a dict of them, by name.
 
-    parameters: as halfulp.list() names them; lists are fine. backend: names that results are held against (absent: all that are here). config: a file, a dict
-    or a Report to run again. Nothing is written unless `out`, a file or folder, is given. progress=True: a bar where standard error is a
-    terminal. Ctrl-C raises KeyboardInterrupt.
+    parameters: named as in halfulp.list(); lists are accepted. backend: the names of the backends to compare results
+    with (default: all that are present). config: a file, a dict or a Report to run again. `out`: a file or folder to
+    write; without it nothing is written. progress=True: shows a bar where standard error is a terminal. Ctrl-C raises
+    KeyboardInterrupt.
 
     >>> report = run("swamping", ratios=[1024, 2048, 4096], backend="emulated", training_steps=100)
     >>> report.status
@@ -165,19 +168,10 @@ def diff(first: Any, second: Any) -> Text:
         return text(["diff", "--", a, b])
 
 
-def show(report: Any, table: str | None = None, *, columns: Any = None, where: Mapping[str, Any] | None = None, csv: bool = False) -> Text:
-    """A report's table as text, or the list of its tables. columns: these alone; where: rows alone whose columns read so, {"policy": "amp-fp16"};
-    csv=True: comma-separated values, numbers in full."""
-    if where is not None and not isinstance(where, Mapping):
-        raise TypeError(f"where: {type(where).__name__}; accepted: a dict of columns and what they read")
-    with file_of(report, "report") as file:
-        rows = [f"--where={word(column, 'where')}={word(value, 'where')}" for column, value in (where or {}).items()]
-        return text(["show", *options(columns=columns, csv=csv), *rows, "--", file, *([] if table is None else [word(table, "table")])])
-
-
 def page(*reports: Any, out: str | os.PathLike[str], title: str | None = None, rows: int | None = None) -> Text:
-    """Reports, files, folders or dicts, as one HTML file with pictures; two of the same experiment stand beside each other. rows: most rows of a table,
-    0 for all. ImportError where this Python lacks matplotlib or Jinja2.
+    """Draws reports (files, folders or dicts) as one HTML file with pictures. Two reports of the same experiment are
+    shown side by side. rows: the largest number of rows per table, 0 for all. ImportError where this Python lacks
+    matplotlib or Jinja2.
     """
     with contextlib.ExitStack() as stack:
         files = [stack.enter_context(file_of(report, f"report{i + 1}")) for i, report in enumerate(reports)]
@@ -205,7 +199,7 @@ def verify(operation: str, format: Any, to: Any = None, *, round: str = "nearest
 
 
 def units(*words: str, unit_file: Any = None, as_text: bool = False) -> Any:
-    """Matrix units: one in full by its name, else all whose names contain the words.
+    """Matrix units: one in full by its name, or all whose names contain the words.
 
     >>> units("hopper.mma.fp16.fp32")["k"]
     16
@@ -216,9 +210,10 @@ def units(*words: str, unit_file: Any = None, as_text: bool = False) -> Any:
 
 def mma(unit: Any, a: Any = None, b: Any = None, c: Any = None, *, scale_a: Any = None, scale_b: Any = None, codes: bool = False, lines: Sequence[str] | str | None = None,
         values: bool = False, check: bool = False, strict_nan: bool = False) -> Any:
-    """D = A B + C by a matrix unit: on arrays, as halfulp.gemm() takes them, or on `lines` of the command's format, "3C00 3C00 | 3C00 3C00 | 0": a row of A,
-    a column of B, one of C (and scales), one case a line. unit: a name, or a description as halfulp.units(NAME) gives it. values=True: lines
-    are numbers; check=True: a last group is the expected D.
+    """D = A B + C by a matrix unit: on arrays, as in halfulp.gemm(), or on `lines` of the command's format, one case per
+    line: a row of A, a column of B, an element of C (and scales), "3C00 3C00 | 3C00 3C00 | 0". unit: a name, or a
+    description as halfulp.units(NAME) returns it. values=True: lines hold numbers. check=True: the last group is the
+    expected D.
 
     >>> mma("hopper.mma.fp16.fp32", [[1, 2]], [[3], [4]], [[100]])
     array([[111.]], dtype=float32)
@@ -236,12 +231,13 @@ def mma(unit: Any, a: Any = None, b: Any = None, c: Any = None, *, scale_a: Any 
 
 
 def record(backend: str, out: Any, *, quick: bool = False, progress: bool = False) -> Text:
-    """Keeps what a device answers to the recording suite in a new folder."""
+    """Records a device's answers to the recording suite in a new folder."""
     return text(["record", *options(backend=backend, out=path(out, "out"), quick=quick, quiet=not progress)])
 
 
 def probe(backend: str | None = None, *, unit_file: Any = None, as_text: bool = False) -> Any:
-    """Which matrix unit is this? Its parameters, by what it answers to chosen operands. unit_file: a file or a description.
+    """Identifies a matrix unit: finds its parameters from its answers to chosen operands. unit_file: a file or a
+    description.
 
     >>> [p["unit"] if "unit" in p else p["device"] for p in probe("emulated:volta.mma.fp16.fp32")] != []
     True
@@ -252,7 +248,8 @@ def probe(backend: str | None = None, *, unit_file: Any = None, as_text: bool = 
 
 
 def profiles(name: str | None = None, *, of: Any = None, from_: Any = None, to: Any = None, as_text: bool = False) -> Any:
-    """Cast profiles: all, one's rules in full, or what every one makes of the numbers or code words `of`.
+    """Cast profiles: all of them, one with its rules in full, or every profile's results for the numbers or code words
+    `of`.
 
     >>> profiles("ml_dtypes")["name"]
     'ml_dtypes'
@@ -270,19 +267,20 @@ def diff_profiles(a: str, b: str, *, to: Any, from_: Any = None, any_nan: bool =
 
 
 def witness(a: str, b: str, *, cases: int | None = None, longest: int | None = None, seed: int | None = None, strict_nan: bool = False, as_text: bool = False, progress: bool = False) -> Any:
-    """The smallest operands on which two configurations differ: "fma:fp16", "convert:fp32:e4m3", a matrix unit, "dot:MODEL"."""
+    """The smallest operands on which two configurations differ. A configuration: "fma:fp16", "convert:fp32:e4m3", a
+    matrix unit, "dot:MODEL"."""
     return answer(["witness", *options(cases=cases, longest=longest, seed=seed, strict_nan=strict_nan, quiet=not progress), "--", word(a, "a"), word(b, "b")], as_text)
 
 
 def quantize_file(file: Any, format: Any, *, rule: str | None = None, axis: int | None = None, out: Any = None, codes: Any = None, scales: Any = None, zeros: Any = None,
                   as_text: bool = False, **rounding: Any) -> Any:
-    """A .npy file in a format or block format, and what that costs: halfulp.quantize() of a file's name."""
+    """Rounds a .npy file to a format or block format and reports the error: halfulp.quantize() with a file's name."""
     files = {name: None if file is None else path(file, name) for name, file in (("out", out), ("codes", codes), ("scales", scales), ("zeros", zeros))}
     return answer(["quantize", *options(format=format, rule=rule, axis=axis, **files, **rounding), "--", path(file, "x")], as_text)
 
 
 def policies(name: str | None = None, *, as_text: bool = False) -> Any:
-    """Precision policies of trainings: all, or one, by its name or from a file that ends in .json.
+    """Precision policies of trainings: all of them, or one by its name or from a file that ends in .json.
 
     >>> policies("amp-fp16")["name"]
     'amp-fp16'
@@ -291,5 +289,6 @@ def policies(name: str | None = None, *, as_text: bool = False) -> Any:
 
 
 def check(backend: str, *, tiles: int | None = None, floats: int | None = None, all: bool = False, as_text: bool = False, progress: bool = False) -> Any:
-    """Holds everything that a backend computes against the emulation. all=True: in the text, what agrees line by line, too."""
+    """Compares everything that a backend computes with the emulation. all=True: the text also lists what agrees, line
+    by line."""
     return answer(["check", *options(backend=backend, tiles=tiles, floats=floats, all=all, quiet=not progress)], as_text)

@@ -1,14 +1,15 @@
 """Operations element by element, each rounded once, with IEEE flags on request.
 
-All take numbers or arrays that broadcast, of any types that quantize() takes; what is no value of the format is rounded to it first, to
-nearest even. `format` is a Format, its name or a dtype; absent, that of the operands' own dtype (float16, float32, float64, ml_dtypes').
-They return values: of that dtype if the operands have it, else float32 (float64 for wider formats). Options, by keyword:
+All take numbers or arrays that broadcast, of any types that quantize() takes. Operands that are not values of the
+format are first rounded to it, to nearest even. `format` is a Format, its name or a dtype; the default is the format of the
+operands' own dtype (float16, float32, float64, ml_dtypes). They return values of that dtype if the operands have it,
+else float32 (float64 for wider formats). Options, by keyword:
 
-rounding     a Rounding or the name of a mode; default nearest-even
-overflow     ieee (default) or saturate; with random_bits (1 to 32, of stochastic rounding) beside the name of a mode alone
-seed         of stochastic rounding: element i takes word i of Philox4x32-10, stream 0; default 1
-codes        True: operands and results are code words, unsigned integers
-flags        True: a pair is returned, results and an array of uint8 with each element's flags (FLAGS names the bits)
+  rounding     a Rounding or the name of a mode; default nearest-even
+  overflow     ieee (default) or saturate; like random_bits (1 to 32, of stochastic rounding), only with a mode's name
+  seed         of stochastic rounding: element i takes word i of Philox4x32-10, stream 0; default 1
+  codes        True: operands and results are code words, unsigned integers
+  flags        True: returns a pair, results and an array of uint8 with each element's flags (FLAGS names the bits)
 
 They raise TypeError and ValueError naming the argument. Source: IEEE 754-2019, clauses 5, 7 and 9.
 """
@@ -36,7 +37,7 @@ if TYPE_CHECKING:
         flags: bool
 
 FLAGS = {"inexact": 0x01, "underflow": 0x02, "overflow": 0x04, "divide_by_zero": 0x08, "invalid": 0x10}
-"""The bits of IEEE flags, those of Berkeley TestFloat."""
+"""The bits of IEEE flags, as in Berkeley TestFloat."""
 
 # Operations that answer true or false, by the table of emulation/operation.hpp.
 _TRUTHS = {name for _, name, _, truth in _core.operations() if truth}
@@ -49,7 +50,7 @@ _INTEGERS: dict[str, np.dtype[Any]] = {"i32": np.dtype(np.int32), "i64": np.dtyp
 
 
 def _format_of(operands: list[tuple[str, Array]], format: FormatLike | None) -> Format:
-    """The one that is given, or that of the operands' dtype."""
+    """The given format, or that of the operands' dtype."""
     if format is not None:
         return as_format(format)
     found = {format_of_dtype(x.dtype) for _, x in operands}
@@ -84,7 +85,7 @@ def _paired(answer: Array, raised: Array | None) -> Any:
 
 
 def _refuse(unknown: dict[str, Any], operation: str) -> None:
-    """As Python refuses a keyword, by the name of the function that was called."""
+    """Refuses a keyword as Python does, with the name of the called function."""
     for name in unknown:
         raise TypeError(f"{operation.replace('-', '_')}() got an unexpected keyword argument {name!r}")
 
@@ -111,10 +112,11 @@ def _elementwise(operation: str, operands: list[tuple[str, ArrayLike]], format: 
 
 
 def convert(a: ArrayLike, to: FormatLike, format: FormatLike | None = None, **options: Unpack[Options]) -> Any:
-    """The same numbers in another format or integer type: IEEE convertFormat, convertToInteger, convertFromInt.
+    """Converts numbers to another format or integer type: IEEE convertFormat, convertToInteger, convertFromInt.
 
-    to: a format, or "i32", "i64", "u32", "u64" for integers, which come as arrays of that type. Integers without `format` are converted
-    from their type (narrower ones from i64). Options as every operation of this module takes them.
+    to: a format, or "i32", "i64", "u32", "u64" for integers, which returns arrays of that type. Integers without
+    `format` are converted from their own type (narrower ones from i64). Options: those of every operation of this
+    module.
 
     >>> convert([2.5, 1e10], "i32", "fp32")
     array([         2, 2147483647], dtype=int32)
@@ -195,7 +197,8 @@ def max(a: ArrayLike, b: ArrayLike, format: FormatLike | None = None, **options:
 
 
 def eq(a: ArrayLike, b: ArrayLike, format: FormatLike | None = None, **options: Unpack[Options]) -> Any:
-    """a == b as bool, quiet: invalid for signalling NaNs alone. Operands, format, options, results: see the module halfulp.operations."""
+    """a == b as bool, quiet: invalid only for signalling NaNs. Operands, format, options, results: see the module
+    halfulp.operations."""
     return _elementwise("eq", [("a", a), ("b", b)], format, **options)
 
 

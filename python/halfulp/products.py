@@ -1,4 +1,4 @@
-"""Dot products and products of matrices, every rounding stated by a product model."""
+"""Dot products and matrix products; a product model states every rounding."""
 from __future__ import annotations
 
 import json
@@ -15,7 +15,7 @@ _WORDS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint1
 
 
 def as_model(model: ProductModel | str | Mapping[str, Any], argument: str = "model") -> ProductModel:
-    """A ProductModel from one, its text, or the description of a matrix unit as halfulp.units(NAME) gives it."""
+    """A ProductModel from one, from its text, or from a matrix unit's description as halfulp.units(NAME) returns it."""
     if isinstance(model, ProductModel):
         return model
     if isinstance(model, str):
@@ -30,7 +30,7 @@ def _word_type(model: ProductModel, format: Format) -> np.dtype[Any]:
 
 
 def _words(x: Array, format: Format, model: ProductModel, codes: bool, argument: str) -> Array:
-    """An operand's code words, in the words that the model takes."""
+    """An operand's code words, in words of the model's width."""
     if codes and format_of_dtype(x.dtype) is None:
         limit = model.word_bits(format)
         low, high = code_range(x) if x.size else (0, 0)
@@ -50,7 +50,7 @@ def _words(x: Array, format: Format, model: ProductModel, codes: bool, argument:
 
 
 def _values(x: Array, format: Format) -> Array:
-    """An operand's values as float32, rounded to nearest even where they are none of the format."""
+    """An operand's values as float32, rounded to nearest even where the format does not hold them."""
     values = exact_values(x)
     if format_of_dtype(x.dtype) == format:
         return values
@@ -72,13 +72,14 @@ def _matrix(x: ArrayLike, argument: str) -> Array:
 
 def gemm(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: ProductModel | str | Mapping[str, Any] = "fp32", scale_a: ArrayLike | None = None,
          scale_b: ArrayLike | None = None, codes: bool = False, stream: int = 0) -> Any:
-    """D = A B + C by a product model, every output bit for bit what its definition gives.
+    """D = A B + C by a product model. Every bit of the output follows the model's definition.
 
-    a: m x k, b: k x n, c: m x n or absent; any types that quantize() takes; what is no value of the model's formats is rounded first,
-    to nearest even. model: a text such as "fp16", "mul=fp16,acc=fp32,order=blocked:128", a matrix unit such as "hopper.mma.fp16.fp32"
-    (halfulp.units()), or a unit's description. Units with scales take scale_a, m x blocks, and scale_b, blocks x n, one for model.scale_block
-    products. Returns m x n values of the result's format as float32 (float64 for wider ones). codes=True: operands, scales and result are
-    code words, of tf32 32-bit words under a unit. stream: output (i, j) draws its random bits from stream + i n + j. Ctrl-C
+    a: m x k, b: k x n, c: m x n or absent; any types that quantize() takes. Numbers that the model's formats do not
+    hold are first rounded to nearest even. model: a text such as "fp16", "mul=fp16,acc=fp32,order=blocked:128", a
+    matrix unit such as "hopper.mma.fp16.fp32" (halfulp.units()), or a unit's description. Units with scales take
+    scale_a, m x blocks, and scale_b, blocks x n, one scale per model.scale_block products. Returns m x n values of the
+    result's format as float32 (float64 for wider formats). codes=True: operands, scales and result are code words;
+    under a unit, tf32 takes 32-bit words. stream: output (i, j) draws its random bits from stream + i n + j. Ctrl-C
     interrupts. Raises TypeError and ValueError naming the argument.
 
     >>> gemm([[1, 2**-12]], [[1], [1]], model="fp16"), gemm([[1, 2**-12]], [[1], [1]], model="fp32")
@@ -122,7 +123,7 @@ def _scale(scale: ArrayLike | None, model: ProductModel, argument: str, shape: t
 
 
 def dot(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: ProductModel | str | Mapping[str, Any] = "fp32", codes: bool = False, stream: int = 0) -> Any:
-    """One dot product by a product model, plus c if there is one; as gemm() of a row and a column.
+    """One dot product by a product model, plus c if given; like gemm() of a row and a column.
 
     >>> dot([65504, 1], [1, 1], model="fp16"), dot([2048, 1, 1], [1, 1, 1], model="fp16")
     (65504.0, 2048.0)

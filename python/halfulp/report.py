@@ -1,4 +1,4 @@
-"""What an experiment found, as Python objects."""
+"""An experiment's report as a Python object."""
 from __future__ import annotations
 
 import json
@@ -6,9 +6,9 @@ import os
 import shutil
 import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Mapping
 
-from . import _command
+from ._command import Text, file_of, options, path, text, word
 
 if TYPE_CHECKING:
     import pandas
@@ -17,7 +17,7 @@ _NUMBERS = {"NaN": float("nan"), "Infinity": float("inf"), "-Infinity": float("-
 
 
 class Report(dict[str, Any]):
-    """A report: the members of report/schema.json, and short ways to them.
+    """A report: the members of report/schema.json as a dict, with shortcuts to them.
 
     report["results"][TABLE] has columns (name, unit, description) and rows; report.frame(TABLE) is that table for pandas.
     """
@@ -29,13 +29,13 @@ class Report(dict[str, Any]):
 
     @property
     def claims(self) -> list[dict[str, Any]]:
-        """What was claimed: id, statement, source, expected, tolerance, measured, verdict, reason, independence."""
+        """The claims, each with id, statement, source, expected, tolerance, measured, verdict, reason, independence."""
         claims: list[dict[str, Any]] = self["claims"]
         return claims
 
     @property
     def config(self) -> dict[str, Any]:
-        """Every parameter and its value: enough to run again."""
+        """Every parameter and its value: enough to run the experiment again."""
         config: dict[str, Any] = self["config"]
         return config
 
@@ -46,22 +46,22 @@ class Report(dict[str, Any]):
 
     @property
     def tables(self) -> dict[str, pandas.DataFrame]:
-        """All tables for pandas, by name."""
+        """All tables as DataFrames, by name."""
         return {name: self.frame(name) for name in self.names}
 
     def columns(self, table: str) -> list[dict[str, str]]:
-        """Name, unit and description of a table's columns."""
+        """The name, unit and description of each column of a table."""
         columns: list[dict[str, str]] = self._table(table)["columns"]
         return columns
 
     def rows(self, table: str) -> list[dict[str, Any]]:
-        """A table's rows, by column: numbers (NaN and infinities too), text, None where a cell is empty; values of emulated formats
-        as numbers, their code words under the column's name with _code behind it."""
+        """A table's rows as dicts by column: numbers (NaN and infinities too), text, None for an empty cell. A value of
+        an emulated format comes as a number, with its code word under the column's name plus _code."""
         return [_row(self.columns(table), cells) for cells in self._table(table)["rows"]]
 
     def frame(self, table: str) -> pandas.DataFrame:
-        """A table as a pandas.DataFrame, whose attrs hold the columns' units and descriptions. Raises ValueError for an unknown name
-        and ImportError without pandas."""
+        """A table as a pandas.DataFrame. Its attrs hold the columns' units and descriptions. Raises ValueError for an
+        unknown name and ImportError without pandas."""
         rows = self.rows(table)
         try:
             import pandas
@@ -72,13 +72,13 @@ class Report(dict[str, Any]):
                        "descriptions": {c["name"]: c["description"] for c in self.columns(table)}}
         return frame
 
-    def show(self, table: str | None = None, **selected: Any) -> _command.Text:
-        """A table, or the list of them, as text: `halfulp show`, with its options columns, where, csv."""
-        from .commands import show
+    def show(self, table: str | None = None, **selected: Any) -> Text:
+        """A table, or the list of tables, as text: `halfulp show` with its options columns, where, csv."""
         return show(self, table, **selected)
 
     def save(self, file: str | os.PathLike[str]) -> None:
-        """Writes the report as JSON, which `halfulp` reads: whole, or not at all, and a file that was there stays until then."""
+        """Writes the report as JSON that `halfulp` reads. An existing file is replaced only once the new one is
+        whole."""
         content = (json.dumps(self, indent=2) + "\n").encode()
         target = os.path.realpath(file)
         if os.path.exists(target) and not os.path.isfile(target):  # a pipe, a terminal
@@ -132,9 +132,19 @@ def _number(cell: Any) -> Any:
 
 
 def load_report(file: str | os.PathLike[str]) -> Report:
-    """A report that was written before. Raises ValueError for what is none."""
-    name = _command.path(file, "file")
-    answer = _command.text(["validate", name])
+    """Reads a report from a file. Raises ValueError if the file holds no valid report."""
+    name = path(file, "file")
+    answer = text(["validate", name])
     if answer.status:
         raise ValueError(answer.splitlines()[0])
     return Report(json.loads(Path(name).read_text(encoding="utf-8")))
+
+
+def show(report: Any, table: str | None = None, *, columns: Any = None, where: Mapping[str, Any] | None = None, csv: bool = False) -> Text:
+    """A report's table as text, or the list of its tables. columns: shows only these. where: shows only rows whose
+    columns have these values, {"policy": "amp-fp16"}. csv=True: comma-separated values with numbers in full."""
+    if where is not None and not isinstance(where, Mapping):
+        raise TypeError(f"where: {type(where).__name__}; accepted: a dict of columns and what they read")
+    with file_of(report, "report") as file:
+        rows = [f"--where={word(column, 'where')}={word(value, 'where')}" for column, value in (where or {}).items()]
+        return text(["show", *options(columns=columns, csv=csv), *rows, "--", file, *([] if table is None else [word(table, "table")])])

@@ -50,7 +50,7 @@ def about_of(file: str | None) -> dict[str, About]:
 
 
 def write(path: str, text: str) -> None:
-    """The whole file or none: written beside its place, then renamed."""
+    """Writes the whole file or none: writes a temporary file in the same folder, then renames it."""
     if path == "-":
         sys.stdout.buffer.write(text.encode())
         return

@@ -1,4 +1,4 @@
-"""The emulation against devices: counts a backend, and every operation that was compared."""
+"""The emulation against devices: counts per backend, and every operation that was compared."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -9,14 +9,14 @@ from .text import NOTHING, plain
 
 @dataclass
 class Backend:
-    """What a report says of one backend."""
+    """What a report says about one backend."""
     name: str
     description: str = NOTHING
     independence: str = NOTHING
     operations: int = 0
     compared: int = 0
     differing: int = 0
-    approximate: int = 0  # of the differing: by routes that need not round correctly
+    approximate: int = 0  # of the differing results: by routes that need not round correctly
     unanswered: int = 0
     skipped: list[tuple[int, str]] = field(default_factory=list)  # how many operations, and why
     rows: list[dict[str, Any]] = field(default_factory=list)
@@ -27,7 +27,7 @@ class Backend:
 
     @property
     def verdict(self) -> str:
-        """A word for the table."""
+        """The word in the table."""
         if not self.operations:
             return "not compared"
         if not self.differing:
@@ -36,7 +36,7 @@ class Backend:
 
 
 def backends_of(report: Mapping[str, Any]) -> list[Backend]:
-    """Backends in the order of the environment, then others that were compared with."""
+    """Backends in the environment's order, then others that were compared."""
     found: dict[str, Backend] = {}
     for entry in report["environment"].get("backends") or []:
         if isinstance(entry, Mapping) and entry.get("name") not in (None, "emulated"):

@@ -1,4 +1,4 @@
-"""Verdicts: their words and symbols, counted; the claims of one report and of two beside each other."""
+"""Verdicts: their words, symbols and counts. The claims of one report, or of two side by side."""
 from __future__ import annotations
 
 from collections import Counter
@@ -10,9 +10,9 @@ from .text import NOTHING, Cell, cell, plain
 
 @dataclass(frozen=True)
 class Verdict:
-    name: str    # in reports, and the class of style
+    name: str    # in reports, and the CSS class
     word: str    # in tables
-    symbol: str  # beside the word, so that colour is never alone
+    symbol: str  # next to the word, so that colour is never the only sign
     what: str    # in the legend
 
 
@@ -41,7 +41,7 @@ class Claim:
 
 
 def claims_of(report: Mapping[str, Any]) -> list[Claim]:
-    """Claims of a report; those that did not hold first."""
+    """A report's claims, the failed ones first."""
     order = ["fail", "differs", "skipped", "pass"]
     claims = [Claim(plain(c.get("id")), verdict(c.get("verdict")), plain(c.get("statement")), plain(c.get("source")), cell(c.get("expected")), plain(c.get("tolerance")),
                     cell(c.get("measured")), plain(c.get("independence")), "" if c.get("reason") is None else plain(c["reason"]))
@@ -50,14 +50,14 @@ def claims_of(report: Mapping[str, Any]) -> list[Claim]:
 
 
 def counts(reports: Iterable[Mapping[str, Any]]) -> dict[str, int]:
-    """How many claims have which verdict; all four verdicts are there."""
+    """The number of claims with each verdict, for all four verdicts."""
     found = Counter(str(c.get("verdict")) for report in reports for c in report["claims"] if isinstance(c, Mapping))
     return {name: found[name] for name in VERDICTS}
 
 
 @dataclass(frozen=True)
 class Beside:
-    """A claim of two reports; None where one has it not."""
+    """A claim of two reports; None where a report lacks it."""
     id: str
     statement: str
     first: Claim | None

@@ -1,4 +1,4 @@
-"""Reports from files and folders; what is none is refused in one line."""
+"""Reports from files and folders. Refuses in one line what is not a report."""
 from __future__ import annotations
 
 import json
@@ -10,7 +10,7 @@ from typing import Any, Mapping, Sequence
 
 
 class BadInput(Exception):
-    """One line: what is wrong, where, what is accepted."""
+    """One line: what is wrong, where, and what is accepted."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,11 @@ class Source:
 
     @property
     def name(self) -> str:
-        """The file without its folder, which means nothing on another machine."""
+        """The file's name without its folder, which means nothing on another machine."""
         return os.path.basename(self.file)
 
 
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # what XML 1.0 does not allow
+_UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # characters that XML 1.0 does not allow
 _MEMBERS = {"experiment": str, "title": str, "status": str, "config": dict, "environment": dict, "claims": list, "results": dict, "comparisons": list}
 
 
@@ -38,7 +38,7 @@ def looks_like_report(value: Any) -> bool:
 
 
 def _printable(value: Any) -> Any:
-    """The same with a replacement for every character that neither HTML nor SVG can hold."""
+    """The same text with a replacement for every character that HTML and SVG cannot hold."""
     if isinstance(value, str):
         return _UNPRINTABLE.sub("\N{REPLACEMENT CHARACTER}", value)
     if isinstance(value, list):
@@ -49,7 +49,8 @@ def _printable(value: Any) -> Any:
 
 
 def read(path: str) -> Source:
-    """One file. Raises BadInput for what is no report; `halfulp validate` says more of it, and `halfulp page` asks it before."""
+    """Reads one file. Raises BadInput if it is not a report. `halfulp validate` says more about it, and `halfulp page`
+    validates first."""
     try:
         with open(path, encoding="utf-8-sig") as file:
             value = _printable(json.load(file))
@@ -63,7 +64,7 @@ def read(path: str) -> Source:
 
 
 def read_all(paths: Sequence[str]) -> list[Source]:
-    """Files, and of a folder every *.json that is a report, in the order of their names."""
+    """Files, and every *.json in a folder that is a report, sorted by name."""
     sources: list[Source] = []
     for path in paths:
         if not os.path.isdir(path):
@@ -77,7 +78,7 @@ def read_all(paths: Sequence[str]) -> list[Source]:
 
 
 def _report_in(file: str) -> Source | None:
-    """A report of a folder; other JSON may lie beside them."""
+    """Whether a folder's file is a report. The folder may hold other JSON too."""
     try:
         return read(file)
     except BadInput:
@@ -85,7 +86,8 @@ def _report_in(file: str) -> Source | None:
 
 
 def grouped(sources: Sequence[Source], order: Sequence[str]) -> list[list[Source]]:
-    """Reports by experiment, one or two each, as `order` has them; others behind. Raises BadInput for three of an experiment."""
+    """Reports by experiment, one or two each, in the order of `order`, then others. Raises BadInput for three of one
+    experiment."""
     by_name: dict[str, list[Source]] = {}
     for source in sources:
         by_name.setdefault(source.experiment, []).append(source)

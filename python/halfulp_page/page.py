@@ -1,4 +1,4 @@
-"""Reports in, one HTML document out. Needs matplotlib and jinja2, and nothing of halfulp."""
+"""Makes one HTML document of reports. Needs matplotlib and jinja2, but not halfulp."""
 from __future__ import annotations
 
 from pathlib import Path
@@ -9,12 +9,13 @@ from .inputs import Source, grouped
 from .sections import About, Section, section
 from .text import count, counted, plain, sentence
 
-ROWS = 50  # of a table, before the page says that there are more
+ROWS = 50  # rows of a table, before the page says that there are more
 
 
 def render(sources: Sequence[Source], *, title: str = "", about: Mapping[str, About] | None = None, rows: int = ROWS) -> str:
-    """One page of the reports; two of the same experiment stand beside each other. `about`: experiments in the order of the page. rows: most rows
-    of a table, 0 for all. The same reports give the same bytes. Raises BadInput for three reports of an experiment, ImportError without jinja2 or matplotlib."""
+    """One page of the reports, with two of the same experiment side by side. `about`: experiments in the order of the
+    page. rows: the largest number of rows per table, 0 for all. The same reports give the same bytes. Raises BadInput
+    for three reports of an experiment, ImportError without jinja2 or matplotlib."""
     import jinja2
     about = about or {}
     sections = [section(group, about.get(group[0].experiment, About()), rows) for group in grouped(sources, list(about))]
@@ -34,13 +35,13 @@ def _title(sections: Sequence[Section]) -> str:
 
 
 def _totals(sources: Sequence[Source], about: Mapping[str, About]) -> dict[str, int]:
-    """Claims by verdict; those that retell others' count only where the others are not there."""
+    """Claims by verdict. Claims that repeat other claims count only where those are missing."""
     own = [s.report for s in sources if not about.get(s.experiment, About()).retells]
     return counts(own or [s.report for s in sources])
 
 
 def _figures(sources: Sequence[Source], sections: Sequence[Section]) -> list[dict[str, Any]]:
-    """Results that were compared with devices, over all reports."""
+    """The results of all reports that were compared with devices."""
     backends: dict[str, dict[str, Any]] = {}
     for side in (side for s in sections for side in s.sides):
         for backend in side.backends:

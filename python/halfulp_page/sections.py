@@ -1,4 +1,4 @@
-"""One experiment's section: what the template shows of a report, or of two beside each other."""
+"""One experiment's section: what the template shows of a report, or of two side by side."""
 from __future__ import annotations
 
 import shlex
@@ -17,15 +17,15 @@ LABELS = ("A", "B")
 
 @dataclass(frozen=True)
 class About:
-    """What is known of an experiment without its report: `halfulp list --json`."""
+    """What is known about an experiment without its report: `halfulp list --json`."""
     question: str = ""
     retells: bool = False  # its claims are about other experiments' claims
 
 
 @dataclass(frozen=True)
 class Side:
-    """A report of a section."""
-    label: str  # A or B; empty if the section has one
+    """A section's report."""
+    label: str  # A or B; empty if the section has only one
     file: str   # its name, with the folder where both have the same name
     title: str
     status: str
@@ -38,12 +38,12 @@ class Side:
 
     @property
     def again(self) -> str:
-        """The report's file as one types it."""
+        """The report's file as typed in a shell."""
         return shlex.quote(self.file)
 
     @property
     def input(self) -> str:
-        """The user's own numbers, where an experiment was given any."""
+        """The user's own input data, if the experiment got any."""
         return dict(self.config).get("input", "")
 
 
@@ -96,13 +96,13 @@ def _side(source: Source, file: str, label: str) -> Side:
 
 
 def command(report: Mapping[str, Any]) -> str:
-    """What makes the report's results again, on any machine: every parameter as it was."""
+    """The command that makes the report's results again on any machine: every parameter as it was."""
     settings = [f"--set {shlex.quote(f'{name}={shell_word(value)}')}" for name, value in report["config"].items() if value != ""]
     return " \\\n  ".join([f"halfulp run {report['experiment']}", *settings])
 
 
 def environment(entries: Mapping[str, Any]) -> list[tuple[str, str]]:
-    """Without the backends, which have a table."""
+    """Without the backends, which have a table of their own."""
     rows = [(name.replace("_", " "), plain(value)) for name, value in entries.items() if name not in ("backends", "dirty")]
     if entries.get("dirty"):
         rows = [(n, f"{v}, and changes that are not in it" if n == "revision" else v) for n, v in rows]

@@ -1,4 +1,4 @@
-"""Tables of a report for the page, and of two reports what differs between them."""
+"""A report's tables for the page, and the differences between two reports' tables."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -29,7 +29,8 @@ class Table:
 
 
 def table_of(name: str, table: Mapping[str, Any], limit: int) -> Table:
-    """A table with at most `limit` rows; 0: all. Cells beyond the columns, and columns beyond the cells, are left empty."""
+    """A table with at most `limit` rows; 0: all. Drops cells without a column and leaves columns without a cell
+    empty."""
     rows = table.get("rows") or []
     shown = [[cell(value) for value in _fitted(row, len(table["columns"]))] for row in (rows[:limit] if limit else rows)]
     columns = [Column(plain(c.get("name")), plain(c.get("unit", "")), plain(c.get("description", "")), _numbers(shown, i)) for i, c in enumerate(table["columns"])]
@@ -47,7 +48,7 @@ def _numbers(rows: Sequence[Sequence[Cell]], i: int) -> bool:
 
 @dataclass(frozen=True)
 class Pair:
-    """A cell of two reports."""
+    """A cell of two reports' tables."""
     first: Cell
     second: Cell
 
@@ -58,7 +59,7 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """How a table of one report differs from that of another: rows met by their first `keys` columns."""
+    """The differences between two reports' tables, with rows matched by their first `keys` columns."""
     name: str
     title: str
     columns: list[Column]
@@ -67,7 +68,7 @@ class Difference:
     compared: int
     only_first: int
     only_second: int
-    other_columns: str  # why rows cannot be compared; empty if they can
+    other_columns: str  # why rows cannot be compared; empty if they can be
 
     @property
     def is_same(self) -> bool:
@@ -75,7 +76,8 @@ class Difference:
 
 
 def difference(name: str, first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, limit: int) -> Difference:
-    """Rows are matched by the fewest leading columns that tell all rows of either table apart, so that tables of other sizes can be compared."""
+    """Rows are matched by the fewest leading columns that identify all rows of each table, so that tables of different
+    sizes can be compared."""
     table = first or second or {}
     width = len(table["columns"])
     columns = table_of(name, table, limit).columns
@@ -95,7 +97,7 @@ def difference(name: str, first: Mapping[str, Any] | None, second: Mapping[str, 
 
 
 def _key(row: Sequence[Any], keys: int, number: int) -> str:
-    """What finds a row again: its first cells, or its place where these do not tell rows apart."""
+    """A row's key: its first cells, or its place where these do not identify rows."""
     return repr(row[:keys]) if keys else str(number)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 NON_FINITE = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
 NOTHING = "–"
-LONG = 90  # characters from which on a cell folds
+LONG = 90  # a cell with more characters folds
 
 
 def count(n: int) -> str:
@@ -23,17 +23,17 @@ def counted(n: int, noun: str, plural: str | None = None) -> str:
 
 
 def sentence(text: str) -> str:
-    """With a capital, and nothing else changed."""
+    """Makes the first letter a capital and changes nothing else."""
     return text[:1].upper() + text[1:]
 
 
 def number(value: int | float) -> str:
-    """Six significant digits; integers in full, in groups from 10,000 on."""
+    """A number with six significant digits; an integer in full, with groups from 10,000 on."""
     if isinstance(value, float) and not math.isfinite(value):
         return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
     if abs(value) < 1e15 and value == int(value):
         return str(int(value)) if abs(value) < 10000 else f"{int(value):,}"
-    exact = Decimal(value) if isinstance(value, int) else value  # integers may be beyond every float
+    exact = Decimal(value) if isinstance(value, int) else value  # an integer may exceed every float
     return f"{exact:.6g}".lower().replace("e-0", "e-").replace("e+0", "e").replace("e+", "e")
 
 
@@ -42,7 +42,7 @@ def is_number(value: Any) -> bool:
 
 
 def numeric(value: Any) -> float | None:
-    """What a cell counts as in a picture: NaN and infinities too; None for text, nothing, truth."""
+    """A cell's number in a picture, NaN and infinities too; None for text, empty cells and booleans."""
     if isinstance(value, dict):
         value = value.get("value")
     if isinstance(value, str):
@@ -54,7 +54,7 @@ def numeric(value: Any) -> float | None:
 
 
 def plain(value: Any) -> str:
-    """Any value of a report in one line: {"fp16": 2} as "fp16: 2", lists with commas, code words behind their values."""
+    """Any value of a report in one line: {"fp16": 2} as "fp16: 2", lists with commas, code words after their values."""
     if value is None:
         return NOTHING
     if isinstance(value, bool):
@@ -78,7 +78,7 @@ def _nested(value: Any) -> str:
 
 
 def shell_word(value: Any) -> str:
-    """A parameter's value as one types it behind --set NAME=."""
+    """A parameter's value as typed after --set NAME=."""
     if isinstance(value, list):
         return ",".join(shell_word(part) for part in value)
     if isinstance(value, bool):
@@ -88,7 +88,7 @@ def shell_word(value: Any) -> str:
 
 @dataclass(frozen=True)
 class Cell:
-    """A cell of a table on the page: text, how it is set, and what stands before a fold where it is long."""
+    """A table's cell on the page: its text, its alignment, and the part before the fold if it is long."""
     text: str
     kind: str  # "number", "text" or "none"
 

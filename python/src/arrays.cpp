@@ -15,7 +15,7 @@
 namespace halfulp::python {
 namespace {
 
-/// f(first, last) over pieces of an array, on all cores.
+/// Calls f(first, last) on pieces of an array, on all cores.
 template <class F>
 void in_pieces(std::size_t size, F&& f) {
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, size, 4096),

@@ -1,4 +1,4 @@
-// Arrays in block formats: code words, scales and zero points into NumPy's memory, and values from them.
+// Arrays in block formats: writes code words, scales and zero points into NumPy's memory, and reads values from them.
 #include "module.hpp"
 
 #include <halfulp/emulation/block/block.hpp>
@@ -15,7 +15,7 @@ BlockOptions options_of(std::uint64_t seed, std::uint64_t stream, std::uint64_t 
   return options;
 }
 
-/// rows x columns; 0 in any of them is an empty array.
+/// rows x columns; a 0 in either means an empty array.
 struct Matrix {
   std::size_t rows, columns;
 };

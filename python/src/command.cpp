@@ -1,4 +1,4 @@
-// The command line in this process: one route for every command, its output captured.
+// The command line in this process: one route for every command, with its output captured.
 #include "module.hpp"
 
 #include <halfulp/commands/terminal.hpp>
@@ -27,8 +27,8 @@ int run(const std::vector<std::string>& arguments) {
   return cli::run_command_line(static_cast<int>(words.size()), argv.data());
 }
 
-/// Commands take turns. The turn belongs to a process: a child forked while another thread had it would wait for ever,
-/// for it has no such thread, and is refused. Who waits looks at Ctrl-C.
+/// Commands take turns. A turn belongs to a process: a child forked while another thread has the turn lacks that thread
+/// and would wait for ever, so it is refused. A waiting thread notices Ctrl-C.
 class Turn {
  public:
   Turn() {

@@ -1,8 +1,7 @@
-// What the parts of halfulp._core share: arrays as NumPy hands them over, and one function that each part fills the
-// module with.
+// Shared by the parts of halfulp._core: NumPy's arrays, and one function per part that fills the module.
 //
-// The module takes contiguous arrays of the right types; python/halfulp makes them of what users pass. Every function
-// releases the GIL while it computes. Errors: std::invalid_argument becomes ValueError with the same words.
+// The module takes contiguous arrays of the right types; python/halfulp makes them from users' arguments. Every
+// function releases the GIL while it computes. Errors: std::invalid_argument becomes ValueError with the same text.
 #pragma once
 
 #include <halfulp/emulation/matrix.hpp>
@@ -23,17 +22,17 @@ namespace halfulp::python {
 
 namespace nb = nanobind;
 
-/// What type checkers are told of __eq__, which answers for anything.
+/// The signature of __eq__ for type checkers: it takes any object.
 inline const nb::sig equality{"def __eq__(self, other: object, /) -> bool"};
 
-/// Ctrl-C between pieces of work that hold no GIL.
+/// Notices Ctrl-C between pieces of work that do not hold the GIL.
 inline void stop_if_asked() {
   const nb::gil_scoped_acquire acquired;
   if (PyErr_CheckSignals() != 0) throw nb::python_error();
 }
 
-/// An argument that is text, or TypeError naming it; ValueError for halves of surrogate pairs, which UTF-8 does not
-/// have.
+/// An argument that must be text. TypeError names it otherwise; ValueError refuses lone surrogates, which UTF-8 cannot
+/// write.
 inline std::string text_of(nb::handle x, const char* argument) {
   if (!PyUnicode_Check(x.ptr()))
     throw nb::type_error(
@@ -48,7 +47,7 @@ inline std::string text_of(nb::handle x, const char* argument) {
   return {utf8, static_cast<std::size_t>(size)};
 }
 
-/// Arrays that are read, and those that are written.
+/// Arrays that are read, and arrays that are written.
 using In = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using Out = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
@@ -63,7 +62,7 @@ std::span<T> write(const Out& x) {
   return {static_cast<T*>(x.data()), x.size()};
 }
 
-/// f(T{}) for the type of the elements, which is one of Ts.
+/// Calls f(T{}) for the type T of the elements, which is one of Ts.
 template <class... Ts, class F>
 void with_type(const nb::dlpack::dtype& type, F&& f) {
   const bool found = ((type == nb::dtype<Ts>() ? (f(Ts{}), true) : false) || ...);
@@ -74,14 +73,14 @@ void with_words(const nb::dlpack::dtype& type, F&& f) {
   with_type<std::uint8_t, std::uint16_t, std::uint32_t, std::uint64_t>(type, std::forward<F>(f));
 }
 
-/// An array of code words of any width; without any, none.
+/// An array of code words of any width, or nothing without one.
 inline CodeWords words(const std::optional<In>& x) {
   CodeWords result;
   if (x) with_words(x->dtype(), [&](auto word) { result = CodeWords(read<decltype(word)>(*x)); });
   return result;
 }
 
-/// Code words must fit their format: the one that does not is named.
+/// Code words must fit their format. The error names the first that does not.
 template <class T>
 void check_codes(const char* name, std::span<const T> codes, std::uint64_t mask, const std::string& format) {
   if ((std::uint64_t{T(~T{})} & ~mask) == 0) return;

@@ -1,4 +1,4 @@
-// Casts as libraries, specifications and CPUs make them, over arrays of code words.
+// Casts as libraries, specifications and CPUs define them, over arrays of code words.
 #include "module.hpp"
 
 #include <halfulp/emulation/cast/profile.hpp>

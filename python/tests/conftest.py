@@ -1,4 +1,4 @@
-"""What the tests share: all floats in steps, formats that ml_dtypes has too."""
+"""Shared by the tests: all floats in steps, and the formats that ml_dtypes has too."""
 import numpy as np
 import pytest
 
@@ -7,11 +7,11 @@ import halfulp
 SHARED = ("bf16", "e4m3", "e5m2", "e4m3fnuz", "e5m2fnuz", "e4m3b11fnuz", "e4m3ieee", "e3m4", "e3m2", "e2m3", "e2m1", "e8m0")
 
 
-SHELL_ONLY = {"completion", "man"}  # they write scripts and pages for a shell's user
+SHELL_ONLY = {"completion", "man"}  # they write scripts and pages for users of a shell
 
 
 def commands():
-    """What the command line offers, but what is for a shell alone."""
+    """The commands of the command line, except those only for a shell."""
     offered = halfulp._command.call(["completion", "words", "--", ""])[1]
     names = {line.split("\t")[0] for line in offered.splitlines()}
     assert len(names) >= 20 and SHELL_ONLY <= names
@@ -19,7 +19,7 @@ def commands():
 
 
 def same(a, b):
-    """Equal values, NaN where NaN is, zeros of the same sign."""
+    """Whether values are equal, with NaN equal to NaN and zeros of the same sign."""
     a, b = np.asarray(a), np.asarray(b)
     assert a.shape == b.shape
     nan = np.isnan(a)

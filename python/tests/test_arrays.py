@@ -1,4 +1,4 @@
-"""Shapes, strides, types, outputs: the answer of the contiguous float32 array each time."""
+"""Shapes, strides, types, outputs: each gives the answer of the contiguous float32 array."""
 import numpy as np
 import pytest
 

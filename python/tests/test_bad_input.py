@@ -1,4 +1,4 @@
-"""What is wrong is said in an exception that names the argument."""
+"""Bad input raises an exception that names the argument."""
 import datetime
 
 import numpy as np
@@ -53,7 +53,7 @@ def test_no_numbers(function, x):
     (lambda: halfulp.cast(X, "ml_dtypes", "fp64"), ValueError, "fp64"), (lambda: halfulp.cast(X, "x86", "e4m3"), ValueError, "x86"), (lambda: halfulp.cast(np.arange(3), "x86", "fp16"), TypeError, "from_"),
     (lambda: halfulp.cast(np.float16([1]), "x86", "fp16", "fp32"), TypeError, "x: dtype")])
 def test_named(call, error, message):
-    if isinstance(error, tuple):  # fp32 operands say their format; lists of integers do not
+    if isinstance(error, tuple):  # fp32 operands imply their format; lists of integers do not
         try:
             call()
         except TypeError as why:

@@ -1,4 +1,4 @@
-"""Blocks made by hand and blocks of nothing: fields that go together, or an exception that names the one that does not."""
+"""Blocks made by hand and empty Blocks: their fields fit together, or an exception names the one that does not."""
 import dataclasses
 
 import numpy as np

@@ -1,4 +1,5 @@
-"""Functions of commands pass on what they were given: no value is read as an option, none is lost, nothing is written that was not asked for."""
+"""The commands' functions pass on their arguments: no value is read as an option, none is lost, and nothing is written
+unasked."""
 import enum
 import json
 import os
@@ -128,7 +129,7 @@ def test_where_reports_go_is_looked_at_before(here, out, monkeypatch):
     monkeypatch.setattr(halfulp.commands, "call", lambda *_: pytest.fail("the experiment ran"))
     for experiment in ("position_ids", "all"):
         if experiment == "all" and out == "no/such/r.json":
-            continue  # folders are made
+            continue  # missing folders are made
         with pytest.raises(ValueError, match="^out: "):
             halfulp.run(experiment, out=out)
     assert os.listdir(here) == ["x.npy"]

@@ -1,4 +1,4 @@
-"""Commands are the command line's: its JSON, its words, its exit statuses."""
+"""Commands give the command line's answers: its JSON, its text, its exit statuses."""
 import inspect
 import json
 import os
@@ -27,7 +27,8 @@ def test_every_command_is_a_function():
         assert callable(getattr(halfulp, name.replace("-", "_"))), name
 
 
-# What a function has no argument for (what a terminal or the shell is for; page() draws with this Python), and options under other names.
+# Options without an argument (for a terminal or the shell; page() draws with this Python), and options under other
+# names.
 OTHERWISE = {"help", "version", "json", "quiet", "verbose"}
 RENAMED = {("run", "set"): "parameters", ("run", "parameters"): None, ("mma", "unit-file"): "unit", ("page", "python"): None}
 
@@ -45,7 +46,7 @@ def test_every_option_is_an_argument():
 
 
 def test_program():
-    """python -m halfulp is the command line itself: its words, its statuses, the process's own streams."""
+    """python -m halfulp is the command line itself: its text, its statuses, the process's own streams."""
     def program(*arguments, **given):
         return subprocess.run([sys.executable, "-m", "halfulp", *arguments], capture_output=True, text=True, timeout=60, **given)
     assert program("eval", "add", "--format", "fp16", input="3C00 3C00\n").stdout == "3C00 3C00 4000 00\n"
@@ -59,7 +60,7 @@ def test_program():
 
 
 def test_both_ways_to_say_it():
-    """as_text=True is what a terminal shows; without, the same as JSON."""
+    """as_text=True gives what a terminal shows; without it the same comes as JSON."""
     for call in (lambda **k: halfulp.explain(0.1, "fp16", **k), lambda **k: halfulp.formats("e4m3", **k), lambda **k: halfulp.list(**k), lambda **k: halfulp.units("hopper", **k),
                  lambda **k: halfulp.policies("amp-fp16", **k), lambda **k: halfulp.profiles("ml_dtypes", **k), lambda **k: halfulp.backends(**k)):
         assert isinstance(call(as_text=True), halfulp.Text) and call(as_text=True).count("\n") > 2
@@ -186,7 +187,7 @@ def test_errors_are_the_command_lines(call, error, message):
 
 
 def test_interrupts_and_handlers():
-    """Ctrl-C, once or impatiently, ends a run soon; the handler that was there comes back; nothing is left noted."""
+    """Ctrl-C, once or repeatedly, ends a run soon. The earlier handler comes back, and no interrupt stays pending."""
     seen = []
     before = signal.signal(signal.SIGINT, lambda *_: seen.append(1))
     handler = signal.getsignal(signal.SIGINT)

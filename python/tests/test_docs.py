@@ -1,4 +1,4 @@
-"""Examples in docstrings are true, and types are what mypy takes them for."""
+"""Examples in docstrings are correct, and mypy accepts the types."""
 import doctest
 import importlib
 import pathlib
@@ -29,7 +29,7 @@ def test_every_public_function_says_what_it_does():
 
 @pytest.mark.parametrize("page, blocks", [("README.md", 2), ("docs/reference/python.md", 3)])
 def test_pages(page, blocks, tmp_path, monkeypatch):
-    """The examples of README, In Python, and of the reference: every block, on its own."""
+    """The examples in README, In Python, and in the reference: every block runs alone."""
     text = (pathlib.Path(__file__).parents[2] / page).read_text(encoding="utf-8")
     section = text.split("# In Python\n")[1].split("\n## ")[0]
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,5 @@
-"""Random calls: a right answer or an exception that a user can read; nothing else. HALFULP_FUZZ is how many (default 1500)."""
+"""Random calls give a right answer or an exception that a user can read. HALFULP_FUZZ is their number (default
+1500)."""
 import os
 
 import numpy as np

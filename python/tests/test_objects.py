@@ -1,4 +1,4 @@
-"""Formats, roundings and product models as values: written, copied, pickled and back they are the same."""
+"""Formats, roundings and product models as values: they survive text, copying and pickling."""
 import copy
 import pickle
 
@@ -58,7 +58,7 @@ def test_arguments_that_numpy_takes():
 
 
 class Lying:
-    """An object that promises an array and breaks the promise, each time another way."""
+    """An object that promises an array and breaks the promise, differently each time."""
     def __init__(self, why):
         self.why = why
 
@@ -85,7 +85,7 @@ def test_objects_that_lie(why):
 
 
 def test_broadcast_code_words_are_not_walked_through():
-    """A virtual array of 2^48 code words: refused for what it is, or for its size, at once."""
+    """A virtual array of 2^48 code words is refused at once, for its type or its size."""
     huge = np.broadcast_to(np.int64(1), (1 << 24, 1 << 24))
     for call in (lambda: halfulp.decode(huge, "e4m3"), lambda: halfulp.add(huge, huge, "fp16", codes=True), lambda: halfulp.gemm(huge, huge, codes=True)):
         with pytest.raises(MemoryError):

@@ -14,12 +14,12 @@ OPERATIONS = {"add": lambda a, b: a + b, "sub": lambda a, b: a - b, "mul": lambd
 
 
 class Nearest:
-    """Rounding of rationals to a format's values, ties to even codes: by search in the sorted list of them."""
+    """Rounds rationals to a format's values, ties to even codes, by a search in the sorted list of values."""
 
     def __init__(self, f):
         codes = [c for c in range(2 ** (f.bits - 1)) if math.isfinite(f.value(c))]
         self.f, self.values = f, [Fraction(f.value(c)) for c in codes]
-        self.beyond = self.values[-1] + (self.values[-1] - self.values[-2])  # the value that would come next
+        self.beyond = self.values[-1] + (self.values[-1] - self.values[-2])  # the next value if there were one
 
     def __call__(self, x):
         """The magnitude rounded with the sign of x; None for overflow."""
@@ -45,7 +45,7 @@ def test_every_pair_is_rounded_once(name, operation):
     finite = codes[np.isfinite(halfulp.decode(codes, f))]
     a, b = (x.ravel() for x in np.meshgrid(finite, finite))
     results, flags = getattr(halfulp, operation)(a, b, f, codes=True, flags=True)
-    assert np.array_equal(results, getattr(halfulp, operation)(a, b, f, codes=True))  # the way without flags is another
+    assert np.array_equal(results, getattr(halfulp, operation)(a, b, f, codes=True))  # without flags the code takes another path
     values = halfulp.decode(results, f)
     for x, y, v, raised in zip(halfulp.decode(a, f), halfulp.decode(b, f), values, flags):
         exact = OPERATIONS[operation](Fraction(float(x)), Fraction(float(y)))
@@ -77,7 +77,7 @@ def test_fma_and_sqrt_are_rounded_once():
 
 @pytest.mark.parametrize("operation, theirs", [("add", np.add), ("sub", np.subtract), ("mul", np.multiply), ("div", np.divide), ("sqrt", np.sqrt)])
 def test_float16_as_numpy(operation, theirs):
-    """float32 holds sums, products and quotients of fp16 well enough to be rounded once more without harm."""
+    """float32 holds sums, products and quotients of fp16 well enough that a second rounding does no harm."""
     random = np.random.default_rng(2)
     operands = [random.integers(0, 1 << 16, 200000, dtype=np.uint16).view(np.float16) for _ in range(1 if operation == "sqrt" else 2)]
     with np.errstate(all="ignore"):

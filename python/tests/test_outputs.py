@@ -1,4 +1,4 @@
-"""Arrays that are given to be written, and types of results: what cannot hold or show the answer is refused, never filled with another one."""
+"""Output arrays and types of results: those that cannot hold the answer are refused, never filled with another one."""
 import numpy as np
 import pytest
 
@@ -11,7 +11,7 @@ Q = halfulp.quantize(X, "e4m3")
 
 
 def outputs_of(shape):
-    """quantize() into arrays of that shape, and quantize() into blocks."""
+    """quantize() into arrays of that shape, and quantize() to a block format."""
     x = np.ones(shape, np.float32)
     return lambda out: halfulp.quantize(x, "e4m3", out=out), lambda out: halfulp.quantize(x, "mxfp4", out=out)
 
@@ -34,7 +34,7 @@ def test_views_share_no_memory():
 
 @pytest.mark.parametrize("name, format", [("float8_e5m2fnuz", "e5m2"), ("float8_e4m3fnuz", "e4m3"), ("float8_e4m3fn", "e3m2ieee"), ("float8_e4m3", "e3m3fnuz"), ("float4_e2m1fn", "e2m1")])
 def test_types_hold_infinity_nan_and_negative_zero(name, format):
-    """Every value of the format, encoded in it, is the same in the type; or the type is refused."""
+    """The type holds every value of the format, or is refused."""
     ml_dtypes = pytest.importorskip("ml_dtypes")
     if not hasattr(ml_dtypes, name):
         pytest.skip(f"ml_dtypes has no {name}")

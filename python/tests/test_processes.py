@@ -1,4 +1,4 @@
-"""What outlives a call or interrupts it: Ctrl-C, forks, interpreters beside the main one. Each in a process of its own."""
+"""Ctrl-C, forks and subinterpreters during calls, each in its own process."""
 import subprocess
 import sys
 
@@ -29,13 +29,13 @@ def pressed_after(seconds, work):
 
 @pytest.mark.parametrize("work", ["rsqrt(halfulp.encode(np.full(1 << 22, 0.7), 'fp64'), 'fp64', codes=True)", "rem(halfulp.encode(np.full(1 << 23, 1e300), 'fp64'), np.uint64(1), 'fp64', codes=True)"])
 def test_ctrl_c_ends_operations(work):
-    """Which compute for half a minute."""
+    """Calls that compute for half a minute."""
     seconds = in_a_process(PRESSED + f"print(pressed_after(1.5, lambda: halfulp.{work}))")
     assert seconds.strip() != "finished" and float(seconds) < 8
 
 
 def test_ctrl_c_ends_waiting():
-    """A thread runs a long command; the main thread waits for its turn, and stops waiting."""
+    """A thread runs a long command. The main thread waits for its turn, and Ctrl-C stops its waiting."""
     seconds = in_a_process(PRESSED + """
 threading.Thread(target=lambda: halfulp.verify("mul", "bf16", against="oracle", exhaustive=True), daemon=True).start()
 time.sleep(0.5)
@@ -47,7 +47,8 @@ os._exit(0)  # the thread goes on
 
 
 def test_forks_beside_a_command():
-    """A child forked while a thread ran a command has no such thread: it is told so, and the parent goes on."""
+    """A child forked while a thread runs a command lacks that thread. The child gets an error, and the parent goes
+    on."""
     assert in_a_process("""
 import os, threading, time, warnings
 import halfulp

@@ -9,7 +9,7 @@ R = np.random.default_rng(1)
 
 
 def in_order(a, b):
-    """Products and sums each rounded to float16, in order."""
+    """Rounds each product and sum to float16, in order."""
     d = np.empty((a.shape[0], b.shape[1]), np.float16)
     for i in range(d.shape[0]):
         for j in range(d.shape[1]):
@@ -86,7 +86,7 @@ def test_mx_formats_by_their_definition(name, element):
     same(b.values(), expected)
     assert b.codes.shape == x.shape and b.scales.shape == (20, 2) and b.scale_values.shape == (20, 2)
     same(halfulp.quantize(x[:, :, ::-1], name), mx_by_hand(np.ascontiguousarray(x[:, :, ::-1]), f.max, f.emax, f))
-    along = np.moveaxis(x, -1, 1)  # blocks along another axis are those of the array turned
+    along = np.moveaxis(x, -1, 1)  # blocks along another axis are those of the transposed array
     same(halfulp.quantize(along, name, axis=1), np.moveaxis(expected, -1, 1))
     same(halfulp.quantize_blocks(along, name, axis=1).values(), np.moveaxis(expected, -1, 1))
 

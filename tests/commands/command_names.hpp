@@ -1,4 +1,4 @@
-// The commands of halfulp, as its own completion knows them, and programs of the system.
+// The commands of halfulp, from its own completion, and programs of the system.
 #pragma once
 
 #include "command.hpp"

@@ -1,4 +1,4 @@
-// Completion: what the program offers, and what bash and zsh make of it.
+// Completion: what the program offers, and how bash and zsh use it.
 #include "command_names.hpp"
 
 #include <halfulp/report/experiment.hpp>
@@ -24,7 +24,7 @@ using testing::run_halfulp;
 using testing::run_program;
 using Words = std::set<std::string>;
 
-/// What the last of the words may become, without descriptions; ":files" stands for files.
+/// What the last of the words may become, without descriptions. ":files" stands for files.
 Words offered(std::vector<std::string> words) {
   words.insert(words.begin(), {"completion", "words", "--"});
   const Outcome outcome = run_halfulp(words);
@@ -90,7 +90,7 @@ TEST(Completion, EveryOptionIsOfAKnownKind) {
   for (const std::string& command : offered({""})) {
     const Words options = offered({command, "--"});
     EXPECT_TRUE(options.count("--help")) << command;
-    offered({command, ""});  // a kind of value that nothing is known of is an internal error
+    offered({command, ""});  // an unknown kind of value is an internal error
     offered({command, "x", ""});
     for (const std::string& option : options) offered({command, option, ""});
   }
@@ -112,7 +112,7 @@ TEST(Completion, LooksIntoReports) {
   EXPECT_TRUE(values);
   EXPECT_TRUE(tables.count("claims"));
   EXPECT_TRUE(offered({"show", report.string(), "claims", "--where", "verdict="}).count("verdict=pass"));
-  // What a shell would read as a command, and what tears a line, is not offered; a broken table offers nothing.
+  // Words that a shell would execute, or that break a line, are not offered. A broken table offers nothing.
   std::ofstream(report)
       << R"json({"results": {"t": {"columns": [{"name": "c"}], "rows": [["$(touch x)"], ["a;b"], ["x\n:files"], ["good"]]}, "u": {"columns": [{"name": "c"}]}}})json";
   EXPECT_EQ(offered({"show", report.string(), "t", "--where", "c="}), Words{"c=good"});
@@ -129,7 +129,7 @@ TEST(Completion, RefusesOtherShells) {
   EXPECT_EQ(run_halfulp({"completion", "bash", "x"}).status, 2);
 }
 
-/// A folder with a file, where shells run with the build's halfulp first on the PATH.
+/// A folder with a file. Shells run there with the build's halfulp first on the PATH.
 Outcome in_shell(const std::string& shell, const std::string& script) {
   const fs::path folder = fs::temp_directory_path() / ("halfulp_shell_" + std::to_string(getpid()));
   fs::create_directories(folder / "reports");
@@ -142,7 +142,7 @@ Outcome in_shell(const std::string& shell, const std::string& script) {
   return outcome;
 }
 
-/// What bash makes of a line with the cursor at its end, as readline asks for it, sorted.
+/// Bash's completions of a line with the cursor at its end, as readline requests them, sorted.
 std::string in_bash(const std::string& line) {
   const Outcome outcome = in_shell("/bin/bash", R"sh(eval "$(halfulp completion bash)"
 COMP_LINE=')sh" + line + R"sh('
@@ -176,7 +176,7 @@ TEST(Bash, ScriptIsCleanForShellcheck) {
   EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
 }
 
-/// What zsh's line editor makes of keys, on a terminal of its own: the line after Tab.
+/// The line that zsh's editor shows after these keys and Tab, on a terminal of its own.
 std::string in_zsh(const std::string& keys) {
   const Outcome answer = in_shell(fs::exists("/usr/bin/zsh") ? "/usr/bin/zsh" : "/bin/zsh", R"sh(zmodload zsh/zpty
 zpty shell zsh -f -i

@@ -1,5 +1,4 @@
-// `halfulp eval`: the line format, checks, streams cut anywhere, bad lines; through the library and through the
-// program.
+// `halfulp eval`: the line format, checks, streams cut anywhere, bad lines. Tests the library and the program.
 #include "check.hpp"
 #include "command.hpp"
 
@@ -14,7 +13,7 @@ using namespace halfulp;
 using halfulp::cli::EvalOptions;
 using halfulp::cli::LineEvaluator;
 using halfulp::cli::LineStream;
-using halfulp::testing::is_one_line;
+using halfulp::testing::expect_error;
 using halfulp::testing::Outcome;
 using halfulp::testing::run_halfulp;
 
@@ -28,7 +27,7 @@ EvalOptions options(Operation operation, const FloatFormat& f, bool check = fals
   return options(operation, f, f, check);
 }
 
-/// What a stream of lines gives, fed in blocks of `block` characters.
+/// The answer to a stream of lines, fed in blocks of `block` characters.
 std::string evaluated(const EvalOptions& options, const std::string& input, std::size_t block = 7) {
   LineEvaluator evaluator(options);
   LineStream stream(evaluator);
@@ -38,7 +37,7 @@ std::string evaluated(const EvalOptions& options, const std::string& input, std:
   return out;
 }
 
-/// The message a line is refused with; checks that it appended nothing.
+/// The message that refuses a line. Checks that the line appended nothing.
 std::string refused(const EvalOptions& options, const std::string& line) {
   LineEvaluator evaluator(options);
   std::string out = "kept";
@@ -51,13 +50,6 @@ std::string refused(const EvalOptions& options, const std::string& line) {
   }
   ADD_FAILURE() << "accepted: " << line;
   return {};
-}
-
-void expect_usage_error(const Outcome& outcome, const std::string& needle) {
-  EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_EQ(outcome.out, "");
-  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-  EXPECT_NE(outcome.err.find(needle), std::string::npos) << "no '" << needle << "' in: " << outcome.err;
 }
 
 TEST(EvalLines, WritesTestFloatsFormat) {
@@ -228,7 +220,7 @@ TEST(EvalCommand, OptionsReachTheRounding) {
   EXPECT_EQ(out({"add", "--format", "fp16", "--flush-outputs", "0001", "0001"}), "0001 0001 0000 03\n");
   EXPECT_EQ(out({"mul", "--format", "fp16", "--nan", "propagate", "7C00", "0000"}), "7C00 0000 FE00 10\n");
   EXPECT_EQ(out({"mul", "--format", "fp16", "--nan", "cuda", "7C00", "0000"}), "7C00 0000 7FFF 10\n");
-  // Tiny before rounding, the smallest normal after it.
+  // Tiny before rounding, the smallest normal number after it.
   EXPECT_EQ(out({"mul", "--format", "fp16", "03FF", "3C01"}), "03FF 3C01 0400 01\n");
   EXPECT_EQ(out({"mul", "--format", "fp16", "--tininess", "before", "03FF", "3C01"}), "03FF 3C01 0400 03\n");
   EXPECT_EQ(out({"round-to-integral", "--format", "fp16", "3E00"}), "3E00 4000 00\n");
@@ -256,38 +248,36 @@ TEST(EvalCommand, BadInputIsOneLine) {
     arguments.insert(arguments.begin(), "eval");
     return run_halfulp(std::move(arguments), input);
   };
-  expect_usage_error(eval({"add"}), "--format is missing; accepted: the operands' format");
-  expect_usage_error(eval({"--format", "fp16"}), "OP is missing; accepted: add, sub");
-  expect_usage_error(eval({"ad", "--format", "fp16"}), "did you mean add");
-  expect_usage_error(eval({"add", "--format", "fp17"}), "did you mean fp16");
-  expect_usage_error(eval({"add", "--format", "i32"}), "integers only convert");
-  expect_usage_error(eval({"add", "--format", "e8m0"}), "conversions only");
-  expect_usage_error(eval({"add", "--format", "fp16", "--to", "bf16"}), "--to belongs to convert");
-  expect_usage_error(eval({"convert", "--format", "fp16"}), "convert needs --to");
-  expect_usage_error(eval({"convert", "--format", "i32", "--to", "i64"}), "floating-point");
-  expect_usage_error(eval({"add", "--format", "fp16", "--round", "nearest"}), "did you mean nearest-even");
-  expect_usage_error(eval({"add", "--format", "fp16", "--overflow", "wrap"}), "accepted: ieee");
-  expect_usage_error(eval({"add", "--format", "fp16", "--tininess", "now"}), "accepted");
-  expect_usage_error(eval({"add", "--format", "fp16", "--nan", "zero"}), "accepted");
-  expect_usage_error(eval({"add", "--format", "fp16", "--int-overflow", "wrap"}), "accepted");
-  expect_usage_error(eval({"add", "--format", "fp16", "--random-bits", "33"}), "1 to 32");
-  expect_usage_error(eval({"add", "--format", "fp16", "--random-bits", "x"}), "random-bits");
-  expect_usage_error(eval({"add", "--format", "fp16", "--seed", "-1"}), "an integer from 0 to 18446744073709551615");
-  expect_usage_error(eval({"add", "--format", "fp16", "--bogus"}), "--bogus");
-  expect_usage_error(eval({"add", "--format", "fp16"}, "3C00\n"), "line 1");
-  expect_usage_error(eval({"add", "--format", "fp16"}, "3C00 1.5\n"), "line 1");
-  expect_usage_error(eval({"add", "--format", "fp16"}, "# first\n3C00 13C00"), "line 2");
-  expect_usage_error(eval({"add", "--format", "fp16", "--check"}, "3C00 3C00\n"), "line 1");
-  expect_usage_error(eval({"add", "--format", "fp16", "3C00"}), "got 1");
-  expect_usage_error(eval({"add", "--format", "fp16", "3C00", "-1"}), "-1");
-  expect_usage_error(eval({"add", "--format", "fp16", ""}), "empty");
+  expect_error(eval({"add"}), "--format is missing; accepted: the operands' format");
+  expect_error(eval({"--format", "fp16"}), "OP is missing; accepted: add, sub");
+  expect_error(eval({"ad", "--format", "fp16"}), "did you mean add");
+  expect_error(eval({"add", "--format", "fp17"}), "did you mean fp16");
+  expect_error(eval({"add", "--format", "i32"}), "integers only convert");
+  expect_error(eval({"add", "--format", "e8m0"}), "conversions only");
+  expect_error(eval({"add", "--format", "fp16", "--to", "bf16"}), "--to belongs to convert");
+  expect_error(eval({"convert", "--format", "fp16"}), "convert needs --to");
+  expect_error(eval({"convert", "--format", "i32", "--to", "i64"}), "floating-point");
+  expect_error(eval({"add", "--format", "fp16", "--round", "nearest"}), "did you mean nearest-even");
+  expect_error(eval({"add", "--format", "fp16", "--overflow", "wrap"}), "accepted: ieee");
+  expect_error(eval({"add", "--format", "fp16", "--tininess", "now"}), "accepted");
+  expect_error(eval({"add", "--format", "fp16", "--nan", "zero"}), "accepted");
+  expect_error(eval({"add", "--format", "fp16", "--int-overflow", "wrap"}), "accepted");
+  expect_error(eval({"add", "--format", "fp16", "--random-bits", "33"}), "1 to 32");
+  expect_error(eval({"add", "--format", "fp16", "--random-bits", "x"}), "random-bits");
+  expect_error(eval({"add", "--format", "fp16", "--seed", "-1"}), "an integer from 0 to 18446744073709551615");
+  expect_error(eval({"add", "--format", "fp16", "--bogus"}), "--bogus");
+  expect_error(eval({"add", "--format", "fp16"}, "3C00\n"), "line 1");
+  expect_error(eval({"add", "--format", "fp16"}, "3C00 1.5\n"), "line 1");
+  expect_error(eval({"add", "--format", "fp16"}, "# first\n3C00 13C00"), "line 2");
+  expect_error(eval({"add", "--format", "fp16", "--check"}, "3C00 3C00\n"), "line 1");
+  expect_error(eval({"add", "--format", "fp16", "3C00"}), "got 1");
+  expect_error(eval({"add", "--format", "fp16", "3C00", "-1"}), "-1");
+  expect_error(eval({"add", "--format", "fp16", ""}), "empty");
 }
 
 TEST(EvalCommand, UnwritableOutputIsAnError) {
   const Outcome full = run_halfulp({"eval", "add", "--format", "fp16"}, "3C00 1000\n", "/dev/full");
-  EXPECT_EQ(full.status, 2);
-  EXPECT_TRUE(is_one_line(full.err)) << full.err;
-  EXPECT_NE(full.err.find("standard output"), std::string::npos);
+  expect_error(full, "standard output");
 }
 
 }  // namespace

@@ -47,7 +47,7 @@ TEST(FormatsCommand, ListsAndDescribesBlockFormats) {
   EXPECT_EQ(run_halfulp({"formats", "mxfp5"}).status, 2);
 }
 
-/// One screen: every backend and every operation, cells that count what --json lists.
+/// One screen: every backend and operation, with cells that count what --json lists.
 TEST(BackendsCommand, MatrixFitsAScreen) {
   const RunOutcome text = run_halfulp({"backends"});
   EXPECT_EQ(text.status, 0) << text.err;

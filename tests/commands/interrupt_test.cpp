@@ -1,4 +1,4 @@
-// Ctrl-C while an experiment runs: noticed soon wherever it is, exit status 130, one line, no file.
+// Ctrl-C while an experiment runs: it stops soon at any point, with exit status 130, one line and no file.
 #include "command.hpp"
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@ class Interrupt : public ::testing::Test {
   Interrupt() { fs::create_directories(reports); }
   ~Interrupt() override { fs::remove_all(folder); }
 
-  /// Starts an experiment, sends a signal after `delay`, and looks at what is left.
+  /// Starts an experiment, sends a signal after `delay`, and checks what is left.
   void expect_stops(const std::string& experiment, const std::vector<std::string>& settings,
                     std::chrono::milliseconds delay = 400ms, int signal = SIGINT) {
     std::string line = experiment;
@@ -74,7 +74,7 @@ TEST_F(Interrupt, LongLoopsOfEveryExperiment) {
                {"formats=fp16", no_steps, no_weights, "seeds=10", "repair_steps=1", "training_steps=1000000"}, 1000ms);
 }
 
-/// A pipe nobody writes to; one whose writer says nothing.
+/// A pipe that nobody writes to, and one whose writer stays silent.
 TEST_F(Interrupt, WhileTheInputKeepsUsWaiting) {
   const std::string pipe = folder / "pipe.npy";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);
@@ -86,7 +86,7 @@ TEST_F(Interrupt, WhileTheInputKeepsUsWaiting) {
   ::close(writer);
 }
 
-/// And it is read where somebody writes, in pieces and after a while.
+/// The pipe is read where somebody writes, in pieces and after a pause.
 TEST_F(Interrupt, PipesAreRead) {
   const std::string pipe = folder / "pipe.npy";
   ASSERT_EQ(mkfifo(pipe.c_str(), 0600), 0);

@@ -1,5 +1,5 @@
-// `halfulp mma` and `halfulp units`: the line format, checks, units from files, bad input; published examples as a user
-// runs them.
+// `halfulp mma` and `halfulp units`: the line format, checks, units from files, bad input, and published examples as a
+// user runs them.
 #include "command.hpp"
 
 #include <halfulp/emulation/unit/unit.hpp>
@@ -18,11 +18,11 @@
 namespace {
 
 using namespace halfulp;
-using halfulp::testing::is_one_line;
+using halfulp::testing::expect_error;
 using halfulp::testing::Outcome;
 using halfulp::testing::run_halfulp;
 
-/// A file of the test's own that vanishes with it.
+/// A temporary file of the test.
 class TemporaryFile {
  public:
   explicit TemporaryFile(const std::string& content)
@@ -42,20 +42,13 @@ Outcome run_mma(const std::string& unit, const std::string& input, std::vector<s
   more.insert(more.begin(), {"mma", "--unit", unit});
   return run_halfulp(std::move(more), input);
 }
-/// What a unit answers, without errors.
+/// A unit's answer, without errors.
 std::string answered(const std::string& unit, const std::string& input, std::vector<std::string> more = {}) {
   const Outcome outcome = run_mma(unit, input, std::move(more));
   EXPECT_EQ(outcome.status, 0) << outcome.err;
   EXPECT_EQ(outcome.err, "");
   return outcome.out;
 }
-void expect_error(const Outcome& outcome, const std::string& needle, const std::string& out = "") {
-  EXPECT_EQ(outcome.status, 2) << outcome.err;
-  EXPECT_EQ(outcome.out, out);
-  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-  EXPECT_NE(outcome.err.find(needle), std::string::npos) << "no '" << needle << "' in: " << outcome.err;
-}
-
 const std::string half = "hopper.mma.fp16.fp32", nvfp4 = "blackwell.tcgen05.nvfp4.fp32";
 
 // arXiv 2511.10909, table 8: (-2^13) 2^10 - 0.5 - 0.25 - 0.125 + 2^23.
@@ -74,10 +67,10 @@ TEST(MmaCommand, OneSumOnEveryArchitecture) {
 }
 
 TEST(MmaCommand, HoppersExamples) {
-  // Products are not normalised: c = 2^-25 stays beside products below 4 of exponent 0, not beside those of exponent 1.
+  // Products are not normalised: c = 2^-25 survives next to products below 4 of exponent 0, but not of exponent 1.
   EXPECT_EQ(answered(half, "3E00 BE00 | 3E00 3E00 | 33000000\n4080 C080 | 3C00 3C00 | 33000000\n"),
             "33000000\n00000000\n");
-  // FP8: wgmma keeps 13 bits, mma.sync is made of FP16 instructions and a scalar addition.
+  // FP8: wgmma keeps 13 bits. mma.sync consists of FP16 instructions and a scalar addition.
   std::string ones;
   for (int i = 0; i < 32; ++i) ones += "38 ";
   EXPECT_EQ(answered("hopper.wgmma.e4m3.fp32", "38 | 38 | 38800000"), "3F800000\n");
@@ -92,11 +85,11 @@ TEST(MmaCommand, ReadsWhatProgramsWrite) {
     EXPECT_EQ(answered(half, line), "40800000\n") << line;
   EXPECT_EQ(answered(half, ""), "");
   EXPECT_EQ(answered(half, "\n# nothing\n"), "");
-  // Operands and scales in their own widths; TF32 in words of 32 bits.
+  // Operands and scales have their own widths. TF32 takes words of 32 bits.
   EXPECT_EQ(answered(nvfp4, "2 3 | 4 5 | 0 | 38 | 38"), "40D00000\n");  // 1*2 + 1.5*3
   EXPECT_EQ(answered("hopper.mma.tf32.fp32", "3F801FFF | 40000000 | 0"), "40000000\n");
   EXPECT_EQ(answered("hopper.mma.fp16.fp16", "3C00 | 3C00 | 3C00"), "4000\n");
-  // Any depth: 17 products are a chunk of 16 and one more.
+  // Any depth: 17 products are a chunk of 16 and a chunk of one.
   std::string many;
   for (int i = 0; i < 17; ++i) many += "3C00 ";
   EXPECT_EQ(answered(half, many + "|" + many + "| 0"), "41880000\n");
@@ -130,7 +123,7 @@ TEST(MmaCommand, CheckEndsWithItsSumAndItsStatus) {
 
 TEST(MmaCommand, DifferencesAreCounted) {
   const auto said = [](const std::string& input) { return run_mma(half, input, {"--check"}).out; };
-  // 1 is 3F800000; blank lines and remarks have numbers too.
+  // 1 is 3F800000. Blank lines and remarks count as lines too.
   EXPECT_EQ(
       said("# why\n\n3C00 | 3C00 | 0 | 3F800001\n"),
       "line 3: got 3F800000, expected 3F800001, 1 code word apart; 3C00 | 3C00 | 00000000\n1 checked, 1 differ\n");
@@ -141,7 +134,7 @@ TEST(MmaCommand, DifferencesAreCounted) {
                 .rfind("line 1: got 80000003, expected 00000002, 5 code words apart; ", 0),
             0u);  // across zero
   EXPECT_EQ(said("3C00 | 3C00 | 0 | 7F800000\n").rfind("line 1: got 3F800000, expected 7F800000; 3C00", 0), 0u);
-  // Of more than 8 words the operands are counted, else shown.
+  // Operands of more than 8 words are counted, others are shown.
   EXPECT_EQ(said("3C00 0 0 0 | 3C00 0 0 0 | 0 | 0\n"),
             "line 1: got 3F800000, expected 00000000, 1065353216 code words apart; 9 operands\n1 checked, 1 differ\n");
   EXPECT_NE(said("3C00 0 0 | 3C00 0 0 | 0 | 0\n").find("; 3C00 0000 0000 | 3C00 0000 0000 | 00000000\n"),
@@ -151,7 +144,7 @@ TEST(MmaCommand, DifferencesAreCounted) {
 TEST(MmaCommand, BadLinesAreNamed) {
   const std::string good = "3C00 | 3C00 | 3F800000\n", one = "40000000\n";
   expect_error(run_mma(half, good + "13C00 | 3C00 | 0\n"),
-               "standard input, line 2: word 1 of A is '13C00', wider than 16 bits; accepted: 4 hexadecimal digits",
+               "standard input, line 2: word 1 of A is '13C00', wider than 16 bits; accepted: 4 hexadecimal digits", 2,
                one);
   expect_error(run_mma(half, "3C00 | 3C00 zz | 0\n"), "line 1: word 2 of B is 'zz'; accepted: 4 hexadecimal digits");
   expect_error(run_mma(half, "3C00 | 3C00 | 100000000\n"), "C is '100000000', wider than 32 bits");
@@ -202,7 +195,7 @@ TEST(MmaCommand, BadUsageIsOneLine) {
 }
 
 TEST(MmaCommand, UnitsComeFromFiles) {
-  // What the table says of a unit, written and read back, is that unit.
+  // A unit of the table, written and read back, is the same unit.
   const Outcome written = run_halfulp({"units", half, "--json"});
   ASSERT_EQ(written.status, 0);
   const TemporaryFile same(written.out);
@@ -263,7 +256,7 @@ TEST(UnitsCommand, WordsChooseUnits) {
         << word;
     for (const auto& name : names) EXPECT_TRUE(has(name, "hopper") && has(name, "e4m3")) << name;
   }
-  // Devices, also where their letters are in other names (cdna2, gb200, rtx-blackwell).
+  // Devices, also where other names contain their letters (cdna2, gb200, rtx-blackwell).
   for (const auto& [device, architecture] : {std::pair{"A2", "ampere."},
                                              {"a100", "ampere."},
                                              {"B200", "blackwell."},

@@ -1,5 +1,5 @@
-// `halfulp page` as a user runs it: what it refuses, what it asks of Python, what becomes of each answer. The page
-// itself: tests/page/.
+// `halfulp page` as a user runs it: what it refuses, what it asks of Python, how it treats each answer. tests/page/
+// tests the page itself.
 #include "command.hpp"
 
 #include <gtest/gtest.h>
@@ -11,7 +11,8 @@
 namespace {
 
 namespace fs = std::filesystem;
-using halfulp::testing::is_one_line;
+using halfulp::testing::expect_error;
+using halfulp::testing::expect_refused;
 using halfulp::testing::Outcome;
 using halfulp::testing::run_halfulp;
 
@@ -33,7 +34,7 @@ class PageCommand : public ::testing::Test {
   void TearDown() override { fs::remove_all(folder_); }
 
   void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
-  /// A Python that keeps its arguments and standard input, says `output` and `error`, and ends with `status`.
+  /// A fake Python that records its arguments and standard input, prints `output` and `error`, and exits with `status`.
   std::string python(int status, const std::string& output = "<html>", const std::string& error = "") {
     const fs::path path = folder_ / "python";
     write(path, "#!/bin/sh\nprintf '%s\\n' \"$@\" > " + kept("arguments") + "\ncat > " + kept("input") +
@@ -87,10 +88,7 @@ TEST_F(PageCommand, RefusesInOneLineAndWritesNothing) {
                                                                      {{}, "REPORT is missing"}}) {
     std::vector<std::string> all{"page", "--out", out_, fine};
     all.insert(all.end(), words.begin(), words.end());
-    const Outcome run = run_halfulp(all);
-    EXPECT_EQ(run.status, 2) << why;
-    EXPECT_TRUE(is_one_line(run.err)) << run.err;
-    EXPECT_NE(run.err.find(why), std::string::npos) << run.err;
+    expect_refused(all, why);
     EXPECT_FALSE(fs::exists(out_));
   }
   EXPECT_EQ(run_halfulp({"page", report_, fine}).status, 2);
@@ -111,10 +109,7 @@ TEST_F(PageCommand, PythonsAnswersKeepTheirMeaning) {
                            Case{3, 3, "halfulp_page: jinja2 missing; apt-get install python3-jinja2\\n",
                                 "jinja2 missing; apt-get install python3-jinja2"},
                            Case{127, 3, "", "python3-matplotlib"}, Case{130, 130, "", "interrupted"}}) {
-    const Outcome run = run_halfulp({"page", report_, "--out", out_, python(each.python, "<half", each.error)});
-    EXPECT_EQ(run.status, each.status) << run.err;
-    EXPECT_TRUE(is_one_line(run.err)) << run.err;
-    EXPECT_NE(run.err.find(each.said), std::string::npos) << run.err;
+    expect_refused({"page", report_, "--out", out_, python(each.python, "<half", each.error)}, each.said, each.status);
     EXPECT_EQ(content(out_), "before");
   }
   const Outcome none = run_halfulp({"page", report_, "--out", out_, "--python=" + kept("absent")});
@@ -123,7 +118,7 @@ TEST_F(PageCommand, PythonsAnswersKeepTheirMeaning) {
   EXPECT_EQ(content(out_), "before");
 }
 
-/// More than a pipe holds, both ways.
+/// More than a pipe holds, in both directions.
 TEST_F(PageCommand, LongAnswersArriveWhole) {
   const std::string fake = python(0);
   write(folder_ / "python",

@@ -6,7 +6,7 @@
 
 namespace {
 
-using halfulp::testing::is_one_line;
+using halfulp::testing::expect_refused;
 using halfulp::testing::run_halfulp;
 using nlohmann::json;
 
@@ -95,12 +95,7 @@ TEST(ProfilesCommand, RefusesInOneLine) {
       {"profiles", "--of", "1", "--to", "tf32"},
       {"profiles", "onnx", "--of", "1"},
       {"diff-profiles", "onnx", "pytorch", "--to", "e4m3", "--threads", "0"}};
-  for (const auto& arguments : bad) {
-    const auto outcome = run_halfulp(arguments);
-    EXPECT_EQ(outcome.status, 2) << outcome.err;
-    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
-  }
+  for (const auto& arguments : bad) expect_refused(arguments);
 }
 
 }  // namespace

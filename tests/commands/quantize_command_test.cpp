@@ -16,7 +16,8 @@
 namespace {
 
 using namespace halfulp;
-using halfulp::testing::is_one_line, halfulp::testing::Outcome, halfulp::testing::run_halfulp;
+using halfulp::testing::expect_error, halfulp::testing::expect_refused, halfulp::testing::is_one_line,
+    halfulp::testing::Outcome, halfulp::testing::run_halfulp;
 using Json = nlohmann::json;
 
 class Quantize : public ::testing::Test {
@@ -87,7 +88,7 @@ TEST_F(Quantize, AxesAndShapes) {
                           std::span(want).subspan(m * 120, 120));
   EXPECT_EQ(load("q.npy"), want);
   EXPECT_NE(raw("s.npy").find("'descr': '|u1', 'fortran_order': False, 'shape': (2, 2, 3)"), std::string::npos);
-  // The same elements in Fortran order: the file's first index runs fastest.
+  // The same elements in Fortran order, where the first index runs fastest.
   std::vector<float> turned(x.size());
   for (std::size_t i = 0; i < 2; ++i)
     for (std::size_t j = 0; j < 40; ++j)
@@ -100,7 +101,7 @@ TEST_F(Quantize, AxesAndShapes) {
   ASSERT_EQ(
       run_halfulp({"quantize", path("f.npy"), "--format", "mxfp4", "--axis", "-2", "--out", path("g.npy")}).status, 0);
   EXPECT_EQ(load("g.npy"), want);
-  // Scales relative to one tensor are the same for all of its matrices.
+  // Scales relative to a tensor are the same for all its matrices.
   ASSERT_EQ(run_halfulp({"quantize", in, "--format", "nvfp4", "--axis", "1", "--out", path("n.npy")}).status, 0);
   BlockOptions options;
   options.amax = largest_magnitude(x);
@@ -142,26 +143,26 @@ TEST_F(Quantize, FiniteElementsThatDoNotStayFiniteAreNamed) {
             std::string::npos)
       << line;
   EXPECT_EQ(line.find("exact"), std::string::npos) << line;
-  // E4M3 has no infinity: NaN. Nothing is left to compare.
+  // E4M3 has no infinity, so all become NaN and nothing is left to compare.
   const std::string beyond = save("n.npy", "<f4", {1}, std::vector<float>{1e6f});
   const Json k = Json::parse(run_halfulp({"quantize", beyond, "--format", "e4m3", "--json"}).out);
   EXPECT_EQ(k["became_nan"], 1);
   EXPECT_TRUE(k["relative_error"].is_null() && k["largest_error"].is_null() && k["sqnr_db"].is_null()) << k;
   const std::string none = run_halfulp({"quantize", beyond, "--format", "e4m3"}).out;
   EXPECT_NE(none.find("of 1 finite element, 0 became infinite, 1 NaN, saturated 1"), std::string::npos) << none;
-  // Block formats read fp32, which 1e300 is beyond.
+  // Block formats read fp32, which 1e300 exceeds.
   const std::string wide = save("w.npy", "<f8", {2}, std::vector<double>{1e300, 1});
   const Json w = Json::parse(run_halfulp({"quantize", wide, "--format", "e4m3-tensor", "--json"}).out);
   EXPECT_EQ(w["became_infinite"].get<int>() + w["became_nan"].get<int>() + w["elements_compared"].get<int>(), 2) << w;
   EXPECT_GE(w["became_infinite"].get<int>() + w["became_nan"].get<int>(), 1) << w;
-  // 2^128 is a value of the format, and none of float32: the file must not say infinity.
+  // 2^128 is a value of the format but not of float32. The file must not contain infinity.
   const std::string top = save("t.npy", "<f4", {1}, std::vector<float>{std::numeric_limits<float>::max()});
   ASSERT_EQ(run_halfulp({"quantize", top, "--format", "e11m3", "--out", path("q.npy")}).status, 0);
   NpyReader npy(path("q.npy"));
   std::vector<std::uint64_t> codes(1);
   npy.read(codes);
   EXPECT_EQ(npy.header().format.value(codes[0]), 0x1p128);
-  // Elements that were no numbers stay so, and the others are exact.
+  // Elements that were not numbers stay so, and the others are exact.
   const std::string special = save("s.npy", "<f4", {2}, std::vector<float>{1, std::numeric_limits<float>::infinity()});
   EXPECT_NE(run_halfulp({"quantize", special, "--format", "fp16"}).out.find("each: exact"), std::string::npos);
   EXPECT_EQ(run_halfulp({"quantize", special, "--format", "e4m3", "--overflow", "saturate"}).out.find("each: exact"),
@@ -176,7 +177,7 @@ TEST_F(Quantize, ErrorsOfAllMagnitudes) {
       EXPECT_EQ(line.find(wrong, line.find("each: ")), std::string::npos) << line;
     return Json::parse(run_halfulp({"quantize", in, "--format", format, "--json"}).out);
   };
-  /// The relative error of one x in a format of 1 + m bits: that of its significand.
+  /// The relative error of one x in a format of 1 + m bits is that of its significand.
   const auto error = [](double x, int m) {
     int exponent = 0;
     const double s = std::ldexp(std::frexp(x, &exponent), m + 1);
@@ -194,7 +195,7 @@ TEST_F(Quantize, ErrorsOfAllMagnitudes) {
   EXPECT_NEAR(
       summary({7e-3, 1e200, 3.3e200}, "e11m10")["relative_error"].get<double>() / (std::sqrt(a * a + b * b) / most), 1,
       1e-9);
-  // The signal overflows and the error vanishes: each has its own scale.
+  // The signal overflows and the error vanishes, so each has its own scale.
   EXPECT_NEAR(
       summary({0x1p600, 1.1e-100}, "e11m3")["relative_error"].get<double>() / (error(1.1e-100, 3) * 1.1e-100 / 0x1p600),
       1, 1e-9);
@@ -209,9 +210,7 @@ TEST_F(Quantize, TheInputIsNoOutput) {
   for (const std::string& out : {in, path("./x.npy"), path("link.npy"), path("hard.npy")})
     for (const char* option : {"--out", "--codes", "--scales"}) {
       const Outcome o = run_halfulp({"quantize", in, "--format", "mxfp8", option, out});
-      EXPECT_EQ(o.status, 2) << out;
-      EXPECT_TRUE(is_one_line(o.err)) << o.err;
-      EXPECT_NE(o.err.find("is the input file"), std::string::npos) << o.err;
+      expect_error(o, "is the input file");
       EXPECT_EQ(raw("x.npy"), before);
     }
   EXPECT_EQ(run_halfulp({"quantize", path("link.npy"), "--format", "mxfp8", "--out", in}).status, 2);
@@ -223,9 +222,7 @@ TEST_F(Quantize, AllFilesOrNone) {
   std::ofstream(path("q.npy")) << "old";
   const Outcome o = run_halfulp(
       {"quantize", in, "--format", "mxfp8", "--out", path("q.npy"), "--codes", path("c.npy"), "--scales", "/dev/full"});
-  EXPECT_EQ(o.status, 2);
-  EXPECT_TRUE(is_one_line(o.err)) << o.err;
-  EXPECT_EQ(o.out, "");
+  expect_error(o);
   EXPECT_EQ(raw("q.npy"), "old");
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);  // and no temporary file
 }
@@ -248,10 +245,7 @@ TEST_F(Quantize, BlocksWiderThanTheArray) {
       const std::string name = "e4m3/" + std::string(shape) + "/" + scale;
       for (const std::vector<std::string>& arguments :
            {std::vector<std::string>{"formats", name}, {"quantize", in, "--format", name}}) {
-        const Outcome o = run_halfulp(arguments);
-        EXPECT_EQ(o.status, 2) << name;
-        EXPECT_TRUE(is_one_line(o.err)) << o.err;
-        EXPECT_NE(o.err.find("more than 2^32 elements"), std::string::npos) << o.err;
+        expect_refused(arguments, "more than 2^32 elements");
       }
     }
 }
@@ -268,7 +262,7 @@ TEST_F(Quantize, OptionsThatContradictOrDoNothing) {
   EXPECT_EQ(status({"--format", "E4M3/1x32/E8M0/RCEIL/whole", "--rule", "ceil"}), 2);
   EXPECT_EQ(status({"--format", "mxfp4/rceil", "--rule", "rceil"}), 0);
   EXPECT_EQ(status({"--format", "mxfp4", "--rule", "rceil"}), 0);
-  EXPECT_EQ(status({"--format", "e4m3/1x32/e8m0", "--rule", "ceil"}), 0);  // the rule is not in its text
+  EXPECT_EQ(status({"--format", "e4m3/1x32/e8m0", "--rule", "ceil"}), 0);  // its text does not contain the rule
   const std::vector<std::vector<std::string>> plain{{"--overflow", "ieee"},
                                                     {"--flush-inputs"},
                                                     {"--flush-outputs"},
@@ -280,7 +274,7 @@ TEST_F(Quantize, OptionsThatContradictOrDoNothing) {
       arguments.insert(arguments.end(), option.begin(), option.end());
       EXPECT_EQ(status(arguments), want) << format << " " << option[0];
     }
-  EXPECT_EQ(status({"--format", "mxfp4", "--overflow", "saturate"}), 0);  // which is what they do
+  EXPECT_EQ(status({"--format", "mxfp4", "--overflow", "saturate"}), 0);  // they always saturate
   EXPECT_EQ(status({"--format", "mxfp4", "--overflow", "saturat"}), 2);
   for (const char* option : {"--out", "--codes", "--scales"}) EXPECT_EQ(status({"--format", "mxfp4", option, "-"}), 2);
   EXPECT_FALSE(std::filesystem::exists("-"));
@@ -290,7 +284,7 @@ TEST_F(Quantize, PlainFormatsOfEveryDtype) {
   const std::string in = save("d.npy", "<f8", {3}, std::vector<double>{0.1, 1 + 0x1p-11 + 0x1p-40, 3});
   ASSERT_EQ(run_halfulp({"quantize", in, "--format", "fp16", "--out", path("q.npy")}).status, 0);
   EXPECT_EQ(NpyReader(path("q.npy")).header().format, fp64);
-  EXPECT_EQ(load("q.npy"), (std::vector<float>{0.0999755859375f, 1 + 0x1p-10f, 3}));  // not by way of fp32
+  EXPECT_EQ(load("q.npy"), (std::vector<float>{0.0999755859375f, 1 + 0x1p-10f, 3}));  // not through fp32
   const Outcome odd = run_halfulp({"quantize", in, "--format", "e5m2", "--round", "to-odd", "--out", path("q.npy")});
   EXPECT_EQ(load("q.npy"), (std::vector<float>{0.109375f, 1.25f, 3.0f})) << odd.err;
 }
@@ -316,10 +310,7 @@ TEST_F(Quantize, BadInputIsOneLine) {
   for (const auto& arguments : bad) {
     std::vector<std::string> all{"quantize", in};
     all.insert(all.end(), arguments.begin(), arguments.end());
-    const Outcome o = run_halfulp(all);
-    EXPECT_EQ(o.status, 2) << o.err;
-    EXPECT_EQ(o.out, "");
-    EXPECT_TRUE(is_one_line(o.err)) << o.err;
+    expect_error(run_halfulp(all));
     EXPECT_FALSE(std::filesystem::exists(path("a")));
   }
   EXPECT_EQ(run_halfulp({"quantize", path("none.npy"), "--format", "mxfp4"}).status, 2);

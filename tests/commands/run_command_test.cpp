@@ -1,5 +1,4 @@
-// `halfulp run, list, validate, diff` as a user meets them: exit status, one line for every error, no half-written
-// file.
+// `halfulp run, list, validate, diff` as a user runs them: exit status, one line per error, no half-written file.
 #include "command.hpp"
 
 #include <halfulp/report/experiment.hpp>
@@ -32,18 +31,11 @@ class RunCommand : public ::testing::Test {
     return static_cast<std::size_t>(
         std::distance(fs::recursive_directory_iterator(folder), fs::recursive_directory_iterator()));
   }
-  /// Status 2, one line on standard error that says `word`, nothing on standard output, no file left.
-  void expect_bad_input(std::vector<std::string> arguments, const std::string& word) const {
+  /// Status 2, one line on standard error that contains `word`, nothing on standard output, no file left.
+  void expect_bad_input(const std::vector<std::string>& arguments, const std::string& word) const {
     const std::size_t before = files();
-    const Outcome outcome = run_halfulp(arguments);
-    std::string line;
-    for (const std::string& argument : arguments) line += argument + " ";
-    EXPECT_EQ(outcome.status, 2) << line << "\n" << outcome.err;
-    EXPECT_TRUE(is_one_line(outcome.err)) << line << "\n" << outcome.err;
-    EXPECT_EQ(outcome.err.rfind("halfulp: ", 0), 0u) << outcome.err;
-    EXPECT_NE(outcome.err.find(word), std::string::npos) << line << "\n" << outcome.err;
-    EXPECT_EQ(outcome.out, "") << line;
-    EXPECT_EQ(files(), before) << line;
+    testing::expect_refused(arguments, word);
+    EXPECT_EQ(files(), before) << word;
   }
   const std::string name = "underflow";
   const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-run-" + std::to_string(::getpid()));
@@ -117,9 +109,7 @@ TEST_F(RunCommand, a_full_disk_is_one_line) {
   to_device.insert(to_device.end(), {"--out", "/dev/full"});
   expect_bad_input(to_device, "No space left");
   small.insert(small.end(), {"--out", "-"});
-  const Outcome outcome = run_halfulp(small, {}, "/dev/full");
-  EXPECT_EQ(outcome.status, 2);
-  EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+  testing::expect_error(run_halfulp(small, {}, "/dev/full"));
   for (const char* command : {"list", "--help", "--version"})
     EXPECT_EQ(run_halfulp({command}, {}, "/dev/full").status, 2) << command;
 }
@@ -165,7 +155,7 @@ TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
   EXPECT_EQ(run_halfulp({"validate", report, path("changed.json")}).status, 1);
   expect_bad_input({"diff", report, path("changed.json")}, "not a valid report");
   expect_bad_input({"validate", path("missing.json")}, "cannot read");
-  // An unreadable file does not keep the others from being judged; the worst of them is the exit status.
+  // An unreadable file does not stop the others from being validated. The exit status is the worst of all.
   const Outcome mixed = run_halfulp({"validate", path("changed.json"), path("missing.json"), report});
   EXPECT_EQ(mixed.status, 2);
   EXPECT_TRUE(is_one_line(mixed.err)) << mixed.err;
@@ -173,8 +163,8 @@ TEST_F(RunCommand, writes_a_valid_report_that_runs_again) {
   EXPECT_NE(mixed.out.find(report + ": valid"), std::string::npos) << mixed.out;
 }
 
-/// Every experiment names a table it has; the table, what did not hold and the sums fit a terminal. Formats and modes
-/// with long names included.
+/// Every experiment's headline names one of its tables. The table, the failed claims and the totals fit a terminal,
+/// also with long names of formats and modes.
 TEST_F(RunCommand, shows_a_headline_and_what_did_not_hold) {
   for (const Experiment& experiment : experiments()) {
     const std::string own(experiment.name), config = std::string(HALFULP_GOLDEN) + "/" + own + ".config.json";
@@ -187,8 +177,8 @@ TEST_F(RunCommand, shows_a_headline_and_what_did_not_hold) {
       };
       const bool trains = has("data");
       if (trains) arguments.insert(arguments.end(), {"--set", "data=" + std::string(HALFULP_GOLDEN) + "/images"});
-      const bool scaled = own == "attribution";  // of formats without a scale it refuses what is beyond their range
-      if (trains && long_names) continue;        // names of policies are ours or in a file
+      const bool scaled = own == "attribution";  // it refuses numbers out of range of formats without a scale
+      if (trains && long_names) continue;        // names of policies are built in or stand in a file
       if (long_names && !has("formats") && !has("chains")) continue;
       if (long_names && has("chains"))
         arguments.insert(arguments.end(),

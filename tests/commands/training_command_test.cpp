@@ -1,5 +1,5 @@
-// `halfulp run training` as a user calls it: every mistake is one line, exit status 2 and no file; interrupted runs go
-// on.
+// `halfulp run training` as a user runs it: every mistake gives one line, exit status 2 and no file. Interrupted runs
+// resume.
 #include "training/tiny_training.hpp"
 
 #include "command.hpp"
@@ -71,19 +71,16 @@ class TrainingCommand : public ::testing::Test {
     for (const std::string& setting : settings) all.insert(all.end(), {"--set", setting});
     return all;
   }
-  /// Whatever is wrong is one line that begins so, and nothing is written.
+  /// The mistake gives one line that begins so, and nothing is written.
   void refused(const std::vector<std::string>& settings, const std::string& part) {
     std::vector<std::string> before;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) before.push_back(entry.path());
-    const Outcome outcome = halfulp::testing::run_program(words(settings));
-    EXPECT_EQ(outcome.status, 2) << settings.back() << outcome.out;
-    EXPECT_TRUE(halfulp::testing::is_one_line(outcome.err)) << outcome.err;
-    EXPECT_NE(outcome.err.find(part), std::string::npos) << outcome.err << "wanted: " << part;
+    halfulp::testing::expect_error(halfulp::testing::run_program(words(settings)), part);
     std::vector<std::string> after;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) after.push_back(entry.path());
     EXPECT_EQ(after, before) << settings.back();
   }
-  /// The results of a run's report, which is removed.
+  /// The results in a run's report. Removes the report.
   std::string results(const Outcome& outcome) {
     EXPECT_EQ(outcome.status, 0) << outcome.err;
     std::string text_of_it;

@@ -1,4 +1,4 @@
-// `halfulp verify` as a user runs it: state files, interruption, the command's errors and what it prints.
+// `halfulp verify` as a user runs it: state files, interruption, errors and output.
 #include "check.hpp"
 #include "command.hpp"
 
@@ -20,12 +20,12 @@ namespace {
 using namespace halfulp;
 using namespace halfulp::verify;
 using halfulp::cli::Verification;
-using halfulp::testing::is_one_line;
+using halfulp::testing::expect_error;
+using halfulp::testing::expect_refused;
 using halfulp::testing::run_halfulp;
 using halfulp::testing::run_interrupted;
 
-// --- state
-// -------------------------------------------------------------------------------------------------------------
+// State.
 
 struct File {
   std::string path =
@@ -78,10 +78,7 @@ TEST(VerifyState, RefusesWhatIsNotItsOwnAndLeavesItUntouched) {
                                   const std::string& needle) {
     file.write(text);
     const auto outcome = run_halfulp(with(arguments, {"--state", file.path}));
-    EXPECT_EQ(outcome.status, 2) << needle;
-    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-    EXPECT_NE(outcome.err.find(needle), std::string::npos) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
+    expect_error(outcome, needle);
     EXPECT_EQ(file.read(), text);
   };
   const auto replaced = [&](const std::string& from, const std::string& to) {
@@ -110,7 +107,7 @@ TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
       "oracle",        "--exhaustive", "--quiet", "--threads", "2"};  // four chunks
   const File file;
   std::vector<std::string> stateful = with(arguments, {"--state", file.path});
-  // Its first state file says that a chunk is done; then it is interrupted.
+  // The run is interrupted once its first state file says that a chunk is done.
   const auto interrupted = run_interrupted(stateful, [&] { return std::filesystem::exists(file.path); });
   ASSERT_FALSE(interrupted.killed);
   ASSERT_EQ(interrupted.status, 130) << interrupted.err;
@@ -124,7 +121,7 @@ TEST(VerifyState, AnInterruptedRunGoesOnToTheSameDigest) {
   EXPECT_EQ(digest_of(resumed.out), digest_of(whole.out));
 }
 
-/// The path that a GPU takes, with the emulation in its place: chunks that a device makes, resumed.
+/// A GPU's path with the emulation in its place: a device makes the chunks, and the run resumes.
 TEST(VerifyState, OfADeviceIsResumed) {
   const std::vector<std::string> arguments{"verify", "convert", "--format", "fp16",         "--to",
                                            "bf16",   "--round", "all",      "--exhaustive", "--quiet"};
@@ -181,10 +178,7 @@ TEST(VerifyState, IsOfOneRunAtATime) {
     const cli::FileLock lock(file.path, cli::FileLock::IfTaken::refuse);
     for (const std::string& name : {file.path, link.string()}) {
       const auto second = run_halfulp(with(small_run, {"--state", name}));
-      EXPECT_EQ(second.status, 2);
-      EXPECT_TRUE(is_one_line(second.err)) << second.err;
-      EXPECT_NE(second.err.find("is in use by another run"), std::string::npos) << second.err;
-      EXPECT_EQ(second.out, "");
+      expect_error(second, "is in use by another run");
     }
   }
   std::filesystem::remove(link);
@@ -203,10 +197,7 @@ TEST(VerifyLedger, EntriesOfNobodyAreRefusedBeforeTheWork) {
     const std::string text = std::string(R"({"kind": "halfulp ledger", "version": 1, "entries": [)") + entry + "]}";
     std::ofstream(file.path) << text;
     const auto run = run_halfulp(with(small_run, {"--ledger", file.path}));
-    EXPECT_EQ(run.status, 2) << entry;
-    EXPECT_TRUE(is_one_line(run.err)) << run.err;
-    EXPECT_NE(run.err.find("entries[0]"), std::string::npos) << run.err;
-    EXPECT_EQ(run.out, "");
+    expect_error(run, "entries[0]");
     EXPECT_EQ(file.read(), text);
   }
 }
@@ -231,8 +222,7 @@ TEST(VerifyState, IsARegularFile) {
   EXPECT_NE(both.err.find("accepted: two files"), std::string::npos) << both.err;
 }
 
-// --- the command
-// ---------------------------------------------------------------------------------------------------------
+// The command.
 
 TEST(VerifyCommand, RefusesBadUsageInOneLine) {
   struct Case {
@@ -271,13 +261,7 @@ TEST(VerifyCommand, RefusesBadUsageInOneLine) {
       {{"add", "--format", "e4m3", "--against", "third-party"}, 3, "skipped: "},
       {{"add", "--format", "fp16", "--against", "x86", "--round", "to-odd"}, 3, "skipped: "},
   };
-  for (const Case& c : cases) {
-    const auto outcome = run_halfulp(with({"verify"}, c.arguments));
-    EXPECT_EQ(outcome.status, c.status) << c.needle << ": " << outcome.err;
-    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
-    EXPECT_NE(outcome.err.find(c.needle), std::string::npos) << outcome.err;
-    EXPECT_EQ(outcome.out, "");
-  }
+  for (const Case& c : cases) expect_refused(with({"verify"}, c.arguments), c.needle, c.status);
 }
 
 TEST(VerifyCommand, SaysWhatWasCompared) {

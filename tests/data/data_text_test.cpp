@@ -1,4 +1,4 @@
-// Texts as characters, windows of them, and the order of examples: the same everywhere, and every bad file refused in
+// Texts as characters, their windows, and the order of examples: the same everywhere, and every bad file is refused in
 // one line.
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/data/text.hpp>
@@ -100,7 +100,7 @@ TEST(Draws, AShuffleIsAPermutation) {
   EXPECT_EQ(std::set<std::uint32_t>(order.begin(), order.end()).size(), 1000u);
   EXPECT_EQ(*std::max_element(order.begin(), order.end()), 999u);
   EXPECT_TRUE(shuffled(0, 1, 1).empty());
-  // Every order of three is as likely: 6000 draws, a standard deviation of 29.
+  // Every order of three is equally likely: 6000 draws have a standard deviation of 29.
   std::map<std::vector<std::uint32_t>, int> counts;
   for (std::uint64_t stream = 0; stream < 6000; ++stream) ++counts[shuffled(3, 9, stream)];
   EXPECT_EQ(counts.size(), 6u);

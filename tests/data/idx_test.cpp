@@ -1,4 +1,4 @@
-// IDX files and the image set made of four of them: what is read, and that every bad file is refused in one line.
+// IDX files, and the image set made of four of them: what is read, and the refusal of every bad file in one line.
 #include <halfulp/data/images.hpp>
 
 #include <gtest/gtest.h>
@@ -101,7 +101,7 @@ TEST(Idx, RefusesInOneLine) {
             "x.idx: begins with 00000801; accepted: 00000803, an IDX file of unsigned bytes in 3 dimensions");
   EXPECT_EQ(refusal(std::string("\0\0\x0d\x01", 4)),
             "x.idx: begins with 00000d01; accepted: 00000801, an IDX file of unsigned bytes in 1 dimension");
-  // What a header claims takes no memory.
+  // A header's claim allocates no memory.
   EXPECT_EQ(
       refusal(idx({4'294'967'295u, 4'294'967'295u, 4'294'967'295u}, "a"), 3),
       "x.idx: the IDX header, at byte 4, promises 4294967295 x 4294967295 x 4294967295 values; accepted: at most 2^30");
@@ -123,7 +123,7 @@ TEST(Idx, RefusesBadGzipInOneLine) {
   spoiled = packed;
   spoiled[2] = 3;  // a method that does not exist
   EXPECT_EQ(refusal(spoiled), "x.idx: corrupted gzip data before byte 4: unknown compression method");
-  // No bit behind the header can change without notice, but for those that fill the last byte of the packed data.
+  // Every changed bit after the header is noticed, except those that fill the last byte of the packed data.
   int unnoticed = 0;
   for (std::size_t i = 10; i < packed.size(); ++i)
     for (int bit = 0; bit < 8; ++bit) {

@@ -1,4 +1,4 @@
-// .npy files: what is read, and that every bad file is refused in one line that names it.
+// .npy files: what is read, and the refusal of every bad file in one line that names it.
 #include <halfulp/data/npy.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
@@ -51,7 +51,8 @@ std::vector<std::uint64_t> all(NpyReader npy, std::size_t chunk = 7) {
   return codes;
 }
 
-/// The one line a file is refused with; fails the test if it is not, or if the line is not one line with the name.
+/// The line that refuses a file. Fails the test if the file is accepted, or if the message is not one line with its
+/// name.
 std::string refusal(const std::string& bytes) {
   try {
     all(reader(bytes));

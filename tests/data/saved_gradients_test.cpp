@@ -1,4 +1,4 @@
-// Folders of gradients: the files byte by byte, what is read back, and that every bad folder is refused in one line.
+// Folders of gradients: the files byte by byte, what is read back, and the refusal of every bad folder in one line.
 #include <halfulp/data/npy.hpp>
 #include <halfulp/data/saved_gradients.hpp>
 #include <halfulp/training/layers/numerics.hpp>
@@ -58,7 +58,7 @@ class SavedGradientsTest : public ::testing::Test {
     }
     saved.finish();
   }
-  /// The reader's complaint, which is one line and names the file.
+  /// The reader's message, which is one line and names the file.
   std::string complaint(const std::string& name = "run") const {
     return complaint_of([&] { read_gradients(root / name); });
   }
@@ -74,7 +74,7 @@ class SavedGradientsTest : public ::testing::Test {
     }
     return "accepted";
   }
-  /// What the reader says of a listing with this change.
+  /// The reader's message about a listing with this change.
   template <class F>
   std::string with_listing(F&& change) const {
     fs::remove_all(root / "run");
@@ -142,7 +142,7 @@ TEST_F(SavedGradientsTest, what_was_saved_is_read_in_its_order) {
   EXPECT_EQ(values_of(folder.gradients[1].path), (std::vector<float>{5, 6}));
 }
 
-/// The trainer's names of the same things.
+/// The trainer's names for the same things.
 TEST_F(SavedGradientsTest, kinds_have_the_names_of_roles) {
   EXPECT_EQ(name_of(GradientKind::of_weight), training::name_of(training::Role::gradient_of_weight));
   EXPECT_EQ(name_of(GradientKind::of_activation), training::name_of(training::Role::gradient_of_activation));

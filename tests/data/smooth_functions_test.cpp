@@ -41,7 +41,7 @@ TEST(SmoothFunctions, AreNearTheirDefinitionsInDouble) {
 }
 
 TEST(SmoothFunctions, AreRoundedOnceForFloat) {
-  // Half a unit in float's last place, 2^29 of 2^-53, and hardly more.
+  // Half a unit in float's last place, which is 2^29 times 2^-53, and hardly more.
   constexpr double half = 0x1p29 * 1.01;
   const auto in_float = [](float (*f)(float)) {
     return [f](double x) { return static_cast<double>(f(static_cast<float>(x))); };

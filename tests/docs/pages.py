@@ -1,4 +1,4 @@
-"""The pages of the documentation, taken apart: fenced blocks with the comments that steer their test, headings, links."""
+"""Parses the pages of the documentation: fenced blocks with the comments that steer their test, headings, links."""
 import dataclasses
 import pathlib
 import re
@@ -23,7 +23,7 @@ class Block:
 
 
 def all_pages(root):
-    """README, HACKING and docs, what Sphinx makes left out; relative to the root."""
+    """README, HACKING and docs, without what Sphinx makes; relative to the root."""
     pages = [root / "README.md", root / "HACKING.md", *sorted((root / "docs").rglob("*.md"))]
     return [page.relative_to(root) for page in pages]
 
@@ -50,7 +50,7 @@ def blocks_of(root, page):
 
 
 def prose_of(root, page):
-    """The page without its blocks and inline code, line by line; what is taken out is empty."""
+    """The page's lines without blocks and inline code, which become empty."""
     lines = (root / page).read_text(encoding="utf-8").split("\n")
     for block in blocks_of(root, page):
         for i in range(block.line - 1, block.end):
@@ -76,7 +76,7 @@ def anchors_of(root, page):
 
 
 def broken_links(root):
-    """Relative links that lead nowhere, as lines. Links to other sites are not followed."""
+    """Broken relative links, one line each. Links to other sites are not followed."""
     problems = []
     for page in all_pages(root):
         for number, line in enumerate(prose_of(root, page), 1):

@@ -3,11 +3,11 @@
 
   run_blocks.py --build build/release [--python PYTHON] [--compiler c++] [--only WORD] [--update]
 
-Every fenced block names its language. What becomes of it:
+Every fenced block names its language, which says how it is tested:
 
   sh       run by bash -e; its exit status is 0
-  console  each line "$ COMMAND" is run; its output, errors included, is what stands below it. A line "..." stands for any lines, three
-           dots in a line for any characters
+  console  each line "$ COMMAND" is run; its output, errors included, is shown below it. A line "..." stands for any lines, three dots in a
+           line for any characters
   python   run by a Python that has the package halfulp (skipped where it was not built)
   cpp      compiled, not run
   json     written to a file that a command further down the page takes
@@ -24,7 +24,7 @@ build/python-venv, docs, evidence, experiments, notebooks, report, tests, traini
   <!-- copy of: PATH -->     the same lines stand in this file of the repository, which a test compiles: not compiled here
 
 --update writes what commands say now into the pages, with the gaps where they were ("@5" below a new command: its first five lines, then a
-gap). See to it that it is what you mean.
+gap). Check that this is what you mean.
 """
 import argparse
 import concurrent.futures
@@ -59,13 +59,13 @@ def pattern(line):
 
 
 def matches(shown, said):
-    """Whether the lines said are those shown, where "..." has gaps."""
+    """Whether the lines said match those shown, in which "..." marks gaps."""
     text = "".join(r"(?:.*\n)*?" if line.strip() == "..." else pattern(line) + r"\n" for line in shown)
     return re.fullmatch(text, "".join(line + "\n" for line in said)) is not None
 
 
 def updated(shown, said):
-    """The lines said, cut as those shown are: as many before the first gap, as many after the last."""
+    """The lines said, cut like those shown: as many before the first gap, as many after the last."""
     if len(shown) == 1 and shown[0].startswith("@"):
         shown = [None] * int(shown[0][1:]) + ["..."]
     gaps = [i for i, line in enumerate(shown) if line is not None and line.strip() == "..."]
@@ -107,7 +107,7 @@ class Runner:
                 "NO_COLOR": "1", "COLUMNS": "80", "MPLBACKEND": "Agg", "PYTHONDONTWRITEBYTECODE": "1"}
 
     def call(self, command, folder, seconds=120, accepted=(0,)):
-        """Its output and errors together; Failed where it does not come to an end, or to another exit status."""
+        """Its output and errors together. Raises Failed if it does not end, or ends with another exit status."""
         try:
             done = subprocess.run(command, cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                   env=self.environment(), timeout=seconds, errors="replace")
@@ -129,7 +129,7 @@ class Runner:
     def console(self, block, folder, seconds):
         lines = []
         for command, shown in commands(block):
-            refused = bool(shown) and shown[0].startswith("halfulp: ")  # a block that shows how a mistake is answered
+            refused = bool(shown) and shown[0].startswith("halfulp: ")  # a block that shows the answer to a mistake
             accepted = (0, 1, 2) if refused else (0, 1)
             said = [line.rstrip() for line in self.call(["bash", "-c", command], folder, seconds, accepted).split("\n")]
             while said and not said[-1]:
@@ -140,7 +140,7 @@ class Runner:
         return "\n".join(lines) + "\n"
 
     def run(self, block, folder, later):
-        """Failed, Skipped, or the text that the block should have."""
+        """The text that the block should have. Raises Failed or Skipped."""
         steering, language = block.steering, block.language
         if language not in LANGUAGES:
             raise Failed(f"its language is {language or 'not named'}; known: " + ", ".join(sorted(LANGUAGES)))
@@ -178,7 +178,7 @@ class Runner:
         return None
 
     def require(self, need, folder):
-        """Skipped, where what a block needs is not here."""
+        """Raises Skipped where a block's needs are missing."""
         if need == "fashion-mnist":
             if not IMAGES.exists():
                 raise Skipped("dataset-fashion-mnist is not installed")
@@ -192,7 +192,7 @@ class Runner:
                 raise Skipped(f"Python has no {need} here") from None
 
     def page(self, page):
-        """[(block, what became of it, why)] of a page, in its order."""
+        """[(block, its outcome, why)] of a page, in order."""
         blocks, results, texts = pages.blocks_of(ROOT, page), [], []
         with tempfile.TemporaryDirectory(prefix="halfulp-docs-") as name:
             folder = pathlib.Path(name)

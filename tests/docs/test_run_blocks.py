@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The test of pages notices what it is there for: wrong output, unknown languages, blocks that are not run without a reason, dead links."""
+"""The test of pages finds wrong output, unknown languages, blocks that are not run without a reason, and dead links."""
 import argparse
 import contextlib
 import io

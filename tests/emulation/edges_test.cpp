@@ -208,8 +208,8 @@ TEST(Edges, infinity_for_a_format_without_one) {
 }
 
 TEST(Edges, tininess_and_flushing) {
-  // Both numbers round to 2^-14, the smallest normal value of fp16. Without a bottom to the exponent (1 - 2^-12) *
-  // 2^-14 would round there too, so it is not tiny after rounding; (1 - 2^-11) * 2^-14 would be a value, so it is.
+  // Both numbers round to 2^-14, the smallest normal value of fp16. With an unbounded exponent, (1 - 2^-12) * 2^-14
+  // would round there too, so it is not tiny after rounding. (1 - 2^-11) * 2^-14 would be representable, so it is tiny.
   Rounding after = nearest, before = nearest, ftz = nearest, daz = nearest;
   before.tininess = Tininess::before;
   ftz.flush_outputs = true;
@@ -226,7 +226,7 @@ TEST(Edges, tininess_and_flushing) {
   EXPECT_EQ(evaluate(Operation::eq, fp16, daz, 0x03ff, 0x8001), (Rounded{1, 0}));
 }
 
-/// IEEE 754-2019, 9.2: which results are exact, where the poles are, what is invalid.
+/// IEEE 754-2019, 9.2: exact results, poles, invalid operands.
 TEST(Edges, reciprocals_and_roots) {
   EXPECT_EQ(evaluate(Operation::rcp, fp16, nearest, 0x0000), (Rounded{0x7c00, by_zero}));
   EXPECT_EQ(evaluate(Operation::rcp, fp16, nearest, 0x8000), (Rounded{0xfc00, by_zero}));
@@ -255,7 +255,7 @@ TEST(Edges, exponentials) {
   EXPECT_EQ(evaluate(Operation::exp, fp16, nearest, 0x7c00), (Rounded{0x7c00, 0}));
   EXPECT_EQ(evaluate(Operation::exp, fp16, nearest, 0xfc00), (Rounded{0x0000, 0}));
   EXPECT_EQ(evaluate(Operation::exp, e2m1, nearest, 0x7), (Rounded{0x7, overflow}));  // e^6, no infinity
-  // Around 1 and beyond the range, where results differ from neighbours by less than any bit that is kept.
+  // Around 1 and beyond the range, where results differ from a neighbour by less than the last bit kept.
   for (const std::uint64_t tiny : {0x0001u, 0x0400u}) {
     EXPECT_EQ(evaluate(Operation::exp, fp16, nearest, tiny), (Rounded{0x3c00, inexact}));
     EXPECT_EQ(evaluate(Operation::exp, fp16, in(toward_positive), tiny), (Rounded{0x3c01, inexact}));
@@ -272,7 +272,7 @@ TEST(Edges, exponentials) {
     EXPECT_EQ(evaluate(Operation::exp, f, in(toward_positive), low), (Rounded{1, underflow}));
     EXPECT_EQ(evaluate(Operation::exp, f, in(to_odd), low), (Rounded{1, underflow}));
   }
-  // Digits that tables give: e = 2.71828182845904523536..., 1/e = 0.36787944117144232160...
+  // Digits from tables: e = 2.71828182845904523536..., 1/e = 0.36787944117144232160...
   EXPECT_EQ(evaluate(Operation::exp, fp64, nearest, 0x3ff0'0000'0000'0000), (Rounded{0x4005'bf0a'8b14'5769, inexact}));
   EXPECT_EQ(evaluate(Operation::exp, fp64, nearest, 0xbff0'0000'0000'0000), (Rounded{0x3fd7'8b56'362c'ef38, inexact}));
 }

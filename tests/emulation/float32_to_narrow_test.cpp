@@ -1,8 +1,8 @@
 // float -> every format of 16 bits or fewer, in every deterministic mode, against the oracle.
 //
-// Rounding is monotone, so over the floats of one sign each conversion is a step function. The oracle finds its steps
-// by bisection; then a sweep over the floats compares every one of them (HALFULP_EXHAUSTIVE) or one in a prime stride,
-// and both sides of every step are compared with the oracle itself, flags included.
+// Rounding is monotone, so each conversion is a step function over the floats of one sign. The oracle finds the steps
+// by bisection. A sweep then compares every float (HALFULP_EXHAUSTIVE) or one per prime stride. Both sides of every
+// step are compared with the oracle itself, flags included.
 #include "check.hpp"
 
 #include <halfulp/evidence/oracle/steps.hpp>
@@ -45,7 +45,7 @@ TEST_P(Float32To, in_every_mode) {
       for (std::uint32_t bits = 1; bits < infinity; bits += stride) {
         while (at + 1 < steps.size() && steps[at + 1].first <= bits) ++at;
         const Rounded got = convert(fp32, to, r, bits | sign);
-        // Whether it is exact needs no oracle: the value of the code is or is not the float.
+        // Exactness needs no oracle: compare the code's value with the float.
         const bool invalid = sign != 0 && !to.is_signed;
         const bool exact = static_cast<double>(std::bit_cast<float>(bits | sign)) == to.value(got.code);
         Rounded want{steps[at].code, got.flags};

@@ -26,7 +26,7 @@ static_assert(static_cast<double>(E4M3(1000)) != static_cast<double>(E4M3(1000))
 static_assert(Half(1) < Half(2) && Half(-0.0) == Half(0) && abs(Half(-3)) == Half(3));
 static_assert(Float<bf16>(Half(65504)).code() == 0x4780, "conversion between formats rounds");
 
-/// Every pair of codes: operators are the operations under default rounding.
+/// For every pair of codes, operators give what the operations give under default rounding.
 template <FloatFormat F>
 void expect_operators_are_operations() {
   const Rounding nearest;

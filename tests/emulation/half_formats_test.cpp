@@ -1,5 +1,5 @@
 // Formats of 16 bits and more against the oracle: unary operations on all codes, the others on a lattice of interesting
-// operands and on random ones.
+// operands and on random operands.
 #include "check.hpp"
 
 #include <halfulp/emulation/elementary.hpp>
@@ -18,7 +18,7 @@ std::vector<FloatFormat> formats() {
   return all;
 }
 
-/// Random operands. Every other tuple has exponents close enough for digits to meet: uniform codes rarely do.
+/// Random operands. Every other tuple has exponents so close that digits overlap, which uniform codes rarely do.
 struct Operands {
   FloatFormat f;
   Random random;
@@ -52,7 +52,7 @@ TEST_P(HalfFormats, binary_operations_on_a_lattice_and_random_operands) {
     Differences differences(format_name(f) + " " + std::string(op.name));
     std::vector<Rounding> all = settings_of(op.operation, exhaustive());
     Draw draw{{static_cast<unsigned>(op.operation)}};
-    // In the default run every seventh pair of the wide formats, whose exact results are slow.
+    // The default run takes every seventh pair of the wide formats, whose exact results are slow.
     const std::size_t stride = exhaustive() || f.storage_bits() <= 16 ? 1 : 7;
     for (std::size_t i = 0; i < points.size() * points.size(); i += stride) {
       draw.next(all);
@@ -86,7 +86,7 @@ TEST_P(HalfFormats, fma_on_a_lattice_and_random_operands) {
   }
 }
 
-/// All codes of a 16-bit format; of a wider one a lattice and random codes.
+/// All codes of a 16-bit format; a lattice and random codes of a wider one.
 std::vector<std::uint64_t> unary_operands(const FloatFormat& f) {
   std::vector<std::uint64_t> codes;
   if (f.storage_bits() <= 16) {
@@ -118,8 +118,8 @@ TEST_P(HalfFormats, roots_and_reciprocals) {
   }
 }
 
-/// Most operands of wide formats are so large or small that e^x is 0, 1 or Inf but for a bit: those between are added,
-/// and where results become subnormal, vanish and overflow.
+/// Most operands of wide formats are so large or small that e^x is 0, 1 or Inf to within a bit. This adds operands
+/// between these, and those whose results become subnormal, vanish or overflow.
 std::vector<std::uint64_t> exp_operands(const FloatFormat& f) {
   std::vector<std::uint64_t> codes = unary_operands(f);
   if (f.storage_bits() <= 16) return codes;
@@ -237,7 +237,7 @@ TEST_P(HalfFormats, round_to_integral_and_to_integers) {
   for (const std::uint64_t a : unary_operands(f)) {
     draw.next(all);
     for (const Rounding& r : all) {
-      if (!exhaustive() && ++count % 3 != 0) continue;  // 32 settings: each operand meets a third of them, in turn
+      if (!exhaustive() && ++count % 3 != 0) continue;  // each operand meets a third of the 32 settings, in turn
       integral.compare(evaluate(Operation::round_to_integral, f, r, a, 0, 0, draw.word),
                        oracle::round_to_integral(f, r, a, draw.word), r, a, 0, 0, draw.word);
       constexpr IntegerType types[] = {i32, i64, u32, u64};
@@ -261,7 +261,7 @@ TEST_P(HalfFormats, conversions_to_every_format) {
     Differences differences("convert " + format_name(f) + " to " + format_name(to));
     std::vector<Rounding> all = roundings(exhaustive());
     const bool fits = fits_int128(f) && fits_int128(to);
-    std::size_t i = draw.random() % 13;  // by default a thirteenth of the operands for each target
+    std::size_t i = draw.random() % 13;  // the default run takes a thirteenth of the operands for each target
     for (; i < operands.size(); i += exhaustive() ? 1 : 13) {
       draw.next(all);
       const std::uint64_t a = operands[i];

@@ -121,7 +121,7 @@ TEST(E8m0, converts_to_every_format_and_from_half_precision) {
   }
 }
 
-/// Integers into every format: small ones, powers of two and their neighbours, random ones of every length.
+/// Integers to every format: small ones, powers of two and their neighbours, random ones of every length.
 TEST(Integers, convert_to_every_format) {
   std::vector<FloatFormat> targets = formats();
   for (const NamedFormat& row : catalogue()) targets.push_back(row.format);

@@ -1,4 +1,4 @@
-// Stochastic rounding as a specified object: its probabilities by enumeration, and the generator's published answers.
+// Stochastic rounding: its probabilities by enumeration, and the generator's published test vectors.
 #include "check.hpp"
 
 #include <halfulp/emulation/random.hpp>
@@ -17,7 +17,7 @@ Rounding stochastic(int random_bits) {
   return r;
 }
 
-/// Positive doubles between a value of the format and the next, some exactly on a multiple of 2^-r of the gap.
+/// Positive doubles between adjacent values of the format, some exactly on a multiple of 2^-r of the gap.
 class Stochastic : public testing::TestWithParam<FloatFormat> {};
 INSTANTIATE_TEST_SUITE_P(Formats, Stochastic,
                          testing::ValuesIn(check::named({"e4m3", "e5m2", "e2m1", "fp16", "bf16", "e4m3fnuz"})),
@@ -28,7 +28,7 @@ TEST_P(Stochastic, rounds_up_with_the_probability_of_the_tail_cut_to_r_bits) {
   check::Random random{3};
   for (int r = 1; r <= 8; ++r)
     for (int i = 0; i < 60; ++i) {
-      // Below max, and from subnormals on: between value(code) and value(code + 1) at a fraction of 2^-20s.
+      // From subnormals to below max: between value(code) and value(code + 1), at a multiple of 2^-20 of the gap.
       const std::uint64_t code = random() % f.max_finite();
       const double low = f.value(code), gap = f.value(code + 1) - low;
       const double fraction = i < 20 ? static_cast<double>(random() % (1u << r)) / (1 << r)
@@ -48,8 +48,8 @@ TEST_P(Stochastic, rounds_up_with_the_probability_of_the_tail_cut_to_r_bits) {
 }
 
 TEST_P(Stochastic, bias_is_minus_half_a_random_unit_on_average) {
-  // Over tails uniform on a grid much finer than 2^-r, the mean result is low by (2^-r - 2^-r/2^(20 - r)) / 2 of an
-  // ulp.
+  // Over tails that are uniform on a grid much finer than 2^-r, the mean result is low by (2^-r - 2^-r/2^(20 - r)) / 2
+  // of an ulp.
   const FloatFormat f = GetParam();
   const std::uint64_t code = f.min_normal();
   const double low = f.value(code), gap = f.value(code + 1) - low;
@@ -67,7 +67,7 @@ TEST_P(Stochastic, bias_is_minus_half_a_random_unit_on_average) {
 }
 
 TEST_P(Stochastic, variants_round_the_tail_to_r_bits) {
-  // Every tail of r + 3 bits, every random word: the count of roundings up is the tail rounded to r bits.
+  // For every tail of r + 3 bits and every random word, the count of roundings up is the tail rounded to r bits.
   const FloatFormat f = GetParam();
   const double low = f.value(f.min_normal()), gap = f.value(f.min_normal() + 1) - low;
   for (const auto& variant : stochastic_variants)

@@ -1,4 +1,4 @@
-// Text against rationals: parsing rounds correctly, printing is shortest and reads back.
+// Text against rationals: parsing rounds correctly, and printing gives the shortest text that reads back.
 #include "check.hpp"
 
 #include <halfulp/emulation/text.hpp>
@@ -29,7 +29,7 @@ Rounded rounded(const FloatFormat& f, const Rounding& r, const cpp_rational& x, 
   return oracle::settle(f, r, oracle::locate(f, x < 0, magnitude), random);
 }
 
-// --- parsing -----------------------------------------------------------------------------------------------------
+// Parsing.
 
 /// A digit thousands of places after a midpoint decides, in every format and mode; hexadecimal digits too.
 TEST(Parse, thousands_of_digits) {
@@ -60,7 +60,7 @@ TEST(Parse, thousands_of_digits) {
   EXPECT_THROW((void)parse(fp16, {}, std::string(100'001, '1')), std::invalid_argument);
 }
 
-/// Decimals at and around the midpoint of a code and the next, in every mode.
+/// Decimals at and around the midpoint between adjacent codes, in every mode.
 TEST(Parse, decimals_near_midpoints) {
   check::Random random{21};
   for (const std::string name : {"e4m3", "e2m1", "e5m2fnuz", "fp16", "bf16", "tf32", "fp32", "fp64", "e6m9finite"}) {
@@ -168,7 +168,7 @@ TEST(Parse, refusals_name_the_text_in_one_line) {
   EXPECT_THROW((void)parse(fp16, {}, std::string(100'001, '7')), std::invalid_argument);
 }
 
-// --- printing ----------------------------------------------------------------------------------------------------
+// Printing.
 
 /// "1.50e-07" as digits 15 and the rational 15e-8.
 struct Decimal {

@@ -121,14 +121,14 @@ TEST(Catalogue, format_name_reads_back) {
       EXPECT_EQ(parse_format(name), f) << name;
       ++read;
     } catch (const std::invalid_argument& error) {
-      // Refused for its size, never because the name was not understood.
+      // Refused only for its size, never because the name is not understood.
       EXPECT_EQ(std::string(error.what()).find("unknown"), std::string::npos) << name << ": " << error.what();
     }
   }
   EXPECT_GT(read, 10'000);
 }
 
-/// One line that names what was wrong and contains `wanted`.
+/// The refusal is one line that names the mistake and contains `wanted`.
 void expect_refused(const std::string& name, const std::string& wanted) {
   try {
     parse_format(name);

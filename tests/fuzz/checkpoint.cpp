@@ -10,7 +10,7 @@
 using namespace halfulp;
 using training::Checkpoint;
 
-/// One byte says whether the rest is the file or what its frame holds, with a checksum that is right.
+/// One byte says whether the rest is the file, or the content of a frame with a correct checksum.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   if (size < 1) return 0;
   const std::string rest(reinterpret_cast<const char*>(data) + 1, size - 1);

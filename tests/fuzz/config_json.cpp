@@ -1,4 +1,4 @@
-// Configuration files: any bytes are refused in one line or give a configuration that reads itself back.
+// Configuration files: any bytes are refused in one line or give a configuration that survives writing and reading.
 #include "fuzz_target.hpp"
 
 #include <halfulp/report/config.hpp>

@@ -12,7 +12,7 @@ using namespace halfulp::cli;
 
 namespace {
 
-/// Everything an evaluator says to `input`; `message` is the error that ended it, if any.
+/// An evaluator's whole answer to `input`. `message` is the error that ended it, if any.
 std::string evaluated(LineEvaluator& evaluator, std::string_view input, std::size_t block, std::string& message) {
   LineStream stream(evaluator);
   std::string out;
@@ -55,7 +55,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   demand(evaluated(checker, out, 4096, message).empty() && message.empty(), "results pass their own check");
   demand(checker.cases() == evaluator.cases() && checker.differing() == 0, "every case is checked");
 
-  // As a check, the input is judged or refused, whatever it says.
+  // With --check, any input is judged or refused.
   LineEvaluator judge(options);
   evaluated(judge, input, 4096, message);
   demand(judge.differing() <= judge.cases(), "no more cases differ than there are");

@@ -1,5 +1,5 @@
-// The one entry every fuzz target defines: libFuzzer calls it with what it makes up, replay.cpp with the corpus and
-// mutations of it. A target fails by crashing: by a sanitizer, an uncaught exception, or `demand`.
+// The entry point of every fuzz target. libFuzzer calls it with generated inputs, replay.cpp with the corpus and its
+// mutations. A target fails by a crash: of a sanitizer, an uncaught exception, or `demand`.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size);
 
-/// Aborts, also in Release builds, where `what` does not hold.
+/// Aborts if `what` does not hold, also in Release builds.
 inline void demand(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "fuzz target: %s\n", what);

@@ -1,4 +1,4 @@
-// Runs a fuzz target without libFuzzer: over its corpus and over seeded mutations of it, the same everywhere.
+// Runs a fuzz target without libFuzzer, over its corpus and over seeded mutations, which are the same everywhere.
 // usage: TARGET_replay CORPUS_FOLDER MUTATIONS
 #include "fuzz_target.hpp"
 
@@ -24,7 +24,7 @@ struct Random {
   }
 };
 
-/// A few small accidents: a bit, a byte, a piece lost, doubled, or taken from another file.
+/// A few small mutations: a bit, a byte, a piece lost, doubled, or taken from another file.
 Bytes mutated(Bytes bytes, const std::vector<Bytes>& corpus, Random& random) {
   for (std::uint64_t accidents = 1 + random(4); accidents > 0; --accidents) {
     if (bytes.empty()) bytes.push_back(0);

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/golden/images: a small set of made images in MNIST's format, for tests that must not need a package.
+"""Writes tests/golden/images: a small set of synthetic images in MNIST's format, for tests that must not need a
+package.
 
-Class c is a bar of 4 x 14 whose place and direction belong to c, moved by up to two pixels, among specks. The same bytes each time.
+Class c is a bar of 4 x 14 with c's place and direction, moved by up to two pixels, among specks. Every run writes the
+same bytes.
 """
 import gzip
 import pathlib

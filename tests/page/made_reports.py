@@ -1,4 +1,4 @@
-"""Reports for the tests of the page: those of tests/golden with everything else a report has, and odd ones."""
+"""Reports for the tests of the page: those in tests/golden with all other members of a report, and odd ones."""
 from __future__ import annotations
 
 import copy
@@ -46,12 +46,12 @@ def table(columns: list[tuple[str, str]], rows: list[list[Any]], title: str = "A
 
 
 def golden() -> list[dict[str, Any]]:
-    """One report of every experiment that has a golden case."""
+    """A report of every experiment with a golden case."""
     return [report(file.name.split(".")[0], json.loads((GOLDEN / f"{file.name.split('.')[0]}.json").read_text(encoding="utf-8"))) for file in sorted(GOLDEN.glob("*.config.json"))]
 
 
 def short() -> list[dict[str, Any]]:
-    """The same with a few rows of each table."""
+    """The same report with a few rows of each table."""
     return [{**r, "results": {name: {**t, "rows": t["rows"][:30]} for name, t in r["results"].items()}} for r in golden()]
 
 
@@ -73,7 +73,7 @@ NASTY = "<script>alert('x')</script>& \"quoted\" $x^2$ ü ∞ \u202e " + "long "
 
 
 def nasty() -> dict[str, Any]:
-    """Markup, formulas, Unicode and 200 characters wherever a report has text."""
+    """Puts markup, formulas, Unicode and 200 characters wherever a report has text."""
     rows = [[NASTY, 1.0, "NaN", None, True, WORD], ["", "Infinity", "-Infinity", 10 ** 400, False, {"code": "0x7e00", "value": "NaN"}]]
     results = {"things": table([("name", ""), ("x", "1"), ("y", NASTY), ("z", "1"), ("flag", ""), ("word", "1")], rows, NASTY), "nothing": table([("name", "")], [])}
     more = report("somebodys_own", results, title=NASTY)
@@ -84,6 +84,6 @@ def nasty() -> dict[str, Any]:
 
 
 def swamping_with(ratios: list[list[Any]]) -> dict[str, Any]:
-    """A report with the one table that the first picture of swamping takes."""
+    """A report with the one table that the first picture of swamping needs."""
     columns = [("format", ""), ("rounding", ""), ("form", ""), ("asked_ratio", "1"), ("arrived", "1")]
     return report("swamping", {"ratios": table(columns, ratios)})

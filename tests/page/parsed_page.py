@@ -1,4 +1,4 @@
-"""A page as its elements, for the tests."""
+"""Parses a page into its elements for the tests."""
 from __future__ import annotations
 
 import json
@@ -12,7 +12,7 @@ VOID = {"meta", "link", "br"}
 
 
 class Page(HTMLParser):
-    """Elements with their attributes, texts by element, and what is wrong with the nesting."""
+    """Elements with their attributes, texts by element, and errors of nesting."""
 
     def __init__(self, html: str) -> None:
         super().__init__()

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# test.sh TEST [MODULE...]: runs TEST.py of this folder with the first Python that has what pages need, and MODULEs. "skipped: REASON" where none has.
+# test.sh TEST [MODULE...]: runs TEST.py of this folder with the first Python that has the modules of the page and the
+# MODULEs. Prints "skipped: REASON" if there is none.
 set -uo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 needed=$(IFS=,; echo "matplotlib,jinja2${2:+,}${*:2}" | tr ' ' ,)

@@ -1,6 +1,7 @@
-"""The page of the demo's reports in Chromium: every experiment is there, nothing is fetched, nothing complains, nothing overflows, keys reach everything.
+"""The page of the demo's reports in Chromium: it shows every experiment, fetches nothing, logs no errors, never
+overflows, and keys reach everything.
 
-HALFULP: the program; HALFULP_REPORTS: a folder of reports. HALFULP_SCREENSHOTS, a folder, keeps what was seen.
+HALFULP: the program; HALFULP_REPORTS: a folder of reports; HALFULP_SCREENSHOTS: a folder for screenshots, if set.
 """
 from __future__ import annotations
 
@@ -59,7 +60,7 @@ class InABrowser(unittest.TestCase):
 
     @classmethod
     def write_pair(cls, folder: Path) -> Path:
-        """Two reports of an experiment of which every number differs."""
+        """Two reports of an experiment in which every number differs."""
         report = json.loads(cls.reports[0].read_text(encoding="utf-8"))
         for table in report["results"].values():
             table["rows"] = [[c + 1 if isinstance(c, float) else c for c in row] for row in table["rows"]]
@@ -69,7 +70,7 @@ class InABrowser(unittest.TestCase):
         return page
 
     def show(self, width: int = 1280, scheme: str = "light", media: str = "", page: Path | None = None) -> None:
-        # Through the protocol: windows have a least width.
+        # Through the protocol, because windows have a minimum width.
         self.browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False})
         self.browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": media, "features": [{"name": "prefers-color-scheme", "value": scheme}]})
         self.browser.get((page or self.page).as_uri())
@@ -145,7 +146,7 @@ class InABrowser(unittest.TestCase):
                 element.send_keys(Keys.ENTER)
                 self.assertIsNotNone(element.find_element(By.XPATH, "..").get_attribute("open"))
         self.assertIn("summary", [tag for tag, _ in seen])
-        self.assertIn(("div", "scroll"), seen)  # the opened table, whose caption names it
+        self.assertIn(("div", "scroll"), seen)  # the opened table, which its caption names
         names = self.browser.execute_script("return [...document.querySelectorAll('.scroll')].map(e => [e.tabIndex, e.getAttribute('aria-label'), e.querySelector('caption').textContent])")
         self.assertTrue(all(index == 0 and label and caption for index, label, caption in names))
 

@@ -1,4 +1,5 @@
-"""The page without a browser: every experiment and claim is there, it parses, fetches nothing, and no report makes it fail."""
+"""The page without a browser: it shows every experiment and claim, parses, fetches nothing, and no report makes it
+fail."""
 from __future__ import annotations
 
 import contextlib
@@ -23,7 +24,7 @@ from halfulp_page.plots import PLOTS
 
 
 class Structure(unittest.TestCase):
-    """What holds for every page, of these reports."""
+    """Checks what must hold for every page, on the page of these reports."""
 
     @classmethod
     def setUpClass(cls):
@@ -120,7 +121,7 @@ class Structure(unittest.TestCase):
 
 
 class OddReports(unittest.TestCase):
-    """Whatever a report has or lacks, there is a page, and it says why it has no picture."""
+    """Every report gives a page, which says why a picture is missing."""
 
     def test_tables_without_rows_numbers_or_columns(self):
         for change in (made.emptied, lambda r: made.without_numbers(r, "NaN"), lambda r: made.without_numbers(r, None), lambda r: made.without_numbers(r, "Infinity"),
@@ -150,14 +151,14 @@ class OddReports(unittest.TestCase):
         self.assertIn("with the same place left out", text)
 
     def test_the_rows_that_are_drawn(self):
-        """Points of the description are those of the table, the preferred form alone."""
+        """The description's points are those of the table, only in the preferred form."""
         rows = [["fp16", "nearest-even", form, 2.0 ** k, share] for form, share in (("fused", 0.25), ("separate", 0.75)) for k in (1, 3, 11)] + [["fp16", "nearest-even", "separate", 4.0, "NaN"]]
         page = page_of(made.swamping_with(rows))
         self.assertEqual([text for a, text in page.all("desc")][0], "Line chart of share of the way against w / (lr·g). nearest-even: 0.75 at 2 to 2048.")
         self.assertIn("form separate. 1 value not drawn: NaN.", text_of(page))
 
     def test_places_of_points(self):
-        """Equal ratios are equally far apart on the logarithmic axis, equal differences on the linear one."""
+        """Equal ratios have equal distances on the logarithmic axis, equal differences on the linear one."""
         rows = [["fp16", "nearest-even", "separate", along, share] for along, share in ((2.0, 0.0), (8.0, 0.5), (32.0, 1.0), (64.0, 0.75))]
         line = next(a["d"] for a, _ in page_of(made.swamping_with(rows)).all("path") if "stroke: var(--s0)" in (a.get("style") or "") and (a.get("d") or "").count("L") == 3)
         x, y = zip(*(map(float, pair) for pair in re.findall(r"[ML] ([-\d.]+) ([-\d.]+)", line)))
@@ -165,7 +166,7 @@ class OddReports(unittest.TestCase):
         self.assertTrue(abs((y[0] - y[1]) - (y[1] - y[2])) < 0.05 and abs((y[3] - y[2]) - (y[0] - y[2]) / 4) < 0.05 and y[0] > y[1], y)
 
     def test_names_in_pictures_are_names(self):
-        """No formulas, no markup, whatever they look like."""
+        """Texts that look like formulas or markup stay text."""
         names = ["$x^2$", "$\\frac{", "<b>&amp;", "ü∞", "_a_", "n" * 200]
         rows = [[name, name, 0.5] for name in names]
         page = page_of(made.report("swamping", {"repairs": made.table([("format", ""), ("method", ""), ("arrived", "1")], rows)}))
@@ -269,13 +270,13 @@ class CommandLine(unittest.TestCase):
 
 
 class Reading(unittest.TestCase):
-    """What is a valid report, and cannot be drawn as it is."""
+    """Valid reports that cannot be drawn as they are."""
 
     def test_characters_that_no_page_can_hold_are_replaced(self):
         report = made.swamping_with([["fp16\u0001", "nearest-even", "separate", 2.0, 1.0], ["a\x00\ufffe\x1b[31m", "nearest-even", "separate", 4.0, 0.5]])
         with tempfile.TemporaryDirectory() as folder:
             file = os.path.join(folder, "r.json")
-            with open(file, "w", encoding="utf-8-sig") as out:  # a byte-order mark, too
+            with open(file, "w", encoding="utf-8-sig") as out:  # with a byte-order mark, too
                 json.dump(report, out)
             source = inputs.read(file)
         self.assertEqual([row[0] for row in source.report["results"]["ratios"]["rows"]], ["fp16\ufffd", "a\ufffd\ufffd\ufffd[31m"])

@@ -4,9 +4,10 @@
     python tests/peers/block_vectors.py [--out FILE]        needs numpy, ml_dtypes, torch, torchao
     python tests/peers/block_vectors.py --check FILE        status 1 where a library has changed its mind
 
-The blocks come from SplitMix64 by integer operations alone, so that tests/emulation/block/block_vectors_test.cpp has the same ones without
-Python. Where a library is known to leave its own definition, blocks are told apart by a stated condition: their elements (or
-scales) are left out of the digests, and the first few are kept as witnesses, which the test sees to differ from ours.
+The blocks come from SplitMix64 by integer operations only, so that tests/emulation/block/block_vectors_test.cpp has the
+same ones without Python. Where a library is known to leave its own definition, blocks are told apart by a stated
+condition: their elements (or scales) are left out of the digests, and the first few are kept as witnesses, which the
+test sees to differ from ours.
 """
 import argparse, json, sys
 import numpy as np
@@ -21,13 +22,13 @@ def mixed(z):
 
 
 def words(seed, count):
-    """What SplitMix64 gives after that seed."""
+    """The output of SplitMix64 after that seed."""
     with np.errstate(over="ignore"):
         return mixed(np.uint64(seed) + np.arange(1, count + 1, dtype=np.uint64) * GOLDEN)
 
 
 def digest(values, kept):
-    """A sum over the kept ones, of a mix of place and value."""
+    """A sum over the kept elements of a mix of place and value."""
     places = np.nonzero(kept.ravel())[0].astype(np.uint64)
     with np.errstate(over="ignore"):
         return "%016x" % int(mixed(places * GOLDEN + values.ravel()[kept.ravel()].astype(np.uint64)).sum(dtype=np.uint64))
@@ -38,9 +39,9 @@ FRACTIONS = np.array([0, 1, 0x7FFFFF, 0x400000, 0x3FFFFF, 0x400001, 0x600000, 0x
 
 
 def blocks(seed, count, size, low, high, special):
-    """count x size floats. Each block has a largest magnitude with an exponent field from low to high and a fraction from the
-    table or any; others are smaller, many of them with few fraction bits, so that ties come up. With `special`, of 64 blocks
-    one is of zeros, one holds an infinity and one a NaN."""
+    """count x size floats. Each block's largest magnitude has an exponent field from low to high and a fraction from
+    the table or at random. The others are smaller, many with few fraction bits, so that ties occur. With `special`, one
+    block in 64 holds only zeros, one an infinity and one a NaN."""
     w = words(seed, count * size).reshape(count, size)
     v = words(seed + 1, count)
     u = np.uint64
@@ -71,7 +72,8 @@ class Case:
         self.code_kept = np.ones(self.codes.shape, bool)
 
     def leave_out(self, where, what, why):
-        """Blocks (one a row of x) whose elements, or whose scale too, are not compared. `why` is a deviation, or None."""
+        """Blocks (one per row of x) whose elements, or whose scale too, are not compared. `why` is a deviation or
+        None."""
         where = np.asarray(where) & self.code_kept.all(axis=1)
         self.code_kept[where] = False
         if what == "scales":
@@ -112,7 +114,7 @@ def torchao_mx():
                 codes = np.stack([codes & 15, codes >> 4], -1).reshape(x.shape)
             case = Case("torchao", name + "/" + mode.value, x, scales, codes, 4096, 32, given)
             amax = np.abs(x).max(axis=1)
-            case.leave_out(np.isnan(amax), "codes", None)  # a NaN scale says it all
+            case.leave_out(np.isnan(amax), "codes", None)  # a NaN scale is enough
             if mode == Mode.RCEIL:
                 q = (amax / np.float32(most)).astype(np.float32).view(np.uint32)
                 f = q & 0x7FFFFF
@@ -125,7 +127,7 @@ def torchao_mx():
 
 
 def ml_dtypes_mx():
-    """floor by frexp, elements by ml_dtypes' casts of what numpy divided and clipped."""
+    """The rule floor by frexp; numpy divides and clips the elements, ml_dtypes casts them."""
     import ml_dtypes
     for n, (name, dtype) in enumerate({"mxfp8e4m3": ml_dtypes.float8_e4m3fn, "mxfp8e5m2": ml_dtypes.float8_e5m2, "mxfp6e3m2": ml_dtypes.float6_e3m2fn,
                                        "mxfp6e2m3": ml_dtypes.float6_e2m3fn, "mxfp4": ml_dtypes.float4_e2m1fn}.items()):
@@ -231,7 +233,7 @@ def torchao_integers():
             ("int4", MappingType.SYMMETRIC, torch.int8, -8, 7, 128), ("int4-affine", MappingType.ASYMMETRIC, torch.uint8, 0, 15, 128)]):
         given = inputs(7000 + n, 1024, size, 60, 200, False)
         x = blocks(*given.values())
-        if "affine" in name:  # every fourth block is of one sign
+        if "affine" in name:  # every fourth block has one sign
             x[::4] = np.abs(x[::4])
             x[1::4] = -np.abs(x[1::4])
         t = torch.from_numpy(x.copy())

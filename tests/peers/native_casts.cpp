@@ -1,7 +1,6 @@
-// Conversions of other people's C++ as one function for profiles.py, which compiles it once for each source:
-// -DPEER_CUDA (the CUDA headers' host code), -DPEER_X86 (instructions of this CPU), -DPEER_TORCH (PyTorch's headers),
-// -DPEER_MICROXCALING (microxcaling's algorithm, written anew).
-// Nothing of halfulp is included.
+// Conversions by other people's C++ as one function for profiles.py, which compiles it once per source: -DPEER_CUDA
+// (the CUDA headers' host code), -DPEER_X86 (instructions of this CPU), -DPEER_TORCH (PyTorch's headers),
+// -DPEER_MICROXCALING (microxcaling's algorithm, written anew). Includes nothing of halfulp.
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -38,8 +37,8 @@ void each(const void* in, void* out, std::uint64_t n, F f) {
 #if defined(PEER_MICROXCALING)
 /// mx/elemwise_ops.py, _quantize_elemwise_core with round "nearest", in float32: the value over the power of two of its
 /// binade (floor(log2|x|), at least that of the smallest normal), rounded as floor(|x| + 1/2), multiplied back, and
-/// clamped (MX formats) or sent to Inf (bf16, fp16). The result stays a float there; here it becomes the code word of
-/// that value. Inf and NaN where the format has none: the nearest thing that it has.
+/// clamped (MX formats) or sent to Inf (bf16, fp16). The result stays a float there; here it becomes that value's code
+/// word. Where the format has no Inf or NaN, it becomes the nearest that exists.
 struct Element {
   const char* name;
   int exponent_bits, digits, bias;
@@ -81,7 +80,8 @@ bool is(const char* a, const char* b) { return std::strcmp(a, b) == 0; }
 
 }  // namespace
 
-/// Converts n code words of `from` (fp64 fp32 fp16 bf16) to those of `to`, by the rule `how`. 0 where there is none.
+/// Converts n code words of `from` (fp64 fp32 fp16 bf16) to those of `to`, by the rule `how`. Returns 0 where there is
+/// no such conversion.
 extern "C" int convert(const char* how, const char* from, const char* to, const void* in, void* out, std::uint64_t n) {
 #if defined(PEER_CUDA)
   const auto saturation = is(how, "cuda-satfinite") ? __NV_SATFINITE : __NV_NOSAT;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What other people's libraries answer, for the cast profiles: digests over all inputs and tables of ranges.
 
-Writes one file a profile into casts/ beside this script; the tests of halfulp hold the profiles against them. Needs numpy
+Writes one file per profile into casts/ in this folder. halfulp's tests compare the profiles with them. Needs numpy
 and xxhash; every library that is not there is skipped with the reason. With --check nothing is written: what the libraries
 say is compared with the committed files, and the exit status is 1 where they differ.
 
@@ -102,8 +102,8 @@ class Conversion:
 
 
 def conversions_to(names, called, convert):
-    """From every source to the other formats of {name: type}. called(type) names what is called; convert(x, source, type) gives an array of
-    the target's words, read as integers."""
+    """Conversions from every source to the other formats of {name: type}. called(type) names the function; convert(x,
+    source, type) returns an array of the target's code words as integers."""
     def conversion(source, target, kind):
         word = np.uint16 if target in ("bf16", "fp16") else np.uint8
         return Conversion(source, target, called(kind), lambda x: convert(x, source, kind).view(word))
@@ -147,7 +147,7 @@ def onnx_cast(saturate):
     names = {"e4m3": T.FLOAT8E4M3FN, "e5m2": T.FLOAT8E5M2, "e4m3fnuz": T.FLOAT8E4M3FNUZ, "e5m2fnuz": T.FLOAT8E5M2FNUZ,
              "e8m0": T.FLOAT8E8M0, "e2m1": T.FLOAT4E2M1, "bf16": T.BFLOAT16, "fp16": T.FLOAT16}
     floats = {"fp64": np.float64, "fp32": np.float32, "fp16": np.float16, "bf16": m.bfloat16}
-    if not saturate:  # the attribute says nothing of these
+    if not saturate:  # the attribute does not concern these
         for target in ("bf16", "fp16", "e2m1"):
             del names[target]
     conversions = conversions_to(names, lambda kind: f"onnx.reference Cast, saturate={int(saturate)}",
@@ -231,7 +231,7 @@ def main():
         path = pathlib.Path(options.out) / f"{name}.txt"
         try:
             versions, conversions = profiles[name]()
-        except Exception as error:  # a library that is not there, of another age, or for another machine
+        except Exception as error:  # a library that is missing, of another age, or for another machine
             print(f"{name}: skipped: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}")
             continue
         committed = path.read_text().split("\n= ") if options.check and path.exists() else []
@@ -243,10 +243,10 @@ def main():
                 print(f"{name} {conversion.source} {conversion.target}: skipped: {type(error).__name__}: {str(error).splitlines()[0] if str(error) else ''}", flush=True)
                 continue
             if options.check:
-                # What was called and by which version may change; results may not.
+                # The called function and the version may change; results may not.
                 theirs = next((block for block in committed if block.split("  ")[0] == f"{conversion.source} {conversion.target}"), None)
                 known = theirs.strip().split("\n")[1:] if theirs is not None else []
-                # Chunks alone where either side has no more.
+                # Only chunks where either side has no more.
                 part = "some inputs" in known or "some inputs" in mine
                 same = [x for x in known if not part or x.startswith("chunk")] == [x for x in mine[1:] if not part or x.startswith("chunk")] and theirs is not None
                 failed |= not same

@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Forward and backward of every layer by PyTorch on the CPU, in fp32: the vectors that tests/training/layers_test.cpp holds ours to.
+"""Forward and backward of every layer by PyTorch on the CPU, in fp32. tests/training/layers_torch_test.cpp compares our
+layers with them.
 
     python tests/peers/torch_layers.py OUT.json [SEED]
 
-A case: the layer and its numbers, named tensors that go in, and what torch gives: y (or the loss), dx, and each parameter's gradient, of the sum
-of y times `weights`. Tensors are their shape and hexadecimal floats in one string, since every bit counts and decimals are longer.
+A case holds the layer and its numbers, named input tensors, and torch's answers: y (or the loss), dx and each
+parameter's gradient of the sum of y times `weights`. A tensor is its shape and hexadecimal floats in one string: every
+bit counts, and decimals are longer.
 """
 import json
 import math
@@ -101,7 +103,7 @@ for pooling, size, stride in [("max", 2, 2), ("max", 3, 1), ("average", 2, 2), (
 
 
 def alibi_slopes(heads):
-    """As in the reference implementation's description: geometric, and interpolated where heads is no power of two."""
+    """As the reference implementation describes it: geometric, and interpolated where heads is not a power of two."""
     def power_of_two(n):
         return [2.0 ** (-8.0 * (i + 1) / n) for i in range(n)]
     below = 2 ** math.floor(math.log2(heads))
@@ -135,7 +137,7 @@ for positions, width, heads, causal in [("none", 8, 2, True), ("rope", 12, 3, Tr
          [("qkv.weight", qkv.weight), ("qkv.bias", qkv.bias), ("out.weight", out.weight), ("out.bias", out.bias)],
          lambda x: attention(x, qkv, out, heads, positions, causal))
 
-# Independent of the above: torch's own fused attention, and its module with several heads.
+# Independent of the above: torch's fused attention and its multi-head module.
 own = nn.MultiheadAttention(8, 2, batch_first=True)
 with torch.no_grad():
     for p in own.parameters():

@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""What torch.optim's SGD, Adam and AdamW do to a parameter in some steps, on the CPU: tests/golden/optimizers.json.
+"""Steps of torch.optim's SGD, Adam and AdamW on a parameter, on the CPU: tests/golden/optimizers.json.
 
     python tests/peers/torch_optimizers.py [--out FILE] [--seed S] [--random N]        needs torch and numpy
 
-tests/training/optimizer_test.cpp takes the same steps and compares bits. One case a line: settings, the format of parameter and gradients, the
-first weights, and for each step [lr, gradient or null, weights after]; at the end momentum, or the means of gradients and their squares.
-Floats are code words of fp32 in hex, NaN is 7fc00000. `powers`: what Python makes of beta ** step.
+tests/training/optimizer_torch_test.cpp takes the same steps and compares bits. One case per line: settings, the format
+of parameter and gradients, the first weights, and for each step [lr, gradient or null, weights after]; at the end
+momentum, or the means of gradients and their squares. Floats are code words of fp32 in hex, NaN is 7fc00000. `powers`:
+Python's beta ** step.
 
 What is compared is arithmetic that IEEE 754 defines, so the kernels without FMA are asked. Two things are replaced by what they stand for:
 - MKL's square root of fp32 tensors is up to an ulp off: "sqrt": "ieee" takes numpy's in its place, "mkl" shows what it changes.
@@ -39,7 +40,7 @@ def words(tensor):
 
 
 def magnitudes(rng, count, widest):
-    """Values of many sizes, zeros among them."""
+    """Values of many sizes, with zeros."""
     return [0.0 if rng.random() < 0.05 else rng.gauss(0, 1) * 10.0 ** rng.uniform(-widest, 2) for _ in range(count)]
 
 

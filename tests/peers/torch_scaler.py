@@ -3,15 +3,15 @@
 
     python tests/peers/torch_scaler.py [--out FILE] [--random N] [--seed S]        needs torch
 
-tests/training/torch_scaler_test.cpp replays the calls and compares. One scenario a line: settings, and operations with their answers:
+tests/training/torch_scaler_test.cpp replays the calls and compares. One scenario per line: settings, and operations with their answers:
 
-    ["scale", loss, scaled loss]                    floats are code words in hex, NaN is 7fc00000; gradients are a string a tensor
+    ["scale", loss, scaled loss]                    floats are code words in hex, NaN is 7fc00000; gradients are one string per tensor
     ["gradients", optimizer, [tensor, ...]]         before unscaling; a parameter without one is left out
     ["unscale", optimizer, found, [tensor, ...]]
     ["clip", optimizer, max norm, norm, [tensor, ...]]
     ["step", optimizer, taken, [tensor, ...]]       null for gradients that are as before
     ["update", scale, tracker]    ["set", new scale, scale, tracker]
-    ["save", state]               ["load", state, scale, tracker]      ["new", settings]: another scaler goes on
+    ["save", state]               ["load", state, scale, tracker]      ["new", settings]: another scaler continues
     ["repeat", times, [operation without answers, ...], scale, tracker, steps taken, mix of every scale]
     [..., "error"]                torch raised an exception
 """
@@ -32,7 +32,7 @@ def number(x):
 
 
 class Counting(torch.optim.SGD):
-    """Takes no steps but counts them, unless a learning rate is given."""
+    """Counts steps; takes them only if a learning rate is given."""
     def __init__(self, sizes, lr=0.0):
         self.tensors = [torch.nn.Parameter(torch.zeros(size)) for size in sizes]
         self.taken, self.moves = 0, lr != 0
@@ -48,7 +48,7 @@ class Counting(torch.optim.SGD):
 
 
 class Scenario:
-    """Calls torch's scaler and writes down what it answers."""
+    """Calls torch's scaler and records its answers."""
     def __init__(self, name, sizes=((3,),), static=False, lr=0.0, **settings):
         self.name, self.settings, self.static, self.operations = name, settings, static, []
         self.optimizers = [Counting(s, lr) for s in sizes]
@@ -113,7 +113,7 @@ class Scenario:
         self.operations.append(["new", {k: number(v) if isinstance(v, float) else v for k, v in settings.items()}])
 
     def iteration(self, *gradients):
-        """One tensor list an optimizer."""
+        """One list of tensors per optimizer."""
         self.scale()
         for i, tensors in enumerate(gradients):
             self.gradients(i, *tensors)
@@ -121,7 +121,7 @@ class Scenario:
         self.update()
 
     def repeat(self, times, *gradients):
-        """iteration() many times, of which the end and a mix of all scales are written down."""
+        """Repeats iteration() and records the end and a mix of all scales."""
         start, mix, taken = len(self.operations), 0, sum(o.taken for o in self.optimizers)
         for _ in range(times):
             del self.operations[start:]
@@ -287,7 +287,7 @@ def scripted():
 
 
 def half_network():
-    """A parameter in fp32, forward and backward in fp16: gradients overflow by themselves."""
+    """A parameter in fp32, with forward and backward in fp16, so that gradients overflow by themselves."""
     torch.manual_seed(1)
     s = Scenario("a network in fp16", sizes=((8,),), lr=2.0**-6, growth_interval=4)
     o = s.optimizers[0]

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# venv.sh FOLDER MODULE...: a virtual environment with other people's Python libraries, made where it is not there yet.
-# Prints nothing, or what went wrong (status 1); what pip says goes to standard error. Two at a time wait for each other.
+# venv.sh FOLDER MODULE...: makes a virtual environment with other people's Python libraries, unless it exists. Prints
+# nothing, or what went wrong (status 1). pip's output goes to standard error. Concurrent calls wait for each other.
 set -uo pipefail
 venv=$1
 shift
@@ -8,7 +8,7 @@ mkdir -p "$(dirname "$venv")"
 exec 9>"$venv.lock"
 flock 9
 
-# Of its own alone: a numpy of PyPI beside a matplotlib of the system is one too many.
+# Without the system's packages: a numpy from PyPI does not fit the system's matplotlib.
 grep -qs 'include-system-site-packages = true' "$venv/pyvenv.cfg" && rm -rf "$venv"
 if [ ! -x "$venv/bin/pip" ] && ! python3 -m venv "$venv" >&2; then
   echo "python3 -m venv failed"
@@ -21,7 +21,7 @@ done
 [ ${#missing[@]} -eq 0 ] && exit 0
 
 install=("$venv/bin/pip" install -q --disable-pip-version-check --retries 1 --timeout 10)
-# torch for CPUs alone is a tenth of what the usual index has.
+# torch only for CPUs is a tenth of the size of the usual one.
 if [[ " ${missing[*]} " == *" torch "* ]]; then
   "${install[@]}" --index-url https://download.pytorch.org/whl/cpu --extra-index-url https://pypi.org/simple torch >&2 || "${install[@]}" torch >&2
 fi

@@ -1,4 +1,4 @@
-// What a user may type into an experiment, and what is refused in one line.
+// Settings of an experiment: what users may type, and what is refused in one line.
 #include <halfulp/report/config.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -29,7 +29,7 @@ std::vector<Parameter> parameters() {
   };
 }
 
-/// The message of a refused assignment; fails the test if it is accepted or takes more than one line.
+/// The message of a refused assignment. Fails the test if the assignment is accepted or the message has several lines.
 template <class T>
 std::string refused(const T& input) {
   Config config(parameters());
@@ -46,7 +46,7 @@ std::string refused(const T& input) {
   return {};
 }
 
-/// Both words are in the message.
+/// The message contains both words.
 void expect_refused(const char* assignment, const char* one, const char* other) {
   const std::string message = refused(assignment);
   EXPECT_NE(message.find(one), std::string::npos) << message;

@@ -1,6 +1,6 @@
-// Every experiment, small: the same `results` twice, with one thread and with two, and byte for byte those committed as
-// tests/golden/NAME.json, which gcc and clang, any CPU and any thread count must reproduce. The configurations are
-// tests/golden/NAME.config.json. After a change that is meant to change results:
+// Every experiment at a small size gives the same `results` twice, with one thread and with two, and byte for byte
+// those committed as tests/golden/NAME.json. gcc and clang, any CPU and any thread count must reproduce them. The
+// configurations are tests/golden/NAME.config.json. After a change that is meant to change results:
 //   HALFULP_REFRESH_GOLDEN=1 build/release/tests/reproducibility_test && git diff tests/golden
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/files.hpp>
@@ -22,7 +22,7 @@ namespace {
 
 std::string golden(const std::string& name) { return std::string(HALFULP_GOLDEN) + "/" + name; }
 
-/// Columns as every reader finds them: a sentence each, units from one list, counts in what is counted.
+/// The style of columns: one sentence per column, units from one list, counts in the unit that they count.
 void expect_one_style(const Json& results) {
   const std::set<std::string> units{"",       "1",       "ulp",       "binade", "bit",   "rad", "logit",
                                     "term",   "token",   "id",        "value",  "step",  "run", "conversion",
@@ -52,7 +52,7 @@ class Reproducibility : public ::testing::TestWithParam<Experiment> {
   }
 };
 
-/// Where two texts part, for a message that is not two files long.
+/// The place where two texts begin to differ, for a short message.
 std::string first_difference(const std::string& a, const std::string& b) {
   std::istringstream lines[2]{std::istringstream(a), std::istringstream(b)};
   std::string first, second;

@@ -1,4 +1,4 @@
-// A small experiment with everything a report can have, for the tests of reports, runner and commands.
+// A small experiment with all that a report can have, for the tests of reports, runner and commands.
 #pragma once
 
 #include <halfulp/emulation/text.hpp>

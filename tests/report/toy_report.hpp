@@ -1,4 +1,4 @@
-// Reports of the toy experiment, and backends that are wrong or absent, for the tests of what makes and reads reports.
+// Reports of the toy experiment, and wrong or absent backends, for the tests of code that makes and reads reports.
 #pragma once
 
 #include "toy_experiment.hpp"
@@ -54,7 +54,7 @@ inline Json toy_report(std::vector<const Device*> backends = {}, int threads = 0
   return run_experiment(experiment(), config, options).to_json();
 }
 
-/// What is wrong with a report of the toy.
+/// The errors of a report of the toy.
 inline std::vector<std::string> toy_errors(const Json& report) {
   const Experiment toy = experiment();
   return report_errors(report, {&toy, 1});

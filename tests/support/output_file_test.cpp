@@ -1,4 +1,4 @@
-// Files that are there whole or not at all: replaced, refused, on full disks, behind links.
+// Files are written whole or not at all: replaced, refused, on full disks, behind links.
 #include <halfulp/support/files.hpp>
 
 #include <gtest/gtest.h>
@@ -58,7 +58,7 @@ TEST_F(OutputFile, a_full_disk_is_an_error_and_a_device_stays_a_device) {
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
-/// A limit on file sizes stands in for a disk that fills up in the middle of the text.
+/// A limit on file sizes imitates a disk that fills up in the middle of the text.
 TEST_F(OutputFile, a_disk_that_fills_up_leaves_the_old_file_and_no_other) {
   const std::string path = folder / "report.json";
   write_file(path, "old");

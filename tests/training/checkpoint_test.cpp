@@ -1,4 +1,4 @@
-// Checkpoints: bit for bit what was kept, and one line for every file that is not the one.
+// Checkpoints: they restore every bit, and every wrong file is refused in one line.
 #include <halfulp/training/checkpoint.hpp>
 #include <halfulp/training/loss_scaler.hpp>
 #include <halfulp/support/files.hpp>
@@ -63,7 +63,7 @@ std::string refused(const std::string& bytes) {
   return refusal([&] { Checkpoint::from_bytes(bytes, "run.ckpt"); });
 }
 
-/// A file with an intact frame around this description and data.
+/// A file with a valid frame around this description and data.
 std::string described(const std::string& text, const std::string& data, std::uint64_t length) {
   return framed({"halfulpC", 1, "", 8}, 0, std::string(reinterpret_cast<const char*>(&length), 8) + text + data);
 }

@@ -17,7 +17,7 @@ namespace check {
 using namespace halfulp;
 using namespace halfulp::training;
 
-/// Normal numbers, the same everywhere.
+/// Normal numbers, the same on every platform.
 template <class T>
 Tensor<T> random_tensor(const Extents& extents, std::uint64_t stream, double scale = 1) {
   Tensor<T> x(extents);
@@ -25,8 +25,8 @@ Tensor<T> random_tensor(const Extents& extents, std::uint64_t stream, double sca
   return x;
 }
 
-/// Compares d loss / d value[i] for every i, by central differences, with `gradient`. `loss` is a smooth function of
-/// `value` of size about 1.
+/// Compares `gradient` with central differences of `loss` by each value[i]. `loss` is a smooth function of `value`, of
+/// size about 1.
 inline void expect_gradient(const std::string& what, std::span<double> value, std::span<const double> gradient,
                             const std::function<double()>& loss, double tolerance = 1e-7) {
   ASSERT_EQ(value.size(), gradient.size()) << what;
@@ -47,8 +47,8 @@ inline void expect_gradient(const std::string& what, std::span<double> value, st
   }
 }
 
-/// All inputs and all parameters of a layer, whose loss is the sum of its outputs with random weights. Parameters are
-/// drawn anew. `differentiable_input` is false where inputs are indices.
+/// Checks all inputs and all parameters of a layer. The loss is the sum of its outputs with random weights. Draws the
+/// parameters anew. `differentiable_input` is false where inputs are indices.
 inline void expect_gradients(Module<double>& layer, Tensor<double> x, bool differentiable_input = true,
                              bool training = true, double tolerance = 1e-7) {
   ExactNumerics numerics;
@@ -79,7 +79,7 @@ inline void expect_gradients(Module<double>& layer, Tensor<double> x, bool diffe
   std::size_t next = 0;
   for (Parameter<double>* const p : layer.parameters())
     expect_gradient(p->name, p->value.values(), gradients[next++].values(), loss, tolerance);
-  // A second backward adds to what is there.
+  // A second backward adds to the gradients.
   loss();
   layer.backward(pass, weights);
   next = 0;

@@ -64,7 +64,7 @@ TEST(Gradients, BatchNorm) {
   for (const Extents& shape : {Extents{5, 3}, {2, 3, 4, 5}, {1, 2, 5, 7}})
     for (const bool training : {true, false}) {
       BatchNorm<double> layer("norm", shape[1], 1e-5,
-                              0);  // running means stay, so that every call is the same function
+                              0);  // running means stay, so every call is the same function
       for (State<double>* const s : layer.states())
         for (double& v : s->value.values()) v += 0.25;
       expect_gradients(layer, random_tensor<double>(shape, 1, 2), true, training);
@@ -158,7 +158,7 @@ TEST(Losses, BinaryCrossEntropyAtTheEnds) {
   Pass<double> pass{numerics};
   BinaryCrossEntropy<double> loss;
   EXPECT_DOUBLE_EQ(loss.forward(pass, {{2}, {0.5, 0.25}}, {{2}, {1, 0}}), (std::log(2) - std::log(0.75)) / 2);
-  EXPECT_DOUBLE_EQ(loss.forward(pass, {{2}, {0, 1}}, {{2}, {1, 0}}), 100);  // logarithms end at -100
+  EXPECT_DOUBLE_EQ(loss.forward(pass, {{2}, {0, 1}}, {{2}, {1, 0}}), 100);  // no logarithm is below -100
   EXPECT_DOUBLE_EQ(loss.forward(pass, {{2}, {0, 1}}, {{2}, {0, 1}}), 0);
   EXPECT_NEAR(loss.forward(pass, {{1}, {1e-20}}, {{1}, {0}}), 1e-20, 1e-33);
   EXPECT_THROW(loss.forward(pass, {{1}, {1.5}}, {{1}, {0}}), std::invalid_argument);
@@ -195,7 +195,7 @@ TEST(Layers, DropoutDropsItsShareByStep) {
 }
 
 TEST(Layers, SlopesOfAlibi) {
-  // The paper's: 1/2, 1/4, ... for 8 heads; for 12, those and every second one of 16.
+  // The paper's slopes: 1/2, 1/4, ... for 8 heads; for 12 heads, these and every second slope of 16.
   for (std::size_t h = 0; h < 8; ++h) EXPECT_EQ(alibi_slope(h, 8), std::ldexp(1.0, -static_cast<int>(h) - 1));
   EXPECT_EQ(alibi_slope(7, 12), 1 / 256.0);
   EXPECT_DOUBLE_EQ(alibi_slope(8, 12), std::sqrt(0.5));
@@ -217,8 +217,7 @@ TEST(Layers, NotANumberIsPassedOn) {
   EXPECT_TRUE(std::isnan(loss.forward(pass, Tensor<float>({1, 4}, {1, nan, 3, 2}), std::vector<int>{0})));
 }
 
-/// Rows longer than what is looked at together; squares that overlap; several largest values, of which the first one
-/// counts.
+/// Rows longer than one block of the kernel; squares that overlap; several equal maxima, of which the first counts.
 TEST(Layers, MaximaOfLongRows) {
   Fp32Numerics numerics;
   Pass<float> pass{numerics};

@@ -1,5 +1,5 @@
-// Layers in fp32 against PyTorch's: forward and backward of every layer on small inputs (tests/peers/torch_layers.py
-// made them).
+// Layers in fp32 against PyTorch's: forward and backward of every layer on small inputs, made by
+// tests/peers/torch_layers.py.
 #include <halfulp/training/layers/sequences.hpp>
 #include <halfulp/training/layers/norms.hpp>
 #include <halfulp/training/layers/losses.hpp>
@@ -35,8 +35,8 @@ Tensor<float> tensor_of(const json& j) {
   return x;
 }
 
-/// The largest difference, in units of 2^-24 of the largest value, or of `terms` if that is larger: both sides add up
-/// rounding errors of numbers of that size, which may cancel in the result.
+/// The largest difference, in units of 2^-24 times the largest value, or times `terms` if that is larger. Both sides
+/// add rounding errors of numbers of that size, which may cancel in the result.
 double distance(std::span<const float> got, const Tensor<float>& want, double terms = 0) {
   EXPECT_EQ(got.size(), want.size());
   double largest = terms, worst = 0;
@@ -49,7 +49,7 @@ double distance(std::span<const float> got, const Tensor<float>& want, double te
 }
 
 std::unique_ptr<Module<float>> make_layer(const std::string& kind, const json& o) {
-  const std::string name;  // parameters then have their bare names
+  const std::string name;  // empty: parameters have their bare names
   if (kind == "linear")
     return std::make_unique<Linear<float>>(name, o.at("inputs"), o.at("outputs"), o.at("bias").get<bool>());
   if (kind == "conv2d")
@@ -77,7 +77,7 @@ std::unique_ptr<Module<float>> make_layer(const std::string& kind, const json& o
   throw std::invalid_argument("unknown layer " + kind);
 }
 
-/// What a case of a layer shows beyond `most`.
+/// The differences of a layer's case that exceed `most`.
 void check_layer(const json& c, double most) {
   const std::string kind = c.at("layer"), what = kind + " " + c.at("options").dump();
   const auto layer = make_layer(kind, c.at("options"));
@@ -117,7 +117,7 @@ void check_loss(const json& c, const Targets& targets, double most) {
 
 void check_case(const json& c) {
   const std::string kind = c.at("layer");
-  // Sums of some terms, or several of them one after the other.
+  // Sums of some terms, or several such sums in turn.
   const double most = kind == "attention" || kind == "lstm" ? 32 : 16;
   if (!c.contains("targets")) return check_layer(c, most);
   const Tensor<float> targets = tensor_of(c.at("targets"));
@@ -127,7 +127,7 @@ void check_case(const json& c) {
 }
 
 TEST(Torch, LayersAgreeToRounding) {
-  // In the exhaustive run another file, made by the torch that is installed, stands in for the committed one.
+  // In the exhaustive run the installed torch makes another file, which replaces the committed one.
   const char* const made_now = std::getenv("HALFULP_TORCH_LAYERS");
   std::ifstream file(made_now ? made_now : HALFULP_PEERS "/torch_layers.json");
   ASSERT_TRUE(file);

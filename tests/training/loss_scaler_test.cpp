@@ -1,5 +1,5 @@
-// What the loss scaler says of itself, keeps and refuses; unscaling and clipping. That it answers as PyTorch's:
-// torch_scaler_test.
+// What the loss scaler reports, keeps and refuses; unscaling and clipping. torch_scaler_test compares it with
+// PyTorch's.
 #include "check.hpp"
 #include "gradient_tensors.hpp"
 
@@ -11,7 +11,7 @@ using namespace halfulp;
 using namespace halfulp::training;
 using check::spans, check::Tensors, check::to_word;
 
-/// An iteration of one optimizer with these scaled gradients.
+/// One iteration of one optimizer with these scaled gradients.
 bool iterate(LossScaler& scaler, std::vector<float> gradients, int optimizer = 0) {
   scaler.scale(1);
   Tensors tensors{{1, 1}, std::move(gradients)};
@@ -74,7 +74,7 @@ TEST(LossScaler, SaysWhyItCollapsed) {
           "in tensor 1, element 1 of optimizer 2"),
       std::string::npos)
       << description(last);
-  // From here on a gradient of zero is NaN once unscaled, and nobody skips it.
+  // From here on, unscaling turns a gradient of zero into NaN, and nobody skips the step.
   EXPECT_TRUE(iterate(scaler, {0, 1}));
   const auto after = scaler.take_events();
   ASSERT_EQ(after.size(), 1u);
@@ -198,7 +198,7 @@ TEST(Clipping, ByTheCommonNorm) {
   Tensors small{{3, 0}, {0, -4}};
   EXPECT_EQ(clip_gradients(spans(small), 6).coefficient, 1);
   EXPECT_EQ(small, (Tensors{{3, 0}, {0, -4}}));
-  Tensors huge{{3e38f, 3e38f}};  // squares beyond fp32, and a norm as well
+  Tensors huge{{3e38f, 3e38f}};  // the squares and the norm overflow fp32
   EXPECT_DOUBLE_EQ(clip_gradients(spans(huge), 1).norm, std::sqrt(2.0) * static_cast<double>(3e38f));
   EXPECT_EQ(huge, (Tensors{{0, 0}}));
 }

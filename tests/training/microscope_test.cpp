@@ -1,5 +1,5 @@
-// What the microscope says of a training: where the first Inf and NaN came from, and counts against brute force;
-// spikes; examples.
+// What the microscope reports of a training: the sources of the first Inf and NaN, counts against brute force, spikes,
+// examples.
 #include "tiny_training.hpp"
 
 #include <halfulp/training/microscope.hpp>
@@ -21,13 +21,14 @@ std::string text_of(const std::optional<FirstNonFinite>& first) {
 }
 
 TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
-  // An infinite weight after two steps: the first tensor with an Inf is that layer's output, the first NaN comes later.
+  // A weight becomes infinite after two steps. The first tensor with an Inf is that layer's output; the first NaN comes
+  // later.
   for (const auto& planted : {std::pair{"fc1.weight", "fc1"}, {"fc2.weight", "fc2"}, {"fc2.bias", "fc2"}}) {
     const char *const parameter = planted.first, *const layer = planted.second;
     Tiny t("fp32", tiny("mlp", 5));
     t.trainer.after_step = [&](Trainer& x) {
       if (x.steps() != 2) return;
-      for (float& v : t.parameter("fc1.bias").value.values()) v = 10;  // every unit is active: 0 Inf is NaN
+      for (float& v : t.parameter("fc1.bias").value.values()) v = 10;  // every unit is active: 0 times Inf is NaN
       t.parameter(parameter).value[0] = parameter[2] == '1' ? -infinity : infinity;
       if (parameter[2] == '1') {
         for (float& v : t.parameter("fc1.weight").value.values()) v = -infinity;
@@ -43,7 +44,7 @@ TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
     }
     EXPECT_TRUE(t.trainer.record().diverged);
   }
-  // Values that only fp16 cannot hold.
+  // Values that overflow only fp16.
   for (const auto& [policy, want] :
        {std::pair{"amp-fp16", "0 linear fc1 activation"}, {"amp-bf16", "none"}, {"fp32", "none"}}) {
     TrainerSettings s = tiny("mlp", 1);
@@ -58,7 +59,7 @@ TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
   t.trainer.run();
   EXPECT_TRUE(text_of(t.trainer.record().first_infinite).starts_with("0 linear block1.fc2"))
       << text_of(t.trainer.record().first_infinite);
-  // It stays over a checkpoint.
+  // It survives a checkpoint.
   Tiny again("amp-fp16", tiny("transformer", 1));
   again.trainer.restore(Checkpoint::from_bytes(t.trainer.checkpoint().bytes(), "c"));
   EXPECT_EQ(text_of(again.trainer.microscope().first_infinite()), text_of(t.trainer.record().first_infinite));
@@ -66,7 +67,7 @@ TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
               !has_non_finite(std::vector{std::numeric_limits<float>::max(), -0.0f}));
 }
 
-/// Updates of SGD into BF16 weights: what was added and what came of it.
+/// Updates of BF16 weights by SGD: what was added, and the result.
 TEST(Updates, AreCounted) {
   TrainerSettings s = tiny("mlp", 6);
   s.interval = 3;
@@ -111,7 +112,7 @@ TEST(Updates, AreCounted) {
   EXPECT_GT(swamped, 100u);
 }
 
-/// Sees what is handed to a rounding, and what comes out.
+/// Sees the operands and the results of every rounding.
 struct Brute : Observer {
   Microscope& microscope;
   std::vector<float> before_it;
@@ -166,7 +167,7 @@ TEST(Roundings, AreCounted) {
   }
   EXPECT_TRUE(microscope.take_rows().empty());
   EXPECT_EQ(text_of(microscope.first_infinite()), "0 relu relu1 activation");
-  // Paused, nothing is seen; steps that are not counted leave no rows.
+  // While paused it sees nothing. Steps that are not counted leave no rows.
   microscope.pause(true);
   std::vector<float> values(10, 1.0f);
   numerics.cast({OperatorKind::relu, "relu1"}, Role::activation, values);
@@ -194,7 +195,7 @@ TEST(Spikes, OfAMadeSeries) {
   double usual = 0;
   for (std::uint64_t step = 0; step < 20; ++step) {
     const double norm = 1 + static_cast<double>(step % 3);
-    detector.see(step, step == 3 ? 100 : 2, step == 5 ? 1000 : norm, spikes);  // nothing is a spike before 20 steps
+    detector.see(step, step == 3 ? 100 : 2, step == 5 ? 1000 : norm, spikes);  // no spikes before 20 steps
     usual = step == 0 ? norm : usual + ((step == 5 ? 1000 : norm) - usual) / 20;
   }
   EXPECT_TRUE(spikes.empty());
@@ -249,7 +250,7 @@ TEST(ImageExamples, ComeOnceAnEpochInAnotherOrder) {
   }
   for (const auto& order : orders) EXPECT_EQ(std::set<std::size_t>(order.begin(), order.end()).size(), 40u);
   EXPECT_NE(orders[0], orders[1]);
-  // A function of seed and step, whatever was asked before.
+  // It depends only on seed and step, not on earlier calls.
   examples->training(1, 2, batch);
   EXPECT_EQ(index_of(batch, 0), orders[0][20]);
   examples->training(2, 2, batch);

@@ -1,4 +1,5 @@
-// Networks by name: parameters, gradients of the whole, first values, and training with the same bits everywhere.
+// Networks by name: parameters, gradients of the whole network, initial values, and training with the same bits
+// everywhere.
 #include "gradients.hpp"
 
 #include <halfulp/emulation/random.hpp>
@@ -48,7 +49,8 @@ TEST(Gradients, WholeNetworks) {
 }
 
 TEST(Initialisation, HasItsMoments) {
-  // A weight of 300 x 200: fan_in 200, fan_out 300. Deviations within 2 %, which is more than five of their own.
+  // A weight of 300 x 200: fan_in 200, fan_out 300. Deviations are within 2 %, which is more than five of their
+  // standard deviations.
   const auto deviation = [](InitialisationChoice choice) {
     Parameter<float> p("fc.weight", ParameterKind::weight, {300, 200}, width_of(200));
     initialise(p, choice, 1);
@@ -99,7 +101,7 @@ TEST(Initialisation, KnowsBiasesGainsAndNames) {
       else EXPECT_TRUE(random) << p->name;
     }
   }
-  // Names, not places, choose the random numbers.
+  // A parameter's name, not its place, chooses its random numbers.
   Parameter<float> a("a", ParameterKind::weight, {2, 2}), b("b", ParameterKind::weight, {2, 2}),
       c("a", ParameterKind::weight, {3, 2});
   for (Parameter<float>* const p : {&a, &b, &c}) initialise(*p, {Initialisation::gaussian}, 1);
@@ -107,7 +109,7 @@ TEST(Initialisation, KnowsBiasesGainsAndNames) {
   EXPECT_EQ(a.value[0], c.value[0]);
 }
 
-/// Data that can be learned: images of ten classes with noise; characters, each followed by one that depends on it.
+/// Learnable data: noisy images of ten classes; characters, each followed by one that depends on it.
 void draw(std::string_view network, std::uint64_t step, Tensor<float>& x, std::vector<int>& labels) {
   if (network == "mlp" || network == "cnn") {
     x.resize({32, 784});
@@ -133,7 +135,7 @@ void draw(std::string_view network, std::uint64_t step, Tensor<float>& x, std::v
 
 struct Trained {
   std::vector<float> losses;
-  std::uint64_t digest;  ///< of the losses' and the parameters' bits
+  std::uint64_t digest;  ///< of the bits of losses and parameters
 };
 
 /// Plain SGD in fp32.

@@ -1,4 +1,4 @@
-// Something to optimize, and ways to do it that differ in what they keep and round.
+// Parameters to optimize, and optimizers that differ in what they keep and round.
 #pragma once
 
 #include "check.hpp"
@@ -35,7 +35,7 @@ inline std::vector<std::uint32_t> bits(std::span<const float> x) {
   return words;
 }
 
-/// Two parameters, and gradients that are a function of the step.
+/// Two parameters, with gradients that depend on the step.
 struct Model {
   Parameter<float> w, b;
   explicit Model(std::size_t rows = 7, std::size_t columns = 300)

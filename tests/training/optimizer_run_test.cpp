@@ -8,7 +8,7 @@ using namespace optimizer_cases;
 namespace {
 
 TEST(OptimizerRun, ReportsAreWhatARecountSays) {
-  // Plain SGD, where every sum can be done again by scalar functions.
+  // Plain SGD, whose sums scalar functions can repeat.
   const double lr = 0.03;
   Model model;
   Optimizer o(model.all(), {.kind = OptimizerKind::sgd, .lr = lr}, {.weights = in(bf16)});
@@ -58,7 +58,7 @@ TEST(OptimizerRun, ReportsChangeNothing) {
   }
 }
 
-/// Where an update stays: in the weight, in the master weight, in the compensation.
+/// Where an update is kept: in the weight, the master weight or the compensation.
 TEST(OptimizerRun, SwampedMeansLost) {
   const auto after_one = [](const UpdatePrecision& precision, float weight, float gradient) {
     Parameter<float> p("w", ParameterKind::weight, {1});
@@ -72,7 +72,7 @@ TEST(OptimizerRun, SwampedMeansLost) {
                                       reports[0].non_finite};
   };
   using Counts = std::vector<std::uint64_t>;
-  const float tiny = 0x1p-12f, between = 1.001f;  // no value of bf16
+  const float tiny = 0x1p-12f, between = 1.001f;  // not representable in bf16
   EXPECT_EQ(after_one({}, 1, tiny), (Counts{1, 0, 1, 0}));
   EXPECT_EQ(after_one({.weights = in(bf16)}, 1, tiny), (Counts{1, 1, 0, 0}));
   EXPECT_EQ(after_one({.weights = in(bf16), .kahan = true}, 1, tiny), (Counts{1, 0, 0, 0}));
@@ -81,7 +81,7 @@ TEST(OptimizerRun, SwampedMeansLost) {
   EXPECT_EQ(after_one({.weights = in(bf16)}, 1, 0), (Counts{0, 0, 0, 0}));
   EXPECT_EQ(after_one({.weights = in(fp16)}, 1, 1e9f), (Counts{1, 0, 1, 1}));
 
-  // What a compensation that is there already does not take.
+  // An update that an existing compensation does not absorb.
   Parameter<float> p("w", ParameterKind::weight, {1});
   p.value[0] = 1;
   p.has_gradient = true;

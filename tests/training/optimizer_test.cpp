@@ -1,4 +1,4 @@
-// Optimizers: what precision does to an update. (Their formulas are PyTorch's: optimizer_torch_test.)
+// Optimizers: the effect of precision on an update. optimizer_torch_test compares their formulas with PyTorch's.
 #include "optimizer_cases.hpp"
 
 #include <algorithm>
@@ -86,8 +86,8 @@ TEST(Optimizer, ArithmeticInANarrowerFormatThanStorage) {
     ASSERT_EQ(second[i], rounded(bf16, rounded(bf16, 0.9f * first[i]) + model.w.gradient[i]));
 }
 
-/// What writes the weights rounds once, in the weights' own way: an arithmetic that rounds to nearest takes nothing
-/// from it.
+/// Weights are rounded once when written, by their own rounding. An arithmetic that rounds to nearest does not change
+/// that.
 TEST(Optimizer, StochasticWeightsBesideNearestArithmetic) {
   constexpr std::size_t n = 50'000;
   Parameter<float> p("w", ParameterKind::weight, {n});
@@ -104,7 +104,7 @@ TEST(Optimizer, StochasticWeightsBesideNearestArithmetic) {
 }
 
 TEST(Optimizer, KahanKeepsWhatSumsLose) {
-  // 1000 updates of 2^-12 from 1, where bf16 has units of 2^-8 below: to nearest none of them moves the weight.
+  // 1000 updates of 2^-12 below 1, where bf16 has units of 2^-8: rounded to nearest, none of them moves the weight.
   for (const bool narrow : {false, true}) {
     const auto train = [&](bool kahan) {
       UpdatePrecision precision{.weights = in(bf16), .kahan = kahan};
@@ -126,7 +126,7 @@ TEST(Optimizer, KahanKeepsWhatSumsLose) {
 }
 
 TEST(Optimizer, KahanTakesTheDecayToo) {
-  // A decay of 2^-11 a step, which bf16 cannot show.
+  // A decay of 2^-11 per step, which bf16 cannot represent.
   const auto train = [](bool kahan) {
     Parameter<float> p("w", ParameterKind::weight, {1});
     p.value[0] = 1;
@@ -172,8 +172,7 @@ TEST(Optimizer, StochasticRoundingIsUnbiased) {
 }
 
 TEST(Optimizer, BeginForgets) {
-  // What an optimizer has after begin() is what a new one of the same parameters has: all that is kept, and the steps
-  // that follow.
+  // After begin() an optimizer equals a new one of the same parameters, in its state and in the steps that follow.
   for (const Way& way : ways()) {
     Model used, fresh;
     Optimizer a(used.all(), way.settings, way.precision, 3);
@@ -228,24 +227,24 @@ TEST(Optimizer, RoundedConstants) {
   };
   std::vector<UpdateReport> reports;
   Checkpoint kept[4];
-  // bf16(0.999) is 1, and 1 - 1 is 0: the mean of squares stays where it began.
+  // bf16(0.999) is 1, and 1 - 1 is 0, so the mean of squares never changes.
   EXPECT_EQ(train(bf16, true, 0.5f, reports, kept[0]), 0);
   EXPECT_EQ(reports[0].second_underflowed, 99u);
   EXPECT_EQ(reports[0].zero_gradients, 1u);
   EXPECT_EQ(reports[0].zero_denominators, 0u) << "bf16 has 1e-8";
   EXPECT_NEAR(train(bf16, false, 0.5f, reports, kept[1]), 3 * 0.001 * 0.25, 1e-5);
   EXPECT_EQ(reports[0].second_underflowed, 0u);
-  // fp16(1e-8) is 0, and squares of 1e-3 are too small for fp16: 0 is what updates are divided by.
+  // fp16(1e-8) is 0, and fp16 loses the squares of 1e-3, so updates are divided by 0.
   EXPECT_EQ(train(fp16, true, 1e-3f, reports, kept[2]), 0);
   EXPECT_EQ(reports[0].zero_denominators, 100u);
   EXPECT_EQ(reports[0].non_finite, 100u);
-  // As a number that is not rounded 1e-8 is lost as well, in the sum. A larger gradient has a denominator.
+  // An unrounded 1e-8 is also lost, in the sum. A larger gradient has a nonzero denominator.
   EXPECT_NEAR(train(fp16, true, 0.5f, reports, kept[3]), 3 * 0.001 * 0.25, 3e-5);
   EXPECT_EQ(reports[0].zero_denominators, 1u);
   EXPECT_EQ(reports[0].non_finite, 1u) << "0 / 0";
 
-  // eps 1 + 2^-8 - 2^-12 is 1 in bf16. The root of the mean of squares is 2^-9; the denominator 1 or, of an eps not
-  // rounded, 1 + 2^-7.
+  // eps 1 + 2^-8 - 2^-12 is 1 in bf16. The root of the mean of squares is 2^-9. The denominator is 1 or, with an
+  // unrounded eps, 1 + 2^-7.
   for (const bool constants : {false, true}) {
     Parameter<float> p("w", ParameterKind::weight, {1});
     p.gradient[0] = 0x1p-9f;

@@ -1,4 +1,4 @@
-// Optimizers against what torch.optim made of the same gradients: tests/golden/optimizers.json, by
+// Optimizers against torch.optim on the same gradients: tests/golden/optimizers.json, made by
 // tests/peers/torch_optimizers.py.
 #include "check.hpp"
 #include "peers.hpp"
@@ -25,8 +25,8 @@ std::vector<float> from_words(const Json& json) {
   return values;
 }
 
-/// By how many codes two tensors differ at most. NaN equals NaN, and zeros are equal: where lerp's weight is 1, signs
-/// of zero are others in torch's vectors than behind them.
+/// The largest difference of two tensors in codes. NaN equals NaN, and both zeros are equal: where lerp's weight is 1,
+/// torch's vector code and the scalar code after it give zeros of different signs.
 double distance(std::span<const float> a, std::span<const float> b) {
   const auto place = [](float x) {
     const auto word = std::bit_cast<std::int32_t>(x);
@@ -118,7 +118,8 @@ TEST(TorchOptimizers, CommittedSteps) {
   const Counts counts = replay(HALFULP_GOLDEN "/optimizers.json");
   EXPECT_EQ(counts.cases, 52u);
   EXPECT_GT(counts.weights, 10'000u);
-  // Updates are off by an ulp or two of their own, which is many of the weight where the two nearly cancel.
+  // Updates are off by an ulp or two of their own, which is many ulps of the weight where weight and update nearly
+  // cancel.
   EXPECT_LE(counts.mkl, 64);
 }
 

@@ -11,7 +11,7 @@ using namespace check;
 
 namespace {
 
-/// What is added after a product of blocks, and the result's format.
+/// Finishes a product of blocks: adds C and the bias, rounds to the result's format.
 std::vector<float> finished(const Policy& policy, const Case& x, std::vector<float> d) {
   const Storage result = policy.at(x.site.kind, x.site.name).result(x.roles().d);
   for (std::size_t i = 0; i < d.size(); ++i) {
@@ -61,7 +61,7 @@ TEST(BlockProducts, OfDeepSeekAreBlockDots) {
     }
 }
 
-/// One scale a tensor, from what earlier steps had: codes by quantize_blocks, their sum by PlainDots, (sum sa) sb in
+/// One scale per tensor, taken from earlier steps: codes by quantize_blocks, their sum by PlainDots, (sum sa) sb in
 /// fp32.
 TEST(BlockProducts, OfHybridHaveDelayedScales) {
   const Policy policy = policy_of(R"("base": "fp8-hybrid", "rules": [{"operators": "linear", "operands": {
@@ -113,8 +113,8 @@ TEST(BlockProducts, OfHybridHaveDelayedScales) {
   }
 }
 
-/// Scales of few digits are in the elements: every product is exact in fp32, sums follow k; the tensors' scales come
-/// last.
+/// Scales of few digits are multiplied into the elements: every product is exact in fp32, sums follow k, and the
+/// tensors' scales come last.
 TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
   for (const char* const name : {"mxfp8", "mxfp4", "nvfp4"})
     for (const Product which : all_products)
@@ -157,8 +157,7 @@ TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
       }
 }
 
-/// After any history - zeros that left it without a magnitude, Inf, NaN - a run that goes on from its state does the
-/// same.
+/// A run that resumes from a saved history gives the same results, whether the history holds only zeros, Inf or NaN.
 TEST(DelayedScales, GoOnFromACheckpoint) {
   const Policy policy = policy_of(R"("rules": [{"operators": "linear", "operands": {
     "weight": {"format": "e4m3-tensor", "delayed": {"length": 2, "choice": "most_recent"}}, "activation": {"format": "e4m3-tensor", "delayed": {"length": 2}},

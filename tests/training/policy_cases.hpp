@@ -1,4 +1,4 @@
-// Products as layers ask for them, and what single conversions make of their numbers.
+// Products as layers request them, and single conversions of their numbers.
 #pragma once
 
 #include "check.hpp"
@@ -26,7 +26,7 @@ inline std::vector<std::uint32_t> bits(std::span<const float> values) {
   return all;
 }
 
-/// Magnitudes over eleven powers of two, zeros among them.
+/// Magnitudes over eleven powers of two, and zeros.
 inline std::vector<float> numbers(std::size_t count, std::uint64_t seed, float size = 1) {
   Random random{seed};
   std::vector<float> values(count);
@@ -38,7 +38,7 @@ inline std::vector<float> numbers(std::size_t count, std::uint64_t seed, float s
   return values;
 }
 
-/// One product in the layout in which a dense layer asks for it.
+/// One product in the layout that a dense layer uses.
 struct Case {
   Site site;
   Product which;
@@ -61,7 +61,7 @@ struct Case {
     return x;
   }
   ProductRoles roles() const { return roles_of(site.kind, which); }
-  /// A as m rows along k, B as n rows along k.
+  /// A as m rows of length k, B as n rows of length k.
   std::vector<float> rows_of_a() const {
     std::vector<float> rows(a.size());
     for (std::size_t i = 0; i < m; ++i)

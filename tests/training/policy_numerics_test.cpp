@@ -10,7 +10,7 @@ using namespace check;
 
 namespace {
 
-/// Plain formats: single conversions, PlainDots, then the bias and the conversion of the result.
+/// Plain formats: single conversions, PlainDots, then the bias and the result's conversion.
 std::vector<float> expected_plain(const Policy& policy, const Case& x, const DotModel& sums) {
   const OperatorPrecision p = policy.at(x.site.kind, x.site.name);
   const Storage &sa = p.operand(x.roles().a), &sb = p.operand(x.roles().b);
@@ -131,7 +131,7 @@ TEST(StochasticRounding, IsAFunctionOfSeedAndStep) {
   }
   EXPECT_EQ(casts[0], casts[2]);
   EXPECT_NE(casts[0], casts[1]);
-  // Who looks on changes nothing, also of roundings after tensors that are not rounded.
+  // An observer changes nothing, also in roundings after tensors that are not rounded.
   for (const bool looked_at : {false, true}) {
     Microscope microscope;
     microscope.begin_step(0, true);
@@ -179,7 +179,7 @@ TEST(StrictSums, AreScalarAdditions) {
       std::uint64_t s = code_of(f, {}, values[first]);
       for (std::size_t i = 1; i < count; ++i) {
         const double exact = f.value(s) +
-                             f.value(code_of(f, {}, values[first + i * step]));  // in double: two digits' worth of room
+                             f.value(code_of(f, {}, values[first + i * step]));  // in double, which has room to spare
         s = convert(parse_format("fp64"), f, {}, std::bit_cast<std::uint64_t>(exact)).code;
       }
       return static_cast<float>(f.value(s));
@@ -215,7 +215,7 @@ TEST(Products, AreTheSameOnAnyNumberOfThreads) {
     }
 }
 
-/// What rounding did to operands, against brute force.
+/// Statistics of rounded operands, against brute force.
 TEST(Operands, AreCounted) {
   for (const char* const name : {"amp-fp16", "mxfp4", "nvfp4", "fp8-hybrid"}) {
     const Policy policy = find_policy(name);
@@ -237,7 +237,7 @@ TEST(Operands, AreCounted) {
         value = static_cast<double>(rounded(s, x.a[i]));
         over += std::isinf(value);
       } else {
-        // Beyond the largest by more than half a step, which is half the distance to the next lower value.
+        // Above the largest value by more than half a step; a step is the distance to the next lower value.
         const double target = s.block()->element.target(), half = std::string(name) == "fp8-hybrid" ? 16 : 1;
         value = s.block()->element.value(array.codes[i]);
         over += std::fabs(static_cast<double>(x.a[i])) >

@@ -1,5 +1,4 @@
-// Policies that are wrong: each mistake is one line that says where it is and what is accepted, and no mutation does
-// worse.
+// Wrong policies: each mistake gives one line that names its place and what is accepted. So does every mutation.
 #include "check.hpp"
 
 #include <halfulp/training/policy.hpp>
@@ -16,7 +15,7 @@ namespace {
 
 Json json_of(const std::string& text) { return parse_json(text, "test"); }
 
-/// The one line with which a policy is refused; "accepted" if it is not.
+/// The line that refuses a policy; "accepted" if none does.
 std::string refusal(const Json& json) {
   try {
     parse_policy(json, "mine.json");
@@ -24,9 +23,9 @@ std::string refusal(const Json& json) {
   } catch (const std::invalid_argument& error) { return error.what(); }
 }
 std::string text_refusal(const std::string& text) { return refusal(json_of(text)); }
-/// Of a policy with these members.
+/// The line for a policy with these members.
 std::string refusal_of(const std::string& members) { return text_refusal(R"({"name": "mine", )" + members + "}"); }
-/// Of a policy with one rule for linear.
+/// The line for a policy with one rule for linear.
 std::string rule_refusal(const std::string& members) {
   return refusal_of(R"("rules": [{"operators": "linear", )" + members + "}]");
 }
@@ -174,7 +173,7 @@ void places(Json& json, std::vector<Json*>& all) {
     for (Json& inside : json) places(inside, all);
 }
 
-/// Named policies with one to three places changed: read, or refused in one line.
+/// Named policies with one to three changes are read, or refused in one line.
 TEST(Policies, MutationsAreReadOrRefusedInOneLine) {
   check::Random random{7};
   Json all = Json::array();

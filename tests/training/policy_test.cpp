@@ -1,4 +1,4 @@
-// Precision policies as data: the named ones, what they say of every operator, patterns of layers, bases.
+// Precision policies as data: the named ones, what they say about every operator, patterns of layers, bases.
 #include "check.hpp"
 
 #include <halfulp/training/layers/losses.hpp>
@@ -21,7 +21,7 @@ Policy policy_of(const std::string& members) {
 
 FloatFormat plain(const Storage& s) { return s.plain() ? *s.plain() : throw std::logic_error(text_of(s)); }
 
-/// Which sites a network has, by running it.
+/// The sites of a network, found by running it.
 class Recorder : public Numerics<float> {
  public:
   using Numerics<float>::product;
@@ -103,7 +103,7 @@ TEST(Policies, ResolveForEveryOperatorOfEveryNetwork) {
   }
 }
 
-/// What papers and programs say of them, value by value.
+/// The values that papers and programs give for them.
 TEST(Policies, SayWhatTheirSourcesSay) {
   const FloatFormat fp16 = parse_format("fp16"), bf16 = parse_format("bf16");
   using Kind = OperatorKind;
@@ -181,7 +181,7 @@ TEST(Policies, ReadBackAsTheyWere) {
   EXPECT_EQ(to_json(parse_storage("bf16", "s")), Json("bf16"));
 }
 
-/// The members that an experiment varies show in the identity, titles do not.
+/// The identity shows the members that an experiment varies, but not titles.
 TEST(Policies, IdentityIsWhatATrainingDependsOn) {
   const Policy original = find_policy("amp-fp16");
   std::set<std::string> seen{original.identity().dump()};
@@ -246,7 +246,7 @@ TEST(Policies, HaveTheirBasesMembers) {
   EXPECT_EQ(later.loss_scaling->growth_interval, 10);
   EXPECT_EQ(later.loss_scaling->initial_scale, 65536);
   EXPECT_FALSE(policy_of(R"("base": "amp-fp16", "loss_scaling": null)").loss_scaling);
-  // Of another kind of scaling nothing stays.
+  // Another kind of scaling keeps nothing.
   const Policy fixed = policy_of(R"("base": "amp-fp16", "loss_scaling": {"kind": "static", "scale": 128})");
   EXPECT_FALSE(fixed.loss_scaling->dynamic);
   EXPECT_EQ(fixed.loss_scaling->initial_scale, 128);

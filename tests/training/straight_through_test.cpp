@@ -1,5 +1,5 @@
-// Fixed ranges of operands and straight-through gradients, on one product of three: against numbers worked out by hand
-// and against plain ones.
+// Fixed ranges of operands and straight-through gradients, on one product with k = 3: against numbers worked out by
+// hand and against plain policies.
 #include <halfulp/training/policy_numerics.hpp>
 
 #include <gtest/gtest.h>
@@ -45,7 +45,7 @@ Products run(const Policy& p, const std::vector<float>& x, const std::vector<flo
 const std::vector<float> x{1.4f, -9, 2.6f, 7.5f, 7, -0.4f}, w{14, 3.1f, -5, 0.7f, 0.16f, 0.31f}, dy{1, 10, 100, 1000};
 
 TEST(StraightThrough, RoundsOnceAndStopsGradientsBeyondTheRange) {
-  // Activations in steps of 1 up to 7: -9 and 7.5 are beyond. Weights: rows in steps of 2 and of 0.1.
+  // Activations have steps of 1 up to 7, so -9 and 7.5 are out of range. The weights' rows have steps of 2 and 0.1.
   const Products p = run(policy(int4, R"(, "straight_through": true)"), x, w, dy);
   const float qx[6] = {1, -7, 3, 7, 7, 0};
   const float s = 0.7f * (1.0f / 7), qw[6] = {14, 4, -4, 7 * s, 2 * s, 3 * s};

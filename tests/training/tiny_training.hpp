@@ -1,4 +1,4 @@
-// Trainings of a blink: small networks, a few images of noise with a pattern, a short text.
+// Very short trainings: small networks, a few noisy images with a pattern, a short text.
 #pragma once
 
 #include "check.hpp"
@@ -14,7 +14,7 @@ namespace check {
 
 using namespace halfulp::training;
 
-/// 48 images to learn from and 16 to test with: noise, and a bright row that tells the class.
+/// 48 training images and 16 test images: noise, and a bright row that shows the class.
 inline LabelledImages tiny_images(std::size_t count, std::uint64_t seed) {
   Random random{seed};
   LabelledImages images;
@@ -62,7 +62,7 @@ inline TrainerSettings tiny(const std::string& network, std::uint64_t steps = 4)
   return s;
 }
 
-/// A trainer with its examples. The policy is its own.
+/// A trainer that owns its examples and its policy.
 struct Tiny {
   Policy policy;
   std::unique_ptr<Examples> examples;
@@ -83,7 +83,7 @@ inline std::vector<std::uint32_t> bits(std::span<const float> values) {
   return all;
 }
 
-/// A file or folder that is gone afterwards.
+/// A temporary file or folder.
 struct Place {
   std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /
                                ("halfulp-trainer-" + std::to_string(::getpid()));
@@ -91,7 +91,7 @@ struct Place {
   ~Place() { std::filesystem::remove_all(path); }
 };
 
-/// What `f` refuses with; "accepted" if it does not.
+/// The message of f's exception; "accepted" if f throws none.
 template <class F>
 std::string refused(F&& f) {
   try {

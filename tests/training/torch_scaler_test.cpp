@@ -1,4 +1,4 @@
-// The loss scaler against what torch.amp.GradScaler answered: tests/golden/torch_scaler.json, made by
+// The loss scaler against the answers of torch.amp.GradScaler: tests/golden/torch_scaler.json, made by
 // tests/peers/torch_scaler.py.
 #include "check.hpp"
 #include "gradient_tensors.hpp"
@@ -57,7 +57,7 @@ struct Counts {
   std::size_t scenarios = 0, calls = 0, updates = 0, taken = 0, skipped = 0, refused = 0, gradients = 0;
 };
 
-/// One scenario of the trace: the same calls, and the same answers.
+/// One scenario of the trace: the same calls must give the same answers.
 class Replay {
  public:
   Replay(const Json& scenario, Counts& counts)
@@ -102,7 +102,7 @@ class Replay {
     answer.push_back(scaler_.growth_tracker());
   }
 
-  /// `answer` comes as the question and goes as the whole operation.
+  /// `answer` holds the question at first and the whole operation at the end.
   void ask(const Json& question, const Json& told, Json& answer) {
     const auto& what = question[0].get_ref<const std::string&>();
     if (what == "scale") {
@@ -157,7 +157,7 @@ class Replay {
     }
   }
 
-  /// torch sums squares in fp32, in an order of its own: norms agree to rounding, unless its squares overflow.
+  /// torch sums squares in fp32 in its own order, so norms agree up to rounding unless torch's squares overflow.
   void clip(Tensors& tensors, const Json& question, const Json& told, Json& answer) {
     const float norm = from_word(told[3]);
     const Tensors theirs = from_words(told[4]);

@@ -1,4 +1,4 @@
-// Trainings: the same bits on any number of threads and after a checkpoint, and what the trainer adds to gradients and
+// Trainings: the same bits on any number of threads and after a checkpoint, and the trainer's work on gradients and
 // steps.
 #include "tiny_training.hpp"
 
@@ -53,7 +53,7 @@ TEST(Trainings, GoOnFromACheckpoint) {
     }
 }
 
-/// A scaler that was somewhere on its way, gradients that overflow and recover, and spikes' means.
+/// A scaler in the middle of its growth, gradients that overflow and recover, and the spikes' means.
 TEST(Trainings, GoOnWithTheirScaler) {
   Policy policy = find_policy("amp-fp16");
   policy.loss_scaling->initial_scale = 0x1p30;
@@ -133,7 +133,7 @@ TEST(Trainings, RefuseOthersCheckpoints) {
   EXPECT_TRUE(refused([&] { Checkpoint::from_bytes(spoiled, "file"); }).starts_with("file: "));
 }
 
-/// The learning rate that one step of SGD used, from what it did to the weight with the largest gradient.
+/// The learning rate of one step of SGD, computed from the change of the weight with the largest gradient.
 TEST(Trainings, FollowTheSchedule) {
   TrainerSettings s = tiny("mlp", 10);
   s.optimizer.kind = OptimizerKind::sgd;
@@ -215,7 +215,7 @@ TEST(Trainings, ClipAndShrinkGradients) {
   for (const auto& [name, values] : gradients_after(s))
     for (std::size_t i = 0; i < values.size(); ++i)
       ASSERT_EQ(values[i], name == "embedding.table" ? 0.1f * plain.at(name)[i] : plain.at(name)[i]) << name;
-  // Without a table nothing is clipped; scaled gradients are unscaled first.
+  // Without a table nothing is clipped. Scaled gradients are unscaled first.
   s = tiny("mlp", 1);
   s.clip_norm = 1e-3, s.clip_embedding = true;
   gradients_after(s, &point);
@@ -228,7 +228,7 @@ TEST(Trainings, ClipAndShrinkGradients) {
 
 TEST(Trainings, LeaveOutAbnormalSteps) {
   TrainerSettings s = tiny("mlp", 6);
-  s.skip_abnormal = 1e-6;  // every norm is abnormal once there was one
+  s.skip_abnormal = 1e-6;  // every norm after the first is abnormal
   Tiny t("fp32", s);
   std::vector<std::vector<std::uint32_t>> weights;
   t.trainer.after_step = [&](Trainer& x) { weights.push_back(bits(x.parameters()[0]->value.values())); };

@@ -1,4 +1,4 @@
-// What trainings leave behind: records, also of those that diverge, and gradients.
+// What trainings leave behind: records, also of diverged trainings, and gradients.
 #include "tiny_training.hpp"
 
 #include <halfulp/data/saved_gradients.hpp>

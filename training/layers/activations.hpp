@@ -10,7 +10,7 @@
 
 namespace halfulp::training {
 
-/// Any shape. NaN stays NaN; the gradient at 0 is 0, as torch's.
+/// Takes any shape. NaN stays NaN. The gradient at 0 is 0, as in torch.
 template <class T>
 class Relu : public Module<T> {
  public:
@@ -69,12 +69,12 @@ struct RowSoftmax {
   T largest, sum;
 };
 
-/// e^(x - largest of x) and their sum. A row of -Inf alone has largest 0, and sum 0.
+/// e^(x - largest x) for a row, and the sum of these. A row of only -Inf has largest 0 and sum 0.
 template <class T>
 RowSoftmax<T> exponentials_of_row(const Numerics<T>& numerics, const Site& site, std::span<const T> x,
                                   std::span<T> exponentials) {
   T largest = -std::numeric_limits<T>::infinity();
-  for (const T v : x) largest = v > largest || v != v ? v : largest;  // NaN is passed on
+  for (const T v : x) largest = v > largest || v != v ? v : largest;  // passes NaN on
   if (largest == -std::numeric_limits<T>::infinity()) largest = 0;
   for (std::size_t j = 0; j < x.size(); ++j) exponentials[j] = x[j] - largest;
   numerics.inner(site, exponentials);
@@ -95,10 +95,10 @@ class Softmax : public Module<T> {
   Tensor<T> y_, dx_;
 };
 
-/// The same in place, on rows of `columns`, for attention too.
+/// The same in place, on rows of `columns` values. Attention uses it too.
 template <class T>
 void softmax_rows(Pass<T>& pass, const Site& site, std::size_t columns, std::span<T> x);
-/// From y and dy to dx, which may be the memory of dy.
+/// Computes dx from y and dy. dx may share dy's memory.
 template <class T>
 void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns, std::span<const T> y,
                            std::span<const T> dy, std::span<T> dx);
@@ -106,10 +106,11 @@ void softmax_rows_backward(Pass<T>& pass, const Site& site, std::size_t columns,
 extern template class Softmax<float>;
 extern template class Softmax<double>;
 
-// Dropout (Srivastava et al. 2014), by counter-based random bits.
+// Dropout (Srivastava et al. 2014) with counter-based random bits.
 
-/// In training each element is 0 with probability p, and x / (1 - p) otherwise, by the random bits of (seed, layer's
-/// name and step, index) alone; else y = x. Any shape. Throws std::invalid_argument unless 0 <= p < 1.
+/// In training, each element becomes 0 with probability p and x / (1 - p) otherwise. Only (seed, the layer's name and
+/// step, index) choose the random bits. Outside training y = x. Takes any shape. Throws std::invalid_argument unless 0
+/// <= p < 1.
 template <class T>
 class Dropout : public Module<T> {
  public:

@@ -8,7 +8,7 @@
 
 namespace halfulp::training {
 
-/// y = last(...second(first(x))). Parameters in the order of the layers.
+/// y = last(...second(first(x))). The parameters come in the order of the layers.
 template <class T>
 class Sequential : public Module<T> {
  public:
@@ -38,7 +38,7 @@ class Sequential : public Module<T> {
   void collect_state(std::vector<State<T>*>& all) override {
     for (const auto& layer : layers_) layer->collect_state(all);
   }
-  /// Reaches the first layer with parameters: those before it have no gradient to compute.
+  /// Goes on to the first layer with parameters: the layers before it need not compute a gradient.
   void without_input_gradient() override {
     for (const auto& layer : layers_) {
       layer->without_input_gradient();
@@ -52,8 +52,7 @@ class Sequential : public Module<T> {
   std::vector<std::unique_ptr<Module<T>>> layers_;
 };
 
-/// batch x anything to batch x the extents of one sample, the same values: {} makes one row of a sample. Nothing is
-/// rounded.
+/// Gives each sample of the batch new extents and keeps its values: {} makes each sample one row. Rounds nothing.
 template <class T>
 class Reshape : public Module<T> {
  public:
@@ -79,9 +78,9 @@ class Reshape : public Module<T> {
   Tensor<T> y_, dx_;
 };
 
-// A way around some layers (He et al. 2015).
+// A connection around some layers (He et al. 2015).
 
-/// y = x + f(x), where f is the layers added to `inside()`; x and f(x) of one shape. dx = dy + df.
+/// y = x + f(x), where f is the layers added to `inside()`. x and f(x) have the same shape. dx = dy + df.
 template <class T>
 class Residual : public Module<T> {
  public:

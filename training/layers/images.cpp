@@ -10,7 +10,7 @@ namespace {
 
 std::size_t fan_in(const Conv2dShape& s) { return s.inputs * s.kernel * s.kernel; }
 
-/// to[b][j][i] = from[b][i][j]. Rows come in groups that stay in the first cache.
+/// to[b][j][i] = from[b][i][j]. Rows are taken in groups that stay in the first-level cache.
 template <class T>
 void swap_axes(std::size_t batch, std::size_t rows, std::size_t columns, std::span<const T> from, std::span<T> to) {
   constexpr std::size_t group = 16;
@@ -26,7 +26,7 @@ void swap_axes(std::size_t batch, std::size_t rows, std::size_t columns, std::sp
   });
 }
 
-/// f(n), where n is a constant for the kernels that are common: loops over them then have no counter.
+/// Calls f(n). n is a compile-time constant for common kernel sizes, so that the compiler can unroll loops over them.
 template <class F>
 void with_constant(std::size_t kernel, F&& f) {
   if (kernel == 3) f(std::integral_constant<std::size_t, 3>());
@@ -114,7 +114,7 @@ const Tensor<T>& Conv2d<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   });
   if (has_bias_) add_bias_gradient(pass, site.kind, bias_, rows_);
   if (!input_gradient_) return dx_;
-  // What forward unfolded has served: its memory takes the gradient.
+  // The images that forward unfolded are no longer needed, so their memory takes the gradient.
   dense_to_input<T>(pass, site, rows_.values(), weight_.value, unfolded_.values());
   std::fill(padded_.values().begin(), padded_.values().end(), T{0});
   each_window([](T* to, const T* from, auto kernel) {
@@ -140,8 +140,8 @@ template class Conv2d<double>;
 
 namespace {
 
-/// One row of maxima and their places: the first square begins at `corner` of a plane whose rows are `step` apart.
-/// Loops over columns become vectors where `stride` is a constant.
+/// One row of maxima and their places. The first square begins at `corner` of a plane whose rows are `step` apart. The
+/// compiler vectorises loops over columns where `stride` is a constant.
 template <class T, class Stride>
 void maxima(const T* from, std::size_t corner, std::size_t step, std::size_t size, Stride stride, T* y,
             std::uint32_t* places, std::size_t count) {
@@ -182,7 +182,8 @@ const Tensor<T>& Pool2d<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
   if (pooling_ == Pooling::maximum) places_.resize(y_.size());
   const std::size_t height = y_.extent(2), width = y_.extent(3);
   const T share = 1 / static_cast<T>(size_ * size_);
-  // A row of the result at a time, with the squares' places outside: vectors take what is next to each other.
+  // Takes a row of the result at a time, with the loop over the squares' places outside, so that vectors read
+  // neighbours.
   for_rows(e[0] * e[1] * height, 2 * size_ * size_ * width, [&](std::size_t begin, std::size_t end) {
     for (std::size_t r = begin; r < end; ++r) {
       const std::size_t corner = r % height * stride_ * e[3];

@@ -13,8 +13,9 @@ struct Conv2dShape {
 };
 
 /// x: batch x inputs x height x width, weight: outputs x inputs x kernel x kernel, bias: outputs; y: batch x outputs x
-/// height' x width', the cross-correlation that torch.nn.Conv2d computes, zeros around. The three products are those of
-/// a linear layer: a row of their left operand is what one place of the result sees, (channel, row, column).
+/// height' x width', the cross-correlation that torch.nn.Conv2d computes with zero padding. It uses the three products
+/// of a linear layer. A row of their left operand holds what one place of the result sees, ordered (channel, row,
+/// column).
 template <class T>
 class Conv2d : public Module<T> {
  public:
@@ -28,11 +29,11 @@ class Conv2d : public Module<T> {
   /// The extents of a padded channel.
   std::size_t padded_height() const { return image_[2] + 2 * shape_.padding; }
   std::size_t padded_width() const { return image_[3] + 2 * shape_.padding; }
-  /// f(first of a row of the image, first of that row in padded_, width) for every row of every image, on all threads.
+  /// Calls f(index of a row in the image, its index in padded_, width) for every row of every image, on all threads.
   template <class F>
   void each_row(F&& f);
-  /// f(first in padded_, first in unfolded_, kernel) for every row of the kernel at every place, on all threads; what
-  /// meets in one element of padded_ comes in the order of the places.
+  /// Calls f(index in padded_, index in unfolded_, kernel) for every row of the kernel at every place, on all threads.
+  /// Calls that meet in one element of padded_ come in the order of the places.
   template <class F>
   void each_window(F&& f);
 
@@ -51,9 +52,9 @@ extern template class Conv2d<double>;
 
 enum class Pooling : std::uint8_t { maximum, average };
 
-/// x: batch x channels x height x width; y: the maximum or the mean of each square of `size`, whose corners are
-/// `stride` apart (0: size), without padding, as torch.nn.MaxPool2d and AvgPool2d. The gradient of a maximum goes to
-/// the first place that has it; a NaN is a maximum.
+/// x: batch x channels x height x width; y: the maximum or the mean of each square of `size`, as torch.nn.MaxPool2d and
+/// AvgPool2d compute it without padding. The squares' corners are `stride` apart (0: size). The gradient of a maximum
+/// goes to the first place that holds it. A NaN counts as the maximum.
 template <class T>
 class Pool2d : public Module<T> {
  public:

@@ -9,7 +9,7 @@
 namespace halfulp::training {
 namespace {
 
-/// Where a sample goes: normal with that deviation, or uniform within it, or one value.
+/// The shape of a distribution: normal with this deviation, uniform within it, or one value.
 struct Law {
   enum { normal, uniform, constant } kind;
   double size;

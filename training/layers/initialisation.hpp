@@ -1,4 +1,4 @@
-// Which random numbers belong to what: streams of the counter-based generator by name.
+// Random numbers by name: each name has its own stream of the counter-based generator.
 #pragma once
 
 #include <halfulp/training/layers/module.hpp>
@@ -9,8 +9,8 @@
 
 namespace halfulp::training {
 
-/// The stream of a name, or of one step of it: FNV-1a, 64 bits (Fowler, Noll, Vo), of the name and the eight bytes of
-/// the step.
+/// The stream of a name, or of one of its steps: the 64-bit FNV-1a hash (Fowler, Noll, Vo) of the name and the step's
+/// eight bytes.
 constexpr std::uint64_t stream_of(std::string_view name) {
   std::uint64_t hash = 0xcbf2'9ce4'8422'2325;
   for (const char c : name) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100'0000'01b3;
@@ -22,7 +22,7 @@ constexpr std::uint64_t stream_of(std::string_view name, std::uint64_t step) {
   return hash;
 }
 
-// First values of parameters, a function of the seed and the parameter's name alone.
+// Initial values of parameters. They depend only on the seed and the parameter's name.
 
 /// Names as `--set init=` takes them. Formulas as in torch.nn.init, with gain g:
 /// xavier (Glorot & Bengio 2010): variance g^2 2 / (fan_in + fan_out); he (He et al. 2015): variance g^2 / fan_in.
@@ -55,10 +55,10 @@ inline constexpr std::array<InitialisationInfo, 9> initialisations{{
 }};
 // clang-format on
 constexpr std::string_view name_of(Initialisation i) { return initialisations[static_cast<std::size_t>(i)].name; }
-/// Throws std::invalid_argument that names the nearest ones.
+/// Throws std::invalid_argument that suggests the nearest names.
 Initialisation parse_initialisation(std::string_view name);
 
-/// Inputs and outputs of one unit: of a weight of outputs x inputs x receptive field.
+/// Fan in and fan out of a weight of outputs x inputs x receptive field.
 struct Fans {
   double in = 1, out = 1;
 };
@@ -70,12 +70,12 @@ struct InitialisationChoice {
   double scale = 0;
 };
 
-/// Fills one parameter, whatever it is, by `choice`.
+/// Fills one parameter of any kind by `choice`.
 template <class T>
 void initialise(Parameter<T>& p, const InitialisationChoice& choice, std::uint64_t seed);
 
-/// Every parameter of a network: weights and tables by `choice`; biases as in PyTorch with `default`, else 0; gains of
-/// norms 1.
+/// Fills every parameter of a network: weights and tables by `choice`; biases as PyTorch does with `default`, else with
+/// 0; gains of norms with 1.
 template <class T>
 void initialise(Module<T>& network, const InitialisationChoice& choice, std::uint64_t seed);
 

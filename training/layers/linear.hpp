@@ -5,8 +5,8 @@
 
 namespace halfulp::training {
 
-/// x: ... x inputs, y: ... x outputs, W: outputs x inputs, b: outputs (as torch.nn.Linear has them). Without `bias`
-/// there is no b. dx = dy W, dW = dy^T x, db = sum of dy over rows.
+/// x: ... x inputs, y: ... x outputs, W: outputs x inputs, b: outputs (as in torch.nn.Linear). Without `bias` there is
+/// no b. dx = dy W, dW = dy^T x, db = sum of dy over rows.
 template <class T>
 class Linear : public Module<T> {
  public:
@@ -31,9 +31,9 @@ extern template class Linear<double>;
 
 // Rows of a table by index.
 
-/// x: up to three axes of indices (as numbers) below `rows`; y: one axis more, of `width`; table: rows x width
-/// (torch.nn.Embedding). The gradient of a row of the table is the sum of dy over the places that took it, in their
-/// order. There is none by x: backward returns an empty tensor.
+/// x: up to three axes of indices (as numbers) below `rows`; y: the same axes and one more of `width`; table: rows x
+/// width (torch.nn.Embedding). The gradient of a table's row is the sum of dy over the places that took it, in their
+/// order. x has no gradient: backward returns an empty tensor.
 template <class T>
 class Embedding : public Module<T> {
  public:

@@ -18,7 +18,7 @@ T CrossEntropy<T>::forward(Pass<T>& pass, const Tensor<T>& logits, std::span<con
   const Site site{OperatorKind::cross_entropy, name_};
   labels_.assign(labels.begin(), labels.end());
   log_probabilities_.resize(logits.extents());
-  gradient_.resize(logits.extents());  // scratch memory of the exponentials here
+  gradient_.resize(logits.extents());  // here scratch memory for the exponentials
   for_rows(rows, 20 * classes, [&](std::size_t begin, std::size_t end) {
     for (std::size_t i = begin; i < end; ++i) {
       const std::span<T> exponentials = gradient_.row(i), y = log_probabilities_.row(i);
@@ -81,7 +81,7 @@ T BinaryCrossEntropy<T>::forward(Pass<T>& pass, const Tensor<T>& p, const Tensor
   for (std::size_t i = 0; i < p.size(); ++i) {
     if (p[i] < 0 || p[i] > 1)
       throw std::invalid_argument(name_ + ": probability " + std::to_string(p[i]) + ", expected 0 to 1");
-    // std::max(NaN, -100) is NaN: its first argument, where the comparison is false.
+    // std::max(NaN, -100) is NaN: std::max returns its first argument where the comparison is false.
     const T yes = std::max(smooth_log(p[i]), T{-100}), no = std::max(smooth_log1p(-p[i]), T{-100});
     losses_[i] = (targets[i] - 1) * no - targets[i] * yes;
   }

@@ -5,19 +5,18 @@
 
 namespace halfulp::training {
 
-/// loss = mean over rows of -log softmax(logits)[label]: torch.nn.functional.cross_entropy, mean reduction.
-/// logits: ... x classes; labels: one a row, in [0, classes).
-/// log-probabilities are rounded as an activation, and so is the loss.
+/// loss = mean over rows of -log softmax(logits)[label]: torch.nn.functional.cross_entropy, mean reduction. logits: ...
+/// x classes; labels: one per row, in [0, classes). Log-probabilities and the loss are rounded as activations.
 template <class T>
 class CrossEntropy {
  public:
   explicit CrossEntropy(std::string name = "loss") : name_(std::move(name)) {}
-  /// Throws std::invalid_argument if labels are not as many as rows, or name no class.
+  /// Throws std::invalid_argument if there is not one label per row, or if a label names no class.
   T forward(Pass<T>& pass, const Tensor<T>& logits, std::span<const int> labels);
-  /// The gradient by the logits, of a loss times `scale` (a loss scaler's, or 1): (softmax - one at the label) * (scale
-  /// / rows).
+  /// The gradient of the loss times `scale` (the loss scaler's, or 1) by the logits: (softmax - one at the label) *
+  /// (scale / rows).
   const Tensor<T>& backward(Pass<T>& pass, T scale = 1);
-  /// Of the last forward: log softmax.
+  /// The log softmax of the last forward.
   const Tensor<T>& log_probabilities() const { return log_probabilities_; }
 
  private:
@@ -31,16 +30,16 @@ extern template class CrossEntropy<double>;
 
 // Binary cross-entropy of probabilities, and of logits.
 
-/// loss = mean of -(t ln p + (1 - t) ln(1 - p)) over all elements, logarithms not below -100, as
-/// torch.nn.functional.binary_cross_entropy; its gradient is (p - t) / max(p (1 - p), 1e-12) * scale / count. In a
-/// narrow format p rounds to 0 and 1: that is why the other exists.
+/// loss = mean of -(t ln p + (1 - t) ln(1 - p)) over all elements, as torch.nn.functional.binary_cross_entropy computes
+/// it: no logarithm is below -100. Its gradient is (p - t) / max(p (1 - p), 1e-12) * scale / count. In a narrow format
+/// p rounds to 0 and 1, which is why the version on logits exists.
 template <class T>
 class BinaryCrossEntropy {
  public:
   explicit BinaryCrossEntropy(std::string name = "loss") : name_(std::move(name)) {}
-  /// p and t of the same shape. Throws std::invalid_argument if they are not, or if a p is outside [0, 1] (NaN passes).
+  /// Throws std::invalid_argument if p and t differ in shape, or if a p is outside [0, 1] (NaN passes).
   T forward(Pass<T>& pass, const Tensor<T>& p, const Tensor<T>& targets);
-  /// The gradient by p of a loss times `scale`.
+  /// The gradient of the loss times `scale` by p.
   const Tensor<T>& backward(Pass<T>& pass, T scale = 1);
 
  private:

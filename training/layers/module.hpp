@@ -1,4 +1,4 @@
-// What a layer is: a function of one tensor with parameters, and the way its gradient goes back.
+// A layer is a function of one tensor with parameters. It also takes the gradient back from its output to its input.
 #pragma once
 
 #include <halfulp/training/layers/numerics.hpp>
@@ -14,26 +14,26 @@
 
 namespace halfulp::training {
 
-/// What a parameter is to its layer: initialisations, weight decay and clipping tell them apart.
+/// A parameter's role in its layer. Initialisation, weight decay and clipping tell these apart.
 enum class ParameterKind : std::uint8_t { weight, bias, gain, table };
 
-/// A tensor that optimizers change, and its gradient, which a backward pass adds to.
+/// A tensor that optimizers change, with its gradient, to which backward passes add.
 template <class T>
 struct Parameter {
   std::string name;
   ParameterKind kind;
-  double default_width;  ///< PyTorch's initialisation of the layer is uniform within this
+  double default_width;  ///< PyTorch initialises the layer uniformly within this
   Tensor<T> value, gradient;
-  bool has_gradient = false;    ///< whether a backward pass has given one since forget_gradient
+  bool has_gradient = false;    ///< whether a backward pass has given a gradient since forget_gradient
   Tensor<T> contribution = {};  ///< scratch memory of second and later contributions
 
   Parameter(std::string its_name, ParameterKind its_kind, const Extents& extents, double width = 0)
       : name(std::move(its_name)), kind(its_kind), default_width(width), value(extents), gradient(extents) {}
-  /// Before each step. What the gradient holds is then of no account; it counts as 0.
+  /// Call this before each step. The gradient then counts as 0, whatever its memory holds.
   void forget_gradient() { has_gradient = false; }
 };
 
-/// What is kept beside the parameters, and changes during training: running means. Checkpoints need it.
+/// State that training changes besides the parameters: running means. Checkpoints need it.
 template <class T>
 struct State {
   std::string name;
@@ -44,13 +44,13 @@ struct State {
 template <class T>
 struct Pass {
   Numerics<T>& numerics;
-  bool training = true;    ///< dropout drops, batch-norm takes the batch's own mean
-  std::uint64_t seed = 0;  ///< with step, of dropout
+  bool training = true;    ///< dropout drops, and batch norm takes the batch's own mean
+  std::uint64_t seed = 0;  ///< for dropout, together with step
   std::uint64_t step = 0;
 };
 
-/// Layers own their outputs, which are overwritten by the next pass, and keep a pointer to their input: between forward
-/// and backward it must stay as it is. After the first pass with a shape nothing is allocated.
+/// Layers own their outputs and overwrite them in the next pass. They keep a pointer to their input, which must not
+/// change between forward and backward. Only the first pass with a shape allocates memory.
 template <class T>
 class Module {
  public:
@@ -59,18 +59,18 @@ class Module {
   Module(const Module&) = delete;
   Module& operator=(const Module&) = delete;
 
-  /// Throws std::invalid_argument if x has a shape that the layer does not take.
+  /// Throws std::invalid_argument if the layer does not take x's shape.
   virtual const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) = 0;
-  /// dy: gradient of the loss by the output of the last forward, of that shape. Adds the parameters' gradients to what
-  /// they have, returns the gradient by the input (an empty tensor after without_input_gradient). One backward for each
-  /// forward.
+  /// dy is the gradient of the loss by the output of the last forward, and has its shape. Adds to the parameters'
+  /// gradients and returns the gradient by the input (an empty tensor after without_input_gradient). Call backward once
+  /// for each forward.
   virtual const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) = 0;
 
   /// Appends the parameters, always in the same order.
   virtual void collect(std::vector<Parameter<T>*>&) {}
   virtual void collect_state(std::vector<State<T>*>&) {}
-  /// Of a network's first layer: nobody asks for the gradient by its input. Layers for which that saves a product
-  /// listen to it.
+  /// Tells a network's first layer that nobody needs the gradient by its input. Layers that can save a product override
+  /// this.
   virtual void without_input_gradient() {}
 
   const std::string& name() const { return name_; }
@@ -100,8 +100,8 @@ class Module {
 /// The half-width of PyTorch's default initialisation, 1 / sqrt(fan in).
 inline double width_of(std::size_t fan_in) { return 1 / std::sqrt(static_cast<double>(fan_in)); }
 
-/// Adds what `write` fills a span with to the gradient of p. The first contribution is written in place; each later sum
-/// is rounded.
+/// `write` fills a span, which is added to the gradient of p. The first contribution is written in place; each later
+/// sum is rounded.
 template <class T, class Write>
 void add_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& p, Write&& write) {
   if (!p.has_gradient) {
@@ -125,9 +125,10 @@ void add_bias_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& bias, con
   });
 }
 
-// The three products around a weight matrix, which linear layers, convolutions and LSTM cells share.
+// The three products around a weight matrix. Linear layers, convolutions and LSTM cells share them.
 
-/// y = x W^T + bias: x rows x inputs, W outputs x inputs (only its first axis and its size matter), y rows x outputs.
+/// y = x W^T + bias. x: rows x inputs, W: outputs x inputs (only its first axis and its size matter), y: rows x
+/// outputs.
 template <class T>
 void dense_forward(Pass<T>& pass, const Site& site, std::span<const T> x, const Tensor<T>& weight,
                    std::span<const T> bias, std::span<T> y) {

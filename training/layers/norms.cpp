@@ -96,19 +96,19 @@ template class RmsNorm<double>;
 
 namespace {
 
-/// Where the values of a channel lie: one run of `plane` values for each sample.
+/// The places of a channel's values: one run of `plane` values per sample.
 struct Channels {
   std::size_t samples, channels, plane;
   explicit Channels(const Extents& x) : samples(x[0]), channels(x[1]), plane(x.size() / (x[0] * x[1])) {}
   std::size_t count() const { return samples * plane; }
-  /// f(index of the first value) for every sample, in order.
+  /// Calls f(index of the first value) for every sample, in order.
   template <class F>
   void each_run(std::size_t channel, F&& f) const {
     for (std::size_t n = 0; n < samples; ++n) f((n * channels + channel) * plane);
   }
 };
 
-/// The sum of term(i) over a channel: of each run in the fixed order, then runs one after the other.
+/// The sum of term(i) over a channel: each run is summed in the fixed order, then the runs' sums are added in turn.
 template <class T, class Term>
 T channel_sum(const Channels& at, std::size_t channel, Term&& term) {
   T sum = 0;

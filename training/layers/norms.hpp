@@ -1,11 +1,11 @@
-// What normalisations of rows share.
+// Steps that the normalisations of rows share.
 #pragma once
 
 #include <halfulp/training/layers/module.hpp>
 
 namespace halfulp::training {
 
-/// One intermediate number, rounded where the policy is strict about them.
+/// Rounds one intermediate number where the policy is strict about intermediates.
 template <class T>
 T rounded_inside(const Numerics<T>& numerics, const Site& site, T value) {
   numerics.inner(site, {&value, 1});
@@ -58,8 +58,9 @@ void norm_rows_backward(Pass<T>& pass, const Site& site, const Tensor<T>& dy, co
 
 // Layer normalisation (Ba, Kiros and Hinton 2016).
 
-/// Over the last axis, of `width`: y = (x - mean) / sqrt(variance + eps) * gain + bias, the variance divided by width,
-/// as torch.nn.LayerNorm. With h = (x - mean) / s and g = dy gain: dx = (g - mean(g) - h mean(g h)) / s.
+/// Normalises over the last axis, of `width`, as torch.nn.LayerNorm does: y = (x - mean) / sqrt(variance + eps) * gain
+/// + bias, where the variance is divided by width. With h = (x - mean) / s and g = dy gain: dx = (g - mean(g) - h
+/// mean(g h)) / s.
 template <class T>
 class LayerNorm : public Module<T> {
  public:
@@ -71,7 +72,7 @@ class LayerNorm : public Module<T> {
  private:
   Parameter<T> gain_, bias_;
   T eps_;
-  Tensor<T> normal_, reciprocal_, y_, dx_, products_;  ///< h, 1 / s of each row
+  Tensor<T> normal_, reciprocal_, y_, dx_, products_;  ///< normal_ is h, reciprocal_ is 1 / s of each row
 };
 
 extern template class LayerNorm<float>;
@@ -79,7 +80,8 @@ extern template class LayerNorm<double>;
 
 // Root mean square normalisation (Zhang and Sennrich 2019).
 
-/// Over the last axis, of `width`: y = x / sqrt(mean(x^2) + eps) * gain, as torch.nn.RMSNorm with that eps.
+/// Normalises over the last axis, of `width`, as torch.nn.RMSNorm does with that eps: y = x / sqrt(mean(x^2) + eps) *
+/// gain.
 template <class T>
 class RmsNorm : public Module<T> {
  public:
@@ -99,11 +101,11 @@ extern template class RmsNorm<double>;
 
 // Batch normalisation (Ioffe and Szegedy 2015).
 
-/// x: batch x channels, or batch x channels x height x width. Over all but the channels: y = (x - mean) / sqrt(variance
-/// + eps) * gain + bias. In training mean and variance are the batch's, the variance divided by its count, and running
-/// means move by `momentum` towards them (there the variance is divided by count - 1), as torch.nn.BatchNorm1d and 2d;
-/// otherwise they are the running ones, and constants to the gradient. Throws std::invalid_argument for other shapes,
-/// and for one value a channel in training.
+/// x: batch x channels, or batch x channels x height x width. Normalises over all axes except the channels, as
+/// torch.nn.BatchNorm1d and 2d do: y = (x - mean) / sqrt(variance + eps) * gain + bias. In training, mean and variance
+/// are the batch's, with the variance divided by the count. The running values move towards them by `momentum`; for
+/// these the variance is divided by count - 1. Outside training the running values serve, and the gradient treats them
+/// as constants. Throws std::invalid_argument for other shapes, and in training for one value per channel.
 template <class T>
 class BatchNorm : public Module<T> {
  public:
@@ -114,7 +116,7 @@ class BatchNorm : public Module<T> {
   void collect_state(std::vector<State<T>*>& all) override;
 
  private:
-  /// The batch's mean of a channel and 1 / s; in training, the running ones move.
+  /// The batch's mean of a channel and 1 / s. In training this moves the running values.
   void measure(const Numerics<T>& numerics, const Site& site, const Tensor<T>& x, std::size_t channel);
 
   Parameter<T> gain_, bias_;

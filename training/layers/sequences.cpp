@@ -177,7 +177,7 @@ const Tensor<T>& Attention<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
   o = operands(length_, head_width_, length_, weights_, dmixed_);
   o.transpose_a = true;
   pass.numerics.products(values, Product::to_weight, heads, o, dv_.values());
-  // Masked places have P = 0, and so no gradient. The scale belongs to the scores.
+  // Masked places have P = 0 and so no gradient. The scale is part of the scores' gradient.
   softmax_rows_backward<T>(pass, {OperatorKind::softmax, softmax_name_}, length_, weights_.values(), dweights_.values(),
                            dweights_.values());
   for (T& d : dweights_.values()) d *= scale_;
@@ -211,7 +211,7 @@ template class Attention<double>;
 
 namespace {
 
-/// to[j][i] = from[i][j], of rows: batch first to time first, and back.
+/// to[j][i] = from[i][j] for rows: from batch first to time first, and back.
 template <class T>
 void swap_rows(std::size_t first, std::size_t second, std::size_t columns, std::span<const T> from, std::span<T> to) {
   for (std::size_t i = 0; i < first; ++i)

@@ -29,7 +29,7 @@ class Extents {
     for (std::size_t i = 0; i < rank_; ++i) n *= extents_[i];
     return rank_ ? n : 0;
   }
-  /// The last extent, and the product of all before it.
+  /// The last extent, and the product of all the others.
   std::size_t columns() const { return rank_ ? extents_[rank_ - 1] : 0; }
   std::size_t rows() const { return columns() ? size() / columns() : 0; }
   /// The same with another last extent.
@@ -38,7 +38,7 @@ class Extents {
     e.extents_[rank_ - 1] = columns;
     return e;
   }
-  /// The same with one axis more, the last. Precondition: fewer than four.
+  /// The same with one more axis at the end. Precondition: fewer than four axes.
   Extents appended(std::size_t columns) const {
     Extents e = *this;
     e.extents_[e.rank_++] = columns;
@@ -58,8 +58,8 @@ inline std::string text_of(const Extents& e) {
   return text;
 }
 
-/// Contiguous values in row-major order. T is float in training (values of narrow formats too are held as floats) and
-/// double for finite differences.
+/// Contiguous values in row-major order. T is float in training, where floats also hold the values of narrow formats,
+/// and double for finite differences.
 template <class T>
 class Tensor {
  public:
@@ -67,8 +67,8 @@ class Tensor {
   explicit Tensor(const Extents& extents) { resize(extents); }
   Tensor(const Extents& extents, std::initializer_list<T> values) : extents_(extents), values_(values) {}
 
-  /// Another shape. Memory is kept, so that buffers of a training loop are allocated once; values are left over from
-  /// before, new ones 0.
+  /// Changes the shape. Keeps the memory, so that a training loop allocates its buffers once. Old values remain; new
+  /// ones are 0.
   void resize(const Extents& extents) {
     extents_ = extents;
     values_.resize(extents.size());
@@ -92,10 +92,11 @@ class Tensor {
   std::vector<T> values_;
 };
 
-// Independent rows of a tensor on all threads. Nothing is added across rows here, so that the number of threads never
-// shows.
+// Independent rows of a tensor on all threads. Nothing is added across rows here, so results do not depend on the
+// number of threads.
 
-/// f(begin, end) over [0, rows) in pieces of any size, each at least about ten thousand steps where a row takes `cost`.
+/// Calls f(begin, end) on pieces of [0, rows). Where a row takes `cost` steps, each piece takes at least about ten
+/// thousand.
 template <class F>
 void for_rows(std::size_t rows, std::size_t cost, F&& f) {
   constexpr std::size_t least = 1 << 14;
@@ -108,8 +109,8 @@ void for_rows(std::size_t rows, std::size_t cost, F&& f) {
                     [&](const auto& piece) { f(piece.begin(), piece.end()); });
 }
 
-/// to[i] = f(i), of a step's cost each. f is copied, so that what it refers to stays in registers and the loop becomes
-/// vectors; for that it loads what it may need before it decides.
+/// to[i] = f(i), where each i costs a step. f is copied, so that what it refers to stays in registers and the compiler
+/// can vectorise the loop. For the same reason f should load all it may need before it branches.
 template <class T, class F>
 void for_elements(std::span<T> to, std::size_t cost, const F& f) {
   for_rows(to.size(), cost, [data = to.data(), f](std::size_t begin, std::size_t end) {
@@ -119,10 +120,10 @@ void for_elements(std::span<T> to, std::size_t cost, const F& f) {
   });
 }
 
-// Sums in an order of our own, which vectors of any width can follow.
+// Sums in a fixed order that vectors of any width can follow.
 
-/// Sixteen partial sums, element i into partial sum i mod 16, then added pairwise: 8 and 8, 4 and 4, 2 and 2, 1 and 1.
-/// `term(i)` is element i.
+/// Adds element i to partial sum i mod 16, then adds the sixteen partial sums pairwise: 8 and 8, 4 and 4, 2 and 2, 1
+/// and 1. `term(i)` is element i.
 template <class T, class Term>
 T fixed_order_sum(std::size_t count, Term&& term) {
   constexpr std::size_t lanes = 16;
@@ -144,7 +145,7 @@ T fixed_order_sum(std::span<const T> values) {
 /// sums[j] = values[0][j] + values[1][j] + ..., one row after the other.
 template <class T>
 void fixed_order_column_sums(std::size_t columns, std::span<const T> values, std::span<T> sums) {
-  constexpr std::size_t group = 16;  // neighbours go to one thread: they share cache lines
+  constexpr std::size_t group = 16;  // neighbours go to one thread, because they share cache lines
   const std::size_t rows = columns ? values.size() / columns : 0;
   for_rows((columns + group - 1) / group, group * rows, [=](std::size_t begin, std::size_t end) {
     for (std::size_t first = begin * group; first < std::min(end * group, columns); first += group) {

@@ -1,4 +1,4 @@
-"""Pictures of experiments: what is drawn of which table stands in gradients.py, sums.py, trainings.py and networks.py."""
+"""Pictures of experiments. gradients.py, sums.py, trainings.py and networks.py say what is drawn of which table."""
 from __future__ import annotations
 
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ PLOTS: Mapping[str, Sequence[Plot]] = {**gradients.PLOTS, **sums.PLOTS, **traini
 
 @dataclass(frozen=True)
 class Drawn:
-    """A report's part of a picture."""
+    """One report's part of a picture."""
     label: str                        # which report; empty if there is one
     panels: list[tuple[str, str]]     # title and <svg>
     selected: list[str]
@@ -26,13 +26,13 @@ class Picture:
     title: str
     table: str
     reading: str
-    series: str  # what the legend's entries are values of; empty if they are columns
+    series: str  # the column whose values the legend lists; empty if it lists columns
     legend: list[tuple[str, str]]
     parts: list[Drawn]
 
 
 def pictures(experiment: str, results: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[Picture]:
-    """The pictures of an experiment: of one report, or of two with the same axes."""
+    """An experiment's pictures, of one report or of two with the same axes."""
     return [_picture(plot, results, labels, f"p-{experiment}-{i}") for i, plot in enumerate(PLOTS.get(experiment, ()))]
 
 

@@ -1,6 +1,6 @@
-"""Scales: where an axis begins and ends, ticks in powers, and places for 0 and infinity on axes that have none.
+"""Axes: where they begin and end, ticks at powers, and places for 0 and infinity on logarithmic axes.
 
-Logarithms are taken here: matplotlib is given places, so that the smallest and the largest double are drawn like any other.
+Logarithms are taken here. matplotlib gets places, so it draws the smallest and the largest double like any other.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any, Iterable
 from ..text import number
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
-_MOST = 1e300  # on linear axes, whose ends are subtracted
+_MOST = 1e300  # for linear axes, whose ends are subtracted
 
 
 def power(exponent: int, base: int) -> str:
@@ -21,7 +21,8 @@ def power(exponent: int, base: int) -> str:
 
 @dataclass(frozen=True)
 class Extent:
-    """An axis. `low` and `high` are places: on a logarithmic axis, logarithms. Zeros and infinities are drawn beside the numbers there."""
+    """An axis. `low` and `high` are places, which are logarithms on a logarithmic axis. Zeros and infinities are drawn
+    outside the numbers there."""
     base: int  # of logarithms; 0: linear
     low: float
     high: float
@@ -51,7 +52,8 @@ class Extent:
         axis.set_major_formatter(FixedFormatter([text for _, text in ticks]))
 
     def _ticks(self) -> list[tuple[float, str]]:
-        """At most seven powers of the base among the numbers; of a short axis in tens, twos and fives too; 0 and infinity."""
+        """At most seven powers of the base between the ends, on a short decimal axis also twos and fives; 0 and
+        infinity."""
         first = math.ceil(self.low - 1e-9 if self.zero_at is None else self.zero_at + self._room)
         last = math.floor(self.high + 1e-9 if self.infinity_at is None else self.infinity_at - self._room)
         step = max(1, math.ceil((last - first + 1) / 7))
@@ -63,12 +65,12 @@ class Extent:
 
     @property
     def _room(self) -> float:
-        """Between the place of 0, or of infinity, and the next power."""
+        """The places between 0, or infinity, and the next power."""
         return (self.high - self.low) * 0.07
 
 
 def extent(values: Iterable[float], scale: str, from_zero: bool = False, limits: tuple[float, float] | None = None, margin: float = 0.04) -> Extent:
-    """An axis that holds all of the values; of `limits`, an axis with these ends if some value is beyond them."""
+    """An axis that holds all of the values. With `limits`, an axis with these ends if some value lies outside them."""
     values = list(values)
     finite = [v for v in values if math.isfinite(v)]
     if limits and any(not limits[0] <= v <= limits[1] for v in values):

@@ -1,4 +1,5 @@
-"""Charts as matplotlib draws them: a small picture for each panel, so that they stand beside each other or, on a phone, in a column."""
+"""Draws charts with matplotlib: a small picture per panel, so that panels fit side by side, or in a column on a
+phone."""
 from __future__ import annotations
 
 from collections import Counter
@@ -9,14 +10,14 @@ from .select import Chart, Panel, Series, described
 from .style import DASHES, bar_style, drawing, line_style
 from .svg import inline_svg
 
-WIDTH, HEIGHT = 4.0, 2.7     # inches, of which CSS makes the width of the column
-ROW, AROUND = 0.205, 0.75    # height of a row, and of what is above and below all of them
-MARKER = 0.07                # from one marker of a row to the next
+WIDTH, HEIGHT = 4.0, 2.7     # inches, which CSS stretches to the column's width
+ROW, AROUND = 0.205, 0.75    # the height of a row, and of the margins above and below all rows
+MARKER = 0.07                # between the markers of a row
 LONGEST_NAME = 26
 
 
 def panels(chart: Chart, prefix: str, beside: Sequence[Chart] = ()) -> list[tuple[str, str]]:
-    """Each panel's title and its <svg>. `beside`: charts that are looked at together with this one and have its axes."""
+    """Each panel's title and its <svg>. `beside`: charts shown next to this one, with the same axes."""
     with drawing():
         drawn = []
         for i, panel in enumerate(chart.panels):
@@ -28,7 +29,7 @@ def panels(chart: Chart, prefix: str, beside: Sequence[Chart] = ()) -> list[tupl
 
 
 def legend(chart: Chart, prefix: str) -> list[tuple[str, str]]:
-    """Each series that is drawn somewhere: its name, and a small picture of its line, marker or hatch."""
+    """The name of each series that is drawn somewhere, with a small picture of its line, marker or hatch."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
     there = {s.style for panel in chart.panels for s in panel.series}
@@ -97,7 +98,7 @@ def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent) -> Any:
 
 
 def _row_height(chart: Chart, panel: Panel) -> float:
-    """Room for the markers of the fullest row."""
+    """The room for the markers of the fullest row."""
     if chart.plot.kind != "dots":
         return ROW
     fullest = Counter(p.along for s in panel.series for p in s.points).most_common(1)
@@ -113,7 +114,7 @@ def _line(axes: Any, series: Series, chart: Chart, along: Extent, values: Extent
 
 
 def _dots(axes: Any, panel: Panel, chart: Chart, values: Extent, place: dict[float, int]) -> None:
-    """Markers of a row stand below each other, so that equal ones are seen."""
+    """Draws the markers of a row below each other, so that equal values stay visible."""
     height = _row_height(chart, panel)
     for row, i in place.items():
         there = [(s, p) for s in panel.series for p in s.points if p.along == row and values.place(p.value) is not None]

@@ -1,4 +1,4 @@
-"""From a table and a description to what is drawn: panels, series, points. No drawing here."""
+"""Selects from a table, by a description, what is drawn: panels, series, points. Draws nothing."""
 from __future__ import annotations
 
 import math
@@ -10,12 +10,12 @@ from .spec import MOST_PANELS, MOST_ROWS, MOST_SERIES, Plot
 
 
 def name_of(value: Any) -> str:
-    """What a row, a series or a panel is called."""
+    """The name of a row, a series or a panel."""
     return "none" if value is None else plain(value) or "(no name)"
 
 
 class NoPicture(Exception):
-    """Why there is none, in words."""
+    """Why there is no picture, in words."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Panel:
 class Chart:
     plot: Plot
     panels: list[Panel]
-    names: list[str]       # of all series; their place is their style
-    rows: list[str]        # of dots and stacked bars
+    names: list[str]       # of all series; a series' place chooses its style
+    rows: list[str]        # for dots and stacked bars
     along_label: str
     value_label: str
     selected: list[str]    # "rounding nearest-even": what of the table is drawn
@@ -52,7 +52,7 @@ class Chart:
 
 
 def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
-    """Raises NoPicture where the report has not what it needs."""
+    """Raises NoPicture where the report lacks what it needs."""
     table = results.get(plot.table)
     if not isinstance(table, Mapping):
         raise NoPicture(f"this report has no table {plot.table}")
@@ -163,7 +163,7 @@ class _Builder:
 
 
 def described(panel: Panel, chart: Chart) -> str:
-    """A panel in words, from its points: for whoever cannot see it."""
+    """A panel in words, made from its points, for readers who cannot see it."""
     plot = chart.plot
     if plot.kind == "lines":
         kind = f"Line chart of {chart.value_label or 'values'} against {chart.along_label}."

@@ -1,4 +1,4 @@
-"""What a picture shows, as data: a row of the tables in gradients.py, sums.py, trainings.py, networks.py."""
+"""A picture's description as data: a row of the tables in gradients.py, sums.py, trainings.py, networks.py."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -12,21 +12,21 @@ class Plot:
     lines: `values` against the numbers in `along`. dots: `values` on a row for each name in `along`. stacked: the same, `values` are parts that add up.
     """
     table: str
-    title: str                       # what is seen, without a result
+    title: str                       # what it shows, without stating a result
     kind: str                        # lines, dots or stacked
     along: str                       # column: the horizontal axis of lines, the rows of dots and stacked
     values: tuple[str, ...]          # columns of numbers
-    series: str | None = None        # column: a line, or a marker, for each of its values; without, for each of `values`
-    panels: str | None = None        # column: a picture for each of its values; without, and with several values and a series, for each of `values`
-    where: Mapping[str, object] = field(default_factory=dict)  # rows with this value of a column; where there is none, its first value
+    series: str | None = None        # column: a line or a marker for each of its values; default: for each of `values`
+    panels: str | None = None        # column: a picture for each of its values; default, with several values and a series: for each of `values`
+    where: Mapping[str, object] = field(default_factory=dict)  # rows with this value of a column, or with its first value where the column lacks this one
     along_scale: str = "linear"      # linear, log or log2
     value_scale: str = "linear"
-    value_limits: tuple[float, float] | None = None  # of a linear axis; values beyond it are drawn at its ends, and said to be
-    whiskers: tuple[str, str] | None = None  # columns of the least and the largest value
+    value_limits: tuple[float, float] | None = None  # of a linear axis; values beyond them are drawn at its ends, with a note
+    whiskers: tuple[str, str] | None = None  # columns of the smallest and the largest value
     steps: bool = False              # a value stays until the next one
-    value_label: str = ""            # what `values` are; else the column's name
+    value_label: str = ""            # what `values` are; default: the column's name
     along_label: str = ""
-    same_values: bool = True         # every panel has the same axis of values
+    same_values: bool = True         # all panels share the axis of values
     reading: str = ""                # how to read it, one sentence
 
 

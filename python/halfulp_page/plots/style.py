@@ -1,19 +1,20 @@
-"""How pictures look: colours that colour-blind readers tell apart, and markers, dashes and hatches that are told apart without them.
+"""How pictures look: colours that colour-blind readers can tell apart, and markers, dashes and hatches that differ
+without colour.
 
-matplotlib draws in stand-in colours; svg.py makes variables of style.css of them, which follow the reader's light or dark. Colours: Okabe and Ito, Color
-Universal Design, 2008.
+matplotlib draws in stand-in colours. svg.py replaces them by variables of style.css, which follow the reader's light or
+dark mode. Colours: Okabe and Ito, Color Universal Design, 2008.
 """
 from __future__ import annotations
 
 from typing import Any
 
-INK, GRID = "#010203", "#030201"  # stand-ins for the text's colour and for lines behind
+INK, GRID = "#010203", "#030201"  # stand-ins for the text's colour and for background lines
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#010204", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "*", "p")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
 HATCHES = ("", "//", "xx", "\\\\", "--", "||", "++", "/")
 
-# What a stand-in becomes in the page.
+# What replaces a stand-in in the page.
 VARIABLES = {INK: "currentColor", GRID: "var(--grid)", **{colour: f"var(--s{i})" for i, colour in enumerate(COLOURS)}}
 
 SETTINGS = {
@@ -26,13 +27,13 @@ SETTINGS = {
 
 
 def drawing() -> Any:
-    """matplotlib in these settings and its own defaults, whatever the reader's matplotlibrc says."""
+    """matplotlib with these settings and its own defaults, without the user's matplotlibrc."""
     import matplotlib.style
     return matplotlib.style.context(["default", SETTINGS])
 
 
 def line_style(i: int) -> dict[str, Any]:
-    """Colour, dash and marker of series i: no two of the first twelve have the same marker, nor the same colour and dash."""
+    """Colour, dash and marker of series i. No two of the first twelve share a marker, or both colour and dash."""
     return {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[(i + i // len(COLOURS)) % len(DASHES)], "marker": MARKERS[i % len(MARKERS)], "markeredgewidth": 0}
 
 

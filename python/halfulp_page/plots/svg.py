@@ -1,4 +1,5 @@
-"""matplotlib's SVG as a part of a page: no header, no names but ours, colours by style sheet, a title and a description."""
+"""matplotlib's SVG as a part of a page: without a header, with only our names, colours from the style sheet, a title
+and a description."""
 from __future__ import annotations
 
 import io
@@ -13,7 +14,8 @@ _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 
 
 def inline_svg(figure: Any, prefix: str, title: str, description: str) -> str:
-    """The figure as an <svg> whose ids begin with `prefix`. Without a title it is decoration, and hidden from screen readers."""
+    """The figure as an <svg> whose ids begin with `prefix`. Without a title it is decoration and hidden from screen
+    readers."""
     buffer = io.StringIO()
     figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     root = ElementTree.fromstring(buffer.getvalue())

@@ -1,4 +1,4 @@
-// What the tests of array functions share: instruction sets, roundings, comparison with the scalar functions.
+// Shared by the tests of array functions: instruction sets, roundings, comparison with the scalar functions.
 #pragma once
 
 #include "check.hpp"
@@ -10,7 +10,7 @@
 
 namespace check {
 
-/// Each test runs once an instruction set.
+/// Each test runs once per instruction set.
 class Arrays : public testing::TestWithParam<std::int64_t> {
  protected:
   void SetUp() override { use(GetParam()); }
@@ -26,7 +26,7 @@ inline std::string set_name(const testing::TestParamInfo<std::int64_t>& info) {
   return info.param == HWY_SCALAR ? std::string("scalar") : std::string(hwy::TargetName(info.param));
 }
 
-/// All modes with all other rules, each rule a few times.
+/// Every mode, and every other rule a few times.
 inline std::vector<Rounding> roundings() {
   std::vector<Rounding> all;
   for (const auto& mode : rounding_modes)
@@ -75,7 +75,7 @@ std::vector<T> inputs(const FloatFormat& f, std::uint64_t seed) {
     near(f.value(code));
     if (code < f.max_finite()) near((f.value(code) + f.value(code + 1)) / 2);
   }
-  for (const int e : {f.emin() + 1, 0, 1, f.emax()})  // what carries into the exponent
+  for (const int e : {f.emin() + 1, 0, 1, f.emax()})  // these carry into the exponent
     if (e >= f.emin() && e <= f.emax()) near(FloatFormat::power_of_two(e));
   near(f.value(f.max_finite()));
   near(f.value(f.max_finite()) * (1 + f.epsilon() / 4));
@@ -85,7 +85,7 @@ std::vector<T> inputs(const FloatFormat& f, std::uint64_t seed) {
   near(std::numeric_limits<double>::infinity());
   values.push_back(std::numeric_limits<T>::quiet_NaN());
   for (int i = 0; i < 400; ++i) values.push_back(std::bit_cast<T>(static_cast<Bits>(random())));
-  for (int i = 0; i < 400; ++i) {  // near the format's range
+  for (int i = 0; i < 400; ++i) {  // near the ends of the format's range
     const double scale = FloatFormat::power_of_two(
         std::clamp(f.emin() - f.fraction_bits - 12 + static_cast<int>(random() % 40), -1000, 1000));
     values.push_back(static_cast<T>((static_cast<double>(random() >> 11) * 0x1p-52 - 1) * scale));
@@ -93,7 +93,7 @@ std::vector<T> inputs(const FloatFormat& f, std::uint64_t seed) {
   return values;
 }
 
-/// apply() against evaluate(); says the first difference.
+/// Compares apply() with evaluate() and reports the first difference.
 template <class Code>
 void expect_like_evaluate(const FloatFormat& f, Operation operation, const Rounding& r, std::span<const Code> a,
                           std::span<const Code> b, std::span<const Code> c) {

@@ -1,4 +1,4 @@
-// What array functions count, refuse, and say of the path they take.
+// What array functions count, refuse, and report about the path they take.
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
@@ -41,7 +41,7 @@ TEST(Tally, counts_what_the_flags_say) {
     EXPECT_EQ(std::bit_cast<std::uint32_t>(out[i]), std::bit_cast<std::uint32_t>(without[i]));
 }
 
-// Saturation takes infinities of conversions, not of sums, whichever came before.
+// Saturation replaces infinite operands of conversions, but not of sums, whichever call came before.
 TEST(ArrayCalls, do_not_depend_on_the_call_before) {
   const Rounding saturating{.overflow = Overflow::saturate};
   const std::vector<float> infinity{std::numeric_limits<float>::infinity()};

@@ -33,10 +33,9 @@ std::string text(const Tally& t) {
   return all;
 }
 
-// --- tallies
-// ----------------------------------------------------------------------------------------------------------
+// Tallies.
 
-/// Counts over all inputs and over every single one: counts that cancel out do not hide.
+/// Counts over all inputs, and over each input alone, so that errors in counts cannot cancel out.
 template <class T>
 void tallies_like_convert(const FloatFormat& carrier) {
   using Bits = std::conditional_t<sizeof(T) == 4, std::uint32_t, std::uint64_t>;
@@ -128,10 +127,9 @@ TEST_P(Arrays, tally_arithmetic_on_8_bits) {
 TEST_P(Arrays, tally_arithmetic_on_16_bits) { tallies_like_evaluate<std::uint16_t>({"fp16", "bf16", "e6m9finite"}); }
 TEST_P(Arrays, tally_arithmetic_on_32_bits) { tallies_like_evaluate<std::uint32_t>({"tf32", "fp32"}); }
 
-// --- tables of all results
-// ------------------------------------------------------------------------------------------------
+// Tables of all results.
 
-/// Arrays longer than any limit, not a multiple of anything; all pairs are there.
+/// Arrays longer than any limit, of odd lengths, with all pairs.
 TEST(Tables, are_evaluate_on_all_pairs) {
   const std::size_t n = (std::size_t{1} << 18) + 75, offset = 3;
   std::vector<std::uint8_t> a(n + 8), b(n + 8), out(n + 8), wanted(1 << 16);
@@ -181,8 +179,7 @@ TEST(Tables, serve_results_over_operands_and_any_number_of_threads) {
   EXPECT_EQ(inplace, one);
 }
 
-// --- past the caches
-// ---------------------------------------------------------------------------------------------------------
+// Past the caches.
 
 TEST_P(Arrays, streamed_results_are_stored_ones) {
   check::Random random{25};
@@ -241,7 +238,7 @@ TEST_P(Arrays, blocks_are_streamed_to_their_places) {
     }
 }
 
-/// Arrays just below and above the limit: the same results, at odd places.
+/// Arrays just below and above the limit give the same results, at odd addresses too.
 TEST(LargeArrays, are_small_ones_in_a_row) {
   std::size_t limit = 1;
   while (!array::leaves_caches(limit) && limit < std::size_t{1} << 27) limit *= 2;

@@ -1,5 +1,5 @@
-// Arithmetic over arrays of bf16, tf32 and other floats cut short, where it goes through float: what float rounds once
-// more below 2^-126 or above 2^128, and elements that are left to double, are as the scalar functions have them.
+// Arithmetic over arrays of bf16, tf32 and other shortened floats, which goes through float. Results that float would
+// round twice, below 2^-126 or above 2^128, and elements that are left to double equal the scalar functions' results.
 #include "array_cases.hpp"
 
 namespace {
@@ -9,7 +9,7 @@ using namespace check;
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, instruction_sets(), set_name);
 
-/// Operands in columns, as many of each.
+/// Operands in columns of equal length.
 template <class Code>
 struct Columns {
   std::vector<Code> a, b, c;
@@ -24,8 +24,8 @@ class Draw {
 
   std::uint64_t operator()() { return random_(); }
   std::uint64_t sign() { return random_() & f_.sign_mask(); }
-  /// Any sign and fraction, the exponent given; a subnormal of its size below emin, zero below these, max above emax.
-  /// Often with few bits, so that results are near midpoints.
+  /// A number with the given exponent and any sign and fraction: a subnormal below emin, zero below the subnormals, max
+  /// above emax. It often has few bits, so that results are near midpoints.
   std::uint64_t number(int exponent) {
     std::uint64_t fraction = random_() & f_.fraction_mask();
     if (random_() % 3 == 0) fraction = f_.fraction_mask() - (random_() % 4);
@@ -47,7 +47,7 @@ class Draw {
   check::Random random_;
 };
 
-/// Results around the smallest numbers of the format and of float, vanishing ones, and those that overflow.
+/// Results around the smallest numbers of the format and of float, results that vanish, and results that overflow.
 template <class Code>
 Columns<Code> traps(const FloatFormat& f) {
   Columns<Code> all;
@@ -59,10 +59,10 @@ Columns<Code> traps(const FloatFormat& f) {
       const int e = draw.exponent();
       const std::uint64_t x = draw.number(e), product = draw.near(edge - e), quotient = draw.near(e - edge),
                           sum = draw.near(e);
-      // The third operand meets the product: near it, at the bottom, opposite, or none.
+      // The third operand is near the product, at the bottom of the range, a zero, or at the product's last bits.
       const std::uint64_t third[] = {draw.near(edge), draw.near(least), draw.sign(), draw.near(edge - f.precision())};
       all.add(x, i % 3 == 0 ? product : i % 3 == 1 ? quotient : sum, third[draw() % 4]);
-      if (i % 5 == 0) all.add(x, x ^ draw.sign(), x ^ draw.sign());  // sums that are exactly zero, twice the number
+      if (i % 5 == 0) all.add(x, x ^ draw.sign(), x ^ draw.sign());  // sums that are exactly zero, and twice the number
     }
   for (const std::uint64_t x : lattice(f, 0))
     all.add(x, draw.sign(), draw.near(0)), all.add(draw.sign(), x, x);  // zeros
@@ -82,8 +82,8 @@ TEST_P(Arrays, short_floats_at_the_ends_of_their_range) {
     expect_traps<std::uint32_t>(parse_format(name));
 }
 
-/// Quotients next to midpoints, and products that are midpoints and next to them but for a last bit: for every
-/// quotient's midpoint m below 2^-126 the two operands whose quotient is nearest to it.
+/// Quotients next to midpoints, and products that are midpoints or differ from them in the last bit. For every midpoint
+/// m below 2^-126 this takes the two operands whose quotient is nearest to it.
 TEST_P(Arrays, short_floats_next_to_subnormal_midpoints) {
   Columns<std::uint16_t> all;
   Draw draw(bf16, 12);
@@ -106,7 +106,8 @@ TEST_P(Arrays, short_floats_next_to_subnormal_midpoints) {
     for (const Rounding& r : roundings()) expect_like_evaluate<std::uint16_t>(bf16, operation, r, all.a, all.b, all.c);
 }
 
-/// Products next to midpoints m 2^(-126-p) by less than float's last place: more bits than bf16's products have.
+/// Products that differ from midpoints m 2^(-126-p) by less than float's last place. They have more bits than bf16's
+/// products.
 TEST_P(Arrays, short_float_products_next_to_subnormal_midpoints) {
   const FloatFormat f = tf32;
   Columns<std::uint32_t> all;

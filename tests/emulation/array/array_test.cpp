@@ -1,4 +1,4 @@
-// Array functions are the scalar ones, element by element: with every instruction set of this CPU, at any length and
+// Array functions equal the scalar ones, element by element: with every instruction set of this CPU, at any length and
 // alignment, on any number of threads.
 #include "array_cases.hpp"
 
@@ -89,7 +89,7 @@ void arithmetic_on_a_lattice(const std::vector<std::string>& names) {
     };
     for (const std::uint64_t x : points)
       for (const std::uint64_t y : points) add(x, y, points[random() % points.size()]);
-    for (int i = 0; i < 4000; ++i) {  // close exponents, so that digits meet
+    for (int i = 0; i < 4000; ++i) {  // close exponents, so that digits overlap
       const std::uint64_t x = random() & f.code_mask(), shift = (random() % 8) << f.fraction_bits;
       const std::uint64_t y = ((x + shift) & f.magnitude_mask() & ~f.fraction_mask()) |
                               (random() & (f.fraction_mask() | f.sign_mask()));

@@ -1,4 +1,4 @@
-// What the tests of block formats share: formats, blocks that sit on every edge of a scale rule.
+// Shared by the tests of block formats: formats, and blocks on every edge of a scale rule.
 #pragma once
 
 #include "check.hpp"
@@ -9,7 +9,7 @@
 
 namespace check {
 
-/// The catalogue's, each with every scale rule it takes, and some that only a user would name.
+/// The catalogue's formats, each with every scale rule it takes, and some that only a user would name.
 inline std::vector<BlockFormat> block_formats() {
   std::vector<BlockFormat> all;
   const auto add = [&](const BlockFormat& f) {
@@ -21,7 +21,8 @@ inline std::vector<BlockFormat> block_formats() {
       for (const auto& use : scale_uses) {
         BlockFormat f = row.format;
         f.rule = rule.second, f.use = use.second;
-        if (f.use == row.format.use || f.rule == ScaleRule::amax) add(f);  // powers of two divide all alike
+        if (f.use == row.format.use || f.rule == ScaleRule::amax)
+          add(f);  // with scales that are powers of two, every use gives the same
       }
   }
   for (const char* name : {"e4m3/1x64/e8m0/rceil",
@@ -48,8 +49,8 @@ inline std::vector<BlockFormat> block_formats() {
   return all;
 }
 
-/// The largest magnitudes at which some rule changes its mind, for this format: around powers of two, multiples of the
-/// target by them, what `even` rounds up, and the ends of fp32.
+/// Largest magnitudes around which some rule's scale changes, for this format: around powers of two and their products
+/// with the target, where `even` begins to round up, and at the ends of fp32.
 inline std::vector<float> edge_magnitudes(const BlockFormat& f, Random& random) {
   std::vector<float> all{0.0f,
                          -0.0f,
@@ -75,7 +76,7 @@ inline std::vector<float> edge_magnitudes(const BlockFormat& f, Random& random) 
   return all;
 }
 
-/// A block whose largest magnitude is that one: ties between elements, tiny values, both zeros, other values below.
+/// A block with this largest magnitude: ties between elements, tiny values, both zeros, and other smaller values.
 inline std::vector<float> edge_block(const BlockFormat& f, float amax, std::size_t size, Random& random) {
   std::vector<float> block(size);
   const float limit = std::isnan(amax) ? 1.0f : amax;

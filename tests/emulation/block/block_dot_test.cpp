@@ -26,7 +26,7 @@ BlockArray array_of(const char* format, std::size_t rows, std::size_t columns, s
 
 float as_float(std::uint64_t code) { return std::bit_cast<float>(static_cast<std::uint32_t>(code)); }
 
-/// Element without its scale, the zero point taken off.
+/// An element without its scale and zero point.
 double element(const BlockArray& x, std::size_t row, std::size_t k) {
   const BlockGrid g = block_grid(x.format, x.rows, x.columns);
   const double value = x.format.element.value(x.codes[row * x.columns + k]);
@@ -36,7 +36,7 @@ float scale_of(const BlockArray& x, std::size_t row, std::size_t k) {
   return static_cast<float>(x.format.scale.value(x.scales[block_grid(x.format, x.rows, x.columns).index(row, k)]));
 }
 
-/// The definition: segments summed by `inside`, scaled and added in fp32.
+/// The definition: `inside` sums the segments, which are scaled and added in fp32.
 template <class Inside>
 float by_hand(const BlockArray& a, std::size_t i, const BlockArray& b, std::size_t j, ScaleOrder order, Inside inside) {
   const std::size_t wa = block_grid(a.format, a.rows, a.columns).block_columns,
@@ -113,7 +113,7 @@ TEST(BlockDot, DotModelsAndMatrixUnitsInside) {
       EXPECT_EQ(as_float(block_dot(deepseek, a, i, b, j)), promoted);
       differ += promoted != want;
     }
-  EXPECT_GT(differ, 0u);  // 14 bits inside are seen
+  EXPECT_GT(differ, 0u);  // sums of 14 bits show
 }
 
 /// The definition for any stage outside, one operation after the other; `inside` gives a segment's sum as a code word.
@@ -308,7 +308,7 @@ TEST(DelayedAmax, FollowsTransformerEngineStepByStep) {
     for (const std::size_t length : {1u, 2u, 16u})
       for (const int margin : {0, 2}) {
         DelayedAmax ours(448, length, choice, margin);
-        std::vector<float> history(length, 0.0f);  // [0] holds the tensor of now
+        std::vector<float> history(length, 0.0f);  // [0] holds the current tensor
         float scale = 1;
         for (int step = 0; step < 200; ++step) {
           EXPECT_EQ(448.0f / ours.amax(), scale) << step;
@@ -323,7 +323,7 @@ TEST(DelayedAmax, FollowsTransformerEngineStepByStep) {
           const float a = choice == AmaxChoice::max ? most : amax;
           if (std::isfinite(a) && a > 0) scale = std::ldexp(448.0f, -margin) / a;
           std::rotate(history.begin(), history.begin() + 1,
-                      history.end());  // the newest goes last, the first place is free
+                      history.end());  // the newest goes last, which frees the first place
           if (length > 1) history[0] = 0;
           ours.record(amax);
         }

@@ -1,5 +1,5 @@
-// Scales and code words of block formats against rationals: every rule written again from its definition. Of the
-// project only descriptors, the decoding of hardware/oracle and the functions under test are used.
+// Scales and code words of block formats against rationals: every rule is written again from its definition. This test
+// uses only the project's descriptors, the decoding of evidence/oracle, and the functions under test.
 #include "block_cases.hpp"
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -33,7 +33,7 @@ cpp_int nearest_even(const cpp_rational& x) {
   return rest > cpp_rational(1, 2) ? low + 1 : low;
 }
 
-/// A float: NaN, an infinity or a rational with a sign (of zero, too).
+/// A float: NaN, an infinity, or a rational with a sign, which zero has too.
 struct Number {
   enum Kind { nan, infinite, finite } kind = finite;
   bool negative = false;
@@ -82,7 +82,7 @@ cpp_rational largest(const FloatFormat& f) {
   const auto v = oracle::decode(f, oracle::max_code(f));
   return cpp_rational(v.significand) * power(v.exponent);
 }
-/// The largest integer of an element, and the least.
+/// The largest and the smallest integer of an element.
 int most(const BlockElement& e) {
   return e.range == IntegerRange::affine_unsigned ? (1 << e.integer_bits) - 1 : (1 << (e.integer_bits - 1)) - 1;
 }
@@ -97,8 +97,7 @@ cpp_rational largest_value(const BlockElement& e) {
   return e.is_integer() ? most(e) * power(-e.fraction_bits) : largest(e.format);
 }
 
-/// A code word of a float format whose value is the nearest to x >= 0 (ties to the even code), by going through all of
-/// them or, in wide formats, by fp32 or its like.
+/// The code word of a float format whose value is nearest to x >= 0, with ties to the even code.
 std::uint64_t nearest_code(const FloatFormat& f, const cpp_rational& x) {
   if (x >= largest(f)) return oracle::max_code(f);
   const int bottom = oracle::emin(f), e = x == 0 ? bottom : std::max(log2_floor(x), bottom);
@@ -133,7 +132,7 @@ Expected with_code(const BlockFormat& f, std::uint64_t code, const Number& tenso
   return x;
 }
 
-/// The definition of a block's step, from the block alone.
+/// The definition of a block's step; it depends only on the block.
 Expected expected_step(const BlockFormat& f, const std::vector<float>& block, const Number& tensor) {
   cpp_rational amax = 0, low = 0, high = 0;
   bool nan = false, infinite = false, low_infinite = false, high_infinite = false;
@@ -158,7 +157,7 @@ Expected expected_step(const BlockFormat& f, const std::vector<float>& block, co
         case ScaleRule::amax: break;
         case ScaleRule::floor: k = log2_floor(amax) - top; break;
         case ScaleRule::ceil: k = log2_ceiling(amax) - top; break;
-        case ScaleRule::even: {  // half a unit of the last fraction bit more, then the exponent
+        case ScaleRule::even: {  // adds half a unit of the last fraction bit, then takes the exponent
           const int m = f.element.is_integer() ? log2_floor(most(f.element)) : f.element.format.fraction_bits;
           k = log2_floor(amax + power(log2_floor(amax) - m - 1)) - top;
           break;
@@ -198,7 +197,7 @@ Expected expected_step(const BlockFormat& f, const std::vector<float>& block, co
   return x;
 }
 
-/// An integer next to x by a mode; of both neighbours `even` says which is the even one.
+/// The integer next to a magnitude that a mode chooses. `low_is_odd` is about the lower one.
 cpp_int choose(RoundingMode mode, const cpp_rational& magnitude, bool negative, bool low_is_odd) {
   const cpp_int low = floored(magnitude);
   const cpp_rational rest = magnitude - low;
@@ -223,7 +222,7 @@ std::uint8_t expected_code(const BlockFormat& f, RoundingMode mode, const Expect
                    : step.divides ? over(number(v), step.factor)
                                   : times(number(v), step.factor);
   if (e.is_integer()) {
-    cpp_int n = cpp_int(1) << 100;  // NaN and infinities: the largest
+    cpp_int n = cpp_int(1) << 100;  // NaN and infinities become the largest
     if (q.kind == Number::finite) {
       const cpp_rational x = q.magnitude * power(e.fraction_bits);
       n = choose(mode, x, q.negative, floored(x) % 2 != 0);
@@ -269,7 +268,7 @@ TEST_P(BlockOracle, ScalesAndCodesFollowTheirDefinition) {
       const std::vector<float> block = check::edge_block(f, amax, size, random);
       Number tensor = whole(1);
       float tensor_float = 1;
-      if (f.tensor_scale) {  // of a tensor that holds larger elements, or not
+      if (f.tensor_scale) {  // in a tensor with or without larger elements
         const float top = std::isnan(amax) ? 3.0f : std::ldexp(std::fabs(amax), static_cast<int>(random() % 3) * 5);
         tensor_float = tensor_scale(f, top);
         const Number n = number(top);

@@ -1,5 +1,5 @@
-// Block formats over arrays are the scalar definition, element by element: with every instruction set of this CPU, any
-// shape, any number of threads. Names, grids, refusals.
+// Block formats over arrays equal the scalar definition, element by element: with every instruction set of this CPU,
+// any shape, any number of threads. Names, grids, refusals.
 #include "emulation/array/array_cases.hpp"
 #include "block_cases.hpp"
 
@@ -12,7 +12,7 @@ using namespace check;
 
 INSTANTIATE_TEST_SUITE_P(InstructionSets, Arrays, instruction_sets(), set_name);
 
-/// What the definition gives, block by block and element by element.
+/// The definition's result, block by block and element by element.
 BlockArray by_definition(const BlockFormat& f, const Rounding& r, const std::vector<float>& in, std::size_t rows,
                          std::size_t columns, RandomStream random, std::optional<float> given = {}) {
   const BlockGrid g = block_grid(f, rows, columns);
@@ -49,7 +49,7 @@ BlockArray by_definition(const BlockFormat& f, const Rounding& r, const std::vec
   return out;
 }
 
-/// Rows of blocks on the rules' edges.
+/// Rows of blocks on the edges of the rules.
 std::vector<float> edge_array(const BlockFormat& f, std::size_t rows, std::size_t columns, Random& random) {
   std::vector<float> in;
   const std::vector<float> edges = edge_magnitudes(f, random);
@@ -128,7 +128,7 @@ TEST_P(Arrays, StochasticVariantsAndFlushing) {
       Rounding r;
       r.mode = RoundingMode::stochastic;
       r.variant = variant.value;
-      r.flush_inputs = r.flush_outputs = true;  // have no say
+      r.flush_inputs = r.flush_outputs = true;  // have no effect
       expect_definition(f, r, edge_array(f, 3, 64, random), 3, 64);
     }
 }
@@ -193,7 +193,7 @@ TEST(Block, ZeroAndNanAndInfiniteBlocks) {
   EXPECT_EQ(first_scale("fp8-1x128", nan).scales[0], 0x7fc0'0000u);
   EXPECT_EQ(first_scale("fp8-1x128", inf).scales[0], 0x7f7f'ffffu);
   EXPECT_EQ(first_scale("int8-affine", 0).zeros[0], -128);
-  // A NaN spoils its own block alone, also where scales are relative to the tensor's.
+  // A NaN spoils only its own block, also where scales are relative to the tensor's.
   std::vector<float> two(32, 1.0f);
   two[3] = nan;
   const BlockArray a = quantize_blocks(parse_block_format("nvfp4"), {}, two, 1, 32);

@@ -1,5 +1,5 @@
-// Block formats against other people's libraries, by the digests of tests/golden/block_vectors.json (made by
-// tests/peers/block_vectors.py, which says what is left out and why).
+// Block formats against other libraries, by the digests in tests/golden/block_vectors.json.
+// tests/peers/block_vectors.py makes them, and says what it leaves out and why.
 #include "block_cases.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ std::uint64_t mixed(std::uint64_t z) {
   return z ^ (z >> 31);
 }
 
-/// A sum over places and values; `skip` places are not compared.
+/// A sum over places and values. Places in `skip` are not compared.
 template <class T>
 std::string digest(const std::vector<T>& values, const std::vector<bool>& skip) {
   std::uint64_t sum = 0;
@@ -31,7 +31,7 @@ std::string digest(const std::vector<T>& values, const std::vector<bool>& skip) 
   return text;
 }
 
-/// The script's blocks.
+/// The same blocks as the script's.
 std::vector<float> blocks(const Json& c) {
   constexpr std::uint32_t fractions[] = {0,        1,        0x7fffff, 0x400000, 0x3fffff, 0x400001, 0x600000,
                                          0x5fffff, 0x600001, 0x700000, 0x6fffff, 0x700001, 0x780000, 0x77ffff,
@@ -82,8 +82,7 @@ TEST(BlockVectors, OthersGiveTheSameScalesAndCodes) {
     const std::string what = c["library"].get<std::string>() + " " + description(f);
     const auto count = c["blocks"].get<std::size_t>(), size = c["size"].get<std::size_t>();
     const auto rows = c["rows"].get<std::size_t>(), columns = c["columns"].get<std::size_t>();
-    // Blocks of the script are consecutive: those with more rows than one are stacked, and blocks of NVFP4 are of one
-    // tensor.
+    // The script's blocks are consecutive: blocks of several rows are stacked, and NVFP4's blocks belong to one tensor.
     const BlockArray a = quantize_blocks(f, {}, blocks(c), rows, columns);
     ASSERT_EQ(a.scales.size(), count) << what;
     EXPECT_EQ(digest(a.scales, places(c["scales_left_out"], count, 1)), c["scales"]) << what << ": scales";
@@ -97,7 +96,7 @@ TEST(BlockVectors, OthersGiveTheSameScalesAndCodes) {
       EXPECT_EQ(digest(shifted, std::vector<bool>(count)), c["zeros"]) << what << ": zero points";
     }
     scales += c["scales_compared"].get<std::size_t>(), codes += c["codes_compared"].get<std::size_t>();
-    // What is said to deviate does: the library's scale is another, or its elements are.
+    // Deviations that are listed exist: the library's scale or elements differ.
     for (const Json& d : c["deviations"]) {
       std::vector<bool> others(a.codes.size(), true);
       std::size_t scales_alike = 0;

@@ -1,4 +1,4 @@
-// Profiles against what the libraries answered (tests/peers/profiles.py): digests, and every boundary of the tables of
+// Profiles against the libraries' answers (tests/peers/profiles.py): digests, and every boundary in the tables of
 // ranges.
 #include "check.hpp"
 
@@ -52,7 +52,7 @@ std::vector<Answered> committed() {
   return all;
 }
 
-/// The sample of profiles.py, word for word.
+/// The same sample as in profiles.py.
 std::vector<std::uint64_t> double_sample() {
   const auto splitmix = [](std::uint64_t i) { return check::Random{i * 0x9e37'79b9'7f4a'7c15}(); };
   std::vector<std::uint64_t> codes;
@@ -95,7 +95,7 @@ std::uint64_t chunk_of_floats(const CastRule& rule, std::uint64_t chunk) {
   return digest_of(rule, fp32, in);
 }
 
-/// Some chunks as a rule, all of them in the exhaustive run.
+/// Some chunks by default, all of them in the exhaustive run.
 void check_floats(const Answered& answer, const CastRule& rule) {
   if (check::exhaustive()) {
     for (const auto& [chunk, digest] : answer.chunks)
@@ -152,7 +152,7 @@ TEST_P(ProfileOfAPeer, GivesWhatTheLibraryGave) {
   EXPECT_GT(compared, 2);
 }
 
-/// A rule that says it was compared has an answer here for each of its formats.
+/// A rule that claims to be compared has an answer here for each of its formats.
 TEST(ProfilesOfPeers, NothingIsCalledComparedThatWasNot) {
   std::map<std::string, int> answered;
   for (const Answered& answer : committed()) ++answered[answer.profile + " " + answer.from + " " + answer.to];

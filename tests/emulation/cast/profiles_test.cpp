@@ -1,5 +1,5 @@
-// Cast profiles: rounding against rationals, edges against literal code words, arrays and differences against one by
-// one.
+// Cast profiles: rounding against rationals, edges against literal code words, arrays and differences against single
+// casts.
 #include "check.hpp"
 
 #include <halfulp/emulation/conversion.hpp>
@@ -12,7 +12,7 @@ namespace {
 
 using namespace halfulp;
 
-/// Finite operands, by rationals: the edges are the rule's own words.
+/// Finite operands by rationals. At the edges it takes the rule's own fields.
 std::uint64_t judged(const CastRule& rule, FloatFormat from, std::uint64_t code) {
   if (rule.through_fp32 & source_bit(from)) {
     Rounding to_fp32;
@@ -63,9 +63,8 @@ TEST(Profiles, RoundAsRationalsDo) {
       for (const FloatFormat& from : source_formats(rule.from)) {
         std::uint64_t wrong = 0, finite = 0, number = 0;
         const std::vector<std::uint64_t> codes = operands(rule, from);
-        const std::uint64_t stride = check::exhaustive()
-                                         ? 1
-                                         : 1 + codes.size() / 250;  // another part of them in every rule
+        const std::uint64_t stride = check::exhaustive() ? 1
+                                                         : 1 + codes.size() / 250;  // a different part for every rule
         for (const std::uint64_t code : codes) {
           if (++number % stride != (rules + stride / 2) % stride || !from.is_finite(code)) continue;
           ++finite;
@@ -84,7 +83,7 @@ struct Case {
   const char *profile, *from, *to;
   std::uint64_t code, result;
 };
-// From documents, issues and runs, by hand.
+// Expected values from documents, issues and runs, entered by hand.
 constexpr Case cases[] = {
     // ml_dtypes issues 147, 260, 400: 449 is 448, 464 is 448, 465 and 1000 are NaN.
     {"ml_dtypes", "fp32", "e4m3", 0x43e0'8000, 0x7e},
@@ -122,7 +121,7 @@ constexpr Case cases[] = {
     {"pytorch", "fp32", "e8m0", 0x0040'0001, 0x01},
     {"pytorch", "fp32", "e8m0", 0x0040'0000, 0x00},
     {"pytorch", "fp32", "e8m0", 0x4040'0000, 0x81},
-    // ONNX issue 6220 and what became of it: an infinity saturates also where there is none.
+    // ONNX issue 6220 and its resolution: an infinity saturates also in formats without one.
     {"onnx", "fp32", "e4m3fnuz", 0x7f80'0000, 0x7f},
     {"onnx", "fp32", "e4m3fnuz", 0xff80'0000, 0xff},
     {"onnx-nosaturate", "fp32", "e4m3fnuz", 0xff80'0000, 0x80},
@@ -163,7 +162,7 @@ constexpr Case cases[] = {
     {"microxcaling", "fp32", "bf16", 0x7f7f'ffd3, 0x7f80},
     {"microxcaling", "fp32", "e4m3", 0x7f7f'ffd3, 0x7e},
     {"microxcaling", "fp32", "e4m3", 0xff7f'ffd4, 0x7f},
-    // FNUZ by HIP: everything above 240 is beyond the range; an infinity is NaN.
+    // FNUZ by HIP: everything above 240 is out of range, and an infinity becomes NaN.
     {"fnuz", "fp32", "e4m3fnuz", 0x4370'0001, 0x7f},
     {"fnuz-nosat", "fp32", "e4m3fnuz", 0x4370'0001, 0x80},
     {"fnuz-nosat", "fp32", "e4m3fnuz", 0x4370'0000, 0x7f},
@@ -216,7 +215,7 @@ TEST(Profiles, ArraysAreAsOneByOne) {
       }
       arrays.emplace_back();
       for (std::uint32_t i = 0; i < 4100; ++i)
-        arrays.back().push_back((0x7f00'0000U + i) | i << 31);  // beyond the range, in turn of either sign
+        arrays.back().push_back((0x7f00'0000U + i) | i << 31);  // out of range, with alternating signs
       arrays.emplace_back();
       for (std::uint32_t i = 0; i < 4100; ++i)
         arrays.back().push_back((0x7f90'0000U + i) | i << 31);  // NaN of either sign
@@ -230,7 +229,7 @@ TEST(Profiles, ArraysAreAsOneByOne) {
 
 char kind(const FloatFormat& f, std::uint64_t code) { return f.is_nan(code) ? 'n' : f.is_infinite(code) ? 'i' : 'f'; }
 
-/// Ranges by looking at one operand after the other.
+/// Ranges found by casting one operand after the other.
 void check_differences(const CastRule& ra, const CastRule& rb, const FloatFormat& from, bool any_nan) {
   const FloatFormat& to = ra.to;
   const CastDifferences got = differences({from, &ra, &rb, any_nan});
@@ -286,7 +285,7 @@ TEST(Profiles, DifferencesAreThoseOfEveryOperand) {
     check_differences(rule_for(find_profile("ml_dtypes"), fp16, e4m3), rule, fp16, any_nan);
 }
 
-/// Pieces of the search meet where their ranges do.
+/// Ranges that touch at the ends of the search's pieces are joined.
 TEST(Profiles, RangesOfFloatsAreWhole) {
   const CastDifferences found = differences({fp32, &rule_for(find_profile("pytorch"), fp32, e4m3),
                                              &rule_for(find_profile("pytorch-legacy"), fp32, e4m3), false});
@@ -308,7 +307,7 @@ TEST(Profiles, RangesOfFloatsAreWhole) {
   }
 }
 
-/// Of fp64 a sample finds the rounding to float32 on the way, and no difference where there is none.
+/// For fp64 a sample finds the rounding to float32 on the way, and no false difference.
 TEST(Profiles, SamplesOfDoublesFindTwoRoundings) {
   for (const FloatFormat& to : {e4m3, e5m2}) {
     const CastRule &a = rule_for(find_profile("ml_dtypes"), fp64, to),
@@ -347,7 +346,7 @@ TEST(Profiles, UnknownThingsAreRefusedInOneLine) {
   EXPECT_NE(refusal([&] { apply(half, fp32, std::span<const std::uint32_t>(in), std::span<std::uint8_t>(out)); }), "");
 }
 
-/// Names are told apart, rules of one profile do not compete, and the codes they give are the target's.
+/// Names are unique, no two rules of a profile match the same cast, and rules give code words of the target.
 TEST(Profiles, TablesAreSound) {
   std::map<std::string_view, int> names;
   for (const Profile& profile : profiles()) {

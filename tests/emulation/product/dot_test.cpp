@@ -1,5 +1,5 @@
-// DotModel: the order of every operation, spelled out as text; results against loops over doubles, which hold
-// every fp16 and bf16 sum and product exactly before rounding.
+// DotModel: the order of every operation, spelled as text. Results against loops over doubles, which hold every fp16
+// and bf16 sum and product exactly before rounding.
 #include <halfulp/emulation/conversion.hpp>
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -15,13 +15,13 @@ namespace {
 
 using Codes = std::vector<std::uint64_t>;
 
-// --- the order, as text ------------------------------------------------------------------------
+// The order, as text.
 
-/// Arithmetic on expressions: a code word is the number of a text.
+/// Arithmetic on expressions. A code word is the index of a text.
 struct Spelling {
   std::vector<std::string>* texts;
   std::string format;
-  std::string name;  ///< after operations; empty in the format of the operands
+  std::string name;  ///< shown after operations; empty in the operands' format
   std::uint64_t put(std::string text) {
     texts->push_back(std::move(text));
     return texts->size() - 1;
@@ -44,11 +44,11 @@ struct Spelling {
   }
 };
 
-/// What a model does to operands called 0, 1, 2 ... (a dot product multiplies a0 b0, a1 b1, ...).
+/// What a model computes from operands named 0, 1, 2, ... (a dot product from a0 b0, a1 b1, ...).
 std::string spell(const DotModel& model, int n, bool products = false) {
   std::vector<std::string> texts;
   Codes a, b;
-  texts.emplace_back("0");  // code word 0 is zero: where a correction starts
+  texts.emplace_back("0");  // code word 0 is zero, a correction's first value
   for (int i = 0; i < n; ++i) {
     texts.push_back(products ? "a" + std::to_string(i) : std::to_string(i));
     a.push_back(texts.size() - 1);
@@ -153,14 +153,14 @@ TEST(Dot, OutputAndAddend) {
   PlainDots dots(m);
   const Codes ones(300, 0x3f80);
   EXPECT_EQ(bf16.value(dots(ones, ones, {}, 0)), 256);
-  EXPECT_EQ(bf16.value(dots(ones, ones, 0x4080, 0)), 260);  // C = 4 is added last: first it would be lost
+  EXPECT_EQ(bf16.value(dots(ones, ones, 0x4080, 0)), 260);  // C = 4 is added last; added first it would be lost
   EXPECT_EQ(dots(Codes{}, Codes{}, 0x4080, 0), 0x4080u);
   EXPECT_EQ(dots(Codes{}, Codes{}, {}, 0), 0u);
   m.output = Stage{e5m2};
   PlainDots stored(m);
   EXPECT_EQ(e5m2.value(stored(ones, ones, {}, 0)), 256);
   EXPECT_EQ(e5m2.value(stored(ones, ones, 0x48, 0)), 256);  // 8, added in bf16: 264, which e5m2 rounds to 256
-  EXPECT_EQ(stored(Codes{}, Codes{}, 0x7f, 0), 0x7fu);      // nothing is added, a NaN keeps its code word
+  EXPECT_EQ(stored(Codes{}, Codes{}, 0x7f, 0), 0x7fu);      // without terms a NaN keeps its code word
 }
 
 TEST(Dot, OperandsOfTwoFormats) {
@@ -204,7 +204,7 @@ TEST(Dot, OrderOfCompensation) {
   EXPECT_EQ(spell(m, 3), "(" + t1 + "+(2-" + c1 + "))");
 }
 
-// --- results against doubles ---------------------------------------------------------------------
+// Results against doubles.
 
 struct Reference {
   FloatFormat f;
@@ -212,7 +212,7 @@ struct Reference {
   double operator()(double exact) const { return f.value(encode(f, r, exact).code); }
 };
 
-/// What a reference on doubles can say: NaN for every NaN, and no sign of zero.
+/// What a reference in double can tell: one NaN for all, and no sign of zero.
 std::string text(double x) { return std::isnan(x) ? "NaN" : std::to_string(x + 0.0); }
 
 Codes random_codes(const FloatFormat& f, std::size_t n, std::uint64_t stream, double offset) {
@@ -253,7 +253,7 @@ TEST(Dot, SequentialKahanNeumaierAgainstLoops) {
   }
 }
 
-/// Pairwise sums the other way round: neighbours are added level by level (the same tree where n is a power of two).
+/// Pairwise sums in another way: adds neighbours level by level, which is the same tree where n is a power of two.
 TEST(Dot, PairwiseAgainstLevels) {
   const Reference fl{bf16};
   for (std::size_t n = 1; n <= 4096; n *= 2) {
@@ -285,7 +285,7 @@ TEST(Dot, FusedAndPromotedAgainstLoops) {
   EXPECT_EQ(fp32.value(dot(m, a, b)), total);
 }
 
-/// A model with another order gives another result on these operands: a mutated order cannot pass the tests above.
+/// Another order gives another result on these operands, so a mutated order cannot pass the tests above.
 TEST(Dot, OrdersDiffer) {
   const Codes x = random_codes(bf16, 1000, 6, 0);
   std::vector<double> results;
@@ -328,7 +328,7 @@ TEST(Dot, StochasticBitsAreCountedOperations) {
 TEST(Dot, EdgesAndRefusals) {
   const DotModel m = plain();
   EXPECT_EQ(sum(m, Codes{}), 0u);
-  EXPECT_EQ(sum(m, Codes{0x8000}), 0x8000u);  // the sum of one term is that term
+  EXPECT_EQ(sum(m, Codes{0x8000}), 0x8000u);  // the sum of one term is the term
   EXPECT_THROW((void)dot(m, Codes{1}, Codes{1, 2}), std::invalid_argument);
   EXPECT_THROW((void)sum(plain(e8m0), Codes{1}), std::invalid_argument);
   DotModel zero = m;
@@ -344,8 +344,8 @@ TEST(Dot, EdgesAndRefusals) {
   EXPECT_EQ(sum(fused, Codes{0x3c00, 0x3c00}), 0x4000u);
 }
 
-/// What users run into: 70,000 ones in bf16 are 256 (ml-explore/mlx #3909), 4096 in fp16 are 2048 (huggingface/candle
-/// #3718).
+/// Results that surprised users: 70,000 ones sum to 256 in bf16 (ml-explore/mlx #3909), 4096 ones to 2048 in fp16
+/// (huggingface/candle #3718).
 TEST(Dot, Ones) {
   EXPECT_EQ(bf16.value(sum(plain(bf16), Codes(70000, 0x3f80))), 256);
   EXPECT_EQ(fp16.value(sum(plain(fp16), Codes(4096, 0x3c00))), 2048);

@@ -1,4 +1,4 @@
-// Product models as text: what is written, what is read, what is refused.
+// Product models as text: writing, reading, refusals.
 #include "check.hpp"
 
 #include <halfulp/emulation/product/model.hpp>
@@ -45,7 +45,7 @@ TEST(ProductModel, WritesTheShortText) {
   }
 }
 
-/// Any model that is not refused reads back as itself.
+/// Every accepted model reads back as itself.
 TEST(ProductModel, ReadsBack) {
   check::Random random{5};
   const auto pick = [&](const auto& table) { return table[random() % std::size(table)].value; };

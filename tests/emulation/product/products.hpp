@@ -1,4 +1,4 @@
-// What tests of products share: operands of every kind, and what the scalar definition makes of them.
+// Shared by the tests of products: operands of every kind, and the scalar definition's results.
 #pragma once
 
 #include "check.hpp"
@@ -12,7 +12,7 @@
 
 namespace check {
 
-/// What operands are drawn from.
+/// The kinds of operands.
 enum class Kind { normal, large, small, bits, edges, zeros, cancelling, count };
 
 inline std::uint64_t rounded(const FloatFormat& f, double x) {
@@ -52,7 +52,7 @@ struct Matrices {
            Random& random)
       : m(rows), n(columns), k(depth) {
     const auto fill = [&](std::vector<std::uint64_t>& to, std::size_t size, const FloatFormat& f) {
-      const bool plain = kind == Kind::edges && random() & 1;  // half of these matrices have a few edges alone
+      const bool plain = kind == Kind::edges && random() & 1;  // half of these matrices have only a few edges
       for (std::size_t i = 0; i < size; ++i)
         to.push_back(draw(f, plain && random() % 32 ? Kind::normal : kind, random));
     };

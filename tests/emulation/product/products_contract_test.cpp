@@ -1,5 +1,5 @@
-// What gemm and dot promise callers: layouts, floats, random streams, threads, environments, nothing to multiply,
-// refusals, Eigen's matrices.
+// What gemm and dot promise callers: layouts, floats, random streams, threads, floating-point environments, empty
+// matrices, refusals, Eigen's matrices.
 #include "products.hpp"
 
 #include <halfulp/emulation/product/eigen.hpp>
@@ -25,7 +25,7 @@ TEST(ProductsContract, StochasticStreamsAreOutputs) {
   EXPECT_EQ(others, expected(model, x));
 }
 
-/// What a caller has in memory, whatever its layout: transposed, with gaps, as words of any width, as floats.
+/// A caller's matrix in any layout: transposed, with gaps, as words of any width, as floats.
 TEST(ProductsContract, LayoutsAndFloats) {
   Random random{6};
   for (const char* text : {"fp16", "in=e4m3,b=e5m2,acc=fp32", "bf16,round=toward-negative", "e4m3fnuz", "e5m2,out=fp16",
@@ -42,7 +42,8 @@ TEST(ProductsContract, LayoutsAndFloats) {
                         ldc = x.n + (packed ? 0 : 5), ldd = x.n + (packed ? 0 : 2);
       const auto placed = [&](const std::vector<std::uint64_t>& from, std::size_t rows, std::size_t columns,
                               bool transposed, std::size_t leading) {
-        std::vector<std::uint32_t> to((transposed ? columns : rows) * leading, 0xdead'beef);  // gaps are nobody's words
+        std::vector<std::uint32_t> to((transposed ? columns : rows) * leading,
+                                      0xdead'beef);  // gaps belong to no matrix
         for (std::size_t i = 0; i < rows; ++i)
           for (std::size_t j = 0; j < columns; ++j)
             to[transposed ? j * leading + i : i * leading + j] = static_cast<std::uint32_t>(from[i * columns + j]);

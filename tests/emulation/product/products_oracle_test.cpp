@@ -1,5 +1,5 @@
-// Orders of sums against the oracle: every operation by rationals, every order written out a second time, level by
-// level and with lists of terms instead of recursion. Asked are the scalar definition and gemm.
+// Orders of sums against the oracle: rationals compute every operation, and every order is written a second time, level
+// by level with lists of terms instead of recursion. Tests the scalar definition and gemm.
 #include "check.hpp"
 
 #include <halfulp/emulation/product/product.hpp>
@@ -21,7 +21,7 @@ std::uint64_t into(const Stage& s, const FloatFormat& from, std::uint64_t x) {
   return from == s.format ? x : oracle::evaluate({Operation::convert, from, s.format, s.rounding}, x).code;
 }
 
-/// Neighbours are paired from the middle: the first half and one more, then the others.
+/// Splits in the middle; the first half takes the odd term.
 std::uint64_t halves(const Stage& s, const Codes& x) {
   if (x.size() == 1) return x[0];
   const auto middle = x.begin() + static_cast<std::ptrdiff_t>(x.size() - x.size() / 2);
@@ -42,7 +42,7 @@ std::uint64_t sequential(const DotModel& m, const Stage& s, const Codes& x) {
   return sum;
 }
 
-/// The sum of a model's products, with an addend.
+/// The sum of a model's products and an addend.
 std::uint64_t reference(const DotModel& m, const Codes& a, const Codes& b, std::optional<std::uint64_t> addend) {
   const std::size_t n = a.size();
   std::vector<std::vector<std::size_t>> parts;
@@ -91,7 +91,7 @@ std::uint64_t draw(const FloatFormat& f, int kind, Random& random) {
   if (kind == 1)
     return (bits & (4 * f.fraction_mask() + 3)) |
            (f.has_negative_zero() ? bits >> 40 & f.sign_mask() : 0);  // small ones and zeros
-  // Around 1, of both signs; every eighth a zero.
+  // Around 1, of both signs; every eighth is a zero.
   const std::uint64_t one = static_cast<std::uint64_t>(f.bias) << f.fraction_bits;
   const std::uint64_t near = std::min(one + (bits & (4 * f.fraction_mask() + 3)) - f.fraction_mask(), f.max_finite());
   const std::uint64_t sign = f.has_negative_zero() || near ? bits >> 40 & f.sign_mask() : 0;

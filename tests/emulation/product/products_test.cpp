@@ -1,5 +1,5 @@
 // gemm and dot: every output equals the scalar definition's, for formats, modes, orders, shapes and operands of every
-// kind, on every instruction set of this CPU.
+// kind, with every instruction set of this CPU.
 #include "products.hpp"
 
 #include <hwy/targets.h>
@@ -76,7 +76,7 @@ TEST(Products, EveryFormatAndMode) {
   EXPECT_GT(count.by_vectors, count.compared / 2);
 }
 
-/// Orders, stages of different formats, what only the scalar definition does.
+/// Orders, stages of different formats, and models that only the scalar definition computes.
 TEST(Products, EveryOrder) {
   Count count;
   Random random{2};

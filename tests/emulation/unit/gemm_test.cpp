@@ -15,7 +15,7 @@ using check::Random;
 
 enum class Kind { bits, near_one, near_some, subnormal, edges, count };
 
-/// A code word: any at all, around 1, around one of a few exponents, small, or at an edge of the format.
+/// A code word: arbitrary, around 1, around one of a few exponents, small, or at an edge of the format.
 std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
   const std::uint64_t r = random(), sign = f.is_signed && (r & 1) ? f.sign_mask() : 0;
   const auto fraction = [&] { return (r >> 8) & f.fraction_mask(); };
@@ -138,7 +138,7 @@ TEST(Gemm, EqualsTheInterpreterForRandomRules) {
   EXPECT_GT(on_vectors, 100u);
 }
 
-// What floats cannot carry, or 32-bit integers count, is left to the interpreter.
+// The interpreter computes what floats cannot hold or 32-bit integers cannot count.
 TEST(Gemm, EqualsTheInterpreterForUnusualUnits) {
   std::size_t compared = 0;
   Random random{11};

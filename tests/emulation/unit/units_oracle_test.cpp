@@ -1,4 +1,4 @@
-// Operands for matrix units: random ones, and those on which a wrong rule shows.
+// Operands for matrix units: random ones, and ones that expose a wrong rule.
 #include "check.hpp"
 
 #include <halfulp/emulation/unit/rules.hpp>
@@ -30,10 +30,10 @@ class MatrixCases {
       switch (style) {
         case 0: x.a.push_back(any(unit_.a)), x.b.push_back(any(unit_.b)); break;
         case 1: x.a.push_back(interesting(unit_.a)), x.b.push_back(interesting(unit_.b)); break;
-        case 2:  // all of about one size
+        case 2:  // all of similar size
           x.a.push_back(near(unit_.a, centre_a, 1)), x.b.push_back(near(unit_.b, centre_b, 1));
           break;
-        case 3:  // products that cancel, some but for their last bits
+        case 3:  // products that cancel, some except for their last bits
           if (i % 2 == 1) {
             x.a.push_back(opposite(unit_.a, x.a.back()) ^ (below(4) == 0 ? last_bit(unit_.a) : 0)),
                 x.b.push_back(x.b.back());
@@ -47,7 +47,7 @@ class MatrixCases {
               x.b.push_back(near(unit_.b, centre_b - (distance + 1) / 2, 0));
           break;
         }
-        case 5: {  // around the least exponent, and about F bits below it
+        case 5: {  // around the smallest exponent, and about F bits below it
           const int e = unit_.sum.least_exponent == FusedSum::no_least_exponent ? centre_a + centre_b
                                                                                 : unit_.sum.least_exponent;
           const int at = i == 0 ? e - static_cast<int>(below(20))
@@ -84,7 +84,7 @@ class MatrixCases {
     const auto codes = lattice(f, 0);
     return word(f, codes[below(codes.size())]);
   }
-  /// A number within 2^spread of 2^exponent, as far as there are such; every other one a power of two.
+  /// A number within 2^spread of 2^exponent, as far as the format has them. Every other one is a power of two.
   std::uint64_t near(const FloatFormat& f, int exponent, int spread) {
     const int e = std::clamp(exponent + static_cast<int>(below(static_cast<std::uint64_t>(2 * spread + 1))) - spread,
                              f.emin(), f.emax());
@@ -99,7 +99,7 @@ class MatrixCases {
     const std::uint64_t one = static_cast<std::uint64_t>(f.bias) << f.fraction_bits;  // most scales are moderate
     return one + (random_() & (8 * f.fraction_mask() + 7)) - 4 * f.fraction_mask();
   }
-  /// Any word, zeros, the negated sum of the products, or that of about the same size.
+  /// Any word, a zero, the negated sum of the products, or a number of that size.
   std::uint64_t addend(const MatrixCase& x) {
     const FloatFormat& d = unit_.accumulator;
     switch (below(6)) {
@@ -156,7 +156,7 @@ class Judge {
     }
     ADD_FAILURE() << text.str() << std::hex << x.c << ": got " << got << ", the oracle says " << want;
   }
-  /// The results met every kind of value.
+  /// Whether the results included every kind of value.
   void expect_variety() const {
     for (const std::uint64_t count : kinds_)
       EXPECT_GT(count, compared_ / 500) << subject_ << ": few results of some kind";
@@ -194,7 +194,7 @@ std::string rule_name(const testing::TestParamInfo<const Rule*>& info) {
 }
 INSTANTIATE_TEST_SUITE_P(Rules, UnitsOracle, testing::ValuesIn(rules::all().begin(), rules::all().end()), rule_name);
 
-/// A fused sum with every parameter drawn.
+/// A fused sum with random parameters.
 MatrixUnit random_unit(check::Random& random) {
   const auto below = [&](std::uint64_t n) { return static_cast<int>(random() % n); };
   static const std::vector<FloatFormat> operands = check::named(
@@ -248,7 +248,7 @@ TEST(UnitsOracle, FusedSumsOfAnyParameters) {
   judge.expect_variety();
 }
 
-/// A unit of the table with parameters of others and drawn ones: as many are refused as not.
+/// A unit of the table with some parameters of other units or at random. About half of these are refused.
 MatrixUnit mixed_unit(check::Random& random) {
   const auto any = [&]() -> const MatrixUnit& { return matrix_units()[random() % matrix_units().size()]; };
   MatrixUnit u = any();

@@ -19,7 +19,7 @@ std::vector<std::uint64_t> words(const FloatFormat& f, const std::vector<double>
   return result;
 }
 
-/// The value of D for operands given as values.
+/// The value of D for operand values.
 double result(std::string_view name, const std::vector<double>& a, const std::vector<double>& b, double c,
               const std::vector<double>& scale_a = {}, const std::vector<double>& scale_b = {}) {
   const MatrixUnit& u = find_unit(name);
@@ -27,7 +27,7 @@ double result(std::string_view name, const std::vector<double>& a, const std::ve
   return u.accumulator.value(mma(u, {wa, wb, sa, sb}, word(u.accumulator, c)));
 }
 
-// The example of table 8 of arXiv 2511.10909: one sum, as many answers as ways to align it.
+// The example of table 8 of arXiv 2511.10909: one sum with as many answers as ways to align it.
 TEST(Units, OneSumOnEveryArchitecture) {
   const std::vector<double> a{-8192, -.5, -.25, -.125}, b{1024, 1, 1, 1};
   const auto d = [&](std::string_view unit) { return result(unit, a, b, 8388608); };
@@ -55,7 +55,8 @@ TEST(Units, HoppersFp8MmaIsNotItsFp8Unit) {
 }
 
 TEST(Units, TheLeastExponentHidesSmallProducts) {
-  // One product of 2^-24 is 0001; beside it x * y = 2^-46, 2^-47, 2^-48 makes a half that rounds up, if it is seen.
+  // One product of 2^-24 gives 0001. A second product of 2^-46, 2^-47 or 2^-48 pushes a tie up, if the unit keeps its
+  // bit.
   const auto code = [](FusedSum sum, double x, double y) {
     MatrixUnit u = find_unit("hopper.mma.fp16.fp16");
     u.sum.least_exponent = sum.least_exponent;
@@ -84,9 +85,9 @@ TEST(Units, SpecialValues) {
     EXPECT_EQ(code(unit, {inf}, {2}, 1), infinity);
     EXPECT_EQ(code(unit, {-0.0}, {1}, -0.0), 0u);
   }
-  // Sums beyond the range are Inf although results are truncated.
+  // Sums out of range are Inf although results are truncated.
   EXPECT_EQ(code("hopper.mma.bf16.fp32", {1e38, 1e38}, {2, 2}, 3e38), 0x7f80'0000u);
-  // The low 13 bits of a TF32 operand are ignored: a NaN whose payload lies there reads as Inf.
+  // The low 13 bits of a TF32 operand are ignored, so a NaN whose payload lies there reads as Inf.
   const MatrixUnit& u = find_unit("hopper.mma.tf32.fp32");
   const std::vector<std::uint64_t> a{0x7f80'0001}, b{0x3f80'1fff};
   EXPECT_EQ(mma(u, {a, b, {}, {}}, 0), 0x7f80'0000u);
@@ -98,7 +99,7 @@ TEST(Units, AUnitHasOneNan) {
   const std::vector<std::uint64_t> nan{0x7f}, one{0x38};
   EXPECT_EQ(mma(u, {nan, one, {}, {}}, 0), 0x7fc0'0001u);
   EXPECT_EQ(mma(u, {one, one, {}, {}}, 0xffff'ffff), 0x7fc0'0001u);
-  u = find_unit("x86.avx512.bf16.fp32");  // which propagates NaNs: there is none to choose
+  u = find_unit("x86.avx512.bf16.fp32");  // it propagates NaNs, so the NaN cannot be chosen
   u.sum.nan = 0x7fff'ffff;
   EXPECT_NE(refusal(u), "");
 }

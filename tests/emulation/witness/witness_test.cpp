@@ -1,4 +1,4 @@
-// The witness finder: what it finds differs, and where it says that nothing is smaller, nothing is.
+// The witness finder: its witnesses differ, and where it claims that none is smaller, none is.
 #include "check.hpp"
 
 #include <halfulp/emulation/witness/search.hpp>
@@ -19,7 +19,7 @@ std::uint64_t sum_of(const Subject& s, const std::vector<std::uint64_t>& x) {
   return sum;
 }
 
-/// The smallest case of all pairs of a format, one after the other.
+/// The smallest case among all pairs of a format, found by trying each.
 std::optional<std::pair<std::uint64_t, std::uint64_t>> smallest_pair(const Subject& a, const Subject& b) {
   std::optional<std::pair<std::uint64_t, std::uint64_t>> least;
   const FloatFormat& f = a.shape.fixed[0];
@@ -65,14 +65,14 @@ TEST(Witness, SaysThatThereIsNone) {
   EXPECT_TRUE(found.exhaustive);
   EXPECT_FALSE(found.operands);
   EXPECT_EQ(found.looked_at, 65536u);
-  // Single operands, and profiles over all 2^16.
+  // Single operands, and profiles over all 2^16 operands.
   EXPECT_FALSE(search(parse_subject("sqrt:fp16"), parse_subject("sqrt:fp16")).operands);
   const Found casts = search(parse_subject("onnx-nosaturate:fp16:e4m3"), parse_subject("ml_dtypes:fp16:e4m3"));
   EXPECT_FALSE(casts.operands);
   EXPECT_EQ(casts.looked_at, 65536u);
 }
 
-/// Arrays over pairs of 16 bits: 1 + 2^-12 is the lightest sum that toward-zero and nearest tell apart... by weight.
+/// Pairs of 16-bit operands: by weight, 1 + 2^-12 is the lightest sum on which toward-zero and nearest differ.
 TEST(Witness, PairsOf16BitsGoOverArrays) {
   const Subject a = parse_subject("add:bf16"), b = parse_subject("add:bf16:toward-positive");
   ASSERT_TRUE(a.pairs && b.pairs);
@@ -80,7 +80,7 @@ TEST(Witness, PairsOf16BitsGoOverArrays) {
   EXPECT_TRUE(found.exhaustive);
   ASSERT_TRUE(found.operands);
   EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands));
-  // Nothing among lighter operands, one by one.
+  // No lighter pair differs; this tries each.
   std::vector<std::uint64_t> lighter;
   for (std::uint64_t code = 0; code <= bf16.code_mask(); ++code)
     if (weight(bf16, code) < heaviest(a, *found.operands)) lighter.push_back(code);
@@ -106,7 +106,7 @@ TEST(Witness, ProfilesAreAskedEverything) {
   EXPECT_EQ(found.operands->front(), 0x6000u);  // 512
 }
 
-/// Guided searches find what is there, and cannot be made smaller by dropping a term.
+/// Guided searches find existing differences, and no term of a witness can be dropped.
 TEST(Witness, VectorsAreShort) {
   for (const auto& [first, second] : {std::pair("volta.mma.fp16.fp32", "hopper.mma.fp16.fp32"),
                                       std::pair("ampere.mma.fp16.fp32", "hopper.mma.fp16.fp32")}) {
@@ -128,10 +128,10 @@ TEST(Witness, OrdersAndModels) {
     EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands)) << first;
     return a.shape.terms(found.operands->size());
   };
-  // Three terms are added in the same order by both: halves of three are two and one.
+  // Both add three terms in the same order, since three splits into two and one.
   EXPECT_EQ(terms("sum:fp16", "sum:fp16,order=pairwise"), 4u);
   EXPECT_EQ(terms("sum:e5m2", "sum:e5m2,comp=kahan"), 3u);
-  EXPECT_EQ(terms("dot:fp16", "dot:fp16,mul=exact"), 1u + 1u);               // one product is rounded once either way
+  EXPECT_EQ(terms("dot:fp16", "dot:fp16,mul=exact"), 1u + 1u);               // both round a single product once
   EXPECT_EQ(terms("dot:in=fp16,acc=fp32", "dot:hopper.mma.fp16.fp32"), 1u);  // -0 * 0: units give +0
   // A block longer than any vector makes no difference; a unit with C = +0 is that unit.
   EXPECT_EQ(terms("sum:fp16", "sum:fp16,order=blocked:50", {.cases = 100'000}), 0u);
@@ -141,7 +141,7 @@ TEST(Witness, OrdersAndModels) {
   EXPECT_NE(refusal(dot, unit), "");
 }
 
-/// Of two heaviest operands of one weight, 0.5 and 2, the second has the lighter partner.
+/// Of the two heaviest operands of equal weight, 0.5 and 2, the second has the lighter partner.
 TEST(Witness, TiesOfTheHeaviestGoToTheSum) {
   Subject a{"a", OperationSubject{Operation::add, e4m3, e4m3, {}}, {{}, {e4m3, e4m3}}, e4m3, {}, {}}, b = a;
   a.evaluate = [](std::span<const std::uint64_t>) { return std::uint64_t{0}; };
@@ -177,7 +177,7 @@ TEST(Witness, OrdersOfSummationTakeFourTerms) {
   ASSERT_TRUE(found.operands);
   EXPECT_EQ(found.operands->size(), 4u);
   EXPECT_NE(a.evaluate(*found.operands), b.evaluate(*found.operands));
-  // Nothing can be made lighter: not by dropping a term, not by another operand.
+  // No term can be dropped and no operand replaced by a lighter one.
   for (std::size_t i = 0; i < 4; ++i)
     for (std::uint64_t code = 0; code < 0x8000; code += 0x200) {
       std::vector<std::uint64_t> lighter = *found.operands;

@@ -1,4 +1,5 @@
-// `halfulp check`, and a GPU from recording to replay with the emulation in its place.
+// `halfulp check` and `halfulp probe` as a user runs them, and a GPU from recording to replay with the emulation in its
+// place.
 #include "command.hpp"
 
 #include <halfulp/support/json.hpp>
@@ -8,12 +9,14 @@
 
 #include <filesystem>
 #include <set>
+#include <sstream>
 
 namespace halfulp {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::is_one_line;
+using testing::expect_refused;
+using testing::Outcome;
 using testing::run_halfulp;
 
 TEST(CheckCommand, HoldsEverythingOfAGpu) {
