@@ -56,7 +56,7 @@ struct Experiment {
   const Publication* publication = nullptr;
 };
 
-/// The registry (registry.cpp): every experiment, in the order of a lecture. The file NAME.cpp of an experiment defines
+/// Every experiment of experiments/experiments.def, in the order of a lecture. The file NAME.cpp of an experiment defines
 /// `Experiment NAME_experiment();` in namespace halfulp: its row, {name, title, question, parameters, run, headline}.
 std::span<const Experiment> experiments();
 
