@@ -24,8 +24,7 @@ using halfulp::testing::is_one_line;
 using halfulp::testing::run_halfulp;
 using halfulp::testing::run_interrupted;
 
-// --- state
-// -------------------------------------------------------------------------------------------------------------
+// State.
 
 struct File {
   std::string path =
@@ -231,8 +230,7 @@ TEST(VerifyState, IsARegularFile) {
   EXPECT_NE(both.err.find("accepted: two files"), std::string::npos) << both.err;
 }
 
-// --- the command
-// ---------------------------------------------------------------------------------------------------------
+// The command.
 
 TEST(VerifyCommand, RefusesBadUsageInOneLine) {
   struct Case {
