@@ -46,8 +46,7 @@ struct MatrixInstruction {
   constexpr int d_count() const { return m * n * tiles() / threads(); }
 };
 
-// --- registers
-// -----------------------------------------------------------------------------------------------------------
+// Registers.
 
 /// Registers have 32 bits, or 64 for f64. Elements lie in them from the low end up.
 constexpr int per_register(Element e) { return bytes_of(e) < 4 ? 4 / bytes_of(e) : 1; }
@@ -95,8 +94,7 @@ constexpr Place d_place(const MatrixInstruction& x, int thread, int i) {
   return {0, warp * 16 + lane / 4 + (i & 2) * 4, i / 4 * 8 + lane % 4 * 2 + i % 2};
 }
 
-// --- shared memory: K-major, no swizzle
-// ----------------------------------------------------------------------------------
+// Shared memory: K-major, no swizzle.
 
 // Core matrices of 8 rows (of A; columns of B) and 16 bytes along k are contiguous. An instruction takes 32 bytes along
 // k: two of them, one after the other, then the next 8 rows.
@@ -118,8 +116,7 @@ constexpr std::uint64_t descriptor(std::uint32_t address) {
   return field(address) | field(leading_offset) << 16 | field(stride_offset) << 32;
 }
 
-// --- device memory
-// -------------------------------------------------------------------------------------------------------
+// Device memory.
 
 /// How the operands of a launch lie in memory. A is rows, B columns, of steps * k elements each. Tiles follow each
 /// other.

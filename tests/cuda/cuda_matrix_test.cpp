@@ -38,8 +38,7 @@ std::size_t row_of(std::string_view name) {
       rows.begin());
 }
 
-// --- fragments
-// -----------------------------------------------------------------------------------------------------------
+// Fragments.
 
 /// Holds one matrix's places against the documentation's, and sees that they are every element of every tile, once.
 template <class Ours, class Documented>
@@ -99,8 +98,7 @@ TEST(CudaFragments, DescriptorsDescribeWhatIsWritten) {
   EXPECT_THROW(documented::fields(std::uint64_t{1} << 14), std::logic_error);
 }
 
-// --- the table
-// -----------------------------------------------------------------------------------------------------------
+// The table.
 
 TEST(CudaMatrixRows, AreAllUnitsOfTheirFamilies) {
   std::set<std::string> rows;
@@ -160,8 +158,7 @@ TEST(CudaMatrixRows, AreFoundByName) {
   if (const Support here = native_gpu().available(); !here.yes) { EXPECT_EQ(real.tasks[0].here.reason, here.reason); }
 }
 
-// --- the way of cases
-// ----------------------------------------------------------------------------------------------------
+// Cases, from upload to download.
 
 /// How many answers of a row's instruction are not the model's.
 std::size_t differing(const Device& device, std::size_t row, const MatrixUnit& unit, const MatrixCases& cases) {
@@ -242,8 +239,7 @@ TEST(CudaMatrixDevices, SeeResultsThatAreLeftOut) {
   }
 }
 
-// --- whole tiles
-// ---------------------------------------------------------------------------------------------------------
+// Whole tiles.
 
 TEST(CudaMatrixTiles, AreTheirModels) {
   for (std::size_t row = 0; row < matrix_rows().size(); ++row) {
@@ -279,8 +275,7 @@ TEST(CudaMatrixTiles, EveryPlaceGivesTheSame) {
   }
 }
 
-// --- silicon
-// -------------------------------------------------------------------------------------------------------------
+// Silicon.
 
 // Whatever the unit computes, it does so in every place of a tile, whole tiles and diagonals alike: that holds for
 // every GPU. How far the models hold is printed; `halfulp probe` and `record` ask more.

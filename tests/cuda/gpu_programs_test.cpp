@@ -32,8 +32,7 @@ Words terms_of(const FloatFormat& f, std::size_t n, std::uint64_t seed) {
   return words;
 }
 
-// --- the order of sums
-// --------------------------------------------------------------------------------------------------
+// The order of sums.
 
 /// One addition without halfulp's: by this CPU in fp32; else in double, which holds sums of these terms, and rounded
 /// once.
@@ -141,8 +140,7 @@ TEST(Sums, RowsAreApartAndEdgesStand) {
   EXPECT_THROW(emulated_sums(fp16, SumOrder::warp, two, 4), std::logic_error);
 }
 
-// --- programs
-// -----------------------------------------------------------------------------------------------------------
+// Programs.
 
 std::vector<Words> run(const FloatFormat& f, Program program, std::vector<Words> columns, std::size_t length = 1) {
   const std::size_t rows = columns[0].size() / length;

@@ -143,8 +143,7 @@ TEST(GpuDevice, TheRehearsalIsFoundByNameAndIsNoSilicon) {
   EXPECT_NE(find_device("cuda").available().yes, !find_device("cuda").available().reason.empty());
 }
 
-// --- verification on the device
-// ---------------------------------------------------------------------------------------
+// Verification on the device.
 
 std::string digest_by(const verify::Reference* reference, const Task& task, const OperandSet& operands,
                       Comparison* found = nullptr) {

@@ -73,8 +73,7 @@ std::string problem(const fs::path& folder) {
   return {};
 }
 
-// --- what was recorded
-// ------------------------------------------------------------------------------------------------
+// What was recorded.
 
 TEST(Recordings, AgreeWithTheEmulation) {
   const auto names = recording_names();
@@ -124,8 +123,7 @@ TEST(Recordings, ADeviceThatRoundsOtherwiseIsSeen) {
     EXPECT_EQ(compare(replay.device(), s.task, s.operands.view()).differing != 0, true) << s.task.description();
 }
 
-// --- replay
-// -----------------------------------------------------------------------------------------------------------
+// Replay.
 
 TEST(Replays, AnswerWhatWasAskedAndNothingElse) {
   const Replay replay("toy", small());
@@ -212,8 +210,7 @@ TEST(Replays, MatrixDevicesAnswerWhatWasAsked) {
   EXPECT_EQ(found.differing, 0u);
 }
 
-// --- files
-// ------------------------------------------------------------------------------------------------------------
+// Files.
 
 TEST(RecordingFiles, ComeBackAsTheyWere) {
   const Recording before = small();
@@ -340,8 +337,7 @@ TEST(RecordingFiles, SayWhatIsWrong) {
   EXPECT_NE(problem(folder.path / "nowhere").find("is no folder"), std::string::npos);
 }
 
-// --- the command line
-// -------------------------------------------------------------------------------------------------
+// The command line.
 
 using testing::is_one_line, testing::run_halfulp;
 

@@ -54,8 +54,7 @@ Comparison found_by(const Reference& reference, const Task& task, const OperandS
   return found;
 }
 
-// --- inputs
-// ------------------------------------------------------------------------------------------------------------
+// Inputs.
 
 TEST(VerifyInputs, AreNumberedWithTheLastOperandFastest) {
   std::vector<std::uint64_t> a(3), b(3), c(3);
@@ -150,8 +149,7 @@ TEST(VerifySubject, SaysWhichPathItTakes) {
   EXPECT_EQ(Subject(payloads).description(), "apply (scalar)");
 }
 
-// --- what is found
-// -----------------------------------------------------------------------------------------------------
+// What is found.
 
 TEST(Verify, EveryOperationOfFp8AgreesWithTheOracle) {
   for (const FloatFormat& f : {e4m3, e5m2})
@@ -309,8 +307,7 @@ TEST(Verify, DifferencesOfNansAreFound) {
   EXPECT_EQ(nans.classes, (std::map<std::string, std::uint64_t>{{"nan-payload", 1}, {"nan-sign", 1}}));
 }
 
-// --- digests
-// -----------------------------------------------------------------------------------------------------------
+// Digests.
 
 TEST(Digest, IsTheOneOfDesign) {
   // Three results of one chunk, in fp16: XXH3-64 of six bytes, XXH3-128 of that word (made with the xxhash package).

@@ -30,8 +30,7 @@ TEST(Backends, EveryTaskIsSupportedOrRefusedWithAReason) {
   EXPECT_GT(refused, 0u);
 }
 
-// --- CUDA: what it claims is tested everywhere, what it computes where there is a device
-// ------------------------------
+// CUDA: what it claims is tested everywhere, what it computes where there is a device.
 
 Support cuda(Operation operation, NumberType from, NumberType to, RoundingMode mode = RoundingMode::nearest_even,
              Overflow overflow = Overflow::ieee) {

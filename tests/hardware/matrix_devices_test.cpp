@@ -68,8 +68,7 @@ TEST(MatrixDevices, SayWhyTheyAreNotHere) {
   EXPECT_EQ(names, (std::set<std::string>{"x86.amx.bf16.fp32", "x86.avx512.bf16.fp32"}));
 }
 
-// --- operands
-// ---------------------------------------------------------------------------------------------------------
+// Operands.
 
 TEST(Tiles, FitEveryUnit) {
   for (const MatrixUnit& unit : matrix_units()) {
