@@ -239,7 +239,7 @@ inline Rounded convert_nan(const FloatFormat& from, const FloatFormat& to, const
 template <class Int>
 Rounded convert(const FloatFormat& from, const FloatFormat& to, const Rounding& r, std::uint64_t code,
                 std::uint64_t random = 0) {
-  if (is_nan(from, code)) return convert_nan(from, to, r, code);
+  if (is_nan(from, code)) return oracle::convert_nan(from, to, r, code);
   const Value x = decode(from, code, r.flush_inputs);
   if (x.kind == Class::infinite) {
     if (x.sign && !to.is_signed) return {nan_code(to, r.nan), flag::invalid};

@@ -271,7 +271,7 @@ inline Rounded settle(const FloatFormat& f, const Rounding& r, const Place& p, s
   if (p.sign && !f.is_signed) return {nan_code(f, r.nan), flag::invalid};
   if (p.tiny && !f.has_zero) return {0, flag::underflow | flag::inexact};
   const std::uint64_t code = p.below + goes_away(r, p.sign, p.bracket, (p.below & 1) != 0, random);
-  if (code > max_code(f)) return overflowed(f, r, p.sign);
+  if (code > max_code(f)) return oracle::overflowed(f, r, p.sign);
   const bool reaches_normal = p.last_below && goes_away(r, p.sign, p.unbounded, p.unbounded_odd, random);
   const bool tiny = p.tiny && !(r.tininess == halfulp::Tininess::after && reaches_normal);
   if (tiny && r.flush_outputs) return {zero_code(f, p.sign), flag::underflow | flag::inexact};
