@@ -207,11 +207,11 @@ Judgement as_fp32(const Spread& fp32, const Spread& other, std::uint64_t example
   return at_least(fp32.mean() - margin, other.mean(), may_differ(std::move(why)));
 }
 
-void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const std::optional<ScaleRange>& range,
-                Report& report) {
+/// `largest`: the k of the largest scale without overflow, null where there is none.
+void claim_ends(const Statements& s, const std::vector<ScaledRun>& runs, const int* largest, Report& report) {
   const auto at = [&](int above) {
     return std::find_if(runs.begin(), runs.end(), [&](const ScaledRun& r) {
-      return range && r.scaling == Scaling::end && r.k == range->to + above;
+      return largest && r.scaling == Scaling::end && r.k == *largest + above;
     });
   };
   const auto basis = [&](const char* end) {
@@ -295,13 +295,13 @@ void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradien
   report.claim({s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy}, as_fp32(fp32, dynamic, test_examples));
 
   std::optional<double> worst;
-  const std::optional<ScaleRange> range = gradients.all.non_zero() ? std::optional(gradients.all.range_by_limits(fp16))
-                                                                   : std::nullopt;
-  claim_ends(s, runs, range, report);
+  const bool some = gradients.all.non_zero() != 0;
+  const int largest = some ? gradients.all.range_by_limits(fp16).to : 0;
+  claim_ends(s, runs, some ? &largest : nullptr, report);
   for (const ScaledRun& run : runs) {
-    if (run.scaling != Scaling::dynamic || !run.record.skipped() || run.record.diverged || !range) continue;
+    if (run.scaling != Scaling::dynamic || !run.record.skipped() || run.record.diverged || !some) continue;
     const double settled = settled_scale(run),
-                 distance = settled > 0 ? std::fabs(std::log2(settled) - range->to) : HUGE_VAL;
+                 distance = settled > 0 ? std::fabs(std::log2(settled) - largest) : HUGE_VAL;
     worst = std::max(worst.value_or(0), distance);
   }
   report.claim({s.prefix + "-settles", s.settles, as_large},
