@@ -1,7 +1,7 @@
 // Loss scaling: gradients are unscaled, Inf and NaN are found, the scale moves.
 #pragma once
 
-#include <halfulp/support/json.hpp>
+#include <halfulp/support/json_fwd.hpp>
 
 #include <cstddef>
 #include <cstdint>

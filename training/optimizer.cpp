@@ -1,6 +1,7 @@
 #include <halfulp/training/optimizer.hpp>
 
 #include <halfulp/support/json.hpp>
+#include <halfulp/training/checkpoint.hpp>
 #include <halfulp/training/layers/initialisation.hpp>
 #include <halfulp/training/layers/tensor.hpp>
 #include <halfulp/training/update.hpp>

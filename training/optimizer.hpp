@@ -3,7 +3,6 @@
 
 #include <halfulp/emulation/dot.hpp>
 #include <halfulp/support/spelling.hpp>
-#include <halfulp/training/checkpoint.hpp>
 #include <halfulp/training/layers/module.hpp>
 #include <halfulp/training/storage.hpp>
 
@@ -15,6 +14,8 @@
 #include <vector>
 
 namespace halfulp::training {
+
+class Checkpoint;
 
 /// Counts of elements, and norms. The update is what exact arithmetic would add to a weight, rounded to fp32; with
 /// Kahan summation, before the compensation.

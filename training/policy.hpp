@@ -2,6 +2,7 @@
 // optimizer and loss scaler.
 #pragma once
 
+#include <halfulp/support/json.hpp>
 #include <halfulp/training/loss_scaler.hpp>
 #include <halfulp/training/optimizer.hpp>
 #include <halfulp/training/layers/numerics.hpp>

@@ -5,7 +5,7 @@
 #include <halfulp/emulation/block/block.hpp>
 #include <halfulp/emulation/block/delayed.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/support/json.hpp>
+#include <halfulp/support/json_fwd.hpp>
 
 #include <optional>
 #include <span>

@@ -3,6 +3,7 @@
 #include "check.hpp"
 #include "gradient_tensors.hpp"
 
+#include <halfulp/support/json.hpp>
 #include <halfulp/training/loss_scaler.hpp>
 
 namespace {

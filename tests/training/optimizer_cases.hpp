@@ -3,6 +3,7 @@
 
 #include "check.hpp"
 
+#include <halfulp/training/checkpoint.hpp>
 #include <halfulp/training/optimizer.hpp>
 #include <halfulp/formats/block_format.hpp>
 

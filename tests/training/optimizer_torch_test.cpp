@@ -3,6 +3,7 @@
 #include "check.hpp"
 #include "peers.hpp"
 
+#include <halfulp/training/checkpoint.hpp>
 #include <halfulp/data/elementary.hpp>
 #include <halfulp/training/optimizer.hpp>
 #include <halfulp/support/json.hpp>
