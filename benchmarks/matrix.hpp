@@ -1,5 +1,4 @@
-// Products of matrices, as matrix units and as product models compute them, beside a plain FP32 product of the same
-// size.
+// Products of matrices by matrix units and by product models, next to a plain FP32 product of the same size.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -9,9 +8,9 @@
 
 namespace halfulp::bench {
 
-/// Registers the rows "mma" of the table: n = 512, of a quick run 256.
+/// Registers the rows "mma" of the table: n = 512, or 256 in a quick run.
 void register_matrices(bool quick);
-/// The rows "product": n = 256, and 1024 where the run is not quick.
+/// Registers the rows "product": n = 256, and also 1024 unless the run is quick.
 void register_products(bool quick);
 
 /// Times a product of n x n matrices; multiply-adds count as elements.

@@ -1,4 +1,4 @@
-// Block formats against other people's libraries, by the digests of tests/golden/block_vectors.json (made by
+// Block formats against other libraries, by the digests of tests/golden/block_vectors.json (made by
 // tests/peers/block_vectors.py, which says what is left out and why).
 #include "block_cases.hpp"
 
@@ -82,8 +82,7 @@ TEST(BlockVectors, OthersGiveTheSameScalesAndCodes) {
     const std::string what = c["library"].get<std::string>() + " " + description(f);
     const auto count = c["blocks"].get<std::size_t>(), size = c["size"].get<std::size_t>();
     const auto rows = c["rows"].get<std::size_t>(), columns = c["columns"].get<std::size_t>();
-    // Blocks of the script are consecutive: those with more rows than one are stacked, and blocks of NVFP4 are of one
-    // tensor.
+    // Blocks of the script are consecutive. Those with several rows are stacked; blocks of NVFP4 belong to one tensor.
     const BlockArray a = quantize_blocks(f, {}, blocks(c), rows, columns);
     ASSERT_EQ(a.scales.size(), count) << what;
     EXPECT_EQ(digest(a.scales, places(c["scales_left_out"], count, 1)), c["scales"]) << what << ": scales";
@@ -97,7 +96,7 @@ TEST(BlockVectors, OthersGiveTheSameScalesAndCodes) {
       EXPECT_EQ(digest(shifted, std::vector<bool>(count)), c["zeros"]) << what << ": zero points";
     }
     scales += c["scales_compared"].get<std::size_t>(), codes += c["codes_compared"].get<std::size_t>();
-    // What is said to deviate does: the library's scale is another, or its elements are.
+    // The listed deviations exist: the library's scale or its elements differ.
     for (const Json& d : c["deviations"]) {
       std::vector<bool> others(a.codes.size(), true);
       std::size_t scales_alike = 0;

@@ -76,7 +76,7 @@ TEST(Products, EveryFormatAndMode) {
   EXPECT_GT(count.by_vectors, count.compared / 2);
 }
 
-/// Orders, stages of different formats, what only the scalar definition does.
+/// Orders, stages of different formats, and models that only the scalar definition computes.
 TEST(Products, EveryOrder) {
   Count count;
   Random random{2};
