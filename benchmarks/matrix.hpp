@@ -1,4 +1,4 @@
-// Matrix products by matrix units and by product models, compared with a plain FP32 product of the same size.
+// Products of matrices by matrix units and by product models, next to a plain FP32 product of the same size.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -8,9 +8,9 @@
 
 namespace halfulp::bench {
 
-/// Registers the table's rows "mma": n = 512, or 256 in a quick run.
+/// Registers the rows "mma" of the table: n = 512, or 256 in a quick run.
 void register_matrices(bool quick);
-/// Registers the rows "product": n = 256, and 1024 unless the run is quick.
+/// Registers the rows "product": n = 256, and also 1024 unless the run is quick.
 void register_products(bool quick);
 
 /// Times a product of n x n matrices; multiply-adds count as elements.

@@ -1,8 +1,8 @@
 #include "measure.hpp"
 
 #include "copies.hpp"
-#include "ours.hpp"
 #include "running.hpp"
+#include "work.hpp"
 
 #include <benchmark/benchmark.h>
 #include <tbb/blocked_range.h>
@@ -52,7 +52,7 @@ void add_limit(int bytes, const Size& size, int threads, const std::string& who,
                            std::to_string(threads) + "/" + who;
   add(name, [=](benchmark::State& state) {
     if (too_few_cores(state, threads)) return;
-    // Reads as many bytes as it writes. Every row of fp16 has arrays that are long enough.
+    // As many bytes are read as written. The arrays of any row of fp16 are long enough.
     const Operands operands = prepare({"quantize", "fp16", "nearest-even", size});
     const std::size_t total = size.count * static_cast<std::size_t>(bytes) / 2;
     const auto piece = [&](std::size_t begin, std::size_t end) {
@@ -72,7 +72,8 @@ void add_limit(int bytes, const Size& size, int threads, const std::string& who,
   });
 }
 
-/// The scalar functions take equally long in all sizes and in all modes except the stochastic one.
+/// Whether to measure the scalar functions. They take the same time in all sizes and in all modes but the stochastic
+/// one.
 bool with_scalars(const Row& row) {
   if (row.data != "normal" || row.threads != 1 || row.is_block()) return false;
   return row.is_conversion() ? row.size.name == "L1" : row.mode == "nearest-even" || row.mode == "stochastic";

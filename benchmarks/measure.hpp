@@ -1,4 +1,4 @@
-// Rows as Google Benchmark's benchmarks, named ROW/WHO or limit/BYTES/SIZE/THREADS/HOW.
+// Rows as benchmarks of Google Benchmark, named ROW/WHO, or limit/BYTES/SIZE/THREADS/HOW.
 #pragma once
 
 #include "peers/peer.hpp"

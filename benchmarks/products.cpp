@@ -15,7 +15,7 @@
 namespace halfulp::bench {
 namespace {
 
-/// A measured model without its mode, and the mode.
+/// A model without its rounding mode, and the mode.
 struct Kind {
   std::string_view model, mode;
 };
@@ -37,12 +37,12 @@ constexpr Kind kinds[] = {{"fp16", "nearest-even"},
                           {"fp16,comp=kahan", "nearest-even"}};
 
 /// Normally distributed numbers rounded to the operands' formats.
-struct Operands {
+struct Factors {
   std::size_t n;
   std::vector<std::uint16_t> a, b;
   std::vector<std::uint32_t> d;
 
-  Operands(const ProductModel& model, std::size_t size) : n(size), d(n * n) {
+  Factors(const ProductModel& model, std::size_t size) : n(size), d(n * n) {
     std::mt19937_64 bits(1);
     std::normal_distribution<double> normal;
     for (auto& [words, f] : {std::pair{&a, &format_of_a(model)}, std::pair{&b, &format_of_b(model)}})
@@ -58,7 +58,7 @@ std::string name(const Kind& kind, std::size_t n, int threads, const std::string
          std::to_string(threads) + '/' + who;
 }
 
-/// A product by Eigen in one of its own scalars. Eigen states neither the order of sums nor the rounding.
+/// A product by Eigen in a scalar of its own. Eigen states neither the order of sums nor the roundings.
 template <class T>
 void add_eigen(const Kind& kind, std::size_t n) {
   add(name(kind, n, 1, "Eigen"), [n](benchmark::State& state) {
@@ -106,7 +106,7 @@ void register_products(bool quick) {
       const auto ours = [&](std::int64_t target, int threads) {
         add(name(kind, n, threads, "ours " + name_of_set(target)), [=](benchmark::State& state) {
           if (too_few_cores(state, threads)) return;
-          Operands x(model, n);
+          Factors x(model, n);
           const InstructionSet set(target);
           const Threads control(threads);
           time_products(state, n, [&] { gemm(model, x.operands(), std::span(x.d)); });
@@ -117,8 +117,8 @@ void register_products(bool quick) {
       if (kind.mode == "nearest-even" && kind.model == "fp16" && n == 256) add_eigen<Eigen::half>(kind, n);
       if (kind.mode == "nearest-even" && kind.model == "bf16") add_eigen<Eigen::bfloat16>(kind, n);
       add(name(kind, n, 1, "scalar"), [=](benchmark::State& state) {
-        constexpr std::size_t few = 32;  // the scalar definition takes equally long for every product
-        const Operands x(model, few);
+        constexpr std::size_t few = 32;  // the scalar definition takes the same time for every product
+        const Factors x(model, few);
         const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few);
         PlainDots dots(std::get<DotModel>(model));
         time_products(state, few, [&] {

@@ -1,4 +1,4 @@
-// A row of the table: one kind of work on one kind of array, for all software that does it.
+// A row of the table: one work on one kind of array, whoever does it.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
@@ -23,9 +23,9 @@ struct Row {
   std::string_view data = "normal";  ///< normal(0, 1), or random bits
   int threads = 1;
 
-  /// "add/fp16/nearest-even/1M/normal/2": benchmarks/table.py parses it.
+  /// "add/fp16/nearest-even/1M/normal/2". benchmarks/table.py parses it.
   std::string name() const;
-  /// Arrays in blocks have 128 columns, or 1024 if they have many elements.
+  /// Whether it is about blocks. Their arrays have 128 columns, or 1024 if they are long.
   bool is_block() const { return work.starts_with("block-"); }
   bool is_conversion() const { return work == "quantize" || work == "encode" || work == "decode" || is_block(); }
   FloatFormat number() const { return is_block() ? fp32 : parse_format(format); }

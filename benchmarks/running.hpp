@@ -1,4 +1,4 @@
-// The conditions of a benchmark: an instruction set and a number of threads.
+// The conditions of a benchmark: an instruction set, a number of threads.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -36,7 +36,7 @@ inline bool too_few_cores(benchmark::State& state, int threads) {
   return true;
 }
 
-/// Parallel loops use that many threads while this object exists.
+/// Limits parallel loops to a number of threads while it lives.
 class Threads {
  public:
   explicit Threads(int count)

@@ -5,7 +5,7 @@
 namespace halfulp {
 namespace {
 
-/// Single operations, evaluated and forgotten.
+/// Single operations, evaluated without a record.
 struct Plain {
   FloatFormat format;
   Rounding rounding;

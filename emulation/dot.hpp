@@ -17,21 +17,21 @@
 
 namespace halfulp {
 
-/// Where operations happen: a format and the rounding of every result.
+/// The format in which operations compute, and the rounding of every result.
 struct Stage {
-  FloatFormat format;      ///< what results of this stage are
-  Rounding rounding = {};  ///< and how they are rounded
+  FloatFormat format;      ///< of the results
+  Rounding rounding = {};  ///< of the results
   bool operator==(const Stage&) const = default;
 };
 
-/// In which order terms meet. Terms are cut into parts, each added sequentially; then the parts' results are added.
-/// Parts are blocks of consecutive terms, of which the last may be shorter, or lanes.
+/// The order in which terms are added. Terms are divided into parts, and each part is added sequentially; then the sums
+/// of parts are added. Parts are blocks of consecutive terms, of which the last may be shorter, or lanes.
 ///
-/// In halves: the sum of m parts is that of the first ceil(m/2) plus that of the others, and so on.
-/// NumPy adds a contiguous array so: 8 interleaved lanes for up to 128 terms, lanes in halves, more terms in halves
-/// (numpy/_core/src/umath/loops_utils.h.src, pairwise_sum). XLA replaces a long reduction by reductions of windows of
-/// 32, again and again (tree_reduction_rewriter.h), as adder trees of w inputs in a dot-product unit do: trees of that
-/// width.
+/// "In halves" means: the sum of m parts is the sum of the first ceil(m/2) plus the sum of the others, recursively.
+/// NumPy adds a contiguous array in this way: 8 interleaved lanes for up to 128 terms, lanes in halves, more terms in
+/// halves (numpy/_core/src/umath/loops_utils.h.src, pairwise_sum). XLA repeatedly replaces a long reduction by
+/// reductions of windows of 32 (tree_reduction_rewriter.h), as adder trees of w inputs in a dot-product unit do: trees
+/// of that width.
 enum class Order : std::uint8_t {
   sequential,   ///< one block: ((x0 + x1) + x2) + ...
   blocked,      ///< the block results sequentially
@@ -41,7 +41,7 @@ enum class Order : std::uint8_t {
                 ///< in halves
 };
 
-/// What a running sum does with the part of a term it could not hold.
+/// How a running sum compensates the part of a term that it could not hold.
 enum class Compensation : std::uint8_t {
   none,      ///< s = s + x
   kahan,     ///< y = x - c; t = s + y; c = (t - s) - y; s = t (Kahan 1965)
@@ -63,14 +63,13 @@ inline constexpr std::array<Named<Compensation>, 3> compensations{
 /// dot, term i:  with `product`, p = a[i] * b[i] rounded there, then converted into the accumulator's format by the
 ///   accumulator's rounding; without, the product is exact and s = fma(a[i], b[i], s) (the first: s = a[i] * b[i]).
 /// sum, term i:  x[i] converted into the accumulator's format by its rounding.
-/// Conversions between equal formats are no operation. A running sum starts as its first term; the sum of nothing is
-/// +0. Results of parts are converted into `promoted` where it is given and added there: "promoted every N" is the
-/// order `blocked`, block = N. Compensation applies to every sequential running sum, that over block results included.
-/// A compensated sum that overflows is NaN: Inf - Inf.
-/// An addend (the C of A B + C) is added last, in the stage of sums of parts, into whose format it is converted from
-/// that of the result; to no terms at all nothing is added, it is the result. The result is converted into `output`
-/// where it is given. Stochastic roundings draw rounding_bits(seed, stream, k) for the k-th operation that rounds so,
-/// conversions included.
+/// A conversion between equal formats is not an operation. A running sum starts as its first term; the sum of no terms
+/// is +0. If `promoted` is given, the sums of parts are converted into it and added there: "promoted every N" is the
+/// order `blocked` with block = N. Compensation applies to every sequential running sum, including the one over block
+/// results. A compensated sum that overflows is NaN: Inf - Inf. An addend (the C of A B + C) is added last, in the
+/// stage that adds the sums of parts; it is converted into that stage's format from the result's. Without any terms,
+/// the addend is the result. If `output` is given, the result is converted into it. The k-th operation that rounds
+/// stochastically, conversions included, draws rounding_bits(seed, stream, k).
 struct DotModel {
   FloatFormat input;                   ///< of the operands' code words
   std::optional<Stage> product = {};   ///< absent: products are exact. Its format holds every value of the operands
@@ -96,14 +95,14 @@ struct DotModel {
 /// Whether every finite value of `inner` is a value of `outer`.
 bool holds(const FloatFormat& outer, const FloatFormat& inner);
 
-/// Why a model is refused, in one line; empty if it is fine.
+/// Why a model is refused, in one line; empty if it is accepted.
 std::string refusal(const DotModel& model);
-/// The same for its dot products, which also need a format that holds the operands, and rounded products if
-/// compensated.
+/// The same for its dot products. These also need a format that holds the operands and, if compensated, rounded
+/// products.
 std::string dot_refusal(const DotModel& model);
 
-/// A model on arithmetic objects of type A, which compute (and may record) single operations on code words of one
-/// format: add, sub, mul, fma (operands, random bits), convert_from(format, code, random bits).
+/// Computes by a model with arithmetic objects of type A. These compute (and may record) single operations on code
+/// words of one format: add, sub, mul, fma (operands, random bits), convert_from(format, code, random bits).
 template <class A>
 class DotEngine {
  public:
@@ -119,7 +118,7 @@ class DotEngine {
     if (const std::string why = refusal(model); !why.empty()) throw std::invalid_argument(why);
   }
 
-  /// The sum of x as a code word of model.result(). `stream` tells apart the random bits of different sums.
+  /// The sum of x as a code word of model.result(). Sums with different `stream`s draw different random bits.
   std::uint64_t sum(std::span<const std::uint64_t> x, std::uint64_t stream = 0) {
     return total(x.size(), {}, stream,
                  [&](Running& s, std::size_t i) { enter(s, accumulator_, convert(accumulator_, model_.input, x[i])); });
@@ -237,7 +236,7 @@ class DotEngine {
     const std::uint64_t left = halves(begin, middle, partial), right = halves(middle, end, partial);
     return outer_.on.add(left, right, bits(outer_));
   }
-  /// From the top: up to w subtrees of a power of w parts each.
+  /// Adds from the top: up to w subtrees, each of a power of w parts.
   template <class Partial>
   std::uint64_t tree(std::size_t begin, std::size_t end, const Partial& partial) {
     const std::size_t count = end - begin;
@@ -262,12 +261,12 @@ std::uint64_t sum(const DotModel& model, std::span<const std::uint64_t> x, std::
 std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
                   std::uint64_t stream = 0);
 
-/// The same again and again: the engine is made once.
+/// Plain dot products again and again: the engine is made once.
 class PlainDots {
  public:
   explicit PlainDots(const DotModel& model);  ///< Throws std::invalid_argument for a model that DotEngine refuses.
   ~PlainDots();
-  /// The dot product of a and b, and c added last where there is one; `stream` is that of its stochastic roundings.
+  /// The dot product of a and b, plus c if there is one. Stochastic roundings draw from `stream`.
   std::uint64_t operator()(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
                            std::optional<std::uint64_t> c, std::uint64_t stream);
 

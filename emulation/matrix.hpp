@@ -1,4 +1,4 @@
-// Matrices as callers hand them over: words or values in row-major order, perhaps with gaps, perhaps transposed.
+// Operands of matrix products: code words or values in row-major order, with or without gaps, transposed or not.
 #pragma once
 
 #include <algorithm>
@@ -16,9 +16,9 @@ class CodeWords {
   CodeWords() = default;
   template <std::unsigned_integral T>
   CodeWords(std::span<const T> words)
-      : data_(words.data()), size_(words.size()), bytes_(sizeof(T)) {}  ///< Of words that are only read.
+      : data_(words.data()), size_(words.size()), bytes_(sizeof(T)) {}  ///< Of constant words.
   template <std::unsigned_integral T>
-  CodeWords(std::span<T> words) : CodeWords(std::span<const T>(words)) {}  ///< Of words that could be written.
+  CodeWords(std::span<T> words) : CodeWords(std::span<const T>(words)) {}  ///< Of other words.
   const void* data() const { return data_; }                               ///< the first word
   std::size_t size() const { return size_; }                               ///< how many words
   bool empty() const { return size_ == 0; }                                ///< whether there are none
@@ -64,8 +64,8 @@ struct Placement {
 /// blocks x n.
 ///
 /// With transpose_a the memory of A holds A^T, k x m in row-major order; with transpose_b that of B holds B^T, n x k.
-/// Leading dimensions are words from one row in memory to the next, 0: rows without gaps. A matrix with a leading
-/// dimension may end after its last element. No C (an empty span) is allowed where m n > 0 too: nothing is added.
+/// A leading dimension is the distance in words from one row in memory to the next; 0: rows without gaps. A matrix with
+/// a leading dimension may end after its last element. C may be empty: then nothing is added.
 template <class Words>
 struct MatrixOperands {
   std::size_t m = 0, n = 0, k = 0;                           ///< shapes, as above
@@ -120,26 +120,24 @@ using GemmOperands = MatrixOperands<CodeWords>;
 /// Values of the formats as floats.
 using FloatOperands = MatrixOperands<std::span<const float>>;
 
-// What is wrong with matrices as they were handed over, in one line.
-
-/// Every function throws std::invalid_argument, beginning with `where` and naming the operand, if something is wrong.
+/// Checks operands. Every function throws std::invalid_argument in one line that begins with `where` and names the
+/// operand.
 struct Checker {
   std::string where;  ///< how every refusal begins
 
-  [[noreturn]] void refuse(const std::string& why) const;  ///< Throws std::invalid_argument.
-  /// More than 2^40 words a matrix would not be counted rightly.
+  [[noreturn]] void refuse(const std::string& why) const;
+  /// Refuses matrices of more than 2^40 words, whose sizes could overflow.
   void sizes(std::size_t m, std::size_t n, std::size_t k) const;
-  /// Whether `size` words are rows x columns in memory: exactly, or with a leading dimension at least up to the last
-  /// element.
+  /// Refuses a `size` that is not rows x columns or, with a leading dimension, ends before the last element.
   void extent(const std::string& name, std::size_t size, std::size_t rows, std::size_t columns,
               std::size_t leading) const;
-  /// The same, and words of at most so many bits.
+  /// The same; also refuses words of more than `bits` bits.
   void words(const std::string& name, const CodeWords& words, std::size_t rows, std::size_t columns,
              std::size_t leading, int bits, const std::string& format) const;
-  /// Whether D and an operand share no byte.
+  /// Refuses a D that shares bytes with an operand.
   void apart(const std::string& name, const void* words, std::size_t bytes, const void* d, std::size_t d_bytes) const;
 
-  /// Extents of A, B and C as MatrixOperands has them: f(name, words, rows, columns in memory, leading dimension).
+  /// Calls f(name, words, rows and columns in memory, leading dimension) for A, B and, if present, C.
   template <class Words, class F>
   void each(const MatrixOperands<Words>& x, F f) const {
     sizes(x.m, x.n, x.k);

@@ -57,12 +57,12 @@ void transpose(std::span<const float> from, std::size_t rows, std::size_t column
   });
 }
 
-/// Elements beyond the largest that their scale allows, by more than half of its last place, have overflowed, whatever
-/// became of them.
+/// Adds to a tally what rounding a matrix into blocks did. An element has overflowed if it exceeds the largest value
+/// that its scale allows by more than half of the last place, whatever it was rounded to.
 void count(std::span<const float> before, std::span<const float> after, const BlockArray& array, const BlockGrid& grid,
            Tally& tally) {
   const BlockElement& element = array.format.element;
-  double largest = 0;  // integers are not looked at
+  double largest = 0;  // integers are not examined
   if (!element.is_integer())
     largest = element.target() +
               (element.target() - element.value(static_cast<unsigned>(element.format.max_finite()) - 1)) / 2;

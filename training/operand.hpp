@@ -1,5 +1,4 @@
-// How operands that are stored somehow are multiplied: the product model of their elements, and what remains of their
-// scales.
+// Operands of matrix products as a policy stores them: the product model of their elements, and their scales.
 #pragma once
 
 #include <halfulp/emulation/matrix.hpp>
@@ -19,17 +18,18 @@ constexpr bool multiplies(OperatorKind kind) {
          kind == OperatorKind::attention_values || kind == OperatorKind::lstm_cell;
 }
 
-/// The format in which a storage's elements enter a product, as floats. Elements whose scales are folded into them
-/// (`folds`), integers and floats as they are count as fp32.
+/// The format in which a storage's elements enter a product, as floats. Elements with folded scales (`folds`), integers
+/// and unrounded floats count as fp32.
 FloatFormat element_format(const Storage& storage);
 
-/// Whether scales are multiplied into the elements before products: where a product of two such values is exact in
-/// fp32, since elements and scales have few digits (MX, NVFP4), so that it matters to nobody when the scale comes in.
+/// Whether scales are multiplied into the elements before products. That is done where fp32 holds the product of two
+/// such values exactly, because elements and scales have few digits (MX, NVFP4): then it makes no difference when the
+/// scale comes in.
 bool folds(const Storage& storage);
 
-/// The model of a product of such operands: `accumulate` is a product model's text that says nothing of operands, or a
-/// matrix unit. Throws std::invalid_argument in one line that begins with `where`: what parse_product_model refuses,
-/// units for other formats, with scales of their own, or with results that are no floats.
+/// The model of a product of such operands. `accumulate` is the text of a product model without operand formats, or the
+/// name of a matrix unit. Throws std::invalid_argument in one line that begins with `where`, for what
+/// parse_product_model refuses, and for units that take other formats or scales, or whose results are not floats.
 ProductModel operand_model(const std::string& accumulate, const Storage& a, const Storage& b, const std::string& where);
 
 /// One operand of a product as a policy stores it: elements that a model multiplies, and the scales that meet their

@@ -13,8 +13,7 @@
 
 namespace halfulp::training {
 
-/// What is known of one operator of the network: its precision with everything parsed, and the histories of delayed
-/// scales.
+/// One operator of the network: its precision, parsed, and the histories of its delayed scales.
 struct PolicyNumerics::Layer {
   OperatorPrecision precision;
   std::vector<ProductModel> models;  ///< of the three products; empty where there are none
@@ -24,10 +23,10 @@ struct PolicyNumerics::Layer {
     std::optional<float> seen = {};  ///< in this step
   };
   std::map<Role, History> histories;
-  /// Of a straight-through operator: operands as the last forward product took them, and which were beyond their range.
+  /// An operand of a straight-through operator as the last forward product took it.
   struct Taken {
     std::vector<float> values;
-    std::vector<std::uint8_t> beyond;  ///< empty: none
+    std::vector<std::uint8_t> beyond;  ///< which elements exceeded the range; empty: none
   };
   Taken activation, weight;
 };
@@ -39,13 +38,13 @@ DelayedAmax fresh_history(const Storage& storage) {
   return DelayedAmax(static_cast<float>(storage.block()->element.target()), d.length, d.choice, d.margin);
 }
 
-/// Which magnitudes are above amax.
+/// Marks the magnitudes above amax.
 void find_beyond(std::span<const float> memory, std::optional<float> amax, std::vector<std::uint8_t>& beyond) {
   beyond.resize(amax ? memory.size() : 0);
   for (std::size_t i = 0; i < beyond.size(); ++i) beyond[i] = std::fabs(memory[i]) > *amax;
 }
 
-/// sums[j] = the column's sum by a model, one row after the other.
+/// sums[j] = the sum of column j by a model, one row after the other.
 void sums_inside(const ProductModel& model, std::size_t columns, std::span<const float> values, std::span<float> sums) {
   FloatOperands x;
   x.m = 1, x.n = columns, x.k = columns ? values.size() / columns : 0;
@@ -91,14 +90,14 @@ PolicyNumerics::Layer& PolicyNumerics::layer(const Site& site) const {
                                            made->precision.operand(which, roles.a),
                                            made->precision.operand(which, roles.b), policy_.name));
     }
-  // A sum is a product with ones.
+  // A sum is a product by ones.
   if (made->precision.inside)
     made->inside = parse_product_model("in=fp32,mul=fp32,acc=" + format_name(*made->precision.inside));
   return *layers_.emplace(key, std::move(made)).first->second;
 }
 
 void PolicyNumerics::round(const Site& site, Role role, const Storage& storage, std::span<float> values) {
-  const RandomStream random = next_random();  // drawn in any case: who looks on changes nothing
+  const RandomStream random = next_random();  // always drawn, so that an observer changes nothing
   if (storage.keeps_floats() && !observer_) return;
   Tally tally;
   const bool counts = observer_ && observer_->counts();
@@ -169,7 +168,7 @@ void PolicyNumerics::products(const Site& site, Product which, std::size_t count
   const ProductRoles roles = roles_of(site.kind, which);
   if (at.precision.operand(roles.a).block() || at.precision.operand(roles.b).block())
     return Numerics<float>::products(site, which, count, x, d);
-  // Rounding single values does not mind where one matrix ends.
+  // Values are rounded one by one, so all matrices are rounded at once.
   prepare(at, site, which, roles.a, x.a, x.m * count, x.k, x.transpose_a, a_);
   prepare(at, site, which, roles.b, x.b, x.n * count, x.k, !x.transpose_b, b_);
   multiply(at.models[static_cast<std::size_t>(which)], elements_of(a_, b_, x.m, x.n, x.k), {}, d, count,
@@ -215,7 +214,7 @@ Json PolicyNumerics::state() const {
   Json state = Json::object();
   for (const auto& [key, layer] : layers_)
     for (const auto& [role, history] : layer->histories) {
-      Json magnitudes = Json::array();  // of an overflow Inf or NaN, which no JSON number is
+      Json magnitudes = Json::array();  // after an overflow Inf or NaN, which JSON has no number for
       for (const float magnitude : history.amax.history()) magnitudes.push_back(number(static_cast<double>(magnitude)));
       state[key.second][name_of(role)] = {{"kind", name_of(key.first)},
                                           {"amax", number(static_cast<double>(history.amax.amax()))},

@@ -1,4 +1,4 @@
-// Who looks on while a network is trained.
+// A precision policy at work, and the observer of what it rounds.
 #pragma once
 
 #include <halfulp/emulation/array/array.hpp>
@@ -15,44 +15,42 @@
 
 namespace halfulp::training {
 
-/// One tensor as it was rounded.
+/// One rounded tensor.
 struct Sighting {
   Site site;
   Role role;
-  bool operand;                   ///< on its way into a product; else a result
+  bool operand;                   ///< an operand of a product; else a result
   std::span<const float> values;  ///< after rounding
-  const Tally* tally;             ///< what rounding did; null unless counts are wanted
+  const Tally* tally;             ///< what rounding did; null unless counts() is true
 };
 
+/// Sees every tensor that a training rounds.
 class Observer {
  public:
   virtual ~Observer() = default;
-  /// Whether this step's roundings are to be counted, which takes time.
+  /// Whether to count this step's roundings, which takes time.
   virtual bool counts() const = 0;
-  /// What is about to be rounded.
+  /// Called before a tensor is rounded.
   virtual void before(const Storage&, std::span<const float>) {}
-  /// Every tensor, in the order in which it comes into being; its name is not to be kept.
+  /// Called for every tensor, in the order of the computation. The site's name is only valid during the call.
   virtual void see(const Sighting& sighting) = 0;
 };
 
-// A precision policy at work: operands are rounded, products summed as the policy's models do, results rounded.
-
-/// Numerics<float> by a policy. A product takes its operands rounded as the policy says of their roles, in blocks along
-/// k where they have any; sums the elements segment by segment as the model does; multiplies each segment's sum with
-/// its scales, (sum sa) sb, and adds segments in fp32, one after the other; adds C, then the bias, in fp32; and rounds
-/// the result for its role.
+/// Numerics<float> by a policy. A product rounds its operands for their roles, in blocks along k where the policy says
+/// so. The policy's model sums the elements, and the scales meet the sums as in block_gemm
+/// (emulation/block/product.hpp). C, then the bias, are added in fp32. The result is rounded for its role.
 ///
-/// Straight-through operators (OperatorPrecision) keep what forward took until the next one: one backward pass belongs
-/// to one forward pass.
+/// Straight-through operators (OperatorPrecision) keep the operands of forward until the next forward: each backward
+/// pass belongs to the forward pass before it.
 ///
-/// Delayed scales come from earlier steps: end_step() takes this step's magnitudes into the histories. Stochastic
-/// roundings draw from (seed, step, number of the rounding in the step), so that a run that goes on from a checkpoint
-/// draws the same.
+/// Delayed scales come from earlier steps: end_step() records this step's magnitudes in the histories. Stochastic
+/// roundings draw from (seed, step, number of the rounding in the step), so that a run continued from a checkpoint
+/// draws the same bits.
 class PolicyNumerics : public Numerics<float> {
  public:
   using Operands = Numerics<float>::Operands;
   using Numerics<float>::product;
-  /// The policy outlives this. `observer` may be null.
+  /// The policy must outlive this object. `observer` may be null.
   PolicyNumerics(const Policy& policy, std::uint64_t seed, Observer* observer = nullptr);
   ~PolicyNumerics() override;
 
@@ -68,7 +66,7 @@ class PolicyNumerics : public Numerics<float> {
                    std::span<float> sums) const override;
   void inner(const Site& site, std::span<float> values) const override;
 
-  /// The operators and layers that were met so far.
+  /// The operators and layers seen so far.
   std::vector<std::pair<OperatorKind, std::string>> sites() const;
 
   /// Histories of delayed scales, by tensor.
@@ -80,7 +78,7 @@ class PolicyNumerics : public Numerics<float> {
   struct Layer;
   Layer& layer(const Site& site) const;
   const ProductModel* inside(const Site& site) const;
-  /// Returns the magnitude that the scale goes by, if that is not the operand's own.
+  /// Rounds an operand. Returns the magnitude that sets its scale, unless that is the operand's own.
   std::optional<float> prepare(Layer& layer, const Site& site, Product which, Role role, std::span<const float> memory,
                                std::size_t rows, std::size_t k, bool in_columns, PolicyOperand& operand);
   void round(const Site& site, Role role, const Storage& storage, std::span<float> values);

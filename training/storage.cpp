@@ -22,7 +22,7 @@ DelayedScaling parse_delayed(const Json& json, const std::string& where) {
   return d;
 }
 
-/// Scales that do not follow from the values themselves.
+/// Delayed and fixed scales do not follow from the values: they need a format with one scale.
 void require_one_scale(const Storage& s, const std::string& what) {
   if (!s.block() || s.block()->rows != 0 || s.block()->columns != 0 || s.block()->tensor_scale ||
       s.block()->element.is_affine())

@@ -1,4 +1,4 @@
-// What a tensor is stored in, and how its values get there.
+// The format in which a tensor is stored, and the rounding into it.
 #pragma once
 
 #include <halfulp/emulation/array/array.hpp>
@@ -14,7 +14,7 @@
 
 namespace halfulp::training {
 
-/// Scaling by magnitudes of earlier steps: DelayedAmax's settings.
+/// The settings of DelayedAmax, which scales by magnitudes of earlier steps.
 struct DelayedScaling {
   std::size_t length = 1024;
   AmaxChoice choice = AmaxChoice::max;
@@ -26,9 +26,9 @@ struct DelayedScaling {
 struct Storage {
   std::variant<FloatFormat, BlockFormat> format = fp32;
   Rounding rounding = {};
-  std::optional<DelayedScaling> delayed = {};  ///< of block formats with one scale a tensor
+  std::optional<DelayedScaling> delayed = {};  ///< of block formats with one scale per tensor
   std::optional<float> amax =
-      {};  ///< likewise: the magnitude that a fixed scale goes by, as calibration found it; larger values saturate
+      {};  ///< of the same formats: the magnitude that sets a fixed scale, from calibration; larger values saturate
 
   const FloatFormat* plain() const { return std::get_if<FloatFormat>(&format); }
   const BlockFormat* block() const { return std::get_if<BlockFormat>(&format); }
@@ -37,19 +37,20 @@ struct Storage {
   bool operator==(const Storage&) const = default;
 };
 
-/// A format's name, or an object: {"format": "bf16", "rounding": "stochastic", "random_bits": 8, "overflow":
+/// Reads a format's name, or an object: {"format": "bf16", "rounding": "stochastic", "random_bits": 8, "overflow":
 /// "saturate", "flush_outputs": true, "delayed": {"length": 1024, "choice": "max", "margin": 0}}, or with a fixed
-/// "amax": 4.5 instead of the last. Throws std::invalid_argument in one line that begins with `where`: unknown members
-/// and names, formats that floats do not hold, delayed scaling or a fixed amax of what has more than one scale.
+/// "amax": 4.5 instead of "delayed". Throws std::invalid_argument in one line that begins with `where`, for unknown
+/// members and names, formats whose values are not all floats, and delayed scaling or a fixed amax where there is more
+/// than one scale.
 Storage parse_storage(const Json& json, const std::string& where);
 /// The shortest JSON that reads back as this.
 Json to_json(const Storage& storage);
 /// For tables and messages: "bf16", "bf16 stochastic", "e4m3-tensor delayed", "int8-tensor fixed".
 std::string text_of(const Storage& storage);
 
-/// Rounds values in place, as rows of `columns`, which matters to block formats alone (0: one row). Stochastic rounding
-/// takes `random`. With a tally what happened is added to it; of block formats that is what the values tell: zeros that
-/// were none, and NaN. `amax`: BlockOptions::amax.
+/// Rounds values in place, as rows of `columns` (0: one row), which matters to block formats only. Stochastic rounding
+/// takes `random`. With a tally, what happened is added to it: of block formats only what the values show, which is new
+/// zeros, NaN and inexact results. `amax`: BlockOptions::amax.
 void store(const Storage& storage, std::size_t columns, std::span<float> values, RandomStream random = {},
            Tally* tally = nullptr, std::optional<float> amax = {});
 

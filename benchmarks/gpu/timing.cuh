@@ -38,7 +38,7 @@ void time_on_device(benchmark::State& state, cudaStream_t stream, int times, Wor
   cudaEventDestroy(end);
 }
 
-/// Random floats in [-1, 1). Zeros would not do, because hardware may be faster on them.
+/// Random floats in [-1, 1), but no zeros, because hardware may be faster with them.
 void fill_uniform(float* device, std::size_t count, std::uint64_t seed, cudaStream_t stream);
 
 void add_array_rows(const cuda::Gpu& gpu, std::size_t elements);

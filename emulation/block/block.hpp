@@ -1,12 +1,12 @@
 // Block formats over arrays: rows x columns of float32, row by row, to code words with scales and back.
 //
-// Results are those of the scalar definition in scale.hpp, element by element, on any number of threads and with any
-// instruction set. Blocks start at the array's first row and column; those cut short at its edges are shorter blocks
-// (as if padded with zeros), or refused where the format says `whole`. Stochastic rounding takes rounding_bits(seed,
-// stream, first + index) for the element with that index, row by row. FTZ, DAZ and rounding modes of the caller are put
-// aside.
+// Results equal the scalar definition in scale.hpp, element by element, on any number of threads and with any
+// instruction set. Blocks start at the array's first row and column. A block that the array's edge cuts short is a
+// shorter block (as if padded with zeros), or refused if the format says `whole`. Stochastic rounding takes
+// rounding_bits(seed, stream, first + index) for the element with that index, row by row. The caller's FTZ, DAZ and
+// rounding mode have no effect.
 //
-// A row-major array of more axes is one of rows and columns: blocks 1 x N run along the last axis.
+// A row-major array with more axes is treated as rows and columns: blocks 1 x N run along the last axis.
 #pragma once
 
 #include <halfulp/emulation/block/scale.hpp>
@@ -18,54 +18,54 @@
 
 namespace halfulp {
 
-/// Where the blocks of an array are.
+/// The positions of an array's blocks.
 struct BlockGrid {
   std::size_t rows = 0, columns = 0;                   ///< of the array
   std::size_t block_rows = 1, block_columns = 1;       ///< at least 1
   std::size_t down = 0, across = 0;                    ///< blocks, row by row
-  std::size_t count() const { return down * across; }  ///< How many blocks there are.
-  /// The index of the block that has this element.
+  std::size_t count() const { return down * across; }  ///< The number of blocks.
+  /// The index of the block that contains an element.
   std::size_t index(std::size_t row, std::size_t column) const {
     return row / block_rows * across + column / block_columns;
   }
 };
 
-/// Throws std::invalid_argument for a format with a defect, and where a whole block is asked for and the array cuts one
+/// Throws std::invalid_argument for a format with a defect, and if the format wants whole blocks and the array cuts one
 /// short.
 BlockGrid block_grid(const BlockFormat& format, std::size_t rows, std::size_t columns);
 
-/// An array in a block format: code words in the low bits of a byte each, scales as code words of their format.
+/// An array in a block format. Each element is a code word in the low bits of a byte; scales are code words of their
+/// format.
 struct BlockArray {
-  BlockFormat format;                 ///< what the code words and scales below are of
+  BlockFormat format;                 ///< of the code words and scales below
   std::size_t rows = 0, columns = 0;  ///< of the array
   std::vector<std::uint8_t> codes;    ///< rows x columns
-  std::vector<std::uint32_t> scales;  ///< one a block, row by row of blocks
+  std::vector<std::uint32_t> scales;  ///< one per block, row by row of blocks
   std::vector<std::int16_t> zeros;    ///< zero points of affine elements, else empty
-  float tensor_scale = 1;             ///< of formats with one: what scales are relative to
+  float tensor_scale = 1;             ///< of formats with one: scales are relative to it
 
-  /// How the block with that index gives values back. Its factor is not meant.
+  /// The step of the block with that index, for reading values. Its `factor` is not defined.
   BlockStep step(std::size_t block) const;
   bool operator==(const BlockArray&) const = default;
 };
 
-/// What quantize_blocks may take besides format and array.
+/// Options of quantize_blocks.
 struct BlockOptions {
   RandomStream random;  ///< of stochastic rounding
-  /// The largest magnitude to go by instead of the array's own: that of all blocks, or of the tensor scale where the
-  /// format has one. For delayed scaling (delayed.hpp) and calibrated ones; larger elements saturate. Not for affine
-  /// elements.
+  /// A largest magnitude that replaces the array's own: of all blocks, or of the tensor scale if the format has one. It
+  /// serves delayed scaling (delayed.hpp) and calibrated scales; larger elements saturate. Not for affine elements.
   std::optional<float> amax;
 };
 
-/// The largest magnitude of an array: NaN if it holds one, 0 if it is empty.
+/// The largest magnitude of an array: NaN if it contains one, 0 if it is empty.
 float largest_magnitude(std::span<const float> in);
 
-/// `rounding` says how elements are rounded: its mode and the bits of stochastic rounding count (element_rounding).
-/// Throws std::invalid_argument for spans that are not of rows x columns elements, and what block_grid refuses.
+/// Rounds elements by the mode of `rounding` and its bits of stochastic rounding (element_rounding). Throws
+/// std::invalid_argument for spans that do not have rows x columns elements, and for what block_grid refuses.
 BlockArray quantize_blocks(const BlockFormat& format, const Rounding& rounding, std::span<const float> in,
                            std::size_t rows, std::size_t columns, const BlockOptions& options = {});
 
-/// The same into an array whose memory is used again.
+/// The same, reusing the memory of an array.
 void quantize_blocks(const BlockFormat& format, const Rounding& rounding, std::span<const float> in, std::size_t rows,
                      std::size_t columns, BlockArray& out, const BlockOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Delayed scaling: the largest magnitude to go by comes from tensors seen before, as in Transformer Engine's
+// Delayed scaling: the largest magnitude that sets a scale comes from earlier tensors, as in Transformer Engine's
 // DelayedScaling.
 #pragma once
 
@@ -14,31 +14,30 @@
 
 namespace halfulp {
 
-/// Which of the history decides. Names as Transformer Engine's amax_compute_algo.
+/// Which magnitude of the history decides. The names are those of Transformer Engine's amax_compute_algo.
 enum class AmaxChoice { max, most_recent };
 /// Their names.
 inline constexpr std::array<std::pair<std::string_view, AmaxChoice>, 2> amax_choices{
     {{"max", AmaxChoice::max}, {"most_recent", AmaxChoice::most_recent}}};
 
-/// The scale of one tensor over time: quantize with amax(), then record() what the tensor's largest magnitude was.
+/// The scale of one tensor over time: quantize with amax(), then record() the tensor's largest magnitude.
 ///
 /// The scale is target 2^-margin / a, where a is the largest (or the last) of the last `length` magnitudes recorded,
-/// the newest included. Where a is zero or not finite, the scale stays what it was; at first it is 1. NaN in the
-/// history is no magnitude. (Transformer Engine, common/recipe/delayed_scaling.cu; defaults as of its DelayedScaling
+/// including the newest. If a is zero or not finite, the scale does not change; at first it is 1. A NaN in the history
+/// is ignored. (Transformer Engine, common/recipe/delayed_scaling.cu; the defaults are those of its DelayedScaling
 /// recipe: 1024, max, margin 0.)
 class DelayedAmax {
  public:
-  /// `target`: what a magnitude is scaled to, BlockElement::target().
+  /// `target`: the value to which a magnitude is scaled, BlockElement::target().
   explicit DelayedAmax(float target, std::size_t length = 1024, AmaxChoice choice = AmaxChoice::max, int margin = 0)
       : length_(length), choice_(choice), margin_(margin), amax_(target) {
     if (length == 0) throw std::invalid_argument("a history of magnitudes holds at least one");
   }
 
-  /// For BlockOptions::amax: what target / amax gives the scale of now. The format's use `multiplier` is Transformer
-  /// Engine's.
+  /// For BlockOptions::amax: target / amax is the current scale. Transformer Engine's use of it is `multiplier`.
   float amax() const { return amax_; }
 
-  /// The largest magnitude of one step; what was recorded `length` steps ago is forgotten.
+  /// Records the largest magnitude of one step and forgets the one of `length` steps ago.
   void record(float amax) {
     history_.push_back(amax);
     if (history_.size() > length_) history_.pop_front();
@@ -48,9 +47,9 @@ class DelayedAmax {
     if (std::isfinite(a) && a > 0) amax_ = std::ldexp(a, margin_);
   }
 
-  /// What was recorded last, the newest behind.
+  /// The recorded magnitudes, the newest last.
   const std::deque<float>& history() const { return history_; }
-  /// Takes the state of another such object: its history() and its amax(), which may be older.
+  /// Takes the state of another such object: its history(), and its amax(), which may be older than these.
   void restore(std::span<const float> history, float amax) {
     history_.assign(history.begin(), history.end());
     amax_ = amax;

@@ -1,6 +1,6 @@
-// The vector kernels of block formats: one function each, which picks the best instruction set of this CPU at run time.
+// The vector kernels of block formats. Each function picks the best instruction set of this CPU at run time.
 //
-// `in` begins at a block's boundary; blocks are consecutive runs of `block` elements, the last may be short.
+// `in` begins at a block's boundary. Blocks are consecutive runs of `block` elements; the last may be short.
 #pragma once
 
 #include <cstddef>
@@ -11,15 +11,14 @@ namespace halfulp::block {
 /// magnitudes[i] = the larger of itself and the largest |x| of block i, as bits: a NaN is larger than infinity.
 void magnitudes(const float* in, std::size_t block, std::size_t count, std::uint32_t* magnitudes);
 
-/// low[i], high[i] extended by block i. For elements that are not NaN.
+/// Extends low[i] and high[i] by the elements of block i, which are not NaN.
 void extremes(const float* in, std::size_t block, std::size_t count, float* low, float* high);
 
-/// out = in times or divided by its block's factor; what is larger than `limit` in magnitude becomes it. `out` may be
-/// `in`.
+/// out = in times its block's factor, or divided by it, limited to `limit` in magnitude. `out` may be `in`.
 void scaled(const float* in, std::size_t block, std::size_t count, const float* factors, bool divides, float limit,
             float* out);
 
-/// Codes with sign and magnitude become two's complement of so many bits, in place.
+/// Converts codes of sign and magnitude to two's complement of `bits` bits, in place.
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits);
 
 }  // namespace halfulp::block

@@ -1,7 +1,7 @@
-// Code words of few bits, packed: element i is in bits i b to i b + b - 1 of a stream whose first bit is the lowest of
-// byte 0.
+// Packed code words of few bits: element i occupies bits i b to i b + b - 1 of a stream that begins with the lowest bit
+// of byte 0.
 //
-// So two FP4 or INT4 share a byte, the first in its low nibble, as in torchao's and ONNX's arrays, CUDA's
+// Two FP4 or INT4 share a byte, the first in its low nibble, as in torchao's and ONNX's arrays, CUDA's
 // __nv_fp4x2_e2m1 and PTX's e2m1x2; four FP6 take three bytes, as the operands of AMD's CDNA4 matrix instructions do.
 // OCP MX 1.0 leaves the layout open. (torchao once packed FP6 otherwise: two bytes of upper nibbles, then one of lower
 // bit pairs. CUDA's registers and shared memory hold an FP6 in a byte each, or sixteen in sixteen bytes of which four
@@ -37,7 +37,7 @@ inline std::vector<std::uint8_t> pack_codes(std::span<const std::uint8_t> codes,
   return bytes;
 }
 
-/// The other way. Throws std::invalid_argument if there are not packed_size(count, bits) bytes.
+/// Unpacks code words. Throws std::invalid_argument if there are not packed_size(count, bits) bytes.
 inline std::vector<std::uint8_t> unpack_codes(std::span<const std::uint8_t> bytes, std::size_t count, int bits) {
   if (bytes.size() != packed_size(count, bits))
     throw std::invalid_argument(std::to_string(count) + " code words of " + std::to_string(bits) + " bits take " +

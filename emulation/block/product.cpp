@@ -253,6 +253,37 @@ class ModelSums {
   std::vector<std::uint32_t> words_;
 };
 
+/// The same on floats, where these hold all elements and results: nothing is converted between segments.
+class FloatSums {
+ public:
+  static bool serves(const DotModel& model, const FloatFormat& element) {
+    return holds(fp32, element) && holds(fp32, model.second()) && holds(fp32, model.result());
+  }
+  FloatSums(DotModel model, const Rows& a, const Rows& b, std::uint64_t first_stream)
+      : first_stream_(first_stream), m_(a.count), n_(b.count), k_(a.grid.columns), a_(values(a)), b_(values(b)) {
+    model.input = a.array.format.element.format;
+    model_ = model;
+  }
+
+  void operator()(InFp32&, const Segment& s, std::span<float> to) const {
+    FloatOperands x{m_, n_, k_, a_, b_};
+    x.transpose_b = true;
+    gemm(model_, x.along_k(s.begin, s.end), to, first_stream_ + s.begin * to.size());
+  }
+
+ private:
+  static std::vector<float> values(const Rows& x) {
+    std::vector<float> all(x.codes().size());
+    decode(x.array.format.element.format, x.codes(), std::span(all));
+    return all;
+  }
+
+  ProductModel model_;
+  std::uint64_t first_stream_;
+  std::size_t m_, n_, k_;
+  std::vector<float> a_, b_;
+};
+
 /// The scales as fp32.
 std::vector<float> fp32_scales(const Rows& x) {
   const BlockGrid& g = x.grid;
@@ -315,8 +346,12 @@ void multiply(const BlockDot& dot, const Rows& a, const Rows& b, std::uint64_t s
     if (is_plain_fp32(dot.outer)) multiply_in_fp32(dot, a, b, sums, c);
     else multiply_in_stage(dot, a, b, stream, sums, c);
   };
-  if (dot.inside) with(ModelSums(dot, a, b, stream * a.grid.across));
-  else with(ExactSums(a, b));
+  if (!dot.inside) return with(ExactSums(a, b));
+  const std::uint64_t first_stream = stream * a.grid.across;
+  const auto* const dots = std::get_if<DotModel>(&*dot.inside);
+  if (dots && is_plain_fp32(dot.outer) && FloatSums::serves(*dots, a.array.format.element.format))
+    return multiply_in_fp32(dot, a, b, FloatSums(*dots, a, b, first_stream), c);
+  with(ModelSums(dot, a, b, first_stream));
 }
 
 bool draws_inside(const BlockDot& dot) {

@@ -1,19 +1,16 @@
-// How a block's scale follows from its largest magnitude, and an element's code word from the scale: the definition
-// that the array functions of block.hpp are held to.
+// The definition of block formats: how a block's scale follows from its largest magnitude, and an element's code word
+// from the scale. The array functions of block.hpp must equal it.
 //
-// Operations between floats are fp32's, each rounded to nearest even, subnormals kept. In the words of
+// Operations between floats are fp32 operations, each rounded to nearest even; subnormals are kept. In the terms of
 // formats/block_format.hpp:
 //
-// - Powers of two (floor, ceil, even, rceil) are clamped to those that are normal numbers of the scale's format: 2^-127
-// to
-//   2^127 for E8M0, from 2^-126 on for fp32. An infinite amax counts as 2^128 (rceil: as the quotient that it gives).
-// - By the rule amax, the quotient amax / target is rounded to the scale's format, to nearest even, saturating; a
-// result below
+// - Powers of two (floor, ceil, even, rceil) are clamped to normal numbers of the scale's format: 2^-127 to 2^127 for
+//   E8M0, 2^-126 and more for fp32. An infinite amax counts as 2^128 (rceil: as its quotient).
+// - The rule amax rounds the quotient amax / target to the scale's format, to nearest even, saturating. A result below
 //   the smallest normal number becomes that number.
-// - So a block of zeros takes the smallest scale: 2^-127 in E8M0, as torchao, and no division by zero follows.
-// - A block with a NaN has the scale NaN, and then all of its values are; its elements' codes are NaN, or the largest
-// value
-//   where elements have none. (OCP MX 1.0 leaves the conversion open; a NaN scale is section 5.1's.)
+// - So a block of zeros has the smallest scale (2^-127 in E8M0, as in torchao), and nothing is divided by zero.
+// - A block with a NaN has the scale NaN, so that all its values are NaN. Its elements' codes are NaN, or the largest
+//   value if elements have no NaN. (OCP MX 1.0 leaves the conversion open; section 5.1 defines a NaN scale.)
 // - Elements saturate, infinities too (OCP MX 1.0, section 6.3), in any rounding mode.
 #pragma once
 
@@ -50,13 +47,13 @@ inline int exponent(float x) {
   return bits >> 23 ? static_cast<int>(bits >> 23) - 127 : std::bit_width(bits) - 150;
 }
 
-/// Whether a positive float is a power of two, as infinity counts here.
+/// Whether a positive float is a power of two; infinity counts as one.
 inline bool is_power(float x) {
   const std::uint32_t bits = bits_of(x);
   return bits >> 23 ? (bits & 0x7f'ffff) == 0 : std::has_single_bit(bits);
 }
 
-/// floor(log2 r) for x rounded to r with so many fraction bits, ties away from zero: as if exponents had no end.
+/// floor(log2 r), where r is x rounded to `fraction_bits`, ties away from zero, with an unlimited exponent.
 inline int exponent_of_rounded(float x, int fraction_bits) {
   const std::uint32_t bits = bits_of(x);
   const std::uint32_t significand = bits >> 23 ? (bits & 0x7f'ffff) | 0x80'0000 : bits << (24 - std::bit_width(bits));
@@ -91,7 +88,7 @@ inline int scale_exponent(const BlockFormat& f, float amax) {
   return std::min(std::max(k, least), most);
 }
 
-/// A quotient as scale: rounded to nearest even, saturating, at least the smallest normal number.
+/// A quotient as a scale: rounded to nearest even, saturating, at least the smallest normal number.
 inline std::uint32_t rounded_scale(const FloatFormat& f, float quotient) {
   Rounding nearest;
   nearest.overflow = Overflow::saturate;
@@ -99,10 +96,10 @@ inline std::uint32_t rounded_scale(const FloatFormat& f, float quotient) {
   return f.is_nan(code) || code > f.min_normal() ? code : static_cast<std::uint32_t>(f.min_normal());
 }
 
-/// The float that a scale's code word stands for.
+/// The value of a scale's code word.
 inline float scale_value(const FloatFormat& f, std::uint32_t code) { return static_cast<float>(f.value(code)); }
 
-/// 1 / s, (1 / t) / s: never infinite, so that zeros stay zeros.
+/// Limits 1 / s and (1 / t) / s to finite values, so that zeros stay zeros.
 inline float bounded(float x) { return x > std::numeric_limits<float>::max() ? std::numeric_limits<float>::max() : x; }
 
 inline BlockStep with_factor(const BlockFormat& f, std::uint32_t code, float tensor) {
@@ -168,7 +165,7 @@ inline FloatFormat element_grid(const BlockElement& e) {
   return {1, fraction, 1 - fraction + e.fraction_bits, NonFinite::none};
 }
 
-/// What of a rounding counts for elements: the mode and how random bits are used. Elements saturate; nothing is
+/// The rounding of elements: the mode and the use of random bits are those of `rounding`. Elements saturate; nothing is
 /// flushed.
 inline Rounding element_rounding(const Rounding& rounding) {
   Rounding r;

@@ -21,13 +21,13 @@ void put(Steps& steps, std::size_t i, const BlockStep& step) {
   if (!steps.zeros.empty()) steps.zeros[i] = step.zero;
 }
 
-/// Whether powers_of_two is right: of subnormal magnitudes only rceil looks at more than the exponent field, and the
-/// exponents of the other rules are clamped. That takes an emax of 0 (floor) or 1 (ceil, even).
+/// Whether powers_of_two is correct. It reads the exponent field only, except for rceil. For subnormal magnitudes the
+/// other rules must therefore clamp the exponent, which requires an emax of at least 0 (floor) or 1 (ceil, even).
 bool by_exponent_field(const BlockFormat& f) {
   return f.rule == ScaleRule::rceil || f.element.emax() >= (f.rule == ScaleRule::floor ? 0 : 1);
 }
 
-/// Powers of two, without branches.
+/// Scales that are powers of two, without branches.
 template <ScaleRule rule>
 void powers_of_two(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, Steps& steps) {
   const int least = f.scale.emin(), most = f.scale.emax(), emax = f.element.emax(), first = f.scale.has_zero ? 1 : 0,
@@ -58,7 +58,7 @@ void powers_of_two(const BlockFormat& f, std::span<const std::uint32_t> magnitud
   steps.divides = false;
 }
 
-/// Quotients rounded to the scale's format.
+/// Scales that are quotients rounded to the scale's format.
 void quotients(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, float tensor, Steps& steps) {
   const auto target = static_cast<float>(f.element.target());
   const std::size_t count = magnitudes.size();

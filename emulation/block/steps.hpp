@@ -1,4 +1,4 @@
-// The steps of many blocks at once: what block_step and affine_step say of each (tests hold them to it).
+// The steps of many blocks at once: each equals block_step or affine_step of its block, and tests check that.
 #pragma once
 
 #include <halfulp/emulation/block/scale.hpp>
@@ -8,20 +8,21 @@
 
 namespace halfulp::block {
 
+/// Steps by columns.
 struct Steps {
   std::vector<std::uint32_t> scales;
   std::vector<float> factors, values;
   std::vector<int> zeros;  ///< of affine elements, else empty
-  bool divides = false;    ///< all of them do, or none
+  bool divides = false;    ///< of all
 
   BlockStep operator[](std::size_t i) const {
     return {scales[i], zeros.empty() ? 0 : zeros[i], factors[i], divides, values[i]};
   }
 };
 
-/// From the bits of the blocks' largest magnitudes.
+/// Finds the steps from the bits of the blocks' largest magnitudes.
 void find_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, float tensor, Steps& steps);
-/// From the blocks' extremes; where the magnitude is NaN, they are anything.
+/// Finds the steps from the blocks' extremes, which are not used where the magnitude is NaN.
 void find_affine_steps(const BlockFormat& f, std::span<const std::uint32_t> magnitudes, std::span<const float> low,
                        std::span<const float> high, Steps& steps);
 

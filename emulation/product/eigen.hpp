@@ -111,14 +111,14 @@ void gemm(const ProductModel& model, const Eigen::DenseBase<A>& a, const Eigen::
   x.transpose_a = !A::IsRowMajor, x.transpose_b = !B::IsRowMajor;
   using Word = eigen::WordOf<D>;
   const std::size_t count = x.m * x.n;
-  std::vector<Word> rows(count);  // D may be column-major, and overlaps are no matter
+  std::vector<Word> rows(count);  // D may be column-major, and may overlap A and B
   gemm(model, x, std::span(rows), first_stream);
   auto* to = reinterpret_cast<Word*>(d.derived().data());
   const std::size_t step = eigen::leading(d.derived());
   for (std::size_t i = 0; i < x.m; ++i)
     for (std::size_t j = 0; j < x.n; ++j) to[D::IsRowMajor ? i * step + j : j * step + i] = rows[i * x.n + j];
 }
-/// Maps and blocks are temporaries as often as not.
+/// The same for maps and blocks, which are often temporaries.
 template <class A, class B, class D>
 void gemm(const ProductModel& model, const Eigen::DenseBase<A>& a, const Eigen::DenseBase<B>& b,
           Eigen::DenseBase<D>&& d, std::uint64_t first_stream = 0) {

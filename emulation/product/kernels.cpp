@@ -1,10 +1,11 @@
-// Running sums of a tile of outputs, for each instruction set.
+// Running sums of a tile of outputs, and what operands and results hold: for each instruction set.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "emulation/product/kernels.cpp"
 #include <hwy/foreach_target.h>
 
 #include <halfulp/emulation/product/rounder-inl.hpp>
 
+#include <bit>
 #include <stdexcept>
 
 HWY_BEFORE_NAMESPACE();
@@ -12,7 +13,7 @@ namespace halfulp::products::HWY_NAMESPACE {
 
 template <Way product_way, Way sum_way, Direction direction, Fix product_fix, Fix sum_fix, bool odd_product,
           bool odd_sum>
-struct Steps {
+struct RunningSums {
   static HWY_INLINE V product(const StepRule& rule, V a, V b) {
     // Without a stage of its own the first product is one of the sum's results.
     const V v = multiplied < product_way == Way::fused ? odd_sum : odd_product > (a, b);
@@ -93,7 +94,7 @@ HWY_INLINE void with_fix(const StepRule& rule, F f) {
   throw std::logic_error("products: no such overflow in this direction");
 }
 
-/// f(Steps<...>{}) for a rule.
+/// f(RunningSums<...>{}) for a rule.
 template <Direction direction, class F>
 HWY_INLINE void with_ways(const StepRule& rule, F f) {
   constexpr bool nearest = direction == Direction::nearest && HALFULP_ODD;
@@ -101,8 +102,9 @@ HWY_INLINE void with_ways(const StepRule& rule, F f) {
                                                                              Is<sum_fix>) HWY_ATTR {
     constexpr bool products = nearest && (product == Way::aligned || product == Way::linear),
                    sums = nearest && (sum == Way::aligned || (product == Way::fused && sum == Way::linear));
-    const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>)
-                          HWY_ATTR { f(Steps<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{}); };
+    const auto with = [&]<bool odd_product, bool odd_sum>(Is<odd_product>, Is<odd_sum>) HWY_ATTR {
+      f(RunningSums<product, sum, direction, product_fix, sum_fix, odd_product, odd_sum>{});
+    };
     if constexpr (products && sums) {
       if (rule.odd_product && rule.odd_sum) return with(Is<true>{}, Is<true>{});
     }
@@ -166,6 +168,41 @@ HWY_ATTR bool can_run(const StepRule& rule) {
   return (!(rule.odd_product || rule.odd_sum) || HALFULP_ODD) && (rule.product.way != Way::fused || HWY_NATIVE_FMA);
 }
 
+// The range of operands, and zeros and NaN in results.
+
+/// The bits of magnitudes have the order of the magnitudes.
+HWY_ATTR Extent extent(const float* values, std::size_t count) {
+  using VI = hn::Vec<decltype(di)>;
+  const std::size_t lanes = hn::Lanes(d);
+  const VI clear = hn::Set(di, 0x7fff'ffff), infinity = hn::Set(di, 0x7f80'0000);
+  VI most = hn::Zero(di), least = clear, largest_finite = hn::Zero(di);
+  const auto take = [&](V v) HWY_ATTR {
+    const VI magnitude = hn::And(hn::BitCast(di, v), clear);
+    most = hn::Max(most, magnitude);
+    largest_finite = hn::Max(largest_finite, hn::IfThenElseZero(hn::Lt(magnitude, infinity), magnitude));
+    least = hn::Min(least, hn::And(hn::Sub(magnitude, hn::Set(di, 1)), clear));  // zeros go to the top
+  };
+  std::size_t i = 0;
+  for (; i + lanes <= count; i += lanes) take(hn::LoadU(d, values + i));
+  for (; i < count; ++i) take(hn::Set(d, values[i]));
+  const std::int32_t above = hn::GetLane(hn::MinOfLanes(di, least));
+  Extent extent;
+  extent.finite = hn::GetLane(hn::MaxOfLanes(di, most)) < 0x7f80'0000;
+  extent.max = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(di, largest_finite)));
+  if (above < 0x7f80'0000 - 1) extent.min = std::bit_cast<float>(above + 1);
+  return extent;
+}
+
+HWY_ATTR Oddities oddities(const float* tile) {
+  auto zero = hn::FirstN(d, 0), nan = zero;
+  for (std::size_t i = 0; i < tile_size; i += hn::Lanes(d)) {
+    const V v = hn::LoadU(d, tile + i);
+    zero = hn::Or(zero, hn::Eq(v, hn::Zero(d)));
+    nan = hn::Or(nan, hn::IsNaN(v));
+  }
+  return {!hn::AllFalse(d, zero), !hn::AllFalse(d, nan)};
+}
+
 }  // namespace halfulp::products::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -175,6 +212,8 @@ namespace halfulp::products {
 HWY_EXPORT(tile);
 HWY_EXPORT(add);
 HWY_EXPORT(can_run);
+HWY_EXPORT(extent);
+HWY_EXPORT(oddities);
 
 void run_tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step, const float* b,
               std::size_t b_step, float* out) {
@@ -185,6 +224,8 @@ void add_tiles(const StepRule& rule, const float* x, const float* y, float* out)
   HWY_DYNAMIC_DISPATCH(add)(rule, x, y, out);
 }
 bool runs(const StepRule& rule) { return HWY_DYNAMIC_DISPATCH(can_run)(rule); }
+Extent extent_of(const float* values, std::size_t count) { return HWY_DYNAMIC_DISPATCH(extent)(values, count); }
+Oddities oddities_of(const float* tile) { return HWY_DYNAMIC_DISPATCH(oddities)(tile); }
 
 }  // namespace halfulp::products
 #endif

@@ -1,4 +1,5 @@
-// How dot products are computed, as one value with one text: single operations that are stated, or a matrix unit.
+// A product model: how dot products are computed, as a value and as a text. It is a sum stage by stage or a matrix
+// unit.
 #pragma once
 
 #include <halfulp/emulation/dot.hpp>
@@ -25,8 +26,8 @@ std::string product_refusal(const ProductModel& model);
 
 /// Reads a matrix unit's name, or a DotModel as items between commas:
 ///
-///   fp16                      the format of everything that no other item says
-///   in=F b=F                  of the operands; of the second one, if another
+///   fp16                      the format of everything that no other item sets
+///   in=F b=F                  of the operands; of the second one, if it differs
 ///   mul=STAGE | mul=exact     of products
 ///   acc=STAGE promote=STAGE   of running sums; of sums of blocks (of lanes)
 ///   out=STAGE                 of what is stored
@@ -34,15 +35,15 @@ std::string product_refusal(const ProductModel& model);
 ///   comp=none|kahan|neumaier  seed=N
 ///   round=MODE overflow=ieee|saturate flush=none|inputs|outputs|both nan=RULE variant=V bits=N tininess=after|before
 ///
-/// A STAGE is a format and what it does otherwise than the last line says of all stages:
-/// fp16/toward-zero/flush:outputs. Without a bare format: `in` is that of products, else of the accumulator; `mul` that
-/// of the accumulator, and `acc` that of products, else of operands. "fp16", "mul=fp16,acc=fp32,order=blocked:128",
-/// "hopper.mma.fp16.fp32". Throws std::invalid_argument with one line: what is wrong, the nearest names, what is
-/// accepted; also for a model that product_refusal refuses.
+/// A STAGE is a format and its deviations from the last line, which applies to all stages:
+/// fp16/toward-zero/flush:outputs. Without a bare format, `in` defaults to the format of products, else of the
+/// accumulator; `mul` to that of the accumulator; `acc` to that of products, else of operands. Examples: "fp16",
+/// "mul=fp16,acc=fp32,order=blocked:128", "hopper.mma.fp16.fp32". Throws std::invalid_argument in one line that says
+/// what is wrong, the nearest names and what is accepted; also for a model that product_refusal refuses.
 ProductModel parse_product_model(std::string_view text);
 
-/// The shortest such text that reads back as this model, whose formats have no defect; a unit's own name. (What a
-/// Rounding says about integers has no text: no sum asks for it.)
+/// The shortest such text that reads back as this model, or a unit's name. Precondition: the formats have no defect.
+/// (The part of a Rounding that concerns integers has no text, because no sum uses it.)
 std::string product_model_name(const ProductModel& model);
 
 }  // namespace halfulp

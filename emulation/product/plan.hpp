@@ -1,4 +1,4 @@
-// From a DotModel to what the vector kernels do, and what they need to know about operands.
+// The plan of a DotModel's products by vectors: the rule of each step, and what it depends on in the operands.
 #pragma once
 
 #include <halfulp/emulation/dot.hpp>
@@ -12,33 +12,34 @@ namespace halfulp::products {
 /// A stage for the kernels.
 struct PlannedStage {
   FloatFormat format;
-  Rounder rounder;  ///< rounder.fix is that of values beyond the largest; tiles that have none leave it out
+  Rounder rounder;  ///< rounder.fix applies to values beyond the largest; tiles without such values omit it
   Direction direction;
 };
 
+/// What vectors do for a model.
 struct Plan {
   PlannedStage product, accumulator, outer;
-  bool odd_product, odd_sum;  ///< whatever the operands are
-  bool odd_if_tiny;           ///< where products may be below float's normal numbers
-  bool signless_zeros;        ///< zero results come without their sign
+  bool odd_product, odd_sum;  ///< round to odd, for all operands
+  bool odd_if_tiny;           ///< round products to odd where they may be below float's normal numbers
+  bool signless_zeros;        ///< kernels lose the sign of zero results
   bool signs_tell;            ///< the sign of a zero result follows from the signs of operands: negative_zero()
-  bool redo_nan;              ///< NaN results have code words that the last stage alone does not say
+  bool redo_nan;              ///< the last stage alone does not determine the code words of NaN results
   NanRule nan;                ///< of all NaN results otherwise
 
   /// The rule by which anything is added in the outer stage.
   StepRule addend_rule() const;
 
-  /// The sign of a zero result, given signs of its products (sign of a times sign of b).
+  /// Whether a zero result is -0, given the signs of its products (sign of a times sign of b).
   ///
-  /// Rounded sums of a format's values are zero only if exact. Outside toward-negative -0 comes of adding -0 to -0
-  /// alone, so that a sum is -0 if and only if every product is -0: every sign is negative. Toward negative a sum is +0
-  /// if and only if every one is +0.
+  /// A rounded sum of a format's values is zero only if it is exact. In all modes but toward-negative, -0 arises only
+  /// from -0 + -0. So a sum is -0 if and only if every product is -0, that is, every sign is negative. Toward negative,
+  /// a sum is +0 if and only if every product is +0.
   bool negative_zero(bool all_negative, bool all_positive) const {
     return outer.direction == Direction::down ? !all_positive : all_negative;
   }
 };
 
-/// Nothing where the scalar definition has to do everything. Precondition: dot_refusal(model) is empty.
+/// The plan of a model; none where the scalar definition must do everything. Precondition: dot_refusal(model) is empty.
 std::optional<Plan> make_plan(const DotModel& model);
 
 /// The rules of running sums and of sums of parts.
@@ -46,11 +47,11 @@ struct TileRules {
   StepRule running, outer;
 };
 
-/// Which rules a tile takes: what does not depend on its operands is worked out once.
+/// Chooses the rules of a tile. The constructor computes what does not depend on the tile's operands.
 class RulesOfTiles {
  public:
   RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k);
-  /// Nothing where the scalar definition has to do it.
+  /// None where the scalar definition must compute the tile.
   std::optional<TileRules> operator()(const Extent& a, const Extent& b) const;
 
  private:

@@ -1,8 +1,7 @@
 #include <halfulp/emulation/array/kernels.hpp>
 #include <halfulp/emulation/matrix.hpp>
 #include <halfulp/emulation/product/product.hpp>
-#include <halfulp/emulation/product/by_vectors.hpp>
-#include <halfulp/emulation/product/by_vectors.hpp>
+#include <halfulp/emulation/product/tiles.hpp>
 #include <halfulp/emulation/unit/gemm.hpp>
 
 #include <tbb/blocked_range2d.h>
@@ -16,7 +15,7 @@
 namespace halfulp {
 namespace {
 
-using products::Scalar, products::code_of, products::value_of, products::word;
+using products::ScalarOutputs, products::code_of, products::value_of, products::word;
 
 template <class D>
 void put(std::span<D> d, std::size_t at, const FloatFormat& f, std::uint64_t code) {
@@ -32,14 +31,14 @@ void gemm_by_dot_model(const DotModel& model, const MatrixOperands<Words>& x, st
       return products::gemm_by_vectors(model, *plan, x, d, first_stream);
   tbb::parallel_for(tbb::blocked_range2d<std::size_t>(0, x.m, 1, 0, x.n, 16), [&](const auto& range) {
     const array::DefaultEnvironment environment;
-    Scalar<Words> scalar(model, x, first_stream);
+    ScalarOutputs<Words> scalar(model, x, first_stream);
     for (std::size_t i = range.rows().begin(); i != range.rows().end(); ++i)
       for (std::size_t j = range.cols().begin(); j != range.cols().end(); ++j)
         put(d, x.place_d()(i, j), model.result(), scalar(i, j));
   });
 }
 
-/// The words of an operand of floats without gaps, as its memory has them.
+/// The words of an operand of floats, in the order of its memory, without gaps.
 std::vector<std::uint32_t> words_of(std::span<const float> x, const FloatFormat& f, std::size_t rows,
                                     std::size_t columns, std::size_t leading) {
   std::vector<std::uint32_t> words(x.empty() ? 0 : rows * columns);

@@ -1,15 +1,14 @@
 // Rounding a vector of products or running sums to the format of a stage. Included once for each instruction set
 // (Highway, foreach_target.h).
 //
-// Values of formats up to 22 bits of precision are carried by floats. The environment rounds in the stage's own
-// direction, so that rounding twice, to float and then to the format, is rounding once in the directed modes and toward
-// zero. To nearest it is harmless for sums of p bits where 24 >= 2 p + 2 (Figueroa 1995), and for products where 2 p <=
-// 24, which are exact; elsewhere
-// (`odd_product`, `odd_sum`) the first rounding is to odd, which leaves the second its ties (Boldo & Melquiond 2008: 24
-// >= p + 2).
+// Floats carry the values of formats with up to 22 bits of precision. The environment rounds in the stage's direction.
+// In the directed modes and toward zero, rounding twice, to float and then to the format, therefore equals rounding
+// once. To nearest this holds for sums of p bits if 24 >= 2 p + 2 (Figueroa 1995), and for products if 2 p <= 24,
+// because these are exact. Elsewhere (`odd_product`, `odd_sum`) the first rounding is to odd, which keeps ties apart
+// for the second (Boldo & Melquiond 2008: 24 >= p + 2).
 //
-// Sums of values of a format are multiples of its smallest subnormal: they need no regard to emin, only products do.
-// The adder loses the sign of zeros: whoever calls knows it from the operands' signs (Plan::negative_zero).
+// Sums of values of a format are multiples of its smallest subnormal, so only products have to consider emin. The adder
+// loses the sign of zeros; the caller derives it from the operands' signs (Plan::negative_zero).
 #if defined(HALFULP_PRODUCTS_ROUNDER_INL) == defined(HWY_TARGET_TOGGLE)
 #ifdef HALFULP_PRODUCTS_ROUNDER_INL
 #undef HALFULP_PRODUCTS_ROUNDER_INL

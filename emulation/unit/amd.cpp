@@ -16,7 +16,7 @@ std::vector<Term> products_of(const MatrixUnit& unit, const Products& x) {
   return terms;
 }
 
-/// The special value that terms give together, if any.
+/// The special value of the sum, if it has one.
 Special special_of(std::span<const Term> products, const Term& c) {
   Special special;
   for (const Term& t : products) special.meet(t);
@@ -67,8 +67,8 @@ struct PartialSum {
   }
 };
 
-/// A sum of products with c: the sum is cut to 2^-31 of the larger exponent, c to 2^-24, both downwards; to nearest at
-/// last.
+/// Adds c to a sum of products. Relative to the larger exponent, the sum is truncated to 2^-31 and c to 2^-24, both
+/// downwards; the result is rounded to nearest.
 std::uint64_t add_addend(const MatrixUnit& unit, const PartialSum& products, const Term& c, bool drops_small) {
   const int ec = c.kind == Kind::finite ? c.exponent : unit.accumulator.emin();
   const int e = std::max(products.exponent, ec);
@@ -111,7 +111,7 @@ std::uint64_t even_odd_then_addend_step(const MatrixUnit& unit, const Products& 
   return add_addend(unit, even, addend, true);
 }
 
-/// Products within 48 bits, and multiples of 2^-scale.
+/// Products must have at most 48 bits and be multiples of 2^-scale.
 std::string amd_refusal(const MatrixUnit& unit) {
   for (const FloatFormat& f : {unit.a, unit.b, unit.accumulator})
     if (f.precision() > 24 || f.emin() - f.fraction_bits < -scale / 2 || f.emax() > scale / 2)

@@ -100,7 +100,7 @@ std::string whole_length(const MatrixUnit& unit) {
   return chain_refusal(unit, unit.sum.length == unit.k, "all products of an instruction");
 }
 std::string length_one(const MatrixUnit& unit) { return chain_refusal(unit, unit.sum.length == 1, "1"); }
-/// NaNs of operands keep their payload, as x86 does it: the unit has no code word of its own.
+/// NaNs of operands keep their payload, as on x86: the unit has no NaN of its own.
 std::string x86_refusal(const MatrixUnit& unit) {
   if (unit.sum.nan == unit.accumulator.canonical_nan()) return {};
   return "nan: the rule " + std::string(unit.rule->name) +

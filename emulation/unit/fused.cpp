@@ -16,7 +16,7 @@ std::uint64_t special_result(const MatrixUnit& unit, const Special& special) {
 std::uint64_t fused_sum(const MatrixUnit& unit, std::span<const Term> terms) {
   const FusedSum& rule = unit.sum;
   Special special;
-  bool negative = true;  // until a term says otherwise
+  bool negative = true;  // whether all terms are
   for (const Term& t : terms) special.meet(t), negative = negative && t.sign;
   if (special.kind != Kind::finite) return special_result(unit, special);
 
@@ -25,7 +25,7 @@ std::uint64_t fused_sum(const MatrixUnit& unit, std::span<const Term> terms) {
   for (const Term& t : terms) sum += aligned(t, emax, rule.alignment_bits, rule.alignment);
   const FloatFormat& d = unit.accumulator;
   if (sum == 0) {
-    // Terms that cancel, and terms cut to nothing, give +0; only zeros that agree keep their sign.
+    // Terms that cancel or are truncated to 0 give +0. Only zeros of one sign keep it.
     const bool zeros = std::all_of(terms.begin(), terms.end(), [](const Term& t) { return t.kind == Kind::zero; });
     return d.zero(rule.zero == ZeroSign::ieee && zeros && negative);
   }
@@ -89,8 +89,8 @@ std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std:
   return fused_sum(unit, terms);
 }
 
-/// Hopper's mma.sync of FP8 is no FP8 instruction: two sums of 16 products, those with k mod 4 in {0, 1} and then {2,
-/// 3}, start from 0, and C is added afterwards, to nearest.
+/// Hopper has no FP8 instruction for mma.sync. Two sums of 16 products start from 0, first those with k mod 4 in {0,
+/// 1}, then those in {2, 3}; C is added afterwards, to nearest.
 std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
   const auto length = static_cast<std::size_t>(unit.sum.length);
   std::vector<Term> terms(length + 1);
@@ -98,7 +98,7 @@ std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::
   for (const std::size_t half : {0, 1}) {
     for (std::size_t i = 0; i < length; ++i) {
       const std::size_t k = product_of(unit, 2, half, i);
-      // Every FP8 value is a normal number of fp16 or a subnormal of its own: ptxas converts first, which normalises.
+      // ptxas first converts operands to fp16. That normalises every value that is not subnormal in fp16.
       const auto half_term = [&](const FloatFormat& f, std::uint64_t code) {
         Term t = normalized_term(term(f, unit.sum, code));
         const int below = fp16.emin() - t.exponent;

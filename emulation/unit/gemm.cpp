@@ -49,7 +49,7 @@ std::uint64_t addend(const GemmOperands& x, std::size_t i, std::size_t j) {
   return x.c.size() == 0 ? 0 : x.c[x.place_c()(i, j)];
 }
 
-/// One output by the interpreter, its operands gathered anew each time.
+/// Computes single outputs by the interpreter, and gathers the operands of each.
 class Interpreter {
  public:
   Interpreter(const MatrixUnit& unit, const GemmOperands& x)
@@ -78,7 +78,7 @@ class Interpreter {
   std::vector<std::uint64_t> a_, b_, scale_a_, scale_b_;
 };
 
-/// Values of the accumulator's format as floats, and back: nothing is rounded. A NaN becomes the unit's.
+/// Converts words of the accumulator to floats and back, exactly. A NaN becomes the unit's.
 class Accumulators {
  public:
   explicit Accumulators(const MatrixUnit& unit) : f_(unit.accumulator), nan_(unit.sum.nan) {}
@@ -104,7 +104,8 @@ class Accumulators {
   std::uint64_t nan_;
 };
 
-/// Adds by IEEE to nearest in a format that float sums of two are rounded to once more without harm (24 >= 2 * 11 + 2).
+/// The sum to nearest in a format of at most 11 bits of precision: rounding the float sum again is then harmless (24 >=
+/// 2 * 11 + 2).
 float nearest_sum(const FloatFormat& f, float a, float b) {
   const float sum = a + b;
   if (f == fp32) return sum;
@@ -120,7 +121,7 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
   const units::Prepared a = units::prepare_rows(unit, body, x, order), b = units::prepare_columns(unit, body, x, order);
   const std::size_t depth = order.size(), panels = (x.n + panel_columns - 1) / panel_columns;
   const Accumulators accumulators(unit);
-  // Hopper's FP8 mma.sync adds C to each instruction's sums, which start from 0.
+  // The sums of each of Hopper's FP8 mma.sync start from 0, and C is added to them.
   const bool apart = unit.rule == &rules::halves_apart;
   const std::size_t steps = apart ? depth / static_cast<std::size_t>(unit.depth()) : 1;
 

@@ -1,4 +1,4 @@
-// Whole matrices as a matrix unit multiplies them.
+// Products of matrices by a matrix unit.
 #pragma once
 
 #include <halfulp/emulation/matrix.hpp>
@@ -6,18 +6,17 @@
 
 namespace halfulp {
 
-/// d = A B + C (without C: + 0), m x n words of unit.accumulator: every output is mma() of its row and column, bit for
-/// bit, on any number of threads and with any instruction set. Fused sums that truncate run on vectors. Throws
-/// std::invalid_argument, before it writes anything, for sizes that do not fit, words wider than the unit's or types
-/// too narrow for them, a D that overlaps operands (other than by being C), an empty k, and a unit that refusal()
-/// refuses.
+/// d = A B + C (without C: + 0), m x n words of unit.accumulator. Every output equals mma() of its row and column, bit
+/// for bit, on any number of threads and with any instruction set. Fused sums that truncate run on vectors. Throws
+/// std::invalid_argument, before it writes anything, for sizes that do not match, words wider than the unit's, types
+/// too narrow for them, a D that overlaps operands but is not C itself, k = 0, and a unit that refusal() refuses.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint16_t> d);
 /// The same with results in 32-bit words.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint32_t> d);
 /// The same with results in 64-bit words.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint64_t> d);
 
-/// Whether mma_gemm runs a unit on vectors, and the instruction set it would use.
+/// Whether mma_gemm runs a unit on vectors.
 bool has_vector_body(const MatrixUnit& unit);
 
 }  // namespace halfulp

@@ -12,8 +12,8 @@ namespace {
 
 constexpr int carrier_bits = 24;  // of a product of significands that is exact in float
 
-/// Significand and exponent of a code word; NaN and Inf are told apart. What does not depend on the word is computed
-/// once.
+/// Takes code words apart into significand and exponent, and says whether they are finite. The constructor computes
+/// what does not depend on the word.
 struct Decoder {
   explicit Decoder(const FloatFormat& f, bool to_halves)
       : unit(static_cast<float>(FloatFormat::power_of_two(-f.fraction_bits))),
@@ -30,7 +30,7 @@ struct Decoder {
   int fraction_bits, bias, ignored_bits;
   std::uint64_t magnitude_mask, sign_mask, max_finite;
   bool nan_at_sign;  ///< the code of -0 is a NaN
-  bool normalise;    ///< subnormals are brought to fp16, which normalises those it can hold as normal numbers
+  bool normalise;    ///< subnormals are converted to fp16, where some of them are normal
 
   bool operator()(std::uint64_t word, float& significand, std::int32_t& exponent) const {
     const std::uint64_t code = word >> ignored_bits, magnitude = code & magnitude_mask;
@@ -51,10 +51,10 @@ struct Decoder {
   }
 };
 
-/// Where vector v keeps its product at position i: base(v) + i * step.
+/// Where the element of vector v at position i lies: base(v) + i * step.
 struct Layout {
   std::size_t vectors, depth;
-  bool panels;  ///< of panel_columns vectors, which lie side by side; else one vector after the other
+  bool panels;  ///< of panel_columns vectors side by side; else one vector after the other
   std::size_t room() const { return panels ? (vectors + panel_columns - 1) / panel_columns * panel_columns : vectors; }
   std::size_t step() const { return panels ? panel_columns : 1; }
   std::size_t base(std::size_t v) const {
@@ -108,7 +108,7 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
     }
     p.special[v] = static_cast<std::uint8_t>(p.special[v] | !finite);
   };
-  // In the order in which the words lie in memory, as far as threads allow.
+  // Roughly in the order of the words in memory.
   const std::size_t together = layout.panels ? panel_columns : 1;
   const std::size_t parts = (layout.vectors + together - 1) / together,
                     grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / (together * layout.depth));
@@ -122,7 +122,7 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
         for (std::size_t i = 0; i < layout.depth; ++i)
           if (order[i] != padding) put(v, i);
     }
-    for (std::size_t v = first; v < last; ++v)  // left to the interpreter; here they must be finite
+    for (std::size_t v = first; v < last; ++v)  // the interpreter computes these; here they must be finite
       for (std::size_t i = 0; p.special[v] && i < layout.depth; ++i) {
         const std::size_t to = layout.base(v) + i * layout.step();
         p.factor[to] = 0;
@@ -133,13 +133,13 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
   return p;
 }
 
-/// What both kinds of vector body need: truncation at the quantum, nothing flushed, +0.
+/// Whether a sum truncates at the quantum, flushes nothing and has only positive zeros, as all kernels require.
 bool is_plain(const FusedSum& s) {
   return s.alignment == RoundingMode::toward_zero && !s.normalized_products && !s.flush_inputs && !s.flush_outputs &&
          s.zero == ZeroSign::positive && s.alignment_bits >= 1;
 }
 
-/// Whether every finite value is a float, and normal there where it is normal in the format.
+/// Whether every finite value is a float, and every normal one a normal float.
 bool is_carried(const FloatFormat& f) {
   return f.precision() <= carrier_bits && f.emin() >= fp32.emin() && f.emax() <= fp32.emax();
 }
@@ -147,7 +147,7 @@ bool is_carried(const FloatFormat& f) {
 PanelRule rule_of(const MatrixUnit& unit, std::size_t group) {
   const FusedSum& s = unit.sum;
   const FloatFormat& kept = s.kept;
-  // Every exponent of a product or an addend is above -600, so that smaller limits change nothing.
+  // Exponents of products and addends are above -600, so smaller limits have no effect.
   return {static_cast<std::size_t>(s.length),
           group,
           s.alignment_bits,
@@ -161,7 +161,7 @@ PanelRule rule_of(const MatrixUnit& unit, std::size_t group) {
           s.rounding == RoundingMode::nearest_even};
 }
 
-/// Products that stay among the normal floats.
+/// Whether all products are normal floats.
 bool takes_powers(const MatrixUnit& unit) {
   const auto lowest = [](const FloatFormat& f) { return f.emin() - f.fraction_bits; };
   return !unit.scaled() && unit.a.emax() + unit.b.emax() < 60 && lowest(unit.a) + lowest(unit.b) > -60;
@@ -185,7 +185,7 @@ std::optional<VectorBody> vector_body(const MatrixUnit& unit) {
     return VectorBody{Body::groups, rule_of(unit, group)};
   }
   if (unit.rule != &rules::fused && unit.rule != &rules::halves_apart) return {};
-  // The last addition of halves is one of floats, rounded once more: sound where 24 >= 2 p + 2 (Figueroa 1995).
+  // The last addition of halves is a float addition that is rounded again: correct if 24 >= 2 p + 2 (Figueroa 1995).
   if (unit.rule == &rules::halves_apart && d != fp32 && 2 * d.precision() + 2 > carrier_bits) return {};
   if (unit.a.precision() + unit.b.precision() > carrier_bits) return {};
   if (s.rounding != RoundingMode::toward_zero && s.rounding != RoundingMode::nearest_even) return {};

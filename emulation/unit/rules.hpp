@@ -1,5 +1,5 @@
-// The rules by which matrix units add products, and what they share: terms and their alignment, the order of products,
-// a fused sum.
+// The rules by which matrix units add products, and their common parts: terms, their alignment, the order of products,
+// the fused sum.
 #pragma once
 
 #include <halfulp/emulation/operand.hpp>
@@ -9,7 +9,7 @@
 
 namespace halfulp::rules {
 
-extern const Rule fused;                 ///< FusedSum. NVIDIA but FP64
+extern const Rule fused;                 ///< FusedSum. NVIDIA, except FP64
 extern const Rule scaled_groups;         ///< exact sums of 16 products, times scales, fused. NVIDIA MXFP4, NVFP4
 extern const Rule fma_chain;             ///< d = fma(a, b, d), to nearest. FP64 DMMA, AMD FP32 and FP64
 extern const Rule product_chain;         ///< c + fma(.. fma(a1, b1, fma(a0, b0, +0))), to nearest. Hopper m8n8k4
@@ -22,7 +22,7 @@ extern const Rule even_odd_chains;       ///< two FMA chains, flushed, and c. In
 extern const Rule odd_even_pair;         ///< fma(even, fma(odd, c)), flushed. VDPBF16PS
 extern const Rule to_odd_pair;           ///< products, their sum and c + sum to odd, flushed. Arm BFDOT
 
-/// Every rule, and the one of a name (nullptr: none).
+/// Every rule, and the rule of a name (nullptr if there is none).
 std::span<const Rule* const> all();
 const Rule* find(std::string_view name);
 
@@ -34,7 +34,7 @@ namespace halfulp::units {
 
 __extension__ using int128 = __int128;
 
-/// (-1)^sign * significand * 2^(exponent - fraction_bits); the kind says whether it is a number at all.
+/// (-1)^sign * significand * 2^(exponent - fraction_bits), or what `kind` says.
 struct Term {
   Kind kind = Kind::zero;
   bool sign = false;
@@ -73,7 +73,7 @@ inline Term normalized_term(Term t) {
   return t;
 }
 
-/// What stands against a number among terms: a NaN (or +Inf with -Inf), an infinity, or nothing.
+/// The special value that a sum of terms has: NaN (also for +Inf and -Inf), an infinity, or none.
 struct Special {
   Kind kind = Kind::finite;
   bool sign = false;
@@ -123,15 +123,15 @@ inline std::size_t product_of(const MatrixUnit& unit, std::size_t sums, std::siz
   return unit.sum.grouping == Grouping::strided ? i * sums + j : j * static_cast<std::size_t>(unit.sum.length) + i;
 }
 
-/// A NaN of whatever origin as the unit's own.
+/// Replaces any NaN by the unit's own.
 inline std::uint64_t with_nan(const MatrixUnit& unit, std::uint64_t d) {
   return unit.accumulator.is_nan(d) ? unit.sum.nan : d;
 }
 
-/// The sum of terms by unit.sum, as a word of the accumulator. Where a term is NaN or Inf, that.
+/// The sum of terms by unit.sum, as a word of the accumulator; NaN or Inf if a term is.
 std::uint64_t fused_sum(const MatrixUnit& unit, std::span<const Term> terms);
 
-/// The word of a NaN or an infinity. Precondition: special.kind is one of these.
+/// The word of a NaN or an infinity. Precondition: `special` is one of these.
 std::uint64_t special_result(const MatrixUnit& unit, const Special& special);
 
 }  // namespace halfulp::units

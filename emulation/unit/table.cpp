@@ -1,4 +1,4 @@
-// The matrix units known: facts, one row an instruction family, expanded over its operand formats.
+// The table of matrix units: one row per instruction family, expanded over its operand formats.
 #include <halfulp/emulation/unit/rules.hpp>
 
 #include <halfulp/support/spelling.hpp>
@@ -10,7 +10,7 @@
 namespace halfulp {
 namespace {
 
-constexpr FloatFormat e8m13{8, 13, 127, NonFinite::ieee};  // what FP8 units keep of an FP32 sum
+constexpr FloatFormat e8m13{8, 13, 127, NonFinite::ieee};  // the bits that FP8 units keep of an FP32 sum
 constexpr std::uint64_t nvidia_nan32 = 0x7fff'ffff, nvidia_nan16 = 0x7fff, ieee_nan32 = 0x7fc0'0000,
                         ieee_nan64 = 0x7ff8'0000'0000'0000;
 

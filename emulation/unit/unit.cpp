@@ -27,7 +27,7 @@ namespace {
 
 constexpr int max_size = 65536;
 
-/// What a fused sum cannot be.
+/// Why a fused sum is refused.
 std::string sum_refusal(const MatrixUnit& unit) {
   const FusedSum& s = unit.sum;
   for (const FloatFormat& f : {unit.a, unit.b, unit.accumulator})
@@ -39,7 +39,7 @@ std::string sum_refusal(const MatrixUnit& unit) {
   longer.fraction_bits = d.fraction_bits;
   if (longer != d || kept.fraction_bits > d.fraction_bits || kept.fraction_bits < 1)
     return "kept " + format_name(kept) + " is not " + format_name(d) + " with fewer fraction bits";
-  // Only there do Inf and NaN stay what they are when zeros are appended.
+  // Only in IEEE formats do Inf and NaN stay the same when zeros are appended.
   if (kept != d && d.nonfinite != NonFinite::ieee)
     return "kept " + format_name(kept) + " has another Inf than " + format_name(d);
   return {};

@@ -1,4 +1,4 @@
-// What a matrix unit computes: the description that the interpreter, the vector kernels, the table and the probe share.
+// The description of a matrix unit, which the interpreter, the vector kernels, the table and the probe share.
 #pragma once
 
 #include <halfulp/emulation/rounding.hpp>
@@ -14,13 +14,13 @@
 
 namespace halfulp {
 
-/// Which products along k one fused sum takes, of an instruction that is deeper than a sum is long.
+/// Which products along k one fused sum takes, if an instruction has more products than a sum.
 enum class Grouping : std::uint8_t {
   consecutive,  ///< sum j takes k = jL .. jL + L - 1
   strided,      ///< sum j takes k = j, j + K/L, j + 2K/L, ... of an instruction with K products
 };
 
-/// The sign of a zero that a fused sum gives.
+/// The sign of a fused sum that is zero.
 enum class ZeroSign : std::uint8_t {
   positive,  ///< always +0
   ieee,      ///< -0 if every term is a negative zero, or a negative sum underflows
@@ -33,8 +33,8 @@ inline constexpr std::array<Named<Grouping>, 2> groupings{
 inline constexpr std::array<Named<ZeroSign>, 2> zero_signs{
     {{"positive", ZeroSign::positive}, {"ieee", ZeroSign::ieee}}};
 
-/// A fused dot-product-add: L products and an addend become integers at one quantum, are added exactly, and rounded
-/// once.
+/// A fused dot-product-add: L products and an addend become integers at one quantum, which are added exactly and
+/// rounded once.
 ///
 ///   emax = the largest exponent of a non-zero term, at least e0;   d = round(sum of align(term / 2^(emax - F)))
 ///
@@ -67,14 +67,14 @@ struct Products {
   std::span<const std::uint64_t> a, b, scale_a, scale_b;  ///< scales are empty where a unit takes none
 };
 
-/// Which parameters of FusedSum a rule looks at, besides `length` and `nan`, which all do.
+/// Which parameters of FusedSum a rule uses, besides `length` and `nan`, which all rules use.
 enum class RuleTakes : std::uint8_t {
-  length,  ///< none: the rule itself says how it aligns and rounds
-  sum,     ///< all but how products are normalised, grouped and ordered
+  length,  ///< none: the rule itself defines how it aligns and rounds
+  sum,     ///< all except how products are normalised, grouped and ordered
   all,
 };
 
-/// How one output follows from unit.depth() products and an addend, as code words.
+/// How one output is computed from unit.depth() products and an addend, as code words.
 struct Rule {
   std::string_view name;         ///< as in `halfulp units`
   std::string_view description;  ///< one line
@@ -82,7 +82,7 @@ struct Rule {
                         std::uint64_t c);  ///< the code word of the result
   std::string (*refusal)(
       const MatrixUnit& unit);          ///< why the rule cannot compute such a unit, in one line; empty if it can
-  RuleTakes takes = RuleTakes::length;  ///< parameters that it looks at
+  RuleTakes takes = RuleTakes::length;  ///< parameters that it uses
 };
 
 /// One matrix instruction: D = A B + C for A of m x k, B of k x n code words, C and D of m x n.
@@ -93,10 +93,10 @@ struct MatrixUnit {
   FloatFormat accumulator;     ///< of C and D
   int m = 1, n = 1, k = 1;     ///< shape of the instruction
   const Rule* rule = nullptr;  ///< how it adds
-  FusedSum sum = {};           ///< parameters of the rule "fused"; others take what they need of it
+  FusedSum sum = {};           ///< parameters of the rule "fused"; other rules use some of them
   FloatFormat scale = {};      ///< of the scales of A and of B
   int scale_block = 0;         ///< products that share a scale; 0: the unit takes none
-  std::string evidence;        ///< how sure we are, and what remains open
+  std::string evidence;        ///< what supports the model, and what remains open
   std::string source;          ///< who found it
 
   bool scaled() const { return scale_block != 0; }  ///< Whether it takes scales.
@@ -105,31 +105,31 @@ struct MatrixUnit {
   bool operator==(const MatrixUnit&) const = default;
 };
 
-/// Bits of the words in which operands of a format are handed to a unit, and the code word in such a word.
+/// Bits of the words in which a unit takes operands of a format.
 constexpr int word_bits(const FloatFormat& f) { return f == tf32 ? 32 : f.storage_bits(); }
-/// The code word in a unit's word.
+/// The code word in such a word.
 constexpr std::uint64_t word_code(const FloatFormat& f, std::uint64_t word) { return f == tf32 ? word >> 13 : word; }
-/// The unit's word with a code word in it.
+/// The word that contains a code word.
 constexpr std::uint64_t code_word(const FloatFormat& f, std::uint64_t code) { return f == tf32 ? code << 13 : code; }
 
 /// Every unit known, architecture by architecture.
 std::span<const MatrixUnit> matrix_units();
 
-/// The unit of that name. Throws std::invalid_argument naming the nearest ones.
+/// The unit of that name. Throws std::invalid_argument with the nearest names.
 const MatrixUnit& find_unit(std::string_view name);
 
 /// Why a description cannot be computed, in one line; empty if it can.
 std::string refusal(const MatrixUnit& unit);
 
-/// One output: d = c, then step after step along k. Words of the unit's own formats; a and b of one length (at least
-/// 1), scales of ceil(length / scale_block) words each where the unit takes them, else empty. Throws
-/// std::invalid_argument if lengths do not fit.
+/// Computes one output: d = c, then one step after the other along k. Words have the unit's formats. a and b have the
+/// same length, at least 1; scales have ceil(length / scale_block) words each if the unit takes them, else none. Throws
+/// std::invalid_argument if lengths do not match.
 std::uint64_t mma(const MatrixUnit& unit, const Products& products, std::uint64_t c);
 
-// Which devices have which matrix units: the architectures that names of units begin with.
+// Which devices have which matrix units. Names of units begin with the architecture.
 
 /// A device of an architecture, as its vendor writes it. A series, such as RTX40, stands for every number that begins
-/// so.
+/// with it.
 struct ArchitectureDevice {
   std::string_view device, architecture;  ///< "H100" and "hopper"
 };
@@ -158,7 +158,7 @@ inline constexpr ArchitectureDevice architecture_devices[] = {
     {"MI300X", "cdna3"},
 };
 
-/// The architecture of a device ("h100", "RTX4090": case is ignored); empty if the word is none of those known.
+/// The architecture of a device ("h100", "RTX4090"; case is ignored); empty for an unknown word.
 inline std::string_view architecture_of(std::string_view word) {
   const auto same = [](char x, char y) {
     return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));

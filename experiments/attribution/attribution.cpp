@@ -15,7 +15,7 @@
 namespace halfulp::attribution {
 namespace {
 
-/// Rows of a result: products and accumulation of a matrix unit are one.
+/// Whether a result has a row for a source: products and accumulation of a matrix unit are one source.
 bool has_row(const Result& r, std::size_t source) {
   return !(r.unit && source == static_cast<std::size_t>(Source::products));
 }
@@ -52,7 +52,7 @@ Choices choose(const Settings& s, Report& report) {
   if (choices.empty())
     throw std::invalid_argument("formats and accumulators: none go together; " +
                                 refusal(s.accumulators[0], s.formats[0].a, s.formats[0].b));
-  // Accumulator by accumulator, so that formats stand side by side.
+  // Sorted by accumulator, so that formats can be compared.
   std::stable_sort(choices.begin(), choices.end(),
                    [](const Choice& x, const Choice& y) { return x.accumulator < y.accumulator; });
   return choices;
@@ -164,9 +164,6 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
 
 }  // namespace halfulp::attribution
 
-// Which part of a product's error comes from where: scales, rounded inputs, products, accumulation, the output's
-// rounding.
-
 namespace halfulp {
 namespace attribution {
 
@@ -208,7 +205,7 @@ Result attribute(const Operand& a, const Operand& b, const Inside& inside, const
                           : !(one.forward[other][o].is_zero() && one.reverse[other][o].is_zero());
       }
   }
-  // Where that is a theorem: fp32 numbers whose quotients do not underflow.
+  // It is a theorem for fp32 numbers whose quotients do not underflow.
   const auto power = [](const Operand& x) {
     if (x.has_scales() && x.format.block->rule == ScaleRule::amax) return false;
     for (std::size_t i = 0; x.has_scales() && i < x.size(); ++i)
@@ -304,7 +301,7 @@ Settings read(const Config& config) {
   return s;
 }
 
-/// Elements as they are rounded, for backends: fp32 (fp64 where there are no scales) to the element's format.
+/// Records the rounding of elements for backends: from fp32 (fp64 where there are no scales) to the element's format.
 void record_conversions(const Operand& o, const Rounding& rounding, Trace& trace) {
   if (o.format.integers()) return;
   Channel& channel = trace.channel({Operation::convert, o.has_scales() ? fp32 : fp64, o.format.grid,
@@ -336,15 +333,14 @@ void run_attribution(const Config& config, Run& run) {
   if (!files) require_work(static_cast<double>(config.integer("rows") * config.integer("columns")), terms);
   const Factors factors = make_factors(config, terms);
   require_work(static_cast<double>(factors.a.rows * factors.b.rows), factors.a.columns);
-  if (files &&
-      s.lengths.back() > factors.a.columns) {  // a file's own number of products instead of what it does not reach
+  if (files && s.lengths.back() > factors.a.columns) {  // lengths that a file does not reach become its own
     while (!s.lengths.empty() && s.lengths.back() >= factors.a.columns) s.lengths.pop_back();
     s.lengths.push_back(factors.a.columns);
   }
   const Factors growing = files ? factors : make_factors(config, s.lengths.back());
 
   Choices choices = choose(s, run.report);
-  // Operands are the same for all accumulators: pair by pair, A and B.
+  // A and B of every pair of formats; all accumulators share them.
   const auto operands = [&](const Matrix& a, const Matrix& b) {
     return parallel_map(s.formats.size() * 2, [&](std::size_t i) {
       const FormatPair& pair = s.formats[i / 2];

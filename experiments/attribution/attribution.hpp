@@ -1,4 +1,4 @@
-// The factors that attribution multiplies: seeded samples, or the user's own.
+// The parts of the experiment "attribution", and the factors that it multiplies: seeded samples, or the user's files.
 #pragma once
 
 #include <halfulp/data/matrix.hpp>
@@ -15,12 +15,10 @@ struct Factors {
   std::string source;  ///< "normal", or the files
 };
 
-/// Parameters: a, b, distribution, rows, columns, terms, outlier, outlier_channel, seed. Without files A and B have
-/// `terms` columns; with one, as many as that has. Throws std::invalid_argument in one line for files that do not
-/// multiply and a channel that is not there.
+/// Reads the parameters a, b, distribution, rows, columns, terms, outlier, outlier_channel and seed. Without files, A
+/// and B have `terms` columns; with one, as many as it has. Throws std::invalid_argument in one line for files whose
+/// sizes do not match and for a channel that does not exist.
 Factors make_factors(const Config& config, std::size_t terms);
-
-// The pieces of the experiment "attribution".
 
 /// How both factors are stored: "A+B", or one format for both.
 struct FormatPair {
@@ -45,49 +43,48 @@ struct Choice {
   std::size_t format, accumulator;
 };
 
-/// One choice on one pair of factors.
+/// The result of one choice for one pair of factors.
 struct Result {
   bool separate_products = false, unit = false;
-  std::string no_reverse;  ///< why; empty if there is one
+  std::string no_reverse;  ///< why there is no reverse order; empty if there is
   std::array<Measure, source_count> forward, reverse, alone;
   std::array<bool, source_count> has_reverse{}, has_alone{};
   Measure total;
   std::size_t outputs = 0, overflowed = 0;
   bool measured() const { return overflowed < outputs; }  ///< whether any output is finite in every state
-  // What must be 0.
-  std::size_t not_adding_up = 0;  ///< outputs whose parts do not add up, in either order
-  std::size_t not_alone = 0;      ///< outputs with a part of another source though one alone is on, or another total
+  // These must be 0.
+  std::size_t not_adding_up = 0;       ///< outputs whose parts do not add up, in either order
+  std::size_t not_alone = 0;           ///< outputs with a part of a source that is off, or with another total
   std::size_t not_the_definition = 0;  ///< outputs of the first row that are not the scalar definition's
-  bool powers_of_two = false;          ///< all scales are, by their rule
+  bool powers_of_two = false;          ///< all scales are powers of two, by their rule
   bool scaling_is_zero = true;         ///< in the forward order, exactly
 };
 
 /// Splits one product. Operations of its first output are recorded.
 Result attribute(const Operand& a, const Operand& b, const Inside& inside, const Settings& s, Trace& trace);
 
-/// Output (i, j) with everything on, by scalar operations alone, recorded in a trace: the definition that
-/// SwitchedProduct::words is held to.
+/// Output (i, j) with everything on, by scalar operations, which a trace records. SwitchedProduct::words must equal
+/// this definition.
 std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, std::size_t j, const Inside& inside,
                              const std::optional<FloatFormat>& output, Trace* trace);
 
-/// Table `channels` and the claims on it: what an outlier channel does to the others.
+/// Table `channels` and its claims: what an outlier channel does to the others.
 void channels_report(const Settings& s, Run& run);
 
-/// Table `promotion` and the claims on it: DeepSeek-V3's set-up.
+/// Table `promotion` and its claims: DeepSeek-V3's set-up.
 void promotion_report(const Settings& s, Run& run);
-
-// What the experiment "attribution" writes about sources.
 
 using Choices = std::vector<Choice>;
 
-/// Results choice by choice: of the factors, and of their first 8 rows and columns by length.
+/// Results by choice, for the whole factors, and for their first 8 rows and columns by length.
 struct Curves {
   std::vector<Result> main;
   std::vector<std::size_t> lengths;
   std::vector<std::vector<Result>> by_length;
 };
 
-/// Table `configurations`: which formats go with which accumulators, and why not. The choices that are measured.
+/// Writes the table `configurations`: which formats go with which accumulators, and why not. Returns the choices to
+/// measure.
 Choices choose(const Settings& s, Report& report);
 
 /// Tables `sources` and `lengths`, and the claims that follow from the definitions.

@@ -42,7 +42,8 @@ Factors make_factors(const Config& config, std::size_t terms) {
   return f;
 }
 
-// One channel far larger than the others: what it costs them, by granularity and rule of the scales.
+// One channel that is far larger than the others, and the error that it causes in them, by granularity and rule of the
+// scales.
 
 namespace {
 
@@ -129,8 +130,8 @@ void channels_report(const Settings& s, Run& run) {
                    exactly(960, values(up, true, true)[0], "oracle"));
 }
 
-// DeepSeek-V3's promotion: Hopper's FP8 unit against its sums of 128 products added in fp32, apart from every other
-// source.
+// DeepSeek-V3's promotion: Hopper's FP8 unit with and without adding its sums of 128 products in fp32. No other source
+// is on.
 
 namespace {
 
@@ -140,7 +141,7 @@ constexpr std::array<Samples, 2> kinds{Samples::uniform, Samples::normal};
 constexpr std::array<std::string_view, 3> sums{"hopper.wgmma.e4m3.fp32", "hopper.wgmma.e4m3.fp32@128",
                                                "fp32,mul=exact"};
 
-/// Factors that are E4M3 numbers already, so that no other source is there.
+/// Factors that are E4M3 numbers, so that there is no other source of error.
 Matrix in_e4m3(Matrix m) {
   const OperandFormat e4m3 = parse_operand_format("e4m3");
   for (double& v : m.values) v = e4m3.grid.value(encode(e4m3.grid, {}, v).code);
@@ -149,7 +150,7 @@ Matrix in_e4m3(Matrix m) {
 
 struct Promoted {
   Measure unit;
-  double others = 0;  ///< norms of the other sources' parts: 0
+  double others = 0;  ///< norm of the other sources' parts: 0
 };
 
 }  // namespace
@@ -164,7 +165,7 @@ void promotion_report(const Settings& s, Run& run) {
     };
     const Operand a = factor(0), b = factor(1);
     SwitchedProduct product(a, b, parse_inside(std::string(sums[i % sums.size()])), std::nullopt);
-    // f({}), f({scaling, input}), f(all): what is between the last two is the unit's, and before them there is nothing.
+    // f({}), f({scaling, input}) and f(all): the difference of the last two is the unit's, that of the first two is 0.
     const Outputs none = product.outputs(0), rounded = product.outputs(only(Source::scaling) | only(Source::input)),
                   all = product.outputs(all_sources);
     Split parts;

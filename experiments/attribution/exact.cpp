@@ -37,7 +37,7 @@ Units whole(int128 n) {
   return negative ? Units(-u) : u;
 }
 
-/// Both in units of the smaller one's exponent.
+/// Brings both to the smaller exponent.
 void align(Units& a, int& exponent, const Dyadic& b, Units& other) {
   other = b.n;
   if (b.exponent >= exponent) {
@@ -117,10 +117,10 @@ Dyadic exact_dot(const ExactRows& a, std::size_t i, const ExactRows& b, std::siz
 
 namespace {
 
-/// Of doubles made by a handful of operations.
+/// Bounds the relative error of doubles made by a handful of operations.
 constexpr double doubt = 0x1p-50;
 
-/// A term as a double whose relative error is below `doubt`; absent where doubles have not the range.
+/// A term as a double whose relative error is below `doubt`; absent where it leaves the range of doubles.
 std::optional<double> approximate(const RealTerms& t, std::size_t k, double factor) {
   const double p = t.x[k] * t.y[k] * factor, size = std::fabs(p);
   if (p == 0 && (t.x[k] == 0 || t.y[k] == 0 || t.vanish())) return 0.0;
@@ -128,7 +128,7 @@ std::optional<double> approximate(const RealTerms& t, std::size_t k, double fact
   return p;
 }
 
-/// The word that every number in [x - error, x + error] is rounded to, if there is one.
+/// The word that all numbers in [x - error, x + error] are rounded to, if it is the same.
 std::optional<std::uint64_t> near(const FloatFormat& f, const Rounding& r, double x, double error) {
   const double low = x - error, high = x + error;
   if (f == fp32 && r == Rounding{}) {
@@ -140,7 +140,8 @@ std::optional<std::uint64_t> near(const FloatFormat& f, const Rounding& r, doubl
   return a == b ? std::optional(a) : std::nullopt;
 }
 
-/// Words of a stage among which some, no finite numbers of any format, stand for exact terms.
+/// Operations on words of a stage. Words from first_term on, which no format uses for finite numbers, stand for exact
+/// terms.
 struct Adder {
   static constexpr std::uint64_t first_term = 0x7ff8'0000'0000'0001;
 
@@ -275,7 +276,7 @@ std::uint64_t real_sum(const MatrixUnit& unit, const RealTerms& terms, std::span
           continue;
         }
       }
-      // In quanta: |numerator| / denominator, cut off.
+      // |numerator| / denominator in quanta, truncated.
       const Dyadic above = terms.numerator(k), below = terms.denominator();
       const int shift = above.exponent - below.exponent - quantum;
       Units n = abs(above.n), by = below.n;

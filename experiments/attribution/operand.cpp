@@ -9,7 +9,7 @@ namespace {
 
 Rounding saturating(const Rounding& rounding) { return element_rounding(rounding); }
 
-/// A number of the element's grid as an element: integers saturate at their own ends.
+/// A number of the element's grid as an element: integers saturate at their least and their largest.
 double as_element(const OperandFormat& f, double on_grid) {
   if (!f.integers()) return on_grid;
   const double unit = FloatFormat::power_of_two(-f.block->element.fraction_bits);
@@ -98,7 +98,7 @@ Operand make_operand(const OperandFormat& format, const Rounding& rounding, std:
   o.amax.assign(o.grid.count(), 0);
   for (std::size_t i = 0; i < o.size(); ++i)
     o.amax[o.block(i)] = std::max(o.amax[o.block(i)], double{std::fabs(single[i])});
-  // Numbers that are zeros in fp32 are none in the reference: their block goes by a power of two.
+  // A number that is not 0 may be 0 in fp32. If all of a block are, a power of two sets its scale.
   for (std::size_t i = 0; i < o.size(); ++i) {
     double& amax = o.amax[o.block(i)];
     if (amax == 0 && o.exact[i] != 0) amax = FloatFormat::power_of_two(std::ilogb(o.exact[i]));
@@ -126,7 +126,7 @@ std::vector<double> values(const Operand& o, bool scaling, bool input) {
   std::vector<double> all(o.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
     const std::size_t b = o.block(i);
-    if (!scaling) all[i] = o.rounded[0][i] * o.amax[b] / o.even();  // a power of two divides
+    if (!scaling) all[i] = o.rounded[0][i] * o.amax[b] / o.even();  // exact: even() is a power of two
     else all[i] = (input ? o.rounded[1][i] : o.scaled[i]) * (o.scale[b] * o.tensor);
   }
   return all;

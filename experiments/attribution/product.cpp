@@ -1,4 +1,3 @@
-// Everything on, operation by operation.
 #include <halfulp/experiments/attribution/product.hpp>
 
 #include <halfulp/emulation/dot.hpp>
@@ -72,7 +71,7 @@ namespace {
 
 float float_of(std::uint64_t fp32_code) { return std::bit_cast<float>(static_cast<std::uint32_t>(fp32_code)); }
 
-/// The model for these operands.
+/// The model with the formats of these operands.
 DotModel fitted(const DotModel& model, const OperandFormat& a, const OperandFormat& b) {
   DotModel m = model;
   m.input = a.grid;
@@ -155,7 +154,7 @@ const FloatFormat& SwitchedProduct::result() const {
 Outputs SwitchedProduct::exact(bool scaling, bool input) const {
   const ExactRows x(values(a_, scaling, input), a_.rows, a_.columns),
       y(values(b_, scaling, input), b_.rows, b_.columns);
-  // Operands of scaling off and input on carry their odd factors already.
+  // With scaling off and input on, the operands already contain their odd factors.
   const Dyadic factor(Units(!scaling && input ? 1 : common()), 0);
   Outputs out;
   for (std::size_t o = 0; o < count(); ++o) {
@@ -166,7 +165,7 @@ Outputs SwitchedProduct::exact(bool scaling, bool input) const {
   return out;
 }
 
-/// q of a state: what stands in real terms, where a target and an amax may be beside it.
+/// q of a state; in real terms, a target and an amax may accompany it.
 const std::vector<double>& SwitchedProduct::numbers(const Operand& operand, bool scaling, bool input) const {
   if (input) return operand.rounded[scaling];
   return scaling ? operand.scaled : operand.exact;
@@ -214,11 +213,11 @@ Outputs SwitchedProduct::rounded_products(bool scaling, bool input) const {
 
 struct SwitchedProduct::State {
   const std::vector<double>&x, &y;
-  bool real;                                    ///< numbers have a target and an amax beside them
-  bool products;                                ///< are rounded
-  std::vector<std::uint64_t> words_x, words_y;  ///< for gemm: where they are words
-  std::optional<ExactRows> exact_x, exact_y;    ///< where they are summed exactly
-  std::vector<int> ex, ey;                      ///< where a unit sums what are no words
+  bool real;                                    ///< whether a target and an amax accompany the numbers
+  bool products;                                ///< whether products are rounded
+  std::vector<std::uint64_t> words_x, words_y;  ///< code words for gemm, or none
+  std::optional<ExactRows> exact_x, exact_y;    ///< for exact sums
+  std::vector<int> ex, ey;                      ///< exponents of real factors, for a unit's sums
 };
 
 SwitchedProduct::State SwitchedProduct::state(bool scaling, bool input, bool products) const {
@@ -246,7 +245,7 @@ SwitchedProduct::State SwitchedProduct::state(bool scaling, bool input, bool pro
   return s;
 }
 
-/// Sums of a segment's products, as words of inner_format().
+/// The sums of a segment's products, as words of inner_format().
 SwitchedProduct::Words SwitchedProduct::segment_words(const State& state, const Segment& s) const {
   Words out{inner_format(), std::vector<std::uint64_t>(count())};
   const DotModel* model = inside_.model();
@@ -277,7 +276,7 @@ SwitchedProduct::Words SwitchedProduct::segment_words(const State& state, const 
   return out;
 }
 
-/// A sum times the scale of a block, in fp32: the block's word, or the real number that it stands for.
+/// A sum times the scale of a block, in fp32: the format's scale, or the real number amax / target.
 float SwitchedProduct::scaled(const Operand& operand, std::size_t block, bool scaling, float sum) const {
   if (!operand.has_scales()) return sum;
   if (scaling) return sum * static_cast<float>(operand.scale[block]);

@@ -1,5 +1,4 @@
-// The reference of the experiment "attribution": integers times powers of two, and products of matrices without any
-// rounding.
+// A product of matrices whose sources of error can be switched on and off, and the exact numbers that it needs.
 #pragma once
 
 #include <halfulp/data/statistics.hpp>
@@ -44,8 +43,8 @@ double quotient(const Dyadic& a, const Units& b);
 /// a / b rounded once to a format. Precondition: b > 0.
 std::uint64_t rounded(const FloatFormat& f, const Rounding& rounding, const Dyadic& a, const Dyadic& b);
 
-/// A matrix of doubles by rows, of which products along the columns [begin, end) are taken: integers of 62 bits where
-/// they suffice. Precondition: all are finite.
+/// A matrix of finite doubles, by rows, for exact dot products along its columns. Rows are 62-bit integers where these
+/// suffice.
 class ExactRows {
  public:
   ExactRows(std::span<const double> values, std::size_t rows, std::size_t columns);
@@ -57,31 +56,29 @@ class ExactRows {
  private:
   struct Row {
     std::vector<std::int64_t> n;
-    int exponent = 0;  ///< of all of them, or of none: then each has its own
-    int bits = 0;      ///< of the largest
-    std::vector<int> exponents;
+    int exponent = 0;            ///< of all elements, if `exponents` is empty
+    int bits = 0;                ///< of the largest element
+    std::vector<int> exponents;  ///< one per element, or none
   };
   std::vector<Row> rows_;
 };
 
-// Sums whose terms are no words of any format: what accumulation does to exact products of operands that nothing has
-// rounded.
+// Sums of real numbers: what accumulation does to exact products of operands that nothing has rounded.
 //
-// Where operands are words, gemm (emulation/product/product.hpp) does the work; these are its definitions for real
+// Where operands are code words, gemm (emulation/product/product.hpp) does the work. These are its definitions for real
 // numbers:
 //
-// - a DotModel's running sum starts as its first term rounded to the accumulator's format, and every further term is
-// added
-//   exactly and rounded once, as fma does. A model with another format for products converts each term into the
-//   accumulator's first, one with compensation too: there sums are of words again.
-// - a fused sum takes the exponents of both factors, at least the smallest of their formats, as a term's, and cuts the
-// exact
-//   product off where it cuts products of words (units/unit.hpp).
+// - The running sum of a DotModel starts as its first term, rounded to the accumulator's format. Every further term is
+//   added exactly and rounded once, as fma does. A model with another format for products, or with compensation, first
+//   rounds each term to the accumulator's format; then its sums are sums of code words again.
+// - A fused sum gives a term the sum of its factors' exponents, each at least the smallest exponent of its format, and
+//   truncates the exact product where it truncates products of code words (emulation/unit/unit.hpp).
 //
-// Terms are doubles with a bound of their error; where that leaves a rounding open, rationals decide it. No result
-// depends on which of them did.
+// Terms are doubles with an error bound. Where the bound leaves a rounding open, rational numbers decide it, so that no
+// result depends on the way it was computed.
 
-/// Term k is x[k] y[k] (target_x target_y) / (amax_x amax_y): exactly, every number a double. amax 0: all terms are 0.
+/// Term k is exactly x[k] y[k] (target_x target_y) / (amax_x amax_y), of which every number is a double. If an amax is
+/// 0, all terms are 0.
 struct RealTerms {
   std::span<const double> x, y;
   double target_x = 1, amax_x = 1, target_y = 1, amax_y = 1;
@@ -89,7 +86,7 @@ struct RealTerms {
   std::size_t size() const { return x.size(); }
   bool vanish() const { return amax_x == 0 || amax_y == 0; }
   double factor() const { return vanish() ? 0 : target_x / amax_x * (target_y / amax_y); }
-  /// Numerator of a term; `denominator` is that of all.
+  /// The numerator of a term; `denominator` is the same for all.
   Dyadic numerator(std::size_t k) const { return Dyadic(x[k]) * Dyadic(y[k]) * Dyadic(target_x) * Dyadic(target_y); }
   Dyadic denominator() const { return Dyadic(amax_x) * Dyadic(amax_y); }
 };
@@ -97,36 +94,35 @@ struct RealTerms {
 /// Term k rounded to a format, once.
 std::uint64_t rounded_term(const FloatFormat& f, const Rounding& rounding, const RealTerms& terms, std::size_t k);
 
-/// The sum of the terms by a model, whose `input`, `product` and `output` do not count; with `products`, each is
-/// rounded to the model's product format first. Precondition: no rounding is stochastic. A word of
-/// model.outer().format.
+/// The sum of the terms by a model, as a word of model.outer().format. The model's `input` and `output` are ignored;
+/// with `products`, each term is first rounded to the model's product format. Precondition: no rounding is stochastic.
 std::uint64_t real_sum(const DotModel& model, bool products, const RealTerms& terms);
 
-/// Why a unit's sums of real terms are not defined here, in one line; empty if they are.
+/// Why a unit's sums of real terms are not defined, in one line; empty if they are.
 std::string real_refusal(const MatrixUnit& unit);
 
 /// The exponent by which a fused sum aligns x target / amax, a factor of format f: that of its leading bit, at least
 /// f's smallest.
 int real_exponent(const FloatFormat& f, double x, double target, double amax);
 
-/// The unit's sum of the terms, from 0. ex, ey: real_exponent of every factor. Precondition: real_refusal is empty.
+/// The unit's sum of the terms, starting from 0. ex and ey are real_exponent of every factor. Precondition:
+/// real_refusal is empty.
 std::uint64_t real_sum(const MatrixUnit& unit, const RealTerms& terms, std::span<const int> ex,
                        std::span<const int> ey);
 
-// One factor of a product in all the states that attribution asks about: scaled or not, rounded or not.
+// One factor of a product in all states: scaled or not, rounded or not.
 //
-// An element v is q s: a number q that is multiplied, and a scale s that its block shares. With the switches
+// An element v is q s: q is multiplied, and the elements of a block share the scale s. The switches:
 //
-//   scaling off            s = amax / target as a rational number, q = v / s exactly
-//   scaling on             s by the format's rule, in the scale's format; q = v / s as the format computes it: v
-//   becomes an
-//                          fp32 number, which is divided (or multiplied by the reciprocal) in fp32
-//   input on               q is rounded to an element, which saturates
-//   input off              q stays as it is, and may lie beyond the largest element
+//   scaling off   s = amax / target as a rational number, q = v / s exactly
+//   scaling on    s follows the format's rule, in the scale's format. q = v / s as the format computes it: v becomes an
+//                 fp32 number, which is divided by s (or multiplied by its reciprocal) in fp32
+//   input on      q is rounded to an element, which saturates
+//   input off     q is not rounded, and may exceed the largest element
 //
-// amax is the largest magnitude of a block of fp32 numbers (formats/block_format.hpp), target what it is scaled to: 448
-// for E4M3. A format without scales has s = 1. With two levels of scales (NVFP4) s is the block's, relative to the
-// tensor's, which remains as it is: whatever it is, the block's real scale makes up for it.
+// amax is the largest magnitude of a block of fp32 numbers (formats/block_format.hpp), and target is what it is scaled
+// to: 448 for E4M3. A format without scales has s = 1. With two levels of scales (NVFP4), s is the block's scale,
+// relative to the tensor's. The tensor's scale is the same in all states; the block's real scale makes up for it.
 
 /// How an operand is stored: a block format, or a format without scales.
 struct OperandFormat {
@@ -137,11 +133,11 @@ struct OperandFormat {
   bool integers() const { return block && block->element.is_integer(); }
 };
 
-/// Throws std::invalid_argument in one line: names that are unknown, and block formats with a zero point or scales too
-/// precise.
+/// Throws std::invalid_argument in one line for unknown names, and for block formats with a zero point or with scales
+/// of too many digits.
 OperandFormat parse_operand_format(const std::string& name);
 
-/// rows x columns; products are taken along the columns.
+/// A matrix of rows x columns in all its states; products run along the columns.
 struct Operand {
   OperandFormat format;
   std::size_t rows = 0, columns = 0;
@@ -162,35 +158,33 @@ struct Operand {
   double even() const { return target / static_cast<double>(odd()); }
 };
 
-/// `values` by rows. Deterministic modes only. Throws std::invalid_argument for values beyond the range of fp32 where
-/// there are scales.
+/// Takes `values` by rows. Precondition: the rounding is deterministic. Throws std::invalid_argument for values beyond
+/// the range of fp32 if the format has scales, and of the format if it has none.
 Operand make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values,
                      std::size_t rows, std::size_t columns);
 
-/// v / s of scaling off, rounded to an element: exactly, in one rounding.
+/// v / s with scaling off, rounded once to an element.
 double ideal_element(const OperandFormat& format, const Rounding& rounding, double v, double target, double amax);
 
-/// The operand's values times its odd factor where scaling is off and input on, else as they are: each is a double
-/// exactly.
+/// The operand's values in a state, each exactly a double. With scaling off and input on, they are multiplied by the
+/// operand's odd factor.
 std::vector<double> values(const Operand& operand, bool scaling, bool input);
 
 // A product of two matrices with its sources of error switched on and off.
 //
-// With everything on, an output is what block_gemm (emulation/block/product.hpp) gives, or gemm
-// (emulation/product/product.hpp) where neither operand has scales: k is cut where a scale changes; elements of a
-// segment are multiplied and summed `inside`; sums of segments are multiplied with both scales and added, sequentially,
-// in fp32, tensor scales come last; the result is converted into the output's format. `promote_every` adds sums of so
-// many products in fp32 before scales meet them.
+// With everything on, an output is that of block_gemm (emulation/block/product.hpp), or of gemm
+// (emulation/product/product.hpp) if neither operand has scales, converted into the output's format. `promote_every`
+// adds sums of so many products in fp32 before scales multiply them.
 //
-//   scaling, input    what the operands are: operand.hpp
-//   products          on: rounded to the model's product format; off: exact. Nothing where the model multiplies exactly
-//   accumulation      on: inside, by the model or the unit, then fp32's multiplications with scales and additions;
+//   scaling, input    the state of the operands, as above
+//   products          on: rounded to the model's product format; off: exact. No source where the model multiplies
+//   exactly accumulation      on: sums inside by the model or the unit, then multiplications by scales and additions in
+//   fp32;
 //                     off: the exact sum of products times scales
-//   output            on: converted into the output's format; off: as it is
+//   output            on: converted into the output's format; off: unchanged
 //
-// Accumulation is one function of its terms, whether these are words or not (real_sums.hpp). A matrix unit multiplies
-// exactly and cuts terms off as it adds: its products and its accumulation are one source, which stands under
-// `accumulation`.
+// Accumulation is one function of its terms, whether these are code words or real numbers. A matrix unit multiplies
+// exactly and truncates terms while it adds: its products and its accumulation are one source, `accumulation`.
 
 /// In the order in which they are switched on.
 enum class Source : std::uint8_t { scaling, input, products, accumulation, output };
@@ -213,12 +207,11 @@ struct Inside {
   const MatrixUnit* unit() const { return std::get_if<MatrixUnit>(&by); }
 };
 
-/// "exact", a matrix unit or a DotModel as parse_product_model reads it, with "@N" behind it for promotion every N
-/// products. Throws std::invalid_argument in one line, also for stochastic rounding and models with an output format of
-/// their own.
+/// Reads "exact", or a matrix unit or DotModel as parse_product_model does; "@N" at the end promotes every N products.
+/// Throws std::invalid_argument in one line, also for stochastic rounding and for models with an output format.
 Inside parse_inside(const std::string& text);
 
-/// Why these operands are not multiplied so, in one line; empty if they are.
+/// Why these operands cannot be multiplied so, in one line; empty if they can.
 std::string refusal(const Inside& inside, const OperandFormat& a, const OperandFormat& b);
 
 /// All outputs times SwitchedProduct::common(), and which of them are finite.
@@ -227,22 +220,22 @@ struct Outputs {
   std::vector<std::uint8_t> finite;
 };
 
-/// A times B^T, both by rows along k. Precondition: refusal() is empty. Not for several threads at once.
+/// A times B^T, both by rows along k. Precondition: refusal() is empty. Only one thread at a time may use it.
 class SwitchedProduct {
  public:
   SwitchedProduct(const Operand& a, const Operand& b, Inside inside, std::optional<FloatFormat> output);
 
-  /// Whether accumulation is defined for operands that are not rounded: without that, there are only states in which
-  /// the operands are rounded, or nothing is accumulated. Why not, in one line; empty if it is.
+  /// Why accumulation is not defined for unrounded operands, in one line; empty if it is. Where it is not, accumulation
+  /// can only be switched on together with input.
   const std::string& real_refusal() const { return real_refusal_; }
   bool separate_products() const { return inside_.model() && inside_.model()->product; }
   std::size_t count() const { return a_.rows * b_.rows; }
-  /// Every value times this is dyadic: the odd factors of both targets.
+  /// Every value times this is an integer times a power of two: the product of the odd factors of both targets.
   std::int64_t common() const { return a_.odd() * b_.odd(); }
 
-  /// With exactly these sources on.
+  /// The outputs with exactly these sources on.
   Outputs outputs(Sources on);
-  /// Everything on, as code words of `result()`.
+  /// The outputs with everything on, as code words of `result()`.
   std::vector<std::uint64_t> words();
   const FloatFormat& result() const;
 
@@ -252,7 +245,7 @@ class SwitchedProduct {
     FloatFormat format;
     std::vector<std::uint64_t> codes;
   };
-  struct State;  ///< the operands of an accumulation, in the form that it takes
+  struct State;  ///< the operands of an accumulation
   const Outputs& before_output(Sources on);
   Outputs exact(bool scaling, bool input) const;
   Outputs rounded_products(bool scaling, bool input) const;
@@ -274,7 +267,7 @@ class SwitchedProduct {
   std::map<Sources, Words> kept_words_;
 };
 
-/// A factor as code words of a format that holds its numbers.
+/// Numbers as code words of a format that holds them.
 std::vector<std::uint64_t> words_of(const FloatFormat& f, std::span<const double> values);
 
 // The error of a product, source by source.
@@ -282,10 +275,10 @@ std::vector<std::uint64_t> words_of(const FloatFormat& f, std::span<const double
 /// Every output's error times SwitchedProduct::common(), exactly.
 ///
 /// forward[s] = f({sources up to s}) - f({sources before s}), in the order scaling, input, products, accumulation,
-/// output; reverse[s] = f({s and the sources behind it}) - f({sources behind it}): switched on from output to scaling;
-/// alone[s] = f({s}) - f({}). f({}) is the exact product. Sources that are not active are on nowhere, and their parts
-/// zero. forward adds up to the total, reverse too: both telescope. A part that differs between the orders interacts
-/// with others.
+/// output. reverse[s] = f({s and the sources after it}) - f({sources after it}), switched on from output to scaling.
+/// alone[s] = f({s}) - f({}), where f({}) is the exact product. Sources that are not active are never on, and their
+/// parts are zero. The parts of forward add up to the total, and so do those of reverse, because both sums telescope. A
+/// source whose parts differ between the orders interacts with others.
 struct Split {
   using Parts = std::array<std::vector<Dyadic>, source_count>;
   Parts forward, reverse, alone;
@@ -300,20 +293,19 @@ struct Split {
 
 Split split(SwitchedProduct& product, Sources active);
 
-/// What is said of a part.
+/// The size of a part.
 struct Measure {
   double norm = 0;      ///< Frobenius norm of the part over that of the exact product
   double largest = 0;   ///< absolute
   double relative = 0;  ///< largest |part| / |exact| of outputs whose exact value is not 0
   double share = 0;     ///< <part, total> / |total|^2; 0 where there is no error
-  double bias =
-      0;  ///< sum of part * sign(exact) over the sum of |part|: 1 where all magnitudes grow, -1 where all shrink
+  double bias = 0;  ///< sum of part * sign(exact) over the sum of |part|: 1 if all magnitudes grow, -1 if all shrink
 };
 
 Measure measure(const std::vector<Dyadic>& part, const Split& of, std::int64_t common);
 
-/// The error of scaling and input alone (sums exact), of the channels for which `chosen` is true, over the norm of the
-/// exact product: these parts are sums over channels. common: SwitchedProduct::common().
+/// The errors of scaling and of input on the channels for which `chosen` is true, sums being exact, over the norm of
+/// the exact product.
 struct ChannelPart {
   double scaling = 0, input = 0;
 };

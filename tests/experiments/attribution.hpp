@@ -1,4 +1,4 @@
-// What tests of the experiment "attribution" share: rationals, drawn numbers, operands, words that are compared.
+// Shared by the tests of the experiment "attribution": rationals, drawn numbers, operands, comparisons of words.
 #pragma once
 
 #include "check.hpp"
@@ -44,7 +44,7 @@ inline cpp_rational rational(const Dyadic& d) {
 }
 inline cpp_rational rational(double x) { return rational(Dyadic(x)); }
 
-/// A number of about so many bits, of either sign.
+/// A number of about `bits` bits, of either sign.
 inline double draw(Random& random, int bits, int exponents) {
   const auto n = static_cast<double>(random() >> (64 - bits)) + 1;
   return std::ldexp(random() & 1 ? -n : n,

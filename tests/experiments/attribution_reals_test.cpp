@@ -1,5 +1,4 @@
-// What "attribution" computes of reals: exact products, ideal elements, sums of reals by models and units, all against
-// rationals.
+// Real numbers in "attribution", against rationals: exact products, ideal elements, sums by models and units.
 #include "attribution.hpp"
 
 #include <halfulp/experiments/attribution/product.hpp>
@@ -113,7 +112,7 @@ TEST(AttributionReals, real_sums_are_rounded_from_rationals) {
 }
 
 TEST(AttributionReals, ties_of_reals_and_their_neighbours) {
-  // (3 m) / 3 and its neighbours, m halfway between numbers of fp16: doubles cannot tell them.
+  // (3 m) / 3 and its neighbours, with m halfway between numbers of fp16: doubles cannot tell them apart.
   Words words("near ties");
   const std::vector<double> one{1, 1};
   DotModel model{fp16, {}, {fp16, {}}};

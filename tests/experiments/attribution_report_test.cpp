@@ -1,4 +1,4 @@
-// The experiment "attribution" as it is run: matrices from files, what is refused, its report.
+// Runs of the experiment "attribution": matrices from files, refusals, the report.
 #include "experiment_run.hpp"
 
 #include <gtest/gtest.h>
@@ -10,7 +10,7 @@
 namespace halfulp::attribution {
 namespace {
 
-/// Small, but for what is set.
+/// A small configuration, except for what is set.
 std::vector<std::string> small(std::vector<std::string> settings) {
   settings.insert(settings.begin(), {"rows=2", "columns=2", "terms=64", "lengths=64", "outliers=1"});
   return settings;

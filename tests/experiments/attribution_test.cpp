@@ -1,4 +1,4 @@
-// The experiment "attribution": parts of the error by hand, by sources that stand alone, by random operands.
+// The experiment "attribution": parts of the error by hand, for single sources, for random operands.
 #include "attribution.hpp"
 
 #include <halfulp/emulation/block/product.hpp>
@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::size_t scaling = 0, input = 1, products = 2, accumulation = 3, output = 4;
 
-/// Of one output: its parts as rational numbers.
+/// The parts of one output as rational numbers.
 struct Parts {
   std::array<cpp_rational, source_count> forward, reverse, alone;
   cpp_rational exact, total;
@@ -194,7 +194,7 @@ TEST(Attribution, parts_add_up_whatever_is_active) {
         for (std::size_t o = 0; o < product.count() && !has(active, static_cast<Source>(i)); ++o)
           EXPECT_TRUE(s.forward[i][o].is_zero() && s.reverse[i][o].is_zero());
     }
-    // The reference is the product of what came in: rationals, without any of this.
+    // The reference is the product of the inputs, as rationals.
     cpp_rational want = 0;
     for (std::size_t k = 0; k < 70; ++k) want += rational(a.exact[70 + k]) * rational(b.exact[140 + k]);
     EXPECT_EQ(rational(split(product, all_sources).exact[5]) / product.common(), want);

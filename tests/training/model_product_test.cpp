@@ -1,4 +1,4 @@
-// Products as layers request them, against their definition.
+// Products as layers use them, against their definition.
 #include "gradients.hpp"
 
 #include <halfulp/training/layers/numerics.hpp>
@@ -97,7 +97,7 @@ TYPED_TEST(ModelProducts, AtTheEdges) {
   EXPECT_TRUE(std::isnan(product({inf}, {0}, {}, {1})));
 }
 
-// For every NaN operand, however a processor would propagate it.
+// For any NaN operand, and however a processor would propagate it.
 TEST(ModelProductBits, HaveOneNaN) {
   const float odd = std::bit_cast<float>(0xffc12345u), one = 1, inf = std::numeric_limits<float>::infinity();
   const auto bits = [](float a, float b, float bias) {
@@ -112,7 +112,7 @@ TEST(ModelProductBits, HaveOneNaN) {
     EXPECT_EQ(got, 0x7fc0'0000u);
 }
 
-// Each of several products has its own random bits: those of a single product with that first stream.
+// Each of several products draws its own random bits: those of a single product with its first stream.
 TEST(ModelProductBits, DrawTheirRandomBits) {
   const ProductModel model = parse_product_model("fp16,round=stochastic,seed=3");
   constexpr std::size_t m = 3, n = 4, k = 5, count = 6;

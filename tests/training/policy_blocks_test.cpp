@@ -11,7 +11,7 @@ using namespace check;
 
 namespace {
 
-/// Finishes a product of blocks: adds C and the bias, rounds to the result's format.
+/// Adds C and the bias after a product of blocks, and rounds to the result's format.
 std::vector<float> finished(const Policy& policy, const Case& x, std::vector<float> d) {
   const Storage result = policy.at(x.site.kind, x.site.name).result(x.roles().d);
   for (std::size_t i = 0; i < d.size(); ++i) {
@@ -61,8 +61,7 @@ TEST(BlockProducts, OfDeepSeekAreBlockDots) {
     }
 }
 
-/// One scale per tensor, taken from earlier steps: codes by quantize_blocks, their sum by PlainDots, (sum sa) sb in
-/// fp32.
+/// One scale per tensor, from earlier steps: codes by quantize_blocks, their sum by PlainDots, (sum sa) sb in fp32.
 TEST(BlockProducts, OfHybridHaveDelayedScales) {
   const Policy policy = policy_of(R"("base": "fp8-hybrid", "rules": [{"operators": "linear", "operands": {
     "weight": {"format": "e4m3-tensor/multiplier", "delayed": {"length": 2}}, "activation": {"format": "e4m3-tensor", "delayed": {"length": 3, "choice": "most_recent", "margin": 1}},
@@ -113,8 +112,8 @@ TEST(BlockProducts, OfHybridHaveDelayedScales) {
   }
 }
 
-/// Scales of few digits are multiplied into the elements: every product is exact in fp32, sums follow k, and the
-/// tensors' scales come last.
+/// Scales of few digits are folded into the elements: every product is exact in fp32, and sums follow k. The tensors'
+/// scales come last.
 TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
   for (const char* const name : {"mxfp8", "mxfp4", "nvfp4"})
     for (const Product which : all_products)
@@ -157,7 +156,8 @@ TEST(BlockProducts, OfMicroscalingAreFp32SumsOfExactProducts) {
       }
 }
 
-/// A run that resumes from a saved history gives the same results, whether the history holds only zeros, Inf or NaN.
+/// After any history (zeros, which leave no magnitude, Inf, NaN), a run that continues from the saved state computes
+/// the same.
 TEST(DelayedScales, GoOnFromACheckpoint) {
   const Policy policy = policy_of(R"("rules": [{"operators": "linear", "operands": {
     "weight": {"format": "e4m3-tensor", "delayed": {"length": 2, "choice": "most_recent"}}, "activation": {"format": "e4m3-tensor", "delayed": {"length": 2}},

@@ -131,7 +131,7 @@ TEST(StochasticRounding, IsAFunctionOfSeedAndStep) {
   }
   EXPECT_EQ(casts[0], casts[2]);
   EXPECT_NE(casts[0], casts[1]);
-  // An observer changes nothing, also in roundings after tensors that are not rounded.
+  // An observer changes nothing, not even roundings after tensors that are not rounded.
   for (const bool looked_at : {false, true}) {
     Microscope microscope;
     microscope.begin_step(0, true);

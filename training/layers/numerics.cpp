@@ -43,7 +43,7 @@ void multiply(const MatrixOperands<std::span<const double>>& x, std::span<const 
     for (std::size_t row = begin; row < end; ++row) {
       const std::size_t which = row / x.m, i = row % x.m;
       const double *const a = x.a.data() + which * x.m * x.k, *const b = x.b.data() + which * x.k * x.n;
-      std::fill(sums.begin(), sums.end(), x.k || !x.c.empty() ? -0.0 : 0.0);  // -0 + x is x for every x, -0 too
+      std::fill(sums.begin(), sums.end(), x.k || !x.c.empty() ? -0.0 : 0.0);  // -0 + x is x for every x, even -0
       for (std::size_t k = 0; k < x.k; ++k)
         for (std::size_t j = 0; j < x.n; ++j) sums[j] += a[place_a(i, k)] * b[place_b(k, j)];
       for (std::size_t j = 0; j < x.n; ++j) {

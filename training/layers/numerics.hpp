@@ -36,7 +36,7 @@ enum class OperatorKind : std::uint8_t {
   optimizer
 };
 
-/// Names by which policies speak of operators, in the order of the enumerators.
+/// The names that policies use for operators, in the order of the enumerators.
 inline constexpr std::array<std::string_view, 21> operator_names{
     "linear",   "conv2d",    "embedding",     "layer-norm", "rms-norm",        "batch-norm",       "relu",
     "gelu",     "softmax",   "cross-entropy", "bce",        "bce-with-logits", "attention-scores", "attention-values",
@@ -57,7 +57,7 @@ inline constexpr std::array<std::string_view, 7> role_names{
     "optimizer-state", "accumulation", "communication"};
 constexpr std::string_view name_of(Role role) { return role_names[static_cast<std::size_t>(role)]; }
 
-/// An operator of a network: "fc1" is a linear one. A gradient or state of one parameter alone carries the parameter's
+/// An operator of a network: "fc1" is a linear one. A gradient or state of a single parameter carries the parameter's
 /// name, "fc1.bias". The name is not owned.
 struct Site {
   OperatorKind kind;
@@ -69,7 +69,7 @@ enum class Product : std::uint8_t { forward, to_input, to_weight };
 inline constexpr std::array<std::string_view, 3> product_names{"forward", "to-input", "to-weight"};
 constexpr std::string_view name_of(Product which) { return product_names[static_cast<std::size_t>(which)]; }
 
-/// What the operands and the result of a product are.
+/// The roles of the operands and of the result of a product.
 struct ProductRoles {
   Role a, b, d;
 };
@@ -94,32 +94,32 @@ constexpr ProductRoles roles_of(OperatorKind kind, Product which) {
 
 // Products of matrices by a product model, as layers ask for them: with a bias, several of one size at once.
 
-/// D = A B + C as the model computes it (gemm, emulation/product/product.hpp); then the bias, a row of n or none, is
-/// added to every row of D, one addition in fp32 each. A NaN is float's canonical one. `count` products of one size may
-/// be asked for at once: their A, B, C and D lie one after the other without gaps (precondition), and product i draws
-/// its random bits from the streams after first_stream + i m n. D may be the memory of C, placed alike. The same bits
-/// on any number of threads. Throws what gemm throws.
+/// D = A B + C as the model computes it (gemm, emulation/product/product.hpp). Then the bias, a row of n or an empty
+/// span, is added to every row of D in fp32. A NaN is float's canonical one. Several products of one size may be
+/// computed at once: their A, B, C and D lie one after the other without gaps (precondition), and product i draws its
+/// random bits from the streams from first_stream + i m n on. D may be the memory of C with the same leading dimension.
+/// Results do not depend on the number of threads. Throws what gemm throws.
 void multiply(const ProductModel& model, const FloatOperands& x, std::span<const float> bias, std::span<float> d,
               std::size_t count = 1, std::uint64_t first_stream = 0);
 
-/// The same in double, for finite differences: the order of the model "fp32", one product after the other, k ascending,
-/// every product and every sum rounded; then C, then the bias.
+/// The same in double, for finite differences, in the order of the model "fp32": k ascending, every product and every
+/// sum rounded; then C, then the bias.
 void multiply(const MatrixOperands<std::span<const double>>& x, std::span<const double> bias, std::span<double> d,
               std::size_t count = 1);
 
-// The one place where a layer meets precision. Layers say where they are; what is rounded there, and how, is decided
-// behind this.
+// The one place where a layer meets precision. A layer says where it is; a Numerics decides what is rounded there, and
+// how.
 
-/// Products, casts and sums of a training run. Products and casts come one after the other, in the same order in every
-/// run, so that an implementation may count them; `sum` and `inner` come from several threads at once.
+/// Products, casts and sums of a training run. Products and casts are called one after the other, in the same order in
+/// every run, so that an implementation may count them. `sum` and `inner` are called from several threads at once.
 template <class T>
 class Numerics {
  public:
   using Operands = MatrixOperands<std::span<const T>>;
   virtual ~Numerics() = default;
 
-  /// D = A B + C (+ bias, a row of n that is added to every row of D before it is rounded; or none, an empty span).
-  /// Operands are cast for their roles (roles_of), sums are taken by the policy's model, D is cast for its role.
+  /// D = A B + C + bias. The bias is a row of n, added to every row of D before D is rounded, or an empty span.
+  /// Operands are cast for their roles (roles_of), the policy's model sums the products, and D is cast for its role.
   virtual void product(const Site& site, Product which, const Operands& x, std::span<const T> bias, std::span<T> d) = 0;
   void product(const Site& site, Product which, const Operands& x, std::span<T> d) { product(site, which, x, {}, d); }
 
@@ -133,19 +133,18 @@ class Numerics {
   /// Rounds a tensor in place to the format of its role.
   virtual void cast(const Site& site, Role role, std::span<T> values) = 0;
 
-  /// Sum of values in a fixed order: by default in T (fixed_order_sum), in another format where a policy is strict
-  /// about inner steps.
+  /// The sum of values in a fixed order: in T (fixed_order_sum), or in another format where a policy rounds inner
+  /// steps.
   virtual T sum(const Site&, std::span<const T> values) const { return fixed_order_sum(values); }
   /// sums[j] = sum over i of the rows x columns matrix, rows ascending.
   virtual void column_sums(const Site&, std::size_t columns, std::span<const T> values, std::span<T> sums) const {
     fixed_order_column_sums(columns, values, sums);
   }
-  /// Rounds intermediate results inside an operator (a mean, exponentials): nothing unless a policy is strict about
-  /// them.
+  /// Rounds intermediate results inside an operator (a mean, exponentials) where a policy rounds inner steps.
   virtual void inner(const Site&, std::span<T>) const {}
 };
 
-/// Double throughout, for finite differences.
+/// Computes in double throughout, for finite differences.
 class ExactNumerics : public Numerics<double> {
  public:
   using Numerics<double>::product;
@@ -158,8 +157,8 @@ class ExactNumerics : public Numerics<double> {
   void cast(const Site&, Role, std::span<double>) override {}
 };
 
-/// Training in FP32: products are summed one after the other, k ascending, every product and every sum rounded to fp32;
-/// then C and the bias are added. Nothing else is rounded.
+/// Trains in FP32: products are summed with k ascending, every product and every sum rounded to fp32; then C and the
+/// bias are added. Nothing else is rounded.
 class Fp32Numerics : public Numerics<float> {
  public:
   using Numerics<float>::product;

@@ -1,4 +1,4 @@
-// Shared by the tests of block formats: formats, and blocks on every edge of a scale rule.
+// Shared by the tests of block formats: formats, and blocks at every edge of a scale rule.
 #pragma once
 
 #include "check.hpp"
@@ -9,7 +9,7 @@
 
 namespace check {
 
-/// The catalogue's formats, each with every scale rule it takes, and some that only a user would name.
+/// The formats of the catalogue, each with every scale rule that it takes, and some that only users would name.
 inline std::vector<BlockFormat> block_formats() {
   std::vector<BlockFormat> all;
   const auto add = [&](const BlockFormat& f) {
@@ -49,8 +49,8 @@ inline std::vector<BlockFormat> block_formats() {
   return all;
 }
 
-/// Largest magnitudes around which some rule's scale changes, for this format: around powers of two and their products
-/// with the target, where `even` begins to round up, and at the ends of fp32.
+/// The largest magnitudes at which some rule gives another scale: around powers of two, the target times these, values
+/// that `even` rounds up, and the ends of fp32.
 inline std::vector<float> edge_magnitudes(const BlockFormat& f, Random& random) {
   std::vector<float> all{0.0f,
                          -0.0f,
@@ -76,7 +76,7 @@ inline std::vector<float> edge_magnitudes(const BlockFormat& f, Random& random) 
   return all;
 }
 
-/// A block with this largest magnitude: ties between elements, tiny values, both zeros, and other smaller values.
+/// A block with that largest magnitude: ties between elements, tiny values, both zeros, other smaller values.
 inline std::vector<float> edge_block(const BlockFormat& f, float amax, std::size_t size, Random& random) {
   std::vector<float> block(size);
   const float limit = std::isnan(amax) ? 1.0f : amax;

@@ -1,5 +1,5 @@
-// Scales and code words of block formats against rationals: every rule is written again from its definition. This test
-// uses only the project's descriptors, the decoding of evidence/oracle, and the functions under test.
+// Scales and code words of block formats against rationals: every rule is written again from its definition. The test
+// uses only descriptors, the oracle's decoding and the functions under test.
 #include "block_cases.hpp"
 
 #include <boost/multiprecision/cpp_int.hpp>
@@ -197,7 +197,7 @@ Expected expected_step(const BlockFormat& f, const std::vector<float>& block, co
   return x;
 }
 
-/// The integer next to a magnitude that a mode chooses. `low_is_odd` is about the lower one.
+/// x rounded to an integer by a mode; `even` says which neighbour is even.
 cpp_int choose(RoundingMode mode, const cpp_rational& magnitude, bool negative, bool low_is_odd) {
   const cpp_int low = floored(magnitude);
   const cpp_rational rest = magnitude - low;

@@ -1,5 +1,5 @@
-// Block formats over arrays equal the scalar definition, element by element: with every instruction set of this CPU,
-// any shape, any number of threads. Names, grids, refusals.
+// Block formats over arrays equal the scalar definition, element by element, with every instruction set of this CPU,
+// any shape and any number of threads. Names, grids, refusals.
 #include "emulation/array/array_cases.hpp"
 #include "block_cases.hpp"
 
@@ -193,7 +193,7 @@ TEST(Block, ZeroAndNanAndInfiniteBlocks) {
   EXPECT_EQ(first_scale("fp8-1x128", nan).scales[0], 0x7fc0'0000u);
   EXPECT_EQ(first_scale("fp8-1x128", inf).scales[0], 0x7f7f'ffffu);
   EXPECT_EQ(first_scale("int8-affine", 0).zeros[0], -128);
-  // A NaN spoils only its own block, also where scales are relative to the tensor's.
+  // A NaN spoils only its own block, even if scales are relative to the tensor's.
   std::vector<float> two(32, 1.0f);
   two[3] = nan;
   const BlockArray a = quantize_blocks(parse_block_format("nvfp4"), {}, two, 1, 32);

@@ -1,5 +1,5 @@
-// Block formats against other libraries, by the digests in tests/golden/block_vectors.json.
-// tests/peers/block_vectors.py makes them, and says what it leaves out and why.
+// Block formats against other libraries, by the digests of tests/golden/block_vectors.json (made by
+// tests/peers/block_vectors.py, which says what is left out and why).
 #include "block_cases.hpp"
 
 #include <nlohmann/json.hpp>
@@ -82,7 +82,7 @@ TEST(BlockVectors, OthersGiveTheSameScalesAndCodes) {
     const std::string what = c["library"].get<std::string>() + " " + description(f);
     const auto count = c["blocks"].get<std::size_t>(), size = c["size"].get<std::size_t>();
     const auto rows = c["rows"].get<std::size_t>(), columns = c["columns"].get<std::size_t>();
-    // The script's blocks are consecutive: blocks of several rows are stacked, and NVFP4's blocks belong to one tensor.
+    // Blocks of the script are consecutive. Those with several rows are stacked; blocks of NVFP4 belong to one tensor.
     const BlockArray a = quantize_blocks(f, {}, blocks(c), rows, columns);
     ASSERT_EQ(a.scales.size(), count) << what;
     EXPECT_EQ(digest(a.scales, places(c["scales_left_out"], count, 1)), c["scales"]) << what << ": scales";
@@ -96,7 +96,7 @@ TEST(BlockVectors, OthersGiveTheSameScalesAndCodes) {
       EXPECT_EQ(digest(shifted, std::vector<bool>(count)), c["zeros"]) << what << ": zero points";
     }
     scales += c["scales_compared"].get<std::size_t>(), codes += c["codes_compared"].get<std::size_t>();
-    // Deviations that are listed exist: the library's scale or elements differ.
+    // The listed deviations exist: the library's scale or its elements differ.
     for (const Json& d : c["deviations"]) {
       std::vector<bool> others(a.codes.size(), true);
       std::size_t scales_alike = 0;

@@ -44,7 +44,7 @@ struct Spelling {
   }
 };
 
-/// What a model computes from operands named 0, 1, 2, ... (a dot product from a0 b0, a1 b1, ...).
+/// The operations of a model on operands named 0, 1, 2 ... (a dot product multiplies a0 b0, a1 b1, ...).
 std::string spell(const DotModel& model, int n, bool products = false) {
   std::vector<std::string> texts;
   Codes a, b;
@@ -104,7 +104,7 @@ TEST(Dot, OrderOfTrees) {
   EXPECT_EQ(spell(m, 5), "(((0+1)+2)+(3+4))");  // wide enough: in halves
 }
 
-/// Level by level, as hardware does it: groups of w neighbours, until one remains.
+/// Adds level by level, as hardware does: groups of w neighbours, until one remains.
 TEST(Dot, TreesAgainstLevels) {
   const auto group = [](auto& self, const std::vector<std::string>& x, std::size_t begin,
                         std::size_t end) -> std::string {
@@ -212,7 +212,7 @@ struct Reference {
   double operator()(double exact) const { return f.value(encode(f, r, exact).code); }
 };
 
-/// What a reference in double can tell: one NaN for all, and no sign of zero.
+/// What a reference in doubles determines: one NaN, and zeros without sign.
 std::string text(double x) { return std::isnan(x) ? "NaN" : std::to_string(x + 0.0); }
 
 Codes random_codes(const FloatFormat& f, std::size_t n, std::uint64_t stream, double offset) {
@@ -253,7 +253,7 @@ TEST(Dot, SequentialKahanNeumaierAgainstLoops) {
   }
 }
 
-/// Pairwise sums in another way: adds neighbours level by level, which is the same tree where n is a power of two.
+/// Pairwise sums from the bottom: neighbours are added level by level (the same tree if n is a power of two).
 TEST(Dot, PairwiseAgainstLevels) {
   const Reference fl{bf16};
   for (std::size_t n = 1; n <= 4096; n *= 2) {

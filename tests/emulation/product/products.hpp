@@ -1,4 +1,4 @@
-// Shared by the tests of products: operands of every kind, and the scalar definition's results.
+// Shared by the tests of products: operands of every kind, and their products by the scalar definition.
 #pragma once
 
 #include "check.hpp"
@@ -12,7 +12,7 @@
 
 namespace check {
 
-/// The kinds of operands.
+/// The distribution of operands.
 enum class Kind { normal, large, small, bits, edges, zeros, cancelling, count };
 
 inline std::uint64_t rounded(const FloatFormat& f, double x) {

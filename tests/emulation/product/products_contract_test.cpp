@@ -1,5 +1,5 @@
-// What gemm and dot promise callers: layouts, floats, random streams, threads, floating-point environments, empty
-// matrices, refusals, Eigen's matrices.
+// The contract of gemm and dot: layouts, floats, random streams, threads, environments, empty products, refusals,
+// Eigen's matrices.
 #include "products.hpp"
 
 #include <halfulp/emulation/product/eigen.hpp>
@@ -25,7 +25,7 @@ TEST(ProductsContract, StochasticStreamsAreOutputs) {
   EXPECT_EQ(others, expected(model, x));
 }
 
-/// A caller's matrix in any layout: transposed, with gaps, as words of any width, as floats.
+/// Operands in any layout: transposed, with gaps, as words of any width, as floats.
 TEST(ProductsContract, LayoutsAndFloats) {
   Random random{6};
   for (const char* text : {"fp16", "in=e4m3,b=e5m2,acc=fp32", "bf16,round=toward-negative", "e4m3fnuz", "e5m2,out=fp16",

@@ -1,5 +1,5 @@
-// Orders of sums against the oracle: rationals compute every operation, and every order is written a second time, level
-// by level with lists of terms instead of recursion. Tests the scalar definition and gemm.
+// Orders of sums against the oracle: every operation by rationals, and every order written a second time, level by
+// level and with lists of terms instead of recursion. The scalar definition and gemm must both agree.
 #include "check.hpp"
 
 #include <halfulp/emulation/product/product.hpp>

@@ -138,7 +138,7 @@ TEST(Gemm, EqualsTheInterpreterForRandomRules) {
   EXPECT_GT(on_vectors, 100u);
 }
 
-// The interpreter computes what floats cannot hold or 32-bit integers cannot count.
+// The interpreter computes what floats cannot carry or 32-bit integers cannot count.
 TEST(Gemm, EqualsTheInterpreterForUnusualUnits) {
   std::size_t compared = 0;
   Random random{11};

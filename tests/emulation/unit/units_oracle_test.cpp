@@ -1,4 +1,4 @@
-// Operands for matrix units: random ones, and ones that expose a wrong rule.
+// Operands for matrix units: random ones, and those that reveal a wrong rule.
 #include "check.hpp"
 
 #include <halfulp/emulation/unit/rules.hpp>
@@ -84,7 +84,7 @@ class MatrixCases {
     const auto codes = lattice(f, 0);
     return word(f, codes[below(codes.size())]);
   }
-  /// A number within 2^spread of 2^exponent, as far as the format has them. Every other one is a power of two.
+  /// A number within 2^spread of 2^exponent, if there is one; every second one is a power of two.
   std::uint64_t near(const FloatFormat& f, int exponent, int spread) {
     const int e = std::clamp(exponent + static_cast<int>(below(static_cast<std::uint64_t>(2 * spread + 1))) - spread,
                              f.emin(), f.emax());
@@ -99,7 +99,7 @@ class MatrixCases {
     const std::uint64_t one = static_cast<std::uint64_t>(f.bias) << f.fraction_bits;  // most scales are moderate
     return one + (random_() & (8 * f.fraction_mask() + 7)) - 4 * f.fraction_mask();
   }
-  /// Any word, a zero, the negated sum of the products, or a number of that size.
+  /// Any word, a zero, the negated sum of the products, or a word of about the same size.
   std::uint64_t addend(const MatrixCase& x) {
     const FloatFormat& d = unit_.accumulator;
     switch (below(6)) {
@@ -156,7 +156,7 @@ class Judge {
     }
     ADD_FAILURE() << text.str() << std::hex << x.c << ": got " << got << ", the oracle says " << want;
   }
-  /// Whether the results included every kind of value.
+  /// Whether results of every kind occurred.
   void expect_variety() const {
     for (const std::uint64_t count : kinds_)
       EXPECT_GT(count, compared_ / 500) << subject_ << ": few results of some kind";
@@ -248,7 +248,7 @@ TEST(UnitsOracle, FusedSumsOfAnyParameters) {
   judge.expect_variety();
 }
 
-/// A unit of the table with some parameters of other units or at random. About half of these are refused.
+/// A unit of the table with some parameters of others or drawn ones. About half of them are refused.
 MatrixUnit mixed_unit(check::Random& random) {
   const auto any = [&]() -> const MatrixUnit& { return matrix_units()[random() % matrix_units().size()]; };
   MatrixUnit u = any();

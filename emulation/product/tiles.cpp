@@ -1,11 +1,10 @@
-#include <halfulp/emulation/product/by_vectors.hpp>
+#include <halfulp/emulation/product/tiles.hpp>
 
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/array/kernels.hpp>
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/emulation/product/pack.hpp>
-#include <halfulp/emulation/product/tile.hpp>
+#include <halfulp/emulation/product/panels.hpp>
 
 #include <tbb/blocked_range2d.h>
 #include <tbb/enumerable_thread_specific.h>
@@ -13,22 +12,104 @@
 
 #include <algorithm>
 #include <bit>
+#include <cfenv>
 #include <cmath>
 #include <limits>
 #include <optional>
 #include <type_traits>
 #include <vector>
 
+#if defined(__SSE2__)
+#include <xmmintrin.h>
+#endif
+
 namespace halfulp::products {
 namespace {
 
-/// An output that the scalar definition computed.
+/// Sets this thread's rounding direction; the caller restores the environment.
+void set_direction(Direction direction) {
+#if defined(__SSE2__)
+  _mm_setcsr(0x1f80 | static_cast<unsigned>(direction) << 13);
+#else
+  constexpr int modes[] = {FE_TONEAREST, FE_DOWNWARD, FE_UPWARD, FE_TOWARDZERO};
+  std::fesetround(modes[static_cast<int>(direction)]);
+#endif
+}
+
+/// Adds one tile of outputs in the model's order.
+class TileSum {
+ public:
+  TileSum(const DotModel& model, const TileRules& rules, std::size_t k, const float* a, const float* b)
+      : model_(model), rules_(rules), k_(k), a_(a), b_(b) {}
+
+  void run(float* out) {
+    const auto lane_part = [&](std::size_t j, float* to, std::size_t) { part(j, k_, std::min(model_.width, k_), to); };
+    const std::size_t block = model_.order == Order::sequential ? k_ : std::min(model_.block, k_),
+                      blocks = k_ / block + (k_ % block != 0);
+    const auto block_part = [&](std::size_t j, float* to, std::size_t) {
+      part(j * block, j * block + std::min(block, k_ - j * block), 1, to);
+    };
+    if (model_.order == Order::interleaved) return halves(0, std::min(model_.width, k_), lane_part, out, 0);
+    if (blocks == 1) return block_part(0, out, 0);
+    if (model_.order == Order::pairwise) return halves(0, blocks, block_part, out, 0);
+    if (model_.order == Order::tree) return tree(0, blocks, block_part, out, 0);
+    block_part(0, out, 0);
+    for (std::size_t j = 1; j < blocks; ++j) {
+      block_part(j, room(0), 0);
+      add(out, room(0));
+    }
+  }
+
+ private:
+  void part(std::size_t begin, std::size_t end, std::size_t step, float* out) const {
+    set_direction(rules_.running.direction);
+    run_tile(rules_.running, (end - begin - 1) / step + 1, a_ + begin * panel_rows, step * panel_rows,
+             b_ + begin * panel_columns, step * panel_columns, out);
+  }
+  void add(float* to, const float* x) const {
+    set_direction(rules_.outer.direction);
+    add_tiles(rules_.outer, to, x, to);
+  }
+  template <class Partial>
+  void halves(std::size_t begin, std::size_t end, const Partial& partial, float* out, std::size_t level) {
+    if (end - begin == 1) return partial(begin, out, level);
+    const std::size_t middle = begin + (end - begin + 1) / 2;
+    halves(begin, middle, partial, out, level);
+    halves(middle, end, partial, room(level), level + 1);
+    add(out, room(level));
+  }
+  template <class Partial>
+  void tree(std::size_t begin, std::size_t end, const Partial& partial, float* out, std::size_t level) {
+    const std::size_t count = end - begin;
+    if (count == 1) return partial(begin, out, level);
+    std::size_t below = 1;
+    while (below <= (count - 1) / model_.width) below *= model_.width;
+    const auto subtree = [&](std::size_t j, float* to, std::size_t at) {
+      const std::size_t from = begin + j * below;
+      tree(from, from + std::min(below, end - from), partial, to, at);
+    };
+    halves(0, (count - 1) / below + 1, subtree, out, level);
+  }
+  /// Memory for the second summand at a depth of the recursion.
+  float* room(std::size_t level) {
+    while (rooms_.size() <= level) rooms_.push_back(hwy::AllocateAligned<float>(tile_size));
+    return rooms_[level].get();
+  }
+
+  const DotModel& model_;
+  const TileRules& rules_;
+  std::size_t k_;
+  const float *a_, *b_;
+  std::vector<hwy::AlignedFreeUniquePtr<float[]>> rooms_;
+};
+
+/// An output computed by the scalar definition.
 struct Redone {
   std::size_t i, j;
   std::uint64_t code;
 };
 
-/// Everything of one product that does not depend on the tile.
+/// The part of a product's work that does not depend on the tile.
 template <class Words>
 struct Work {
   const DotModel& model;
@@ -54,7 +135,7 @@ bool negative_zero(const Plan& plan, const float* a, const float* b, std::size_t
 
 template <class Words>
 void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_panel,
-              std::optional<Scalar<Words>>& scalar, std::vector<Redone>& redone) {
+              std::optional<ScalarOutputs<Words>>& scalar, std::vector<Redone>& redone) {
   const std::size_t top = row_panel * panel_rows, left = column_panel * panel_columns;
   const std::size_t rows = std::min(panel_rows, w.x.m - top), columns = std::min(panel_columns, w.x.n - left);
   const auto redo = [&](std::size_t r, std::size_t j) {
@@ -73,7 +154,7 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
   }
   alignas(64) float out[tile_size], addend[tile_size];
   const float *a = w.a.panel(row_panel), *b = w.b.panel(column_panel);
-  Tile(w.model, *rules, w.x.k, a, b).run(out);
+  TileSum(w.model, *rules, w.x.k, a, b).run(out);
 
   const auto each = [&](auto f) {
     for (std::size_t r = 0; r < rows; ++r)
@@ -109,7 +190,7 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
 template <class Words>
 std::vector<Redone> run_tiles(const Work<Words>& w) {
   struct Own {
-    std::optional<Scalar<Words>> scalar;
+    std::optional<ScalarOutputs<Words>> scalar;
     std::vector<Redone> redone;
   };
   tbb::enumerable_thread_specific<Own> all;
@@ -126,7 +207,7 @@ std::vector<Redone> run_tiles(const Work<Words>& w) {
   return redone;
 }
 
-/// What becomes of values of the outer stage on their way into the result's format; with its NaN.
+/// The rounding of outer values into the result's format, including its NaN rule.
 Rounding into_result(const DotModel& model, const Plan& plan) {
   Rounding rounding;
   if (model.output && model.output->format != model.outer().format) rounding = model.output->rounding;
@@ -134,7 +215,7 @@ Rounding into_result(const DotModel& model, const Plan& plan) {
   return rounding;
 }
 
-/// Values to the words of D.
+/// Rounds values to the words of D.
 template <class Code>
 void store(const DotModel& model, const Rounding& rounding, const float* values, std::size_t m, std::size_t n,
            std::size_t ldd, std::span<Code> d) {
@@ -156,7 +237,7 @@ void store(const DotModel& model, const Rounding& rounding, const float* values,
   }
 }
 
-/// A matrix as floats without gaps.
+/// Copies a matrix to floats without gaps.
 void copy_rows(std::span<const float> x, const FloatFormat&, std::size_t m, std::size_t n, std::size_t leading,
                float* to) {
   for (std::size_t i = 0; i < m; ++i) std::copy_n(x.data() + i * leading, n, to + i * n);

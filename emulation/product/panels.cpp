@@ -1,5 +1,5 @@
 #include <halfulp/emulation/array/array.hpp>
-#include <halfulp/emulation/product/pack.hpp>
+#include <halfulp/emulation/product/panels.hpp>
 
 #include <tbb/blocked_range.h>
 #include <tbb/parallel_for.h>
@@ -12,10 +12,10 @@
 namespace halfulp::products {
 namespace {
 
-/// What is read at once: so many lines, or so many components of a panel's vectors, stay in the first cache.
+/// So many lines, or so many components of a panel's vectors, are read at once: they stay in the first-level cache.
 constexpr std::size_t lines_at_once = 16, components_at_once = 256;
 
-/// count elements of a line as floats: where they are, or in `room`.
+/// Returns `count` elements of a line as floats, in place or in `room`.
 class Reader {
  public:
   Reader(const CodeWords& words, const FloatFormat& f) : words_(words), f_(f) {}
