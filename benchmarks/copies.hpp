@@ -1,4 +1,4 @@
-// The limit: the time this machine needs to move a row's bytes without computing.
+// The limit: what it costs this machine to move the bytes of a row and do nothing with them.
 #pragma once
 
 #include <cstddef>
@@ -6,7 +6,7 @@
 namespace halfulp::bench {
 
 void copy_by_memcpy(const std::byte* in, std::byte* out, std::size_t bytes);
-/// A plain loop, compiled so that it stays a loop (CMakeLists.txt).
+/// A plain loop: compiled so that it stays one (CMakeLists.txt).
 void copy_by_loop(const std::byte* in, std::byte* out, std::size_t bytes);
 
 }  // namespace halfulp::bench

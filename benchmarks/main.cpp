@@ -1,5 +1,5 @@
-// Measures the speed of array functions and matrix units, of copies of the same bytes, and of other software.
-// benchmarks/table.py prints the results.
+// How fast array functions and matrix units are, beside copies of the same bytes and other software.
+// benchmarks/table.py prints it.
 #include "matrix.hpp"
 #include "measure.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 
 using namespace halfulp;
 
-/// The conditions of the measurement, for Google Benchmark's "context".
+/// What the numbers depend on, for Google Benchmark's "context".
 void describe(bool quick, const std::vector<bench::Peer>& peers) {
   const Json environment = describe_environment(1, "");
   const auto text = [](const Json& value) { return value.is_string() ? value.get<std::string>() : value.dump(); };
@@ -32,7 +32,7 @@ void describe(bool quick, const std::vector<bench::Peer>& peers) {
 int main(int argc, char** argv) {
   const std::vector<std::string_view> given(argv + 1, argv + argc);
   const bool quick = std::find(given.begin(), given.end(), "--quick") != given.end();
-  // Google Benchmark takes the last of equal options, so the command line wins.
+  // Google Benchmark takes the last of equal options, so the command line has the last word.
   std::vector<std::string> options{argv[0], "--benchmark_report_aggregates_only=true",
                                    quick ? "--benchmark_repetitions=3" : "--benchmark_repetitions=5",
                                    quick ? "--benchmark_min_time=0.01" : "--benchmark_min_time=0.1"};

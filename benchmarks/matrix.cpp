@@ -58,7 +58,7 @@ void register_matrices(bool quick) {
     for (const std::int64_t target : instruction_sets()) ours(target, 1);
     ours(0, 2);
     add(name(unit, n, 1, "scalar"), [unit](benchmark::State& state) {
-      constexpr std::size_t few = 32;  // the interpreter takes equally long for every product
+      constexpr std::size_t few = 32;  // the interpreter takes as long for every product
       const Matrices x(find_unit(unit), few);
       const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few),
           scales(x.scales.begin(), x.scales.begin() + (x.scales.empty() ? 0 : 1));

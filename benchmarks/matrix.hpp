@@ -1,4 +1,5 @@
-// Matrix products by matrix units and by product models, compared with a plain FP32 product of the same size.
+// Products of matrices, as matrix units and as product models compute them, beside a plain FP32 product of the same
+// size.
 #pragma once
 
 #include <benchmark/benchmark.h>
@@ -8,14 +9,14 @@
 
 namespace halfulp::bench {
 
-/// Registers the table's rows "mma": n = 512, or 256 in a quick run.
+/// Registers the rows "mma" of the table: n = 512, of a quick run 256.
 void register_matrices(bool quick);
-/// Registers the rows "product": n = 256, and 1024 unless the run is quick.
+/// The rows "product": n = 256, and 1024 where the run is not quick.
 void register_products(bool quick);
 
 /// Times a product of n x n matrices; multiply-adds count as elements.
 void time_products(benchmark::State& state, std::size_t n, const std::function<void()>& multiply);
-/// Registers the limit of both, Eigen's FP32 product, once per n.
+/// Registers the limit of both, Eigen's FP32 product, once for each n.
 void add_product_limit(std::size_t n);
 
 }  // namespace halfulp::bench

@@ -30,7 +30,7 @@ void add_ours(const Row& row, const std::string& who, const Run& run, std::int64
     const Operands operands = prepare(row);
     const InstructionSet set(target);
     const Threads threads(row.threads);
-    run(operands);  // pages, caches and threads are ready when the clock starts
+    run(operands);  // pages, caches and threads are there when the clock starts
     time(state, row, operands, run);
   });
 }
@@ -52,7 +52,7 @@ void add_limit(int bytes, const Size& size, int threads, const std::string& who,
                            std::to_string(threads) + "/" + who;
   add(name, [=](benchmark::State& state) {
     if (too_few_cores(state, threads)) return;
-    // Reads as many bytes as it writes. Every row of fp16 has arrays that are long enough.
+    // As many bytes read as written; any row of fp16 has arrays that are long enough.
     const Operands operands = prepare({"quantize", "fp16", "nearest-even", size});
     const std::size_t total = size.count * static_cast<std::size_t>(bytes) / 2;
     const auto piece = [&](std::size_t begin, std::size_t end) {
@@ -72,7 +72,7 @@ void add_limit(int bytes, const Size& size, int threads, const std::string& who,
   });
 }
 
-/// The scalar functions take equally long in all sizes and in all modes except the stochastic one.
+/// The scalar functions take as long in all modes but the stochastic one, and in all sizes.
 bool with_scalars(const Row& row) {
   if (row.data != "normal" || row.threads != 1 || row.is_block()) return false;
   return row.is_conversion() ? row.size.name == "L1" : row.mode == "nearest-even" || row.mode == "stochastic";

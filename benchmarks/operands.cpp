@@ -15,12 +15,12 @@ namespace {
 
 constexpr std::size_t distinct = 1 << 20;
 
-/// Memory that grows and is never freed.
+/// Memory that grows and is never given back.
 class Buffer {
  public:
   std::byte* of(std::size_t bytes) {
     if (bytes > size_) {
-      memory_.reset();  // first, so that old and new memory never exist together
+      memory_.reset();  // first, so that both are never held
       memory_ = hwy::AllocateAligned<std::byte>(bytes);
       if (!memory_) throw std::bad_alloc();
       std::memset(memory_.get(), 0, bytes);
@@ -34,7 +34,7 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// A million floats, the same in every call.
+/// A million floats, the same at each call.
 const std::vector<float>& random_floats(std::string_view data, int operand) {
   static std::map<std::pair<std::string_view, int>, std::vector<float>> known;
   std::vector<float>& values = known[{data, operand}];
@@ -60,7 +60,7 @@ void fill_codes(std::byte* memory, const FloatFormat& f, const std::vector<float
   fill(memory, codes, count);
 }
 
-/// Whether two results are equal, where all NaNs are equal.
+/// Whether two results are the same, all NaNs being one.
 bool same(const Row& row, const FloatFormat& f, const std::byte* a, const std::byte* b) {
   const auto bytes = static_cast<std::size_t>(row.result_bytes());
   if (std::memcmp(a, b, bytes) == 0) return true;

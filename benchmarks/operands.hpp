@@ -1,4 +1,4 @@
-// A row's arrays: operands with fixed seeds, and memory for results.
+// The arrays of a row: operands with fixed seeds, and room for results.
 #pragma once
 
 #include "row.hpp"
@@ -15,14 +15,14 @@ struct Operands {
   std::size_t count = 0;
 };
 
-/// The timed function.
+/// What is timed.
 using Run = std::function<void(const Operands&)>;
 
-/// A row's operands, in memory that the next row reuses, so that page faults are not timed. Arrays of more than a
+/// The operands of a row, in memory that the next row uses again: page faults are not timed. Arrays of more than a
 /// million elements repeat the first million. Operands of square roots are positive.
 Operands prepare(const Row& row);
 
-/// The number of results of `run` that differ from `wanted`, among the first million. All NaNs are equal.
+/// How many results of `run` are not those of `wanted`, among the first million; any NaN equals any NaN.
 std::size_t differing(const Row& row, const Operands& operands, const Run& run, const Run& wanted);
 
 }  // namespace halfulp::bench

@@ -1,4 +1,4 @@
-// halfulp's own functions for a row.
+// halfulp's own ways of doing a row.
 #pragma once
 
 #include "operands.hpp"

@@ -1,4 +1,4 @@
-// Matrix products by product models, compared with a plain FP32 product and with Eigen's own scalars.
+// Products of matrices by product models, beside a plain FP32 product and Eigen's own scalars.
 #include "matrix.hpp"
 
 #include "running.hpp"
@@ -15,7 +15,7 @@
 namespace halfulp::bench {
 namespace {
 
-/// A measured model without its mode, and the mode.
+/// What is measured: a model without its mode, and the mode.
 struct Kind {
   std::string_view model, mode;
 };
@@ -58,7 +58,7 @@ std::string name(const Kind& kind, std::size_t n, int threads, const std::string
          std::to_string(threads) + '/' + who;
 }
 
-/// A product by Eigen in one of its own scalars. Eigen states neither the order of sums nor the rounding.
+/// A product by Eigen in a scalar of its own: an order of sums that it does not state, and rounding as it likes.
 template <class T>
 void add_eigen(const Kind& kind, std::size_t n) {
   add(name(kind, n, 1, "Eigen"), [n](benchmark::State& state) {
@@ -117,7 +117,7 @@ void register_products(bool quick) {
       if (kind.mode == "nearest-even" && kind.model == "fp16" && n == 256) add_eigen<Eigen::half>(kind, n);
       if (kind.mode == "nearest-even" && kind.model == "bf16") add_eigen<Eigen::bfloat16>(kind, n);
       add(name(kind, n, 1, "scalar"), [=](benchmark::State& state) {
-        constexpr std::size_t few = 32;  // the scalar definition takes equally long for every product
+        constexpr std::size_t few = 32;  // the scalar definition takes as long for every product
         const Operands x(model, few);
         const std::vector<std::uint64_t> a(x.a.begin(), x.a.begin() + few), b(x.b.begin(), x.b.begin() + few);
         PlainDots dots(std::get<DotModel>(model));

@@ -1,4 +1,4 @@
-// A row of the table: one kind of work on one kind of array, for all software that does it.
+// What is measured: a row of the table is one work on one kind of array, whoever does it.
 #pragma once
 
 #include <halfulp/emulation/operation.hpp>
@@ -23,9 +23,9 @@ struct Row {
   std::string_view data = "normal";  ///< normal(0, 1), or random bits
   int threads = 1;
 
-  /// "add/fp16/nearest-even/1M/normal/2": benchmarks/table.py parses it.
+  /// "add/fp16/nearest-even/1M/normal/2": what benchmarks/table.py takes apart again.
   std::string name() const;
-  /// Arrays in blocks have 128 columns, or 1024 if they have many elements.
+  /// Arrays of 128 columns, or 1024 where there are many elements, in blocks.
   bool is_block() const { return work.starts_with("block-"); }
   bool is_conversion() const { return work == "quantize" || work == "encode" || work == "decode" || is_block(); }
   FloatFormat number() const { return is_block() ? fp32 : parse_format(format); }
@@ -36,11 +36,11 @@ struct Row {
   int result_bytes() const {
     return work == "block-encode" ? 1 : work == "quantize" || work == "decode" || is_block() ? 4 : code_bytes();
   }
-  /// Bytes read and written per element.
+  /// Read and written for each element.
   int bytes() const { return arity() * operand_bytes() + result_bytes(); }
 };
 
-/// All rows. A quick run skips the arrays of 64 M elements.
+/// All rows; a quick run leaves out the arrays of 64 M elements.
 std::vector<Row> rows(bool quick);
 
 }  // namespace halfulp::bench

@@ -1,5 +1,4 @@
-// Only this file includes Highway, whose headers refuse some CPUs that other files here are compiled for
-// (-march=native).
+// Highway stays in this file: its headers refuse some CPUs that the files beside it are compiled for (-march=native).
 #include "running.hpp"
 
 #include <halfulp/emulation/array/array.hpp>

@@ -1,5 +1,5 @@
-// NVIDIA's cuda_fp16.h, cuda_bf16.h, cuda_fp8.h and cuda_fp4.h, compiled as host code, without a GPU. Uses only what
-// the headers do themselves: they have no arithmetic in 8 bits, and square root and FMA only on the device.
+// NVIDIA's cuda_fp16.h, cuda_bf16.h, cuda_fp8.h and cuda_fp4.h, compiled as host code: no GPU takes part. Only what the
+// headers do themselves; they have no arithmetic in 8 bits, and square root and FMA on the device alone.
 #include "peer.hpp"
 
 #if __has_include(<cuda.h>) && __has_include(<cuda_fp4.h>)
@@ -33,7 +33,7 @@ float value4(Byte x) { return __half2float(__half(__nv_cvt_fp4_to_halfraw(x, __N
 
 constexpr std::string_view rne = "nearest-even";
 
-/// One rounding from float in two forms: kept in float32, and as code words.
+/// Both ways of one rounding from float: kept in float32, and as code words.
 template <class Code, class Narrow, class Widen>
 void add_rounding(Peer& peer, std::string_view format, std::string_view mode, Narrow narrow, Widen) {
   peer.kernels.push_back(unary<float, float>("quantize", format, mode, [](float x) { return Widen{}(Narrow{}(x)); }));

@@ -1,7 +1,7 @@
-// Other people's software, which does the work of our rows.
+// Other people's software, doing the work of our rows with results of its own.
 //
-// Peers are compiled with -O3 for this CPU, so their files include nothing of halfulp. Otherwise a function that both
-// sides inline could reach our rows with the peers' flags.
+// Peers are compiled with -O3 for this very CPU, so their files include nothing of halfulp: a function that both sides
+// inline must not end up in our rows with their flags.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@
 namespace halfulp::bench {
 
 struct Kernel {
-  std::string_view work, format, mode;  ///< of the rows that it can do
+  std::string_view work, format, mode;  ///< of the rows it can do
   void (*run)(const void* const* in, void* out, std::size_t count);
 };
 
