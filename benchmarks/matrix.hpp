@@ -15,7 +15,7 @@ void register_products(bool quick);
 
 /// Times a product of n x n matrices; multiply-adds count as elements.
 void time_products(benchmark::State& state, std::size_t n, const std::function<void()>& multiply);
-/// Registers the limit of both, Eigen's FP32 product, once per n.
+/// Registers the limit of both, Eigen's FP32 product, once for each n.
 void add_product_limit(std::size_t n);
 
 }  // namespace halfulp::bench

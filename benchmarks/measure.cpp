@@ -30,7 +30,7 @@ void add_ours(const Row& row, const std::string& who, const Run& run, std::int64
     const Operands operands = prepare(row);
     const InstructionSet set(target);
     const Threads threads(row.threads);
-    run(operands);  // pages, caches and threads are ready when the clock starts
+    run(operands);  // pages, caches and threads are there when the clock starts
     time(state, row, operands, run);
   });
 }

@@ -8,8 +8,8 @@
 
 namespace halfulp::bench {
 
-/// Registers all rows: halfulp's with the CPU's best instruction set and with AVX2, the scalar functions, the peers,
-/// and copies of as many bytes as the rows move.
+/// Registers all rows: ours with the CPU's best instruction set and with AVX2, the scalar functions, those of the
+/// peers, and the copies of as many bytes as the rows move.
 void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers);
 
 }  // namespace halfulp::bench

@@ -1,4 +1,4 @@
-// Matrix products by product models, compared with a plain FP32 product and with Eigen's own scalars.
+// Products of matrices by product models, beside a plain FP32 product and Eigen's own scalars.
 #include "matrix.hpp"
 
 #include "running.hpp"

@@ -10,7 +10,7 @@ constexpr std::string_view block_formats[] = {"mxfp8e4m3", "mxfp6e2m3",   "mxfp4
                                               "fp8-1x128", "fp8-128x128", "e4m3-tensor", "int8",   "int8-affine"};
 constexpr std::string_view operation_names[] = {"add", "mul", "div", "sqrt", "fma"};
 constexpr std::string_view main_modes[] = {"nearest-even",
-                                           "toward-zero"};  // where all eight modes would take the same time
+                                           "toward-zero"};  // where all eight would only repeat themselves
 
 }  // namespace
 

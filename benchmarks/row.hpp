@@ -36,11 +36,11 @@ struct Row {
   int result_bytes() const {
     return work == "block-encode" ? 1 : work == "quantize" || work == "decode" || is_block() ? 4 : code_bytes();
   }
-  /// Bytes read and written per element.
+  /// Read and written for each element.
   int bytes() const { return arity() * operand_bytes() + result_bytes(); }
 };
 
-/// All rows. A quick run skips the arrays of 64 M elements.
+/// All rows; a quick run leaves out the arrays of 64 M elements.
 std::vector<Row> rows(bool quick);
 
 }  // namespace halfulp::bench

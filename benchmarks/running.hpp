@@ -12,7 +12,7 @@
 
 namespace halfulp::bench {
 
-/// Restricts vector kernels to one instruction set; 0 means the CPU's best.
+/// Restricts vector kernels to one instruction set; 0 stands for the CPU's best.
 class InstructionSet {
  public:
   explicit InstructionSet(std::int64_t target) { use(target); }
@@ -24,12 +24,12 @@ class InstructionSet {
   static void use(std::int64_t target);
 };
 
-/// This CPU's best, as 0, and also AVX2 on a CPU with AVX-512.
+/// This CPU's best, as 0, and AVX2 beside AVX-512.
 std::vector<std::int64_t> instruction_sets();
 
 std::string name_of_set(std::int64_t target);
 
-/// Skips a benchmark that needs more cores than this machine has.
+/// Skips a benchmark that needs more cores than there are.
 inline bool too_few_cores(benchmark::State& state, int threads) {
   if (std::thread::hardware_concurrency() >= static_cast<unsigned>(threads)) return false;
   state.SkipWithError("fewer cores than threads");

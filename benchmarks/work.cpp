@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::size_t distinct = 1 << 20;
 
-/// Memory that grows and is never freed.
+/// Memory that grows and is never given back.
 class Buffer {
  public:
   std::byte* of(std::size_t bytes) {
@@ -37,7 +37,7 @@ class Buffer {
   std::size_t size_ = 0;
 };
 
-/// A million floats, the same in every call.
+/// A million floats, the same at each call.
 const std::vector<float>& random_floats(std::string_view data, int operand) {
   static std::map<std::pair<std::string_view, int>, std::vector<float>> known;
   std::vector<float>& values = known[{data, operand}];

@@ -1,4 +1,4 @@
-// quantize, encode and decode, compared with a copy within device memory.
+// quantize, encode and decode beside a copy from device memory to device memory.
 #include "timing.cuh"
 
 #include <halfulp/cuda/device/launch.cuh>
@@ -15,7 +15,7 @@ using cuda::Memory;
 
 struct Arrays {
   Arrays(const Gpu& on, std::size_t elements) : gpu(on), in(on, elements), out(on, elements) {
-    // Floats of moderate size, in the range of every format or just outside, as in tensors.
+    // Floats of moderate size: in range of every format or just beyond, as tensors are.
     fill_uniform(in.data(), in.size(), 1, cuda::stream_of(Lane::first));
   }
   const Gpu& gpu;

@@ -1,5 +1,4 @@
-// gpu_bench [--quick] [--benchmark_out=FILE ...]: halfulp's kernels, a copy to compare with, and matrix products by
-// cuBLASLt.
+// gpu_bench [--quick] [--benchmark_out=FILE ...]: halfulp's kernels beside a copy, matrix products by cuBLASLt.
 #include "timing.cuh"
 
 #include <cstdio>

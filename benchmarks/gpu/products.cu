@@ -1,5 +1,5 @@
-// Matrix products by cuBLASLt in each precision, at sizes that are multiples of 8 and sizes that are not. The library
-// is loaded at run time, so that machines without it measure the rest.
+// Matrix products by cuBLASLt, in each precision, at sizes that are multiples of 8 and that are not. The library is
+// opened at run time: machines without it measure the rest.
 #include "timing.cuh"
 
 #include <halfulp/cuda/device/launch.cuh>
@@ -17,7 +17,7 @@ using cuda::Gpu;
 using cuda::Lane;
 using cuda::Memory;
 
-/// The library's functions that are used here, under their own names.
+/// The functions of the library that are used here, under their own names.
 struct CublasLt {
   // clang-format off
 #define HALFULP_FUNCTION(name) decltype(&::name) name = nullptr;
@@ -31,7 +31,7 @@ struct CublasLt {
 #undef HALFULP_FUNCTION
   cublasLtHandle_t handle = nullptr;
 
-  /// Why the library cannot be used; empty if it can.
+  /// Why it cannot be used; empty if it can.
   std::string open() {
     void* library = nullptr;
     for (const char* name : {"libcublasLt.so.13", "libcublasLt.so", "/usr/local/cuda/lib64/libcublasLt.so.13"})
@@ -60,7 +60,7 @@ constexpr Precision precisions[] = {
     {"e4m3", e4m3, CUDA_R_8F_E4M3, CUDA_R_16BF, CUBLAS_COMPUTE_32F},
 };
 
-/// n x n random operands, with A transposed as FP8 requires.
+/// n x n random operands, A transposed, as FP8 asks.
 class Product {
  public:
   Product(const Gpu& gpu, const CublasLt& lt, const Precision& p, int n)

@@ -1,4 +1,4 @@
-// The time of device work as Google Benchmark's manual time, and memory freed at the end of its scope.
+// Time of device work as Google Benchmark's manual time, and memory that ends with its scope.
 #pragma once
 
 #include <halfulp/cuda/gpu.hpp>
@@ -15,13 +15,13 @@ inline void check(cudaError_t status, const char* what) {
   if (status != cudaSuccess) throw std::runtime_error(std::string(what) + ": " + cudaGetErrorString(status));
 }
 
-/// Runs `work(stream)` once per step of the benchmark, or several times between two events if it is short.
+/// Runs `work(stream)` once a step of the benchmark, several times between two events where it is short.
 template <class Work>
 void time_on_device(benchmark::State& state, cudaStream_t stream, int times, Work&& work) {
   cudaEvent_t begin, end;
   check(cudaEventCreate(&begin), "event");
   check(cudaEventCreate(&end), "event");
-  work(stream);  // loading the module and the first touch are not timed
+  work(stream);  // module load and the first touch stay outside
   check(cudaGetLastError(), "launch");
   check(cudaStreamSynchronize(stream), "first run");
   for (auto _ : state) {

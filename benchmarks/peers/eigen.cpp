@@ -1,4 +1,4 @@
-// Eigen::half and Eigen::bfloat16 in Eigen's array expressions.
+// Eigen::half and Eigen::bfloat16, by Eigen's array expressions.
 #include "peer.hpp"
 
 #include <Eigen/Core>

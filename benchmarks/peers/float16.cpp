@@ -1,4 +1,4 @@
-// The compiler's own _Float16, with the instructions that it finds for this CPU.
+// The compiler's own _Float16, with whatever instructions it finds for it on this CPU.
 #include "peer.hpp"
 
 namespace halfulp::bench {

@@ -1,5 +1,6 @@
 // Completion: what the program offers, and how bash and zsh use it.
 #include "command_names.hpp"
+#include "temporary_folder.hpp"
 
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -131,15 +132,12 @@ TEST(Completion, RefusesOtherShells) {
 
 /// A folder with a file. Shells run there with the build's halfulp first on the PATH.
 Outcome in_shell(const std::string& shell, const std::string& script) {
-  const fs::path folder = fs::temp_directory_path() / ("halfulp_shell_" + std::to_string(getpid()));
+  const testing::TemporaryFolder folder;
   fs::create_directories(folder / "reports");
   std::ofstream(folder / "values.npy") << "x";
   const std::string bin = fs::path(HALFULP_COMMAND).parent_path();
-  const Outcome outcome = run_program({"/usr/bin/env", "PATH=" + bin + ":/usr/bin:/bin", "TERM=dumb",
-                                       "HOME=" + folder.string(), shell, "-c",
-                                       "cd '" + folder.string() + "'\n" + script});
-  fs::remove_all(folder);
-  return outcome;
+  return run_program({"/usr/bin/env", "PATH=" + bin + ":/usr/bin:/bin", "TERM=dumb", "HOME=" + folder.path().string(),
+                      shell, "-c", "cd '" + folder.path().string() + "'\n" + script});
 }
 
 /// Bash's completions of a line with the cursor at its end, as readline requests them, sorted.

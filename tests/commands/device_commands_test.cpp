@@ -1,6 +1,7 @@
 // `halfulp check` and `halfulp probe` as a user runs them, and a GPU from recording to replay with the emulation in its
 // place.
 #include "command.hpp"
+#include "temporary_folder.hpp"
 
 #include <halfulp/support/json.hpp>
 #include <halfulp/evidence/devices.hpp>
@@ -78,8 +79,7 @@ TEST(CheckCommand, BadInputIsOneLine) {
 }
 
 TEST(Rehearsal, IsRecordedAndReplayedAsWhatItIs) {
-  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-rehearsal-" + std::to_string(::getpid()));
-  fs::create_directories(folder);
+  const testing::TemporaryFolder folder;
   const std::string out = folder / "gpu", report = folder / "report.json";
   const auto recorded = run_halfulp({"record", "--backend", "rehearsal", "--out", out, "--quick", "--quiet"});
   ASSERT_EQ(recorded.status, 0) << recorded.err;
@@ -97,7 +97,6 @@ TEST(Rehearsal, IsRecordedAndReplayedAsWhatItIs) {
   const auto probed = run_halfulp({"probe", "--backend", "recorded:" + out + ":hopper.wgmma.e4m3.fp32"});
   EXPECT_EQ(probed.status, 0) << probed.err;
   EXPECT_NE(probed.out.find("alignment_bits = 13"), std::string::npos) << probed.out;
-  fs::remove_all(folder);
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // The manual: --help, its examples, which every command and experiment has and which do what they say, and the manual
 // pages, which have every section and draw no warnings from groff or mandoc.
 #include "command_names.hpp"
+#include "temporary_folder.hpp"
 
 #include <halfulp/commands/examples.hpp>
 #include <halfulp/commands/terminal.hpp>
@@ -50,29 +51,24 @@ std::vector<std::string> examples_in(const std::string& help) {
 /// A temporary folder with gradients.npy, in which shell commands run.
 class Folder {
  public:
-  Folder() : path_(fs::temp_directory_path() / ("halfulp_examples_" + std::to_string(getpid()))) {
-    fs::create_directories(path_);
+  Folder() {
     std::string bytes;
     for (int i = 1; i <= 96; ++i) {
       const float x = static_cast<float>(i % 7 - 3) / static_cast<float>(1 << (i % 24));
       bytes.append(reinterpret_cast<const char*>(&x), sizeof x);
     }
     const std::string file = npy_bytes("<f4", std::vector<std::size_t>{2, 48}, bytes);
-    std::ofstream(path_ / "gradients.npy", std::ios::binary)
+    std::ofstream(folder_ / "gradients.npy", std::ios::binary)
         .write(file.data(), static_cast<std::streamsize>(file.size()));
   }
-  ~Folder() { fs::remove_all(path_); }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-
   Outcome run(const std::string& line) const {
     const fs::path bin = fs::path(HALFULP_COMMAND).parent_path();
     return run_program(
-        {"/bin/sh", "-c", "cd '" + path_.string() + "' && PATH='" + bin.string() + "':\"$PATH\" && " + line});
+        {"/bin/sh", "-c", "cd '" + folder_.path().string() + "' && PATH='" + bin.string() + "':\"$PATH\" && " + line});
   }
 
  private:
-  fs::path path_;
+  testing::TemporaryFolder folder_;
 };
 
 /// Trainings need data from system packages, and pages need matplotlib. Both may be missing here.

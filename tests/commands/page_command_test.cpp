@@ -1,6 +1,7 @@
 // `halfulp page` as a user runs it: what it refuses, what it asks of Python, how it treats each answer. tests/page/
 // tests the page itself.
 #include "command.hpp"
+#include "temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 
@@ -31,7 +32,6 @@ class PageCommand : public ::testing::Test {
                   .status,
               0);
   }
-  void TearDown() override { fs::remove_all(folder_); }
 
   void write(const fs::path& path, const std::string& text) { std::ofstream(path) << text; }
   /// A fake Python that records its arguments and standard input, prints `output` and `error`, and exits with `status`.
@@ -45,7 +45,7 @@ class PageCommand : public ::testing::Test {
   }
   std::string kept(const std::string& name) const { return (folder_ / name).string(); }
 
-  const fs::path folder_ = fs::path(::testing::TempDir()) / ("halfulp-page-" + std::to_string(::getpid()));
+  const halfulp::testing::TemporaryFolder folder_;
   const std::string report_ = folder_ / "reports" / "a.json", out_ = folder_ / "page.html";
 };
 

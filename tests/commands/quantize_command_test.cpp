@@ -1,5 +1,6 @@
 // `halfulp quantize` as a user runs it.
 #include "command.hpp"
+#include "temporary_folder.hpp"
 
 #include <halfulp/emulation/block/block.hpp>
 #include <halfulp/data/npy.hpp>
@@ -22,11 +23,6 @@ using Json = nlohmann::json;
 
 class Quantize : public ::testing::Test {
  protected:
-  void SetUp() override {
-    folder_ = std::filesystem::temp_directory_path() / ("halfulp_quantize_" + std::to_string(getpid()));
-    std::filesystem::create_directories(folder_);
-  }
-  void TearDown() override { std::filesystem::remove_all(folder_); }
   std::string path(const std::string& name) const { return (folder_ / name).string(); }
 
   template <class T>
@@ -52,7 +48,7 @@ class Quantize : public ::testing::Test {
     return text.str();
   }
 
-  std::filesystem::path folder_;
+  halfulp::testing::TemporaryFolder folder_;
 };
 
 std::vector<float> ramp(std::size_t count) {
@@ -224,7 +220,7 @@ TEST_F(Quantize, AllFilesOrNone) {
       {"quantize", in, "--format", "mxfp8", "--out", path("q.npy"), "--codes", path("c.npy"), "--scales", "/dev/full"});
   expect_error(o);
   EXPECT_EQ(raw("q.npy"), "old");
-  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_), {}), 2);  // and no temporary file
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder_.path()), {}), 2);  // and no temporary file
 }
 
 TEST_F(Quantize, BlocksWiderThanTheArray) {

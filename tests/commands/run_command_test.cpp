@@ -1,5 +1,6 @@
 // `halfulp run, list, validate, diff` as a user runs them: exit status, one line per error, no half-written file.
 #include "command.hpp"
+#include "temporary_folder.hpp"
 
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/support/json.hpp>
@@ -23,8 +24,6 @@ using testing::run_halfulp;
 
 class RunCommand : public ::testing::Test {
  protected:
-  RunCommand() { fs::create_directories(folder); }
-  ~RunCommand() override { fs::remove_all(folder); }
   std::string path(const std::string& name) const { return folder / name; }
   void write(const std::string& name, const std::string& text) const { std::ofstream(folder / name) << text; }
   std::size_t files() const {
@@ -38,7 +37,8 @@ class RunCommand : public ::testing::Test {
     EXPECT_EQ(files(), before) << word;
   }
   const std::string name = "underflow";
-  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-run-" + std::to_string(::getpid()));
+  const testing::TemporaryFolder temporary;
+  const fs::path& folder = temporary.path();
 };
 
 TEST_F(RunCommand, bad_usage_is_one_line) {

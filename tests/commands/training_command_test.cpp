@@ -3,6 +3,7 @@
 #include "training/tiny_training.hpp"
 
 #include "command.hpp"
+#include "temporary_folder.hpp"
 
 #include <zlib.h>
 
@@ -46,14 +47,12 @@ std::string content(const fs::path& path) {
 class TrainingCommand : public ::testing::Test {
  protected:
   TrainingCommand() {
-    fs::remove_all(folder);
     fs::create_directories(data);
     fs::create_directories(reports);
     images_into("train", check::tiny_images(120, 1));
     images_into("t10k", check::tiny_images(30, 2));
     write(text, check::tiny_letters());
   }
-  ~TrainingCommand() override { fs::remove_all(folder); }
 
   void write(const fs::path& path, const std::string& bytes) { std::ofstream(path, std::ios::binary) << bytes; }
   void images_into(const std::string& part, const halfulp::LabelledImages& images) {
@@ -92,9 +91,9 @@ class TrainingCommand : public ::testing::Test {
     return text_of_it;
   }
 
-  const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-training-" + std::to_string(::getpid())),
-                 data = folder / "data", reports = folder / "reports", text = folder / "text.txt",
-                 checkpoints = folder / "checkpoints";
+  const halfulp::testing::TemporaryFolder temporary;
+  const fs::path &folder = temporary.path(), data = folder / "data", reports = folder / "reports",
+                 text = folder / "text.txt", checkpoints = folder / "checkpoints";
 };
 
 TEST_F(TrainingCommand, RefusesInOneLineAndWritesNothing) {
