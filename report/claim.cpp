@@ -37,12 +37,6 @@ Judgement judged(Json expected, std::string tolerance, Json measured, Basis basi
 
 }  // namespace
 
-Json number(double value) {
-  if (std::isnan(value)) return "NaN";
-  if (std::isinf(value)) return value > 0 ? "Infinity" : "-Infinity";
-  return value;
-}
-
 Json share(std::uint64_t part, std::uint64_t whole) {
   return whole ? number(static_cast<double>(part) / static_cast<double>(whole)) : Json();
 }
@@ -125,14 +119,6 @@ std::string kebab_case(std::string_view name) {
   }
   while (!text.empty() && text.back() == '-') text.pop_back();
   return text;
-}
-
-std::optional<double> number_of(const Json& value) {
-  if (value.is_number()) return value.get<double>();
-  if (value == "NaN") return std::numeric_limits<double>::quiet_NaN();
-  if (value == "Infinity") return std::numeric_limits<double>::infinity();
-  if (value == "-Infinity") return -std::numeric_limits<double>::infinity();
-  return std::nullopt;
 }
 
 std::optional<bool> satisfied(const Json& expected, std::string_view tolerance, const Json& measured) {

@@ -14,8 +14,6 @@
 
 namespace halfulp {
 
-/// A double as JSON, which has no NaN and no infinity: those become the strings "NaN", "Infinity", "-Infinity".
-Json number(double value);
 /// `part` of `whole` as a number, null if there is no whole.
 Json share(std::uint64_t part, std::uint64_t whole);
 /// Text or null: empty text says nothing.
@@ -126,9 +124,6 @@ void check(const Claim& claim);
 std::string kebab_case(std::string_view name);
 
 // When a measured value is the expected one: claims are judged by this rule, and `halfulp validate` reads them by it.
-
-/// The number behind a JSON value: a number, or one of the words "NaN", "Infinity", "-Infinity".
-std::optional<double> number_of(const Json& value);
 
 /// Whether `measured` is what was `expected`, by a claim's tolerance: "exact" (equal), "absolute X" (at most X away, or
 /// equal), "at most" (measured <= expected), "at least". A NaN is at no distance from anything. Nothing where the
