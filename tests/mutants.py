@@ -16,7 +16,7 @@ import sys
 MODES, SCALAR, CONVERSION = "emulation/rounding.hpp", "emulation/round_pack.hpp", "emulation/conversion.hpp"
 RECOMMENDED = "emulation/elementary.cpp"
 NARROW, PLAN, KERNELS = "emulation/array/narrow-inl.hpp", "emulation/array/plan.cpp", "emulation/array/kernels.hpp"
-SCALE, STEPS, ELEMENTS = "emulation/block/scale.hpp", "emulation/block/steps.cpp", "emulation/block/elements.hpp"
+SCALE, STEPS, ELEMENTS = "emulation/block/scale.hpp", "emulation/block/steps.cpp", "emulation/block/block.cpp"
 ARITHMETIC, FUSED = "emulation/array/arithmetic-inl.hpp", "emulation/array/fused-inl.hpp"
 PHILOX, TALLY = "emulation/array/philox-inl.hpp", "emulation/array/tally.cpp"
 STREAM, APPLY = "emulation/array/stream.cpp", "emulation/array/apply.cpp"
