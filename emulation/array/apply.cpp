@@ -70,8 +70,7 @@ const float* widened(const WidenPlan& plan, std::span<const Code> codes, std::si
   return block;
 }
 
-// --- a table of all results, for long arrays of code words of up to 8 bits
-// ---------------------------------------------
+// --- a table of all results, for long arrays of code words of up to 8 bits ---
 
 /// results[a << 8 | b]. Upper bits of code words count as zero.
 using ByteTable = std::array<std::uint8_t, 1 << 16>;
@@ -138,8 +137,7 @@ void look_up(const ByteTable& results, const std::uint8_t* a, const std::uint8_t
   for (std::size_t i = 0; i < count; ++i) out[i] = table[a[i] << 8 | b[i]];
 }
 
-// --- one call
-// ----------------------------------------------------------------------------------------------------------
+// --- one call ---
 
 /// An operation on arrays of code words.
 template <class Code>

@@ -57,8 +57,7 @@ HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<
   fused(op, to.mode, Bytes<Widen<false, false>>{{}, from, to}, a, b, c, out, count);
 }
 
-// --- fp16 by F16C
-// -----------------------------------------------------------------------------------------------------
+// --- fp16 by F16C ---
 
 #if HALFULP_F16C
 struct Halves : InLanes<Halves> {

@@ -192,8 +192,7 @@ class Narrow {
     return hn::BitCast(du, hn::IfThenZeroElse(zero, hn::BitCast(di, sign)));
   }
 
-  // --- the dropped bits are the last bits of the carrier
-  // --------------------------------------------------------------
+  // --- the dropped bits are the last bits of the carrier ---
 
   HWY_INLINE VU round_linear(VU u, VU sign, VU random) const {
     const Bits unit = Bits{1} << plan_.tail, mask = unit - 1;
@@ -214,8 +213,7 @@ class Narrow {
     else return hn::AndNot(set(mask), sum);
   }
 
-  // --- the adder aligns
-  // ------------------------------------------------------------------------------------------------
+  // --- the adder aligns ---
 
   /// In the domain of values a result may come with its sign.
   HWY_INLINE VU round_aligned(VU u, VU x, VU sign, VU random) const {

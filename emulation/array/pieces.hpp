@@ -21,8 +21,7 @@ inline constexpr std::size_t grain = std::size_t{1} << 16;
 /// Elements of a block that waits in the first-level cache for its next step.
 inline constexpr std::size_t block_size = 512;
 
-// --- what is refused
-// --------------------------------------------------------------------------------------------------
+// --- what is refused ---
 
 [[noreturn]] inline void refuse(const std::string& why) { throw std::invalid_argument(why); }
 
@@ -63,8 +62,7 @@ inline void require_task(const Task& task) {
   if (const std::string why = refusal(task); !why.empty()) refuse(why);
 }
 
-// --- threads
-// -----------------------------------------------------------------------------------------------------------
+// --- threads ---
 
 /// f(begin, size, to, tally, streams) over pieces of an array, on all cores: results of elements from `begin` on go to
 /// `to`, past the caches where `streams` says so: to large arrays, unless operands are there.

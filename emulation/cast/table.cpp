@@ -203,8 +203,7 @@ constexpr Profile cuda_rows[] = {
 
 namespace {
 
-// --- ml_dtypes, and numpy's own float16
-// -----------------------------------------------------------------------------------
+// --- ml_dtypes, and numpy's own float16 ---
 
 /// From float64 these go through float32: a number near a midpoint is rounded twice.
 constexpr CastRule narrow(const FloatFormat& to, std::string_view function, BySign overflow) {
@@ -245,8 +244,7 @@ constexpr CastRule ml_dtypes[] = {
     rule(fp16, b16, "astype(float16)", infinite(fp16), infinite(fp16), nan(fp16)),
 };
 
-// --- PyTorch
-// ---------------------------------------------------------------------------------------------------------------
+// --- PyTorch ---
 
 constexpr CastRule torch_e8m0() {
   CastRule r = zero(
@@ -282,8 +280,7 @@ constexpr CastRule pytorch_legacy[] = {
     rule(e5m2, f32 | f16 | b16, "c10::Float8_e5m2(float)", infinite(e5m2), infinite(e5m2), nan_of_ones(e5m2)),
 };
 
-// --- ONNX
-// ------------------------------------------------------------------------------------------------------------------
+// --- ONNX ---
 
 /// Cast's default rounding is up; every subnormal operand becomes 2^-126, also those up to 2^-127.
 constexpr CastException e8m0_up[] = {{0x0000'0001, 0x0040'0000, 0x01}};
@@ -315,8 +312,7 @@ constexpr CastRule onnx_nosaturate[] = {
     onnx_e8m0(both(0xff)),
 };
 
-// --- TensorFlow
-// --------------------------------------------------------------------------------------------------------------
+// --- TensorFlow ---
 
 /// Kernels run with FTZ and DAZ, which conversions of doubles meet where they go through float32.
 constexpr CastRule flushed(CastRule r) {
@@ -339,8 +335,7 @@ constexpr CastRule tensorflow[] = {
         f64),
 };
 
-// --- microxcaling
-// ------------------------------------------------------------------------------------------------------------
+// --- microxcaling ---
 
 /// log2 of the 44 largest floats rounds to 128, their scale 2^128 is an infinity of float32, and the quotient times it
 /// NaN.
