@@ -56,8 +56,9 @@ struct Experiment {
   const Publication* publication = nullptr;
 };
 
-/// Every experiment of experiments/experiments.def, in the order of a lecture. The file NAME.cpp of an experiment defines
-/// `Experiment NAME_experiment();` in namespace halfulp: its row, {name, title, question, parameters, run, headline}.
+/// Every experiment of experiments/experiments.def, in the order of a lecture. The file NAME.cpp of an experiment
+/// defines `Experiment NAME_experiment();` in namespace halfulp: its row, {name, title, question, parameters, run,
+/// headline}.
 std::span<const Experiment> experiments();
 
 /// The experiment of that name. Throws std::invalid_argument naming the nearest ones.
