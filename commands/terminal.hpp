@@ -12,8 +12,8 @@
 
 namespace halfulp::cli {
 
-/// While one lives, commands read `input` and write into `output` and `error` instead of the process's own streams. Only
-/// one may live at a time. Progress bars still go to the terminal; `--quiet` keeps them away.
+/// While one lives, commands read `input` and write into `output` and `error` instead of the process's own streams.
+/// Only one may live at a time. Progress bars still go to the terminal; `--quiet` keeps them away.
 class Captured {
  public:
   explicit Captured(std::string_view input = {});

@@ -170,8 +170,8 @@ struct LearnedNetwork {
       {};  ///< by layer, bits and calibration; 0 if all inputs were 0
 };
 
-/// The policy: products of integers, scaled in fp32; everything else in FP32. `only`: the one layer that has it; empty: all.
-/// `straight_through`: of OperatorPrecision. Layers whose inputs were all 0 keep the scale that their inputs have.
+/// The policy: products of integers, scaled in fp32; everything else in FP32. `only`: the one layer that has it; empty:
+/// all. `straight_through`: of OperatorPrecision. Layers whose inputs were all 0 keep the scale that their inputs have.
 training::Policy policy_of(const Variant& variant, const LearnedNetwork& network, const std::string& only = "",
                            bool straight_through = false);
 
