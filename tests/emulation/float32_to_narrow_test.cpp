@@ -14,7 +14,7 @@ namespace {
 using namespace halfulp;
 using namespace check;
 
-using oracle::Step;
+using oracle::Plateau;
 constexpr std::uint32_t infinity = oracle::float_infinity, sign_bit = oracle::float_sign;
 
 Rounded oracle_convert(const FloatFormat& to, const Rounding& r, std::uint32_t bits) {
@@ -40,7 +40,7 @@ TEST_P(Float32To, in_every_mode) {
     r.mode = mode.value;
     Differences sweep("fp32 to " + format_name(to)), edges("fp32 to " + format_name(to) + " around the steps");
     for (const std::uint32_t sign : {0u, sign_bit}) {
-      const std::vector<Step> steps = oracle::finite_steps(to, r, sign);
+      const std::vector<Plateau> steps = oracle::finite_steps(to, r, sign);
       std::size_t at = 0;
       for (std::uint32_t bits = 1; bits < infinity; bits += stride) {
         while (at + 1 < steps.size() && steps[at + 1].first <= bits) ++at;
