@@ -137,8 +137,9 @@ TEST(Errors, LargestIsNoLessThanTheRootMeanSquare) {
   const Json report = run({"formats=bf16,e4m3", "ranks=2,16,64", "elements=8", "permutations=2"});
   auto at = columns_of(report["results"]["errors"]);
   for (const Json& row : report["results"]["errors"]["rows"])
-    if (!row[at["rms_error"]].is_null())
+    if (!row[at["rms_error"]].is_null()) {
       EXPECT_GE(row[at["largest_error"]].get<double>(), row[at["rms_error"]].get<double>() * (1 - 1e-12)) << row;
+    }
 }
 
 TEST(Growth, IsWhatTheClaimsMeasure) {

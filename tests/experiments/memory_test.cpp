@@ -38,7 +38,7 @@ TEST(MemoryModel, every_tensor_of_a_small_one) {
 
 TEST(MemoryModel, names_are_counted_as_published) {
   for (const Model& m : models())
-    if (m.published_unit == 1 && m.published) EXPECT_EQ(parameter_count(m), m.published) << m.name;
+    if (m.published_unit == 1 && m.published) { EXPECT_EQ(parameter_count(m), m.published) << m.name; }
   EXPECT_THROW(find_model("gpt5"), std::invalid_argument);
 }
 

@@ -23,7 +23,7 @@ inline Json run_underflow(const std::vector<std::string>& settings) {
 }
 
 /// Why these settings are refused.
-inline std::string refusal(const std::vector<std::string>& settings) {
+inline std::string run_refusal(const std::vector<std::string>& settings) {
   try {
     run_underflow(settings);
   } catch (const std::invalid_argument& error) { return error.what(); }

@@ -234,8 +234,8 @@ TEST(Underflow, ThreadsDoNotShow) {
 }
 
 TEST(Underflow, BadConfigurations) {
-  EXPECT_NE(refusal({"formats=fp16,e8m0"}).find("e8m0"), std::string::npos);
-  EXPECT_NE(refusal({"scale_from=3", "scale_to=2"}).find("scale_from"), std::string::npos);
-  EXPECT_NE(refusal({"log2_low=1", "log2_high=1"}).find("log2_low"), std::string::npos);
-  EXPECT_NE(refusal({"input=/does/not/exist.npy"}).find("no such file"), std::string::npos);
+  EXPECT_NE(run_refusal({"formats=fp16,e8m0"}).find("e8m0"), std::string::npos);
+  EXPECT_NE(run_refusal({"scale_from=3", "scale_to=2"}).find("scale_from"), std::string::npos);
+  EXPECT_NE(run_refusal({"log2_low=1", "log2_high=1"}).find("log2_low"), std::string::npos);
+  EXPECT_NE(run_refusal({"input=/does/not/exist.npy"}).find("no such file"), std::string::npos);
 }

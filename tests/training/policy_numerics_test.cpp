@@ -92,7 +92,7 @@ TEST(Products, SeveralAtOnceAreSingleOnes) {
         const std::vector<float> a = numbers(count * x.a.size(), 5), b = numbers(count * x.b.size(), 6);
         PolicyNumerics numerics(policy, 1), single(policy, 1);
         std::vector<float> d(count * x.m * x.n), want;
-        Operands all = x.operands();
+        Numerics<float>::Operands all = x.operands();
         all.a = a, all.b = b;
         numerics.products(x.site, which, count, all, d);
         for (std::size_t i = 0; i < count; ++i) {

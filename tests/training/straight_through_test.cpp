@@ -62,7 +62,7 @@ TEST(StraightThrough, RoundsOnceAndStopsGradientsBeyondTheRange) {
                                 : dy[static_cast<std::size_t>(i * 2)] * qw[k] +
                                       dy[static_cast<std::size_t>(i * 2 + 1)] * qw[3 + k];
       EXPECT_NEAR(p.dx[static_cast<std::size_t>(i * 3 + k)], want, 1e-4 * (1 + std::fabs(want))) << i << " " << k;
-      if (beyond) EXPECT_EQ(p.dx[static_cast<std::size_t>(i * 3 + k)], 0);
+      if (beyond) { EXPECT_EQ(p.dx[static_cast<std::size_t>(i * 3 + k)], 0); }
     }
   for (int j = 0; j < 2; ++j)
     for (int k = 0; k < 3; ++k) {
