@@ -68,7 +68,7 @@ TEST(CheckCommand, BadInputIsOneLine) {
     const auto outcome = run_halfulp(std::move(arguments));
     EXPECT_EQ(outcome.status, status);
     EXPECT_EQ(outcome.out, "");
-    EXPECT_TRUE(is_one_line(outcome.err)) << outcome.err;
+    EXPECT_TRUE(halfulp::testing::is_one_line(outcome.err)) << outcome.err;
     EXPECT_NE(outcome.err.find(what), std::string::npos) << outcome.err;
   };
   refused({"check"}, 2, "--backend is missing");
