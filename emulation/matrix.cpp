@@ -43,7 +43,7 @@ void Checker::extent(const std::string& name, std::size_t size, std::size_t rows
 void Checker::words(const std::string& name, const CodeWords& words, std::size_t rows, std::size_t columns,
                     std::size_t leading, int bits, const std::string& format) const {
   extent(name, words.size(), rows, columns, leading);
-  if (words.size() != 0 && bits > 8 * words.bytes())
+  if (!words.empty() && bits > 8 * words.bytes())
     refuse(name + " has words of " + std::to_string(8 * words.bytes()) + " bits; " + format + " takes " +
            std::to_string(bits));
   if (bits == 8 * words.bytes() || bits >= 64) return;

@@ -65,12 +65,8 @@ void expect_as_one_by_one(const ConversionChain& chain, const ChainRounding& rou
   EXPECT_EQ(m.seen.contradicting + m.seen.ends_contradicting, 0u) << where;
   if (m.smallest) { EXPECT_TRUE(wrong.count(m.smallest->input)) << where; }
   const auto expected = expected_wrong(chain, rounding);
-  if (counted) {
-    EXPECT_TRUE(expected.has_value()) << where;
-  }
-  if (expected) {
-    EXPECT_EQ(*expected, wrong.size()) << where;
-  }
+  if (counted) { EXPECT_TRUE(expected.has_value()) << where; }
+  if (expected) { EXPECT_EQ(*expected, wrong.size()) << where; }
 }
 
 TEST(Stretches, HoldExactlyTheInputsThatDiffer) {
