@@ -68,8 +68,9 @@ void block_gemm(const ProductModel& model, const FloatOperands& elements, const 
 
 /// Products [begin, end) along k, among which no scale changes.
 struct Segment {
-  std::size_t begin, end;
-  bool last;  ///< of those that share their scales
+  std::size_t begin;  ///< the first product
+  std::size_t end;    ///< the one behind the last
+  bool last;          ///< whether the next segment, if any, has other scales
 };
 
 /// k cut after every block_a and every block_b products (0: never), where the scales of A and B change; and between
