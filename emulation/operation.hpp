@@ -90,17 +90,14 @@ constexpr const OperationInfo& info(Operation operation) {
   return operations[static_cast<std::size_t>(operation)];
 }  ///< The row of an operation.
 
-namespace detail {
-constexpr auto with_array_kernels() {
+/// The operations that arrays have kernels for.
+inline constexpr auto array_operations = [] {
   std::array<Operation, static_cast<std::size_t>(std::ranges::count_if(operations, &OperationInfo::arrays))> all{};
   std::size_t count = 0;
   for (const OperationInfo& row : operations)
     if (row.arrays) all[count++] = row.operation;
   return all;
-}
-}  // namespace detail
-/// The operations that arrays have kernels for.
-inline constexpr auto array_operations = detail::with_array_kernels();
+}();
 
 /// What an operation is: Definition<operation>::of<U>(f, to, r, a, b, c, random), as the table says.
 template <Operation>
