@@ -64,18 +64,51 @@ TEST(CheckCommand, TakesRecordings) {
 }
 
 TEST(CheckCommand, BadInputIsOneLine) {
-  const auto refused = [](std::vector<std::string> arguments, int status, const std::string& what) {
-    const auto outcome = run_halfulp(std::move(arguments));
-    EXPECT_EQ(outcome.status, status);
-    EXPECT_EQ(outcome.out, "");
-    EXPECT_TRUE(halfulp::testing::is_one_line(outcome.err)) << outcome.err;
-    EXPECT_NE(outcome.err.find(what), std::string::npos) << outcome.err;
-  };
-  refused({"check"}, 2, "--backend is missing");
-  refused({"check", "--backend", "emulated"}, 2, "accepted: x86, cuda, recorded:NAME, rehearsal");
-  refused({"check", "--backend", "cudda"}, 2, "did you mean cuda?");
-  refused({"check", "--backend", "x86", "--tiles", "0"}, 2, "--tiles");
-  if (!find_device("cuda").available().yes) refused({"check", "--backend", "cuda"}, 3, "backend 'cuda' is not here: ");
+  expect_refused({"check"}, "--backend is missing");
+  expect_refused({"check", "--backend", "emulated"}, "accepted: x86, cuda, recorded:NAME, rehearsal");
+  expect_refused({"check", "--backend", "cudda"}, "did you mean cuda?");
+  expect_refused({"check", "--backend", "x86", "--tiles", "0"}, "--tiles");
+  if (!find_device("cuda").available().yes)
+    expect_refused({"check", "--backend", "cuda"}, "backend 'cuda' is not here: ", 3);
+}
+
+TEST(ProbeCommand, SaysWhatItFound) {
+  const Outcome outcome = run_halfulp({"probe", "--backend", "emulated:hopper.mma.fp16.fp16"});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  for (const auto* line : {"0 answers that no model explains", "length = 16", "alignment_bits = 25",
+                           "least_exponent = -22", "answers as hopper.mma.fp16.fp16"})
+    EXPECT_NE(outcome.out.find(line), std::string::npos) << line << "\n" << outcome.out;
+  std::istringstream lines(outcome.out);
+  for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 100u) << line;
+}
+
+TEST(ProbeCommand, JsonSaysTheSame) {
+  const Json json = Json::parse(run_halfulp({"probe", "--backend", "emulated:volta.mma.fp16.fp32", "--json"}).out);
+  ASSERT_EQ(json.size(), 1u);
+  EXPECT_EQ(json[0]["unexplained"], 0);
+  EXPECT_EQ(json[0]["units"][0], "volta.mma.fp16.fp32");
+  const auto& parameters = json[0]["models"][0]["parameters"];
+  ASSERT_EQ(parameters.size(), 13u);
+  for (const auto& row : parameters) {
+    if (row["name"] == "alignment_bits") {
+      EXPECT_EQ(row["value"], "23");
+      EXPECT_EQ(row["values"], Json::parse(R"([["23", "23"]])"));
+      EXPECT_EQ(row["witnesses"].size(), 2u);
+    }
+    if (row["name"] == "grouping") { EXPECT_EQ(row["because"], "one sum takes all products of the instruction"); }
+  }
+}
+
+TEST(ProbeCommand, BadInputIsOneLine) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"probe"}, {"probe", "--backend", "gpu"}, {"probe", "--backend", "recorded:nothing"}})
+    expect_refused(arguments);
+  expect_refused({"probe", "--backend", "emulated:hopper.mma.fp16.fp23"}, "did you mean hopper.mma.fp16.fp");
+}
+
+TEST(ProbeCommand, AMissingDeviceIsNoBadInput) {
+  if (find_device("cuda").available().yes) GTEST_SKIP() << "there is one";
+  expect_refused({"probe", "--backend", "cuda"}, "", 3);
 }
 
 TEST(Rehearsal, IsRecordedAndReplayedAsWhatItIs) {
