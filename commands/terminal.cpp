@@ -117,8 +117,8 @@ std::string wrapped(std::string_view text, std::size_t indent, std::size_t width
 
 namespace {
 
-/// Parameters of "select graphic rendition" (ECMA-48), in the order of Paint. No two neighbours differ in red and green
-/// alone.
+/// Parameters of "select graphic rendition" (ECMA-48), in the order of Paint. Two neighbours never differ
+/// only in red and green.
 constexpr std::array<std::string_view, 9> renditions{"1", "35", "33", "36", "1;33", "32", "1;31", "33", "36"};
 
 constexpr std::pair<std::string_view, Paint> verdicts[] = {

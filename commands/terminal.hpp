@@ -56,7 +56,7 @@ std::string aligned(const std::vector<std::vector<std::string>>& rows, std::size
 std::string cut(std::string_view text, std::size_t width);
 
 /// Text broken between words into lines of at most `width` characters, each behind `indent` blanks; a longer word
-/// stands alone.
+/// has a line of its own.
 std::string wrapped(std::string_view text, std::size_t indent, std::size_t width = 80);
 
 // What a terminal can show: colours by what they say, Unicode, and how wide a text is there.

@@ -50,8 +50,8 @@ struct GradientFolder {
 /// malformed, names a file that is not there or another shape than the file's.
 GradientFolder read_gradients(const std::string& folder);
 
-/// Writes such a folder. gradients.json is written anew after each step and lists whole steps alone: of a training that
-/// was interrupted those can be read.
+/// Writes such a folder. gradients.json is rewritten after each step and lists only complete steps, so that they can be
+/// read even if the training was interrupted.
 class SavedGradients {
  public:
   /// The folder is made where it is not there; its parent must be. `about` is an object with what the training is:

@@ -41,8 +41,8 @@ std::uint64_t window_count(std::span<const TextRange> ranges, std::size_t contex
 std::size_t window_start(std::span<const TextRange> ranges, std::size_t context, std::uint64_t index);
 
 /// What a step of training sees: window by window, `inputs` are context characters and `targets` those that follow
-/// each, as token numbers; both have batch * context places. Windows are drawn anew each step, by (seed, step, place in
-/// the batch) alone.
+/// each, as token numbers; both have batch * context places. Each step draws new windows, which depend only on seed,
+/// step and place in the batch.
 void draw_windows(const CharacterText& text, std::span<const TextRange> ranges, std::size_t context, std::uint64_t seed,
                   std::uint64_t step, std::span<float> inputs, std::span<int> targets);
 /// Window `index`, as one row of them.

@@ -1,5 +1,5 @@
-// The terms that matrix units add, by exact integers times powers of two of any length. Of emulation/ the description
-// of a unit alone is taken (unit.hpp: formats, parameters, the name of its rule).
+// The terms that matrix units add, by exact integers times powers of two of any length. From emulation/ it takes
+// only the description of a unit (unit.hpp: formats, parameters, the name of its rule).
 //
 // Sources: Khattak & Mikaitis, arXiv 2512.07004; Xie et al., arXiv 2511.10909.
 #pragma once

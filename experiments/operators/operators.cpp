@@ -100,8 +100,7 @@ std::optional<std::uint64_t> derived(const Point& p, const FloatFormat& f) {
 /// Figures that lectures quote, whatever the configuration.
 void published(Run& run) {
   const std::string ln = "derived: ln 65520, halfway from fp16's largest value 65504 to 2^16";
-  // The threshold itself lies between fp16's numbers: it is asked of FP32 inputs, whose result alone is rounded to
-  // fp16.
+  // The threshold itself lies between fp16's numbers, so its inputs are FP32 and only the result is rounded to fp16.
   Function wide(fp32, Where::all, exp_of);
   const std::uint64_t first = first_code(
       fp32, [&](double x) { return !std::isfinite(fp16.value(encode(fp16, {}, wide(x)).code)); });

@@ -41,7 +41,7 @@ Support cuda(Operation operation, NumberType from, NumberType to, RoundingMode m
 }
 
 TEST(Cuda, SaysWhichModesAnInstructionHas) {
-  // Without a device, what is in the table is refused for want of the device alone.
+  // Without a device, tasks in the table are refused only because the device is missing.
   const std::string no_device = find_device("cuda").available().reason;
   for (const FloatFormat& f : {fp16, bf16}) {
     for (const Operation operation :
