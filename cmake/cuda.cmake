@@ -1,8 +1,8 @@
-# CUDA is optional, and its kernels take minutes to compile: HALFULP_CUDA=AUTO compiles them where a GPU and a usable nvcc are found, NVCC where a
-# usable nvcc is found, ON insists, OFF builds a stub that says so.
+# CUDA is optional, and its kernels take minutes to compile. HALFULP_CUDA=AUTO compiles them if it finds a GPU and a
+# usable nvcc, NVCC if it finds a usable nvcc, ON requires them, OFF builds a stub that says so.
 set(halfulp_has_cuda FALSE)
 set(halfulp_wants_cuda TRUE)
-if(HALFULP_CUDA STREQUAL "OFF" OR (HALFULP_CUDA STREQUAL "AUTO" AND NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/dxg))  # a GPU's driver; that of WSL
+if(HALFULP_CUDA STREQUAL "OFF" OR (HALFULP_CUDA STREQUAL "AUTO" AND NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/dxg))  # the driver, or WSL's
   set(halfulp_wants_cuda FALSE)
 endif()
 if(halfulp_wants_cuda)
