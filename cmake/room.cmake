@@ -1,18 +1,14 @@
-# halfulp_room(NAME SOURCES source... [PUBLIC library...] [PRIVATE library...] [SYSTEM directory...] [HEADER header])
+# halfulp_room(NAME SOURCES source... [PUBLIC library...] [PRIVATE library...] [SYSTEM directory...])
 #
 # A room of the house: the static library halfulp_NAME of this folder's sources. It links the rooms that it may include,
-# which come before it in the root's CMakeLists.txt. HEADER is precompiled for all sources without the property
-# SKIP_PRECOMPILE_HEADERS.
+# which come before it in the root's CMakeLists.txt.
 function(halfulp_room name)
-  cmake_parse_arguments(room "" "" "SOURCES;PUBLIC;PRIVATE;SYSTEM;HEADER" ${ARGN})
+  cmake_parse_arguments(room "" "" "SOURCES;PUBLIC;PRIVATE;SYSTEM" ${ARGN})
   add_library(halfulp_${name} STATIC ${room_SOURCES})
   target_link_libraries(halfulp_${name} PUBLIC ${room_PUBLIC} PRIVATE halfulp_options ${room_PRIVATE})
   target_include_directories(halfulp_${name} PRIVATE ${CMAKE_CURRENT_BINARY_DIR}/generated)
   if(room_SYSTEM)
     target_include_directories(halfulp_${name} SYSTEM PRIVATE ${room_SYSTEM})
-  endif()
-  if(room_HEADER)
-    target_precompile_headers(halfulp_${name} PRIVATE ${room_HEADER})
   endif()
   set_target_properties(halfulp_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
 endfunction()
@@ -33,8 +29,7 @@ inline constexpr const char* @variable@ = R\"text(@text@)text\";
 ")
 endfunction()
 
-# Sources with loops over elements that must be vectorised. gcc does that at -O3, but cannot use a header precompiled at
-# -O2 then.
+# Sources with loops over elements that must be vectorised, which gcc does at -O3.
 function(halfulp_vectorise)
-  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>" SKIP_PRECOMPILE_HEADERS ON)
+  set_source_files_properties(${ARGN} PROPERTIES COMPILE_OPTIONS "$<$<NOT:$<CONFIG:Debug>>:-O3>")
 endfunction()

@@ -6,6 +6,7 @@
 #include <halfulp/evidence/devices.hpp>
 #include <halfulp/evidence/recording.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -12,6 +12,7 @@
 #include <halfulp/evidence/check.hpp>
 #include <halfulp/evidence/devices.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -22,7 +23,7 @@
 namespace halfulp::cli {
 namespace {
 
-struct Options {
+struct CheckArguments {
   std::string backend;
   std::size_t tiles = 256, floats = std::size_t{1} << 20;
   bool all = false, json = false, quiet = false;
@@ -37,7 +38,7 @@ const Device& device_named(const std::string& name) {
   return device;
 }
 
-std::vector<Check> checks_of(const Options& options, const Device& device) {
+std::vector<Check> checks_of(const CheckArguments& options, const Device& device) {
   ProgressBar bar("check", options.quiet);
   double begin = 0;
   std::vector<Check> all;
@@ -122,7 +123,7 @@ std::string text_of(const std::vector<Check>& checks, const Device& device, bool
   return rows.empty() ? text : text + "\n" + aligned(rows, 0);
 }
 
-void check_command(const Options& options, int& status) {
+void check_command(const CheckArguments& options, int& status) {
   const Device& device = device_named(options.backend);
   note_interrupts();
   const std::vector<Check> checks = checks_of(options, device);
@@ -143,7 +144,7 @@ void check_command(const Options& options, int& status) {
 }  // namespace
 
 void add_check_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CheckArguments>();
   auto* command = app.add_subcommand("check",
                                      "hold everything that a backend computes against the emulation, in one table");
   command

@@ -2,6 +2,8 @@
 
 #include <halfulp/commands/guard.hpp>
 
+#include <CLI/CLI.hpp>
+
 namespace halfulp::cli {
 namespace {
 

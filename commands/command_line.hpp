@@ -1,9 +1,12 @@
 // The whole program as one function: `halfulp` calls it, and so does the Python package.
 #pragma once
 
-#include <CLI/CLI.hpp>
-
 #include <string>
+#include <string_view>
+
+namespace CLI {
+class App;
+}
 
 namespace halfulp::cli {
 
@@ -43,9 +46,11 @@ void add_witness_command(CLI::App& app, int& status);
 void add_completion_command(CLI::App& app, int& status);
 void add_man_command(CLI::App& app, int& status);
 
-// One experiment as an executable.
+// One experiment as a program of its own.
 
-/// The main function of one experiment's executable: it has the options of `halfulp run` and nothing else.
-int single_experiment_main(int argc, char** argv, const char* name);
+bool is_experiment(std::string_view name);
+
+/// The main function of one experiment: it has the options of `halfulp run` and nothing else.
+int single_experiment_main(int argc, char** argv, std::string_view name);
 
 }  // namespace halfulp::cli

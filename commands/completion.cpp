@@ -16,7 +16,7 @@
 namespace halfulp::cli {
 namespace {
 
-struct Options {
+struct CompletionArguments {
   std::string shell;
   std::vector<std::string> words;
 };
@@ -32,7 +32,7 @@ std::string answer(const Completions& found) {
   return text + (found.files ? ":files\n" : "");
 }
 
-void completion_command(const CLI::App& app, const Options& options) {
+void completion_command(const CLI::App& app, const CompletionArguments& options) {
   if (options.shell == "words") return write_output(answer(complete(app, options.words)));
   if (!options.words.empty()) throw std::invalid_argument("completion takes a SHELL alone; accepted: bash, zsh");
   std::vector<std::string> shells;
@@ -46,7 +46,7 @@ void completion_command(const CLI::App& app, const Options& options) {
 }  // namespace
 
 void add_completion_command(CLI::App& app, int&) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<CompletionArguments>();
   auto* command = app.add_subcommand("completion",
                                      "a script that makes a shell complete halfulp's commands, options and values");
   command->add_option("SHELL", options->shell, "bash or zsh")->required();

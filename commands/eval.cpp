@@ -3,6 +3,7 @@
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/options.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
 #include <memory>
@@ -12,14 +13,14 @@
 namespace halfulp::cli {
 namespace {
 
-struct Options {
+struct EvalArguments {
   std::string operation, format, to;
   std::vector<std::string> operands;
   RoundingOptions rounding;
   bool check = false, strict_nan = false;
 };
 
-EvalOptions eval_options(const Options& options) {
+EvalOptions eval_options(const EvalArguments& options) {
   EvalOptions result;
   Task& task = result.task;
   task.operation = parse_operation(options.operation);
@@ -37,7 +38,7 @@ EvalOptions eval_options(const Options& options) {
   return result;
 }
 
-void eval(const Options& options, int& status) {
+void eval(const EvalArguments& options, int& status) {
   LineEvaluator evaluator(eval_options(options));
   if (options.operands.empty()) {
     answer_input(evaluator);
@@ -54,7 +55,7 @@ void eval(const Options& options, int& status) {
 }  // namespace
 
 void add_eval_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<EvalArguments>();
   auto* command = app.add_subcommand("eval", "one operation on code words, in TestFloat's line format");
   std::string names;
   for (const OperationInfo& row : operations) names += (names.empty() ? "" : ", ") + std::string(row.name);

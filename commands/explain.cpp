@@ -7,13 +7,15 @@
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/spelling.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <memory>
 #include <stdexcept>
 
 namespace halfulp::cli {
 namespace {
 
-struct Options {
+struct ExplainArguments {
   std::vector<std::string> values;
   std::string format;
   RoundingOptions rounding;
@@ -26,7 +28,7 @@ bool is_negative_number(const std::string& word) {
          (word[1] == '.' || word[1] == 'i' || word[1] == 'I' || word[1] == 'n' || word[1] == 'N');
 }
 
-void explain_command(const CLI::App& command, const Options& options) {
+void explain_command(const CLI::App& command, const ExplainArguments& options) {
   std::vector<std::string> values = options.values;
   for (const std::string& word : command.remaining()) {
     if (word == "--") continue;
@@ -52,7 +54,7 @@ void explain_command(const CLI::App& command, const Options& options) {
 }  // namespace
 
 void add_explain_command(CLI::App& app, int&) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<ExplainArguments>();
   auto* command = app.add_subcommand("explain", "one number in one format: bits, neighbours, every rounding mode");
   command->add_option("VALUE", options->values, "a number (0.1, -6.5e4, 0x1.8p-3, inf, nan) or a code word (0x3C00)")
       ->option_text("VALUE");

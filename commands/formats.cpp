@@ -10,6 +10,7 @@
 #include <halfulp/report/report.hpp>
 #include <halfulp/support/json.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <nlohmann/json.hpp>
 
@@ -268,12 +269,12 @@ Json to_json(const FloatFormat& f) {
   return json;
 }
 
-struct Options {
+struct FormatsArguments {
   std::optional<std::string> name;
   bool json = false, blocks = false;
 };
 
-void formats_command(const Options& options) {
+void formats_command(const FormatsArguments& options) {
   if (options.name) {
     const AnyFormat any = parse_any_format(*options.name);
     if (const auto* block = std::get_if<BlockFormat>(&any))
@@ -298,7 +299,7 @@ void formats_command(const Options& options) {
 }  // namespace
 
 void add_formats_command(CLI::App& app, int&) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<FormatsArguments>();
   auto* command = app.add_subcommand("formats", "the formats and their constants");
   command->add_option("NAME", options->name,
                       "one format in detail: fp16, e4m3, any eXmY such as e6m9finite, or a block format such as mxfp4");

@@ -8,6 +8,8 @@
 #include <halfulp/support/spelling.hpp>
 #include <halfulp/hardware/device.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <algorithm>
 #include <csignal>
 #include <memory>

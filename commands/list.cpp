@@ -3,6 +3,8 @@
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/support/json.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <memory>
 #include <string>
 #include <vector>

@@ -6,6 +6,8 @@
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/spelling.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <filesystem>
 #include <memory>
 #include <optional>

@@ -4,25 +4,27 @@
 #include <halfulp/support/json.hpp>
 #include <halfulp/hardware/unit_file.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <memory>
 #include <stdexcept>
 
 namespace halfulp::cli {
 namespace {
 
-struct Options {
+struct MmaArguments {
   std::string unit, file;
   MmaOptions lines;
 };
 
-MatrixUnit chosen_unit(const Options& options) {
+MatrixUnit chosen_unit(const MmaArguments& options) {
   if (options.unit.empty() == options.file.empty())
     throw std::invalid_argument("which unit? accepted: one of --unit NAME (see halfulp units) and --unit-file FILE");
   if (!options.unit.empty()) return find_unit(options.unit);
   return read_unit_file(options.file);
 }
 
-void mma_command(const Options& options, int& status) {
+void mma_command(const MmaArguments& options, int& status) {
   if (options.file == "-")
     throw std::invalid_argument("--unit-file is -, but standard input holds the operands; accepted: a file");
   if (options.lines.strict_nan && !options.lines.check) throw std::invalid_argument("--strict-nan belongs to --check");
@@ -35,7 +37,7 @@ void mma_command(const Options& options, int& status) {
 }  // namespace
 
 void add_mma_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<MmaArguments>();
   auto* command = app.add_subcommand("mma", "outputs of a matrix unit, from operands on standard input");
   command->add_option("--unit", options->unit, "a unit's name, such as hopper.wgmma.e4m3.fp32 (see halfulp units)")
       ->type_name("UNIT");

@@ -2,6 +2,7 @@
 
 #include <halfulp/support/spelling.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <charconv>

@@ -10,6 +10,7 @@
 #include <halfulp/report/schema.hpp>
 #include <halfulp/report/runner.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

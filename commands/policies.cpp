@@ -5,6 +5,7 @@
 #include <halfulp/training/operand.hpp>
 #include <halfulp/training/policy.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -10,6 +10,7 @@
 #include <halfulp/report/runner.hpp>
 #include <halfulp/support/json.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -51,7 +52,7 @@ std::string model_text(const MatrixShape& shape, const MatrixCases& cases, const
   std::string out = fmt::format("rule {}: {}\n\n", model.unit.rule->name, model.unit.rule->description);
   for (const Finding& f : model.findings) {
     out += wrapped(sentence(shape, f), 2, width);
-    if (f.parameter == probe::Parameter::nan || f.witnesses.empty()) continue;
+    if (f.parameter == probe::SumParameter::nan || f.witnesses.empty()) continue;
     // One question that tells neighbouring values apart.
     const Refutation& w = f.witnesses.front();
     std::string why = fmt::format("{} gives {}", operands_text(shape, cases, w.question),
@@ -162,12 +163,12 @@ Json probe_json(const Device& device, const MatrixTask& task, const MatrixCases&
   return json;
 }
 
-struct Options {
+struct ProbeArguments {
   std::string backend, file;
   bool json = false;
 };
 
-MatrixTasks asked_for(const Options& options) {
+MatrixTasks asked_for(const ProbeArguments& options) {
   if (options.backend.empty() == options.file.empty())
     throw std::invalid_argument("which unit? accepted: one of --backend BACKEND and --unit-file FILE");
   if (!options.backend.empty()) return find_matrix_tasks(options.backend);
@@ -175,7 +176,7 @@ MatrixTasks asked_for(const Options& options) {
   return {model, model->matrix_tasks(), ""};
 }
 
-void probe_command(const Options& options) {
+void probe_command(const ProbeArguments& options) {
   const MatrixTasks here = asked_for(options);
   std::string text, reason = here.reason;
   Json list = Json::array();
@@ -206,7 +207,7 @@ void probe_command(const Options& options) {
 }  // namespace
 
 void add_probe_command(CLI::App& app, int&) {
-  const auto options = std::make_shared<Options>();
+  const auto options = std::make_shared<ProbeArguments>();
   CLI::App* command = app.add_subcommand(
       "probe", "which matrix unit is this? its parameters, by what it answers to chosen operands");
   command

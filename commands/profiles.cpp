@@ -7,6 +7,7 @@
 #include <halfulp/support/work.hpp>
 #include <halfulp/support/spelling.hpp>
 
+#include <CLI/CLI.hpp>
 #include <tbb/global_control.h>
 
 #include <algorithm>

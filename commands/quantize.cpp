@@ -12,6 +12,7 @@
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/spelling.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
@@ -114,7 +115,7 @@ nlohmann::ordered_json summary_json(const std::string& name, const FileTensor& t
 
 namespace {
 
-struct Options {
+struct QuantizeArguments {
   std::string input, format;
   std::optional<std::string> rule, axis, out, codes, scales, zeros;
 
@@ -141,7 +142,7 @@ std::optional<std::string> rule_in(const std::string& format) {
 }
 
 /// The format with --rule, which must be a scale rule.
-AnyFormat format_of(const Options& options) {
+AnyFormat format_of(const QuantizeArguments& options) {
   AnyFormat format = parse_any_format(options.format);
   if (!options.rule) return format;
   std::vector<std::string> names;
@@ -158,7 +159,7 @@ AnyFormat format_of(const Options& options) {
   throw std::invalid_argument(unknown_name("scale rule", *options.rule, std::move(names)));
 }
 
-std::optional<int> axis_of(const Options& options) {
+std::optional<int> axis_of(const QuantizeArguments& options) {
   if (!options.axis) return std::nullopt;
   int axis = 0;
   const char* const end = options.axis->data() + options.axis->size();
@@ -187,7 +188,7 @@ std::string scales_file(const FloatFormat& f, const Quantized& q) {
 }
 
 /// What block formats do not heed must not be asked of them.
-void check_rounding(const Options& options, const CLI::App& command) {
+void check_rounding(const QuantizeArguments& options, const CLI::App& command) {
   const RoundingOptions& r = options.rounding;
   const auto refuse = [&](const std::string& what) {
     throw std::invalid_argument(what + " is for plain formats, and " + options.format + " is a block format");
@@ -222,7 +223,7 @@ bool needs_double(const FloatFormat& f, const FileTensor& tensor) {
   return tensor.format.storage_bytes() == 8 || (f.emax() > fp32.emax() && f.fraction_bits < fp32.fraction_bits);
 }
 
-void quantize_command(const Options& options, const CLI::App& command) {
+void quantize_command(const QuantizeArguments& options, const CLI::App& command) {
   const AnyFormat format = format_of(options);
   const auto* block = std::get_if<BlockFormat>(&format);
   for (const auto& [name, path] : options.parts())
@@ -262,7 +263,7 @@ void quantize_command(const Options& options, const CLI::App& command) {
 }  // namespace
 
 void add_quantize_command(CLI::App& app, int&) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<QuantizeArguments>();
   auto* command = app.add_subcommand("quantize", "a tensor (.npy) in a format or block format, and what that costs");
   command->add_option("FILE", options->input, "a .npy file of float16, float32 or float64")->required();
   command

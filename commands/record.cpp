@@ -12,6 +12,7 @@
 #include <halfulp/support/work.hpp>
 #include <halfulp/report/runner.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -30,7 +31,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-struct Options {
+struct RecordArguments {
   std::string backend, out;
   bool quick = false, quiet = false;
 };
@@ -124,7 +125,7 @@ void describe_origin(const Device& device, recording::Origin& origin) {
   origin.date = environment.at("date");
 }
 
-void record_command(const Options& options) {
+void record_command(const RecordArguments& options) {
   const Device& device = device_named(options.backend);
   note_interrupts();
   const FolderInTheMaking folder(options.out);
@@ -165,7 +166,7 @@ void record_command(const Options& options) {
 }  // namespace
 
 void add_record_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<RecordArguments>();
   auto* command = app.add_subcommand("record",
                                      "keep what a device answers to the recording suite, for machines without it");
   command->add_option("--backend", options->backend, "x86 (this CPU), cuda (a GPU), rehearsal (no device)")

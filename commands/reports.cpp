@@ -8,6 +8,7 @@
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/spelling.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -12,6 +12,7 @@
 #include <halfulp/support/spelling.hpp>
 #include <halfulp/support/work.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>

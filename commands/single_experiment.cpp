@@ -3,9 +3,17 @@
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/run.hpp>
 
+#include <CLI/CLI.hpp>
+
+#include <algorithm>
+
 namespace halfulp::cli {
 
-int single_experiment_main(int argc, char** argv, const char* name) {
+bool is_experiment(std::string_view name) {
+  return std::ranges::any_of(experiments(), [&](const Experiment& experiment) { return experiment.name == name; });
+}
+
+int single_experiment_main(int argc, char** argv, std::string_view name) {
   const Experiment& experiment = find_experiment(name);
   RunArguments arguments;
   arguments.command = command_text(argc, argv);

@@ -8,6 +8,7 @@
 #include <halfulp/support/spelling.hpp>
 #include <halfulp/hardware/unit_file.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -175,11 +176,6 @@ std::string details(const MatrixUnit& u) {
   return u.name + "\n\n" + aligned(rows, 2);
 }
 
-std::string lower(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 /// Whether a word in lower case is part of a unit's name, or names a device with such units.
 bool fits(const MatrixUnit& u, const std::string& word) {
   const std::string_view of_device = architecture_of(word);
@@ -214,7 +210,7 @@ std::string no_unit(const std::vector<std::string>& words) {
   return fmt::format("no unit fits all of {}, though each fits some; {}", together, all);
 }
 
-struct Options {
+struct UnitsArguments {
   std::vector<std::string> words;
   std::string file;
   bool json = false;
@@ -222,14 +218,14 @@ struct Options {
 
 void show_one(const MatrixUnit& unit, bool json) { write_output(json ? pretty(unit_to_json(unit)) : details(unit)); }
 
-void units_command(const Options& options) {
+void units_command(const UnitsArguments& options) {
   if (!options.file.empty()) {
     if (!options.words.empty())
       throw std::invalid_argument("--unit-file shows the unit of that file; accepted: no WORD beside it");
     return show_one(read_unit_file(options.file), options.json);
   }
   std::vector<std::string> words;
-  for (const std::string& word : options.words) words.push_back(lower(word));
+  for (const std::string& word : options.words) words.push_back(lowered(word));
   Units chosen;
   for (const MatrixUnit& u : matrix_units()) {
     if (words.size() == 1 && u.name == words.front()) return show_one(u, options.json);
@@ -246,7 +242,7 @@ void units_command(const Options& options) {
 }  // namespace
 
 void add_units_command(CLI::App& app, int&) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<UnitsArguments>();
   auto* command = app.add_subcommand("units", "matrix units: instruction, shape, model, evidence");
   command->add_option("WORD", options->words,
                       "a unit's name, which shows it in full, or words that names contain, such as hopper e4m3; a "

@@ -15,7 +15,7 @@
 namespace halfulp::cli {
 namespace {
 
-constexpr const char* kind = "halfulp ledger";
+constexpr const char* ledger_kind = "halfulp ledger";
 constexpr int ledger_version = 1;
 
 bool same(const Json& x, const Json& y, std::initializer_list<const char*> keys) {
@@ -38,7 +38,7 @@ Json read_ledger(const std::string& path) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return Json::array();
   Json json = read_json(path);
-  const bool known = json.is_object() && json.value("kind", Json()) == Json(kind) &&
+  const bool known = json.is_object() && json.value("kind", Json()) == Json(ledger_kind) &&
                      json.value("version", Json()) == Json(ledger_version);
   if (!known || !json.contains("entries") || !json["entries"].is_array())
     throw std::invalid_argument(
@@ -69,7 +69,7 @@ std::vector<std::string> enter(const std::string& path, const Json& entry) {
   if (place) *place = entry;
   else entries.push_back(entry);
   Json json;
-  json["kind"] = kind;
+  json["kind"] = ledger_kind;
   json["version"] = ledger_version;
   json["entries"] = std::move(entries);
   write_file(path, pretty(json));
@@ -159,7 +159,7 @@ std::string classes_text(const std::map<std::string, std::uint64_t>& classes) {
   return text;
 }
 
-std::string witness_text(const Task& task, const Mismatch& w) {
+std::string mismatch_text(const Task& task, const Mismatch& w) {
   std::string operands;
   for (int i = 0; i < w.arity; ++i)
     operands += (i ? ", " : "") + operand_text(task, w.operands[static_cast<std::size_t>(i)]);
@@ -338,7 +338,7 @@ std::string text_of(const Verification& v, const Style& style) {
       v.seconds, static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
   if (found.differing && v.approximate)
     text += "  this route need not be correctly rounded: differences are a finding, and no failure\n";
-  for (const Mismatch& w : found.witnesses) text += witness_text(v.task, w);
+  for (const Mismatch& w : found.witnesses) text += mismatch_text(v.task, w);
   if (v.nans) {
     text += fmt::format(
         "  NaN: canonical above; by the reference's rule ({}) on {} NaN results of {} {} inputs {} differ{}\n",
@@ -346,7 +346,7 @@ std::string text_of(const Verification& v, const Style& style) {
         v.operands.count > verify::nan_operands ? "a sample of" : "the",
         std::min(v.operands.count, verify::nan_operands), v.nans->differing,
         v.nans->differing ? " (" + classes_text(v.nans->classes) + ")" : "");
-    for (const Mismatch& w : v.nans->witnesses) text += witness_text(v.task, w);
+    for (const Mismatch& w : v.nans->witnesses) text += mismatch_text(v.task, w);
   }
   return text + "  digest " + v.digest() + "\n";
 }

@@ -11,6 +11,7 @@
 #include <halfulp/report/runner.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
+#include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
 #include <tbb/global_control.h>
@@ -28,7 +29,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Options {
+struct VerifyArguments {
   std::string operation, format, to, round = "nearest-even", overflow = "ieee", against, state, ledger;
   bool flush_inputs = false, exhaustive = false, json = false, quiet = false;
   std::uint64_t sample = std::uint64_t{1} << 24, seed = 1;
@@ -56,7 +57,7 @@ const Device& reference_named(const std::string& name) {
   return verify::find_reference_device(name);
 }
 
-Task task_without_mode(const Options& options) {
+Task task_without_mode(const VerifyArguments& options) {
   Task task;
   task.operation = parse_operation(options.operation);
   const bool converts = task.operation == Operation::convert;
@@ -82,7 +83,7 @@ std::vector<RoundingMode> modes(const std::string& name) {
   throw std::invalid_argument("verify compares deterministic modes, not stochastic; accepted: all, or one of them");
 }
 
-std::vector<Verification> verifications(const Options& options) {
+std::vector<Verification> verifications(const VerifyArguments& options) {
   Verification v;
   v.reference = &reference_named(options.against);
   v.task = task_without_mode(options);
@@ -113,7 +114,7 @@ std::vector<Verification> verifications(const Options& options) {
 /// The run's progress: what is done, the bar, the state file now and then.
 class Run {
  public:
-  Run(const Options& options, std::vector<Verification>& all)
+  Run(const VerifyArguments& options, std::vector<Verification>& all)
       : options_(options), all_(all), bar_("verify", options.quiet) {
     for (const Verification& v : all_)
       if (v.skipped.empty()) total_ += v.operands.count - v.found().compared;
@@ -156,7 +157,7 @@ class Run {
               static_cast<double>(total_ - done_) / rate);
   }
 
-  const Options& options_;
+  const VerifyArguments& options_;
   std::vector<Verification>& all_;
   ProgressBar bar_;
   std::mutex mutex_;
@@ -165,7 +166,7 @@ class Run {
 };
 
 /// After Ctrl-C: what is kept.
-std::string interrupted_text(const Options& options, const std::vector<Verification>& all) {
+std::string interrupted_text(const VerifyArguments& options, const std::vector<Verification>& all) {
   if (options.state.empty()) return "halfulp: interrupted; nothing was kept (--state FILE keeps what is done)\n";
   std::uint64_t done = 0, total = 0;
   for (const Verification& v : all) {
@@ -176,7 +177,7 @@ std::string interrupted_text(const Options& options, const std::vector<Verificat
   return fmt::format("halfulp: interrupted; {} of {} chunks are done and kept in {}\n", done, total, options.state);
 }
 
-void run_all(const Options& options, std::vector<Verification>& all, int& status) {
+void run_all(const VerifyArguments& options, std::vector<Verification>& all, int& status) {
   Run run(options, all);
   Json runs = Json::array();
   for (Verification& v : all) {
@@ -195,7 +196,7 @@ void run_all(const Options& options, std::vector<Verification>& all, int& status
   if (options.json) write_output(pretty(Json{{"verifications", std::move(runs)}}));
 }
 
-void verify_command(const Options& options, int& status) {
+void verify_command(const VerifyArguments& options, int& status) {
   std::vector<Verification> all = verifications(options);
   if (!options.ledger.empty()) {
     check_kept_file("--ledger", options.ledger);
@@ -230,7 +231,7 @@ void verify_command(const Options& options, int& status) {
 }  // namespace
 
 void add_verify_command(CLI::App& app, int& status) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<VerifyArguments>();
   const auto file_name = [](const std::string& name) {
     return name.empty() || name == "-" ? "'" + name + "' is no file to keep anything in; accepted: the name of a file"
                                        : std::string();

@@ -12,7 +12,7 @@ namespace halfulp::cli {
 namespace {
 
 constexpr int state_version = 1;
-constexpr const char* kind = "halfulp verify state";
+constexpr const char* state_kind = "halfulp verify state";
 
 /// What a run is: a state of anything else is refused.
 Json question(const Verification& v) {
@@ -24,7 +24,7 @@ std::string checksum(const Json& runs) {
   return hex_word(verify::chunk_digest(std::as_bytes(std::span(text))));
 }
 
-[[noreturn]] void refuse(const std::string& path, const std::string& why) {
+[[noreturn]] void refuse_state(const std::string& path, const std::string& why) {
   throw std::invalid_argument(
       fmt::format("state file '{}' {}; give another --state, or remove it to start anew", path, why));
 }
@@ -49,28 +49,30 @@ void load_state(const std::string& path, std::vector<Verification>& run) {
   std::error_code error;
   if (!std::filesystem::exists(path, error)) return;
   const Json json = read_json(path);
-  if (!json.is_object() || json.value("kind", Json()) != Json(kind)) refuse(path, "is no state file of halfulp verify");
+  if (!json.is_object() || json.value("kind", Json()) != Json(state_kind))
+    refuse_state(path, "is no state file of halfulp verify");
   const auto version = json.find("version");
-  if (version == json.end() || !version->is_number_integer()) refuse(path, "is damaged (no version)");
+  if (version == json.end() || !version->is_number_integer()) refuse_state(path, "is damaged (no version)");
   if (*version > state_version)
-    refuse(path, fmt::format("is of version {}, newer than the {} of this program", version->dump(), state_version));
+    refuse_state(path,
+                 fmt::format("is of version {}, newer than the {} of this program", version->dump(), state_version));
   const auto runs = json.find("runs");
   if (runs == json.end() || !runs->is_array() || json.value("checksum", Json()) != Json(checksum(*runs)))
-    refuse(path, "is damaged (its checksum is wrong)");
+    refuse_state(path, "is damaged (its checksum is wrong)");
   for (const Json& one : *runs)
-    if (!one.is_object()) refuse(path, "is damaged (a run is no object)");
+    if (!one.is_object()) refuse_state(path, "is damaged (a run is no object)");
   const bool same_size = runs->size() == run.size();
   for (std::size_t i = 0; i < run.size(); ++i)
     if (!same_size || runs->at(i).value("question", Json()) != question(run[i]))
-      refuse(path, "belongs to another task");
+      refuse_state(path, "belongs to another task");
   for (std::size_t i = 0; i < run.size(); ++i)
     if (const Json theirs = runs->at(i).value("program", Json()); theirs != Json(program(run[i])))
-      refuse(path, fmt::format("is of another program ({}, this is {})", theirs.dump(), program(run[i])));
+      refuse_state(path, fmt::format("is of another program ({}, this is {})", theirs.dump(), program(run[i])));
   std::vector<Verification> filled = run;
   try {
     for (std::size_t i = 0; i < run.size(); ++i) fill(filled[i], runs->at(i));
-  } catch (const std::invalid_argument&) { refuse(path, "is damaged"); } catch (const Json::exception&) {
-    refuse(path, "is damaged");
+  } catch (const std::invalid_argument&) { refuse_state(path, "is damaged"); } catch (const Json::exception&) {
+    refuse_state(path, "is damaged");
   }
   run = std::move(filled);
 }
@@ -87,7 +89,7 @@ void save_state(const std::string& path, const std::vector<Verification>& run) {
     runs.push_back(std::move(json));
   }
   Json json;
-  json["kind"] = kind;
+  json["kind"] = state_kind;
   json["version"] = state_version;
   json["checksum"] = checksum(runs);
   json["runs"] = std::move(runs);

@@ -6,18 +6,20 @@
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/work.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <memory>
 
 namespace halfulp::cli {
 namespace {
 
-struct Options {
+struct WitnessArguments {
   std::string a, b;
   witness::Options search;
   bool strict_nan = false, json = false, quiet = false;
 };
 
-void witness_command(const Options& options) {
+void witness_command(const WitnessArguments& options) {
   const witness::Subject a = witness::parse_subject(options.a), b = witness::parse_subject(options.b);
   witness::Options search = options.search;
   search.any_nan = !options.strict_nan;
@@ -36,7 +38,7 @@ void witness_command(const Options& options) {
 }  // namespace
 
 void add_witness_command(CLI::App& app, int&) {
-  auto options = std::make_shared<Options>();
+  auto options = std::make_shared<WitnessArguments>();
   auto* command = app.add_subcommand("witness", "the smallest operands on which two configurations differ");
   command
       ->add_option("A", options->a,

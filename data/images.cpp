@@ -95,16 +95,12 @@ namespace {
 constexpr std::uint64_t most_values = std::uint64_t{1} << 30;
 constexpr std::size_t piece = std::size_t{1} << 20;
 
-[[noreturn]] void refuse(const std::string& name, const std::string& why) {
-  throw std::invalid_argument(name + ": " + why);
-}
-
 using Word = std::array<char, 4>;
 
 Word word_of(UnpackingReader& reader, const std::string& name) {
   Word bytes{};
   if (reader.read(bytes) != bytes.size())
-    refuse(name, fmt::format("truncated: the IDX header ends at byte {}", reader.position()));
+    refuse_file(name, fmt::format("truncated: the IDX header ends at byte {}", reader.position()));
   return bytes;
 }
 
@@ -124,8 +120,9 @@ IdxArray read_idx(std::unique_ptr<std::istream> stream, const std::string& name,
   UnpackingReader reader(std::move(stream), name);
   const Word magic = word_of(reader, name), accepted{0, 0, 8, static_cast<char>(dimensions)};
   if (magic != accepted)
-    refuse(name, fmt::format("begins with {:08x}; accepted: {:08x}, an IDX file of unsigned bytes in {} dimension{}",
-                             big_endian(magic), big_endian(accepted), dimensions, dimensions == 1 ? "" : "s"));
+    refuse_file(name,
+                fmt::format("begins with {:08x}; accepted: {:08x}, an IDX file of unsigned bytes in {} dimension{}",
+                            big_endian(magic), big_endian(accepted), dimensions, dimensions == 1 ? "" : "s"));
   IdxArray array;
   std::uint64_t promised = 1;
   std::string shape;
@@ -135,7 +132,7 @@ IdxArray read_idx(std::unique_ptr<std::istream> stream, const std::string& name,
     promised = std::min(promised, most_values + 1) * array.shape.back();  // what is too large need not be exact
   }
   if (promised > most_values)
-    refuse(name, fmt::format("the IDX header, at byte 4, promises {} values; accepted: at most 2^30", shape));
+    refuse_file(name, fmt::format("the IDX header, at byte 4, promises {} values; accepted: at most 2^30", shape));
   while (array.values.size() < promised) {
     stop_if_interrupted();
     const std::size_t before = array.values.size(),
@@ -143,13 +140,13 @@ IdxArray read_idx(std::unique_ptr<std::istream> stream, const std::string& name,
     array.values.resize(before + wanted);
     const std::size_t count = reader.read({reinterpret_cast<char*>(array.values.data()) + before, wanted});
     if (count < wanted)
-      refuse(name, fmt::format("truncated: {} values of the {} that the IDX header promises, it ends at byte {}",
-                               before + count, shape, reader.position()));
+      refuse_file(name, fmt::format("truncated: {} values of the {} that the IDX header promises, it ends at byte {}",
+                                    before + count, shape, reader.position()));
   }
   char more = 0;
   if (reader.read({&more, 1}) != 0)
-    refuse(name, fmt::format("trailing garbage from byte {} on, after the {} values that the IDX header promises",
-                             reader.position() - 1, shape));
+    refuse_file(name, fmt::format("trailing garbage from byte {} on, after the {} values that the IDX header promises",
+                                  reader.position() - 1, shape));
   return array;
 }
 
@@ -169,16 +166,16 @@ LabelledImages read_part(const std::string& images, const std::string& labels) {
   LabelledImages part;
   IdxArray pixels = read_idx(images, 3), classes = read_idx(labels, 1);
   if (pixels.values.empty())
-    refuse(images, fmt::format("{} images of {} x {} pixels; accepted: at least one of each", pixels.shape[0],
-                               pixels.shape[1], pixels.shape[2]));
+    refuse_file(images, fmt::format("{} images of {} x {} pixels; accepted: at least one of each", pixels.shape[0],
+                                    pixels.shape[1], pixels.shape[2]));
   if (classes.shape[0] != pixels.shape[0])
-    refuse(labels, fmt::format("{} labels for the {} images of {}; accepted: one each", classes.shape[0],
-                               pixels.shape[0], images));
+    refuse_file(labels, fmt::format("{} labels for the {} images of {}; accepted: one each", classes.shape[0],
+                                    pixels.shape[0], images));
   const auto high = std::find_if(classes.values.begin(), classes.values.end(),
                                  [](std::uint8_t label) { return label >= image_classes; });
   if (high != classes.values.end())
-    refuse(labels, fmt::format("label {} at byte {}; accepted: 0 to {}", *high, high - classes.values.begin() + 8,
-                               image_classes - 1));
+    refuse_file(labels, fmt::format("label {} at byte {}; accepted: 0 to {}", *high, high - classes.values.begin() + 8,
+                                    image_classes - 1));
   part.rows = pixels.shape[1];
   part.columns = pixels.shape[2];
   part.pixels = std::move(pixels.values);
@@ -206,7 +203,7 @@ std::variant<ImageSet, NotInstalled> load_images(const std::string& folder) {
                       "its four files",
                       set.folder, name)};
     if (!path)
-      refuse(
+      refuse_file(
           folder,
           fmt::format(
               "no {0}.gz and no {0} in this folder; accepted: a folder with the four files of MNIST or Fashion-MNIST",
@@ -216,8 +213,8 @@ std::variant<ImageSet, NotInstalled> load_images(const std::string& folder) {
   set.train = read_part(paths[0], paths[1]);
   set.test = read_part(paths[2], paths[3]);
   if (set.test.rows != set.train.rows || set.test.columns != set.train.columns)
-    refuse(paths[2], fmt::format("images of {} x {} pixels; accepted: {} x {}, as in {}", set.test.rows,
-                                 set.test.columns, set.train.rows, set.train.columns, paths[0]));
+    refuse_file(paths[2], fmt::format("images of {} x {} pixels; accepted: {} x {}, as in {}", set.test.rows,
+                                      set.test.columns, set.train.rows, set.train.columns, paths[0]));
   std::vector<std::uint64_t> chunks;
   for (const auto* bytes : {&set.train.pixels, &set.train.labels, &set.test.pixels, &set.test.labels})
     chunks.push_back(verify::chunk_digest(std::as_bytes(std::span(*bytes))));

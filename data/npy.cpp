@@ -23,10 +23,6 @@ struct NpyType {
 };
 constexpr std::array<NpyType, 3> npy_types{{{"<f2", fp16}, {"<f4", fp32}, {"<f8", fp64}}};
 
-[[noreturn]] void refuse(const std::string& name, const std::string& reason) {
-  throw std::invalid_argument(name + ": " + reason);
-}
-
 /// The header's text: a Python dictionary literal with the keys descr, fortran_order and shape.
 class HeaderParser {
  public:
@@ -49,7 +45,7 @@ class HeaderParser {
         header.shape = tuple();
         shape = true;
       } else {
-        refuse(name_, "the .npy header has an unexpected key '" + printable(key) + "'");
+        refuse_file(name_, "the .npy header has an unexpected key '" + printable(key) + "'");
       }
       if (!accept(',')) {
         expect('}');
@@ -63,7 +59,7 @@ class HeaderParser {
   }
 
  private:
-  [[noreturn]] void malformed(const std::string& what) { refuse(name_, "malformed .npy header: " + what); }
+  [[noreturn]] void malformed(const std::string& what) { refuse_file(name_, "malformed .npy header: " + what); }
 
   char peek() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t')) ++at_;
@@ -103,7 +99,7 @@ class HeaderParser {
       if (!std::isdigit(static_cast<unsigned char>(peek()))) malformed("shape is not a tuple of sizes");
       std::uint64_t value = 0;
       for (; at_ < text_.size() && std::isdigit(static_cast<unsigned char>(text_[at_])); ++at_) {
-        if (value > most_bytes / 10 - 1) refuse(name_, "the shape in the header is impossibly large");
+        if (value > most_bytes / 10 - 1) refuse_file(name_, "the shape in the header is impossibly large");
         value = value * 10 + static_cast<std::uint64_t>(text_[at_] - '0');
       }
       if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // Python 2 wrote its long integers so: (3L,)
@@ -119,21 +115,22 @@ class HeaderParser {
   FloatFormat format() {
     constexpr std::string_view accepted =
         "; accepted: float16, float32 and float64 in little-endian order ('<f2', '<f4', '<f8')";
-    if (peek() == '[') refuse(name_, "a structured dtype" + std::string(accepted));
+    if (peek() == '[') refuse_file(name_, "a structured dtype" + std::string(accepted));
     const std::string descr = string();
     for (const NpyType& type : npy_types)
       if (descr == type.descr) return type.format;
     if (descr.find('O') != std::string::npos)
-      refuse(name_, "pickled Python objects (dtype '" + printable(descr) + "')" + std::string(accepted));
-    if (descr.starts_with('>')) refuse(name_, "big-endian dtype '" + printable(descr) + "'" + std::string(accepted));
-    refuse(name_, "dtype '" + printable(descr) + "'" + std::string(accepted));
+      refuse_file(name_, "pickled Python objects (dtype '" + printable(descr) + "')" + std::string(accepted));
+    if (descr.starts_with('>'))
+      refuse_file(name_, "big-endian dtype '" + printable(descr) + "'" + std::string(accepted));
+    refuse_file(name_, "dtype '" + printable(descr) + "'" + std::string(accepted));
   }
   std::uint64_t product(const NpyHeader& header) {
     if (std::find(header.shape.begin(), header.shape.end(), 0u) != header.shape.end()) return 0;
     std::uint64_t count = 1;
     const std::uint64_t most = most_bytes / static_cast<std::uint64_t>(header.format.storage_bytes());
     for (const std::uint64_t size : header.shape) {
-      if (size > most / count) refuse(name_, "the shape in the header is impossibly large");
+      if (size > most / count) refuse_file(name_, "the shape in the header is impossibly large");
       count *= size;
     }
     return count;
@@ -148,7 +145,7 @@ std::string take(std::istream& stream, std::size_t bytes, const std::string& nam
   std::string text(bytes, '\0');
   stream.read(text.data(), static_cast<std::streamsize>(bytes));
   if (static_cast<std::size_t>(stream.gcount()) != bytes)
-    refuse(name, "truncated: the file ends within the .npy header");
+    refuse_file(name, "truncated: the file ends within the .npy header");
   return text;
 }
 
@@ -156,23 +153,23 @@ NpyHeader read_header(std::istream& stream, const std::string& name) {
   constexpr std::string_view magic = "\x93NUMPY";
   std::string start(magic.size(), '\0');
   stream.read(start.data(), static_cast<std::streamsize>(start.size()));
-  if (stream.gcount() == 0) refuse(name, "an empty file, not a .npy file");
+  if (stream.gcount() == 0) refuse_file(name, "an empty file, not a .npy file");
   if (start != magic) {
     const bool zip = start.starts_with("PK");
-    refuse(name, zip ? "a .npz archive: extract one array of it as a .npy file"
-                     : "not a .npy file (its first bytes are not \\x93NUMPY)");
+    refuse_file(name, zip ? "a .npz archive: extract one array of it as a .npy file"
+                          : "not a .npy file (its first bytes are not \\x93NUMPY)");
   }
   const std::string version = take(stream, 2, name);
   const int major = static_cast<unsigned char>(version[0]), minor = static_cast<unsigned char>(version[1]);
   if (major < 1 || major > 3 || minor != 0)
-    refuse(name,
-           ".npy format version " + std::to_string(major) + "." + std::to_string(minor) + "; accepted: 1.0, 2.0, 3.0");
+    refuse_file(name, ".npy format version " + std::to_string(major) + "." + std::to_string(minor) +
+                          "; accepted: 1.0, 2.0, 3.0");
   std::size_t length = 0;
   const std::string bytes = take(stream, major == 1 ? 2 : 4, name);
   for (std::size_t i = bytes.size(); i-- > 0;) length = length << 8 | static_cast<unsigned char>(bytes[i]);
   if (length > longest_header)
-    refuse(name, "a .npy header of " + std::to_string(length) + " bytes; at most " + std::to_string(longest_header) +
-                     " are accepted");
+    refuse_file(name, "a .npy header of " + std::to_string(length) + " bytes; at most " +
+                          std::to_string(longest_header) + " are accepted");
   const std::string text = take(stream, length, name);
   return HeaderParser(text, name).parse();
 }
@@ -197,15 +194,15 @@ void NpyReader::check_length() {
   const auto end = stream_->tellg();
   stream_->clear();
   stream_->seekg(data);
-  if (end < 0 || !*stream_) refuse(name_, "cannot be read");
+  if (end < 0 || !*stream_) refuse_file(name_, "cannot be read");
   const auto present = static_cast<std::uint64_t>(end - data);
   const std::uint64_t promised = header_.count * static_cast<std::uint64_t>(header_.format.storage_bytes());
   if (present < promised)
-    refuse(name_, "truncated: the header promises " + std::to_string(promised) + " bytes of data, the file holds " +
-                      std::to_string(present));
+    refuse_file(name_, "truncated: the header promises " + std::to_string(promised) +
+                           " bytes of data, the file holds " + std::to_string(present));
   if (present > promised)
-    refuse(name_, "trailing garbage: " + std::to_string(present - promised) + " bytes after the " +
-                      std::to_string(promised) + " the header promises");
+    refuse_file(name_, "trailing garbage: " + std::to_string(present - promised) + " bytes after the " +
+                           std::to_string(promised) + " the header promises");
 }
 
 std::size_t NpyReader::read(std::span<std::uint64_t> codes) {
@@ -214,13 +211,13 @@ std::size_t NpyReader::read(std::span<std::uint64_t> codes) {
   if (wanted == 0) {
     // A pipe's length is only known here.
     if (!codes.empty() && stream_->peek() != std::istream::traits_type::eof())
-      refuse(name_, "trailing garbage after the data");
+      refuse_file(name_, "trailing garbage after the data");
     return 0;
   }
   std::vector<char> bytes(wanted * size);
   stream_->read(bytes.data(), static_cast<std::streamsize>(bytes.size()));
   if (static_cast<std::size_t>(stream_->gcount()) != bytes.size())
-    refuse(name_, "truncated: the file ends within the data");
+    refuse_file(name_, "truncated: the file ends within the data");
   for (std::size_t i = 0; i < wanted; ++i) {
     std::uint64_t code = 0;
     for (std::size_t b = size; b-- > 0;) code = code << 8 | static_cast<unsigned char>(bytes[i * size + b]);

@@ -23,10 +23,6 @@ constexpr std::int64_t version = 1;
 constexpr std::int64_t most_steps = std::int64_t{1} << 53;  ///< what JSON readers hold as doubles
 constexpr std::int64_t longest_extent = std::int64_t{1} << 53;
 
-[[noreturn]] void refuse(const std::string& folder, const std::string& why) {
-  throw std::invalid_argument(folder + ": " + why);
-}
-
 /// Names become files' names; a listing must not lead out of its folder.
 bool names_a_file(std::string_view name) {
   const auto in = [](char c, char from, char to) { return c >= from && c <= to; };
@@ -83,8 +79,8 @@ GradientFolder read_listing(const fs::path& folder) {
   const Json json = read_json(path);
   Members members(json, path);
   if (const Json& found = members.need("version"); found != version)
-    refuse(path, fmt::format("version is {}; accepted: {}",
-                             shown(found.dump(-1, ' ', false, Json::error_handler_t::replace)), version));
+    refuse_file(path, fmt::format("version is {}; accepted: {}",
+                                  shown(found.dump(-1, ' ', false, Json::error_handler_t::replace)), version));
   GradientFolder found;
   found.listed = true;
   found.about = members.need("about");
@@ -97,7 +93,7 @@ GradientFolder read_listing(const fs::path& folder) {
     const std::string where = fmt::format("{}: tensors[{}]", path, i);
     found.gradients.push_back(gradient_from(tensors[i], where, folder));
     const SavedGradient& g = found.gradients.back();
-    if (!paths.insert(g.path).second) refuse(where, fmt::format("{} of step {} is there twice", g.name, *g.step));
+    if (!paths.insert(g.path).second) refuse_file(where, fmt::format("{} of step {} is there twice", g.name, *g.step));
   }
   return found;
 }
@@ -113,7 +109,7 @@ std::vector<SavedGradient> npy_files(const std::string& folder) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
     if (entry->path().extension() == ".npy" && is_file(entry->path())) paths.push_back(entry->path());
-  if (error) refuse(folder, "cannot be read: " + error.message());
+  if (error) refuse_file(folder, "cannot be read: " + error.message());
   std::sort(paths.begin(), paths.end());
   std::vector<SavedGradient> found;
   for (const fs::path& path : paths) {
@@ -137,24 +133,25 @@ bool is_step_of_a_run(const fs::path& folder) {
 
 GradientFolder read_gradients(const std::string& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) refuse(folder, "no such folder");
+  if (!fs::is_directory(folder, error)) refuse_file(folder, "no such folder");
   GradientFolder found;
   if (fs::exists(fs::symlink_status(fs::path(folder) / listing, error))) {
     found = read_listing(folder);
     if (found.gradients.empty())
-      refuse(fs::path(folder) / listing, "lists no tensors; accepted: at least one saved step");
+      refuse_file(fs::path(folder) / listing, "lists no tensors; accepted: at least one saved step");
   } else {
     if (is_step_of_a_run(folder))
-      refuse(folder, "one step of a training; accepted: the folder above it, whose gradients.json has the loss scales");
+      refuse_file(folder,
+                  "one step of a training; accepted: the folder above it, whose gradients.json has the loss scales");
     found.gradients = npy_files(folder);
     if (found.gradients.empty())
-      refuse(folder, "no .npy file; accepted: a folder with gradients.json, or with .npy files");
+      refuse_file(folder, "no .npy file; accepted: a folder with gradients.json, or with .npy files");
   }
   for (SavedGradient& g : found.gradients) {
     const NpyHeader header = NpyReader(g.path).header();
     if (found.listed && header.shape != g.shape)
-      refuse(g.path,
-             fmt::format("its shape is {}, in {} it is {}", shape_text(header.shape), listing, shape_text(g.shape)));
+      refuse_file(g.path, fmt::format("its shape is {}, in {} it is {}", shape_text(header.shape), listing,
+                                      shape_text(g.shape)));
     g.shape = header.shape;
     g.format = header.format;
   }
@@ -167,22 +164,22 @@ SavedGradients::SavedGradients(std::string folder, Json about, std::uint64_t fir
   const fs::path path = folder_;
   std::error_code error;
   if (!fs::exists(fs::status(path, error))) {
-    if (!fs::create_directory(path, error)) refuse(folder_, "cannot make the folder: " + error.message());
+    if (!fs::create_directory(path, error)) refuse_file(folder_, "cannot make the folder: " + error.message());
   } else if (!fs::is_directory(path, error)) {
-    refuse(folder_, "not a folder; accepted: a new folder, an empty one, or one of saved gradients");
+    refuse_file(folder_, "not a folder; accepted: a new folder, an empty one, or one of saved gradients");
   }
   std::vector<SavedGradient> dropped;
   const bool empty = fs::is_empty(path, error);
-  if (error) refuse(folder_, "cannot be read: " + error.message());
+  if (error) refuse_file(folder_, "cannot be read: " + error.message());
   if (!empty) {
     if (!is_file(path / listing))
-      refuse(
+      refuse_file(
           folder_,
           fmt::format("it holds other files and no {}; accepted: a new folder, an empty one, or one of saved gradients",
                       listing));
     const GradientFolder earlier = read_listing(path);
     for (const SavedGradient& g : earlier.gradients) (*g.step < first_step ? gradients_ : dropped).push_back(g);
-    if (earlier.about != about_) refuse(path / listing, "of another training; accepted: a new folder");
+    if (earlier.about != about_) refuse_file(path / listing, "of another training; accepted: a new folder");
   }
   // First the listing, so that at no time it names a file that is not there.
   list();
@@ -205,7 +202,7 @@ void SavedGradients::add(std::uint64_t step, std::string_view name, GradientKind
   const fs::path made = fs::path(folder_) / folder_of(step);
   std::error_code error;
   fs::create_directory(made, error);
-  if (error) refuse(made, "cannot make the folder: " + error.message());
+  if (error) refuse_file(made, "cannot make the folder: " + error.message());
   SavedGradient g{id, kind, step, scale, {extents.begin(), extents.end()}, {}, path_of(folder_, step, id)};
   write_npy(g.path, g.shape, values);
   gradients_.push_back(std::move(g));

@@ -14,7 +14,7 @@
 namespace halfulp {
 namespace {
 
-constexpr std::size_t most_bytes = std::size_t{64} << 20;
+constexpr std::size_t most_text_bytes = std::size_t{64} << 20;
 constexpr std::uint64_t window_stream = 0x7465'7874'7769'6e64;  // "textwind"
 
 std::string read_characters(const std::string& path) {
@@ -24,7 +24,7 @@ std::string read_characters(const std::string& path) {
   while (const std::size_t count = reader.read(piece)) {
     stop_if_interrupted();
     text.append(piece.data(), count);
-    if (text.size() > most_bytes)
+    if (text.size() > most_text_bytes)
       throw std::invalid_argument(path + ": larger than 64 MiB; accepted: a text of at most that");
   }
   if (const auto nul = text.find('\0'); nul != text.npos)

@@ -3,10 +3,9 @@
 #include <halfulp/formats/catalogue.hpp>
 
 namespace halfulp {
-namespace {
 
 /// Single operations, evaluated without a record.
-struct Plain {
+struct RoundedOperations {
   FloatFormat format;
   Rounding rounding;
   std::uint64_t run(Operation operation, std::uint64_t a, std::uint64_t b, std::uint64_t c,
@@ -30,8 +29,10 @@ struct Plain {
   }
 };
 
-DotEngine<Plain> engine(const DotModel& model) {
-  return {model, [](const FloatFormat& f, const Rounding& r) { return Plain{f, r}; }};
+namespace {
+
+DotEngine<RoundedOperations> engine(const DotModel& model) {
+  return {model, [](const FloatFormat& f, const Rounding& r) { return RoundedOperations{f, r}; }};
 }
 
 }  // namespace
@@ -82,7 +83,7 @@ std::uint64_t dot(const DotModel& model, std::span<const std::uint64_t> a, std::
 }
 
 struct PlainDots::Engine {
-  DotEngine<Plain> on;
+  DotEngine<RoundedOperations> on;
 };
 PlainDots::PlainDots(const DotModel& model) : engine_(new Engine{engine(model)}) {}
 PlainDots::~PlainDots() = default;

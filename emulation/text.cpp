@@ -5,7 +5,6 @@
 
 #include <boost/multiprecision/cpp_int.hpp>
 
-#include <cctype>
 #include <cstdio>
 #include <stdexcept>
 
@@ -44,13 +43,11 @@ Exact<uint128> leading_bits(bool sign, cpp_int numerator, cpp_int denominator) {
   return {sign, -shift, static_cast<uint128>(quotient)};
 }
 
-char lower(char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); }
-
 /// Reads digits, at most one point and an optional exponent into `number`. False if that is not what the text is.
 bool read_digits(std::string_view text, Literal& number) {
   bool point = false, any = false;
   for (; !text.empty(); text.remove_prefix(1)) {
-    const char c = lower(text.front());
+    const char c = lowered(text.front());
     if (c == '.' && !point) {
       point = true;
       continue;
@@ -64,7 +61,7 @@ bool read_digits(std::string_view text, Literal& number) {
   if (number.digits.size() > most_digits)
     throw std::invalid_argument("a number of " + std::to_string(number.digits.size()) + " digits; accepted: at most " +
                                 std::to_string(most_digits));
-  if (any && !text.empty() && lower(text.front()) == (number.hexadecimal ? 'p' : 'e')) {
+  if (any && !text.empty() && lowered(text.front()) == (number.hexadecimal ? 'p' : 'e')) {
     text.remove_prefix(1);
     bool negative = false;
     if (!text.empty() && (text.front() == '+' || text.front() == '-')) {
@@ -152,7 +149,7 @@ Literal read_literal(std::string_view text) {
     text.remove_prefix(1);
   }
   std::string word;
-  for (const char c : text.substr(0, 10)) word += lower(c);
+  for (const char c : text.substr(0, 10)) word += lowered(c);
   if (word == "inf" || word == "infinity") {
     number.kind = Kind::infinite;
     return number;

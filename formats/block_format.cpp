@@ -3,7 +3,6 @@
 #include <halfulp/support/spelling.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <optional>
 #include <stdexcept>
@@ -40,7 +39,7 @@ constexpr BlockFormat integer(const BlockElement& e, std::size_t columns) {
 }
 
 // clang-format off
-constexpr NamedBlockFormat rows[] = {
+constexpr NamedBlockFormat named_block_formats[] = {
   {"mxfp8e4m3",      mx32(floats(e4m3)), "OCP MXFP8 of E4M3", mx, {"mxfp8", "mxfp8_e4m3", "mx_fp8_e4m3"}},
   {"mxfp8e5m2",      mx32(floats(e5m2)), "OCP MXFP8 of E5M2", mx, {"mxfp8_e5m2", "mx_fp8_e5m2"}},
   {"mxfp6e3m2",      mx32(floats(e3m2)), "OCP MXFP6 of E3M2", mx, {"mxfp6", "mxfp6_e3m2", "mx_fp6_e3m2"}},
@@ -64,15 +63,9 @@ constexpr NamedBlockFormat rows[] = {
 };
 // clang-format on
 
-constexpr std::string_view grammar =
+constexpr std::string_view block_grammar =
     "ELEMENT/SHAPE/SCALE[/RULE][/OPTION...], for example e4m3/1x64/e8m0/rceil or int8/row/fp32; a name may be followed "
     "by changes, as in mxfp4/rceil";
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
 
 bool take_prefix(std::string_view& text, std::string_view prefix) {
   if (text.substr(0, prefix.size()) != prefix) return false;
@@ -89,7 +82,7 @@ bool take_number(std::string_view& text, T& number) {
 }
 
 const NamedBlockFormat* find_name(std::string_view wanted) {
-  for (const NamedBlockFormat& row : rows) {
+  for (const NamedBlockFormat& row : named_block_formats) {
     if (wanted == row.name) return &row;
     for (const std::string_view alias : row.aliases)
       if (!alias.empty() && wanted == alias) return &row;
@@ -145,7 +138,8 @@ std::vector<std::string_view> pieces(std::string_view text) {
 }
 
 [[noreturn]] void refuse(std::string_view name, const std::string& why) {
-  throw std::invalid_argument("block format '" + shown(name) + "' " + why + "; accepted: " + std::string(grammar));
+  throw std::invalid_argument("block format '" + shown(name) + "' " + why +
+                              "; accepted: " + std::string(block_grammar));
 }
 
 std::optional<FloatFormat> float_format(std::string_view word) {
@@ -165,10 +159,10 @@ BlockElement parse_element(std::string_view name, std::string_view word) {
 
 }  // namespace
 
-std::span<const NamedBlockFormat> block_catalogue() { return rows; }
+std::span<const NamedBlockFormat> block_catalogue() { return named_block_formats; }
 
 const NamedBlockFormat* find_named(const BlockFormat& format) {
-  for (const NamedBlockFormat& row : rows)
+  for (const NamedBlockFormat& row : named_block_formats)
     if (row.format == format) return &row;
   return nullptr;
 }
@@ -197,8 +191,9 @@ BlockFormat parse_block_format(std::string_view name) {
     refuse(name, "has an unknown shape '" + shown(words[1]) + "': RxC such as 1x32, row, column or tensor");
   } else {
     std::vector<std::string> names;
-    for (const NamedBlockFormat& known : rows) names.emplace_back(known.name);
-    throw std::invalid_argument(unknown_name("block format", name, std::move(names)) + ", or " + std::string(grammar));
+    for (const NamedBlockFormat& known : named_block_formats) names.emplace_back(known.name);
+    throw std::invalid_argument(unknown_name("block format", name, std::move(names)) + ", or " +
+                                std::string(block_grammar));
   }
   for (; next < words.size(); ++next) {
     if (apply_word(f, words[next])) continue;

@@ -4,7 +4,6 @@
 #include <halfulp/support/spelling.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <charconv>
 #include <stdexcept>
 #include <vector>
@@ -19,7 +18,7 @@ constexpr std::string_view ocp_mx = "OCP Microscaling Formats (MX) Specification
 constexpr std::string_view fnuz = "Noune et al. 2022, arXiv:2206.02915; LLVM APFloat";
 
 // clang-format off
-constexpr NamedFormat rows[] = {
+constexpr NamedFormat named_formats[] = {
   {"fp16", fp16, "IEEE half precision", ieee754, {"float16", "binary16", "half", "f16", "IEEEhalf"}},
   {"bf16", bf16, "bfloat16", "Intel, BFLOAT16 Hardware Numerics Definition, 2018", {"bfloat16", "BFloat"}},
   {"tf32", tf32, "NVIDIA TensorFloat-32, 19 bits", "NVIDIA A100 Tensor Core GPU Architecture whitepaper, 2020", {"tensorfloat32", "FloatTF32"}},
@@ -47,13 +46,7 @@ constexpr Suffix suffixes[] = {  // longest first: "fnuz" begins with "fn"
 };
 // clang-format on
 
-constexpr std::string_view grammar = "eXmY[bBIAS][ieee|fn|fnuz|p3109|finite], for example e5m3 or e6m9finite";
-
-std::string lowered(std::string_view text) {
-  std::string result(text);
-  for (char& c : result) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return result;
-}
+constexpr std::string_view format_grammar = "eXmY[bBIAS][ieee|fn|fnuz|p3109|finite], for example e5m3 or e6m9finite";
 
 /// IEEE's bias, or one more where the top of the range was given to numbers (FNUZ, P3109).
 int default_bias(int exponent_bits, NonFinite nonfinite) {
@@ -76,17 +69,17 @@ bool take_letter(std::string_view& text, char letter) {
 
 }  // namespace
 
-std::span<const NamedFormat> catalogue() { return rows; }
+std::span<const NamedFormat> catalogue() { return named_formats; }
 
 const NamedFormat* find_named(const FloatFormat& format) {
-  for (const NamedFormat& row : rows)
+  for (const NamedFormat& row : named_formats)
     if (row.format == format) return &row;
   return nullptr;
 }
 
 FloatFormat parse_format(std::string_view name) {
   const std::string wanted = lowered(name);
-  for (const NamedFormat& row : rows) {
+  for (const NamedFormat& row : named_formats) {
     if (wanted == row.name) return row.format;
     for (const std::string_view alias : row.aliases)
       if (!alias.empty() && wanted == lowered(alias)) return row.format;
@@ -105,7 +98,7 @@ FloatFormat parse_format(std::string_view name) {
         format.bias = default_bias(format.exponent_bits, format.nonfinite);
       if (const std::string why = defect(format); !why.empty())
         throw std::invalid_argument("format '" + std::string(name) + "' " + why +
-                                    "; accepted: " + std::string(grammar));
+                                    "; accepted: " + std::string(format_grammar));
       return format;
     }
   }
@@ -118,8 +111,8 @@ FloatFormat parse_format(std::string_view name) {
         "format '" + shown(name) +
         "' is a block format; accepted here: a format of single numbers such as e4m3 (halfulp formats)");
   std::vector<std::string> names;
-  for (const NamedFormat& row : rows) names.emplace_back(row.name);
-  throw std::invalid_argument(unknown_name("format", name, std::move(names)) + ", or " + std::string(grammar));
+  for (const NamedFormat& row : named_formats) names.emplace_back(row.name);
+  throw std::invalid_argument(unknown_name("format", name, std::move(names)) + ", or " + std::string(format_grammar));
 }
 
 std::string defect(const FloatFormat& f) {
@@ -141,7 +134,7 @@ std::string format_name(const FloatFormat& format) {
   name += std::to_string(format.exponent_bits) + "m" + std::to_string(format.fraction_bits);
   if (format.bias != default_bias(format.exponent_bits, format.nonfinite))
     name.append("b").append(std::to_string(format.bias));
-  const bool taken = std::any_of(std::begin(rows), std::end(rows),
+  const bool taken = std::any_of(std::begin(named_formats), std::end(named_formats),
                                  [&](const NamedFormat& row) { return row.name == name; });
   if (format.nonfinite == NonFinite::ieee) return taken ? name + "ieee" : name;
   for (const Suffix& suffix : suffixes)

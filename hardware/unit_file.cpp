@@ -144,7 +144,7 @@ MatrixUnit read_unit(const Json& object, const std::string& file) {
       throw std::invalid_argument(unknown_member(key, names));
 
   MatrixUnit unit = beginning(object, file);
-  FieldReader<Shape::object> reader(JsonValue(object, ""));
+  FieldReader<RecordLayout::object> reader(JsonValue(object, ""));
   fields(reader, unit);
   const auto changed = [&](const char* key) { return object.contains(key) || !object.contains("based_on"); };
   if (!object.contains("length") && !object.contains("based_on")) unit.sum.length = std::min(unit.k, 1024);

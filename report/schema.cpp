@@ -116,20 +116,19 @@ std::vector<std::string> schema_errors(const Json& report) {
 
 using Lines = std::vector<std::string>;
 
-std::string text(const Json& value) { return shown(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
+std::string value_text(const Json& value) { return shown(value.dump(-1, ' ', false, Json::error_handler_t::replace)); }
 
 /// "nan", "-inf", "+Infinity": a non-finite number as a string, but not as reports spell it.
 bool is_misspelled_number(const Json& value) {
   if (!value.is_string() || number_of(value)) return false;
-  std::string word;
-  for (const char c : value.get<std::string>()) word += static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
+  std::string word = lowered(value.get<std::string>());
   if (!word.empty() && (word[0] == '+' || word[0] == '-')) word.erase(0, 1);
   return word == "nan" || word == "inf" || word == "infinity";
 }
 
 void check_number(const Json& value, const std::string& where, Lines& errors) {
   if (is_misspelled_number(value))
-    errors.push_back(fmt::format("{}: {}; accepted: \"NaN\", \"Infinity\", \"-Infinity\"", where, text(value)));
+    errors.push_back(fmt::format("{}: {}; accepted: \"NaN\", \"Infinity\", \"-Infinity\"", where, value_text(value)));
 }
 
 // Claims.
@@ -143,11 +142,11 @@ void check_claim(const Json& claim, const std::string& where, Lines& errors) {
     errors.push_back(fmt::format(
         "{}/tolerance: '{}' does not apply to expected {} and measured {}; accepted: exact, and for numbers "
         "absolute X, at most, at least",
-        where, shown(tolerance), text(claim.at("expected")), text(claim.at("measured"))));
+        where, shown(tolerance), value_text(claim.at("expected")), value_text(claim.at("measured"))));
   else if (*holds != (claim.at("verdict") == "pass"))
     errors.push_back(fmt::format("{}/verdict: {}, but measured {} {} expected {} ({})", where,
-                                 text(claim.at("verdict")), text(claim.at("measured")),
-                                 *holds ? "is the" : "is not the", text(claim.at("expected")), tolerance));
+                                 value_text(claim.at("verdict")), value_text(claim.at("measured")),
+                                 *holds ? "is the" : "is not the", value_text(claim.at("expected")), tolerance));
 }
 
 void check_claims(const Json& claims, Lines& errors) {
@@ -155,7 +154,7 @@ void check_claims(const Json& claims, Lines& errors) {
   for (std::size_t i = 0; i < claims.size(); ++i) {
     const std::string where = fmt::format("/claims/{}", i);
     if (!ids.insert(claims[i].at("id")).second)
-      errors.push_back(where + "/id: " + text(claims[i].at("id")) + " is there twice");
+      errors.push_back(where + "/id: " + value_text(claims[i].at("id")) + " is there twice");
     check_claim(claims[i], where, errors);
   }
 }
@@ -232,8 +231,8 @@ class TableCheck {
       const auto& candidates = formats->empty() ? anywhere_ : *formats;
       if (std::none_of(candidates.begin(), candidates.end(),
                        [&](const FloatFormat& f) { return belongs_to(row[i], f); }))
-        errors_.push_back(fmt::format("{}/{}: {} is not the value of {} in {}", where, i, text(row[i].at("value")),
-                                      text(row[i].at("code")),
+        errors_.push_back(fmt::format("{}/{}: {} is not the value of {} in {}", where, i,
+                                      value_text(row[i].at("value")), value_text(row[i].at("code")),
                                       formats->empty()       ? "any format"
                                       : formats->size() == 1 ? format_name(formats->front())
                                                              : "a format of this row"));
@@ -249,7 +248,8 @@ class TableCheck {
 
 void check_witness(const Task& task, const Json& witness, const std::string& where, Lines& errors) {
   const auto same = [&](const Json& given, const Json& right) {
-    if (given != right) errors.push_back(fmt::format("{}: {} should be {}", where, text(given), text(right)));
+    if (given != right)
+      errors.push_back(fmt::format("{}: {} should be {}", where, value_text(given), value_text(right)));
   };
   for (const Json& operand : witness.at("operands")) same(operand, code_word(task.from, code_of(operand)));
   for (const char* result : {"emulated", "device"})

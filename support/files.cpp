@@ -21,16 +21,17 @@
 namespace halfulp {
 
 std::unique_ptr<std::istream> open_input(const std::string& path, const std::string& kind) {
-  const auto refuse = [&](const std::string& why) { throw std::invalid_argument(path + ": " + why); };
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (!std::filesystem::exists(status)) refuse("no such file");
-  if (std::filesystem::is_directory(status)) refuse("a directory, not " + kind);
+  if (!std::filesystem::exists(status)) refuse_file(path, "no such file");
+  if (std::filesystem::is_directory(status)) refuse_file(path, "a directory, not " + kind);
   if (!std::filesystem::is_regular_file(status)) return open_interruptible(path);
   auto stream = std::make_unique<std::ifstream>(path, std::ios::binary);
-  if (!*stream) refuse("cannot be read");
+  if (!*stream) refuse_file(path, "cannot be read");
   return stream;
 }
+
+void refuse_file(const std::string& name, const std::string& why) { throw std::invalid_argument(name + ": " + why); }
 
 std::string printable(std::string_view text) {
   std::string out;

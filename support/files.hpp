@@ -94,6 +94,9 @@ namespace halfulp {
 /// std::invalid_argument in one line that begins with the path. `kind` says what is expected: "a .npy file".
 std::unique_ptr<std::istream> open_input(const std::string& path, const std::string& kind);
 
+/// Throws std::invalid_argument: "NAME: why".
+[[noreturn]] void refuse_file(const std::string& name, const std::string& why);
+
 /// Text of a file for one line of a message: at most 40 characters, '?' for each that cannot be printed.
 std::string printable(std::string_view text);
 

@@ -217,36 +217,36 @@ constexpr Otherwise<T> unless(const T& member, T value) {
 
 /// How a record lies in JSON: as an object, or as the list of its values in order, which takes less room. The records
 /// in it lie alike.
-enum class Shape : std::uint8_t { object, list };
+enum class RecordLayout : std::uint8_t { object, list };
 
-template <Shape shape>
+template <RecordLayout layout>
 class FieldReader;
-template <Shape shape>
+template <RecordLayout layout>
 class FieldWriter;
 struct FieldLister;
 
 template <class T>
 concept Record = requires(T& x, FieldLister& v) { fields(v, x); };
 
-template <Shape shape, class T>
+template <RecordLayout layout, class T>
 constexpr auto rule_for();
 
 /// A record in a record.
-template <Shape shape>
+template <RecordLayout layout>
 struct Inner {
   template <Record T>
   void read(const JsonValue& json, T& x) const {
-    FieldReader<shape> reader(json);
+    FieldReader<layout> reader(json);
     fields(reader, x);
     reader.finish();
   }
   template <Record T>
   Json write(const T& x) const {
-    FieldWriter<shape> writer;
+    FieldWriter<layout> writer;
     fields(writer, const_cast<T&>(x));  // a writer changes nothing
     return std::move(writer.json);
   }
-  std::string accepted() const { return shape == Shape::object ? "an object" : "a list"; }
+  std::string accepted() const { return layout == RecordLayout::object ? "an object" : "a list"; }
 };
 
 /// null, or what another rule takes.
@@ -324,29 +324,29 @@ inline constexpr bool is_vector<std::vector<T>> = true;
 }  // namespace detail
 
 /// What a type says by itself. Enumerations say nothing: their fields have a rule.
-template <Shape shape, class T>
+template <RecordLayout layout, class T>
 constexpr auto rule_for() {
   if constexpr (std::is_same_v<T, bool>) return Truth{};
   else if constexpr (std::is_integral_v<T>) return every_integer<T>();
   else if constexpr (std::is_same_v<T, double>) return AnyNumber{};
   else if constexpr (std::is_same_v<T, std::string>) return Text{};
-  else if constexpr (detail::is_optional<T>) return or_null(rule_for<shape, typename T::value_type>());
-  else if constexpr (detail::is_vector<T>) return each(rule_for<shape, typename T::value_type>());
-  else return Inner<shape>{};
+  else if constexpr (detail::is_optional<T>) return or_null(rule_for<layout, typename T::value_type>());
+  else if constexpr (detail::is_vector<T>) return each(rule_for<layout, typename T::value_type>());
+  else return Inner<layout>{};
 }
 
 /// What every visitor of fields offers: a rule and a presence may be left out. `Visitor` has a function
 /// field(name, member, rule, presence).
-template <Shape shape, class Visitor>
+template <RecordLayout layout, class Visitor>
 class Fields {
  public:
   template <class T>
   void operator()(std::string_view name, T& x) {
-    self().field(name, x, rule_for<shape, T>(), needed);
+    self().field(name, x, rule_for<layout, T>(), needed);
   }
   template <class T, IsPresence Presence>
   void operator()(std::string_view name, T& x, const Presence& presence) {
-    self().field(name, x, rule_for<shape, T>(), presence);
+    self().field(name, x, rule_for<layout, T>(), presence);
   }
   template <class T, class Rule>
   void operator()(std::string_view name, T& x, const Rule& rule) {
@@ -362,7 +362,7 @@ class Fields {
 };
 
 /// The names of a record's fields.
-struct FieldLister : Fields<Shape::object, FieldLister> {
+struct FieldLister : Fields<RecordLayout::object, FieldLister> {
   struct Field {
     std::string name, accepted;
     bool needed, written;
@@ -375,7 +375,7 @@ struct FieldLister : Fields<Shape::object, FieldLister> {
 };
 
 template <>
-class FieldReader<Shape::object> : public Fields<Shape::object, FieldReader<Shape::object>> {
+class FieldReader<RecordLayout::object> : public Fields<RecordLayout::object, FieldReader<RecordLayout::object>> {
  public:
   explicit FieldReader(const JsonValue& json, std::string_view accepted = "an object")
       : members_(json.json(), json.where(), accepted) {}
@@ -398,7 +398,7 @@ class FieldReader<Shape::object> : public Fields<Shape::object, FieldReader<Shap
 };
 
 template <>
-class FieldReader<Shape::list> : public Fields<Shape::list, FieldReader<Shape::list>> {
+class FieldReader<RecordLayout::list> : public Fields<RecordLayout::list, FieldReader<RecordLayout::list>> {
  public:
   explicit FieldReader(const JsonValue& json) : list_(json.list()), where_(json.where()) {}
   template <class T, class Rule, class Presence>
@@ -419,32 +419,32 @@ class FieldReader<Shape::list> : public Fields<Shape::list, FieldReader<Shape::l
   std::size_t next_ = 0;
 };
 
-template <Shape shape>
-class FieldWriter : public Fields<shape, FieldWriter<shape>> {
+template <RecordLayout layout>
+class FieldWriter : public Fields<layout, FieldWriter<layout>> {
  public:
-  Json json = shape == Shape::object ? Json::object() : Json::array();
+  Json json = layout == RecordLayout::object ? Json::object() : Json::array();
   template <class T, class Rule, class Presence>
   void field(std::string_view name, const T& x, const Rule& rule, const Presence& presence) {
-    if constexpr (shape == Shape::list) json.push_back(rule.write(x));
+    if constexpr (layout == RecordLayout::list) json.push_back(rule.write(x));
     else if (presence.written) json[std::string(name)] = rule.write(x);
   }
 };
 
 /// Reads a record at `where`, which may be empty. Fields that may be absent keep what `x` holds, or take their own
 /// default.
-template <Shape shape = Shape::object, Record T>
+template <RecordLayout layout = RecordLayout::object, Record T>
 void read_record(const Json& json, const std::string& where, T& x) {
-  Inner<shape>{}.read(JsonValue(json, where), x);
+  Inner<layout>{}.read(JsonValue(json, where), x);
 }
-template <Record T, Shape shape = Shape::object>
+template <Record T, RecordLayout layout = RecordLayout::object>
 T record_of(const Json& json, const std::string& where) {
   T x;
-  read_record<shape>(json, where, x);
+  read_record<layout>(json, where, x);
   return x;
 }
-template <Shape shape = Shape::object, Record T>
+template <RecordLayout layout = RecordLayout::object, Record T>
 Json record_json(const T& x) {
-  return Inner<shape>{}.write(x);
+  return Inner<layout>{}.write(x);
 }
 /// The fields of a record that holds this much: name, what is accepted, whether one must be there, whether it is
 /// written.

@@ -13,16 +13,15 @@ constexpr std::size_t longest_word = 200;
 
 /// Levenshtein distance with free case; a name that `word` begins costs nothing per missing letter beyond one.
 int distance(std::string_view word, std::string_view name) {
-  const auto lower = [](char c) { return static_cast<char>(std::tolower(static_cast<unsigned char>(c))); };
   std::vector<int> row(name.size() + 1);
   std::iota(row.begin(), row.end(), 0);
   bool prefix = !word.empty() && word.size() <= name.size();
   for (std::size_t i = 0; i < word.size(); ++i) {
     int diagonal = row[0];
     row[0] = static_cast<int>(i) + 1;
-    if (prefix && lower(word[i]) != lower(name[i])) prefix = false;
+    if (prefix && lowered(word[i]) != lowered(name[i])) prefix = false;
     for (std::size_t j = 0; j < name.size(); ++j) {
-      const int substituted = diagonal + (lower(word[i]) != lower(name[j]));
+      const int substituted = diagonal + (lowered(word[i]) != lowered(name[j]));
       diagonal = row[j + 1];
       row[j + 1] = std::min({substituted, row[j] + 1, diagonal + 1});
     }
@@ -31,6 +30,12 @@ int distance(std::string_view word, std::string_view name) {
 }
 
 }  // namespace
+
+std::string lowered(std::string_view text) {
+  std::string result(text);
+  for (char& c : result) c = lowered(c);
+  return result;
+}
 
 std::string shown(std::string_view word) {
   std::string text;

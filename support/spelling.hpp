@@ -14,6 +14,10 @@ namespace halfulp {
 /// A user's word, fit for one line of a terminal: control characters hidden, length bounded.
 std::string shown(std::string_view word);
 
+/// A letter or a word in lower case, ASCII only, in every locale.
+constexpr char lowered(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+std::string lowered(std::string_view text);
+
 /// Those of `names` that are nearest to `word` by edit distance (case ignored, prefixes favoured), nearest first,
 /// `most` of them.
 std::vector<std::string> nearest_names(std::string_view word, std::vector<std::string> names, std::size_t most);

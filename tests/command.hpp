@@ -19,7 +19,7 @@
 #include <thread>
 #include <vector>
 
-namespace halfulp::testing {
+namespace halfulp::tests {
 
 /// A finished program. `status` is its exit status, or 128 + the signal that killed it.
 struct Outcome {
@@ -154,4 +154,4 @@ inline void expect_refused(const std::vector<std::string>& arguments, const std:
 }
 #endif
 
-}  // namespace halfulp::testing
+}  // namespace halfulp::tests

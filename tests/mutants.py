@@ -176,11 +176,15 @@ def main():
     def run(*command):
         return subprocess.run(command, stdout=log, stderr=subprocess.STDOUT).returncode == 0
 
+    def tests_of(name):
+        folder = next((root / "tests").glob(f"**/{name}_test.cpp")).parent.relative_to(root / "tests")
+        return "_".join(folder.parts) + "_tests"
+
     def make(name):
-        return run("cmake", "--build", builds[name in ARRAY_TESTS], "--parallel", "2", "--target", f"{name}_test")
+        return run("cmake", "--build", builds[name in ARRAY_TESTS], "--parallel", "2", "--target", tests_of(name))
 
     def passes(name):
-        return run(builds[name in ARRAY_TESTS] / "tests" / f"{name}_test", f"--gtest_filter={FILTER.get(name, '*')}", "--gtest_fail_fast")
+        return run(builds[name in ARRAY_TESTS] / "tests" / tests_of(name), name, f"--gtest_filter={FILTER.get(name, '*')}", "--gtest_fail_fast")
 
     def test(name):
         return make(name) and passes(name)

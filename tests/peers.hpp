@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-namespace halfulp::testing {
+namespace halfulp::tests {
 
 /// A Python with these modules, or the reason why there is none. HALFULP_PEERS may name an existing virtual
 /// environment; otherwise tests/peers/venv.sh makes one in the build tree.
@@ -29,4 +29,4 @@ inline PeerPython peer_python(const std::vector<std::string>& modules) {
   return peer;
 }
 
-}  // namespace halfulp::testing
+}  // namespace halfulp::tests

@@ -7,7 +7,7 @@
 #include <stdexcept>
 #include <string>
 
-namespace halfulp::testing {
+namespace halfulp::tests {
 
 /// A new, empty folder, removed with all that it holds at the end of its scope.
 class TemporaryFolder {
@@ -28,4 +28,4 @@ class TemporaryFolder {
   std::filesystem::path path_;
 };
 
-}  // namespace halfulp::testing
+}  // namespace halfulp::tests

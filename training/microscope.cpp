@@ -27,9 +27,9 @@ void SpikeDetector::see(std::uint64_t step, double loss, double norm, std::vecto
   look(loss_, loss, 1.25 * loss_.mean + 0.25, true);
 }
 
-Json SpikeDetector::state() const { return record_json<Shape::list>(*this); }
+Json SpikeDetector::state() const { return record_json<RecordLayout::list>(*this); }
 void SpikeDetector::restore(const Json& state, const std::string& where) {
-  read_record<Shape::list>(state, where, *this);
+  read_record<RecordLayout::list>(state, where, *this);
 }
 
 std::uint64_t announced(const std::vector<Spike>& spikes, std::uint64_t within) {
@@ -105,7 +105,7 @@ void Microscope::see(const Sighting& s) {
   row.nan += s.tally->nan;
 }
 
-void Microscope::see_updates(const std::vector<Parameter<float>*>& parameters,
+void Microscope::see_updates(const std::vector<TrainedParameter<float>*>& parameters,
                              const std::vector<UpdateReport>& reports) {
   updates_.resize(parameters.size());
   for (std::size_t i = 0; i < parameters.size(); ++i) {

@@ -86,7 +86,7 @@ class Microscope : public Observer {
   /// While paused, as during a test, it looks at nothing.
   void pause(bool paused) { paused_ = paused; }
   /// Takes the reports of a counted step of the optimizer, one per parameter.
-  void see_updates(const std::vector<Parameter<float>*>& parameters, const std::vector<UpdateReport>& reports);
+  void see_updates(const std::vector<TrainedParameter<float>*>& parameters, const std::vector<UpdateReport>& reports);
 
   const std::optional<FirstNonFinite>& first_infinite() const { return first_infinite_; }
   const std::optional<FirstNonFinite>& first_nan() const { return first_nan_; }

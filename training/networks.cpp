@@ -151,7 +151,7 @@ std::unique_ptr<Sequential<T>> make_network(std::string_view name, const Network
 template <class T>
 std::size_t parameter_count(Module<T>& network) {
   std::size_t count = 0;
-  for (const Parameter<T>* const p : network.parameters()) count += p->value.size();
+  for (const TrainedParameter<T>* const p : network.parameters()) count += p->value.size();
   return count;
 }
 

@@ -82,13 +82,13 @@ void check(const UpdatePrecision& p) {
 
 }  // namespace
 
-Optimizer::Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings,
+Optimizer::Optimizer(std::vector<TrainedParameter<float>*> parameters, const OptimizerSettings& settings,
                      const UpdatePrecision& precision, std::uint64_t seed)
     : settings_(settings), precision_(precision), seed_(seed) {
   check(settings);
   check(precision);
   std::set<std::string_view> names;
-  for (Parameter<float>* const p : parameters) {
+  for (TrainedParameter<float>* const p : parameters) {
     if (!names.insert(p->name).second) refuse("two parameters are named '" + p->name + "'");
     slots_.emplace_back(Slot{p});
   }
@@ -141,7 +141,7 @@ void Optimizer::step(std::vector<UpdateReport>* reports) {
 
 void Optimizer::step(Slot& slot, UpdateReport* report) {
   ++slot.steps;
-  Parameter<float>& p = *slot.parameter;
+  TrainedParameter<float>& p = *slot.parameter;
   const std::size_t n = p.value.size(), columns = p.value.columns();
   const std::span<float> target = precision_.master_weights ? std::span<float>(slot.master) : p.value.values();
   std::vector<float> target_before, compensation_before;

@@ -101,7 +101,7 @@ class Optimizer {
   /// this. Random numbers of stochastic rounding are a function of the seed, the parameter's name, the rounded tensor
   /// and the step. Throws std::invalid_argument in one line for settings that PyTorch refuses, for combinations without
   /// meaning and for two parameters of one name.
-  Optimizer(std::vector<Parameter<float>*> parameters, const OptimizerSettings& settings,
+  Optimizer(std::vector<TrainedParameter<float>*> parameters, const OptimizerSettings& settings,
             const UpdatePrecision& precision = {}, std::uint64_t seed = 0);
 
   /// Starts over with the values of the parameters now, as the constructor did: they are rounded, master weights take
@@ -126,7 +126,7 @@ class Optimizer {
  private:
   /// The state of one parameter; tensors that are not needed are empty.
   struct Slot {
-    Parameter<float>* parameter;
+    TrainedParameter<float>* parameter;
     std::uint64_t steps = 0;  ///< with a gradient
     std::vector<float> master = {}, compensation = {}, first = {}, second = {};
   };

@@ -1,5 +1,5 @@
-// What trainings record, field by field, for checkpoints. These records lie in JSON as lists (Shape::list): a curve has
-// thousands of rows. The order of fields is the file's.
+// What trainings record, field by field, for checkpoints. These records lie in JSON as lists (RecordLayout::list): a
+// curve has thousands of rows. The order of fields is the file's.
 #pragma once
 
 #include <halfulp/support/record.hpp>

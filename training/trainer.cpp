@@ -49,10 +49,10 @@ Json to_json(const TrainerSettings& s) {
           {"seed", s.seed}};
 }
 
-Json to_json(const TrainingRecord& record) { return record_json<Shape::list>(record); }
+Json to_json(const TrainingRecord& record) { return record_json<RecordLayout::list>(record); }
 
 TrainingRecord record_from_json(const Json& json, const std::string& where) {
-  return record_of<TrainingRecord, Shape::list>(json, where);
+  return record_of<TrainingRecord, RecordLayout::list>(json, where);
 }
 
 /// Sums over an interval.
@@ -94,13 +94,13 @@ void Trainer::step(bool count) {
   numerics_.begin_step(step_);
   microscope_.begin_step(step_, count);
   examples_.training(settings_.seed, step_, batch_);
-  for (Parameter<float>* const p : parameters_) p->forget_gradient();
+  for (TrainedParameter<float>* const p : parameters_) p->forget_gradient();
   Pass<float> pass{numerics_, true, settings_.seed, step_};
   const Tensor<float>& logits = network_->forward(pass, batch_.x);
   last_loss_ = static_cast<double>(loss_.forward(pass, logits, batch_.labels));
   if (scaler_) scaler_->scale(static_cast<float>(last_loss_));
   network_->backward(pass, loss_.backward(pass, scaler_ ? scaler_->factor() : 1.0f));
-  for (Parameter<float>* const p : parameters_)
+  for (TrainedParameter<float>* const p : parameters_)
     if (p->has_gradient) numerics_.cast({OperatorKind::optimizer, p->name}, Role::communication, p->gradient.values());
   numerics_.end_step();
   if (after_backward) after_backward(*this);
@@ -109,14 +109,14 @@ void Trainer::step(bool count) {
 }
 
 void Trainer::shrink_embedding() {
-  for (Parameter<float>* const p : parameters_)
+  for (TrainedParameter<float>* const p : parameters_)
     if (p->kind == ParameterKind::table && p->has_gradient)
       for (float& g : p->gradient.values()) g *= static_cast<float>(settings_.embedding_shrink);
 }
 
 bool Trainer::clip(std::vector<std::span<float>>& gradients, double& norm) {
   std::vector<std::span<float>> of;
-  for (Parameter<float>* const p : parameters_)
+  for (TrainedParameter<float>* const p : parameters_)
     if (p->has_gradient && (!settings_.clip_embedding || p->kind == ParameterKind::table))
       of.push_back(p->gradient.values());
   if (of.empty()) return false;
@@ -128,7 +128,7 @@ bool Trainer::clip(std::vector<std::span<float>>& gradients, double& norm) {
 void Trainer::update(bool count) {
   if (settings_.embedding_shrink != 1) shrink_embedding();
   std::vector<std::span<float>> gradients;
-  for (Parameter<float>* const p : parameters_)
+  for (TrainedParameter<float>* const p : parameters_)
     if (p->has_gradient) gradients.push_back(p->gradient.values());
   if (scaler_) scaler_->unscale(0, gradients);
   double norm = gradient_norm(gradients);
@@ -165,7 +165,7 @@ void Trainer::update(bool count) {
 }
 
 bool Trainer::parameters_are_finite() const {
-  for (const Parameter<float>* const p : parameters_)
+  for (const TrainedParameter<float>* const p : parameters_)
     if (has_non_finite(std::as_const(p->value).values())) return false;
   return true;
 }
@@ -237,7 +237,7 @@ NetworkValues Trainer::values() const {
   const auto keep = [&](const std::string& name, std::span<const float> from) {
     all[name].assign(from.begin(), from.end());
   };
-  for (const Parameter<float>* const p : parameters_) keep(p->name, p->value.values());
+  for (const TrainedParameter<float>* const p : parameters_) keep(p->name, p->value.values());
   for (const State<float>* const s : network_->states()) keep(s->name, std::as_const(s->value).values());
   return all;
 }
@@ -245,7 +245,7 @@ NetworkValues Trainer::values() const {
 void Trainer::start_from(const NetworkValues& values) {
   if (step_ != 0) throw std::logic_error("start_from after " + std::to_string(step_) + " steps");
   std::map<std::string, std::span<float>> own;
-  for (Parameter<float>* const p : parameters_) own[p->name] = p->value.values();
+  for (TrainedParameter<float>* const p : parameters_) own[p->name] = p->value.values();
   for (State<float>* const s : network_->states()) own[s->name] = s->value.values();
   const auto fits = [&](const auto& entry) {
     return own.contains(entry.first) && own.at(entry.first).size() == entry.second.size();
@@ -268,14 +268,14 @@ Checkpoint Trainer::checkpoint() const {
              {"microscope", microscope_.state()},
              {"spikes", spikes_.state()},
              {"scaler", scaler_ ? scaler_->state() : Json()}};
-  for (const Parameter<float>* const p : parameters_) c.add(p->name, p->value.values());
+  for (const TrainedParameter<float>* const p : parameters_) c.add(p->name, p->value.values());
   for (const State<float>* const s : network_->states()) c.add(s->name, std::as_const(s->value).values());
   optimizer_->save(c);
   return c;
 }
 
 void Trainer::restore(const Checkpoint& c) {
-  for (Parameter<float>* const p : parameters_) c.take(p->name, p->value.values());
+  for (TrainedParameter<float>* const p : parameters_) c.take(p->name, p->value.values());
   for (State<float>* const s : network_->states()) c.take(s->name, s->value.values());
   optimizer_->restore(c);
   Members state(c.state, c.place());

@@ -102,7 +102,7 @@ class Trainer {
   std::uint64_t steps() const { return step_; }
   const TrainingRecord& record() const { return record_; }
   Sequential<float>& network() { return *network_; }
-  const std::vector<Parameter<float>*>& parameters() const { return parameters_; }
+  const std::vector<TrainedParameter<float>*>& parameters() const { return parameters_; }
   /// Called in every step after the backward pass, before gradients are unscaled. May be empty.
   std::function<void(Trainer&)> after_backward;
   /// Called after every step. May be empty.
@@ -136,7 +136,7 @@ class Trainer {
   Examples& examples_;
   std::unique_ptr<Sequential<float>> network_;
   CrossEntropy<float> loss_;
-  std::vector<Parameter<float>*> parameters_;
+  std::vector<TrainedParameter<float>*> parameters_;
   Microscope microscope_;
   PolicyNumerics numerics_;
   std::unique_ptr<Optimizer> optimizer_;

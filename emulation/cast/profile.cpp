@@ -11,11 +11,11 @@
 namespace halfulp {
 namespace {
 
-struct Source {
+struct SourceBit {
   FloatFormat format;
   CastSources bit;
 };
-constexpr std::array<Source, 4> sources{
+constexpr std::array<SourceBit, 4> sources{
     {{fp32, source::fp32}, {fp16, source::fp16}, {bf16, source::bf16}, {fp64, source::fp64}}};
 
 std::uint64_t nan_of(const CastRule& rule, const FloatFormat& from, std::uint64_t code) {
@@ -33,14 +33,14 @@ std::uint64_t nan_of(const CastRule& rule, const FloatFormat& from, std::uint64_
 }  // namespace
 
 CastSources source_bit(const FloatFormat& from) {
-  for (const Source& source : sources)
+  for (const SourceBit& source : sources)
     if (source.format == from) return source.bit;
   return 0;
 }
 
 std::vector<FloatFormat> source_formats(CastSources bits) {
   std::vector<FloatFormat> formats;
-  for (const Source& source : sources)
+  for (const SourceBit& source : sources)
     if (bits & source.bit) formats.push_back(source.format);
   return formats;
 }

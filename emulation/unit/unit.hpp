@@ -3,9 +3,9 @@
 
 #include <halfulp/emulation/rounding.hpp>
 #include <halfulp/formats/catalogue.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -160,9 +160,7 @@ inline constexpr ArchitectureDevice architecture_devices[] = {
 
 /// The architecture of a device ("h100", "RTX4090"; case is ignored); empty for an unknown word.
 inline std::string_view architecture_of(std::string_view word) {
-  const auto same = [](char x, char y) {
-    return std::tolower(static_cast<unsigned char>(x)) == std::tolower(static_cast<unsigned char>(y));
-  };
+  const auto same = [](char x, char y) { return lowered(x) == lowered(y); };
   for (const auto& [device, architecture] : architecture_devices) {
     const bool series = device == "RTX40" || device == "RTX50";
     if (word.size() < device.size() || (!series && word.size() > device.size())) continue;

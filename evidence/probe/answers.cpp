@@ -14,83 +14,83 @@ constexpr std::array<RoundingMode, 7> modes{RoundingMode::toward_zero,     Round
 
 }  // namespace
 
-std::int64_t get(const FusedSum& s, Parameter p) {
+std::int64_t get(const FusedSum& s, SumParameter p) {
   switch (p) {
-    case Parameter::length: return s.length;
-    case Parameter::grouping: return static_cast<std::int64_t>(s.grouping);
-    case Parameter::direction: return s.descending;
-    case Parameter::alignment_bits: return s.alignment_bits;
-    case Parameter::alignment: return static_cast<std::int64_t>(s.alignment);
-    case Parameter::normalized: return s.normalized_products;
-    case Parameter::least_exponent: return s.least_exponent;
-    case Parameter::kept: return s.kept.fraction_bits;
-    case Parameter::rounding: return static_cast<std::int64_t>(s.rounding);
-    case Parameter::flush_inputs: return s.flush_inputs;
-    case Parameter::flush_outputs: return s.flush_outputs;
-    case Parameter::zero: return static_cast<std::int64_t>(s.zero);
-    case Parameter::nan: break;
+    case SumParameter::length: return s.length;
+    case SumParameter::grouping: return static_cast<std::int64_t>(s.grouping);
+    case SumParameter::direction: return s.descending;
+    case SumParameter::alignment_bits: return s.alignment_bits;
+    case SumParameter::alignment: return static_cast<std::int64_t>(s.alignment);
+    case SumParameter::normalized: return s.normalized_products;
+    case SumParameter::least_exponent: return s.least_exponent;
+    case SumParameter::kept: return s.kept.fraction_bits;
+    case SumParameter::rounding: return static_cast<std::int64_t>(s.rounding);
+    case SumParameter::flush_inputs: return s.flush_inputs;
+    case SumParameter::flush_outputs: return s.flush_outputs;
+    case SumParameter::zero: return static_cast<std::int64_t>(s.zero);
+    case SumParameter::nan: break;
   }
   return static_cast<std::int64_t>(s.nan);
 }
 
-void set(FusedSum& s, Parameter p, std::int64_t value) {
+void set(FusedSum& s, SumParameter p, std::int64_t value) {
   switch (p) {
-    case Parameter::length: s.length = static_cast<int>(value); return;
-    case Parameter::grouping: s.grouping = static_cast<Grouping>(value); return;
-    case Parameter::direction: s.descending = value != 0; return;
-    case Parameter::alignment_bits: s.alignment_bits = static_cast<int>(value); return;
-    case Parameter::alignment: s.alignment = static_cast<RoundingMode>(value); return;
-    case Parameter::normalized: s.normalized_products = value != 0; return;
-    case Parameter::least_exponent: s.least_exponent = static_cast<int>(value); return;
-    case Parameter::kept: s.kept.fraction_bits = static_cast<int>(value); return;
-    case Parameter::rounding: s.rounding = static_cast<RoundingMode>(value); return;
-    case Parameter::flush_inputs: s.flush_inputs = value != 0; return;
-    case Parameter::flush_outputs: s.flush_outputs = value != 0; return;
-    case Parameter::zero: s.zero = static_cast<ZeroSign>(value); return;
-    case Parameter::nan: s.nan = static_cast<std::uint64_t>(value); return;
+    case SumParameter::length: s.length = static_cast<int>(value); return;
+    case SumParameter::grouping: s.grouping = static_cast<Grouping>(value); return;
+    case SumParameter::direction: s.descending = value != 0; return;
+    case SumParameter::alignment_bits: s.alignment_bits = static_cast<int>(value); return;
+    case SumParameter::alignment: s.alignment = static_cast<RoundingMode>(value); return;
+    case SumParameter::normalized: s.normalized_products = value != 0; return;
+    case SumParameter::least_exponent: s.least_exponent = static_cast<int>(value); return;
+    case SumParameter::kept: s.kept.fraction_bits = static_cast<int>(value); return;
+    case SumParameter::rounding: s.rounding = static_cast<RoundingMode>(value); return;
+    case SumParameter::flush_inputs: s.flush_inputs = value != 0; return;
+    case SumParameter::flush_outputs: s.flush_outputs = value != 0; return;
+    case SumParameter::zero: s.zero = static_cast<ZeroSign>(value); return;
+    case SumParameter::nan: s.nan = static_cast<std::uint64_t>(value); return;
   }
 }
 
-std::vector<std::int64_t> candidates(const MatrixShape& shape, Parameter p) {
+std::vector<std::int64_t> candidates(const MatrixShape& shape, SumParameter p) {
   std::vector<std::int64_t> values;
   const auto range = [&](int first, int last) {
     for (int v = first; v <= last; ++v) values.push_back(v);
   };
   switch (p) {
-    case Parameter::length:
+    case SumParameter::length:
       for (int length = 1; length <= shape.k; ++length)
         if (shape.k % length == 0) values.push_back(length);
       break;
-    case Parameter::alignment_bits: range(0, 60); break;
-    case Parameter::alignment:
-    case Parameter::rounding:
+    case SumParameter::alignment_bits: range(0, 60); break;
+    case SumParameter::alignment:
+    case SumParameter::rounding:
       for (const RoundingMode mode : modes) values.push_back(static_cast<std::int64_t>(mode));
       break;
-    case Parameter::least_exponent:
+    case SumParameter::least_exponent:
       values.push_back(FusedSum::no_least_exponent);
       range(std::min(product_reach(shape, true).least, addend_reach(shape, true).least) - 1, 0);
       break;
-    case Parameter::kept:
+    case SumParameter::kept:
       for (int bits = shape.accumulator.fraction_bits; bits >= 1; --bits) values.push_back(bits);
       break;
-    case Parameter::nan: break;
+    case SumParameter::nan: break;
     default: range(0, 1);
   }
   return values;
 }
 
-std::string text(const MatrixShape& shape, Parameter p, std::int64_t value) {
+std::string text(const MatrixShape& shape, SumParameter p, std::int64_t value) {
   switch (p) {
-    case Parameter::grouping: return std::string(name_in(groupings, static_cast<Grouping>(value)));
-    case Parameter::direction: return value != 0 ? "descending" : "ascending";
-    case Parameter::alignment:
-    case Parameter::rounding: return std::string(name_of(static_cast<RoundingMode>(value)));
-    case Parameter::zero: return std::string(name_in(zero_signs, static_cast<ZeroSign>(value)));
-    case Parameter::nan: return print_code(shape.accumulator, static_cast<std::uint64_t>(value));
-    case Parameter::least_exponent: return value == FusedSum::no_least_exponent ? "none" : std::to_string(value);
-    case Parameter::normalized:
-    case Parameter::flush_inputs:
-    case Parameter::flush_outputs: return value != 0 ? "yes" : "no";
+    case SumParameter::grouping: return std::string(name_in(groupings, static_cast<Grouping>(value)));
+    case SumParameter::direction: return value != 0 ? "descending" : "ascending";
+    case SumParameter::alignment:
+    case SumParameter::rounding: return std::string(name_of(static_cast<RoundingMode>(value)));
+    case SumParameter::zero: return std::string(name_in(zero_signs, static_cast<ZeroSign>(value)));
+    case SumParameter::nan: return print_code(shape.accumulator, static_cast<std::uint64_t>(value));
+    case SumParameter::least_exponent: return value == FusedSum::no_least_exponent ? "none" : std::to_string(value);
+    case SumParameter::normalized:
+    case SumParameter::flush_inputs:
+    case SumParameter::flush_outputs: return value != 0 ? "yes" : "no";
     default: return std::to_string(value);
   }
 }

@@ -13,41 +13,41 @@
 namespace halfulp::probe {
 namespace {
 
-std::vector<Parameter> parameters_of(const Rule& rule) {
-  std::vector<Parameter> used;
+std::vector<SumParameter> parameters_of(const Rule& rule) {
+  std::vector<SumParameter> used;
   for (const ParameterInfo& row : parameters) {
-    const Parameter p = row.parameter;
-    const bool of_all = p == Parameter::grouping || p == Parameter::direction || p == Parameter::normalized;
+    const SumParameter p = row.parameter;
+    const bool of_all = p == SumParameter::grouping || p == SumParameter::direction || p == SumParameter::normalized;
     // Two rules of x86 pass on the NaN that they are given.
     const bool own_nan = &rule != &rules::even_odd_chains && &rule != &rules::odd_even_pair;
-    const bool always = p == Parameter::length || (p == Parameter::nan && own_nan);
+    const bool always = p == SumParameter::length || (p == SumParameter::nan && own_nan);
     if (rule.takes == RuleTakes::all || (rule.takes == RuleTakes::sum && !of_all) || always) used.push_back(p);
   }
   return used;
 }
 
 /// The topics in which a parameter shows most plainly.
-bool shows(Parameter p, Topic topic) {
+bool shows(SumParameter p, Topic topic) {
   switch (p) {
-    case Parameter::length:
-    case Parameter::grouping:
-    case Parameter::direction: return topic == Topic::order;
-    case Parameter::alignment_bits:
-    case Parameter::alignment:
-    case Parameter::normalized: return topic == Topic::cancel;
-    case Parameter::least_exponent: return topic == Topic::small;
-    case Parameter::kept:
-    case Parameter::rounding: return topic == Topic::addend || topic == Topic::rounding;
-    case Parameter::flush_inputs:
-    case Parameter::flush_outputs: return topic == Topic::subnormal;
-    case Parameter::zero: return topic == Topic::zero;
-    case Parameter::nan: break;
+    case SumParameter::length:
+    case SumParameter::grouping:
+    case SumParameter::direction: return topic == Topic::order;
+    case SumParameter::alignment_bits:
+    case SumParameter::alignment:
+    case SumParameter::normalized: return topic == Topic::cancel;
+    case SumParameter::least_exponent: return topic == Topic::small;
+    case SumParameter::kept:
+    case SumParameter::rounding: return topic == Topic::addend || topic == Topic::rounding;
+    case SumParameter::flush_inputs:
+    case SumParameter::flush_outputs: return topic == Topic::subnormal;
+    case SumParameter::zero: return topic == Topic::zero;
+    case SumParameter::nan: break;
   }
   return topic == Topic::special;
 }
 
 /// The first question of a plain topic that refutes another model; else the one that did.
-Refutation witness(const Answers& answers, const MatrixUnit& other, Parameter p, std::size_t refuting) {
+Refutation witness(const Answers& answers, const MatrixUnit& other, SumParameter p, std::size_t refuting) {
   for (std::size_t i = 0; i < answers.size(); ++i)
     if (shows(p, answers.topic(i)) && answers.by_model(other, i) != answers[i]) {
       refuting = i;
@@ -57,9 +57,9 @@ Refutation witness(const Answers& answers, const MatrixUnit& other, Parameter p,
 }
 
 /// The questions that a parameter can matter to: a least exponent shows only in small sums.
-Order questions_about(const Answers& answers, const MatrixUnit& model, Parameter p) {
+Order questions_about(const Answers& answers, const MatrixUnit& model, SumParameter p) {
   Order order = answers.all();
-  if (p != Parameter::least_exponent || model.rule != &rules::fused) return order;
+  if (p != SumParameter::least_exponent || model.rule != &rules::fused) return order;
   Order large = large_questions(answers, {model.sum.length, model.sum.grouping, model.sum.descending});
   order.clear();
   for (std::uint32_t i = 0, next = 0; i < answers.size(); ++i) {
@@ -84,10 +84,10 @@ std::vector<ValueRange> intervals(std::vector<std::int64_t> values, std::vector<
   return result;
 }
 
-Finding finding_of(const Answers& answers, const MatrixUnit& model, Parameter p) {
+Finding finding_of(const Answers& answers, const MatrixUnit& model, SumParameter p) {
   const std::int64_t value = get(model.sum, p);
   Finding f{p, value, {{value, value}}, "", true, {}};
-  if (p == Parameter::nan) {
+  if (p == SumParameter::nan) {
     const auto i = answers.first([&](std::size_t q) { return answers[q] == model.sum.nan; });
     if (i) f.witnesses.push_back({*i, answers[*i], value, answers[*i]});
     return f;
@@ -103,7 +103,7 @@ Finding finding_of(const Answers& answers, const MatrixUnit& model, Parameter p)
     if (model.rule == &rules::fused && !refusal(other).empty()) continue;
     const std::string why = same_for_all_operands(answers.shape(), model, p, v);
     // This parameter is not all that describes other lengths of other rules.
-    const bool possible = p != Parameter::length || model.rule == &rules::fused;
+    const bool possible = p != SumParameter::length || model.rule == &rules::fused;
     if (!why.empty()) f.because = why;  // that of the largest value holds for the smaller ones
     else if (!possible || !answers.explained_by(other, order)) {
       if (possible) excluded[v] = order.front();
@@ -171,7 +171,7 @@ Identification infer(const MatrixShape& shape, const MatrixCases& cases, std::sp
   if (const auto fused = find_fused(answers)) units.push_back(*fused);
   for (const MatrixUnit& unit : units) {
     Model model{unit, {}, alternatives(answers, unit)};
-    for (const Parameter p : parameters_of(*unit.rule)) model.findings.push_back(finding_of(answers, unit, p));
+    for (const SumParameter p : parameters_of(*unit.rule)) model.findings.push_back(finding_of(answers, unit, p));
     found.models.push_back(std::move(model));
   }
   match_rows(answers, found);
@@ -188,7 +188,7 @@ std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& 
   std::vector<Alternative> result;
   if (model.rule != &rules::fused) return result;
   Order order = answers.all();
-  for (const std::int64_t mode : candidates(answers.shape(), Parameter::alignment))
+  for (const std::int64_t mode : candidates(answers.shape(), SumParameter::alignment))
     for (const auto& [normalized, moves] :
          {std::pair{false, false}, std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {
       Alternative a{static_cast<RoundingMode>(mode), normalized, moves, {0, 0}};
@@ -200,7 +200,7 @@ std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& 
         other.sum.alignment_bits = static_cast<int>(bits), other.sum.least_exponent = a.least_exponent(model.sum, bits);
         return answers.explained_by(other, order);
       };
-      const std::vector<std::int64_t> bits = candidates(answers.shape(), Parameter::alignment_bits);
+      const std::vector<std::int64_t> bits = candidates(answers.shape(), SumParameter::alignment_bits);
       std::int64_t last = bits.back();
       while (last >= bits.front() && !explains(last)) --last;
       if (last < bits.front()) continue;
@@ -292,13 +292,14 @@ bool never_tiny(const MatrixShape& shape, const Terms& t, const FusedSum& s) {
 
 }  // namespace
 
-std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& model, Parameter p, std::int64_t value) {
+std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& model, SumParameter p,
+                                  std::int64_t value) {
   const FusedSum& s = model.sum;
   // Group sums of scaled_groups and operands of halves_apart are not these terms; their exponents lie in the same
   // range.
   const bool fused = model.rule == &rules::fused;
   const Terms t(shape, model.rule, s.normalized_products || !fused);
-  if (p == Parameter::least_exponent) {
+  if (p == SumParameter::least_exponent) {
     const auto why = [&](std::int64_t e0) {
       const std::string inert = inert_exponent(t, s.alignment_bits, e0);
       if (!inert.empty() || !fused || e0 > vanishing(shape, s)) return inert;
@@ -306,30 +307,30 @@ std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& mo
     };
     return why(s.least_exponent).empty() ? std::string() : why(value);
   }
-  if (p == Parameter::flush_outputs && model.rule == &rules::halves_apart && t.last() >= shape.accumulator.emin())
+  if (p == SumParameter::flush_outputs && model.rule == &rules::halves_apart && t.last() >= shape.accumulator.emin())
     return "no sum but zero is below the smallest normal number";
   if (!fused) return {};
   const auto if_holds = [](bool holds, const std::string& why) { return holds ? why : std::string(); };
   const std::string nothing_cut = "terms have no bits more than " + std::to_string(t.span(s.length)) +
                                   " below the largest exponent: nothing is ever cut";
   switch (p) {
-    case Parameter::grouping:
+    case SumParameter::grouping:
       if (s.length == 1) return "a sum takes one product";
       [[fallthrough]];
-    case Parameter::direction: return if_holds(s.length == shape.k, "one sum takes all products of the instruction");
-    case Parameter::alignment_bits:
+    case SumParameter::direction: return if_holds(s.length == shape.k, "one sum takes all products of the instruction");
+    case SumParameter::alignment_bits:
       return if_holds(never_cuts(t, s, value) && never_cuts(t, s, s.alignment_bits), nothing_cut);
-    case Parameter::alignment: return if_holds(never_cuts(t, s, s.alignment_bits), nothing_cut);
-    case Parameter::normalized:
+    case SumParameter::alignment: return if_holds(never_cuts(t, s, s.alignment_bits), nothing_cut);
+    case SumParameter::normalized:
       return if_holds(never_cuts(Terms(shape, model.rule, false), s, s.alignment_bits) &&
                           never_cuts(Terms(shape, model.rule, true), s, s.alignment_bits),
                       nothing_cut);
-    case Parameter::kept:
+    case SumParameter::kept:
       return if_holds(always_fits(shape, t, s, value) && always_fits(shape, t, s, s.kept.fraction_bits),
                       "every sum has fewer bits: nothing is rounded");
-    case Parameter::rounding:
+    case SumParameter::rounding:
       return if_holds(always_fits(shape, t, s, s.kept.fraction_bits), "every sum is a number of the result's format");
-    case Parameter::flush_outputs:
+    case SumParameter::flush_outputs:
       return if_holds(never_tiny(shape, t, s), "no sum but zero is below the smallest normal number");
     default: return {};
   }
@@ -358,12 +359,12 @@ std::string number(const FloatFormat& f, std::uint64_t word) {
   return odd < 1000 ? sign + std::to_string(odd) + "*2^" + std::to_string(exponent) : print_hex(f, code);
 }
 
-std::string value_text(const MatrixShape& shape, Parameter p, const ValueRange& i) {
+std::string value_text(const MatrixShape& shape, SumParameter p, const ValueRange& i) {
   if (i.first == i.last) return text(shape, p, i.first);
-  const bool open = p == Parameter::least_exponent && i.first == FusedSum::no_least_exponent;
+  const bool open = p == SumParameter::least_exponent && i.first == FusedSum::no_least_exponent;
   if (open) return "none to " + text(shape, p, i.last);
   if (i.last - i.first == 1) return text(shape, p, i.first) + " or " + text(shape, p, i.last);
-  if (p == Parameter::alignment || p == Parameter::rounding) {
+  if (p == SumParameter::alignment || p == SumParameter::rounding) {
     std::string all;
     for (std::int64_t v = i.first; v <= i.last; ++v) all += (all.empty() ? "" : ", ") + text(shape, p, v);
     return all;

@@ -24,7 +24,7 @@ struct Refutation {
 
 /// What is known about one parameter.
 struct Finding {
-  Parameter parameter;
+  SumParameter parameter;
   std::int64_t value;
   std::vector<ValueRange> values;     ///< with which, all others as found, every answer is the same; `value` among them
   std::string because;                ///< why no operands tell these values apart; empty where there is one
@@ -69,7 +69,8 @@ Identification infer(const MatrixShape& shape, const MatrixCases& cases, std::sp
 
 /// Why a parameter may as well have another value, for any operands at all, in a model of a shape; empty if that is not
 /// known.
-std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& model, Parameter p, std::int64_t value);
+std::string same_for_all_operands(const MatrixShape& shape, const MatrixUnit& model, SumParameter p,
+                                  std::int64_t value);
 
 /// One line: value or values, what it is, and why there is more than one.
 std::string sentence(const MatrixShape& shape, const Finding& finding);

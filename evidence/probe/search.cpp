@@ -68,7 +68,7 @@ std::vector<Layout> layouts(const Answers& answers, int surviving) {
     pairs.push_back(pair);
   }
   std::vector<Layout> possible;
-  for (const std::int64_t length : candidates(shape, Parameter::length))
+  for (const std::int64_t length : candidates(shape, SumParameter::length))
     for (const Grouping grouping : {Grouping::consecutive, Grouping::strided})
       for (const bool descending : {false, true}) {
         const Layout layout{static_cast<int>(length), grouping, descending};
@@ -142,8 +142,8 @@ class Search {
  public:
   Search(const Answers& answers, const MatrixUnit& start, Order large)
       : answers_(answers), unit_(start), large_(std::move(large)), all_(answers.all()) {
-    least_ = candidates(answers.shape(), Parameter::least_exponent);
-    modes_ = candidates(answers.shape(), Parameter::rounding);
+    least_ = candidates(answers.shape(), SumParameter::least_exponent);
+    modes_ = candidates(answers.shape(), SumParameter::rounding);
     // Large sums have tiny results only where the range is short.
     flushes_large_ = answers.shape().accumulator.emin() > -64;
   }
@@ -158,7 +158,7 @@ class Search {
             for (const bool flush : {false, true}) {
               if (flush && !flushes_large_) continue;
               s.alignment_bits = b.alignment, s.kept.fraction_bits = b.kept, s.normalized_products = normalized;
-              set(s, Parameter::alignment, alignment), set(s, Parameter::rounding, rounding);
+              set(s, SumParameter::alignment, alignment), set(s, SumParameter::rounding, rounding);
               s.flush_outputs = flush, s.least_exponent = FusedSum::no_least_exponent;
               if (answers_.explained_by(unit_, large_) && small_too()) return true;
             }
@@ -174,7 +174,7 @@ class Search {
       if (flushes_large_ && flush != unit_.sum.flush_outputs) continue;
       unit_.sum.flush_outputs = flush;
       for (const std::int64_t least : least_) {
-        set(unit_.sum, Parameter::least_exponent, least);
+        set(unit_.sum, SumParameter::least_exponent, least);
         if (answers_.explained_by(unit_, all_)) return true;
       }
     }
@@ -208,7 +208,7 @@ std::vector<MatrixUnit> find_others(const Answers& answers) {
   std::vector<MatrixUnit> found;
   Order order = answers.all();
   for (const Rule* rule : rules::all())
-    for (const std::int64_t length : candidates(shape, Parameter::length)) {
+    for (const std::int64_t length : candidates(shape, SumParameter::length)) {
       MatrixUnit start = model_of(shape, *rule, readings(answers));
       start.sum.length = static_cast<int>(length);
       if (rule == &rules::fused || !refusal(start).empty() || shape.k % start.depth() != 0) continue;
@@ -217,7 +217,7 @@ std::vector<MatrixUnit> find_others(const Answers& answers) {
         continue;
       }
       std::vector<Bits> bits;
-      for (const std::int64_t alignment : candidates(shape, Parameter::alignment_bits))
+      for (const std::int64_t alignment : candidates(shape, SumParameter::alignment_bits))
         bits.push_back({static_cast<int>(alignment), shape.accumulator.fraction_bits});
       Search search(answers, start, large_questions(answers, {shape.k, Grouping::consecutive, false}));
       if (search.over(bits, false)) found.push_back(search.unit());

@@ -28,7 +28,7 @@ struct Choices {
   std::uint64_t seed;
 };
 
-Choices read(const Config& config) {
+Choices read_choices(const Config& config) {
   Choices c{{},
             {},
             static_cast<std::size_t>(config.integer("promote_every")),
@@ -254,10 +254,10 @@ std::vector<Parameter> matrix_unit_parameters() {
            "products of a dot product on a matrix unit", 1, 262144}};
 }
 
-void check_matrix_units(const Config& config) { read(config); }
+void check_matrix_units(const Config& config) { read_choices(config); }
 
 void matrix_units_report(const Config& config, Run& run) {
-  const Choices c = read(config);
+  const Choices c = read_choices(config);
   auto curves = parallel_map(c.units.size() * 2, [&](std::size_t i) {
     UnitCurve curve{c.units[i / 2], i % 2 == 1, {}, {}};
     const Factors f = make_factors(c, curve.unit, curve.normal);

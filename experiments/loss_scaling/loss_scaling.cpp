@@ -42,7 +42,7 @@ ScaledRun begun(Scaling scaling, int k, std::int64_t interval = 0) {
 void poison(training::Trainer& trainer, std::uint64_t steps) {
   trainer.after_backward = [steps](training::Trainer& t) {
     if (t.steps() >= steps) return;
-    for (training::Parameter<float>* const p : t.parameters()) {
+    for (training::TrainedParameter<float>* const p : t.parameters()) {
       if (!p->has_gradient) continue;
       p->gradient.values()[0] = std::numeric_limits<float>::quiet_NaN();
       return;

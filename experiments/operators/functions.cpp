@@ -353,7 +353,7 @@ void values(OperatorProgram& p, std::size_t n) {
 }
 
 // clang-format off
-constexpr std::array<Operator, 36> table{{
+constexpr std::array<Operator, 36> all_operators{{
   {"softmax",           "softmax",       "n activations",                  [](OperatorProgram& p, std::size_t n) { p.output(softmax(p, p.operand(Draw::activation, n))); }},
   {"log-softmax",       "softmax",       "n activations",                  [](OperatorProgram& p, std::size_t n) { p.output(log_softmax(p, p.operand(Draw::activation, n))); }},
   {"cross-entropy",     "loss",          "n logits to 1",                  [](OperatorProgram& p, std::size_t n) { p.output(cross_entropy_of_first(p, p.operand(Draw::label_logits, n))); }},
@@ -395,7 +395,7 @@ constexpr std::array<Operator, 36> table{{
 
 }  // namespace
 
-std::span<const Operator> operator_table() { return table; }
+std::span<const Operator> operator_table() { return all_operators; }
 
 OperatorProgram build(const Operator& op, SumOrder order, std::size_t size) {
   OperatorProgram p(order, op.name);

@@ -99,13 +99,13 @@ void transformer_block(OperatorProgram& p) {
   last_stages(p, residual_stage(p, "residual-2", middle, linear_stage(p, "linear-2", active, width)));
 }
 
-constexpr std::array<OperatorModel, 2> table{
+constexpr std::array<OperatorModel, 2> all_models{
     {{"mlp", "4 inputs of 32 numbers, two hidden layers of 128, 64 classes", perceptron},
      {"transformer", "one pre-norm block, 8 tokens of width 32, one head, 64 classes", transformer_block}}};
 
 }  // namespace
 
-std::span<const OperatorModel> models() { return table; }
+std::span<const OperatorModel> models() { return all_models; }
 
 std::string_view operator_of(std::string_view stage) {
   std::string_view found;

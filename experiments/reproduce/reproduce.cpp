@@ -13,6 +13,7 @@
 #include <vector>
 
 namespace halfulp {
+namespace reproduce {
 namespace {
 
 constexpr std::string_view own_name = "reproduce";
@@ -121,13 +122,14 @@ void run_reproduce(const Config& config, Run& run) {
 }
 
 }  // namespace
+}  // namespace reproduce
 
 Experiment reproduce_experiment() {
-  return {own_name,
+  return {reproduce::own_name,
           "Published results, reproduced",
           "Which published figures of low precision come out here, and which do not?",
-          parameters,
-          run_reproduce,
+          reproduce::parameters,
+          reproduce::run_reproduce,
           {"lines", {"line", "held", "differ", "failed", "skipped", "verdict"}},
           true};
 }

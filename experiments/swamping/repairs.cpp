@@ -14,7 +14,7 @@
 #include <cmath>
 #include <vector>
 
-namespace halfulp {
+namespace halfulp::swamping {
 namespace {
 
 constexpr std::uint64_t stochastic_stream = 1 << 20;  ///< and one more for each run
@@ -447,4 +447,4 @@ void report_least_squares(const Config& config, Run& run) {
       skipped("needs that model and its data; the table least_squares shows the mechanism"));
 }
 
-}  // namespace halfulp
+}  // namespace halfulp::swamping

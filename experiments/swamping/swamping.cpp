@@ -15,6 +15,7 @@
 #include <stdexcept>
 
 namespace halfulp {
+namespace swamping {
 namespace {
 
 const Citation micikevicius{publications::fp16_updates,
@@ -393,13 +394,14 @@ void run(const Config& config, Run& run) {
 }
 
 }  // namespace
+}  // namespace swamping
 
 Experiment swamping_experiment() {
   return {"swamping",
           "Updates swamped by their weights, and what repairs it",
           "When does w + lr*g give w again, and how do master weights, Kahan and stochastic rounding repair it?",
-          parameters,
-          run,
+          swamping::parameters,
+          swamping::run,
           {"repairs", {"format", "method", "bits_per_weight", "exact", "weight", "error", "arrived"}}};
 }
 

@@ -5,7 +5,7 @@
 
 #include <vector>
 
-namespace halfulp {
+namespace halfulp::swamping {
 
 /// Whether w + u rounds to w, from the definition of the rounding mode: u is compared with the gap between w and its
 /// neighbour on u's side, in doubles, without any arithmetic of the emulation. w is finite, u is not 0.
@@ -26,4 +26,4 @@ void report_random_bits(const Config& config, Run& run);
 /// Training a least-squares model: Zamirai et al.'s smallest example.
 void report_least_squares(const Config& config, Run& run);
 
-}  // namespace halfulp
+}  // namespace halfulp::swamping

@@ -7,7 +7,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace halfulp {
+namespace halfulp::underflow {
 namespace {
 
 constexpr const char* weights_id = "published-share-below-2-24";
@@ -371,4 +371,4 @@ void claim_sweep(const GradientSource& source, const SweepResult& result, Roundi
     }
 }
 
-}  // namespace halfulp
+}  // namespace halfulp::underflow

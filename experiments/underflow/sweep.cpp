@@ -13,7 +13,7 @@
 #include <set>
 #include <stdexcept>
 
-namespace halfulp {
+namespace halfulp::underflow {
 namespace {
 
 constexpr std::size_t piece_size = 2048;  ///< fixed, so that sums of doubles are taken in one order
@@ -346,4 +346,4 @@ void GradientLayers::report(Run& run) const {
   }
 }
 
-}  // namespace halfulp
+}  // namespace halfulp::underflow

@@ -11,6 +11,7 @@
 #include <stdexcept>
 
 namespace halfulp {
+namespace underflow {
 namespace {
 
 std::vector<Parameter> parameters() {
@@ -280,13 +281,14 @@ void run(const Config& config, Run& run) {
 }
 
 }  // namespace
+}  // namespace underflow
 
 Experiment underflow_experiment() {
   return {"underflow",
           "Gradient underflow and loss scaling",
           "Which gradients become zero, subnormal or infinite in each format, and which loss scale brings them back?",
-          parameters,
-          run,
+          underflow::parameters,
+          underflow::run,
           {"best_scale", {"source", "format", "best_k", "from_k", "to_k", "zero_unscaled", "zero_at_best"}}};
 }
 

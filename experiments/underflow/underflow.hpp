@@ -14,7 +14,7 @@
 #include <string>
 #include <vector>
 
-namespace halfulp {
+namespace halfulp::underflow {
 
 /// Where gradients come from: code words of `container` (fp32, or fp64 where the user's data are), in order.
 struct GradientSource {
@@ -148,4 +148,4 @@ class GradientLayers {
   std::shared_ptr<std::vector<Layer>> layers_;
 };
 
-}  // namespace halfulp
+}  // namespace halfulp::underflow

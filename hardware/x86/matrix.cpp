@@ -58,9 +58,9 @@ class DotInstruction {
   const MatrixUnit& unit_;
 };
 
-class Avx512Bf16 final : public DotInstruction {
+class Avx512Bf16Dot final : public DotInstruction {
  public:
-  Avx512Bf16() : DotInstruction("x86.avx512.bf16.fp32") {}
+  Avx512Bf16Dot() : DotInstruction("x86.avx512.bf16.fp32") {}
   Support available() const override {
     return cpu().avx512bf16 ? Support::by("VDPBF16PS (AVX512-BF16)") : Support::no("this CPU has no AVX512-BF16");
   }
@@ -147,7 +147,7 @@ class AmxBf16 final : public DotInstruction {
 };
 
 std::span<const DotInstruction* const> instructions() {
-  static const Avx512Bf16 avx512;
+  static const Avx512Bf16Dot avx512;
   static const AmxBf16 amx;
   static const DotInstruction* const all[] = {&avx512, &amx};
   return all;

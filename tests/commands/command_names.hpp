@@ -5,7 +5,7 @@
 
 #include <sstream>
 
-namespace halfulp::testing {
+namespace halfulp::tests {
 
 inline std::vector<std::string> command_names() {
   std::vector<std::string> names;
@@ -19,4 +19,4 @@ inline bool is_here(const std::string& program) {
   return run_program({"/bin/sh", "-c", "command -v " + program + " >/dev/null"}).status == 0;
 }
 
-}  // namespace halfulp::testing
+}  // namespace halfulp::tests

@@ -16,13 +16,13 @@
 #include <sstream>
 
 namespace halfulp {
-namespace {
+namespace completion_test {
 
 namespace fs = std::filesystem;
-using testing::is_here;
-using testing::Outcome;
-using testing::run_halfulp;
-using testing::run_program;
+using tests::is_here;
+using tests::Outcome;
+using tests::run_halfulp;
+using tests::run_program;
 using Words = std::set<std::string>;
 
 /// What the last of the words may become, without descriptions. ":files" stands for files.
@@ -132,7 +132,7 @@ TEST(Completion, RefusesOtherShells) {
 
 /// A folder with a file. Shells run there with the build's halfulp first on the PATH.
 Outcome in_shell(const std::string& shell, const std::string& script) {
-  const testing::TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   fs::create_directories(folder / "reports");
   std::ofstream(folder / "values.npy") << "x";
   const std::string bin = fs::path(HALFULP_COMMAND).parent_path();
@@ -198,5 +198,5 @@ TEST(Zsh, CompletesALine) {
   EXPECT_EQ(in_zsh("halfulp run underflow --set input=val"), "halfulp run underflow --set input=values.npy \n");
 }
 
-}  // namespace
+}  // namespace completion_test
 }  // namespace halfulp

@@ -13,12 +13,12 @@
 #include <sstream>
 
 namespace halfulp {
-namespace {
+namespace device_commands_test {
 
 namespace fs = std::filesystem;
-using testing::expect_refused;
-using testing::Outcome;
-using testing::run_halfulp;
+using tests::expect_refused;
+using tests::Outcome;
+using tests::run_halfulp;
 
 TEST(CheckCommand, HoldsEverythingOfAGpu) {
   const auto outcome = run_halfulp({"check", "--backend", "rehearsal", "--tiles", "2", "--floats", "100", "--json"});
@@ -112,7 +112,7 @@ TEST(ProbeCommand, AMissingDeviceIsNoBadInput) {
 }
 
 TEST(Rehearsal, IsRecordedAndReplayedAsWhatItIs) {
-  const testing::TemporaryFolder folder;
+  const tests::TemporaryFolder folder;
   const std::string out = folder / "gpu", report = folder / "report.json";
   const auto recorded = run_halfulp({"record", "--backend", "rehearsal", "--out", out, "--quick", "--quiet"});
   ASSERT_EQ(recorded.status, 0) << recorded.err;
@@ -132,5 +132,5 @@ TEST(Rehearsal, IsRecordedAndReplayedAsWhatItIs) {
   EXPECT_NE(probed.out.find("alignment_bits = 13"), std::string::npos) << probed.out;
 }
 
-}  // namespace
+}  // namespace device_commands_test
 }  // namespace halfulp

@@ -7,15 +7,15 @@
 
 #include <gtest/gtest.h>
 
-namespace {
+namespace eval_test {
 
 using namespace halfulp;
 using halfulp::cli::EvalOptions;
 using halfulp::cli::LineEvaluator;
 using halfulp::cli::LineStream;
-using halfulp::testing::expect_error;
-using halfulp::testing::Outcome;
-using halfulp::testing::run_halfulp;
+using halfulp::tests::expect_error;
+using halfulp::tests::Outcome;
+using halfulp::tests::run_halfulp;
 
 EvalOptions options(Operation operation, NumberType from, NumberType to, bool check = false) {
   EvalOptions result;
@@ -280,4 +280,4 @@ TEST(EvalCommand, UnwritableOutputIsAnError) {
   expect_error(full, "standard output");
 }
 
-}  // namespace
+}  // namespace eval_test

@@ -14,14 +14,14 @@
 #include <fstream>
 #include <set>
 
-namespace {
+namespace explain_test {
 
 using namespace halfulp;
 using namespace halfulp::cli;
-using halfulp::testing::expect_error;
-using halfulp::testing::expect_refused;
-using halfulp::testing::run_halfulp;
-using RunOutcome = halfulp::testing::Outcome;
+using halfulp::tests::expect_error;
+using halfulp::tests::expect_refused;
+using halfulp::tests::run_halfulp;
+using RunOutcome = halfulp::tests::Outcome;
 
 constexpr const char* numbers[] = {
     "0.1",    "-0.1",     "0",       "-0",       "1",
@@ -358,4 +358,4 @@ TEST(ExplainCommand, JsonSaysTheSame) {
       nlohmann::json::parse(run_halfulp({"explain", "inf", "--format", "fp16", "--json"}).out)["ulp"].is_null());
 }
 
-}  // namespace
+}  // namespace explain_test

@@ -12,11 +12,11 @@
 #include <set>
 #include <sstream>
 
-namespace {
+namespace formats_command_test {
 
 using namespace halfulp;
-using halfulp::testing::run_halfulp;
-using RunOutcome = halfulp::testing::Outcome;
+using halfulp::tests::run_halfulp;
+using RunOutcome = halfulp::tests::Outcome;
 using Json = nlohmann::json;
 
 TEST(FormatsCommand, JsonHasEveryFormat) {
@@ -92,4 +92,4 @@ TEST(BackendsCommand, NamesEveryBackendAndWhyNot) {
   }
 }
 
-}  // namespace
+}  // namespace formats_command_test

@@ -14,7 +14,7 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-namespace {
+namespace interrupt_test {
 
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
@@ -35,7 +35,7 @@ class Interrupt : public ::testing::Test {
       words.insert(words.end(), {"--set", setting});
       line += " " + setting;
     }
-    halfulp::testing::Program program(words);
+    halfulp::tests::Program program(words);
     std::this_thread::sleep_for(delay);
     const auto sent = Clock::now();
     program.send(signal);
@@ -100,10 +100,10 @@ TEST_F(Interrupt, PipesAreRead) {
     std::this_thread::sleep_for(200ms);
     out << file.substr(8);
   });
-  const auto outcome = halfulp::testing::run_halfulp(
+  const auto outcome = halfulp::tests::run_halfulp(
       {"run", "underflow", "--set", "input=" + pipe, "--backend", "emulated", "--out", reports.string() + "/"});
   writer.join();
   EXPECT_EQ(outcome.status, 0) << outcome.err;
 }
 
-}  // namespace
+}  // namespace interrupt_test

@@ -20,14 +20,14 @@
 #include <sstream>
 
 namespace halfulp::cli {
-namespace {
+namespace manual_test {
 
 namespace fs = std::filesystem;
-using testing::command_names;
-using testing::is_here;
-using testing::Outcome;
-using testing::run_halfulp;
-using testing::run_program;
+using tests::command_names;
+using tests::is_here;
+using tests::Outcome;
+using tests::run_halfulp;
+using tests::run_program;
 
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -68,7 +68,7 @@ class Folder {
   }
 
  private:
-  testing::TemporaryFolder folder_;
+  tests::TemporaryFolder folder_;
 };
 
 /// Trainings need data from system packages, and pages need matplotlib. Both may be missing here.
@@ -130,7 +130,6 @@ TEST(Examples, OfExperimentsRunAndAreShown) {
     ASSERT_NE(line, "") << name << " has no example in commands/examples.cpp";
     EXPECT_EQ(examples_in(run_halfulp({"run", name, "--help"}).out), std::vector{line});
     expect_status(folder, line + " --quiet --backend emulated", 0);
-    if (!fs::exists(executable)) continue;
     EXPECT_EQ(examples_in(run_program({executable, "--help"}).out), std::vector{example_of_experiment(name, name)});
   }
   for (const ExperimentExample& row : experiment_examples())
@@ -138,7 +137,6 @@ TEST(Examples, OfExperimentsRunAndAreShown) {
 }
 
 TEST(Examples, OfAnExecutableRun) {
-  if (!fs::exists(fs::path(HALFULP_COMMAND).parent_path() / "underflow")) GTEST_SKIP() << "bin/underflow is not built";
   const Folder folder;
   expect_status(folder, example_of_experiment("underflow", "underflow") + " --quiet", 0);
 }
@@ -184,9 +182,9 @@ TEST(UnknownCommand, NamesTheNearest) {
   for (const auto& [word, meant] : {std::pair("fromats", "did you mean formats?"),
                                     {"explian", "did you mean explain?"},
                                     {"valdate", "did you mean validate?"}})
-    testing::expect_refused({word}, std::string("unknown command '") + word + "'; " + meant);
+    tests::expect_refused({word}, std::string("unknown command '") + word + "'; " + meant);
   EXPECT_NE(run_halfulp({"help", "explain"}).err.find("unknown command 'help'"), std::string::npos);
-  testing::expect_refused({}, "see halfulp --help");
+  tests::expect_refused({}, "see halfulp --help");
 }
 
 // Manual pages.
@@ -272,10 +270,10 @@ TEST_F(Pages, ShowExamplesAsOneTypesThem) {
 }
 
 TEST(Man, UnknownPagesAreOneLine) {
-  testing::expect_refused({"man", "explian"}, "unknown manual page 'explian'; did you mean explain?");
-  testing::expect_refused({"man", "explain", "--out", "/nowhere"});
-  testing::expect_refused({"man", "--out", "/proc/nowhere"});
+  tests::expect_refused({"man", "explian"}, "unknown manual page 'explian'; did you mean explain?");
+  tests::expect_refused({"man", "explain", "--out", "/nowhere"});
+  tests::expect_refused({"man", "--out", "/proc/nowhere"});
 }
 
-}  // namespace
+}  // namespace manual_test
 }  // namespace halfulp::cli

@@ -15,12 +15,12 @@
 #include <fstream>
 #include <sstream>
 
-namespace {
+namespace mma_command_test {
 
 using namespace halfulp;
-using halfulp::testing::expect_error;
-using halfulp::testing::Outcome;
-using halfulp::testing::run_halfulp;
+using halfulp::tests::expect_error;
+using halfulp::tests::Outcome;
+using halfulp::tests::run_halfulp;
 
 /// A temporary file of the test.
 class TemporaryFile {
@@ -321,4 +321,4 @@ TEST(UnitsCommand, EveryKindOfUnitIsDescribed) {
   }
 }
 
-}  // namespace
+}  // namespace mma_command_test

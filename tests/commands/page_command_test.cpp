@@ -9,13 +9,13 @@
 #include <fstream>
 #include <sstream>
 
-namespace {
+namespace page_command_test {
 
 namespace fs = std::filesystem;
-using halfulp::testing::expect_error;
-using halfulp::testing::expect_refused;
-using halfulp::testing::Outcome;
-using halfulp::testing::run_halfulp;
+using halfulp::tests::expect_error;
+using halfulp::tests::expect_refused;
+using halfulp::tests::Outcome;
+using halfulp::tests::run_halfulp;
 
 std::string content(const fs::path& path) {
   std::ostringstream text;
@@ -45,7 +45,7 @@ class PageCommand : public ::testing::Test {
   }
   std::string kept(const std::string& name) const { return (folder_ / name).string(); }
 
-  const halfulp::testing::TemporaryFolder folder_;
+  const halfulp::tests::TemporaryFolder folder_;
   const std::string report_ = folder_ / "reports" / "a.json", out_ = folder_ / "page.html";
 };
 
@@ -127,4 +127,4 @@ TEST_F(PageCommand, LongAnswersArriveWhole) {
   EXPECT_EQ(content(out_), std::string(3000000, 'y'));
 }
 
-}  // namespace
+}  // namespace page_command_test

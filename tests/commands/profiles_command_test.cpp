@@ -4,10 +4,10 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-namespace {
+namespace profiles_command_test {
 
-using halfulp::testing::expect_refused;
-using halfulp::testing::run_halfulp;
+using halfulp::tests::expect_refused;
+using halfulp::tests::run_halfulp;
 using nlohmann::json;
 
 TEST(ProfilesCommand, ListsAndShows) {
@@ -98,4 +98,4 @@ TEST(ProfilesCommand, RefusesInOneLine) {
   for (const auto& arguments : bad) expect_refused(arguments);
 }
 
-}  // namespace
+}  // namespace profiles_command_test

@@ -14,11 +14,11 @@
 #include <fstream>
 #include <sstream>
 
-namespace {
+namespace quantize_command_test {
 
 using namespace halfulp;
-using halfulp::testing::expect_error, halfulp::testing::expect_refused, halfulp::testing::is_one_line,
-    halfulp::testing::Outcome, halfulp::testing::run_halfulp;
+using halfulp::tests::expect_error, halfulp::tests::expect_refused, halfulp::tests::is_one_line,
+    halfulp::tests::Outcome, halfulp::tests::run_halfulp;
 using Json = nlohmann::json;
 
 class Quantize : public ::testing::Test {
@@ -48,7 +48,7 @@ class Quantize : public ::testing::Test {
     return text.str();
   }
 
-  halfulp::testing::TemporaryFolder folder_;
+  halfulp::tests::TemporaryFolder folder_;
 };
 
 std::vector<float> ramp(std::size_t count) {
@@ -312,4 +312,4 @@ TEST_F(Quantize, BadInputIsOneLine) {
   EXPECT_EQ(run_halfulp({"quantize", path("none.npy"), "--format", "mxfp4"}).status, 2);
 }
 
-}  // namespace
+}  // namespace quantize_command_test

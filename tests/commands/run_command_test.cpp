@@ -15,12 +15,12 @@
 #include <sstream>
 
 namespace halfulp {
-namespace {
+namespace run_command_test {
 
 namespace fs = std::filesystem;
-using testing::is_one_line;
-using testing::Outcome;
-using testing::run_halfulp;
+using tests::is_one_line;
+using tests::Outcome;
+using tests::run_halfulp;
 
 class RunCommand : public ::testing::Test {
  protected:
@@ -33,11 +33,11 @@ class RunCommand : public ::testing::Test {
   /// Status 2, one line on standard error that contains `word`, nothing on standard output, no file left.
   void expect_bad_input(const std::vector<std::string>& arguments, const std::string& word) const {
     const std::size_t before = files();
-    testing::expect_refused(arguments, word);
+    tests::expect_refused(arguments, word);
     EXPECT_EQ(files(), before) << word;
   }
   const std::string name = "underflow";
-  const testing::TemporaryFolder temporary;
+  const tests::TemporaryFolder temporary;
   const fs::path& folder = temporary.path();
 };
 
@@ -109,7 +109,7 @@ TEST_F(RunCommand, a_full_disk_is_one_line) {
   to_device.insert(to_device.end(), {"--out", "/dev/full"});
   expect_bad_input(to_device, "No space left");
   small.insert(small.end(), {"--out", "-"});
-  testing::expect_error(run_halfulp(small, {}, "/dev/full"));
+  tests::expect_error(run_halfulp(small, {}, "/dev/full"));
   for (const char* command : {"list", "--help", "--version"})
     EXPECT_EQ(run_halfulp({command}, {}, "/dev/full").status, 2) << command;
 }
@@ -265,5 +265,5 @@ TEST_F(RunCommand, lists_and_helps) {
   EXPECT_EQ(run_halfulp({"--help"}).status, 0);
 }
 
-}  // namespace
+}  // namespace run_command_test
 }  // namespace halfulp

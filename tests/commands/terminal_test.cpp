@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 namespace halfulp::cli {
-namespace {
+namespace terminal_test {
 
 bool has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
 
@@ -150,7 +150,7 @@ TEST(Style, TablesColourTheVerdictsInThem) {
 
 /// `halfulp explain` on a terminal that script(1) of util-linux makes.
 std::string on_a_terminal(const std::string& environment) {
-  const testing::Outcome outcome = testing::run_program(
+  const tests::Outcome outcome = tests::run_program(
       {"/usr/bin/env", "-i", "PATH=/usr/bin:/bin", "/bin/sh", "-c",
        "TERM=xterm LC_ALL=C.UTF-8; export TERM LC_ALL; export " + environment +
            " && script -qec '" HALFULP_COMMAND " explain 0.1 --format fp16' /dev/null"});
@@ -158,9 +158,9 @@ std::string on_a_terminal(const std::string& environment) {
 }
 
 TEST(Terminal, GetsWhatItCanShow) {
-  if (testing::run_program({"/bin/sh", "-c", "script --version"}).out.find("util-linux") == std::string::npos)
+  if (tests::run_program({"/bin/sh", "-c", "script --version"}).out.find("util-linux") == std::string::npos)
     GTEST_SKIP() << "no script(1) of util-linux, which makes a terminal";
-  if (testing::run_program({"/bin/sh", "-c", "script -qec true /dev/null"}).status != 0)
+  if (tests::run_program({"/bin/sh", "-c", "script -qec true /dev/null"}).status != 0)
     GTEST_SKIP() << "script(1) finds no terminal to make (/dev/pts)";
   const std::string escape = "\x1b[", box = "\u250c";
   const auto has = [](const std::string& text, const std::string& part) {
@@ -178,5 +178,5 @@ TEST(Terminal, GetsWhatItCanShow) {
   }
 }
 
-}  // namespace
+}  // namespace terminal_test
 }  // namespace halfulp::cli

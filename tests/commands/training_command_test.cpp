@@ -12,11 +12,11 @@
 #include <filesystem>
 #include <fstream>
 
-namespace {
+namespace training_command_test {
 
 namespace fs = std::filesystem;
 using halfulp::Json;
-using halfulp::testing::Outcome;
+using halfulp::tests::Outcome;
 
 std::string idx(const std::vector<std::uint32_t>& shape, const std::vector<std::uint8_t>& values) {
   std::string bytes{'\0', '\0', '\x08', static_cast<char>(shape.size())};
@@ -74,7 +74,7 @@ class TrainingCommand : public ::testing::Test {
   void refused(const std::vector<std::string>& settings, const std::string& part) {
     std::vector<std::string> before;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) before.push_back(entry.path());
-    halfulp::testing::expect_error(halfulp::testing::run_program(words(settings)), part);
+    halfulp::tests::expect_error(halfulp::tests::run_program(words(settings)), part);
     std::vector<std::string> after;
     for (const auto& entry : fs::recursive_directory_iterator(folder)) after.push_back(entry.path());
     EXPECT_EQ(after, before) << settings.back();
@@ -91,7 +91,7 @@ class TrainingCommand : public ::testing::Test {
     return text_of_it;
   }
 
-  const halfulp::testing::TemporaryFolder temporary;
+  const halfulp::tests::TemporaryFolder temporary;
   const fs::path &folder = temporary.path(), data = folder / "data", reports = folder / "reports",
                  text = folder / "text.txt", checkpoints = folder / "checkpoints";
 };
@@ -144,11 +144,11 @@ TEST_F(TrainingCommand, RefusesInOneLineAndWritesNothing) {
 
 TEST_F(TrainingCommand, RefusesCheckpointsOfOtherRuns) {
   const std::string with = "checkpoints=" + checkpoints.string();
-  const std::string first = results(halfulp::testing::run_program(words({"policies=amp-fp16", with})));
+  const std::string first = results(halfulp::tests::run_program(words({"policies=amp-fp16", with})));
   const fs::path file = checkpoints / "mlp-amp-fp16-1.checkpoint";
   ASSERT_TRUE(fs::exists(file));
   const std::string saved = content(file);
-  EXPECT_EQ(results(halfulp::testing::run_program(words({"policies=amp-fp16", with}))), first)
+  EXPECT_EQ(results(halfulp::tests::run_program(words({"policies=amp-fp16", with}))), first)
       << "a run that is done is done";
   for (const char* const setting : {"steps=7", "lr=0.5", "width=9", "batch=4", "train_examples=100", "test_examples=20",
                                     "dropout=0.5", "context=32", "clip_norm=1"})
@@ -159,23 +159,23 @@ TEST_F(TrainingCommand, RefusesCheckpointsOfOtherRuns) {
   write(file, saved.substr(0, saved.size() / 2));
   refused({"policies=amp-fp16", with}, "mlp-amp-fp16-1.checkpoint: ");
   write(file, saved);
-  EXPECT_EQ(results(halfulp::testing::run_program(words({"policies=amp-fp16", with}))), first);
+  EXPECT_EQ(results(halfulp::tests::run_program(words({"policies=amp-fp16", with}))), first);
 }
 
 TEST_F(TrainingCommand, GoesOnAfterCtrlC) {
   std::vector<std::string> settings{"policies=amp-fp16,fp8-hybrid,bf16-sr", "networks=mlp,lstm", "steps=1500",
                                     "intervals=60", "context=8"};
-  const std::string whole = results(halfulp::testing::run_program(words(settings)));
+  const std::string whole = results(halfulp::tests::run_program(words(settings)));
   settings.push_back("checkpoints=" + checkpoints.string());
   const auto saved = [&] {
     std::error_code error;
     return fs::exists(checkpoints / "mlp-amp-fp16-1.checkpoint", error);
   };
-  const Outcome stopped = halfulp::testing::run_interrupted(words(settings), saved);
+  const Outcome stopped = halfulp::tests::run_interrupted(words(settings), saved);
   EXPECT_EQ(stopped.status, 130) << stopped.err;
   EXPECT_TRUE(fs::is_empty(reports));
   EXPECT_TRUE(saved());
-  EXPECT_EQ(results(halfulp::testing::run_program(words(settings))), whole);
+  EXPECT_EQ(results(halfulp::tests::run_program(words(settings))), whole);
 }
 
-}  // namespace
+}  // namespace training_command_test

@@ -15,15 +15,15 @@
 
 #include <sys/stat.h>
 
-namespace {
+namespace verify_command_test {
 
 using namespace halfulp;
 using namespace halfulp::verify;
 using halfulp::cli::Verification;
-using halfulp::testing::expect_error;
-using halfulp::testing::expect_refused;
-using halfulp::testing::run_halfulp;
-using halfulp::testing::run_interrupted;
+using halfulp::tests::expect_error;
+using halfulp::tests::expect_refused;
+using halfulp::tests::run_halfulp;
+using halfulp::tests::run_interrupted;
 
 // State.
 
@@ -294,4 +294,4 @@ TEST(VerifyCommand, SaysOfHowManyInputsNansAre) {
   EXPECT_NE(large.find(" NaN results of a sample of 4194304 inputs 0 differ"), std::string::npos) << large;
 }
 
-}  // namespace
+}  // namespace verify_command_test

@@ -6,10 +6,10 @@
 
 #include <sstream>
 
-namespace {
+namespace witness_command_test {
 
-using halfulp::testing::expect_refused;
-using halfulp::testing::run_halfulp;
+using halfulp::tests::expect_refused;
+using halfulp::tests::run_halfulp;
 using nlohmann::json;
 
 std::vector<std::string> words(const std::string& text) {
@@ -73,4 +73,4 @@ TEST(WitnessCommand, RefusesInOneLine) {
   for (const auto& arguments : bad) expect_refused(arguments);
 }
 
-}  // namespace
+}  // namespace witness_command_test

@@ -13,7 +13,7 @@
 #include <set>
 
 namespace halfulp::cuda {
-namespace {
+namespace cuda_matrix_test {
 
 std::string text(const MatrixInstruction& x, int thread, int i) {
   return spelling(x) + ", thread " + std::to_string(thread) + ", element " + std::to_string(i);
@@ -299,5 +299,5 @@ TEST(CudaMatrixSilicon, EveryPlaceGivesTheSame) {
   }
 }
 
-}  // namespace
+}  // namespace cuda_matrix_test
 }  // namespace halfulp::cuda

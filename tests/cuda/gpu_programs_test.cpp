@@ -9,7 +9,7 @@
 #include <cmath>
 #include <map>
 
-namespace {
+namespace gpu_programs_test {
 
 using namespace halfulp;
 using namespace halfulp::cuda;
@@ -278,4 +278,4 @@ TEST(Programs, LayerNormOfRowsKnownByHand) {
   }
 }
 
-}  // namespace
+}  // namespace gpu_programs_test

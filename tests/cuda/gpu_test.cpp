@@ -10,7 +10,7 @@
 
 #include <set>
 
-namespace {
+namespace gpu_test {
 
 using namespace halfulp;
 using cuda::Instruction;
@@ -219,4 +219,4 @@ TEST(GpuVerification, WhatDeviceCodeHasNotGoesThroughTheDevice) {
   EXPECT_EQ(found.differing, 0u);
 }
 
-}  // namespace
+}  // namespace gpu_test

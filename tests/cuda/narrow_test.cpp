@@ -7,7 +7,7 @@
 
 #include <cstring>
 
-namespace {
+namespace narrow_test {
 
 using namespace halfulp;
 using cuda::narrow_by_mode;
@@ -163,4 +163,4 @@ TEST(NarrowOnADevice, TakesEveryWidthAndStartingNumber) {
   }
 }
 
-}  // namespace
+}  // namespace narrow_test

@@ -6,7 +6,7 @@
 #include <halfulp/cuda/rehearsal.hpp>
 #include <halfulp/evidence/verify/verify.hpp>
 
-namespace {
+namespace triples_test {
 
 using namespace halfulp;
 using namespace halfulp::verify;
@@ -144,4 +144,4 @@ TEST(TriplesOnADevice, OnlyAGpuTakesThem) {
   EXPECT_FALSE(takes_all_triples(oracle_device(), fma_task(fp16)));
 }
 
-}  // namespace
+}  // namespace triples_test

@@ -14,9 +14,9 @@
 #include <set>
 #include <stdexcept>
 
-using namespace halfulp;
+namespace data_text_test {
 
-namespace {
+using namespace halfulp;
 
 const std::string path =
     (std::filesystem::temp_directory_path() / ("halfulp_text_" + std::to_string(::getpid()))).string();
@@ -147,4 +147,4 @@ TEST(Text, LicencesOfDebian) {
   EXPECT_GT(window_count(text.validation(), 128), 10'000u);
 }
 
-}  // namespace
+}  // namespace data_text_test

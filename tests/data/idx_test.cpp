@@ -13,9 +13,9 @@
 #include <sstream>
 #include <stdexcept>
 
-using namespace halfulp;
+namespace idx_test {
 
-namespace {
+using namespace halfulp;
 
 std::string idx(const std::vector<std::uint32_t>& shape, const std::string& values) {
   std::string bytes{'\0', '\0', '\x08', static_cast<char>(shape.size())};
@@ -217,4 +217,4 @@ TEST(Images, FashionMnist) {
   std::printf("digest %s\n", set.digest.c_str());
 }
 
-}  // namespace
+}  // namespace idx_test

@@ -11,9 +11,9 @@
 #include <sstream>
 #include <stdexcept>
 
-using namespace halfulp;
+namespace npy_test {
 
-namespace {
+using namespace halfulp;
 
 /// A .npy file as NumPy writes it, from parts that a test can spoil.
 struct File {
@@ -70,8 +70,6 @@ void expect_refused(const File& file, std::string_view why) {
   const std::string line = refusal(file.bytes());
   EXPECT_NE(line.find(why), std::string::npos) << "'" << line << "' does not say '" << why << "'";
 }
-
-}  // namespace
 
 TEST(Npy, Float16) {
   // 1, -2, the smallest subnormal, 65504, Infinity, a NaN; least significant byte first.
@@ -201,3 +199,5 @@ TEST(Npy, Paths) {
   EXPECT_EQ(message(folder.string()), folder.string() + ": a directory, not a .npy file");
   std::filesystem::remove_all(folder);
 }
+
+}  // namespace npy_test

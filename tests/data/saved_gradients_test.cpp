@@ -16,7 +16,7 @@
 #include <stdexcept>
 
 namespace halfulp {
-namespace {
+namespace saved_gradients_test {
 
 namespace fs = std::filesystem;
 using Shape = std::vector<std::uint64_t>;
@@ -283,5 +283,5 @@ TEST_F(SavedGradientsTest, bad_listings) {
   EXPECT_SAYS(with_listing([](Json& json) { json["tensors"][1]["name"] = "a/b"; }), "tensors[1].name is \"a/b\"");
 }
 
-}  // namespace
+}  // namespace saved_gradients_test
 }  // namespace halfulp

@@ -5,7 +5,7 @@
 #include <boost/multiprecision/cpp_bin_float.hpp>
 #include <gtest/gtest.h>
 
-namespace {
+namespace smooth_functions_test {
 
 using namespace halfulp;
 using Real = boost::multiprecision::cpp_bin_float_50;
@@ -94,4 +94,4 @@ TEST(SmoothFunctions, SineOfLargeAngles) {
   EXPECT_EQ(sine(1e-9), 1e-9);
 }
 
-}  // namespace
+}  // namespace smooth_functions_test

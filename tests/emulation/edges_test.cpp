@@ -7,10 +7,12 @@
 #include <ostream>
 
 namespace halfulp {
+
 void PrintTo(const Rounded& r, std::ostream* out) { *out << std::hex << r.code << " flags " << int{r.flags}; }
+
 }  // namespace halfulp
 
-namespace {
+namespace edges_test {
 
 using namespace halfulp;
 
@@ -308,4 +310,4 @@ TEST(Edges, logarithms) {
             (Rounded{0x400a'934f'0979'a371, flag::inexact}));
 }
 
-}  // namespace
+}  // namespace edges_test

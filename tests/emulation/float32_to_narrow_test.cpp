@@ -9,7 +9,7 @@
 
 #include <cmath>
 
-namespace {
+namespace float32_to_narrow_test {
 
 using namespace halfulp;
 using namespace check;
@@ -68,4 +68,4 @@ TEST_P(Float32To, in_every_mode) {
   }
 }
 
-}  // namespace
+}  // namespace float32_to_narrow_test

@@ -8,7 +8,7 @@
 #include <sstream>
 #include <unordered_set>
 
-namespace {
+namespace float_type_test {
 
 using namespace halfulp;
 
@@ -163,4 +163,4 @@ TEST(FloatType, eigen_works_element_wise) {
   EXPECT_TRUE((Eigen::Matrix<Float<e4m3>, 3, 1>::Constant(E4M3(2)).array() == E4M3(2)).all());
 }
 
-}  // namespace
+}  // namespace float_type_test

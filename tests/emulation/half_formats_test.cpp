@@ -4,7 +4,7 @@
 
 #include <halfulp/emulation/elementary.hpp>
 
-namespace {
+namespace half_formats_test {
 
 using namespace halfulp;
 using namespace check;
@@ -274,4 +274,4 @@ TEST_P(HalfFormats, conversions_to_every_format) {
   }
 }
 
-}  // namespace
+}  // namespace half_formats_test

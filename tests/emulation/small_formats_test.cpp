@@ -1,7 +1,7 @@
 // Every format of 8 bits or fewer, every operand, against the oracle: results and flags.
 #include "check.hpp"
 
-namespace {
+namespace small_formats_test {
 
 using namespace halfulp;
 using namespace check;
@@ -149,4 +149,4 @@ TEST(Integers, convert_to_every_format) {
   }
 }
 
-}  // namespace
+}  // namespace small_formats_test

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <set>
 
-namespace {
+namespace stochastic_test {
 
 using namespace halfulp;
 
@@ -143,4 +143,4 @@ TEST(Philox, seed_stream_and_index_all_matter) {
   EXPECT_EQ(words.size(), 27u);
 }
 
-}  // namespace
+}  // namespace stochastic_test

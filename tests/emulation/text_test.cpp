@@ -7,7 +7,7 @@
 #include <cmath>
 #include <cstring>
 
-namespace {
+namespace text_test {
 
 using namespace halfulp;
 using boost::multiprecision::cpp_int;
@@ -292,4 +292,4 @@ TEST(Print, spelling) {
   EXPECT_EQ(print_code(e2m1, 7), "0x7");
 }
 
-}  // namespace
+}  // namespace text_test

@@ -8,7 +8,7 @@
 #include <map>
 #include <set>
 
-namespace {
+namespace gpu_checks_test {
 
 using namespace halfulp;
 using namespace halfulp::cuda;
@@ -173,4 +173,4 @@ TEST(GpuChecks, BlocksOfAnyWidthAreCompared) {
   EXPECT_EQ(found.compared, 7u);
 }
 
-}  // namespace
+}  // namespace gpu_checks_test

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-namespace {
+namespace ledger_test {
 
 using namespace halfulp;
 using namespace halfulp::cli;
@@ -167,4 +167,4 @@ TEST(Ledger, NothingIsLostWhereSeveralRunsEnter) {
   std::filesystem::remove(path);
 }
 
-}  // namespace
+}  // namespace ledger_test

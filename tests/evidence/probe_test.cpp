@@ -13,7 +13,7 @@
 #include <halfulp/evidence/probe/questions.hpp>
 
 namespace halfulp {
-namespace {
+namespace probe_test {
 
 using check::Random;
 using namespace probe;
@@ -113,17 +113,17 @@ bool among_alternatives(const MatrixUnit& truth, const Model& found) {
     const int least = a.least_exponent(found.unit.sum, s.alignment_bits);
     bool alone = false;
     for (const Finding& f : found.findings)
-      alone = alone || (f.parameter == Parameter::least_exponent && f.holds(s.least_exponent));
+      alone = alone || (f.parameter == SumParameter::least_exponent && f.holds(s.least_exponent));
     if (alone || least == s.least_exponent ||
-        !same_for_all_operands(shape, truth, Parameter::least_exponent, least).empty())
+        !same_for_all_operands(shape, truth, SumParameter::least_exponent, least).empty())
       return true;
   }
   return false;
 }
 
-bool of_alignment(Parameter p) {
-  return p == Parameter::alignment_bits || p == Parameter::alignment || p == Parameter::normalized ||
-         p == Parameter::least_exponent;
+bool of_alignment(SumParameter p) {
+  return p == SumParameter::alignment_bits || p == SumParameter::alignment || p == SumParameter::normalized ||
+         p == SumParameter::least_exponent;
 }
 
 /// The rule is among those found, each of its parameters among the values found, and the found unit is the true one
@@ -239,5 +239,5 @@ TEST(ProbeBackends, NamesAreLookedUp) {
   }
 }
 
-}  // namespace
+}  // namespace probe_test
 }  // namespace halfulp

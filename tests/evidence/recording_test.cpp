@@ -14,7 +14,7 @@
 #include <functional>
 
 namespace halfulp::recording {
-namespace {
+namespace recording_test {
 
 namespace fs = std::filesystem;
 
@@ -339,7 +339,7 @@ TEST(RecordingFiles, SayWhatIsWrong) {
 
 // The command line.
 
-using testing::is_one_line, testing::run_halfulp;
+using tests::is_one_line, tests::run_halfulp;
 
 TEST(RecordCommand, MakesWhatReplays) {
   const Folder folder;
@@ -394,7 +394,7 @@ TEST(RecordCommand, AnInterruptedOneLeavesNothing) {
       std::this_thread::sleep_for(std::chrono::milliseconds(milliseconds));
       return true;
     };
-    const auto outcome = testing::run_interrupted(
+    const auto outcome = tests::run_interrupted(
         {HALFULP_COMMAND, "record", "--backend", "x86", "--out", out, "--quiet"}, working);
     EXPECT_FALSE(outcome.killed);
     EXPECT_EQ(outcome.status, 130);
@@ -425,5 +425,5 @@ TEST(RecordCommand, RefusesWhatIsNoDevice) {
           "manifest.json is not there");
 }
 
-}  // namespace
+}  // namespace recording_test
 }  // namespace halfulp::recording

@@ -12,7 +12,7 @@
 #include <cmath>
 #include <set>
 
-namespace {
+namespace verify_test {
 
 using namespace halfulp;
 using namespace halfulp::verify;
@@ -351,4 +351,4 @@ TEST(Digest, IsTheSameOnAnyNumberOfThreads) {
   EXPECT_EQ(one.found().compared, inputs.count);
 }
 
-}  // namespace
+}  // namespace verify_test

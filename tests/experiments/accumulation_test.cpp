@@ -13,7 +13,7 @@
 #include <set>
 
 namespace halfulp {
-namespace {
+namespace accumulation_test {
 
 using Rational = boost::multiprecision::cpp_rational;
 
@@ -216,5 +216,5 @@ TEST_F(AccumulationReport, BadConfigurations) {
   EXPECT_THROW(run({"lengths=1048576", "trials=64", "seeds=256"}), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace accumulation_test
 }  // namespace halfulp

@@ -4,7 +4,7 @@
 #include <halfulp/experiments/attribution/product.hpp>
 
 namespace halfulp::attribution {
-namespace {
+namespace attribution_reals_test {
 
 TEST(AttributionReals, exact_products_are_exact) {
   Random random{1};
@@ -171,5 +171,5 @@ TEST(AttributionReals, units_cut_reals_off) {
   }
 }
 
-}  // namespace
+}  // namespace attribution_reals_test
 }  // namespace halfulp::attribution

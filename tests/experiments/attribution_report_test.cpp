@@ -8,16 +8,16 @@
 #include <fstream>
 
 namespace halfulp::attribution {
-namespace {
+namespace attribution_report_test {
 
 /// A small configuration, except for what is set.
 std::vector<std::string> small(std::vector<std::string> settings) {
   settings.insert(settings.begin(), {"rows=2", "columns=2", "terms=64", "lengths=64", "outliers=1"});
   return settings;
 }
-Json report_of(const std::vector<std::string>& settings) { return testing::report_of("attribution", small(settings)); }
+Json report_of(const std::vector<std::string>& settings) { return tests::report_of("attribution", small(settings)); }
 std::string refused(const std::vector<std::string>& settings) {
-  return testing::refusal_of("attribution", small(settings));
+  return tests::refusal_of("attribution", small(settings));
 }
 
 /// A float64 matrix as NumPy writes it.
@@ -74,5 +74,5 @@ TEST(AttributionReport, units_defined_for_words_alone_have_no_reverse) {
             std::string::npos);
 }
 
-}  // namespace
+}  // namespace attribution_report_test
 }  // namespace halfulp::attribution

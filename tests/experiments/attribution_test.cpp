@@ -5,7 +5,7 @@
 #include <halfulp/emulation/product/product.hpp>
 
 namespace halfulp::attribution {
-namespace {
+namespace attribution_test {
 
 constexpr std::size_t scaling = 0, input = 1, products = 2, accumulation = 3, output = 4;
 
@@ -205,5 +205,5 @@ TEST(Attribution, parts_add_up_whatever_is_active) {
   }
 }
 
-}  // namespace
+}  // namespace attribution_test
 }  // namespace halfulp::attribution

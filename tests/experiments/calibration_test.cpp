@@ -12,7 +12,7 @@
 #include <limits>
 #include <numeric>
 
-namespace {
+namespace calibration_test {
 
 using namespace halfulp;
 using namespace halfulp::quantization;
@@ -208,4 +208,4 @@ TEST(Split, OutliersAreWhereAMagnitudeReachesTheThreshold) {
   EXPECT_TRUE(outlier_columns(x, 4, 7).empty());
 }
 
-}  // namespace
+}  // namespace calibration_test

@@ -10,7 +10,7 @@
 #include <deque>
 
 namespace halfulp {
-namespace {
+namespace collectives_test {
 
 using namespace collectives;
 using Codes = std::vector<std::uint64_t>;
@@ -188,5 +188,5 @@ TEST(Collectives, OddConfigurations) {
   EXPECT_THROW(run({"elements=4096"}), std::invalid_argument);  // too much work
 }
 
-}  // namespace
+}  // namespace collectives_test
 }  // namespace halfulp

@@ -10,7 +10,7 @@
 #include <set>
 
 namespace halfulp {
-namespace {
+namespace conversions_test {
 
 using namespace conversions;
 
@@ -173,7 +173,7 @@ TEST(Conversions, OddConfigurations) {
                         "samples=1024"});  // outlives the loop
   for (const Json& row : odd["results"]["modes"]["rows"])
     if (row[1] == "to-odd") {
-      if (row[3] == true) EXPECT_EQ(row[4], 0) << row;
+      if (row[3] == true) { EXPECT_EQ(row[4], 0) << row; }
       one_bit = one_bit || (row[3] == false && row[4] > 0);
     }
   EXPECT_TRUE(one_bit);
@@ -182,5 +182,5 @@ TEST(Conversions, OddConfigurations) {
     EXPECT_THROW(run({bad}), std::invalid_argument) << bad;
 }
 
-}  // namespace
+}  // namespace conversions_test
 }  // namespace halfulp

@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-namespace halfulp::testing {
+namespace halfulp::tests {
 
 /// The report of an experiment set so.
 inline Json report_of(std::string_view name, const std::vector<std::string>& settings) {
@@ -29,4 +29,4 @@ inline std::string refusal_of(std::string_view name, const std::vector<std::stri
   return "accepted";
 }
 
-}  // namespace halfulp::testing
+}  // namespace halfulp::tests

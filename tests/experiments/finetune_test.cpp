@@ -6,7 +6,7 @@
 
 #include <filesystem>
 
-namespace {
+namespace finetune_test {
 
 using namespace training_report;
 namespace t = halfulp::training;
@@ -156,4 +156,4 @@ TEST(Finetune, RefusesClassesThatLeaveNothing) {
   EXPECT_NE(refused("finetune", {"classes=10"}).find("from 0 to 9"), std::string::npos);
 }
 
-}  // namespace
+}  // namespace finetune_test

@@ -10,7 +10,7 @@
 #include <vector>
 
 namespace halfulp {
-namespace {
+namespace gradient_range_test {
 
 using trainings::GradientSample;
 using trainings::Recovery;
@@ -87,5 +87,5 @@ TEST(GradientRange, RoundingAndLimitsAgree) {
       EXPECT_EQ(sample.by_rounding(format, k), sample.by_limits(format, k)) << format_name(format) << " " << k;
 }
 
-}  // namespace
+}  // namespace gradient_range_test
 }  // namespace halfulp

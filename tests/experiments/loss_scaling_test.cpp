@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 namespace halfulp {
-namespace {
+namespace loss_scaling_test {
 
 namespace fs = std::filesystem;
 
@@ -306,5 +306,5 @@ TEST_F(LossScaling, RefusesInOneLine) {
   }
 }
 
-}  // namespace
+}  // namespace loss_scaling_test
 }  // namespace halfulp

@@ -12,9 +12,9 @@
 #include <fstream>
 
 namespace halfulp::memory {
-namespace {
+namespace memory_test {
 
-using testing::refusal_of, testing::report_of;
+using tests::refusal_of, tests::report_of;
 using training::find_policy, training::OptimizerKind, training::parse_storage;
 
 Model model_of(const char* json) { return parse_model(parse_json(json, "test"), "test"); }
@@ -209,5 +209,5 @@ TEST(MemoryReport, every_policy_and_model_holds) {
   }
 }
 
-}  // namespace
+}  // namespace memory_test
 }  // namespace halfulp::memory

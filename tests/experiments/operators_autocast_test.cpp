@@ -11,7 +11,7 @@
 #include <limits>
 
 namespace halfulp::operators {
-namespace {
+namespace operators_autocast_test {
 
 TEST(Autocast, criterion_takes_the_cheapest_within_the_budget) {
   OperatorSettings s;
@@ -164,5 +164,5 @@ TEST(Graph, decisions_are_the_first_choices_within_the_budget) {
   EXPECT_TRUE(some_cheap);
 }
 
-}  // namespace
+}  // namespace operators_autocast_test
 }  // namespace halfulp::operators

@@ -12,7 +12,7 @@
 #include <numeric>
 
 namespace halfulp::operators {
-namespace {
+namespace operators_test {
 
 const Operator& find(std::string_view name) {
   for (const Operator& op : operator_table())
@@ -283,5 +283,5 @@ TEST(Limits, points_of_fp16) {
   }
 }
 
-}  // namespace
+}  // namespace operators_test
 }  // namespace halfulp::operators

@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-namespace {
+namespace optimizer_experiment_test {
 
 using namespace training_report;
 using namespace halfulp::trainings;
@@ -109,4 +109,4 @@ TEST(OptimizerExperiment, APlantedStepIsLeftOut) {
   EXPECT_NE(of("planted", "test_loss"), of("fp32", "test_loss"));
 }
 
-}  // namespace
+}  // namespace optimizer_experiment_test

@@ -12,7 +12,7 @@
 #include <set>
 
 namespace halfulp {
-namespace {
+namespace position_ids_test {
 
 using Precise = boost::multiprecision::cpp_bin_float_50;
 
@@ -153,5 +153,5 @@ TEST(PositionIds, BadConfigurations) {
   EXPECT_THROW(run({"roundings=stochastic"}), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace position_ids_test
 }  // namespace halfulp

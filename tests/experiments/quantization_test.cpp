@@ -9,7 +9,7 @@
 
 #include <map>
 
-namespace {
+namespace quantization_test {
 
 using namespace training_report;
 
@@ -140,4 +140,4 @@ TEST(QuantizationExperiment, RefusesWhatItCannotDo) {
     EXPECT_NE(refused("quantization", {bad}), "accepted") << bad;
 }
 
-}  // namespace
+}  // namespace quantization_test

@@ -7,9 +7,9 @@
 
 #include <set>
 
-using namespace halfulp;
+namespace reproduce_test {
 
-namespace {
+using namespace halfulp;
 
 TEST(Publications, HaveNamesOfTheirOwn) {
   std::set<std::string_view> seen;
@@ -101,4 +101,4 @@ TEST(Reproduce, ALineIsAsGoodAsItsWorstFigure) {
   EXPECT_EQ(further.claims().at(0).id, "further-position-ids");
 }
 
-}  // namespace
+}  // namespace reproduce_test

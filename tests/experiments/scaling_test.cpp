@@ -17,7 +17,7 @@
 #include <limits>
 
 namespace halfulp::scaling {
-namespace {
+namespace scaling_test {
 
 namespace fs = std::filesystem;
 
@@ -26,10 +26,8 @@ std::vector<std::string> small(std::vector<std::string> settings) {
                                      "elements=e4m3", "tensors=normal"});
   return settings;
 }
-Json report_of(const std::vector<std::string>& settings) { return testing::report_of("scaling", small(settings)); }
-std::string refused(const std::vector<std::string>& settings) {
-  return testing::refusal_of("scaling", small(settings));
-}
+Json report_of(const std::vector<std::string>& settings) { return tests::report_of("scaling", small(settings)); }
+std::string refused(const std::vector<std::string>& settings) { return tests::refusal_of("scaling", small(settings)); }
 
 /// The cell of the first row that begins so.
 Json cell(const Json& table, const std::vector<Json>& begins, const std::string& column) {
@@ -203,5 +201,5 @@ TEST(SumOfSquares, adds_up_at_any_scale) {
   }
 }
 
-}  // namespace
+}  // namespace scaling_test
 }  // namespace halfulp::scaling

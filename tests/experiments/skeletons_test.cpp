@@ -12,7 +12,7 @@
 
 #include <cmath>
 
-namespace {
+namespace skeletons_test {
 
 using namespace halfulp;
 
@@ -58,4 +58,4 @@ TEST(Skeletons, AProfileAnswersAtTheEdges) {
   EXPECT_EQ(cast(-NAN), 0x7fu);
 }
 
-}  // namespace
+}  // namespace skeletons_test

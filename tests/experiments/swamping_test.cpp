@@ -11,9 +11,9 @@
 #include <cmath>
 #include <map>
 
-using namespace halfulp;
+namespace swamping_test {
 
-namespace {
+using namespace halfulp;
 
 Json run_swamping(const std::vector<std::string>& settings) {
   const Experiment& experiment = find_experiment("swamping");
@@ -71,8 +71,6 @@ bool lost_by_search(const FloatFormat& f, RoundingMode mode, std::uint64_t w, do
   return to == f.value(w);
 }
 
-}  // namespace
-
 TEST(Swamping, DefinitionAgreesWithASearchOfAllNumbers) {
   for (const FloatFormat& f : {e4m3, e5m2, e3m4, e3m2, e2m3})
     for (const auto& [name, mode] : rounding_modes) {
@@ -84,7 +82,7 @@ TEST(Swamping, DefinitionAgreesWithASearchOfAllNumbers) {
               // Updates from an eighth of the gap above w upwards, ties included.
               const double u = sign * FloatFormat::power_of_two(f.exponent(w)) * eighth / 16;
               const std::uint64_t code = f.with_sign(w, negative);
-              ASSERT_EQ(swamped_by_definition(f, mode, code, u), lost_by_search(f, mode, code, u))
+              ASSERT_EQ(swamping::swamped_by_definition(f, mode, code, u), lost_by_search(f, mode, code, u))
                   << name << " w = " << f.value(code) << ", u = " << u;
             }
     }
@@ -231,3 +229,5 @@ TEST(Swamping, FormatsWithoutOneAndTwoAreRefused) {
     }
   }
 }
+
+}  // namespace swamping_test

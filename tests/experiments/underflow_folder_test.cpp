@@ -14,10 +14,10 @@
 #include <fstream>
 
 namespace halfulp {
-namespace {
+namespace underflow_folder_test {
 
 namespace fs = std::filesystem;
-using namespace halfulp::testing;
+using namespace halfulp::tests;
 using Shape = std::vector<std::uint64_t>;
 
 constexpr float at_24 = 0x1p-24f, at_14 = 0x1p-14f;
@@ -229,5 +229,5 @@ TEST_F(UnderflowFolder, bad_folders_are_one_line_and_no_report) {
   expect_bad("nowhere", "no such file");
 }
 
-}  // namespace
+}  // namespace underflow_folder_test
 }  // namespace halfulp

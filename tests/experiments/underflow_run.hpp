@@ -9,7 +9,7 @@
 #include <string_view>
 #include <vector>
 
-namespace halfulp::testing {
+namespace halfulp::tests {
 
 inline Json run_underflow(const std::vector<std::string>& settings) {
   const Experiment& experiment = find_experiment("underflow");
@@ -47,4 +47,4 @@ inline Json cell(const Json& report, const std::string& table, const std::map<st
   throw std::out_of_range(table + "." + column);
 }
 
-}  // namespace halfulp::testing
+}  // namespace halfulp::tests

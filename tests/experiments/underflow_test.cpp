@@ -15,10 +15,10 @@
 #include <fstream>
 #include <set>
 
-using namespace halfulp;
-using namespace halfulp::testing;
+namespace underflow_test {
 
-namespace {
+using namespace halfulp;
+using namespace halfulp::tests;
 
 /// x to nearest even with p bits and a smallest exponent, in doubles: the rounding unit is added and taken away.
 double quantized(double x, int precision, int emin) {
@@ -26,8 +26,6 @@ double quantized(double x, int precision, int emin) {
   const double unit = std::ldexp(1.0, std::max(std::ilogb(x), emin) - precision + 1);
   return std::nearbyint(x / unit) * unit;
 }
-
-}  // namespace
 
 TEST(Elementary, AgreesWithTheLibraryToTwoUlps) {
   for (int i = 0; i < 20'000; ++i) {
@@ -239,3 +237,5 @@ TEST(Underflow, BadConfigurations) {
   EXPECT_NE(run_refusal({"log2_low=1", "log2_high=1"}).find("log2_low"), std::string::npos);
   EXPECT_NE(run_refusal({"input=/does/not/exist.npy"}).find("no such file"), std::string::npos);
 }
+
+}  // namespace underflow_test

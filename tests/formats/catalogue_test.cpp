@@ -5,7 +5,7 @@
 #include <cmath>
 #include <set>
 
-namespace {
+namespace catalogue_test {
 
 using namespace halfulp;
 
@@ -210,4 +210,4 @@ struct Tagged {
 static_assert(Tagged<e4m3>::max == 448 && Tagged<e5m2>::max == 57344, "a format is a template argument");
 static_assert(Tagged<FloatFormat{6, 9, 31, NonFinite::none}>::max > 4e9);
 
-}  // namespace
+}  // namespace catalogue_test

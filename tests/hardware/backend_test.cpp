@@ -3,7 +3,7 @@
 
 #include <halfulp/evidence/devices.hpp>
 
-namespace {
+namespace backend_test {
 
 using namespace halfulp;
 using check::agree, check::Cases, check::cases, check::many, check::modes;
@@ -177,4 +177,4 @@ TEST(Compare, SkipsWithAReason) {
   }
 }
 
-}  // namespace
+}  // namespace backend_test

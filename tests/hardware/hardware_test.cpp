@@ -7,7 +7,7 @@
 #include <iostream>
 #include <numeric>
 
-namespace {
+namespace hardware_test {
 
 using namespace halfulp;
 using check::agree, check::Cases, check::cases, check::modes;
@@ -158,4 +158,4 @@ TEST(X86, DefaultNanIsNegative) {
   EXPECT_EQ(result, 0xfe00u);
 }
 
-}  // namespace
+}  // namespace hardware_test

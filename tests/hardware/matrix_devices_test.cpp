@@ -8,7 +8,7 @@
 #include <set>
 
 namespace halfulp {
-namespace {
+namespace matrix_devices_test {
 
 /// Runs cases on this CPU and a model; how many differ. The first one is printed.
 std::size_t differing(const MatrixTask& task, const MatrixUnit& model, const MatrixCases& cases) {
@@ -125,5 +125,5 @@ TEST(Tiles, DoNotDependOnHowManyThereAre) {
   }
 }
 
-}  // namespace
+}  // namespace matrix_devices_test
 }  // namespace halfulp

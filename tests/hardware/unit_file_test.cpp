@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace halfulp {
-namespace {
+namespace unit_file_test {
 
 const char* own = R"({"name": "mine", "a": "e4m3", "b": "e5m2", "accumulator": "fp32", "k": 32, "alignment_bits": 13})";
 
@@ -167,5 +167,5 @@ TEST(UnitFile, RulesRefuseWhatTheyCannotCompute) {
             "is not made of sums of 12");
 }
 
-}  // namespace
+}  // namespace unit_file_test
 }  // namespace halfulp

@@ -9,7 +9,7 @@
 #include <stdexcept>
 
 namespace halfulp {
-namespace {
+namespace config_test {
 
 using Type = ParameterType;
 
@@ -224,5 +224,5 @@ TEST(ConfigFile, errors_name_the_place) {
   EXPECT_THROW((void)read_json("/"), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace config_test
 }  // namespace halfulp

@@ -7,7 +7,7 @@
 #include <functional>
 
 namespace halfulp {
-namespace {
+namespace report_json_test {
 
 using namespace toy;
 
@@ -202,5 +202,5 @@ TEST(Diff, pairs_rows_by_name_not_by_place) {
       << diff_reports(alike, other).text;
 }
 
-}  // namespace
+}  // namespace report_json_test
 }  // namespace halfulp

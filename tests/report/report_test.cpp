@@ -8,7 +8,7 @@
 #include <map>
 
 namespace halfulp {
-namespace {
+namespace report_test {
 
 using namespace toy;
 
@@ -193,5 +193,5 @@ TEST(JsonText, rows_take_a_line_and_text_reads_back) {
   EXPECT_EQ(text.back(), '\n');
 }
 
-}  // namespace
+}  // namespace report_test
 }  // namespace halfulp

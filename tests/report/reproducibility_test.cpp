@@ -18,7 +18,7 @@
 #include <sstream>
 
 namespace halfulp {
-namespace {
+namespace reproducibility_test {
 
 std::string golden(const std::string& name) { return std::string(HALFULP_GOLDEN) + "/" + name; }
 
@@ -87,5 +87,5 @@ TEST_P(Reproducibility, results_are_the_same_bytes_everywhere) {
 INSTANTIATE_TEST_SUITE_P(Experiments, Reproducibility, ::testing::ValuesIn(experiments().begin(), experiments().end()),
                          [](const auto& info) { return std::string(info.param.name); });
 
-}  // namespace
+}  // namespace reproducibility_test
 }  // namespace halfulp

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 namespace halfulp {
-namespace {
+namespace output_file_test {
 
 class OutputFile : public testing::Test {
  protected:
@@ -118,5 +118,5 @@ TEST_F(OutputFile, links_in_a_circle_are_refused_and_stay) {
   EXPECT_EQ(files(), 2u);
 }
 
-}  // namespace
+}  // namespace output_file_test
 }  // namespace halfulp

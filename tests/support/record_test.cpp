@@ -7,6 +7,7 @@
 #include <limits>
 
 namespace halfulp::recorded {
+namespace record_test {
 
 enum class Colour : std::uint8_t { red, green, blue };
 constexpr std::array<Named<Colour>, 3> colours{
@@ -91,14 +92,14 @@ TEST(Records, AreReadBack) {
 TEST(Records, LieInListsToo) {
   Shapes s = record_of<Shapes>(parse_json(some, "test"), "file");
   s.filled = true;
-  const Json list = record_json<Shape::list>(s);
+  const Json list = record_json<RecordLayout::list>(s);
   EXPECT_EQ(list.dump(), R"(["a",4,3,-3,false,2,"green",["NaN",1.0],[[1.0,2.0],["-Infinity",4.0]],true])");
-  EXPECT_EQ(record_json<Shape::list>(record_of<Shapes, Shape::list>(list, "again")), list);
+  EXPECT_EQ(record_json<RecordLayout::list>(record_of<Shapes, RecordLayout::list>(list, "again")), list);
   const auto refusal = [&](auto change) -> std::string {
     Json other = list;
     change(other);
     try {
-      record_of<Shapes, Shape::list>(other, "list");
+      record_of<Shapes, RecordLayout::list>(other, "list");
       return "accepted";
     } catch (const std::invalid_argument& error) { return error.what(); }
   };
@@ -156,4 +157,5 @@ TEST(Records, SayTheirFields) {
   EXPECT_EQ(fields_of<Shapes>().size(), 8u) << "fields may depend on what earlier ones hold";
 }
 
+}  // namespace record_test
 }  // namespace halfulp::recorded

@@ -14,10 +14,10 @@
 #include <limits>
 #include <stdexcept>
 
+namespace checkpoint_test {
+
 using namespace halfulp;
 using namespace halfulp::training;
-
-namespace {
 
 const std::filesystem::path folder = std::filesystem::temp_directory_path() /
                                      ("halfulp_checkpoint_" + std::to_string(::getpid()));
@@ -177,4 +177,4 @@ TEST_F(Checkpoints, DamagedWithinAWholeFrame) {
   EXPECT_EQ(refused(described(R"({"identity":1,"state":2,"arrays":3})")), "run.ckpt: its 'arrays' are no list");
 }
 
-}  // namespace
+}  // namespace checkpoint_test

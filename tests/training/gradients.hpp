@@ -54,7 +54,7 @@ inline void expect_gradients(Module<double>& layer, Tensor<double> x, bool diffe
   ExactNumerics numerics;
   Pass<double> pass{numerics, training, 3, 5};
   std::uint64_t stream = 100;
-  for (Parameter<double>* const p : layer.parameters()) {
+  for (TrainedParameter<double>* const p : layer.parameters()) {
     for (std::size_t i = 0; i < p->value.size(); ++i)
       p->value[i] = 0.5 * normal_sample(11, stream, i) + (p->kind == ParameterKind::gain ? 1 : 0);
     ++stream;
@@ -71,19 +71,19 @@ inline void expect_gradients(Module<double>& layer, Tensor<double> x, bool diffe
   loss();
   const Tensor<double> dx = layer.backward(pass, weights);
   std::vector<Tensor<double>> gradients;
-  for (Parameter<double>* const p : layer.parameters()) {
+  for (TrainedParameter<double>* const p : layer.parameters()) {
     EXPECT_TRUE(p->has_gradient) << p->name;
     gradients.push_back(p->gradient);
   }
   if (differentiable_input) expect_gradient(layer.name() + " input", x.values(), dx.values(), loss, tolerance);
   std::size_t next = 0;
-  for (Parameter<double>* const p : layer.parameters())
+  for (TrainedParameter<double>* const p : layer.parameters())
     expect_gradient(p->name, p->value.values(), gradients[next++].values(), loss, tolerance);
   // A second backward adds to the gradients.
   loss();
   layer.backward(pass, weights);
   next = 0;
-  for (Parameter<double>* const p : layer.parameters()) {
+  for (TrainedParameter<double>* const p : layer.parameters()) {
     const Tensor<double>& once = gradients[next++];
     for (std::size_t i = 0; i < once.size(); ++i) ASSERT_EQ(p->gradient[i], 2 * once[i]) << p->name;
   }

@@ -12,6 +12,8 @@
 #include <array>
 #include <tuple>
 
+namespace layers_test {
+
 using namespace check;
 
 TEST(Gradients, Linear) {
@@ -277,3 +279,5 @@ TEST(Losses, CrossEntropyIsTheMeanLogarithm) {
   EXPECT_THROW(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0, 10}), std::invalid_argument);
   EXPECT_THROW(loss.forward(pass, Tensor<double>({2, 10}), std::vector<int>{0}), std::invalid_argument);
 }
+
+}  // namespace layers_test

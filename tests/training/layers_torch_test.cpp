@@ -17,7 +17,7 @@
 #include <map>
 #include <set>
 
-namespace {
+namespace layers_torch_test {
 
 using namespace halfulp;
 using namespace halfulp::training;
@@ -81,7 +81,7 @@ std::unique_ptr<Module<float>> make_layer(const std::string& kind, const json& o
 void check_layer(const json& c, double most) {
   const std::string kind = c.at("layer"), what = kind + " " + c.at("options").dump();
   const auto layer = make_layer(kind, c.at("options"));
-  for (Parameter<float>* const p : layer->parameters()) p->value = tensor_of(c.at("parameters").at(p->name));
+  for (TrainedParameter<float>* const p : layer->parameters()) p->value = tensor_of(c.at("parameters").at(p->name));
   ASSERT_EQ(layer->parameters().size(), c.at("parameters").size()) << what;
   for (State<float>* const s : layer->states()) s->value = tensor_of(c.at("states").at(s->name));
   Fp32Numerics numerics;
@@ -93,7 +93,7 @@ void check_layer(const json& c, double most) {
   for (const float v : weights.values()) terms = std::max(terms, std::fabs(double{v}));
   const Tensor<float>& dx = layer->backward(pass, weights);
   if (c.contains("dx")) { EXPECT_LE(distance(dx.values(), tensor_of(c.at("dx")), terms), most) << what << ": dx"; }
-  for (Parameter<float>* const p : layer->parameters())
+  for (TrainedParameter<float>* const p : layer->parameters())
     EXPECT_LE(distance(p->gradient.values(), tensor_of(c.at("gradients").at(p->name)), terms), most)
         << what << ": gradient of " << p->name;
   for (State<float>* const s : layer->states())
@@ -140,4 +140,4 @@ TEST(Torch, LayersAgreeToRounding) {
   EXPECT_EQ(kinds.size(), 15u);
 }
 
-}  // namespace
+}  // namespace layers_torch_test

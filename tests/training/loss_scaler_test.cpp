@@ -6,7 +6,7 @@
 #include <halfulp/support/json.hpp>
 #include <halfulp/training/loss_scaler.hpp>
 
-namespace {
+namespace loss_scaler_test {
 
 using namespace halfulp;
 using namespace halfulp::training;
@@ -204,4 +204,4 @@ TEST(Clipping, ByTheCommonNorm) {
   EXPECT_EQ(huge, (Tensors{{0, 0}}));
 }
 
-}  // namespace
+}  // namespace loss_scaler_test

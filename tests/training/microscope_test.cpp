@@ -8,9 +8,9 @@
 #include <map>
 #include <set>
 
-using namespace check;
+namespace microscope_test {
 
-namespace {
+using namespace check;
 
 const float infinity = std::numeric_limits<float>::infinity();
 
@@ -82,13 +82,13 @@ TEST(Updates, AreCounted) {
   std::vector<std::map<std::string, Counts>> intervals(2);
   std::map<std::string, std::vector<float>> before;
   t.trainer.after_backward = [&](Trainer& x) {
-    for (const Parameter<float>* const p : x.parameters())
+    for (const TrainedParameter<float>* const p : x.parameters())
       before[p->name].assign(p->value.values().begin(), p->value.values().end());
   };
   t.trainer.after_step = [&](Trainer& x) {
     const std::uint64_t step = x.steps() - 1;
     if (step != 0 && step != 2 && step != 5) return;
-    for (const Parameter<float>* const p : x.parameters())
+    for (const TrainedParameter<float>* const p : x.parameters())
       for (std::size_t i = 0; i < p->value.size(); ++i) {
         Counts& counts = intervals[step / 3][p->name];
         const bool update = p->gradient[i] * 1e-3f != 0, changed = p->value[i] != before[p->name][i];
@@ -311,4 +311,4 @@ TEST(TextExamples, AreWindowsAndTheirNextCharacters) {
   EXPECT_EQ(first, std::vector<float>(batch.x.values().begin(), batch.x.values().end()));
 }
 
-}  // namespace
+}  // namespace microscope_test

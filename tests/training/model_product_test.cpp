@@ -10,6 +10,8 @@
 #include <limits>
 #include <vector>
 
+namespace model_product_test {
+
 using namespace check;
 
 /// The definition, element by element.
@@ -128,3 +130,5 @@ TEST(ModelProductBits, DrawTheirRandomBits) {
     EXPECT_TRUE(same_bits<float>(one.values(), std::span<const float>(all.values()).subspan(i * m * n, m * n))) << i;
   }
 }
+
+}  // namespace model_product_test

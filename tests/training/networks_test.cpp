@@ -12,6 +12,8 @@
 #include <cmath>
 #include <set>
 
+namespace networks_test {
+
 using namespace check;
 
 TEST(Networks, HaveTheirParameters) {
@@ -27,7 +29,7 @@ TEST(Networks, HaveTheirParameters) {
   EXPECT_THROW(make_network<float>("mpl"), std::invalid_argument);
   std::set<std::string> names;
   for (const NetworkInfo& info : networks())
-    for (const Parameter<float>* const p : make_network<float>(info.name)->parameters())
+    for (const TrainedParameter<float>* const p : make_network<float>(info.name)->parameters())
       EXPECT_TRUE(names.insert(std::string(info.name) + p->name).second) << info.name << ' ' << p->name;
 }
 
@@ -52,7 +54,7 @@ TEST(Initialisation, HasItsMoments) {
   // A weight of 300 x 200: fan_in 200, fan_out 300. Deviations are within 2 %, which is more than five of their
   // standard deviations.
   const auto deviation = [](InitialisationChoice choice) {
-    Parameter<float> p("fc.weight", ParameterKind::weight, {300, 200}, width_of(200));
+    TrainedParameter<float> p("fc.weight", ParameterKind::weight, {300, 200}, uniform_width(200));
     initialise(p, choice, 1);
     double squares = 0, largest = 0;
     for (const float v : p.value.values()) {
@@ -92,7 +94,7 @@ TEST(Initialisation, KnowsBiasesGainsAndNames) {
   const auto net = make_network<float>("transformer");
   for (const Initialisation kind : {Initialisation::default_, Initialisation::he_normal}) {
     initialise(*net, {kind}, 5);
-    for (const Parameter<float>* const p : net->parameters()) {
+    for (const TrainedParameter<float>* const p : net->parameters()) {
       const bool random = p->value[0] != 0 && p->value[0] != p->value[1];
       const bool is_norm = p->name.find("norm") != std::string::npos;
       if (p->kind == ParameterKind::gain) EXPECT_EQ(p->value[0], 1) << p->name;
@@ -102,9 +104,9 @@ TEST(Initialisation, KnowsBiasesGainsAndNames) {
     }
   }
   // A parameter's name, not its place, chooses its random numbers.
-  Parameter<float> a("a", ParameterKind::weight, {2, 2}), b("b", ParameterKind::weight, {2, 2}),
+  TrainedParameter<float> a("a", ParameterKind::weight, {2, 2}), b("b", ParameterKind::weight, {2, 2}),
       c("a", ParameterKind::weight, {3, 2});
-  for (Parameter<float>* const p : {&a, &b, &c}) initialise(*p, {Initialisation::gaussian}, 1);
+  for (TrainedParameter<float>* const p : {&a, &b, &c}) initialise(*p, {Initialisation::gaussian}, 1);
   EXPECT_NE(a.value[0], b.value[0]);
   EXPECT_EQ(a.value[0], c.value[0]);
 }
@@ -155,14 +157,14 @@ Trained train(const std::string& name, int threads, int steps, float rate) {
   const auto add = [&](float v) { run.digest = (run.digest ^ std::bit_cast<std::uint32_t>(v)) * 0x100'0000'01b3; };
   for (; pass.step < static_cast<std::uint64_t>(steps); ++pass.step) {
     draw(name, pass.step, x, labels);
-    for (Parameter<float>* const p : net->parameters()) p->forget_gradient();
+    for (TrainedParameter<float>* const p : net->parameters()) p->forget_gradient();
     run.losses.push_back(loss.forward(pass, net->forward(pass, x), labels));
     add(run.losses.back());
     net->backward(pass, loss.backward(pass));
-    for (Parameter<float>* const p : net->parameters())
+    for (TrainedParameter<float>* const p : net->parameters())
       for (std::size_t i = 0; i < p->value.size(); ++i) p->value[i] -= rate * p->gradient[i];
   }
-  for (Parameter<float>* const p : net->parameters())
+  for (TrainedParameter<float>* const p : net->parameters())
     for (const float v : p->value.values()) add(v);
   return run;
 }
@@ -190,3 +192,5 @@ INSTANTIATE_TEST_SUITE_P(Networks, Training,
                                          Case{"transformer", 0.2f, 0x742f'a3b7'fa12'9d54},
                                          Case{"lstm", 1.0f, 0x8088'9451'19a0'a8d2}),
                          [](const auto& info) { return std::string(info.param.name); });
+
+}  // namespace networks_test

@@ -38,18 +38,18 @@ inline std::vector<std::uint32_t> bits(std::span<const float> x) {
 
 /// Two parameters, with gradients that depend on the step.
 struct Model {
-  Parameter<float> w, b;
+  TrainedParameter<float> w, b;
   explicit Model(std::size_t rows = 7, std::size_t columns = 300)
       : w("fc.weight", ParameterKind::weight, {rows, columns}), b("fc.bias", ParameterKind::bias, {rows}) {
     check::Random random{5};
-    for (Parameter<float>* const p : all())
+    for (TrainedParameter<float>* const p : all())
       for (float& v : p->value.values()) v = static_cast<float>(draw(random));
   }
   static double draw(check::Random& random) { return static_cast<double>(random() >> 11) * 0x1p-52 - 1; }
-  std::vector<Parameter<float>*> all() { return {&w, &b}; }
+  std::vector<TrainedParameter<float>*> all() { return {&w, &b}; }
   void give_gradients(std::uint64_t step) {
     check::Random random{1000 + step};
-    for (Parameter<float>* const p : all()) {
+    for (TrainedParameter<float>* const p : all()) {
       for (float& g : p->gradient.values()) {
         g = static_cast<float>(draw(random) * std::exp2(-static_cast<double>(random() % 30)));
         if (random() % 16 == 0) g = 0;

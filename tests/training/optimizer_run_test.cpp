@@ -3,9 +3,9 @@
 
 #include <tbb/global_control.h>
 
-using namespace optimizer_cases;
+namespace optimizer_run_test {
 
-namespace {
+using namespace optimizer_cases;
 
 TEST(OptimizerRun, ReportsAreWhatARecountSays) {
   // Plain SGD, whose sums scalar functions can repeat.
@@ -61,7 +61,7 @@ TEST(OptimizerRun, ReportsChangeNothing) {
 /// Where an update is kept: in the weight, the master weight or the compensation.
 TEST(OptimizerRun, SwampedMeansLost) {
   const auto after_one = [](const UpdatePrecision& precision, float weight, float gradient) {
-    Parameter<float> p("w", ParameterKind::weight, {1});
+    TrainedParameter<float> p("w", ParameterKind::weight, {1});
     p.value[0] = weight;
     p.gradient[0] = gradient;
     p.has_gradient = true;
@@ -82,7 +82,7 @@ TEST(OptimizerRun, SwampedMeansLost) {
   EXPECT_EQ(after_one({.weights = in(fp16)}, 1, 1e9f), (Counts{1, 0, 1, 1}));
 
   // An update that an existing compensation does not absorb.
-  Parameter<float> p("w", ParameterKind::weight, {1});
+  TrainedParameter<float> p("w", ParameterKind::weight, {1});
   p.value[0] = 1;
   p.has_gradient = true;
   Optimizer o({&p}, {.kind = OptimizerKind::sgd, .lr = 1}, {.weights = in(bf16), .kahan = true});
@@ -160,4 +160,4 @@ TEST(OptimizerRun, WithoutGradientNothingHappens) {
   EXPECT_EQ(kept.state["optimizer"]["parameters"]["fc.bias"], 3);
 }
 
-}  // namespace
+}  // namespace optimizer_run_test

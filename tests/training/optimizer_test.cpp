@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
-using namespace optimizer_cases;
+namespace optimizer_test {
 
-namespace {
+using namespace optimizer_cases;
 
 TEST(Optimizer, MasterWeightsAreTheFp32Run) {
   for (const OptimizerKind kind : {OptimizerKind::sgd, OptimizerKind::adam, OptimizerKind::adamw}) {
@@ -90,7 +90,7 @@ TEST(Optimizer, ArithmeticInANarrowerFormatThanStorage) {
 /// that.
 TEST(Optimizer, StochasticWeightsBesideNearestArithmetic) {
   constexpr std::size_t n = 50'000;
-  Parameter<float> p("w", ParameterKind::weight, {n});
+  TrainedParameter<float> p("w", ParameterKind::weight, {n});
   std::fill(p.value.values().begin(), p.value.values().end(), 1.0f);
   std::fill(p.gradient.values().begin(), p.gradient.values().end(), -0x1p-10f);  // an eighth of the unit above 1
   p.has_gradient = true;
@@ -109,7 +109,7 @@ TEST(Optimizer, KahanKeepsWhatSumsLose) {
     const auto train = [&](bool kahan) {
       UpdatePrecision precision{.weights = in(bf16), .kahan = kahan};
       if (narrow) precision.arithmetic = Stage{bf16};
-      Parameter<float> p("w", ParameterKind::weight, {3});
+      TrainedParameter<float> p("w", ParameterKind::weight, {3});
       p.value = Tensor<float>({3}, {1.0f, -1.0f, 0.5f});
       p.gradient = Tensor<float>({3}, {0x1p-12f, 0x1.8p-12f, -0x1.fep-13f});
       p.has_gradient = true;
@@ -128,7 +128,7 @@ TEST(Optimizer, KahanKeepsWhatSumsLose) {
 TEST(Optimizer, KahanTakesTheDecayToo) {
   // A decay of 2^-11 per step, which bf16 cannot represent.
   const auto train = [](bool kahan) {
-    Parameter<float> p("w", ParameterKind::weight, {1});
+    TrainedParameter<float> p("w", ParameterKind::weight, {1});
     p.value[0] = 1;
     p.has_gradient = true;  // of 0
     Optimizer o({&p}, {.kind = OptimizerKind::adamw, .lr = 0x1p-5, .weight_decay = 0x1p-6},
@@ -143,7 +143,7 @@ TEST(Optimizer, KahanTakesTheDecayToo) {
 TEST(Optimizer, StochasticRoundingIsUnbiased) {
   constexpr std::size_t n = 40'000;
   const auto sum_after = [&](std::uint64_t seed, const char* name, int steps, Values* after = nullptr) {
-    Parameter<float> p(name, ParameterKind::weight, {n});
+    TrainedParameter<float> p(name, ParameterKind::weight, {n});
     std::fill(p.value.values().begin(), p.value.values().end(), 1.0f);
     std::fill(p.gradient.values().begin(), p.gradient.values().end(), -0x1p-9f);
     p.has_gradient = true;
@@ -194,7 +194,7 @@ TEST(Optimizer, BeginForgets) {
 
 TEST(Optimizer, StochasticOperationsDrawForEveryElement) {
   constexpr std::size_t n = 50'000;
-  Parameter<float> p("w", ParameterKind::weight, {n});
+  TrainedParameter<float> p("w", ParameterKind::weight, {n});
   std::fill(p.gradient.values().begin(), p.gradient.values().end(), 0.3f);
   p.has_gradient = true;
   Stage stage{bf16};
@@ -212,7 +212,7 @@ TEST(Optimizer, StochasticOperationsDrawForEveryElement) {
 TEST(Optimizer, RoundedConstants) {
   const auto train = [](const FloatFormat& f, bool constants, float gradient, std::vector<UpdateReport>& reports,
                         Checkpoint& kept) {
-    Parameter<float> p("w", ParameterKind::weight, {100});
+    TrainedParameter<float> p("w", ParameterKind::weight, {100});
     std::fill(p.value.values().begin(), p.value.values().end(), 1.0f);
     std::fill(p.gradient.values().begin() + 1, p.gradient.values().end(), gradient);  // the first one is 0
     p.has_gradient = true;
@@ -246,7 +246,7 @@ TEST(Optimizer, RoundedConstants) {
   // eps 1 + 2^-8 - 2^-12 is 1 in bf16. The root of the mean of squares is 2^-9. The denominator is 1 or, with an
   // unrounded eps, 1 + 2^-7.
   for (const bool constants : {false, true}) {
-    Parameter<float> p("w", ParameterKind::weight, {1});
+    TrainedParameter<float> p("w", ParameterKind::weight, {1});
     p.gradient[0] = 0x1p-9f;
     p.has_gradient = true;
     Optimizer o({&p}, {.lr = 1, .beta1 = 0, .beta2 = 0, .eps = 1 + 0x1p-8 - 0x1p-12},
@@ -261,7 +261,7 @@ TEST(Optimizer, Refusals) {
   const auto refusal = [&](const OptimizerSettings& settings, const UpdatePrecision& precision,
                            bool twice = false) -> std::string {
     try {
-      std::vector<Parameter<float>*> all = model.all();
+      std::vector<TrainedParameter<float>*> all = model.all();
       if (twice) all.push_back(&model.w);
       Optimizer o(all, settings, precision);
     } catch (const std::invalid_argument& error) { return error.what(); }
@@ -290,4 +290,4 @@ TEST(Optimizer, Refusals) {
   EXPECT_EQ(o.steps(), 0u);
 }
 
-}  // namespace
+}  // namespace optimizer_test

@@ -13,7 +13,7 @@
 #include <bit>
 #include <cmath>
 
-namespace {
+namespace optimizer_torch_test {
 
 using namespace halfulp;
 using namespace halfulp::training;
@@ -68,7 +68,7 @@ void replay(const Json& c, Counts& counts) {
   const std::string format = c["format"],
                     what = c["kind"].get<std::string>() + " " + format + " " + c["settings"].dump();
   const std::vector<float> first = from_words(c["weights"]);
-  Parameter<float> p("w", ParameterKind::weight, {first.size()});
+  TrainedParameter<float> p("w", ParameterKind::weight, {first.size()});
   std::copy(first.begin(), first.end(), p.value.values().begin());
   const FloatFormat f = parse_format(format);
   UpdatePrecision precision;
@@ -133,13 +133,13 @@ TEST(TorchOptimizers, PowersArePythons) {
 
 TEST(TorchOptimizers, Live) {
   if (!check::exhaustive()) GTEST_SKIP() << "asks torch in the exhaustive run alone";
-  const auto peer = halfulp::testing::peer_python({"numpy", "torch"});
+  const auto peer = halfulp::tests::peer_python({"numpy", "torch"});
   if (!peer.trouble.empty()) GTEST_SKIP() << "no torch: " << peer.trouble;
   const std::string path = ::testing::TempDir() + "optimizers_live.json";
-  const auto made = halfulp::testing::run_program(
+  const auto made = halfulp::tests::run_program(
       {peer.python, HALFULP_PEERS_SCRIPTS "/torch_optimizers.py", "--out", path, "--random", "400", "--seed", "1000"});
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_GT(replay(path).cases, 400u);
 }
 
-}  // namespace
+}  // namespace optimizer_torch_test

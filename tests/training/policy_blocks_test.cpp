@@ -7,9 +7,9 @@
 
 #include <map>
 
-using namespace check;
+namespace policy_blocks_test {
 
-namespace {
+using namespace check;
 
 /// Adds C and the bias after a product of blocks, and rounds to the result's format.
 std::vector<float> finished(const Policy& policy, const Case& x, std::vector<float> d) {
@@ -185,4 +185,4 @@ TEST(DelayedScales, GoOnFromACheckpoint) {
   }
 }
 
-}  // namespace
+}  // namespace policy_blocks_test

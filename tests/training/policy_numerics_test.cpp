@@ -6,9 +6,9 @@
 
 #include <tbb/global_control.h>
 
-using namespace check;
+namespace policy_numerics_test {
 
-namespace {
+using namespace check;
 
 /// Plain formats: single conversions, PlainDots, then the bias and the result's conversion.
 std::vector<float> expected_plain(const Policy& policy, const Case& x, const DotModel& sums) {
@@ -264,4 +264,4 @@ TEST(Operands, AreCounted) {
   }
 }
 
-}  // namespace
+}  // namespace policy_numerics_test

@@ -8,10 +8,10 @@
 
 #include <unistd.h>
 
+namespace policy_refusals_test {
+
 using namespace halfulp;
 using namespace halfulp::training;
-
-namespace {
 
 Json json_of(const std::string& text) { return parse_json(text, "test"); }
 
@@ -235,4 +235,4 @@ TEST(Policies, MutationsAreReadOrRefusedInOneLine) {
   EXPECT_GT(refused, 500);
 }
 
-}  // namespace
+}  // namespace policy_refusals_test

@@ -8,10 +8,10 @@
 
 #include <set>
 
+namespace policy_test {
+
 using namespace halfulp;
 using namespace halfulp::training;
-
-namespace {
 
 Json json_of(const std::string& text) { return parse_json(text, "test"); }
 
@@ -255,4 +255,4 @@ TEST(Policies, HaveTheirBasesMembers) {
   EXPECT_EQ(whole.identity(), fixed.identity());
 }
 
-}  // namespace
+}  // namespace policy_test

@@ -7,7 +7,7 @@
 #include <cmath>
 #include <vector>
 
-namespace {
+namespace straight_through_test {
 
 using namespace halfulp;
 using namespace halfulp::training;
@@ -126,4 +126,4 @@ TEST(FixedAmax, ReadsBackAndIsRefusedWhereItMeansNothing) {
          "mine.rules[0].straight_through is 1; accepted: true or false");
 }
 
-}  // namespace
+}  // namespace straight_through_test

@@ -70,8 +70,8 @@ struct Tiny {
   Tiny(const Policy& its_policy, const TrainerSettings& settings)
       : policy(its_policy), examples(tiny_examples(settings.network)), trainer(settings, policy, *examples) {}
   Tiny(const std::string& name, const TrainerSettings& settings) : Tiny(find_policy(name), settings) {}
-  Parameter<float>& parameter(const std::string& name) {
-    for (Parameter<float>* const p : trainer.parameters())
+  TrainedParameter<float>& parameter(const std::string& name) {
+    for (TrainedParameter<float>* const p : trainer.parameters())
       if (p->name == name) return *p;
     throw std::logic_error("no parameter " + name);
   }

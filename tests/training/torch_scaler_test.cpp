@@ -9,7 +9,7 @@
 
 #include <halfulp/training/loss_scaler.hpp>
 
-namespace {
+namespace torch_scaler_test {
 
 using namespace halfulp;
 using namespace halfulp::training;
@@ -224,13 +224,13 @@ TEST(TorchScaler, CommittedTrace) {
 
 TEST(TorchScaler, Live) {
   if (!check::exhaustive()) GTEST_SKIP() << "asks torch in the exhaustive run alone";
-  const auto peer = halfulp::testing::peer_python({"torch"});
+  const auto peer = halfulp::tests::peer_python({"torch"});
   if (!peer.trouble.empty()) GTEST_SKIP() << "no torch: " << peer.trouble;
   const std::string path = ::testing::TempDir() + "torch_scaler_live.json";
-  const auto made = halfulp::testing::run_program(
+  const auto made = halfulp::tests::run_program(
       {peer.python, HALFULP_PEERS_SCRIPTS "/torch_scaler.py", "--out", path, "--random", "400", "--seed", "100000"});
   ASSERT_EQ(made.status, 0) << made.err;
   EXPECT_GT(replay(path).updates, 10'000u);
 }
 
-}  // namespace
+}  // namespace torch_scaler_test

@@ -8,9 +8,9 @@
 
 #include <map>
 
-using namespace check;
+namespace trainer_test {
 
-namespace {
+using namespace check;
 
 const char* const all_networks[] = {"mlp", "cnn", "transformer", "lstm"};
 
@@ -171,7 +171,7 @@ std::map<std::string, std::vector<float>> gradients_after(const TrainerSettings&
   Tiny t(policy, s);
   t.trainer.run();
   std::map<std::string, std::vector<float>> all;
-  for (Parameter<float>* const p : t.trainer.parameters())
+  for (TrainedParameter<float>* const p : t.trainer.parameters())
     all[p->name].assign(p->gradient.values().begin(), p->gradient.values().end());
   if (point) *point = t.trainer.record().curve.back();
   return all;
@@ -262,4 +262,4 @@ TEST(Trainings, LearnAndCountIntervals) {
   EXPECT_EQ(r.curve.size(), 4u);
 }
 
-}  // namespace
+}  // namespace trainer_test

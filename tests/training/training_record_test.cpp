@@ -10,9 +10,9 @@
 #include <limits>
 #include <map>
 
-using namespace check;
+namespace training_record_test {
 
-namespace {
+using namespace check;
 
 TEST(Trainings, EndWhenTheyDiverge) {
   const Place place;
@@ -49,7 +49,7 @@ TEST(Trainings, SaveTheGradientsOfCountedSteps) {
   Tiny kept(policy, s), seen(policy, s);
   seen.trainer.after_backward = [&](Trainer& t) {
     if (t.steps() == 0 || t.steps() == 1 || t.steps() == 3 || t.steps() == 4)
-      for (const training::Parameter<float>* const p : t.parameters())
+      for (const training::TrainedParameter<float>* const p : t.parameters())
         want[{t.steps(), p->name + ".gradient"}] = bits(p->gradient.values());
   };
   seen.trainer.microscope().spy = [&](const Sighting& x) {
@@ -259,4 +259,4 @@ TEST_F(CraftedCheckpoints, MutationsAreTakenOrRefusedInOneLine) {
   EXPECT_GT(refusals, 100);
 }
 
-}  // namespace
+}  // namespace training_record_test

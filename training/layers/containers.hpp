@@ -32,7 +32,7 @@ class Sequential : public Module<T> {
       dx = &(*layer)->backward(pass, *dx);
     return *dx;
   }
-  void collect(std::vector<Parameter<T>*>& all) override {
+  void collect(std::vector<TrainedParameter<T>*>& all) override {
     for (const auto& layer : layers_) layer->collect(all);
   }
   void collect_state(std::vector<State<T>*>& all) override {
@@ -96,7 +96,7 @@ class Residual : public Module<T> {
     add(pass, Role::gradient_of_activation, dy, inside_.backward(pass, dy), dx_);
     return dx_;
   }
-  void collect(std::vector<Parameter<T>*>& all) override { inside_.collect(all); }
+  void collect(std::vector<TrainedParameter<T>*>& all) override { inside_.collect(all); }
   void collect_state(std::vector<State<T>*>& all) override { inside_.collect_state(all); }
 
  private:

@@ -41,8 +41,9 @@ Conv2d<T>::Conv2d(std::string name, const Conv2dShape& shape, bool bias)
     : Module<T>(std::move(name)),
       shape_(shape),
       weight_(this->parameter_name("weight"), ParameterKind::weight,
-              {shape.outputs, shape.inputs, shape.kernel, shape.kernel}, width_of(fan_in(shape))),
-      bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? shape.outputs : 0}, width_of(fan_in(shape))),
+              {shape.outputs, shape.inputs, shape.kernel, shape.kernel}, uniform_width(fan_in(shape))),
+      bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? shape.outputs : 0},
+            uniform_width(fan_in(shape))),
       has_bias_(bias) {}
 
 template <class T>
@@ -130,7 +131,7 @@ const Tensor<T>& Conv2d<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
 }
 
 template <class T>
-void Conv2d<T>::collect(std::vector<Parameter<T>*>& all) {
+void Conv2d<T>::collect(std::vector<TrainedParameter<T>*>& all) {
   all.push_back(&weight_);
   if (has_bias_) all.push_back(&bias_);
 }

@@ -22,7 +22,7 @@ class Conv2d : public Module<T> {
   Conv2d(std::string name, const Conv2dShape& shape, bool bias = true);
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
-  void collect(std::vector<Parameter<T>*>& all) override;
+  void collect(std::vector<TrainedParameter<T>*>& all) override;
   void without_input_gradient() override { input_gradient_ = false; }
 
  private:
@@ -38,7 +38,7 @@ class Conv2d : public Module<T> {
   void each_window(F&& f);
 
   Conv2dShape shape_;
-  Parameter<T> weight_, bias_;
+  TrainedParameter<T> weight_, bias_;
   bool has_bias_, input_gradient_ = true;
   Extents image_;
   std::size_t height_ = 0, width_ = 0;  ///< of the result

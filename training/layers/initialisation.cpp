@@ -16,7 +16,7 @@ struct Law {
 };
 
 template <class T>
-Law law_of(const Parameter<T>& p, const InitialisationChoice& choice) {
+Law law_of(const TrainedParameter<T>& p, const InitialisationChoice& choice) {
   const Fans fans = fans_of(p.value.extents());
   const double gain = choice.scale > 0 ? choice.scale : 1;
   switch (choice.kind) {
@@ -54,7 +54,7 @@ Fans fans_of(const Extents& weight) {
 }
 
 template <class T>
-void initialise(Parameter<T>& p, const InitialisationChoice& choice, std::uint64_t seed) {
+void initialise(TrainedParameter<T>& p, const InitialisationChoice& choice, std::uint64_t seed) {
   const Law law = law_of(p, choice);
   const std::uint64_t stream = stream_of(p.name);
   for (std::size_t i = 0; i < p.value.size(); ++i) {
@@ -68,7 +68,7 @@ void initialise(Parameter<T>& p, const InitialisationChoice& choice, std::uint64
 
 template <class T>
 void initialise(Module<T>& network, const InitialisationChoice& choice, std::uint64_t seed) {
-  for (Parameter<T>* const p : network.parameters()) {
+  for (TrainedParameter<T>* const p : network.parameters()) {
     const bool chosen = p->kind == ParameterKind::weight || p->kind == ParameterKind::table ||
                         choice.kind == Initialisation::default_;
     const InitialisationChoice constant{p->kind == ParameterKind::gain ? Initialisation::ones : Initialisation::zeros,
@@ -77,8 +77,8 @@ void initialise(Module<T>& network, const InitialisationChoice& choice, std::uin
   }
 }
 
-template void initialise(Parameter<float>&, const InitialisationChoice&, std::uint64_t);
-template void initialise(Parameter<double>&, const InitialisationChoice&, std::uint64_t);
+template void initialise(TrainedParameter<float>&, const InitialisationChoice&, std::uint64_t);
+template void initialise(TrainedParameter<double>&, const InitialisationChoice&, std::uint64_t);
 template void initialise(Module<float>&, const InitialisationChoice&, std::uint64_t);
 template void initialise(Module<double>&, const InitialisationChoice&, std::uint64_t);
 

@@ -72,15 +72,15 @@ struct InitialisationChoice {
 
 /// Fills one parameter of any kind by `choice`.
 template <class T>
-void initialise(Parameter<T>& p, const InitialisationChoice& choice, std::uint64_t seed);
+void initialise(TrainedParameter<T>& p, const InitialisationChoice& choice, std::uint64_t seed);
 
 /// Fills every parameter of a network: weights and tables by `choice`; biases as PyTorch does with `default`, else with
 /// 0; gains of norms with 1.
 template <class T>
 void initialise(Module<T>& network, const InitialisationChoice& choice, std::uint64_t seed);
 
-extern template void initialise(Parameter<float>&, const InitialisationChoice&, std::uint64_t);
-extern template void initialise(Parameter<double>&, const InitialisationChoice&, std::uint64_t);
+extern template void initialise(TrainedParameter<float>&, const InitialisationChoice&, std::uint64_t);
+extern template void initialise(TrainedParameter<double>&, const InitialisationChoice&, std::uint64_t);
 extern template void initialise(Module<float>&, const InitialisationChoice&, std::uint64_t);
 extern template void initialise(Module<double>&, const InitialisationChoice&, std::uint64_t);
 

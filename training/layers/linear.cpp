@@ -7,8 +7,8 @@ namespace halfulp::training {
 template <class T>
 Linear<T>::Linear(std::string name, std::size_t inputs, std::size_t outputs, bool bias)
     : Module<T>(std::move(name)),
-      weight_(this->parameter_name("weight"), ParameterKind::weight, {outputs, inputs}, width_of(inputs)),
-      bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? outputs : 0}, width_of(inputs)),
+      weight_(this->parameter_name("weight"), ParameterKind::weight, {outputs, inputs}, uniform_width(inputs)),
+      bias_(this->parameter_name("bias"), ParameterKind::bias, {bias ? outputs : 0}, uniform_width(inputs)),
       has_bias_(bias) {}
 
 template <class T>
@@ -35,7 +35,7 @@ const Tensor<T>& Linear<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
 }
 
 template <class T>
-void Linear<T>::collect(std::vector<Parameter<T>*>& all) {
+void Linear<T>::collect(std::vector<TrainedParameter<T>*>& all) {
   all.push_back(&weight_);
   if (has_bias_) all.push_back(&bias_);
 }

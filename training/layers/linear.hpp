@@ -13,14 +13,14 @@ class Linear : public Module<T> {
   Linear(std::string name, std::size_t inputs, std::size_t outputs, bool bias = true);
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
-  void collect(std::vector<Parameter<T>*>& all) override;
+  void collect(std::vector<TrainedParameter<T>*>& all) override;
   void without_input_gradient() override { input_gradient_ = false; }
 
-  Parameter<T>& weight() { return weight_; }
-  Parameter<T>& bias() { return bias_; }
+  TrainedParameter<T>& weight() { return weight_; }
+  TrainedParameter<T>& bias() { return bias_; }
 
  private:
-  Parameter<T> weight_, bias_;
+  TrainedParameter<T> weight_, bias_;
   bool has_bias_, input_gradient_ = true;
   const Tensor<T>* x_ = nullptr;
   Tensor<T> y_, dx_;
@@ -40,10 +40,10 @@ class Embedding : public Module<T> {
   Embedding(std::string name, std::size_t rows, std::size_t width);
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
-  void collect(std::vector<Parameter<T>*>& all) override { all.push_back(&table_); }
+  void collect(std::vector<TrainedParameter<T>*>& all) override { all.push_back(&table_); }
 
  private:
-  Parameter<T> table_;
+  TrainedParameter<T> table_;
   std::vector<std::size_t> indices_;
   Tensor<T> y_, none_;
 };

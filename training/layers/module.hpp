@@ -19,7 +19,7 @@ enum class ParameterKind : std::uint8_t { weight, bias, gain, table };
 
 /// A tensor that optimizers change, with its gradient, to which backward passes add.
 template <class T>
-struct Parameter {
+struct TrainedParameter {
   std::string name;
   ParameterKind kind;
   double default_width;  ///< PyTorch initialises the layer uniformly within this
@@ -27,7 +27,7 @@ struct Parameter {
   bool has_gradient = false;    ///< whether a backward pass has given a gradient since forget_gradient
   Tensor<T> contribution = {};  ///< scratch memory of second and later contributions
 
-  Parameter(std::string its_name, ParameterKind its_kind, const Extents& extents, double width = 0)
+  TrainedParameter(std::string its_name, ParameterKind its_kind, const Extents& extents, double width = 0)
       : name(std::move(its_name)), kind(its_kind), default_width(width), value(extents), gradient(extents) {}
   /// Call this before each step. The gradient then counts as 0, whatever its memory holds.
   void forget_gradient() { has_gradient = false; }
@@ -67,15 +67,15 @@ class Module {
   virtual const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) = 0;
 
   /// Appends the parameters, always in the same order.
-  virtual void collect(std::vector<Parameter<T>*>&) {}
+  virtual void collect(std::vector<TrainedParameter<T>*>&) {}
   virtual void collect_state(std::vector<State<T>*>&) {}
   /// Tells a network's first layer that nobody needs the gradient by its input. Layers that can save a product override
   /// this.
   virtual void without_input_gradient() {}
 
   const std::string& name() const { return name_; }
-  std::vector<Parameter<T>*> parameters() {
-    std::vector<Parameter<T>*> all;
+  std::vector<TrainedParameter<T>*> parameters() {
+    std::vector<TrainedParameter<T>*> all;
     collect(all);
     return all;
   }
@@ -98,12 +98,12 @@ class Module {
 };
 
 /// The half-width of PyTorch's default initialisation, 1 / sqrt(fan in).
-inline double width_of(std::size_t fan_in) { return 1 / std::sqrt(static_cast<double>(fan_in)); }
+inline double uniform_width(std::size_t fan_in) { return 1 / std::sqrt(static_cast<double>(fan_in)); }
 
 /// `write` fills a span, which is added to the gradient of p. The first contribution is written in place; each later
 /// sum is rounded.
 template <class T, class Write>
-void add_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& p, Write&& write) {
+void add_gradient(Pass<T>& pass, OperatorKind kind, TrainedParameter<T>& p, Write&& write) {
   if (!p.has_gradient) {
     write(p.gradient.values());
     p.has_gradient = true;
@@ -117,7 +117,7 @@ void add_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& p, Write&& wri
 
 /// The gradient of a bias: the sum of dy over all but the last axis.
 template <class T>
-void add_bias_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& bias, const Tensor<T>& dy) {
+void add_bias_gradient(Pass<T>& pass, OperatorKind kind, TrainedParameter<T>& bias, const Tensor<T>& dy) {
   const Site site{kind, bias.name};
   add_gradient(pass, kind, bias, [&](std::span<T> to) {
     pass.numerics.column_sums(site, bias.value.size(), dy.values(), to);

@@ -46,7 +46,7 @@ const Tensor<T>& LayerNorm<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
 }
 
 template <class T>
-void LayerNorm<T>::collect(std::vector<Parameter<T>*>& all) {
+void LayerNorm<T>::collect(std::vector<TrainedParameter<T>*>& all) {
   all.push_back(&gain_);
   all.push_back(&bias_);
 }
@@ -209,7 +209,7 @@ const Tensor<T>& BatchNorm<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
     }
   });
   pass.numerics.cast(site, Role::gradient_of_activation, dx_.values());
-  const auto add = [&](Parameter<T>& p, const Tensor<T>& gradient) {
+  const auto add = [&](TrainedParameter<T>& p, const Tensor<T>& gradient) {
     add_gradient(pass, site.kind, p, [&](std::span<T> values) {
       std::copy(gradient.values().begin(), gradient.values().end(), values.begin());
       pass.numerics.cast({site.kind, p.name}, Role::gradient_of_weight, values);
@@ -221,7 +221,7 @@ const Tensor<T>& BatchNorm<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
 }
 
 template <class T>
-void BatchNorm<T>::collect(std::vector<Parameter<T>*>& all) {
+void BatchNorm<T>::collect(std::vector<TrainedParameter<T>*>& all) {
   all.push_back(&gain_);
   all.push_back(&bias_);
 }

@@ -23,8 +23,8 @@ T reciprocal_root(const Numerics<T>& numerics, const Site& site, std::span<const
 
 /// dgain = sum over rows of dy h. `products` is scratch memory.
 template <class T>
-void add_gain_gradient(Pass<T>& pass, OperatorKind kind, Parameter<T>& gain, const Tensor<T>& dy, const Tensor<T>& h,
-                       Tensor<T>& products) {
+void add_gain_gradient(Pass<T>& pass, OperatorKind kind, TrainedParameter<T>& gain, const Tensor<T>& dy,
+                       const Tensor<T>& h, Tensor<T>& products) {
   const Site site{kind, gain.name};
   products.resize(dy.extents());
   for_elements(products.values(), 1,
@@ -67,10 +67,10 @@ class LayerNorm : public Module<T> {
   LayerNorm(std::string name, std::size_t width, double eps = 1e-5);
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
-  void collect(std::vector<Parameter<T>*>& all) override;
+  void collect(std::vector<TrainedParameter<T>*>& all) override;
 
  private:
-  Parameter<T> gain_, bias_;
+  TrainedParameter<T> gain_, bias_;
   T eps_;
   Tensor<T> normal_, reciprocal_, y_, dx_, products_;  ///< normal_ is h, reciprocal_ is 1 / s of each row
 };
@@ -88,10 +88,10 @@ class RmsNorm : public Module<T> {
   RmsNorm(std::string name, std::size_t width, double eps = 1e-6);
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
-  void collect(std::vector<Parameter<T>*>& all) override { all.push_back(&gain_); }
+  void collect(std::vector<TrainedParameter<T>*>& all) override { all.push_back(&gain_); }
 
  private:
-  Parameter<T> gain_;
+  TrainedParameter<T> gain_;
   T eps_;
   Tensor<T> normal_, reciprocal_, y_, dx_, products_;
 };
@@ -112,14 +112,14 @@ class BatchNorm : public Module<T> {
   BatchNorm(std::string name, std::size_t channels, double eps = 1e-5, double momentum = 0.1);
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
-  void collect(std::vector<Parameter<T>*>& all) override;
+  void collect(std::vector<TrainedParameter<T>*>& all) override;
   void collect_state(std::vector<State<T>*>& all) override;
 
  private:
   /// The batch's mean of a channel and 1 / s. In training this moves the running values.
   void measure(const Numerics<T>& numerics, const Site& site, const Tensor<T>& x, std::size_t channel);
 
-  Parameter<T> gain_, bias_;
+  TrainedParameter<T> gain_, bias_;
   State<T> running_mean_, running_variance_;
   T eps_, momentum_;
   bool batch_ = true;  ///< whether the last forward took the batch's own mean

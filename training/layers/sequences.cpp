@@ -201,7 +201,7 @@ const Tensor<T>& Attention<T>::backward(Pass<T>& pass, const Tensor<T>& dy) {
 }
 
 template <class T>
-void Attention<T>::collect(std::vector<Parameter<T>*>& all) {
+void Attention<T>::collect(std::vector<TrainedParameter<T>*>& all) {
   qkv_.collect(all);
   out_.collect(all);
 }
@@ -228,10 +228,10 @@ Lstm<T>::Lstm(std::string name, std::size_t inputs, std::size_t width)
     : Module<T>(std::move(name)),
       inputs_(inputs),
       width_(width),
-      weight_ih_(this->parameter_name("weight_ih"), ParameterKind::weight, {4 * width, inputs}, width_of(width)),
-      weight_hh_(this->parameter_name("weight_hh"), ParameterKind::weight, {4 * width, width}, width_of(width)),
-      bias_ih_(this->parameter_name("bias_ih"), ParameterKind::bias, {4 * width}, width_of(width)),
-      bias_hh_(this->parameter_name("bias_hh"), ParameterKind::bias, {4 * width}, width_of(width)) {}
+      weight_ih_(this->parameter_name("weight_ih"), ParameterKind::weight, {4 * width, inputs}, uniform_width(width)),
+      weight_hh_(this->parameter_name("weight_hh"), ParameterKind::weight, {4 * width, width}, uniform_width(width)),
+      bias_ih_(this->parameter_name("bias_ih"), ParameterKind::bias, {4 * width}, uniform_width(width)),
+      bias_hh_(this->parameter_name("bias_hh"), ParameterKind::bias, {4 * width}, uniform_width(width)) {}
 
 template <class T>
 const Tensor<T>& Lstm<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
@@ -338,8 +338,8 @@ void Lstm<T>::step_backward(Pass<T>& pass, const Site& site, std::size_t t, cons
 }
 
 template <class T>
-void Lstm<T>::collect(std::vector<Parameter<T>*>& all) {
-  for (Parameter<T>* const p : {&weight_ih_, &weight_hh_, &bias_ih_, &bias_hh_}) all.push_back(p);
+void Lstm<T>::collect(std::vector<TrainedParameter<T>*>& all) {
+  for (TrainedParameter<T>* const p : {&weight_ih_, &weight_hh_, &bias_ih_, &bias_hh_}) all.push_back(p);
 }
 
 template class Lstm<float>;

@@ -57,7 +57,7 @@ class Attention : public Module<T> {
   Attention(std::string name, const AttentionShape& shape);
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
-  void collect(std::vector<Parameter<T>*>& all) override;
+  void collect(std::vector<TrainedParameter<T>*>& all) override;
 
  private:
   /// Splits rows of `stride`, from `offset` on, into heads (batch, head, place, element); and joins them again.
@@ -91,14 +91,14 @@ class Lstm : public Module<T> {
   Lstm(std::string name, std::size_t inputs, std::size_t width);
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
-  void collect(std::vector<Parameter<T>*>& all) override;
+  void collect(std::vector<TrainedParameter<T>*>& all) override;
 
  private:
   void step(Pass<T>& pass, const Site& site, std::size_t t);
   void step_backward(Pass<T>& pass, const Site& site, std::size_t t, const Tensor<T>& dy);
 
   std::size_t inputs_, width_, batch_ = 0, length_ = 0;
-  Parameter<T> weight_ih_, weight_hh_, bias_ih_, bias_hh_;
+  TrainedParameter<T> weight_ih_, weight_hh_, bias_ih_, bias_hh_;
   // Time is the first axis of all of these. States have one more time: the zeros before the first.
   Tensor<T> x_, gates_, hidden_, cells_, from_hidden_, dgates_, dhidden_, dcell_, dx_by_time_, y_, dx_;
 };

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-namespace {
+namespace array_contract_test {
 
 using namespace halfulp;
 
@@ -192,4 +192,4 @@ TEST(ArrayPath, is_the_scalar_one_where_no_kernel_applies) {
   }
 }
 
-}  // namespace
+}  // namespace array_contract_test

@@ -7,7 +7,7 @@
 
 #include <tbb/global_control.h>
 
-namespace {
+namespace array_paths_test {
 
 using namespace halfulp;
 using namespace check;
@@ -294,4 +294,4 @@ TEST_P(Arrays, random_words_of_large_keys_and_streams) {
   }
 }
 
-}  // namespace
+}  // namespace array_paths_test

@@ -2,7 +2,7 @@
 // round twice, below 2^-126 or above 2^128, and elements that are left to double equal the scalar functions' results.
 #include "array_cases.hpp"
 
-namespace {
+namespace array_short_test {
 
 using namespace halfulp;
 using namespace check;
@@ -149,4 +149,4 @@ TEST_P(Arrays, short_floats_that_are_left_to_double_stay_in_place) {
     }
 }
 
-}  // namespace
+}  // namespace array_short_test

@@ -8,7 +8,7 @@
 #include <xmmintrin.h>
 #endif
 
-namespace {
+namespace array_test {
 
 using namespace halfulp;
 using namespace check;
@@ -195,4 +195,4 @@ TEST_P(Arrays, the_callers_environment_does_not_show) {
 }
 #endif
 
-}  // namespace
+}  // namespace array_test

@@ -7,7 +7,7 @@
 #include <halfulp/emulation/block/product.hpp>
 #include <halfulp/emulation/block/packed.hpp>
 
-namespace {
+namespace block_dot_test {
 
 using namespace halfulp;
 
@@ -343,4 +343,4 @@ TEST(DelayedAmax, GoesIntoTheQuantization) {
   EXPECT_EQ(quantized().codes[1], 0xfe);
 }
 
-}  // namespace
+}  // namespace block_dot_test

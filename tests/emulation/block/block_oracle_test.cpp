@@ -4,7 +4,7 @@
 
 #include <boost/multiprecision/cpp_int.hpp>
 
-namespace {
+namespace block_oracle_test {
 
 using namespace halfulp;
 using boost::multiprecision::cpp_int, boost::multiprecision::cpp_rational;
@@ -317,4 +317,4 @@ TEST_P(BlockOracle, ScalesAndCodesFollowTheirDefinition) {
   EXPECT_GT(compared, 10000u);
 }
 
-}  // namespace
+}  // namespace block_oracle_test

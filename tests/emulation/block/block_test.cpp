@@ -5,7 +5,7 @@
 
 #include <tbb/global_control.h>
 
-namespace {
+namespace block_test {
 
 using namespace halfulp;
 using namespace check;
@@ -277,4 +277,4 @@ TEST(Block, BitsAnElement) {
   EXPECT_EQ(parse_block_format("mxint8").element.target(), 127.0 / 64);
 }
 
-}  // namespace
+}  // namespace block_test

@@ -8,7 +8,7 @@
 
 #include <fstream>
 
-namespace {
+namespace block_vectors_test {
 
 using namespace halfulp;
 using Json = nlohmann::json;
@@ -115,4 +115,4 @@ TEST(BlockVectors, OthersGiveTheSameScalesAndCodes) {
   EXPECT_GT(deviations, 100u);
 }
 
-}  // namespace
+}  // namespace block_vectors_test

@@ -13,7 +13,7 @@
 #include <map>
 #include <regex>
 
-namespace {
+namespace profiles_peers_test {
 
 using namespace halfulp;
 using verify::chunk_size;
@@ -166,4 +166,4 @@ TEST(ProfilesOfPeers, NothingIsCalledComparedThatWasNot) {
       }
 }
 
-}  // namespace
+}  // namespace profiles_peers_test

@@ -8,7 +8,7 @@
 #include <cmath>
 #include <map>
 
-namespace {
+namespace profiles_test {
 
 using namespace halfulp;
 
@@ -370,4 +370,4 @@ TEST(Profiles, TablesAreSound) {
     EXPECT_EQ(names[name], 1) << name;
 }
 
-}  // namespace
+}  // namespace profiles_test

@@ -11,7 +11,7 @@
 #include <vector>
 
 namespace halfulp {
-namespace {
+namespace dot_test {
 
 using Codes = std::vector<std::uint64_t>;
 
@@ -354,5 +354,5 @@ TEST(Dot, Ones) {
   EXPECT_EQ(fp32.value(sum(m, Codes(70000, 0x3f80))), 70000);
 }
 
-}  // namespace
+}  // namespace dot_test
 }  // namespace halfulp

@@ -6,7 +6,7 @@
 #include <gtest/gtest.h>
 
 namespace halfulp {
-namespace {
+namespace product_model_test {
 
 DotModel read(std::string_view text) { return std::get<DotModel>(parse_product_model(text)); }
 
@@ -121,5 +121,5 @@ TEST(ProductModel, SaysInOneLineWhatIsWrong) {
   says("fp16,out=e8m0", {"e8m0", "scales"});
 }
 
-}  // namespace
+}  // namespace product_model_test
 }  // namespace halfulp

@@ -9,7 +9,7 @@
 #include <cfenv>
 
 namespace halfulp {
-namespace {
+namespace products_contract_test {
 
 using check::Kind, check::Matrices, check::Random, check::expected;
 
@@ -225,5 +225,5 @@ TEST(ProductsContract, EigenMaps) {
   EXPECT_THROW(gemm(model, b, b, d), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace products_contract_test
 }  // namespace halfulp

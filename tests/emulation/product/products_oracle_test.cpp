@@ -9,7 +9,7 @@
 #include <vector>
 
 namespace halfulp {
-namespace {
+namespace products_oracle_test {
 
 using check::Random;
 using Codes = std::vector<std::uint64_t>;
@@ -153,5 +153,5 @@ TEST(ProductsOracle, EveryOrderOfRationals) {
   EXPECT_GT(by_vectors, 400u);
 }
 
-}  // namespace
+}  // namespace products_oracle_test
 }  // namespace halfulp

@@ -5,7 +5,7 @@
 #include <hwy/targets.h>
 
 namespace halfulp {
-namespace {
+namespace products_test {
 
 using check::Kind, check::Matrices, check::Random, check::expected;
 
@@ -154,5 +154,5 @@ TEST(Products, CompensatedSums) {
   EXPECT_GT(count.by_vectors, count.compared / 2);
 }
 
-}  // namespace
+}  // namespace products_test
 }  // namespace halfulp

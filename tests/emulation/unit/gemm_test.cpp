@@ -9,7 +9,7 @@
 #include <tbb/global_control.h>
 
 namespace halfulp {
-namespace {
+namespace gemm_test {
 
 using check::Random;
 
@@ -209,5 +209,5 @@ TEST(Gemm, RefusesWhatDoesNotFit) {
   mma_gemm(u, {0, 2, 2, {}, std::span(four), {}}, std::span(d).first(0));
 }
 
-}  // namespace
+}  // namespace gemm_test
 }  // namespace halfulp

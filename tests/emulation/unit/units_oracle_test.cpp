@@ -124,7 +124,7 @@ class MatrixCases {
 // Every matrix unit of the table, and fused sums of any parameters, against the oracle.
 
 namespace halfulp {
-namespace {
+namespace units_oracle_test {
 
 using check::MatrixCase;
 
@@ -290,5 +290,5 @@ TEST(UnitsOracle, WhatIsNotRefusedIsComputed) {
   EXPECT_GT(refused, computed / 4);
 }
 
-}  // namespace
+}  // namespace units_oracle_test
 }  // namespace halfulp

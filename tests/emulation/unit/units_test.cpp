@@ -8,7 +8,7 @@
 #include <set>
 
 namespace halfulp {
-namespace {
+namespace units_test {
 
 std::uint64_t word(const FloatFormat& f, double x) {
   return code_word(f, convert(fp64, f, {}, std::bit_cast<std::uint64_t>(x)).code);
@@ -156,5 +156,5 @@ TEST(Units, LengthsMustFit) {
   EXPECT_THROW(mma(find_unit("blackwell.tcgen05.nvfp4.fp32"), {two, two, {}, {}}, 0), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace units_test
 }  // namespace halfulp

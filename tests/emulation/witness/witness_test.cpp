@@ -3,7 +3,7 @@
 
 #include <halfulp/emulation/witness/search.hpp>
 
-namespace {
+namespace witness_test {
 
 using namespace halfulp;
 using namespace halfulp::witness;
@@ -223,4 +223,4 @@ TEST(Witness, RefusesInOneLine) {
   EXPECT_THROW(search(parse_subject("add:fp16"), parse_subject("sqrt:fp16")), std::invalid_argument);
 }
 
-}  // namespace
+}  // namespace witness_test
