@@ -313,7 +313,7 @@ void MmaEvaluator::numbered_line(std::uint64_t number, std::string_view text, st
     if (group.one && group.words.size() != 1)
       throw std::invalid_argument(fmt::format("{}: {} words; accepted: 1", group.name, group.words.size()));
   }
-  Products products{groups_[0].words, groups_[1].words, {}, {}};
+  DotOperands products{groups_[0].words, groups_[1].words, {}, {}};
   if (unit_.scaled()) products.scale_a = groups_[3].words, products.scale_b = groups_[4].words;
   const std::uint64_t d = mma(unit_, products, groups_[2].words[0]);
   ++cases_;

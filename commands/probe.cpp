@@ -74,7 +74,7 @@ Json intervals_json(const MatrixShape& shape, const Finding& f) {
 }
 
 Json witness_json(const MatrixShape& shape, const MatrixCases& cases, const Finding& f, const Refutation& w) {
-  const Products x = cases.products(w.question);
+  const DotOperands x = cases.products(w.question);
   const auto words = [](const FloatFormat& format, std::span<const std::uint64_t> all) {
     Json list = Json::array();
     for (const std::uint64_t word : all) list.push_back(fmt::format("0x{:0{}x}", word, (word_bits(format) + 3) / 4));

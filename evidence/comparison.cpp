@@ -190,7 +190,7 @@ TaskComparison compare(const Device& device, Task task, const Operands& operands
 namespace {
 
 /// "1 2 | 3 4 | 5 -> 6, model 7", in hexadecimal.
-std::string text_of(const Products& x, std::uint64_t addend, std::uint64_t device, std::uint64_t model) {
+std::string text_of(const DotOperands& x, std::uint64_t addend, std::uint64_t device, std::uint64_t model) {
   std::ostringstream text;
   text << std::hex;
   for (const auto part : {x.a, x.b}) {

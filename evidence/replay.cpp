@@ -110,7 +110,7 @@ using Triple = std::array<std::uint64_t, 3>;
 
 /// All operands of a case in one row.
 void row_of(const MatrixCases& cases, std::size_t i, Words& row) {
-  const Products x = cases.products(i);
+  const DotOperands x = cases.products(i);
   row.assign(1, cases.k);
   for (const auto part : {x.a, x.b, x.scale_a, x.scale_b}) row.insert(row.end(), part.begin(), part.end());
   row.push_back(cases.c[i]);

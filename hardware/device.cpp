@@ -20,7 +20,7 @@ Products MatrixCases::products(std::size_t i) const {
   return {part(a), part(b), part(scale_a), part(scale_b)};
 }
 
-void MatrixCases::add(const Products& x, std::uint64_t addend) {
+void MatrixCases::add(const DotOperands& x, std::uint64_t addend) {
   k = x.a.size();
   a.insert(a.end(), x.a.begin(), x.a.end());
   b.insert(b.end(), x.b.begin(), x.b.end());

@@ -65,9 +65,9 @@ struct MatrixCases {
   std::vector<std::uint64_t> a, b, c, scale_a, scale_b;
   std::size_t size() const { return c.size(); }
   /// Operands of case i. Precondition: i < size().
-  Products products(std::size_t i) const;
+  DotOperands products(std::size_t i) const;
   /// Adds a case. Precondition: it has the lengths of the others.
-  void add(const Products& products, std::uint64_t addend);
+  void add(const DotOperands& products, std::uint64_t addend);
 };
 
 /// A matrix instruction of a device: outputs c + a[0] b[0] + a[1] b[1] + ... of any depth. A depth that is no multiple

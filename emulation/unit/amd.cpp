@@ -8,7 +8,7 @@
 namespace halfulp::units {
 namespace {
 
-std::vector<Term> products_of(const MatrixUnit& unit, const Products& x) {
+std::vector<Term> products_of(const MatrixUnit& unit, const DotOperands& x) {
   std::vector<Term> terms;
   for (std::size_t k = 0; k < x.a.size(); ++k)
     terms.push_back(
@@ -26,7 +26,7 @@ Special special_of(std::span<const Term> products, const Term& c) {
 
 constexpr int scale = 320;  ///< products of bf16 are multiples of 2^-266, of fp32 of 2^-298
 
-std::uint64_t exact_sum_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t exact_sum_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   std::vector<Term> terms = products_of(unit, x);
   terms.push_back(term(unit.accumulator, unit.sum, c));
   Special special;
@@ -86,7 +86,7 @@ void limit_products(std::span<Term> terms) {
       t.kind = Kind::infinite;
 }
 
-std::uint64_t sum_then_addend_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t sum_then_addend_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   std::vector<Term> products = products_of(unit, x);
   limit_products(products);
   const Term addend = term(unit.accumulator, unit.sum, c);
@@ -95,7 +95,7 @@ std::uint64_t sum_then_addend_step(const MatrixUnit& unit, const Products& x, st
   return add_addend(unit, PartialSum(products), addend, false);
 }
 
-std::uint64_t even_odd_then_addend_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t even_odd_then_addend_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const std::vector<Term> products = products_of(unit, x);
   const Term addend = term(unit.accumulator, unit.sum, c);
   if (const Special special = special_of(products, addend); special.kind != Kind::finite)

@@ -9,7 +9,7 @@ namespace {
 /// Operations in the accumulator's format; operands are widened to it, exactly.
 struct Chain {
   const MatrixUnit& unit;
-  const Products& x;
+  const DotOperands& x;
   Rounding rounding;
 
   std::uint64_t widen(const FloatFormat& from, std::uint64_t word) const {
@@ -30,11 +30,11 @@ struct Chain {
   }
 };
 
-std::uint64_t fma_chain_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t fma_chain_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   return with_nan(unit, Chain{unit, x, {}}.fma(0, c));
 }
 
-std::uint64_t product_chain_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t product_chain_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const Chain chain{unit, x, {}};
   std::uint64_t t = unit.accumulator.zero();
   for (std::size_t k = 0; k < x.a.size(); ++k) t = chain.fma(k, t);
@@ -48,19 +48,19 @@ Rounding flushing(NanRule nan = NanRule::propagate) {
   return r;
 }
 
-std::uint64_t even_odd_chains_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t even_odd_chains_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const Chain chain{unit, x, flushing()};
   std::uint64_t even = 0, odd = 0;
   for (std::size_t k = 0; k < x.a.size(); k += 2) even = chain.fma(k, even), odd = chain.fma(k + 1, odd);
   return chain.add(c, chain.add(even, odd));
 }
 
-std::uint64_t odd_even_pair_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t odd_even_pair_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const Chain chain{unit, x, flushing()};
   return chain.fma(0, chain.fma(1, c));
 }
 
-std::uint64_t to_odd_pair_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t to_odd_pair_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   Rounding r = flushing(NanRule::canonical);
   r.mode = RoundingMode::to_odd;
   const Chain chain{unit, x, r};
@@ -68,7 +68,7 @@ std::uint64_t to_odd_pair_step(const MatrixUnit& unit, const Products& x, std::u
 }
 
 /// CDNA2 flushes operands to +0 and results, once rounded, to the zero of their sign.
-std::uint64_t flushed_tree_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t flushed_tree_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const FloatFormat& f = unit.accumulator;
   const Chain chain{unit, x, {}};
   const auto flush = [](const FloatFormat& g, std::uint64_t code, bool keep_sign) {

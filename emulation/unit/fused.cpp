@@ -39,7 +39,7 @@ namespace {
 
 Term normal(const FusedSum& rule, const Term& t) { return rule.normalized_products ? normalized_term(t) : t; }
 
-std::uint64_t fused_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t fused_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const FusedSum& rule = unit.sum;
   const auto length = static_cast<std::size_t>(rule.length);
   const std::size_t sums = x.a.size() / length;
@@ -64,7 +64,7 @@ std::uint64_t fused_step(const MatrixUnit& unit, const Products& x, std::uint64_
 
 /// Groups of 16 products of e2m1 are added exactly: multiples of 1/4 below 2^10. Their scales' significands multiply
 /// the sum, and only the scales' exponents align it.
-std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t scaled_groups_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const FusedSum& rule = unit.sum;
   // A scale is unsigned: ue4m3 is e4m3 whose sign bit is ignored.
   const auto scale = [&](std::uint64_t code) { return term(unit.scale, rule, unit.scale.magnitude(code)); };
@@ -91,7 +91,7 @@ std::uint64_t scaled_groups_step(const MatrixUnit& unit, const Products& x, std:
 
 /// Hopper has no FP8 instruction for mma.sync. Two sums of 16 products start from 0, first those with k mod 4 in {0,
 /// 1}, then those in {2, 3}; C is added afterwards, to nearest.
-std::uint64_t halves_apart_step(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t halves_apart_step(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const auto length = static_cast<std::size_t>(unit.sum.length);
   std::vector<Term> terms(length + 1);
   std::uint64_t d = 0;

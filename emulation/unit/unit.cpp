@@ -84,7 +84,7 @@ std::string refusal(const MatrixUnit& unit) {
   return unit.rule->refusal(unit);
 }
 
-std::uint64_t mma(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
+std::uint64_t mma(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c) {
   const std::size_t length = x.a.size();
   if (x.b.size() != length)
     throw std::invalid_argument("A has " + std::to_string(length) + " words along k, B " + std::to_string(x.b.size()));
@@ -108,7 +108,7 @@ std::uint64_t mma(const MatrixUnit& unit, const Products& x, std::uint64_t c) {
     return std::span<const std::uint64_t>(room);
   };
   for (std::size_t k = 0; k < length; k += depth) {
-    Products step{part(0, x.a, k, depth), part(1, x.b, k, depth), {}, {}};
+    DotOperands step{part(0, x.a, k, depth), part(1, x.b, k, depth), {}, {}};
     if (unit.scaled()) {
       step.scale_a = part(2, x.scale_a, k / per_scale, depth / per_scale);
       step.scale_b = part(3, x.scale_b, k / per_scale, depth / per_scale);

@@ -63,7 +63,7 @@ struct FusedSum {
 struct MatrixUnit;
 
 /// The operands of one output: code words along k, and their scales, one for each `scale_block` products.
-struct Products {
+struct DotOperands {
   std::span<const std::uint64_t> a, b, scale_a, scale_b;  ///< scales are empty where a unit takes none
 };
 
@@ -78,7 +78,7 @@ enum class RuleTakes : std::uint8_t {
 struct Rule {
   std::string_view name;         ///< as in `halfulp units`
   std::string_view description;  ///< one line
-  std::uint64_t (*step)(const MatrixUnit& unit, const Products& products,
+  std::uint64_t (*step)(const MatrixUnit& unit, const DotOperands& products,
                         std::uint64_t c);  ///< the code word of the result
   std::string (*refusal)(
       const MatrixUnit& unit);          ///< why the rule cannot compute such a unit, in one line; empty if it can
@@ -124,7 +124,7 @@ std::string refusal(const MatrixUnit& unit);
 /// Computes one output: d = c, then one step after the other along k. Words have the unit's formats. a and b have the
 /// same length, at least 1; scales have ceil(length / scale_block) words each if the unit takes them, else none. Throws
 /// std::invalid_argument if lengths do not match.
-std::uint64_t mma(const MatrixUnit& unit, const Products& products, std::uint64_t c);
+std::uint64_t mma(const MatrixUnit& unit, const DotOperands& products, std::uint64_t c);
 
 // Which devices have which matrix units. Names of units begin with the architecture.
 

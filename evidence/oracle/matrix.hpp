@@ -13,7 +13,7 @@
 
 namespace oracle {
 
-using halfulp::FusedSum, halfulp::MatrixUnit, halfulp::Products;
+using halfulp::FusedSum, halfulp::MatrixUnit, halfulp::DotOperands;
 
 /// (-1)^sign * significand * 2^unit where finite; `exponent` is the one by which hardware aligns it.
 struct Term {
@@ -355,7 +355,7 @@ inline std::uint64_t chunk_result(const Chunk& x, std::uint64_t c) {
 }
 
 /// One output. Operands as halfulp::mma takes them.
-inline std::uint64_t mma(const MatrixUnit& u, const Products& x, std::uint64_t c) {
+inline std::uint64_t mma(const MatrixUnit& u, const DotOperands& x, std::uint64_t c) {
   const auto depth = static_cast<std::size_t>(chunk_length(u)), per_scale = static_cast<std::size_t>(u.scale_block);
   for (std::size_t first = 0; first < x.a.size(); first += depth) {
     Chunk chunk{u, {}, {}, {}, {}};

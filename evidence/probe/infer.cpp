@@ -385,7 +385,7 @@ std::string sentence(const MatrixShape& shape, const Finding& f) {
 
 std::string operands_text(const MatrixShape& shape, const MatrixCases& cases, std::size_t question) {
   constexpr int most = 4;
-  const Products x = cases.products(question);
+  const DotOperands x = cases.products(question);
   std::string line;
   int shown = 0;
   for (std::size_t i = 0; i < x.a.size(); ++i) {

@@ -25,7 +25,7 @@ int exponent_of(const FloatFormat& f, std::uint64_t word) {
   return f.is_zero(code) || !f.is_finite(code) ? no_exponent : f.exponent(code) + f.fraction_bits;
 }
 
-int product_exponent(const MatrixShape& s, const Products& x, std::size_t at) {
+int product_exponent(const MatrixShape& s, const DotOperands& x, std::size_t at) {
   int e = exponent_of(s.a, x.a[at]) + exponent_of(s.b, x.b[at]);
   if (s.scale_block != 0)
     for (const auto& scales : {x.scale_a, x.scale_b})
@@ -61,7 +61,7 @@ std::vector<Layout> layouts(const Answers& answers, int surviving) {
   for (std::size_t i = 0; i < answers.size(); ++i) {
     const std::uint64_t c = answers.cases().c[i];
     if (answers.topic(i) != Topic::order || single_bit(shape.accumulator, c) != surviving) continue;
-    const Products x = answers.cases().products(i);
+    const DotOperands x = answers.cases().products(i);
     Pair pair{k, k, answers[i] == c};
     for (std::size_t at = 0; at < k; ++at)
       if (x.a[at] != 0) (shape.a.sign(word_code(shape.a, x.a[at])) ? pair.minus : pair.plus) = at;
@@ -87,7 +87,7 @@ Order large_questions(const Answers& answers, const Layout& layout) {
   const auto k = static_cast<std::size_t>(shape.k);
   return answers.chosen([&](std::size_t i) {
     if (answers.topic(i) < Topic::addend || answers.topic(i) > Topic::crowd) return false;
-    const Products x = answers.cases().products(i);
+    const DotOperands x = answers.cases().products(i);
     bool begins_large = exponent_of(shape.accumulator, answers.cases().c[i]) >= 0;
     for (std::size_t at = 0; at < k; ++at) {
       const int e = product_exponent(shape, x, at);
@@ -112,7 +112,7 @@ FusedSum readings(const Answers& answers) {
   sum.zero = answers[*zero] == d.zero(true) && d.has_negative_zero() ? ZeroSign::ieee : ZeroSign::positive;
   // Products of the largest subnormal number and a large one: some may be too small for the result all the same.
   const auto from_subnormal = [&](std::size_t q) {
-    const Products x = cases.products(q);
+    const DotOperands x = cases.products(q);
     return answers.topic(q) == Topic::subnormal && cases.c[q] == 0 &&
            (a.is_subnormal(word_code(a, x.a[0])) || b.is_subnormal(word_code(b, x.b[0])));
   };

@@ -98,7 +98,7 @@ TEST(Tiles, AreWhatTheirKindSays) {
     return n;
   };
   const auto any_a = [](auto predicate) {
-    return [predicate](const Products& x, std::uint64_t) { return std::any_of(x.a.begin(), x.a.end(), predicate); };
+    return [predicate](const DotOperands& x, std::uint64_t) { return std::any_of(x.a.begin(), x.a.end(), predicate); };
   };
   EXPECT_GT(count(Tiles::special, any_a([](std::uint64_t x) { return fp16.is_nan(x); })), 50u);
   EXPECT_GT(count(Tiles::special, any_a([](std::uint64_t x) { return fp16.is_signaling(x); })), 20u);
@@ -107,7 +107,7 @@ TEST(Tiles, AreWhatTheirKindSays) {
   for (const Tiles kind : {Tiles::near, Tiles::cancelling, Tiles::aligned, Tiles::subnormal})
     EXPECT_EQ(count(kind, any_a([](std::uint64_t x) { return !fp16.is_finite(x); })), 0u) << name_in(tile_kinds, kind);
   EXPECT_GT(count(Tiles::cancelling,
-                  [](const Products& x, std::uint64_t) {
+                  [](const DotOperands& x, std::uint64_t) {
                     const auto product = [&](std::size_t j) { return fp16.value(x.a[j]) * fp16.value(x.b[j]); };
                     return product(1) == -product(0) || product(2) == -product(0) || product(3) == -product(2);
                   }),

@@ -13,7 +13,7 @@ namespace check {
 struct MatrixCase {
   std::vector<std::uint64_t> a, b, scale_a, scale_b;
   std::uint64_t c = 0;
-  Products products() const { return {a, b, scale_a, scale_b}; }
+  DotOperands products() const { return {a, b, scale_a, scale_b}; }
 };
 
 class MatrixCases {
