@@ -112,7 +112,7 @@ void add_outcomes(Explanation& e, RoundingMode mode, Convert&& convert) {
       const std::uint64_t middle = same + (other - same) / 2;
       (convert(rounding, middle) == result ? same : other) = middle;
     }
-    Outcome outcome{mode, result, Rational(other - begin, count), std::nullopt, {}};
+    ModeOutcome outcome{mode, result, Rational(other - begin, count), std::nullopt, {}};
     if (e.value && e.format.is_finite(result.code)) outcome.error = exact_value(e.format, result.code) - *e.value;
     e.outcomes.push_back(std::move(outcome));
     begin = other;
@@ -137,7 +137,7 @@ void place(Explanation& e) {
 }  // namespace
 
 bool Explanation::unanimous() const {
-  for (const Outcome& outcome : outcomes)
+  for (const ModeOutcome& outcome : outcomes)
     if (outcome.result != outcomes.front().result) return false;
   return true;
 }
@@ -169,7 +169,7 @@ Explanation explain(const FloatFormat& format, const Rounding& rounding, std::st
       return e.by_code ? convert(format, format, r, e.code, bits) : parse(format, r, text, bits);
     });
   if (e.value) place(e);
-  for (Outcome& outcome : e.outcomes) outcome.reason = e.reason(outcome);
+  for (ModeOutcome& outcome : e.outcomes) outcome.reason = e.reason(outcome);
   return e;
 }
 
@@ -232,7 +232,7 @@ bool goes_inward(const Explanation& e, RoundingMode mode) {
          mode == (*e.value > 0 ? RoundingMode::toward_negative : RoundingMode::toward_positive);
 }
 
-std::string nearest(const Explanation& e, const Outcome& outcome) {
+std::string nearest(const Explanation& e, const ModeOutcome& outcome) {
   if (!e.below || !e.above) return "beyond max";
   // Beyond the largest value there is a neighbour to be near to, as if exponents went on, which the format does not
   // have.
@@ -246,7 +246,7 @@ std::string nearest(const Explanation& e, const Outcome& outcome) {
 
 }  // namespace
 
-std::string Explanation::reason(const Outcome& outcome) const {
+std::string Explanation::reason(const ModeOutcome& outcome) const {
   const auto& [code, flags] = outcome.result;
   if (!value) return non_finite_reason(*this, outcome.result);
   if (flags & flag::invalid) return "no negatives";
@@ -292,7 +292,7 @@ Json to_json(const Explanation& e) {
             {"ulp", e.value ? Json(e.ulp.str()) : Json(nullptr)},
             {"below", neighbour(f, e.below)},
             {"above", neighbour(f, e.above)}};
-  for (const Outcome& outcome : e.outcomes) {
+  for (const ModeOutcome& outcome : e.outcomes) {
     Json row{{"rounding", name_of(outcome.mode)}};
     row.update(emulated(f, outcome.result.code));
     row["error"] = rational(outcome.error);

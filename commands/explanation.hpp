@@ -39,7 +39,7 @@ std::string binary_text(const Rational& x, int exponent, int kept, int dropped);
 // Everything `halfulp explain` knows about one number in one format, before it is drawn.
 
 /// One result of one rounding mode. Stochastic rounding may have several; their probabilities are exact.
-struct Outcome {
+struct ModeOutcome {
   RoundingMode mode;
   Rounded result;
   Rational probability = 1;
@@ -65,14 +65,14 @@ struct Explanation {
   Rational ulp;                   ///< distance of the format's values around the asked one; at most that below max
   /// The nearest values on both sides; of a value of the format the ones before and after it.
   std::optional<Neighbour> below, above;
-  std::vector<Outcome> outcomes;  ///< of every mode, in the order of `rounding_modes`
+  std::vector<ModeOutcome> outcomes;  ///< of every mode, in the order of `rounding_modes`
 
   /// Every mode gives the same code and flags.
   bool unanimous() const;
   /// Code minus asked value; none where either is not finite.
   std::optional<Rational> error() const;
   /// Why a mode gives what it gives, by the asked value's place between its neighbours.
-  std::string reason(const Outcome& outcome) const;
+  std::string reason(const ModeOutcome& outcome) const;
 };
 
 /// Takes `text`, a number as `parse` reads it or a code word 0xBITS, apart. `random` decides a stochastic `rounding`.

@@ -314,7 +314,7 @@ class Drawing {
     const bool wide = f_.storage_bits() > 32;  // no room for a column that the neighbours have, too
     std::vector<std::vector<std::string>> rows{{"rounding", "code", "value", wide ? "" : "in ulp", "flags", "why"}};
     const bool unanimous = e_.unanimous();
-    for (const Outcome& outcome : e_.outcomes) {
+    for (const ModeOutcome& outcome : e_.outcomes) {
       const Rounded& result = outcome.result;
       std::string error;
       if (outcome.error) {
@@ -338,7 +338,7 @@ class Drawing {
     out_ += fmt::format(
         "\n  stochastic rounding with {} random bits{} gives\n", bits,
         variant == StochasticVariant{} ? "" : fmt::format(" ({})", name_in(stochastic_variants, variant)));
-    for (const Outcome& outcome : e_.outcomes) {
+    for (const ModeOutcome& outcome : e_.outcomes) {
       if (outcome.mode != RoundingMode::stochastic) continue;
       const Rational count = outcome.probability * power_of_two(bits);
       out_ += fmt::format("  {} with probability {}/2^{} = {}\n", code(outcome.result.code), count.str(), bits,

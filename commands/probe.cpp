@@ -21,8 +21,8 @@ namespace halfulp::cli {
 
 namespace {
 
-using probe::Alternative, probe::Finding, probe::Identification, probe::ValueRange, probe::Model, probe::Refutation,
-    probe::info, probe::operands_text, probe::sentence, probe::text;
+using probe::Alternative, probe::Finding, probe::Identification, probe::ValueRange, probe::InferredModel,
+    probe::Refutation, probe::info, probe::operands_text, probe::sentence, probe::text;
 
 constexpr std::size_t width = 100;
 
@@ -48,7 +48,7 @@ std::string together_text(const std::vector<Alternative>& alternatives) {
   return text;
 }
 
-std::string model_text(const MatrixShape& shape, const MatrixCases& cases, const Model& model) {
+std::string model_text(const MatrixShape& shape, const MatrixCases& cases, const InferredModel& model) {
   std::string out = fmt::format("rule {}: {}\n\n", model.unit.rule->name, model.unit.rule->description);
   for (const Finding& f : model.findings) {
     out += wrapped(sentence(shape, f), 2, width);
@@ -92,7 +92,7 @@ Json witness_json(const MatrixShape& shape, const MatrixCases& cases, const Find
   return json;
 }
 
-Json model_json(const MatrixShape& shape, const MatrixCases& cases, const Model& model) {
+Json model_json(const MatrixShape& shape, const MatrixCases& cases, const InferredModel& model) {
   Json json{{"rule", model.unit.rule->name}, {"parameters", Json::array()}, {"together", Json::array()}};
   for (const Finding& f : model.findings) {
     Json row{{"name", info(f.parameter).name},
@@ -118,7 +118,7 @@ std::string probe_text(const Device& device, const MatrixTask& task, const Matri
   std::string out = fmt::format("{}: {}\n{}\n", matrix_name(device, task), task.description, shape_text(shape));
   out += fmt::format("{}, {} that no model explains\n\n", number_of(found.questions, "question"),
                      number_of(found.unexplained, "answer"));
-  for (const Model& model : found.models) {
+  for (const InferredModel& model : found.models) {
     if (&model == &found.models.front()) {
       out += model_text(shape, cases, model);
       continue;
@@ -155,7 +155,7 @@ Json probe_json(const Device& device, const MatrixTask& task, const MatrixCases&
     json["shape"]["scale"] = format_name(shape.scale), json["shape"]["scale_block"] = shape.scale_block;
   json["questions"] = found.questions, json["unexplained"] = found.unexplained;
   json["models"] = Json::array();
-  for (const Model& model : found.models) json["models"].push_back(model_json(shape, cases, model));
+  for (const InferredModel& model : found.models) json["models"].push_back(model_json(shape, cases, model));
   json["observed"] = found.observed;
   json["units"] = found.rows;
   json["nearest"] = found.nearest.empty() ? Json(nullptr)

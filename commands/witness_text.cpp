@@ -30,14 +30,14 @@ std::string counted(std::uint64_t n) {
   return digits;
 }
 
-std::string operand_name(const witness::Shape& shape, std::size_t i, std::size_t operands) {
+std::string operand_name(const witness::OperandShape& shape, std::size_t i, std::size_t operands) {
   const std::size_t vector = operands - shape.fixed.size();
   if (i >= vector)
     return std::string(1, static_cast<char>('a' + (shape.repeated.empty() ? i : shape.repeated.size() + i - vector)));
   return fmt::format("{}[{}]", static_cast<char>('a' + i % shape.repeated.size()), i / shape.repeated.size());
 }
 
-bool all_finite(const witness::Shape& shape, const Codes& x) {
+bool all_finite(const witness::OperandShape& shape, const Codes& x) {
   for (std::size_t i = 0; i < x.size(); ++i)
     if (!shape.format(i, x.size()).is_finite(x[i])) return false;
   return true;

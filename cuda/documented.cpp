@@ -33,7 +33,7 @@ int computation(int lane) {
 
 }  // namespace
 
-Place a(const MatrixInstruction& x, int thread, int i) {
+TileElement a(const MatrixInstruction& x, int thread, int i) {
   const Lane lane(thread);
   switch (section(x)) {
     case Section::m8n8k4_f16:  // row-major A
@@ -55,7 +55,7 @@ Place a(const MatrixInstruction& x, int thread, int i) {
   }
 }
 
-Place b(const MatrixInstruction& x, int thread, int i) {
+TileElement b(const MatrixInstruction& x, int thread, int i) {
   const Lane lane(thread);
   switch (section(x)) {
     case Section::m8n8k4_f16:  // column-major B
@@ -70,7 +70,7 @@ Place b(const MatrixInstruction& x, int thread, int i) {
   }
 }
 
-Place d(const MatrixInstruction& x, int thread, int i) {
+TileElement d(const MatrixInstruction& x, int thread, int i) {
   const Lane lane(thread);
   switch (section(x)) {
     case Section::m8n8k4_f16: {  // of f32

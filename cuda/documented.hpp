@@ -8,9 +8,9 @@
 namespace halfulp::cuda::documented {
 
 /// Element i of a thread's fragment; what the documentation calls ai, bi, ci or di.
-Place a(const MatrixInstruction& instruction, int thread, int i);
-Place b(const MatrixInstruction& instruction, int thread, int i);
-Place d(const MatrixInstruction& instruction, int thread, int i);
+TileElement a(const MatrixInstruction& instruction, int thread, int i);
+TileElement b(const MatrixInstruction& instruction, int thread, int i);
+TileElement d(const MatrixInstruction& instruction, int thread, int i);
 
 /// A matrix descriptor's fields (9.7.15.5.1.2, "Matrix Descriptor Format"), in bytes.
 struct Descriptor {

@@ -64,9 +64,9 @@ constexpr R get(const R* fragment, Element e, int i) {
 }
 
 /// An element of the tile'th tile of an instruction.
-struct Place {
+struct TileElement {
   int tile, row, column;
-  bool operator==(const Place&) const = default;
+  bool operator==(const TileElement&) const = default;
 };
 
 // Which element is the i-th that a thread holds. m16n8 and m8n8k4 of f64: a group of four threads holds a row of A, a
@@ -74,21 +74,21 @@ struct Place {
 // on along k.
 
 /// Of A: row, and column along k.
-constexpr Place a_place(const MatrixInstruction& x, int thread, int i) {
+constexpr TileElement a_place(const MatrixInstruction& x, int thread, int i) {
   if (x.by_quads()) return {thread % 16 / 4, thread % 4 + thread / 16 * 4, i};
   const int group = thread / 4, within = thread % 4, e = per_register(x.a), r = i / e, rows = x.m / 8;
   return {0, group + r % rows * 8, (r / rows * 4 + within) * e + i % e};
 }
 
 /// Of B: row along k, and column.
-constexpr Place b_place(const MatrixInstruction& x, int thread, int i) {
+constexpr TileElement b_place(const MatrixInstruction& x, int thread, int i) {
   if (x.by_quads()) return {thread % 16 / 4, i, thread % 4 + thread / 16 * 4};
   const int e = per_register(x.b);
   return {0, (i / e * 4 + thread % 4) * e + i % e, thread / 4};
 }
 
 /// Of C and D. Each warp of a warpgroup has 16 rows.
-constexpr Place d_place(const MatrixInstruction& x, int thread, int i) {
+constexpr TileElement d_place(const MatrixInstruction& x, int thread, int i) {
   if (x.by_quads()) return {thread % 16 / 4, thread % 2 + (i & 2) + thread / 16 * 4, (i & 4) + (thread & 2) + i % 2};
   const int warp = thread / 32, lane = thread % 32;
   return {0, warp * 16 + lane / 4 + (i & 2) * 4, i / 4 * 8 + lane % 4 * 2 + i % 2};
@@ -120,7 +120,7 @@ constexpr std::uint64_t descriptor(std::uint32_t address) {
 
 /// How the operands of a launch lie in memory. A is rows, B columns, of steps * k elements each. Tiles follow each
 /// other.
-struct Extent {
+struct OperandExtent {
   std::size_t steps;  ///< instructions along k
   /// false: a tile has n rows of A, n columns of B, n elements of C and of D, which are the diagonal: what row j and
   /// column j give. Rows of the instruction beyond n are copies. true: m rows, n columns, m x n elements, row after
@@ -128,20 +128,21 @@ struct Extent {
   bool whole;
 };
 
-constexpr std::size_t a_index(const MatrixInstruction& x, const Extent& e, std::size_t tile, std::size_t step, int row,
-                              int column) {
+constexpr std::size_t a_index(const MatrixInstruction& x, const OperandExtent& e, std::size_t tile, std::size_t step,
+                              int row, int column) {
   const std::size_t line = e.whole ? tile * x.m + row : tile * x.n + row % x.n;
   return (line * e.steps + step) * x.k + column;
 }
-constexpr std::size_t b_index(const MatrixInstruction& x, const Extent& e, std::size_t tile, std::size_t step, int row,
-                              int column) {
+constexpr std::size_t b_index(const MatrixInstruction& x, const OperandExtent& e, std::size_t tile, std::size_t step,
+                              int row, int column) {
   return ((tile * x.n + column) * e.steps + step) * x.k + row;
 }
-constexpr std::size_t d_index(const MatrixInstruction& x, const Extent& e, std::size_t tile, int row, int column) {
+constexpr std::size_t d_index(const MatrixInstruction& x, const OperandExtent& e, std::size_t tile, int row,
+                              int column) {
   return e.whole ? (tile * x.m + row) * x.n + column : tile * x.n + column;
 }
 /// Whether an element of D is a result. (Of C there is one for every element: off the diagonal it does not matter
 /// which.)
-constexpr bool stored(const Extent& e, int row, int column) { return e.whole || row == column; }
+constexpr bool stored(const OperandExtent& e, int row, int column) { return e.whole || row == column; }
 
 }  // namespace halfulp::cuda

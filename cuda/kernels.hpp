@@ -106,7 +106,7 @@ class Kernels {
   /// halfulp's own decode.
   virtual void widen(Lane lane, const WidenArgs& x) const = 0;
   /// fp16, bf16 or fp32.
-  virtual void sums(Lane lane, const FloatFormat& f, SumOrder order, const SumsArgs& x) const = 0;
+  virtual void sums(Lane lane, const FloatFormat& f, GpuSumOrder order, const SumsArgs& x) const = 0;
   /// fp16 or bf16.
   virtual void program(Lane lane, const FloatFormat& f, Program program, const ProgramArgs& x) const = 0;
   /// Row of matrix_rows().

@@ -86,7 +86,7 @@ Tile empty_tile(const MatrixInstruction& x) {
 void read_d(const MatrixInstruction& x, std::vector<Tile>& tiles, Fragments& d) {
   for (int thread = 0; thread < x.threads(); ++thread)
     for (int i = 0; i < x.d_count(); ++i) {
-      const Place p = documented::d(x, thread, i);
+      const TileElement p = documented::d(x, thread, i);
       tiles.at(static_cast<std::size_t>(p.tile)).d.at(static_cast<std::size_t>(p.row * x.n + p.column)) = d.element_of(
           thread, i);
     }
@@ -95,7 +95,7 @@ void read_d(const MatrixInstruction& x, std::vector<Tile>& tiles, Fragments& d) 
 void write_d(const MatrixInstruction& x, const std::vector<Tile>& tiles, Fragments& d) {
   for (int thread = 0; thread < x.threads(); ++thread)
     for (int i = 0; i < x.d_count(); ++i) {
-      const Place p = documented::d(x, thread, i);
+      const TileElement p = documented::d(x, thread, i);
       d.set_element(thread, i,
                     tiles.at(static_cast<std::size_t>(p.tile)).d.at(static_cast<std::size_t>(p.row * x.n + p.column)));
     }
@@ -106,12 +106,12 @@ void issue(const MatrixUnit& unit, const MatrixInstruction& x, Fragments& a, Fra
   std::vector<Tile> tiles(static_cast<std::size_t>(x.tiles()), empty_tile(x));
   for (int thread = 0; thread < x.threads(); ++thread) {
     for (int i = 0; i < x.a_count(); ++i) {
-      const Place p = documented::a(x, thread, i);
+      const TileElement p = documented::a(x, thread, i);
       tiles.at(static_cast<std::size_t>(p.tile)).a.at(static_cast<std::size_t>(p.row * x.k + p.column)) = a.element_of(
           thread, i);
     }
     for (int i = 0; i < x.b_count(); ++i) {
-      const Place p = documented::b(x, thread, i);
+      const TileElement p = documented::b(x, thread, i);
       tiles.at(static_cast<std::size_t>(p.tile)).b.at(static_cast<std::size_t>(p.column * x.k + p.row)) = b.element_of(
           thread, i);
     }

@@ -17,17 +17,17 @@ namespace halfulp::cuda {
 using NarrowPlan = array::NarrowPlan<std::uint32_t>;
 
 /// The magnitude of a result, as a code word or as a float's bits.
-enum class Result : std::uint8_t { code, value };
+enum class NarrowResult : std::uint8_t { code, value };
 
-template <RoundingMode mode, Result kind>
-struct Narrow {
+template <RoundingMode mode, NarrowResult kind>
+struct NarrowNumber {
   static constexpr RoundingMode mode_of = mode;
 
   /// x: bits of a float; random: 32 random bits, for the stochastic mode. The code word, or the bits of its value.
   static constexpr std::uint32_t round(const NarrowPlan& plan, std::uint32_t x, std::uint32_t random = 0) {
     const bool sign = x >> 31 != 0;
     std::uint32_t u = x & 0x7fff'ffff;
-    const auto& special = kind == Result::code ? plan.codes : plan.values;
+    const auto& special = kind == NarrowResult::code ? plan.codes : plan.values;
     if (u >= plan.special_from) {
       if (u > infinity) return special.nan;
       if (u == infinity) return by_sign(special.infinite, sign);
@@ -37,7 +37,7 @@ struct Narrow {
     const std::uint32_t magnitude = plan.linear ? linear(plan, sign, u, random) : aligned(plan, sign, u, random);
     if (mode == RoundingMode::stochastic && magnitude > special.max) return by_sign(special.over, sign);
     const std::uint32_t negative = plan.unsigned_zero && magnitude == 0 ? 0
-                                   : kind == Result::code               ? plan.code_sign
+                                   : kind == NarrowResult::code         ? plan.code_sign
                                                                         : sign_bit;
     return magnitude | (sign ? negative : 0);
   }
@@ -82,7 +82,7 @@ struct Narrow {
   /// The last bits of the float are dropped, whatever its exponent.
   static constexpr std::uint32_t linear(const NarrowPlan& plan, bool sign, std::uint32_t u, std::uint32_t random) {
     const std::uint32_t kept = rounded(plan, sign, u, plan.tail, random);
-    return kind == Result::code ? kept : kept << plan.tail;
+    return kind == NarrowResult::code ? kept : kept << plan.tail;
   }
   /// The last kept bit weighs 2^(max(e, emin) - fraction_bits).
   static constexpr std::uint32_t aligned(const NarrowPlan& plan, bool sign, std::uint32_t u, std::uint32_t random) {
@@ -90,14 +90,14 @@ struct Narrow {
       const std::uint32_t binade = (u & infinity) < plan.emin ? plan.emin : u & infinity, sign_of = sign ? sign_bit : 0;
       const auto aligner = std::bit_cast<float>((binade + plan.align) | sign_of);
       const float kept = sum(std::bit_cast<float>(u | sign_of), aligner);
-      if (kind == Result::value) return std::bit_cast<std::uint32_t>(kept - aligner) & ~sign_bit;
+      if (kind == NarrowResult::value) return std::bit_cast<std::uint32_t>(kept - aligner) & ~sign_bit;
       return (binade >> plan.tail) + (std::bit_cast<std::uint32_t>(kept) & (hidden - 1)) - plan.code_offset;
     }
     const std::uint32_t field = u >> 23, least = plan.emin >> 23;
     const std::uint32_t own = field == 0 ? 1 : field, binade = field < least ? least : field;
     const std::uint32_t significand = (u & (hidden - 1)) | (field == 0 ? 0 : hidden);
     const std::uint32_t kept = rounded(plan, sign, significand, plan.tail + static_cast<int>(binade - own), random);
-    if (kind == Result::code) return (binade << (23 - plan.tail)) - plan.code_offset + kept;
+    if (kind == NarrowResult::code) return (binade << (23 - plan.tail)) - plan.code_offset + kept;
     // An exact product: kept has no more bits than the format, and the unit is a normal number.
     const std::uint32_t unit = (binade - static_cast<std::uint32_t>(23 - plan.tail)) << 23;
     return std::bit_cast<std::uint32_t>(static_cast<float>(kept) * std::bit_cast<float>(unit));
@@ -105,11 +105,11 @@ struct Narrow {
 };
 
 /// Calls f(Narrow) of the plan's mode: with_narrow<Result::value>(mode, [&](auto narrow) { ... }).
-template <Result kind, class F>
+template <NarrowResult kind, class F>
 constexpr auto with_narrow(RoundingMode mode, F&& f) {
-  return with_mode(mode, [&](auto constant) { return f(Narrow<decltype(constant)::value, kind>{}); });
+  return with_mode(mode, [&](auto constant) { return f(NarrowNumber<decltype(constant)::value, kind>{}); });
 }
-template <Result kind>
+template <NarrowResult kind>
 constexpr std::uint32_t narrow_by_mode(const NarrowPlan& plan, std::uint32_t x, std::uint32_t random = 0) {
   return with_narrow<kind>(plan.mode, [&](auto narrow) { return decltype(narrow)::round(plan, x, random); });
 }

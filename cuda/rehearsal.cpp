@@ -68,9 +68,9 @@ class Loops final : public Kernels {
       const std::uint32_t in = std::bit_cast<std::uint32_t>(x.in[i]), random = narrow_random(x, i);
       if (!written(i)) continue;
       if (x.bytes == 0)
-        static_cast<float*>(x.out)[i] = std::bit_cast<float>(narrow_by_mode<Result::value>(x.plan, in, random));
+        static_cast<float*>(x.out)[i] = std::bit_cast<float>(narrow_by_mode<NarrowResult::value>(x.plan, in, random));
       else
-        store(static_cast<std::uint8_t*>(x.out), i, narrow_by_mode<Result::code>(x.plan, in, random),
+        store(static_cast<std::uint8_t*>(x.out), i, narrow_by_mode<NarrowResult::code>(x.plan, in, random),
               static_cast<std::size_t>(x.bytes));
     }
   }
@@ -84,7 +84,7 @@ class Loops final : public Kernels {
     }
   }
 
-  void sums(Lane, const FloatFormat& f, SumOrder order, const SumsArgs& x) const override {
+  void sums(Lane, const FloatFormat& f, GpuSumOrder order, const SumsArgs& x) const override {
     std::vector<std::uint64_t> results(x.rows), terms(x.terms, x.terms + x.rows * x.length);
     if (reverses_)
       for (std::size_t row = 0; row < x.rows; ++row)

@@ -17,7 +17,7 @@ CodeOperations::CodeOperations(const FloatFormat& f, const Answer& answer)
           Operation::convert, i32, f, RoundingMode::nearest_even, Overflow::ieee, false, NanRule::cuda, false, 80,
           "in a program"} {}
 
-void run_sums(const CodeOperations& o, SumOrder order, const SumsArgs& x) {
+void run_sums(const CodeOperations& o, GpuSumOrder order, const SumsArgs& x) {
   for (std::size_t row = 0; row < x.rows; ++row)
     x.results[row] = sum_on_host(o, order, x.length, [&](std::size_t i) { return x.terms[row * x.length + i]; });
 }
@@ -85,7 +85,7 @@ void check_shapes(Program program, const ProgramInputs& x) {
 
 }  // namespace
 
-Words sums_on(const Gpu& gpu, const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms,
+Words sums_on(const Gpu& gpu, const FloatFormat& f, GpuSumOrder order, std::span<const std::uint64_t> terms,
               std::size_t rows) {
   const std::size_t length = length_of(terms, rows);
   if (rows == 0) return {};
@@ -96,7 +96,7 @@ Words sums_on(const Gpu& gpu, const FloatFormat& f, SumOrder order, std::span<co
   return out.words(what);
 }
 
-Words emulated_sums(const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms, std::size_t rows) {
+Words emulated_sums(const FloatFormat& f, GpuSumOrder order, std::span<const std::uint64_t> terms, std::size_t rows) {
   Words results(rows);
   run_sums(CodeOperations(f, emulation()), order, {terms.data(), results.data(), rows, length_of(terms, rows)});
   return results;

@@ -49,7 +49,7 @@ class CodeOperations {
 
 /// What the kernels put into x.results and x.outputs; pointers are to host memory. Atomic sums: in the order of the
 /// terms.
-void run_sums(const CodeOperations& o, SumOrder order, const SumsArgs& x);
+void run_sums(const CodeOperations& o, GpuSumOrder order, const SumsArgs& x);
 void run_program(const CodeOperations& o, Program program, const ProgramArgs& x);
 
 // Sums and programs from columns of code words to columns of code words: on a device, and by the emulation.
@@ -61,10 +61,10 @@ inline constexpr std::uint64_t unwritten = 0xa5a5'a5a5'a5a5'a5a5;
 
 /// The sums of `rows` rows of `length` terms each, fp16, bf16 or fp32. A kernel that leaves results out leaves
 /// `unwritten`. Precondition: terms.size() == rows * length, the device is available. Throws GpuError.
-Words sums_on(const Gpu& gpu, const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms,
+Words sums_on(const Gpu& gpu, const FloatFormat& f, GpuSumOrder order, std::span<const std::uint64_t> terms,
               std::size_t rows);
 /// The same by the emulation; atomic sums in the order of the terms.
-Words emulated_sums(const FloatFormat& f, SumOrder order, std::span<const std::uint64_t> terms, std::size_t rows);
+Words emulated_sums(const FloatFormat& f, GpuSumOrder order, std::span<const std::uint64_t> terms, std::size_t rows);
 
 /// Inputs of a program in the shapes that ProgramArgs states.
 struct ProgramInputs {

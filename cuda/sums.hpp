@@ -58,16 +58,16 @@ constexpr V reduce(Team& team, std::size_t n, V nothing, Term&& term, Op&& op) {
 
 // Sums of rows in the format itself, in the orders in which GPUs add. Only reduce() defines those orders.
 
-enum class SumOrder : std::uint8_t {
+enum class GpuSumOrder : std::uint8_t {
   sequential,  ///< one thread, the first term first
   warp,        ///< 32 lanes in the order of reduce(), the tree by shuffles
   block,       ///< 256 threads in the order of reduce(), the tree through shared memory
   atomic,      ///< atomicAdd of every term to a +0 in memory, in any order
 };
-inline constexpr std::array<Named<SumOrder>, 4> sum_orders{{{"sequential", SumOrder::sequential},
-                                                            {"warp", SumOrder::warp},
-                                                            {"block", SumOrder::block},
-                                                            {"atomic", SumOrder::atomic}}};
+inline constexpr std::array<Named<GpuSumOrder>, 4> sum_orders{{{"sequential", GpuSumOrder::sequential},
+                                                               {"warp", GpuSumOrder::warp},
+                                                               {"block", GpuSumOrder::block},
+                                                               {"atomic", GpuSumOrder::atomic}}};
 inline constexpr int warp_lanes = 32, block_lanes = 256;
 
 /// The sum of the terms term(0), ..., term(n - 1) by o.add, in the order of the team; o.zero() where n is 0.
@@ -78,22 +78,22 @@ constexpr auto sum_by(Team& team, const O& o, std::size_t n, Term&& term) {
 
 /// The same on the host. Atomic additions have one order there: one after the other.
 template <class O, class Term>
-constexpr auto sum_on_host(const O& o, SumOrder order, std::size_t n, Term&& term) {
+constexpr auto sum_on_host(const O& o, GpuSumOrder order, std::size_t n, Term&& term) {
   using V = typename O::Value;
   switch (order) {
-    case SumOrder::sequential: {
+    case GpuSumOrder::sequential: {
       HostTeam<V, 1> thread;
       return sum_by(thread, o, n, term);
     }
-    case SumOrder::warp: {
+    case GpuSumOrder::warp: {
       HostTeam<V, warp_lanes> warp;
       return sum_by(warp, o, n, term);
     }
-    case SumOrder::block: {
+    case GpuSumOrder::block: {
       HostTeam<V, block_lanes> block;
       return sum_by(block, o, n, term);
     }
-    case SumOrder::atomic: break;
+    case GpuSumOrder::atomic: break;
   }
   V s = o.zero();
   for (std::size_t i = 0; i < n; ++i) s = o.add(s, term(i));

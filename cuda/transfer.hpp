@@ -15,7 +15,7 @@ namespace halfulp::cuda {
 
 /// Tiles from `tile` on, and what surrounds them.
 struct Position {
-  Extent extent;
+  OperandExtent extent;
   std::size_t tile;
   int thread;
 };
@@ -24,7 +24,7 @@ template <class R, class Load>
 constexpr void load_a(const MatrixInstruction& x, const Position& at, std::size_t step, R* fragment, Load load) {
   HALFULP_UNROLLED
   for (int i = 0; i < x.a_count(); ++i) {
-    const Place p = a_place(x, at.thread, i);
+    const TileElement p = a_place(x, at.thread, i);
     put(fragment, x.a, i, R{load(a_index(x, at.extent, at.tile + p.tile, step, p.row, p.column))});
   }
 }
@@ -33,7 +33,7 @@ template <class R, class Load>
 constexpr void load_b(const MatrixInstruction& x, const Position& at, std::size_t step, R* fragment, Load load) {
   HALFULP_UNROLLED
   for (int i = 0; i < x.b_count(); ++i) {
-    const Place p = b_place(x, at.thread, i);
+    const TileElement p = b_place(x, at.thread, i);
     put(fragment, x.b, i, R{load(b_index(x, at.extent, at.tile + p.tile, step, p.row, p.column))});
   }
 }
@@ -42,7 +42,7 @@ template <class R, class Load>
 constexpr void load_c(const MatrixInstruction& x, const Position& at, R* fragment, Load load) {
   HALFULP_UNROLLED
   for (int i = 0; i < x.d_count(); ++i) {
-    const Place p = d_place(x, at.thread, i);
+    const TileElement p = d_place(x, at.thread, i);
     put(fragment, x.d, i, R{load(d_index(x, at.extent, at.tile + p.tile, p.row, p.column))});
   }
 }
@@ -51,7 +51,7 @@ template <class R, class Store>
 constexpr void store_d(const MatrixInstruction& x, const Position& at, const R* fragment, Store store) {
   HALFULP_UNROLLED
   for (int i = 0; i < x.d_count(); ++i) {
-    const Place p = d_place(x, at.thread, i);
+    const TileElement p = d_place(x, at.thread, i);
     if (stored(at.extent, p.row, p.column))
       store(d_index(x, at.extent, at.tile + p.tile, p.row, p.column), get(fragment, x.d, i));
   }

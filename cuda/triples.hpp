@@ -20,12 +20,12 @@ inline constexpr std::uint64_t triple_chunks = (all_pairs + pairs_per_chunk - 1)
 /// Witnesses that a launch keeps.
 inline constexpr int max_triples = 64;
 
-struct Pair {
+struct CodePair {
   std::uint32_t x, y;  ///< x <= y
 };
 
 /// Pair number n of all_pairs: y = 0: (0, 0); y = 1: (0, 1), (1, 1); ...
-constexpr Pair pair_of(std::uint64_t n) {
+constexpr CodePair pair_of(std::uint64_t n) {
   std::uint64_t y = 0;
   for (std::uint64_t bit = magnitudes / 2; bit != 0; bit /= 2)
     if ((y + bit) * (y + bit + 1) / 2 <= n) y += bit;
@@ -33,7 +33,7 @@ constexpr Pair pair_of(std::uint64_t n) {
 }
 
 /// Triples that a pair stands for, of one c.
-constexpr std::uint64_t weight(Pair p) { return p.x == p.y ? 4 : 8; }
+constexpr std::uint64_t weight(CodePair p) { return p.x == p.y ? 4 : 8; }
 /// Triples that the pairs of [begin, begin + count) stand for.
 constexpr std::uint64_t triples_of(std::uint64_t begin, std::uint64_t count) {
   // Pairs of equal magnitudes are the last of each y: number y(y+3)/2.
@@ -62,7 +62,7 @@ constexpr std::uint64_t digest_term(std::uint64_t pair, std::uint64_t c, std::ui
 /// One pair and one c: calls hardware(a, b, c) on what they stand for, and differs(a, b, c, ours, theirs) where it
 /// disagrees, NaN made canonical. Returns our code word of (x, y, c).
 template <FloatFormat f, class Hardware, class Differs>
-constexpr std::uint64_t check_triple(Pair p, std::uint32_t c, Hardware&& hardware, Differs&& differs) {
+constexpr std::uint64_t check_triple(CodePair p, std::uint32_t c, Hardware&& hardware, Differs&& differs) {
   constexpr std::uint32_t sign = static_cast<std::uint32_t>(f.sign_mask());
   const Rounded ours = fma<std::uint64_t>(f, Rounding{}, p.x, p.y, c);
   const auto flipped = static_cast<std::uint32_t>(negated(f, ours, (c & sign) != 0));

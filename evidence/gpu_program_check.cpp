@@ -93,7 +93,7 @@ std::string row_of(std::size_t length, std::size_t row) {
   return std::to_string(length) + " terms, row " + std::to_string(row);
 }
 
-Check check_order(const Gpu& gpu, const NamedFormat& named, SumOrder order, std::uint64_t seed) {
+Check check_order(const Gpu& gpu, const NamedFormat& named, GpuSumOrder order, std::uint64_t seed) {
   const FloatFormat& f = named.format;
   Check check = started("sum", "sum " + std::string(named.name) + " " + std::string(name_in(sum_orders, order)),
                         "the emulation in the same order");
@@ -128,8 +128,8 @@ Check check_exact_atomics(const Gpu& gpu, const NamedFormat& named, std::uint64_
         terms.push_back(encode(f, {}, static_cast<double>(draw.word() % 4 == 0 ? -k : k) * unit).code);
       }
     }
-    compare_words(check.found, f, sums_on(gpu, f, SumOrder::atomic, terms, sum_rows),
-                  emulated_sums(f, SumOrder::atomic, terms, sum_rows),
+    compare_words(check.found, f, sums_on(gpu, f, GpuSumOrder::atomic, terms, sum_rows),
+                  emulated_sums(f, GpuSumOrder::atomic, terms, sum_rows),
                   [&](std::size_t row) { return row_of(length, row); });
   }
   return check;
@@ -147,8 +147,8 @@ Check check_bounded_atomics(const Gpu& gpu, const NamedFormat& named, std::uint6
     Drawn draw(seed, length);
     Words terms;
     for (std::size_t i = 0; i < sum_rows * length; ++i) terms.push_back(draw.number(f, draw.between(-4, 4)));
-    const Words device = sums_on(gpu, f, SumOrder::atomic, terms, sum_rows),
-                sequential = emulated_sums(f, SumOrder::sequential, terms, sum_rows);
+    const Words device = sums_on(gpu, f, GpuSumOrder::atomic, terms, sum_rows),
+                sequential = emulated_sums(f, GpuSumOrder::sequential, terms, sum_rows);
     for (std::size_t row = 0; row < sum_rows; ++row) {
       double sum = 0, magnitudes = 0;  // exact: multiples of 2^-27 below 2^16
       for (std::size_t i = 0; i < length; ++i) {
@@ -173,7 +173,7 @@ std::vector<Check> check_sums(const Gpu& gpu, std::uint64_t seed) {
   std::vector<Check> checks;
   for (const FloatFormat& f : {fp16, bf16, fp32}) {
     const NamedFormat& named = *find_named(f);
-    for (const SumOrder order : {SumOrder::sequential, SumOrder::warp, SumOrder::block})
+    for (const GpuSumOrder order : {GpuSumOrder::sequential, GpuSumOrder::warp, GpuSumOrder::block})
       checks.push_back(check_order(gpu, named, order, seed));
     checks.push_back(check_exact_atomics(gpu, named, seed));
     checks.push_back(check_bounded_atomics(gpu, named, seed));

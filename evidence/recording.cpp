@@ -81,7 +81,7 @@ void check_answers(std::string_view bytes) {
 /// Reads words of a section one column after the other.
 class Reader {
  public:
-  Reader(std::string_view bytes, const Place& place) : bytes_(bytes), at_(place.offset), count_(place.count) {}
+  Reader(std::string_view bytes, const SectionPlace& place) : bytes_(bytes), at_(place.offset), count_(place.count) {}
   Words column(int width) {
     Words words(count_);
     for (std::uint64_t& word : words) {
@@ -96,7 +96,7 @@ class Reader {
   std::size_t at_, count_;
 };
 
-void check_section(const std::string& what, const Place& place, std::size_t operands,
+void check_section(const std::string& what, const SectionPlace& place, std::size_t operands,
                    const std::string& operands_digest, const Words& answers) {
   if (operands != place.count || operands_digest != place.operands_digest)
     throw std::invalid_argument(manifest_file + (": " + what) + ": the operands are not those of suite version " +
@@ -107,7 +107,7 @@ void check_section(const std::string& what, const Place& place, std::size_t oper
 
 void fill(Manifest& manifest, std::string_view bytes) {
   std::uint64_t expected = header_bytes;
-  for (const Place& place : manifest.places) {
+  for (const SectionPlace& place : manifest.places) {
     if (place.offset != expected || place.bytes() > bytes.size() - trailer_bytes - expected)
       throw std::invalid_argument(manifest_file +
                                   (": sections[" + std::to_string(&place - manifest.places.data()) + "]") +
@@ -118,7 +118,7 @@ void fill(Manifest& manifest, std::string_view bytes) {
     throw std::invalid_argument(std::string(manifest_file) + ": 'sections' do not fill answers.bin");
   std::size_t i = 0;
   for (TaskSection& section : manifest.recording.tasks) {
-    const Place& place = manifest.places[i++];
+    const SectionPlace& place = manifest.places[i++];
     Reader reader(bytes, place);
     section.answers = reader.column(place.answer_bytes);
     const TaskSource& source = *find_task_source(section.source);
@@ -134,7 +134,7 @@ void fill(Manifest& manifest, std::string_view bytes) {
                   operands_digest(section.operands), section.answers);
   }
   for (MatrixSection& section : manifest.recording.matrices) {
-    const Place& place = manifest.places[i++];
+    const SectionPlace& place = manifest.places[i++];
     section.answers = Reader(bytes, place).column(place.answer_bytes);
     const std::size_t depth = section.cases.k;
     section.cases = find_matrix_source(section.source)->cases(section.shape);
@@ -156,8 +156,8 @@ Files to_files(const Recording& recording) {
   Manifest manifest;
   manifest.recording = recording;
   std::string payload;
-  const auto place = [&](const Words& answers, int width) -> Place& {
-    Place& p = manifest.places.emplace_back();
+  const auto place = [&](const Words& answers, int width) -> SectionPlace& {
+    SectionPlace& p = manifest.places.emplace_back();
     p.offset = header_bytes + payload.size();
     p.count = answers.size();
     p.answer_bytes = width;
@@ -247,7 +247,7 @@ std::string digest_from(const std::string& text) {
 }
 
 template <class V>
-void fields(V& v, Place& p) {
+void fields(V& v, SectionPlace& p) {
   const auto digest = spelled(digest_from, [](const std::string& text) { return text; }, "32 hexadecimal digits");
   v("count", p.count, any_count);
   v("width", p.answer_bytes, whole(0, 1 << 20));
@@ -259,11 +259,11 @@ void fields(V& v, Place& p) {
 /// A section with its place, which are one object.
 struct PlacedTask {
   TaskSection& section;
-  Place& place;
+  SectionPlace& place;
 };
 struct PlacedMatrix {
   MatrixSection& section;
-  Place& place;
+  SectionPlace& place;
 };
 
 template <class V>
@@ -326,14 +326,14 @@ void check_source(const std::string& source, std::span<const Source> sources, co
   fail(where + ": 'source' is '" + shown(source) + "', which this program's suite does not have; accepted: " + names);
 }
 
-void check_width(const Place& place, int width, const std::string& where) {
+void check_width(const SectionPlace& place, int width, const std::string& where) {
   if (place.answer_bytes != width)
     fail(where + ": 'width' is not the width of these answers; accepted: " + std::to_string(width));
 }
 
 void read_task(const JsonValue& json, Manifest& manifest) {
   TaskSection& section = manifest.recording.tasks.emplace_back();
-  Place& place = manifest.places.emplace_back();
+  SectionPlace& place = manifest.places.emplace_back();
   PlacedTask both{section, place};
   read_record(json.json(), json.where(), both);
   const Task& task = section.task;
@@ -348,7 +348,7 @@ void read_task(const JsonValue& json, Manifest& manifest) {
 
 void read_matrix(const JsonValue& json, Manifest& manifest) {
   MatrixSection& section = manifest.recording.matrices.emplace_back();
-  Place& place = manifest.places.emplace_back();
+  SectionPlace& place = manifest.places.emplace_back();
   PlacedMatrix both{section, place};
   read_record(json.json(), json.where(), both);
   check_source(section.source, matrix_sources(), json.where());

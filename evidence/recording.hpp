@@ -75,7 +75,7 @@ Recording read_recording(const std::filesystem::path& folder);
 // manifest.json and the sections it describes.
 
 /// Where a section's answers lie in answers.bin, and how wide operands and answers are.
-struct Place {
+struct SectionPlace {
   std::uint64_t offset = 0, count = 0;
   int answer_bytes = 0, operand_bytes = 0;
   int columns = 0;  ///< of operands that lie behind the answers
@@ -86,7 +86,7 @@ struct Place {
 /// A recording without answers and operands, and where they lie: tasks first, then matrices.
 struct Manifest {
   Recording recording;
-  std::vector<Place> places;
+  std::vector<SectionPlace> places;
   std::uint64_t answer_file_bytes = 0;
 };
 

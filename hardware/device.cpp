@@ -12,7 +12,7 @@ MatrixShape shape_of(const MatrixUnit& unit) {
   return {unit.a, unit.b, unit.accumulator, unit.k, unit.scale, unit.scale_block};
 }
 
-Products MatrixCases::products(std::size_t i) const {
+DotOperands MatrixCases::products(std::size_t i) const {
   const auto part = [&](const std::vector<std::uint64_t>& words) {
     const std::size_t each = words.size() / size();
     return std::span<const std::uint64_t>(words).subspan(i * each, each);

@@ -26,13 +26,10 @@ int only_of(const std::string& file) {
     std::vector<std::string> others;
     for (int j = 0; j < suite.total_test_count(); ++j) {
       const testing::TestInfo& test = *suite.GetTestInfo(j);
-      if (std::filesystem::path(test.file()).filename() == file)
-        ++kept;
-      else
-        others.push_back(std::string(suite.name()) + '.' + test.name());
+      if (std::filesystem::path(test.file()).filename() == file) ++kept;
+      else others.push_back(std::string(suite.name()) + '.' + test.name());
     }
-    if (kept == before)
-      leave_out(std::string(suite.name()) + ".*");
+    if (kept == before) leave_out(std::string(suite.name()) + ".*");
     else
       for (std::string& other : others) leave_out(std::move(other));
   }
@@ -45,8 +42,10 @@ int only_of(const std::string& file) {
 int main(int argc, char** argv) {
   testing::InitGoogleTest(&argc, argv);
   if (argc > 2 || (argc == 2 && only_of(argv[1] + std::string("_test.cpp")) == 0)) {
-    std::fprintf(stderr, "%s: no tests in '%s_test.cpp'; accepted: the name of a file of this folder, and Google Test's options\n",
-                 argv[0], argv[1]);
+    std::fprintf(
+        stderr,
+        "%s: no tests in '%s_test.cpp'; accepted: the name of a file of this folder, and Google Test's options\n",
+        argv[0], argv[1]);
     return 2;
   }
   return RUN_ALL_TESTS();

@@ -238,7 +238,7 @@ NetworkValues Trainer::values() const {
     all[name].assign(from.begin(), from.end());
   };
   for (const TrainedParameter<float>* const p : parameters_) keep(p->name, p->value.values());
-  for (const State<float>* const s : network_->states()) keep(s->name, std::as_const(s->value).values());
+  for (const ModuleState<float>* const s : network_->states()) keep(s->name, std::as_const(s->value).values());
   return all;
 }
 
@@ -246,7 +246,7 @@ void Trainer::start_from(const NetworkValues& values) {
   if (step_ != 0) throw std::logic_error("start_from after " + std::to_string(step_) + " steps");
   std::map<std::string, std::span<float>> own;
   for (TrainedParameter<float>* const p : parameters_) own[p->name] = p->value.values();
-  for (State<float>* const s : network_->states()) own[s->name] = s->value.values();
+  for (ModuleState<float>* const s : network_->states()) own[s->name] = s->value.values();
   const auto fits = [&](const auto& entry) {
     return own.contains(entry.first) && own.at(entry.first).size() == entry.second.size();
   };
@@ -269,14 +269,14 @@ Checkpoint Trainer::checkpoint() const {
              {"spikes", spikes_.state()},
              {"scaler", scaler_ ? scaler_->state() : Json()}};
   for (const TrainedParameter<float>* const p : parameters_) c.add(p->name, p->value.values());
-  for (const State<float>* const s : network_->states()) c.add(s->name, std::as_const(s->value).values());
+  for (const ModuleState<float>* const s : network_->states()) c.add(s->name, std::as_const(s->value).values());
   optimizer_->save(c);
   return c;
 }
 
 void Trainer::restore(const Checkpoint& c) {
   for (TrainedParameter<float>* const p : parameters_) c.take(p->name, p->value.values());
-  for (State<float>* const s : network_->states()) c.take(s->name, s->value.values());
+  for (ModuleState<float>* const s : network_->states()) c.take(s->name, s->value.values());
   optimizer_->restore(c);
   Members state(c.state, c.place());
   state.find("optimizer");

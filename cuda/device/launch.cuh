@@ -34,7 +34,7 @@ void launch_sweep(Lane lane, std::size_t row, const SweepArgs& x);
 void launch_narrow(Lane lane, const NarrowArgs& x);
 void launch_widen(Lane lane, const WidenArgs& x);
 void launch_triples(Lane lane, const FloatFormat& f, const TriplesArgs& x);
-void launch_sums(Lane lane, const FloatFormat& f, SumOrder order, const SumsArgs& x);
+void launch_sums(Lane lane, const FloatFormat& f, GpuSumOrder order, const SumsArgs& x);
 void launch_program(Lane lane, const FloatFormat& f, Program program, const ProgramArgs& x);
 void launch_matrix(Lane lane, std::size_t row, const MatrixArgs& x);
 

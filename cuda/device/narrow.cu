@@ -97,10 +97,10 @@ void start(Lane lane, const WidenArgs& x) {
 
 void launch_narrow(Lane lane, const NarrowArgs& x) {
   if (x.bytes == 0)
-    with_narrow<Result::value>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint32_t>(lane, x); });
+    with_narrow<NarrowResult::value>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint32_t>(lane, x); });
   else if (x.bytes == 1)
-    with_narrow<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint8_t>(lane, x); });
-  else with_narrow<Result::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint16_t>(lane, x); });
+    with_narrow<NarrowResult::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint8_t>(lane, x); });
+  else with_narrow<NarrowResult::code>(x.plan.mode, [&](auto n) { start<decltype(n), std::uint16_t>(lane, x); });
 }
 
 void launch_widen(Lane lane, const WidenArgs& x) {

@@ -81,7 +81,7 @@ class Launchers final : public Kernels {
   void triples(Lane lane, const FloatFormat& f, const TriplesArgs& x) const override { launch_triples(lane, f, x); }
   void narrow(Lane lane, const NarrowArgs& x) const override { launch_narrow(lane, x); }
   void widen(Lane lane, const WidenArgs& x) const override { launch_widen(lane, x); }
-  void sums(Lane lane, const FloatFormat& f, SumOrder order, const SumsArgs& x) const override {
+  void sums(Lane lane, const FloatFormat& f, GpuSumOrder order, const SumsArgs& x) const override {
     launch_sums(lane, f, order, x);
   }
   void program(Lane lane, const FloatFormat& f, Program program, const ProgramArgs& x) const override {

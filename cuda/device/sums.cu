@@ -47,20 +47,20 @@ __global__ void __launch_bounds__(block_lanes) atomic_sums(SumsArgs x) {
 }
 
 template <class T>
-void launch(Lane lane, SumOrder order, const SumsArgs& x) {
+void launch(Lane lane, GpuSumOrder order, const SumsArgs& x) {
   const auto stream = stream_of(lane);
   const unsigned rows = blocks_for(x.rows * block_lanes);  // blocks, where one takes a row
   switch (order) {
-    case SumOrder::sequential: sequential_sums<T><<<blocks_for(x.rows), threads_per_block, 0, stream>>>(x); return;
-    case SumOrder::warp: warp_sums<T><<<blocks_for(x.rows * warp_lanes), threads_per_block, 0, stream>>>(x); return;
-    case SumOrder::block: block_sums<T><<<rows, block_lanes, 0, stream>>>(x); return;
-    case SumOrder::atomic: atomic_sums<T><<<rows, block_lanes, 0, stream>>>(x); return;
+    case GpuSumOrder::sequential: sequential_sums<T><<<blocks_for(x.rows), threads_per_block, 0, stream>>>(x); return;
+    case GpuSumOrder::warp: warp_sums<T><<<blocks_for(x.rows * warp_lanes), threads_per_block, 0, stream>>>(x); return;
+    case GpuSumOrder::block: block_sums<T><<<rows, block_lanes, 0, stream>>>(x); return;
+    case GpuSumOrder::atomic: atomic_sums<T><<<rows, block_lanes, 0, stream>>>(x); return;
   }
 }
 
 }  // namespace
 
-void launch_sums(Lane lane, const FloatFormat& f, SumOrder order, const SumsArgs& x) {
+void launch_sums(Lane lane, const FloatFormat& f, GpuSumOrder order, const SumsArgs& x) {
   if (f == fp16) launch<__half>(lane, order, x);
   else if (f == bf16) launch<__nv_bfloat16>(lane, order, x);
   else if (f == fp32) launch<float>(lane, order, x);

@@ -19,7 +19,7 @@ __global__ void __launch_bounds__(threads_per_block) triples(TriplesArgs x) {
   constexpr FloatFormat f = std::is_same_v<T, __half> ? fp16 : bf16;
   std::uint64_t done = 0, digest = 0;
   for (std::uint64_t k = blockIdx.x; k < x.count; k += gridDim.x) {
-    const verify::Pair pair = verify::pair_of(x.begin + k);
+    const verify::CodePair pair = verify::pair_of(x.begin + k);
     for (std::uint32_t c = threadIdx.x; c < 1U << 16; c += threads_per_block) {
       const auto hardware = [](std::uint32_t a, std::uint32_t b, std::uint32_t z) {
         return static_cast<std::uint32_t>(to_code(hardware_fma(from_code<T>(a), from_code<T>(b), from_code<T>(z))));

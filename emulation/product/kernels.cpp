@@ -171,7 +171,7 @@ HWY_ATTR bool can_run(const StepRule& rule) {
 // The range of operands, and zeros and NaN in results.
 
 /// The bits of magnitudes have the order of the magnitudes.
-HWY_ATTR Extent extent(const float* values, std::size_t count) {
+HWY_ATTR MagnitudeRange extent(const float* values, std::size_t count) {
   using VI = hn::Vec<decltype(di)>;
   const std::size_t lanes = hn::Lanes(d);
   const VI clear = hn::Set(di, 0x7fff'ffff), infinity = hn::Set(di, 0x7f80'0000);
@@ -186,7 +186,7 @@ HWY_ATTR Extent extent(const float* values, std::size_t count) {
   for (; i + lanes <= count; i += lanes) take(hn::LoadU(d, values + i));
   for (; i < count; ++i) take(hn::Set(d, values[i]));
   const std::int32_t above = hn::GetLane(hn::MinOfLanes(di, least));
-  Extent extent;
+  MagnitudeRange extent;
   extent.finite = hn::GetLane(hn::MaxOfLanes(di, most)) < 0x7f80'0000;
   extent.max = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(di, largest_finite)));
   if (above < 0x7f80'0000 - 1) extent.min = std::bit_cast<float>(above + 1);
@@ -224,7 +224,7 @@ void add_tiles(const StepRule& rule, const float* x, const float* y, float* out)
   HWY_DYNAMIC_DISPATCH(add)(rule, x, y, out);
 }
 bool runs(const StepRule& rule) { return HWY_DYNAMIC_DISPATCH(can_run)(rule); }
-Extent extent_of(const float* values, std::size_t count) { return HWY_DYNAMIC_DISPATCH(extent)(values, count); }
+MagnitudeRange extent_of(const float* values, std::size_t count) { return HWY_DYNAMIC_DISPATCH(extent)(values, count); }
 Oddities oddities_of(const float* tile) { return HWY_DYNAMIC_DISPATCH(oddities)(tile); }
 
 }  // namespace halfulp::products

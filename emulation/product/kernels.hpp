@@ -70,14 +70,14 @@ void run_compensated_tile(const StepRule& rule, std::size_t count, const float* 
 void add_tiles(const StepRule& rule, const float* x, const float* y, float* out);
 
 /// The magnitudes of a tile's operands.
-struct Extent {
+struct MagnitudeRange {
   float max = 0;                                  ///< of finite numbers
   float min = std::numeric_limits<float>::max();  ///< of finite numbers other than 0
   bool finite = true;                             ///< whether all numbers are finite
 };
 
 /// The extent of any number of floats.
-Extent extent_of(const float* values, std::size_t count);
+MagnitudeRange extent_of(const float* values, std::size_t count);
 
 /// Whether a tile holds a zero, a NaN.
 struct Oddities {

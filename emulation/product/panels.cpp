@@ -103,7 +103,7 @@ template <std::size_t width>
 Panels packed(const Reader& read, const Lines& x) {
   const std::size_t vectors = x.are_vectors ? x.lines : x.length, depth = x.are_vectors ? x.length : x.lines,
                     panels = (vectors + width - 1) / width;
-  Panels p{width, depth, Scratch(panels * width * depth), std::vector<Extent>(panels)};
+  Panels p{width, depth, Scratch(panels * width * depth), std::vector<MagnitudeRange>(panels)};
   x.are_vectors ? pack_vectors<width>(read, x, p) : pack_components<width>(read, x, p);
   const std::size_t grain = std::max<std::size_t>(1, (std::size_t{1} << 16) / std::max<std::size_t>(1, width * depth));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, panels, grain), [&](const auto& range) {

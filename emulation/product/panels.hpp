@@ -58,7 +58,7 @@ class Scratch {
 struct Panels {
   std::size_t width = 0, depth = 0;
   Scratch values;
-  std::vector<Extent> extents;  ///< of each panel
+  std::vector<MagnitudeRange> extents;  ///< of each panel
 
   const float* panel(std::size_t index) const { return values.data() + index * width * depth; }
 };

@@ -195,7 +195,7 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
 }
 
-std::optional<TileRules> RulesOfTiles::operator()(const Extent& a, const Extent& b) const {
+std::optional<TileRules> RulesOfTiles::operator()(const MagnitudeRange& a, const MagnitudeRange& b) const {
   TileRules rules = base_;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;

@@ -52,7 +52,7 @@ class RulesOfTiles {
  public:
   RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k);
   /// None where the scalar definition must compute the tile.
-  std::optional<TileRules> operator()(const Extent& a, const Extent& b) const;
+  std::optional<TileRules> operator()(const MagnitudeRange& a, const MagnitudeRange& b) const;
 
  private:
   TileRules base_;  ///< with the fixes of values beyond the largest

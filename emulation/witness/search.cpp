@@ -38,7 +38,7 @@ class Searcher {
       : a_(a), b_(b), options_(options), progress_(progress) {}
 
   Found run() {
-    const Shape& shape = a_.shape;
+    const OperandShape& shape = a_.shape;
     int bits = 0;
     for (const FloatFormat& f : shape.fixed) bits += f.storage_bits();
     if (std::holds_alternative<CastSubject>(a_.what) && std::holds_alternative<CastSubject>(b_.what) && bits <= 32)
@@ -165,7 +165,7 @@ class Searcher {
   }
 
   void guided() {
-    const Shape& shape = a_.shape;
+    const OperandShape& shape = a_.shape;
     state_ = options_.seed;
     std::vector<std::vector<std::uint64_t>> repeated, fixed;
     for (const FloatFormat& f : shape.repeated) repeated.push_back(lightest_first(f));
@@ -205,7 +205,7 @@ class Searcher {
   /// Drops terms and makes operands lighter, one at a time, until nothing more goes.
   void shrink(Case& c, const std::vector<std::vector<std::uint64_t>>& repeated,
               const std::vector<std::vector<std::uint64_t>>& fixed) {
-    const Shape& shape = a_.shape;
+    const OperandShape& shape = a_.shape;
     for (bool changed = true; changed;) {
       changed = false;
       for (std::size_t t = shape.terms(c.size()); t-- > 0 && shape.terms(c.size()) > 1;) {

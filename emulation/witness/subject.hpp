@@ -15,9 +15,9 @@
 namespace halfulp::witness {
 
 /// Operands in order: `repeated` any number of times (the terms of a vector), then `fixed`.
-struct Shape {
+struct OperandShape {
   std::vector<FloatFormat> repeated, fixed;
-  bool operator==(const Shape&) const = default;
+  bool operator==(const OperandShape&) const = default;
   std::size_t terms(std::size_t operands) const {
     return repeated.empty() ? 0 : (operands - fixed.size()) / repeated.size();
   }
@@ -55,7 +55,7 @@ struct DotSubject {
 struct Subject {
   std::string name;
   std::variant<OperationSubject, CastSubject, UnitSubject, DotSubject> what;
-  Shape shape;
+  OperandShape shape;
   FloatFormat result;
   std::function<std::uint64_t(std::span<const std::uint64_t>)> evaluate;
   /// Two operands of at most 16 bits over arrays; empty where there is no such function.

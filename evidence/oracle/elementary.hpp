@@ -50,7 +50,7 @@ inline Interval exp_of_positive(std::uint64_t significand, int exponent, int dig
 }
 
 /// The same place, but for what only equality with its ends would change.
-inline bool same_place(const Place& p, const Place& q) {
+inline bool same_place(const BracketedNumber& p, const BracketedNumber& q) {
   return p.below == q.below && p.tiny == q.tiny && p.bracket.tail == q.bracket.tail &&
          p.unbounded.tail == q.unbounded.tail && p.unbounded_odd == q.unbounded_odd && p.last_below == q.last_below;
 }
@@ -58,7 +58,7 @@ inline bool same_place(const Place& p, const Place& q) {
 inline Bracket irrational(const Bracket& b) { return {false, b.tail < 0x1'0000'0000u ? -1 : 1, b.tail, false}; }
 
 /// A number in its place, of which both ends of an interval are: it is irrational.
-inline Outcome irrational(Place p) {
+inline Outcome irrational(BracketedNumber p) {
   p.bracket = irrational(p.bracket);
   if (p.tiny) p.unbounded = irrational(p.unbounded);
   return {Outcome::number, p.sign, 0, p};
@@ -78,7 +78,7 @@ inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
   const auto reaches = [&](int n) { return cpp_int(x.significand) << (x.exponent + 1100) >= cpp_int(n) << 1100; };
   if (!x.sign && reaches(std::max(top, 1))) return number(f, false, Magnitude<cpp_int>{3, 1, top});
   if (x.sign && reaches(std::max(-bottom, 0))) {
-    Place p;
+    BracketedNumber p;
     p.tiny = true;
     p.bracket = {false, -1, 0, false};
     return {Outcome::number, false, 0, p};
@@ -88,8 +88,8 @@ inline Outcome exp(const FloatFormat& f, bool flush, std::uint64_t a) {
   for (int digits = near_one + 2 * f.precision() + 64;; digits *= 2) {
     const Interval y = exp_of_positive(x.significand, x.exponent, digits);
     const Magnitude<cpp_int> low{y.low, 1, y.exponent}, high{y.high, 1, y.exponent};
-    const Place below = locate(f, false, x.sign ? inverse(high) : low),
-                above = locate(f, false, x.sign ? inverse(low) : high);
+    const BracketedNumber below = locate(f, false, x.sign ? inverse(high) : low),
+                          above = locate(f, false, x.sign ? inverse(low) : high);
     if (same_place(below, above)) return irrational(below);
   }
 }
@@ -134,8 +134,8 @@ inline Outcome log2(const FloatFormat& f, bool flush, std::uint64_t a) {
     const bool negative = floor < 0;
     const cpp_int low = negative ? cpp_int(-floor - 1) : floor, high = low + 1;
     if (low == 0) continue;
-    const Place below = locate(f, negative, Magnitude<cpp_int>{low, 1, -digits}),
-                above = locate(f, negative, Magnitude<cpp_int>{high, 1, -digits});
+    const BracketedNumber below = locate(f, negative, Magnitude<cpp_int>{low, 1, -digits}),
+                          above = locate(f, negative, Magnitude<cpp_int>{high, 1, -digits});
     if (same_place(below, above)) return irrational(below);
   }
 }

@@ -16,7 +16,7 @@ namespace oracle {
 using halfulp::FusedSum, halfulp::MatrixUnit, halfulp::DotOperands;
 
 /// (-1)^sign * significand * 2^unit where finite; `exponent` is the one by which hardware aligns it.
-struct Term {
+struct OracleTerm {
   Class kind = Class::finite;
   bool sign = false;
   cpp_int significand = 0;
@@ -25,28 +25,29 @@ struct Term {
   bool zero() const { return kind == Class::finite && significand == 0; }
 };
 
-inline Term term_of(const FloatFormat& f, std::uint64_t code, bool flush = false) {
+inline OracleTerm term_of(const FloatFormat& f, std::uint64_t code, bool flush = false) {
   const Value v = decode(f, code, flush);
   return {v.kind, v.sign, v.significand, v.exponent, v.exponent + f.fraction_bits};
 }
 /// An operand as its word; 19 of the 32 bits of a TF32 operand count.
-inline Term operand(const FloatFormat& f, std::uint64_t word, bool flush = false) {
+inline OracleTerm operand(const FloatFormat& f, std::uint64_t word, bool flush = false) {
   const FloatFormat tf32{8, 10, 127};
   return term_of(f, f == tf32 ? word / 8192 : word, flush);
 }
-inline Term times(const Term& a, const Term& b) {
-  Term p{Class::finite, a.sign != b.sign, a.significand * b.significand, a.unit + b.unit, a.exponent + b.exponent};
+inline OracleTerm times(const OracleTerm& a, const OracleTerm& b) {
+  OracleTerm p{Class::finite, a.sign != b.sign, a.significand * b.significand, a.unit + b.unit,
+               a.exponent + b.exponent};
   if (a.kind != Class::finite || b.kind != Class::finite)
     p.kind = a.kind == Class::nan || b.kind == Class::nan || a.zero() || b.zero() ? Class::nan : Class::infinite;
   return p;
 }
 /// The exponent of a number's leading bit.
-inline int leading(const Term& t) { return floor_log2(Magnitude<cpp_int>{t.significand, 1, t.unit}); }
+inline int leading(const OracleTerm& t) { return floor_log2(Magnitude<cpp_int>{t.significand, 1, t.unit}); }
 
 /// What terms give together if that is not a number: NaN or an infinity.
-inline std::optional<std::uint64_t> special(const MatrixUnit& u, const std::vector<Term>& terms) {
+inline std::optional<std::uint64_t> special(const MatrixUnit& u, const std::vector<OracleTerm>& terms) {
   bool nan = false, infinite[2] = {false, false};
-  for (const Term& t : terms) {
+  for (const OracleTerm& t : terms) {
     nan = nan || t.kind == Class::nan;
     if (t.kind == Class::infinite) infinite[t.sign] = true;
   }
@@ -56,7 +57,7 @@ inline std::optional<std::uint64_t> special(const MatrixUnit& u, const std::vect
 }
 
 /// t in units of 2^unit, rounded to an integer.
-inline cpp_int in_units(const Term& t, int unit, RoundingMode mode) {
+inline cpp_int in_units(const OracleTerm& t, int unit, RoundingMode mode) {
   if (t.significand == 0) return 0;
   Rounding r;
   r.mode = mode;
@@ -75,20 +76,20 @@ inline Rounded rounded(const FloatFormat& f, RoundingMode mode, const cpp_int& s
 }
 
 /// emax: of the terms that are not zero, or `least`.
-inline int top_exponent(const std::vector<Term>& terms, int least) {
-  for (const Term& t : terms)
+inline int top_exponent(const std::vector<OracleTerm>& terms, int least) {
+  for (const OracleTerm& t : terms)
     if (!t.zero()) least = std::max(least, t.exponent);
   return least;
 }
 
 /// The last step of every fused rule: terms cut to one quantum, added, rounded.
-inline std::uint64_t fused(const MatrixUnit& u, const std::vector<Term>& terms) {
+inline std::uint64_t fused(const MatrixUnit& u, const std::vector<OracleTerm>& terms) {
   if (const auto code = special(u, terms)) return *code;
   const FusedSum& s = u.sum;
   const int quantum = top_exponent(terms, s.least_exponent) - s.alignment_bits;
   cpp_int sum = 0;
   bool negative_zeros = true;
-  for (const Term& t : terms) {
+  for (const OracleTerm& t : terms) {
     sum += in_units(t, quantum, s.alignment);
     negative_zeros = negative_zeros && t.zero() && t.sign;
   }
@@ -107,41 +108,41 @@ inline std::uint64_t fused(const MatrixUnit& u, const std::vector<Term>& terms) 
 // Intel SDM, vol. 2; Arm ARM, BFDotAdd.
 
 /// One chunk of operands: words from `first` on, and their scales.
-struct Chunk {
+struct OperandChunk {
   const MatrixUnit& u;
   std::vector<std::uint64_t> a, b, scale_a, scale_b;
 
-  Term product(std::size_t k) const {
+  OracleTerm product(std::size_t k) const {
     const bool flush = u.sum.flush_inputs;
-    Term p = times(operand(u.a, a[k], flush), operand(u.b, b[k], flush));
+    OracleTerm p = times(operand(u.a, a[k], flush), operand(u.b, b[k], flush));
     if (u.sum.normalized_products && u.rule->name == "fused" && p.kind == Class::finite && !p.zero())
       p.exponent = leading(p);
     if (u.scale_block == 0) return p;
     const auto block = k / static_cast<std::size_t>(u.scale_block);
-    const Term x = term_of(u.scale, scale_a[block]), y = term_of(u.scale, scale_b[block]);
+    const OracleTerm x = term_of(u.scale, scale_a[block]), y = term_of(u.scale, scale_b[block]);
     if (x.kind == Class::nan || y.kind == Class::nan) p.kind = Class::nan;
     p.unit += x.unit + y.unit;
     p.exponent += x.exponent + y.exponent;
     return p;
   }
-  Term addend(std::uint64_t c) const {
-    Term t = term_of(u.accumulator, c, u.sum.flush_inputs);
+  OracleTerm addend(std::uint64_t c) const {
+    OracleTerm t = term_of(u.accumulator, c, u.sum.flush_inputs);
     if (u.sum.normalized_products && u.rule->name == "fused" && t.kind == Class::finite && !t.zero())
       t.exponent = leading(t);
     return t;
   }
-  std::vector<Term> products() const {
-    std::vector<Term> terms;
+  std::vector<OracleTerm> products() const {
+    std::vector<OracleTerm> terms;
     for (std::size_t k = 0; k < a.size(); ++k) terms.push_back(product(k));
     return terms;
   }
 };
 
-inline std::uint64_t fused_rule(const Chunk& x, std::uint64_t c) {
+inline std::uint64_t fused_rule(const OperandChunk& x, std::uint64_t c) {
   const auto length = static_cast<std::size_t>(x.u.sum.length), sums = x.a.size() / length;
   for (std::size_t s = 0; s < sums; ++s) {
     const std::size_t j = x.u.sum.descending ? sums - 1 - s : s;
-    std::vector<Term> terms{x.addend(c)};
+    std::vector<OracleTerm> terms{x.addend(c)};
     for (std::size_t k = 0; k < x.a.size(); ++k)
       if ((x.u.sum.grouping == halfulp::Grouping::strided ? k % sums : k / length) == j) terms.push_back(x.product(k));
     c = fused(x.u, terms);
@@ -149,20 +150,20 @@ inline std::uint64_t fused_rule(const Chunk& x, std::uint64_t c) {
   return c;
 }
 
-inline std::uint64_t scaled_groups_rule(const Chunk& x, std::uint64_t c) {
-  std::vector<Term> terms{x.addend(c)};
+inline std::uint64_t scaled_groups_rule(const OperandChunk& x, std::uint64_t c) {
+  std::vector<OracleTerm> terms{x.addend(c)};
   for (std::size_t g = 0; g < x.a.size() / 16; ++g) {
     cpp_int quarters = 0;  // products of e2m1 are multiples of 1/4
     for (std::size_t k = 16 * g; k < 16 * g + 16; ++k) {
-      const Term p = times(operand(x.u.a, x.a[k]), operand(x.u.b, x.b[k]));
+      const OracleTerm p = times(operand(x.u.a, x.a[k]), operand(x.u.b, x.b[k]));
       const cpp_int n = shifted(p.significand, p.unit + 2);
       quarters += p.sign ? cpp_int(-n) : n;
     }
     const auto block = 16 * g / static_cast<std::size_t>(x.u.scale_block);
     const std::uint64_t magnitude = bits(magnitude_bits(x.u.scale));
     const bool flush = x.u.sum.flush_inputs;
-    Term t = times(term_of(x.u.scale, x.scale_a[block] & magnitude, flush),
-                   term_of(x.u.scale, x.scale_b[block] & magnitude, flush));
+    OracleTerm t = times(term_of(x.u.scale, x.scale_a[block] & magnitude, flush),
+                         term_of(x.u.scale, x.scale_b[block] & magnitude, flush));
     t.sign = quarters < 0;
     t.significand *= abs(quarters);
     t.unit -= 2;
@@ -179,11 +180,11 @@ inline std::uint64_t widened(const FloatFormat& from, const FloatFormat& to, std
   return from == to ? word : convert<cpp_int>(from, to, r, from == tf32 ? word / 8192 : word).code;
 }
 
-inline std::uint64_t halves_apart_rule(const Chunk& x, std::uint64_t c) {
+inline std::uint64_t halves_apart_rule(const OperandChunk& x, std::uint64_t c) {
   const FloatFormat half{5, 10, 15};
   std::uint64_t d = 0;
   for (const bool second : {false, true}) {
-    std::vector<Term> terms{term_of(x.u.accumulator, d, x.u.sum.flush_inputs)};
+    std::vector<OracleTerm> terms{term_of(x.u.accumulator, d, x.u.sum.flush_inputs)};
     for (std::size_t k = 0; k < x.a.size(); ++k) {
       if ((k % 4 >= 2) != second) continue;
       const auto in_half = [&](const FloatFormat& f, std::uint64_t code) {
@@ -201,7 +202,7 @@ inline std::uint64_t halves_apart_rule(const Chunk& x, std::uint64_t c) {
 
 /// IEEE operations in the accumulator's format.
 struct Ieee {
-  const Chunk& x;
+  const OperandChunk& x;
   Rounding r = {};
   const FloatFormat& f = x.u.accumulator;
   std::uint64_t a(std::size_t k) const { return widened(x.u.a, f, x.a[k], r.nan); }
@@ -226,28 +227,28 @@ inline Rounding flushing(RoundingMode mode, halfulp::NanRule nan) {
   return r;
 }
 
-inline std::uint64_t product_chain_rule(const Chunk& x, std::uint64_t c) {
+inline std::uint64_t product_chain_rule(const OperandChunk& x, std::uint64_t c) {
   const Ieee ieee{x};
   std::uint64_t t = 0;  // +0 first: if all products are -0 the sum is +0
   for (std::size_t k = 0; k < x.a.size(); ++k) t = ieee.fma(k, t);
   return ieee.own(ieee.add(c, t));
 }
-inline std::uint64_t even_odd_chains_rule(const Chunk& x, std::uint64_t c) {
+inline std::uint64_t even_odd_chains_rule(const OperandChunk& x, std::uint64_t c) {
   const Ieee ieee{x, flushing(RoundingMode::nearest_even, halfulp::NanRule::propagate)};
   std::uint64_t chain[2] = {0, 0};
   for (std::size_t k = 0; k < x.a.size(); ++k) chain[k % 2] = ieee.fma(k, chain[k % 2]);
   return ieee.add(c, ieee.add(chain[0], chain[1]));
 }
-inline std::uint64_t odd_even_pair_rule(const Chunk& x, std::uint64_t c) {
+inline std::uint64_t odd_even_pair_rule(const OperandChunk& x, std::uint64_t c) {
   const Ieee ieee{x, flushing(RoundingMode::nearest_even, halfulp::NanRule::propagate)};
   return ieee.fma(0, ieee.fma(1, c));
 }
-inline std::uint64_t to_odd_pair_rule(const Chunk& x, std::uint64_t c) {
+inline std::uint64_t to_odd_pair_rule(const OperandChunk& x, std::uint64_t c) {
   const Ieee ieee{x, flushing(RoundingMode::to_odd, halfulp::NanRule::canonical)};
   const std::uint64_t first = ieee.mul(ieee.a(0), ieee.b(0)), second = ieee.mul(ieee.a(1), ieee.b(1));
   return ieee.own(ieee.add(c, ieee.add(first, second)));
 }
-inline std::uint64_t flushed_tree_rule(const Chunk& x, std::uint64_t c) {
+inline std::uint64_t flushed_tree_rule(const OperandChunk& x, std::uint64_t c) {
   const Ieee ieee{x};
   const auto tiny = [](const FloatFormat& f, std::uint64_t code) {
     const std::uint64_t magnitude = code & bits(magnitude_bits(f));
@@ -272,15 +273,15 @@ struct Sum {
   cpp_int n = 0;
   int unit = 0;
 };
-inline Sum exact(const std::vector<Term>& terms) {
+inline Sum exact(const std::vector<OracleTerm>& terms) {
   Sum s;
-  for (const Term& t : terms) s.unit = std::min(s.unit, t.unit);
-  for (const Term& t : terms) s.n += (t.sign ? -1 : 1) * shifted(t.significand, t.unit - s.unit);
+  for (const OracleTerm& t : terms) s.unit = std::min(s.unit, t.unit);
+  for (const OracleTerm& t : terms) s.n += (t.sign ? -1 : 1) * shifted(t.significand, t.unit - s.unit);
   return s;
 }
 
-inline std::uint64_t exact_sum_rule(const Chunk& x, std::uint64_t c) {
-  std::vector<Term> terms = x.products();
+inline std::uint64_t exact_sum_rule(const OperandChunk& x, std::uint64_t c) {
+  std::vector<OracleTerm> terms = x.products();
   terms.push_back(x.addend(c));
   if (const auto code = special(x.u, terms)) return *code;
   const Sum s = exact(terms);
@@ -290,7 +291,7 @@ inline std::uint64_t exact_sum_rule(const Chunk& x, std::uint64_t c) {
 /// The greatest multiple of 2^unit that a sum does not fall below.
 inline Sum floored(const Sum& s, int unit) {
   if (s.n == 0 || s.unit >= unit) return s;
-  Term t{Class::finite, s.n < 0, abs(s.n), s.unit, 0};
+  OracleTerm t{Class::finite, s.n < 0, abs(s.n), s.unit, 0};
   return {in_units(t, unit, RoundingMode::toward_negative), unit};
 }
 inline Sum plus(const Sum& p, const Sum& q) {
@@ -300,12 +301,12 @@ inline Sum plus(const Sum& p, const Sum& q) {
 
 /// CDNA3: products are cut to 2^-24 of the largest (even ones and odd ones apart where `parities` is 2) and added; the
 /// sum is cut downwards to 2^-31 of the larger of its exponent and C's, C to 2^-24 of it, or dropped below 2^-25.
-inline std::uint64_t then_addend_rule(const Chunk& x, std::uint64_t c, bool by_parity) {
-  std::vector<Term> terms = x.products(), parts[2];
+inline std::uint64_t then_addend_rule(const OperandChunk& x, std::uint64_t c, bool by_parity) {
+  std::vector<OracleTerm> terms = x.products(), parts[2];
   if (!by_parity)
-    for (Term& t : terms)
+    for (OracleTerm& t : terms)
       if (t.kind == Class::finite && !t.zero() && leading(t) >= 128) t.kind = Class::infinite;
-  const Term addend = x.addend(c);
+  const OracleTerm addend = x.addend(c);
   terms.push_back(addend);
   if (const auto code = special(x.u, terms)) return *code;
   terms.pop_back();
@@ -314,10 +315,10 @@ inline std::uint64_t then_addend_rule(const Chunk& x, std::uint64_t c, bool by_p
   constexpr int none = -100'000;
   const int e_products = top_exponent(terms, none);
   Sum products;
-  for (const std::vector<Term>& part : parts) {
+  for (const std::vector<OracleTerm>& part : parts) {
     const int quantum = top_exponent(part, none) - 24;
     Sum sum{0, quantum};
-    for (const Term& t : part) sum.n += in_units(t, quantum, RoundingMode::toward_zero);
+    for (const OracleTerm& t : part) sum.n += in_units(t, quantum, RoundingMode::toward_zero);
     if (sum.n == 0) continue;
     if (by_parity) sum = floored(sum, e_products - 24);
     products = products.n == 0 ? sum : plus(products, sum);
@@ -337,7 +338,7 @@ inline int chunk_length(const MatrixUnit& u) {
   return u.rule->name == "fused" && reordered ? u.k : u.sum.length;
 }
 
-inline std::uint64_t chunk_result(const Chunk& x, std::uint64_t c) {
+inline std::uint64_t chunk_result(const OperandChunk& x, std::uint64_t c) {
   const auto name = x.u.rule->name;
   if (name == "fused") return fused_rule(x, c);
   if (name == "scaled-groups") return scaled_groups_rule(x, c);
@@ -358,7 +359,7 @@ inline std::uint64_t chunk_result(const Chunk& x, std::uint64_t c) {
 inline std::uint64_t mma(const MatrixUnit& u, const DotOperands& x, std::uint64_t c) {
   const auto depth = static_cast<std::size_t>(chunk_length(u)), per_scale = static_cast<std::size_t>(u.scale_block);
   for (std::size_t first = 0; first < x.a.size(); first += depth) {
-    Chunk chunk{u, {}, {}, {}, {}};
+    OperandChunk chunk{u, {}, {}, {}, {}};
     for (std::size_t k = first; k < first + depth; ++k) {
       chunk.a.push_back(k < x.a.size() ? x.a[k] : 0);
       chunk.b.push_back(k < x.b.size() ? x.b[k] : 0);

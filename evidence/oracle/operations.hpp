@@ -13,9 +13,9 @@ struct Outcome {
   enum Kind { number, zero, zero_sum, infinite, nan, code } kind;
   bool sign = false;  ///< of zero and infinite
   Flags flags = 0;
-  Place place{};           ///< of a number
-  std::uint64_t word = 0;  ///< of code; of nan: the first NaN operand
-  bool fresh = false;      ///< nan: no operand was one
+  BracketedNumber place{};  ///< of a number
+  std::uint64_t word = 0;   ///< of code; of nan: the first NaN operand
+  bool fresh = false;       ///< nan: no operand was one
 };
 
 inline Outcome invalid() { return {Outcome::nan, false, flag::invalid, {}, 0, true}; }

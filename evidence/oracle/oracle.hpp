@@ -225,7 +225,7 @@ inline bool goes_away(const Rounding& r, bool sign, const Bracket& b, bool odd, 
 }
 
 /// A non-zero number among the values of a format, whatever the mode.
-struct Place {
+struct BracketedNumber {
   bool sign = false;
   bool tiny = false;        ///< |x| < 2^emin
   std::uint64_t below = 0;  ///< code of the nearest value not beyond |x|, as if the exponent had no top
@@ -236,9 +236,9 @@ struct Place {
   bool last_below = false;     ///< the next unbounded value is 2^emin
 };
 template <class Int>
-Place locate(const FloatFormat& f, bool sign, const Magnitude<Int>& x) {
+BracketedNumber locate(const FloatFormat& f, bool sign, const Magnitude<Int>& x) {
   const int l = floor_log2(x), lowest = emin(f), binade = std::max(l, lowest);
-  Place p;
+  BracketedNumber p;
   p.sign = sign;
   p.tiny = l < lowest;
   Int below;
@@ -267,7 +267,7 @@ inline Rounded overflowed(const FloatFormat& f, const Rounding& r, bool sign) {
 }
 
 /// The rounded result of a number in its place.
-inline Rounded settle(const FloatFormat& f, const Rounding& r, const Place& p, std::uint64_t random) {
+inline Rounded settle(const FloatFormat& f, const Rounding& r, const BracketedNumber& p, std::uint64_t random) {
   if (p.sign && !f.is_signed) return {nan_code(f, r.nan), flag::invalid};
   if (p.tiny && !f.has_zero) return {0, flag::underflow | flag::inexact};
   const std::uint64_t code = p.below + goes_away(r, p.sign, p.bracket, (p.below & 1) != 0, random);

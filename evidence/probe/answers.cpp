@@ -112,15 +112,15 @@ Reach addend_reach(const MatrixShape& s, bool normalized) {
   return {normalized ? last : d.emin(), d.emax(), last};
 }
 
-Order Answers::chosen(const std::function<bool(std::size_t)>& predicate) const {
-  Order order;
+QuestionOrder Answers::chosen(const std::function<bool(std::size_t)>& predicate) const {
+  QuestionOrder order;
   for (std::size_t i = 0; i < size(); ++i)
     if (predicate(i)) order.push_back(static_cast<std::uint32_t>(i));
   return order;
 }
 
-Order Answers::all() const {
-  Order order(size());
+QuestionOrder Answers::all() const {
+  QuestionOrder order(size());
   std::iota(order.begin(), order.end(), 0U);
   return order;
 }
@@ -131,7 +131,7 @@ std::optional<std::size_t> Answers::first(const std::function<bool(std::size_t)>
   return std::nullopt;
 }
 
-bool Answers::explained_by(const MatrixUnit& model, Order& order) const {
+bool Answers::explained_by(const MatrixUnit& model, QuestionOrder& order) const {
   for (auto at = order.begin(); at != order.end(); ++at) {
     if (by_model(model, *at) == d_[*at]) continue;
     std::rotate(order.begin(), at, at + 1);

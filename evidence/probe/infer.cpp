@@ -57,10 +57,10 @@ Refutation witness(const Answers& answers, const MatrixUnit& other, SumParameter
 }
 
 /// The questions that a parameter can matter to: a least exponent shows only in small sums.
-Order questions_about(const Answers& answers, const MatrixUnit& model, SumParameter p) {
-  Order order = answers.all();
+QuestionOrder questions_about(const Answers& answers, const MatrixUnit& model, SumParameter p) {
+  QuestionOrder order = answers.all();
   if (p != SumParameter::least_exponent || model.rule != &rules::fused) return order;
-  Order large = large_questions(answers, {model.sum.length, model.sum.grouping, model.sum.descending});
+  QuestionOrder large = large_questions(answers, {model.sum.length, model.sum.grouping, model.sum.descending});
   order.clear();
   for (std::uint32_t i = 0, next = 0; i < answers.size(); ++i) {
     if (next < large.size() && large[next] == i) ++next;
@@ -96,7 +96,7 @@ Finding finding_of(const Answers& answers, const MatrixUnit& model, SumParameter
   std::vector<std::int64_t> same{value};
   std::map<std::int64_t, std::size_t> excluded;  // and a question that does it
   MatrixUnit other = model;
-  Order order = questions_about(answers, model, p);
+  QuestionOrder order = questions_about(answers, model, p);
   for (const std::int64_t v : all) {
     if (v == value) continue;
     set(other.sum, p, v);
@@ -128,7 +128,7 @@ std::vector<std::string> observations(const Answers& answers) {
   const int bits = surviving_bits(answers);
   lines.push_back("C alone comes through with " + std::to_string(bits) + " fraction bits");
   std::string text;
-  for (const Layout& l : layouts(answers, bits))
+  for (const SumLayout& l : layouts(answers, bits))
     text += (text.empty() ? "" : ", or ") + std::to_string(l.length) + " " +
             std::string(name_in(groupings, l.grouping)) + " products" + (l.descending ? " from the last ones" : "");
   lines.push_back(text.empty() ? "no division of the products into sums agrees with the order in which they are added"
@@ -137,7 +137,7 @@ std::vector<std::string> observations(const Answers& answers) {
 }
 
 void match_rows(const Answers& answers, Identification& found) {
-  Order order = answers.all();
+  QuestionOrder order = answers.all();
   for (const MatrixUnit& row : matrix_units())
     if (shape_of(row) == answers.shape() && answers.explained_by(row, order)) found.rows.push_back(row.name);
   if (!found.rows.empty()) return;
@@ -170,7 +170,7 @@ Identification infer(const MatrixShape& shape, const MatrixCases& cases, std::sp
   std::vector<MatrixUnit> units = find_others(answers);
   if (const auto fused = find_fused(answers)) units.push_back(*fused);
   for (const MatrixUnit& unit : units) {
-    Model model{unit, {}, alternatives(answers, unit)};
+    InferredModel model{unit, {}, alternatives(answers, unit)};
     for (const SumParameter p : parameters_of(*unit.rule)) model.findings.push_back(finding_of(answers, unit, p));
     found.models.push_back(std::move(model));
   }
@@ -187,7 +187,7 @@ int Alternative::least_exponent(const FusedSum& found, std::int64_t bits_there) 
 std::vector<Alternative> alternatives(const Answers& answers, const MatrixUnit& model) {
   std::vector<Alternative> result;
   if (model.rule != &rules::fused) return result;
-  Order order = answers.all();
+  QuestionOrder order = answers.all();
   for (const std::int64_t mode : candidates(answers.shape(), SumParameter::alignment))
     for (const auto& [normalized, moves] :
          {std::pair{false, false}, std::pair{true, false}, std::pair{false, true}, std::pair{true, true}}) {

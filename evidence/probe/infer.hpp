@@ -45,7 +45,7 @@ struct Alternative {
 };
 
 /// A model that gives every answer. Its `findings` are the parameters that its rule uses, each varied by itself.
-struct Model {
+struct InferredModel {
   MatrixUnit unit;
   std::vector<Finding> findings;
   std::vector<Alternative>
@@ -53,7 +53,8 @@ struct Model {
 };
 
 struct Identification {
-  std::vector<Model> models;  ///< the plainest rule first; more than one where rules agree on everything that was asked
+  std::vector<InferredModel>
+      models;  ///< the plainest rule first; more than one where rules agree on everything that was asked
   std::vector<std::string> observed;  ///< a sentence each: what is read off without a model
   std::vector<std::string> rows;      ///< units of the table that give the same answers
   std::string nearest;  ///< where there is none: the one of this shape that differs least; empty if none has this shape

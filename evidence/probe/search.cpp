@@ -35,7 +35,7 @@ int product_exponent(const MatrixShape& s, const DotOperands& x, std::size_t at)
 
 }  // namespace
 
-std::size_t Layout::step(std::size_t at, std::size_t k) const {
+std::size_t SumLayout::step(std::size_t at, std::size_t k) const {
   const auto l = static_cast<std::size_t>(length), sums = k / l, j = grouping == Grouping::strided ? at % sums : at / l;
   return descending ? sums - 1 - j : j;
 }
@@ -50,7 +50,7 @@ int surviving_bits(const Answers& answers) {
   return std::min(lost - 1, d.fraction_bits);
 }
 
-std::vector<Layout> layouts(const Answers& answers, int surviving) {
+std::vector<SumLayout> layouts(const Answers& answers, int surviving) {
   const MatrixShape& shape = answers.shape();
   const auto k = static_cast<std::size_t>(shape.k);
   struct Pair {
@@ -67,11 +67,11 @@ std::vector<Layout> layouts(const Answers& answers, int surviving) {
       if (x.a[at] != 0) (shape.a.sign(word_code(shape.a, x.a[at])) ? pair.minus : pair.plus) = at;
     pairs.push_back(pair);
   }
-  std::vector<Layout> possible;
+  std::vector<SumLayout> possible;
   for (const std::int64_t length : candidates(shape, SumParameter::length))
     for (const Grouping grouping : {Grouping::consecutive, Grouping::strided})
       for (const bool descending : {false, true}) {
-        const Layout layout{static_cast<int>(length), grouping, descending};
+        const SumLayout layout{static_cast<int>(length), grouping, descending};
         if ((length == shape.k && descending) || ((length == shape.k || length == 1) && grouping == Grouping::strided))
           continue;  // the same once more
         const auto agrees = [&](const Pair& p) {
@@ -82,7 +82,7 @@ std::vector<Layout> layouts(const Answers& answers, int surviving) {
   return possible;
 }
 
-Order large_questions(const Answers& answers, const Layout& layout) {
+QuestionOrder large_questions(const Answers& answers, const SumLayout& layout) {
   const MatrixShape& shape = answers.shape();
   const auto k = static_cast<std::size_t>(shape.k);
   return answers.chosen([&](std::size_t i) {
@@ -140,7 +140,7 @@ std::vector<Bits> bits_for(const MatrixShape& shape, int surviving) {
 
 class Search {
  public:
-  Search(const Answers& answers, const MatrixUnit& start, Order large)
+  Search(const Answers& answers, const MatrixUnit& start, QuestionOrder large)
       : answers_(answers), unit_(start), large_(std::move(large)), all_(answers.all()) {
     least_ = candidates(answers.shape(), SumParameter::least_exponent);
     modes_ = candidates(answers.shape(), SumParameter::rounding);
@@ -183,7 +183,7 @@ class Search {
 
   const Answers& answers_;
   MatrixUnit unit_;
-  Order large_, all_;
+  QuestionOrder large_, all_;
   std::vector<std::int64_t> least_, modes_;
   bool flushes_large_;
 };
@@ -194,7 +194,7 @@ std::optional<MatrixUnit> find_fused(const Answers& answers) {
   const MatrixShape& shape = answers.shape();
   MatrixUnit start = model_of(shape, rules::fused, readings(answers));
   if (const int surviving = surviving_bits(answers); surviving > 0)
-    for (const Layout& layout : layouts(answers, surviving)) {
+    for (const SumLayout& layout : layouts(answers, surviving)) {
       start.sum.length = layout.length, start.sum.grouping = layout.grouping, start.sum.descending = layout.descending;
       if (!refusal(start).empty()) continue;
       Search search(answers, start, large_questions(answers, layout));
@@ -206,7 +206,7 @@ std::optional<MatrixUnit> find_fused(const Answers& answers) {
 std::vector<MatrixUnit> find_others(const Answers& answers) {
   const MatrixShape& shape = answers.shape();
   std::vector<MatrixUnit> found;
-  Order order = answers.all();
+  QuestionOrder order = answers.all();
   for (const Rule* rule : rules::all())
     for (const std::int64_t length : candidates(shape, SumParameter::length)) {
       MatrixUnit start = model_of(shape, *rule, readings(answers));

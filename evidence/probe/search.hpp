@@ -77,7 +77,7 @@ Reach addend_reach(const MatrixShape& shape, bool normalized);
 
 /// Questions in the order in which candidates are held against them. What refutes one moves to the front: it is likely
 /// to refute the next, and most candidates cost one or two cases.
-using Order = std::vector<std::uint32_t>;
+using QuestionOrder = std::vector<std::uint32_t>;
 
 class Answers {
  public:
@@ -92,12 +92,12 @@ class Answers {
   Topic topic(std::size_t i) const { return questions_.topics[i]; }
 
   /// The numbers of the questions that satisfy a predicate, all of them, and the first one.
-  Order chosen(const std::function<bool(std::size_t)>& predicate) const;
-  Order all() const;
+  QuestionOrder chosen(const std::function<bool(std::size_t)>& predicate) const;
+  QuestionOrder all() const;
   std::optional<std::size_t> first(const std::function<bool(std::size_t)>& predicate) const;
 
   /// Whether the model gives the device's answer to every question of an order.
-  bool explained_by(const MatrixUnit& model, Order& order) const;
+  bool explained_by(const MatrixUnit& model, QuestionOrder& order) const;
   std::size_t differing(const MatrixUnit& model) const;
   std::uint64_t by_model(const MatrixUnit& model, std::size_t i) const {
     return mma(model, cases().products(i), cases().c[i]);
@@ -115,7 +115,7 @@ MatrixUnit model_of(const MatrixShape& shape, const Rule& rule, const FusedSum& 
 // Which products are added at once, and in which order: read off the questions about order.
 
 /// How an instruction's k products are divided into sums.
-struct Layout {
+struct SumLayout {
   int length = 1;
   Grouping grouping = Grouping::consecutive;
   bool descending = false;
@@ -130,11 +130,11 @@ int surviving_bits(const Answers& answers);
 /// The layouts of fused sums that answers about order allow. C = 1 + 2^-w with w = surviving_bits() comes through +1
 /// and -1 unless they are added in this order one after the other: the sum 2 + 2^-w in between has a bit more than is
 /// kept.
-std::vector<Layout> layouts(const Answers& answers, int surviving);
+std::vector<SumLayout> layouts(const Answers& answers, int surviving);
 
 /// The questions whose answers cannot depend on a least exponent of 0 or below: what is added at first has an exponent
 /// of at least 0, and so have all products but zeros.
-Order large_questions(const Answers& answers, const Layout& layout);
+QuestionOrder large_questions(const Answers& answers, const SumLayout& layout);
 
 // Finding a model whose answers are the device's.
 

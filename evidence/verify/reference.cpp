@@ -308,7 +308,7 @@ std::unique_ptr<Reference> make_reference(const Device& device, const Task& task
 
 std::string verified_functions(const Device& device, const Task& task) {
   if (cuda::gpu_of(device) && sweeps(task, cuda::newest_sm)) return "halfulp's functions on the device";
-  return Subject(task).description();
+  return VerifiedFunctions(task).description();
 }
 
 bool takes_all_triples(const Device& device, const Task& task) {

@@ -23,16 +23,16 @@ constexpr std::size_t chunks_in_flight = 4;
 
 }  // namespace
 
-Subject::Subject(const Task& task) : task_(task) {
+VerifiedFunctions::VerifiedFunctions(const Task& task) : task_(task) {
   const bool truth = info(task.operation).result == ResultKind::truth;
   bytes_ = truth ? 1 : static_cast<std::size_t>(std::get<FloatFormat>(task.to).storage_bytes());
 }
 
-bool Subject::is_array() const { return array_has(task_); }
+bool VerifiedFunctions::is_array() const { return array_has(task_); }
 
-std::string Subject::description() const { return computed_by(task_); }
+std::string VerifiedFunctions::description() const { return computed_by(task_); }
 
-void Subject::run(const Operands& x, std::span<std::byte> results) const {
+void VerifiedFunctions::run(const Operands& x, std::span<std::byte> results) const {
   const auto as = [&]<class Code>(Code) {
     compute(task_, x.a, x.b, x.c, std::span<Code>(reinterpret_cast<Code*>(results.data()), x.size()));
   };
@@ -51,7 +51,7 @@ namespace {
 /// One part of a chunk.
 class Part {
  public:
-  Part(const Task& task, const Subject& subject, const Reference* reference)
+  Part(const Task& task, const VerifiedFunctions& subject, const Reference* reference)
       : task_(task), subject_(subject), reference_(reference) {}
 
   Comparison run(const OperandSet& set, std::uint64_t begin, std::span<std::byte> results) {
@@ -102,7 +102,7 @@ class Part {
   }
 
   const Task& task_;
-  const Subject& subject_;
+  const VerifiedFunctions& subject_;
   const Reference* reference_;
   Comparison found_;
   std::vector<std::uint64_t> a_ = std::vector<std::uint64_t>(block_size), b_ = a_, c_ = a_, right_ = a_;
@@ -132,7 +132,7 @@ class Buffers {
 Chunk chunk_in(std::vector<std::byte>& results, const Task& task, const OperandSet& operands,
                const Reference* reference, std::uint64_t index, const Advanced& advanced) {
   if (reference && reference->makes_chunks()) return reference->chunk(index, advanced);
-  const Subject subject(task);
+  const VerifiedFunctions subject(task);
   const std::uint64_t begin = index * chunk_size, count = std::min(chunk_size, operands.count - begin);
   results.resize(count * subject.result_bytes());
   std::map<std::uint64_t, Comparison> parts;  // by position: those with differences
@@ -193,7 +193,7 @@ TaskComparison compare_nans(const Task& task, const OperandSet& operands, const 
   constexpr std::uint64_t most = std::uint64_t{1} << 20;
   const OperandSet some = operands.count <= nan_operands ? operands
                                                          : sampled_operands(task, nan_operands, operands.seed);
-  const Subject subject(task);
+  const VerifiedFunctions subject(task);
   const auto& f = std::get<FloatFormat>(task.to);
   const std::size_t bytes = subject.result_bytes();
   std::vector<std::uint64_t> x[3] = {std::vector<std::uint64_t>(block_size), std::vector<std::uint64_t>(block_size),

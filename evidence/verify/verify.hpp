@@ -10,10 +10,10 @@
 namespace halfulp::verify {
 
 /// The functions that are verified: the array functions where they have the operation, else the scalar ones.
-class Subject {
+class VerifiedFunctions {
  public:
   /// Precondition: refusal(task) is empty, no integer types, not stochastic.
-  explicit Subject(const Task& task);
+  explicit VerifiedFunctions(const Task& task);
 
   bool is_array() const;  ///< Whether an array function has the task.
   /// "apply (AVX3)", "decode, encode (AVX3)"; "decode (AVX3), encode (scalar)" where an array function has no vector

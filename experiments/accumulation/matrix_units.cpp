@@ -54,13 +54,13 @@ Choices read_choices(const Config& config) {
 }
 
 /// A of side x n and B of n x side, rounded to a unit's operands, and the exact products by length.
-struct Factors {
+struct TileFactors {
   std::vector<std::uint64_t> a, b;         ///< product by product: a[k * side + i], b[k * side + j]
   std::vector<std::vector<double>> exact;  ///< [length][output], each rounded once
 };
 
-Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
-  Factors f;
+TileFactors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
+  TileFactors f;
   const auto draw = [&](std::uint64_t stream, std::uint64_t i) {
     return normal ? normal_sample(c.seed, stream, i) : uniform_sample(c.seed, stream, i);
   };
@@ -85,7 +85,7 @@ Factors make_factors(const Choices& c, const MatrixUnit& unit, bool normal) {
 }
 
 /// The unit's outputs over the products [begin, end), from `addend`.
-std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, std::size_t begin, std::size_t end,
+std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const TileFactors& f, std::size_t begin, std::size_t end,
                                     const std::vector<std::uint64_t>& addend) {
   const std::size_t n = end - begin;
   std::vector<std::uint64_t> a(side * n);
@@ -104,7 +104,7 @@ std::vector<std::uint64_t> multiply(const MatrixUnit& unit, const Factors& f, st
 }
 
 /// Sums of `every` products by the unit, added in FP32 to nearest.
-std::vector<double> promoted(const MatrixUnit& unit, const Factors& f, std::size_t n, std::size_t every) {
+std::vector<double> promoted(const MatrixUnit& unit, const TileFactors& f, std::size_t n, std::size_t every) {
   const std::vector<std::uint64_t> zeros(side * side);
   std::vector<std::uint64_t> total(side * side);
   for (std::size_t begin = 0; begin < n; begin += every) {
@@ -119,7 +119,7 @@ std::vector<double> promoted(const MatrixUnit& unit, const Factors& f, std::size
   return values;
 }
 
-std::vector<double> plain(const MatrixUnit& unit, const Factors& f, std::size_t n) {
+std::vector<double> plain(const MatrixUnit& unit, const TileFactors& f, std::size_t n) {
   std::vector<double> values;
   for (const std::uint64_t code : multiply(unit, f, 0, n, std::vector<std::uint64_t>(side * side)))
     values.push_back(unit.accumulator.value(code));
@@ -260,7 +260,7 @@ void matrix_units_report(const Config& config, Run& run) {
   const Choices c = read_choices(config);
   auto curves = parallel_map(c.units.size() * 2, [&](std::size_t i) {
     UnitCurve curve{c.units[i / 2], i % 2 == 1, {}, {}};
-    const Factors f = make_factors(c, curve.unit, curve.normal);
+    const TileFactors f = make_factors(c, curve.unit, curve.normal);
     for (std::size_t l = 0; l < c.lengths.size(); ++l) {
       curve.plain.push_back(errors(plain(curve.unit, f, c.lengths[l]), f.exact[l]));
       curve.promoted.push_back(errors(promoted(curve.unit, f, c.lengths[l], c.promote_every), f.exact[l]));

@@ -16,12 +16,12 @@ namespace halfulp::attribution {
 namespace {
 
 /// Whether a result has a row for a source: products and accumulation of a matrix unit are one source.
-bool has_row(const Result& r, std::size_t source) {
-  return !(r.unit && source == static_cast<std::size_t>(Source::products));
+bool has_row(const ChoiceResult& r, std::size_t source) {
+  return !(r.unit && source == static_cast<std::size_t>(ErrorSource::products));
 }
-std::string row_name(const Result& r, std::size_t source) {
-  return r.unit && source == static_cast<std::size_t>(Source::accumulation) ? "unit"
-                                                                            : std::string(source_names[source]);
+std::string row_name(const ChoiceResult& r, std::size_t source) {
+  return r.unit && source == static_cast<std::size_t>(ErrorSource::accumulation) ? "unit"
+                                                                                 : std::string(source_names[source]);
 }
 
 }  // namespace
@@ -44,7 +44,8 @@ Choices choose(const Settings& s, Report& report) {
       const Inside& inside = s.accumulators[i];
       std::string why = refusal(inside, pair.a, pair.b);
       const std::string no_reverse = inside.unit() ? real_refusal(*inside.unit()) : "";
-      if (why.empty() && !no_reverse.empty() && has(s.active, Source::accumulation) && !has(s.active, Source::input))
+      if (why.empty() && !no_reverse.empty() && has(s.active, ErrorSource::accumulation) &&
+          !has(s.active, ErrorSource::input))
         why = "sources: accumulation without input: " + no_reverse;
       table.row({pair.name, full(pair.a), full(pair.b), inside.name, why, why.empty() ? no_reverse : ""});
       if (why.empty()) choices.push_back({f, i});
@@ -83,7 +84,7 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
         "Outputs that are not finite in some state, in no part and no norm; where these are all, there is nothing to "
         "measure: null."}});
   for (std::size_t c = 0; c < choices.size(); ++c) {
-    const Result& r = curves.main[c];
+    const ChoiceResult& r = curves.main[c];
     const auto row = [&](const std::string& name, const Measure& m, const Measure* reverse, const Measure* alone) {
       const auto cell = [&](const Measure* of, double Measure::* what) {
         return of && r.measured() ? number(of->*what) : Json();
@@ -118,13 +119,13 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
        {"overflowed", "output", "Outputs that are not finite in some state."}});
   for (std::size_t c = 0; c < choices.size(); ++c)
     for (std::size_t l = 0; l < curves.lengths.size(); ++l) {
-      const Result& r = curves.by_length[l][c];
+      const ChoiceResult& r = curves.by_length[l][c];
       std::vector<Json> cells{s.formats[choices[c].format].name, s.accumulators[choices[c].accumulator].name,
                               curves.lengths[l]};
       for (std::size_t i = 0; i < source_count; ++i)
         cells.push_back(has_row(r, i) && r.measured() ? number(r.forward[i].norm) : Json());
       cells.push_back(r.measured() ? number(r.total.norm) : Json());
-      for (const Source source : {Source::scaling, Source::input, Source::accumulation}) {
+      for (const ErrorSource source : {ErrorSource::scaling, ErrorSource::input, ErrorSource::accumulation}) {
         const auto i = static_cast<std::size_t>(source);
         cells.push_back(r.has_reverse[i] && r.measured() ? number(r.reverse[i].norm) : Json());
       }
@@ -133,8 +134,8 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
     }
 
   std::size_t not_adding_up = 0, not_alone = 0, not_the_definition = 0, moved = 0, powers = 0;
-  const auto count = [&](const std::vector<Result>& results) {
-    for (const Result& r : results) {
+  const auto count = [&](const std::vector<ChoiceResult>& results) {
+    for (const ChoiceResult& r : results) {
       not_adding_up += r.not_adding_up, not_alone += r.not_alone, not_the_definition += r.not_the_definition;
       powers += r.powers_of_two, moved += r.powers_of_two && !r.scaling_is_zero;
     }
@@ -173,10 +174,11 @@ FormatPair parse_pair(const std::string& text) {
   return {text, a, plus == std::string::npos ? a : parse_operand_format(text.substr(plus + 1))};
 }
 
-Result attribute(const Operand& a, const Operand& b, const Inside& inside, const Settings& s, Trace& trace) {
+ChoiceResult attribute(const OperandStates& a, const OperandStates& b, const Inside& inside, const Settings& s,
+                       Trace& trace) {
   SwitchedProduct product(a, b, inside, s.output);
   const Split parts = split(product, s.active);
-  Result r;
+  ChoiceResult r;
   r.separate_products = product.separate_products(), r.unit = inside.unit() != nullptr,
   r.no_reverse = product.real_refusal();
   r.outputs = product.count();
@@ -197,7 +199,7 @@ Result attribute(const Operand& a, const Operand& b, const Inside& inside, const
                     (defined(parts.has_reverse) ? parts.not_adding_up(parts.reverse) : 0);
   for (std::size_t i = 0; i < source_count; ++i) {
     if (!parts.has_alone[i]) continue;
-    const Split one = split(product, only(static_cast<Source>(i)));
+    const Split one = split(product, only(static_cast<ErrorSource>(i)));
     for (std::size_t o = 0; o < product.count(); ++o)
       for (std::size_t other = 0; other < source_count; ++other) {
         const bool it = other == i;
@@ -206,7 +208,7 @@ Result attribute(const Operand& a, const Operand& b, const Inside& inside, const
       }
   }
   // It is a theorem for fp32 numbers whose quotients do not underflow.
-  const auto power = [](const Operand& x) {
+  const auto power = [](const OperandStates& x) {
     if (x.has_scales() && x.format.block->rule == ScaleRule::amax) return false;
     for (std::size_t i = 0; x.has_scales() && i < x.size(); ++i)
       if (x.exact[i] != double{static_cast<float>(x.exact[i])} ||
@@ -289,7 +291,7 @@ Settings read(const Config& config) {
   s.active = 0;
   for (const std::string& name : config.choices("sources"))
     s.active |= only(
-        static_cast<Source>(std::find(source_names.begin(), source_names.end(), name) - source_names.begin()));
+        static_cast<ErrorSource>(std::find(source_names.begin(), source_names.end(), name) - source_names.begin()));
   for (const std::int64_t n : config.integers("lengths")) s.lengths.push_back(static_cast<std::size_t>(n));
   s.outliers = config.reals("outliers");
   const auto in_order = [](auto& all) {
@@ -302,7 +304,7 @@ Settings read(const Config& config) {
 }
 
 /// Records the rounding of elements for backends: from fp32 (fp64 where there are no scales) to the element's format.
-void record_conversions(const Operand& o, const Rounding& rounding, Trace& trace) {
+void record_conversions(const OperandStates& o, const Rounding& rounding, Trace& trace) {
   if (o.format.integers()) return;
   Channel& channel = trace.channel({Operation::convert, o.has_scales() ? fp32 : fp64, o.format.grid,
                                     o.has_scales() ? element_rounding(rounding) : rounding});
@@ -331,13 +333,13 @@ void run_attribution(const Config& config, Run& run) {
           "matrices, lengths, formats and accumulators ask for {:.2g} multiplications; at most {:.0e}", work, limit));
   };
   if (!files) require_work(static_cast<double>(config.integer("rows") * config.integer("columns")), terms);
-  const Factors factors = make_factors(config, terms);
+  const FactorPair factors = make_factors(config, terms);
   require_work(static_cast<double>(factors.a.rows * factors.b.rows), factors.a.columns);
   if (files && s.lengths.back() > factors.a.columns) {  // lengths that a file does not reach become its own
     while (!s.lengths.empty() && s.lengths.back() >= factors.a.columns) s.lengths.pop_back();
     s.lengths.push_back(factors.a.columns);
   }
-  const Factors growing = files ? factors : make_factors(config, s.lengths.back());
+  const FactorPair growing = files ? factors : make_factors(config, s.lengths.back());
 
   Choices choices = choose(s, run.report);
   // A and B of every pair of formats; all accumulators share them.
@@ -353,11 +355,11 @@ void run_attribution(const Config& config, Run& run) {
     });
   };
   struct Measured {
-    Result result;
+    ChoiceResult result;
     Trace trace;
   };
-  const auto attribute_all = [&](const std::vector<Operand>& all, double from, double to) {
-    std::vector<Result> results;
+  const auto attribute_all = [&](const std::vector<OperandStates>& all, double from, double to) {
+    std::vector<ChoiceResult> results;
     constexpr std::size_t wave = 4;
     for (std::size_t begin = 0; begin < choices.size(); begin += wave) {
       auto part = parallel_map(std::min(wave, choices.size() - begin), [&](std::size_t i) {
@@ -372,8 +374,8 @@ void run_attribution(const Config& config, Run& run) {
     return results;
   };
 
-  const std::vector<Operand> main = operands(factors.a, factors.b);
-  for (const Operand& o : main) record_conversions(o, s.rounding, run.trace);
+  const std::vector<OperandStates> main = operands(factors.a, factors.b);
+  for (const OperandStates& o : main) record_conversions(o, s.rounding, run.trace);
   Curves curves;
   curves.main = attribute_all(main, 0, 0.4);
   for (std::size_t l = 0; l < s.lengths.size(); ++l) {

@@ -10,7 +10,7 @@
 namespace halfulp::attribution {
 
 /// The factors of a configuration: A by rows, and B transposed, so that both have k columns.
-struct Factors {
+struct FactorPair {
   Matrix a, b;
   std::string source;  ///< "normal", or the files
 };
@@ -18,7 +18,7 @@ struct Factors {
 /// Reads the parameters a, b, distribution, rows, columns, terms, outlier, outlier_channel and seed. Without files, A
 /// and B have `terms` columns; with one, as many as it has. Throws std::invalid_argument in one line for files whose
 /// sizes do not match and for a channel that does not exist.
-Factors make_factors(const Config& config, std::size_t terms);
+FactorPair make_factors(const Config& config, std::size_t terms);
 
 /// How both factors are stored: "A+B", or one format for both.
 struct FormatPair {
@@ -44,7 +44,7 @@ struct Choice {
 };
 
 /// The result of one choice for one pair of factors.
-struct Result {
+struct ChoiceResult {
   bool separate_products = false, unit = false;
   std::string no_reverse;  ///< why there is no reverse order; empty if there is
   std::array<Measure, source_count> forward, reverse, alone;
@@ -61,12 +61,13 @@ struct Result {
 };
 
 /// Splits one product. Operations of its first output are recorded.
-Result attribute(const Operand& a, const Operand& b, const Inside& inside, const Settings& s, Trace& trace);
+ChoiceResult attribute(const OperandStates& a, const OperandStates& b, const Inside& inside, const Settings& s,
+                       Trace& trace);
 
 /// Output (i, j) with everything on, by scalar operations, which a trace records. SwitchedProduct::words must equal
 /// this definition.
-std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, std::size_t j, const Inside& inside,
-                             const std::optional<FloatFormat>& output, Trace* trace);
+std::uint64_t defined_output(const OperandStates& a, std::size_t i, const OperandStates& b, std::size_t j,
+                             const Inside& inside, const std::optional<FloatFormat>& output, Trace* trace);
 
 /// Table `channels` and its claims: what an outlier channel does to the others.
 void channels_report(const Settings& s, Run& run);
@@ -78,9 +79,9 @@ using Choices = std::vector<Choice>;
 
 /// Results by choice, for the whole factors, and for their first 8 rows and columns by length.
 struct Curves {
-  std::vector<Result> main;
+  std::vector<ChoiceResult> main;
   std::vector<std::size_t> lengths;
-  std::vector<std::vector<Result>> by_length;
+  std::vector<std::vector<ChoiceResult>> by_length;
 };
 
 /// Writes the table `configurations`: which formats go with which accumulators, and why not. Returns the choices to

@@ -11,17 +11,17 @@
 
 namespace halfulp::attribution {
 
-Factors make_factors(const Config& config, std::size_t terms) {
+FactorPair make_factors(const Config& config, std::size_t terms) {
   const std::string a = config.text("a"), b = config.text("b"), name = config.text("distribution");
   const auto seed = static_cast<std::uint64_t>(config.integer("seed"));
   const auto samples = static_cast<Samples>(std::find(sample_names.begin(), sample_names.end(), name) -
                                             sample_names.begin());
-  Factors f{{},
-            {},
-            a.empty() && b.empty() ? name
-            : a.empty()            ? name + ", " + b
-            : b.empty()            ? a + ", " + name
-                                   : a + ", " + b};
+  FactorPair f{{},
+               {},
+               a.empty() && b.empty() ? name
+               : a.empty()            ? name + ", " + b
+               : b.empty()            ? a + ", " + name
+                                      : a + ", " + b};
   if (!a.empty()) f.a = read_matrix("a", a);
   if (!b.empty()) f.b = transposed(read_matrix("b", b));
   if (!a.empty() && !b.empty() && f.a.columns != f.b.columns)
@@ -59,8 +59,8 @@ Cell measure_channels(const OperandFormat& format, const Settings& s, double fac
   Matrix a = sample_matrix(Samples::normal, s.seed, 0, tokens, channels);
   scale_channel(a, channel, factor);
   const Matrix b = sample_matrix(Samples::normal, s.seed, 1, outputs, channels);
-  const Operand x = make_operand(format, s.rounding, a.values, tokens, channels),
-                y = make_operand(format, s.rounding, b.values, outputs, channels);
+  const OperandStates x = make_operand(format, s.rounding, a.values, tokens, channels),
+                      y = make_operand(format, s.rounding, b.values, outputs, channels);
   const std::vector<double> q = values(x, true, true);
   Cell c;
   c.loss = column_loss(x.exact, q, channels, channel);
@@ -117,8 +117,8 @@ void channels_report(const Settings& s, Run& run) {
   // microsoft/microxcaling, issue 4: the largest value of a block at 957.
   std::vector<double> block(32, 1.0);
   block[0] = 957;
-  const Operand mx = make_operand(parse_operand_format("mxfp8e4m3"), {}, block, 1, 32),
-                up = make_operand(parse_operand_format("mxfp8e4m3/rceil"), {}, block, 1, 32);
+  const OperandStates mx = make_operand(parse_operand_format("mxfp8e4m3"), {}, block, 1, 32),
+                      up = make_operand(parse_operand_format("mxfp8e4m3/rceil"), {}, block, 1, 32);
   run.report.claim(
       {"mx-floor-cuts-957",
        "The largest of a block, 957, becomes 896 in MXFP8 E4M3 by the rule floor: it lies beyond 448 times the scale.",
@@ -163,10 +163,11 @@ void promotion_report(const Settings& s, Run& run) {
     const auto factor = [&](unsigned which) {
       return make_operand(e4m3, {}, in_e4m3(sample_matrix(samples, s.seed, which, side, n)).values, side, n);
     };
-    const Operand a = factor(0), b = factor(1);
+    const OperandStates a = factor(0), b = factor(1);
     SwitchedProduct product(a, b, parse_inside(std::string(sums[i % sums.size()])), std::nullopt);
     // f({}), f({scaling, input}) and f(all): the difference of the last two is the unit's, that of the first two is 0.
-    const Outputs none = product.outputs(0), rounded = product.outputs(only(Source::scaling) | only(Source::input)),
+    const Outputs none = product.outputs(0),
+                  rounded = product.outputs(only(ErrorSource::scaling) | only(ErrorSource::input)),
                   all = product.outputs(all_sources);
     Split parts;
     parts.exact = none.values;

@@ -46,7 +46,7 @@ OperandFormat parse_operand_format(const std::string& name) {
   return f;
 }
 
-std::int64_t Operand::odd() const {
+std::int64_t OperandStates::odd() const {
   double t = target;
   while (t == std::floor(t) && std::fmod(t, 2) == 0) t /= 2;
   while (t != std::floor(t)) t *= 2;
@@ -64,12 +64,12 @@ double ideal_element(const OperandFormat& format, const Rounding& rounding, doub
   return as_element(format, format.grid.value(code));
 }
 
-Operand make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values,
-                     std::size_t rows, std::size_t columns) {
+OperandStates make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values,
+                           std::size_t rows, std::size_t columns) {
   for (const double v : values)
     if (v != 0 && !(std::fabs(v) >= 0x1p-900 && std::fabs(v) <= 0x1p900))
       throw std::invalid_argument("values outside 2^-900 to 2^900 in magnitude, other than 0");
-  Operand o;
+  OperandStates o;
   o.format = format, o.rows = rows, o.columns = columns, o.exact = std::move(values);
   if (!format.block) {
     o.grid = {rows, columns, rows, columns, 1, 1};
@@ -121,7 +121,7 @@ Operand make_operand(const OperandFormat& format, const Rounding& rounding, std:
   return o;
 }
 
-std::vector<double> values(const Operand& o, bool scaling, bool input) {
+std::vector<double> values(const OperandStates& o, bool scaling, bool input) {
   if (!scaling && !input) return o.exact;
   std::vector<double> all(o.size());
   for (std::size_t i = 0; i < all.size(); ++i) {
@@ -169,9 +169,9 @@ Split split(SwitchedProduct& product, Sources active) {
   const std::size_t count = product.count();
   s.finite.assign(count, 1);
   const auto defined = [&](Sources on) {
-    return product.real_refusal().empty() || !has(on, Source::accumulation) || has(on, Source::input);
+    return product.real_refusal().empty() || !has(on, ErrorSource::accumulation) || has(on, ErrorSource::input);
   };
-  const auto part = [&](Sources before, Source source, bool& is_defined) {
+  const auto part = [&](Sources before, ErrorSource source, bool& is_defined) {
     const Sources from = before & active, to = (before | only(source)) & active;
     is_defined = defined(from) && defined(to);
     if (!is_defined) return std::vector<Dyadic>(count);
@@ -179,14 +179,14 @@ Split split(SwitchedProduct& product, Sources active) {
   };
   Sources before = 0, behind = 0;
   for (std::size_t i = 0; i < source_count; ++i) {
-    const auto source = static_cast<Source>(i);
+    const auto source = static_cast<ErrorSource>(i);
     bool always = false;
     s.forward[i] = part(before, source, always);
     s.alone[i] = part(0, source, s.has_alone[i]);
     before |= only(source);
   }
   for (std::size_t i = source_count; i-- > 0;) {
-    const auto source = static_cast<Source>(i);
+    const auto source = static_cast<ErrorSource>(i);
     s.reverse[i] = part(behind, source, s.has_reverse[i]);
     behind |= only(source);
   }
@@ -219,7 +219,7 @@ Measure measure(const std::vector<Dyadic>& part, const Split& of, std::int64_t c
   return m;
 }
 
-ChannelPart channel_part(const Operand& a, const Operand& b, const std::vector<std::uint8_t>& chosen) {
+ChannelPart channel_part(const OperandStates& a, const OperandStates& b, const std::vector<std::uint8_t>& chosen) {
   const std::int64_t common = a.odd() * b.odd();
   const auto product = [&](bool scaling, bool input, bool all) {
     auto x = values(a, scaling, input), y = values(b, scaling, input);

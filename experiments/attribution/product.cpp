@@ -13,11 +13,11 @@
 
 namespace halfulp::attribution {
 
-std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, std::size_t j, const Inside& inside,
-                             const std::optional<FloatFormat>& output, Trace* trace) {
+std::uint64_t defined_output(const OperandStates& a, std::size_t i, const OperandStates& b, std::size_t j,
+                             const Inside& inside, const std::optional<FloatFormat>& output, Trace* trace) {
   Arithmetic single(fp32, {}, trace);
   const bool has_scales = a.has_scales() || b.has_scales();
-  const auto row = [](const Operand& x, std::size_t r, const FloatFormat& f, std::size_t begin, std::size_t end) {
+  const auto row = [](const OperandStates& x, std::size_t r, const FloatFormat& f, std::size_t begin, std::size_t end) {
     auto words = words_of(f, std::span(x.rounded[1]).subspan(r * x.columns + begin, end - begin));
     return words;
   };
@@ -62,7 +62,7 @@ std::uint64_t defined_output(const Operand& a, std::size_t i, const Operand& b, 
     total = first ? p : single.add(total, p);
     first = false;
   }
-  for (const Operand* x : {&a, &b})
+  for (const OperandStates* x : {&a, &b})
     if (x->has_scales() && x->format.block->tensor_scale) total = single.mul(total, encode(fp32, {}, x->tensor).code);
   return output && *output != fp32 ? Arithmetic(*output, {}, trace).convert_from(fp32, total) : total;
 }
@@ -134,7 +134,8 @@ std::vector<std::uint64_t> words_of(const FloatFormat& f, std::span<const double
   return words;
 }
 
-SwitchedProduct::SwitchedProduct(const Operand& a, const Operand& b, Inside inside, std::optional<FloatFormat> output)
+SwitchedProduct::SwitchedProduct(const OperandStates& a, const OperandStates& b, Inside inside,
+                                 std::optional<FloatFormat> output)
     : a_(a), b_(b), inside_(std::move(inside)), output_(output) {
   if (const DotModel* model = inside_.model()) inside_.by = fitted(*model, a.format, b.format);
   if (const MatrixUnit* unit = inside_.unit()) real_refusal_ = attribution::real_refusal(*unit);
@@ -166,14 +167,14 @@ Outputs SwitchedProduct::exact(bool scaling, bool input) const {
 }
 
 /// q of a state; in real terms, a target and an amax may accompany it.
-const std::vector<double>& SwitchedProduct::numbers(const Operand& operand, bool scaling, bool input) const {
+const std::vector<double>& SwitchedProduct::numbers(const OperandStates& operand, bool scaling, bool input) const {
   if (input) return operand.rounded[scaling];
   return scaling ? operand.scaled : operand.exact;
 }
 
 namespace {
 /// The terms of one output in a segment.
-RealTerms terms_of(const Operand& a, std::span<const double> x, std::size_t i, const Operand& b,
+RealTerms terms_of(const OperandStates& a, std::span<const double> x, std::size_t i, const OperandStates& b,
                    std::span<const double> y, std::size_t j, std::size_t begin, std::size_t end, bool real) {
   RealTerms t{x.subspan(i * a.columns + begin, end - begin), y.subspan(j * b.columns + begin, end - begin)};
   if (!real) return t;
@@ -234,7 +235,7 @@ SwitchedProduct::State SwitchedProduct::state(bool scaling, bool input, bool pro
       for (auto [words, format] : {std::pair{&s.words_x, &unit->a}, std::pair{&s.words_y, &unit->b}})
         for (std::uint64_t& w : *words) w = code_word(*format, w);
   } else if (unit) {
-    const auto exponents = [&](const Operand& operand, const FloatFormat& f, const std::vector<double>& q) {
+    const auto exponents = [&](const OperandStates& operand, const FloatFormat& f, const std::vector<double>& q) {
       std::vector<int> e;
       for (std::size_t i = 0; i < q.size(); ++i)
         e.push_back(real_exponent(f, q[i], s.real ? operand.target : 1, s.real ? operand.amax[operand.block(i)] : 1));
@@ -277,7 +278,7 @@ SwitchedProduct::Words SwitchedProduct::segment_words(const State& state, const 
 }
 
 /// A sum times the scale of a block, in fp32: the format's scale, or the real number amax / target.
-float SwitchedProduct::scaled(const Operand& operand, std::size_t block, bool scaling, float sum) const {
+float SwitchedProduct::scaled(const OperandStates& operand, std::size_t block, bool scaling, float sum) const {
   if (!operand.has_scales()) return sum;
   if (scaling) return sum * static_cast<float>(operand.scale[block]);
   if (!std::isfinite(sum)) return sum;
@@ -304,7 +305,7 @@ SwitchedProduct::Words SwitchedProduct::accumulated(bool scaling, bool input, bo
       });
   Words words{fp32, {}};
   for (float total : totals) {
-    for (const Operand* x : {&a_, &b_})
+    for (const OperandStates* x : {&a_, &b_})
       if (x->has_scales() && x->format.block->tensor_scale) total *= static_cast<float>(x->tensor);
     words.codes.push_back(encode(fp32, {}, double{total}).code);
   }
@@ -322,12 +323,12 @@ Outputs SwitchedProduct::of_words(const Words& words) const {
 }
 
 const Outputs& SwitchedProduct::before_output(Sources on) {
-  const bool scaling = has(on, Source::scaling), input = has(on, Source::input),
-             products = has(on, Source::products) && separate_products();
-  Sources key = on & ~only(Source::output);
-  if (!products) key &= ~only(Source::products);
+  const bool scaling = has(on, ErrorSource::scaling), input = has(on, ErrorSource::input),
+             products = has(on, ErrorSource::products) && separate_products();
+  Sources key = on & ~only(ErrorSource::output);
+  if (!products) key &= ~only(ErrorSource::products);
   if (const auto found = kept_.find(key); found != kept_.end()) return found->second;
-  if (has(on, Source::accumulation)) {
+  if (has(on, ErrorSource::accumulation)) {
     kept_words_[key] = accumulated(scaling, input, products);
     return kept_[key] = of_words(kept_words_[key]);
   }
@@ -336,7 +337,7 @@ const Outputs& SwitchedProduct::before_output(Sources on) {
 
 Outputs SwitchedProduct::outputs(Sources on) {
   const Outputs& before = before_output(on);
-  if (!has(on, Source::output) || !output_) return before;
+  if (!has(on, ErrorSource::output) || !output_) return before;
   Words words{*output_, {}};
   const Dyadic divisor(Units(common()), 0);
   for (const Dyadic& v : before.values) words.codes.push_back(attribution::rounded(*output_, {}, v, divisor));
@@ -347,8 +348,9 @@ Outputs SwitchedProduct::outputs(Sources on) {
 
 std::vector<std::uint64_t> SwitchedProduct::words() {
   before_output(all_sources);
-  const Words& w = kept_words_.at(separate_products() ? all_sources & ~only(Source::output)
-                                                      : all_sources & ~(only(Source::output) | only(Source::products)));
+  const Words& w = kept_words_.at(separate_products()
+                                      ? all_sources & ~only(ErrorSource::output)
+                                      : all_sources & ~(only(ErrorSource::output) | only(ErrorSource::products)));
   if (!output_ || w.format == *output_) return w.codes;
   std::vector<std::uint64_t> codes;
   for (const std::uint64_t c : w.codes) codes.push_back(convert(w.format, *output_, {}, c).code);

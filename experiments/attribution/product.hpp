@@ -138,7 +138,7 @@ struct OperandFormat {
 OperandFormat parse_operand_format(const std::string& name);
 
 /// A matrix of rows x columns in all its states; products run along the columns.
-struct Operand {
+struct OperandStates {
   OperandFormat format;
   std::size_t rows = 0, columns = 0;
   std::vector<double> exact;       ///< v
@@ -160,15 +160,15 @@ struct Operand {
 
 /// Takes `values` by rows. Precondition: the rounding is deterministic. Throws std::invalid_argument for values beyond
 /// the range of fp32 if the format has scales, and of the format if it has none.
-Operand make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values,
-                     std::size_t rows, std::size_t columns);
+OperandStates make_operand(const OperandFormat& format, const Rounding& rounding, std::vector<double> values,
+                           std::size_t rows, std::size_t columns);
 
 /// v / s with scaling off, rounded once to an element.
 double ideal_element(const OperandFormat& format, const Rounding& rounding, double v, double target, double amax);
 
 /// The operand's values in a state, each exactly a double. With scaling off and input on, they are multiplied by the
 /// operand's odd factor.
-std::vector<double> values(const Operand& operand, bool scaling, bool input);
+std::vector<double> values(const OperandStates& operand, bool scaling, bool input);
 
 // A product of two matrices with its sources of error switched on and off.
 //
@@ -187,14 +187,14 @@ std::vector<double> values(const Operand& operand, bool scaling, bool input);
 // exactly and truncates terms while it adds: its products and its accumulation are one source, `accumulation`.
 
 /// In the order in which they are switched on.
-enum class Source : std::uint8_t { scaling, input, products, accumulation, output };
+enum class ErrorSource : std::uint8_t { scaling, input, products, accumulation, output };
 inline constexpr std::array<std::string_view, 5> source_names{"scaling", "input", "products", "accumulation", "output"};
 inline constexpr std::size_t source_count = source_names.size();
 
 /// A set of sources, one bit each.
 using Sources = unsigned;
-constexpr Sources only(Source s) { return 1u << static_cast<unsigned>(s); }
-constexpr bool has(Sources set, Source s) { return (set & only(s)) != 0; }
+constexpr Sources only(ErrorSource s) { return 1u << static_cast<unsigned>(s); }
+constexpr bool has(Sources set, ErrorSource s) { return (set & only(s)) != 0; }
 inline constexpr Sources all_sources = (1u << source_count) - 1;
 
 /// How a segment's elements are multiplied and summed.
@@ -223,7 +223,7 @@ struct Outputs {
 /// A times B^T, both by rows along k. Precondition: refusal() is empty. Only one thread at a time may use it.
 class SwitchedProduct {
  public:
-  SwitchedProduct(const Operand& a, const Operand& b, Inside inside, std::optional<FloatFormat> output);
+  SwitchedProduct(const OperandStates& a, const OperandStates& b, Inside inside, std::optional<FloatFormat> output);
 
   /// Why accumulation is not defined for unrounded operands, in one line; empty if it is. Where it is not, accumulation
   /// can only be switched on together with input.
@@ -252,13 +252,13 @@ class SwitchedProduct {
   Words accumulated(bool scaling, bool input, bool products) const;
   State state(bool scaling, bool input, bool products) const;
   Words segment_words(const State& state, const Segment& segment) const;
-  float scaled(const Operand& operand, std::size_t block, bool scaling, float sum) const;
-  const std::vector<double>& numbers(const Operand& operand, bool scaling, bool input) const;
+  float scaled(const OperandStates& operand, std::size_t block, bool scaling, float sum) const;
+  const std::vector<double>& numbers(const OperandStates& operand, bool scaling, bool input) const;
   Outputs of_words(const Words& words) const;
   bool joins() const { return a_.has_scales() || b_.has_scales() || segments_.size() > 1; }
   const FloatFormat& inner_format() const;
 
-  const Operand &a_, &b_;
+  const OperandStates &a_, &b_;
   Inside inside_;
   std::optional<FloatFormat> output_;
   std::string real_refusal_;
@@ -309,6 +309,6 @@ Measure measure(const std::vector<Dyadic>& part, const Split& of, std::int64_t c
 struct ChannelPart {
   double scaling = 0, input = 0;
 };
-ChannelPart channel_part(const Operand& a, const Operand& b, const std::vector<std::uint8_t>& chosen);
+ChannelPart channel_part(const OperandStates& a, const OperandStates& b, const std::vector<std::uint8_t>& chosen);
 
 }  // namespace halfulp::attribution

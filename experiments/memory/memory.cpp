@@ -18,24 +18,24 @@ using training::OptimizerKind, training::Policy;
 
 std::string zero(std::string_view where) { return fmt::format("Rajbhandari et al. 2020, ZeRO, {}", where); }
 
-Model of_size(std::uint64_t parameters) {
-  Model m;
+ModelShape of_size(std::uint64_t parameters) {
+  ModelShape m;
   m.name = "sized", m.parameters = parameters;
   return m;
 }
 
 /// Bytes of a rank without activations.
-std::uint64_t rank_bytes(const Model& m, const Policy& p, int stage, std::uint64_t ranks) {
+std::uint64_t rank_bytes(const ModelShape& m, const Policy& p, int stage, std::uint64_t ranks) {
   return total(on_a_rank(state_bytes(m, p, OptimizerKind::adam, false), stage, ranks));
 }
 
 /// Parameters, gradients, and what the optimizer keeps (master weights too): bytes a parameter.
-Json split(const Model& m, const Policy& p) {
+Json split(const ModelShape& m, const Policy& p) {
   const StateBytes b = state_bytes(m, p, OptimizerKind::adamw, false);
   const auto count = static_cast<double>(parameter_count(m));
-  const auto of = [&](State s) { return static_cast<double>(b[static_cast<std::size_t>(s)]) / count; };
-  return {of(State::parameters), of(State::gradients),
-          of(State::master) + of(State::first) + of(State::second) + of(State::compensation)};
+  const auto of = [&](MemoryState s) { return static_cast<double>(b[static_cast<std::size_t>(s)]) / count; };
+  return {of(MemoryState::parameters), of(MemoryState::gradients),
+          of(MemoryState::master) + of(MemoryState::first) + of(MemoryState::second) + of(MemoryState::compensation)};
 }
 
 /// ZeRO, table 1: GB a rank by ranks, of 7.5 B, 128 B and 1 T parameters at stages 1 to 3, and the unit of the last
@@ -55,7 +55,7 @@ constexpr Row table_1[] = {{1, {120, 120, 120, 2048, 2048, 2048, 16000, 16000, 1
 const Basis by_tables = may_differ("counted from the tensors and formats in the tables, which say otherwise");
 
 void zero_claims(Report& report, const Policy& mixed) {
-  const Model m = find_model("zero-7.5b");
+  const ModelShape m = find_model("zero-7.5b");
   Json measured = Json::array();
   for (const int stage : {0, 1, 2, 3})
     measured.push_back(static_cast<double>((rank_bytes(m, mixed, stage, 64) + 50'000'000) / 100'000'000) /
@@ -101,7 +101,7 @@ void activation_claims(Report& report, const Policy& half) {
   };
   Json none = Json::object(), quadratic = Json::object(), saved = Json::object(), expected = Json::object();
   for (const char* name : {"gpt3-175b", "mt-nlg-530b"}) {
-    const Model& m = find_model(name);
+    const ModelShape& m = find_model(name);
     const std::uint64_t s = 2048, sbh = s * m.hidden;
     Json layers = Json::array();
     for (const auto how : {Recomputation::none, Recomputation::selective, Recomputation::full}) {
@@ -134,7 +134,7 @@ void activation_claims(Report& report, const Policy& half) {
 
 void report_claims(Report& report) {
   Json published = Json::object(), counted = Json::object();
-  for (const Model& m : models()) {
+  for (const ModelShape& m : models()) {
     if (!m.published) continue;
     published[m.name] = m.published;
     counted[m.name] = (parameter_count(m) + m.published_unit / 2) / m.published_unit * m.published_unit;
@@ -147,9 +147,9 @@ void report_claims(Report& report) {
 
   const Policy mixed = training::find_policy("O2"), single = training::find_policy("fp32"),
                half = training::find_policy("pure-bf16");
-  const Model &bloom = find_model("bloom-176b"), &gpt2 = find_model("gpt2-xl");
+  const ModelShape &bloom = find_model("bloom-176b"), &gpt2 = find_model("gpt2-xl");
   const auto parameters = static_cast<double>(
-      state_bytes(bloom, half, OptimizerKind::adam, false)[static_cast<std::size_t>(State::parameters)]);
+      state_bytes(bloom, half, OptimizerKind::adam, false)[static_cast<std::size_t>(MemoryState::parameters)]);
   report.claim({"bloom-352-gb", "BLOOM's 176 B parameters take 352 GB at 2 bytes each.",
                 "BigScience, BLOOM: 176 x 10^9 parameters in bfloat16"},
                within(352, 0.5, parameters / 1e9, by_tables));
@@ -157,7 +157,7 @@ void report_claims(Report& report) {
                 "bigscience/bloom, model card: checkpoint size"},
                within(329, 1, parameters / 0x1p30, by_tables));
   const StateBytes kept = state_bytes(bloom, mixed, OptimizerKind::adam, false);
-  const std::uint64_t checkpoint = total(kept) - kept[static_cast<std::size_t>(State::gradients)];
+  const std::uint64_t checkpoint = total(kept) - kept[static_cast<std::size_t>(MemoryState::gradients)];
   report.claim({"bloom-full-checkpoint",
                 "With optimizer states and master weights, 14 bytes a parameter, they are 2.3 TB, which are TiB.",
                 "bigscience/bloom, model card: checkpoint size"},
@@ -216,7 +216,7 @@ std::vector<Parameter> parameters() {
   using Type = ParameterType;
   constexpr double infinity = std::numeric_limits<double>::infinity();
   std::string known;
-  for (const Model& model : models()) known += (known.empty() ? "" : ", ") + model.name;
+  for (const ModelShape& model : models()) known += (known.empty() ? "" : ", ") + model.name;
   return {
       {"models", Type::text, "gpt2,llama-7b,bloom-176b",
        "models, separated by commas: " + known + "; may be empty where `model` is a file"},
@@ -252,8 +252,8 @@ std::vector<Parameter> parameters() {
   };
 }
 
-struct Choice {
-  std::vector<Model> models;
+struct MemorySettings {
+  std::vector<ModelShape> models;
   std::vector<Policy> policies;
   training::OptimizerKind optimizer = training::OptimizerKind::adamw;
   bool momentum = false;
@@ -262,12 +262,12 @@ struct Choice {
   std::uint64_t sequence, batch;
   Recomputation recomputation = Recomputation::none;
 
-  std::uint64_t tokens(const Model& m) const { return sequence ? sequence : m.context; }
-  StateBytes states(const Model& m, const Policy& p) const { return state_bytes(m, p, optimizer, momentum); }
+  std::uint64_t tokens(const ModelShape& m) const { return sequence ? sequence : m.context; }
+  StateBytes states(const ModelShape& m, const Policy& p) const { return state_bytes(m, p, optimizer, momentum); }
 };
 
-Choice read(const Config& config) {
-  Choice c;
+MemorySettings read(const Config& config) {
+  MemorySettings c;
   const std::string file = config.text("model"), names = config.text("models");
   if (!file.empty()) c.models.push_back(parse_model(read_json(file), file));
   if (!names.empty() || file.empty())
@@ -279,7 +279,7 @@ Choice read(const Config& config) {
       }
     }
   if (!file.empty() && std::any_of(c.models.begin() + 1, c.models.end(),
-                                   [&](const Model& m) { return m.name == c.models.front().name; }))
+                                   [&](const ModelShape& m) { return m.name == c.models.front().name; }))
     throw std::invalid_argument(fmt::format("model: {} has the name {}, which is in models too; accepted: another name",
                                             file, c.models.front().name));
   c.policies = trainings::chosen_policies(config);
@@ -302,7 +302,7 @@ Choice read(const Config& config) {
 Json gigabytes(std::uint64_t bytes) { return number(static_cast<double>(bytes) / 1e9); }
 Json gibibytes(std::uint64_t bytes) { return number(static_cast<double>(bytes) / 0x1p30); }
 
-void report_parameters(const Choice& c, Report& report) {
+void report_parameters(const MemorySettings& c, Report& report) {
   Table& known = report.table(
       "models", "What is trained",
       {{"model", "", "Name of the model."},
@@ -320,7 +320,7 @@ void report_parameters(const Choice& c, Report& report) {
                                  {"copies", "1", "Layers, times experts, that have one."},
                                  {"elements", "parameter", "Parameters in all of them."},
                                  {"share", "1", "Share of the model's parameters."}});
-  for (const Model& m : c.models) {
+  for (const ModelShape& m : c.models) {
     const std::uint64_t all = parameter_count(m);
     known.row({m.name, m.title, m.source, all, m.published ? Json(m.published) : Json(),
                m.has_shape() ? Json(c.tokens(m)) : Json()});
@@ -330,7 +330,7 @@ void report_parameters(const Choice& c, Report& report) {
   }
 }
 
-void report_bytes(const Config& config, const Choice& c, Report& report) {
+void report_bytes(const Config& config, const MemorySettings& c, Report& report) {
   const auto n = static_cast<std::uint64_t>(config.integer("data_parallel"));
   const Column model{"model", "", "Name of the model."}, policy{"policy", "", "Precision policy."},
       stage{"stage", "1", "Stage of ZeRO; 0 shares nothing."};
@@ -380,7 +380,7 @@ void report_bytes(const Config& config, const Choice& c, Report& report) {
         "Parameters, gradients, states, master weights, copies and what stage 3 gathers, on the fullest rank."},
        {"gb", "GB", "The same in 10^9 bytes."},
        {"gib", "GiB", "The same in 2^30 bytes."}});
-  for (const Model& m : c.models)
+  for (const ModelShape& m : c.models)
     for (const Policy& p : c.policies) {
       const StateBytes whole = c.states(m, p);
       const auto count = static_cast<double>(parameter_count(m));
@@ -392,11 +392,13 @@ void report_bytes(const Config& config, const Choice& c, Report& report) {
           activation_tensors(m, p, c.tokens(m), c.batch, c.recomputation));
       for (const int at : c.stages) {
         const StateBytes part = on_a_rank(whole, at, n);
-        const auto of = [&](State s) { return part[static_cast<std::size_t>(s)]; };
+        const auto of = [&](MemoryState s) { return part[static_cast<std::size_t>(s)]; };
         const std::uint64_t gathered = gathered_bytes(m, p, at, n), all = total(part) + gathered + activations;
-        bytes.row({m.name, p.name, at, gigabytes(all), gibibytes(all), of(State::parameters), of(State::gradients),
-                   of(State::master), of(State::first) + of(State::second) + of(State::compensation), of(State::copies),
-                   m.has_shape() ? Json(gathered) : Json(), m.has_shape() ? Json(activations) : Json(), all});
+        bytes.row({m.name, p.name, at, gigabytes(all), gibibytes(all), of(MemoryState::parameters),
+                   of(MemoryState::gradients), of(MemoryState::master),
+                   of(MemoryState::first) + of(MemoryState::second) + of(MemoryState::compensation),
+                   of(MemoryState::copies), m.has_shape() ? Json(gathered) : Json(),
+                   m.has_shape() ? Json(activations) : Json(), all});
         for (const std::int64_t count_of_ranks : c.ranks) {
           const auto sharers = static_cast<std::uint64_t>(count_of_ranks);
           const std::uint64_t b = total(on_a_rank(whole, at, sharers)) + gathered_bytes(m, p, at, sharers);
@@ -406,7 +408,7 @@ void report_bytes(const Config& config, const Choice& c, Report& report) {
     }
 }
 
-void report_activations(const Choice& c, Report& report) {
+void report_activations(const MemorySettings& c, Report& report) {
   Table& table = report.table(
       "activations", "What a micro-batch leaves for backward, by recomputation",
       {{"model", "", "Name of the model; those without a shape are left out."},
@@ -427,7 +429,7 @@ void report_activations(const Choice& c, Report& report) {
                                  {"bytes", "byte", "Of one layer, or of the part outside layers."},
                                  {"layers", "1", "Layers that keep one; 1 outside layers."},
                                  {"total", "byte", "Of all of them."}});
-  for (const Model& m : c.models) {
+  for (const ModelShape& m : c.models) {
     if (!m.has_shape()) continue;
     const std::uint64_t s = c.tokens(m);
     for (const Policy& p : c.policies) {
@@ -452,7 +454,7 @@ void report_activations(const Choice& c, Report& report) {
 }
 
 void run_memory(const Config& config, Run& run) {
-  const Choice c = read(config);
+  const MemorySettings c = read(config);
   report_parameters(c, run.report);
   report_bytes(config, c, run.report);
   report_activations(c, run.report);

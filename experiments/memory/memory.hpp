@@ -25,7 +25,7 @@ struct ParameterTensor {
 };
 
 /// Names are those of published configurations. A model that states only its number of parameters has the shape 0.
-struct Model {
+struct ModelShape {
   std::string name, title, source;
   std::uint64_t parameters = 0;  ///< stated instead of a shape
   std::uint64_t published = 0,
@@ -54,16 +54,16 @@ struct Model {
 /// or {"name", "parameters": COUNT}. The values shown are defaults, except those of layers, hidden, heads and
 /// vocabulary. The default name is that of the file `where` without its ending. Throws std::invalid_argument in one
 /// line that begins with `where`.
-Model parse_model(const Json& json, const std::string& where);
+ModelShape parse_model(const Json& json, const std::string& where);
 
 /// The named models, in the order of models.json.
-const std::vector<Model>& models();
+const std::vector<ModelShape>& models();
 /// Throws std::invalid_argument that names the nearest ones.
-const Model& find_model(const std::string& name);
+const ModelShape& find_model(const std::string& name);
 
 /// All tensors of parameters that have elements.
-std::vector<ParameterTensor> parameter_tensors(const Model& model);
-std::uint64_t parameter_count(const Model& model);
+std::vector<ParameterTensor> parameter_tensors(const ModelShape& model);
+std::uint64_t parameter_count(const ModelShape& model);
 
 // Activations: what a layer keeps for its backward pass, tensor by tensor (Korthikanti et al. 2022, Reducing Activation
 // Recomputation, sections 4.1 and 5).
@@ -87,7 +87,7 @@ struct ActivationTensor {
 /// The activations of a micro-batch of `batch` sequences. The operand of a product is kept in the format in which it
 /// enters the product, everything else in its own; dropout keeps one byte per element of a mask. Empty for models
 /// without a shape. Throws std::invalid_argument in one line for more than 2^56 bytes.
-std::vector<ActivationTensor> activation_tensors(const Model& model, const training::Policy& policy,
+std::vector<ActivationTensor> activation_tensors(const ModelShape& model, const training::Policy& policy,
                                                  std::uint64_t sequence, std::uint64_t batch,
                                                  Recomputation recomputation);
 
@@ -107,7 +107,7 @@ std::uint64_t storage_bits(const training::Storage& storage, std::uint64_t rows,
 /// its parameter. master: the copy in FP32 that updates change, where the policy has one. first, second: the
 /// optimizer's states; compensation: Kahan summation's. copies: weights of products in their operands' format where
 /// that is not the parameters' own; autocast keeps them through a step.
-enum class State : std::uint8_t { parameters, gradients, master, first, second, compensation, copies };
+enum class MemoryState : std::uint8_t { parameters, gradients, master, first, second, compensation, copies };
 inline constexpr std::array<std::string_view, 7> state_names{"parameters", "gradients",    "master", "first",
                                                              "second",     "compensation", "copies"};
 
@@ -115,7 +115,7 @@ inline constexpr std::array<std::string_view, 7> state_names{"parameters", "grad
 using StateBytes = std::array<std::uint64_t, state_names.size()>;
 
 /// The states of the whole model, on one rank that shares nothing.
-StateBytes state_bytes(const Model& model, const training::Policy& policy, training::OptimizerKind optimizer,
+StateBytes state_bytes(const ModelShape& model, const training::Policy& policy, training::OptimizerKind optimizer,
                        bool momentum);
 
 /// What the fullest of N ranks holds at a stage of ZeRO (Rajbhandari et al. 2020). Stages from 1 on shard states,
@@ -126,7 +126,7 @@ StateBytes on_a_rank(const StateBytes& whole, int stage, std::uint64_t ranks);
 /// What a rank of stage 3 holds in addition if there are several ranks: it gathers the parameters of one layer, or of
 /// one tensor outside layers, and drops them after the products. This is the largest of these, with its copies. 0 at
 /// other stages and for models without a shape.
-std::uint64_t gathered_bytes(const Model& model, const training::Policy& policy, int stage, std::uint64_t ranks);
+std::uint64_t gathered_bytes(const ModelShape& model, const training::Policy& policy, int stage, std::uint64_t ranks);
 
 std::uint64_t total(const StateBytes& bytes);
 

@@ -47,7 +47,7 @@ constexpr std::array<Named<bool>, 2> norms{{{"layer", false}, {"rms", true}}};
 
 /// A field's default may follow from fields before it.
 template <class V>
-void fields(V& v, Model& m) {
+void fields(V& v, ModelShape& m) {
   constexpr Whole extent = whole(1, most), count = whole(1, most_parameters), some = whole(0, most);
   v("name", m.name, by(read_name, name_accepted), optional);
   v("title", m.title, otherwise(m.name));
@@ -78,8 +78,8 @@ void fields(V& v, Model& m) {
   v("norm", m.rms, chosen_from(norms), optional);
 }
 
-Model parse_model(const Json& json, const std::string& where) {
-  Model m;
+ModelShape parse_model(const Json& json, const std::string& where) {
+  ModelShape m;
   m.name = std::filesystem::path(where).stem().string();
   if (!json.is_object())
     JsonValue(json, where).refuse("an object with layers, hidden, heads, vocabulary, ... or parameters");
@@ -108,7 +108,7 @@ Model parse_model(const Json& json, const std::string& where) {
   return m;
 }
 
-std::vector<ParameterTensor> parameter_tensors(const Model& m) {
+std::vector<ParameterTensor> parameter_tensors(const ModelShape& m) {
   if (!m.has_shape()) return {{"parameters", OperatorKind::linear, 1, m.parameters, 1, false}};
   std::vector<ParameterTensor> all;
   bool inside = false;
@@ -149,15 +149,15 @@ std::vector<ParameterTensor> parameter_tensors(const Model& m) {
   return all;
 }
 
-std::uint64_t parameter_count(const Model& m) {
+std::uint64_t parameter_count(const ModelShape& m) {
   std::uint64_t all = 0;
   for (const ParameterTensor& t : parameter_tensors(m)) all += t.elements();
   return all;
 }
 
-const std::vector<Model>& models() {
-  static const std::vector<Model> all = [] {
-    std::vector<Model> known;
+const std::vector<ModelShape>& models() {
+  static const std::vector<ModelShape> all = [] {
+    std::vector<ModelShape> known;
     for (const Json& json : parse_json(models_text, "models.json"))
       known.push_back(parse_model(json, json.value("name", "models.json")));
     return known;
@@ -165,9 +165,9 @@ const std::vector<Model>& models() {
   return all;
 }
 
-const Model& find_model(const std::string& name) {
+const ModelShape& find_model(const std::string& name) {
   std::vector<std::string> names;
-  for (const Model& model : models()) {
+  for (const ModelShape& model : models()) {
     if (model.name == name) return model;
     names.push_back(model.name);
   }
@@ -189,7 +189,7 @@ const Storage& kept(const training::OperatorPrecision& product, const training::
 
 }  // namespace
 
-std::vector<ActivationTensor> activation_tensors(const Model& m, const Policy& policy, std::uint64_t sequence,
+std::vector<ActivationTensor> activation_tensors(const ModelShape& m, const Policy& policy, std::uint64_t sequence,
                                                  std::uint64_t batch, Recomputation recomputation) {
   std::vector<ActivationTensor> all;
   if (!m.has_shape()) return all;
@@ -269,12 +269,12 @@ std::uint64_t bits_of(const Storage& storage, const ParameterTensor& t) {
 }
 
 /// Whether a matrix enters a product. A tied embedding is the matrix of the output layer.
-bool enters_a_product(const Model& m, const ParameterTensor& t) {
+bool enters_a_product(const ModelShape& m, const ParameterTensor& t) {
   return t.kind == training::OperatorKind::linear ? t.rows > 1 || !m.has_shape() : m.tied && t.name == "embedding";
 }
 
 /// Bits of the copies in which weights enter products; 0 where the weights themselves do.
-std::uint64_t copy_bits(const Model& model, const Policy& policy, const ParameterTensor& t) {
+std::uint64_t copy_bits(const ModelShape& model, const Policy& policy, const ParameterTensor& t) {
   const training::OperatorPrecision product = policy.at(training::OperatorKind::linear, t.name);
   const Storage& operand = product.operand(Role::weight);
   return enters_a_product(model, t) && !operand.keeps_floats() && operand.format != policy.update.weights.format
@@ -296,21 +296,22 @@ std::uint64_t storage_bits(const Storage& storage, std::uint64_t rows, std::uint
   return elements * static_cast<std::uint64_t>(f.element.bits()) + down * across * shared + (f.tensor_scale ? 32 : 0);
 }
 
-StateBytes state_bytes(const Model& model, const Policy& policy, training::OptimizerKind optimizer, bool momentum) {
+StateBytes state_bytes(const ModelShape& model, const Policy& policy, training::OptimizerKind optimizer,
+                       bool momentum) {
   StateBytes bits{};
   const training::UpdatePrecision& u = policy.update;
-  const auto at = [&](State s) -> std::uint64_t& { return bits[static_cast<std::size_t>(s)]; };
+  const auto at = [&](MemoryState s) -> std::uint64_t& { return bits[static_cast<std::size_t>(s)]; };
   const bool adam = optimizer != training::OptimizerKind::sgd;
   for (const ParameterTensor& t : parameter_tensors(model)) {
     const training::OperatorPrecision p = policy.at(t.kind, t.name);
     const std::uint64_t weights = bits_of(u.weights, t);
-    at(State::parameters) += weights;
-    at(State::gradients) += std::max(weights, bits_of(p.result(Role::gradient_of_weight), t));
-    if (u.master_weights) at(State::master) += bits_of(Storage{}, t);
-    if (adam || momentum) at(State::first) += bits_of(u.first, t);
-    if (adam) at(State::second) += bits_of(u.second, t);
-    if (u.kahan) at(State::compensation) += weights;
-    at(State::copies) += copy_bits(model, policy, t);
+    at(MemoryState::parameters) += weights;
+    at(MemoryState::gradients) += std::max(weights, bits_of(p.result(Role::gradient_of_weight), t));
+    if (u.master_weights) at(MemoryState::master) += bits_of(Storage{}, t);
+    if (adam || momentum) at(MemoryState::first) += bits_of(u.first, t);
+    if (adam) at(MemoryState::second) += bits_of(u.second, t);
+    if (u.kahan) at(MemoryState::compensation) += weights;
+    at(MemoryState::copies) += copy_bits(model, policy, t);
   }
   for (std::uint64_t& b : bits) b = ceil_divide(b, 8);
   return bits;
@@ -318,18 +319,20 @@ StateBytes state_bytes(const Model& model, const Policy& policy, training::Optim
 
 StateBytes on_a_rank(const StateBytes& whole, int stage, std::uint64_t ranks) {
   StateBytes part = whole;
-  const auto divide = [&](State s) {
+  const auto divide = [&](MemoryState s) {
     part[static_cast<std::size_t>(s)] = ceil_divide(whole[static_cast<std::size_t>(s)], ranks);
   };
   if (stage >= 1)
-    for (const State s : {State::master, State::first, State::second, State::compensation}) divide(s);
-  if (stage >= 2) divide(State::gradients);
+    for (const MemoryState s :
+         {MemoryState::master, MemoryState::first, MemoryState::second, MemoryState::compensation})
+      divide(s);
+  if (stage >= 2) divide(MemoryState::gradients);
   if (stage >= 3)
-    for (const State s : {State::parameters, State::copies}) divide(s);
+    for (const MemoryState s : {MemoryState::parameters, MemoryState::copies}) divide(s);
   return part;
 }
 
-std::uint64_t gathered_bytes(const Model& model, const Policy& policy, int stage, std::uint64_t ranks) {
+std::uint64_t gathered_bytes(const ModelShape& model, const Policy& policy, int stage, std::uint64_t ranks) {
   if (stage < 3 || ranks == 1 || !model.has_shape()) return 0;
   std::uint64_t layer = 0, largest = 0;
   for (const ParameterTensor& t : parameter_tensors(model)) {

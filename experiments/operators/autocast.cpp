@@ -62,15 +62,15 @@ std::vector<std::size_t> operations_by_stage(const OperatorProgram& p) {
 
 }  // namespace
 
-std::vector<Choice> choices(const std::vector<FormatChoice>& formats) {
-  std::vector<Choice> all;
+std::vector<PrecisionChoice> choices(const std::vector<FormatChoice>& formats) {
+  std::vector<PrecisionChoice> all;
   for (const FormatChoice& f : formats) {
     if (f.format == fp32) continue;
     for (const Where where : {Where::all, Where::tensors})
       all.push_back({f.name, where, Precision::of(where, f.format)});
   }
-  std::stable_sort(all.begin(), all.end(), [](const Choice& x, const Choice& y) {
-    const auto bits = [](const Choice& c) {
+  std::stable_sort(all.begin(), all.end(), [](const PrecisionChoice& x, const PrecisionChoice& y) {
+    const auto bits = [](const PrecisionChoice& c) {
       return std::pair(c.precision.tensors.storage_bits(), c.precision.operations.storage_bits());
     };
     return bits(x) < bits(y);
@@ -81,8 +81,8 @@ std::vector<Choice> choices(const std::vector<FormatChoice>& formats) {
 
 std::size_t deciding_samples(const OperatorSettings& s) { return std::min<std::size_t>(s.samples, 4); }
 
-std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<Choice>& choices, const OperatorSettings& s,
-                               double budget) {
+std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<PrecisionChoice>& choices,
+                               const OperatorSettings& s, double budget) {
   const std::vector<Sample> samples = some_samples(p, s, 0);
   const std::vector<std::size_t> operations = operations_by_stage(p);
   std::vector<std::size_t> order(operations.size());
@@ -136,7 +136,7 @@ void graph_report(const OperatorSettings& s, double budget, Run& run) {
         "Relative error of the outputs, the largest over the samples that decide (four at most); Infinity if an output "
         "is not finite."},
        {"fresh_error", "1", "The same over as many samples of other inputs and weights, which decide nothing."}});
-  const std::vector<Choice> all = choices(s.formats);
+  const std::vector<PrecisionChoice> all = choices(s.formats);
   for (std::size_t m = 0; m < models().size(); ++m) {
     const OperatorModel& model = models()[m];
     OperatorProgram p(s.order);

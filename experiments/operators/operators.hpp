@@ -164,14 +164,14 @@ std::string_view operator_of(std::string_view stage);
 std::vector<Precision> by_list(const OperatorProgram& p, std::size_t list, const FloatFormat& f);
 
 /// A precision a stage may have.
-struct Choice {
+struct PrecisionChoice {
   std::string format;
   Where where;
   Precision precision;
 };
 
 /// The choices of these formats by bits of a tensor, then of an operation; FP32 is the last.
-std::vector<Choice> choices(const std::vector<FormatChoice>& formats);
+std::vector<PrecisionChoice> choices(const std::vector<FormatChoice>& formats);
 
 /// What the search decided on a stage, in the order of its decisions.
 struct Decision {
@@ -183,8 +183,8 @@ struct Decision {
 /// whole model's relative error stays within the budget and every output is finite. Errors are the largest over
 /// deciding_samples(s) samples, each with inputs and weights of its own, against exact outputs.
 std::size_t deciding_samples(const OperatorSettings& s);
-std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<Choice>& choices, const OperatorSettings& s,
-                               double budget);
+std::vector<Decision> cheapest(const OperatorProgram& p, const std::vector<PrecisionChoice>& choices,
+                               const OperatorSettings& s, double budget);
 
 /// Tables `graph` and `models`.
 void graph_report(const OperatorSettings& s, double budget, Run& run);

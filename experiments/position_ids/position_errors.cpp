@@ -43,7 +43,7 @@ struct Piece {
 };
 
 /// Positions first, first + step, ... below end, all factors, all set-ups. Cosines only where `rotary`.
-Piece look_at(const FloatFormat& f, const Factors& factors, bool rotary, std::int64_t first, std::int64_t end,
+Piece look_at(const FloatFormat& f, const PositionFactors& factors, bool rotary, std::int64_t first, std::int64_t end,
               std::int64_t step, std::size_t limit) {
   Piece piece{{}, Trace(limit)};
   PositionTimesFactor times_factor(f, factors, &piece.trace);
@@ -80,9 +80,9 @@ Piece look_at(const FloatFormat& f, const Factors& factors, bool rotary, std::in
 }
 
 /// Errors of every set-up over positions 0 ... length - 1 for each length (ascending), pieces in parallel.
-std::vector<std::array<PositionErrors, setups.size()>> sweep(const FloatFormat& f, const Factors& factors, bool rotary,
-                                                             const std::vector<std::int64_t>& lengths, Trace& trace,
-                                                             const std::function<void()>& tick) {
+std::vector<std::array<PositionErrors, setups.size()>> sweep(const FloatFormat& f, const PositionFactors& factors,
+                                                             bool rotary, const std::vector<std::int64_t>& lengths,
+                                                             Trace& trace, const std::function<void()>& tick) {
   std::vector<std::array<PositionErrors, setups.size()>> by_length;
   std::array<PositionErrors, setups.size()> so_far{};
   constexpr std::int64_t piece_positions = 512;
@@ -116,7 +116,7 @@ std::vector<std::array<PositionErrors, setups.size()>> sweep(const FloatFormat& 
 /// EleutherAI/gpt-neox #1003: dim 32, base 10000, positions 0 ... 2047, fp16 against FP32 on the same machine.
 void gpt_neox(Run& run) {
   const Citation source{publications::rotary_angles, "EleutherAI/gpt-neox #1003"};
-  const Factors factors = rope_frequencies(32, 10000, run.trace);
+  const PositionFactors factors = rope_frequencies(32, 10000, run.trace);
   PositionTimesFactor at(fp16, factors, &run.trace);
   run.report.claim({"gpt-neox-angle-fp32",
                     "RoPE with 32 dimensions: the FP32 angle of position 1857, pair 1, is 1044.2678.", source},
@@ -154,8 +154,8 @@ std::vector<std::int64_t> ascending(std::vector<std::int64_t> lengths) {
 
 }  // namespace
 
-Factors rope_frequencies(int dim, double base, Trace& trace) {
-  Factors factors;
+PositionFactors rope_frequencies(int dim, double base, Trace& trace) {
+  PositionFactors factors;
   Arithmetic arithmetic(fp32, {}, &trace);
   const std::uint64_t one = encode(fp32, {}, 1).code;
   for (int i = 0; i < dim / 2; ++i) {
@@ -166,8 +166,8 @@ Factors rope_frequencies(int dim, double base, Trace& trace) {
   return factors;
 }
 
-Factors alibi_slopes(int heads) {
-  Factors factors;
+PositionFactors alibi_slopes(int heads) {
+  PositionFactors factors;
   for (int h = 1; h <= heads; ++h) {
     factors.exact.push_back(split(pow(Precise(2), Precise(-8 * h) / heads)));
     factors.fp32.push_back(encode(fp32, {}, factors.exact.back().high).code);
@@ -175,7 +175,7 @@ Factors alibi_slopes(int heads) {
   return factors;
 }
 
-PositionTimesFactor::PositionTimesFactor(const FloatFormat& format, const Factors& factors, Trace* trace)
+PositionTimesFactor::PositionTimesFactor(const FloatFormat& format, const PositionFactors& factors, Trace* trace)
     : narrow_(format, {}, trace), wide_(fp32, {}, trace), factors_(factors) {
   for (const std::uint64_t code : factors.fp32) narrow_factors_.push_back(narrow_.convert_from(fp32, code));
 }
@@ -237,8 +237,8 @@ void position_errors(const Config& config, Run& run) {
        lost});
 
   Trace factors_trace(run.trace.limit());
-  const Factors frequencies = rope_frequencies(dim, config.real("rope_base"), factors_trace),
-                slopes = alibi_slopes(heads);
+  const PositionFactors frequencies = rope_frequencies(dim, config.real("rope_base"), factors_trace),
+                        slopes = alibi_slopes(heads);
   run.trace.append(factors_trace);
   const auto steps = static_cast<double>(formats.size() * lengths.size() * 2);
   double done = 0;

@@ -7,15 +7,15 @@
 namespace halfulp::positions {
 
 /// What positions are multiplied by: a frequency per pair of dimensions (RoPE), a slope per head (ALiBi).
-struct Factors {
+struct PositionFactors {
   std::vector<TwoDoubles> exact;
   std::vector<std::uint64_t> fp32;  ///< as FP32 code computes them
 };
 
 /// base^(-2i/dim) for i = 0 ... dim/2 - 1 (Su et al. 2021). FP32: 1 / fl(base^(2i/dim)), the division recorded.
-Factors rope_frequencies(int dim, double base, Trace& trace);
+PositionFactors rope_frequencies(int dim, double base, Trace& trace);
 /// 2^(-8h/heads) for h = 1 ... heads (Press et al. 2022). FP32: rounded once.
-Factors alibi_slopes(int heads);
+PositionFactors alibi_slopes(int heads);
 
 /// Where the low precision sits.
 enum class Setup : std::uint8_t {
@@ -30,7 +30,7 @@ inline constexpr std::array<Named<Setup>, 4> setups{
 /// position * factor, step by step, for one format; everything is recorded.
 class PositionTimesFactor {
  public:
-  PositionTimesFactor(const FloatFormat& format, const Factors& factors, Trace* trace);
+  PositionTimesFactor(const FloatFormat& format, const PositionFactors& factors, Trace* trace);
   const FloatFormat& format_of(Setup setup) const;
   /// A code word of format_of(setup).
   std::uint64_t operator()(Setup setup, std::int64_t position, std::size_t factor);
@@ -39,7 +39,7 @@ class PositionTimesFactor {
 
  private:
   Arithmetic narrow_, wide_;
-  Factors factors_;
+  PositionFactors factors_;
   std::vector<std::uint64_t> narrow_factors_;
 };
 

@@ -135,7 +135,7 @@ TEST(Explain, ReasonsAreTrue) {
           if (saturate) rounding.overflow = Overflow::saturate;
           rounding.flush_outputs = flush;
           const Explanation e = explain(row.format, rounding, text, 0);
-          for (const Outcome& o : e.outcomes) {
+          for (const ModeOutcome& o : e.outcomes) {
             const auto mode = std::string(name_of(o.mode));
             SCOPED_TRACE(std::string(row.name) + " " + text + " " + mode + ": " + o.reason);
             seen.insert(o.reason.substr(0, 4) == "p = " ? "p" : o.reason);

@@ -19,7 +19,7 @@ std::string text(const MatrixInstruction& x, int thread, int i) {
   return spelling(x) + ", thread " + std::to_string(thread) + ", element " + std::to_string(i);
 }
 
-std::string text(const Place& p) {
+std::string text(const TileElement& p) {
   return std::to_string(p.tile) + ": " + std::to_string(p.row) + ", " + std::to_string(p.column);
 }
 
@@ -46,7 +46,7 @@ void check_fragment(const MatrixInstruction& x, int count, int rows, int columns
   std::set<std::array<int, 3>> seen;
   for (int thread = 0; thread < x.threads(); ++thread)
     for (int i = 0; i < count; ++i) {
-      const Place p = ours(x, thread, i);
+      const TileElement p = ours(x, thread, i);
       EXPECT_EQ(text(p), text(documented(x, thread, i))) << text(x, thread, i);
       const bool inside = 0 <= p.row && p.row < rows && 0 <= p.column && p.column < columns;
       EXPECT_TRUE(0 <= p.tile && p.tile < x.tiles() && inside) << text(x, thread, i);

@@ -78,11 +78,11 @@ TEST(Sums, TreesAreTheRecursionWrittenFromItsRoot) {
     for (const std::size_t n : lengths)
       for (std::uint64_t seed = 0; seed < 5; ++seed) {
         const Words x = terms_of(f, n, seed);
-        ASSERT_EQ(emulated_sums(f, SumOrder::sequential, x, 1).at(0), (Recursion{f, x, 1}.sum()))
+        ASSERT_EQ(emulated_sums(f, GpuSumOrder::sequential, x, 1).at(0), (Recursion{f, x, 1}.sum()))
             << format_name(f) << ' ' << n;
-        ASSERT_EQ(emulated_sums(f, SumOrder::warp, x, 1).at(0), (Recursion{f, x, 32}.sum()))
+        ASSERT_EQ(emulated_sums(f, GpuSumOrder::warp, x, 1).at(0), (Recursion{f, x, 32}.sum()))
             << format_name(f) << ' ' << n;
-        ASSERT_EQ(emulated_sums(f, SumOrder::block, x, 1).at(0), (Recursion{f, x, 256}.sum()))
+        ASSERT_EQ(emulated_sums(f, GpuSumOrder::block, x, 1).at(0), (Recursion{f, x, 256}.sum()))
             << format_name(f) << ' ' << n;
       }
 }
@@ -92,13 +92,13 @@ TEST(Sums, TheTermsTellOrdersApart) {
     std::map<std::string, int> differing;
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       const Words x = terms_of(f, 1000, seed), reversed(x.rbegin(), x.rend());
-      const auto sum = [&](SumOrder order) { return emulated_sums(f, order, x, 1).at(0); };
-      differing["warp as a thread"] += sum(SumOrder::warp) != sum(SumOrder::sequential);
-      differing["block as a warp"] += sum(SumOrder::block) != sum(SumOrder::warp);
-      differing["a tree of neighbours in a warp"] += sum(SumOrder::warp) != Recursion{f, x, 32, true}.sum();
-      differing["a tree of neighbours in a block"] += sum(SumOrder::block) != Recursion{f, x, 256, true}.sum();
-      differing["the last term first"] += sum(SumOrder::sequential) !=
-                                          emulated_sums(f, SumOrder::sequential, reversed, 1).at(0);
+      const auto sum = [&](GpuSumOrder order) { return emulated_sums(f, order, x, 1).at(0); };
+      differing["warp as a thread"] += sum(GpuSumOrder::warp) != sum(GpuSumOrder::sequential);
+      differing["block as a warp"] += sum(GpuSumOrder::block) != sum(GpuSumOrder::warp);
+      differing["a tree of neighbours in a warp"] += sum(GpuSumOrder::warp) != Recursion{f, x, 32, true}.sum();
+      differing["a tree of neighbours in a block"] += sum(GpuSumOrder::block) != Recursion{f, x, 256, true}.sum();
+      differing["the last term first"] += sum(GpuSumOrder::sequential) !=
+                                          emulated_sums(f, GpuSumOrder::sequential, reversed, 1).at(0);
     }
     for (const auto& [mutation, count] : differing) EXPECT_GT(count, 3) << mutation << " in " << format_name(f);
   }
@@ -113,7 +113,7 @@ TEST(Sums, SequentialOnesAreThoseOfDotModels) {
       Words x;
       for (std::size_t i = 0; i < n; ++i)
         x.push_back(i % 50 == 3 ? draw.any(f) : draw.number(f, draw.between(f.emin() - 3, f.emin() + 9)));
-      ASSERT_EQ(emulated_sums(f, SumOrder::sequential, x, 1).at(0), sum(model, x)) << format_name(f) << ' ' << n;
+      ASSERT_EQ(emulated_sums(f, GpuSumOrder::sequential, x, 1).at(0), sum(model, x)) << format_name(f) << ' ' << n;
     }
   }
 }
@@ -130,14 +130,14 @@ TEST(Sums, RowsAreApartAndEdgesStand) {
   }
   // -0 alone stays in one thread; lanes without terms, and memory, hold +0.
   const Words minus{0x8000};
-  EXPECT_EQ(emulated_sums(fp16, SumOrder::sequential, minus, 1), minus);
-  for (const SumOrder order : {SumOrder::warp, SumOrder::block, SumOrder::atomic})
+  EXPECT_EQ(emulated_sums(fp16, GpuSumOrder::sequential, minus, 1), minus);
+  for (const GpuSumOrder order : {GpuSumOrder::warp, GpuSumOrder::block, GpuSumOrder::atomic})
     EXPECT_EQ(emulated_sums(fp16, order, minus, 1), Words{0});
   // 2048 + 1 is 2048 in fp16: a thread stays there, a block's lanes do not come so far.
   const Words ones(4096, code(fp16, 1));
-  EXPECT_EQ(emulated_sums(fp16, SumOrder::sequential, ones, 1), codes(fp16, {2048}));
-  EXPECT_EQ(emulated_sums(fp16, SumOrder::warp, ones, 1), codes(fp16, {4096}));
-  EXPECT_THROW(emulated_sums(fp16, SumOrder::warp, two, 4), std::logic_error);
+  EXPECT_EQ(emulated_sums(fp16, GpuSumOrder::sequential, ones, 1), codes(fp16, {2048}));
+  EXPECT_EQ(emulated_sums(fp16, GpuSumOrder::warp, ones, 1), codes(fp16, {4096}));
+  EXPECT_THROW(emulated_sums(fp16, GpuSumOrder::warp, two, 4), std::logic_error);
 }
 
 // Programs.
@@ -182,7 +182,7 @@ TEST(Programs, KahanStepsAreTheSumOfDotModels) {
       ASSERT_EQ(w.at(0), sum(model, terms)) << i;
     }
     EXPECT_GT(f.value(w[0]), 1) << "what a plain sum loses is there";
-    EXPECT_EQ(emulated_sums(f, SumOrder::sequential, std::span(terms).first(2), 1), codes(f, {1}));
+    EXPECT_EQ(emulated_sums(f, GpuSumOrder::sequential, std::span(terms).first(2), 1), codes(f, {1}));
   }
 }
 

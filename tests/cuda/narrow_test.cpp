@@ -11,7 +11,7 @@ namespace narrow_test {
 
 using namespace halfulp;
 using cuda::narrow_by_mode;
-using cuda::Result;
+using cuda::NarrowResult;
 
 std::vector<FloatFormat> formats() {
   return {fp16,
@@ -70,7 +70,7 @@ std::vector<float> floats(const FloatFormat& f, std::size_t count) {
   return x;
 }
 
-TEST(Narrow, IsQuantizeAndEncode) {
+TEST(NarrowNumber, IsQuantizeAndEncode) {
   std::uint64_t compared = 0;
   for (const FloatFormat& f : formats())
     for (const Rounding& r : roundings()) {
@@ -84,9 +84,9 @@ TEST(Narrow, IsQuantizeAndEncode) {
       encode<float, std::uint32_t>(f, r, x, codes, stream);
       for (std::size_t i = 0; i < x.size(); ++i) {
         const auto bits = std::bit_cast<std::uint32_t>(x[i]), random = rounding_bits(7, 3, 5 + i);
-        ASSERT_EQ(narrow_by_mode<Result::value>(*plan, bits, random), std::bit_cast<std::uint32_t>(values[i]))
+        ASSERT_EQ(narrow_by_mode<NarrowResult::value>(*plan, bits, random), std::bit_cast<std::uint32_t>(values[i]))
             << format_name(f) << ' ' << check::Differences::describe(r) << std::hex << " of " << bits;
-        ASSERT_EQ(narrow_by_mode<Result::code>(*plan, bits, random), codes[i])
+        ASSERT_EQ(narrow_by_mode<NarrowResult::code>(*plan, bits, random), codes[i])
             << format_name(f) << ' ' << check::Differences::describe(r) << std::hex << " of " << bits;
         ++compared;
       }
@@ -94,7 +94,7 @@ TEST(Narrow, IsQuantizeAndEncode) {
   EXPECT_GT(compared, 2'000'000u);
 }
 
-TEST(Narrow, IsRightOnEveryFloat) {
+TEST(NarrowNumber, IsRightOnEveryFloat) {
   if (!check::exhaustive()) GTEST_SKIP() << "2^32 floats a format and mode: HALFULP_EXHAUSTIVE=1";
   constexpr std::size_t block = 1 << 20;
   std::vector<float> x(block), values(block);
@@ -108,7 +108,7 @@ TEST(Narrow, IsRightOnEveryFloat) {
         for (std::size_t i = 0; i < block; ++i) x[i] = std::bit_cast<float>(static_cast<std::uint32_t>(begin + i));
         quantize(f, r, std::span<const float>(x), std::span<float>(values));
         for (std::size_t i = 0; i < block; ++i)
-          differing += narrow_by_mode<Result::value>(plan, static_cast<std::uint32_t>(begin + i)) !=
+          differing += narrow_by_mode<NarrowResult::value>(plan, static_cast<std::uint32_t>(begin + i)) !=
                        std::bit_cast<std::uint32_t>(values[i]);
       }
       EXPECT_EQ(differing, 0u) << format_name(f) << ' ' << mode.name;

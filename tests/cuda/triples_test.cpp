@@ -12,11 +12,11 @@ using namespace halfulp;
 using namespace halfulp::verify;
 
 TEST(Pairs, AreNumberedWithoutGaps) {
-  Pair before = pair_of(0);
+  CodePair before = pair_of(0);
   EXPECT_EQ(before.x, 0u);
   EXPECT_EQ(before.y, 0u);
   for (std::uint64_t n = 1; n < 100'000; ++n) {
-    const Pair p = pair_of(n);
+    const CodePair p = pair_of(n);
     if (before.x < before.y) ASSERT_TRUE(p.x == before.x + 1 && p.y == before.y) << n;
     else ASSERT_TRUE(p.x == 0 && p.y == before.y + 1) << n;
     before = p;
@@ -24,12 +24,12 @@ TEST(Pairs, AreNumberedWithoutGaps) {
   check::Random random{1};
   for (int i = 0; i < 100'000; ++i) {
     const std::uint64_t n = random() % all_pairs;
-    const Pair p = pair_of(n);
+    const CodePair p = pair_of(n);
     ASSERT_LE(p.x, p.y);
     ASSERT_LT(p.y, magnitudes);
     ASSERT_EQ(std::uint64_t{p.y} * (p.y + 1) / 2 + p.x, n);
   }
-  const Pair last = pair_of(all_pairs - 1);
+  const CodePair last = pair_of(all_pairs - 1);
   EXPECT_EQ(last.x, magnitudes - 1);
   EXPECT_EQ(last.y, magnitudes - 1);
 }
@@ -71,7 +71,7 @@ void expect_on_samples(int pairs, std::uint64_t seed) {
   check::Random random{seed};
   std::uint64_t differing = 0, exact_zeros = 0;
   for (int i = 0; i < pairs; ++i) {
-    Pair p = pair_of(random() % all_pairs);
+    CodePair p = pair_of(random() % all_pairs);
     if (i % 2 == 0) p = {p.x & 0x7c00, p.y & 0x7c00};  // powers of two: products that an addend can cancel
     if (p.x > p.y) std::swap(p.x, p.y);
     for (int k = 0; k < 64; ++k) {
@@ -111,7 +111,7 @@ TEST(TriplesOnADevice, DigestsAddUpAndDifferencesAreFound) {
   EXPECT_NE(one->chunk(21, {}).digest, one->chunk(22, {}).digest);
 
   // An instruction that is wrong on one triple, and on many.
-  const Pair p = pair_of(21);
+  const CodePair p = pair_of(21);
   cuda::Rehearsal wrong;
   wrong.answer = [&](const cuda::Instruction& row, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
     return cuda::emulated_answer(row, a, b, c) ^ (a == (p.y | 0x8000u) && b == p.x && c == 0x3c01);

@@ -103,7 +103,7 @@ std::size_t differing(const MatrixUnit& x, const MatrixUnit& y, const MatrixCase
 }
 
 /// Whether the alignment of a sum, its bits and least exponent are among what was found to give the same together.
-bool among_alternatives(const MatrixUnit& truth, const Model& found) {
+bool among_alternatives(const MatrixUnit& truth, const InferredModel& found) {
   const MatrixShape shape = shape_of(truth);
   const FusedSum& s = truth.sum;
   for (const Alternative& a : found.alternatives) {
@@ -130,8 +130,8 @@ bool of_alignment(SumParameter p) {
 /// elsewhere.
 void expect_recovered(const MatrixUnit& truth, const Identification& found) {
   EXPECT_EQ(found.unexplained, 0u) << truth.name;
-  const Model* same_rule = nullptr;
-  for (const Model& m : found.models)
+  const InferredModel* same_rule = nullptr;
+  for (const InferredModel& m : found.models)
     if (m.unit.rule == truth.rule) same_rule = &m;
   ASSERT_NE(same_rule, nullptr) << truth.name << ": " << found.models.size() << " models, none of the rule "
                                 << truth.rule->name;
@@ -153,7 +153,7 @@ void expect_recovered(const MatrixUnit& truth, const Identification& found) {
         EXPECT_EQ(differing(truth, changed, value == i.last ? own : other), 0u)
             << truth.name << ": " << sentence(shape_of(truth), f);
       }
-  for (const Model& m : found.models)
+  for (const InferredModel& m : found.models)
     EXPECT_EQ(differing(truth, m.unit, other), 0u)
         << truth.name << " and the model found, by rule " << m.unit.rule->name;
 }

@@ -136,17 +136,18 @@ TEST(VerifyInputs, ConversionsBeginWithTheEdgesOfTheResultsFormat) {
 
 TEST(VerifySubject, SaysWhichPathItTakes) {
   const std::string set = " (" + std::string(array_instruction_set()) + ")";
-  EXPECT_EQ(Subject(task_of(Operation::convert, fp32, fp16)).description(), "encode" + set);
-  EXPECT_EQ(Subject(task_of(Operation::convert, fp32, e8m0)).description(), "encode (scalar)");
-  EXPECT_EQ(Subject(task_of(Operation::convert, fp64, bf16)).description(), "encode" + set);
-  EXPECT_EQ(Subject(task_of(Operation::convert, bf16, fp16)).description(), "decode, encode" + set);
-  EXPECT_EQ(Subject(task_of(Operation::convert, bf16, e8m0)).description(), "decode" + set + ", encode (scalar)");
-  EXPECT_EQ(Subject(task_of(Operation::convert, e8m0, bf16)).description(), "decode (scalar), encode" + set);
-  EXPECT_EQ(Subject(task_of(Operation::add, e4m3)).description(), "apply" + set);
-  EXPECT_EQ(Subject(task_of(Operation::rem, e4m3)).description(), "scalar functions");
+  EXPECT_EQ(VerifiedFunctions(task_of(Operation::convert, fp32, fp16)).description(), "encode" + set);
+  EXPECT_EQ(VerifiedFunctions(task_of(Operation::convert, fp32, e8m0)).description(), "encode (scalar)");
+  EXPECT_EQ(VerifiedFunctions(task_of(Operation::convert, fp64, bf16)).description(), "encode" + set);
+  EXPECT_EQ(VerifiedFunctions(task_of(Operation::convert, bf16, fp16)).description(), "decode, encode" + set);
+  EXPECT_EQ(VerifiedFunctions(task_of(Operation::convert, bf16, e8m0)).description(),
+            "decode" + set + ", encode (scalar)");
+  EXPECT_EQ(VerifiedFunctions(task_of(Operation::convert, e8m0, bf16)).description(), "decode (scalar), encode" + set);
+  EXPECT_EQ(VerifiedFunctions(task_of(Operation::add, e4m3)).description(), "apply" + set);
+  EXPECT_EQ(VerifiedFunctions(task_of(Operation::rem, e4m3)).description(), "scalar functions");
   Task payloads = task_of(Operation::add, fp16);
   payloads.rounding.nan = NanRule::propagate;
-  EXPECT_EQ(Subject(payloads).description(), "apply (scalar)");
+  EXPECT_EQ(VerifiedFunctions(payloads).description(), "apply (scalar)");
 }
 
 // What is found.

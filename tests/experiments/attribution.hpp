@@ -56,7 +56,7 @@ inline std::vector<double> draws(Random& random, std::size_t count, int bits, in
   return all;
 }
 
-inline Operand operand(const std::string& format, std::vector<double> values, std::size_t rows = 1) {
+inline OperandStates operand(const std::string& format, std::vector<double> values, std::size_t rows = 1) {
   const std::size_t columns = values.size() / rows;
   return make_operand(parse_operand_format(format), {}, std::move(values), rows, columns);
 }

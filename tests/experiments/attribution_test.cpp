@@ -14,8 +14,8 @@ struct Parts {
   std::array<cpp_rational, source_count> forward, reverse, alone;
   cpp_rational exact, total;
 };
-Parts parts_of(const Operand& a, const Operand& b, const std::string& inside, std::optional<FloatFormat> out = {},
-               Sources active = all_sources) {
+Parts parts_of(const OperandStates& a, const OperandStates& b, const std::string& inside,
+               std::optional<FloatFormat> out = {}, Sources active = all_sources) {
   SwitchedProduct product(a, b, parse_inside(inside), out);
   const Split s = split(product, active);
   EXPECT_EQ(s.not_adding_up(s.forward) + s.not_adding_up(s.reverse), 0u);
@@ -41,8 +41,8 @@ void expect_only(const Parts& p, std::size_t source) {
 TEST(Attribution, parts_by_hand) {
   // E2M1 in blocks of 2, scaled by amax / 6: of (7, 1) the ideal scale is 7/6, and 1 becomes 1 instead of 6/7. So input
   // alone adds 7/6 - 1, and 7 stays.
-  const Operand b = operand("fp16", {1, 1});
-  const Operand blocks = operand("e2m1/1x2/fp32", {7, 1});
+  const OperandStates b = operand("fp16", {1, 1});
+  const OperandStates blocks = operand("e2m1/1x2/fp32", {7, 1});
   const Parts p = parts_of(blocks, b, "exact");
   EXPECT_EQ(p.exact, 8);
   EXPECT_EQ(p.alone[input], cpp_rational(1, 6));
@@ -60,7 +60,7 @@ TEST(Attribution, parts_by_hand) {
   std::vector<double> five(32, 0);
   five[0] = 5, five[1] = 1;
   const Parts mx = parts_of(operand("mxfp4", five), operand("fp16", std::vector<double>(32, 1)), "exact", {},
-                            all_sources & ~only(Source::accumulation));
+                            all_sources & ~only(ErrorSource::accumulation));
   EXPECT_EQ(mx.forward[scaling], 0);
   EXPECT_EQ(mx.forward[input], -1);
   EXPECT_EQ(mx.reverse[input], cpp_rational(-1, 6));
@@ -92,7 +92,7 @@ TEST(Attribution, one_source_that_is_there_has_all_the_error) {
   double amax = 3;
   while (operand("e4m3-tensor", {amax, 0}).scaled[0] != 448) amax += 1;
   expect_only(parts_of(operand("e4m3-tensor", {amax, 0}), operand("e4m3", {1, 1}), "fp64,mul=exact", {},
-                       all_sources & ~only(Source::accumulation)),
+                       all_sources & ~only(ErrorSource::accumulation)),
               scaling);
   EXPECT_EQ(parts_of(operand("e4m3-tensor", {amax, 0}), operand("e4m3", {1, 1}), "fp64,mul=exact").total, 0);
   // Input: 448 makes the scale 1, by every rule; sums of few bits.
@@ -116,7 +116,7 @@ TEST(Attribution, one_source_that_is_there_has_all_the_error) {
   std::vector<double> small;
   for (int i = 0; i < 64; ++i)
     small.push_back(std::ldexp(static_cast<double>(random() % 15) + 1, static_cast<int>(random() % 4) - 5));
-  const Operand a = operand("e4m3", small);
+  const OperandStates a = operand("e4m3", small);
   for (const char* inside : {"in=e4m3,mul=fp16/toward-zero,acc=fp64", "in=e4m3,mul=bf16/toward-zero,acc=fp64",
                              "in=e4m3,mul=e4m3,acc=fp64"}) {
     const Parts p = parts_of(a, a, inside);
@@ -133,7 +133,7 @@ TEST(Attribution, one_source_that_is_there_has_all_the_error) {
 TEST(Attribution, everything_on_is_the_blocked_product) {
   Random random{8};
   Words words("everything on");
-  const auto compare = [&](const Operand& a, const Operand& b, const std::string& text,
+  const auto compare = [&](const OperandStates& a, const OperandStates& b, const std::string& text,
                            const std::vector<std::uint64_t>& want, std::optional<FloatFormat> out) {
     SwitchedProduct product(a, b, parse_inside(text), out);
     const auto got = product.words();
@@ -152,7 +152,7 @@ TEST(Attribution, everything_on_is_the_blocked_product) {
                                        {"e4m3-tensor", "fp8-1x128", "bf16,order=pairwise:4"},
                                        {"mxint8", "mxfp4", "exact"},
                                        {"e5m2-row", "e5m2-row", "fp16,mul=fp32"}}) {
-    const Operand a = operand(fa, a_values, 5), b = operand(fb, b_values, 4);
+    const OperandStates a = operand(fa, a_values, 5), b = operand(fb, b_values, 4);
     BlockDot dot;
     const Inside by = parse_inside(inside);
     if (by.model()) dot.inside = *by.model();
@@ -164,7 +164,7 @@ TEST(Attribution, everything_on_is_the_blocked_product) {
     compare(a, b, inside, want, bf16);
   }
   for (const char* inside : {"fp16", "in=e4m3,mul=exact,acc=bf16", "hopper.mma.fp16.fp32"}) {
-    const Operand a = operand("fp16", a_values, 5), b = operand("fp16", b_values, 4);
+    const OperandStates a = operand("fp16", a_values, 5), b = operand("fp16", b_values, 4);
     if (!refusal(parse_inside(inside), a.format, b.format).empty()) continue;
     ProductModel model = parse_product_model(inside);
     if (auto* dots = std::get_if<DotModel>(&model)) dots->input = fp16;
@@ -184,14 +184,15 @@ TEST(Attribution, parts_add_up_whatever_is_active) {
                                        {"int4/1x32/fp32", "mxint8", "exact"},
                                        {"e4m3-tensor", "mxfp8e5m2", "hopper.wgmma.e4m3-e5m2.fp32@24"},
                                        {"fp16", "e5m2", "fp32,order=interleaved:4"}}) {
-    const Operand a = operand(fa, draws(random, 2 * 70, 30, 8), 2), b = operand(fb, draws(random, 3 * 70, 24, 4), 3);
+    const OperandStates a = operand(fa, draws(random, 2 * 70, 30, 8), 2),
+                        b = operand(fb, draws(random, 3 * 70, 24, 4), 3);
     SwitchedProduct product(a, b, parse_inside(inside), e5m2);
     for (Sources active = 0; active <= all_sources; ++active) {
       const Split s = split(product, active);
       EXPECT_EQ(s.not_adding_up(s.forward), 0u) << fa << ' ' << active;
       EXPECT_EQ(s.not_adding_up(s.reverse), 0u) << fa << ' ' << active;
       for (std::size_t i = 0; i < source_count; ++i)
-        for (std::size_t o = 0; o < product.count() && !has(active, static_cast<Source>(i)); ++o)
+        for (std::size_t o = 0; o < product.count() && !has(active, static_cast<ErrorSource>(i)); ++o)
           EXPECT_TRUE(s.forward[i][o].is_zero() && s.reverse[i][o].is_zero());
     }
     // The reference is the product of the inputs, as rationals.

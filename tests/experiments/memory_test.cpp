@@ -17,19 +17,19 @@ namespace memory_test {
 using tests::refusal_of, tests::report_of;
 using training::find_policy, training::OptimizerKind, training::parse_storage;
 
-Model model_of(const char* json) { return parse_model(parse_json(json, "test"), "test"); }
+ModelShape model_of(const char* json) { return parse_model(parse_json(json, "test"), "test"); }
 
-std::uint64_t of(const StateBytes& bytes, State s) { return bytes[static_cast<std::size_t>(s)]; }
+std::uint64_t of(const StateBytes& bytes, MemoryState s) { return bytes[static_cast<std::size_t>(s)]; }
 
 TEST(MemoryModel, every_tensor_of_a_small_one) {
   // A layer: norms 2 * 2 * 8, query and output 8 x 8 + 8 each, key and value 4 x 8 + 4 each, feed-forward 3 of 10 x 8
   // with biases of 10, 10, 8.
-  const Model m = model_of(
+  const ModelShape m = model_of(
       R"({"name": "m", "layers": 3, "hidden": 8, "heads": 4, "kv_heads": 2, "ffn": 10, "gated": true, "vocabulary": 11, "positions": 5,
                                "token_types": 2, "embedding_norm": true, "pooler": true, "tied": false})");
   const std::uint64_t layer = 32 + 2 * 72 + 2 * 36 + 3 * 80 + 28;
   EXPECT_EQ(parameter_count(m), 3 * layer + (11 + 5 + 2) * 8 + 16 + 16 + 72 + 88);
-  const Model experts = model_of(
+  const ModelShape experts = model_of(
       R"({"name": "m", "layers": 2, "hidden": 8, "heads": 2, "head_size": 3, "ffn": 10, "experts": 4, "experts_used": 2, "vocabulary": 11,
                                      "biases": false, "norm": "rms", "final_norm": false})");
   EXPECT_EQ(parameter_count(experts), 2 * (16 + 4 * 6 * 8 + 4 * 8 + 4 * 2 * 80) + 88u);
@@ -37,7 +37,7 @@ TEST(MemoryModel, every_tensor_of_a_small_one) {
 }
 
 TEST(MemoryModel, names_are_counted_as_published) {
-  for (const Model& m : models())
+  for (const ModelShape& m : models())
     if (m.published_unit == 1 && m.published) { EXPECT_EQ(parameter_count(m), m.published) << m.name; }
   EXPECT_THROW(find_model("gpt5"), std::invalid_argument);
 }
@@ -55,7 +55,7 @@ TEST(MemoryBytes, bits_with_scales) {
 }
 
 TEST(MemoryBytes, policies) {
-  const Model& m = find_model("gpt2");
+  const ModelShape& m = find_model("gpt2");
   const std::uint64_t n = 124439808, vectors = 12 * 2 * 2 * 768 + 2 * 768, biases = 12 * (9 * 768),
                       positions = 1024 * 768;
   const auto states = [&](const char* policy, OptimizerKind kind = OptimizerKind::adam, bool momentum = false) {
@@ -64,14 +64,15 @@ TEST(MemoryBytes, policies) {
   EXPECT_EQ(states("fp32"), (StateBytes{4 * n, 4 * n, 0, 4 * n, 4 * n, 0, 0}));
   EXPECT_EQ(states("O2"), (StateBytes{2 * n, 2 * n, 4 * n, 4 * n, 4 * n, 0, 0}));
   EXPECT_EQ(states("pure-bf16"), (StateBytes{2 * n, 2 * n, 0, 2 * n, 2 * n, 0, 0}));
-  EXPECT_EQ(of(states("bf16-kahan"), State::compensation), 2 * n);
+  EXPECT_EQ(of(states("bf16-kahan"), MemoryState::compensation), 2 * n);
   const StateBytes amp = states("amp-bf16");
-  EXPECT_EQ(of(amp, State::parameters), 4 * n);
-  EXPECT_EQ(of(amp, State::gradients), 4 * n) << ".grad has the parameters' type";
-  EXPECT_EQ(of(amp, State::copies), 2 * (n - vectors - biases - positions)) << "matrices alone, the tied embedding too";
+  EXPECT_EQ(of(amp, MemoryState::parameters), 4 * n);
+  EXPECT_EQ(of(amp, MemoryState::gradients), 4 * n) << ".grad has the parameters' type";
+  EXPECT_EQ(of(amp, MemoryState::copies), 2 * (n - vectors - biases - positions))
+      << "matrices alone, the tied embedding too";
   EXPECT_EQ(states("fp32", OptimizerKind::sgd), (StateBytes{4 * n, 4 * n, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(of(states("fp32", OptimizerKind::sgd, true), State::first), 4 * n);
-  EXPECT_EQ(of(states("fp32", OptimizerKind::sgd, true), State::second), 0u);
+  EXPECT_EQ(of(states("fp32", OptimizerKind::sgd, true), MemoryState::first), 4 * n);
+  EXPECT_EQ(of(states("fp32", OptimizerKind::sgd, true), MemoryState::second), 0u);
 }
 
 TEST(MemoryBytes, stages_share_one_thing_after_another) {
@@ -88,14 +89,14 @@ TEST(MemoryBytes, stage_three_gathers_a_layer_at_a_time) {
   // A layer: norms 2 * 2 * 8, four of 8 x 8 + 8, feed-forward 2 of 32 x 8 with biases of 32 and 8.
   const std::uint64_t matrices = 4 * 64 + 2 * 256, layer = matrices + 32 + 4 * 8 + 40;
   const char* const json = R"({"name": "m", "layers": 3, "hidden": 8, "heads": 2, "vocabulary": 11})";
-  const auto gathered = [&](const Model& m, const char* policy) {
+  const auto gathered = [&](const ModelShape& m, const char* policy) {
     return gathered_bytes(m, find_policy(policy), 3, 2);
   };
-  const Model small = model_of(json);
+  const ModelShape small = model_of(json);
   EXPECT_EQ(gathered(small, "fp32"), 4 * layer);
   EXPECT_EQ(gathered(small, "pure-bf16"), 2 * layer);
   EXPECT_EQ(gathered(small, "amp-bf16"), 4 * layer + 2 * matrices) << "FP32 parameters are gathered, then cast";
-  Model large = small;
+  ModelShape large = small;
   large.vocabulary = 1000;
   EXPECT_EQ(gathered(large, "amp-bf16"), (4u + 2) * 8000)
       << "an embedding that is the output layer too is larger than a layer";
@@ -105,31 +106,31 @@ TEST(MemoryBytes, stage_three_gathers_a_layer_at_a_time) {
   EXPECT_EQ(gathered_bytes(small, find_policy("fp32"), 3, 1), 0u) << "nothing is shared";
   EXPECT_EQ(gathered(find_model("zero-7.5b"), "fp32"), 0u) << "layers are not known";
   // BLOOM on 64 ranks: autocast's copies do not outweigh what is shared.
-  const Model& bloom = find_model("bloom-176b");
+  const ModelShape& bloom = find_model("bloom-176b");
   const auto amp = find_policy("amp-bf16");
   const StateBytes whole = state_bytes(bloom, amp, OptimizerKind::adam, false);
   EXPECT_LT(total(on_a_rank(whole, 3, 64)) + gathered_bytes(bloom, amp, 3, 64), 80'000'000'000u);
 }
 
-std::uint64_t layer_bytes(const Model& m, const char* policy, std::uint64_t s, std::uint64_t b, Recomputation r) {
+std::uint64_t layer_bytes(const ModelShape& m, const char* policy, std::uint64_t s, std::uint64_t b, Recomputation r) {
   std::uint64_t bytes = 0;
   for (const ActivationTensor& t : activation_tensors(m, find_policy(policy), s, b, r)) bytes += t.inside ? t.bytes : 0;
   return bytes;
 }
 
 TEST(MemoryActivations, a_gpt_and_a_llama) {
-  const Model& gpt = find_model("gpt2");
+  const ModelShape& gpt = find_model("gpt2");
   EXPECT_EQ(layer_bytes(gpt, "pure-fp16", 100, 3, Recomputation::none), 300u * 768 * 34 + 5 * 12 * 100 * 300);
   EXPECT_EQ(layer_bytes(gpt, "pure-fp16", 100, 3, Recomputation::selective), 300u * 768 * 34);
   EXPECT_EQ(layer_bytes(gpt, "pure-fp16", 100, 3, Recomputation::full), 300u * 768 * 2);
   EXPECT_EQ(layer_bytes(gpt, "fp32", 100, 3, Recomputation::full), 300u * 768 * 4);
   // No dropout: softmax once. Norm inputs and product inputs 5 h, queries h, keys and values h / 4 each, feed-forward 4
   // f.
-  const Model& llama = find_model("llama-3-8b");
+  const ModelShape& llama = find_model("llama-3-8b");
   EXPECT_EQ(layer_bytes(llama, "pure-bf16", 16, 1, Recomputation::none),
             2u * 16 * (6 * 4096 + 2 * 1024 + 4 * 14336) + 2 * 32 * 16 * 16);
   // Two of eight experts see each token.
-  const Model& mixtral = find_model("mixtral-8x7b");
+  const ModelShape& mixtral = find_model("mixtral-8x7b");
   EXPECT_EQ(layer_bytes(mixtral, "pure-bf16", 16, 1, Recomputation::selective),
             2u * 16 * (5 * 4096 + 2 * 1024 + 2 * 4096 + 2 * 4 * 14336));
   EXPECT_TRUE(activation_tensors(find_model("zero-7.5b"), find_policy("fp32"), 16, 1, Recomputation::none).empty());
@@ -195,7 +196,7 @@ TEST(MemoryReport, models_of_files) {
 
 TEST(MemoryReport, every_policy_and_model_holds) {
   std::string all;
-  for (const Model& m : models()) all += (all.empty() ? "" : ",") + m.name;
+  for (const ModelShape& m : models()) all += (all.empty() ? "" : ",") + m.name;
   for (const char* optimizer : {"adamw", "sgd"}) {
     const Json report = report_of("memory", {"models=" + all, "policies=all", "ranks=7",
                                              std::string("optimizer=") + optimizer, "recomputation=full"});

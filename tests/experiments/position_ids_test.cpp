@@ -30,7 +30,7 @@ TEST(Cosine, AgainstFiftyDigits) {
   EXPECT_EQ(cosine({0, 0}), 1);
 }
 
-TEST(Factors, AgainstFiftyDigits) {
+TEST(PositionFactors, AgainstFiftyDigits) {
   Trace trace;
   const auto rope = positions::rope_frequencies(64, 10000, trace);
   ASSERT_EQ(rope.exact.size(), 32u);

@@ -67,7 +67,7 @@ TEST(Gradients, BatchNorm) {
     for (const bool training : {true, false}) {
       BatchNorm<double> layer("norm", shape[1], 1e-5,
                               0);  // running means stay, so every call is the same function
-      for (State<double>* const s : layer.states())
+      for (ModuleState<double>* const s : layer.states())
         for (double& v : s->value.values()) v += 0.25;
       expect_gradients(layer, random_tensor<double>(shape, 1, 2), true, training);
     }

@@ -83,7 +83,7 @@ void check_layer(const json& c, double most) {
   const auto layer = make_layer(kind, c.at("options"));
   for (TrainedParameter<float>* const p : layer->parameters()) p->value = tensor_of(c.at("parameters").at(p->name));
   ASSERT_EQ(layer->parameters().size(), c.at("parameters").size()) << what;
-  for (State<float>* const s : layer->states()) s->value = tensor_of(c.at("states").at(s->name));
+  for (ModuleState<float>* const s : layer->states()) s->value = tensor_of(c.at("states").at(s->name));
   Fp32Numerics numerics;
   Pass<float> pass{numerics, c.at("options").value("training", true)};
   const Tensor<float> x = tensor_of(c.at("x"));
@@ -96,7 +96,7 @@ void check_layer(const json& c, double most) {
   for (TrainedParameter<float>* const p : layer->parameters())
     EXPECT_LE(distance(p->gradient.values(), tensor_of(c.at("gradients").at(p->name)), terms), most)
         << what << ": gradient of " << p->name;
-  for (State<float>* const s : layer->states())
+  for (ModuleState<float>* const s : layer->states())
     EXPECT_LE(distance(s->value.values(), tensor_of(c.at("states_after").at(s->name))), most)
         << what << ": " << s->name;
 }

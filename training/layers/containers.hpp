@@ -35,7 +35,7 @@ class Sequential : public Module<T> {
   void collect(std::vector<TrainedParameter<T>*>& all) override {
     for (const auto& layer : layers_) layer->collect(all);
   }
-  void collect_state(std::vector<State<T>*>& all) override {
+  void collect_state(std::vector<ModuleState<T>*>& all) override {
     for (const auto& layer : layers_) layer->collect_state(all);
   }
   /// Goes on to the first layer with parameters: the layers before it need not compute a gradient.
@@ -97,7 +97,7 @@ class Residual : public Module<T> {
     return dx_;
   }
   void collect(std::vector<TrainedParameter<T>*>& all) override { inside_.collect(all); }
-  void collect_state(std::vector<State<T>*>& all) override { inside_.collect_state(all); }
+  void collect_state(std::vector<ModuleState<T>*>& all) override { inside_.collect_state(all); }
 
  private:
   void add(Pass<T>& pass, Role role, const Tensor<T>& a, const Tensor<T>& b, Tensor<T>& sum) {

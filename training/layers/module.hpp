@@ -35,7 +35,7 @@ struct TrainedParameter {
 
 /// State that training changes besides the parameters: running means. Checkpoints need it.
 template <class T>
-struct State {
+struct ModuleState {
   std::string name;
   Tensor<T> value;
 };
@@ -68,7 +68,7 @@ class Module {
 
   /// Appends the parameters, always in the same order.
   virtual void collect(std::vector<TrainedParameter<T>*>&) {}
-  virtual void collect_state(std::vector<State<T>*>&) {}
+  virtual void collect_state(std::vector<ModuleState<T>*>&) {}
   /// Tells a network's first layer that nobody needs the gradient by its input. Layers that can save a product override
   /// this.
   virtual void without_input_gradient() {}
@@ -79,8 +79,8 @@ class Module {
     collect(all);
     return all;
   }
-  std::vector<State<T>*> states() {
-    std::vector<State<T>*> all;
+  std::vector<ModuleState<T>*> states() {
+    std::vector<ModuleState<T>*> all;
     collect_state(all);
     return all;
   }

@@ -227,7 +227,7 @@ void BatchNorm<T>::collect(std::vector<TrainedParameter<T>*>& all) {
 }
 
 template <class T>
-void BatchNorm<T>::collect_state(std::vector<State<T>*>& all) {
+void BatchNorm<T>::collect_state(std::vector<ModuleState<T>*>& all) {
   all.push_back(&running_mean_);
   all.push_back(&running_variance_);
 }

@@ -113,14 +113,14 @@ class BatchNorm : public Module<T> {
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
   void collect(std::vector<TrainedParameter<T>*>& all) override;
-  void collect_state(std::vector<State<T>*>& all) override;
+  void collect_state(std::vector<ModuleState<T>*>& all) override;
 
  private:
   /// The batch's mean of a channel and 1 / s. In training this moves the running values.
   void measure(const Numerics<T>& numerics, const Site& site, const Tensor<T>& x, std::size_t channel);
 
   TrainedParameter<T> gain_, bias_;
-  State<T> running_mean_, running_variance_;
+  ModuleState<T> running_mean_, running_variance_;
   T eps_, momentum_;
   bool batch_ = true;  ///< whether the last forward took the batch's own mean
   Tensor<T> mean_, reciprocal_, normal_, y_, dx_, along_, sums_;

@@ -1,5 +1,5 @@
 // A cast profile: a library that saturates finite numbers to E4M3, makes infinity NaN, and knows one NaN.
-#include <halfulp/emulation/cast/table.cpp>
+#include <halfulp/emulation/cast/rules.hpp>
 
 namespace halfulp::casts {
 
