@@ -22,7 +22,6 @@ constexpr NamedFormat named_formats[] = {
   {"fp16", fp16, "IEEE half precision", ieee754, {"float16", "binary16", "half", "f16", "IEEEhalf"}},
   {"bf16", bf16, "bfloat16", "Intel, BFLOAT16 Hardware Numerics Definition, 2018", {"bfloat16", "BFloat"}},
   {"tf32", tf32, "NVIDIA TensorFloat-32, 19 bits", "NVIDIA A100 Tensor Core GPU Architecture whitepaper, 2020", {"tensorfloat32", "FloatTF32"}},
-  {"pxr24", {8, 15, 127, NonFinite::ieee}, "24 bits with the range of single precision", "OpenEXR, Technical Introduction: PXR24 compression rounds FLOAT to 24 bits", {}},
   {"fp32", fp32, "IEEE single precision", ieee754, {"float32", "binary32", "single", "f32", "IEEEsingle"}},
   {"fp64", fp64, "IEEE double precision", ieee754, {"float64", "binary64", "double", "f64", "IEEEdouble"}},
   {"e4m3", e4m3, "OCP FP8 E4M3, no infinity", ocp_fp8, {"float8_e4m3fn", "Float8E4M3FN", "e4m3fn"}},

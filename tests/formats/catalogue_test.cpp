@@ -21,7 +21,6 @@ const Published published[] = {
     {"fp16", 65504, 0x1p-14, 0x1p-24, 0x1p-10, 2048, 0x7e00, 0x7c00, 3, 5},
     {"bf16", 0x1.fep127, 0x1p-126, 0x1p-133, 0x1p-7, 256, 0x7fc0, 0x7f80, 2, 4},
     {"tf32", 0x1.ffcp127, 0x1p-126, 0x1p-136, 0x1p-10, 2048, 0x3fe00, 0x3fc00, 3, 5},
-    {"pxr24", 0x1.fffep127, 0x1p-126, 0x1p-141, 0x1p-15, 65536, 0x7fc000, 0x7f8000, 4, 6},
     {"fp32", 0x1.fffffep127, 0x1p-126, 0x1p-149, 0x1p-23, 16777216, 0x7fc00000, 0x7f800000, 6, 9},
     {"fp64", 0x1.fffffffffffffp1023, 0x1p-1022, 0x1p-1074, 0x1p-52, 0x1p53, 0x7ff8000000000000, 0x7ff0000000000000, 15,
      17},
@@ -147,7 +146,7 @@ TEST(Catalogue, bad_names) {
   expect_refused("FP8", "accepted: e4m3, e5m2");
   expect_refused("mxfp4", "is a block format");
   expect_refused("e4m3fnu", "did you mean e4m3fnuz?");
-  expect_refused("tf23", "accepted: fp16, bf16, tf32,");  // always in the catalogue's order
+  expect_refused("tf23", "accepted: fp16, bf16, tf32, fp32,");  // always in the catalogue's order
   expect_refused("i8", "unknown format 'i8'; ");
   expect_refused("", "unknown format ''; accepted: fp16");
   expect_refused("e", "eXmY");
