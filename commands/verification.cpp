@@ -91,7 +91,7 @@ std::vector<std::string> recheck(const Json& entry, std::size_t most) {
     for (std::size_t k = 0; k < count; ++k) {
       const std::size_t i = count < 2 ? 0 : k * (chunks.size() - 1) / (count - 1);
       const std::uint64_t index = i * stride, now = verify::verify_chunk(task, operands, nullptr, index).digest;
-      if (hex_word(now) != chunks[i])
+      if (Json(hex_word(now)) != chunks[i])
         wrong.push_back(fmt::format("{}, chunk {}: {} now, {} in the ledger", task.description(), index, hex_word(now),
                                     chunks[i].dump()));
     }
@@ -99,7 +99,7 @@ std::vector<std::string> recheck(const Json& entry, std::size_t most) {
     if (stride == 1 || chunks.size() == verify::number_of_chunks(operands)) {
       std::vector<std::uint64_t> digests;
       for (const Json& chunk : chunks) digests.push_back(parse_hex_word(chunk));
-      if (verify::digest(digests) != entry.at("digest"))
+      if (Json(verify::digest(digests)) != entry.at("digest"))
         wrong.push_back(task.description() + ": the digest is not that of its chunks");
     }
   } catch (const Json::exception& error) {

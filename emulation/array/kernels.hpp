@@ -57,7 +57,7 @@ constexpr Sums sums_before(RoundingMode mode, Operation op) {
 /// quotients some vanish, which nearest modes do not mind.
 constexpr Sums sums_before_short(RoundingMode mode, Operation op) {
   const Sums sums = sums_before(mode, op == Operation::mul ? Operation::fma : op);
-  return op == Operation::div && sums == Sums::odd && mode != RoundingMode::to_odd ? Sums::nearest : sums;
+  return op == Operation::div && sums == Sums::odd && is_nearest(mode) ? Sums::nearest : sums;
 }
 
 /// add, sub, mul, div, sqrt, fma in a carrier. Arrays are padded to whole vectors, lane_padding elements at most;

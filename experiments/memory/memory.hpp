@@ -59,7 +59,7 @@ ModelShape parse_model(const Json& json, const std::string& where);
 /// The named models, in the order of models.json.
 const std::vector<ModelShape>& models();
 /// Throws std::invalid_argument that names the nearest ones.
-const ModelShape& find_model(const std::string& name);
+const ModelShape& find_model(std::string_view name);
 
 /// All tensors of parameters that have elements.
 std::vector<ParameterTensor> parameter_tensors(const ModelShape& model);

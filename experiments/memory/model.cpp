@@ -165,7 +165,7 @@ const std::vector<ModelShape>& models() {
   return all;
 }
 
-const ModelShape& find_model(const std::string& name) {
+const ModelShape& find_model(std::string_view name) {
   std::vector<std::string> names;
   for (const ModelShape& model : models()) {
     if (model.name == name) return model;
