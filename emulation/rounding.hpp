@@ -24,8 +24,6 @@ namespace halfulp {
   MODE(toward_zero,     "toward-zero",     0)                                                                         \
   MODE(toward_positive, "toward-positive", sign ? 0 : unit - 1)                                                       \
   MODE(toward_negative, "toward-negative", sign ? unit - 1 : 0)                                                       \
-  /* Away from zero (MPFR's RNDA, decimal's ROUND_UP). */                                                             \
-  MODE(away_from_zero,  "away-from-zero",  unit - 1)                                                                  \
   /* Inexact results take the neighbour with an odd code (Boldo & Melquiond 2008). */                                 \
   MODE(to_odd,          "to-odd",          odd ? 0 : unit - 1)                                                        \
   /* Up with a probability near the tail's share of the unit: StochasticVariant, `random_bits`. */                    \

@@ -115,8 +115,6 @@ struct Halves : InLanes<Halves> {
     } else if constexpr (mode == RoundingMode::nearest_to_zero) {  // x * (1 - epsilon / 2) is the number before x
       return convert<_MM_FROUND_TO_NEAREST_INT>(
           off_midpoints(hn::Mul(v, hn::Set(df, 1 - std::numeric_limits<float>::epsilon() / 2))));
-    } else if constexpr (mode == RoundingMode::away_from_zero) {  // the greater code word, as both have one sign
-      return hn::Max(convert<_MM_FROUND_TO_NEG_INF>(v), convert<_MM_FROUND_TO_POS_INF>(v));
     } else if constexpr (mode == RoundingMode::to_odd) {  // the same, or neighbours: one of these is odd
       const auto low = convert<_MM_FROUND_TO_NEG_INF>(v), high = convert<_MM_FROUND_TO_POS_INF>(v);
       return hn::IfThenElse(hn::TestBit(low, hn::Set(d16, 1)), low, high);

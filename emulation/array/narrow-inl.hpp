@@ -201,7 +201,6 @@ class Narrow {
       sum = hn::Add(hn::Add(u, set(unit / 2 - 1)), hn::And(hn::ShiftRightSame(u, plan_.tail), set(1)));
     else if constexpr (mode == RoundingMode::nearest_away) sum = hn::Add(u, set(unit / 2));
     else if constexpr (mode == RoundingMode::nearest_to_zero) sum = hn::Add(u, set(unit / 2 - 1));
-    else if constexpr (mode == RoundingMode::away_from_zero) sum = hn::Add(u, set(mask));
     else if constexpr (directed)
       sum = hn::Add(u, hn::BitCast(du, hn::IfThenElseZero(away(sign), hn::BitCast(di, set(mask)))));
     else if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly if something is dropped
@@ -292,9 +291,6 @@ class Narrow {
         return one_if(as_int(hn::Eq(hn::Sub(x, rounded), half_unit)), as_bits(sum));
       else return one_less_if(as_int(hn::Eq(hn::Sub(rounded, x), half_unit)), as_bits(sum));
 #endif
-    } else if constexpr (mode == RoundingMode::away_from_zero) {
-      const VU sum = truncated_sum(x, binade);
-      return one_if(as_int(hn::Lt(minus_aligner(as_float(sum), binade), x)), sum);
     } else if constexpr (mode == RoundingMode::to_odd) {
       const VU sum = truncated_sum(x, binade);
 #if HALFULP_EMBEDDED_ROUNDING  // the same, or neighbours: one of these is odd

@@ -207,7 +207,6 @@ inline bool goes_away(const Rounding& r, bool sign, const Bracket& b, bool odd, 
     case RoundingMode::toward_zero: return false;
     case RoundingMode::toward_positive: return !sign;
     case RoundingMode::toward_negative: return sign;
-    case RoundingMode::away_from_zero: return true;
     case RoundingMode::to_odd: return !odd;
     case RoundingMode::stochastic: break;
   }

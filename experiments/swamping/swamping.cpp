@@ -45,7 +45,6 @@ bool swamped_by_definition(const FloatFormat& f, RoundingMode mode, std::uint64_
     case RoundingMode::toward_zero: return away && size < gap;
     case RoundingMode::toward_positive: return !upward && size < gap;
     case RoundingMode::toward_negative: return upward && size < gap;
-    case RoundingMode::away_from_zero: return !away && size < gap;
     case RoundingMode::to_odd: return odd && size < gap;
     case RoundingMode::stochastic: break;
   }
