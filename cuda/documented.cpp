@@ -11,7 +11,7 @@ struct Lane {
 };
 
 /// The sections of 9.7.14.5 that the instructions belong to.
-enum class Section { m8n8k4_f16, m8n8k4_f64, m16n8k8_tf32, m16n8k8_f16, m16n8k16, m16n8k32, wgmma };
+enum class Section { m8n8k4_f16, m8n8k4_f64, m16n8k8_tf32, m16n8k16, m16n8k32, wgmma };
 
 Section section(const MatrixInstruction& x) {
   const bool m16n8 = x.m == 16 && x.n == 8, m8n8k4 = x.m == 8 && x.n == 8 && x.k == 4;
@@ -19,7 +19,6 @@ Section section(const MatrixInstruction& x) {
   if (m8n8k4 && x.a == Element::f16) return Section::m8n8k4_f16;                // 9.7.14.5.1
   if (m8n8k4 && x.a == Element::f64) return Section::m8n8k4_f64;                // 9.7.14.5.2
   if (m16n8 && x.k == 8 && x.a == Element::tf32) return Section::m16n8k8_tf32;  // 9.7.14.5.7
-  if (m16n8 && x.k == 8 && x.a == Element::f16) return Section::m16n8k8_f16;    // 9.7.14.5.6
   if (m16n8 && x.k == 16 && bytes_of(x.a) == 2) return Section::m16n8k16;       // 9.7.14.5.8
   if (m16n8 && x.k == 32 && bytes_of(x.a) == 1) return Section::m16n8k32;       // 9.7.14.5.10
   throw std::logic_error("no such fragments are documented here");
@@ -42,7 +41,6 @@ TileElement a(const MatrixInstruction& x, int thread, int i) {
     case Section::m8n8k4_f64: return {0, lane.group, lane.in_group};
     case Section::m16n8k8_tf32:
       return {0, i == 0 || i == 2 ? lane.group : lane.group + 8, i == 0 || i == 1 ? lane.in_group : lane.in_group + 4};
-    case Section::m16n8k8_f16: return {0, i < 2 ? lane.group : lane.group + 8, lane.in_group * 2 + (i & 1)};
     case Section::m16n8k16: {
       const bool upper = (0 <= i && i < 2) || (4 <= i && i < 6);
       return {0, upper ? lane.group : lane.group + 8,
@@ -64,7 +62,6 @@ TileElement b(const MatrixInstruction& x, int thread, int i) {
       return {computation(lane.id), i, lane.id < 16 ? lane.id % 4 : lane.id % 4 + 4};
     case Section::m8n8k4_f64: return {0, lane.in_group, lane.group};
     case Section::m16n8k8_tf32: return {0, i == 0 ? lane.in_group : lane.in_group + 4, lane.group};
-    case Section::m16n8k8_f16: return {0, lane.in_group * 2 + i, lane.group};
     case Section::m16n8k16:
       return {0, i < 2 ? lane.in_group * 2 + (i & 1) : lane.in_group * 2 + (i & 1) + 8, lane.group};
     case Section::m16n8k32:

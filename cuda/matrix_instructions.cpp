@@ -18,7 +18,6 @@ struct Family {
 constexpr Family families[] = {
     {"ampere.mma.", MatrixKind::mma, 80, 88, "sm_80"},      {"ada.mma.", MatrixKind::mma, 89, 89, "sm_89"},
     {"hopper.mma.", MatrixKind::mma, 90, 90, "sm_90a"},     {"hopper.mma-m8n8k4.", MatrixKind::mma, 90, 90, "sm_90a"},
-    {"hopper.mma-m16n8k8.", MatrixKind::mma, 90, 90, "sm_90a"},
     {"hopper.wgmma.", MatrixKind::wgmma, 90, 90, "sm_90a"}, {"blackwell.mma.", MatrixKind::mma, 100, 100, "sm_100a"},
 };
 

@@ -23,11 +23,6 @@ struct Multiply;
 
 // The registers that the shapes take.
 #define HALFULP_16x8_f32(text)                                                         \
-  if constexpr (half_as_long)                                                          \
-    asm volatile(text " {%0, %1, %2, %3}, {%4, %5}, {%6}, {%0, %1, %2, %3};"           \
-                 : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                      \
-                 : "r"(a[0]), "r"(a[1]), "r"(b[0]));                                   \
-  else                                                                                 \
   asm volatile(text " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
                : "+r"(d[0]), "+r"(d[1]), "+r"(d[2]), "+r"(d[3])                        \
                : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]))
@@ -48,7 +43,6 @@ struct Multiply;
   struct Multiply<MatrixInstruction{MatrixKind::mma, m, n, k, Element::A, Element::B, Element::D}> {      \
     static __device__ void run(Register<Element::D>* d, const Register<Element::A>* a,                    \
                                const Register<Element::B>* b) {                                           \
-      [[maybe_unused]] constexpr bool half_as_long = k * bytes_of(Element::A) == 16;                      \
       HALFULP_##m##x##n##_##D("mma.sync.aligned.m" #m "n" #n "k" #k ".row.col." #D "." #A "." #B "." #D); \
     }                                                                                                     \
   };

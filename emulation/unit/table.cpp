@@ -130,7 +130,6 @@ void add_nvidia(Table& t) {
   t.add({"hopper.mma", mma_tf32, 16, 8, 8, &rules::fused, f32(8, 25, -133), std::string(published) + "of K = 4; L by one source", both}, tf32_input, fp32);
   t.add({"hopper.mma", mma_fp64, 8, 8, 4, &rules::fma_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
   t.add({"hopper.mma-m8n8k4", "mma.sync.aligned.m8n8k4.row.col.{d}.{a}.{b}.{d}", 8, 8, 4, &rules::product_chain, nan_is(nvidia_nan32, 4), "decoded from machine code", "ptxas 13.0"}, half_input, fp32);
-  t.add({"hopper.mma-m16n8k8", "mma.sync.aligned.m16n8k8.row.col.{d}.{a}.{b}.{d}", 16, 8, 8, &rules::fused, f32(8, 25, -133), "assumed: half of m16n8k16", both}, half_input, fp32);
   const std::string_view halves = "decoded from machine code; f16 results match published dumps in every row";
   t.add_pairs({"hopper.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f32(16, 25, -133), halves, "ptxas 13.0"}, fp8_inputs, fp32);
   t.add_pairs({"hopper.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f16(16, 25, -22), halves, "ptxas 13.0"}, fp8_inputs, fp16);
