@@ -140,7 +140,7 @@ int guarded_main(int argc, char** argv, std::string description, const std::func
   } catch (const DeviceFailure& error) {
     return report_error(error.what(), exit_status::backend_missing);
   } catch (const Interrupted&) {
-    return report_error("interrupted; nothing was written", exit_status::interrupted);
+    return report_error("interrupted; no file is half-written", exit_status::interrupted);
   } catch (const std::bad_alloc&) {
     return report_error("out of memory", exit_status::internal_error);
   } catch (const std::exception& error) {

@@ -46,7 +46,7 @@ class Interrupt : public ::testing::Test {
     EXPECT_EQ(outcome->status, 130) << line << ": it must still run after " << delay.count() << " ms";
     EXPECT_LT(seconds, 1) << line;  // a fifth of that on an idle machine
     EXPECT_TRUE(fs::is_empty(reports)) << line;
-    EXPECT_EQ(outcome->err, "halfulp: interrupted; nothing was written\n") << line;
+    EXPECT_EQ(outcome->err, "halfulp: interrupted; no file is half-written\n") << line;
   }
 
   const fs::path folder = fs::path(::testing::TempDir()) / ("halfulp-interrupt-" + std::to_string(::getpid())),
