@@ -1,8 +1,9 @@
 # CUDA is optional, and its kernels take minutes to compile. HALFULP_CUDA=AUTO compiles them if it finds a GPU and a
-# usable nvcc, NVCC if it finds a usable nvcc, ON requires them, OFF builds a stub that says so.
+# usable nvcc, NVCC if it finds a usable nvcc, ON requires them, OFF builds a stub that says so. The devices looked for
+# are the driver's and, under WSL, its stand-in.
 set(halfulp_has_cuda FALSE)
 set(halfulp_wants_cuda TRUE)
-if(HALFULP_CUDA STREQUAL "OFF" OR (HALFULP_CUDA STREQUAL "AUTO" AND NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/dxg))  # the driver, or WSL's
+if(HALFULP_CUDA STREQUAL "OFF" OR (HALFULP_CUDA STREQUAL "AUTO" AND NOT EXISTS /dev/nvidiactl AND NOT EXISTS /dev/dxg))
   set(halfulp_wants_cuda FALSE)
 endif()
 if(halfulp_wants_cuda)

@@ -1,19 +1,23 @@
 #!/usr/bin/env python3
 """A header as Doxygen reads it.
 
-A comment behind several names belongs to each; a defaulted == compares all members. Tables that are lists of macro rows (HALFULP_OPERATIONS) become
-plain enumerators with their comments, and constants lose initialisers that are such lists.
+A comment behind several names belongs to each; a defaulted == compares all members. Tables that are lists of macro
+rows (HALFULP_OPERATIONS) become plain enumerators with their comments, and constants lose initialisers that are such
+lists.
 """
 import re
 import sys
 
-SEVERAL = re.compile(r"^(\s+(?:static |const |constexpr |inline )*[\w:]+(?:<[^;=]*?>)?) (\w+(?: = [^;,]+|\{[^;]*?\})?(?:, \w+(?: = [^;,]+|\{[^;]*?\})?)+);\s+///< (.*)$")
+SEVERAL = re.compile(r"^(\s+(?:static |const |constexpr |inline )*[\w:]+(?:<[^;=]*?>)?) "
+                     r"(\w+(?: = [^;,]+|\{[^;]*?\})?(?:, \w+(?: = [^;,]+|\{[^;]*?\})?)+);\s+///< (.*)$")
 
 LIST = re.compile(r"#define (HALFULP_\w+)\((?:MODE|OPERATION)\) *\\\n((?:.*\\\n)*.*\n)")
-ROW = re.compile(r"(?:/\* (?P<comment>.*?) \*/\s*)?\b(?:MODE|OPERATION)\((?P<name>\w+)(?P<rest>.*?)\)\s*(?=/\*|\b(?:MODE|OPERATION)\(|\Z)", re.S)
+ROW = re.compile(r"(?:/\* (?P<comment>.*?) \*/\s*)?\b(?:MODE|OPERATION)\((?P<name>\w+)(?P<rest>.*?)\)"
+                 r"\s*(?=/\*|\b(?:MODE|OPERATION)\(|\Z)", re.S)
 ENUMERATORS = re.compile(r"#define HALFULP_ROW\((\w+), .*\) \1,\n\s*(HALFULP_\w+)\(HALFULP_ROW\)\n#undef HALFULP_ROW\n")
 EXPANSION = re.compile(r"#define HALFULP_ROW(?:.*\\\n)*.*\n\s*HALFULP_\w+\(HALFULP_ROW\)\n#undef HALFULP_ROW\n")
-INITIALISER = re.compile(r"^(inline constexpr auto \w+) = (?:std::to_array<[^\n]*\(\{|\[\] \{)\n(?:.*\n)*?\}(?:\)|\(\));$", re.M)
+INITIALISER = re.compile(r"^(inline constexpr auto \w+) = "
+                         r"(?:std::to_array<[^\n]*\(\{|\[\] \{)\n(?:.*\n)*?\}(?:\)|\(\));$", re.M)
 
 
 def enumerators(rows):

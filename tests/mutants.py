@@ -184,7 +184,8 @@ def main():
         return run("cmake", "--build", builds[name in ARRAY_TESTS], "--parallel", "2", "--target", tests_of(name))
 
     def passes(name):
-        return run(builds[name in ARRAY_TESTS] / "tests" / tests_of(name), name, f"--gtest_filter={FILTER.get(name, '*')}", "--gtest_fail_fast")
+        program = builds[name in ARRAY_TESTS] / "tests" / tests_of(name)
+        return run(program, name, f"--gtest_filter={FILTER.get(name, '*')}", "--gtest_fail_fast")
 
     def test(name):
         return make(name) and passes(name)

@@ -28,9 +28,11 @@ TEST(Networks, HaveTheirParameters) {
   EXPECT_EQ(parameter_count(*make_network<double>("mlp", deep)), 784u * 8 + 8 + 2 * (64 + 8) + 80 + 10);
   EXPECT_THROW(make_network<float>("mpl"), std::invalid_argument);
   std::set<std::string> names;
-  for (const NetworkInfo& info : networks())
-    for (const TrainedParameter<float>* const p : make_network<float>(info.name)->parameters())
+  for (const NetworkInfo& info : networks()) {
+    const auto net = make_network<float>(info.name);
+    for (const TrainedParameter<float>* const p : net->parameters())
       EXPECT_TRUE(names.insert(std::string(info.name) + p->name).second) << info.name << ' ' << p->name;
+  }
 }
 
 TEST(Gradients, WholeNetworks) {
