@@ -289,10 +289,11 @@ inline double cosine(const TwoDoubles& x) {
 }
 
 /// sin(x) = cos(x - pi/2), as good.
-inline double sine(double x) {
+inline double sine(const TwoDoubles& x) {
   // x - pi/2 in two parts: what the difference lost is put back (Knuth's two-sum).
-  const double high = x - half_pi_high, kept = x - high, lost = (x - (high + kept)) + (kept - half_pi_high);
-  return cosine({high, lost - half_pi_low});
+  const double high = x.high - half_pi_high, kept = x.high - high;
+  const double lost = (x.high - (high + kept)) + (kept - half_pi_high);
+  return cosine({high, lost + (x.low - half_pi_low)});
 }
 
 }  // namespace halfulp

@@ -3,6 +3,7 @@
 #include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/support/work.hpp>
+#include <halfulp/data/distributions.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <fmt/format.h>
@@ -83,13 +84,6 @@ std::int64_t distinct_in_closed_form(const FloatFormat& f, std::int64_t tokens) 
   return (std::int64_t{1} << p) + (k - p) * (std::int64_t{1} << (p - 1)) + steps + 1 + beyond;
 }
 
-/// Whether positions behave as the closed form assumes: 1 is a value, and integers are exact to 2^p or to the largest
-/// value.
-bool counts_in_ones(const FloatFormat& f) {
-  return f.largest_consecutive_integer() >=
-         std::min(FloatFormat::power_of_two(f.precision()), std::floor(f.value(f.max_finite())));
-}
-
 void write_groups(const FormatChoice& choice, const std::vector<Group>& groups, std::int64_t tokens, Table& table) {
   const FloatFormat& f = choice.format;
   for (std::size_t begin = 0, end = 0; begin < groups.size(); begin = end) {
@@ -134,6 +128,37 @@ void published_counts(Run& run) {
   run.trace.append(h.trace);
 }
 
+/// Vision transformers: an image of so many pixels a side has a position per patch and one for the class token.
+void image_positions(const Config& config, const std::vector<FormatChoice>& formats, Run& run) {
+  const std::int64_t patch = config.integer("patch");
+  Table& table = run.report.table(
+      "images", fmt::format("Vision transformers with patches of {} x {} pixels (to nearest even)", patch, patch),
+      {{"pixels", "pixel", "Width and height of the image."},
+       {"format", "", "Format of the position ids."},
+       {"tokens", "token", "Patches and the class token: (pixels / patch)^2 + 1."},
+       {"distinct", "id", "Distinct position ids among them."},
+       {"sharing", "token", "Tokens that do not have their id to themselves."}});
+  for (const std::int64_t pixels : config.integers("pixels")) {
+    const std::int64_t tokens = (pixels / patch) * (pixels / patch) + 1;
+    for (const FormatChoice& choice : formats) {
+      const Positions p = round_positions(choice.format, RoundingMode::nearest_even, tokens, run.trace.limit());
+      std::int64_t sharing = 0;
+      for (const Group& g : p.groups) sharing += g.size > 1 ? g.size : 0;
+      table.row({pixels, choice.name, tokens, count(choice.format, p.groups, tokens).distinct, sharing});
+      run.trace.append(p.trace);
+    }
+  }
+  const auto distinct = [&](std::int64_t tokens) {
+    return count(bf16, round_positions(bf16, RoundingMode::nearest_even, tokens, 0).groups, tokens).distinct;
+  };
+  run.report.claim({"vit-positions",
+                    "ViT with patches of 16 pixels: in bf16 all 197 positions of an image of 224 pixels are distinct, "
+                    "of the 577 at 384 pixels 401 are.",
+                    "derived: 257 ids to 256, every second one to 512, every fourth one to 576; sizes of Dosovitskiy "
+                    "et al. 2021, An Image is Worth 16x16 Words"},
+                   exactly({{"224", 197}, {"384", 401}}, {{"224", distinct(197)}, {"384", distinct(577)}}, "oracle"));
+}
+
 std::vector<Parameter> parameters() {
   return {
       {"formats", ParameterType::formats, "fp16,bf16,tf32,e4m3,e5m2,fp32",
@@ -145,15 +170,18 @@ std::vector<Parameter> parameters() {
        512},
       {"rope_base", ParameterType::real, "10000", "base of its frequencies base^(-2i/dim)", 2, 1e9},
       {"alibi_heads", ParameterType::integer, "32", "attention heads of ALiBi: slopes 2^(-8h/heads)", 1, 256},
+      {"score_pairs", ParameterType::integer, "256", "queries with a key each, for the table of attention scores", 2,
+       65536},
+      {"pixels", ParameterType::integers, "224,384", "width and height of a vision transformer's images", 1, 4096},
+      {"patch", ParameterType::integer, "16", "width and height of its patches, in pixels", 1, 4096},
+      {"seed", ParameterType::integer, "1", "of the queries and keys", 0, largest_seed},
   };
 }
 
 void run_position_ids(const Config& config, Run& run) {
   const auto formats = config.formats("formats");
   const auto roundings = config.roundings("roundings");
-  auto lengths = config.integers("lengths");
-  std::sort(lengths.begin(), lengths.end());
-  lengths.erase(std::unique(lengths.begin(), lengths.end()), lengths.end());
+  const auto lengths = context_lengths(config);
   for (const FormatChoice& f : formats)
     if (!f.format.has_zero)
       throw std::invalid_argument(f.name + " has no zero and so no position 0; choose other formats");
@@ -199,7 +227,7 @@ void run_position_ids(const Config& config, Run& run) {
   for (std::size_t m = 0; m < roundings.size(); ++m) {
     const auto all = parallel_map(formats.size(), [&](std::size_t i) { return rounded(i, roundings[m]); });
     for (std::size_t i = 0; i < formats.size(); ++i) take(formats[i], roundings[m], all[i]);
-    run.progress(0.2 * static_cast<double>(m + 1) / static_cast<double>(roundings.size()));
+    run.progress(0.1 * static_cast<double>(m + 1) / static_cast<double>(roundings.size()));
   }
   const auto nearest = parallel_map(formats.size(),
                                     [&](std::size_t i) { return rounded(i, RoundingMode::nearest_even); });
@@ -218,7 +246,7 @@ void run_position_ids(const Config& config, Run& run) {
     clashes[name] = clash;
     first_clashes[name] = count(f, nearest[i].groups, lengths.back()).first_clash;
   }
-  run.progress(0.3);
+  run.progress(0.2);
 
   const auto derived = [&](std::string id, std::string statement, std::string source, const Json& by_formula,
                            const Json& counted, std::string none) {
@@ -241,10 +269,18 @@ void run_position_ids(const Config& config, Run& run) {
   run.report.claim({"through-fp32-changes-nothing", through, exact_ids},
                    narrow ? exactly(0u, through_fp32, "oracle") : skipped("formats contains nothing but FP32 itself"));
   published_counts(run);
+  image_positions(config, formats, run);
   position_errors(config, run);
+  attention_scores(config, run);
 }
 
 }  // namespace
+
+bool counts_in_ones(const FloatFormat& f) {
+  return f.largest_consecutive_integer() >=
+         std::min(FloatFormat::power_of_two(f.precision()), std::floor(f.value(f.max_finite())));
+}
+
 }  // namespace positions
 
 Experiment position_ids_experiment() {

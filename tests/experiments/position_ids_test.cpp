@@ -45,7 +45,17 @@ TEST(PositionFactors, AgainstFiftyDigits) {
     EXPECT_EQ(alibi.exact[static_cast<std::size_t>(h - 1)].high, FloatFormat::power_of_two(-h / 2));
 }
 
-/// The report of a run in which every claim passes but those of `skipped`.
+/// Claims that say something only of long contexts, many dimensions, or formats whose ids are rounded.
+const std::set<std::string> of_large_models{"ids-angle-error-is-half-a-spacing",
+                                            "ids-beyond-the-range",
+                                            "ids-mean-cosine-error",
+                                            "ids-bias-error",
+                                            "cosine-alone-costs-half-a-unit",
+                                            "wrapped-angles-do-not-grow",
+                                            "scores-by-chance",
+                                            "rounded-cosines-keep-scores"};
+
+/// The report of a run in which every claim passes but those of `skipped`; those of large models may be skipped.
 Json run(std::vector<std::string> assignments, const std::set<std::string>& skipped = {}) {
   const Experiment& experiment = find_experiment("position_ids");
   Config config(experiment.parameters());
@@ -54,9 +64,11 @@ Json run(std::vector<std::string> assignments, const std::set<std::string>& skip
   Trace trace;
   Run r{report, trace, [](double) {}};
   experiment.run(config, r);
-  for (const Claim& c : report.claims())
+  for (const Claim& c : report.claims()) {
+    if (c.verdict == Verdict::skipped && of_large_models.count(c.id)) continue;
     EXPECT_EQ(c.verdict, skipped.count(c.id) ? Verdict::skipped : Verdict::pass)
         << c.id << " " << c.measured << " " << c.reason;
+  }
   return report.to_json();
 }
 
@@ -146,6 +158,44 @@ TEST(PositionIds, RopeInFiftyDigits) {
     ++seen;
   }
   EXPECT_EQ(seen, 3);
+}
+
+/// ViT's positions by sets.
+TEST(PositionIds, Images) {
+  const Json report = run(
+      {"formats=bf16,fp16,e4m3", "lengths=64", "rope_dim=2", "alibi_heads=1", "pixels=224,384,33", "patch=16"});
+  int checked = 0;
+  for (const Json& row : report["results"]["images"]["rows"]) {
+    const int side = row[0].get<int>() / 16, tokens = side * side + 1;
+    const FloatFormat f = parse_format(row[1].get<std::string>());
+    std::map<std::uint64_t, int> ids;
+    for (int n = 0; n < tokens; ++n) ++ids[encode(f, {}, n).code];
+    int sharing = 0;
+    for (const auto& [id, size] : ids) sharing += size > 1 ? size : 0;
+    EXPECT_EQ(row[2], tokens);
+    EXPECT_EQ(row[3], ids.size()) << row;
+    EXPECT_EQ(row[4], sharing) << row;
+    ++checked;
+  }
+  EXPECT_EQ(checked, 9);
+}
+
+/// Scores do not know where a pair stands: in FP32 nearly, with bf16 ids not at all, with rounded cosines to bf16's
+/// digits.
+TEST(PositionIds, ScoresDependOnTheDistance) {
+  const Json report = run({"formats=bf16,e4m3", "lengths=4096,65536", "rope_dim=64", "alibi_heads=1"});
+  std::map<std::string, Json> rows;
+  for (const Json& row : report["results"]["scores"]["rows"])
+    if (row[2] == 65536) rows[row[0].get<std::string>() + " " + row[1].get<std::string>()] = row;
+  ASSERT_EQ(rows.size(), 1u + 2 * 6);
+  EXPECT_LT(rows["fp32 fp32"][3], 0.01);
+  EXPECT_LT(rows["bf16 cosine"][3], 0.01);
+  EXPECT_LT(rows["bf16 wrapped"][3], 0.05);
+  EXPECT_GT(rows["bf16 ids"][3], 0.3);
+  EXPECT_GT(rows["bf16 ids"][5], 0.05) << "moved by one token, the same pair has another score";
+  EXPECT_GT(rows["bf16 value"][3], 0.3);
+  EXPECT_EQ(rows["e4m3 ids"][6], 1.0) << "ids beyond 448 are no numbers";
+  EXPECT_TRUE(rows["e4m3 ids"][3].is_null());
 }
 
 TEST(PositionIds, BadConfigurations) {

@@ -22,7 +22,7 @@ void Rotation<T>::prepare(std::size_t length, std::size_t width, double base) {
                                              static_cast<double>(width));
       const double angle = static_cast<double>(p) * turn;
       cosines_.row(p)[i] = static_cast<T>(cosine({angle, 0}));
-      sines_.row(p)[i] = static_cast<T>(sine(angle));
+      sines_.row(p)[i] = static_cast<T>(sine({angle, 0}));
     }
 }
 
