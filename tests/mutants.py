@@ -190,9 +190,11 @@ def main():
     def test(name):
         return make(name) and passes(name)
 
+    # A static assertion of a neighbour in the same program would stop the build before the named test can fail.
+    flags = "-O1 '-Dstatic_assert(...)=static_assert(true)'"
     for vectors, build in builds.items():
-        if not run("cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release", "-DCMAKE_CXX_FLAGS_RELEASE=-O1",
-                   "-DHALFULP_CUDA=OFF", f"-DHALFULP_WITHOUT_VECTORS={WITHOUT[vectors]}"):
+        if not run("cmake", "-S", source, "-B", build, "-G", "Ninja", "-DCMAKE_BUILD_TYPE=Release",
+                   f"-DCMAKE_CXX_FLAGS_RELEASE={flags}", "-DHALFULP_CUDA=OFF", f"-DHALFULP_WITHOUT_VECTORS={WITHOUT[vectors]}"):
             print(f"mutants: cannot configure; see {log.name}", file=sys.stderr)
             return 1
     for name in sorted({bug[4] for bug in bugs}):
