@@ -165,7 +165,9 @@ void averages(const CollectiveSettings& s, Run& run) {
     Trace trace;
   };
   Table& table = run.report.table(
-      "batch", "The same gradient from growing batches: averages over N ranks by a ring",
+      "batch",
+      fmt::format("The same gradient from growing batches: averages over N ranks by a ring, of the first {} elements",
+                  std::min(most_elements, s.elements)),
       {{"format", "", "Format of gradients and of what travels."},
        {"log2_scale", "binade", "Power of two that the gradients are multiplied by: small ones, large ones."},
        {"ranks", "rank", "Number of ranks N, each with its own batch: its gradient is G + noise of equal size."},

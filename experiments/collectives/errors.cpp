@@ -314,7 +314,9 @@ void reduction_errors(const CollectiveSettings& s, Run& run) {
         "Largest of each element's error divided by its sum of magnitudes over ranks, which is greater than its sum "
         "where signs differ."},
        {"proven_bound", "1",
-        "No backward_error is larger: (N - 1) u in a ring, log2(N) u in a tree; null where no theorem applies."},
+        "No backward_error is larger. With k roundings to nearest, k = N - 1 in a ring and log2(N) in a tree: k u / (1 "
+        "- k u), or (N - 1) u where that is less; u is twice as large if rounding is stochastic; null where no theorem "
+        "applies."},
        {"correctly_rounded", "1", "Share of results that are the exact sum rounded once, to nearest even."},
        {"overflowed", "value", "Elements whose sum overflowed on the way, or whose gradients do: in no error."}});
   Table& grown = run.report.table(
@@ -328,8 +330,9 @@ void reduction_errors(const CollectiveSettings& s, Run& run) {
         "stagnate."},
        {"exponent", "1", "Slope of log rms_error against log N; null for fewer than three points."},
        {"by_square_root", "1",
-        "Slope of the square root of the number of roundings, the typical law (Higham & Mary 2019)."},
-       {"by_bound", "1", "Slope of the number of roundings, the worst case."},
+        "Slope of the square root of the number of roundings, each weighted by its unit roundoff, the typical law "
+        "(Higham & Mary 2019). FP32 sums rounded once at the end have a slope near 0."},
+       {"by_bound", "1", "Slope of the number of roundings, weighted likewise, the worst case."},
        {"beyond", "1", "Slope of log rms_error over more ranks than last_ranks; null for fewer than three points."}});
   for (std::size_t g = 0; g < layout.signals; ++g)
     for (std::size_t f = 0; f < layout.formats; ++f)

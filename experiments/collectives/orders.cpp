@@ -77,6 +77,12 @@ Counts count(const CollectiveSettings& s, const FloatFormat& format, Algorithm a
   return counts;
 }
 
+/// Of numbers in ascending order.
+double median(const std::vector<double>& sorted) {
+  const std::size_t half = sorted.size() / 2;
+  return sorted.size() % 2 ? sorted[half] : (sorted[half - 1] + sorted[half]) / 2;
+}
+
 }  // namespace
 
 void rank_orders(const CollectiveSettings& s, Run& run) {
@@ -89,11 +95,11 @@ void rank_orders(const CollectiveSettings& s, Run& run) {
   });
 
   Table& table = run.report.table(
-      "orders", "The same gradients in other orders of the ranks",
+      "orders", fmt::format("The same gradients in other orders of the ranks, with the signal {:g}", s.signals.back()),
       {{"algorithm", "", "How ranks add; exact, which any order leaves alone, for comparison."},
        {"format", "", "Format of gradients and results."},
        {"ranks", "rank", "Number of ranks."},
-       {"orders", "1", "Random orders of the ranks that were tried."},
+       {"orders", "1", "Random orders of the ranks that were tried. Stochastic rounding takes the same bits in each."},
        {"mean_results", "1", "Distinct results of an element over these orders, on average."},
        {"same_in_all", "1", "Share of elements whose result is the same in all of them."},
        {"median_spread", "ulp",
@@ -116,7 +122,7 @@ void rank_orders(const CollectiveSettings& s, Run& run) {
     const Counts& c = counts[i];
     table.row({name_of(a), s.formats[i / all.size()].name, s.order_ranks, s.permutations,
                static_cast<double>(c.by_order) / elements, static_cast<double>(c.same_by_order) / elements,
-               c.spreads.empty() ? Json() : number(c.spreads[c.spreads.size() / 2]),
+               c.spreads.empty() ? Json() : number(median(c.spreads)),
                c.spreads.empty() ? Json() : number(c.largest_spread), static_cast<double>(c.by_place) / elements,
                static_cast<double>(c.same_by_place) / elements,
                ranks_may_disagree(a) ? 1 - static_cast<double>(c.same_by_place) / elements : 0.0});

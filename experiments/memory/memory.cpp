@@ -417,7 +417,7 @@ void report_activations(const MemorySettings& c, Report& report) {
         "What is computed again: nothing, what has the size of attention scores, all but layers' inputs."},
        {"layer", "byte", "One layer."},
        {"layers", "byte", "All layers."},
-       {"outside", "byte", "The embedding's dropout, the last norm, the output layer and its logits."},
+       {"outside", "byte", "The embedding's norm and dropout, the last norm, the output layer and its logits."},
        {"formula", "byte",
         "All layers in 16 bits by s b h (34 + 5 a s / h), 34 s b h, 2 s b h: of a GPT with dropout and a feed-forward "
         "network of 4 h, whatever this model has."},

@@ -245,6 +245,7 @@ std::vector<ActivationTensor> activation_tensors(const ModelShape& m, const Poli
     masks("ffn dropout mask", tokens, m.hidden, m.layers);
   }
   inside = false;
+  if (m.embedding_norm) put("embedding norm input", result(residual), tokens, m.hidden, 1);
   masks("embedding dropout mask", tokens, m.hidden, 1);
   if (m.final_norm) put("final norm input", result(residual), tokens, m.hidden, 1);
   put("output input", kept(linear, norm), tokens, m.hidden, 1);

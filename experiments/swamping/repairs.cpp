@@ -379,7 +379,7 @@ Training train(const FloatFormat& f, Method method, const Config& config) {
       weights[i].update(in, product, wide, lr, g, rounding_bits(seed, rounding_stream + i, step));
       if (step < measured || f.is_zero(g)) continue;
       ++result.updates;
-      result.lost += weights[i].code() == before;
+      result.lost += f.value(weights[i].code()) == f.value(before);  // a master near zero may change its copy's sign
     }
   }
   result.loss /= static_cast<double>(steps - measured);

@@ -160,16 +160,26 @@ constexpr std::uint64_t product_stream = 600, sum_stream = 601;
 constexpr std::size_t piece_size = 1024;
 
 /// One update of the weight: two roundings, or one.
-struct Step {
+class Step {
+ public:
+  Step(Arithmetic& arithmetic, bool is_fused, std::uint64_t of_seed)
+      : in(arithmetic), fused(is_fused), seed(of_seed) {}
+  std::uint64_t operator()(std::uint64_t w, std::uint64_t lr, std::uint64_t g, std::uint64_t index) const {
+    const std::uint64_t last = bits(sum_stream, index);
+    return fused ? in.fma(lr, g, w, last) : in.add(w, product(lr, g, index), last);
+  }
+  std::uint64_t product(std::uint64_t lr, std::uint64_t g, std::uint64_t index) const {
+    return in.mul(lr, g, bits(product_stream, index));
+  }
+
+ private:
+  std::uint64_t bits(std::uint64_t stream, std::uint64_t index) const {
+    return in.rounding().mode == RoundingMode::stochastic ? rounding_bits(seed, stream, index) : 0;
+  }
+
   Arithmetic& in;
   bool fused;
   std::uint64_t seed;
-  std::uint64_t operator()(std::uint64_t w, std::uint64_t lr, std::uint64_t g, std::uint64_t index) const {
-    const bool random = in.rounding().mode == RoundingMode::stochastic;
-    const std::uint64_t last = random ? rounding_bits(seed, sum_stream, index) : 0;
-    if (fused) return in.fma(lr, g, w, last);
-    return in.add(w, in.mul(lr, g, random ? rounding_bits(seed, product_stream, index) : 0), last);
-  }
 };
 
 /// Counts over the random weights of one format and rounding.
@@ -230,8 +240,7 @@ void report_ratios(const Config& config, Run& run) {
           std::uint64_t w = first;
           for (std::int64_t i = 1; i < steps; ++i) w = step(w, lr, g, static_cast<std::uint64_t>(i));
           const double way = static_cast<double>(steps) * update;
-          const bool zero_product = !fused && update != 0 &&
-                                    f.is_zero(evaluate(Operation::mul, f, rounding, lr, g).code);
+          const bool zero_product = !fused && update != 0 && f.is_zero(step.product(lr, g, 0));
           const bool usable = update != 0 && std::isfinite(update);
           const char* fate = !std::isfinite(update)        ? "overflow"
                              : f.is_zero(g) || update == 0 ? "gradient-zero"
@@ -267,7 +276,8 @@ void report_population(const Config& config, Run& run) {
           {"rounding", "", "Rounding mode of product and sum."},
           {"weights", "value", "How many weights got one update each."},
           {"no_update", "1",
-           "Share without an update: lr * g is zero in the format, or weight, lr or gradient are beyond its range."},
+           "Share without an update: lr or gradient are zero in the format, or weight, lr or gradient are beyond its "
+           "range. A product that rounds to zero counts as lost."},
           {"separate_lost", "1", "Share of the others with fl(w + fl(lr * g)) = w; null if there are none."},
           {"fused_lost", "1", "Share of the others with fl(w + lr * g) = w; null if there are none."},
           {"differ", "1",
