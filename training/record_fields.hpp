@@ -8,6 +8,12 @@
 namespace halfulp::training {
 
 template <class V>
+void fields(V& v, ExampleResult& x) {
+  v("right", x.right);
+  v("loss", x.loss);
+}
+/// Without its examples: of those of the last test a record says more.
+template <class V>
 void fields(V& v, TestResult& x) {
   v("loss", x.loss);
   v("accuracy", x.accuracy);
@@ -98,7 +104,13 @@ void fields(V& v, CurvePoint& x) {
   v("updates", x.updates);
 }
 template <class V>
+void fields(V& v, StartNorm& x) {
+  v("parameter", x.parameter);
+  v("norm", x.norm);
+}
+template <class V>
 void fields(V& v, TrainingRecord& x) {
+  v("start", x.start);
   v("curve", x.curve);
   v("events", x.events);
   v("spikes", x.spikes);
@@ -106,6 +118,7 @@ void fields(V& v, TrainingRecord& x) {
   v("first_nan", x.first_nan);
   v("diverged", x.diverged);
   v("final", x.final);
+  v("answers", x.final.examples);
 }
 
 }  // namespace halfulp::training

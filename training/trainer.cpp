@@ -173,6 +173,9 @@ bool Trainer::parameters_are_finite() const {
 bool Trainer::run_interval() {
   if (step_ >= settings_.steps || record_.diverged) return false;
   *interval_ = {};
+  if (step_ == 0)
+    for (const TrainedParameter<float>* const p : parameters_)
+      record_.start.push_back({p->name, norm_of(std::as_const(p->value).values())});
   const std::uint64_t end = std::min(settings_.steps, (step_ / settings_.interval + 1) * settings_.interval);
   while (step_ < end && !record_.diverged) {
     stop_if_interrupted();
@@ -195,6 +198,7 @@ bool Trainer::run_interval() {
   const std::uint64_t intervals = (step_ + settings_.interval - 1) / settings_.interval;
   if (last || (settings_.test_every && intervals % settings_.test_every == 0)) point.test = test();
   if (last) record_.final = *point.test;
+  if (point.test) point.test->examples.clear();
   record_.curve.push_back(std::move(point));
   return true;
 }
@@ -215,21 +219,31 @@ TestResult test_network(Numerics<float>& numerics, Module<float>& network, const
   Pass<float> pass{numerics, false};
   CrossEntropy<float> cross_entropy;
   Batch batch;
-  double loss = 0;
+  TestResult result;
   std::uint64_t right = 0, all = 0;
   for (std::size_t i = 0; i < examples.test_batches(); ++i) {
     stop_if_interrupted();
     examples.test(i, batch);
     const Tensor<float>& logits = network.forward(pass, batch.x);
-    loss += static_cast<double>(cross_entropy.forward(pass, logits, batch.labels)) *
-            static_cast<double>(batch.labels.size());
-    for (std::size_t r = 0; r < batch.labels.size(); ++r) {
-      const std::span<const float> row = logits.row(r);
-      right += std::max_element(row.begin(), row.end()) - row.begin() == batch.labels[r];
+    result.loss += static_cast<double>(cross_entropy.forward(pass, logits, batch.labels)) *
+                   static_cast<double>(batch.labels.size());
+    const std::size_t examples_here = batch.x.extents()[0], each = batch.labels.size() / examples_here;
+    for (std::size_t e = 0; e < examples_here; ++e) {
+      ExampleResult& example = result.examples.emplace_back();
+      for (std::size_t r = e * each; r < (e + 1) * each; ++r) {
+        const std::span<const float> row = logits.row(r);
+        const auto label = static_cast<std::size_t>(batch.labels[r]);
+        const bool is_right = std::max_element(row.begin(), row.end()) - row.begin() == batch.labels[r];
+        right += is_right;
+        example.right += is_right / static_cast<double>(each);
+        example.loss -= static_cast<double>(cross_entropy.log_probabilities().row(r)[label]) / static_cast<double>(each);
+      }
     }
     all += batch.labels.size();
   }
-  return {loss / static_cast<double>(all), static_cast<double>(right) / static_cast<double>(all)};
+  result.loss /= static_cast<double>(all);
+  result.accuracy = static_cast<double>(right) / static_cast<double>(all);
+  return result;
 }
 
 NetworkValues Trainer::values() const {

@@ -39,8 +39,15 @@ struct TrainerSettings {
   std::uint64_t seed = 1;
 };
 
+/// Of one example of a test: an image, or a window of text.
+struct ExampleResult {
+  double right = 0;  ///< share of its labels that have the largest logit
+  double loss = 0;   ///< mean over its labels
+};
+
 struct TestResult {
-  double loss = 0, accuracy = 0;  ///< mean over labels; share of labels with the largest logit
+  double loss = 0, accuracy = 0;             ///< mean over labels; share of labels with the largest logit
+  std::vector<ExampleResult> examples = {};  ///< in the order of the test
 };
 
 /// One point of a curve: an interval of steps.
@@ -58,14 +65,21 @@ struct CurvePoint {
   std::vector<Microscope::UpdateRow> updates = {};  ///< likewise
 };
 
+/// The Euclidean norm of a parameter before the first step.
+struct StartNorm {
+  std::string parameter;
+  double norm = 0;
+};
+
 /// What a training leaves behind.
 struct TrainingRecord {
+  std::vector<StartNorm> start;
   std::vector<CurvePoint> curve;
   std::vector<ScalerEvent> events;
   std::vector<Spike> spikes;
   std::optional<FirstNonFinite> first_infinite = {}, first_nan = {};
   std::optional<std::uint64_t> diverged = {};  ///< the step that made a parameter Inf or NaN; the training ends there
-  TestResult final = {};                       ///< NaN loss and accuracy 0 if it diverged
+  TestResult final = {};                       ///< NaN loss, accuracy 0 and no examples if it diverged
   std::uint64_t skipped() const;
 };
 

@@ -93,22 +93,15 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
     };
     for (const AsGood& row : as_good) {
       const std::string id = kebab_case(network + "-" + row.policy + "-as-fp32"),
-                        statement = row.statement + fmt::format(
-                                                        " ({}: difference of accuracies on tuned classes, mean of {} "
-                                                        "seeds; twice its standard error is allowed.)",
-                                                        network, config.integer("seeds"));
-      if (const std::string why = reason({"fp32", row.policy}); !why.empty()) {
-        report.claim({id, statement, row.source}, skipped(why));
-        continue;
-      }
-      const Spread &fp32 = outcomes.at({network, "fp32"}).accuracy,
-                   &policy = outcomes.at({network, row.policy}).accuracy;
-      const Standing s = standing(policy, fp32);
-      report.claim(
-          {id, statement, row.source},
-          at_least(-s.doubt, s.difference,
-                   may_differ(fmt::format("accuracy {:.4f}, of fp32 {:.4f}; the table `summary` says what was lost",
-                                          policy.mean(), fp32.mean()))));
+                        statement = row.statement +
+                                    fmt::format(" ({}: accuracies on tuned classes, {} seeds, paired by seed and image.)",
+                                                network, config.integer("seeds"));
+      const std::string why = reason({"fp32", row.policy});
+      report.claim({id, statement, row.source},
+                   !why.empty() ? skipped(why)
+                                : judge_no_worse(outcomes.at({network, row.policy}).accuracy,
+                                                 outcomes.at({network, "fp32"}).accuracy, config.real("margin"),
+                                                 "fp32"));
     }
     const std::string id = network + "-pure-bf16-stays";
     const Citation source{
@@ -144,6 +137,7 @@ std::vector<Parameter> parameters() {
                                                       "2"});
   for (Parameter& p : all)
     if (p.name == "networks") p.accepted = {"mlp", "cnn"};
+  all.push_back(accuracy_margin());
   constexpr double infinity = std::numeric_limits<double>::infinity();
   all.push_back({"classes", Type::integers, "0,1,2,3,4", "classes that fine-tuning sees; pre-training sees all ten", 0,
                  image_classes - 1});
@@ -213,10 +207,13 @@ double norm_of(const training::NetworkValues& values) {
   return std::sqrt(sum);
 }
 
-void judge(training::Trainer& trainer, const training::Examples& tuned, const training::Examples& other,
-           double& of_tuned, double& of_other) {
-  of_tuned = trainer.test(tuned).accuracy;
+/// Returns the test on tuned classes.
+training::TestResult judge(training::Trainer& trainer, const training::Examples& tuned,
+                           const training::Examples& other, double& of_tuned, double& of_other) {
+  const training::TestResult result = trainer.test(tuned);
+  of_tuned = result.accuracy;
   of_other = trainer.test(other).accuracy;
+  return result;
 }
 
 void run_finetune(const Config& config, Run& run) {
@@ -233,8 +230,8 @@ void run_finetune(const Config& config, Run& run) {
        {"tuned", "1", "Test accuracy on the classes that fine-tuning sees, after it; 0 if it failed."},
        {"to_fp32", "1", "This minus that of fine-tuning in FP32; null without fp32."},
        {"doubt", "1",
-        "Twice the standard error of that difference: by the seeds, or by the number of test images where that says "
-        "more."},
+        "Half the width of the 95 % confidence interval of that difference, by seeds and by test images, which both "
+        "share."},
        {"other", "1", "Test accuracy on the other classes, after fine-tuning: what was not forgotten."},
        {"all", "1", "Mean of the two, each weighted by how many classes it has."},
        {"all_to_fp32", "1", "This minus that of fine-tuning in FP32; null without fp32."},
@@ -249,8 +246,8 @@ void run_finetune(const Config& config, Run& run) {
        {"unmoved", "1", "Share of weights that are at the end what they were at the start."},
        {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
        {"verdict", "",
-        "Failed: some training ended in NaN; below: the accuracy on tuned classes is below fp32's, seed by seed, by "
-        "more than doubt; within: it is not."},
+        "Of tuned classes. Failed: some training ended in NaN; within: to_fp32 - doubt is at least -margin; below: "
+        "to_fp32 is negative beyond doubt; else cannot tell; null without fp32."},
        {"why", "", "What the microscope saw of a failure or loss; empty if there was none."}});
   Table& each = run.report.table(
       "seeds", "The same, every training by itself",
@@ -322,7 +319,7 @@ void run_finetune(const Config& config, Run& run) {
       training::Trainer start(after[i].settings, *t.policy, *examples);
       start.start_from(first);
       judge(start, tuned, other, t.tuned_before, t.other_before);
-      judge(trainer, tuned, other, t.tuned_after, t.other_after);
+      t.result = judge(trainer, tuned, other, t.tuned_after, t.other_after);
       const training::NetworkValues rounded = start.values(), last = trainer.values();
       const Distance moved = distance(last, rounded);
       t.start_error = distance(rounded, first).relative;
@@ -354,7 +351,7 @@ void run_finetune(const Config& config, Run& run) {
               number(t.other_before), number(t.other_after), number(t.start_error), number(t.moved),
               number(t.unmoved)});
     TuningSpread& spread = outcomes[{t.network, t.policy->name}];
-    spread.add(t, records[i].diverged.has_value(), tests[t.tests]->test_size());
+    spread.add(t, records[i].diverged.has_value());
     spread.all += all_of(t.tuned_after, t.other_after);
     spread.rounding_cost += all_of(reached[t.learned].first, reached[t.learned].second) -
                             all_of(t.tuned_before, t.other_before);
@@ -378,9 +375,7 @@ void run_finetune(const Config& config, Run& run) {
                  beyond(spread.all, of_fp32 ? of_fp32->all : 0), mean(spread.tuned_before), mean(spread.other_before),
                  mean(difference(spread.rounding_cost, 0)), mean(spread.start_error), mean(spread.moved),
                  mean(spread.unmoved), number(evidence_of(records[first]).swamped),
-                 spread.failed ? "failed"
-                 : worse       ? "below"
-                               : "within",
+                 of_fp32 ? Json(verdict(spread.accuracy, of_fp32->accuracy, config.real("margin"))) : Json(),
                  diagnose(records[worst], worse).why});
   }
   claim_finetune(config, data, policies, outcomes, run.report);

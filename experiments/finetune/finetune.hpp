@@ -24,6 +24,7 @@ struct Tuning {
   double largest_weight = 0;  ///< their largest magnitude
   double moved = 0, unmoved = 0;
   std::uint64_t parameters = 0;
+  training::TestResult result = {};  ///< on tuned classes, after fine-tuning
 };
 
 /// Several that differ only by their seed: sums over them, and extremes.
@@ -34,11 +35,11 @@ struct TuningSpread {
   double largest_error = 0, smallest_norm = 1e300, largest_weight = 0;  ///< start_error, weight_norm
   Spread accuracy = {};                                                 ///< on tuned classes
 
-  void add(const Tuning& t, bool has_failed, std::size_t tests) {
+  void add(const Tuning& t, bool has_failed) {
     ++count;
     failed += has_failed;
     parameters = t.parameters;
-    accuracy.add(t.tuned_after, has_failed, tests);
+    accuracy.trials.push_back({t.tuned_after, t.result.loss, has_failed, t.result.examples});
     tuned += t.tuned_after, other += t.other_after, tuned_before += t.tuned_before, other_before += t.other_before;
     start_error += t.start_error, moved += t.moved, unmoved += t.unmoved;
     largest_error = std::max(largest_error, t.start_error), smallest_norm = std::min(smallest_norm, t.weight_norm),

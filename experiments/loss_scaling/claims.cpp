@@ -91,7 +91,7 @@ void ScalingTables::add_static(const ScaledRun& run, const Spread& spread, doubl
   const GradientShares shares = shares_of(run.record);
   static_.row({run.job.settings.network, run.base, run.k, run.skip ? "yes" : "no", number(spread.mean()),
                number(spread.mean() - fp32), number(spread.mean_loss()), number(shares.lost), number(shares.overflowed),
-               spread.skipped, spread.failed, where(run.record.first_infinite)});
+               spread.skipped, spread.failed(), where(run.record.first_infinite)});
 }
 
 void ScalingTables::add_course(const ScaledRun& run) {
@@ -185,26 +185,12 @@ struct Statements {
   }
 };
 
-/// A share of `n` test examples is uncertain by this much: two standard deviations of a difference of two such shares.
-double uncertainty(double share, std::uint64_t n) {
-  return 2 * std::sqrt(2 * share * (1 - share) / static_cast<double>(std::max<std::uint64_t>(1, n)));
-}
-
 template <class Which>
 Spread spread_of(const std::vector<ScaledRun>& runs, Which&& which) {
   Spread spread;
   for (const ScaledRun& run : runs)
     if (which(run)) spread.add(run.record);
   return spread;
-}
-
-Judgement as_fp32(const Spread& fp32, const Spread& other, std::uint64_t examples) {
-  const double margin = uncertainty(fp32.mean(), examples);
-  std::string why = fmt::format("fp32: {:.4f}, two standard deviations of a test of {} examples: {:.4f}", fp32.mean(),
-                                examples, margin);
-  if (other.failed)
-    why += fmt::format("; {} of {} trainings failed, the table `runs` says when", other.failed, other.count);
-  return at_least(fp32.mean() - margin, other.mean(), may_differ(std::move(why)));
 }
 
 /// `largest`: the k of the largest scale without overflow, null where there is none.
@@ -279,8 +265,8 @@ void claim_scaler(Report& report) {
                        Json::array({taken, std::isnan(gradient), unnoticed, scaler.current()}), "oracle"));
 }
 
-void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients,
-                        std::uint64_t test_examples, Report& report) {
+void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients, double margin,
+                        Report& report) {
   const auto first = std::find_if(runs.begin(), runs.end(),
                                   [](const ScaledRun& r) { return r.scaling != Scaling::reference; });
   const std::string policy = first->base;
@@ -291,8 +277,8 @@ void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradien
   const Spread dynamic = spread_of(
       runs, [](const ScaledRun& r) { return r.scaling == Scaling::dynamic && r.interval == 2000 && r.k == 16; });
   report.claim({s.prefix + "-scale-8", s.eight, scale_8},
-               eight.count ? as_fp32(fp32, eight, test_examples) : skipped("scales does not contain 3"));
-  report.claim({s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy}, as_fp32(fp32, dynamic, test_examples));
+               eight.count() ? judge_no_worse(eight, fp32, margin, "fp32") : skipped("scales does not contain 3"));
+  report.claim({s.prefix + "-dynamic-as-fp32", s.dynamic, accuracy}, judge_no_worse(dynamic, fp32, margin, "fp32"));
 
   std::optional<double> worst;
   const bool some = gradients.all.non_zero() != 0;

@@ -192,6 +192,7 @@ std::vector<Parameter> parameters() {
       {"collapse_lr", Type::real, "1000", "a learning rate that makes activations overflow", 1e-9, 1e30},
   };
   all.insert(all.end(), own.begin(), own.end());
+  all.push_back(accuracy_margin());
   return all;
 }
 
@@ -203,16 +204,6 @@ void check(const Config& config) {
     if (!choice.format.has_zero || choice.format.exponent_bits > 8)
       throw std::invalid_argument("formats: " + choice.name +
                                   "; accepted: formats with a zero and at most 8 exponent bits");
-}
-
-std::uint64_t test_examples(const training::Examples& examples) {
-  training::Batch batch;
-  std::uint64_t all = 0;
-  for (std::size_t i = 0; i < examples.test_batches(); ++i) {
-    examples.test(i, batch);
-    all += batch.labels.size();
-  }
-  return all;
 }
 
 /// One network under one policy, its reference first.
@@ -286,7 +277,7 @@ void run_loss_scaling(const Config& config, Run& run) {
           own.push_back(r);
       report_runs(own, *at, static_cast<std::uint64_t>(config.integer("seed")), tables, shared,
                   &policy == &policies.front());
-      claim_loss_scaling(own, *at, test_examples(*data.examples(config, network)), run.report);
+      claim_loss_scaling(own, *at, config.real("margin"), run.report);
     }
   }
 }

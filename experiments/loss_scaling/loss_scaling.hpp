@@ -151,9 +151,9 @@ Descent descent_of(const training::TrainingRecord& record);
 /// what zero does.
 void claim_scaler(Report& report);
 
-/// Trainings of one network and policy.
-void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients,
-                        std::uint64_t test_examples, Report& report);
+/// Trainings of one network and policy. `margin`: how far below FP32 an accuracy may be.
+void claim_loss_scaling(const std::vector<ScaledRun>& runs, const NetworkGradients& gradients, double margin,
+                        Report& report);
 
 /// The same of a network that could not be trained.
 void skip_loss_scaling(const std::string& network, const std::string& policy, const std::string& why, Report& report);

@@ -14,6 +14,7 @@ namespace {
 
 constexpr std::string_view bf16_master = R"({"weights": {"storage": "bf16", "master": true}})",
                            bf16_alone = R"({"weights": {"storage": "bf16"}})";
+constexpr double small_lr = 1e-5;  ///< Adam's updates are about as large: far below half a unit of most weights
 
 // clang-format off
 constexpr OptimizerVariant rows[] = {
@@ -30,10 +31,11 @@ constexpr OptimizerVariant rows[] = {
   {"betas", "bf16-rounded", "pure BF16; betas, eps and 1 - beta rounded to BF16: beta2 0.999 is 1", "pure-bf16", R"({"optimizer": {"rounded_constants": true}})", 1e-8, 0.999},
   {"betas", "bf16-rounded-0.99", "pure BF16; the same with beta2 0.99, which BF16 has but for 0.2 %", "pure-bf16", R"({"optimizer": {"rounded_constants": true}})", 1e-8, 0.99},
 
-  {"master", "fp16-master", "FP16 weights of FP32 master weights, dynamic loss scaling (apex O2)", "O2"},
-  {"master", "fp16-alone", "the same without master weights", "O2", R"({"weights": {"master": false}})"},
-  {"master", "bf16-master", "BF16 weights of FP32 master weights", "mixed_bfloat16", bf16_master},
-  {"master", "bf16-alone", "the same without master weights", "mixed_bfloat16", bf16_alone},
+  {"master", "small-steps", "FP32 with the learning rate 1e-5: the reference of this group", "fp32", "{}", -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
+  {"master", "fp16-master", "FP16 weights of FP32 master weights, dynamic loss scaling (apex O2), learning rate 1e-5", "O2", "{}", -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
+  {"master", "fp16-alone", "the same without master weights", "O2", R"({"weights": {"master": false}})", -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
+  {"master", "bf16-master", "BF16 weights of FP32 master weights, learning rate 1e-5", "mixed_bfloat16", bf16_master, -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
+  {"master", "bf16-alone", "the same without master weights", "mixed_bfloat16", bf16_alone, -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
 
   {"states", "bf16-states", "FP32 but for both moments in BF16", "fp32", R"({"optimizer": {"state": "bf16"}})"},
   {"states", "fp16-states", "FP32 but for both moments in FP16", "fp32", R"({"optimizer": {"state": "fp16"}})"},
@@ -106,6 +108,7 @@ std::vector<Parameter> parameters() {
     if (p.name == "context") p.default_value = "32";
     if (p.name == "seeds") p.help = "trainings of each variant, with seeds seed, seed + 1, ...";
   }
+  all.insert(all.end(), {accuracy_margin(), loss_margin()});
   all.insert(all.begin() + 2,
              {"groups", ParameterType::choices, groups, "what is varied", -infinity, infinity, accepted});
   return all;
@@ -117,6 +120,7 @@ void change(training::TrainerSettings& s, const OptimizerVariant& v) {
   if (v.decay >= 0) s.optimizer.kind = training::OptimizerKind::adamw, s.optimizer.weight_decay = v.decay;
   if (v.shrink >= 0) s.embedding_shrink = v.shrink;
   if (v.skip >= 0) s.skip_abnormal = v.skip;
+  if (v.lr >= 0) s.optimizer.lr = v.lr;
 }
 
 void plant(training::Trainer& trainer) {
@@ -146,8 +150,17 @@ void run_optimizer(const Config& config, Run& run) {
        {"variant", "", "Variant."},
        {"what", "", "What it is."},
        {"accuracy", "1", "Test accuracy; a failed training counts as 0."},
-       {"to_fp32", "1", "This minus that of FP32."},
+       {"to_fp32", "1",
+        "This minus that of FP32, mean over seeds and test examples; in the group master FP32 has its learning rate "
+        "too."},
+       {"doubt", "1", "Half the width of the 95 % confidence interval of that difference, by seeds and by examples."},
+       {"verdict", "",
+        "Failed; within if to_fp32 - doubt is at least -margin; below if to_fp32 is negative beyond doubt; else cannot "
+        "tell."},
        {"test_loss", "nat", "Test loss of those that did not fail; NaN if all did."},
+       {"loss_to_fp32", "nat", "This minus that of FP32; NaN if one failed."},
+       {"loss_doubt", "nat", "Half the width of its 95 % confidence interval."},
+       {"loss_verdict", "", "The same verdict of losses, which are above where accuracies are below."},
        {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
        {"second_underflowed", "1",
         "Share of Adam's second moments that are zero though the gradient is not, of the first seed."},
@@ -196,7 +209,7 @@ void run_optimizer(const Config& config, Run& run) {
   for (std::size_t i = 0; i < jobs.size(); ++i) {
     tables.add(jobs[i], records[i], i % seeds == 0);
     VariantOutcome& o = outcomes[{jobs[i].settings.network, jobs[i].variant}];
-    o.spread.add(records[i], jobs[i].answers);
+    o.spread.add(records[i]);
     for (const training::Spike& spike : records[i].spikes) ++(spike.of_loss ? o.loss_spikes : o.norm_spikes);
     for (const training::CurvePoint& point : records[i].curve) o.abnormal += point.abnormal;
     if (records[i].diverged)
@@ -207,19 +220,22 @@ void run_optimizer(const Config& config, Run& run) {
   for (std::size_t first = 0; first < jobs.size(); first += seeds) {
     const Job& job = jobs[first];
     const VariantOutcome& o = outcomes.at({job.settings.network, job.variant});
-    const Spread& fp32 = outcomes.at({job.settings.network, "fp32"}).spread;
+    const Spread& fp32 = outcomes.at({job.settings.network, std::string(variant_of[first]->reference)}).spread;
+    const Standing to_fp32 = standing(o.spread, fp32), loss = standing(o.spread, fp32, Measure::loss);
     const Evidence evidence = evidence_of(records[first]);
     std::size_t worst = first;
     for (std::size_t i = first; i < first + seeds; ++i)
       if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
-    const bool worse = o.spread.failed || standing(o.spread, fp32).below();
+    const bool worse = o.spread.failed() || to_fp32.below();
     std::string why = diagnose(records[worst], worse).why;
     if (worse && variant_of[first]->planted)
       why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small",
                         planted_step(job.settings.steps));
     summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what,
-                 number(o.spread.mean()), number(difference(o.spread.mean(), fp32.mean())),
-                 number(o.spread.mean_loss()), number(evidence.swamped), number(evidence.second_underflowed),
+                 number(o.spread.mean()), number(to_fp32.difference), number(to_fp32.doubt),
+                 verdict(o.spread, fp32, config.real("margin")), number(o.spread.mean_loss()), number(loss.difference),
+                 number(loss.doubt), verdict(o.spread, fp32, config.real("loss_margin"), Measure::loss),
+                 number(evidence.swamped), number(evidence.second_underflowed),
                  evidence.zero_denominators, number(o.weight_norms.front()), o.norm_spikes, o.loss_spikes, o.abnormal,
                  or_null(o.failed_at), why});
   }

@@ -32,6 +32,8 @@ struct OptimizerVariant {
   double shrink = -1;    ///< embedding_shrink
   double skip = -1;      ///< skip_abnormal
   bool planted = false;  ///< the gradients of one step are multiplied by `planted_factor`
+  double lr = -1;        ///< learning rate
+  std::string_view reference = "fp32";  ///< the variant that it is compared with
 };
 
 /// Images: eps, betas, master, states, decay. Text: embedding, abnormal. The reference is for both.

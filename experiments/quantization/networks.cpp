@@ -25,12 +25,6 @@ Basis published(const std::string& why, bool within_doubt = false) {
 
 }  // namespace
 
-void add(trainings::Spread& spread, double accuracy, std::size_t answers) {
-  training::TrainingRecord record;
-  record.final.accuracy = accuracy;
-  spread.add(record, answers);
-}
-
 void claim_network(const Config& config, const std::string& network, const NetworkOutcome& o, Report& report) {
   const std::string of = fmt::format(" ({}, mean of {} seeds).", network, config.integer("seeds"));
   const auto find = [&](int bits, bool per_channel) {
@@ -51,8 +45,8 @@ void claim_network(const Config& config, const std::string& network, const Netwo
   };
   const auto doubts = [](const trainings::Spread& a, const trainings::Spread& b) {
     const trainings::Standing s = trainings::standing(a, b);
-    return fmt::format("the difference is {:+.4f}, the doubt {:.4f} ({} seeds, {:.0f} answers each)", s.difference,
-                       s.doubt, a.count, b.answers);
+    return fmt::format("the difference is {:+.4f}, the doubt {:.4f} ({} seeds, {} examples each)", s.difference,
+                       s.doubt, a.count(), b.examples());
   };
   /// Accuracy no lower than another by more than is allowed; missed by less than the doubt it may be noise.
   const auto keeps = [&](const trainings::Spread& it, const trainings::Spread& other, double allowed) {
@@ -127,7 +121,7 @@ void claim_network(const Config& config, const std::string& network, const Netwo
   const NetworkOutcome::Planted* worst_of = nullptr;
   for (const auto& [ratio, p] : o.planted) {
     exact = exact && p.exact, any = any && p.outliers > 0;
-    before += p.fp32.sum, after += p.planted.sum;
+    before += p.fp32.mean(), after += p.planted.mean();
     const trainings::Standing s = trainings::standing(p.split, p.fp32);
     if (!worst_of || s.difference + s.doubt < worst) worst = s.difference + s.doubt, worst_of = &p;
   }
@@ -224,7 +218,7 @@ class NetworkRun {
     first_ = jobs.front();
     for (std::size_t i = 0; i < seeds_; ++i) {
       runs.add(jobs[i], records[i], i == 0);
-      add(outcome_.fp32, learned_[i].fp32.accuracy, first_.answers);
+      outcome_.fp32.add(learned_[i].fp32);
       bool finite = !records[i].diverged;
       for (const LayerInputs& layer : learned_[i].layers) finite = finite && !training::has_non_finite(layer.sample);
       if (!finite)
@@ -253,13 +247,13 @@ class NetworkRun {
   }
 
   /// A network of that seed under a policy.
-  double judge(std::size_t s, const training::Policy& policy, const training::NetworkValues& values) const {
+  training::TestResult judge(std::size_t s, const training::Policy& policy, const training::NetworkValues& values) const {
     const auto examples = data_.examples(config_, network_);
     training::TrainerSettings settings = first_.settings;
     settings.seed = seed(s);
     training::Trainer trainer(settings, policy, *examples);
     trainer.start_from(values);
-    return trainer.test().accuracy;
+    return trainer.test();
   }
 
   void after_training(ResultTables& tables) {
@@ -270,14 +264,14 @@ class NetworkRun {
         for (const std::string& weights : config_.choices("weight_methods"))
           for (const Calibration& activations : calibrations_of(config_))
             variants.push_back({bits, per_channel, value_named(methods, "method", weights), activations});
-    const auto accuracies = parallel_map(variants.size() * seeds_, [&](std::size_t i) {
+    const auto tests = parallel_map(variants.size() * seeds_, [&](std::size_t i) {
       const Variant& v = variants[i / seeds_];
       const LearnedNetwork& network = learned_[i % seeds_];
       return judge(i % seeds_, policy_of(v, network), values_of(v, network));
     });
     for (std::size_t i = 0; i < variants.size(); ++i) {
       trainings::Spread& spread = outcome_.ptq[variants[i]];
-      for (std::size_t s = 0; s < seeds_; ++s) add(spread, accuracies[i * seeds_ + s], first_.answers);
+      for (std::size_t s = 0; s < seeds_; ++s) spread.add(tests[i * seeds_ + s]);
       const trainings::Standing to_fp32 = standing(spread, outcome_.fp32);
       tables.accuracy.row({network_, variants[i].bits, variants[i].granularity(), name_of(variants[i].weights),
                            variants[i].activations.name(), rounded(spread.mean()), number(to_fp32.difference),
@@ -288,7 +282,7 @@ class NetworkRun {
   void one_layer(ResultTables& tables) {
     const std::vector<int> widths = bits_of(config_);
     const std::vector<LayerInputs>& layers = learned_.front().layers;
-    const auto accuracies = parallel_map(layers.size() * widths.size() * seeds_, [&](std::size_t i) {
+    const auto tests = parallel_map(layers.size() * widths.size() * seeds_, [&](std::size_t i) {
       const LearnedNetwork& network = learned_[i % seeds_];
       const Variant v{widths[i / seeds_ % widths.size()], true, aware_weights_, aware_};
       const std::string& layer = layers[i / seeds_ / widths.size()].name;
@@ -296,7 +290,7 @@ class NetworkRun {
     });
     for (std::size_t i = 0; i < layers.size() * widths.size(); ++i) {
       trainings::Spread spread;
-      for (std::size_t s = 0; s < seeds_; ++s) add(spread, accuracies[i * seeds_ + s], first_.answers);
+      for (std::size_t s = 0; s < seeds_; ++s) spread.add(tests[i * seeds_ + s]);
       const trainings::Standing to_fp32 = standing(spread, outcome_.fp32);
       const LayerInputs& layer = layers[i / widths.size()];
       const int bits = widths[i % widths.size()];
@@ -332,10 +326,8 @@ class NetworkRun {
     });
     NetworkOutcome::Planted& p = outcome_.planted[ratio];
     for (const PlantedAccuracy& r : results) {
-      add(p.fp32, r.fp32, first_.answers), add(p.planted, r.planted_fp32, first_.answers),
-          add(p.fp16, r.fp16, first_.answers);
-      add(p.per_tensor, r.per_tensor, first_.answers), add(p.vector_wise, r.vector_wise, first_.answers),
-          add(p.split, r.split, first_.answers);
+      p.fp32.add(r.fp32), p.planted.add(r.planted_fp32), p.fp16.add(r.fp16);
+      p.per_tensor.add(r.per_tensor), p.vector_wise.add(r.vector_wise), p.split.add(r.split);
       p.outliers += r.outliers / static_cast<double>(seeds_), p.share += r.share / static_cast<double>(seeds_);
     }
     p.seeds = seeds_;
@@ -361,7 +353,7 @@ class NetworkRun {
     std::deque<training::Policy> policies;  // jobs point to them
     std::deque<training::NetworkValues> starts;
     std::vector<Job> jobs;
-    std::vector<double> before((variants.size() + 1) * seeds_);
+    std::vector<training::TestResult> before((variants.size() + 1) * seeds_);
     for (std::size_t v = 0; v <= variants.size(); ++v)
       for (std::size_t s = 0; s < seeds_; ++s) {
         const bool in_fp32 = v == variants.size();
@@ -390,7 +382,7 @@ class NetworkRun {
     const auto records = train(jobs, data_, config_, run_, at(0.7), at(1));
     for (std::size_t i = 0; i < jobs.size(); ++i) {
       runs.add(jobs[i], records[i], i % seeds_ == 0);
-      if (i / seeds_ == variants.size()) outcome_.continued.add(records[i], first_.answers);
+      if (i / seeds_ == variants.size()) outcome_.continued.add(records[i]);
     }
     tables.qat.row({network_, 32, nullptr, rounded(outcome_.fp32.mean()), rounded(outcome_.fp32.mean()),
                     rounded(outcome_.continued.mean()), rounded(outcome_.continued.mean() - outcome_.fp32.mean()), 0.0,
@@ -398,8 +390,8 @@ class NetworkRun {
     for (std::size_t v = 0; v < variants.size(); ++v) {
       AwareOutcome& o = outcome_.aware[{variants[v].bits, variants[v].per_channel}];
       for (std::size_t i = v * seeds_; i < (v + 1) * seeds_; ++i) {
-        add(o.ptq, before[i], first_.answers);
-        o.qat.add(records[i], first_.answers);
+        o.ptq.add(before[i]);
+        o.qat.add(records[i]);
       }
       const trainings::Standing s = standing(o.qat, outcome_.continued);
       tables.qat.row({network_, variants[v].bits, variants[v].granularity(), rounded(outcome_.fp32.mean()),

@@ -258,16 +258,16 @@ PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwor
   PlantedAccuracy result;
   for (const std::vector<float>* const all : {&from, &bias, &to})
     for (const float v : *all) result.exact &= v == 0 || (std::fabs(v) > 0x1p-60f && std::fabs(v) < 0x1p60f);
-  result.fp32 = learned.fp32.accuracy;
+  result.fp32 = learned.fp32;
   trainer.start_from(values);
   LinearProducts numerics;
-  result.planted_fp32 = training::test_network(numerics, trainer.network(), examples).accuracy;
+  result.planted_fp32 = training::test_network(numerics, trainer.network(), examples);
   const auto with = [&](auto&& product) {
     numerics.multiply = [&](const training::Site& site, const LinearProducts::Operands& x, std::span<float> d) {
       const std::vector<float> y = product(in_fp16(x.m, x.n, x.k, x.a, x.b), site.name == last.name);
       std::copy(y.begin(), y.end(), d.begin());
     };
-    return training::test_network(numerics, trainer.network(), examples).accuracy;
+    return training::test_network(numerics, trainer.network(), examples);
   };
   result.fp16 = with([](const LinearOperands& o, bool) { return fp16_product(o); });
   result.per_tensor = with([](const LinearOperands& o, bool) { return int8_product(o, false); });

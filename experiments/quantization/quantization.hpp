@@ -35,9 +35,6 @@ struct NetworkOutcome {
   std::map<double, Planted> planted = {};  ///< by the ratio of outliers to other values
 };
 
-/// Adds an accuracy, a share of `answers`.
-void add(trainings::Spread& spread, double accuracy, std::size_t answers);
-
 void claim_network(const Config& config, const std::string& network, const NetworkOutcome& outcome, Report& report);
 
 // Tables of quantized networks.
@@ -55,7 +52,7 @@ struct ResultTables {
                           {"accuracy", "1", "Test accuracy."},
                           {"to_fp32", "1", "This minus that of FP32."},
                           {"doubt", "1",
-                           "Twice the standard error of that difference, by seeds or by the number of answers, "
+                           "Half the width of its 95 % confidence interval, by seeds and by test examples, "
                            "whichever is more."}})),
         qat(report.table("qat", "Quantization-aware training from the trained network on, means over seeds",
                          {{"network", "", "Network."},
@@ -163,7 +160,7 @@ class OutlierTables {
 /// some units is multiplied by a power of two, until they reach `ratio` times the largest value of the others, and the
 /// next layer's weights are divided by it.
 struct PlantedAccuracy {
-  double fp32 = 0, planted_fp32 = 0, fp16 = 0, per_tensor = 0, vector_wise = 0, split = 0;
+  training::TestResult fp32 = {}, planted_fp32 = {}, fp16 = {}, per_tensor = {}, vector_wise = {}, split = {};
   bool exact = true;  ///< no scaled number is near the ends of fp32's range
   double outliers = 0,
          share = 0;  ///< columns in FP16 of a product of the last layer, mean; share of its columns in INT8

@@ -165,7 +165,6 @@ Job make_job(const Config& config, const std::string& network, const training::P
   job.settings = settings(config, network, seed, data, examples.steps_per_epoch());
   job.batch = batch_size(config, network);
   job.train = examples.train_size(), job.test = examples.test_size();
-  job.answers = job.test * (job.settings.options.inputs ? static_cast<std::size_t>(config.integer("context")) : 1);
   try {
     job.parameters = training::parameter_count(*training::make_network<float>(network, job.settings.options));
   } catch (const std::invalid_argument& error) {

@@ -18,7 +18,6 @@ struct Job {
   const training::Policy* policy = nullptr;
   training::TrainerSettings settings;
   std::size_t batch = 0, parameters = 0, train = 0, test = 0;  ///< for tables: Examples' sizes
-  std::size_t answers = 0;                                     ///< of a test: images, or characters of all windows
   Json start = {};                                             ///< what first values it is given, for checkpoints
   std::vector<int> classes = {};                               ///< of images; empty: all
   /// As soon as the trainer is there, whether it begins or goes on: to set what it calls. May be empty.

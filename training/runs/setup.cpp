@@ -27,7 +27,7 @@ struct Preset {
 
 Preset preset_of(const Config& config, const std::string& network) {
   const bool full = config.text("preset") == "full";
-  if (network == "mlp") return full ? Preset{0, 0, 3, 0, 64, 0.001} : Preset{6000, 1000, 2, 0, 64, 0.001};
+  if (network == "mlp") return full ? Preset{0, 0, 3, 0, 64, 0.001} : Preset{6000, 2000, 2, 0, 64, 0.001};
   if (network == "cnn") return full ? Preset{12800, 2000, 1, 0, 64, 0.001} : Preset{1280, 500, 1, 0, 64, 0.001};
   return full ? Preset{0, 0, 0, 200, 16, 0.001} : Preset{0, 0, 0, 40, 8, 0.001};
 }
@@ -110,6 +110,16 @@ std::vector<Parameter> parameters(const Defaults& defaults) {
       {"save_gradients", Type::path, "",
        "a folder for .npy files with the gradients of the first training's counted steps, which underflow reads"},
   };
+}
+
+Parameter accuracy_margin() {
+  return {"margin", ParameterType::real, "0.005",
+          "how far below fp32 an accuracy may lie, its doubt included, and still count as within", 0, 1};
+}
+
+Parameter loss_margin() {
+  return {"loss_margin", ParameterType::real, "0.02", "how far above fp32 a test loss may lie likewise, in nat", 0,
+          100};
 }
 
 Data::Data(const Config& config, const std::vector<std::string>& networks) {

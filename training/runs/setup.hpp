@@ -24,6 +24,10 @@ bool is_text(const std::string& network);
 /// "auto" are what the preset says of a network; the table `runs` has what came of it.
 std::vector<Parameter> parameters(const Defaults& defaults);
 
+/// The parameters by which accuracies and losses are judged, for experiments that compare them.
+Parameter accuracy_margin();
+Parameter loss_margin();
+
 /// The data that networks need, as far as it is here.
 class Data {
  public:

@@ -25,9 +25,9 @@ Evidence evidence_of(const training::TrainingRecord& record) {
   }
   if (!record.curve.empty())
     for (const auto& last : record.curve.back().updates)
-      for (const auto& first : record.curve.front().updates)
-        if (first.name == last.name && first.sum.weight_norm > 0)
-          e.growth = std::max(e.growth, last.sum.weight_norm / first.sum.weight_norm);
+      for (const training::StartNorm& first : record.start)
+        if (first.parameter == last.name && first.norm > 0)
+          e.growth = std::max(e.growth, last.sum.weight_norm / first.norm);
   const auto share = [](std::uint64_t part, std::uint64_t whole) {
     return whole ? static_cast<double>(part) / static_cast<double>(whole) : 0.0;
   };

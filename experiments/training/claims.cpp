@@ -1,0 +1,103 @@
+// What is published of the policies, and whether these trainings agree.
+#include <halfulp/experiments/publications.hpp>
+#include <halfulp/experiments/training/training.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace halfulp::trainings {
+
+namespace {
+
+/// A policy whose accuracy is said to be fp32's, or at most `margin` less.
+struct AsGood {
+  const char *id, *policy, *statement;
+  Citation source;
+  double margin;
+};
+const AsGood as_good[] = {
+    {"amp-fp16",
+     "amp-fp16",
+     "Autocast to FP16 with FP32 weights and loss scaling is as accurate as FP32.",
+     {publications::mixed_precision, "Micikevicius et al. 2018, Mixed Precision Training, section 4"},
+     0},
+    {"o2",
+     "O2",
+     "FP16 with FP32 master weights and loss scaling is as accurate as FP32.",
+     {publications::mixed_precision, "Micikevicius et al. 2018, Mixed Precision Training, section 3.1"},
+     0},
+    {"amp-bf16",
+     "amp-bf16",
+     "Autocast to BF16 is as accurate as FP32, without loss scaling.",
+     {publications::bf16_without_scaling, "Kalamkar et al. 2019, A Study of BFLOAT16 for Deep Learning Training"},
+     0},
+    {"bf16-sr",
+     "bf16-sr",
+     "Stochastic rounding of updates brings pure BF16 to within 0.2 % of FP32.",
+     {publications::pure_bf16, "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5"},
+     0.002},
+    {"bf16-kahan",
+     "bf16-kahan",
+     "Kahan summation of updates brings pure BF16 to within 0.2 % of FP32.",
+     {publications::pure_bf16, "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5"},
+     0.002},
+    {"fp8-hybrid",
+     "fp8-hybrid",
+     "FP8 products, E4M3 forward and E5M2 backward, train as accurately as 16 bits.",
+     {publications::fp8_training, "Micikevicius et al. 2022, FP8 Formats for Deep Learning, section 4.1"},
+     0.002},
+    {"fp8-deepseek",
+     "fp8-deepseek",
+     "FP8 products with fine-grained scales train as accurately as 16 bits.",
+     {publications::fp8_training, "DeepSeek-V3 (2024), section 3.3: relative error of the loss below 0.25 %"},
+     0.0025},
+    {"mxfp8",
+     "mxfp8",
+     "MXFP8 products train as accurately as BF16.",
+     {publications::fp8_training, "Rouhani et al. 2023, Microscaling Data Formats for Deep Learning, section 5"},
+     0.002},
+};
+
+/// A policy that is said to be worse than another.
+struct Worse {
+  const char *id, *policy, *than, *statement;
+  Citation source;
+};
+const Worse worse[] = {
+    {"pure-fp16",
+     "pure-fp16",
+     "fp32",
+     "Everything in FP16, without master weights and loss scaling, fails or loses accuracy.",
+     {publications::fp16_updates, "Micikevicius et al. 2018, Mixed Precision Training, section 3.1: 80 % relative"}},
+};
+
+}  // namespace
+
+void claim_policies(const Config& config, const Data& data, const Outcomes& outcomes, Report& report) {
+  const std::int64_t seeds = config.integer("seeds");
+  const double margin = config.real("margin");
+  for (const std::string& network : config.choices("networks")) {
+    const std::string of = fmt::format(" (Test accuracies of {} seed{}, paired by seed and example.)", seeds,
+                                       seeds == 1 ? "" : "s");
+    const auto claim = [&](const char* row, const std::string& id, const std::string& statement, const Citation& source,
+                           const char* policy, const char* than, auto&& judge) {
+      const bool ran = outcomes.contains({network, policy}) && outcomes.contains({network, than});
+      const std::string& missing = data.missing(network);
+      report.claim({fmt::format("{}-{}-{}", network, row, id), network + ": " + statement + of, source},
+                   !missing.empty() ? skipped(missing)
+                   : !ran           ? skipped(fmt::format("policies does not name {} and {}", policy, than))
+                                    : judge(outcomes.at({network, policy}), outcomes.at({network, than})));
+    };
+    for (const AsGood& row : as_good)
+      claim(row.id, "as-fp32", row.statement, row.source, row.policy, "fp32",
+            [&](const Spread& policy, const Spread& fp32) {
+              return judge_no_worse(policy, fp32, std::max(margin, row.margin), "fp32");
+            });
+    for (const Worse& row : worse)
+      claim(row.id, "worse", row.statement, row.source, row.policy, row.than,
+            [&](const Spread& policy, const Spread& than) { return judge_worse(policy, than, margin, row.than); });
+  }
+}
+
+}  // namespace halfulp::trainings
