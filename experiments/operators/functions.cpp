@@ -189,7 +189,7 @@ void binary_losses(const OperatorSettings& s, Run& run) {
        {"exact", "nat", "The loss of that logit."},
        {"bce", "nat",
         "Loss -ln(1 - sigmoid(x)), every operation in the format: Infinity (NaN where there is none) once the sigmoid "
-        "is 1."},
+        "is 1; NaN too where e^-x is beyond a format without Infinity (e4m3 at -8)."},
        {"bce_fp32_inside", "nat",
         "The same with FP32 operations between a logit and a loss in the format: the sigmoid is 1 later."},
        {"bce_after_cast", "nat",

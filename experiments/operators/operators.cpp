@@ -273,7 +273,7 @@ void errors_report(const OperatorSettings& s, const AllErrors& errors, Report& r
         "Over all samples, root of the sum of squared differences over that of squared exact results; Infinity if an "
         "output is not finite."},
        {"error_u", "1", "The same in unit roundoffs 2^-p of the format (of fp32 in its own)."},
-       {"worst", "1", "Largest |difference| / |exact result| of an output."},
+       {"worst", "1", "Largest |difference| / |exact result| of a finite output."},
        {"outputs", "output", "Outputs of all samples that are finite in FP32."},
        {"non_finite", "output", "Of these, Infinity or NaN here."},
        {"vanished", "output", "Of these, 0 here though the exact result is not."},

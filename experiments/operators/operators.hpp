@@ -41,7 +41,7 @@ std::vector<CandidateFormat> candidates(const OperatorSettings& s);
 /// are counted only in `beyond`.
 struct OperatorErrors {
   Real squares = 0, exact_squares = 0;  ///< of differences and of exact results
-  double worst = 0;                     ///< largest |difference| / |exact result|, where that is not 0
+  double worst = 0;  ///< largest |difference| / |exact result| of finite outputs, where that is not 0
   std::size_t outputs = 0, non_finite = 0, vanished = 0, beyond = 0;
 
   std::optional<ElementaryOperation>

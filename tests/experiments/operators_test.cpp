@@ -61,6 +61,17 @@ TEST(Operators, pointwise_functions_are_their_definitions) {
   check("embedding", [](double x) { return x; });
 }
 
+/// 1 + erf(x / sqrt 2) is 0 in 113 bits from x = -12.5 on, and x Phi(x) is not.
+TEST(Operators, the_tail_of_gelu_is_no_zero) {
+  std::vector<double> x(16);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = -2.0 * static_cast<double>(i + 1);
+  const auto y = exact_of("gelu", x);
+  for (std::size_t i = 0; i < x.size(); ++i) {
+    const double wanted = x[i] / 2 * std::erfc(-x[i] / std::sqrt(2.0));
+    EXPECT_NEAR(y[i] / wanted, 1, 1e-12) << x[i];
+  }
+}
+
 TEST(Operators, softmax_and_losses_are_their_definitions) {
   for (const double scale : {0.5, 4.0}) {
     const std::vector<double> x = inputs_of("softmax", scale);
