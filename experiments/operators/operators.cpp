@@ -301,6 +301,7 @@ void run_operators(const Config& config, Run& run) {
   sums_of_ones(s, run);
   run.progress(0.8);
   binary_losses(s, run);
+  cancellation_report(s, run);
   run.progress(0.85);
   inside_report(s, run);
   run.progress(0.9);

@@ -103,6 +103,9 @@ void sums_of_ones(const OperatorSettings& s, Run& run);
 /// Table `binary_cross_entropy` and its claims: by probabilities and by logits.
 void binary_losses(const OperatorSettings& s, Run& run);
 
+/// Table `cancellation` and its claims: differences of nearly equal numbers, and forms that avoid them.
+void cancellation_report(const OperatorSettings& s, Run& run);
+
 // What is the arithmetic's error and what the inputs'.
 
 /// Table `inside` and its claim.

@@ -1,11 +1,9 @@
 #include <halfulp/experiments/operators/program.hpp>
 
-#include <halfulp/emulation/elementary.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <boost/math/special_functions/erf.hpp>
-#include <boost/math/special_functions/log1p.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -106,44 +104,6 @@ OperatorProgram::Value OperatorProgram::dot(std::span<const Value> a, std::span<
   return total;
 }
 
-namespace {
-
-/// The functions that no IEEE operation computes.
-Real function(ElementaryOperation step, const Real& x, const Real& y) {
-  switch (step) {
-    case ElementaryOperation::exp: return exp(x);
-    case ElementaryOperation::log: return log(x);
-    case ElementaryOperation::log1p: return boost::math::log1p(x);
-    case ElementaryOperation::tanh: return tanh(x);
-    case ElementaryOperation::erf: return boost::math::erf(x);
-    case ElementaryOperation::pow: return pow(x, y);
-    default: break;
-  }
-  throw std::logic_error("operators: a function expected");
-}
-
-/// One of them in a format. Arguments that are no numbers, and poles, by IEEE 754-2019, 9.2.1.
-std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, ElementaryOperation step,
-                               std::uint64_t a, std::uint64_t b) {
-  if (f.is_nan(a) || (step == ElementaryOperation::pow && f.is_nan(b))) return nan_result(f, rounding, {a, b}).code;
-  if (step == ElementaryOperation::exp) return exp(f, rounding, a).code;
-  const bool negative = f.sign(a), inf = f.is_infinite(a);
-  const double x = f.value(a);
-  if (step == ElementaryOperation::log || step == ElementaryOperation::log1p) {
-    const double pole = step == ElementaryOperation::log ? 0 : -1;
-    if (x == pole) return infinite(f, rounding, true).code;
-    if (x < pole) return invalid(f, rounding).code;
-    if (inf) return a;
-  }
-  if (step == ElementaryOperation::pow && inf) return a;  // exponents here are odd integers
-  if (step == ElementaryOperation::pow && f.is_infinite(b)) return invalid(f, rounding).code;  // 3 is beyond the format
-  if (inf) return encode(f, rounding, negative ? -1 : 1).code;
-  if (x == 0 && step != ElementaryOperation::log) return a;
-  return round_real(f, rounding, function(step, Real(x), Real(step == ElementaryOperation::pow ? f.value(b) : 0)));
-}
-
-}  // namespace
-
 Precision Precision::of(Where where, const FloatFormat& f) {
   switch (where) {
     case Where::all: return {f, f};
@@ -151,17 +111,6 @@ Precision Precision::of(Where where, const FloatFormat& f) {
     case Where::fp32: break;
   }
   return {fp32, fp32};
-}
-
-std::uint64_t round_real(const FloatFormat& f, const Rounding& rounding, const Real& x) {
-  if (isnan(x)) return fresh_nan(f, rounding);
-  if (isinf(x)) return infinite(f, rounding, x < 0).code;
-  if (x == 0) return f.zero(signbit(x) != 0);
-  int exponent = 0;
-  constexpr int digits = std::numeric_limits<Real>::digits, far = 100000;
-  const Real fraction = frexp(Real(abs(x)), &exponent);
-  const auto significand = static_cast<uint128>(ldexp(fraction, digits));
-  return round_pack<uint128>(f, rounding, {x < 0, std::clamp(exponent, -far, far) - digits, significand}, 0).code;
 }
 
 namespace {
@@ -192,7 +141,7 @@ std::vector<Real> exact_outputs(const OperatorProgram& p, std::span<const double
       case ElementaryOperation::fma: v[i] = a * b + v[n.c]; break;
       case ElementaryOperation::sqrt: v[i] = sqrt(a); break;
       case ElementaryOperation::max: v[i] = a < b ? b : a; break;
-      default: v[i] = function(n.step, a, b); break;
+      default: v[i] = real_function(n.step, a, b); break;
     }
   }
   std::vector<Real> outputs;

@@ -28,6 +28,9 @@ enum class ElementaryOperation : std::uint8_t {
   exp,
   log,
   log1p,
+  expm1,
+  sin,
+  cos,
   tanh,
   erf,
   pow,
@@ -94,6 +97,8 @@ class OperatorProgram {
   Value erf(Value a) { return node(ElementaryOperation::erf, a); }
   Value pow(Value a, Value b) { return node(ElementaryOperation::pow, a, b); }
   Value max(Value a, Value b) { return node(ElementaryOperation::max, a, b); }
+  /// Any other function of one number.
+  Value function(ElementaryOperation step, Value a) { return node(step, a); }
 
   // Reductions of at least one value.
   Value sum(std::span<const Value> x);
@@ -147,6 +152,12 @@ struct Precision {
 
 /// x rounded once to f. Of an infinity or NaN: f's.
 std::uint64_t round_real(const FloatFormat& f, const Rounding& rounding, const Real& x);
+
+/// The functions that no IEEE operation computes, of y too where they read two numbers.
+Real real_function(ElementaryOperation step, const Real& x, const Real& y = 0);
+/// One of them in a format: rounded once, infinities and poles by IEEE 754-2019, 9.2.1.
+std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, ElementaryOperation step,
+                               std::uint64_t a, std::uint64_t b = 0);
 
 /// The outputs, every operation exact but for 113 bits. inputs: one number each.
 std::vector<Real> exact_outputs(const OperatorProgram& p, std::span<const double> inputs);
