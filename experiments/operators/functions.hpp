@@ -35,6 +35,12 @@ Value softplus(OperatorProgram& p, Value z);
 /// Mean of (x - t)^2.
 Value mse(OperatorProgram& p, const Values& x, const Values& t);
 
+/// x / sqrt(mean of squares + epsilon), of x or of its deviations from its mean, and 1 / sqrt(...).
+struct Normalized {
+  Values values;
+  Value inverse;
+};
+Normalized normalized(OperatorProgram& p, const Values& x, bool centred);
 /// (x - mean) / sqrt(mean of squared deviations + epsilon), two passes (Ba, Kiros & Hinton 2016), without gain and
 /// bias.
 Values normalize(OperatorProgram& p, const Values& x);
@@ -51,6 +57,11 @@ Values rnn_cell(OperatorProgram& p, const Values& x, const Values& h);
 /// Hochreiter & Schmidhuber 1997 with forget gate: h' and c'. No biases.
 Values lstm_cell(OperatorProgram& p, const Values& x, const Values& h, const Values& c);
 
+/// x[begin], ..., x[begin + count - 1].
+Values part(const Values& x, std::size_t begin, std::size_t count);
+/// 0 - x.
+Value negative(OperatorProgram& p, Value x);
+
 // The operators that the experiment looks at.
 
 struct Operator {
@@ -61,6 +72,14 @@ struct Operator {
 };
 
 std::span<const Operator> operator_table();
+
+/// The gradient of `weight` times -ln y (label 1) or -ln(1 - y) for x, y = sigmoid(x), by the chain rule: that for y,
+/// times y (1 - y).
+Value bce_gradient_apart(OperatorProgram& p, Value x, bool label, Value weight);
+
+/// The gradients of operators for their inputs; what comes in from later operators is N(0, 1/n^2), as behind a mean of
+/// n losses.
+std::span<const Operator> gradient_table();
 
 /// One sample of an operator. size: n, at least 64.
 OperatorProgram build(const Operator& op, SumOrder order, std::size_t size);

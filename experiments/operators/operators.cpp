@@ -231,8 +231,8 @@ std::vector<Parameter> parameters() {
        infinity,
        {"sequential", "pairwise"}},
       {"rounding", Type::choice, "nearest-even",
-       "of the formats in operators, autocast and graph; FP32, and the other tables, round to nearest even", -infinity,
-       infinity, modes},
+       "of the formats in operators, autocast, backward and graph; FP32, and the other tables, round to nearest even",
+       -infinity, infinity, modes},
       {"seed", Type::integer, "1", "of activations, weights and labels", 0, largest_seed},
   };
 }
@@ -302,6 +302,7 @@ void run_operators(const Config& config, Run& run) {
   run.progress(0.8);
   binary_losses(s, run);
   cancellation_report(s, run);
+  backward_report(s, run);
   run.progress(0.85);
   inside_report(s, run);
   run.progress(0.9);

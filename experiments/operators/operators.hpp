@@ -100,11 +100,31 @@ class Function {
 void limit_points(const OperatorSettings& s, Run& run);
 /// Table `sums` and its claims: sums and means of ones.
 void sums_of_ones(const OperatorSettings& s, Run& run);
+/// Formats of which every logit is asked: infinite losses are infinite there, and the range holds both saturation and
+/// its tail.
+bool exhaustive(const FloatFormat& f);
+/// For how many of the positive finite logits of a format a function of them, every operation in the format, gives
+/// something that counts.
+std::size_t count_logits(const FloatFormat& f, Value (*build)(OperatorProgram&, Value), bool (*counts)(double));
 /// Table `binary_cross_entropy` and its claims: by probabilities and by logits.
 void binary_losses(const OperatorSettings& s, Run& run);
 
 /// Table `cancellation` and its claims: differences of nearly equal numbers, and forms that avoid them.
 void cancellation_report(const OperatorSettings& s, Run& run);
+
+// Gradients of operators.
+
+/// What is in the format: every operation; all but sums and dot products, whose additions are FP32; nothing.
+enum class Backward : std::uint8_t { all, fp32_sums, fp32 };
+inline constexpr std::array<Named<Backward>, 3> backwards{
+    {{"all", Backward::all}, {"fp32-sums", Backward::fp32_sums}, {"fp32", Backward::fp32}}};
+/// A precision for every stage of a gradient's program, of which accumulations are apart.
+std::vector<Precision> precisions(const OperatorProgram& p, Backward how, const FloatFormat& f);
+/// The program of one gradient.
+OperatorProgram build_gradient(const Operator& op, SumOrder order, std::size_t size);
+
+/// Tables `backward` and `repeated_tokens` and their claims.
+void backward_report(const OperatorSettings& s, Run& run);
 
 // What is the arithmetic's error and what the inputs'.
 

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <utility>
 
 namespace halfulp::operators {
 
@@ -21,7 +22,8 @@ int reads(ElementaryOperation step) {
     case ElementaryOperation::div:
     case ElementaryOperation::pow:
     case ElementaryOperation::max: return 2;
-    case ElementaryOperation::fma: return 3;
+    case ElementaryOperation::fma:
+    case ElementaryOperation::select: return 3;
     default: return 1;
   }
 }
@@ -39,6 +41,7 @@ std::string_view name_of(ElementaryOperation step) {
     case ElementaryOperation::exp: return "an exponential";
     case ElementaryOperation::pow: return "a power";
     case ElementaryOperation::max: return "a maximum";
+    case ElementaryOperation::select: return "a selection";
     default: return "a function";
   }
 }
@@ -49,10 +52,11 @@ OperatorProgram::OperatorProgram(SumOrder order, std::string_view first_stage)
 void OperatorProgram::stage(std::string_view name) {
   if (nodes_.empty()) stages_.back() = name;
   else stages_.emplace_back(name);
+  stage_ = stages_.size() - 1;
 }
 
 OperatorProgram::Value OperatorProgram::node(ElementaryOperation step, Value a, Value b, Value c) {
-  nodes_.push_back({step, static_cast<std::uint16_t>(stages_.size() - 1), a, b, c});
+  nodes_.push_back({step, static_cast<std::uint16_t>(stage_), a, b, c});
   return static_cast<Value>(nodes_.size() - 1);
 }
 
@@ -68,13 +72,31 @@ OperatorProgram::Value OperatorProgram::constant(double value) {
   return node(ElementaryOperation::constant, static_cast<Value>(constants_.size() - 1));
 }
 
+template <class F>
+OperatorProgram::Value OperatorProgram::accumulated(F&& f) {
+  if (!apart_) return f();
+  const std::size_t outside = std::exchange(stage_, stages_.size());
+  stages_.emplace_back(accumulation);
+  const Value total = f();
+  stage_ = outside;
+  return total;
+}
+
 OperatorProgram::Value OperatorProgram::sum(std::span<const Value> x) {
+  return accumulated([&] { return added(x); });
+}
+
+OperatorProgram::Value OperatorProgram::dot(std::span<const Value> a, std::span<const Value> b) {
+  return accumulated([&] { return multiplied_and_added(a, b); });
+}
+
+OperatorProgram::Value OperatorProgram::added(std::span<const Value> x) {
   assert(!x.empty());
   if (x.size() == 1) return x[0];
   if (order_ == SumOrder::pairwise) {
     const std::size_t half = (x.size() + 1) / 2;
-    const Value left = sum(x.first(half));
-    return add(left, sum(x.subspan(half)));
+    const Value left = added(x.first(half));
+    return add(left, added(x.subspan(half)));
   }
   Value total = x[0];
   for (const Value v : x.subspan(1)) total = add(total, v);
@@ -92,12 +114,12 @@ OperatorProgram::Value OperatorProgram::largest(std::span<const Value> x) {
   return most;
 }
 
-OperatorProgram::Value OperatorProgram::dot(std::span<const Value> a, std::span<const Value> b) {
+OperatorProgram::Value OperatorProgram::multiplied_and_added(std::span<const Value> a, std::span<const Value> b) {
   assert(a.size() == b.size() && !a.empty());
   if (order_ == SumOrder::pairwise) {
     Values products;
     for (std::size_t i = 0; i < a.size(); ++i) products.push_back(mul(a[i], b[i]));
-    return sum(products);
+    return added(products);
   }
   Value total = mul(a[0], b[0]);
   for (std::size_t i = 1; i < a.size(); ++i) total = fma(a[i], b[i], total);
@@ -141,6 +163,7 @@ std::vector<Real> exact_outputs(const OperatorProgram& p, std::span<const double
       case ElementaryOperation::fma: v[i] = a * b + v[n.c]; break;
       case ElementaryOperation::sqrt: v[i] = sqrt(a); break;
       case ElementaryOperation::max: v[i] = a < b ? b : a; break;
+      case ElementaryOperation::select: v[i] = a > b ? v[n.c] : Real(0); break;
       default: v[i] = real_function(n.step, a, b); break;
     }
   }
@@ -182,6 +205,7 @@ std::uint64_t Evaluator::apply(Unit& u, const Node& n, std::uint64_t a, std::uin
     case ElementaryOperation::fma: return u.on.fma(a, b, c);
     case ElementaryOperation::sqrt: return u.on.sqrt(a);
     case ElementaryOperation::max: return f.is_nan(a) ? a : f.is_nan(b) ? b : f.value(a) < f.value(b) ? b : a;
+    case ElementaryOperation::select: return f.value(a) > f.value(b) ? c : f.zero(false);
     default: break;
   }
   return rounded_function(f, u.on.rounding(), n.step, a, b);

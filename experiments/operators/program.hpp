@@ -34,7 +34,8 @@ enum class ElementaryOperation : std::uint8_t {
   tanh,
   erf,
   pow,
-  max
+  max,
+  select  ///< c where a > b, else 0
 };
 
 /// What an operation reads: earlier nodes; a constant or an input: its number.
@@ -79,6 +80,10 @@ class OperatorProgram {
 
   /// What follows belongs to a new stage.
   void stage(std::string_view name);
+  /// From here on each sum and each dot product is a stage of its own, named `accumulation`: what it reads and what it
+  /// gives are tensors, its additions may have another format.
+  void accumulate_apart() { apart_ = true; }
+  static constexpr std::string_view accumulation = "accumulation";
   /// `count` inputs, in the stage at hand.
   Values operand(Draw draw, std::size_t count, std::size_t fan_in = 1);
   /// A real number; every arithmetic rounds it to its format.
@@ -97,6 +102,8 @@ class OperatorProgram {
   Value erf(Value a) { return node(ElementaryOperation::erf, a); }
   Value pow(Value a, Value b) { return node(ElementaryOperation::pow, a, b); }
   Value max(Value a, Value b) { return node(ElementaryOperation::max, a, b); }
+  /// c where a > b, else 0.
+  Value select(Value a, Value b, Value c) { return node(ElementaryOperation::select, a, b, c); }
   /// Any other function of one number.
   Value function(ElementaryOperation step, Value a) { return node(step, a); }
 
@@ -119,6 +126,11 @@ class OperatorProgram {
 
  private:
   Value node(ElementaryOperation step, Value a = 0, Value b = 0, Value c = 0);
+  Value added(std::span<const Value> x);
+  Value multiplied_and_added(std::span<const Value> a, std::span<const Value> b);
+  /// f(), in an accumulation's stage if they are apart.
+  template <class F>
+  Value accumulated(F&& f);
 
   SumOrder order_;
   std::vector<Node> nodes_;
@@ -127,6 +139,8 @@ class OperatorProgram {
   Values outputs_;
   std::size_t inputs_ = 0;
   std::vector<std::string> stages_;
+  std::size_t stage_ = 0;  ///< of the next node
+  bool apart_ = false;
 };
 
 // A program in an arithmetic: exactly, or with every operation of a stage rounded to the format that the stage has.
