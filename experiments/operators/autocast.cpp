@@ -196,6 +196,53 @@ struct Judged {
   bool borderline;
 };
 
+/// What a list for one format says of an operator.
+struct ListVerdict {
+  std::string format;
+  std::string_view name;
+  Where where;
+  bool borderline;
+};
+
+/// Table `fp32_list`, and how many of its functions are no good with every operation in fp16.
+void whole_fp32_list(const std::vector<ListVerdict>& verdicts, double budget, Report& report) {
+  Table& table = report.table(
+      "fp32_list",
+      "PyTorch's whole FP32 list for CUDA, and what was derived for the operator that stands for each function",
+      {{"format", "", "The low-precision format, of those that the list speaks of."},
+       {"function", "", "The function, as PyTorch's documentation names it, in its order."},
+       {"operator", "", "The operator of the table `autocast` that is computed for it."},
+       {"derived", "", "What the budget allows: all, else tensors, else fp32."},
+       {"verdict", "", "Borderline or clear, as in the table `autocast`."},
+       {"cuda", "", "Against the list; on arithmetic: it must be FP32, while inputs and outputs need not."}});
+  const auto functions = cuda_fp32_list();
+  std::vector<std::string> formats;
+  for (const ListVerdict& v : verdicts)
+    if (std::find(formats.begin(), formats.end(), v.format) == formats.end()) formats.push_back(v.format);
+  std::size_t missed = 0;
+  std::string kept;
+  for (const std::string& format : formats)
+    for (const std::string_view function : functions) {
+      const std::string_view name = standing_for(function);
+      const auto v = std::find_if(verdicts.begin(), verdicts.end(),
+                                  [&](const ListVerdict& x) { return x.format == format && x.name == name; });
+      table.row({format, function, name, name_of(v->where), v->borderline ? "borderline" : "clear",
+                 name_of(compare(Listed::fp32, v->where))});
+      if (format != "fp16") continue;
+      missed += v->where != Where::all;
+      if (v->where == Where::all) kept += (kept.empty() ? "" : ", ") + std::string(function);
+    }
+  const bool asked_here = budget == usual_budget && std::find(formats.begin(), formats.end(), "fp16") != formats.end();
+  report.claim({"autocast-fp32-list",
+                fmt::format("No function of PyTorch's FP32 list keeps to {} u in every sample with every operation in "
+                            "fp16.",
+                            usual_budget),
+                std::string(autocast_lists[0].source)},
+               asked_here
+                   ? exactly(functions.size(), missed, may_differ("kept: " + kept))
+                   : skipped(fmt::format("formats does not contain fp16, or the budget is not {}", usual_budget)));
+}
+
 /// PyTorch's FP32 list against fp16: is FP32 needed inside, and outside?
 void claims(const std::vector<Judged>& judged, double budget, Report& report) {
   const std::string source(autocast_lists[0].source);
@@ -308,6 +355,7 @@ void autocast_report(const OperatorSettings& s, const AllErrors& errors, double 
        {"apex", "", "Against that list."},
        {"why", "", "The figures that decided."}});
   const auto operators = operator_table();
+  std::vector<ListVerdict> verdicts;
   std::vector<Judged> judged;  // of the operators asked, in fp16
   bool has_fp16 = false;
   for (std::size_t f = 0; f < s.formats.size(); ++f) {
@@ -328,75 +376,14 @@ void autocast_report(const OperatorSettings& s, const AllErrors& errors, double 
       row.push_back(d.where == Where::all ? "all: " + in_words(d.all)
                                           : "all: " + in_words(d.all) + "; tensors: " + in_words(d.tensors));
       table.row(std::move(row));
+      if (listed(format, 0)) verdicts.push_back({s.formats[f].name, operators[i].name, d.where, firm.borderline});
       if (format == fp16 && !has_fp16 && std::find(asked.begin(), asked.end(), operators[i].name) != asked.end())
         judged.push_back({operators[i].name, d, firm.borderline});
     }
     has_fp16 = has_fp16 || format == fp16;
   }
+  whole_fp32_list(verdicts, budget, run.report);
   claims(judged, budget, run.report);
-}
-
-// The published lists.
-
-namespace {
-
-constexpr std::array<Named<Listed>, 5> listed_names{{{"16 bits", Listed::lower},
-                                                     {"fp32", Listed::fp32},
-                                                     {"widest", Listed::widest},
-                                                     {"unlisted", Listed::unlisted},
-                                                     {"refused", Listed::refused}}};
-
-}  // namespace
-
-std::string_view name_of(Listed listed) { return name_in(listed_names, listed); }
-
-std::span<const ListedOperator> listed_operators() {
-  using enum Listed;
-  // clang-format off
-  static constexpr std::array<ListedOperator, 34> rows{{
-    {"relu",              "relu",                             {unlisted, unlisted, unlisted}},
-    {"gelu",              "gelu",                             {unlisted, unlisted, unlisted}},
-    {"sigmoid",           "sigmoid",                          {unlisted, unlisted, unlisted}},
-    {"tanh",              "tanh",                             {unlisted, unlisted, unlisted}},
-    {"mul",               "mul",                              {unlisted, unlisted, widest}},
-    {"residual",          "add",                              {unlisted, unlisted, widest}},
-    {"exp",               "exp",                              {fp32,     unlisted, fp32}},
-    {"log",               "log",                              {fp32,     unlisted, fp32}},
-    {"pow",               "pow",                              {fp32,     unlisted, fp32}},
-    {"reciprocal",        "reciprocal",                       {fp32,     unlisted, fp32}},
-    {"rsqrt",             "rsqrt",                            {fp32,     unlisted, fp32}},
-    {"sum",               "sum",                              {fp32,     unlisted, fp32}},
-    {"sum-of-magnitudes", "sum",                              {fp32,     unlisted, fp32}},
-    {"mean",              "mean",                             {unlisted, unlisted, unlisted}},  // apex: fp32 before torch 1.1
-    {"prod",              "prod",                             {fp32,     fp32,     fp32}},
-    {"norm",              "norm",                             {fp32,     unlisted, fp32}},
-    {"layer-norm",        "layer_norm",                       {fp32,     unlisted, fp32}},
-    {"rms-norm",          "rms_norm",                         {unlisted, unlisted, unlisted}},
-    {"batch-norm",        "batch_norm",                       {unlisted, unlisted, unlisted}},
-    {"softmax",           "softmax",                          {fp32,     unlisted, fp32}},
-    {"log-softmax",       "log_softmax",                      {fp32,     unlisted, fp32}},
-    {"cross-entropy",     "cross_entropy",                    {fp32,     fp32,     fp32}},  // the CPU's list: cross_entropy_loss
-    {"bce",               "binary_cross_entropy",             {refused,  fp32,     refused}},
-    {"bce-with-logits",   "binary_cross_entropy_with_logits", {fp32,     fp32,     fp32}},
-    {"mse",               "mse_loss",                         {fp32,     fp32,     fp32}},
-    {"linear",            "linear",                           {lower,    lower,    lower}},
-    {"conv2d",            "conv2d",                           {lower,    lower,    lower}},
-    {"attention-scores",  "bmm",                              {lower,    lower,    lower}},  // apex: since CUDA 9.1
-    {"attention-values",  "bmm",                              {lower,    lower,    lower}},
-    {"embedding",         "embedding",                        {unlisted, unlisted, unlisted}},
-    {"max-pool",          "max_pool2d",                       {unlisted, unlisted, unlisted}},  // the CPU's list has max_pool3d
-    {"average-pool",      "avg_pool2d",                       {unlisted, unlisted, unlisted}},  // and avg_pool3d: fp32
-    {"lstm-cell",         "LSTMCell",                         {lower,    unlisted, lower}},
-    {"rnn-cell",          "RNNCell",                          {lower,    unlisted, lower}},
-  }};
-  // clang-format on
-  return rows;
-}
-
-std::optional<ListedOperator> find_listed(std::string_view name) {
-  for (const ListedOperator& row : listed_operators())
-    if (row.name == name) return row;
-  return std::nullopt;
 }
 
 }  // namespace halfulp::operators

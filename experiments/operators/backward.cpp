@@ -84,17 +84,17 @@ void errors_table(const OperatorSettings& s, Report& report) {
 
 // The gradient of an embedding: a token's row receives the sum of the gradients of all its positions.
 
-constexpr int most = 12;  // log2 of a token's positions
-constexpr double gradient = 0x1p-4;
+constexpr int log2_positions = 12;  // of a token
+constexpr double one_gradient = 0x1p-4;
 constexpr std::size_t dimensions = 8;
 
 /// Sums of the first 1, 2, 4, ... numbers, one after the other.
 OperatorProgram running_sums() {
   OperatorProgram p(SumOrder::sequential);
-  const Values x = p.operand(Draw::positive, std::size_t{1} << most);
+  const Values x = p.operand(Draw::positive, std::size_t{1} << log2_positions);
   Value running = x[0];
   p.output(running);
-  for (int k = 0; k < most; ++k) {
+  for (int k = 0; k < log2_positions; ++k) {
     const std::size_t n = std::size_t{1} << k;
     for (std::size_t i = n; i < 2 * n; ++i) running = p.add(running, x[i]);
     p.output(running);
@@ -104,8 +104,8 @@ OperatorProgram running_sums() {
 
 /// Formats that hold all sums of equal gradients, and whose running sum stagnates at 2^p of them.
 bool stagnates(const FloatFormat& f) {
-  return f.value(f.max_finite()) >= std::ldexp(gradient, most) && f.precision() < most && f.fraction_bits > 0 &&
-         f.value(f.min_positive()) <= gradient;
+  return f.value(f.max_finite()) >= std::ldexp(one_gradient, log2_positions) && f.precision() < log2_positions &&
+         f.fraction_bits > 0 && f.value(f.min_positive()) <= one_gradient;
 }
 
 void repeated_tokens(const OperatorSettings& s, Run& run) {
@@ -127,14 +127,14 @@ void repeated_tokens(const OperatorSettings& s, Run& run) {
   for (const FormatChoice& choice : s.formats) {
     const FloatFormat& f = choice.format;
     Evaluator narrow(p, {Precision::of(Where::all, f)}, {}), wide(p, {Precision::of(Where::tensors, f)}, {});
-    const std::vector<double> equal(p.inputs(), gradient), sums = narrow(equal), wide_sums = wide(equal);
-    std::vector<OperatorErrors> errors(most + 1), wide_errors(most + 1);
+    const std::vector<double> equal(p.inputs(), one_gradient), sums = narrow(equal), wide_sums = wide(equal);
+    std::vector<OperatorErrors> errors(log2_positions + 1), wide_errors(log2_positions + 1);
     for (std::size_t d = 0; d < dimensions; ++d) {
-      std::vector<double> inputs = draw_inputs(p, gradient, s.seed, d);
+      std::vector<double> inputs = draw_inputs(p, one_gradient, s.seed, d);
       for (double& x : inputs) x = f.value(encode(f, {}, x).code);
       const std::vector<Real> exact = exact_outputs(p, inputs);
       const std::vector<double> y = narrow(inputs), z = wide(inputs);
-      for (std::size_t k = 0; k <= most; ++k) {
+      for (std::size_t k = 0; k <= log2_positions; ++k) {
         errors[k].add(y[k], exact[k]), wide_errors[k].add(z[k], exact[k]);
         const double bound = (1 + FloatFormat::power_of_two(-f.precision())) *
                                  (1 + std::ldexp(1.0, static_cast<int>(k) - 24)) -
@@ -143,14 +143,14 @@ void repeated_tokens(const OperatorSettings& s, Run& run) {
           worst = std::max(worst, static_cast<double>(Real(abs(Real(z[k] - exact[k])) / exact[k])) / bound);
       }
     }
-    for (std::size_t k = 0; k <= most; ++k)
-      table.row({choice.name, std::int64_t{1} << k, number(sums[k] / gradient), number(wide_sums[k] / gradient),
+    for (std::size_t k = 0; k <= log2_positions; ++k)
+      table.row({choice.name, std::int64_t{1} << k, number(sums[k] / one_gradient), number(wide_sums[k] / one_gradient),
                  number(errors[k].relative()), number(wide_errors[k].relative())});
     if (!stagnates(f)) continue;
     expected[choice.name] = FloatFormat::power_of_two(f.precision());
-    measured[choice.name] = number(sums.back() / gradient);
-    exactly_all[choice.name] = FloatFormat::power_of_two(most);
-    all_there[choice.name] = number(wide_sums.back() / gradient);
+    measured[choice.name] = number(sums.back() / one_gradient);
+    exactly_all[choice.name] = FloatFormat::power_of_two(log2_positions);
+    all_there[choice.name] = number(wide_sums.back() / one_gradient);
   }
   const std::string none = "no format here has fewer than 12 bits of precision and holds 256";
   const auto judge = [&](const Json& of, const Json& found) {

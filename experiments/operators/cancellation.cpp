@@ -21,7 +21,7 @@ struct Cancelling {
   int (*gone)(int p);  ///< the first k at which the naive form of 4/3 2^-k is 0, in precision p
 };
 
-constexpr std::array<Cancelling, 3> functions{{
+constexpr std::array<Cancelling, 3> cancelling{{
     {"log(1 + x)", "log1p(x)", [](OperatorProgram& p, Value x) { return p.log(p.add(p.constant(1), x)); },
      [](OperatorProgram& p, Value x) { return p.log1p(x); },
      [](const Real& x) { return real_function(ElementaryOperation::log1p, x); }, 1, [](int p) { return p + 1; }},
@@ -131,7 +131,7 @@ void cancellation_report(const OperatorSettings& s, Run& run) {
       expected[key] = gone, measured[key] = first;
     };
     rows("x - y", "x 2^-k", 1, difference_gone(p), [&](int k) { return difference(f, k); });
-    for (const Cancelling& c : functions) {
+    for (const Cancelling& c : cancelling) {
       Function naive(f, Where::all, c.by_difference), stable(f, Where::all, c.without);
       rows(c.naive, c.stable, c.units, c.gone(p), [&](int k) {
         const double x = nearest(f, ldexp(Real(Real(4) / 3), -k));

@@ -71,7 +71,10 @@ struct Operator {
   void (*build)(OperatorProgram& p, std::size_t n);  ///< operands and outputs of one sample; n >= 64
 };
 
+/// The operators of networks, then listed_only().
 std::span<const Operator> operator_table();
+/// Those that PyTorch's FP32 list has besides.
+std::span<const Operator> listed_only();
 
 /// The gradient of `weight` times -ln y (label 1) or -ln(1 - y) for x, y = sigmoid(x), by the chain rule: that for y,
 /// times y (1 - y).

@@ -70,7 +70,7 @@ void batch_norm(OperatorProgram& p, std::size_t n) {
     norm_gradient(p, part(x, c * of_channel, of_channel), part(g, c * of_channel, of_channel), true);
 }
 
-constexpr std::size_t tokens = 8, head = 16;
+constexpr std::size_t head_tokens = 8, head_width = 16;
 
 using Rows = std::vector<Values>;
 
@@ -97,8 +97,9 @@ Rows product(OperatorProgram& p, const Rows& a, const Rows& b) {
 
 /// Of queries, keys and values: y = softmax(q k^T / 4) v, every token attends to all.
 void attention(OperatorProgram& p, std::size_t n) {
-  const auto operand = [&] { return rows_of(p.operand(Draw::activation, tokens * head), head); };
-  const Rows q = operand(), k = operand(), v = operand(), g = rows_of(incoming(p, tokens * head, n), head);
+  const auto operand = [&] { return rows_of(p.operand(Draw::activation, head_tokens * head_width), head_width); };
+  const Rows q = operand(), k = operand(), v = operand(),
+             g = rows_of(incoming(p, head_tokens * head_width, n), head_width);
   const Value root = p.constant(4);
   Rows weights = product(p, q, k);
   for (Values& row : weights) {
@@ -106,9 +107,9 @@ void attention(OperatorProgram& p, std::size_t n) {
     row = softmax(p, row);
   }
   Rows scores = product(p, g, v);  // gradients of weights, then of scores
-  for (std::size_t t = 0; t < tokens; ++t) {
+  for (std::size_t t = 0; t < head_tokens; ++t) {
     const Value along = p.dot(scores[t], weights[t]);
-    for (std::size_t u = 0; u < tokens; ++u)
+    for (std::size_t u = 0; u < head_tokens; ++u)
       scores[t][u] = p.div(p.mul(weights[t][u], p.sub(scores[t][u], along)), root);
   }
   for (const Rows& gradient : {product(p, scores, transposed(k)), product(p, transposed(scores), transposed(q)),

@@ -169,6 +169,11 @@ struct ListedOperator {
 std::optional<ListedOperator> find_listed(std::string_view name);
 std::span<const ListedOperator> listed_operators();
 
+/// PyTorch's list for CUDA, "Ops that can autocast to float32", in its order.
+std::span<const std::string_view> cuda_fp32_list();
+/// The operator that is computed for one of its functions: __rtruediv__ is __rdiv__, __pow__ is pow.
+std::string_view standing_for(std::string_view function);
+
 // A model as a graph of operators, and the cheapest precision of each under one end-to-end error budget.
 
 /// Models of which every stage is one operator; outputs are log-probabilities.
@@ -250,7 +255,7 @@ Agreement compare(Listed listed, Where derived);
 /// The budget that the claims on published lists are made at: the lists themselves name none.
 inline constexpr double usual_budget = 4;
 
-/// Table `autocast` and the claims on it.
+/// Tables `autocast` and `fp32_list` and the claims on them.
 void autocast_report(const OperatorSettings& s, const AllErrors& errors, double budget, Run& run);
 
 }  // namespace halfulp::operators

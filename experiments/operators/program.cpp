@@ -21,7 +21,8 @@ int reads(ElementaryOperation step) {
     case ElementaryOperation::mul:
     case ElementaryOperation::div:
     case ElementaryOperation::pow:
-    case ElementaryOperation::max: return 2;
+    case ElementaryOperation::max:
+    case ElementaryOperation::min: return 2;
     case ElementaryOperation::fma:
     case ElementaryOperation::select: return 3;
     default: return 1;
@@ -41,6 +42,7 @@ std::string_view name_of(ElementaryOperation step) {
     case ElementaryOperation::exp: return "an exponential";
     case ElementaryOperation::pow: return "a power";
     case ElementaryOperation::max: return "a maximum";
+    case ElementaryOperation::min: return "a minimum";
     case ElementaryOperation::select: return "a selection";
     default: return "a function";
   }
@@ -163,6 +165,7 @@ std::vector<Real> exact_outputs(const OperatorProgram& p, std::span<const double
       case ElementaryOperation::fma: v[i] = a * b + v[n.c]; break;
       case ElementaryOperation::sqrt: v[i] = sqrt(a); break;
       case ElementaryOperation::max: v[i] = a < b ? b : a; break;
+      case ElementaryOperation::min: v[i] = b < a ? b : a; break;
       case ElementaryOperation::select: v[i] = a > b ? v[n.c] : Real(0); break;
       default: v[i] = real_function(n.step, a, b); break;
     }
@@ -205,6 +208,7 @@ std::uint64_t Evaluator::apply(Unit& u, const Node& n, std::uint64_t a, std::uin
     case ElementaryOperation::fma: return u.on.fma(a, b, c);
     case ElementaryOperation::sqrt: return u.on.sqrt(a);
     case ElementaryOperation::max: return f.is_nan(a) ? a : f.is_nan(b) ? b : f.value(a) < f.value(b) ? b : a;
+    case ElementaryOperation::min: return f.is_nan(a) ? a : f.is_nan(b) ? b : f.value(b) < f.value(a) ? b : a;
     case ElementaryOperation::select: return f.value(a) > f.value(b) ? c : f.zero(false);
     default: break;
   }

@@ -29,12 +29,21 @@ enum class ElementaryOperation : std::uint8_t {
   log,
   log1p,
   expm1,
+  log2,
+  log10,
   sin,
   cos,
+  tan,
+  asin,
+  acos,
+  sinh,
+  cosh,
   tanh,
   erf,
+  erfinv,
   pow,
   max,
+  min,
   select  ///< c where a > b, else 0
 };
 
@@ -102,6 +111,7 @@ class OperatorProgram {
   Value erf(Value a) { return node(ElementaryOperation::erf, a); }
   Value pow(Value a, Value b) { return node(ElementaryOperation::pow, a, b); }
   Value max(Value a, Value b) { return node(ElementaryOperation::max, a, b); }
+  Value min(Value a, Value b) { return node(ElementaryOperation::min, a, b); }
   /// c where a > b, else 0.
   Value select(Value a, Value b, Value c) { return node(ElementaryOperation::select, a, b, c); }
   /// Any other function of one number.

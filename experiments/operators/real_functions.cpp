@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
+#include <optional>
 #include <stdexcept>
 
 namespace halfulp::operators {
@@ -21,38 +23,66 @@ struct RealFunction {
   ElementaryOperation step;
   Real (*exact)(const Real&);
   double (*special)(double);
+  bool in_doubles = true;  ///< ISO C's function is right to a few units in a double's last place
 };
 
+/// Of ends and beyond: 0 stands for every other number.
+double inverse_erf_at_ends(double x) {
+  if (std::fabs(x) == 1) return std::copysign(HUGE_VAL, x);
+  return std::fabs(x) < 1 ? std::copysign(0.0, x) : std::nan("");
+}
+
 // clang-format off
-constexpr std::array<RealFunction, 8> functions{{
-    {ElementaryOperation::exp,   [](const Real& x) { return Real(exp(x)); },     [](double x) { return std::exp(x); }},
-    {ElementaryOperation::log,   [](const Real& x) { return Real(log(x)); },     [](double x) { return std::log(x); }},
-    {ElementaryOperation::log1p, [](const Real& x) { return boost::math::log1p(x); }, [](double x) { return std::log1p(x); }},
-    {ElementaryOperation::expm1, [](const Real& x) { return boost::math::expm1(x); }, [](double x) { return std::expm1(x); }},
-    {ElementaryOperation::sin,   [](const Real& x) { return Real(sin(x)); },     [](double x) { return std::sin(x); }},
-    {ElementaryOperation::cos,   [](const Real& x) { return Real(cos(x)); },     [](double x) { return std::cos(x); }},
-    {ElementaryOperation::tanh,  [](const Real& x) { return Real(tanh(x)); },    [](double x) { return std::tanh(x); }},
-    {ElementaryOperation::erf,   [](const Real& x) { return boost::math::erf(x); }, [](double x) { return std::erf(x); }},
+constexpr std::array<RealFunction, 16> real_functions{{
+    {ElementaryOperation::exp,    [](const Real& x) { return Real(exp(x)); }, [](double x) { return std::exp(x); }},
+    {ElementaryOperation::log,    [](const Real& x) { return Real(log(x)); }, [](double x) { return std::log(x); }},
+    {ElementaryOperation::log1p,  [](const Real& x) { return boost::math::log1p(x); }, [](double x) { return std::log1p(x); }},
+    {ElementaryOperation::expm1,  [](const Real& x) { return boost::math::expm1(x); }, [](double x) { return std::expm1(x); }},
+    {ElementaryOperation::log2,   [](const Real& x) { return Real(log(x) / log(Real(2))); }, [](double x) { return std::log2(x); }},
+    {ElementaryOperation::log10,  [](const Real& x) { return Real(log10(x)); }, [](double x) { return std::log10(x); }},
+    {ElementaryOperation::sin,    [](const Real& x) { return Real(sin(x)); }, [](double x) { return std::sin(x); }},
+    {ElementaryOperation::cos,    [](const Real& x) { return Real(cos(x)); }, [](double x) { return std::cos(x); }},
+    {ElementaryOperation::tan,    [](const Real& x) { return Real(tan(x)); }, [](double x) { return std::tan(x); }},
+    {ElementaryOperation::asin,   [](const Real& x) { return Real(asin(x)); }, [](double x) { return std::asin(x); }},
+    {ElementaryOperation::acos,   [](const Real& x) { return Real(acos(x)); }, [](double x) { return std::acos(x); }},
+    {ElementaryOperation::sinh,   [](const Real& x) { return Real(sinh(x)); }, [](double x) { return std::sinh(x); }},
+    {ElementaryOperation::cosh,   [](const Real& x) { return Real(cosh(x)); }, [](double x) { return std::cosh(x); }},
+    {ElementaryOperation::tanh,   [](const Real& x) { return Real(tanh(x)); }, [](double x) { return std::tanh(x); }},
+    {ElementaryOperation::erf,    [](const Real& x) { return boost::math::erf(x); }, [](double x) { return std::erf(x); }},
+    {ElementaryOperation::erfinv, [](const Real& x) { return abs(x) == 1 ? Real(x * std::numeric_limits<Real>::infinity()) : boost::math::erf_inv(x); }, inverse_erf_at_ends, false},
 }};
 // clang-format on
 
-const RealFunction& find(ElementaryOperation step) {
-  for (const RealFunction& f : functions)
+const RealFunction& function_of_step(ElementaryOperation step) {
+  for (const RealFunction& f : real_functions)
     if (f.step == step) return f;
   throw std::logic_error("operators: a function expected");
 }
 
+/// Whether y, off by 2^-47 of it at most, leaves no doubt what its number is rounded to. C libraries give a few units
+/// in the last place; where there is a doubt, 113 bits decide, so that the result is the same with each of them.
+std::optional<std::uint64_t> rounded_beyond_doubt(const FloatFormat& f, const Rounding& rounding, double y) {
+  if (!(std::fabs(y) > 0x1p-1000 && std::fabs(y) < 0x1p1000)) return std::nullopt;
+  const std::uint64_t low = encode(f, rounding, y * (1 - 0x1p-47)).code,
+                      high = encode(f, rounding, y * (1 + 0x1p-47)).code;
+  if (low != high) return std::nullopt;
+  return low;
+}
+
+/// Of infinities and zeros by IEEE 754-2019, 9.2.1.
 std::uint64_t rounded_power(const FloatFormat& f, const Rounding& rounding, std::uint64_t a, std::uint64_t b) {
-  if (f.is_infinite(a)) return a;                          // exponents here are odd integers
-  if (f.is_infinite(b)) return invalid(f, rounding).code;  // 3 is beyond the format
-  if (f.value(a) == 0) return a;
-  return round_real(f, rounding, real_function(ElementaryOperation::pow, Real(f.value(a)), Real(f.value(b))));
+  const double x = f.value(a), exponent = f.value(b), y = std::pow(x, exponent);
+  if (std::isnan(y)) return invalid(f, rounding).code;
+  if (std::isinf(x) || std::isinf(exponent) || x == 0)
+    return std::isinf(y) ? infinite(f, rounding, y < 0).code : encode(f, rounding, y).code;
+  if (const auto code = rounded_beyond_doubt(f, rounding, y)) return *code;
+  return round_real(f, rounding, real_function(ElementaryOperation::pow, Real(x), Real(exponent)));
 }
 
 }  // namespace
 
 Real real_function(ElementaryOperation step, const Real& x, const Real& y) {
-  return step == ElementaryOperation::pow ? Real(pow(x, y)) : find(step).exact(x);
+  return step == ElementaryOperation::pow ? Real(pow(x, y)) : function_of_step(step).exact(x);
 }
 
 std::uint64_t round_real(const FloatFormat& f, const Rounding& rounding, const Real& x) {
@@ -72,12 +102,14 @@ std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, E
   if (f.is_nan(a) || (power && f.is_nan(b))) return nan_result(f, rounding, {a, b}).code;
   if (power) return rounded_power(f, rounding, a, b);
   if (step == ElementaryOperation::exp) return exp(f, rounding, a).code;
-  const RealFunction& function = find(step);
+  const RealFunction& function = function_of_step(step);
   const double x = f.value(a), y = function.special(x);
   if (std::isnan(y)) return invalid(f, rounding).code;
   const bool pole = std::isinf(y) && std::fabs(x) <= 1;  // what merely overflows does so farther away
   if (pole || (std::isinf(x) && std::isinf(y))) return infinite(f, rounding, y < 0).code;
   if (std::isinf(x) || (x == 0 && y == 0)) return encode(f, rounding, y).code;
+  if (function.in_doubles)
+    if (const auto code = rounded_beyond_doubt(f, rounding, y)) return *code;
   return round_real(f, rounding, function.exact(Real(x)));
 }
 

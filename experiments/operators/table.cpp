@@ -51,7 +51,7 @@ void values(OperatorProgram& p, std::size_t n) {
 }
 
 // clang-format off
-constexpr std::array<Operator, 36> all_operators{{
+constexpr std::array<Operator, 36> of_networks{{
   {"softmax",           "softmax",       "n activations",                  [](OperatorProgram& p, std::size_t n) { p.output(softmax(p, p.operand(Draw::activation, n))); }},
   {"log-softmax",       "softmax",       "n activations",                  [](OperatorProgram& p, std::size_t n) { p.output(log_softmax(p, p.operand(Draw::activation, n))); }},
   {"cross-entropy",     "loss",          "n logits to 1",                  [](OperatorProgram& p, std::size_t n) { p.output(cross_entropy_of_first(p, p.operand(Draw::label_logits, n))); }},
@@ -93,7 +93,14 @@ constexpr std::array<Operator, 36> all_operators{{
 
 }  // namespace
 
-std::span<const Operator> operator_table() { return all_operators; }
+std::span<const Operator> operator_table() {
+  static const std::vector<Operator> all = [] {
+    std::vector<Operator> rows(of_networks.begin(), of_networks.end());
+    rows.insert(rows.end(), listed_only().begin(), listed_only().end());
+    return rows;
+  }();
+  return all;
+}
 
 OperatorProgram build(const Operator& op, SumOrder order, std::size_t size) {
   OperatorProgram p(order, op.name);
