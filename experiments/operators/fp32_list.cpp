@@ -36,6 +36,12 @@ Values differences(OperatorProgram& p, const Values& x, const Values& y) {
   return d;
 }
 
+/// Of activations and as many targets.
+Values deviations(OperatorProgram& p, std::size_t count) {
+  const Values x = activations(p, count), t = activations(p, count);
+  return differences(p, x, t);
+}
+
 Value distance(OperatorProgram& p, const Values& x, const Values& y) { return norm(p, differences(p, x, y)); }
 
 /// x . y by the norms of both, each at least 1e-8.
@@ -112,13 +118,13 @@ void kl_div(OperatorProgram& p, std::size_t n) {
 }
 
 void l1_loss(OperatorProgram& p, std::size_t n) {
-  const Values d = differences(p, activations(p, n / 4), activations(p, n / 4));
+  const Values d = deviations(p, n / 4);
   mean_loss(p, d.size(), [&](std::size_t i) { return magnitude(p, d[i]); });
 }
 
 /// d^2 / 2 where |d| < 1, |d| - 1/2 elsewhere.
 void smooth_l1_loss(OperatorProgram& p, std::size_t n) {
-  const Values d = differences(p, activations(p, n / 4), activations(p, n / 4));
+  const Values d = deviations(p, n / 4);
   const Value one = p.constant(1), half = p.constant(0.5);
   mean_loss(p, d.size(), [&](std::size_t i) {
     const Value far = magnitude(p, d[i]), near = p.min(far, one);
@@ -132,7 +138,7 @@ void hinge_embedding_loss(OperatorProgram& p, std::size_t n) {
 }
 
 void margin_ranking_loss(OperatorProgram& p, std::size_t n) {
-  const Values d = differences(p, activations(p, n / 4), activations(p, n / 4));
+  const Values d = deviations(p, n / 4);
   mean_loss(p, d.size(), [&](std::size_t i) { return hinge(p, negative(p, signed_by_label(p, d[i], i, d.size()))); });
 }
 

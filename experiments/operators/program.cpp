@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <bit>
 #include <cassert>
+#include <cmath>
 #include <utility>
 
 namespace halfulp::operators {
@@ -188,7 +189,7 @@ std::size_t Evaluator::unit(const FloatFormat& f, const Rounding& rounding, Trac
   for (std::size_t i = 0; i < units_.size(); ++i)
     if (units_[i].format == f) return i;
   const Rounding& own = f == fp32 ? Rounding{} : rounding;
-  Unit u{f, Arithmetic(f, own, trace), {}};
+  Unit u{f, Arithmetic(f, own, trace), {}, f == fp32 && !trace};
   for (const double c : program_.constants()) u.constants.push_back(encode(f, own, c).code);
   units_.push_back(std::move(u));
   return units_.size() - 1;
@@ -198,8 +199,31 @@ std::uint64_t Evaluator::convert(std::size_t from, std::size_t to, std::uint64_t
   return from == to ? code : units_[to].on.convert_from(units_[from].format, code);
 }
 
+namespace {
+
+/// An IEEE operation on FP32 numbers; nothing for other operations. NaNs have other payloads than the emulation's,
+/// which no value shows.
+std::optional<float> native(ElementaryOperation step, float a, float b, float c) {
+  switch (step) {
+    case ElementaryOperation::add: return a + b;
+    case ElementaryOperation::sub: return a - b;
+    case ElementaryOperation::mul: return a * b;
+    case ElementaryOperation::div: return a / b;
+    case ElementaryOperation::fma: return std::fma(a, b, c);
+    case ElementaryOperation::sqrt: return std::sqrt(a);
+    default: return std::nullopt;
+  }
+}
+
+float fp32_value(std::uint64_t code) { return std::bit_cast<float>(static_cast<std::uint32_t>(code)); }
+
+}  // namespace
+
 std::uint64_t Evaluator::apply(Unit& u, const Node& n, std::uint64_t a, std::uint64_t b, std::uint64_t c) {
   const FloatFormat& f = u.format;
+  if (u.native)
+    if (const auto result = native(n.step, fp32_value(a), fp32_value(b), fp32_value(c)))
+      return std::bit_cast<std::uint32_t>(*result);
   switch (n.step) {
     case ElementaryOperation::add: return u.on.add(a, b);
     case ElementaryOperation::sub: return u.on.sub(a, b);
@@ -218,6 +242,7 @@ std::uint64_t Evaluator::apply(Unit& u, const Node& n, std::uint64_t a, std::uin
 std::vector<double> Evaluator::operator()(std::span<const double> inputs) {
   const std::vector<Node>& nodes = program_.nodes();
   for (std::size_t i = 0; i < nodes.size(); ++i) {
+    if (i % 1024 == 0) stop_if_interrupted();
     const Node& n = nodes[i];
     const Stage& here = stages_[n.stage];
     // A tensor of another stage, or an input, comes in the format of tensors here.

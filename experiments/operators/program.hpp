@@ -203,6 +203,7 @@ class Evaluator {
     FloatFormat format;
     Arithmetic on;
     std::vector<std::uint64_t> constants;
+    bool native;  ///< FP32 to nearest even, and nothing is recorded: this machine's own operations
   };
   std::size_t unit(const FloatFormat& f, const Rounding& rounding, Trace* trace);
   std::uint64_t convert(std::size_t from, std::size_t to, std::uint64_t code);

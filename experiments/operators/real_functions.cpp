@@ -101,7 +101,10 @@ std::uint64_t rounded_function(const FloatFormat& f, const Rounding& rounding, E
   const bool power = step == ElementaryOperation::pow;
   if (f.is_nan(a) || (power && f.is_nan(b))) return nan_result(f, rounding, {a, b}).code;
   if (power) return rounded_power(f, rounding, a, b);
-  if (step == ElementaryOperation::exp) return exp(f, rounding, a).code;
+  if (step == ElementaryOperation::exp) {
+    const auto code = rounded_beyond_doubt(f, rounding, std::exp(f.value(a)));
+    return code ? *code : exp(f, rounding, a).code;
+  }
   const RealFunction& function = function_of_step(step);
   const double x = f.value(a), y = function.special(x);
   if (std::isnan(y)) return invalid(f, rounding).code;
