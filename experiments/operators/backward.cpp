@@ -59,9 +59,9 @@ void errors_table(const OperatorSettings& s, Report& report) {
        {"error", "1",
         "Root of the sum of squared differences over that of squared exact gradients; Infinity if one is not finite."},
        {"error_u", "1", "The same in unit roundoffs 2^-p of the format (of fp32 in its own)."},
-       {"outputs", "gradient", "Gradients computed."},
-       {"non_finite", "gradient", "Of these, Infinity or NaN."},
-       {"vanished", "1", "Share of the gradients that are 0 here though the exact ones are not."}});
+       {"outputs", "output", "Gradients computed."},
+       {"non_finite", "output", "Of these, Infinity or NaN."},
+       {"vanished", "1", "Share of the gradients that are 0 here though the exact ones, with 113 bits, are not."}});
   const std::vector<Candidate> all = gradient_candidates(s);
   const auto operators = gradient_table();
   std::vector<OperatorProgram> programs;
@@ -114,7 +114,7 @@ void repeated_tokens(const OperatorSettings& s, Run& run) {
       "The gradient of an embedding's row, added up over the positions of its token one after the other, to nearest "
       "even",
       {{"format", "", "Format of the gradients and of their sum."},
-       {"positions", "position", "How often the token occurs."},
+       {"positions", "token", "How often the token occurs."},
        {"equal", "1", "Sum of as many gradients of 2^-4, in multiples of one; every addition in the format."},
        {"equal_fp32_sums", "1", "The same added in FP32 and rounded to the format at the end."},
        {"error", "1",

@@ -103,8 +103,8 @@ void cancellation_report(const OperatorSettings& s, Run& run) {
        {"exact", "1", "The exact result for that x."},
        {"naive", "1", "What the first form gives."},
        {"stable", "1", "What the second form gives."},
-       {"naive_error", "1", "|naive - exact| / exact; 1: nothing is left."},
-       {"stable_error", "1", "|stable - exact| / exact."}});
+       {"naive_error", "1", "Relative error |naive - exact| / exact; 1: nothing is left."},
+       {"stable_error", "1", "Relative error |stable - exact| / exact."}});
   std::vector<FormatChoice> formats = s.formats;
   if (std::none_of(formats.begin(), formats.end(), [](const FormatChoice& c) { return c.format == fp32; }))
     formats.push_back({"fp32", fp32});
