@@ -15,6 +15,11 @@
 
 namespace halfulp::memory {
 
+/// More bytes than this are refused.
+inline constexpr std::uint64_t most_bytes = std::uint64_t{1} << 56;
+
+constexpr std::uint64_t ceil_divide(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
+
 /// One tensor of parameters: `copies` of rows x columns, one copy per layer and expert.
 struct ParameterTensor {
   std::string name;
@@ -130,9 +135,63 @@ std::uint64_t gathered_bytes(const ModelShape& model, const training::Policy& po
 
 std::uint64_t total(const StateBytes& bytes);
 
+// Inference, and how many devices hold a model.
+
+/// The weights at inference. A format with scales is that of the layers' matrices; embeddings, the output layer, norms
+/// and biases are in bf16 then, as LLM.int8() and GPTQ leave them in 16 bits. Any other format is that of all.
+std::uint64_t weight_bytes(const ModelShape& model, const training::Storage& storage);
+
+/// Keys and values of `batch` sequences of `context` tokens: for each layer, token and head one row of head_size each.
+/// 0 for encoders (models with a pooler) and for models without a shape. Throws std::invalid_argument in one line for
+/// more than 2^56 bytes.
+std::uint64_t cache_bytes(const ModelShape& model, const training::Storage& storage, std::uint64_t context,
+                          std::uint64_t batch);
+
+/// The smallest number of ranks whose fullest one holds no more than `room` bytes at stage 3: its shards, what it
+/// gathers (if `gathers`), and `own` bytes that nobody shares. Nothing if a million ranks are too few.
+std::optional<std::uint64_t> fewest_ranks(const ModelShape& model, const training::Policy& policy,
+                                          const StateBytes& whole, bool gathers, std::uint64_t own, std::uint64_t room);
+
+/// The smallest micro-batch whose activations take more than `others`, of at most 2^20; nothing without one.
+std::optional<std::uint64_t> batch_above(const ModelShape& model, const training::Policy& policy,
+                                         std::uint64_t sequence, Recomputation recomputation, std::uint64_t others);
+
 // The pieces of the experiment "memory".
+
+struct MemorySettings {
+  std::vector<ModelShape> models;
+  std::vector<training::Policy> policies;
+  training::OptimizerKind optimizer = training::OptimizerKind::adamw;
+  bool momentum = false;
+  std::vector<int> stages;
+  std::vector<std::int64_t> ranks;
+  std::uint64_t data_parallel = 1, sequence = 0, batch = 1;
+  Recomputation recomputation = Recomputation::none;
+  std::vector<training::Storage> weights, caches;  ///< of inference
+  std::vector<std::int64_t> batches, devices;      ///< devices by their size in GB
+  double usable = 1;                               ///< share of a device
+
+  std::uint64_t tokens(const ModelShape& m) const { return sequence ? sequence : m.context; }
+  StateBytes states(const ModelShape& m, const training::Policy& p) const {
+    return state_bytes(m, p, optimizer, momentum);
+  }
+  /// Usable bytes of a device.
+  std::uint64_t room(std::int64_t gb) const {
+    return static_cast<std::uint64_t>(static_cast<double>(gb) * 1e9 * usable);
+  }
+};
+
+/// 10^9 bytes.
+inline Json gigabytes(std::uint64_t bytes) { return number(static_cast<double>(bytes) / 1e9); }
+
+/// The tables `inference`, `inference_devices` and `training_devices`.
+void report_devices(const MemorySettings& settings, Report& report);
+/// The tables `batch` and `batch_half`.
+void report_batches(const MemorySettings& settings, Report& report);
 
 /// Claims about published figures and identities, which do not depend on the configuration.
 void report_claims(Report& report);
+/// Those about inference, devices and batches, called by report_claims.
+void report_device_claims(Report& report);
 
 }  // namespace halfulp::memory

@@ -178,7 +178,6 @@ namespace {
 
 using training::OperatorKind, training::Policy, training::Role, training::Storage;
 
-constexpr std::uint64_t most_bytes = std::uint64_t{1} << 56;
 __extension__ using Wide = unsigned __int128;
 
 /// The storage of an operator's input: the operand of its product, or the result of its producer.
@@ -262,8 +261,6 @@ std::uint64_t activation_bytes(const std::vector<ActivationTensor>& tensors) {
 namespace {
 
 using training::Policy, training::Role, training::Storage;
-
-std::uint64_t ceil_divide(std::uint64_t a, std::uint64_t b) { return a / b + (a % b != 0); }
 
 std::uint64_t bits_of(const Storage& storage, const ParameterTensor& t) {
   return storage_bits(storage, t.rows, t.columns) * t.copies;

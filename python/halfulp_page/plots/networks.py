@@ -22,7 +22,12 @@ PLOTS = {
         Plot("bytes_per_parameter", "Bytes a parameter takes", "stacked", "policy", ("parameters", "gradients", "master", "first", "second", "compensation", "copies"), panels="model",
              value_label="bytes a parameter"),
         Plot("ranks", "Memory of a rank, by ZeRO stage and number of ranks", "lines", "ranks", ("gb",), series="stage", panels="model", where={"policy": "amp-bf16"}, along_scale="log2",
-             value_scale="log", value_label="memory of a rank, without activations", same_values=False)),
+             value_scale="log", value_label="memory of a rank, without activations", same_values=False),
+        Plot("batch", "Share of activations in a training's memory, by the micro-batch", "lines", "batch", ("share",), series="recomputation", panels="model", where={"policy": "O2"},
+             along_scale="log2", value_limits=(0, 1), along_label="sequences of a micro-batch", value_label="share, nothing sharded",
+             reading="Above one half, the batch decides how much memory a training needs; below, the parameters do."),
+        Plot("inference", "Bytes at inference, by the format of the weights", "stacked", "weights", ("weight_bytes", "cache_bytes"), panels="model", where={"cache": "bf16"},
+             value_label="bytes", same_values=False)),
     "reproduce": (
         Plot("lines", "Published results, and how many of their figures come out", "stacked", "line", ("held", "differ", "failed", "skipped"), value_label="figures"),),
 }
