@@ -77,6 +77,7 @@ constexpr auto of_experiments = std::to_array<ExperimentExample>({
     {"scaling", "--set formats=mxfp8e4m3,nvfp4 --set rows=64"},
     {"training", "--set networks=transformer --set policies=fp32,pure-fp16 --set steps=5 --set seeds=1"},
     {"loss_scaling", "--set steps=4 --set gradient_steps=4"},
+    {"grad_scaler", "--set micro_batches=1,4 --set largest=100"},
     {"finetune", "--set policies=fp32,pure-bf16 --set steps=20 --set seeds=1"},
     {"optimizer", "--set networks=transformer --set groups=eps --set steps=5 --set seeds=1"},
     {"operators", "--set formats=bf16 --set samples=1 --set scales=1"},

@@ -1,4 +1,4 @@
-"""Pictures of trainings: training, loss_scaling, finetune, optimizer."""
+"""Pictures of trainings: training, loss_scaling, grad_scaler, finetune, optimizer."""
 from .spec import Plot
 
 PLOTS = {
@@ -10,6 +10,13 @@ PLOTS = {
         Plot("recovery", "Gradients of a real training that a loss scale loses, at either end", "lines", "k", ("lost", "overflowed"), panels="format", where={"kind": "both"}, value_scale="log",
              along_label="log2 of the loss scale", value_label="share of gradients"),
         Plot("scale_course", "The course of dynamic loss scales", "lines", "step", ("scale",), series="variant", value_scale="log2", steps=True, value_label="loss scale")),
+    "grad_scaler": (
+        Plot("clipping", "How long a step is if gradients are clipped before and after they are unscaled", "lines", "k", ("to_fp32",), series="when", value_scale="log",
+             along_label="log2 of the loss scale", value_label="norm of the gradient that is taken, FP32: 1"),
+        Plot("accumulation", "What a step takes of the gradient of its micro-batches", "lines", "micro_batches", ("part",), series="way", along_scale="log2", value_scale="log",
+             along_label="micro-batches of a step", value_label="part of the true gradient", reading="1: all of it, once."),
+        Plot("resuming_course", "Trainings that go on from a checkpoint", "lines", "step", ("loss", "scale"), series="way", value_scale="log2", steps=True, same_values=False,
+             reading="The checkpoint is in the middle; where a loss stays, steps are left out.")),
     "finetune": (
         Plot("summary", "What fine-tuning gains on its classes, and forgets of the others", "dots", "policy", ("tuned_before", "tuned", "other_before", "other"), panels="network",
              value_label="test accuracy", reading="Before and after; a training that ended in NaN counts as 0."),
