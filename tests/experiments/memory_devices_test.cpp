@@ -31,6 +31,10 @@ TEST(MemoryInference, weights_with_scales_are_those_of_layers) {
   EXPECT_EQ(bytes("int8"), matrices + 2 * others + 2 * (5 * 8 + 32) * 4u) << "a scale for each row";
   // Rows of 8 have a block of 32 each, those of 32 (ffn down) one too.
   EXPECT_EQ(bytes("mxfp4"), matrices / 2 + 2 * others + 2 * (5 * 8 + 32) * 1u);
+  ModelShape untied = m;
+  untied.tied = false;
+  EXPECT_EQ(weight_bytes(untied, parse_storage("mxfp4", "test")), bytes("mxfp4") + 2 * 11 * 8)
+      << "an output layer of its own is no layer's matrix";
 }
 
 TEST(MemoryInference, keys_and_values_of_every_layer_token_and_head) {
@@ -74,6 +78,8 @@ TEST(MemoryDevices, batches_by_counting_up) {
       while (activation_bytes(activation_tensors(m, policy, 10, batch, how)) <= others_bytes) ++batch;
       EXPECT_EQ(batch_above(m, policy, 10, how, others_bytes), batch);
     }
+  const std::uint64_t three = activation_bytes(activation_tensors(m, policy, 10, 3, Recomputation::none));
+  EXPECT_EQ(batch_above(m, policy, 10, Recomputation::none, three), 4u) << "as much is not more";
   EXPECT_EQ(batch_above(m, policy, 1, Recomputation::full, std::uint64_t{1} << 55), std::nullopt) << "above 2^20";
 }
 
