@@ -142,7 +142,7 @@ void report_batches(const MemorySettings& c, Report& report) {
        policy_column,
        recomputation_column,
        {"batch", "1", "Sequences of a micro-batch."},
-       {"activations", "byte", "What they leave for the backward pass."},
+       {"activations", "byte", "What they leave for the backward pass; null above 2^55."},
        {"share", "1", "Share of activations in all memory of one rank that shares nothing."},
        {"sharded", "1",
         fmt::format("The same where {} ranks share all else at stage 3, on the fullest.", c.data_parallel)}});
@@ -163,15 +163,19 @@ void report_batches(const MemorySettings& c, Report& report) {
                                                          gathered_bytes(m, p, 3, c.data_parallel);
       for (std::size_t r = 0; r < recomputation_names.size(); ++r) {
         const auto how = static_cast<Recomputation>(r);
-        const auto bytes = [&](std::uint64_t batch) {
-          return activation_bytes(activation_tensors(m, p, c.tokens(m), batch, how));
-        };
+        const std::uint64_t one = activation_bytes(activation_tensors(m, p, c.tokens(m), 1, how));
         for (const std::int64_t batch : c.batches) {
-          const std::uint64_t kept = bytes(static_cast<std::uint64_t>(batch));
+          // Twice what one sequence takes, times the batch, is more than all tensors' bytes rounded up.
+          const auto count = static_cast<std::uint64_t>(batch);
+          if (one > most_bytes / 2 / count) {
+            batches.row({m.name, p.name, recomputation_names[r], batch, nullptr, nullptr, nullptr});
+            continue;
+          }
+          const std::uint64_t kept = activation_bytes(activation_tensors(m, p, c.tokens(m), count, how));
           batches.row({m.name, p.name, recomputation_names[r], batch, kept, share(kept, kept + states),
                        share(kept, kept + shard)});
         }
-        half.row({m.name, p.name, recomputation_names[r], states, bytes(1),
+        half.row({m.name, p.name, recomputation_names[r], states, one,
                   or_null(batch_above(m, p, c.tokens(m), how, states)),
                   or_null(batch_above(m, p, c.tokens(m), how, shard))});
       }

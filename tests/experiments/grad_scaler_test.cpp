@@ -180,6 +180,11 @@ TEST(GradScaler, what_cannot_be_seen_is_skipped) {
   for (const char* id : {"resume-forgotten", "resume-new"}) EXPECT_EQ(verdict(gentle, id), "skipped") << id;
   EXPECT_EQ(verdict(gentle, "resume-restored"), "pass");
   EXPECT_EQ(verdict(report_of("grad_scaler", {"largest=64"}), "resume-forgotten"), "skipped") << "64 * 1024 is 65536";
+  const Json one = report_of("grad_scaler", {"steps=1"});
+  for (const char* id : {"resume-restored", "resume-forgotten", "resume-falls-on"})
+    EXPECT_EQ(verdict(one, id), "skipped") << id << ": the scale has not come down";
+  EXPECT_EQ(verdict(report_of("grad_scaler", {"steps=900"}), "resume-falls-on"), "skipped")
+      << "nothing is left to learn";
   EXPECT_EQ(refusal_of("grad_scaler", {"micro_batches=3"}),
             "micro_batches has 3, which does not divide 16; accepted: 1, 2, 4, 8, 16");
   for (const char* setting : {"steps=0", "learning_rate=2", "scales=40", "largest=1e9", "max_norm=0"})

@@ -140,6 +140,9 @@ TEST(MemoryDevices, claims_miss_what_other_numbers_give) {
   EXPECT_EQ(claims.at("bloom-inference-devices")["measured"], Json({8, 16, 4}));
   EXPECT_EQ(claims.at("bloom-replica")["measured"], 48.0);
   EXPECT_EQ(claims.at("activations-half")["measured"]["gpt3-175b"], Json({11, 34, 542}));
+  const Json long_texts = report_of("memory", {"models=gpt2", "policies=fp32", "sequence=1048576", "batches=1,64"});
+  for (auto row : rows(long_texts, "batch"))
+    if (row["recomputation"] == "none") { EXPECT_EQ(row["activations"].is_null(), row["batch"] == 64); }
   EXPECT_NE(refusal_of("memory", {"weights=int9"}).find("weights"), std::string::npos);
   EXPECT_NE(refusal_of("memory", {"caches="}).find("caches"), std::string::npos);
   EXPECT_NE(refusal_of("memory", {"usable=0"}).find("usable"), std::string::npos);
