@@ -72,6 +72,7 @@ constexpr auto of_experiments = std::to_array<ExperimentExample>({
     {"swamping", "--set formats=bf16 --set ratios=256,1024 --set training_steps=1000"},
     {"position_ids", "--set formats=bf16,fp16 --set lengths=4096"},
     {"accumulation", "--set formats=fp16 --set lengths=256 --set harmonic_limit=4096 --set unit_lengths=128"},
+    {"recurrent", "--set formats=bf16 --set steps=1,64 --set sequences=1"},
     {"collectives", "--set formats=bf16 --set ranks=8,64"},
     {"attribution", "--set formats=mxfp8e4m3,nvfp4 --set lengths=512"},
     {"scaling", "--set formats=mxfp8e4m3,nvfp4 --set rows=64"},
