@@ -104,7 +104,10 @@ void gradients(const Config& config, Run& run) {
         "of the others, in double; root of the mean square over sequences."},
        {"rounded_norm", "1", "The same, the gradient rounded to the format after every step; products are FP32."},
        {"below", "1", "Share of exact elements, other than 0, below the format's smallest number."},
-       {"lost", "1", "Share of elements that are 0 in the format and not in double."}});
+       {"lost", "1",
+        "Share of elements that are 0 in the format and not in double; of the LSTM also those whose 1 - tanh(c)^2 is 0 "
+        "in "
+        "FP32, where tanh(c) rounds to 1."}});
   std::vector<Source> sources;
   Weights identity{Cell::rnn, 1, 1, {settings.radius}, {0}, {0}};
   identity.from_hidden[0] = static_cast<double>(static_cast<float>(settings.radius));

@@ -1,4 +1,4 @@
-"""Pictures of single roundings: underflow, conversions, swamping, position_ids."""
+"""Pictures of single roundings and of recurrences: underflow, conversions, swamping, position_ids, recurrent."""
 from .spec import Plot
 
 PLOTS = {
@@ -23,4 +23,11 @@ PLOTS = {
              along_label="position", value_label="tokens an id stands for, mean", reading="1: every token has an id of its own."),
         Plot("rope", "Errors of rotary embeddings from rounded position ids", "lines", "tokens", ("mean_cos_error",), series="format", where={"setup": "ids"}, along_scale="log2", value_scale="log",
              along_label="context length", value_label="mean error of cosines")),
+    "recurrent": (
+        Plot("forward", "Errors of a recurrent cell's state, by time", "lines", "steps", ("error",), series="format", panels="cell", where={"rounded": "state"}, along_scale="log2", value_scale="log",
+             along_label="time steps", value_label="relative error of h", reading="A flat line: what was off is forgotten as fast as steps add to it."),
+        Plot("gradient", "Gradients of the last state, by distance", "lines", "distance", ("rounded_norm",), series="cell", panels="format", along_scale="log2", value_scale="log",
+             along_label="steps back", value_label="norm of the gradient", reading="A line that ends has reached zero; a flat one below the others is stuck there."),
+        Plot("memory", "A cell that counts", "lines", "increments", ("cell_state",), series="format", panels="state", along_scale="log2", value_scale="log2", along_label="increments of 1/2",
+             value_label="cell state")),
 }
