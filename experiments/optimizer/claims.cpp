@@ -198,13 +198,14 @@ void claim_abnormal(const std::string& network, const std::string& of, const Get
   const std::string helps = "An abnormal step that is left out costs less than one that is taken" + of + ".";
   const Standing harm = standing(planted.spread, none.spread, Measure::loss),
                  left = standing(left_out.spread, planted.spread, Measure::loss);
-  report.claim({network + "-skip-helps", helps, source},
-               !harm.above() && !planted.spread.failed()
-                   ? skipped(fmt::format("nothing to repair: taking the step changes the test loss by {:+.4f} +- {:.4f}",
-                                         harm.difference, harm.doubt))
-                   : at_most(-1e-7, left.difference + left.doubt,
-                             may_differ("test losses; Adam bounds the step itself, and what stays is a second moment "
-                                        "that is too large")));
+  report.claim(
+      {network + "-skip-helps", helps, source},
+      !harm.above() && !planted.spread.failed()
+          ? skipped(fmt::format("nothing to repair: taking the step changes the test loss by {:+.4f} +- {:.4f}",
+                                harm.difference, harm.doubt))
+          : at_most(-1e-7, left.difference + left.doubt,
+                    may_differ("test losses; Adam bounds the step itself, and what stays is a second moment "
+                               "that is too large")));
 }
 
 }  // namespace
@@ -249,6 +250,10 @@ void claim_optimizer(const Config& config, const Data& data, const VariantOutcom
         skip("abnormal", "An abnormal step that is left out costs less than one that is taken",
              {publications::loss_spikes, "Chowdhery et al. 2022, PaLM, section 5.1"}, "abnormal");
       else claim_abnormal(network, of, get, report);
+      if (absent("fast-bf16"))
+        skip("instability", "Clipping repairs a learning rate that is too large",
+             "Pascanu, Mikolov & Bengio 2013, section 3.2", "spikes");
+      else claim_instability(network, of, outcomes, report);
       continue;
     }
     if (absent("fp16-eps-1e-8"))
@@ -263,6 +268,10 @@ void claim_optimizer(const Config& config, const Data& data, const VariantOutcom
       skip("bf16-decay", "Decay 0.1 changes no bit of pure BF16's training",
            {publications::adam_constants, "derived: w (1 - lr wd) rounds to w for lr wd up to 2^-9"}, "decay");
     else claim_decay(network, of, settings(config, network, 1, data, 1).optimizer.lr, get, report);
+    if (absent("batch-16-amp"))
+      skip("batch", "Larger batches lose more gradients in FP16", "derived: the loss is a mean over the batch",
+           "batch");
+    else claim_batches(network, of, outcomes, report);
     const auto claim_row = [&](const AsGood& row, bool is_worse) {
       const std::string id = fmt::format("{}-{}-{}", network, row.variant, is_worse ? "worse" : "as-good"),
                         statement = row.statement + of;

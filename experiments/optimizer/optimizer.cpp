@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <deque>
 #include <limits>
 #include <string>
 
@@ -15,6 +16,19 @@ namespace {
 constexpr std::string_view bf16_master = R"({"weights": {"storage": "bf16", "master": true}})",
                            bf16_alone = R"({"weights": {"storage": "bf16"}})";
 constexpr double small_lr = 1e-5;  ///< Adam's updates are about as large: far below half a unit of most weights
+
+// The group spikes: a network of seconds, at learning rates that it only just bears, or does not. Adam moves every
+// weight by about 0.1 in each step, half the usual size of a weight; SGD's step is longer than the curvature allows.
+#define HALFULP_SMALL "width=32 depth=1 batch=4 steps=300 "
+#define HALFULP_FAST HALFULP_SMALL "lr=0.1"
+#define HALFULP_SGD HALFULP_SMALL "lr=2 warmup=60"
+constexpr std::string_view small_and_fast = HALFULP_FAST, small_and_fast_clipped = HALFULP_FAST " clip_norm=0.5",
+                           small_and_fast_clipped_embedding = HALFULP_FAST " clip_norm=0.1 clip=embedding",
+                           small_and_sgd = HALFULP_SGD, small_and_sgd_clipped = HALFULP_SGD " clip_norm=0.5",
+                           small_and_sgd_clipped_embedding = HALFULP_SGD " clip_norm=0.1 clip=embedding";
+#undef HALFULP_SMALL
+#undef HALFULP_FAST
+#undef HALFULP_SGD
 
 // clang-format off
 constexpr OptimizerVariant rows[] = {
@@ -61,14 +75,70 @@ constexpr OptimizerVariant rows[] = {
   {"abnormal", "planted", "FP32; all gradients of one step times 1000, as a broken sum over ranks would make them", "fp32", "{}", -1, -1, -1, -1, 0, true},
   {"abnormal", "planted-skip", "the same; steps of 10 times the usual norm are left out", "fp32", "{}", -1, -1, -1, -1, 10, true},
   {"abnormal", "skip", "FP32, nothing planted; steps of 10 times the usual norm are left out", "fp32", "{}", -1, -1, -1, -1, 10},
+
+  {.group = "spikes", .name = "fast-fp32", .what = "FP32; Adam, learning rate 0.1", .base = "fp32", .reference = "fast-fp32", .set = small_and_fast},
+  {.group = "spikes", .name = "fast-bf16", .what = "pure BF16; Adam, learning rate 0.1", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast},
+  {.group = "spikes", .name = "fast-shrink", .what = "the same, the embedding's gradient times 0.1", .base = "pure-bf16", .shrink = 0.1, .reference = "fast-fp32", .set = small_and_fast},
+  {.group = "spikes", .name = "fast-clip", .what = "the same, gradients clipped to the norm 0.5", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast_clipped},
+  {.group = "spikes", .name = "fast-clip-embedding", .what = "the same, the embedding's gradient clipped to the norm 0.1", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast_clipped_embedding},
+  {.group = "spikes", .name = "fast-skip", .what = "the same, steps of 4 times the usual norm left out", .base = "pure-bf16", .skip = 4, .reference = "fast-fp32", .set = small_and_fast},
+  {.group = "spikes", .name = "sgd-fp32", .what = "FP32; SGD, learning rate 2", .base = "fp32", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
+  {.group = "spikes", .name = "sgd-bf16", .what = "pure BF16; SGD, learning rate 2", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
+  {.group = "spikes", .name = "sgd-shrink", .what = "the same, the embedding's gradient times 0.1", .base = "pure-bf16", .shrink = 0.1, .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
+  {.group = "spikes", .name = "sgd-clip", .what = "the same, gradients clipped to the norm 0.5", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd_clipped},
+  {.group = "spikes", .name = "sgd-clip-embedding", .what = "the same, the embedding's gradient clipped to the norm 0.1", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd_clipped_embedding},
+  {.group = "spikes", .name = "sgd-skip", .what = "the same, steps of 4 times the usual norm left out", .base = "pure-bf16", .skip = 4, .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
 };
 // clang-format on
 
+/// Of the group batch: the end of the variant's name, its policy, and what it is.
+struct BatchPolicy {
+  std::string_view name, base, changes, what;
+};
+constexpr BatchPolicy batch_policies[] = {{"fp32", "fp32", "{}", "FP32"},
+                                          {"amp", "amp-fp16", R"({"loss_scaling": null})", "autocast to FP16"},
+                                          {"scaled", "amp-fp16", "{}", "autocast to FP16, dynamic loss scaling"},
+                                          {"bf16", "pure-bf16", "{}", "pure BF16"}};
+constexpr int images_seen = 12288;  ///< three batches of the largest size
+
+/// The configuration with what a variant sets.
+Config with_settings(const Config& config, const OptimizerVariant& v) {
+  Config own = config;
+  const Json given = config.to_json();
+  for (std::size_t begin = 0; begin < v.set.size();) {
+    const std::size_t end = std::min(v.set.find(' ', begin), v.set.size());
+    const std::string assignment(v.set.substr(begin, end - begin));
+    const Json& now = given[assignment.substr(0, assignment.find('='))];
+    if (!now.is_number() || now == 0) own.set(assignment);
+    begin = end + 1;
+  }
+  return own;
+}
+
 }  // namespace
 
-bool is_of_text(const OptimizerVariant& variant) { return variant.group == "embedding" || variant.group == "abnormal"; }
+bool is_of_text(const OptimizerVariant& variant) {
+  return variant.group == "embedding" || variant.group == "abnormal" || variant.group == "spikes";
+}
 
-std::span<const OptimizerVariant> optimizer_variants() { return rows; }
+std::span<const OptimizerVariant> optimizer_variants() {
+  // The group batch: each size under four policies, for as many images in all.
+  static const auto all = [] {
+    static std::deque<std::string> texts;  // names and settings stay where they are
+    const auto kept = [](std::string text) -> std::string_view { return texts.emplace_back(std::move(text)); };
+    std::vector<OptimizerVariant> variants(std::begin(rows), std::end(rows));
+    for (const int size : batch_sizes)
+      for (const auto& [policy, base, changes, what] : batch_policies) {
+        OptimizerVariant& v = variants.emplace_back();
+        v.group = "batch", v.name = kept(fmt::format("batch-{}-{}", size, policy)), v.base = base, v.changes = changes;
+        v.what = kept(fmt::format("{} images a step, {}", size, what));
+        v.set = kept(fmt::format("width=64 batch={} steps={}", size, images_seen / size));
+        v.reference = kept(fmt::format("batch-{}-fp32", size));
+      }
+    return variants;
+  }();
+  return all;
+}
 
 training::Policy policy_of(const OptimizerVariant& variant) {
   Json json = Json::parse(variant.changes);
@@ -104,7 +174,8 @@ std::vector<Parameter> parameters() {
     if (p.name == "optimizer") p.accepted = {"adam", "adamw"};
     if (p.name == "networks")
       p.help =
-          "what is trained: of images for eps, betas, master, states and decay, of text for embedding and abnormal";
+          "what is trained: of images for eps, betas, master, states, decay and batch, of text for embedding, "
+          "abnormal and spikes";
     if (p.name == "context") p.default_value = "32";
     if (p.name == "seeds") p.help = "trainings of each variant, with seeds seed, seed + 1, ...";
   }
@@ -121,6 +192,7 @@ void change(training::TrainerSettings& s, const OptimizerVariant& v) {
   if (v.shrink >= 0) s.embedding_shrink = v.shrink;
   if (v.skip >= 0) s.skip_abnormal = v.skip;
   if (v.lr >= 0) s.optimizer.lr = v.lr;
+  if (v.sgd) s.optimizer.kind = training::OptimizerKind::sgd;
 }
 
 void plant(training::Trainer& trainer) {
@@ -175,11 +247,22 @@ void run_optimizer(const Config& config, Run& run) {
       "policies", "The variants' policies",
       {{"variant", "", "Variant."},
        {"json", "", "Its precision policy: saved as a file it can be changed and run by `training`."}});
+  const auto asked = [&](std::string_view group) {
+    return std::find(groups.begin(), groups.end(), group) != groups.end();
+  };
+  Table* const instability = asked("spikes")
+                                 ? &run.report.table("instability",
+                                                     "Learning rates that are too large, and what repairs them",
+                                                     instability_columns())
+                                 : nullptr;
+  Table* const batches = asked("batch") ? &run.report.table("batches", "Batches of several sizes, means over seeds",
+                                                            batches_columns())
+                                        : nullptr;
   Tables tables(run.report, "variant", "Variant.");
 
   std::vector<const OptimizerVariant*> variants{};
   for (const OptimizerVariant& v : optimizer_variants())
-    if (v.group.empty() || std::find(groups.begin(), groups.end(), v.group) != groups.end()) variants.push_back(&v);
+    if (v.group.empty() || asked(v.group)) variants.push_back(&v);
   std::vector<training::Policy> policies{};
   for (const OptimizerVariant* const v : variants) {
     policies.push_back(policy_of(*v));
@@ -190,11 +273,12 @@ void run_optimizer(const Config& config, Run& run) {
   std::vector<const OptimizerVariant*> variant_of{};
   for (const std::string& network : networks) {
     if (!data.missing(network).empty()) continue;
-    const auto examples = data.examples(config, network);
     for (std::size_t v = 0; v < variants.size(); ++v) {
       if (!variants[v]->group.empty() && is_of_text(*variants[v]) != is_text(network)) continue;
+      const Config own = with_settings(config, *variants[v]);
+      const auto examples = data.examples(own, network);
       for (std::size_t i = 0; i < seeds; ++i) {
-        Job job = make_job(config, network, policies[v], policies[v].name,
+        Job job = make_job(own, network, policies[v], policies[v].name,
                            static_cast<std::uint64_t>(config.integer("seed")) + i, data, *examples);
         change(job.settings, *variants[v]);
         if (variants[v]->planted) job.attend = plant;
@@ -231,13 +315,32 @@ void run_optimizer(const Config& config, Run& run) {
     if (worse && variant_of[first]->planted)
       why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small",
                         planted_step(job.settings.steps));
-    summary.row({variant_of[first]->group, job.settings.network, job.variant, variant_of[first]->what,
-                 number(o.spread.mean()), number(to_fp32.difference), number(to_fp32.doubt),
-                 verdict(o.spread, fp32, config.real("margin")), number(o.spread.mean_loss()), number(loss.difference),
-                 number(loss.doubt), verdict(o.spread, fp32, config.real("loss_margin"), Measure::loss),
-                 number(evidence.swamped), number(evidence.second_underflowed),
-                 evidence.zero_denominators, number(o.weight_norms.front()), o.norm_spikes, o.loss_spikes, o.abnormal,
-                 or_null(o.failed_at), why});
+    summary.row({variant_of[first]->group,
+                 job.settings.network,
+                 job.variant,
+                 variant_of[first]->what,
+                 number(o.spread.mean()),
+                 number(to_fp32.difference),
+                 number(to_fp32.doubt),
+                 verdict(o.spread, fp32, config.real("margin")),
+                 number(o.spread.mean_loss()),
+                 number(loss.difference),
+                 number(loss.doubt),
+                 verdict(o.spread, fp32, config.real("loss_margin"), Measure::loss),
+                 number(evidence.swamped),
+                 number(evidence.second_underflowed),
+                 evidence.zero_denominators,
+                 number(o.weight_norms.front()),
+                 o.norm_spikes,
+                 o.loss_spikes,
+                 o.abnormal,
+                 or_null(o.failed_at),
+                 why});
+  }
+  for (const std::string& network : networks) {
+    if (!data.missing(network).empty()) continue;
+    if (instability && is_text(network)) report_instability(network, outcomes, *instability);
+    if (batches && !is_text(network)) report_batches(network, outcomes, *batches);
   }
   claim_optimizer(config, data, outcomes, run.report);
 }

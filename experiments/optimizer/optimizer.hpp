@@ -17,8 +17,8 @@
 namespace halfulp::trainings {
 
 /// Questions that variants belong to.
-inline constexpr std::string_view optimizer_groups[] = {"eps",   "betas",     "master",  "states",
-                                                        "decay", "embedding", "abnormal"};
+inline constexpr std::string_view optimizer_groups[] = {"eps",   "betas",     "master",   "states", "decay",
+                                                        "batch", "embedding", "abnormal", "spikes"};
 
 /// One variant. Numbers below 0 leave what the configuration says.
 struct OptimizerVariant {
@@ -28,15 +28,17 @@ struct OptimizerVariant {
   std::string_view base;            ///< a named policy
   std::string_view changes = "{}";  ///< JSON: members of a policy that take the place of the base's
   double eps = -1, beta2 = -1;
-  double decay = -1;     ///< of AdamW, then
-  double shrink = -1;    ///< embedding_shrink
-  double skip = -1;      ///< skip_abnormal
-  bool planted = false;  ///< the gradients of one step are multiplied by `planted_factor`
-  double lr = -1;        ///< learning rate
+  double decay = -1;                    ///< of AdamW, then
+  double shrink = -1;                   ///< embedding_shrink
+  double skip = -1;                     ///< skip_abnormal
+  bool planted = false;                 ///< the gradients of one step are multiplied by `planted_factor`
+  double lr = -1;                       ///< learning rate
   std::string_view reference = "fp32";  ///< the variant that it is compared with
+  bool sgd = false;                     ///< instead of Adam
+  std::string_view set = "";            ///< "width=32 steps=300": parameters, where the configuration has 0
 };
 
-/// Images: eps, betas, master, states, decay. Text: embedding, abnormal. The reference is for both.
+/// Images: eps, betas, master, states, decay, batch. Text: embedding, abnormal, spikes. The reference is for both.
 bool is_of_text(const OptimizerVariant& variant);
 std::span<const OptimizerVariant> optimizer_variants();
 
@@ -67,6 +69,17 @@ struct DecayOfCodes {
   std::uint64_t changed = 0, codes = 0;
 };
 DecayOfCodes decay_in_bf16(double lr, double weight_decay);
+
+/// The table `instability` of the group spikes: how often gradients and losses spike, and what repairs it.
+void report_instability(const std::string& network, const VariantOutcomes& outcomes, Table& table);
+void claim_instability(const std::string& network, const std::string& of, const VariantOutcomes& outcomes,
+                       Report& report);
+/// The table `batches` of the group batch.
+void report_batches(const std::string& network, const VariantOutcomes& outcomes, Table& table);
+void claim_batches(const std::string& network, const std::string& of, const VariantOutcomes& outcomes, Report& report);
+std::vector<Column> instability_columns();
+std::vector<Column> batches_columns();
+inline constexpr int batch_sizes[] = {16, 64, 256, 1024, 4096};
 
 void claim_optimizer(const Config& config, const Data& data, const VariantOutcomes& outcomes, Report& report);
 

@@ -4,6 +4,8 @@
 #include <halfulp/experiments/optimizer/optimizer.hpp>
 
 #include <algorithm>
+#include <array>
+#include <map>
 #include <set>
 
 namespace optimizer_experiment_test {
@@ -107,6 +109,47 @@ TEST(OptimizerExperiment, APlantedStepIsLeftOut) {
   EXPECT_EQ(of("skip", "abnormal"), 0);
   EXPECT_EQ(of("skip", "test_loss"), of("fp32", "test_loss")) << "nothing to leave out";
   EXPECT_NE(of("planted", "test_loss"), of("fp32", "test_loss"));
+}
+
+TEST(OptimizerExperiment, InstabilityCountsWhatItsTablesSay) {
+  const Json report = tiny({"networks=transformer", "groups=spikes", "steps=40", "depth=1", "lr=4", "batch=4"});
+  if (report["results"]["summary"]["rows"].empty()) GTEST_SKIP() << report["results"]["data"]["rows"][0][1];
+  expect_no_failure(report);
+  const auto of = [&](const char* variant, const char* column) {
+    return cell(report, "instability", "variant", variant, column);
+  };
+  std::map<std::string, std::array<int, 2>> spikes;  // of norms, of losses, counted anew
+  for (const Json& row : report["results"]["spikes"]["rows"]) { ++spikes[row[0]][row[4] == "loss"]; }
+  bool any = false;
+  for (const OptimizerVariant& v : optimizer_variants()) {
+    if (v.group != "spikes") continue;
+    const std::string name(v.name);
+    EXPECT_EQ(of(name.c_str(), "norm_spikes"), spikes[name][0]) << name;
+    EXPECT_EQ(of(name.c_str(), "loss_spikes"), spikes[name][1]) << name;
+    EXPECT_EQ(of(name.c_str(), "left_out") != 0, v.skip > 0 && spikes[name][0] > 0) << name;
+    any |= spikes[name][0] + spikes[name][1] > 0;
+  }
+  EXPECT_TRUE(any) << "a learning rate of 4 is too large";
+}
+
+TEST(OptimizerExperiment, BatchesSeeAsManyExamples) {
+  if (!no_images().empty()) GTEST_SKIP() << no_images();
+  const std::vector<std::string> own{"networks=mlp",        "groups=batch", "seeds=1",
+                                     "train_examples=4096", "width=8",      "test_examples=100"};
+  const Json report = report_of("optimizer", own);
+  expect_no_failure(report);
+  int rows = 0;
+  for (const Json& row : report["results"]["batches"]["rows"]) {
+    EXPECT_EQ(row[1].get<int>() * row[3].get<int>(), 12288) << row;
+    ++rows;
+  }
+  EXPECT_EQ(rows, 20);
+  for (const Json& row : report["results"]["runs"]["rows"]) {
+    const std::string variant = row[0];
+    if (variant.starts_with("batch-")) {
+      EXPECT_EQ(row[5], std::stoi(variant.substr(6))) << "the examples that a step took";
+    }
+  }
 }
 
 }  // namespace optimizer_experiment_test

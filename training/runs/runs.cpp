@@ -68,7 +68,7 @@ using Sites = std::vector<std::pair<training::OperatorKind, std::string>>;
 Sites sites_of(const Job& job, const Data& data, const Config& config) {
   training::TrainerSettings settings = job.settings;
   settings.steps = 2, settings.interval = 1, settings.test_every = 0;  // so that one interval is a step without a test
-  const auto examples = data.examples(config, settings.network, job.classes);
+  const auto examples = data.examples(config, settings.network, job.classes, job.batch);
   const training::Policy fp32 = training::find_policy("fp32");
   training::Trainer trainer(settings, fp32, *examples);
   trainer.run_interval();
@@ -138,7 +138,7 @@ std::string checkpoint_path(const Config& config, const Job& job) {
 /// Besides the trainer's own identity, what its examples are.
 Json with_data(Json identity, const Config& config, const Data& data, const Job& job) {
   identity["data"] = data.identity();
-  identity["batch"] = batch_size(config, job.settings.network);
+  identity["batch"] = job.batch;
   identity["preset"] = config.text("preset");
   for (const char* const name : {"train_examples", "test_examples", "context"}) identity[name] = config.integer(name);
   identity["classes"] = job.classes;
@@ -194,7 +194,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
   std::atomic<bool> failed{false};
   const auto train_one = [&](std::size_t i) {
     const Job& job = jobs[i];
-    const auto examples = data.examples(config, job.settings.network, job.classes);
+    const auto examples = data.examples(config, job.settings.network, job.classes, job.batch);
     training::Trainer trainer(job.settings, *job.policy, *examples);
     if (job.attend) job.attend(trainer);
     if (sampled(i)) trainer.microscope().sample_into(&traces[i]);

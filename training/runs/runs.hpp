@@ -17,9 +17,10 @@ struct Job {
   std::string variant;  ///< of tables: the policy's name, or what an experiment varies
   const training::Policy* policy = nullptr;
   training::TrainerSettings settings;
-  std::size_t batch = 0, parameters = 0, train = 0, test = 0;  ///< for tables: Examples' sizes
-  Json start = {};                                             ///< what first values it is given, for checkpoints
-  std::vector<int> classes = {};                               ///< of images; empty: all
+  std::size_t batch = 0;                            ///< examples a step; 0: the configuration's
+  std::size_t parameters = 0, train = 0, test = 0;  ///< for tables: Examples' sizes
+  Json start = {};                                  ///< what first values it is given, for checkpoints
+  std::vector<int> classes = {};                    ///< of images; empty: all
   /// As soon as the trainer is there, whether it begins or goes on: to set what it calls. May be empty.
   std::function<void(training::Trainer&)> attend = {};
   /// Before the first step, unless a checkpoint was read: to give other first values. May be empty.

@@ -113,13 +113,14 @@ std::vector<Parameter> parameters(const Defaults& defaults) {
 }
 
 Parameter accuracy_margin() {
-  return {"margin", ParameterType::real, "0.005",
-          "how far below fp32 an accuracy may lie, its doubt included, and still count as within", 0, 1};
+  return {"margin", ParameterType::real,
+          "0.005",  "how far below fp32 an accuracy may lie, its doubt included, and still count as within",
+          0,        1};
 }
 
 Parameter loss_margin() {
-  return {"loss_margin", ParameterType::real, "0.02", "how far above fp32 a test loss may lie likewise, in nat", 0,
-          100};
+  return {
+      "loss_margin", ParameterType::real, "0.02", "how far above fp32 a test loss may lie likewise, in nat", 0, 100};
 }
 
 Data::Data(const Config& config, const std::vector<std::string>& networks) {
@@ -148,9 +149,9 @@ std::size_t batch_size(const Config& config, const std::string& network) {
 }
 
 std::unique_ptr<training::Examples> Data::examples(const Config& config, const std::string& network,
-                                                   const std::vector<int>& classes) const {
+                                                   const std::vector<int>& classes, std::size_t batch) const {
   const Preset preset = preset_of(config, network);
-  const std::size_t batch = batch_size(config, network);
+  if (batch == 0) batch = batch_size(config, network);
   if (is_text(network))
     return training::text_examples(*text_, {batch, static_cast<std::size_t>(config.integer("context")), 64});
   try {

@@ -36,9 +36,9 @@ class Data {
   Data(const Config& config, const std::vector<std::string>& networks);
   /// Why a network cannot be trained, in one line; empty if it can.
   const std::string& missing(const std::string& network) const;
-  /// Examples of a network; only images have `classes`.
+  /// Examples of a network, `batch` at once, or as many as the configuration says; only images have `classes`.
   std::unique_ptr<training::Examples> examples(const Config& config, const std::string& network,
-                                               const std::vector<int>& classes = {}) const;
+                                               const std::vector<int>& classes = {}, std::size_t batch = 0) const;
   /// The table `data`: what was read.
   void report(Report& report) const;
   std::size_t characters() const { return text_ ? text_->vocabulary().size() : 0; }

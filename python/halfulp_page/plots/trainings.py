@@ -23,5 +23,8 @@ PLOTS = {
         Plot("summary", "Weights that never move, and updates that are swamped", "dots", "policy", ("unmoved", "swamped"), panels="network", value_label="share")),
     "optimizer": (
         Plot("summary", "Accuracy of each variant of Adam", "dots", "variant", ("accuracy",), series="network", panels="group", value_label="test accuracy"),
-        Plot("summary", "Second moments that vanish, and updates that are swamped", "dots", "variant", ("second_underflowed", "swamped"), panels="group", where={"network": "mlp"}, value_label="share")),
+        Plot("summary", "Second moments that vanish, and updates that are swamped", "dots", "variant", ("second_underflowed", "swamped"), panels="group", where={"network": "mlp"}, value_label="share"),
+        Plot("instability", "Learning rates that are too large, and what repairs them", "dots", "variant", ("norm_spikes", "loss_spikes"), panels="network", value_label="steps with a spike"),
+        Plot("batches", "Updates that are swamped, by the size of the batch", "lines", "batch", ("swamped",), series="policy", panels="network", along_scale="log2",
+             along_label="examples a step", value_label="share of updates", reading="As many examples in all: larger batches have fewer and earlier steps, whose updates are larger next to their weights.")),
 }
