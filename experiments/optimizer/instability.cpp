@@ -129,7 +129,7 @@ std::vector<Column> batches_columns() {
   return {
       {"network", "", "Network."},
       {"batch", "example", "Examples a step."},
-      {"policy", "", "The precision: fp32; amp: autocast to FP16; scaled: the same with loss scaling; bf16: pure BF16."},
+      {"policy", "", "Precision: fp32; amp: autocast to FP16; scaled: the same with loss scaling; bf16: pure BF16."},
       {"steps", "step", "Steps: all trainings see as many examples."},
       {"gradient_norm", "1", "Norm of the gradient, mean over the steps of the first interval and over seeds."},
       {"gradients_underflowed", "1",
