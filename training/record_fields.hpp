@@ -110,7 +110,6 @@ void fields(V& v, StartNorm& x) {
 }
 template <class V>
 void fields(V& v, TrainingRecord& x) {
-  v("start", x.start);
   v("curve", x.curve);
   v("events", x.events);
   v("spikes", x.spikes);
@@ -119,6 +118,7 @@ void fields(V& v, TrainingRecord& x) {
   v("diverged", x.diverged);
   v("final", x.final);
   v("answers", x.final.examples);
+  v("start", x.start);
 }
 
 }  // namespace halfulp::training

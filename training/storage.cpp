@@ -99,6 +99,11 @@ void store(const Storage& s, std::size_t columns, std::span<float> values, Rando
            std::optional<float> amax) {
   if (const FloatFormat* const f = s.plain()) {
     if (!s.keeps_floats()) quantize(*f, s.rounding, values, values, random, tally);
+    else if (tally)
+      for (const float v : values) {
+        ++tally->elements;
+        tally->nan += std::isnan(v), tally->subnormal += std::fpclassify(v) == FP_SUBNORMAL;
+      }
     return;
   }
   if (values.empty()) return;

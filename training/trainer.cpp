@@ -187,7 +187,7 @@ bool Trainer::run_interval() {
   point.step = step_;
   point.loss = in.loss / static_cast<double>(in.steps);
   point.gradient_norm = in.norms ? in.norm / static_cast<double>(in.norms) : std::numeric_limits<double>::quiet_NaN();
-  point.largest_norm = in.largest;
+  point.largest_norm = in.norms ? in.largest : std::numeric_limits<double>::quiet_NaN();
   point.scale = scale();
   point.skipped = in.skipped, point.abnormal = in.abnormal, point.clipped = in.clipped;
   point.tensors = microscope_.take_rows();
@@ -236,7 +236,8 @@ TestResult test_network(Numerics<float>& numerics, Module<float>& network, const
         const bool is_right = std::max_element(row.begin(), row.end()) - row.begin() == batch.labels[r];
         right += is_right;
         example.right += is_right / static_cast<double>(each);
-        example.loss -= static_cast<double>(cross_entropy.log_probabilities().row(r)[label]) / static_cast<double>(each);
+        example.loss -= static_cast<double>(cross_entropy.log_probabilities().row(r)[label]) /
+                        static_cast<double>(each);
       }
     }
     all += batch.labels.size();

@@ -74,15 +74,7 @@ void write_curves(const AccumulationSettings& s, const std::vector<ErrorCurve>& 
   }
 }
 
-void write_conditions(const AccumulationSettings& s, const std::vector<SumInputs>& inputs, Run& run) {
-  Table& table = run.report.table(
-      "conditions", "What the relative error is: the error of the tables times this condition number",
-      {{"format", "", "Format the operands were rounded into."},
-       {"terms", "term", "Length n."},
-       {"sum_condition", "1",
-        "Mean over vectors of (sum of |x_i|) / |sum of x_i|; null if a term is not finite in the format."},
-       {"dot_condition", "1",
-        "Mean over vectors of (sum of |a_i b_i|) / |sum of a_i b_i|; null if a term is not finite in the format."}});
+void write_conditions(const AccumulationSettings& s, const std::vector<SumInputs>& inputs, Table& table) {
   for (std::size_t f = 0; f < s.formats.size(); ++f) {
     for (std::size_t l = 0; l < s.lengths.size(); ++l) {
       double sum = 0, dot = 0;
@@ -97,9 +89,22 @@ void write_conditions(const AccumulationSettings& s, const std::vector<SumInputs
         dot += condition(in.dots[l]);
       }
       const auto mean = [&](double total) { return finite ? number(total / static_cast<double>(s.trials)) : Json(); };
-      table.row({s.formats[f].name, s.lengths[l], mean(sum), mean(dot)});
+      table.row({s.distribution, s.formats[f].name, s.lengths[l], mean(sum), mean(dot)});
     }
   }
+}
+
+void write_conditions(const std::vector<Drawn>& distributions, Run& run) {
+  Table& table = run.report.table(
+      "conditions", "What the relative error is: the error of the tables times this condition number",
+      {{"distribution", "", "Of the terms: that of the tables first, then the others, up to 4096 terms."},
+       {"format", "", "Format the operands were rounded into."},
+       {"terms", "term", "Length n."},
+       {"sum_condition", "1",
+        "Mean over vectors of (sum of |x_i|) / |sum of x_i|; null if a term is not finite in the format."},
+       {"dot_condition", "1",
+        "Mean over vectors of (sum of |a_i b_i|) / |sum of a_i b_i|; null if a term is not finite in the format."}});
+  for (const Drawn& drawn : distributions) write_conditions(drawn.settings, drawn.inputs, table);
 }
 
 void claim_bounds(const std::vector<ErrorCurve>& curves, const AccumulationSettings& s, Run& run) {
@@ -210,9 +215,9 @@ void claim_typical(const std::vector<ErrorCurve>& curves, const AccumulationSett
 }  // namespace
 
 void report_accumulation(const AccumulationSettings& s, const std::vector<ErrorCurve>& curves,
-                         const std::vector<SumInputs>& inputs, Run& run) {
+                         const std::vector<Drawn>& distributions, Run& run) {
   write_curves(s, curves, run);
-  write_conditions(s, inputs, run);
+  write_conditions(distributions, run);
   claim_bounds(curves, s, run);
   claim_typical(curves, s, run);
   claim_stochastic(curves, s, run);
@@ -226,6 +231,7 @@ namespace halfulp {
 namespace accumulation {
 namespace {
 
+const std::vector<std::string> distribution_names{"uniform", "symmetric", "normal", "ones"};
 const std::vector<std::string> methods{"sequential", "blocked", "pairwise", "kahan", "neumaier", "promoted"};
 
 AccumulationSettings read(const Config& config) {
@@ -303,6 +309,19 @@ SumInputs make_inputs(const AccumulationSettings& s, const FloatFormat& f, std::
   return in;
 }
 
+/// Short vectors from another distribution, for their condition numbers.
+Drawn draw_inputs(const AccumulationSettings& s, const std::string& distribution) {
+  constexpr std::size_t longest = 4096;
+  Drawn drawn{s, {}};
+  drawn.settings.distribution = distribution;
+  std::erase_if(drawn.settings.lengths, [](std::size_t n) { return n > longest; });
+  if (drawn.settings.lengths.empty()) return drawn;
+  drawn.inputs = parallel_map(s.formats.size() * s.trials, [&](std::size_t i) {
+    return make_inputs(drawn.settings, s.formats[i / s.trials].format, i % s.trials, 0);
+  });
+  return drawn;
+}
+
 std::vector<LengthErrors> measure(const AccumulationSettings& s, const ErrorCurve& curve, const SumInputs& in,
                                   std::size_t trial, Trace& trace) {
   const FloatFormat& f = s.formats[curve.format].format;
@@ -365,13 +384,9 @@ std::vector<Parameter> parameters() {
        "terms the partial sum moves into FP32",
        -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), methods},
       {"lengths", ParameterType::integers, "16,64,256,1024,4096,16384,65536", "numbers of terms", 1, 1048576},
-      {"distribution",
-       ParameterType::choice,
-       "uniform",
+      {"distribution", ParameterType::choice, "uniform",
        "of the terms: uniform in (0,1), symmetric: uniform in (-1,1), normal: N(0,1), ones",
-       -std::numeric_limits<double>::infinity(),
-       std::numeric_limits<double>::infinity(),
-       {"uniform", "symmetric", "normal", "ones"}},
+       -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), distribution_names},
       {"trials", ParameterType::integer, "4", "vectors, each with its own terms", 1, 64},
       {"seeds", ParameterType::integer, "8", "runs a vector with stochastic rounding", 1, 256},
       {"block", ParameterType::integer, "64", "terms a block of `blocked`", 1, 1048576},
@@ -380,6 +395,9 @@ std::vector<Parameter> parameters() {
       {"seed", ParameterType::integer, "2019", "of terms and of stochastic rounding", 0, largest_seed},
       {"known_formats", ParameterType::formats, "fp16,bf16,tf32,fp32,e4m3,e5m2,e3m4,e3m2,e2m3,e2m1",
        "formats of the harmonic series and of sums of ones"},
+      {"known_roundings", ParameterType::roundings,
+       "nearest-even,nearest-away,toward-zero,toward-positive,toward-negative,to-odd,stochastic",
+       "roundings of those; of ones not stochastic"},
       {"ones", ParameterType::integer, "70000", "how many ones are added", 1, 1048576},
       {"harmonic_limit", ParameterType::integer, "4000000", "terms after which the harmonic series is given up", 1,
        20000000},
@@ -441,7 +459,10 @@ void run_accumulation(const Config& config, Run& run) {
         run.trace.append(m.trace);
       });
 
-  report_accumulation(s, curves, inputs, run);
+  std::vector<Drawn> distributions{{s, std::move(inputs)}};
+  for (const std::string& name : distribution_names)
+    if (name != s.distribution) distributions.push_back(draw_inputs(s, name));
+  report_accumulation(s, curves, distributions, run);
   matrix_units_report(config, run);
 }
 

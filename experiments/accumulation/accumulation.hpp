@@ -68,10 +68,16 @@ struct ErrorCurve {
   std::vector<LengthErrors> cells;
 };
 
-/// Tables `sums`, `dots` and `conditions`, and the claims on them. Inputs: trials of the first format, of the second,
-/// ...
+/// The inputs of a distribution: trials of the first format, of the second, ...
+struct Drawn {
+  AccumulationSettings settings;
+  std::vector<SumInputs> inputs;
+};
+
+/// Tables `sums`, `dots` and `conditions`, and the claims on them. The first of the distributions is that of the
+/// curves.
 void report_accumulation(const AccumulationSettings& settings, const std::vector<ErrorCurve>& curves,
-                         const std::vector<SumInputs>& inputs, Run& run);
+                         const std::vector<Drawn>& distributions, Run& run);
 
 // Dot products on matrix units, a part of the experiment "accumulation".
 

@@ -10,6 +10,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <optional>
 
 namespace halfulp::accumulation {
 namespace {
@@ -18,6 +20,9 @@ using Codes = std::vector<std::uint64_t>;
 
 /// Plenty to see every operation on silicon, little enough to leave room for more varied operands.
 constexpr std::size_t trace_limit = 5000;
+
+/// Streams of random bits of the harmonic series: of n, of 1/n and of the sum.
+enum Stream : std::uint64_t { number_stream = 7000, term_stream, sum_stream };
 
 std::uint64_t add_up(const DotModel& model, const Codes& x, Trace& trace) {
   DotEngine<Arithmetic> engine(model,
@@ -33,20 +38,25 @@ DotModel sequential(const FloatFormat& f, RoundingMode mode = RoundingMode::near
 
 struct Harmonic {
   std::uint64_t sum = 0, term = 0;
-  std::int64_t stop = 0;  ///< the first n whose term changes nothing; 0 if the limit came first
+  std::int64_t stop = 0;  ///< the first n from which on no term changes anything; 0 if the limit came first
   Trace trace;
 };
 
-/// s = fl(s + fl(1/n)) to nearest even, from s = 0 and n = 1, until a term changes nothing. No later one does: they are
-/// no larger. (n itself is exact: a sum at least 1 loses terms below 2^-p.)
-Harmonic harmonic(const FloatFormat& f, std::int64_t limit) {
+/// s = fl(s + fl(1 / fl(n))), from s = 0 and n = 1, until a term changes nothing. No later one does: they are no
+/// larger. Only stochastic rounding may move again, as long as terms are not zero.
+Harmonic harmonic(const FloatFormat& f, RoundingMode mode, std::int64_t limit, std::uint64_t seed) {
   Harmonic h{0, 0, 0, Trace(trace_limit)};
-  Arithmetic arithmetic(f, {}, &h.trace);
+  Arithmetic arithmetic(f, {mode}, &h.trace);
+  const bool random = mode == RoundingMode::stochastic;
+  const auto bits = [&](std::uint64_t stream, std::int64_t n) {
+    return random ? rounding_bits(seed, stream, static_cast<std::uint64_t>(n)) : 0;
+  };
   const std::uint64_t one = arithmetic.convert_from(i32, 1);
   for (std::int64_t n = 1; n <= limit; ++n) {
-    h.term = arithmetic.div(one, arithmetic.convert_from(i32, static_cast<std::uint64_t>(n)));
-    const std::uint64_t next = arithmetic.add(h.sum, h.term);
-    if (next == h.sum) {
+    h.term = arithmetic.div(one, arithmetic.convert_from(i32, static_cast<std::uint64_t>(n), bits(number_stream, n)),
+                            bits(term_stream, n));
+    const std::uint64_t next = arithmetic.add(h.sum, h.term, bits(sum_stream, n));
+    if (random ? f.is_zero(h.term) : next == h.sum) {
       h.stop = n;
       return h;
     }
@@ -55,14 +65,19 @@ Harmonic harmonic(const FloatFormat& f, std::int64_t limit) {
   return h;
 }
 
-void harmonic_series(const std::vector<FormatChoice>& formats, std::int64_t limit, Run& run) {
+void harmonic_series(const std::vector<FormatChoice>& formats, const std::vector<RoundingMode>& modes,
+                     std::int64_t limit, std::uint64_t seed, Run& run) {
   Table& table = run.report.table(
       "harmonic", "The sum of 1/n stops growing",
-      {{"format", "", "Format of n, 1/n and the sum, each rounded to nearest even."},
+      {{"format", "", "Format of n, 1/n and the sum."},
+       {"rounding", "", "How each of the three is rounded."},
        {"sum", "1", "The sum when it stops, or at harmonic_limit."},
-       {"stops_at", "term", "The first n whose term 1/n changes nothing; null if harmonic_limit came first."},
-       {"last_term", "1", "That term, rounded: at most half the spacing of numbers near the sum."}});
-  auto results = parallel_map(formats.size(), [&](std::size_t i) { return harmonic(formats[i].format, limit); });
+       {"stops_at", "term",
+        "The first n from which on no term 1/n changes anything; null if harmonic_limit came first."},
+       {"last_term", "1", "That term, rounded; 0 where n is beyond the format's range."}});
+  auto results = parallel_map(formats.size() * modes.size(), [&](std::size_t i) {
+    return harmonic(formats[i / modes.size()].format, modes[i % modes.size()], limit, seed);
+  });
   struct Published {
     FloatFormat format;
     std::string_view name;
@@ -81,25 +96,45 @@ void harmonic_series(const std::vector<FormatChoice>& formats, std::int64_t limi
         2097152,
         {publications::harmonic_sums,
          "Malone, To what does the harmonic series converge?, Irish Math. Soc. Bulletin 71, 2013"}}}};
-  for (std::size_t i = 0; i < formats.size(); ++i) {
-    const FloatFormat& f = formats[i].format;
-    table.row({formats[i].name, emulated(f, results[i].sum), results[i].stop ? Json(results[i].stop) : Json(),
-               emulated(f, results[i].term)});
-    run.trace.append(results[i].trace);
+  // Cut off, a term is lost if it is below a spacing of the sum, 2^-k: none up to 1 / 2^k is.
+  std::optional<double> earliest;
+  for (std::size_t i = 0; i < results.size(); ++i) {
+    const auto& [name, f] = formats[i / modes.size()];
+    const Harmonic& h = results[i];
+    table.row({name, name_of(modes[i % modes.size()]), emulated(f, h.sum), h.stop ? Json(h.stop) : Json(),
+               emulated(f, h.term)});
+    run.trace.append(h.trace);
+    const double sum = f.value(h.sum);
+    if (modes[i % modes.size()] != RoundingMode::toward_zero || h.stop == 0 || f.is_zero(h.term) || sum < 1) continue;
+    const double cut = FloatFormat::power_of_two(f.fraction_bits - std::ilogb(sum)) + 1,
+                 ratio = static_cast<double>(h.stop) / cut;
+    earliest = std::min(earliest.value_or(ratio), ratio);
   }
+  run.report.claim(
+      {"harmonic-cut-off",
+       "Toward zero the series stops at a term below the spacing of numbers near the sum, 2^-k: at n = 2^k + 1 or "
+       "later. "
+       "(The least n divided by that.)",
+       "derived: what is left of a smaller term is cut off, and a larger one moves the sum"},
+      !earliest ? skipped("no format here stops toward zero before n leaves its range, or known_roundings does not "
+                          "contain toward-zero")
+                : at_least(1.0, *earliest, "oracle"));
+  const auto nearest = std::find(modes.begin(), modes.end(), RoundingMode::nearest_even);
   for (const Published& p : published) {
     const std::string id = fmt::format("harmonic-{}", p.name);
     const std::string statement = fmt::format("The harmonic series in {} stops growing at n = {}, with this sum.",
                                               p.name, p.stop);
     const auto at = std::find_if(formats.begin(), formats.end(),
                                  [&](const FormatChoice& c) { return c.format == p.format; });
-    if (at == formats.end() || limit < p.stop) {
+    if (at == formats.end() || nearest == modes.end() || limit < p.stop) {
       run.report.claim({id, statement, p.source},
-                       skipped(at == formats.end() ? fmt::format("known_formats does not contain {}", p.name)
-                                                   : "harmonic_limit is below it"));
+                       skipped(at == formats.end()      ? fmt::format("known_formats does not contain {}", p.name)
+                               : nearest == modes.end() ? "known_roundings does not contain nearest-even"
+                                                        : "harmonic_limit is below it"));
       continue;
     }
-    const Harmonic& h = results[static_cast<std::size_t>(at - formats.begin())];
+    const Harmonic& h = results[static_cast<std::size_t>(at - formats.begin()) * modes.size() +
+                                static_cast<std::size_t>(nearest - modes.begin())];
     run.report.claim({id, statement, p.source},
                      exactly({{"sum", p.sum}, {"stops_at", p.stop}},
                              {{"sum", p.format.value(h.sum)}, {"stops_at", h.stop}}, "published"));
@@ -120,9 +155,8 @@ std::int64_t stuck_at(const FloatFormat& f, RoundingMode mode) {
   }
 }
 
-void ones(const std::vector<FormatChoice>& formats, std::size_t count, Run& run) {
-  constexpr std::array modes{RoundingMode::nearest_even, RoundingMode::nearest_away, RoundingMode::toward_zero,
-                             RoundingMode::toward_positive, RoundingMode::to_odd};
+void ones(const std::vector<FormatChoice>& formats, std::vector<RoundingMode> modes, std::size_t count, Run& run) {
+  std::erase(modes, RoundingMode::stochastic);  // no one result to speak of
   Table& table = run.report.table(
       "ones", fmt::format("{} ones, added one after the other", count),
       {{"format", "", "Format of the running sum."},
@@ -206,9 +240,11 @@ void known_sums(const Config& config, Run& run) {
   for (const FormatChoice& f : formats)
     if (!f.format.has_zero)
       throw std::invalid_argument(f.name + " holds scales: nothing is added in it; choose other known_formats");
-  harmonic_series(formats, config.integer("harmonic_limit"), run);
+  const auto modes = config.roundings("known_roundings");
+  harmonic_series(formats, modes, config.integer("harmonic_limit"), static_cast<std::uint64_t>(config.integer("seed")),
+                  run);
   run.progress(0.05);
-  ones(formats, static_cast<std::size_t>(config.integer("ones")), run);
+  ones(formats, modes, static_cast<std::size_t>(config.integer("ones")), run);
   reported(static_cast<std::uint64_t>(config.integer("seed")), run);
 }
 

@@ -166,9 +166,8 @@ ChainErrors measure(const ConversionChain& chain, const ChainRounding& rounding,
     for (const DifferingRange& s : d.ranges) {
       const auto size = static_cast<std::uint64_t>(s.end - s.first);
       m.wrong += size;
-      (s.place > to.max_finite()    ? m.wrong_overflow
-       : s.place <= to.min_normal() ? m.wrong_subnormal
-                                    : m.wrong_normal) += size;
+      m.wrong_subnormal += d.below(s), m.wrong_normal += d.normal(s);
+      if (s.place > to.max_finite()) m.wrong_overflow += size;
       if (!around && s.end > one) around = std::max(s.first, one);
     }
     const auto take = [&](std::optional<uint128>& best, std::optional<ChainWitness>& as, uint128 position) {

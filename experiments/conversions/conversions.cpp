@@ -225,8 +225,8 @@ void run_conversions(const Config& config, Run& run) {
       {"differ", "1", "Inputs whose result is not that of the direct conversion; zeros of either sign are the same."},
       {"expected", "1",
        "As many as must differ, counted from the numbers of bits alone; null where the counting does not apply."},
-      {"share", "1", "Of the inputs within the target's normal numbers, the share that differ."},
-      {"differ_subnormal", "1", "Differing inputs between two results up to the smallest normal number."},
+      {"share", "1", "Of the inputs whose direct result is a normal number, the share that differ."},
+      {"differ_subnormal", "1", "Differing inputs whose direct result is subnormal or zero."},
       {"differ_overflow", "1", "Differing inputs between the largest number and what overflow becomes."},
       {"smallest", "1", "The differing input of least magnitude, all its digits (as text); null if there is none."}};
   for (Column& c : witness_columns()) columns.push_back(std::move(c));
@@ -242,7 +242,7 @@ void run_conversions(const Config& config, Run& run) {
       {"differ", "1", "Inputs whose result is not that of the direct conversion to nearest even."},
       {"expected", "1",
        "As many as must differ, counted from the numbers of bits alone; null where the counting does not apply."},
-      {"share", "1", "Of the inputs within the target's normal numbers, the share that differ."}};
+      {"share", "1", "Of the inputs whose direct result is a normal number, the share that differ."}};
   for (Column& c : witness_columns()) mode_columns.push_back(std::move(c));
   Table& modes = run.report.table("modes", "Rounded otherwise on the way: to odd repairs it where odd_suffices is true",
                                   std::move(mode_columns));

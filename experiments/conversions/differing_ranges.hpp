@@ -25,6 +25,16 @@ struct DifferingRanges {
   uint128 normal_begin = 0,
           normal_end =
               0;  ///< positions whose direct result is a normal number, or the largest in place of greater ones
+
+  /// Positions of a range whose direct result is below the normal numbers, and those where it is one of them.
+  std::uint64_t below(const DifferingRange& range) const { return within(range, 0, normal_begin); }
+  std::uint64_t normal(const DifferingRange& range) const { return within(range, normal_begin, normal_end); }
+
+ private:
+  static std::uint64_t within(const DifferingRange& range, uint128 first, uint128 end) {
+    first = std::max(first, range.first), end = std::min(end, range.end);
+    return first < end ? static_cast<std::uint64_t>(end - first) : 0;
+  }
 };
 
 namespace detail {

@@ -61,7 +61,7 @@ std::vector<Json> judged(const Row& row) {
     for (const DifferingRange& s : d.ranges) {
       const auto size = static_cast<std::uint64_t>(s.end - s.first);
       wrong += size;
-      if (s.place > row.rule->to.min_normal() && s.place <= row.rule->to.max_finite()) normal += size;
+      normal += d.normal(s);
       if (example || s.first < line.position_of_power(0)) continue;
       CastRule straight = *row.rule;
       straight.through_fp32 = 0;
@@ -99,7 +99,7 @@ void libraries(Run& run) {
       {"differ", "1",
        "Finite inputs whose result differs from that of the same cast without the way (tensorflow's bfloat16: and "
        "without its flush of what is tiny in fp32)."},
-      {"share", "1", "Of the inputs within the target's normal numbers, the share that differ."}};
+      {"share", "1", "Of the inputs whose direct result is a normal number, the share that differ."}};
   for (Column& c : witness_columns()) columns.push_back(std::move(c));
   columns.push_back({"source", "", "Citation."});
   Table& table = run.report.table("libraries", "Library casts that round on the way", std::move(columns));

@@ -94,14 +94,15 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
     for (const AsGood& row : as_good) {
       const std::string id = kebab_case(network + "-" + row.policy + "-as-fp32"),
                         statement = row.statement +
-                                    fmt::format(" ({}: accuracies on tuned classes, {} seeds, paired by seed and image.)",
-                                                network, config.integer("seeds"));
+                                    fmt::format(
+                                        " ({}: accuracies on tuned classes, {} seeds, paired by seed and image.)",
+                                        network, config.integer("seeds"));
       const std::string why = reason({"fp32", row.policy});
       report.claim({id, statement, row.source},
-                   !why.empty() ? skipped(why)
-                                : judge_no_worse(outcomes.at({network, row.policy}).accuracy,
-                                                 outcomes.at({network, "fp32"}).accuracy, config.real("margin"),
-                                                 "fp32"));
+                   !why.empty()
+                       ? skipped(why)
+                       : judge_no_worse(outcomes.at({network, row.policy}).accuracy,
+                                        outcomes.at({network, "fp32"}).accuracy, config.real("margin"), "fp32"));
     }
     const std::string id = network + "-pure-bf16-stays";
     const Citation source{
@@ -208,8 +209,8 @@ double norm_of(const training::NetworkValues& values) {
 }
 
 /// Returns the test on tuned classes.
-training::TestResult judge(training::Trainer& trainer, const training::Examples& tuned,
-                           const training::Examples& other, double& of_tuned, double& of_other) {
+training::TestResult judge(training::Trainer& trainer, const training::Examples& tuned, const training::Examples& other,
+                           double& of_tuned, double& of_other) {
   const training::TestResult result = trainer.test(tuned);
   of_tuned = result.accuracy;
   of_other = trainer.test(other).accuracy;

@@ -94,13 +94,16 @@ void ScalingTables::add_static(const ScaledRun& run, const Spread& spread, doubl
                spread.skipped, spread.failed(), where(run.record.first_infinite)});
 }
 
+/// A step as tables count it, from 1; null if there was none.
+static Json counted(const std::optional<std::uint64_t>& step) { return step ? Json(*step + 1) : Json(); }
+
 void ScalingTables::add_course(const ScaledRun& run) {
   const std::string& network = run.job.settings.network;
   course_.row({network, run.base, run.job.variant, 0, "began", number(FloatFormat::power_of_two(run.k))});
   std::size_t rows = 0;
   for (const training::ScalerEvent& event : run.record.events)
     if (event.before != event.after && ++rows <= 200)
-      course_.row({network, run.base, run.job.variant, event.update, name_of(event.kind), number(event.after)});
+      course_.row({network, run.base, run.job.variant, event.update + 1, name_of(event.kind), number(event.after)});
 }
 
 void ScalingTables::add(const ScaledRun& run, const NetworkGradients& gradients, bool first_seed) {
@@ -121,7 +124,7 @@ void ScalingTables::add(const ScaledRun& run, const NetworkGradients& gradients,
       bad += event.kind == training::ScalerEvent::Kind::skipped && static_cast<std::uint64_t>(event.update) == bad;
     }
     dynamic_.row({network, run.base, run.k, run.interval, run.job.settings.seed, number(record.final.accuracy), grew,
-                  record.skipped(), bad < course.size() ? Json(bad) : Json(),
+                  record.skipped(), bad < course.size() ? Json(bad + 1) : Json(),
                   number(std::min(first, *std::min_element(course.begin(), course.end()))),
                   number(std::max(first, *std::max_element(course.begin(), course.end()))), number(settled),
                   settled > 0 ? Json(std::ilogb(settled)) : Json(),
@@ -137,8 +140,8 @@ void ScalingTables::add(const ScaledRun& run, const NetworkGradients& gradients,
                    run.poisoned ? fmt::format("a NaN in one gradient in each of the first {} steps", run.poisoned)
                                 : fmt::format("learning rate {}", run.job.settings.optimizer.lr),
                    where(record.first_infinite), where(record.first_nan), or_null(d.to_one), or_null(d.to_subnormal),
-                   or_null(d.to_zero), or_null(d.zero_at), d.cause, after, or_null(d.unnoticed),
-                   or_null(record.diverged), number(record.curve.back().scale)});
+                   or_null(d.to_zero), counted(d.zero_at), d.cause, after, counted(d.unnoticed),
+                   counted(record.diverged), number(record.curve.back().scale)});
     if (first_seed) add_course(run);
   }
 }

@@ -13,7 +13,7 @@
 namespace halfulp::operators {
 namespace {
 
-constexpr std::size_t most_samples = 1;  // further ones say the same
+constexpr std::size_t samples_of_gradients = 1;  // further ones say the same
 
 /// A format and what is in it.
 struct Candidate {
@@ -66,7 +66,7 @@ void errors_table(const OperatorSettings& s, Report& report) {
   const auto operators = gradient_table();
   std::vector<OperatorProgram> programs;
   for (const Operator& op : operators) programs.push_back(build_gradient(op, s.order, s.size));
-  const std::size_t samples = std::min(s.samples, most_samples), of_operator = s.scales.size() * samples;
+  const std::size_t samples = std::min(s.samples, samples_of_gradients), of_operator = s.scales.size() * samples;
   const auto errors = parallel_map(programs.size() * of_operator, [&](std::size_t i) {
     return measure(programs[i / of_operator], all, s, s.scales[i % of_operator / samples], i % samples);
   });

@@ -161,7 +161,7 @@ using namespace trainings;
 
 std::vector<Parameter> parameters() {
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  std::vector<Parameter> all = trainings::parameters({"mlp,transformer", "fp32", "2"});
+  std::vector<Parameter> all = trainings::parameters({"mlp,transformer", "fp32", "3"});
   // Variants say under which policy; and they are about Adam.
   std::erase_if(all, [](const Parameter& p) { return p.name == "policies"; });
   std::string groups;
@@ -207,7 +207,8 @@ void plant(training::Trainer& trainer) {
 /// The norm of all weights in the last step that was counted.
 double weight_norm(const training::TrainingRecord& record) {
   double sum = 0;
-  for (const auto& u : record.curve.back().updates) sum += u.sum.weight_norm * u.sum.weight_norm;
+  if (const auto* const updates = last_updates(record))
+    for (const auto& u : *updates) sum += u.sum.weight_norm * u.sum.weight_norm;
   return std::sqrt(sum);
 }
 
@@ -314,7 +315,7 @@ void run_optimizer(const Config& config, Run& run) {
     std::string why = diagnose(records[worst], worse).why;
     if (worse && variant_of[first]->planted)
       why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small",
-                        planted_step(job.settings.steps));
+                        planted_step(job.settings.steps) + 1);
     summary.row({variant_of[first]->group,
                  job.settings.network,
                  job.variant,

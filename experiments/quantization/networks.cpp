@@ -247,7 +247,8 @@ class NetworkRun {
   }
 
   /// A network of that seed under a policy.
-  training::TestResult judge(std::size_t s, const training::Policy& policy, const training::NetworkValues& values) const {
+  training::TestResult judge(std::size_t s, const training::Policy& policy,
+                             const training::NetworkValues& values) const {
     const auto examples = data_.examples(config_, network_);
     training::TrainerSettings settings = first_.settings;
     settings.seed = seed(s);

@@ -162,8 +162,7 @@ constexpr std::size_t piece_size = 1024;
 /// One update of the weight: two roundings, or one.
 class Step {
  public:
-  Step(Arithmetic& arithmetic, bool is_fused, std::uint64_t of_seed)
-      : in(arithmetic), fused(is_fused), seed(of_seed) {}
+  Step(Arithmetic& arithmetic, bool is_fused, std::uint64_t of_seed) : in(arithmetic), fused(is_fused), seed(of_seed) {}
   std::uint64_t operator()(std::uint64_t w, std::uint64_t lr, std::uint64_t g, std::uint64_t index) const {
     const std::uint64_t last = bits(sum_stream, index);
     return fused ? in.fma(lr, g, w, last) : in.add(w, product(lr, g, index), last);

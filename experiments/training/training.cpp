@@ -22,14 +22,16 @@ std::vector<Parameter> parameters() {
   std::vector<Parameter> all = trainings::parameters({"mlp", "all", "3"});
   all.insert(all.end(), {accuracy_margin(), loss_margin()});
   all.insert(all.end(),
-             {{"small_steps", Type::choice, "yes",
-               "whether narrow weights are trained with the learning rates below too, for the table learning_rates",
-               -infinity, infinity, {"yes", "no"}},
-              {"learning_rates", Type::reals, "1e-3,1e-4,1e-5", "learning rates of that table", 0, 100},
-              {"weight_formats", Type::formats, "bf16,fp16,e4m3", "formats of its weights"},
-              {"lr_format", Type::choice, "fp32",
-               "what the learning rate is kept in there: fp32, as optimizers do, or the weights' format", -infinity,
-               infinity, {"fp32", "weights"}}});
+             {{"learning_rates", Type::reals, "1e-3,1e-4,1e-5", "learning rates of the table learning_rates", 0, 100},
+              {"weight_formats", Type::text, "bf16,fp16,e4m3",
+               "formats of its weights, separated by commas; empty: no such table"},
+              {"lr_format",
+               Type::choice,
+               "fp32",
+               "what the learning rate is kept in there: fp32, as optimizers do, or the weights' format",
+               -infinity,
+               infinity,
+               {"fp32", "weights"}}});
   return all;
 }
 
@@ -110,7 +112,8 @@ Table& summary_table(Report& report) {
       "summary", "Each policy against the reference, over all seeds",
       {{"network", "", "Network."},
        {"policy", "", "Precision policy, as published or with an eps of Adam that its arithmetic does not round to 0."},
-       {"same", "", "Policies whose trainings of this network are the same bit for bit: they have no row of their own."},
+       {"same", "",
+        "Policies whose trainings of this network are the same bit for bit: they have no row of their own."},
        {"accuracy", "1", "Mean test accuracy over seeds; a failed training counts as 0."},
        {"lowest", "1", "Lowest of the seeds."},
        {"highest", "1", "Highest of the seeds."},
@@ -210,7 +213,7 @@ Experiment training_experiment() {
           "Which precision policies train as well as FP32, which fail, when and why, and what repairs them?",
           parameters,
           run_training,
-          {"summary", {"network", "policy", "accuracy", "to_fp32", "verdict", "swamped", "operands_lost"}}};
+          {"summary", {"network", "policy", "accuracy", "to_fp32", "verdict"}}};
 }
 
 }  // namespace halfulp

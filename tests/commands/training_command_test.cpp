@@ -65,7 +65,7 @@ class TrainingCommand : public ::testing::Test {
                                  reports.string() + "/"};
     for (const std::string& setting :
          std::vector<std::string>{"data=" + data.string(), "text=" + text.string(), "width=8", "batch=8", "steps=6",
-                                  "seeds=1", "intervals=2"})
+                                  "seeds=1", "intervals=2", "weight_formats="})
       all.insert(all.end(), {"--set", setting});
     for (const std::string& setting : settings) all.insert(all.end(), {"--set", setting});
     return all;

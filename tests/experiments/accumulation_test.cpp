@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <map>
 #include <set>
 
 namespace halfulp {
@@ -50,8 +51,9 @@ TEST(SumBounds, Formulas) {
   EXPECT_TRUE(std::isnan(error_bounds(m, 65536, false).proven));
 }
 
-/// The harmonic series in rationals: 1/n and the sum rounded to p bits, nearest, ties to even, by integer division.
-Rational round_to(const Rational& x, int p) {
+/// The harmonic series in rationals: 1/n and the sum rounded to p bits, to nearest, ties to even, or toward zero, by
+/// integer division.
+Rational round_to(const Rational& x, int p, bool nearest) {
   int e = 0;
   Rational scaled = x;
   const Units below = Units(1) << p, from = Units(1) << (p - 1);
@@ -59,7 +61,7 @@ Rational round_to(const Rational& x, int p) {
   while (scaled < from) scaled *= 2, --e;
   const Units whole = numerator(scaled) / denominator(scaled);
   const Rational rest = scaled - Rational(whole);
-  const bool up = rest > Rational(1, 2) || (rest == Rational(1, 2) && whole % 2 != 0);
+  const bool up = nearest && (rest > Rational(1, 2) || (rest == Rational(1, 2) && whole % 2 != 0));
   const Rational rounded(Units(whole + (up ? 1 : 0)));
   return e >= 0 ? Rational(rounded * Rational(Units(1) << e)) : Rational(rounded / Rational(Units(1) << -e));
 }
@@ -86,18 +88,37 @@ class AccumulationReport : public testing::Test {
 TEST_F(AccumulationReport, HarmonicSeriesAgainstRationals) {
   const Json report = small("trials=1");
   for (const Json& row : report["results"]["harmonic"]["rows"]) {
+    const bool nearest = row[1] == "nearest-even";
+    if (!nearest && row[1] != "toward-zero") continue;
     const FloatFormat f = parse_format(row[0].get<std::string>());
     Rational sum = 0;
     int n = 0;
     for (bool grew = true; grew;) {
       ++n;
-      const Rational next = round_to(sum + round_to(Rational(1, n), f.precision()), f.precision());
+      const Rational next = round_to(sum + round_to(Rational(1, n), f.precision(), nearest), f.precision(), nearest);
       grew = next != sum;
       sum = next;
     }
-    EXPECT_EQ(row[2], n) << row[0];
-    EXPECT_EQ(row[1]["value"], static_cast<double>(sum)) << row[0];
+    EXPECT_EQ(row[3], n) << row[0];
+    EXPECT_EQ(row[2]["value"], static_cast<double>(sum)) << row[0];
   }
+}
+
+/// Sums that are rounded down stop first; upwards each term counts a whole spacing, however small it is.
+TEST_F(AccumulationReport, HarmonicSeriesByRounding) {
+  const Json report = run({"lengths=16", "known_formats=fp16,bf16,tf32", "ones=10", "harmonic_limit=100000"});
+  std::map<std::string, std::map<std::string, Json>> rows;
+  for (const Json& row : report["results"]["harmonic"]["rows"]) rows[row[0]][row[1]] = row;
+  ASSERT_EQ(rows.size(), 3u);
+  for (auto& [format, by] : rows) {
+    const auto sum = [&](const char* mode) { return number_of(by.at(mode)[2]["value"]).value(); };
+    EXPECT_EQ(by.at("toward-negative")[2], by.at("toward-zero")[2]) << format;
+    EXPECT_LT(sum("toward-zero"), sum("nearest-even")) << format;
+    EXPECT_LE(sum("nearest-even"), sum("nearest-away")) << format;
+    EXPECT_GT(sum("toward-positive"), 8 * sum("nearest-even")) << format;
+    EXPECT_GT(sum("stochastic"), sum("nearest-even")) << format;
+  }
+  EXPECT_EQ(rows["fp16"]["toward-zero"][3], 257) << "the sum lies in [4, 8), where numbers are 2^-8 apart";
 }
 
 /// Beside 2^13 products below 1 are cut off: 65536 of them, 16384 in all or so, give half of that; promoted, nearly
@@ -140,7 +161,11 @@ TEST_F(AccumulationReport, OnesHaveAClosedForm) {
     ++checked;
   }
   EXPECT_EQ(checked, 4 * 3);
-  for (const Json& row : report["results"]["conditions"]["rows"]) EXPECT_EQ(row[2], 1.0);
+  for (const Json& row : report["results"]["conditions"]["rows"]) {
+    const bool positive = row[0] == "uniform" || row[0] == "ones";
+    EXPECT_GE(row[3], 1.0);
+    EXPECT_EQ(row[3] == 1.0, positive) << row;
+  }
 }
 
 TEST_F(AccumulationReport, RowsAreWithinBoundsAndComplete) {
@@ -182,7 +207,7 @@ TEST_F(AccumulationReport, OverflowToTheLargestFiniteValueIsOverflow) {
 TEST_F(AccumulationReport, TermsThatAreNotFinite) {
   const Json report = run({"formats=e4m3b30", "lengths=4", "trials=1", "ones=10", "harmonic_limit=10"});
   for (const Json& row : report["results"]["sums"]["rows"]) EXPECT_EQ(row[10], row[1] == "stochastic" ? 8 : 1) << row;
-  EXPECT_TRUE(report["results"]["conditions"]["rows"][0][2].is_null());
+  EXPECT_TRUE(report["results"]["conditions"]["rows"][0][3].is_null());
 }
 
 TEST_F(AccumulationReport, BoundsOfBlocksNeedMoreThanOneBlock) {

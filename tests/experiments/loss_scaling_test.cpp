@@ -211,7 +211,7 @@ TEST_F(LossScaling, DynamicScalesObeyTheirLaw) {
     const auto& [initial, interval] = settings.at(variant);
     EXPECT_EQ(course.front()["event"], "began");
     EXPECT_EQ(course.front()["scale"], initial);
-    int last = -1;  // the step of the last change
+    int last = 0;  // the step of the last change
     for (std::size_t i = 1; i < course.size(); ++i) {
       const double before = course[i - 1]["scale"], after = course[i]["scale"];
       const int step = course[i]["step"], since = step - last;
@@ -226,16 +226,16 @@ TEST_F(LossScaling, DynamicScalesObeyTheirLaw) {
     }
   }
   const Json up = row("dynamic", {{"k_initial", 0}}), down = row("dynamic", {{"k_initial", 32}});
-  EXPECT_EQ(up["first_good"], 0);
+  EXPECT_EQ(up["first_good"], 1);
   EXPECT_EQ(up["lowest"], 1.0);
   EXPECT_EQ(up["grew"], 13);  // 40 steps, none skipped up to 2^13
   EXPECT_EQ(up["highest"], 8192.0);
   EXPECT_EQ(down["highest"], 0x1p32);
-  EXPECT_GE(down["first_good"], 8);  // 2^32 2^-8 stays beyond fp16 for so many halvings
+  EXPECT_GE(down["first_good"], 9);  // 2^32 2^-8 stays beyond fp16 for so many halvings
   int falls = 0;                     // steps in a row from the first on
   for (const Json& change : courses.at("amp-fp16-dynamic-32-every-3"))
-    falls += change["event"] == "backed-off" && change["step"] == falls;
-  EXPECT_EQ(down["first_good"], falls);
+    falls += change["event"] == "backed-off" && change["step"] == falls + 1;
+  EXPECT_EQ(down["first_good"], falls + 1);
   EXPECT_GT(down["skipped"], falls);  // it grows again to where gradients overflow
 }
 
@@ -254,13 +254,13 @@ TEST_F(LossScaling, Collapse) {
   EXPECT_NE(all[0]["first_infinite"].get<std::string>().find(", activation"), std::string::npos) << all[0];
   EXPECT_TRUE(all[0]["unnoticed"].is_null());
   EXPECT_TRUE(all[0]["failed_at"].is_null());
-  EXPECT_EQ(all[0]["skipped_after"], 196 - 1 - all[0]["zero_at"].get<int>());
+  EXPECT_EQ(all[0]["skipped_after"], 196 - all[0]["zero_at"].get<int>());
   // Without a cause any more, a scale of zero makes NaN that nothing notices.
   EXPECT_TRUE(all[1]["first_infinite"].is_null());
-  EXPECT_EQ(all[1]["zero_at"], 165);
+  EXPECT_EQ(all[1]["zero_at"], 166);
   EXPECT_EQ(all[1]["skipped_after"], 10);
-  EXPECT_EQ(all[1]["unnoticed"], 176);
-  EXPECT_EQ(all[1]["failed_at"], 176);
+  EXPECT_EQ(all[1]["unnoticed"], 177);
+  EXPECT_EQ(all[1]["failed_at"], 177);
 }
 
 TEST_F(LossScaling, ClaimsHoldOrSayWhyNot) {

@@ -1,7 +1,7 @@
 // Every experiment at a small size gives the same `results` twice, with one thread and with two, and byte for byte
 // those committed as tests/golden/NAME.json. gcc and clang, any CPU and any thread count must reproduce them. The
 // configurations are tests/golden/NAME.config.json. After a change that is meant to change results:
-//   HALFULP_REFRESH_GOLDEN=1 build/release/tests/reproducibility_test && git diff tests/golden
+//   HALFULP_REFRESH_GOLDEN=1 build/release/tests/report_tests reproducibility; git diff tests/golden
 #include <halfulp/support/json.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/report/runner.hpp>
@@ -27,7 +27,7 @@ void expect_one_style(const Json& results) {
   const std::set<std::string> units{"",       "1",       "ulp",       "binade", "bit",   "rad", "logit",
                                     "term",   "token",   "id",        "value",  "step",  "run", "conversion",
                                     "output", "example", "nat",       "update", "claim", "dB",  "byte",
-                                    "GB",     "GiB",     "parameter", "rank"};
+                                    "GB",     "GiB",     "parameter", "rank",   "pixel"};
   for (const auto& [name, table] : results.items())
     for (const Json& column : table["columns"]) {
       const std::string where = name + "." + column["name"].get<std::string>(), sentence = column["description"];

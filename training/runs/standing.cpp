@@ -18,7 +18,7 @@ class Differences {
  public:
   Differences(const Spread& of, const Spread& than, Measure measure) {
     const std::size_t seeds = std::min(of.trials.size(), than.trials.size());
-    const std::size_t examples = of.examples() == than.examples() ? of.examples() : 0;
+    const std::size_t examples = common(of, than);
     for (std::size_t s = 0; s < seeds; ++s) {
       const Spread::Trial &a = of.trials[s], &b = than.trials[s];
       std::vector<double>& row = rows_.emplace_back();
@@ -50,16 +50,19 @@ class Differences {
     }
     const double variance = std::max({by_seeds, by_examples, by_seeds + by_examples - rest});
     if (!(variance > 0)) return variance;  // none, or NaN
-    const double degrees = square(by_seeds + by_examples) /
-                           ((seeds > 1 ? square(by_seeds) / (seeds - 1) : 0) +
-                            (examples > 1 ? square(by_examples) / (examples - 1) : 0));
+    const double degrees = square(by_seeds + by_examples) / ((seeds > 1 ? square(by_seeds) / (seeds - 1) : 0) +
+                                                             (examples > 1 ? square(by_examples) / (examples - 1) : 0));
     return quantile(boost::math::students_t(degrees), 0.975) * std::sqrt(variance);
   }
 
  private:
+  /// Examples that both know one by one. Trials that all failed have none: each answer counts as wrong.
+  static std::size_t common(const Spread& of, const Spread& than) {
+    if (of.failed() == of.count()) return than.examples();
+    return than.failed() == than.count() || of.examples() == than.examples() ? of.examples() : 0;
+  }
   static double result(const Spread::Trial& trial, std::size_t example, Measure measure) {
-    if (measure == Measure::accuracy)
-      return trial.failed ? 0 : trial.answers[example].right;
+    if (measure == Measure::accuracy) return trial.failed ? 0 : trial.answers[example].right;
     return trial.failed ? trial.loss : trial.answers[example].loss;
   }
 
@@ -82,7 +85,8 @@ void Spread::add(const training::TestResult& result) {
 }
 
 std::uint64_t Spread::failed() const {
-  return static_cast<std::uint64_t>(std::count_if(trials.begin(), trials.end(), [](const Trial& t) { return t.failed; }));
+  return static_cast<std::uint64_t>(
+      std::count_if(trials.begin(), trials.end(), [](const Trial& t) { return t.failed; }));
 }
 
 double Spread::mean() const {

@@ -15,7 +15,7 @@ namespace halfulp::trainings {
 struct Spread {
   struct Trial {
     double accuracy = 0, loss = 0;
-    bool failed = false;  ///< its accuracy counts as 0, its loss as NaN
+    bool failed = false;                                ///< its accuracy counts as 0, its loss as NaN
     std::vector<training::ExampleResult> answers = {};  ///< none if it failed
   };
   std::vector<Trial> trials = {};

@@ -6,6 +6,12 @@
 
 namespace halfulp::trainings {
 
+const std::vector<training::Microscope::UpdateRow>* last_updates(const training::TrainingRecord& record) {
+  const auto last = std::find_if(record.curve.rbegin(), record.curve.rend(),
+                                 [](const training::CurvePoint& point) { return !point.updates.empty(); });
+  return last == record.curve.rend() ? nullptr : &last->updates;
+}
+
 Evidence evidence_of(const training::TrainingRecord& record) {
   std::uint64_t updates = 0, swamped = 0, elements = 0, zero = 0, second = 0, gradients = 0, underflowed = 0,
                 operands = 0, operands_lost = 0;
@@ -23,8 +29,8 @@ Evidence evidence_of(const training::TrainingRecord& record) {
       gradients += t.elements, underflowed += t.underflowed;
     }
   }
-  if (!record.curve.empty())
-    for (const auto& last : record.curve.back().updates)
+  if (const auto* const updates = last_updates(record))
+    for (const auto& last : *updates)
       for (const training::StartNorm& first : record.start)
         if (first.parameter == last.name && first.norm > 0)
           e.growth = std::max(e.growth, last.sum.weight_norm / first.norm);
@@ -138,13 +144,15 @@ Tables::Tables(Report& report, const std::string& variant, const std::string& de
                     {"test_accuracy", "1", "Accuracy of that test."}}))),
       tensors_(report.table(
           "tensors",
-          "What rounding did to each tensor, in the last step of each interval of a variant's first training",
+          "What rounding did to each tensor in the first step of all and the last one of each interval, of a variant's "
+          "first training",
           with_run({variant, "", description},
                    {{"step", "step", "Steps done at the interval's end."},
                     {"tensor", "", "Layer or parameter."},
                     {"operator", "", "What the layer is."},
                     {"role", "", "Which of its tensors; operands are those on their way into a product."},
-                    {"elements", "value", "Numbers that were rounded."},
+                    {"elements", "value",
+                     "Numbers that were rounded, step by step; operands once for each product that they enter."},
                     {"zero", "1", "Share that is zero afterwards."},
                     {"underflowed", "1", "Share that rounding made zero."},
                     {"subnormal", "1", "Share that is subnormal afterwards; of operands in blocks not counted."},
@@ -152,13 +160,15 @@ Tables::Tables(Report& report, const std::string& variant, const std::string& de
                     {"nan", "value", "NaNs."}}))),
       updates_(report.table(
           "updates",
-          "What became of each parameter's update, in the last step of each interval of a variant's first training",
+          "What became of each parameter's updates in the first step of all and the last one of each interval, of a "
+          "variant's first training",
           with_run(
               {variant, "", description},
               {{"step", "step", "Steps done at the interval's end."},
                {"parameter", "", "Parameter."},
-               {"elements", "value", "Its numbers."},
-               {"swamped", "1", "Share of the updates other than zero that left the weight as it was."},
+               {"elements", "value", "Its numbers, step by step."},
+               {"with_update", "value", "Those with an update other than zero."},
+               {"swamped", "1", "Share of these that left the weight as it was."},
                {"zero_gradients", "1", "Share of gradients that are zero."},
                {"second_underflowed", "1", "Share of Adam's second moments that are zero though the gradient is not."},
                {"zero_denominators", "value",
@@ -204,7 +214,7 @@ void Tables::add(const Job& job, const training::TrainingRecord& record, bool cl
                      t.elements, share(t.zeros, t.elements), share(t.underflowed, t.elements),
                      share(t.subnormal, t.elements), share(t.overflowed, t.elements), t.nan});
     for (const auto& u : p.updates)
-      row(updates_, {p.step, u.name, u.sum.elements, share(u.sum.swamped, u.sum.with_update),
+      row(updates_, {p.step, u.name, u.sum.elements, u.sum.with_update, share(u.sum.swamped, u.sum.with_update),
                      share(u.sum.zero_gradients, u.sum.elements), share(u.sum.second_underflowed, u.sum.elements),
                      u.sum.zero_denominators, number(u.sum.weight_norm),
                      number(u.sum.gradient_norm / u.sum.weight_norm), number(u.sum.update_norm / u.sum.weight_norm)});
@@ -215,7 +225,7 @@ void Tables::add(const Job& job, const training::TrainingRecord& record, bool cl
   }
   for (std::size_t i = 0; i < std::min<std::size_t>(50, record.spikes.size()); ++i) {
     const training::Spike& spike = record.spikes[i];
-    row(spikes_, {spike.step, spike.of_loss ? "loss" : "gradient-norm", number(spike.value), number(spike.usual)});
+    row(spikes_, {spike.step + 1, spike.of_loss ? "loss" : "gradient-norm", number(spike.value), number(spike.usual)});
   }
 }
 

@@ -28,6 +28,8 @@ struct Evidence {
   double growth = 0;  ///< of a parameter: its norm at the end over that before the first step, the largest
 };
 Evidence evidence_of(const training::TrainingRecord& record);
+/// The updates of the last step that was counted; null if none was.
+const std::vector<training::Microscope::UpdateRow>* last_updates(const training::TrainingRecord& record);
 
 struct Diagnosis {
   std::string why;     ///< in a few words; empty if nothing is to be told
