@@ -15,10 +15,10 @@ REPORT, PAGE = HERE / "training.json", HERE / "training.md"
 
 INTRODUCTION = """# Training under precision policies: a full run
 
-This page shows what `halfulp run training --set preset=full --set networks={networks}` reports.
+This page shows what `halfulp run training --set preset=full --set networks={networks}` reported in revision {revision}.
+Later revisions [judge by seeds and test examples](decisions/seeds-and-examples-are-samples.md) and add small steps.
 `docs/make_training.py` makes it from [training.json](training.json), which has everything else: curves, tensors, updates,
-scaler events. {seeds} seeds per policy, {optimizer} with learning rate {lr}; halfulp {version}, {cpu}, revision {revision},
-{date}. Test accuracy of a failed training counts as 0. *to fp32*: the mean difference, seed by seed, and its doubt: {doubt}
+scaler events. {seeds} seeds per policy, {optimizer} with learning rate {lr}; halfulp {version}, {cpu}, {date}. Test accuracy of a failed training counts as 0. *to fp32*: the mean difference, seed by seed, and its doubt: {doubt}
 *verdict*: {verdict} *underflowed operands*: {operands}
 
 {sizes}

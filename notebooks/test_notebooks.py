@@ -74,7 +74,7 @@ def test_as_it_is(code_cells, path):
     for cell in asked:
         assert UNANSWERED in cell.source
         assert f"{exercise_of(cell)}: not answered yet" in printed(cell)
-    assert [cell.id for cell in cells for output in cell.outputs if output.get("name") == "stderr"] == []
+    assert [(cell.id, output.text) for cell in cells for output in cell.outputs if output.get("name") == "stderr"] == []
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)

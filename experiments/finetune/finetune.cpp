@@ -115,9 +115,10 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
       continue;
     }
     const TuningSpread &pure = outcomes.at({network, "pure-bf16"}), &sr = outcomes.at({network, "bf16-sr"});
-    report.claim({id, statement, source},
-                 at_least(sr.unmoved / static_cast<double>(sr.count), pure.unmoved / static_cast<double>(pure.count),
-                          may_differ("at this learning rate the updates are not small against half an ulp")));
+    report.claim(
+        {id, statement, source},
+        at_least(sr.unmoved / static_cast<double>(sr.count()), pure.unmoved / static_cast<double>(pure.count()),
+                 may_differ("at this learning rate the updates are not small against half an ulp")));
   }
 }
 
@@ -208,13 +209,8 @@ double norm_of(const training::NetworkValues& values) {
   return std::sqrt(sum);
 }
 
-/// Returns the test on tuned classes.
-training::TestResult judge(training::Trainer& trainer, const training::Examples& tuned, const training::Examples& other,
-                           double& of_tuned, double& of_other) {
-  const training::TestResult result = trainer.test(tuned);
-  of_tuned = result.accuracy;
-  of_other = trainer.test(other).accuracy;
-  return result;
+TestOfClasses judge(training::Trainer& trainer, const training::Examples& tuned, const training::Examples& other) {
+  return {trainer.test(tuned), trainer.test(other).accuracy};
 }
 
 void run_finetune(const Config& config, Run& run) {
@@ -302,12 +298,12 @@ void run_finetune(const Config& config, Run& run) {
       }
   }
   learned.resize(before.size());
-  std::vector<std::pair<double, double>> reached(before.size());  // on tuned and other classes, after pre-training
+  std::vector<TestOfClasses> reached(before.size());  // after pre-training
   for (std::size_t i = 0; i < before.size(); ++i)
     before[i].finish = [&, i](training::Trainer& trainer) {
       learned[i] = trainer.values();
       const std::size_t which = i / seeds * 2;
-      judge(trainer, *tests[which], *tests[which + 1], reached[i].first, reached[i].second);
+      reached[i] = judge(trainer, *tests[which], *tests[which + 1]);
     };
   for (std::size_t i = 0; i < after.size(); ++i) {
     Tuning& t = tunings[i];
@@ -319,8 +315,8 @@ void run_finetune(const Config& config, Run& run) {
       const auto examples = data.examples(config, t.network, classes.tuned);
       training::Trainer start(after[i].settings, *t.policy, *examples);
       start.start_from(first);
-      judge(start, tuned, other, t.tuned_before, t.other_before);
-      t.result = judge(trainer, tuned, other, t.tuned_after, t.other_after);
+      t.before = judge(start, tuned, other);
+      t.after = judge(trainer, tuned, other);
       const training::NetworkValues rounded = start.values(), last = trainer.values();
       const Distance moved = distance(last, rounded);
       t.start_error = distance(rounded, first).relative;
@@ -343,19 +339,20 @@ void run_finetune(const Config& config, Run& run) {
 
   for (std::size_t i = 0; i < before.size(); ++i) tables.add(before[i], first_records[i], false);
   const double share_tuned = static_cast<double>(classes.tuned.size()) / image_classes;
-  const auto all_of = [&](double tuned, double other) { return share_tuned * tuned + (1 - share_tuned) * other; };
+  const auto all_of = [&](const TestOfClasses& test) {
+    return share_tuned * test.tuned.accuracy + (1 - share_tuned) * test.other;
+  };
   TuningOutcomes outcomes;
   for (std::size_t i = 0; i < after.size(); ++i) {
     const Tuning& t = tunings[i];
     tables.add(after[i], records[i], i % seeds == 0);
-    each.row({t.network, t.policy->name, after[i].settings.seed, number(t.tuned_before), number(t.tuned_after),
-              number(t.other_before), number(t.other_after), number(t.start_error), number(t.moved),
-              number(t.unmoved)});
+    each.row({t.network, t.policy->name, after[i].settings.seed, number(t.before.tuned.accuracy),
+              number(t.after.tuned.accuracy), number(t.before.other), number(t.after.other), number(t.start_error),
+              number(t.moved), number(t.unmoved)});
     TuningSpread& spread = outcomes[{t.network, t.policy->name}];
     spread.add(t, records[i].diverged.has_value());
-    spread.all += all_of(t.tuned_after, t.other_after);
-    spread.rounding_cost += all_of(reached[t.learned].first, reached[t.learned].second) -
-                            all_of(t.tuned_before, t.other_before);
+    spread.all += all_of(t.after);
+    spread.rounding_cost += all_of(reached[t.learned]) - all_of(t.before);
   }
   for (std::size_t first = 0; first < after.size(); first += seeds) {
     const Tuning& t = tunings[first];
@@ -363,14 +360,14 @@ void run_finetune(const Config& config, Run& run) {
     const auto reference = outcomes.find({t.network, "fp32"});
     const TuningSpread* const of_fp32 = reference == outcomes.end() ? nullptr : &reference->second;
     const Standing to_fp32 = of_fp32 ? standing(spread.accuracy, of_fp32->accuracy) : Standing{};
-    const bool worse = spread.failed || to_fp32.below();
-    const auto mean = [&](double sum) { return number(sum / static_cast<double>(spread.count)); };
+    const bool worse = spread.accuracy.failed() || to_fp32.below();
+    const auto mean = [&](double sum) { return number(sum / static_cast<double>(spread.count())); };
     const auto beyond = [&](double sum, double reference_sum) {
       return of_fp32 ? mean(difference(sum, reference_sum)) : Json();
     };
     std::size_t worst = first;
     for (std::size_t i = first; i < first + seeds; ++i)
-      if (tunings[i].tuned_after < tunings[worst].tuned_after) worst = i;
+      if (tunings[i].after.tuned.accuracy < tunings[worst].after.tuned.accuracy) worst = i;
     summary.row({t.network, t.policy->name, mean(spread.tuned), beyond(spread.tuned, of_fp32 ? of_fp32->tuned : 0),
                  of_fp32 ? number(to_fp32.doubt) : Json(), mean(spread.other), mean(spread.all),
                  beyond(spread.all, of_fp32 ? of_fp32->all : 0), mean(spread.tuned_before), mean(spread.other_before),

@@ -40,6 +40,8 @@ void claim_network(const Config& config, const std::string& network, const Netwo
 // Tables of quantized networks.
 
 struct ResultTables {
+  inline static const Column doubt{
+      "doubt", "1", "Half the width of that difference's 95 % confidence interval, by seeds and by test examples."};
   Table &accuracy, &qat, &layers, &planted;
   explicit ResultTables(Report& report)
       : accuracy(
@@ -51,9 +53,7 @@ struct ResultTables {
                           {"activations", "", "Calibration of activations, which have one fixed scale a layer."},
                           {"accuracy", "1", "Test accuracy."},
                           {"to_fp32", "1", "This minus that of FP32."},
-                          {"doubt", "1",
-                           "Half the width of its 95 % confidence interval, by seeds and by test examples, "
-                           "whichever is more."}})),
+                          doubt})),
         qat(report.table("qat", "Quantization-aware training from the trained network on, means over seeds",
                          {{"network", "", "Network."},
                           {"bits", "bit", "Bits of weights and activations; 32: training went on in FP32."},
@@ -63,7 +63,7 @@ struct ResultTables {
                           {"qat", "1", "After it; 0 if it failed."},
                           {"recovered", "1", "What training on changed: the difference of the two."},
                           {"to_continued", "1", "Accuracy after it minus that of training on in FP32 for as long."},
-                          {"doubt", "1", "Twice the standard error of that difference."},
+                          doubt,
                           {"steps", "step", "Steps of training on."}})),
         layers(
             report.table("layers", "One layer quantized, the others in FP32, means over seeds",
@@ -74,7 +74,7 @@ struct ResultTables {
                           {"exact", "", "Whether FP32 holds every sum of so many products of integers: true or false."},
                           {"accuracy", "1", "Test accuracy; a scale an output, calibrated by qat_method."},
                           {"to_fp32", "1", "This minus that of FP32."},
-                          {"doubt", "1", "Twice the standard error of that difference."}})),
+                          doubt})),
         planted(
             report.table("planted", "A perceptron with outlier columns planted in its hidden layer, means over seeds",
                          {{"network", "", "Network."},
@@ -86,7 +86,7 @@ struct ResultTables {
                           {"in_int8", "1", "Share of its columns in INT8."},
                           {"accuracy", "1", "Test accuracy."},
                           {"to_fp32", "1", "This minus that of the network in FP32."},
-                          {"doubt", "1", "Twice the standard error of that difference."}})) {}
+                          doubt})) {}
 };
 
 // The table `calibration`: tensors, real ones and samples, under every method and width; and what must hold of

@@ -24,8 +24,8 @@ std::vector<Parameter> parameters() {
     if (experiment.name != own_name) names.emplace_back(experiment.name);
   constexpr double infinity = std::numeric_limits<double>::infinity();
   return {{"experiments", ParameterType::choices, fmt::format("{}", fmt::join(names, ",")),
-           "experiments that are run, each with its defaults; all of them take a minute or two on two cores", -infinity,
-           infinity, names}};
+           "experiments that are run, each with its defaults; all of them take about three minutes on two cores",
+           -infinity, infinity, names}};
 }
 
 /// How the figures of one publication came out.

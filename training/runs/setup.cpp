@@ -57,7 +57,8 @@ std::vector<Parameter> parameters(const Defaults& defaults) {
       {"preset",
        Type::choice,
        "small",
-       "small: seconds, of a part of the data; full: 3 epochs of all images (mlp), one of 12,800 (cnn), 200 steps "
+       "small: a part of the data, up to a minute on two cores; full: 3 epochs of all images (mlp), one of 12,800 "
+       "(cnn), 200 steps "
        "(text)",
        -infinity,
        infinity,
