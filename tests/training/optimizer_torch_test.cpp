@@ -125,7 +125,8 @@ TEST(TorchOptimizers, CommittedSteps) {
 }
 
 TEST(TorchOptimizers, PowersArePythons) {
-  for (const Json& power : read_json(HALFULP_GOLDEN "/optimizers.json")["powers"])
+  const Json golden = read_json(HALFULP_GOLDEN "/optimizers.json");
+  for (const Json& power : golden["powers"])
     EXPECT_EQ(deterministic_power(power[0].get<double>(), power[1].get<std::uint64_t>()),
               std::strtod(power[2].get<std::string>().c_str(), nullptr))
         << power;
