@@ -28,6 +28,7 @@ int run_command_line(int argc, char** argv) {
                         add_list_command(app, status);
                         add_run_command(app, status, command_text(argc, argv));
                         add_policies_command(app, status);
+                        add_recommend_command(app, status, command_text(argc, argv));
                         group(app, "Experiments", grouped);
                         add_show_command(app);
                         add_page_command(app);

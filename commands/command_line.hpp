@@ -40,6 +40,8 @@ void add_probe_command(CLI::App& app, int& status);
 void add_record_command(CLI::App& app, int& status);
 void add_check_command(CLI::App& app, int& status);
 void add_policies_command(CLI::App& app, int& status);
+/// `command` as for add_run_command.
+void add_recommend_command(CLI::App& app, int& status, std::string command);
 void add_profiles_command(CLI::App& app, int& status);
 void add_diff_profiles_command(CLI::App& app, int& status);
 void add_witness_command(CLI::App& app, int& status);

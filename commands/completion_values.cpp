@@ -10,6 +10,7 @@
 #include <halfulp/emulation/unit/unit.hpp>
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/support/json.hpp>
+#include <halfulp/training/networks.hpp>
 #include <halfulp/training/policy.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -102,6 +103,22 @@ Completions policies(const ValueContext&) {
   return all;
 }
 
+/// Completes the last item of a list.
+Completions listed(const ValueContext& context, Completions items) {
+  const std::string before(context.begun.substr(0, context.begun.rfind(',') + 1));  // npos + 1 is 0
+  for (Candidate& item : items.words) item.word = before + item.word;
+  return items;
+}
+Completions policy_list(const ValueContext& context) { return listed(context, policies(context)); }
+Completions format_list(const ValueContext& context) { return listed(context, formats_and_blocks(context)); }
+
+Completions network_list(const ValueContext& context) {
+  Completions all;
+  for (const training::NetworkInfo& info : training::networks())
+    all.words.push_back({std::string(info.name), std::string(info.summary)});
+  return listed(context, std::move(all));
+}
+
 Completions references(const ValueContext&) {
   Completions all;
   for (const Device* reference : verify::reference_devices()) all.words.push_back({std::string(reference->name()), ""});
@@ -121,12 +138,6 @@ Completions probed(const ValueContext& context) {
   return all;
 }
 
-/// Completes the last item of a list.
-Completions listed(const ValueContext& context, Completions items) {
-  const std::string before(context.begun.substr(0, context.begun.rfind(',') + 1));  // npos + 1 is 0
-  for (Candidate& item : items.words) item.word = before + item.word;
-  return items;
-}
 Completions backend_list(const ValueContext& context) { return listed(context, backend_names(context)); }
 
 /// The operands of witness: units, and the beginnings of the other configurations.
@@ -274,6 +285,11 @@ constexpr struct {
     {"verify OP", operation_names},
     {"verify --round", modes_or_all},
     {"policies NAME", policies},
+    {"N[,N]", network_list},
+    {"P[,P]", policy_list},
+    {"F[,F]", format_list},
+    {"LOSS|BYTES", free_text},
+    {"FOLDER", files},
     {"profiles NAME", profile_names},
     {"diff-profiles A", profile_names},
     {"diff-profiles B", profile_names},

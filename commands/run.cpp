@@ -147,7 +147,8 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
   app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");
 }
 
-int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments) {
+int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments,
+                    const std::function<void(const Report&)>& then) {
   if (arguments.parameters) {
     for (const Experiment* experiment : chosen)
       write_output(experiment_help(*experiment) + (chosen.size() > 1 ? "\n" : ""));
@@ -170,6 +171,8 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   };
   for (std::size_t i = 0; i < chosen.size(); ++i)
     finished.push_back(run_one(*chosen[i], configs[i], options, files[i], arguments.quiet));
+  if (then)
+    for (const Finished& run : finished) then(run.report);
 
   const Style style = Style::of_output();
   if (!arguments.quiet && arguments.out != "-")

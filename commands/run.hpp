@@ -3,6 +3,7 @@
 
 #include <halfulp/report/experiment.hpp>
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,8 +29,10 @@ struct RunArguments {
 void add_run_options(CLI::App& app, RunArguments& arguments);
 
 /// Runs the experiments one after the other, writes their reports, prints a summary. The exit status: 1 if a claim
-/// fails or a comparison differs. All input is checked before the first one runs.
-int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments);
+/// fails or a comparison differs. All input is checked before the first one runs. `then`, if given, sees each report
+/// before any is summed up.
+int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments,
+                    const std::function<void(const Report&)>& then = {});
 
 /// Its question and a table of its parameters: name, type, default, range, help.
 std::string experiment_help(const Experiment& experiment);

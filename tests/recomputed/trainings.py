@@ -286,7 +286,7 @@ def add_standing(columns: Columns, table: str, margins: dict[str, str], compared
     @columns.recompute(table, " ".join(margins), "differences, doubts and the configuration's margins; the table runs")
     def verdicts(report: Report, row: Row) -> Row:
         runs, _ = compared(report, row)
-        margin = {name: report.config[of] for name, of in margins.items()}
+        margin = {name: float(report.config[of]) for name, of in margins.items()}
         found = {"verdict": standing.verdict(runs, row["to_fp32"], row["doubt"], margin["verdict"])}
         if "loss_verdict" in margins:
             found["loss_verdict"] = standing.verdict(runs, real(row["loss_to_fp32"]), real(row["loss_doubt"]),

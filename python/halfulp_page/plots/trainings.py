@@ -1,4 +1,4 @@
-"""Pictures of trainings: training, loss_scaling, grad_scaler, finetune, optimizer."""
+"""Pictures of trainings: training, loss_scaling, grad_scaler, finetune, optimizer, recommendation."""
 from .spec import Plot
 
 PLOTS = {
@@ -27,4 +27,8 @@ PLOTS = {
         Plot("instability", "Learning rates that are too large, and what repairs them", "dots", "variant", ("norm_spikes", "loss_spikes"), panels="network", value_label="steps with a spike"),
         Plot("batches", "Updates that are swamped, by the size of the batch", "lines", "batch", ("swamped",), series="policy", panels="network", along_scale="log2",
              along_label="examples a step", value_label="share of updates", reading="As many examples in all: larger batches have fewer and earlier steps, whose updates are larger next to their weights.")),
+    "recommendation": (
+        Plot("sensitivity", "What each format costs, alone in its place", "dots", "layer", ("error",), series="format", panels="part", where={"network": "mlp"}, value_scale="log",
+             value_label="relative error of a step", reading="All else is FP32. Weights and moments are those of all layers."),
+        Plot("comparison", "What a step stores under the recommended policy and under others", "dots", "policy", ("bytes_to_fp32",), series="network", value_label="bytes, FP32: 1")),
 }

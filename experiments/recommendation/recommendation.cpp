@@ -1,0 +1,358 @@
+// recommendation: the narrowest policy for a network that keeps a budget, by what each narrow format costs.
+#include <halfulp/experiments/recommendation/recommendation.hpp>
+
+#include <halfulp/report/config.hpp>
+#include <halfulp/training/runs/tables.hpp>
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <deque>
+#include <limits>
+
+namespace halfulp {
+namespace recommendation {
+namespace {
+
+using training::Policy;
+using trainings::Data;
+using trainings::Job;
+using trainings::Spread;
+using trainings::Standing;
+
+/// Plans that are trained at most, each with half the error of the one before it.
+constexpr int most_attempts = 8;
+/// Of the budget that a plan may use up with the seeds that choose it: others will do worse than those that chose.
+constexpr double share_to_choose = 0.5;
+
+std::vector<Parameter> parameters() {
+  using Type = ParameterType;
+  std::vector<Parameter> all = trainings::parameters({"mlp", "O1,pure-bf16", "3"});
+  all.push_back(trainings::loss_margin());
+  all.insert(
+      all.end(),
+      {{"budget", Type::text, "0.01",
+        "what may be lost against fp32, as a share of the test examples (of tensors: the relative error of each); "
+        "or the bytes that there are, such as 400kB or 1.5MB"},
+       {"formats", Type::text, "bf16,e4m3,e5m2,fp8-1x128",
+        "formats besides fp32 (halfulp formats lists them), separated by commas; block formats are for weights, "
+        "moments "
+        "and tensors"},
+       {"tensors", Type::path, "",
+        "a folder of .npy files, as a training saves its gradients: each gets a format, and no network is trained"}});
+  for (Parameter& parameter : all)
+    if (parameter.name == "policies")
+      parameter.help =
+          "what the recommended policy is compared with: names (halfulp policies lists them) or files "
+          "that end in .json, separated by commas";
+  return all;
+}
+
+constexpr const char* doubt_help =
+    "Half the width of that difference's 95 % confidence interval, by seeds and by test examples.";
+constexpr const char* verdict_help =
+    "Failed if a training ended in NaN; within if to_fp32 - doubt is at least -budget; below if to_fp32 is negative "
+    "beyond doubt; else cannot tell.";
+constexpr const char* half_verdict_help = "As in `comparison`, with half of the budget.";
+constexpr const char* half_loss_verdict_help = "The same of the test loss, with half of loss_margin.";
+constexpr const char* loss_verdict_help =
+    "The same of the test loss, which loss_margin allows to lie above: above where accuracies are below.";
+
+/// How a policy stands to FP32.
+struct AgainstFp32 {
+  Standing accuracy, loss;
+  std::string_view verdict, loss_verdict;
+  AgainstFp32(const Spread& of, const Spread& fp32, double margin, double loss_margin)
+      : accuracy(trainings::standing(of, fp32)),
+        loss(trainings::standing(of, fp32, trainings::Measure::loss)),
+        verdict(trainings::verdict(of, fp32, margin)),
+        loss_verdict(trainings::verdict(of, fp32, loss_margin, trainings::Measure::loss)) {}
+};
+
+class Recommendation {
+ public:
+  Recommendation(const Config& config, Run& run, const Data& data, const std::vector<training::Policy>& others,
+                 const Budget& budget)
+      : config_(config),
+        run_(run),
+        data_(data),
+        others_(others),
+        budget_(budget),
+        runs_(run.report, "policy", "Precision policy."),
+        sensitivity_(run.report.table(
+            "sensitivity", "What each format costs, alone in its place: all else is FP32",
+            {{"network", "", "Network."},
+             {"layer", "", "Layer; empty: all parameters of the network."},
+             {"operator", "", "Operator of the layer; empty: all parameters."},
+             {"part", "", "What is stored: weights, Adam's moments, activations, or gradients."},
+             {"elements", "value", "Numbers stored in one step."},
+             {"format", "", "Format, and how it rounds if not to nearest."},
+             {"bits", "bit", "Of an element, with its share of a block's scale."},
+             {"bytes", "byte", "Of all of them."},
+             {"error", "1",
+              "Of activations and gradients: relative error of the gradient of one batch, root mean square over "
+              "parameters. Of weights and moments: the part of the way, over some steps, that is lost. The larger of "
+              "two states of the network, before and after an FP32 training; Inf if a training fails."},
+             {"chosen", "", "Whether the recommended policy has it."}})),
+        attempts_(run.report.table(
+            "attempts", "Plans that were trained, the boldest first, until one took half of the budget or less",
+            {{"network", "", "Network."},
+             {"allowed", "1",
+              "Error that the plan may have: first the noise or that of the narrowest plan, then half as much; null "
+              "for a budget of bytes."},
+             {"noise", "1", "Relative difference of the gradients of two batches, the larger of two states."},
+             {"error", "1", "Root of the sum of the squared errors of its places."},
+             {"bytes", "byte", "Of everything that one step stores."},
+             {"to_fp32", "1", "Its accuracy minus that of FP32."},
+             {"doubt", "1", doubt_help},
+             {"verdict", "", half_verdict_help},
+             {"loss_to_fp32", "nat", "Its test loss minus that of FP32; NaN if a training failed."},
+             {"loss_doubt", "nat", doubt_help},
+             {"loss_verdict", "", half_loss_verdict_help},
+             {"policy", "", "The policy of the plan: saved as a file, it can be run and changed."}})),
+        choices_(run.report.table("choices", "What the recommended policy stores in which format, and why",
+                                  {{"network", "", "Network."},
+                                   {"layer", "", "Layer; empty: all parameters of the network."},
+                                   {"operator", "", "Operator of the layer; empty: all parameters."},
+                                   {"part", "", "What is stored."},
+                                   {"elements", "value", "Numbers stored in one step."},
+                                   {"format", "", "Format, and how it rounds if not to nearest."},
+                                   {"bytes", "byte", "Of all of them."},
+                                   {"error", "1", "What it costs alone, as in `sensitivity`."},
+                                   {"why", "", "Why not the next narrower one."}})),
+        comparison_(run.report.table(
+            "comparison", "The recommended policy and others, trained with seeds that chose nothing, twice as many",
+            {{"network", "", "Network."},
+             {"policy", "", "Precision policy."},
+             {"bytes", "byte",
+              "Of everything that one step stores: weights (master weights and compensations too), moments, and once "
+              "each activation, each gradient of an activation, each gradient of a weight."},
+             {"bytes_to_fp32", "1", "The same by that of fp32."},
+             {"accuracy", "1", "Mean test accuracy over seeds; a failed training counts as 0."},
+             {"to_fp32", "1", "This minus that of fp32, mean over seeds and test examples, which both share."},
+             {"doubt", "1", doubt_help},
+             {"verdict", "", verdict_help},
+             {"test_loss", "nat", "Mean test loss of those that did not fail."},
+             {"loss_to_fp32", "nat", "Test loss minus that of fp32; NaN if a training failed."},
+             {"loss_doubt", "nat", doubt_help},
+             {"loss_verdict", "", loss_verdict_help}})),
+        recommended_(run.report.table(
+            "recommended", "The recommended policies",
+            {{"network", "", "Network."}, {"policy", "", "The policy: saved as a file, it can be run and changed."}})) {
+  }
+
+  void network(const std::string& name, double from, double to) {
+    const auto at = [&](double share) { return from + (to - from) * share; };
+    const auto examples = data_.examples(config_, name);
+    fp32_ = training::find_policy("fp32");
+    training::NetworkValues learned;
+    std::vector<Job> jobs = jobs_of(name, fp32_, "fp32, choosing", Purpose::choose, *examples);
+    jobs.front().finish = [&](training::Trainer& trainer) { learned = trainer.values(); };
+    const Spread reference = train(jobs, at(0), at(0.1));
+    jobs.front().finish = {};
+    const Sensitivity sensitivity(config_, data_, jobs.front(), std::move(learned));
+    const std::vector<Subject> subjects = sensitivity.measure(parse_formats(config_), run_, at(0.1), at(0.5));
+    const std::vector<Plan> all = plans(subjects);
+    const Plan plan = budget_.bytes
+                          ? within_bytes(name, subjects, all, sensitivity, reference, *examples, at(0.5), at(0.7))
+                          : within_accuracy(name, subjects, all, sensitivity, reference, *examples, at(0.5), at(0.7));
+    report_plan(name, subjects, plan);
+    compare(name, subjects, policy_of(subjects, plan, "recommended", "recommended for " + name), *examples, at(0.7),
+            at(1));
+  }
+
+  void claim_missing(const std::string& name, const std::string& why) { claim(name, why, nullptr, nullptr, 0, 0); }
+
+ private:
+  /// A training for each seed: to choose by, or others, twice as many, that have chosen nothing.
+  enum class Purpose : std::uint8_t { choose, confirm };
+  std::vector<Job> jobs_of(const std::string& network, const Policy& policy, const std::string& variant,
+                           Purpose purpose, const training::Examples& examples) const {
+    const auto seeds = static_cast<std::uint64_t>(config_.integer("seeds"));
+    const std::uint64_t first = static_cast<std::uint64_t>(config_.integer("seed")) +
+                                (purpose == Purpose::confirm ? seeds : 0);
+    std::vector<Job> jobs;
+    for (std::uint64_t i = 0; i < (purpose == Purpose::confirm ? 2 * seeds : seeds); ++i)
+      jobs.push_back(trainings::make_job(config_, network, policy, variant, first + i, data_, examples));
+    return jobs;
+  }
+
+  Spread train(const std::vector<Job>& jobs, double from, double to) {
+    const auto records = trainings::train(jobs, data_, config_, run_, from, to);
+    Spread spread;
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      runs_.add(jobs[i], records[i], false);
+      spread.add(records[i]);
+    }
+    return spread;
+  }
+
+  /// Trains a plan. Whether it keeps the budget of accuracy.
+  bool attempt(const std::string& name, const std::vector<Subject>& subjects, const Plan& plan, Json allowed,
+               double noise, const Spread& reference, const training::Examples& examples, double from, double to) {
+    const std::string variant = fmt::format("attempt {}", ++attempt_);
+    policies_.push_back(policy_of(subjects, plan, fmt::format("attempt-{}", attempt_), "a plan for " + name));
+    const Spread spread = train(jobs_of(name, policies_.back(), variant, Purpose::choose, examples), from, to);
+    const AgainstFp32 s(spread, reference, share_to_choose * budget_.accuracy,
+                        share_to_choose * config_.real("loss_margin"));
+    attempts_.row({name, std::move(allowed), number(noise), number(error_of(subjects, plan)),
+                   number(bytes_of(subjects, plan)), number(s.accuracy.difference), number(s.accuracy.doubt), s.verdict,
+                   number(s.loss.difference), number(s.loss.doubt), s.loss_verdict, policies_.back().json.dump()});
+    return s.verdict == "within" && s.loss_verdict == "within";
+  }
+
+  Plan within_accuracy(const std::string& name, const std::vector<Subject>& subjects, const std::vector<Plan>& all,
+                       const Sensitivity& sensitivity, const Spread& reference, const training::Examples& examples,
+                       double from, double to) {
+    const Plan* tried = nullptr;
+    attempt_ = 0;
+    double allowed = std::min(error_of(subjects, all.back()), sensitivity.noise());
+    for (int i = 0; i < most_attempts; ++i, allowed /= 2) {
+      const Plan* last = &all.front();
+      for (const Plan& plan : all)
+        if (error_of(subjects, plan) <= allowed) last = &plan;
+      if (last == tried) continue;
+      tried = last;
+      const auto at = [&](int n) { return from + (to - from) * n / most_attempts; };
+      if (attempt(name, subjects, *last, number(allowed), sensitivity.noise(), reference, examples, at(i), at(i + 1)))
+        return *last;
+    }
+    return all.front();
+  }
+
+  Plan within_bytes(const std::string& name, const std::vector<Subject>& subjects, const std::vector<Plan>& all,
+                    const Sensitivity& sensitivity, const Spread& reference, const training::Examples& examples,
+                    double from, double to) {
+    const auto fits = std::find_if(all.begin(), all.end(),
+                                   [&](const Plan& plan) { return bytes_of(subjects, plan) <= *budget_.bytes; });
+    if (fits == all.end())
+      throw std::invalid_argument(
+          fmt::format("budget: {} takes {:.0f} bytes with the narrowest of these formats; accepted: at least that",
+                      name, std::ceil(bytes_of(subjects, all.back()))));
+    attempt_ = 0;
+    attempt(name, subjects, *fits, {}, sensitivity.noise(), reference, examples, from, to);
+    return *fits;
+  }
+
+  void report_plan(const std::string& name, const std::vector<Subject>& subjects, const Plan& plan) {
+    for (std::size_t i = 0; i < subjects.size(); ++i) {
+      const auto& [place, options] = subjects[i];
+      const std::string kind = is_state(place.part) ? "" : std::string(training::name_of(place.kind));
+      for (std::size_t o = 0; o < options.size(); ++o)
+        sensitivity_.row({name, place.layer, kind, name_of(place.part), place.elements, text_of(options[o].storage),
+                          number(bits_of(options[o].storage)), number(options[o].bytes), number(options[o].error),
+                          o == plan[i]});
+      const Option& option = options[plan[i]];
+      choices_.row({name, place.layer, kind, name_of(place.part), place.elements, text_of(option.storage),
+                    number(option.bytes), number(option.error), reason(subjects[i], plan[i])});
+    }
+  }
+
+  void compare(const std::string& name, const std::vector<Subject>& subjects, const Policy& recommended,
+               const training::Examples& examples, double from, double to) {
+    policies_.push_back(recommended);
+    std::vector<const Policy*> all{&fp32_};
+    for (const Policy& other : others_)
+      if (other.name != "fp32") all.push_back(&other);
+    all.push_back(&policies_.back());
+    std::vector<Job> jobs;
+    for (const Policy* const policy : all)
+      for (Job& job : jobs_of(name, *policy, policy->name, Purpose::confirm, examples)) jobs.push_back(std::move(job));
+    const auto records = trainings::train(jobs, data_, config_, run_, from, to);
+    std::vector<Spread> spreads(all.size());
+    for (std::size_t i = 0; i < jobs.size(); ++i) {
+      runs_.add(jobs[i], records[i], false);
+      spreads[i / (jobs.size() / all.size())].add(records[i]);
+    }
+    const double fp32_bytes = bytes_of(subjects, fp32_);
+    const Policy* o1 = nullptr;
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (all[i]->name == "O1") o1 = all[i];
+      const double bytes = bytes_of(subjects, *all[i]);
+      const AgainstFp32 s(spreads[i], spreads.front(), budget_.accuracy, config_.real("loss_margin"));
+      comparison_.row({name, all[i]->name, number(bytes), number(bytes / fp32_bytes), number(spreads[i].mean()),
+                       number(s.accuracy.difference), number(s.accuracy.doubt), s.verdict,
+                       number(spreads[i].mean_loss()), number(s.loss.difference), number(s.loss.doubt),
+                       s.loss_verdict});
+    }
+    recommended_.row({name, recommended.json.dump()});
+    claim(name, "", &spreads.back(), &spreads.front(), bytes_of(subjects, recommended),
+          o1 ? bytes_of(subjects, *o1) : 0);
+  }
+
+  /// `o1`: bytes of O1, 0 if it was not trained.
+  void claim(const std::string& name, const std::string& missing, const Spread* recommended, const Spread* fp32,
+             double bytes, double o1) {
+    const Citation source = "this project: what `halfulp recommend` promises";
+    if (budget_.bytes)
+      run_.report.claim(
+          {name + "-keeps-the-budget",
+           fmt::format("What the recommended policy stores in a step of {} is no more than the budget.", name), source},
+          missing, [&] { return at_most(*budget_.bytes, bytes, "oracle"); });
+    else
+      run_.report.claim(
+          {name + "-keeps-the-budget",
+           fmt::format(
+               "Under the recommended policy {} loses at most {:g} points of accuracy, and its test loss rises by at "
+               "most {:g} nat, against FP32, with seeds that chose nothing.",
+               name, 100 * budget_.accuracy, config_.real("loss_margin")),
+           source},
+          missing, [&] {
+            return trainings::judge_as_good(*recommended, *fp32, budget_.accuracy, config_.real("loss_margin"), "fp32");
+          });
+    run_.report.claim(
+        {name + "-fewer-bytes-than-o1",
+         fmt::format("A step of {} stores fewer bytes under the recommended policy than under O1.", name), source},
+        !missing.empty() ? missing
+        : o1 == 0        ? "policies does not contain O1"
+                         : "",
+        [&] {
+          return at_most(o1 - 1, bytes,
+                         {"oracle", Verdict::differs,
+                          "no narrower plan kept the budget; a larger budget or more formats may have one"});
+        });
+  }
+
+  const Config& config_;
+  Run& run_;
+  const Data& data_;
+  const std::vector<training::Policy>& others_;
+  const Budget& budget_;
+  trainings::Tables runs_;
+  Table &sensitivity_, &attempts_, &choices_, &comparison_, &recommended_;
+  Policy fp32_;
+  std::deque<Policy> policies_ = {};
+  int attempt_ = 0;
+};
+
+void run_recommendation(const Config& config, Run& run) {
+  const Budget budget = parse_budget(config.text("budget"));
+  parse_formats(config);
+  if (!config.text("tensors").empty()) return recommend_for_tensors(config, budget, run);
+  const std::vector<Policy> others = trainings::chosen_policies(config);
+  const std::vector<std::string> networks = config.choices("networks");
+  const Data data(config, networks);
+  data.report(run.report);
+  Recommendation recommendation(config, run, data, others, budget);
+  for (std::size_t i = 0; i < networks.size(); ++i) {
+    const auto at = [&](std::size_t n) { return static_cast<double>(n) / static_cast<double>(networks.size()); };
+    if (const std::string& missing = data.missing(networks[i]); missing.empty())
+      recommendation.network(networks[i], at(i), at(i + 1));
+    else recommendation.claim_missing(networks[i], missing);
+  }
+}
+
+}  // namespace
+}  // namespace recommendation
+
+Experiment recommendation_experiment() {
+  return {"recommendation",
+          "The narrowest policy that keeps a budget",
+          "Which tensors of a training may be narrow, and which policy keeps a budget of accuracy or of bytes?",
+          recommendation::parameters,
+          recommendation::run_recommendation,
+          {"comparison", {"network", "policy", "bytes", "to_fp32", "doubt", "verdict", "loss_verdict"}}};
+}
+
+}  // namespace halfulp
