@@ -56,7 +56,7 @@ constexpr auto of_commands = std::to_array<Example>({
     {"policies", "halfulp policies"},
     {"policies", "halfulp policies amp-fp16"},
     {"recommend", "halfulp recommend --network mlp --budget 0.05 --set steps=20 --set seeds=1 --policy mine.json"},
-    {"recommend", "halfulp recommend --tensors . --budget 0.05 --out reports/tensors.json"},
+    {"recommend", "mkdir -p saved && cp gradients.npy saved && halfulp recommend --tensors saved --out reports/tensors.json"},
     {"profiles", "halfulp profiles"},
     {"profiles", "halfulp profiles --of 449,465,inf,nan --from fp32 --to e4m3"},
     {"diff-profiles", "halfulp diff-profiles ml_dtypes cuda-satfinite --from fp16 --to e4m3"},

@@ -1,6 +1,7 @@
 #include <halfulp/data/text.hpp>
 
 #include <halfulp/data/distributions.hpp>
+#include <halfulp/data/elementary.hpp>
 #include <halfulp/data/images.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/work.hpp>
@@ -52,6 +53,30 @@ CharacterText::CharacterText(const std::vector<std::string>& files) {
   tokens_.reserve(all.size());
   for (const char c : all) tokens_.push_back(static_cast<std::uint8_t>(token[static_cast<unsigned char>(c)]));
   digest_ = verify::digest(std::array{verify::chunk_digest(std::as_bytes(std::span(all)))});
+}
+
+CountedModels counted_models(const CharacterText& text) {
+  const std::size_t letters = text.vocabulary().size();
+  std::vector<std::uint64_t> alone(letters, 1), before(letters, letters), pairs(letters * letters, 1);
+  std::uint64_t all = letters;
+  const std::vector<std::uint8_t>& tokens = text.tokens();
+  for (const TextRange& range : text.training())
+    for (std::size_t i = range.begin; i < range.end; ++i) {
+      ++alone[tokens[i]], ++all;
+      if (i > range.begin) ++before[tokens[i - 1]], ++pairs[tokens[i - 1] * letters + tokens[i]];
+    }
+  const auto surprise = [](std::uint64_t part, std::uint64_t whole) {
+    return -deterministic_log(static_cast<double>(part) / static_cast<double>(whole));
+  };
+  CountedModels models;
+  std::uint64_t count = 0;
+  for (const TextRange& range : text.validation())
+    for (std::size_t i = range.begin + 1; i < range.end; ++i, ++count) {
+      models.unigram += surprise(alone[tokens[i]], all);
+      models.bigram += surprise(pairs[tokens[i - 1] * letters + tokens[i]], before[tokens[i - 1]]);
+    }
+  models.unigram /= static_cast<double>(count), models.bigram /= static_cast<double>(count);
+  return models;
 }
 
 std::uint64_t window_count(std::span<const TextRange> ranges, std::size_t context) {

@@ -35,6 +35,14 @@ class CharacterText {
   std::vector<TextRange> training_, validation_;
 };
 
+/// What a language model must beat: mean of -ln p in nat, over the characters for validation that follow another one.
+struct CountedModels {
+  double unigram = 0, bigram = 0;  ///< p of a character alone, and after the one before it
+};
+/// Probabilities are counts in the characters for training, each plus one (Laplace's rule of succession).
+/// Precondition: a range for validation with two characters.
+CountedModels counted_models(const CharacterText& text);
+
 /// How many windows of context + 1 characters lie within ranges.
 std::uint64_t window_count(std::span<const TextRange> ranges, std::size_t context);
 /// Where window `index` begins, counted through the ranges. index < window_count.

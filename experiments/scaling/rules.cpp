@@ -14,6 +14,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <tuple>
 #include <cstdlib>
 
 namespace halfulp::scaling {
@@ -82,6 +83,8 @@ void report_rules(const ScalingSettings& s, const std::vector<TensorSample>& sam
        {"scale", "", "Format of the scales: E8M0 for powers of two, FP32 for any."},
        {"rule", "", "How the scale follows from the block's largest magnitude."},
        {"relative_error", "1", "Frobenius norm of the errors over that of the values; null if none stays finite."},
+       {"others_error", "1",
+        "The same of all channels but the outlier, which otherwise decides; null for tensors without one."},
        {"sqnr", "dB", "Signal to quantization noise: -20 log10 of the relative error; null where nothing was lost."},
        {"largest_error", "1", "Largest magnitude of an error."},
        {"saturated", "value",
@@ -94,14 +97,17 @@ void report_rules(const ScalingSettings& s, const std::vector<TensorSample>& sam
     for (const FormatChoice& element : s.elements) {
       const auto all = parallel_map(rules.size(), [&](std::size_t r) {
         Quantized q = quantize_tensor(sample.tensor, format_of(element.format, rules[r]), s.rounding, s.seed, {});
-        return std::pair(q.loss, std::move(q.scales));
+        const double others = sample.outlier
+                                  ? column_loss(sample.tensor.values, q.values, sample.tensor.shape[1], 0).others
+                                  : NAN;
+        return std::tuple(q.loss, others, std::move(q.scales));
       });
       for (std::size_t r = 0; r < rules.size(); ++r) {
-        const auto& [loss, scales] = all[r];
+        const auto& [loss, others, scales] = all[r];
         const bool power = rules[r].scale == "e8m0";
-        table.row({sample.name, element.name, rules[r].scale, rules[r].name, relative_error(loss), sqnr(loss),
-                   loss.compared ? number(loss.largest_error) : Json(), power ? Json(loss.saturated) : Json(),
-                   share(loss.to_zero, loss.elements)});
+        table.row({sample.name, element.name, rules[r].scale, rules[r].name, relative_error(loss), or_null(others),
+                   sqnr(loss), loss.compared ? number(loss.largest_error) : Json(),
+                   power ? Json(loss.saturated) : Json(), share(loss.to_zero, loss.elements)});
         if (!sample.ours || !usual(element.format)) continue;
         if (rules[r].name == "floor")
           cut += loss.saturated, expected_cut += cut_by_floor(element.format, sample.tensor, scales, other_scales);

@@ -97,6 +97,16 @@ void claim_policies(const Config& config, const Data& data, const Outcomes& outc
     for (const Worse& row : worse)
       claim(row.id, "worse", row.statement, row.source, row.policy, row.than,
             [&](const Spread& policy, const Spread& than) { return judge_worse(policy, than, margin, row.than); });
+    if (!is_text(network)) continue;
+    const bool ran = outcomes.contains({network, "fp32"}), enough = config.text("preset") != "small";
+    report.claim({network + "-beats-a-bigram",
+                  network + ": trained in FP32 it predicts the next character better than counting pairs does.",
+                  "this project: without that, the network has learned little that rounding could take away"},
+                 !data.missing(network).empty() ? skipped(data.missing(network))
+                 : !ran                         ? skipped("policies does not name fp32")
+                 : !enough                      ? skipped("the preset small trains for a few steps")
+                           : at_most(data.bigram_loss(), outcomes.at({network, "fp32"}).mean_loss(),
+                                     may_differ("steps, context or width of the configuration are small")));
   }
 }
 

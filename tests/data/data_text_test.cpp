@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <map>
@@ -28,6 +29,17 @@ std::string refusal(std::size_t context, const std::string& file) {
     load_text(context, file);
   } catch (const std::invalid_argument& error) { return error.what(); }
   return "accepted";
+}
+
+TEST(CharacterText, ModelsThatCount) {
+  // Nine times "ab" to learn from, and one to test: of 18 characters nine are b, and all nine a's are followed by b.
+  const CountedModels sure = counted_models(CharacterText({"abababababababababab"}));
+  EXPECT_DOUBLE_EQ(sure.unigram, std::log(2.0));
+  EXPECT_NEAR(sure.bigram, std::log(11.0 / 10), 1e-15);
+  // Pairs across two files count for nothing: "ba" never occurs within one.
+  const CountedModels two = counted_models(CharacterText({"aaaaaaaaaaaaaaaaaaaa", "bbbbbbbbbbbbbbbbbbbb"}));
+  EXPECT_DOUBLE_EQ(two.unigram, std::log(2.0));
+  EXPECT_NEAR(two.bigram, std::log(19.0 / 18), 1e-15);
 }
 
 TEST(CharacterText, VocabularyAndSplit) {

@@ -61,6 +61,7 @@ def training(report: Report, row: Row) -> perceptron.Training | None:
 
 
 trainings.add(columns, VARIANT, plan, training)
+trainings.add_text_models(columns)
 trainings.add_spikes_by_neighbours(columns, VARIANT)
 
 

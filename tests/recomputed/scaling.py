@@ -185,12 +185,14 @@ def outlier_seeds(report: Report, row: Row) -> Row:
             "largest": Near(max(errors), 1e-12)}
 
 
-@columns.recompute("rules", "relative_error sqnr largest_error saturated zeros", "NumPy over all elements", 30)
+@columns.recompute("rules", "relative_error others_error sqnr largest_error saturated zeros", "NumPy over all elements", 30)
 def rules(report: Report, row: Row) -> Row:
     x = tensor_of(report, row["tensor"])
     found = loss(x, replace(FORMATS["e4m3/1x32/fp32"], element=row["element"], rule=row["rule"]))
     found["saturated"] = round(found["saturated"] * x.size) if row["scale"] == "e8m0" else None
-    return pick(found, "relative_error", "sqnr", "largest_error", "saturated", "zeros")
+    if row["tensor"] != "outlier-channel":
+        found["others_error"] = None
+    return pick(found, "relative_error", "others_error", "sqnr", "largest_error", "saturated", "zeros")
 
 
 # Delayed scales.

@@ -17,7 +17,7 @@ import standing
 from checks import Columns, Near, Report, Row, number, real
 from perceptron import reliable, tolerance
 from plans import Plan, replay, tables_of, weighted
-from shapes import elements, is_text, licence_characters, shapes
+from shapes import counted_loss, elements, is_text, licence_characters, shapes
 
 NUMPY = "NumPy's perceptron, in FP32 to the end, in FP16 and BF16 for its first steps"
 FEWEST = 1000  # smaller counts are not compared in FP16 and BF16: there every rounding that turns is a large part
@@ -44,6 +44,16 @@ def add_data(columns: Columns) -> None:
             return dict(zip(("train", "test"), licence_characters()))
         return {"train": len(perceptron.read("train-labels-idx1-ubyte")),
                 "test": len(perceptron.read("t10k-labels-idx1-ubyte"))}
+
+
+def add_text_models(columns: Columns) -> None:
+    """Of reports in which a network reads text."""
+    @columns.recompute("text_models", "loss bits", "pairs counted in Python")
+    def text_models(report: Report, row: Row) -> Row | None:
+        if report.config["text"]:
+            return None
+        loss = counted_loss(row["model"] == "bigram")
+        return {"loss": Near(loss, 1e-12), "bits": Near(loss / math.log(2), 1e-12)}
 
 
 def add_runs(columns: Columns, variant: str, plan_of: PlanOf) -> None:

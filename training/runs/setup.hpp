@@ -39,8 +39,10 @@ class Data {
   /// Examples of a network, `batch` at once, or as many as the configuration says; only images have `classes`.
   std::unique_ptr<training::Examples> examples(const Config& config, const std::string& network,
                                                const std::vector<int>& classes = {}, std::size_t batch = 0) const;
-  /// The table `data`: what was read.
+  /// The table `data`: what was read; of a text also `text_models`.
   void report(Report& report) const;
+  /// Loss in nat of the bigram model that counts this text. Precondition: a network reads text, and missing() is empty.
+  double bigram_loss() const { return counted_models(*text_).bigram; }
   std::size_t characters() const { return text_ ? text_->vocabulary().size() : 0; }
   /// Of everything that was read, for checkpoints.
   Json identity() const;
