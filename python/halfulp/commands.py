@@ -116,24 +116,63 @@ def run(experiment: str, /, *, backend: str | Sequence[str] | None = None, confi
     >>> report.status
     'pass'
     """
-    settings = [f"--set={name}={word(value, name)}" for name, value in parameters.items()]
-    plain: Any = config.get("config") if isinstance(config, Report) else config
-    if plain is None and config is not None:
-        raise ValueError("config: a report without its parameters; accepted: a whole report, a dict of parameters or a file")
+    given = _configuration(config)
     target = None if out is None else writable(out, "out", experiment == "all")
     with contextlib.ExitStack() as stack:
-        file = None if plain is None else stack.enter_context(file_of(plain, "config"))
-        arguments = ["run", *options(config=file, backend=backend, threads=threads, quiet=not progress), *settings]
+        arguments = _run_arguments("run", given, backend, threads, progress, parameters, stack)
         name = ["--", word(experiment, "experiment")]
         if experiment == "all":
             folder = os.path.join(stack.enter_context(tempfile.TemporaryDirectory()) if target is None else target, "")
             call([*arguments, "--out=" + folder, *name])
             return {made["name"]: Report(json.loads(Path(folder, made["name"] + ".json").read_text(encoding="utf-8"))) for made in list()}
-        _, output = call([*arguments, "--out=-", *name])
+        return _reported([*arguments, "--out=-", *name], target)
+
+
+def _configuration(config: Any) -> Any:
+    """What --config reads: a file, a dict, or that of a report."""
+    plain = config.get("config") if isinstance(config, Report) else config
+    if plain is None and config is not None:
+        raise ValueError("config: a report without its parameters; accepted: a whole report, a dict of parameters or a file")
+    return plain
+
+
+def _run_arguments(command: str, config: Any, backend: Any, threads: int | None, progress: bool, parameters: Mapping[str, Any], stack: contextlib.ExitStack) -> Any:
+    """The options of every command that runs an experiment. Files that they name live as long as the stack."""
+    file = None if config is None else stack.enter_context(file_of(config, "config"))
+    settings = [f"--set={name}={word(value, name)}" for name, value in parameters.items()]
+    return [command, *options(config=file, backend=backend, threads=threads, quiet=not progress), *settings]
+
+
+def _reported(arguments: Sequence[str], target: str | None) -> Report:
+    """Runs a command that writes its report to standard output; saves that report."""
+    _, output = call(arguments)
     report = Report(json.loads(output))
     if target is not None:
         _save(report, target)
     return report
+
+
+def recommend(*, network: str | Sequence[str] | None = None, tensors: str | os.PathLike[str] | None = None, budget: Number | None = None,
+              formats: str | Sequence[str] | None = None, against: str | Sequence[str] | None = None, policy: str | os.PathLike[str] | None = None,
+              config: str | os.PathLike[str] | Mapping[str, Any] | None = None, backend: str | Sequence[str] | None = None,
+              out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
+    """Finds the narrowest precision policy that keeps a budget, and returns the Report of how.
+
+    network: what is trained. tensors: instead of that, a folder of .npy files, each of which gets a format. budget: what
+    may be lost (a share of the test examples; of tensors, a relative error), or the bytes that there are ("400kB").
+    formats: besides fp32. against: policies to compare with. policy: a file for the recommended policy, which
+    run("training", policies=[file]) reads. Everything else is as for run().
+
+    >>> report = recommend(network="mlp", budget=0.05, formats="bf16", against="O1", backend="emulated", steps=4, batch=2, seeds=1)
+    >>> report.frame("recommended")["network"].item()
+    'mlp'
+    """
+    given = _configuration(config)
+    target = None if out is None else writable(out, "out", False)
+    own = options(network=network, tensors=None if tensors is None else path(tensors, "tensors"), budget=budget, formats=formats, against=against,
+                  policy=None if policy is None else path(policy, "policy"))
+    with contextlib.ExitStack() as stack:
+        return _reported([*_run_arguments("recommend", given, backend, threads, progress, parameters, stack), *own, "--out=-"], target)
 
 
 def _save(report: Report, name: str) -> None:
