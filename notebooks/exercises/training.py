@@ -21,7 +21,7 @@ def images() -> str:
 
 def _trained(policy: str, *, steps: int) -> halfulp.Report:
     """A short training of the perceptron under a policy, given by name or file."""
-    return halfulp.run("training", data=images(), policies=policy, seeds=1, train_examples=32 * steps, test_examples=50, batch=32, epochs=1, intervals=4, backend="emulated")
+    return halfulp.run("training", data=images(), policies=policy, seeds=1, train_examples=32 * steps, test_examples=50, batch=32, epochs=1, intervals=4, weight_formats=[], backend="emulated")
 
 
 @exercise("training-1")
