@@ -18,8 +18,7 @@ struct Operand {
 };
 
 constexpr Operand unpack(const FloatFormat& f, const Rounding& rounding, std::uint64_t code) {
-  if (f.is_nan(code)) return {Kind::nan, f.sign(code), 0, 0};
-  if (f.is_infinite(code)) return {Kind::infinite, f.sign(code), 0, 0};
+  if (!f.is_finite(code)) return {f.is_nan(code) ? Kind::nan : Kind::infinite, f.sign(code), 0, 0};
   if (f.is_zero(code) || (rounding.flush_inputs && f.is_subnormal(code)))
     return {Kind::zero, f.sign(code) && f.has_negative_zero(), 0, 0};
   return {Kind::finite, f.sign(code), f.exponent(code), f.significand(code)};

@@ -14,6 +14,9 @@
 
 namespace halfulp::training {
 
+/// Whether any value is Inf or NaN.
+bool has_non_finite(std::span<const float> values);
+
 /// How many values are Inf or NaN, and where the first one is.
 struct NonFiniteGradients {
   std::uint64_t infinite = 0, nan = 0;

@@ -1,5 +1,6 @@
 #include <halfulp/training/microscope.hpp>
 
+#include <halfulp/training/loss_scaler.hpp>
 #include <halfulp/training/record_fields.hpp>
 
 #include <algorithm>
@@ -63,12 +64,6 @@ Kinds kinds_of(std::span<const float> values) {
 void Microscope::begin_step(std::uint64_t step, bool count) {
   step_ = step;
   counting_ = count;
-}
-
-bool has_non_finite(std::span<const float> values) {
-  std::uint32_t largest = 0;  // magnitude, as bits
-  for (const float v : values) largest = std::max(largest, std::bit_cast<std::uint32_t>(v) & 0x7fff'ffff);
-  return largest >= 0x7f80'0000;
 }
 
 void Microscope::before(const Storage& storage, std::span<const float> values) {

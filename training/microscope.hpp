@@ -58,9 +58,6 @@ std::uint64_t announced(const std::vector<Spike>& spikes, std::uint64_t within);
 
 // The microscope counts what roundings lost, interval by interval, and finds where the first Inf and NaN came from.
 
-/// Whether any value is Inf or NaN.
-bool has_non_finite(std::span<const float> values);
-
 /// The first tensor of a run with an Inf, or with a NaN. Its inputs had none.
 struct FirstNonFinite {
   std::uint64_t step = 0;

@@ -33,6 +33,12 @@ void unscale_slowly(std::span<float> values, float factor, std::uint64_t tensor,
 
 }  // namespace
 
+bool has_non_finite(std::span<const float> values) {
+  for (; values.size() >= block; values = values.subspan(block))
+    if (any_non_finite(values.data())) return true;
+  return std::any_of(values.begin(), values.end(), [](float x) { return !std::isfinite(x); });
+}
+
 void NonFiniteGradients::add(const NonFiniteGradients& other) {
   if (other.count() == 0) return;
   if (count() == 0) tensor = other.tensor, element = other.element;

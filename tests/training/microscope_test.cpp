@@ -65,6 +65,13 @@ TEST(FirstNonFinite, IsFoundWhereItIsPlanted) {
   EXPECT_EQ(text_of(again.trainer.microscope().first_infinite()), text_of(t.trainer.record().first_infinite));
   EXPECT_TRUE(has_non_finite(std::vector{1.0f, -infinity}) && has_non_finite(std::vector{std::nanf("")}) &&
               !has_non_finite(std::vector{std::numeric_limits<float>::max(), -0.0f}));
+  // Blocks of 64, and what is left.
+  for (const std::size_t at : {0, 63, 64, 127, 128, 129}) {
+    std::vector values(130, -std::numeric_limits<float>::max());
+    EXPECT_FALSE(has_non_finite(values));
+    values[at] = at % 2 == 0 ? -infinity : std::nanf("");
+    EXPECT_TRUE(has_non_finite(values)) << at;
+  }
 }
 
 /// Updates of BF16 weights by SGD: what was added, and the result.
