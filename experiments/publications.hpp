@@ -72,7 +72,7 @@ inline constexpr Publication outlier_channels{
     "12 %; at 100 nothing"};
 inline constexpr Publication pure_bf16{
     "Pure BF16 and its repairs", "Zamirai et al. 2021, Revisiting BFloat16 Training",
-    "clearly worse than FP32; stochastic rounding or Kahan summation of updates come to within 0.2 %"};
+    "worse than FP32, clearly so in small steps; stochastic rounding or Kahan summation of updates bring it back"};
 inline constexpr Publication fp8_training{
     "FP8 and MX training", "Micikevicius et al. 2022; DeepSeek-V3 2024, section 3.3; Rouhani et al. 2023, section 5",
     "products in FP8 and MXFP8 train as well as 16 bits"};

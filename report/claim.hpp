@@ -64,7 +64,12 @@ struct Citation {
   Citation(std::string words) : text(std::move(words)) {}
   Citation(const Publication& repeated, std::string words) : text(std::move(words)), publication(&repeated) {}
   /// Whether others have published it: it is neither derived nor measured by this project.
-  bool is_published() const { return !text.starts_with("derived") && !text.starts_with("this project"); }
+  bool is_published() const { return independence() == "published"; }
+  /// Of a figure that it has: "oracle" if derived, "recorded" if this project measured it before, else "published".
+  std::string independence() const {
+    if (text.starts_with("derived")) return "oracle";
+    return text.starts_with("this project") ? "recorded" : "published";
+  }
 };
 
 /// What is claimed.

@@ -55,6 +55,8 @@ const Table* Report::find_table(std::string_view name) const {
 
 void Report::claim(Assertion what, Judgement made) {
   Claim claim{std::move(what), std::move(made)};
+  // What the source says decides, not what a judgement takes for granted.
+  if (claim.independence == "published") claim.independence = claim.source.independence();
   check(claim);
   for (const Claim& earlier : claims_)
     if (earlier.id == claim.id) throw std::logic_error("claim '" + claim.id + "' is there already");

@@ -56,7 +56,8 @@ Harmonic harmonic(const FloatFormat& f, RoundingMode mode, std::int64_t limit, s
     h.term = arithmetic.div(one, arithmetic.convert_from(i32, static_cast<std::uint64_t>(n), bits(number_stream, n)),
                             bits(term_stream, n));
     const std::uint64_t next = arithmetic.add(h.sum, h.term, bits(sum_stream, n));
-    if (random ? f.is_zero(h.term) : next == h.sum) {
+    // A NaN stays one, however it is rounded.
+    if (random ? f.is_zero(h.term) || (next == h.sum && f.is_nan(next)) : next == h.sum) {
       h.stop = n;
       return h;
     }
@@ -74,7 +75,8 @@ void harmonic_series(const std::vector<FormatChoice>& formats, const std::vector
        {"sum", "1", "The sum when it stops, or at harmonic_limit."},
        {"stops_at", "term",
         "The first n from which on no term 1/n changes anything; null if harmonic_limit came first."},
-       {"last_term", "1", "That term, rounded; 0 where n is beyond the format's range."}});
+       {"last_term", "1",
+        "That term, rounded; 0 where n is beyond the format's range, NaN where the format has no infinity then."}});
   auto results = parallel_map(formats.size() * modes.size(), [&](std::size_t i) {
     return harmonic(formats[i / modes.size()].format, modes[i % modes.size()], limit, seed);
   });

@@ -169,7 +169,7 @@ void ones(const CollectiveSettings& s, Run& run) {
                                                                : exactly(expected, measured, "oracle"));
   };
   claim("ring-of-ones-stops-at-2-to-the-p",
-        "Ones of 4096 ranks add up to 2^p in a ring and no further: in bf16 to 256.",
+        "Ones of 4096 ranks add up to 2^p in a ring and no further, in bf16 to 256; from 12 bits on to all 4096.",
         "derived: at 2^p, 1 is half the spacing, and the tie goes back to even", stuck, ring);
   claim("tree-of-ones-is-exact", "In a tree the same ones add up to 4096: partial sums of equal size are exact.",
         "derived: each level doubles", whole, tree);

@@ -76,7 +76,8 @@ void claim_finetune(const Config& config, const Data& data, const std::vector<tr
       if (!f || policy.update.weights.keeps_floats()) continue;
       const std::string id = kebab_case(network + "-" + policy.name + "-start");
       const std::string statement = fmt::format(
-          "{} begins within what rounding each weight once can change, relative to their norm{}.", policy.name, of);
+          "{} begins in every seed within what rounding each weight once can change, relative to their norm ({}).",
+          policy.name, network);
       const bool nearest = policy.update.weights.rounding.mode == RoundingMode::nearest_even;
       if (!missing.empty()) report.claim({id, statement, rounding}, skipped(missing));
       else {

@@ -132,16 +132,18 @@ void several_optimizers(Report& report) {
 }
 
 void clipping(const Config& config, Report& report) {
-  Table& table = report.table("clipping", "Gradients clipped before and after they are unscaled",
-                              {{"when", "", "When they are clipped: before unscaling (wrong) or after it."},
-                               {"k", "binade", "The scale is 2^k, and static."},
-                               {"norm", "1", "Norm of the gradients that clipping sees, in the first step."},
-                               {"coefficient", "1", "What it multiplies them by."},
-                               {"clipped", "1", "Norm of the gradients that the first step takes."},
-                               {"to_fp32", "1", "The same divided by what FP32 without a scale takes."},
-                               {"first_loss", "1", "Loss before the first step."},
-                               {"last_loss", "1", "Loss after the last one."},
-                               {"fp32_loss", "1", "The same in FP32 without a scale."}});
+  Table& table = report.table(
+      "clipping", "Gradients clipped before and after they are unscaled",
+      {{"when", "", "When they are clipped: before unscaling (wrong) or after it."},
+       {"k", "binade", "The scale is 2^k, and static."},
+       {"norm", "1", "Norm of the gradients that clipping sees, in the first step."},
+       {"coefficient", "1",
+        "What it multiplies them by: max_norm / (norm + 1e-6), at most 1, as PyTorch's clip_grad_norm_ does."},
+       {"clipped", "1", "Norm of the gradients that the first step takes."},
+       {"to_fp32", "1", "The same divided by what FP32 without a scale takes."},
+       {"first_loss", "1", "Loss before the first step."},
+       {"last_loss", "1", "Loss after the last one."},
+       {"fp32_loss", "1", "The same in FP32 without a scale."}});
   const auto most = static_cast<float>(config.real("max_norm"));
   const auto rate = static_cast<float>(config.real("learning_rate"));
   const std::int64_t steps = config.integer("steps");
@@ -277,14 +279,15 @@ double part_by_arithmetic(Accumulating way, std::size_t n) {
 }  // namespace
 
 void accumulation(const Config& config, Report& report) {
-  Table& table = report.table("accumulation", "Gradients accumulated over micro-batches, one step",
-                              {{"way", "", "What the program does."},
-                               {"micro_batches", "1", "Micro-batches of a step, of 16 examples together."},
-                               {"part", "1", "Gradient that the step takes, in parts of the true one; null with Inf."},
-                               {"taken", "", "Whether the step was taken: yes or no."},
-                               {"refused", "", "Whether the scaler refused a second unscaling: yes or no."},
-                               {"scale", "1", "Scale before the step."},
-                               {"scale_after", "1", "Scale after it."}});
+  Table& table = report.table(
+      "accumulation", "Gradients accumulated over micro-batches, one step",
+      {{"way", "", "What the program does."},
+       {"micro_batches", "1", "Micro-batches of a step, of 16 examples together."},
+       {"part", "1", "Gradient that the step takes, in parts of the true one; null with Inf."},
+       {"taken", "", "Whether the step was taken: yes or no."},
+       {"refused", "", "Whether the scaler refused a second unscaling, which the program then does itself: yes or no."},
+       {"scale", "1", "Scale before the step."},
+       {"scale_after", "1", "Scale after it."}});
   std::array<double, accumulating_names.size()> worst{};
   bool all_skipped = true, all_refused = true, halved = true, some = false;
   for (const std::int64_t n : config.integers("micro_batches")) {

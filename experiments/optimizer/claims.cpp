@@ -161,7 +161,7 @@ void claim_decay(const std::string& network, const std::string& of, double lr, c
                     {publications::fp16_updates, "Micikevicius et al. 2018, Mixed Precision Training, section 3.1"}}};
   for (const auto& row : shrinking) {
     report.claim(
-        {network + "-" + row.id + "-decay-norm", row.statement + of + ".", row.source},
+        {network + "-" + row.id + "-decay-norm", row.statement + of + "; norms of the first seed.", row.source},
         at_most(get(row.without).weight_norms.front(), get(row.with).weight_norms.front(),
                 may_differ("norms of weights at the end; other roundings, or too few steps for lr wd to add up")));
   }

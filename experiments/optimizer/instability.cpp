@@ -157,14 +157,22 @@ void claim_batches(const std::string& network, const std::string& of, const Vari
   const auto get = [&](int size, const char* policy) -> const VariantOutcome& {
     return outcomes.at({network, fmt::format("batch-{}-{}", size, policy)});
   };
+  const auto mean = [&](int size, const char* policy, auto&& of_record) {
+    const auto& records = get(size, policy).records;
+    double sum = 0;
+    for (const auto* const record : records) sum += of_record(*record);
+    return sum / static_cast<double>(records.size());
+  };
   const auto lost = [&](int size, const char* policy) {
-    return evidence_of(*get(size, policy).records.front()).gradients_underflowed;
+    return mean(size, policy, [](const training::TrainingRecord& r) { return evidence_of(r).gradients_underflowed; });
   };
   const auto sizes = std::to_array(batch_sizes);
   const Citation activations =
       "derived: the loss is a mean over the batch, so that the gradients of its activations are "
       "divided by the batch's size";
-  const auto norm = [&](int size) { return get(size, "fp32").records.front()->curve.front().gradient_norm; };
+  const auto norm = [&](int size) {
+    return mean(size, "fp32", [](const training::TrainingRecord& r) { return r.curve.front().gradient_norm; });
+  };
   report.claim(
       {network + "-batch-noise",
        "The gradient of 1024 examples has a smaller norm than that of 16: its noise is less" + of + ".",

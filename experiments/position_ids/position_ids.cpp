@@ -136,15 +136,17 @@ void image_positions(const Config& config, const std::vector<FormatChoice>& form
       {{"pixels", "pixel", "Width and height of the image."},
        {"format", "", "Format of the position ids."},
        {"tokens", "token", "Patches and the class token: (pixels / patch)^2 + 1."},
-       {"distinct", "id", "Distinct position ids among them."},
-       {"sharing", "token", "Tokens that do not have their id to themselves."}});
+       {"distinct", "id", "Distinct position ids among them; Infinity or NaN is one."},
+       {"sharing", "token", "Tokens that do not have their id to themselves."},
+       {"overflowed", "token", "Tokens whose id is Infinity or NaN."}});
   for (const std::int64_t pixels : config.integers("pixels")) {
     const std::int64_t tokens = (pixels / patch) * (pixels / patch) + 1;
     for (const FormatChoice& choice : formats) {
       const Positions p = round_positions(choice.format, RoundingMode::nearest_even, tokens, run.trace.limit());
       std::int64_t sharing = 0;
       for (const Group& g : p.groups) sharing += g.size > 1 ? g.size : 0;
-      table.row({pixels, choice.name, tokens, count(choice.format, p.groups, tokens).distinct, sharing});
+      const Count c = count(choice.format, p.groups, tokens);
+      table.row({pixels, choice.name, tokens, c.distinct, sharing, c.non_finite});
       run.trace.append(p.trace);
     }
   }
@@ -194,7 +196,7 @@ void run_position_ids(const Config& config, Run& run) {
       {{"format", "", "Format of the position ids."},
        {"rounding", "", "Rounding mode: how 0, 1, 2, ... are rounded into it."},
        {"tokens", "token", "Context length N: positions 0 to N - 1."},
-       {"distinct", "id", "Distinct position ids among them."},
+       {"distinct", "id", "Distinct position ids among them; Infinity or NaN is one."},
        {"first_clash", "token", "The first position with the same id as the one before it; null if there is none."},
        {"largest_group", "token", "Most tokens that share one id."},
        {"overflowed", "token", "Tokens whose id is Infinity or NaN."}});

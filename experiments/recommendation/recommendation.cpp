@@ -284,7 +284,7 @@ class Recommendation {
   /// `o1`: bytes of O1, 0 if it was not trained.
   void claim(const std::string& name, const std::string& missing, const Spread* recommended, const Spread* fp32,
              double bytes, double o1) {
-    const Citation source = "this project: what `halfulp recommend` promises";
+    const Citation source = "derived: the budget that was given";
     if (budget_.bytes)
       run_.report.claim(
           {name + "-keeps-the-budget",

@@ -113,7 +113,7 @@ void recommend_for_tensors(const Config& config, const Budget& budget, Run& run)
                  o == plan[i] ? Json(reason(subjects[i], o)) : Json()});
     largest = std::max(largest, options[plan[i]].error);
   }
-  const Citation source = "this project: what `halfulp recommend` promises";
+  const Citation source = "derived: the budget that was given";
   if (budget.bytes)
     run.report.claim({"tensors-keep-the-budget", "The tensors take no more bytes than the budget.", source},
                      at_most(*budget.bytes, bytes_of(subjects, plan), "oracle"));

@@ -93,8 +93,8 @@ void memory(const Config& config, Run& run) {
   }
   const std::string none = "no format here stops counting within these increments";
   run.report.claim({"cells-stop-counting",
-                    "A cell state of p bits that adds an equal power of two in each step stops at 2^p of them: 256 in "
-                    "bf16.",
+                    "A cell state of p bits to which each step adds 1/2 stops after 2^p steps, at 2^(p - 1): in bf16 "
+                    "after 256, at 128.",
                     "derived: beyond 2^p increments the next sum is a tie, which goes to the even 2^p"},
                    expected.empty() ? skipped(none) : exactly(expected, measured, "oracle"));
   run.report.claim({"fp32-cells-count-on", "Where the format's cell stops, one that is kept in FP32 has the exact sum.",

@@ -114,7 +114,11 @@ void run_reproduce(const Config& config, Run& run) {
   const auto tell = [&](const Reproduction& r) {
     summary.row({r.name, r.verdicts[Verdict::pass], r.verdicts[Verdict::differs], r.verdicts[Verdict::fail],
                  r.verdicts[Verdict::skipped], name_of(r.verdicts.overall()), r.source, r.set_up});
-    run.report.claim({kebab_case(r.name), fmt::format("{}: {}.", r.name, r.set_up), r.source}, judgement_of(r));
+    const std::string part = r.verdicts[Verdict::skipped] == 0
+                                 ? ""
+                                 : fmt::format(" {} of {} figures could be measured here.", r.verdicts.measured(),
+                                               r.verdicts.all());
+    run.report.claim({kebab_case(r.name), fmt::format("{}: {}.{}", r.name, r.set_up, part), r.source}, judgement_of(r));
   };
   for (const Publication* const p : publications::all)
     if (const auto found = published.find(p); found != published.end()) tell(found->second);

@@ -416,8 +416,8 @@ void report_delayed(const Config& config, const ScalingSettings& s, Run& run) {
        "derived: amax becomes the largest element"},
       exactly(0, current_cut, "oracle"));
   const std::string statement =
-      "After a spike of one step the scale goes by it for as many steps as the history holds, and small values vanish "
-      "meanwhile.";
+      "After a spike of one step the scale goes by it for as many steps as the history holds, or to the end, and "
+      "small values vanish meanwhile.";
   run.report.claim({"a-spike-stays-for-a-history", statement, "derived: " + te},
                    d.jump >= 4 ? exactly(expected_lasts, lasts, "oracle")
                                : skipped("jump is below 4 binades: the spike may not be the largest"));

@@ -134,10 +134,11 @@ void LearningRates::report(const Data& data, const std::vector<Job>& jobs,
 
 void LearningRates::claim(const std::string& network, const std::string& missing, Report& report) const {
   const double smallest = rates_.back(), margin = config_.real("margin");
-  const auto judged = [&](const std::string& id, const std::string& statement, double lr, const Citation& source,
-                          const std::string& format, auto&& judge) {
-    const bool there = find(network, format, "fp32", Keeping::plain, lr) != nullptr;
-    const std::string of = fmt::format(" ({}, learning rate {:g}, {} seed{}.)", network, lr, config_.integer("seeds"),
+  const auto judged = [&](const std::string& id, const std::string& statement, const std::vector<double>& rates,
+                          const Citation& source, const std::string& format, auto&& judge) {
+    const bool there = find(network, format, "fp32", Keeping::plain, rates.front()) != nullptr;
+    const std::string of = fmt::format(" ({}, learning rate{} {:g}, {} seed{}.)", network, rates.size() == 1 ? "" : "s",
+                                       fmt::join(rates, ", "), config_.integer("seeds"),
                                        config_.integer("seeds") == 1 ? "" : "s");
     report.claim({network + "-" + id, statement + of, source},
                  !missing.empty() ? skipped(missing)
@@ -181,7 +182,7 @@ void LearningRates::claim(const std::string& network, const std::string& missing
       return *find(network, "fp32", "fp32", Keeping::plain, lr);
     };
     judged(family.id + "-lose",
-           fmt::format("Small steps: {}, rounded to nearest after each step, end below FP32.", family.what), smallest,
+           fmt::format("Small steps: {}, rounded to nearest after each step, end below FP32.", family.what), {smallest},
            family.lost, family.format,
            [&] { return judge_worse(spread(Keeping::plain, smallest), reference(smallest), family.margin, "fp32"); });
     for (const double lr : rates_)
@@ -189,7 +190,7 @@ void LearningRates::claim(const std::string& network, const std::string& missing
         judged(fmt::format("{}-{}-lr-{:.0e}", family.id, keepings[static_cast<std::size_t>(keeping)].name, lr),
                fmt::format("Small steps: {} brings back what {} loses, to within {:g} points of FP32.",
                            words_of(keeping), family.what, 100 * family.margin),
-               lr, *source, family.format, [&] {
+               {lr}, *source, family.format, [&] {
                  return judge_repair(spread(keeping, lr), spread(Keeping::plain, lr), reference(lr), family.margin,
                                      "fp32");
                });
@@ -197,7 +198,7 @@ void LearningRates::claim(const std::string& network, const std::string& missing
   // An update is lr times something of about 1 in Adam: the smaller lr, the more are below half a unit of the weight.
   for (const char* const format : {"bf16", "fp16"})
     judged(fmt::format("smaller-steps-swamp-more-{}", format),
-           fmt::format("The smaller the learning rate, the more updates of {} weights are lost.", format), smallest,
+           fmt::format("The smaller the learning rate, the more updates of {} weights are lost.", format), rates_,
            "derived: Adam's updates are about lr, and half a unit of a weight does not depend on it", format, [&] {
              if (rates_.size() < 2) return skipped("learning_rates has one alone");
              std::vector<double> shares;

@@ -125,11 +125,12 @@ def alibi(report: Report, row: Row) -> Row:
             "worst_head": int(worst[1]) + 1, "non_finite": Near(1 - kept.mean(), 1e-12)}
 
 
-@columns.recompute("images", "tokens distinct sharing", "NumPy's unique over the patches")
+@columns.recompute("images", "tokens distinct sharing overflowed", "NumPy's unique over the patches")
 def images(report: Report, row: Row) -> Row:
     tokens = (row["pixels"] // report.config["patch"]) ** 2 + 1
-    _, sizes = np.unique(naive.rounded(np.arange(tokens), row["format"]), return_counts=True)
-    return {"tokens": tokens, "distinct": len(sizes), "sharing": int(sizes[sizes > 1].sum())}
+    ids = naive.rounded(np.arange(tokens), row["format"])
+    _, sizes = np.unique(ids, return_counts=True)
+    return {"tokens": tokens, "distinct": len(sizes), "sharing": int(sizes[sizes > 1].sum()), "overflowed": int((~np.isfinite(ids)).sum())}
 
 
 columns.given("images", "pixels")
