@@ -388,7 +388,7 @@ std::vector<Parameter> parameters() {
        "of the terms: uniform in (0,1), symmetric: uniform in (-1,1), normal: N(0,1), ones",
        -std::numeric_limits<double>::infinity(), std::numeric_limits<double>::infinity(), distribution_names},
       {"trials", ParameterType::integer, "4", "vectors, each with its own terms", 1, 64},
-      {"seeds", ParameterType::integer, "8", "runs a vector with stochastic rounding", 1, 256},
+      {"seeds", ParameterType::integer, "4", "runs a vector with stochastic rounding", 1, 256},
       {"block", ParameterType::integer, "64", "terms a block of `blocked`", 1, 1048576},
       {"promote_every", ParameterType::integer, "128", "terms between promotions to FP32", 1, 1048576},
       {"random_bits", ParameterType::integer, "32", "of stochastic rounding", 1, max_random_bits},

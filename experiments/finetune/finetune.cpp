@@ -1,4 +1,5 @@
 #include <halfulp/experiments/finetune/finetune.hpp>
+#include <halfulp/experiments/learning_rates.hpp>
 #include <halfulp/experiments/publications.hpp>
 
 #include <halfulp/training/runs/runs.hpp>
@@ -135,12 +136,13 @@ using namespace trainings;
 std::vector<Parameter> parameters() {
   using Type = ParameterType;
   std::vector<Parameter> all = trainings::parameters({"mlp",
-                                                      "fp32,O1,O2,O3,amp-fp16,amp-bf16,pure-fp16,pure-bf16,bf16-sr,"
-                                                      "bf16-kahan,fp8-hybrid,fp8-deepseek,mxfp8,mxfp4,nvfp4",
-                                                      "2"});
+                                                      "fp32,O2,O3,amp-fp16,amp-bf16,pure-fp16,pure-bf16,bf16-sr,"
+                                                      "bf16-kahan,fp8-hybrid,mxfp8",
+                                                      "5"});
   for (Parameter& p : all)
     if (p.name == "networks") p.accepted = {"mlp", "cnn"};
   all.push_back(accuracy_margin());
+  for (Parameter& p : learning_rate_parameters("1e-4,1e-5", "bf16")) all.push_back(std::move(p));
   constexpr double infinity = std::numeric_limits<double>::infinity();
   all.push_back({"classes", Type::integers, "0,1,2,3,4", "classes that fine-tuning sees; pre-training sees all ten", 0,
                  image_classes - 1});
@@ -218,6 +220,7 @@ void run_finetune(const Config& config, Run& run) {
   const std::vector<training::Policy> policies = chosen_policies(config);
   const std::vector<std::string> networks = config.choices("networks");
   const Classes classes = classes_of(config);
+  LearningRates rates(config);
   const training::Policy fp32 = training::find_policy("fp32");
   const Data data(config, networks);
   data.report(run.report);
@@ -266,35 +269,46 @@ void run_finetune(const Config& config, Run& run) {
   std::vector<training::NetworkValues> learned{};
   std::vector<Tuning> tunings{};
   std::vector<std::unique_ptr<training::Examples>> tests{};  // of tuned classes, of the others, network by network
+  std::map<std::string, std::size_t> first_of;               // pre-training of each network
+  const auto make = [&](const std::string& network, const training::Policy& policy, const std::string& name,
+                        std::size_t i) {
+    const auto tuned = data.examples(config, network, classes.tuned);
+    const Job& start = before[first_of.at(network) + i];
+    Job job = make_job(config, network, policy, name, start.settings.seed, data, *tuned);
+    job.label += "-tuned";
+    job.classes = classes.tuned;
+    training::TrainerSettings& s = job.settings;
+    s.optimizer.kind = training::parse_optimizer(config.text("tune_optimizer"));
+    s.optimizer.lr = config.real("tune_lr");
+    s.steps = static_cast<std::uint64_t>(config.integer("tune_steps"));
+    if (s.steps == 0)
+      s.steps = std::max<std::uint64_t>(
+          1, static_cast<std::uint64_t>(
+                 std::llround(config.real("tune_epochs") * static_cast<double>(tuned->steps_per_epoch()))));
+    const auto intervals = static_cast<std::uint64_t>(config.integer("intervals"));
+    s.interval = std::max<std::uint64_t>(1, (s.steps + intervals - 1) / intervals);
+    job.start = {{"pre-training", to_json(start.settings)}};
+    job.prepare = [&learned, which = first_of.at(network) + i](training::Trainer& trainer) {
+      trainer.start_from(learned[which]);
+    };
+    return job;
+  };
   for (const std::string& network : networks) {
     if (!data.missing(network).empty()) continue;
-    const auto all = data.examples(config, network), tuned = data.examples(config, network, classes.tuned);
     tests.push_back(data.examples(config, network, classes.tuned));
     tests.push_back(data.examples(config, network, classes.other));
-    const auto seed = [&](std::size_t i) { return static_cast<std::uint64_t>(config.integer("seed")) + i; };
+    first_of[network] = before.size();
     for (std::size_t i = 0; i < seeds; ++i)
-      before.push_back(make_job(config, network, fp32, "pre-training", seed(i), data, *all));
+      before.push_back(make_job(config, network, fp32, "pre-training",
+                                static_cast<std::uint64_t>(config.integer("seed")) + i, data,
+                                *data.examples(config, network)));
     for (const training::Policy& policy : policies)
       for (std::size_t i = 0; i < seeds; ++i) {
-        Job job = make_job(config, network, policy, policy.name, seed(i), data, *tuned);
-        job.label += "-tuned";
-        job.classes = classes.tuned;
-        training::TrainerSettings& s = job.settings;
-        s.optimizer.kind = training::parse_optimizer(config.text("tune_optimizer"));
-        s.optimizer.lr = config.real("tune_lr");
-        s.steps = static_cast<std::uint64_t>(config.integer("tune_steps"));
-        if (s.steps == 0)
-          s.steps = std::max<std::uint64_t>(
-              1, static_cast<std::uint64_t>(
-                     std::llround(config.real("tune_epochs") * static_cast<double>(tuned->steps_per_epoch()))));
-        const auto intervals = static_cast<std::uint64_t>(config.integer("intervals"));
-        s.interval = std::max<std::uint64_t>(1, (s.steps + intervals - 1) / intervals);
+        after.push_back(make(network, policy, policy.name, i));
         Tuning tuning;
         tuning.network = network, tuning.policy = &policy;
         tuning.learned = before.size() - seeds + i;
         tuning.tests = tests.size() - 2;
-        job.start = {{"pre-training", to_json(before[tuning.learned].settings)}};
-        after.push_back(std::move(job));
         tunings.push_back(tuning);
       }
   }
@@ -306,10 +320,9 @@ void run_finetune(const Config& config, Run& run) {
       const std::size_t which = i / seeds * 2;
       reached[i] = judge(trainer, *tests[which], *tests[which + 1]);
     };
-  for (std::size_t i = 0; i < after.size(); ++i) {
+  for (std::size_t i = 0; i < tunings.size(); ++i) {
     Tuning& t = tunings[i];
     const training::NetworkValues& first = learned[t.learned];
-    after[i].prepare = [&](training::Trainer& trainer) { trainer.start_from(first); };
     // What it began with is made again, so that a training that went on from a checkpoint is judged alike.
     after[i].finish = [&, i](training::Trainer& trainer) {
       const training::Examples &tuned = *tests[t.tests], &other = *tests[t.tests + 1];
@@ -328,6 +341,7 @@ void run_finetune(const Config& config, Run& run) {
       t.parameters = moved.all;
     };
   }
+  rates.plan(data, after, make);
   const auto steps = [](const std::vector<Job>& jobs) {
     double all = 0;
     for (const Job& job : jobs) all += static_cast<double>(job.settings.steps);
@@ -344,7 +358,7 @@ void run_finetune(const Config& config, Run& run) {
     return share_tuned * test.tuned.accuracy + (1 - share_tuned) * test.other;
   };
   TuningOutcomes outcomes;
-  for (std::size_t i = 0; i < after.size(); ++i) {
+  for (std::size_t i = 0; i < tunings.size(); ++i) {
     const Tuning& t = tunings[i];
     tables.add(after[i], records[i], i % seeds == 0);
     each.row({t.network, t.policy->name, after[i].settings.seed, number(t.before.tuned.accuracy),
@@ -355,7 +369,7 @@ void run_finetune(const Config& config, Run& run) {
     spread.all += all_of(t.after);
     spread.rounding_cost += all_of(reached[t.learned]) - all_of(t.before);
   }
-  for (std::size_t first = 0; first < after.size(); first += seeds) {
+  for (std::size_t first = 0; first < tunings.size(); first += seeds) {
     const Tuning& t = tunings[first];
     const TuningSpread& spread = outcomes.at({t.network, t.policy->name});
     const auto reference = outcomes.find({t.network, "fp32"});
@@ -377,6 +391,7 @@ void run_finetune(const Config& config, Run& run) {
                  of_fp32 ? Json(verdict(spread.accuracy, of_fp32->accuracy, config.real("margin"))) : Json(),
                  diagnose(records[worst], worse).why});
   }
+  rates.report(data, after, records, tables, run.report);
   claim_finetune(config, data, policies, outcomes, run.report);
 }
 

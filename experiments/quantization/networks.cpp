@@ -27,8 +27,8 @@ Basis published(const std::string& why, bool within_doubt = false) {
 
 void claim_network(const Config& config, const std::string& network, const NetworkOutcome& o, Report& report) {
   const std::string of = fmt::format(" ({}, mean of {} seeds).", network, config.integer("seeds"));
-  const auto find = [&](int bits, bool per_channel) {
-    const auto found = o.ptq.find({bits, per_channel, Method::max, {}});
+  const auto find = [&](int bits, bool per_channel, const Calibration& activations = {}) {
+    const auto found = o.ptq.find({bits, per_channel, Method::max, activations});
     return found == o.ptq.end() ? nullptr : &found->second;
   };
   const auto aware = [&](int bits, bool per_channel) {
@@ -89,6 +89,17 @@ void claim_network(const Config& config, const std::string& network, const Netwo
         "A scale for each output of INT4 weights is no worse than one for all, to within half a point", channels,
         learned && four && four_channel, not_tested,
         [&] { return trainings::judge_no_worse(*four_channel, *four, half_a_point, "one scale"); });
+  const std::vector<double> percents = config.reals("percentiles");
+  const Calibration tightest{Method::percentile, *std::min_element(percents.begin(), percents.end())};
+  const trainings::Spread *const eight_clipped = find(8, true, tightest), *const four_clipped = find(4, true, tightest);
+  const std::string trade =
+      "derived: what is clipped is lost at every width, and a step of INT4 is 16 times as long as one of INT8";
+  claim("int8-clipping-loses",
+        fmt::format("In INT8 activations clipped at their percentile {:g} lose accuracy against the largest magnitude",
+                    tightest.percent),
+        trade, learned && eight && eight_clipped, not_tested, [&] { return loses(*eight_clipped, *eight, ""); });
+  claim("int4-clipping-gains", "In INT4 the same clipping gains accuracy", trade,
+        learned && four_channel && four_clipped, not_tested, [&] { return loses(*four_channel, *four_clipped, ""); });
   const AwareOutcome *const aware8 = aware(8, true), *const aware4 = aware(4, true);
   claim("int8-qat-within-1-point", "Quantization-aware training is within 1 point of FP32's accuracy in 8 bits",
         abstract, learned && aware8, not_tested, [&] { return keeps(aware8->qat, o.continued, 0.01); });
@@ -112,17 +123,19 @@ void claim_network(const Config& config, const std::string& network, const Netwo
                            published(doubts(one->qat, o.continued)));
           });
   }
+  const std::string quality = std::string(llm_int8) + ", section 3.3";
+  claim("llm-int8-keeps-quality", "LLM.int8() is as accurate as FP32, to within half a point", quality, learned,
+        not_tested, [&] { return trainings::judge_no_worse(o.as_trained.split, o.fp32, half_a_point, "fp32"); });
   if (network != "mlp") return;  // only there are outlier columns planted
   const std::string none = "outlier_features is 0, or they have no effect",
-                    same = "derived: (2^k x) (2^-k w) = x w, and ReLU(2^k x) = 2^k ReLU(x)",
-                    quality = std::string(llm_int8) + ", section 3.3";
+                    same = "derived: (2^k x) (2^-k w) = x w, and ReLU(2^k x) = 2^k ReLU(x)";
   bool exact = !o.planted.empty(), any = exact;
   double before = 0, after = 0, worst = 0;
   const NetworkOutcome::Planted* worst_of = nullptr;
   for (const auto& [ratio, p] : o.planted) {
-    exact = exact && p.exact, any = any && p.outliers > 0;
-    before += p.fp32.mean(), after += p.planted.mean();
-    const trainings::Standing s = trainings::standing(p.split, p.fp32);
+    exact = exact && p.exact, any = any && p.with.outliers > 0;
+    before += p.before.mean(), after += p.with.fp32.mean();
+    const trainings::Standing s = trainings::standing(p.with.split, p.before);
     if (!worst_of || s.difference - s.doubt < worst) worst = s.difference - s.doubt, worst_of = &p;
   }
   claim("planted-columns-change-nothing",
@@ -133,7 +146,7 @@ void claim_network(const Config& config, const std::string& network, const Netwo
   claim("split-keeps-quality",
         "With outlier columns in FP16 a network with such columns is as accurate as in FP32, to within half a point",
         quality, any, none,
-        [&] { return trainings::judge_no_worse(worst_of->split, worst_of->fp32, half_a_point, "fp32"); });
+        [&] { return trainings::judge_no_worse(worst_of->with.split, worst_of->before, half_a_point, "fp32"); });
   const auto twenty = o.planted.find(20);
   claim("plain-int8-loses-quality",
         "INT8 without that split loses accuracy on a network with outliers 20 times as large as other values",
@@ -143,8 +156,8 @@ void claim_network(const Config& config, const std::string& network, const Netwo
           std::string more;
           if (&most != &p)
             more = fmt::format("; with outliers {:g} times as large it is {:+.4f}", o.planted.rbegin()->first,
-                               trainings::standing(most.vector_wise, most.fp32).difference);
-          return loses(p.vector_wise, p.fp32, more);
+                               trainings::standing(most.with.vector_wise, most.before).difference);
+          return loses(p.with.vector_wise, p.before, more);
         });
 }
 
@@ -188,6 +201,7 @@ class NetworkRun {
     run_.progress(at(0.65));
     check();
     outliers.add_network(network_, learned_.front());
+    as_trained(tables);
     if (network_ == "mlp") plant(tables);
     run_.progress(at(0.7));
     train_on(tables, runs);
@@ -316,37 +330,56 @@ class NetworkRun {
         }
   }
 
-  void plant(ResultTables& tables) {
-    for (const double ratio : config_.reals("planted")) plant(ratio, tables);
-  }
-  void plant(double ratio, ResultTables& tables) {
-    const auto results = parallel_map(seeds_, [&](std::size_t s) {
+  /// Networks of every seed by each method.
+  MethodSpreads by_methods(const std::vector<training::NetworkValues>& values, const std::string& counted) const {
+    return MethodSpreads(parallel_map(seeds_, [&](std::size_t s) {
       const auto examples = data_.examples(config_, network_);
       training::TrainerSettings settings = first_.settings;
       settings.seed = seed(s);
       training::Trainer trainer(settings, fp32_, *examples);
-      return planted_accuracy(trainer, learned_[s], static_cast<std::size_t>(config_.integer("outlier_features")),
-                              ratio, config_.real("threshold"), *examples);
-    });
-    NetworkOutcome::Planted& p = outcome_.planted[ratio];
-    for (const PlantedAccuracy& r : results) {
-      p.fp32.add(r.fp32), p.planted.add(r.planted_fp32), p.fp16.add(r.fp16);
-      p.per_tensor.add(r.per_tensor), p.vector_wise.add(r.vector_wise), p.split.add(r.split);
-      p.outliers += r.outliers / static_cast<double>(seeds_), p.share += r.share / static_cast<double>(seeds_);
-    }
-    p.seeds = seeds_;
-    p.exact = std::all_of(results.begin(), results.end(), [](const PlantedAccuracy& r) { return r.exact; });
-    const auto row = [&](const char* method, double outliers, double share, const trainings::Spread& spread) {
-      const trainings::Standing to_fp32 = standing(spread, p.fp32);
-      tables.planted.row({network_, number(ratio), method, rounded(outliers), rounded(share), rounded(spread.mean()),
-                          number(to_fp32.difference), number(to_fp32.doubt)});
+      return by_method(trainer, values[s], config_.real("threshold"), *examples, counted);
+    }));
+  }
+
+  /// A row for each method, after `first` cells, against what FP32 answered.
+  void methods_rows(Table& table, const std::vector<Json>& first, const MethodSpreads& m,
+                    const trainings::Spread& reference) const {
+    const auto row = [&](const char* method, double outliers, double in_int8, const trainings::Spread& spread) {
+      const trainings::Standing to_fp32 = standing(spread, reference);
+      std::vector<Json> cells = first;
+      for (const Json& cell : {Json(method), rounded(outliers), rounded(in_int8), rounded(spread.mean()),
+                               number(to_fp32.difference), number(to_fp32.doubt)})
+        cells.push_back(cell);
+      table.row(std::move(cells));
     };
-    const auto features = static_cast<double>(learned_.front().layers.back().features);
-    row("fp32", features, 0, p.planted);
-    row("fp16", features, 0, p.fp16);
-    row("int8 tensor", 0, 1, p.per_tensor);
-    row("int8 vector-wise", 0, 1, p.vector_wise);
-    row("split", p.outliers, p.share, p.split);
+    row("fp32", m.columns, 0, m.fp32);
+    row("fp16", m.columns, 0, m.fp16);
+    row("int8 tensor", 0, 1, m.per_tensor);
+    row("int8 vector-wise", 0, 1, m.vector_wise);
+    row("split", m.outliers, m.in_int8, m.split);
+  }
+
+  void as_trained(ResultTables& tables) {
+    std::vector<training::NetworkValues> values;
+    for (const LearnedNetwork& learned : learned_) values.push_back(learned.values);
+    outcome_.as_trained = by_methods(values, "");
+    methods_rows(tables.as_trained, {network_}, outcome_.as_trained, outcome_.fp32);
+  }
+
+  void plant(ResultTables& tables) {
+    for (const double ratio : config_.reals("planted")) {
+      NetworkOutcome::Planted& p = outcome_.planted[ratio];
+      std::vector<training::NetworkValues> values;
+      for (const LearnedNetwork& learned : learned_) {
+        PlantedNetwork planted = plant_outliers(learned, static_cast<std::size_t>(config_.integer("outlier_features")),
+                                                ratio);
+        p.exact = p.exact && planted.exact;
+        values.push_back(std::move(planted.values));
+      }
+      p.before = outcome_.fp32;
+      p.with = by_methods(values, learned_.front().layers.back().name);
+      methods_rows(tables.planted, {network_, number(ratio)}, p.with, p.before);
+    }
   }
 
   void train_on(ResultTables& tables, trainings::Tables& runs) {

@@ -226,8 +226,7 @@ void OutlierTables::add_network(const std::string& network, const LearnedNetwork
   }
 }
 
-PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwork& learned, std::size_t units,
-                                 double ratio, double threshold, const training::Examples& examples) {
+PlantedNetwork plant_outliers(const LearnedNetwork& learned, std::size_t units, double ratio) {
   const LayerInputs &hidden = learned.layers[learned.layers.size() - 2], &last = learned.layers.back();
   // The units that are above zero most often, and the power of two that brings their largest output that far.
   std::vector<std::size_t> active(last.features), order(last.features);
@@ -238,9 +237,9 @@ PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwor
   }
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return active[a] > active[b]; });
-  training::NetworkValues values = learned.values;
-  std::vector<float>&from = values.at(hidden.name + ".weight"), &bias = values.at(hidden.name + ".bias"),
-  &to = values.at(last.name + ".weight");
+  PlantedNetwork result{learned.values};
+  std::vector<float>&from = result.values.at(hidden.name + ".weight"), &bias = result.values.at(hidden.name + ".bias"),
+  &to = result.values.at(last.name + ".weight");
   units = std::min(units, order.size());
   float others = 0;
   for (std::size_t i = units; i < order.size(); ++i) others = std::max(others, largest[order[i]]);
@@ -255,16 +254,20 @@ PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwor
     bias[unit] *= factor;
     for (std::size_t row = 0; row < to.size() / last.features; ++row) to[row * last.features + unit] /= factor;
   }
-  PlantedAccuracy result;
   for (const std::vector<float>* const all : {&from, &bias, &to})
     for (const float v : *all) result.exact &= v == 0 || (std::fabs(v) > 0x1p-60f && std::fabs(v) < 0x1p60f);
-  result.fp32 = learned.fp32;
+  return result;
+}
+
+MethodResults by_method(training::Trainer& trainer, const training::NetworkValues& values, double threshold,
+                        const training::Examples& examples, const std::string& counted) {
   trainer.start_from(values);
   LinearProducts numerics;
-  result.planted_fp32 = training::test_network(numerics, trainer.network(), examples);
+  MethodResults result;
+  result.fp32 = training::test_network(numerics, trainer.network(), examples);
   const auto with = [&](auto&& product) {
     numerics.multiply = [&](const training::Site& site, const LinearProducts::Operands& x, std::span<float> d) {
-      const std::vector<float> y = product(in_fp16(x.m, x.n, x.k, x.a, x.b), site.name == last.name);
+      const std::vector<float> y = product(in_fp16(x.m, x.n, x.k, x.a, x.b), counted.empty() || site.name == counted);
       std::copy(y.begin(), y.end(), d.begin());
     };
     return training::test_network(numerics, trainer.network(), examples);
@@ -272,15 +275,27 @@ PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwor
   result.fp16 = with([](const LinearOperands& o, bool) { return fp16_product(o); });
   result.per_tensor = with([](const LinearOperands& o, bool) { return int8_product(o, false); });
   result.vector_wise = with([](const LinearOperands& o, bool) { return int8_product(o, true); });
-  std::size_t columns = 0, products = 0;
-  result.split = with([&](const LinearOperands& o, bool is_last) {
+  std::size_t outliers = 0, columns = 0, products = 0;
+  result.split = with([&](const LinearOperands& o, bool counts) {
     SplitProduct split = split_product(o, threshold);
-    if (is_last) columns += split.outliers, ++products;
+    if (counts) outliers += split.outliers, columns += o.features, ++products;
     return std::move(split.y);
   });
-  result.outliers = products ? static_cast<double>(columns) / static_cast<double>(products) : 0;
-  result.share = 1 - result.outliers / static_cast<double>(last.features);
+  if (products) {
+    result.columns = static_cast<double>(columns) / static_cast<double>(products);
+    result.outliers = static_cast<double>(outliers) / static_cast<double>(products);
+    result.in_int8 = 1 - static_cast<double>(outliers) / static_cast<double>(columns);
+  }
   return result;
+}
+
+MethodSpreads::MethodSpreads(const std::vector<MethodResults>& of_seeds) {
+  const auto n = static_cast<double>(of_seeds.size());
+  for (const MethodResults& r : of_seeds) {
+    fp32.add(r.fp32), fp16.add(r.fp16), per_tensor.add(r.per_tensor);
+    vector_wise.add(r.vector_wise), split.add(r.split);
+    columns += r.columns / n, outliers += r.outliers / n, in_int8 += r.in_int8 / n;
+  }
 }
 
 }  // namespace halfulp::quantization

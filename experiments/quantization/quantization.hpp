@@ -19,6 +19,20 @@ struct AwareOutcome {
   trainings::Spread ptq = {}, qat = {};
 };
 
+/// A trained network computed in several ways: both operands of every product of linear layers and convolutions in
+/// FP32, in FP16, in INT8 with a scale each, with a scale a row and an output, and under LLM.int8()'s split.
+struct MethodResults {
+  training::TestResult fp32 = {}, fp16 = {}, per_tensor = {}, vector_wise = {}, split = {};
+  double columns = 0, outliers = 0,
+         in_int8 = 0;  ///< of a product, means; columns in FP16 under the split; share in INT8
+};
+/// The same over seeds.
+struct MethodSpreads {
+  trainings::Spread fp32 = {}, fp16 = {}, per_tensor = {}, vector_wise = {}, split = {};
+  double columns = 0, outliers = 0, in_int8 = 0;  ///< means
+  explicit MethodSpreads(const std::vector<MethodResults>& of_seeds = {});
+};
+
 struct NetworkOutcome {
   std::string missing = {};  ///< why there is nothing, in one line
   trainings::Spread fp32 = {}, continued = {};
@@ -26,10 +40,10 @@ struct NetworkOutcome {
   std::map<std::pair<int, bool>, AwareOutcome> aware = {};
   IntegerCheck integers = {};
   std::vector<std::string> unchecked = {};  ///< layers whose sums fp32 may not hold
+  MethodSpreads as_trained{};
   struct Planted {
-    trainings::Spread fp32 = {}, planted = {}, fp16 = {}, per_tensor = {}, vector_wise = {}, split = {};
-    double outliers = 0, share = 0;  ///< means
-    std::size_t seeds = 0;
+    trainings::Spread before = {};  ///< in FP32, without outlier columns
+    MethodSpreads with{};
     bool exact = true;  ///< of all seeds
   };
   std::map<double, Planted> planted = {};  ///< by the ratio of outliers to other values
@@ -42,7 +56,10 @@ void claim_network(const Config& config, const std::string& network, const Netwo
 struct ResultTables {
   inline static const Column doubt{
       "doubt", "1", "Half the width of that difference's 95 % confidence interval, by seeds and by test examples."};
-  Table &accuracy, &qat, &layers, &planted;
+  inline static const Column method{"method", "",
+                                    "Both operands of every product; split: columns with outliers in FP16, the others "
+                                    "in INT8 with a scale a row and an output."};
+  Table &accuracy, &qat, &layers, &as_trained, &planted;
   explicit ResultTables(Report& report)
       : accuracy(
             report.table("accuracy", "Networks quantized after training, means over seeds",
@@ -75,13 +92,20 @@ struct ResultTables {
                           {"accuracy", "1", "Test accuracy; a scale an output, calibrated by qat_method."},
                           {"to_fp32", "1", "This minus that of FP32."},
                           doubt})),
+        as_trained(
+            report.table("as_trained", "Trained networks in INT8 as they are, means over seeds",
+                         {{"network", "", "Network."},
+                          method,
+                          {"outliers", "value", "Columns of a layer's inputs in FP16, mean over layers and batches."},
+                          {"in_int8", "1", "Share of all layers' columns in INT8."},
+                          {"accuracy", "1", "Test accuracy."},
+                          {"to_fp32", "1", "This minus that of the network in FP32."},
+                          doubt})),
         planted(
             report.table("planted", "A perceptron with outlier columns planted in its hidden layer, means over seeds",
                          {{"network", "", "Network."},
                           {"ratio", "1", "The largest outlier over the largest of the other values is at least this."},
-                          {"method", "",
-                           "Both operands of every product; split: columns with outliers in FP16, the others in INT8 "
-                           "with a scale a row and an output."},
+                          method,
                           {"outliers", "value", "Columns of the last layer's inputs in FP16, mean over batches."},
                           {"in_int8", "1", "Share of its columns in INT8."},
                           {"accuracy", "1", "Test accuracy."},
@@ -156,17 +180,18 @@ class OutlierTables {
   Table &outliers_, &shares_;
 };
 
-/// Accuracy of a perceptron whose last hidden layer got outlier columns, without changing what it computes: what enters
+/// A trained network by each method. Columns are counted of one layer alone if it is named.
+MethodResults by_method(training::Trainer& trainer, const training::NetworkValues& values, double threshold,
+                        const training::Examples& examples, const std::string& counted = "");
+
+/// A perceptron whose last hidden layer got outlier columns, without changing what it computes: what enters
 /// some units is multiplied by a power of two, until they reach `ratio` times the largest value of the others, and the
 /// next layer's weights are divided by it.
-struct PlantedAccuracy {
-  training::TestResult fp32 = {}, planted_fp32 = {}, fp16 = {}, per_tensor = {}, vector_wise = {}, split = {};
+struct PlantedNetwork {
+  training::NetworkValues values;
   bool exact = true;  ///< no scaled number is near the ends of fp32's range
-  double outliers = 0,
-         share = 0;  ///< columns in FP16 of a product of the last layer, mean; share of its columns in INT8
 };
-PlantedAccuracy planted_accuracy(training::Trainer& trainer, const LearnedNetwork& learned, std::size_t units,
-                                 double ratio, double threshold, const training::Examples& examples);
+PlantedNetwork plant_outliers(const LearnedNetwork& learned, std::size_t units, double ratio);
 
 // One network: trained in FP32, calibrated, quantized in every way that is asked for, and trained on.
 

@@ -1,5 +1,6 @@
 // training: networks under every precision policy, and which of them fail, when and why.
 
+#include <halfulp/experiments/learning_rates.hpp>
 #include <halfulp/experiments/training/training.hpp>
 #include <halfulp/emulation/conversion.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -17,21 +18,9 @@ namespace {
 using namespace trainings;
 
 std::vector<Parameter> parameters() {
-  using Type = ParameterType;
-  constexpr double infinity = std::numeric_limits<double>::infinity();
   std::vector<Parameter> all = trainings::parameters({"mlp", "all", "3"});
   all.insert(all.end(), {accuracy_margin(), loss_margin()});
-  all.insert(all.end(),
-             {{"learning_rates", Type::reals, "1e-3,1e-4,1e-5", "learning rates of the table learning_rates", 0, 100},
-              {"weight_formats", Type::text, "bf16,fp16,e4m3",
-               "formats of its weights, separated by commas; empty: no such table"},
-              {"lr_format",
-               Type::choice,
-               "fp32",
-               "what the learning rate is kept in there: fp32, as optimizers do, or the weights' format",
-               -infinity,
-               infinity,
-               {"fp32", "weights"}}});
+  for (Parameter& p : learning_rate_parameters("1e-3,1e-4,1e-5", "bf16,fp16,e4m3")) all.push_back(std::move(p));
   return all;
 }
 
@@ -147,20 +136,23 @@ void run_training(const Config& config, Run& run) {
   Tables tables(run.report, "policy", "Precision policy.");
 
   const auto seeds = static_cast<std::size_t>(config.integer("seeds"));
+  const auto make = [&](const std::string& network, const training::Policy& policy, const std::string& name,
+                        std::size_t i) {
+    const auto seed = static_cast<std::uint64_t>(config.integer("seed")) + i;
+    return make_job(config, network, policy, name, seed, data, *data.examples(config, network));
+  };
   std::vector<Job> jobs;
   for (const std::string& network : networks) {
     if (!data.missing(network).empty()) continue;
-    const auto examples = data.examples(config, network);
     for (const PolicyRun& one : runs_of(policies, config))
       for (std::size_t i = 0; i < seeds; ++i) {
-        jobs.push_back(make_job(config, network, *one.policy, one.name,
-                                static_cast<std::uint64_t>(config.integer("seed")) + i, data, *examples));
+        jobs.push_back(make(network, *one.policy, one.name, i));
         jobs.back().label = fmt::format("{}-{}-{}", network, one.label, jobs.back().settings.seed);
         jobs.back().settings.optimizer.eps = one.eps;
       }
   }
   const std::size_t of_policies = jobs.size();
-  rates.plan(data, jobs);
+  rates.plan(data, jobs, make);
   const std::vector<training::TrainingRecord> records = train(jobs, data, config, run);
 
   // The first of those that went the same way shows what all of them do.

@@ -31,6 +31,7 @@ TEST(QuantizationExperiment, EveryVariantHasARow) {
   EXPECT_EQ(rows_of(report, "layers"), 2u * 2);
   EXPECT_EQ(rows_of(report, "calibration"), (5u + 2 * 2) * 2 * 2);
   EXPECT_EQ(rows_of(report, "planted"), 2u * 5);
+  EXPECT_EQ(rows_of(report, "as_trained"), 5u);
   for (const char* const id : {"mlp-integer-sums-exact", "mlp-planted-columns-change-nothing", "percentile-100-is-max",
                                "mse-no-larger-than-max", "uniform-sqnr", "llm-int8-split-bound"})
     EXPECT_EQ(verdict(report, id), "pass") << id;
@@ -94,10 +95,14 @@ TEST(QuantizationExperiment, NoiseContradictsNothing) {
         NetworkOutcome o;
         o.fp32 = o.continued = spread(0.8);
         for (const int bits : {8, 4}) o.ptq[{bits, bits == 8, Method::max, {}}] = spread(0.8 + difference);
+        o.ptq[{8, true, Method::max, {Method::percentile, 97}}] = spread(0.8 + 2 * difference);
+        o.ptq[{4, true, Method::max, {}}] = spread(0.8);
+        o.ptq[{4, true, Method::max, {Method::percentile, 97}}] = spread(0.8 - difference);
         o.aware[{8, true}] = {spread(0.8), spread(0.8 + difference)};
         NetworkOutcome::Planted& planted = o.planted[20];
-        planted.fp32 = planted.planted = planted.split = spread(0.8), planted.vector_wise = spread(0.8 + difference),
-        planted.outliers = 6;
+        planted.before = planted.with.fp32 = planted.with.split = spread(0.8);
+        planted.with.vector_wise = o.as_trained.split = spread(0.8 + difference);
+        planted.with.outliers = 6;
         return o;
       };
   const auto verdicts = [&](double difference) {
@@ -114,7 +119,8 @@ TEST(QuantizationExperiment, NoiseContradictsNothing) {
     }
     return all;
   };
-  for (const char* const id : {"mlp-int4-tensor-loses", "mlp-plain-int8-loses-quality"}) {
+  for (const char* const id : {"mlp-int4-tensor-loses", "mlp-plain-int8-loses-quality", "mlp-int8-clipping-loses",
+                               "mlp-int4-clipping-gains"}) {
     EXPECT_EQ(verdicts(-0.1)[id], "pass") << id;
     EXPECT_EQ(verdicts(-0.01)[id], "skipped") << id;
     EXPECT_EQ(verdicts(0.01)[id], "skipped") << id;
@@ -126,6 +132,9 @@ TEST(QuantizationExperiment, NoiseContradictsNothing) {
     EXPECT_EQ(verdicts(-0.025)[id], "skipped") << id << ": missed by less than the doubt";
     EXPECT_EQ(verdicts(-0.1)[id], "differs") << id;
   }
+  const char* const split = "mlp-llm-int8-keeps-quality";
+  EXPECT_EQ(verdicts(0.1)[split], "pass");
+  EXPECT_EQ(verdicts(-0.1)[split], "differs");
 }
 
 TEST(QuantizationExperiment, WithoutDataSamplesRemain) {

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import perceptron
 import plans
+import small_steps
 import trainings
 from checks import Columns, Near, Report, Row, real
 from plans import Plan, runs_of, tables_of
@@ -43,13 +44,15 @@ def plan(report: Report, row: Row) -> Plan:
     config = report.config
     steps = config["tune_steps"] or round(config["tune_epochs"] * plans.steps_per_epoch(report))
     precision = PRECISIONS.get(row["policy"], Precision())
-    return plans.usual_plan(report, row["network"], steps=steps, learning_rate=config["tune_lr"],
+    small = small_steps.learning_rate(row["policy"])
+    return plans.usual_plan(report, row["network"], steps=steps, learning_rate=config["tune_lr"] if small is None else small,
                                 scale=precision.scale, growth=precision.interval)
 
 
 def training(report: Report, row: Row) -> perceptron.Training | None:
     """Pre-training and fine-tuning of every seed in FP32, of the first one in FP16 and BF16."""
-    precision, first = PRECISIONS.get(row["policy"]), perceptron.Training(row["seed"])
+    name, first = row["policy"], perceptron.Training(row["seed"])
+    precision = PRECISIONS.get(name) or small_steps.precision(name, lambda rest: PRECISIONS[f"pure-{rest}"])
     if row["network"] != "mlp" or precision is None:
         return None
     asked = plan(report, row)
@@ -57,7 +60,7 @@ def training(report: Report, row: Row) -> perceptron.Training | None:
                      classes=tuple(report.config["classes"]), start=first)
     if row["policy"] == "pre-training":
         return first
-    return tuning if precision.is_fp32() or row["seed"] == report.config["seed"] else None
+    return tuning if trainings.exact(tuning) or row["seed"] == report.config["seed"] else None
 
 
 trainings.add(columns, VARIANT, plan, training)
@@ -134,3 +137,4 @@ def compared(report: Report, row: Row) -> trainings.Compared:
 
 trainings.add_standing(columns, "summary", {"verdict": "margin"}, compared, training)
 trainings.add_swamped(columns, VARIANT)
+small_steps.add(columns, VARIANT, training)

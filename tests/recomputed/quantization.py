@@ -204,9 +204,13 @@ METHODS: dict[str, Callable[[Floats, Floats, float], Floats]] = {
 
 
 @functools.cache
-def planted_network(seed: int, batches: int, units: int, ratio: float) -> perceptron.Values:
-    """The units that are above zero most often give 2^k times as much, and the next layer takes 2^-k of that."""
-    values, hidden = {name: value.copy() for name, value in learned(seed).items()}, inputs(seed, "fc2", batches)
+def planted_network(seed: int, batches: int, units: int, ratio: float | None) -> perceptron.Values:
+    """The units that are above zero most often give 2^k times as much, and the next layer takes 2^-k of that. As it is
+    without a ratio."""
+    values = {name: value.copy() for name, value in learned(seed).items()}
+    if ratio is None:
+        return values
+    hidden = inputs(seed, "fc2", batches)
     order = np.argsort(-(hidden > 0).sum(0), kind="stable")
     others = float(hidden[:, order[units:]].max())
     for unit in order[:units]:
@@ -218,26 +222,37 @@ def planted_network(seed: int, batches: int, units: int, ratio: float) -> percep
 
 
 @functools.cache
-def planted_answers(seed: int, batches: int, units: int, ratio: float, method: str, threshold: float
-                     ) -> tuple[Answers, float]:
-    """Answers, and outlier columns of the last layer's inputs, mean over batches."""
-    values, found = planted_network(seed, batches, units, ratio), []
+def by_method(seed: int, batches: int, units: int, ratio: float | None, method: str, threshold: float
+              ) -> tuple[Answers, dict[str, float]]:
+    """Answers, and of each layer the outlier columns of its inputs, mean over batches."""
+    values = planted_network(seed, batches, units, ratio)
+    found: dict[str, list[int]] = {"fc1": [], "fc2": []}
 
     def multiply(layer: str, x: Floats) -> Floats:
-        if layer == "fc2":
-            found.append(int(integers.outlier_columns(x, threshold).sum()))
+        found[layer].append(int(integers.outlier_columns(x, threshold).sum()))
         return METHODS[method](x, values[f"{layer}.weight"], threshold)
 
-    return answers(values, multiply), sum(found) / len(found)
+    return answers(values, multiply), {layer: sum(counts) / len(counts) for layer, counts in found.items()}
+
+
+def methods_row(report: Report, row: Row, ratio: float | None, layers: dict[str, float]) -> Row:
+    """The layers of which columns are counted, with their columns."""
+    config, method, columns_of_all = report.config, row["method"], sum(layers.values())
+    found = [by_method(seed, config["calibration_batches"], config["outlier_features"], ratio, method,
+                       config["threshold"]) for seed in seeds(report)]
+    split = sum(of_layer[layer] for _, of_layer in found for layer in layers) / len(found)
+    wide = {"fp32": columns_of_all, "fp16": columns_of_all, "split": split}.get(method, 0.0)
+    return told(report, [right for right, _ in found]) | {"outliers": wide / len(layers), "in_int8": Near(1 - wide / columns_of_all, 1e-11)}
 
 
 @columns.recompute("planted", "outliers in_int8 accuracy to_fp32 doubt", "networks with planted columns by NumPy")
 def planted(report: Report, row: Row) -> Row:
-    config, method = report.config, row["method"]
-    found = [planted_answers(seed, config["calibration_batches"], config["outlier_features"], row["ratio"], method,
-                              config["threshold"]) for seed in seeds(report)]
-    wide = {"fp32": 256.0, "fp16": 256.0, "split": sum(count for _, count in found) / len(found)}.get(method, 0.0)
-    return told(report, [right for right, _ in found]) | {"outliers": wide, "in_int8": 1 - wide / 256}
+    return methods_row(report, row, row["ratio"], {"fc2": 256.0})
+
+
+@columns.recompute("as_trained", "outliers in_int8 accuracy to_fp32 doubt", "networks in INT8 and FP16 by NumPy")
+def as_trained(report: Report, row: Row) -> Row:
+    return methods_row(report, row, None, {"fc1": 784.0, "fc2": 256.0})
 
 
 columns.given("planted", "ratio")

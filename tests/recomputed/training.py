@@ -1,13 +1,13 @@
 """training: the shared tables, summaries from runs, tensors and updates, and constants by searching all values."""
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 from typing import Any
 
 import naive
 import perceptron
 import plans
+import small_steps
 import standing
 import trainings
 from checks import Columns, Near, Report, Row
@@ -16,7 +16,6 @@ from precision import Precision, precision_of
 
 columns = Columns()
 VARIANT = "policy"
-SMALL_STEPS = re.compile(r"(?:(\w+)-(plain|master|kahan|stochastic)(?:-in-(\w+))?|fp32), lr (\S+)")
 
 
 def policy(report: Report, name: str) -> str:
@@ -25,19 +24,15 @@ def policy(report: Report, name: str) -> str:
 
 def plan(report: Report, row: Row) -> Plan:
     name = row["policy"]
-    if small := SMALL_STEPS.fullmatch(name):
-        return plans.usual_plan(report, row["network"], learning_rate=float(small[4]))
+    if small_steps.learning_rate(name) is not None:
+        return plans.usual_plan(report, row["network"], learning_rate=small_steps.learning_rate(name))
     return plans.usual_plan(report, row["network"], **plans.scaling_of(policy(report, name.partition(", ")[0])))
 
 
 def precision(report: Report, name: str) -> Precision | None:
     """None for what NumPy does not train, and for another eps in FP16, with which a little becomes a lot."""
-    if small := SMALL_STEPS.fullmatch(name):
-        weights, keeping, rest, _ = small.groups()
-        if keeping not in (None, "plain", "master") or weights not in (None, "fp16", "bf16"):
-            return None
-        all_else = precision_of(policy(report, f"pure-{rest}")) if rest else Precision()
-        return replace(all_else or Precision(), weights=weights or "fp32", master=keeping == "master")
+    if small_steps.learning_rate(name) is not None:
+        return small_steps.precision(name, lambda rest: precision_of(policy(report, f"pure-{rest}")))
     return None if ", eps" in name else precision_of(policy(report, name))
 
 
@@ -92,37 +87,4 @@ def lost(report: Report, row: Row) -> Row:
             "operands_lost": part("activation, operand", "weight, operand", "gradient-of-activation, operand")}
 
 
-# Small steps: which narrow weights take them.
-
-
-def of_small_steps(report: Report, row: Row) -> trainings.Compared:
-    rest = "" if row["rest"] == "fp32" else f"-in-{row['rest']}"
-    name = "fp32" if row["format"] == "fp32" else f"{row['format']}-{row['weights']}{rest}"
-    return (runs_of(report, row, VARIANT, f"{name}, lr {row['lr']:g}"),
-            runs_of(report, row, VARIANT, f"fp32, lr {row['lr']:g}"))
-
-
-columns.given("learning_rates", "lr")
-
-
-@columns.recompute("learning_rates", "accuracy to_fp32 test_loss loss_to_fp32", "sums over the table runs")
-def small_steps(report: Report, row: Row) -> Row:
-    return standing.means(*of_small_steps(report, row))
-
-
-@columns.recompute("learning_rates", "used_lr", "the configuration; the nearest of all values of the format")
-def used(report: Report, row: Row) -> Row:
-    asked = report.config["lr_format"] == "fp32"
-    return {"used_lr": row["lr"] if asked else float(naive.rounded(row["lr"], row["format"]))}
-
-
-trainings.add_standing(columns, "learning_rates", {"verdict": "margin"}, of_small_steps, training)
-
-
-@columns.recompute("learning_rates", "swamped", "NumPy's perceptron, in FP32 or with small steps of narrow weights")
-def swamped(report: Report, row: Row) -> Row | None:
-    of = [training(report, run) for run in of_small_steps(report, row)[0]]
-    shares: list[Any] = [perceptron.swamped(perceptron.course(one)) for one in of if one and trainings.exact(one)]
-    if len(shares) < len(of):
-        return None
-    return {"swamped": Near(sum(part / whole for part, whole in shares) / len(shares), 4e-3)}
+small_steps.add(columns, VARIANT, training)

@@ -3,6 +3,8 @@ from .spec import Plot
 
 PLOTS = {
     "training": (
+        Plot("learning_rates", "Small steps: narrow weights against FP32, by how they are kept", "dots", "weights", ("to_fp32",), series="format", panels="lr",
+             where={"network": "mlp", "rest": "fp32"}, value_label="accuracy minus FP32's", reading="The series is the format of the weights, a panel the learning rate. All else is FP32."),
         Plot("summary", "Accuracy under each precision policy", "dots", "policy", ("accuracy",), series="network", whiskers=("lowest", "highest"), value_label="test accuracy",
              reading="The line is from the worst to the best seed; a training that ended in NaN counts as 0."),
         Plot("summary", "What rounding took away under each policy", "dots", "policy", ("swamped", "underflowed", "operands_lost"), panels="network", value_scale="log", value_label="share")),
@@ -18,6 +20,8 @@ PLOTS = {
         Plot("resuming_course", "Trainings that go on from a checkpoint", "lines", "step", ("loss", "scale"), series="way", value_scale="log2", steps=True, same_values=False,
              reading="The checkpoint is in the middle; where a loss stays, steps are left out.")),
     "finetune": (
+        Plot("learning_rates", "Small steps: narrow weights against FP32, by how they are kept", "dots", "weights", ("to_fp32",), series="format", panels="lr",
+             where={"network": "mlp", "rest": "fp32"}, value_label="accuracy minus FP32's", reading="The series is the format of the weights, a panel the learning rate. All else is FP32."),
         Plot("summary", "What fine-tuning gains on its classes, and forgets of the others", "dots", "policy", ("tuned_before", "tuned", "other_before", "other"), panels="network",
              value_label="test accuracy", reading="Before and after; a training that ended in NaN counts as 0."),
         Plot("summary", "Weights that never move, and updates that are swamped", "dots", "policy", ("unmoved", "swamped"), panels="network", value_label="share")),

@@ -1,6 +1,5 @@
-// Small steps: which ways of keeping narrow weights still take them.
+#include <halfulp/experiments/learning_rates.hpp>
 #include <halfulp/experiments/publications.hpp>
-#include <halfulp/experiments/training/training.hpp>
 #include <halfulp/emulation/conversion.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/spelling.hpp>
@@ -9,7 +8,7 @@
 
 #include <algorithm>
 #include <functional>
-#include <map>
+#include <limits>
 
 namespace halfulp::trainings {
 namespace {
@@ -24,7 +23,7 @@ training::Policy policy_of(const std::string& format, const std::string& rest, K
                                        rest == "fp32" ? "" : "-in-" + rest);
   return training::parse_policy({{"name", name},
                                  {"title", "weights in " + name},
-                                 {"source", "experiment training"},
+                                 {"source", "the table learning_rates"},
                                  {"base", rest == "fp32" ? "fp32" : "pure-" + rest},
                                  {"weights", weights}},
                                 name);
@@ -41,6 +40,20 @@ std::string words_of(Keeping keeping) {
 }
 
 }  // namespace
+
+std::vector<Parameter> learning_rate_parameters(const std::string& rates, const std::string& formats) {
+  using Type = ParameterType;
+  constexpr double infinity = std::numeric_limits<double>::infinity();
+  return {{"learning_rates", Type::reals, rates, "learning rates of the table learning_rates", 0, 100},
+          {"weight_formats", Type::text, formats, "formats of its weights, separated by commas; empty: no such table"},
+          {"lr_format",
+           Type::choice,
+           "fp32",
+           "what the learning rate is kept in there: fp32, as optimizers do, or the weights' format",
+           -infinity,
+           infinity,
+           {"fp32", "weights"}}};
+}
 
 LearningRates::LearningRates(const Config& config) : config_(config), rates_(config.reals("learning_rates")) {
   const std::string names = config.text("weight_formats");
@@ -66,16 +79,14 @@ void LearningRates::add(const std::string& format, const std::string& rest, Keep
   }
 }
 
-void LearningRates::plan(const Data& data, std::vector<Job>& jobs) {
+void LearningRates::plan(const Data& data, std::vector<Job>& jobs, const MakeJob& make) {
   first_job_ = jobs.size();
   for (const std::string& network : networks_) {
     if (!data.missing(network).empty()) continue;
-    const auto examples = data.examples(config_, network);
     for (const double lr : rates_)
       for (const Variant& variant : variants_)
-        for (std::int64_t i = 0; i < config_.integer("seeds"); ++i) {
-          Job job = make_job(config_, network, variant.policy, fmt::format("{}, lr {:g}", variant.policy.name, lr),
-                             static_cast<std::uint64_t>(config_.integer("seed") + i), data, *examples);
+        for (std::size_t i = 0; i < static_cast<std::size_t>(config_.integer("seeds")); ++i) {
+          Job job = make(network, variant.policy, fmt::format("{}, lr {:g}", variant.policy.name, lr), i);
           job.label = fmt::format("{}-{}-lr-{:g}-{}", network, variant.policy.name, lr, job.settings.seed);
           job.settings.optimizer.lr = lr;
           if (config_.text("lr_format") == "weights")
