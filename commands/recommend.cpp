@@ -2,18 +2,25 @@
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/options.hpp>
 #include <halfulp/commands/run.hpp>
+#include <halfulp/commands/tables.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/json.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include <filesystem>
+#include <limits>
 #include <memory>
 #include <stdexcept>
 
 namespace halfulp::cli {
 namespace {
+
+namespace fs = std::filesystem;
 
 struct RecommendArguments : RunArguments {
   std::optional<std::string> networks, tensors, budget, formats, policies, policy;
@@ -25,6 +32,25 @@ std::string recommended_policy(const Report& report) {
   if (!results.contains("recommended") || results["recommended"]["rows"].empty())
     throw std::runtime_error("--policy: no network was trained, so that there is no policy to write");
   return pretty(Json::parse(results["recommended"]["rows"][0][1].get<std::string>()));
+}
+
+/// The file of a policy is found by its ending.
+void check_policy_file(const std::string& name) {
+  if (!name.ends_with(".json"))
+    throw std::invalid_argument(
+        fmt::format("--policy: {}; accepted: a file that ends in .json, as --set policies=FILE reads it", shown(name)));
+  check_writable(name);
+}
+
+/// Of the table `tensors` what is recommended.
+std::string chosen_formats(Json table, bool all) {
+  Json rows = Json::array();
+  for (const Json& row : table["rows"])
+    if (row[6] == true) rows.push_back(row);
+  table["rows"] = std::move(rows);
+  return headline_text(table, {"tensors", {"tensor", "elements", "format", "bytes", "relative_error"}},
+                       all ? std::numeric_limits<std::size_t>::max() : headline_rows, "", Style::of_output()) +
+         "\n";
 }
 
 int recommend_command(RecommendArguments options) {
@@ -39,14 +65,30 @@ int recommend_command(RecommendArguments options) {
   set("formats", options.formats);
   set("policies", options.policies);
   options.settings.insert(options.settings.begin(), settings.begin(), settings.end());
-  if (!options.policy) return run_experiments({&find_experiment("recommendation")}, options);
-  if (options.tensors) throw std::invalid_argument("--policy: no policy comes from --tensors; accepted: one of them");
-  if (options.networks && options.networks->find(',') != std::string::npos)
-    throw std::invalid_argument(
-        fmt::format("--policy: {} have a policy each; accepted: one network", *options.networks));
-  check_writable(*options.policy);
-  return run_experiments({&find_experiment("recommendation")}, options,
-                         [&](const Report& report) { write_file(*options.policy, recommended_policy(report)); });
+  if (options.tensors)
+    for (const auto& [option, value] :
+         {std::pair("--network", options.networks), std::pair("--against", options.policies)})
+      if (value) throw std::invalid_argument(std::string(option) + ": --tensors trains nothing; accepted: one of them");
+  RunHooks hooks;
+  if (options.policy) {
+    check_policy_file(*options.policy);
+    hooks.check = [&](const Config& config, const std::string& report) {
+      if (!config.text("tensors").empty())
+        throw std::invalid_argument("--policy: no policy comes from --tensors; accepted: one of them");
+      if (const auto networks = config.choices("networks"); networks.size() > 1)
+        throw std::invalid_argument(
+            fmt::format("--policy: {} have a policy each; accepted: one network", fmt::join(networks, ",")));
+      if (fs::weakly_canonical(*options.policy) == fs::weakly_canonical(report))
+        throw std::invalid_argument(
+            fmt::format("--policy: {} is the report's file; accepted: another", *options.policy));
+    };
+  }
+  hooks.then = [&](const Report& report) {
+    if (options.policy) write_file(*options.policy, recommended_policy(report));
+    if (const Table* const table = report.find_table("tensors"); table && !options.quiet && options.out != "-")
+      write_output(chosen_formats(table->to_json(), options.verbose));
+  };
+  return run_experiments({&find_experiment("recommendation")}, options, hooks);
 }
 
 }  // namespace
@@ -74,10 +116,10 @@ void add_recommend_command(CLI::App& app, int& status, std::string command) {
       ->type_name("FILE");
   add_run_options(*recommend, *options);
   recommend->footer(
-      "Each tensor is rounded alone to each format, and the gradient's error is measured. The plan that saves the "
-      "most\n"
-      "bytes for its error is trained; if it loses too much, one with half the error is. halfulp show REPORT choices\n"
-      "says what became of each tensor, and why.");
+      "Each tensor is rounded alone to each format, and the gradient's error is\n"
+      "measured. The plan that saves the most bytes for its error is trained; if it\n"
+      "loses too much, one with half the error is. halfulp show REPORT choices says\n"
+      "what became of each tensor, and why.");
   recommend->callback([options, &status] { status = recommend_command(*options); });
 }
 

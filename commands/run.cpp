@@ -148,7 +148,7 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
 }
 
 int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments,
-                    const std::function<void(const Report&)>& then) {
+                    const RunHooks& hooks) {
   if (arguments.parameters) {
     for (const Experiment* experiment : chosen)
       write_output(experiment_help(*experiment) + (chosen.size() > 1 ? "\n" : ""));
@@ -160,6 +160,8 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   options.backends = choose_backends(arguments.backends);
   const std::vector<Config> configs = configurations(chosen, arguments);
   const std::vector<std::string> files = output_files(chosen, arguments.out);
+  if (hooks.check)
+    for (std::size_t i = 0; i < chosen.size(); ++i) hooks.check(configs[i], files[i]);
 
   note_interrupts();
   std::vector<Finished> finished;
@@ -171,8 +173,8 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   };
   for (std::size_t i = 0; i < chosen.size(); ++i)
     finished.push_back(run_one(*chosen[i], configs[i], options, files[i], arguments.quiet));
-  if (then)
-    for (const Finished& run : finished) then(run.report);
+  if (hooks.then)
+    for (const Finished& run : finished) hooks.then(run.report);
 
   const Style style = Style::of_output();
   if (!arguments.quiet && arguments.out != "-")

@@ -28,11 +28,17 @@ struct RunArguments {
 
 void add_run_options(CLI::App& app, RunArguments& arguments);
 
+/// What a command adds to a run of experiments.
+struct RunHooks {
+  /// Refuses a configuration, with the report's file, before anything runs.
+  std::function<void(const Config&, const std::string& file)> check = {};
+  std::function<void(const Report&)> then = {};  ///< sees each report before any is summed up
+};
+
 /// Runs the experiments one after the other, writes their reports, prints a summary. The exit status: 1 if a claim
-/// fails or a comparison differs. All input is checked before the first one runs. `then`, if given, sees each report
-/// before any is summed up.
+/// fails or a comparison differs. All input is checked before the first one runs.
 int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments,
-                    const std::function<void(const Report&)>& then = {});
+                    const RunHooks& hooks = {});
 
 /// Its question and a table of its parameters: name, type, default, range, help.
 std::string experiment_help(const Experiment& experiment);

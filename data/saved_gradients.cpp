@@ -133,7 +133,7 @@ bool is_step_of_a_run(const fs::path& folder) {
 
 GradientFolder read_gradients(const std::string& folder) {
   std::error_code error;
-  if (!fs::is_directory(folder, error)) refuse_file(folder, "no such folder");
+  if (!fs::is_directory(folder, error)) refuse_file(folder, fs::exists(folder, error) ? "no folder" : "no such folder");
   GradientFolder found;
   if (fs::exists(fs::symlink_status(fs::path(folder) / listing, error))) {
     found = read_listing(folder);

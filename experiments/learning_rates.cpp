@@ -209,7 +209,7 @@ void LearningRates::claim(const std::string& network, const std::string& missing
   // An update is lr times something of about 1 in Adam: the smaller lr, the more are below half a unit of the weight.
   for (const char* const format : {"bf16", "fp16"})
     judged(fmt::format("smaller-steps-swamp-more-{}", format),
-           fmt::format("The smaller the learning rate, the more updates of {} weights are lost.", format), rates_,
+           fmt::format("In {} more updates of weights are lost, the smaller the learning rate.", format), rates_,
            "derived: Adam's updates are about lr, and half a unit of a weight does not depend on it", format, [&] {
              if (rates_.size() < 2) return skipped("learning_rates has one alone");
              std::vector<double> shares;

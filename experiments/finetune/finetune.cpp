@@ -137,7 +137,7 @@ std::vector<Parameter> parameters() {
   using Type = ParameterType;
   std::vector<Parameter> all = trainings::parameters({"mlp",
                                                       "fp32,O2,O3,amp-fp16,amp-bf16,pure-fp16,pure-bf16,bf16-sr,"
-                                                      "bf16-kahan,fp8-hybrid,mxfp8",
+                                                      "bf16-kahan,fp8-hybrid",
                                                       "5"});
   for (Parameter& p : all)
     if (p.name == "networks") p.accepted = {"mlp", "cnn"};

@@ -195,7 +195,7 @@ std::vector<Parameter> parameters() {
        -infinity,
        infinity,
        {"tensor", "channel"}},
-      {"percentiles", Type::reals, "99.9,99.99,99,97",
+      {"percentiles", Type::reals, "99.9,99,97",
        "percents P of values that the methods percentile-P do not clip; qat_method takes the first", 50, 100},
       {"calibration_batches", Type::integer, "4", "training batches that calibration looks at", 1, 64},
       {"qat_method", Type::choice, "mse",

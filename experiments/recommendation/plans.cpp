@@ -1,6 +1,7 @@
 // From the errors of single formats to plans, and from plans to policies.
 #include <halfulp/experiments/recommendation/recommendation.hpp>
 
+#include <halfulp/emulation/block/block.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/report/config.hpp>
@@ -23,6 +24,24 @@ using training::Storage;
 
 double bits_of(const Storage& storage) {
   return storage.plain() ? storage.plain()->storage_bits() : storage.block()->bits_per_element();
+}
+
+double bytes_of(const Storage& storage, const Place& place) {
+  const BlockFormat* const block = storage.block();
+  const std::vector<Extent> one{{1, place.elements}};
+  double bytes = 0;
+  for (const Extent& e : place.tensors.empty() ? one : place.tensors) {
+    const std::uint64_t elements = e.rows * e.columns,
+                        bits = static_cast<std::uint64_t>(block ? block->element.bits()
+                                                                : storage.plain()->storage_bits());
+    bytes += static_cast<double>((elements * bits + 7) / 8);
+    if (!block) continue;
+    const auto shared = static_cast<std::uint64_t>(block->scale.storage_bits() +
+                                                   (block->element.is_affine() ? block->element.bits() : 0));
+    bytes += static_cast<double>((block_grid(*block, e.rows, e.columns).count() * shared + 7) / 8) +
+             (block->tensor_scale ? 4 : 0);
+  }
+  return bytes;
 }
 
 double bytes_of(const std::vector<Subject>& subjects, const Plan& plan) {
@@ -51,14 +70,15 @@ Role role_of(Part part) {
   }
 }
 
-double stored_bits(const Policy& policy, const Place& place) {
+double stored_bytes(const Policy& policy, const Place& place) {
   const training::UpdatePrecision& update = policy.update;
   switch (place.part) {
     case Part::weights:
-      return bits_of(update.weights) * (update.kahan ? 2 : 1) + (update.master_weights ? bits_of(Storage{}) : 0);
-    case Part::first_moments: return bits_of(update.first);
-    case Part::second_moments: return bits_of(update.second);
-    default: return bits_of(policy.at(place.kind, place.layer).result(role_of(place.part)));
+      return bytes_of(update.weights, place) * (update.kahan ? 2 : 1) +
+             (update.master_weights ? bytes_of(Storage{}, place) : 0);
+    case Part::first_moments: return bytes_of(update.first, place);
+    case Part::second_moments: return bytes_of(update.second, place);
+    default: return bytes_of(policy.at(place.kind, place.layer).result(role_of(place.part)), place);
   }
 }
 
@@ -74,8 +94,7 @@ struct Move {
 
 double bytes_of(const std::vector<Subject>& subjects, const Policy& policy) {
   double bytes = 0;
-  for (const Subject& subject : subjects)
-    bytes += static_cast<double>(subject.place.elements) * stored_bits(policy, subject.place) / 8;
+  for (const Subject& subject : subjects) bytes += stored_bytes(policy, subject.place);
   return bytes;
 }
 
@@ -142,15 +161,19 @@ training::Policy policy_of(const std::vector<Subject>& subjects, const Plan& pla
 }
 
 Budget parse_budget(const std::string& text) {
-  constexpr std::array<std::pair<std::string_view, double>, 4> units{{{"kB", 1e3}, {"MB", 1e6}, {"GB", 1e9}, {"B", 1}}};
+  constexpr std::array<std::pair<std::string_view, double>, 7> units{
+      {{"kib", 1024}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"b", 1}}};
   constexpr const char* accepted =
-      "; accepted: a share of the examples from 0 to 1 such as 0.005, or bytes such as 400kB, 1.5MB";
-  std::string_view number = text;
+      "; accepted: what may be lost, from 0 to 1 such as 0.005, or bytes such as 400kB, 1.5MB, 77B";
+  std::string lower = text;
+  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  std::string_view number = lower;
   std::optional<double> unit;
   for (const auto& [name, factor] : units)
     if (!unit && number.ends_with(name)) {
       unit = factor;
       number.remove_suffix(name.size());
+      if (number.ends_with(' ')) number.remove_suffix(1);
     }
   double value = 0;
   const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
@@ -177,9 +200,12 @@ std::string reason(const Subject& subject, std::size_t chosen) {
   const auto percent = [](double error) {
     return std::isfinite(error)
                ? error < 1 ? fmt::format("{:.2g} %", 100 * error) : fmt::format("{:.0f} %", 100 * error)
-               : "no bound";
+               : "all there is";
   };
+  if (subject.options.size() == 1) return "not made narrower: by it everything else is judged";
   if (!narrower) return fmt::format("the narrowest; alone it errs by {}", percent(option.error));
+  if (!std::isfinite(narrower->error))
+    return fmt::format("in each narrower format numbers become Inf or NaN; this one errs by {}", percent(option.error));
   return fmt::format("{} would save {:.0f} bytes more and err by {} instead of {}", text_of(narrower->storage),
                      option.bytes - narrower->bytes, percent(narrower->error), percent(option.error));
 }

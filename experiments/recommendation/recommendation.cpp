@@ -23,18 +23,20 @@ using trainings::Standing;
 
 /// Plans that are trained at most, each with half the error of the one before it.
 constexpr int most_attempts = 8;
+/// The share of the test examples by which verdicts go where the budget is one of bytes.
+constexpr double usual_loss = 0.01;
 /// Of the budget that a plan may use up with the seeds that choose it: others will do worse than those that chose.
 constexpr double share_to_choose = 0.5;
 
 std::vector<Parameter> parameters() {
   using Type = ParameterType;
-  std::vector<Parameter> all = trainings::parameters({"mlp", "O1,pure-bf16", "3"});
+  std::vector<Parameter> all = trainings::parameters({"mlp", "O1,pure-bf16", "4"});
   all.push_back(trainings::loss_margin());
   all.insert(
       all.end(),
       {{"budget", Type::text, "0.01",
-        "what may be lost against fp32, as a share of the test examples (of tensors: the relative error of each); "
-        "or the bytes that there are, such as 400kB or 1.5MB"},
+        "what may be lost against fp32, as a share of the test examples (beside loss_margin; of tensors: the relative "
+        "error of each); or the bytes that there are, such as 400kB or 1.5MB"},
        {"formats", Type::text, "bf16,e4m3,e5m2,fp8-1x128",
         "formats besides fp32 (halfulp formats lists them), separated by commas; block formats are for weights, "
         "moments "
@@ -52,8 +54,9 @@ std::vector<Parameter> parameters() {
 constexpr const char* doubt_help =
     "Half the width of that difference's 95 % confidence interval, by seeds and by test examples.";
 constexpr const char* verdict_help =
-    "Failed if a training ended in NaN; within if to_fp32 - doubt is at least -budget; below if to_fp32 is negative "
-    "beyond doubt; else cannot tell.";
+    "Failed if a training ended in NaN; within if to_fp32 - doubt is at least -budget, of a budget of bytes -0.01; "
+    "below "
+    "if to_fp32 is negative beyond doubt; else cannot tell.";
 constexpr const char* half_verdict_help = "As in `comparison`, with half of the budget.";
 constexpr const char* half_loss_verdict_help = "The same of the test loss, with half of loss_margin.";
 constexpr const char* loss_verdict_help =
@@ -99,10 +102,11 @@ class Recommendation {
             "attempts", "Plans that were trained, the boldest first, until one took half of the budget or less",
             {{"network", "", "Network."},
              {"allowed", "1",
-              "Error that the plan may have: first the noise or that of the narrowest plan, then half as much; null "
-              "for a budget of bytes."},
+              "Error that the plan may have: first the noise or that of the narrowest plan, then half as much until "
+              "another plan has it; null for a budget of bytes."},
              {"noise", "1", "Relative difference of the gradients of two batches, the larger of two states."},
-             {"error", "1", "Root of the sum of the squared errors of its places."},
+             {"error", "1",
+              "Root of the sum of the squared errors of its places, but for what became narrower free of charge."},
              {"bytes", "byte", "Of everything that one step stores."},
              {"to_fp32", "1", "Its accuracy minus that of FP32."},
              {"doubt", "1", doubt_help},
@@ -154,6 +158,7 @@ class Recommendation {
     const Sensitivity sensitivity(config_, data_, jobs.front(), std::move(learned));
     const std::vector<Subject> subjects = sensitivity.measure(parse_formats(config_), run_, at(0.1), at(0.5));
     const std::vector<Plan> all = plans(subjects);
+    free_.assign(subjects.size(), false);
     const Plan plan = budget_.bytes
                           ? within_bytes(name, subjects, all, sensitivity, reference, *examples, at(0.5), at(0.7))
                           : within_accuracy(name, subjects, all, sensitivity, reference, *examples, at(0.5), at(0.7));
@@ -188,18 +193,22 @@ class Recommendation {
     return spread;
   }
 
-  /// Trains a plan. Whether it keeps the budget of accuracy.
-  bool attempt(const std::string& name, const std::vector<Subject>& subjects, const Plan& plan, Json allowed,
-               double noise, const Spread& reference, const training::Examples& examples, double from, double to) {
+  /// Trains a plan with what it has free of charge. Nothing if that does not keep the budget of accuracy.
+  std::optional<Plan> attempt(const std::string& name, const std::vector<Subject>& subjects, const Plan& paid,
+                              Json allowed, const Sensitivity& sensitivity, const Spread& reference,
+                              const training::Examples& examples, double from, double to) {
+    const Plan plan = sensitivity.narrowed_for_free(subjects, paid);
+    for (std::size_t i = 0; i < plan.size(); ++i) free_[i] = plan[i] != paid[i];
     const std::string variant = fmt::format("attempt {}", ++attempt_);
     policies_.push_back(policy_of(subjects, plan, fmt::format("attempt-{}", attempt_), "a plan for " + name));
     const Spread spread = train(jobs_of(name, policies_.back(), variant, Purpose::choose, examples), from, to);
-    const AgainstFp32 s(spread, reference, share_to_choose * budget_.accuracy,
+    const AgainstFp32 s(spread, reference, share_to_choose * allowed_loss(),
                         share_to_choose * config_.real("loss_margin"));
-    attempts_.row({name, std::move(allowed), number(noise), number(error_of(subjects, plan)),
-                   number(bytes_of(subjects, plan)), number(s.accuracy.difference), number(s.accuracy.doubt), s.verdict,
+    attempts_.row({name, std::move(allowed), number(sensitivity.noise()), number(error_of(subjects, paid)),
+                   whole(bytes_of(subjects, plan)), number(s.accuracy.difference), number(s.accuracy.doubt), s.verdict,
                    number(s.loss.difference), number(s.loss.doubt), s.loss_verdict, policies_.back().json.dump()});
-    return s.verdict == "within" && s.loss_verdict == "within";
+    if (budget_.bytes || (s.verdict == "within" && s.loss_verdict == "within")) return plan;
+    return {};
   }
 
   Plan within_accuracy(const std::string& name, const std::vector<Subject>& subjects, const std::vector<Plan>& all,
@@ -215,9 +224,11 @@ class Recommendation {
       if (last == tried) continue;
       tried = last;
       const auto at = [&](int n) { return from + (to - from) * n / most_attempts; };
-      if (attempt(name, subjects, *last, number(allowed), sensitivity.noise(), reference, examples, at(i), at(i + 1)))
-        return *last;
+      if (const auto plan = attempt(name, subjects, *last, number(allowed), sensitivity, reference, examples, at(i),
+                                    at(i + 1)))
+        return *plan;
     }
+    free_.assign(subjects.size(), false);
     return all.front();
   }
 
@@ -231,8 +242,7 @@ class Recommendation {
           fmt::format("budget: {} takes {:.0f} bytes with the narrowest of these formats; accepted: at least that",
                       name, std::ceil(bytes_of(subjects, all.back()))));
     attempt_ = 0;
-    attempt(name, subjects, *fits, {}, sensitivity.noise(), reference, examples, from, to);
-    return *fits;
+    return attempt(name, subjects, *fits, {}, sensitivity, reference, examples, from, to).value();
   }
 
   void report_plan(const std::string& name, const std::vector<Subject>& subjects, const Plan& plan) {
@@ -241,11 +251,12 @@ class Recommendation {
       const std::string kind = is_state(place.part) ? "" : std::string(training::name_of(place.kind));
       for (std::size_t o = 0; o < options.size(); ++o)
         sensitivity_.row({name, place.layer, kind, name_of(place.part), place.elements, text_of(options[o].storage),
-                          number(bits_of(options[o].storage)), number(options[o].bytes), number(options[o].error),
+                          number(bits_of(options[o].storage)), whole(options[o].bytes), number(options[o].error),
                           o == plan[i]});
       const Option& option = options[plan[i]];
       choices_.row({name, place.layer, kind, name_of(place.part), place.elements, text_of(option.storage),
-                    number(option.bytes), number(option.error), reason(subjects[i], plan[i])});
+                    whole(option.bytes), number(option.error),
+                    free_[i] ? std::string(free_of_charge) : reason(subjects[i], plan[i])});
     }
   }
 
@@ -270,8 +281,8 @@ class Recommendation {
     for (std::size_t i = 0; i < all.size(); ++i) {
       if (all[i]->name == "O1") o1 = all[i];
       const double bytes = bytes_of(subjects, *all[i]);
-      const AgainstFp32 s(spreads[i], spreads.front(), budget_.accuracy, config_.real("loss_margin"));
-      comparison_.row({name, all[i]->name, number(bytes), number(bytes / fp32_bytes), number(spreads[i].mean()),
+      const AgainstFp32 s(spreads[i], spreads.front(), allowed_loss(), config_.real("loss_margin"));
+      comparison_.row({name, all[i]->name, whole(bytes), number(bytes / fp32_bytes), number(spreads[i].mean()),
                        number(s.accuracy.difference), number(s.accuracy.doubt), s.verdict,
                        number(spreads[i].mean_loss()), number(s.loss.difference), number(s.loss.doubt),
                        s.loss_verdict});
@@ -290,21 +301,25 @@ class Recommendation {
           {name + "-keeps-the-budget",
            fmt::format("What the recommended policy stores in a step of {} is no more than the budget.", name), source},
           missing, [&] { return at_most(*budget_.bytes, bytes, "oracle"); });
-    else
+    else {
       run_.report.claim(
           {name + "-keeps-the-budget",
-           fmt::format(
-               "Under the recommended policy {} loses at most {:g} points of accuracy, and its test loss rises by at "
-               "most {:g} nat, against FP32, with seeds that chose nothing.",
-               name, 100 * budget_.accuracy, config_.real("loss_margin")),
+           fmt::format("Under the recommended policy {} loses at most {:g} points of accuracy against FP32, with seeds "
+                       "that chose nothing.",
+                       name, 100 * budget_.accuracy),
            source},
-          missing, [&] {
-            return trainings::judge_as_good(*recommended, *fp32, budget_.accuracy, config_.real("loss_margin"), "fp32");
-          });
+          missing, [&] { return trainings::judge_no_worse(*recommended, *fp32, budget_.accuracy, "fp32"); });
+      run_.report.claim(
+          {name + "-keeps-the-loss",
+           fmt::format("Its test loss rises by at most {:g} nat ({}).", config_.real("loss_margin"), name),
+           "derived: loss_margin"},
+          missing, [&] { return trainings::judge_loss(*recommended, *fp32, config_.real("loss_margin"), "fp32"); });
+    }
     run_.report.claim(
         {name + "-fewer-bytes-than-o1",
          fmt::format("A step of {} stores fewer bytes under the recommended policy than under O1.", name), source},
         !missing.empty() ? missing
+        : budget_.bytes  ? "a budget of bytes may be used up"
         : o1 == 0        ? "policies does not contain O1"
                          : "",
         [&] {
@@ -313,6 +328,9 @@ class Recommendation {
                           "no narrower plan kept the budget; a larger budget or more formats may have one"});
         });
   }
+
+  static Json whole(double bytes) { return static_cast<std::uint64_t>(bytes); }
+  double allowed_loss() const { return budget_.bytes ? usual_loss : budget_.accuracy; }
 
   const Config& config_;
   Run& run_;
@@ -323,6 +341,7 @@ class Recommendation {
   Table &sensitivity_, &attempts_, &choices_, &comparison_, &recommended_;
   Policy fp32_;
   std::deque<Policy> policies_ = {};
+  std::vector<bool> free_ = {};  ///< places of the last plan that became narrower free of charge
   int attempt_ = 0;
 };
 
@@ -330,7 +349,18 @@ void run_recommendation(const Config& config, Run& run) {
   const Budget budget = parse_budget(config.text("budget"));
   parse_formats(config);
   if (!config.text("tensors").empty()) return recommend_for_tensors(config, budget, run);
+  if (!config.text("save_gradients").empty())
+    throw std::invalid_argument(
+        "save_gradients: many trainings of the same name would write the same files; accepted: nothing here, and "
+        "halfulp "
+        "run training with the policy");
   const std::vector<Policy> others = trainings::chosen_policies(config);
+  for (const Policy& other : others)
+    if (other.name == "recommended")
+      throw std::invalid_argument(
+          "policies: the name 'recommended' is that of the policy that is made here; accepted: a file with another "
+          "name "
+          "in it");
   const std::vector<std::string> networks = config.choices("networks");
   const Data data(config, networks);
   data.report(run.report);

@@ -28,12 +28,18 @@ constexpr std::string_view name_of(Part part) { return part_names[static_cast<st
 /// Whether it is stored from step to step, in one format for the whole network.
 constexpr bool is_state(Part part) { return part <= Part::second_moments; }
 
+/// A tensor as rows, along which blocks lie.
+struct Extent {
+  std::uint64_t rows = 1, columns = 0;
+};
+
 /// Tensors that share a format: those of one operator of one layer in one role, or a state of all parameters.
 struct Place {
   Part part;
   training::OperatorKind kind = training::OperatorKind::optimizer;  ///< of no state
   std::string layer = {};                                           ///< empty: of a state
   std::uint64_t elements = 0;                                       ///< in one step
+  std::vector<Extent> tensors = {};  ///< of these elements; empty: one row, which plain formats do not tell apart
 };
 
 /// Where loss scaling begins if no format asks for less: GradScaler's default.
@@ -56,8 +62,10 @@ struct Subject {
 /// An option for each subject.
 using Plan = std::vector<std::size_t>;
 
-/// Bits of an element, with its share of a block's scale.
+/// Bits of an element, with its share of the scale of a whole block.
 double bits_of(const training::Storage& storage);
+/// Bytes of a place's tensors: codes packed, and every block's scale.
+double bytes_of(const training::Storage& storage, const Place& place);
 double bytes_of(const std::vector<Subject>& subjects, const Plan& plan);
 /// Square root of the sum of squares: errors of different places are taken for independent.
 double error_of(const std::vector<Subject>& subjects, const Plan& plan);
@@ -93,6 +101,9 @@ class Sensitivity {
               training::NetworkValues learned);
   /// Every place of the network, with an option for each format and its error.
   std::vector<Subject> measure(const std::vector<training::Storage>& formats, Run& run, double from, double to) const;
+  /// The plan with every activation and gradient narrower for which that changes no bit of a gradient, in both states:
+  /// ReLU of BF16 numbers is BF16.
+  Plan narrowed_for_free(const std::vector<Subject>& subjects, Plan plan) const;
   /// The relative difference between the gradients of two batches: what training lives with anyway.
   double noise() const { return noise_; }
 
@@ -120,5 +131,7 @@ void recommend_for_tensors(const Config& config, const Budget& budget, Run& run)
 
 /// Why this option of a subject and no narrower one, in a few words.
 std::string reason(const Subject& subject, std::size_t chosen);
+/// The same of what became narrower because that changes nothing where the plan is.
+inline constexpr std::string_view free_of_charge = "free: what comes in is as narrow, and no bit of a gradient changes";
 
 }  // namespace halfulp::recommendation

@@ -145,11 +145,14 @@ std::vector<Place> Sensitivity::places() const {
   trainer.run_interval();
   std::uint64_t parameters = 0;
   for (const auto* const p : trainer.parameters()) parameters += p->value.size();
-  std::vector<Place> all{{Part::weights, OperatorKind::optimizer, {}, parameters}};
+  std::vector<Extent> extents;
+  for (const auto* const p : trainer.parameters()) extents.push_back({p->value.rows(), p->value.columns()});
+  std::vector<Place> all{{Part::weights, OperatorKind::optimizer, {}, parameters, extents}};
   const training::OptimizerSettings& optimizer = settings_.optimizer;
   const bool adam = optimizer.kind != training::OptimizerKind::sgd;
-  if (adam || optimizer.momentum != 0) all.push_back({Part::first_moments, OperatorKind::optimizer, {}, parameters});
-  if (adam) all.push_back({Part::second_moments, OperatorKind::optimizer, {}, parameters});
+  if (adam || optimizer.momentum != 0)
+    all.push_back({Part::first_moments, OperatorKind::optimizer, {}, parameters, extents});
+  if (adam) all.push_back({Part::second_moments, OperatorKind::optimizer, {}, parameters, extents});
   const auto& tensors = trainer.record().curve.front().tensors;
   std::set<std::pair<OperatorKind, std::string>> layers;
   for (const auto& row : tensors) layers.emplace(row.kind, row.name);
@@ -186,15 +189,41 @@ Option Sensitivity::measured(const Place& place, Option option) const {
   }
 }
 
+Plan Sensitivity::narrowed_for_free(const std::vector<Subject>& subjects, Plan plan) const {
+  const auto all_gradients = [&](const Plan& p) {
+    const Policy policy = policy_of(subjects, p, "free", "free of charge");
+    return parallel_map(states_.size(), [&](std::size_t i) { return gradients(policy, states_[i], settings_.seed); });
+  };
+  const auto before = all_gradients(plan);
+  for (std::size_t i = 0; i < subjects.size(); ++i) {
+    const std::vector<Option>& options = subjects[i].options;
+    if (is_state(subjects[i].place.part)) continue;
+    std::vector<std::size_t> narrower;
+    for (std::size_t o = 0; o < options.size(); ++o)
+      if (options[o].bytes < options[plan[i]].bytes && std::isfinite(options[o].error)) narrower.push_back(o);
+    std::stable_sort(narrower.begin(), narrower.end(),
+                     [&](std::size_t a, std::size_t b) { return options[a].bytes < options[b].bytes; });
+    for (const std::size_t o : narrower) {
+      Plan tried = plan;
+      tried[i] = o;
+      if (all_gradients(tried) != before) continue;
+      plan = tried;
+      break;
+    }
+  }
+  return plan;
+}
+
 std::vector<Subject> Sensitivity::measure(const std::vector<Storage>& formats, Run& run, double from, double to) const {
   std::vector<Subject> subjects;
   for (const Place& place : places()) {
-    const auto elements = static_cast<double>(place.elements);
-    Subject& subject = subjects.emplace_back(Subject{place, {{Storage{}, 4 * elements, 0}}});
+    Subject& subject = subjects.emplace_back(Subject{place, {{Storage{}, bytes_of(Storage{}, place), 0}}});
+    // A test in a narrow format would judge by steps of that format.
+    if (place.kind == OperatorKind::cross_entropy && place.part == Part::activation) continue;
     for (Storage storage : formats) {
       // Results of operators have no rows along which blocks could lie.
       if (storage.block() && !is_state(place.part)) continue;
-      const double bytes = elements * bits_of(storage) / 8;
+      const double bytes = bytes_of(storage, place);
       subject.options.push_back({storage, bytes});
       if (!is_state(place.part)) continue;
       // What is added up over many steps may need it; it costs no byte.

@@ -20,9 +20,15 @@ namespace {
 double relative_error(const FileTensor& tensor, const training::Storage& storage) {
   std::vector<float> values(tensor.values.begin(), tensor.values.end());
   training::store(storage, tensor.shape.empty() ? 0 : tensor.shape.back(), values);
+  double largest = 0;  // squares of what it divides neither overflow nor vanish together
+  for (const double v : tensor.values) largest = std::max(largest, std::fabs(v));
+  if (largest == 0) return 0;
+  int power = 0;
+  std::frexp(largest, &power);
   double errors = 0, squares = 0;
   for (std::size_t i = 0; i < values.size(); ++i) {
-    const double exact = tensor.values[i], error = static_cast<double>(values[i]) - exact;
+    const double exact = std::ldexp(tensor.values[i], -power),
+                 error = std::ldexp(static_cast<double>(values[i]), -power) - exact;
     errors += error * error, squares += exact * exact;
   }
   if (!std::isfinite(errors)) return std::numeric_limits<double>::infinity();
@@ -62,17 +68,18 @@ void recommend_for_tensors(const Config& config, const Budget& budget, Run& run)
   std::vector<training::Storage> formats = parse_formats(config);
   formats.insert(formats.begin(), training::Storage{});
   const GradientFolder found = read_gradients(folder);
-  Table& table = run.report.table("tensors", "A format for each tensor of the folder, the same in all steps",
-                                  {{"tensor", "", "Name of the tensor."},
-                                   {"elements", "value", "Numbers of the tensor, in one step."},
-                                   {"format", "", "Format."},
-                                   {"bits", "bit", "Of an element, with its share of a block's scale."},
-                                   {"bytes", "byte", "Of the tensor."},
-                                   {"relative_error", "1",
-                                    "Norm of the errors over that of the values, the largest of all steps, loss scales "
-                                    "divided out; Inf if values become Inf or NaN."},
-                                   {"chosen", "", "Whether it is recommended."},
-                                   {"why", "", "Of what is recommended: why not the next narrower one."}});
+  Table& table = run.report.table(
+      "tensors", "A format for each tensor of the folder, the same in all steps",
+      {{"tensor", "", "Name of the tensor."},
+       {"elements", "value", "Numbers of the tensor, in one step."},
+       {"format", "", "Format."},
+       {"bits", "bit", "Of an element, with its share of a block's scale."},
+       {"bytes", "byte", "Of the tensor in one step: codes, and the scales of all its blocks."},
+       {"relative_error", "1",
+        "Norm of the errors over that of the values, the largest of all steps, loss scales "
+        "divided out; Inf if values become Inf or NaN."},
+       {"chosen", "", "Whether it is recommended."},
+       {"why", "", "Of what is recommended: why not the next narrower one."}});
   std::vector<Subject> subjects;
   for (std::size_t t = 0; t < found.gradients.size(); ++t) {
     const SavedGradient& gradient = found.gradients[t];
@@ -84,7 +91,12 @@ void recommend_for_tensors(const Config& config, const Budget& budget, Run& run)
       if (!std::isfinite(v))
         throw std::invalid_argument(fmt::format("{}: an Inf or NaN; accepted: finite numbers", gradient.path));
     }
-    const auto elements = static_cast<double>(tensor.values.size());
+    const Place size{Part::gradient_of_weight,
+                     training::OperatorKind::optimizer,
+                     gradient.name,
+                     tensor.values.size(),
+                     {{tensor.shape.empty() ? 1 : tensor.values.size() / tensor.shape.back(),
+                       tensor.shape.empty() ? 1 : tensor.shape.back()}}};
     auto subject = std::find_if(subjects.begin(), subjects.end(),
                                 [&](const Subject& other) { return other.place.layer == gradient.name; });
     if (subject == subjects.end()) {
@@ -98,28 +110,30 @@ void recommend_for_tensors(const Config& config, const Budget& budget, Run& run)
                                                     [&](std::size_t f) { return relative_error(tensor, formats[f]); });
     for (std::size_t f = 0; f < formats.size(); ++f) {
       Option& option = subject->options[f];
-      option.bytes = std::max(option.bytes, elements * bits_of(formats[f]) / 8);
+      option.bytes = std::max(option.bytes, bytes_of(formats[f], size));
       option.error = std::max(option.error, errors[f]);
     }
     run.progress(static_cast<double>(t + 1) / static_cast<double>(found.gradients.size()));
   }
   const Plan plan = budget.bytes ? within_bytes(subjects, *budget.bytes) : within_error(subjects, budget.accuracy);
   double largest = 0;
+  std::string worst;
   for (std::size_t i = 0; i < subjects.size(); ++i) {
     const auto& [place, options] = subjects[i];
     for (std::size_t o = 0; o < options.size(); ++o)
       table.row({place.layer, place.elements, text_of(options[o].storage), number(bits_of(options[o].storage)),
-                 number(options[o].bytes), number(options[o].error), o == plan[i],
+                 static_cast<std::uint64_t>(options[o].bytes), number(options[o].error), o == plan[i],
                  o == plan[i] ? Json(reason(subjects[i], o)) : Json()});
-    largest = std::max(largest, options[plan[i]].error);
+    if (options[plan[i]].error > largest || i == 0) largest = options[plan[i]].error, worst = place.layer;
   }
   const Citation source = "derived: the budget that was given";
   if (budget.bytes)
     run.report.claim({"tensors-keep-the-budget", "The tensors take no more bytes than the budget.", source},
                      at_most(*budget.bytes, bytes_of(subjects, plan), "oracle"));
   else
-    run.report.claim({"tensors-keep-the-budget", "Each tensor's relative error is within the budget.", source},
-                     at_most(budget.accuracy, largest, {"oracle", Verdict::differs, "fp32 itself loses more"}));
+    run.report.claim(
+        {"tensors-keep-the-budget", "Each tensor's relative error is within the budget.", source},
+        at_most(budget.accuracy, largest, {"oracle", Verdict::differs, worst + ": fp32 itself loses more"}));
 }
 
 }  // namespace halfulp::recommendation

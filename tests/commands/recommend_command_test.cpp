@@ -49,6 +49,8 @@ TEST_F(RecommendCommand, WritesThePolicyOfItsReport) {
   EXPECT_EQ(made["config"]["formats"], "bf16,e4m3");
   EXPECT_EQ(Json::parse(made["results"]["recommended"]["rows"][0][1].get<std::string>()), written);
   EXPECT_EQ(halfulp::training::find_policy(policy.string()).name, "recommended");
+  fs::remove(report);
+  halfulp::tests::expect_error(recommend({"--against", policy.string()}), "the name 'recommended' is that of");
   const Outcome trained = halfulp::tests::run_program(
       {HALFULP_COMMAND, "run",
        "training",      "--backend",
@@ -96,6 +98,12 @@ TEST_F(RecommendCommand, RefusesInOneLine) {
   refused({"--tensors", ".", "--policy", policy.string()}, "--policy: no policy comes from --tensors");
   refused({"--network", "mlp,cnn", "--policy", policy.string()}, "--policy: mlp,cnn have a policy each");
   refused({"--policy", "/nowhere/mine.json"}, "cannot write /nowhere/mine.json");
+  for (const char* const name : {"", "-", "mine.txt"}) refused({"--policy", name}, "a file that ends in .json");
+  refused({"--policy", report.string()}, "is the report's file");
+  refused({"--set", "tensors=.", "--policy", policy.string()}, "--policy: no policy comes from --tensors");
+  refused({"--set", "networks=mlp,cnn", "--policy", policy.string()}, "--policy: mlp,cnn have a policy each");
+  refused({"--network", "mlp", "--tensors", "."}, "--network: --tensors trains nothing");
+  refused({"--against", "O2", "--tensors", "."}, "--against: --tensors trains nothing");
 }
 
 }  // namespace recommend_command_test

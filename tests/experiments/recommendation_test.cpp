@@ -5,6 +5,7 @@
 
 #include <halfulp/data/npy.hpp>
 #include <halfulp/experiments/recommendation/recommendation.hpp>
+#include <halfulp/support/files.hpp>
 
 #include <cmath>
 #include <filesystem>
@@ -111,6 +112,17 @@ TEST(Plans, BecomePoliciesOfTheSameBytes) {
 }
 
 TEST(Plans, BlocksCountTheirScales) {
+  const auto bytes = [](const char* format, std::vector<Extent> tensors) {
+    return bytes_of(parse_storage(format, "test"), {Part::weights, OperatorKind::optimizer, {}, 0, std::move(tensors)});
+  };
+  // A scale of FP32 for each row, however short; E2M1 packed, two a byte; NVFP4's scale of the tensor.
+  EXPECT_EQ(bytes("fp8-1x128", {{1000, 1}}), 1000 * (1 + 4));
+  EXPECT_EQ(bytes("fp8-1x128", {{30, 300}}), 30 * (300 + 3 * 4));
+  EXPECT_EQ(bytes("fp8-1x128", {{2, 128}, {1, 5}}), 2 * (128 + 4) + 5 + 4);
+  EXPECT_EQ(bytes("mxfp4", {{3, 33}}), 50 + 3 * 2);
+  EXPECT_EQ(bytes("nvfp4", {{1, 32}}), 16 + 2 + 4);
+  EXPECT_EQ(bytes("e2m1", {{1, 3}, {1, 1}}), 2 + 1);
+  EXPECT_EQ(bytes("bf16", {{10, 3}}), 60);
   EXPECT_EQ(bits_of(parse_storage("fp8-1x128", "test")), 8.25);
   EXPECT_EQ(bits_of(parse_storage("mxfp4", "test")), 4.25);
   EXPECT_EQ(bits_of(parse_storage("bf16", "test")), 16);
@@ -123,7 +135,10 @@ TEST(Budgets, AreSharesOrBytes) {
   EXPECT_EQ(parse_budget("1.5MB").bytes, 1.5e6);
   EXPECT_EQ(parse_budget("2GB").bytes, 2e9);
   EXPECT_EQ(parse_budget("77B").bytes, 77);
-  for (const char* const wrong : {"", "B", "-1", "1.5", "2k", "1 kB", "nan", "inf", "0.1x", "-3MB", "1e999B"})
+  EXPECT_EQ(parse_budget("400 KB").bytes, 400e3);
+  EXPECT_EQ(parse_budget("3KiB").bytes, 3072);
+  for (const char* const wrong :
+       {"", "B", "-1", "1.5", "2k", "1  kB", "400000", "nan", "inf", "0.1x", "-3MB", "1e999B"})
     EXPECT_THROW(parse_budget(wrong), std::invalid_argument) << wrong;
 }
 
@@ -243,9 +258,19 @@ TEST(Recommendation, TriesLessBoldPlans) {
   }
 }
 
+TEST(Recommendation, NarrowsWhatCostsNothing) {
+  // The hidden layer's results are narrow in every plan but FP32's, so what ReLU hands on is narrow without a loss.
+  const Json report = recommendation({"budget=60kB", "formats=bf16"});
+  std::map<std::string, std::string> activation;
+  for (const Json& row : rows_of(report, "choices"))
+    if (row["part"] == "activation") activation[row["layer"]] = row["format"];
+  EXPECT_EQ(activation["relu1"], activation["fc1"]);
+  EXPECT_EQ(activation["loss"], "fp32") << "by it the others are judged";
+}
+
 TEST(Recommendation, RefusesInOneLine) {
-  for (const char* const setting :
-       {"budget=2", "budget=x", "formats=", "formats=bf17", "formats=bf16,bf16", "policies=O7"})
+  for (const char* const setting : {"budget=2", "budget=x", "save_gradients=/tmp/none", "formats=", "formats=bf17",
+                                    "formats=bf16,bf16", "policies=O7"})
     EXPECT_NE(refused("recommendation", {setting, "steps=2"}), "accepted") << setting;
 }
 
@@ -282,6 +307,29 @@ TEST(Tensors, TakeTheNarrowestWithinTheBudget) {
   EXPECT_EQ(formats_at("8B"), "powers e4m3 thirds e4m3 ");
   EXPECT_NE(refused("recommendation", {"tensors=" + folder.path.string(), "budget=7B", "formats=bf16,e4m3"}),
             "accepted");
+}
+
+TEST(Tensors, SmallValuesCountAsLargeOnesDo) {
+  const std::filesystem::path path = std::filesystem::path(::testing::TempDir()) / "recommendation_small";
+  std::filesystem::create_directories(path);
+  const auto write = [&](const char* name, const std::vector<double>& values) {
+    std::string header = "{'descr': '<f8', 'fortran_order': False, 'shape': (2,), }";
+    header.resize(117, ' ');
+    std::string bytes = std::string("\x93NUMPY\x01\x00\x76\x00", 10) + header + "\n";
+    bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(double));
+    write_file((path / name).string(), bytes);
+  };
+  write("tiny.npy", {1e-310, -3e-310});
+  write("huge.npy", {1e200, 1e-200});
+  const Json report = report_of("recommendation", {"tensors=" + path.string(), "formats=bf16"});
+  for (const Json& row : rows_of(report, "tensors")) {
+    // Of the tiny ones nothing is left, and the huge one is Inf.
+    if (row["tensor"] == "tiny") { EXPECT_EQ(row["relative_error"], 1) << row; }
+    if (row["tensor"] == "huge") { EXPECT_EQ(row["relative_error"], "Infinity") << row; }
+  }
+  EXPECT_EQ(report["claims"][0]["verdict"], "differs");
+  EXPECT_NE(report["claims"][0]["reason"].get<std::string>().find("huge: fp32"), std::string::npos);
+  std::filesystem::remove_all(path);
 }
 
 }  // namespace recommendation_test

@@ -74,16 +74,24 @@ def bits(row: Row) -> float:
     return BITS[row["format"].removesuffix(" stochastic")]
 
 
+def stored_bytes(report: Report, row: Row) -> float:
+    """Of a perceptron: elements of whole bytes; of blocks of 128 along rows, a scale of four each."""
+    if "1x128" not in row["format"]:
+        return size(report, row) * bits(row) / 8
+    scales = sum(rows * math.ceil(width / 128) for rows, width in ((256, 784), (1, 256), (10, 256), (1, 10)))
+    return size(report, row) + 4 * scales
+
+
 @columns.recompute("sensitivity", "elements bits bytes", "shapes of the layers, bits of the formats")
 def sizes(report: Report, row: Row) -> Row | None:
     if row["network"] != "mlp":
         return None
-    return {"elements": size(report, row), "bits": bits(row), "bytes": size(report, row) * bits(row) / 8}
+    return {"elements": size(report, row), "bits": bits(row), "bytes": stored_bytes(report, row)}
 
 
 @columns.recompute("choices", "elements bytes", "shapes of the layers, bits of the formats")
 def chosen_sizes(report: Report, row: Row) -> Row | None:
-    return {"elements": size(report, row), "bytes": size(report, row) * bits(row) / 8} if row["network"] == "mlp" else None
+    return {"elements": size(report, row), "bytes": stored_bytes(report, row)} if row["network"] == "mlp" else None
 
 
 @columns.recompute("choices", "error", "the chosen row of sensitivity")
@@ -172,7 +180,8 @@ def of_plan(report: Report, row: Row) -> Row | None:
             .replace("recommended for", "a plan for"):
         return None
     chosen = of_network(report, "choices", row)
-    return {"error": Near(math.sqrt(sum(c["error"] ** 2 for c in chosen)), 1e-12), "bytes": sum(c["bytes"] for c in chosen)}
+    paid = [c["error"] for c in chosen if not c["why"].startswith("free")]
+    return {"error": Near(math.sqrt(sum(error**2 for error in paid)), 1e-12), "bytes": sum(c["bytes"] for c in chosen)}
 
 
 @columns.recompute("attempts", "allowed", "the noise or the narrowest plan's error, halved until the plan before is not allowed")

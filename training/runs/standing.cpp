@@ -129,6 +129,7 @@ Standing standing(const Spread& of, const Spread& than, Measure measure) {
 std::string_view verdict(const Spread& of, const Spread& than, double margin, Measure measure) {
   if (of.failed() > 0) return "failed";
   Standing s = standing(of, than, measure);
+  if (std::isnan(s.difference)) return "failed";               // a test loss that is no number, with weights that are
   if (measure == Measure::loss) s.difference = -s.difference;  // more is worse
   if (s.no_worse(margin)) return "within";
   return !s.below() ? "cannot tell" : measure == Measure::loss ? "above" : "below";
@@ -160,7 +161,10 @@ Judgement judge_no_worse(const Spread& of, const Spread& than, double margin, co
 Judgement judge_as_good(const Spread& of, const Spread& than, double margin, double loss_margin,
                         const std::string& name) {
   const Judgement accuracy = judge_no_worse(of, than, margin, name);
-  if (accuracy.verdict != Verdict::pass) return accuracy;
+  return accuracy.verdict == Verdict::pass ? judge_loss(of, than, loss_margin, name) : accuracy;
+}
+
+Judgement judge_loss(const Spread& of, const Spread& than, double loss_margin, const std::string& name) {
   const Standing loss = standing(of, than, Measure::loss);
   const std::string words = fmt::format("accuracy {:.4f}, of {} {:.4f}; the test loss differs by {:+.4f} +- {:.4f}",
                                         of.mean(), name, than.mean(), loss.difference, loss.doubt);

@@ -73,6 +73,8 @@ Judgement judge_no_worse(const Spread& of, const Spread& than, double margin, co
 /// The same, and its loss is at most `loss_margin` above.
 Judgement judge_as_good(const Spread& of, const Spread& than, double margin, double loss_margin,
                         const std::string& name);
+/// Its loss is at most `loss_margin` above.
+Judgement judge_loss(const Spread& of, const Spread& than, double loss_margin, const std::string& name);
 /// `of` is below `than` by more than the doubt.
 Judgement judge_worse(const Spread& of, const Spread& than, double margin, const std::string& name);
 /// What `broken` loses against `than`, `of` does not: skipped if it loses nothing.
