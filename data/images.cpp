@@ -186,13 +186,8 @@ LabelledImages read_part(const std::string& images, const std::string& labels) {
 }  // namespace
 
 void LabelledImages::image(std::size_t index, std::span<float> out) const {
-  static constexpr auto values = [] {
-    std::array<float, 256> of_byte{};
-    for (std::size_t i = 0; i < of_byte.size(); ++i) of_byte[i] = static_cast<float>(i) / 255.0f;
-    return of_byte;
-  }();
   const std::uint8_t* const from = pixels.data() + index * rows * columns;
-  for (std::size_t i = 0; i < rows * columns; ++i) out[i] = values[from[i]];
+  for (std::size_t i = 0; i < rows * columns; ++i) out[i] = static_cast<float>(from[i]) / 255.0f;
 }
 
 std::variant<ImageSet, NotInstalled> load_images(const std::string& folder) {

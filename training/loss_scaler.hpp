@@ -167,8 +167,8 @@ struct Clipping {
   float coefficient = 1;  ///< what the gradients were multiplied by; below 1 where they were clipped
 };
 
-/// The square root of the sum of squares, in fp64, element after element and tensor after tensor: the same bits
-/// everywhere. No square overflows.
+/// The square root of the sum of squares, in fp64, each tensor's by fixed_order_sum: the same bits everywhere. No
+/// square overflows.
 double gradient_norm(Gradients gradients);
 
 /// Multiplies all gradients by min(1, most / (norm + 1e-6)), computed in fp32 as torch.nn.utils.clip_grad_norm_ does.

@@ -1,4 +1,5 @@
 #include <halfulp/training/loss_scaler.hpp>
+#include <halfulp/training/layers/tensor.hpp>
 
 #include <algorithm>
 #include <bit>
@@ -64,8 +65,8 @@ Unscaled unscale_in_place(std::span<float> values, float factor, std::uint64_t t
 
 double gradient_norm(Gradients gradients) {
   double sum = 0;
-  for (const std::span<float> tensor : gradients)
-    for (const float x : tensor) sum += static_cast<double>(x) * static_cast<double>(x);
+  for (const std::span<float> x : gradients)
+    sum += fixed_order_sum<double>(x.size(), [&](std::size_t i) { return double{x[i]} * double{x[i]}; });
   return std::sqrt(sum);
 }
 

@@ -40,7 +40,7 @@ class Elements {
       float scaled[buffer_size];
       block::scaled(in + begin, block, size, steps.factors.data() + index, steps.divides, limit_, scaled);
       const RandomStream random = random_.from(at + begin);
-      if (!f_.element.is_integer() || f_.element.range == IntegerRange::symmetric) {
+      if (grid_.storage_bits() <= 8) {
         round(scaled, random, size, out + begin);
         if (f_.element.is_integer()) block::twos_complement(out + begin, size, f_.element.integer_bits);
         return;

@@ -158,10 +158,11 @@ inline BlockStep affine_step(const BlockFormat& f, float low, float high) {
 }
 
 /// The format in which elements are rounded: their own, or one whose numbers are the integers times 2^-fraction_bits,
-/// sign and magnitude. Symmetric integers are exactly the numbers of an e1mY; the others saturate afterwards.
+/// sign and magnitude. Symmetric integers are exactly the numbers of an e1mY; the others saturate afterwards, and so
+/// do those of 2 bits, because the vector kernels want a fraction bit.
 inline FloatFormat element_grid(const BlockElement& e) {
   if (!e.is_integer()) return e.format;
-  const int fraction = e.range == IntegerRange::symmetric ? e.integer_bits - 2 : 8;
+  const int fraction = e.range == IntegerRange::symmetric && e.integer_bits > 2 ? e.integer_bits - 2 : 8;
   return {1, fraction, 1 - fraction + e.fraction_bits, NonFinite::none};
 }
 

@@ -298,7 +298,7 @@ std::vector<Parameter> parameters() {
        "own first), in FP32, exactly",
        -none, none, algorithm_names()},
       {"ranks", ParameterType::integers, "2,4,8,16,32,64,128,256,512,1024,2048,4096", "numbers of ranks N", 2, 4096},
-      {"elements", ParameterType::integer, "48", "numbers of a gradient that are looked at", 4, 4096},
+      {"elements", ParameterType::integer, "192", "numbers of a gradient that are looked at", 4, 4096},
       {"signals", ParameterType::reals, "0,1",
        "what ranks have in common: a rank's gradient is signal * G + noise, both of equal size", 0, 1000},
       {"input", ParameterType::path, "", "G as a .npy tensor of yours; nothing: N(0, 1)"},

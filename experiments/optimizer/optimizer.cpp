@@ -14,14 +14,18 @@ namespace halfulp::trainings {
 namespace {
 
 constexpr std::string_view bf16_master = R"({"weights": {"storage": "bf16", "master": true}})",
-                           bf16_alone = R"({"weights": {"storage": "bf16"}})";
-constexpr double small_lr = 1e-5;  ///< Adam's updates are about as large: far below half a unit of most weights
+                           bf16_alone = R"({"weights": {"storage": "bf16"}})",
+                           bf16_kahan = R"({"weights": {"storage": "bf16", "kahan": true}})",
+                           bf16_stochastic =
+                               R"({"weights": {"storage": {"format": "bf16", "rounding": "stochastic"}}})";
+constexpr double small_lr = 1e-5,  ///< Adam's updates are about as large: far below half a unit of most weights
+    small_sgd_lr = 0.01;           ///< SGD's are this times the gradient
 
 // The group spikes: a network of seconds, at learning rates that it only just bears, or does not. Adam moves every
 // weight by about 0.1 in each step, half the usual size of a weight; SGD's step is longer than the curvature allows.
 #define HALFULP_SMALL "width=32 depth=1 batch=4 steps=300 "
 #define HALFULP_FAST HALFULP_SMALL "lr=0.1"
-#define HALFULP_SGD HALFULP_SMALL "lr=2 warmup=60"
+#define HALFULP_SGD HALFULP_SMALL "lr=2.5 warmup=60"
 constexpr std::string_view small_and_fast = HALFULP_FAST, small_and_fast_clipped = HALFULP_FAST " clip_norm=0.5",
                            small_and_fast_clipped_embedding = HALFULP_FAST " clip_norm=0.1 clip=embedding",
                            small_and_sgd = HALFULP_SGD, small_and_sgd_clipped = HALFULP_SGD " clip_norm=0.5",
@@ -50,6 +54,14 @@ constexpr OptimizerVariant rows[] = {
   {"master", "fp16-alone", "the same without master weights", "O2", R"({"weights": {"master": false}})", -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
   {"master", "bf16-master", "BF16 weights of FP32 master weights, learning rate 1e-5", "mixed_bfloat16", bf16_master, -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
   {"master", "bf16-alone", "the same without master weights", "mixed_bfloat16", bf16_alone, -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
+
+  {"master", "bf16-kahan", "the same with Kahan summation of updates", "mixed_bfloat16", bf16_kahan, -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
+  {"master", "bf16-stochastic", "the same with updates rounded stochastically", "mixed_bfloat16", bf16_stochastic, -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
+  {.group = "master", .name = "sgd-small-steps", .what = "SGD in FP32, learning rate 0.01: the reference of those below", .base = "fp32", .lr = small_sgd_lr, .reference = "sgd-small-steps", .sgd = true},
+  {.group = "master", .name = "sgd-bf16-alone", .what = "the same with BF16 weights, rounded to nearest", .base = "fp32", .changes = bf16_alone, .lr = small_sgd_lr, .reference = "sgd-small-steps", .sgd = true},
+  {.group = "master", .name = "sgd-bf16-master", .what = "BF16 weights of FP32 master weights", .base = "fp32", .changes = bf16_master, .lr = small_sgd_lr, .reference = "sgd-small-steps", .sgd = true},
+  {.group = "master", .name = "sgd-bf16-kahan", .what = "BF16 weights with Kahan summation of updates", .base = "fp32", .changes = bf16_kahan, .lr = small_sgd_lr, .reference = "sgd-small-steps", .sgd = true},
+  {.group = "master", .name = "sgd-bf16-stochastic", .what = "BF16 weights whose updates are rounded stochastically", .base = "fp32", .changes = bf16_stochastic, .lr = small_sgd_lr, .reference = "sgd-small-steps", .sgd = true},
 
   {"states", "bf16-states", "FP32 but for both moments in BF16", "fp32", R"({"optimizer": {"state": "bf16"}})"},
   {"states", "fp16-states", "FP32 but for both moments in FP16", "fp32", R"({"optimizer": {"state": "fp16"}})"},
@@ -82,8 +94,8 @@ constexpr OptimizerVariant rows[] = {
   {.group = "spikes", .name = "fast-clip", .what = "the same, gradients clipped to the norm 0.5", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast_clipped},
   {.group = "spikes", .name = "fast-clip-embedding", .what = "the same, the embedding's gradient clipped to the norm 0.1", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast_clipped_embedding},
   {.group = "spikes", .name = "fast-skip", .what = "the same, steps of 4 times the usual norm left out", .base = "pure-bf16", .skip = 4, .reference = "fast-fp32", .set = small_and_fast},
-  {.group = "spikes", .name = "sgd-fp32", .what = "FP32; SGD, learning rate 2", .base = "fp32", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
-  {.group = "spikes", .name = "sgd-bf16", .what = "pure BF16; SGD, learning rate 2", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
+  {.group = "spikes", .name = "sgd-fp32", .what = "FP32; SGD, learning rate 2.5", .base = "fp32", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
+  {.group = "spikes", .name = "sgd-bf16", .what = "pure BF16; SGD, learning rate 2.5", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
   {.group = "spikes", .name = "sgd-shrink", .what = "the same, the embedding's gradient times 0.1", .base = "pure-bf16", .shrink = 0.1, .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
   {.group = "spikes", .name = "sgd-clip", .what = "the same, gradients clipped to the norm 0.5", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd_clipped},
   {.group = "spikes", .name = "sgd-clip-embedding", .what = "the same, the embedding's gradient clipped to the norm 0.1", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd_clipped_embedding},

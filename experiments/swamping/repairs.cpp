@@ -140,9 +140,8 @@ void report_stochastic(const Drift& drift, const Config& config, Table& table, T
     const std::string out_of_range = "a weight may leave the range of this format";
     const std::string chain_id = fmt::format("stochastic-{}-{}-bits", name, r);
     const std::string chain = fmt::format(
-        "Stochastic rounding with {} random bits moves the weight in {} as the exact chain of its probabilities "
-        "predicts "
-        "(mean over {} seeds).",
+        "Stochastic rounding with {} random bits takes the weight in {} to where the exact chain of its probabilities "
+        "predicts, which is 1 where no step can be seen (mean over {} seeds).",
         r, drift.choice.name, runs);
     const Citation chain_source{
         publications::few_random_bits,

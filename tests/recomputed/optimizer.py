@@ -18,9 +18,9 @@ columns = Columns()
 VARIANT = "variant"
 # What variants say of themselves besides their policy: `what` in the table summary.
 SKIPS_ABNORMAL = {"planted-skip": 10.0, "skip": 10.0, "fast-skip": 4.0, "sgd-skip": 4.0}
-SPIKING = ("fast-", "sgd-")  # variants with sizes, rates and steps of their own; so have those of other batches
 EXAMPLES = 12288  # that trainings of the group batch see
-SMALL_STEPS = 1e-5  # the learning rate of the group master
+SMALL_STEPS, SMALL_SGD_STEPS = 1e-5, 0.01  # learning rates of the group master
+LARGE_STEPS, LARGE_SGD_STEPS = 0.1, 2.5  # of the group spikes, which has a size and a number of steps of its own
 
 ASTRAY = ("fp16-eps-1e-6", "fp16-eps-1e-4", "fp16-states", "master-decay-0.1")  # a little becomes a lot there
 
@@ -29,19 +29,36 @@ def policy(report: Report, variant: str) -> str:
     return str(next(row["json"] for row in report.tables["policies"] if row["variant"] == variant))
 
 
-def is_of_master(report: Report, variant: str) -> bool:
-    return any(r["group"] == "master" for r in report.tables["summary"] if r["variant"] == variant)
+def group_of(report: Report, variant: str) -> str:
+    return str(next(r["group"] for r in report.tables["summary"] if r["variant"] == variant))
+
+
+def reference_of(report: Report, variant: str) -> str:
+    """The FP32 variant of the same size, steps and learning rate."""
+    begin = variant.split("-")[0]
+    match group_of(report, variant):
+        case "master":
+            return "sgd-small-steps" if begin == "sgd" else "small-steps"
+        case "spikes":
+            return begin + "-fp32"
+        case "batch":
+            return "-".join(variant.split("-")[:2]) + "-fp32"
+        case _:
+            return "fp32"
 
 
 def plan(report: Report, row: Row) -> Plan:
     changes = plans.scaling_of(policy(report, row["variant"])) | {"abnormal": SKIPS_ABNORMAL.get(row["variant"], 0.0)}
-    if is_of_master(report, row["variant"]):
-        changes["learning_rate"] = SMALL_STEPS
-    if row["variant"].startswith("batch-"):
-        changes["batch"] = int(row["variant"].split("-")[1])
-        changes |= {"steps": EXAMPLES // changes["batch"], "usual_shape": False}
-    elif row["variant"].startswith(SPIKING):
-        changes |= {"usual_shape": False, "batch": 4, "clips": "clip" in row["variant"], "steps": 300, "learning_rate": 0.1 if row["variant"].startswith("fast-") else 2.0}
+    sgd = row["variant"].startswith("sgd-")
+    match group_of(report, row["variant"]):
+        case "master":
+            changes["learning_rate"] = SMALL_SGD_STEPS if sgd else SMALL_STEPS
+        case "batch":
+            changes["batch"] = int(row["variant"].split("-")[1])
+            changes |= {"steps": EXAMPLES // changes["batch"], "usual_shape": False}
+        case "spikes":
+            changes |= {"usual_shape": False, "batch": 4, "clips": "clip" in row["variant"], "steps": 300,
+                        "learning_rate": LARGE_SGD_STEPS if sgd else LARGE_STEPS}
     return plans.usual_plan(report, row["network"], **changes)
 
 
@@ -51,8 +68,10 @@ def training(report: Report, row: Row) -> perceptron.Training | None:
     precision = precision_of(policy(report, variant)) if row["network"] == "mlp" else None
     if precision is None or variant in ASTRAY or variant.startswith("batch-") or (row["seed"] != report.config["seed"] and not precision.is_fp32()):
         return None
+    sgd = variant.startswith("sgd-")
     found = perceptron.Training(row["seed"], lr=plan(report, row).learning_rate, precision=precision,
-                                until=10**9 if precision.is_fp32() else perceptron.EARLY)
+                                sgd=sgd,
+                                until=10**9 if precision.is_fp32() and not sgd else perceptron.EARLY)
     for name, pattern in (("eps", r"eps-(1e-\d)"), ("decay", r"decay-([\d.]+)")):
         if match := re.search(pattern, variant):
             changes: dict[str, Any] = {name: float(match[1])}
@@ -66,8 +85,8 @@ trainings.add_spikes_by_neighbours(columns, VARIANT)
 
 
 def compared(report: Report, row: Row) -> trainings.Compared:
-    reference = "small-steps" if is_of_master(report, row["variant"]) else "fp32"
-    return runs_of(report, row, VARIANT, row["variant"]), runs_of(report, row, VARIANT, reference)
+    return (runs_of(report, row, VARIANT, row["variant"]),
+            runs_of(report, row, VARIANT, reference_of(report, row["variant"])))
 
 
 @columns.recompute("summary", "accuracy to_fp32 test_loss loss_to_fp32 failed_at loss_spikes",

@@ -56,6 +56,7 @@ class Training:
     beta2: float = 0.999
     eps: float = 1e-8
     decay: float = 0.0  # AdamW's
+    sgd: bool = False  # without momentum, instead of Adam
     classes: tuple[int, ...] = ALL_CLASSES
     start: Training | None = None  # begins with what this one learned
     until: int = 10**9  # later steps are not computed
@@ -214,8 +215,9 @@ def norm(values: Floats) -> float:
     return float(np.sqrt(np.einsum("i,i", flat, flat, dtype=np.float64)))
 
 
-class Adam:
-    """Kingma & Ba 2015, with AdamW's decay. Operations in the order of torch.optim; each rounds to `arithmetic`."""
+class Optimizer:
+    """Adam (Kingma & Ba 2015) with AdamW's decay, or SGD. Operations in the order of torch.optim; each of Adam's rounds
+    to `arithmetic`."""
 
     def __init__(self, of: Training, values: Values) -> None:
         self.of, self.steps, self.values = of, 0, values
@@ -231,6 +233,9 @@ class Adam:
         size, root = of.lr / (1 - 0.9**self.steps), np.float32(math.sqrt(1 - of.beta2**self.steps))
         for name, g in gradients.items():
             m, v, target = self.first[name], self.second[name], self.targets[name]
+            if of.sgd:
+                self.take(name, g, np.float32(-of.lr) * g, counted)
+                continue
             m = narrow(m + np.float32(1 - 0.9) * (g - m), p.arithmetic)
             v = narrow(v * np.float32(of.beta2), p.arithmetic)
             v = narrow(v + np.float32(1 - of.beta2) * g * g, p.arithmetic)
@@ -242,15 +247,27 @@ class Adam:
             else:
                 after = target + update
             self.first[name], self.second[name] = narrow(m, p.first), narrow(v, p.second)
-            self.values[name] = narrow(after, p.weights)
-            after = after if p.master else self.values[name]
-            self.targets[name] = after
+            after = self.store(name, after)
             if counted:
                 moved = update - np.float32(of.lr * of.decay) * target if of.decay else update
                 counted.updates[name] = Update(
                     int((g == 0).sum()), int((moved != 0).sum()), int(((moved != 0) & (target == after)).sum()),
                     int(((g != 0) & (self.second[name] == 0)).sum()), int((below == 0).sum()),
                     (norm(self.values[name]), norm(g), norm(moved)))
+
+    def store(self, name: str, after: Floats) -> Floats:
+        self.values[name] = narrow(after, self.of.precision.weights)
+        self.targets[name] = after if self.of.precision.master else self.values[name]
+        return self.targets[name]
+
+    def take(self, name: str, g: Floats, update: Floats, counted: Counted | None) -> None:
+        """Adds an update without moments."""
+        before = self.targets[name]
+        after = self.store(name, before + update)
+        if counted:
+            counted.updates[name] = Update(
+                int((g == 0).sum()), int((update != 0).sum()), int(((update != 0) & (before == after)).sum()), 0, 0,
+                (norm(self.values[name]), norm(g), norm(update)))
 
 
 @functools.cache
@@ -259,7 +276,7 @@ def course(of: Training) -> Course:
     values = dict(course(of.start).values if of.start else first_values(of.seed))
     result, p, scale, good = Course(values=values), of.precision, of.precision.scale, 0
     with np.errstate(all="ignore"):
-        adam = Adam(of, values)
+        optimizer = Optimizer(of, values)
         result.begun = dict(values)
         for step in range(1, min(of.steps, of.until) + 1):
             counted = result.counted.setdefault(step, Counted()) if of.counts(step) else None
@@ -270,7 +287,7 @@ def course(of: Training) -> Course:
             result.losses.append(loss)
             result.norms.append(math.sqrt(sum(norm(g) ** 2 for g in gradients.values())))
             if finite or not p.skip:
-                adam.step(gradients, counted)
+                optimizer.step(gradients, counted)
             else:
                 result.skipped.append(step)
             good = good + 1 if finite else 0
@@ -319,4 +336,4 @@ def tolerance(of: Training, step: int) -> float:
 
 def reliable(of: Training, step: int) -> bool:
     """Whether it was computed, and comes as near as tolerance() says."""
-    return step <= of.until and (of.precision.is_fp32() or of.lr < 1e-4 or step <= EARLY)
+    return step <= of.until and (of.precision.is_fp32() and not of.sgd or of.lr < 1e-4 or step <= EARLY)

@@ -66,6 +66,8 @@ def verdict(runs: list[Row], difference: float, doubt: float, margin: float, wor
     """Of accuracies, or of losses, where more is worse."""
     if any(r["failed_at"] is not None for r in runs):
         return "failed"
+    if math.isnan(difference):
+        return "failed" if any(math.isnan(real(r["test_loss"])) for r in runs) else "cannot tell"
     above = difference if worse == "below" else -difference
     if above - doubt >= -margin:
         return "within"

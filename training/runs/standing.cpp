@@ -129,8 +129,8 @@ Standing standing(const Spread& of, const Spread& than, Measure measure) {
 std::string_view verdict(const Spread& of, const Spread& than, double margin, Measure measure) {
   if (of.failed() > 0) return "failed";
   Standing s = standing(of, than, measure);
-  if (std::isnan(s.difference)) return "failed";               // a test loss that is no number, with weights that are
-  if (measure == Measure::loss) s.difference = -s.difference;  // more is worse
+  if (std::isnan(s.difference)) return than.failed() ? "cannot tell" : "failed";  // or no number, of weights that are
+  if (measure == Measure::loss) s.difference = -s.difference;                     // more is worse
   if (s.no_worse(margin)) return "within";
   return !s.below() ? "cannot tell" : measure == Measure::loss ? "above" : "below";
 }

@@ -63,7 +63,8 @@ struct Standing {
 Standing standing(const Spread& of, const Spread& than, Measure measure = Measure::accuracy);
 
 /// "failed" if a trial of `of` did; "within" if it is no worse than margin allows; "below" if it is worse beyond doubt;
-/// else "cannot tell". Of losses: the mirror image, "above" where it is worse.
+/// else "cannot tell", as where losses are compared with those of a failed one. Of losses: the mirror image, "above"
+/// where it is worse.
 std::string_view verdict(const Spread& of, const Spread& than, double margin, Measure measure = Measure::accuracy);
 
 // Published statements about accuracies. What cannot be told is skipped, and says so.
