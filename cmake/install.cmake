@@ -1,4 +1,6 @@
-# `cmake --install` + find_package(halfulp): the library of formats and arithmetic, its headers, its package file.
+# The component `library` of `cmake --install`, for find_package(halfulp): the library of formats and arithmetic, its
+# headers, its package file. All that has no component of its own is `program`: see package.cmake.
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME library)
 include(CMakePackageConfigHelpers)
 
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/halfulp)
@@ -14,3 +16,4 @@ file(WRITE ${PROJECT_BINARY_DIR}/halfulp-config.cmake
   "include(CMakeFindDependencyMacro)\nfind_dependency(TBB)\nfind_dependency(hwy)\ninclude(\${CMAKE_CURRENT_LIST_DIR}/halfulp-targets.cmake)\n")
 install(FILES ${PROJECT_BINARY_DIR}/halfulp-config.cmake ${PROJECT_BINARY_DIR}/halfulp-config-version.cmake
   DESTINATION ${package_dir})
+set(CMAKE_INSTALL_DEFAULT_COMPONENT_NAME program)

@@ -22,8 +22,10 @@ int run_command_line(int argc, char** argv) {
                         std::size_t grouped = 0;
                         add_formats_command(app, status);
                         add_explain_command(app, status);
+                        add_calc_command(app, status);
                         add_eval_command(app, status);
                         add_quantize_command(app, status);
+                        add_sample_command(app, status);
                         group(app, "Numbers and tensors", grouped);
                         add_list_command(app, status);
                         add_run_command(app, status, command_text(argc, argv));

@@ -23,6 +23,7 @@ int run_command_line(int argc, char** argv);
 
 void add_formats_command(CLI::App& app, int& status);
 void add_explain_command(CLI::App& app, int& status);
+void add_calc_command(CLI::App& app, int& status);
 void add_eval_command(CLI::App& app, int& status);
 void add_list_command(CLI::App& app, int& status);
 /// `command` is the whole command line, for the report's environment.
@@ -35,6 +36,7 @@ void add_backends_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 void add_units_command(CLI::App& app, int& status);
 void add_quantize_command(CLI::App& app, int& status);
+void add_sample_command(CLI::App& app, int& status);
 void add_mma_command(CLI::App& app, int& status);
 void add_probe_command(CLI::App& app, int& status);
 void add_record_command(CLI::App& app, int& status);

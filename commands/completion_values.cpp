@@ -8,6 +8,7 @@
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/cast/profile.hpp>
 #include <halfulp/emulation/unit/unit.hpp>
+#include <halfulp/data/distributions.hpp>
 #include <halfulp/report/experiment.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/training/networks.hpp>
@@ -44,6 +45,7 @@ Completions tininess(const ValueContext&) { return named(tininess_rules); }
 Completions nans(const ValueContext&) { return named(nan_rules); }
 Completions int_overflow(const ValueContext&) { return named(int_overflow_rules); }
 Completions variants(const ValueContext&) { return named(stochastic_variants); }
+Completions distributions(const ValueContext&) { return named(halfulp::shapes); }
 Completions operation_names(const ValueContext&) { return named(operations); }
 
 Completions scale_rule_names(const ValueContext&) {
@@ -301,6 +303,10 @@ constexpr struct {
     {"completion SHELL", shells},
     {"man NAME", pages},
     {"quantize --rule", scale_rule_names},
+    {"DISTRIBUTION", distributions},
+    {"SIZE[,SIZE]", free_text},
+    {"EXPONENT", free_text},
+    {"BINADES", free_text},
     {"--overflow", overflow},
     {"--tininess", tininess},
     {"--nan", nans},
@@ -323,7 +329,6 @@ constexpr struct {
     {"REPORT", files},
     {"REPORT...", files},
     {"N", free_text},
-    {"S", free_text},
     {"VALUE", free_text},
     {"VALUE,...", free_text},
     {"OPERAND", free_text},

@@ -1,4 +1,5 @@
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/lines.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/options.hpp>
@@ -6,6 +7,7 @@
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <memory>
 #include <stdexcept>
 #include <vector>
@@ -38,15 +40,48 @@ EvalOptions eval_options(const EvalArguments& options) {
   return result;
 }
 
+/// What was meant, if words are written as people write numbers: with a point, or with too few digits for code words.
+std::string hint(const EvalArguments& options) {
+  constexpr std::pair<std::string_view, const char*> operators[] = {
+      {"add", " + "}, {"sub", " - "}, {"mul", " * "}, {"div", " / "}};
+  std::string with = "(", expression;
+  for (const auto& [name, sign] : operators)
+    if (name == options.operation) with = sign;
+  for (const std::string& operand : options.operands)
+    expression += (expression.empty() ? "" : with == "(" ? ", " : with) + operand;
+  if (with == "(") {
+    std::string name(info(parse_operation(options.operation)).python);
+    expression = name + "(" + expression + ")";
+  }
+  return fmt::format("; of numbers: halfulp calc '{}' --format {}", expression, options.format);
+}
+
+/// Whether every operand looks like a number: decimal digits, and a point or too few of them for a code word.
+bool look_like_numbers(const std::vector<std::string>& operands, std::size_t digits) {
+  return std::ranges::all_of(operands, [&](const std::string& word) {
+    return !word.empty() && word.find_first_not_of("0123456789.-") == word.npos &&
+           (word.find_first_of(".-") != word.npos || word.size() < digits);
+  });
+}
+
 void eval(const EvalArguments& options, int& status) {
   LineEvaluator evaluator(eval_options(options));
   if (options.operands.empty()) {
     answer_input(evaluator);
   } else {
+    const Task task = eval_options(options).task;
+    const bool numbers = info(task.operation).result == ResultKind::format && !options.check &&
+                         look_like_numbers(options.operands, static_cast<std::size_t>(hex_digits(task.from)));
     std::string line, out;
     for (const std::string& operand : options.operands) line += operand + ' ';
-    evaluator.line(line, out);
+    try {
+      evaluator.line(line, out);
+    } catch (const std::invalid_argument& error) {
+      if (!numbers) throw;
+      throw std::invalid_argument(error.what() + hint(options));
+    }
     if (evaluator.cases() == 0) throw std::invalid_argument("the operands are empty");
+    if (numbers) print_error("the operands are code words" + hint(options));
     write_output(out);
   }
   if (options.check) conclude_check(evaluator.cases(), evaluator.differing(), status);

@@ -5,7 +5,6 @@
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/support/json.hpp>
 #include <halfulp/formats/catalogue.hpp>
-#include <halfulp/support/spelling.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -22,29 +21,12 @@ struct ExplainArguments {
   bool json = false;
 };
 
-/// -inf and -.5 look like options to the command line's parser, which hands them over as unknown words.
-bool is_negative_number(const std::string& word) {
-  return word.size() > 1 && word[0] == '-' &&
-         (word[1] == '.' || word[1] == 'i' || word[1] == 'I' || word[1] == 'n' || word[1] == 'N');
-}
-
 void explain_command(const CLI::App& command, const ExplainArguments& options) {
-  std::vector<std::string> values = options.values;
-  for (const std::string& word : command.remaining()) {
-    if (word == "--") continue;
-    if (is_negative_number(word)) {
-      values.push_back(word);
-      continue;
-    }
-    std::vector<std::string> names;
-    for (const CLI::Option* option : command.get_options())
-      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
-    throw std::invalid_argument(unknown_name("option", word, std::move(names)));
-  }
+  const std::vector<std::string> values = with_negative_numbers(command, options.values);
   if (values.size() != 1)
     throw std::invalid_argument(
         "explain takes one VALUE, not " + std::to_string(values.size()) +
-        "; accepted: a number such as 0.1 or 0x1.8p-3, inf, nan, or a code word such as 0x3C00");
+        "; accepted: a number such as 0.1, 1/3, 2^-25 or 0x1.8p-3, inf, nan, or a code word such as 0x3C00");
   const FloatFormat format = parse_format(options.format);
   const Explanation explanation = explain(format, options.rounding.rounding(), values.front(),
                                           rounding_bits(options.rounding.seed, 0, 0));
@@ -56,7 +38,9 @@ void explain_command(const CLI::App& command, const ExplainArguments& options) {
 void add_explain_command(CLI::App& app, int&) {
   auto options = std::make_shared<ExplainArguments>();
   auto* command = app.add_subcommand("explain", "one number in one format: bits, neighbours, every rounding mode");
-  command->add_option("VALUE", options->values, "a number (0.1, -6.5e4, 0x1.8p-3, inf, nan) or a code word (0x3C00)")
+  command
+      ->add_option("VALUE", options->values,
+                   "a number (0.1, -6.5e4, 1/3, 2^-25, 0x1.8p-3, inf, nan) or a code word (0x3C00)")
       ->option_text("VALUE");
   command->add_option("--format", options->format, "a format such as fp16 or e5m3 (see halfulp formats)")
       ->type_name("FORMAT")

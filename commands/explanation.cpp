@@ -1,4 +1,5 @@
 #include <halfulp/commands/explanation.hpp>
+#include <halfulp/commands/expression.hpp>
 
 #include <halfulp/emulation/conversion.hpp>
 #include <halfulp/emulation/text.hpp>
@@ -36,6 +37,27 @@ std::uint64_t read_code(const FloatFormat& f, std::string_view text) {
   return code;
 }
 
+/// The value of 1/3, 2^-25, (1 + 2^-11) * 3; none of what is no such expression.
+std::optional<Rational> expression_value(std::string_view text) {
+  if (text.find_first_of("+-*/^(", 1) == text.npos) return std::nullopt;
+  const Expression expression = parse_expression(text);
+  if (!is_compound(expression)) return std::nullopt;
+  if (const auto value = value_of(expression, true)) return value->value;
+  throw std::invalid_argument(fmt::format(
+      "'{}' is no rational number; accepted: numbers, + - * / ^ and parentheses (halfulp calc has functions "
+      "and rounds each step)",
+      shown(text)));
+}
+
+/// -0x3C00: with the sign it would be a whole number, without a code word.
+void refuse_signed_code_word(std::string_view text) {
+  if (text.size() > 1 && (text[0] == '-' || text[0] == '+') && is_code_word(text.substr(1)))
+    throw std::invalid_argument(
+        fmt::format("'{}' is a code word with a sign; accepted: the code word of the negative number, or a number such "
+                    "as {}p0",
+                    shown(text), shown(text)));
+}
+
 /// A number to explain; a word that is not a number may be a code word whose prefix was forgotten.
 Literal read_number(std::string_view text) {
   try {
@@ -47,23 +69,6 @@ Literal read_number(std::string_view text) {
     throw std::invalid_argument(
         fmt::format("{}, or a code word with its prefix such as 0x{}", error.what(), hexadecimal ? text : "3C00"));
   }
-}
-
-Rational literal_value(const Literal& number, std::string_view text) {
-  constexpr std::size_t most_digits = 10'000;
-  if (number.digits.size() > most_digits)
-    throw std::invalid_argument(
-        fmt::format("'{}' has {} digits; accepted: at most {}", shown(text), number.digits.size(), most_digits));
-  const long long size = number.exponent + (number.hexadecimal ? 4 : 1) * static_cast<long long>(number.digits.size());
-  const long long limit = number.hexadecimal ? 16000 : 5000;
-  if (size > limit || size < -limit)
-    throw std::invalid_argument(
-        fmt::format("'{}' is out of range; accepted: sizes from 1e-4800 to 1e+4800", shown(text)));
-  const cpp_int digits((number.hexadecimal ? "0x" : "") + number.digits);
-  const cpp_int scale = boost::multiprecision::pow(cpp_int(number.base()),
-                                                   static_cast<unsigned>(std::llabs(number.exponent)));
-  const Rational magnitude = number.exponent < 0 ? Rational(digits, scale) : Rational(cpp_int(digits * scale));
-  return number.sign ? Rational(-magnitude) : magnitude;
 }
 
 /// Finite codes in the order of their values: index 0 is zero (or the smallest value), negative ones lie below.
@@ -121,9 +126,7 @@ void add_outcomes(Explanation& e, RoundingMode mode, Convert&& convert) {
 
 /// Where the asked value lies among the format's: unit, neighbours. Precondition: e.value.
 void place(Explanation& e) {
-  const int binade = e.value->is_zero() ? e.format.emin()
-                                        : std::clamp(binary_exponent(*e.value), e.format.emin(), e.format.emax());
-  e.ulp = power_of_two(binade - e.format.fraction_bits);
+  e.ulp = ulp_at(e.format, *e.value);
   const NumberLine line{e.format};
   const std::int64_t floor = line.floor(*e.value);
   e.exact = floor >= line.first() && line.value(floor) == *e.value;
@@ -153,20 +156,26 @@ Explanation explain(const FloatFormat& format, const Rounding& rounding, std::st
   e.rounding = rounding;
   e.asked = text;
   e.by_code = is_code_word(text);
+  bool by_value = false;
+  refuse_signed_code_word(text);
   if (e.by_code) {
     e.code = read_code(format, text);
     e.is_nan = format.is_nan(e.code);
     if (format.is_finite(e.code)) e.value = exact_value(format, e.code);
+  } else if (e.value = expression_value(text); e.value) {
+    by_value = true;
+    e.code = round_exact(format, rounding, *e.value, random).code;
   } else {
     const Literal number = read_number(text);
     e.is_nan = number.kind == Kind::nan;
-    if (number.kind == Kind::zero) e.value = 0;
-    if (number.kind == Kind::finite) e.value = literal_value(number, text);
+    if (number.kind == Kind::zero || number.kind == Kind::finite) e.value = literal_value(number, text);
     e.code = parse(format, rounding, text, random).code;
   }
   for (const auto& row : rounding_modes)
     add_outcomes(e, row.value, [&](const Rounding& r, std::uint64_t bits) {
-      return e.by_code ? convert(format, format, r, e.code, bits) : parse(format, r, text, bits);
+      return e.by_code  ? convert(format, format, r, e.code, bits)
+             : by_value ? round_exact(format, r, *e.value, bits)
+                        : parse(format, r, text, bits);
     });
   if (e.value) place(e);
   for (ModeOutcome& outcome : e.outcomes) outcome.reason = e.reason(outcome);

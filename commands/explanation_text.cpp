@@ -9,108 +9,6 @@
 namespace halfulp::cli {
 namespace {
 
-using boost::multiprecision::cpp_int;
-
-cpp_int power_of_ten(int e) { return boost::multiprecision::pow(cpp_int(10), static_cast<unsigned>(e)); }
-
-/// floor(x * base^e) for positive x, and whether nothing was lost.
-cpp_int scaled(const Rational& x, const cpp_int& factor, bool multiply, bool& exact) {
-  cpp_int n = numerator(x), d = denominator(x);
-  (multiply ? n : d) *= factor;
-  cpp_int quotient, rest;
-  divide_qr(n, d, quotient, rest);
-  exact = rest.is_zero();
-  return quotient;
-}
-
-/// e with 10^e <= x < 10^(e + 1), for positive x.
-int decimal_exponent(const Rational& x) {
-  int e = static_cast<int>(binary_exponent(x) * 0.30103) - 1;  // too small by at most a few
-  bool exact;
-  while (scaled(x, power_of_ten(std::abs(e + 1)), e + 1 < 0, exact) != 0) ++e;
-  while (scaled(x, power_of_ten(std::abs(e)), e < 0, exact) == 0) --e;
-  return e;
-}
-
-}  // namespace
-
-Rational power_of_two(int e) {
-  const cpp_int power = cpp_int(1) << std::abs(e);
-  return e >= 0 ? Rational(power) : Rational(cpp_int(1), power);
-}
-
-Rational exact_value(const FloatFormat& f, std::uint64_t code) {
-  const Rational magnitude = f.is_zero(code) ? Rational(0)
-                                             : Rational(f.significand(code)) * power_of_two(f.exponent(code));
-  return f.sign(code) ? Rational(-magnitude) : magnitude;
-}
-
-int binary_exponent(const Rational& x) {
-  const cpp_int n = abs(numerator(x)), d = denominator(x);
-  const int e = static_cast<int>(msb(n)) - static_cast<int>(msb(d));
-  return (e >= 0 ? n >= (d << e) : (n << -e) >= d) ? e : e - 1;
-}
-
-bool is_power_of_two(const Rational& x, int& e) {
-  if (x <= 0) return false;
-  e = binary_exponent(x);
-  return x == power_of_two(e);
-}
-
-std::string decimal_text(const Rational& x, int digits) {
-  if (x.is_zero()) return "0";
-  const Rational magnitude = abs(x);
-  const int e = decimal_exponent(magnitude);
-  bool exact;
-  std::string text = scaled(magnitude, power_of_ten(std::abs(digits - 1 - e)), digits - 1 - e >= 0, exact).str();
-  if (exact) text.erase(text.find_last_not_of('0') + 1);
-  const std::string more = exact ? "" : "...";
-  const int count = static_cast<int>(text.size());
-  const std::string sign = x < 0 ? "-" : "";
-  const bool readable = e >= 0 ? e < std::max(digits, 6) && (exact || count > e) : e >= -4;
-  if (!readable) {
-    if (count > 1) text.insert(1, ".");
-    return sign + text + more + (e < 0 ? "e-" : "e+") + (std::abs(e) < 10 ? "0" : "") + std::to_string(std::abs(e));
-  }
-  if (e < 0) return sign + "0." + std::string(static_cast<std::size_t>(-e - 1), '0') + text + more;
-  if (count <= e + 1) text.append(static_cast<std::size_t>(e + 1 - count), '0');
-  if (static_cast<int>(text.size()) > e + 1) text.insert(static_cast<std::size_t>(e + 1), ".");
-  else if (!exact) text += ".";
-  return sign + text + more;
-}
-
-std::string rounded(const Rational& x, int digits) {
-  if (x.is_zero()) return "0";
-  const int shift = digits - 1 - decimal_exponent(abs(x));
-  bool exact;
-  const cpp_int twice = scaled(abs(x) * 2, power_of_ten(std::abs(shift)), shift >= 0, exact);
-  const Rational power = power_of_ten(std::abs(shift)), nearest = (twice + 1) / 2;
-  const Rational magnitude = shift >= 0 ? Rational(nearest / power) : Rational(nearest * power);
-  return decimal_text(x < 0 ? Rational(-magnitude) : magnitude, digits);
-}
-
-std::string binary_text(const Rational& x, int exponent, int kept, int dropped) {
-  const Rational rest = abs(x) * power_of_two(-exponent);
-  bool exact;
-  cpp_int bits = scaled(rest, cpp_int(1) << (kept + dropped), true, exact);
-  std::string text;
-  for (int i = kept + dropped; i > 0; --i) {
-    text.insert(text.begin(), bit_test(bits, 0) ? '1' : '0');
-    bits >>= 1;
-  }
-  std::string tail = text.substr(static_cast<std::size_t>(kept));
-  if (exact) tail.erase(tail.find_last_not_of('0') + 1);
-  std::string integer;
-  do {
-    integer.insert(integer.begin(), bit_test(bits, 0) ? '1' : '0');
-    bits >>= 1;
-  } while (!bits.is_zero());
-  return integer + "." + text.substr(0, static_cast<std::size_t>(kept)) + "|" + (tail.empty() ? "0" : tail) +
-         (exact ? "" : "...");
-}
-
-namespace {
-
 constexpr std::size_t long_number = 62;  ///< characters of a number that still fit after a label
 
 std::string repeated(std::string_view text, std::size_t count) {
@@ -226,7 +124,8 @@ class Drawing {
 
   void asked() {
     out_ += '\n';
-    labelled("asked", abbreviated(e_.asked, 40) + fraction(*e_.value));
+    const std::string asked = abbreviated(e_.asked, 40), same = fraction(*e_.value);
+    labelled("asked", asked + (same == " = " + asked ? " = " + decimal_text(*e_.value, 8) : same));
     if (f_.is_signed || e_.below) digits();
     else
       labelled("range",

@@ -93,7 +93,8 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
     return "unexpected argument '" + word + "'; " + help;
   }
   if (&command == &app && !command_names(app).empty())
-    return "a command is missing; " + help + ", or begin with: " + app.get_name() + " explain 0.1 --format fp16";
+    return "a command is missing; begin with: " + app.get_name() + " calc '0.1 + 0.2', " + app.get_name() +
+           " run swamping, " + app.get_name() + " list; " + help;
   for (const CLI::Option* option : command.get_options())
     if (option->get_required() && option->count() == 0)
       return option->get_name() + " is missing; accepted: " + option->get_description() +
@@ -113,9 +114,8 @@ void parse(CLI::App& app, int argc, char** argv) {
 }  // namespace
 
 void print_error(std::string message) {
-  for (char& c : message)
-    if (static_cast<unsigned char>(c) < 0x20) c = ' ';
-  write_error("halfulp: " + message + "\n");
+  std::replace(message.begin(), message.end(), '\n', ' ');
+  write_error("halfulp: " + clean(message) + "\n");
 }
 
 int guarded_main(int argc, char** argv, std::string description, const std::function<void(CLI::App&, int&)>& add) {

@@ -20,6 +20,39 @@ std::uint64_t whole_number(std::string_view option, std::string_view text, std::
   return value;
 }
 
+double real_number(std::string_view option, std::string_view text, double least, double most) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
+  if (error != std::errc{} || end != text.data() + text.size() || !(value >= least && value <= most))
+    throw std::invalid_argument(
+        fmt::format("{} is '{}'; accepted: a number from {} to {}", option, shown(text), least, most));
+  return value;
+}
+
+CLI::Option* add_real_option(CLI::App& app, std::string name, double& value, double least, double most,
+                             std::string description) {
+  const auto take = [name, &value, least, most](const std::string& text) {
+    value = real_number(name, text, least, most);
+  };
+  return app.add_option_function<std::string>(name, take, std::move(description))
+      ->default_str(fmt::format("{}", value));
+}
+
+std::vector<std::string> with_negative_numbers(const CLI::App& command, std::vector<std::string> words) {
+  for (const std::string& word : command.remaining()) {
+    if (word == "--") continue;
+    if (word.size() > 1 && word[0] == '-' && std::string_view(".(iInN").find(word[1]) != std::string_view::npos) {
+      words.push_back(word);
+      continue;
+    }
+    std::vector<std::string> names;
+    for (const CLI::Option* option : command.get_options())
+      for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
+    throw std::invalid_argument(unknown_name("option", word, std::move(names)));
+  }
+  return words;
+}
+
 namespace {
 
 /// "ieee, saturate": a table's names for the help text.
@@ -33,7 +66,8 @@ std::string listed(const std::array<Named<T>, N>& table) {
 }  // namespace
 
 void RoundingOptions::add_to(CLI::App& app) {
-  app.add_option("--round", round, "rounding mode: " + listed(rounding_modes))
+  app.add_option("--round", round,
+                 "rounding mode: " + listed(rounding_modes) + "; or, for short, " + listed(short_rounding_modes))
       ->type_name("MODE")
       ->capture_default_str();
   app.add_option("--overflow", overflow, "what overflow becomes: " + listed(overflow_rules))
@@ -67,7 +101,7 @@ void RoundingOptions::add_integer_options_to(CLI::App& app) {
 
 Rounding RoundingOptions::rounding() const {
   Rounding result;
-  result.mode = value_named(rounding_modes, "rounding mode", round);
+  result.mode = parse_rounding_mode(round);
   result.overflow = value_named(overflow_rules, "overflow rule", overflow);
   result.flush_inputs = flush_inputs;
   result.flush_outputs = flush_outputs;

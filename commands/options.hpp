@@ -1,4 +1,4 @@
-// Options that take a whole number.
+// Options that take a number.
 #pragma once
 
 #include <halfulp/emulation/rounding.hpp>
@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace halfulp::cli {
 
@@ -25,7 +26,19 @@ CLI::Option* add_number_option(CLI::App& app, std::string name, T& value, std::u
   return app.add_option_function<std::string>(name, take, std::move(description))->type_name("N");
 }
 
-// The options of `eval` and `explain` that decide how a result is rounded.
+/// The whole of `text` as a number from `least` to `most`. Throws std::invalid_argument in one line: "--sigma is 'nan';
+/// accepted: a number from 0.01 to 16".
+double real_number(std::string_view option, std::string_view text, double least, double most);
+
+/// The same with real_number.
+CLI::Option* add_real_option(CLI::App& app, std::string name, double& value, double least, double most,
+                             std::string description);
+
+/// The positional words of a command that allows extras: -inf, -.5 and -(1/3) look like options to the command line's
+/// parser, which hands them over as extras. Throws std::invalid_argument naming the nearest option for any other extra.
+std::vector<std::string> with_negative_numbers(const CLI::App& command, std::vector<std::string> words);
+
+// The options of `calc`, `eval` and `explain` that decide how a result is rounded.
 
 struct RoundingOptions {
   std::string round = "nearest-even", overflow = "ieee", tininess = "after", nan = "canonical",

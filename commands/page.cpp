@@ -1,14 +1,15 @@
-// `halfulp page`: reports as one HTML page, which the Python package halfulp_page draws.
+// `halfulp page`: reports as one HTML page, or as a folder of them, which the Python package halfulp_page draws.
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/program.hpp>
 #include <halfulp/report/experiment.hpp>
-#include <halfulp/support/json.hpp>
-#include <halfulp/support/files.hpp>
-#include <halfulp/report/schema.hpp>
 #include <halfulp/report/runner.hpp>
+#include <halfulp/report/schema.hpp>
+#include <halfulp/support/files.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/own_files.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
@@ -20,8 +21,6 @@
 #include <stdexcept>
 #include <string>
 #include <vector>
-
-#include <dlfcn.h>
 
 namespace halfulp::cli {
 namespace {
@@ -38,18 +37,11 @@ struct Arguments {
   std::size_t rows = 50;
 };
 
-/// The folder that holds the Python package: in the source tree this was built from, else beside the Python package
-/// that this is part of, else beside the installed program.
+/// The folder that holds the Python package halfulp_page.
 fs::path package_folder() {
-  Dl_info here{};
-  std::error_code error;
-  std::vector<fs::path> folders{HALFULP_PAGE};
-  if (::dladdr(reinterpret_cast<const void*>(&package_folder), &here) != 0)
-    folders.push_back(fs::path(here.dli_fname).parent_path().parent_path());
-  folders.push_back(fs::read_symlink("/proc/self/exe", error).parent_path().parent_path() / HALFULP_INSTALLED_PAGE);
-  for (const fs::path& folder : folders)
-    if (fs::is_regular_file(folder / "halfulp_page" / "__main__.py", error)) return fs::absolute(folder, error);
-  throw BackendMissing("no page: the Python package halfulp_page is not beside this program");
+  const fs::path found = find_own({"../halfulp_page", HALFULP_INSTALLED_PAGE, HALFULP_PAGE});
+  if (found.empty()) throw BackendMissing("no page: the Python package halfulp_page is not beside this program");
+  return found.parent_path();
 }
 
 void check_report(const std::string& path, const Json& report) {
@@ -120,6 +112,7 @@ std::string drawn(const std::vector<std::string>& options, const std::string& py
       {"PYTHONINSPECT", ""},
       {"MPLBACKEND", "agg"}};
   std::string missing, broken;
+  bool traceback = false;
   for (const std::string& program :
        python.empty() ? std::vector<std::string>{"python3", "/usr/bin/python3"} : std::vector{python}) {
     std::vector<std::string> words{program, "-m", "halfulp_page"};
@@ -130,6 +123,7 @@ std::string drawn(const std::vector<std::string>& options, const std::string& py
       continue;
     }
     const std::string why = last_line(answer->error);
+    traceback = traceback || answer->error.find("Traceback") != std::string::npos;
     switch (answer->status) {
       case 0:
         if (!answer->output.empty()) return answer->output;
@@ -144,14 +138,34 @@ std::string drawn(const std::vector<std::string>& options, const std::string& py
             why.empty() ? "(it said nothing)" : why);  // too old a Python, perhaps: the next one may do
     }
   }
+  // A traceback is ours; whatever else fails under that name is no Python that draws.
+  if (!broken.empty() && !python.empty() && !traceback)
+    throw std::invalid_argument(fmt::format("--python: {}; accepted: a Python with matplotlib and Jinja2", broken));
   if (!broken.empty()) throw std::runtime_error(broken);
   throw BackendMissing("no page: " + missing);
 }
 
+/// Writes the files of a folder of pages; the first page last, so that it never refers to what is not there.
+void write_folder(const fs::path& folder, const Json& files) {
+  std::error_code error;
+  fs::create_directories(folder / "figures", error);
+  if (error) throw std::invalid_argument(fmt::format("--out {}: {}", folder.string(), error.message()));
+  const std::string first = "index.html";
+  for (const auto& [name, text] : files.items())
+    if (name != first) write_file((folder / name).string(), text.get<std::string>());
+  write_file((folder / first).string(), files.at(first).get<std::string>());
+}
+
 void page(const Arguments& arguments) {
+  if (arguments.out.empty()) throw std::invalid_argument("--out: a file, a folder or - is missing");
   const std::vector<std::string> files = report_files(arguments.reports);
   std::error_code error;
-  if (arguments.out != "-") {
+  for (std::size_t i = 0; i < files.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (fs::equivalent(files[i], files[j], error))
+        throw std::invalid_argument(fmt::format("{} is given twice; accepted: once", files[i]));
+  const bool folder = arguments.out.ends_with('/') || fs::is_directory(arguments.out, error);
+  if (arguments.out != "-" && !folder) {
     for (const std::string& file : files)
       if (fs::equivalent(file, arguments.out, error))
         throw std::invalid_argument(fmt::format("--out {}: that is a report; accepted: another file", arguments.out));
@@ -159,12 +173,15 @@ void page(const Arguments& arguments) {
   }
   std::vector<std::string> options{"--out=-", "--about=-", fmt::format("--rows={}", arguments.rows)};
   if (!arguments.title.empty()) options.push_back("--title=" + arguments.title);
+  if (folder) options.push_back("--folder");
   options.push_back("--");
   options.insert(options.end(), files.begin(), files.end());
   const std::string html = drawn(options, arguments.python);
   if (arguments.out == "-") return write_output(html);
-  write_file(arguments.out, html);
-  write_output(fmt::format("page: {} ({} report{})\n", arguments.out, files.size(), files.size() == 1 ? "" : "s"));
+  if (folder) write_folder(arguments.out, Json::parse(html));
+  else write_file(arguments.out, html);
+  const std::string first = folder ? (fs::path(arguments.out) / "index.html").string() : arguments.out;
+  write_output(fmt::format("page: {} ({} report{})\n", first, files.size(), files.size() == 1 ? "" : "s"));
 }
 
 }  // namespace
@@ -177,7 +194,12 @@ void add_page_command(CLI::App& app) {
       ->add_option("REPORT", arguments->reports,
                    "reports, or folders of them; two of the same experiment stand beside each other")
       ->required();
-  command->add_option("--out", arguments->out, "the page; - is standard output")->required()->type_name("FILE");
+  command
+      ->add_option("--out", arguments->out,
+                   "the page; a folder (DIR/): the overview, a page for each experiment, every picture as a "
+                   "file; - is standard output")
+      ->required()
+      ->type_name("FILE|DIR|-");
   command->add_option("--title", arguments->title, "its title")->type_name("TEXT");
   add_number_option(*command, "--rows", arguments->rows, 0, 1'000'000'000,
                     "most rows of a table, 0 for all; 50 unless told");

@@ -1,4 +1,5 @@
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/explanation.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/profiles.hpp>
@@ -114,9 +115,8 @@ void add_diff_profiles_command(CLI::App& app, int&) {
   command->add_option("--to", options->to, "the format it is converted to")->type_name("FORMAT")->required();
   command->add_flag("--any-nan", options->any_nan, "a NaN equals every NaN; otherwise signs and payloads count");
   command->add_flag("--all", options->all, "every range, not the first 40");
-  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  add_number_option(*command, "--threads", options->threads, 1, 1024,
+                    "default: one a core; the results do not depend on it");
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(

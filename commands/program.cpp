@@ -5,10 +5,13 @@
 #include <fmt/format.h>
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <cstring>
 #include <memory>
 #include <stdexcept>
+#include <thread>
+#include <utility>
 
 #include <fcntl.h>
 #include <signal.h>
@@ -66,6 +69,7 @@ std::vector<std::string> environment_with(const std::vector<std::pair<std::strin
 std::optional<ProgramAnswer> run_program(const std::vector<std::string>& words,
                                          const std::vector<std::pair<std::string, std::string>>& variables,
                                          std::string_view input) {
+  note_interrupts();
   const Stream in(input), out, error;
   posix_spawn_file_actions_t actions;
   posix_spawn_file_actions_init(&actions);
@@ -83,9 +87,14 @@ std::optional<ProgramAnswer> run_program(const std::vector<std::string>& words,
     throw std::runtime_error(fmt::format("cannot start {}: {}", words[0], std::strerror(why)));
   }
   int ended = 0;
-  while (::waitpid(child, &ended, 0) < 0) {
-    if (errno != EINTR) throw std::runtime_error(fmt::format("waiting for {}: {}", words[0], std::strerror(errno)));
-    if (detail::interrupted.load()) ::kill(child, SIGTERM);
+  bool told = false;
+  for (;;) {  // looks now and then, for a signal to this program alone does not end the wait
+    const pid_t found = ::waitpid(child, &ended, WNOHANG);
+    if (found == child) break;
+    if (found < 0 && errno != EINTR)
+      throw std::runtime_error(fmt::format("waiting for {}: {}", words[0], std::strerror(errno)));
+    if (detail::interrupted.load() && !std::exchange(told, true)) ::kill(child, SIGTERM);
+    std::this_thread::sleep_for(std::chrono::milliseconds(10));
   }
   stop_if_interrupted();
   return ProgramAnswer{WIFEXITED(ended) ? WEXITSTATUS(ended) : 128 + WTERMSIG(ended), out.text(), error.text()};

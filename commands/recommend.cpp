@@ -53,8 +53,18 @@ std::string chosen_formats(Json table, bool all) {
          "\n";
 }
 
+/// What the recommended policy stores where.
+std::string choices(const Json& table, const RecommendArguments& options) {
+  if (table["rows"].empty()) return {};
+  std::string text = headline_text(table, {"choices", {"layer", "operator", "part", "format", "bytes", "error"}},
+                                   options.verbose ? std::numeric_limits<std::size_t>::max() : headline_rows,
+                                   "halfulp show REPORT choices says why", Style::of_output()) +
+                     "\n";
+  if (options.policy) text += fmt::format("policy: {}\n\n", *options.policy);
+  return text;
+}
+
 int recommend_command(RecommendArguments options) {
-  // In front of --set, which may still change them.
   std::vector<std::string> settings;
   const auto set = [&](const char* name, const std::optional<std::string>& value) {
     if (value) settings.push_back(fmt::format("{}={}", name, *value));
@@ -65,6 +75,8 @@ int recommend_command(RecommendArguments options) {
   set("formats", options.formats);
   set("policies", options.policies);
   options.settings.insert(options.settings.begin(), settings.begin(), settings.end());
+  if (options.tensors && options.tensors->empty())
+    throw std::invalid_argument("--tensors: a folder is missing; accepted: a folder of .npy files");
   if (options.tensors)
     for (const auto& [option, value] :
          {std::pair("--network", options.networks), std::pair("--against", options.policies)})
@@ -85,8 +97,10 @@ int recommend_command(RecommendArguments options) {
   }
   hooks.then = [&](const Report& report) {
     if (options.policy) write_file(*options.policy, recommended_policy(report));
-    if (const Table* const table = report.find_table("tensors"); table && !options.quiet && options.out != "-")
-      write_output(chosen_formats(table->to_json(), options.verbose));
+    if (options.quiet || options.out == "-") return;
+    const bool trained = report.config().at("tensors") == "";  // then a table of that name is the microscope's
+    if (const Table* const table = report.find_table(trained ? "choices" : "tensors"))
+      write_output(trained ? choices(table->to_json(), options) : chosen_formats(table->to_json(), options.verbose));
   };
   return run_experiments({&find_experiment("recommendation")}, options, hooks);
 }

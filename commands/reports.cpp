@@ -36,8 +36,11 @@ std::string contents_text(const Json& report, const std::string& path, const Sty
   std::vector<std::vector<std::string>> rows;
   const Json tables = tables_with_claims(report);
   for (const auto& [name, table] : tables.items())
-    rows.push_back({name, fmt::format("{} rows", table["rows"].size()), table["title"].get<std::string>()});
-  return style.painted(report["title"].get<std::string>(), Paint::heading) + "\n\n" + aligned(rows, 2) + "\n" +
+    rows.push_back({name, fmt::format("{} row{}", table["rows"].size(), table["rows"].size() == 1 ? "" : "s"),
+                    clean(table["title"].get<std::string>())});
+  const Json finding = report.value("finding", Json());
+  return style.painted(clean(report["title"].get<std::string>()), Paint::heading) + "\n" +
+         (finding.is_string() ? wrapped(clean(finding.get<std::string>()), 2) : "") + "\n" + aligned(rows, 2) + "\n" +
          claims_text(report, style) + fmt::format("halfulp show {} TABLE prints one.\n", path);
 }
 
@@ -116,7 +119,8 @@ int validate(const std::string& path) {
     return exit_status::bad_input;
   }
   std::string text = errors.empty() ? path + ": valid\n" : "";
-  for (std::size_t i = 0; i < errors.size() && i < shown_errors; ++i) text += fmt::format("{}: {}\n", path, errors[i]);
+  for (std::size_t i = 0; i < errors.size() && i < shown_errors; ++i)
+    text += fmt::format("{}: {}\n", path, clean(errors[i]));
   if (errors.size() > shown_errors) text += fmt::format("{}: {} more errors\n", path, errors.size() - shown_errors);
   write_output(text);
   return errors.empty() ? exit_status::done : exit_status::failed;
@@ -131,6 +135,8 @@ void add_validate_command(CLI::App& app, int& status) {
   command->add_option("report", *paths, "reports; - is standard input")->type_name("REPORT...");
   command->add_flag("--schema", *schema, "print the schema itself");
   command->callback([paths, schema, &status] {
+    if (*schema && !paths->empty())
+      throw std::invalid_argument("validate: --schema prints the schema alone; accepted: no report with it");
     if (*schema) write_output(report_schema());
     else if (paths->empty())
       throw std::invalid_argument("validate: a report is missing; write halfulp validate REPORT...");
@@ -156,8 +162,8 @@ void add_diff_command(CLI::App& app, int& status) {
     std::string first, second;
   };
   const auto options = std::make_shared<Options>();
-  command->add_option("first", options->first, "a report")->required()->type_name("REPORT");
-  command->add_option("second", options->second, "a report of the same experiment")->required()->type_name("REPORT");
+  command->add_option("FIRST", options->first, "a report")->required()->type_name("REPORT");
+  command->add_option("SECOND", options->second, "a report of the same experiment")->required()->type_name("REPORT");
   command->callback([options, &status] {
     const ReportDiff diff = diff_reports(valid_report(options->first), valid_report(options->second));
     write_output(diff.text);

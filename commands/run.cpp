@@ -19,6 +19,7 @@
 #include <chrono>
 #include <filesystem>
 #include <memory>
+#include <set>
 #include <stdexcept>
 #include <utility>
 
@@ -75,6 +76,10 @@ std::vector<Config> configurations(const std::vector<const Experiment*>& chosen,
     Config& config = configs.emplace_back(experiment->parameters());
     if (arguments.config) apply_file(config, *arguments.config, *experiment);
   }
+  std::set<std::string> names;
+  for (const std::string& setting : arguments.settings)
+    if (const std::string name = setting.substr(0, setting.find('=')); !names.insert(name).second)
+      throw std::invalid_argument(fmt::format("parameter {} is given twice; accepted: once", shown(name)));
   if (chosen.size() > 1) check_settings(configs, arguments.settings);
   for (Config& config : configs)
     for (const std::string& setting : arguments.settings)
@@ -150,6 +155,7 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
 int run_experiments(const std::vector<const Experiment*>& chosen, const RunArguments& arguments,
                     const RunHooks& hooks) {
   if (arguments.parameters) {
+    (void)configurations(chosen, arguments);  // which refuses what is not accepted
     for (const Experiment* experiment : chosen)
       write_output(experiment_help(*experiment) + (chosen.size() > 1 ? "\n" : ""));
     return exit_status::done;

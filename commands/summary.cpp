@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace halfulp::cli {
@@ -56,8 +58,8 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
   for (const BackendTotal& total : totals) {
     std::string text = total.backend + " skipped";
     if (total.tasks)
-      text = fmt::format("{}: {} results of {} operations compared, {} differ", total.backend, grouped(total.compared),
-                         total.tasks, grouped(total.differing));
+      text = fmt::format("{}: {} results of {} operation{} compared, {} differ", total.backend, grouped(total.compared),
+                         total.tasks, total.tasks == 1 ? "" : "s", grouped(total.differing));
     if (total.unanswered) text += fmt::format("; {} operands are not recorded", grouped(total.unanswered));
     if (total.unanswered_tasks)
       text += fmt::format("; {}{} operation{} not compared, for none of their operands is recorded",
@@ -99,11 +101,25 @@ std::string verdict_line(Verdict verdict, const std::string& text, const Style& 
   return hanging("  " + style.verdict(fmt::format("{:<7}", word)) + "  ", 11, text);
 }
 
-/// The claims that did not hold, or all; then the comparisons that differ.
-std::string claim_lines(const Finished& run, bool all, const Style& style) {
+/// Which claims are shown.
+enum class Claims : std::uint8_t { all, that_did_not_hold, that_failed };
+
+/// Claims, then the comparisons that differ, or those that fail.
+std::string claim_lines(const Finished& run, Claims which, const Style& style) {
   std::string lines;
+  std::map<std::string, std::size_t> skipped;  // by reason: without a data set many claims have the same one
+  for (const Claim& claim : run.report.claims())
+    if (claim.verdict == Verdict::skipped && which == Claims::that_did_not_hold) ++skipped[claim.reason];
   for (const Claim& claim : run.report.claims()) {
-    if (claim.verdict == Verdict::pass && !all) continue;
+    if (claim.verdict == Verdict::pass && which != Claims::all) continue;
+    if (claim.verdict != Verdict::fail && which == Claims::that_failed) continue;
+    if (claim.verdict == Verdict::skipped && which == Claims::that_did_not_hold) {
+      const std::size_t count = std::exchange(skipped[claim.reason], 0);
+      if (count != 1) {
+        if (count != 0) lines += verdict_line(claim.verdict, fmt::format("{} claims [{}]", count, claim.reason), style);
+        continue;
+      }
+    }
     std::string text = claim.statement;
     if (claim.verdict == Verdict::fail)
       text += fmt::format(" [{}: expected {}, {}; measured {}]", claim.id, shown(claim.expected), claim.tolerance,
@@ -112,7 +128,7 @@ std::string claim_lines(const Finished& run, bool all, const Style& style) {
     lines += verdict_line(claim.verdict, text, style);
   }
   for (const TaskComparison& c : run.report.comparisons())
-    if (c.differing)
+    if (c.differing && (c.fails() || which != Claims::that_failed))
       lines += verdict_line(
           c.fails() ? Verdict::fail : Verdict::differs,
           fmt::format("{}: {} on {}: {} of {} code words differ{}", run.experiment->name, c.task.description(),
@@ -120,6 +136,13 @@ std::string claim_lines(const Finished& run, bool all, const Style& style) {
                       c.approximate ? fmt::format(", by {} units at most [{}]", c.farthest, c.route) : ""),
           style);
   return lines;
+}
+
+/// The question and what came out.
+std::string story(const Finished& run, const std::string& name, const Style& style) {
+  std::string text = wrapped(name + std::string(run.experiment->question), 0);
+  if (!name.empty()) text = style.painted(name, Paint::heading) + text.substr(name.size());
+  return run.report.finding().empty() ? text : text + wrapped(run.report.finding(), 2);
 }
 
 std::string headline(const Finished& run, bool all, const Style& style) {
@@ -134,8 +157,10 @@ std::string headline(const Finished& run, bool all, const Style& style) {
 }  // namespace
 
 std::string summary(const Finished& run, bool verbose, const Style& style) {
-  std::string text = headline(run, verbose, style);
-  if (const std::string lines = claim_lines(run, verbose, style); !lines.empty()) text += lines + "\n";
+  std::string text = story(run, "", style) + "\n" + headline(run, verbose, style);
+  if (const std::string lines = claim_lines(run, verbose ? Claims::all : Claims::that_did_not_hold, style);
+      !lines.empty())
+    text += lines + "\n";
   text += fmt::format("claims: {}{}\n", counts_text(run.report, style), verbose ? "" : " (--verbose lists all)");
   std::vector<BackendTotal> totals;
   add_totals(run.report, totals);
@@ -144,23 +169,40 @@ std::string summary(const Finished& run, bool verbose, const Style& style) {
 }
 
 std::string summary_table(const std::vector<Finished>& runs, bool verbose, const Style& style) {
-  std::vector<std::vector<std::string>> rows{{"experiment", "held", "failed", "differ", "skipped", "time", "report"}};
-  for (std::string& name : rows.front()) name = style.painted(name, Paint::heading);
-  std::string headlines, claims;
+  const std::vector<std::string> names{"claims", "held", "fail", "differ", "skip"};
+  std::vector<std::vector<std::string>> cells;
+  std::string stories, claims;
   std::vector<BackendTotal> totals;
+  double seconds = 0;
   for (const Finished& run : runs) {
     const auto cell = [&](Verdict verdict, Paint paint) {
       return counted(run.report.verdicts()[verdict], "", paint, style);
     };
-    rows.push_back({std::string(run.experiment->name), cell(Verdict::pass, Paint::pass),
-                    cell(Verdict::fail, Paint::fail), cell(Verdict::differs, Paint::differs),
-                    cell(Verdict::skipped, Paint::skipped), fmt::format("{:.1f} s", run.seconds), run.file});
-    headlines += headline(run, verbose, style);
-    if (!run.experiment->retells) claims += claim_lines(run, verbose, style);
+    cells.push_back({std::string(run.experiment->name), cell(Verdict::pass, Paint::pass),
+                     cell(Verdict::fail, Paint::fail), cell(Verdict::differs, Paint::differs),
+                     cell(Verdict::skipped, Paint::skipped)});
+    stories += story(run, std::string(run.experiment->name) + ": ", style);
+    if (verbose) stories += "\n" + headline(run, true, style);
+    if (!run.experiment->retells) claims += claim_lines(run, verbose ? Claims::all : Claims::that_failed, style);
     add_totals(run.report, totals);
+    seconds += run.seconds;
   }
-  return headlines + (claims.empty() ? "" : claims + "\n") + aligned(rows, 0, {1, 2, 3, 4, 5}) + "\n" +
-         backend_lines(totals, false);
+  // Two experiments a line.
+  const std::size_t lines = (cells.size() + 1) / 2;
+  std::vector<std::vector<std::string>> rows(1);
+  for (int side = 0; side < (cells.size() > 1 ? 2 : 1); ++side)
+    for (const std::string& name : names) rows.front().push_back(style.painted(name, Paint::heading));
+  for (std::size_t i = 0; i < lines; ++i) {
+    rows.push_back(cells[i]);
+    if (lines + i < cells.size())
+      rows.back().insert(rows.back().end(), cells[lines + i].begin(), cells[lines + i].end());
+  }
+  const std::string& file = runs.front().file;
+  return stories + "\n" + (claims.empty() ? "" : claims + "\n") + aligned(rows, 0, {1, 2, 3, 4, 6, 7, 8, 9}) + "\n" +
+         backend_lines(totals, false) +
+         fmt::format("{} report{} in {:.0f} s. The tables of one: halfulp show {}\n", runs.size(),
+                     runs.size() == 1 ? "" : "s", seconds, file) +
+         "Its claims that differ: the same with claims --where verdict=differs\n";
 }
 
 }  // namespace halfulp::cli

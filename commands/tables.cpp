@@ -7,7 +7,9 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
+#include <optional>
 #include <stdexcept>
 #include <utility>
 
@@ -54,19 +56,13 @@ Json tables_with_claims(const Json& report) {
 namespace {
 
 constexpr std::size_t screen_width = 80;
-constexpr std::size_t shortest_cut = 16;  ///< names in a headline are not cut shorter, paths lose their beginning
-
-/// Without characters that would tear a line or drive a terminal.
-std::string printable(std::string text) {
-  for (char& c : text)
-    if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f) c = '?';
-  return text;
-}
+constexpr std::size_t longest_cell = 160;  ///< of a table that is shown: policies and the like are longer
+constexpr std::size_t shortest_cut = 16;   ///< names in a headline are not cut shorter, paths lose their beginning
 
 /// A cell as a person reads it: some significant digits, and for emulated values their decimal value.
 std::string cell_text(const Json& cell, int digits) {
   if (cell.is_object() && cell.contains("value")) return cell_text(cell["value"], digits);
-  if (cell.is_string()) return printable(cell.get<std::string>());
+  if (cell.is_string()) return clean(cell.get<std::string>());
   if (cell.is_null()) return "-";
   if (cell.is_number_float()) return fmt::format("{:.{}g}", cell.get<double>(), digits);
   return cell.dump();
@@ -83,8 +79,21 @@ std::string csv_cell(const Json& cell) {
   return quoted + "\"";
 }
 
-/// Whether a cell reads so in a table or as CSV.
-bool reads(const Json& cell, const std::string& text) { return cell_text(cell, 6) == text || csv_cell(cell) == text; }
+/// The whole of a text as a number, if it is one.
+std::optional<double> number_in(std::string_view text) {
+  double number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? std::optional(number) : std::nullopt;
+}
+
+/// Whether a cell reads so in a table or as CSV, or is a number that is that, in full or as a table shows it: 1e-5 is
+/// 1e-05.
+bool reads(const Json& cell, const std::string& text) {
+  if (cell_text(cell, 6) == text || csv_cell(cell) == text) return true;
+  const std::optional<double> number = number_in(text);
+  const Json& value = cell.is_object() && cell.contains("value") ? cell["value"] : cell;
+  return number && value.is_number() && (value.get<double>() == *number || number_in(cell_text(cell, 6)) == number);
+}
 
 std::size_t column_at(const Json& table, std::string_view name) {
   const Json& columns = table["columns"];
@@ -152,6 +161,7 @@ std::vector<const Json*> chosen_rows(const Json& table, const Headline& headline
 std::string table_text(const Json& table, const Style& style) {
   std::vector<std::vector<std::string>> rows(1);
   std::string legend;
+  bool shortened = false;
   for (const Json& column : table["columns"]) {
     const auto name = column["name"].get<std::string>(), unit = column["unit"].get<std::string>();
     rows.front().push_back(style.painted(name, Paint::heading));
@@ -160,9 +170,14 @@ std::string table_text(const Json& table, const Style& style) {
   }
   for (const Json& row : table["rows"]) {
     rows.emplace_back();
-    for (const Json& cell : row) rows.back().push_back(style.verdict(cell_text(cell, 6)));
+    for (const Json& cell : row) {
+      std::string text = cell_text(cell, 6);
+      if (text.size() > longest_cell) text = cut(text, longest_cell), shortened = true;
+      rows.back().push_back(style.verdict(std::move(text)));
+    }
   }
-  return table["title"].get<std::string>() + "\n\n" + aligned(rows, 2) + "\n" + legend;
+  return clean(table["title"].get<std::string>()) + "\n\n" + aligned(rows, 2) + "\n" + legend +
+         (shortened ? "\nLong cells are cut; --csv and --json have all of them.\n" : "");
 }
 
 Json part_of(const Json& table, const TablePart& part) {
@@ -183,6 +198,7 @@ Json part_of(const Json& table, const TablePart& part) {
     return cells;
   };
   Json result{{"title", table["title"]}, {"columns", some(table["columns"])}, {"rows", Json::array()}};
+  if (!where.empty() && table["rows"].empty()) throw std::invalid_argument("--where: this table has no rows");
   for (const auto& [column, value] : where)
     if (std::none_of(table["rows"].begin(), table["rows"].end(),
                      [&](const Json& row) { return reads(row[column], value); })) {
@@ -199,6 +215,7 @@ Json part_of(const Json& table, const TablePart& part) {
   for (const Json& row : table["rows"])
     if (std::all_of(where.begin(), where.end(), [&](const auto& w) { return reads(row[w.first], w.second); }))
       result["rows"].push_back(some(row));
+  if (!where.empty() && result["rows"].empty()) throw std::invalid_argument("--where: no row fulfils all of them");
   return result;
 }
 
@@ -228,7 +245,7 @@ std::string headline_text(const Json& table, const Headline& headline, std::size
   for (std::string& name : cells.front()) name = style.painted(name, Paint::heading);
   for (std::size_t row = 1; row < cells.size(); ++row)
     for (std::string& cell : cells[row]) cell = style.verdict(cell);
-  std::string title = table["title"].get<std::string>();
+  std::string title = clean(table["title"].get<std::string>());
   for (const auto& name : headline.first_of)
     if (!chosen.empty()) title += fmt::format("; {}: {}", name, cell_text(table["rows"][0][column_at(table, name)], 4));
   std::string text = wrapped(title, 0) + "\n" + aligned(cells, 2);

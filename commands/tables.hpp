@@ -53,11 +53,12 @@ struct Finished {
   std::string file;
 };
 
-/// One experiment: its headline, the claims that did not hold (`verbose`: all claims, every row of the headline), what
-/// was compared, and where the report is. At most 80 columns if names and paths are short.
+/// One experiment: its question, its finding, its headline, the claims that did not hold (`verbose`: all claims, every
+/// row of the headline), what was compared, and where the report is. At most 80 columns if names and paths are short.
 std::string summary(const Finished& run, bool verbose, const Style& style);
 
-/// Several experiments: their headlines, the claims that did not hold, and a table, one line each.
+/// Several experiments: the question and the finding of each, the claims that failed, and how many held, two
+/// experiments a line (`verbose`: their headlines and all claims too).
 std::string summary_table(const std::vector<Finished>& runs, bool verbose, const Style& style);
 
 }  // namespace halfulp::cli

@@ -1,4 +1,5 @@
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/guard.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/commands/terminal.hpp>
@@ -77,9 +78,9 @@ Task task_without_mode(const VerifyArguments& options) {
 std::vector<RoundingMode> modes(const std::string& name) {
   std::vector<RoundingMode> all;
   for (const auto& row : rounding_modes)
-    if (row.value != RoundingMode::stochastic && (name == "all" || name == row.name)) all.push_back(row.value);
+    if (row.value != RoundingMode::stochastic && (name == "all" || parse_rounding_mode(name) == row.value))
+      all.push_back(row.value);
   if (!all.empty()) return all;
-  value_named(rounding_modes, "rounding mode", name);  // throws unless it is the one left
   throw std::invalid_argument("verify compares deterministic modes, not stochastic; accepted: all, or one of them");
 }
 
@@ -263,18 +264,12 @@ void add_verify_command(CLI::App& app, int& status) {
   auto* exhaustive = command->add_flag(
       "--exhaustive", options->exhaustive,
       "every input, 2^32 at most; of fp16 and bf16 fma to nearest even, on a GPU, all 2^48");
-  command
-      ->add_option(
-          "--sample", options->sample,
-          "this many inputs, or all if there are no more: boundary cases, half of them at most, then random ones")
-      ->type_name("N")
-      ->check(CLI::Range(std::uint64_t{1}, std::uint64_t{1} << 40))
-      ->capture_default_str()
+  add_number_option(
+      *command, "--sample", options->sample, 1, std::uint64_t{1} << 40,
+      "this many inputs, or all if there are no more: boundary cases, half of them at most, then random ones")
+      ->default_str(std::to_string(options->sample))
       ->excludes(exhaustive);
-  command->add_option("--seed", options->seed, "of the sample")
-      ->type_name("S")
-      ->check(CLI::NonNegativeNumber)
-      ->capture_default_str();
+  add_number_option(*command, "--seed", options->seed, 0, UINT64_MAX, "of the sample")->default_str("1");
   command
       ->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")
       ->type_name("FILE")
@@ -282,9 +277,8 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--ledger", options->ledger, "puts an entry a rounding mode into this file")
       ->type_name("FILE")
       ->check(file_name);
-  command->add_option("--threads", options->threads, "default: one a core; the results do not depend on it")
-      ->type_name("N")
-      ->check(CLI::Range(1, 1024));
+  add_number_option(*command, "--threads", options->threads, 1, 1024,
+                    "default: one a core; the results do not depend on it");
   command->add_flag("--json", options->json, "the same as an object");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(

@@ -5,7 +5,7 @@
 #include <halfulp/commands/lines.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/profiles.hpp>
-#include <halfulp/commands/explanation.hpp>
+#include <halfulp/commands/rational.hpp>
 #include <halfulp/report/report.hpp>
 
 #include <fmt/format.h>

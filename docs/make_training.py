@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Makes docs/training.md from a report of the experiment `training`.
 
-  halfulp run training --set preset=full --set networks=mlp,cnn,transformer --out docs/training.json
+  halfulp run training --set preset=medium --set networks=mlp,cnn,transformer --set weight_formats= --backend emulated --out docs/training.json
   docs/make_training.py            # writes the page
   docs/make_training.py --check    # exit status 1 where the page is not what it would be
 """
@@ -13,12 +13,12 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 REPORT, PAGE = HERE / "training.json", HERE / "training.md"
 
-INTRODUCTION = """# Training under precision policies: a full run
+INTRODUCTION = """# Three networks under precision policies
 
-This page shows what `halfulp run training --set preset=full --set networks={networks}` reported in revision {revision}.
-Later revisions [judge by seeds and test examples](decisions/seeds-and-examples-are-samples.md) and add small steps.
+This page shows what `halfulp run training --set preset={preset} --set networks={networks} --set weight_formats=`
+reported in revision {revision}; verdicts [go by seeds and test examples](decisions/seeds-and-examples-are-samples.md).
 `docs/make_training.py` makes it from [training.json](training.json), which has everything else: curves, tensors, updates,
-scaler events. {seeds} seeds per policy, {optimizer} with learning rate {lr}; halfulp {version}, {cpu}, {date}. Test accuracy of a failed training counts as 0. *to fp32*: the mean difference, seed by seed, and its doubt: {doubt}
+scaler events. {seeds} seeds per policy, {optimizer} with learning rate {lr}; halfulp {version}, {cpu}, {date}. *to fp32*: the mean difference, seed by seed, and its doubt: {doubt}
 *verdict*: {verdict} *underflowed operands*: {operands}
 
 {sizes}
@@ -51,6 +51,7 @@ def page(report):
         first = next(run for run in runs if run["network"] == network)
         sizes.append(f"`{network}`: {first['parameters']:,} parameters, {first['steps']:,} steps of {first['batch']}.")
     text = INTRODUCTION.format(
+        preset=config["preset"],
         networks=",".join(config["networks"]),
         seeds=config["seeds"],
         optimizer=config["optimizer"],
@@ -67,6 +68,10 @@ def page(report):
         text += "|---|---|---|---|---|---|---|---|---|---|\n"
         of_network = [row for row in rows(report, "summary") if row["network"] == network]
         for row in of_network:
+            if row["verdict"] == "failed":
+                steps = sorted({run["failed_at"] for run in runs if run["network"] == network and run["policy"] == row["policy"] and run["failed_at"] is not None})
+                text += f"| `{row['policy']}` | failed in step {', '.join(map(str, steps))} | | | | failed | | | | |\n"
+                continue
             text += (
                 f"| `{row['policy']}` | {percent(row['accuracy'])} | {percent(row['lowest'])} | {percent(row['highest'])} | {percent(row['to_fp32'], True)} ± {percent(row['doubt'])}"
                 f" | {row['verdict']} | {share(row['swamped'])} | {share(row['underflowed'])} | {share(row['operands_lost'])} | {row['skipped'] or ''} |\n"
@@ -76,11 +81,12 @@ def page(report):
             text += "\nWhat the microscope saw in those that failed or fell behind, and what is known to help:\n\n"
             for row in told:
                 text += f"- `{row['policy']}`: {row['why']}. Helps: {row['repair']}.\n"
-    text += "\n## What is published, and what came out\n\nDifferences of test accuracies; twice their standard error is allowed.\n\n| claim | source | expected | measured | verdict |\n|---|---|---|---|---|\n"
+    text += "\n## What is published, and what came out\n\nDifferences of test accuracies: the end of the 95 % confidence interval that a claim must hold at.\n\n| claim | source | expected | measured | verdict |\n|---|---|---|---|---|\n"
     for claim in report["claims"]:
         if claim["verdict"] != "skipped":
             bound = {"at least": "≥ ", "at most": "≤ "}.get(claim["tolerance"], "")
-            text += f"| {claim['statement'].split(' (Difference')[0]} | {claim['source']} | {bound}{percent(claim['expected'])} | {percent(claim['measured'])} | {claim['verdict']} |\n"
+            shown = percent if abs(claim["expected"]) <= 1 else lambda loss: f"{loss:.2f} nat"
+            text += f"| {claim['statement'].split(' (Test accuracies')[0]} | {claim['source']} | {bound}{shown(claim['expected'])} | {shown(claim['measured'])} | {claim['verdict']} |\n"
     return text
 
 

@@ -127,6 +127,20 @@ inline constexpr std::array<Named<NanRule>, 3> nan_rules{{
 inline constexpr std::array<Named<IntOverflow>, 2> int_overflow_rules{{{"saturate", IntOverflow::saturate}, {"x86", IntOverflow::x86}}};
 // clang-format on
 
+// clang-format off
+/// What papers and instruction sets call them, for those who type: commands take these too, reports have the names.
+inline constexpr std::array<Named<RoundingMode>, 6> short_rounding_modes{{
+  {"rne", RoundingMode::nearest_even}, {"rna", RoundingMode::nearest_away}, {"rtz", RoundingMode::toward_zero},
+  {"ru", RoundingMode::toward_positive}, {"rd", RoundingMode::toward_negative}, {"sr", RoundingMode::stochastic}}};
+// clang-format on
+
+/// The mode of that name, or of that short name in either case. Throws std::invalid_argument naming the nearest ones.
+inline RoundingMode parse_rounding_mode(std::string_view name) {
+  for (const auto& row : short_rounding_modes)
+    if (row.name == lowered(name)) return row.value;
+  return value_named(rounding_modes, "rounding mode", name);
+}
+
 /// As on the command line.
 constexpr std::string_view name_of(RoundingMode mode) { return name_in(rounding_modes, mode); }
 /// As on the command line.

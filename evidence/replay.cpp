@@ -1,6 +1,7 @@
 // Asking a device everything the suite has, and answering from what it said.
 #include <halfulp/evidence/recording.hpp>
 
+#include <halfulp/support/own_files.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <algorithm>
@@ -10,8 +11,6 @@
 #include <stdexcept>
 #include <string_view>
 #include <unordered_map>
-
-#include <dlfcn.h>
 
 namespace halfulp::recording {
 namespace {
@@ -268,18 +267,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The folder of committed recordings: of the source tree this was built from, else in the folder of the Python package
-/// this is part of, else beside the installed program.
-fs::path home() {
-  std::error_code error;
-  if (fs::path source = HALFULP_RECORDINGS; fs::is_directory(source, error)) return source;
-  Dl_info here{};
-  if (::dladdr(reinterpret_cast<const void*>(&home), &here) != 0)
-    if (const fs::path beside = fs::path(here.dli_fname).parent_path() / "recordings"; fs::is_directory(beside, error))
-      return beside;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return program.parent_path().parent_path() / HALFULP_INSTALLED_RECORDINGS;
-}
+/// The folder of committed recordings.
+fs::path home() { return find_own({"recordings", HALFULP_INSTALLED_RECORDINGS, HALFULP_RECORDINGS}); }
 
 }  // namespace
 

@@ -44,7 +44,8 @@ std::string words_of(Keeping keeping) {
 std::vector<Parameter> learning_rate_parameters(const std::string& rates, const std::string& formats) {
   using Type = ParameterType;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  return {{"learning_rates", Type::reals, rates, "learning rates of the table learning_rates", 0, 100},
+  return {{"learning_rates", Type::reals, rates, "learning rates of the table learning_rates, in which lr says nothing",
+           0, 100},
           {"weight_formats", Type::text, formats, "formats of its weights, separated by commas; empty: no such table"},
           {"lr_format",
            Type::choice,
@@ -72,7 +73,10 @@ LearningRates::LearningRates(const Config& config) : config_(config), rates_(con
 
 void LearningRates::add(const std::string& format, const std::string& rest, Keeping keeping) {
   try {
-    parse_format(format);
+    const FloatFormat f = parse_format(format);
+    for (const Variant& v : variants_)
+      if (parse_format(v.format) == f && v.format != format)
+        throw std::invalid_argument(fmt::format("{} and {} are the same format", v.format, format));
     variants_.push_back({format, rest, keeping, policy_of(format, rest, keeping)});
   } catch (const std::invalid_argument& error) {
     throw std::invalid_argument(std::string("weight_formats: ") + error.what());
@@ -149,21 +153,23 @@ void LearningRates::claim(const std::string& network, const std::string& missing
   const double smallest = rates_.back(), margin = config_.real("margin");
   const auto judged = [&](const std::string& id, const std::string& statement, const std::vector<double>& rates,
                           const Citation& source, const std::string& format, auto&& judge) {
-    const bool there = find(network, format, "fp32", Keeping::plain, rates.front()) != nullptr;
+    if (std::none_of(variants_.begin(), variants_.end(), [&](const Variant& v) { return v.format == format; }))
+      return;  // nobody asked
     const std::string of = fmt::format(" ({}, learning rate{} {:g}, {} seed{}.)", network, rates.size() == 1 ? "" : "s",
                                        fmt::join(rates, ", "), config_.integer("seeds"),
                                        config_.integer("seeds") == 1 ? "" : "s");
-    report.claim({network + "-" + id, statement + of, source},
-                 !missing.empty() ? skipped(missing)
-                 : !there         ? skipped("weight_formats does not contain " + format)
-                                  : judge());
+    report.claim({network + "-" + id, statement + of, source}, missing, judge);
   };
   const Citation micikevicius{publications::fp16_updates,
                               "Micikevicius et al. 2018, Mixed Precision Training, section 3.1"},
       cancels{publications::pure_bf16,
               "Zamirai et al. 2021, Revisiting BFloat16 Training, section 3: nearest rounding cancels small updates"},
-      repaired{publications::pure_bf16, "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5"};
-  // Pure BF16 has other losses besides, in moments that do not decay: at most a point is allowed for them.
+      repaired{publications::pure_bf16, "Zamirai et al. 2021, Revisiting BFloat16 Training, section 5"},
+      kept =
+          "derived: FP32 holds every such update, Kahan's compensation keeps what is lost, and stochastic rounding "
+          "keeps its mean";
+  // Pure BF16 has other losses besides, in moments that do not decay, and FP8 weights are far from those that FP32
+  // would use: at most a point is allowed for them.
   constexpr double point = 0.01;
   const struct {
     std::string id, format, rest, what;
@@ -171,7 +177,21 @@ void LearningRates::claim(const std::string& network, const std::string& missing
     double margin;
     std::map<Keeping, const Citation*> repairs;
   } families[] = {
-      {"fp16-weights", "fp16", "fp32", "FP16 weights", micikevicius, margin, {{Keeping::master, &micikevicius}}},
+      {"fp16-weights",
+       "fp16",
+       "fp32",
+       "FP16 weights",
+       micikevicius,
+       margin,
+       {{Keeping::master, &micikevicius}, {Keeping::kahan, &kept}, {Keeping::stochastic, &kept}}},
+      // Not Kahan's: a compensation of 3 bits loses updates too.
+      {"e4m3-weights",
+       "e4m3",
+       "fp32",
+       "E4M3 weights",
+       kept,
+       std::max(margin, point),
+       {{Keeping::master, &kept}, {Keeping::stochastic, &kept}}},
       {"bf16-weights",
        "bf16",
        "fp32",
@@ -209,7 +229,7 @@ void LearningRates::claim(const std::string& network, const std::string& missing
                });
   }
   // An update is lr times something of about 1 in Adam: the smaller lr, the more are below half a unit of the weight.
-  for (const char* const format : {"bf16", "fp16"})
+  for (const char* const format : {"bf16", "fp16", "e4m3"})
     judged(fmt::format("smaller-steps-swamp-more-{}", format),
            fmt::format("In {} more updates of weights are lost, the smaller the learning rate.", format), rates_,
            "derived: Adam's updates are about lr, and half a unit of a weight does not depend on it", format, [&] {

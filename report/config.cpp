@@ -20,9 +20,10 @@ using Type = ParameterType;
 /// The parameters of a configuration file: the object itself, or the "config" of a report.
 const Json& parameters_of(const Json& object) {
   if (!object.contains("schema_version")) return object;
-  if (object.at("schema_version") != report_schema_version)
-    throw std::invalid_argument(fmt::format("a report of schema_version {}; accepted: {}",
-                                            shown_value(object.at("schema_version")), report_schema_version));
+  const Json& version = object.at("schema_version");
+  if (!version.is_number_integer() || version < oldest_schema_version || version > report_schema_version)
+    throw std::invalid_argument(fmt::format("a report of schema_version {}; accepted: {} to {}", shown_value(version),
+                                            oldest_schema_version, report_schema_version));
   if (!object.contains("config") || !object.at("config").is_object())
     throw std::invalid_argument("a report without a config; accepted: a report, or a JSON object of parameters");
   return object.at("config");
@@ -109,7 +110,7 @@ std::vector<FormatChoice> Config::formats(std::string_view name) const {
 std::vector<RoundingMode> Config::roundings(std::string_view name) const {
   std::vector<RoundingMode> modes;
   for (const std::string& mode : list_of<std::string>(value(name, {Type::roundings})))
-    modes.push_back(value_named(rounding_modes, "rounding mode", mode));
+    modes.push_back(parse_rounding_mode(mode));
   return modes;
 }
 
@@ -214,13 +215,15 @@ Json checked_scalar(const Parameter& parameter, const Json& value) {
       return value;
     default: break;
   }
+  if (value.is_number() && parameter.type == Type::text)
+    refuse(parameter, fmt::format("{} is a number, \"{}\" would be a text", value.dump(), value.dump()));
   if (!value.is_string()) wrong();
   const std::string text = value.get<std::string>();
   check_text(parameter, text);
   try {
     switch (element_type(parameter.type)) {
       case Type::formats: (void)parse_format(text); break;
-      case Type::roundings: (void)value_named(rounding_modes, "rounding mode", text); break;
+      case Type::roundings: return name_of(parse_rounding_mode(text));
       case Type::choice:
         if (std::find(parameter.accepted.begin(), parameter.accepted.end(), text) == parameter.accepted.end())
           throw std::invalid_argument(unknown_name("value", text, parameter.accepted));

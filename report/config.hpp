@@ -68,8 +68,10 @@ struct Parameter {
   std::vector<std::string> accepted = {};  ///< of choice and choices
 };
 
-/// The version of a report's JSON (report.hpp). It grows when readers of old reports must change.
-inline constexpr int report_schema_version = 1;
+/// The version of a report's JSON (report.hpp). It grows when readers of old reports must change. 2 has "finding".
+inline constexpr int report_schema_version = 2;
+/// The oldest that is still read.
+inline constexpr int oldest_schema_version = 1;
 
 /// What a parameter accepts, in words: "an integer from 1 to 100".
 std::string accepted_values(const Parameter& parameter);
@@ -95,8 +97,8 @@ class Config {
   void set(std::string_view assignment);
   void set(const char* assignment) { set(std::string_view(assignment)); }
   void set(const std::string& assignment) { set(std::string_view(assignment)); }
-  /// Sets the members of a configuration file's object, with the same checks. Of a whole report of this schema_version
-  /// it takes the "config".
+  /// Sets the members of a configuration file's object, with the same checks. Of a whole report of a
+  /// schema_version from oldest_schema_version on it takes the "config".
   void set(const Json& object);
 
   std::int64_t integer(std::string_view name) const;

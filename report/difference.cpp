@@ -1,5 +1,7 @@
 #include <halfulp/report/difference.hpp>
 
+#include <halfulp/support/spelling.hpp>
+
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +20,7 @@ constexpr std::size_t listed = 8;
 std::string text(const Json& value) {
   if (value.is_object() && value.contains("code"))
     return fmt::format("{} ({})", value.at("code").get<std::string>(), value.at("value").dump());
-  return value.dump(-1, ' ', false, Json::error_handler_t::replace);
+  return clean(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
 
 bool is_code(const Json& value) {
@@ -93,7 +95,7 @@ std::size_t name_columns(const Json& first, const Json& second) {
 std::string row_text(const Json& row, std::size_t index, std::size_t names) {
   std::string label;
   for (std::size_t i = 0; i < names; ++i)
-    label += (i ? " " : "") + (row[i].is_string() ? row[i].get<std::string>() : text(row[i]));
+    label += (i ? " " : "") + (row[i].is_string() ? clean(row[i].get<std::string>()) : text(row[i]));
   return fmt::format("row {}{}", index, names ? " (" + label + ")" : "");
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/report/config.hpp>
+#include <halfulp/report/finding.hpp>
 #include <halfulp/report/report.hpp>
 #include <halfulp/report/trace.hpp>
 #include <halfulp/support/work.hpp>
@@ -49,6 +50,9 @@ struct Experiment {
   std::string_view question;  ///< one line: what it shows
   std::vector<Parameter> (*parameters)();
   void (*run)(const Config& config, Run& run);
+  /// The answer to the question: one sentence with numbers from the report's own tables, at most 100 characters by
+  /// default; empty where this configuration gives none.
+  std::string (*finding)(const ReportTables& tables) = nullptr;
   Headline headline = {};
   /// Its claims are about those of other experiments: where those are listed too, its own are not.
   bool retells = false;
@@ -60,6 +64,9 @@ struct Experiment {
 /// defines `Experiment NAME_experiment();` in namespace halfulp: its row, {name, title, question, parameters, run,
 /// headline}.
 std::span<const Experiment> experiments();
+
+/// What `finding` says of a report's "results"; empty where it says nothing.
+std::string finding_of(const Experiment& experiment, const Json& results);
 
 /// The experiment of that name. Throws std::invalid_argument naming the nearest ones.
 const Experiment& find_experiment(std::string_view name);

@@ -74,18 +74,24 @@ std::string Report::status() const {
   return failed ? "fail" : "pass";
 }
 
+Json Report::results() const {
+  Json results = Json::object();
+  for (const Table& table : tables_) results[table.name()] = table.to_json();
+  return results;
+}
+
 Json Report::to_json() const {
   Json json;
   json["schema_version"] = report_schema_version;
   json["experiment"] = experiment_;
   json["title"] = title_;
+  json["finding"] = or_null(finding_);
   json["status"] = status();
   json["config"] = config_;
   json["environment"] = environment_;
   json["claims"] = Json::array();
   for (const Claim& claim : claims_) json["claims"].push_back(halfulp::to_json(claim));
-  json["results"] = Json::object();
-  for (const Table& table : tables_) json["results"][table.name()] = table.to_json();
+  json["results"] = results();
   json["comparisons"] = comparisons_to_json(comparisons_);
   return json;
 }

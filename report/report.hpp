@@ -52,6 +52,9 @@ class Report {
     claim(std::move(what), unmet.empty() ? judge() : skipped(std::move(unmet)));
   }
   void comparison(TaskComparison comparison);
+  /// One sentence that answers the experiment's question; empty where this configuration gives none.
+  void finding(std::string sentence) { finding_ = std::move(sentence); }
+  const std::string& finding() const { return finding_; }
   /// All that varies between machines and runs (environment.hpp).
   void environment(Json environment);
 
@@ -64,11 +67,13 @@ class Report {
   const std::vector<TaskComparison>& comparisons() const { return comparisons_; }
   /// "fail" if a claim fails or a comparison differs, else "pass".
   std::string status() const;
+  /// Its tables by name.
+  Json results() const;
   /// The whole report, as report/schema.json describes it.
   Json to_json() const;
 
  private:
-  std::string experiment_, title_;
+  std::string experiment_, title_, finding_;
   Json config_;
   std::deque<Table> tables_;
   std::vector<Claim> claims_;

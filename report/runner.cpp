@@ -159,6 +159,7 @@ Report run_traced(
       use(now);
     };
     experiment.run(config, run);
+    report.finding(finding_of(experiment, report.results()));
     then(progress, trace, report);
     progress(1);
   });

@@ -99,7 +99,31 @@ std::vector<std::string> innermost(const nlohmann::json& schema, const std::vect
   return lines;
 }
 
+/// Names and short texts that are longer than any: the schema's patterns would take a stack of that depth.
+void check_lengths(const Json& value, const std::string& where, std::vector<std::string>& errors) {
+  constexpr std::size_t longest_name = 1000;
+  static const std::set<std::string, std::less<>> patterned{"code", "date", "experiment", "id", "name", "revision"};
+  if (value.is_array())
+    for (std::size_t i = 0; i < value.size(); ++i) check_lengths(value[i], fmt::format("{}/{}", where, i), errors);
+  if (!value.is_object()) return;
+  for (const auto& [name, member] : value.items()) {
+    const std::string place = where + "/" + shown(name);
+    const std::size_t length = member.is_string() && patterned.contains(name)
+                                   ? member.get_ref<const std::string&>().size()
+                                   : 0;
+    if (std::max(name.size(), length) > longest_name)
+      errors.push_back(
+          fmt::format("{}: {} characters; accepted: at most {}", place, std::max(name.size(), length), longest_name));
+    check_lengths(member, place, errors);
+  }
+}
+
 std::vector<std::string> schema_errors(const Json& report) {
+  if (!report.is_object()) return {fmt::format("{}; accepted: a report, an object", report.type_name())};
+  std::vector<std::string> long_ones;
+  check_lengths(report, "", long_ones);
+  if (!long_ones.empty()) return long_ones;
+
   using Adapter = valijson::adapters::NlohmannJsonAdapter;
   const nlohmann::json schema_json = nlohmann::json::parse(report_schema());
   valijson::Schema schema;
@@ -212,6 +236,11 @@ class TableCheck {
   }
   void check(const std::string& name, const Json& table) {
     const Json& rows = table.at("rows");
+    if (name == "claims") errors_.push_back("/results/claims: a table of this name would hide the claims");
+    std::set<std::string> columns;
+    for (const Json& column : table.at("columns"))
+      if (const auto word = column.at("name").get<std::string>(); !columns.insert(word).second)
+        errors_.push_back(fmt::format("/results/{}/columns: {} is there twice", name, word));
     for (std::size_t i = 0; i < rows.size(); ++i) {
       const std::string where = fmt::format("/results/{}/rows/{}", name, i);
       if (rows[i].size() != table.at("columns").size())
@@ -319,6 +348,14 @@ void check_formats(const Config& config, const Json& results, Lines& errors) {
   }
 }
 
+/// A finding is what this version says of the tables.
+void check_finding(const Json& report, const Experiment& experiment, Lines& errors) {
+  if (!report.contains("finding")) return;
+  const Json right = or_null(finding_of(experiment, report.at("results")));
+  if (report.at("finding") != right)
+    errors.push_back(fmt::format("/finding: {} should be {}", value_text(report.at("finding")), value_text(right)));
+}
+
 void check_config(const Json& report, std::span<const Experiment> known, Lines& errors) {
   const auto name = report.at("experiment").get<std::string>();
   Lines names;
@@ -330,6 +367,7 @@ void check_config(const Json& report, std::span<const Experiment> known, Lines& 
   }
   // What other versions had for parameters is theirs.
   if (report.at("environment").at("version") != program_version()) return;
+  check_finding(report, *experiment, errors);
   const Json& given = report.at("config");
   Config config(experiment->parameters());
   const std::size_t before = errors.size();

@@ -37,10 +37,45 @@ std::string lowered(std::string_view text) {
   return result;
 }
 
+namespace {
+
+/// The bytes of the UTF-8 character that a text begins with; 0 if it begins with none (RFC 3629, section 4).
+std::size_t character(std::string_view text) {
+  const auto byte = [&](std::size_t i) { return i < text.size() ? static_cast<unsigned char>(text[i]) : 0u; };
+  const unsigned first = byte(0);
+  const std::size_t size = first < 0x80   ? 1
+                           : first < 0xc2 ? 0
+                           : first < 0xe0 ? 2
+                           : first < 0xf0 ? 3
+                           : first < 0xf5 ? 4
+                                          : 0;
+  for (std::size_t i = 1; i < size; ++i)
+    if ((byte(i) & 0xc0) != 0x80) return 0;
+  const bool overlong = (first == 0xe0 && byte(1) < 0xa0) || (first == 0xf0 && byte(1) < 0x90);
+  const bool beyond = (first == 0xed && byte(1) >= 0xa0) || (first == 0xf4 && byte(1) >= 0x90);
+  return overlong || beyond ? 0 : size;
+}
+
+}  // namespace
+
+std::string clean(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size();) {
+    const std::size_t size = character(text.substr(i));
+    const bool control = size == 1 && std::iscntrl(static_cast<unsigned char>(text[i]));
+    const bool c1 = size == 2 && text[i] == '\xc2' && static_cast<unsigned char>(text[i + 1]) < 0xa0;  // U+0080 to 9F
+    size == 0 || control || c1 ? result += '?' : result += text.substr(i, size);
+    i += size == 0 ? 1 : size;
+  }
+  return result;
+}
+
 std::string shown(std::string_view word) {
-  std::string text;
-  for (const char c : word.substr(0, 60)) text += std::iscntrl(static_cast<unsigned char>(c)) ? '?' : c;
-  return word.size() > 60 ? text + "..." : text;
+  constexpr std::size_t most = 60;
+  if (word.size() <= most) return clean(word);
+  std::size_t end = most;
+  while (end > most - 4 && (static_cast<unsigned char>(word[end]) & 0xc0) == 0x80) --end;  // whole characters
+  return clean(word.substr(0, end)) + "...";
 }
 
 std::vector<std::string> nearest_names(std::string_view word, std::vector<std::string> names, std::size_t most) {

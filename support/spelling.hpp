@@ -11,6 +11,9 @@
 
 namespace halfulp {
 
+/// Text of others, fit for a terminal: '?' for control characters and for bytes that are no UTF-8.
+std::string clean(std::string_view text);
+
 /// A user's word, fit for one line of a terminal: control characters hidden, length bounded.
 std::string shown(std::string_view word);
 

@@ -76,6 +76,8 @@ void build_transformer(Sequential<T>& net, const NetworkOptions& o) {
 
 template <class T>
 void build_lstm(Sequential<T>& net, const NetworkOptions& o) {
+  if (o.width < 2)
+    throw std::invalid_argument("width is 1; accepted: at least 2, because lstm embeds characters in half its width");
   net.template add<Embedding<T>>("embedding", o.inputs, o.width / 2);
   net.template add<Lstm<T>>("lstm", o.width / 2, o.width);
   add_dropout(net, "dropout", o);

@@ -32,7 +32,7 @@ struct Property {
 };
 // clang-format off
 constexpr Property properties[] = {
-  {"round", [](Rounding& r, std::string_view v) { r.mode = value_named(rounding_modes, "rounding mode", v); }, [](const Rounding& r) { return std::string(name_of(r.mode)); }},
+  {"round", [](Rounding& r, std::string_view v) { r.mode = parse_rounding_mode(v); }, [](const Rounding& r) { return std::string(name_of(r.mode)); }},
   {"overflow", [](Rounding& r, std::string_view v) { r.overflow = value_named(overflow_rules, "overflow rule", v); }, [](const Rounding& r) { return std::string(name_of(r.overflow)); }},
   {"flush",
    [](Rounding& r, std::string_view v) {

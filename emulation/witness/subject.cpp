@@ -35,12 +35,14 @@ void take_setting(Rounding& rounding, const std::string& word) {
   else {
     std::vector<std::string> names = names_of(rounding_modes);
     names.pop_back();  // stochastic: two runs differ by their random bits
-    if (word == "stochastic") throw std::invalid_argument(no_witness_of_stochastic);
-    for (const auto& mode : rounding_modes)
-      if (mode.name == word) {
-        rounding.mode = mode.value;
-        return;
-      }
+    if (word == "stochastic" || word == "sr") throw std::invalid_argument(no_witness_of_stochastic);
+    for (const auto& table : {std::span<const Named<RoundingMode>>(rounding_modes),
+                              std::span<const Named<RoundingMode>>(short_rounding_modes)})
+      for (const auto& mode : table)
+        if (mode.name == word) {
+          rounding.mode = mode.value;
+          return;
+        }
     names.insert(names.end(), {"saturate", "flush-inputs", "flush-outputs"});
     throw std::invalid_argument(unknown_name("setting", word, std::move(names)));
   }

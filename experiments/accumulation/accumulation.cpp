@@ -399,7 +399,7 @@ std::vector<Parameter> parameters() {
       {"known_formats", ParameterType::formats, "fp16,bf16,tf32,fp32,e4m3,e5m2,e3m4,e3m2,e2m3,e2m1",
        "formats of the harmonic series and of sums of ones"},
       {"known_roundings", ParameterType::roundings,
-       "nearest-even,nearest-away,toward-zero,toward-positive,toward-negative,to-odd,stochastic",
+       "nearest-even,nearest-away,nearest-to-zero,toward-zero,toward-positive,toward-negative,to-odd,stochastic",
        "roundings of those; of ones not stochastic"},
       {"ones", ParameterType::integer, "70000", "how many ones are added", 1, 1048576},
       {"harmonic_limit", ParameterType::integer, "4000000", "terms after which the harmonic series is given up", 1,
@@ -472,17 +472,36 @@ void run_accumulation(const Config& config, Run& run) {
 }  // namespace
 }  // namespace accumulation
 
+namespace {
+
+/// The longest sum of the first format, one by one and in the best order.
+std::string accumulation_finding(const ReportTables& tables) {
+  const auto plain = tables.rows("sums", {{"rounding", "nearest-even"}, {"order", "sequential"}});
+  const TableRow* const longest = largest(plain, "terms");
+  if (!longest) return {};
+  const auto orders = tables.rows(
+      "sums",
+      {{"rounding", "nearest-even"}, {"accumulator", (*longest)["accumulator"]}, {"terms", (*longest)["terms"]}});
+  const TableRow* const best = smallest(orders, "mean_error");
+  if (!best) return {};
+  return fmt::format("{} terms one by one in {} err by {}, at best ({}) by {}.", longest->whole("terms"),
+                     longest->text("accumulator"), percent(longest->number("mean_error")), best->text("order"),
+                     percent(best->number("mean_error")));
+}
+
+}  // namespace
+
 Experiment accumulation_experiment() {
-  return {
-      "accumulation",
-      "Sums and dot products in low precision",
-      "How fast does the error of a sum grow, where does it stop growing, and which order or compensation repairs it?",
-      accumulation::parameters,
-      accumulation::run_accumulation,
-      {"sums",
-       {"accumulator", "order", "terms", "mean_error", "max_error", "n_u", "overflowed"},
-       {"rounding"},
-       {"accumulator", "order"}}};
+  return {"accumulation",
+          "Sums and dot products in low precision",
+          "How fast does a sum's error grow, and what repairs it?",
+          accumulation::parameters,
+          accumulation::run_accumulation,
+          accumulation_finding,
+          {"sums",
+           {"accumulator", "order", "terms", "mean_error", "max_error", "n_u", "overflowed"},
+           {"rounding"},
+           {"accumulator", "order"}}};
 }
 
 }  // namespace halfulp

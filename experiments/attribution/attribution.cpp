@@ -394,12 +394,32 @@ void run_attribution(const Config& config, Run& run) {
 }  // namespace
 }  // namespace attribution
 
+namespace {
+
+/// The parts of the first configuration.
+std::string attribution_finding(const ReportTables& tables) {
+  for (const TableRow& total : tables.rows("sources", {{"source", "total"}})) {
+    const auto parts = tables.rows("sources", {{"formats", total["formats"]}, {"accumulator", total["accumulator"]}});
+    const auto part = [&](const char* source) {
+      for (const TableRow& row : parts)
+        if (row.text("source") == source) return percent(row.number("error"));
+      return std::string("-");
+    };
+    return fmt::format("A product in {} errs by {}: inputs {}, sums {}.", total.text("formats"),
+                       percent(total.number("error")), part("input"), part("accumulation"));
+  }
+  return {};
+}
+
+}  // namespace
+
 Experiment attribution_experiment() {
   return {"attribution",
           "Where the error of a matrix product comes from",
-          "How much of a product's error comes from scales, rounded inputs, products, accumulation and the output?",
+          "Which step of a matrix product makes its error?",
           attribution::parameters,
           attribution::run_attribution,
+          attribution_finding,
           {"sources", {"formats", "source", "error", "share", "reverse_error"}, {"accumulator"}, {}}};
 }
 

@@ -51,6 +51,66 @@ std::vector<std::uint32_t> order_of(Algorithm a, std::uint32_t ranks, std::uint3
   return order;
 }
 
+namespace {
+
+/// A chain through the ranks [begin, end) of each node, nodes in halves.
+class Halves {
+ public:
+  Halves(std::uint32_t ranks, std::uint32_t node) : ranks_(ranks), node_(node) { sum(0, (ranks + node - 1) / node); }
+  std::vector<Message> messages = {};
+
+ private:
+  struct Holder {
+    std::uint32_t rank, round;
+  };
+  Holder send(Holder from, Holder to) {
+    const std::uint32_t round = std::max(from.round, to.round) + 1;
+    messages.push_back({round, from.rank, to.rank});
+    return {to.rank, round};
+  }
+  Holder sum(std::uint32_t begin, std::uint32_t end) {
+    if (end - begin == 1) {
+      Holder holder{begin * node_, 0};
+      for (std::uint32_t r = holder.rank + 1; r < std::min(ranks_, end * node_); ++r) holder = send(holder, {r, 0});
+      return holder;
+    }
+    const std::uint32_t middle = begin + (end - begin + 1) / 2;
+    const Holder left = sum(begin, middle);
+    return send(sum(middle, end), left);
+  }
+  std::uint32_t ranks_, node_;
+};
+
+}  // namespace
+
+std::vector<Message> messages_of(Algorithm a, std::uint32_t ranks, std::size_t node) {
+  std::vector<Message> messages;
+  switch (a) {
+    case Algorithm::tree:
+    case Algorithm::node_tree:
+      messages = Halves(ranks,
+                        a == Algorithm::tree ? 1 : static_cast<std::uint32_t>(std::min<std::size_t>(node, ranks)))
+                     .messages;
+      break;
+    case Algorithm::ring:
+    case Algorithm::ring_fp32:
+    case Algorithm::ring_stochastic: {
+      const auto order = order_of(a, ranks, 0);
+      for (std::uint32_t i = 1; i < ranks; ++i) messages.push_back({i, order[i - 1], order[i]});
+      break;
+    }
+    case Algorithm::one_shot:
+    case Algorithm::one_shot_rotated:
+    case Algorithm::one_shot_fp32:
+    case Algorithm::exact:
+      for (std::uint32_t i = 1; i < ranks; ++i) messages.push_back({1, i, 0});
+      break;
+  }
+  std::stable_sort(messages.begin(), messages.end(),
+                   [](const Message& x, const Message& y) { return x.round < y.round; });
+  return messages;
+}
+
 Collective::Collective(Algorithm a, const FloatFormat& format, std::size_t node, std::uint64_t seed, Trace* trace)
     : algorithm_(a),
       format_(format),
@@ -319,6 +379,7 @@ void run_collectives(const Config& config, Run& run) {
   averages(s, run);
   run.progress(0.8);
   rank_orders(s, run);
+  report_messages(s, run);
   run.progress(0.95);
   known_reductions(s, run);
 }
@@ -331,13 +392,36 @@ double rank_gradient(const CollectiveSettings& s, double signal, std::uint32_t r
 
 }  // namespace collectives
 
+namespace {
+
+/// The first format over the most ranks, by a ring, a tree and fp32 sums.
+std::string collectives_finding(const ReportTables& tables) {
+  const auto rings = tables.rows("errors", {{"algorithm", "ring"}});
+  const TableRow* const most = largest(rings, "ranks");
+  if (!most) return {};
+  const auto like = [&](const char* algorithm) {
+    const auto rows = tables.rows("errors", {{"algorithm", algorithm},
+                                             {"format", (*most)["format"]},
+                                             {"signal", (*most)["signal"]},
+                                             {"ranks", (*most)["ranks"]}});
+    return rows.empty() ? std::string() : percent(rows.front().number("rms_error"));
+  };
+  std::string text = fmt::format("{} ranks in {}: a ring errs by {}", most->whole("ranks"), most->text("format"),
+                                 like("ring"));
+  if (const std::string tree = like("tree"); !tree.empty()) text += ", a tree by " + tree;
+  if (const std::string wide = like("ring-fp32"); !wide.empty()) text += ", fp32 by " + wide;
+  return text + ".";
+}
+
+}  // namespace
+
 Experiment collectives_experiment() {
   return {"collectives",
           "All-reduce and reduce-scatter in low precision",
-          "How wrong is a gradient summed over N ranks by ring, tree or one shot, and does it depend on the order of "
-          "ranks?",
+          "How wrong is a gradient summed over many ranks?",
           collectives::parameters,
           collectives::run_collectives,
+          collectives_finding,
           {"errors",
            {"algorithm", "format", "ranks", "rms_error", "largest_error", "overflowed"},
            {"signal"},

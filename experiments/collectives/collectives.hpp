@@ -65,6 +65,15 @@ constexpr bool depends_on_chunk(Algorithm a) {
 /// Whether ranks add for themselves in orders of their own, so that they may disagree.
 constexpr bool ranks_may_disagree(Algorithm a) { return a == Algorithm::one_shot_rotated; }
 
+/// A sum sent from one rank to another, which adds its own to it.
+struct Message {
+  std::uint32_t round, from, to;
+};
+/// The messages of a collective by which one rank gets the sum (in a ring, that of chunk 0), round by round: what
+/// `from` holds goes to `to`, which holds the sum of both afterwards. Those of a round do not wait for each other; the
+/// last one completes the sum.
+std::vector<Message> messages_of(Algorithm a, std::uint32_t ranks, std::size_t node);
+
 /// One collective on one number a rank.
 class Collective {
  public:
@@ -111,6 +120,9 @@ void averages(const CollectiveSettings& s, Run& run);
 
 /// Table `orders`: how many results the orders of ranks have.
 void rank_orders(const CollectiveSettings& s, Run& run);
+
+/// Table `messages`: which ranks send to which.
+void report_messages(const CollectiveSettings& s, Run& run);
 
 /// Claims on sums whose every term is known, whatever the configuration.
 void known_reductions(const CollectiveSettings& s, Run& run);

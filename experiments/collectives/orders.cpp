@@ -85,6 +85,18 @@ double median(const std::vector<double>& sorted) {
 
 }  // namespace
 
+void report_messages(const CollectiveSettings& s, Run& run) {
+  Table& table = run.report.table("messages", "Who sends to whom until one rank has the sum",
+                                  {{"algorithm", "", "How the ranks add."},
+                                   {"ranks", "rank", "Ranks: at most 16 of those asked for."},
+                                   {"round", "1", "Messages of a round do not wait for each other."},
+                                   {"from", "", "The rank that sends what it holds, from 0."},
+                                   {"to", "", "The rank that adds it to its own."}});
+  const std::uint32_t ranks = std::min<std::uint32_t>(16, s.ranks.back());
+  for (const Algorithm a : s.algorithms)
+    for (const Message& m : messages_of(a, ranks, s.node)) table.row({name_of(a), ranks, m.round, m.from, m.to});
+}
+
 void rank_orders(const CollectiveSettings& s, Run& run) {
   std::vector<std::vector<std::uint32_t>> orders;
   for (std::size_t k = 0; k < s.permutations; ++k) orders.push_back(shuffled(s.order_ranks, s.seed, order_stream + k));

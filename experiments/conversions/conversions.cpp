@@ -288,12 +288,27 @@ void run_conversions(const Config& config, Run& run) {
 }  // namespace
 }  // namespace conversions
 
+namespace {
+
+/// The chain that changes most.
+std::string conversions_finding(const ReportTables& tables) {
+  const auto chains = tables.rows("chains", {{"rounding", "nearest-even"}});
+  const TableRow* const most = largest(chains, "share");
+  if (!most) return {};
+  const std::string chain = most->text("chain");
+  return fmt::format("{} changes {} of the results of {}>{}, the most of {}.", chain, percent(most->number("share")),
+                     chain.substr(0, chain.find('>')), chain.substr(chain.rfind('>') + 1), chains.size());
+}
+
+}  // namespace
+
 Experiment conversions_experiment() {
   return {"conversions",
           "Double rounding on the way",
-          "How often does a format on the way change the result of a conversion, and which library casts have one?",
+          "How often does a format on the way change a result?",
           conversions::parameters,
           conversions::run_conversions,
+          conversions_finding,
           {"chains", {"chain", "share", "example", "direct", "chained"}, {"rounding"}},
           false,
           &publications::double_rounding};

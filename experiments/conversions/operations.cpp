@@ -172,7 +172,8 @@ std::vector<Pair> read(const Config& config) {
     begin = end + 1;
     const std::size_t arrow = part.find('>');
     if (arrow == std::string::npos)
-      throw std::invalid_argument(fmt::format("operations: '{}' is no pair NARROW>WIDE, as in fp16>fp32", part));
+      throw std::invalid_argument(
+          fmt::format("operations: '{}'; accepted: pairs NARROW>WIDE of formats, as in fp16>fp32", shown(part)));
     Pair p{part, part.substr(0, arrow), part.substr(arrow + 1), {}, {}};
     for (const auto& [name, format] : {std::pair{&p.narrow_name, &p.narrow}, std::pair{&p.wide_name, &p.wide}}) {
       try {

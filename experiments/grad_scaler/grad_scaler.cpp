@@ -30,14 +30,28 @@ void run_grad_scaler(const Config& config, Run& run) {
 }  // namespace
 }  // namespace grad_scaler
 
+namespace {
+
+/// Clipping at the wrong time and at the right one.
+std::string grad_scaler_finding(const ReportTables& tables) {
+  const auto before = tables.rows("clipping", {{"when", "before"}}),
+             after = tables.rows("clipping", {{"when", "after"}});
+  const TableRow *const wrong = smallest(before, "to_fp32"), *const right = smallest(after, "to_fp32");
+  if (!wrong || !right) return {};
+  return fmt::format("Clipping before unscale_ shrinks a step to {}, after it to {}.",
+                     percent(wrong->number("to_fp32")), percent(right->number("to_fp32")));
+}
+
+}  // namespace
+
 Experiment grad_scaler_experiment() {
-  return {
-      "grad_scaler",
-      "How a loss scaler is used",
-      "What do several optimizers, clipping, accumulation and checkpoints ask of a GradScaler, and what goes wrong?",
-      grad_scaler::parameters,
-      grad_scaler::run_grad_scaler,
-      {"accumulation", {"way", "micro_batches", "part", "taken", "refused"}, {}, {"way"}}};
+  return {"grad_scaler",
+          "How a loss scaler is used",
+          "What goes wrong when a GradScaler is used wrongly?",
+          grad_scaler::parameters,
+          grad_scaler::run_grad_scaler,
+          grad_scaler_finding,
+          {"accumulation", {"way", "micro_batches", "part", "taken", "refused"}, {}, {"way"}}};
 }
 
 }  // namespace halfulp

@@ -63,10 +63,11 @@ Stretch train(const Weights& solution, const Snapshot& from, bool half, std::int
 }
 
 /// By how much rounding to FP16 can put off a prediction: u times the sum of all weights' sizes twice, once for the
-/// weights and once for itself. A gradient, as a mean of predictions' errors with signs, is off by no more.
+/// weights and once for itself; below 2^-14 numbers are rounded as at 2^-14. A gradient, as a mean of predictions'
+/// errors with signs, is off by no more.
 double rounding_of_gradient(const Weights& weights) {
   double sizes = 0;
-  for (const float w : weights) sizes += std::fabs(static_cast<double>(w));
+  for (const float w : weights) sizes += std::max(std::fabs(static_cast<double>(w)), 0x1p-14);
   return 2.01 * 0x1p-11 * sizes;
 }
 

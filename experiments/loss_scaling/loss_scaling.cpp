@@ -284,13 +284,28 @@ void run_loss_scaling(const Config& config, Run& run) {
 
 }  // namespace
 
+namespace {
+
+/// What is lost without a scale, and the first scale that is too large.
+std::string loss_scaling_finding(const ReportTables& tables) {
+  const auto scales = tables.rows("static", {{"skip", "yes"}});
+  const auto over = std::find_if(scales.begin(), scales.end(),
+                                 [](const TableRow& row) { return row.number("overflowed") > 0; });
+  const auto lost = tables.rows("static", {{"skip", "yes"}, {"k", 0}});
+  if (over == scales.end() || lost.empty()) return {};
+  return fmt::format("Unscaled, fp16 loses {} of gradients; 2^{} overflows and costs {} points.",
+                     percent(lost.front().number("lost")), over->whole("k"), in_words(-100 * over->number("to_fp32")));
+}
+
+}  // namespace
+
 Experiment loss_scaling_experiment() {
   return {"loss_scaling",
           "Loss scaling on real gradients",
-          "Which loss scales recover a real training's gradients, where does a dynamic scale settle, and how does it "
-          "collapse?",
+          "Which loss scales work, and how does a dynamic one collapse?",
           parameters,
           run_loss_scaling,
+          loss_scaling_finding,
           {"static",
            {"k", "skip", "accuracy", "to_fp32", "lost", "overflowed", "skipped", "failed"},
            {"network", "policy"}}};

@@ -275,13 +275,29 @@ void run_memory(const Config& config, Run& run) {
 }  // namespace
 }  // namespace memory
 
+namespace {
+
+/// The policies with the fewest and the most bytes a parameter of the first model.
+std::string memory_finding(const ReportTables& tables) {
+  const auto all = tables.rows("bytes_per_parameter");
+  if (all.empty()) return {};
+  const auto rows = tables.rows("bytes_per_parameter", {{"model", all.front()["model"]}});
+  const TableRow *const least = smallest(rows, "total"), *const most = largest(rows, "total");
+  if (!least) return {};
+  return fmt::format("A parameter of {} takes {} bytes under {} and {} under {}.", least->text("model"),
+                     in_words(least->number("total")), least->text("policy"), in_words(most->number("total")),
+                     most->text("policy"));
+}
+
+}  // namespace
+
 Experiment memory_experiment() {
   return {"memory",
           "Bytes of a training",
-          "How many bytes do parameters, gradients, optimizer states and activations take under each policy and ZeRO "
-          "stage?",
+          "How many bytes does a training take under each policy?",
           memory::parameters,
           memory::run_memory,
+          memory_finding,
           {"bytes", {"model", "policy", "stage", "gb", "gib"}, {}, {}},
           false,
           &publications::training_memory};

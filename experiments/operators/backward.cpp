@@ -8,6 +8,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <string>
 #include <utility>
 
 namespace halfulp::operators {
@@ -43,6 +45,47 @@ std::vector<OperatorErrors> measure(const OperatorProgram& p, const std::vector<
   return errors;
 }
 
+/// Errors of gradients in unit roundoffs at scale 1, by operator and 16-bit format: all in the format, and with sums in
+/// FP32.
+using GradientErrors = std::map<std::string, std::map<std::string, std::pair<double, double>>>;
+
+/// What FP32 sums do for gradients that are sums, and that dropout's are none.
+void claim_gradients(const GradientErrors& errors, Report& report) {
+  const std::string none = "scales does not contain 1, or no format here has 8 to 23 bits of precision";
+  const Basis cancels{"oracle", Verdict::differs, "errors of opposite sign cancel at random, and sums are not all"};
+  const char* const source =
+      "derived: n terms added one after the other err by up to (n - 1) u, Higham 2002, section 4.2; added in FP32 by "
+      "hardly more than the last rounding";
+  const struct {
+    const char *operation, *words;
+    double part;
+  } summed[] = {{"layer-norm", "at least halves", 0.5},
+                {"rms-norm", "at least halves", 0.5},
+                {"batch-norm", "at least halves", 0.5},
+                {"softmax-and-nll", "does not add to", 1},
+                {"attention", "does not add to", 1}};
+  for (const auto& row : summed)
+    report.claim({fmt::format("{}-gradient-sums", row.operation),
+                  fmt::format("Adding in FP32 {} the error of the gradient of {} in 16 bits: error over that without, "
+                              "at most, for activations of N(0, 1).",
+                              row.words, row.operation),
+                  source},
+                 errors.empty() ? none : "", [&] {
+                   double worst = 0;
+                   for (const auto& [format, e] : errors.at(row.operation)) worst = std::max(worst, e.second / e.first);
+                   return at_most(row.part, worst, cancels);
+                 });
+  report.claim({"dropout-gradient-rounds-thrice",
+                "Dropout's gradient is off by at most three roundings: of what comes in, of 1/0.9 and of the product.",
+                "derived: (1 + u)^3 - 1"},
+               errors.empty() ? none : "", [&] {
+                 double worst = 0;
+                 for (const auto& [format, e] : errors.at("dropout")) worst = std::max(worst, e.first);
+                 return at_most(3.1, worst,
+                                {"oracle", Verdict::differs, "gradients near the format's smallest numbers"});
+               });
+}
+
 void errors_table(const OperatorSettings& s, Report& report) {
   Table& table = report.table(
       "backward", fmt::format("Errors of gradients against exact gradients for the same FP32 inputs (n = {})", s.size),
@@ -70,16 +113,22 @@ void errors_table(const OperatorSettings& s, Report& report) {
   const auto errors = parallel_map(programs.size() * of_operator, [&](std::size_t i) {
     return measure(programs[i / of_operator], all, s, s.scales[i % of_operator / samples], i % samples);
   });
+  GradientErrors at_one;
   for (std::size_t c = 0; c < all.size(); ++c)
     for (std::size_t i = 0; i < operators.size(); ++i)
       for (std::size_t k = 0; k < s.scales.size(); ++k) {
         OperatorErrors e;
         for (std::size_t m = 0; m < samples; ++m) e.merge(errors[i * of_operator + k * samples + m][c]);
+        const int precision = all[c].f.precision();
+        const double error_u = e.relative() / FloatFormat::power_of_two(-precision);
         table.row({all[c].format, name_in(backwards, all[c].how), operators[i].name, operators[i].family,
-                   operators[i].shape, s.scales[k], number(e.relative()),
-                   number(e.relative() / FloatFormat::power_of_two(-all[c].f.precision())), e.outputs, e.non_finite,
+                   operators[i].shape, s.scales[k], number(e.relative()), number(error_u), e.outputs, e.non_finite,
                    share(e.vanished, e.outputs)});
+        if (s.scales[k] != 1 || precision < 8 || precision > 23) continue;
+        auto& [narrow, summed] = at_one[std::string(operators[i].name)][all[c].format];
+        (all[c].how == Backward::all ? narrow : summed) = error_u;
       }
+  claim_gradients(at_one, report);
 }
 
 // The gradient of an embedding: a token's row receives the sum of the gradients of all its positions.
@@ -139,7 +188,7 @@ void repeated_tokens(const OperatorSettings& s, Run& run) {
         const double bound = (1 + FloatFormat::power_of_two(-f.precision())) *
                                  (1 + std::ldexp(1.0, static_cast<int>(k) - 24)) -
                              1;
-        if (std::isfinite(z[k]) && abs(exact[k]) >= f.value(f.min_normal()))
+        if (std::isfinite(z[k]) && abs(exact[k]) >= f.value(f.min_normal()) && abs(exact[k]) <= f.value(f.max_finite()))
           worst = std::max(worst, static_cast<double>(Real(abs(Real(z[k] - exact[k])) / exact[k])) / bound);
       }
     }

@@ -312,12 +312,33 @@ void run_operators(const Config& config, Run& run) {
 }  // namespace
 }  // namespace operators
 
+namespace {
+
+/// How many operators need FP32 in each format.
+std::string operators_finding(const ReportTables& tables) {
+  std::string text;
+  std::vector<std::string> seen;
+  for (const TableRow& row : tables.rows("autocast")) {
+    if (std::find(seen.begin(), seen.end(), row.text("format")) != seen.end()) continue;
+    seen.push_back(row.text("format"));
+    const auto wide = tables.rows("autocast", {{"format", row["format"]}, {"derived", "fp32"}});
+    const auto all = tables.rows("autocast", {{"format", row["format"]}});
+    text += text.empty()
+                ? fmt::format("In {} {} of {} operators need fp32", row.text("format"), wide.size(), all.size())
+                : fmt::format(", in {} {}", row.text("format"), wide.size());
+  }
+  return text.empty() ? text : text + ".";
+}
+
+}  // namespace
+
 Experiment operators_experiment() {
   return {"operators",
           "Operators of networks in low precision",
-          "How wrong is each operator in each format, where does it overflow, and which list for autocast follows?",
+          "Which operators need FP32, and where do they overflow?",
           operators::parameters,
           operators::run_operators,
+          operators_finding,
           {"autocast", {"format", "operator", "derived", "verdict", "pytorch_cuda", "cuda"}, {}, {}},
           false,
           &publications::fp16_operators};

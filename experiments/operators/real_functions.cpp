@@ -37,7 +37,7 @@ constexpr std::array<RealFunction, 16> real_functions{{
     {ElementaryOperation::exp,    [](const Real& x) { return Real(exp(x)); }, [](double x) { return std::exp(x); }},
     {ElementaryOperation::log,    [](const Real& x) { return Real(log(x)); }, [](double x) { return std::log(x); }},
     {ElementaryOperation::log1p,  [](const Real& x) { return boost::math::log1p(x); }, [](double x) { return std::log1p(x); }},
-    {ElementaryOperation::expm1,  [](const Real& x) { return boost::math::expm1(x); }, [](double x) { return std::expm1(x); }},
+    {ElementaryOperation::expm1,  [](const Real& x) { return x > 100 ? Real(exp(x) - 1) : boost::math::expm1(x); }, [](double x) { return std::expm1(x); }},
     {ElementaryOperation::log2,   [](const Real& x) { return Real(log(x) / log(Real(2))); }, [](double x) { return std::log2(x); }},
     {ElementaryOperation::log10,  [](const Real& x) { return Real(log10(x)); }, [](double x) { return std::log10(x); }},
     {ElementaryOperation::sin,    [](const Real& x) { return Real(sin(x)); }, [](double x) { return std::sin(x); }},

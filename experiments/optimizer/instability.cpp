@@ -105,6 +105,27 @@ void claim_instability(const std::string& network, const std::string& of, const 
                 "Under SGD it gives updates of less than a third: a tenth in the first step" + of + ".",
                 "derived: SGD's update is the gradient times the learning rate"},
                std::isfinite(sgd) ? at_most(1.0 / 3, sgd, may_differ(parted)) : skipped(none));
+  for (const char* const variant : {"fast-fp32", "fast-bf16", "fast-fp16", "sgd-fp32", "sgd-bf16", "sgd-fp16"}) {
+    const std::optional<double> steps = lead(get(variant));
+    report.claim({fmt::format("{}-{}-norm-leads", network, variant),
+                  fmt::format("The gradient's norm spikes before the loss does, by a step or more on average ({}){}.",
+                              variant, of),
+                  {publications::loss_spikes,
+                   "Zeng et al. 2022, GLM-130B, section 3.3: a collapse lags behind a spike of the gradient norm by a "
+                   "few steps"}},
+                 steps ? at_least(1, *steps, may_differ("here both spike in the same step, mostly"))
+                       : skipped("no spike of the norm was followed by one of the loss"));
+  }
+  const VariantOutcome &slow = get("fast-bf16"), &quick = get("fast-beta2-0.95");
+  report.claim(
+      {network + "-fast-beta2",
+       "Adam, rate 0.1: a beta2 of 0.95 at least halves the number of spikes, and no training diverges" + of + ".",
+       "Wortsman et al. 2023, Stable and low-precision training for large-scale vision-language models, "
+       "section 3: spikes where second moments are out of date"},
+      spikes(slow) == 0     ? skipped("nothing to repair: no spikes without it")
+      : diverged(quick) > 0 ? exactly(0, diverged(quick), may_differ("trainings that diverged"))
+                            : at_most(static_cast<double>(spikes(slow)) / 2, static_cast<double>(spikes(quick)),
+                                      may_differ(fmt::format("{} spikes with 0.999", spikes(slow)))));
   for (const std::string kind : {"fast", "sgd"}) {
     const VariantOutcome& plain = get(kind + "-bf16");
     const std::uint64_t bad = spikes(plain);
@@ -142,7 +163,9 @@ std::vector<Column> batches_columns() {
       {"batch", "example", "Examples a step."},
       {"policy", "", "Precision: fp32; amp: autocast to FP16; scaled: the same with loss scaling; bf16: pure BF16."},
       {"steps", "step", "Steps: all trainings see as many examples."},
-      {"gradient_norm", "1", "Norm of the gradient, mean over the steps of the first interval and over seeds."},
+      {"gradient_norm", "1",
+       "Norm of the gradient, mean over the steps of the first interval, of which large batches have fewer, and over "
+       "seeds."},
       {"gradients_underflowed", "1",
        "Share of gradients, of weights and activations, that became zero when they were rounded, of the first seed."},
       {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
@@ -181,17 +204,6 @@ void claim_batches(const std::string& network, const std::string& of, const Vari
   const Citation activations =
       "derived: the loss is a mean over the batch, so that the gradients of its activations are "
       "divided by the batch's size";
-  const auto norm = [&](int size) {
-    return mean(size, "fp32", [](const training::TrainingRecord& r) { return r.curve.front().gradient_norm; });
-  };
-  report.claim(
-      {network + "-batch-noise",
-       "In their first intervals the gradients of 1024 examples have smaller norms than those of 16, having less "
-       "noise" +
-           of + ".",
-       "McCandlish et al. 2018, An Empirical Model of Large-Batch Training, section 2.2: E|g|^2 = |G|^2 + tr(S) "
-       "/ B"},
-      at_most(norm(16), norm(1024), may_differ("means over intervals of different lengths")));
   const double most = lost(sizes.back(), "amp"), least = lost(sizes.front(), "amp");
   report.claim(
       {network + "-batch-underflow",

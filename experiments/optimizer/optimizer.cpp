@@ -90,16 +90,19 @@ constexpr OptimizerVariant rows[] = {
 
   {.group = "spikes", .name = "fast-fp32", .what = "FP32; Adam, learning rate 0.1", .base = "fp32", .reference = "fast-fp32", .set = small_and_fast},
   {.group = "spikes", .name = "fast-bf16", .what = "pure BF16; Adam, learning rate 0.1", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast},
-  {.group = "spikes", .name = "fast-shrink", .what = "the same, the embedding's gradient times 0.1", .base = "pure-bf16", .shrink = 0.1, .reference = "fast-fp32", .set = small_and_fast},
-  {.group = "spikes", .name = "fast-clip", .what = "the same, gradients clipped to the norm 0.5", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast_clipped},
-  {.group = "spikes", .name = "fast-clip-embedding", .what = "the same, the embedding's gradient clipped to the norm 0.1", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast_clipped_embedding},
-  {.group = "spikes", .name = "fast-skip", .what = "the same, steps of 4 times the usual norm left out", .base = "pure-bf16", .skip = 4, .reference = "fast-fp32", .set = small_and_fast},
+  {.group = "spikes", .name = "fast-fp16", .what = "FP16 weights of FP32 master weights, dynamic loss scaling (apex O2); Adam, learning rate 0.1", .base = "O2", .reference = "fast-fp32", .set = small_and_fast},
+  {.group = "spikes", .name = "fast-beta2-0.95", .what = "pure BF16; Adam, learning rate 0.1, beta2 0.95", .base = "pure-bf16", .beta2 = 0.95, .reference = "fast-fp32", .set = small_and_fast},
+  {.group = "spikes", .name = "fast-shrink", .what = "pure BF16, the embedding's gradient times 0.1", .base = "pure-bf16", .shrink = 0.1, .reference = "fast-fp32", .set = small_and_fast},
+  {.group = "spikes", .name = "fast-clip", .what = "pure BF16, gradients clipped to the norm 0.5", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast_clipped},
+  {.group = "spikes", .name = "fast-clip-embedding", .what = "pure BF16, the embedding's gradient clipped to the norm 0.1", .base = "pure-bf16", .reference = "fast-fp32", .set = small_and_fast_clipped_embedding},
+  {.group = "spikes", .name = "fast-skip", .what = "pure BF16, steps of 4 times the usual norm left out", .base = "pure-bf16", .skip = 4, .reference = "fast-fp32", .set = small_and_fast},
   {.group = "spikes", .name = "sgd-fp32", .what = "FP32; SGD, learning rate 2.5", .base = "fp32", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
   {.group = "spikes", .name = "sgd-bf16", .what = "pure BF16; SGD, learning rate 2.5", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
-  {.group = "spikes", .name = "sgd-shrink", .what = "the same, the embedding's gradient times 0.1", .base = "pure-bf16", .shrink = 0.1, .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
-  {.group = "spikes", .name = "sgd-clip", .what = "the same, gradients clipped to the norm 0.5", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd_clipped},
-  {.group = "spikes", .name = "sgd-clip-embedding", .what = "the same, the embedding's gradient clipped to the norm 0.1", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd_clipped_embedding},
-  {.group = "spikes", .name = "sgd-skip", .what = "the same, steps of 4 times the usual norm left out", .base = "pure-bf16", .skip = 4, .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
+  {.group = "spikes", .name = "sgd-fp16", .what = "FP16 weights of FP32 master weights, dynamic loss scaling (apex O2); SGD, learning rate 2.5", .base = "O2", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
+  {.group = "spikes", .name = "sgd-shrink", .what = "pure BF16, the embedding's gradient times 0.1", .base = "pure-bf16", .shrink = 0.1, .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
+  {.group = "spikes", .name = "sgd-clip", .what = "pure BF16, gradients clipped to the norm 0.5", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd_clipped},
+  {.group = "spikes", .name = "sgd-clip-embedding", .what = "pure BF16, the embedding's gradient clipped to the norm 0.1", .base = "pure-bf16", .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd_clipped_embedding},
+  {.group = "spikes", .name = "sgd-skip", .what = "pure BF16, steps of 4 times the usual norm left out", .base = "pure-bf16", .skip = 4, .reference = "sgd-fp32", .sgd = true, .set = small_and_sgd},
 };
 // clang-format on
 
@@ -226,6 +229,15 @@ double weight_norm(const training::TrainingRecord& record) {
 
 void run_optimizer(const Config& config, Run& run) {
   const std::vector<std::string> networks = config.choices("networks"), groups = config.choices("groups");
+  for (const std::string& group : groups)
+    if (std::none_of(optimizer_variants().begin(), optimizer_variants().end(), [&](const OptimizerVariant& v) {
+          return v.group == group && std::any_of(networks.begin(), networks.end(), [&](const std::string& network) {
+                   return is_of_text(v) == is_text(network);
+                 });
+        }))
+      throw std::invalid_argument(fmt::format("groups: {} is shown by none of the networks {}; accepted: with {}",
+                                              group, fmt::join(networks, ", "),
+                                              is_text(networks.front()) ? "mlp or cnn" : "transformer or lstm"));
   const Data data(config, networks);
   data.report(run.report);
   Table& summary = run.report.table(
@@ -245,7 +257,9 @@ void run_optimizer(const Config& config, Run& run) {
        {"test_loss", "nat", "Test loss of those that did not fail; NaN if all did."},
        {"loss_to_fp32", "nat", "This minus that of FP32; NaN if one failed."},
        {"loss_doubt", "nat", "Half the width of its 95 % confidence interval."},
-       {"loss_verdict", "", "The same verdict of losses, which are above where accuracies are below."},
+       {"loss_verdict", "",
+        "The same verdict of losses, which are above where accuracies are below, and where they are ten times as large "
+        "in every seed."},
        {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
        {"second_underflowed", "1",
         "Share of Adam's second moments that are zero though the gradient is not, of the first seed."},
@@ -324,7 +338,8 @@ void run_optimizer(const Config& config, Run& run) {
     for (std::size_t i = first; i < first + seeds; ++i)
       if (records[i].final.accuracy < records[worst].final.accuracy) worst = i;
     const bool worse = o.spread.failed() || to_fp32.below();
-    std::string why = diagnose(records[worst], worse).why;
+    const OptimizerVariant& variant = *variant_of[first];
+    std::string why = diagnose(records[worst], worse, variant.base != "fp32" || variant.changes != "{}").why;
     if (worse && variant_of[first]->planted)
       why = fmt::format("second moments keep the square of the gradient planted in step {}: updates stay small",
                         planted_step(job.settings.steps) + 1);
@@ -360,12 +375,27 @@ void run_optimizer(const Config& config, Run& run) {
 
 }  // namespace
 
+namespace {
+
+/// How variants come out, and the worst of those that end.
+std::string optimizer_finding(const ReportTables& tables) {
+  const std::string verdicts = verdicts_finding(tables);
+  const auto below = tables.rows("summary", {{"verdict", "below"}});
+  const TableRow* const worst = smallest(below, "to_fp32");
+  if (verdicts.empty() || !worst) return {};
+  return fmt::format("{}; {} ends {} points below.", verdicts, worst->text("variant"),
+                     in_words(-100 * worst->number("to_fp32")));
+}
+
+}  // namespace
+
 Experiment optimizer_experiment() {
   return {"optimizer",
           "Adam in 16 and 8 bits",
-          "What do eps, betas, moments, weights and decay in 16 and 8 bits do to Adam, and what do abnormal gradients?",
+          "What do 16 and 8 bits do to Adam?",
           parameters,
           run_optimizer,
+          optimizer_finding,
           {"summary", {"network", "variant", "accuracy", "to_fp32", "second_underflowed", "failed_at"}}};
 }
 

@@ -248,7 +248,7 @@ class ErrorClaims {
     const double slope = slopes_.exact.front().high,
                  fp32_product = 2.001 * FloatFormat::power_of_two(-24) * slope * static_cast<double>(tokens);
     bias_.take(std::fabs(of(biases, Setup::ids).value - ids.largest_error * slope), fp32_product);
-    if (tokens >= 2048 && frequencies_.exact.size() >= 16)
+    if (tokens >= 2048 && ids.finite >= 256 && frequencies_.exact.size() >= 16)
       mean_.take(std::fabs(e.cosine_mean() / by_chance(f, tokens) - 1), 0);
   }
 
@@ -267,8 +267,8 @@ class ErrorClaims {
     claim("ids-mean-cosine-error",
           "The mean error of cosines is what chance makes of it: an angle off by e at a random phase changes its "
           "cosine by 4/pi |sin(e/2)| on average. Relative difference at most 2 %.",
-          "derived: the mean of |cos(x + e) - cos x| over x; contexts of 2048 tokens or more", mean_.count > 0,
-          at_most(0.02, mean_.worst, "oracle"));
+          "derived: the mean of |cos(x + e) - cos x| over x; contexts of 2048 tokens or more, 256 ids within the range",
+          mean_.count > 0, at_most(0.02, mean_.worst, "oracle"));
     claim("ids-bias-error",
           "The first head's bias is off by its slope times half the distance between ids, and by no more than FP32's "
           "two roundings besides.",

@@ -84,6 +84,16 @@ std::int64_t distinct_in_closed_form(const FloatFormat& f, std::int64_t tokens) 
   return (std::int64_t{1} << p) + (k - p) * (std::int64_t{1} << (p - 1)) + steps + 1 + beyond;
 }
 
+/// The ids of the tokens around the first clash.
+void write_ids(const FormatChoice& choice, const std::vector<Group>& groups, std::int64_t tokens, Table& table) {
+  constexpr std::int64_t before = 8, after = 24;
+  const std::int64_t clash = count(choice.format, groups, tokens).first_clash;
+  if (clash == 0) return;
+  for (const Group& g : groups)
+    for (std::int64_t n = std::max(g.first, clash - before); n < std::min(g.first + g.size, clash + after); ++n)
+      table.row({choice.name, n, emulated(choice.format, g.code)});
+}
+
 void write_groups(const FormatChoice& choice, const std::vector<Group>& groups, std::int64_t tokens, Table& table) {
   const FloatFormat& f = choice.format;
   for (std::size_t begin = 0, end = 0; begin < groups.size(); begin = end) {
@@ -211,6 +221,10 @@ void run_position_ids(const Config& config, Run& run) {
        {"min_tokens", "token", "Fewest tokens an id stands for (ties go to the even neighbour, so ids take turns)."},
        {"max_tokens", "token", "Most tokens an id stands for."},
        {"mean_tokens", "token", "Tokens divided by ids."}});
+  Table& ids = run.report.table("ids", "Tokens around the first two that share an id, to nearest even",
+                                {{"format", "", "Format of the position ids."},
+                                 {"token", "token", "Position of the token, from 0."},
+                                 {"id", "1", "Its id: the position in that format."}});
 
   const auto rounded = [&](std::size_t i, RoundingMode mode) {
     return round_positions(formats[i].format, mode, lengths.back(), run.trace.limit());
@@ -236,6 +250,7 @@ void run_position_ids(const Config& config, Run& run) {
   for (std::size_t i = 0; i < formats.size(); ++i) {
     const auto& [name, f] = formats[i];
     write_groups(formats[i], nearest[i].groups, lengths.back(), groups);
+    write_ids(formats[i], nearest[i].groups, lengths.back(), ids);
     if (!counts_in_ones(f)) continue;
     for (const std::int64_t n : lengths) {
       const std::string key = fmt::format("{} {}", name, n);
@@ -285,12 +300,30 @@ bool counts_in_ones(const FloatFormat& f) {
 
 }  // namespace positions
 
+namespace {
+
+/// The format with the fewest positions of those that reach the last token.
+std::string position_ids_finding(const ReportTables& tables) {
+  const auto all = tables.rows("collisions", {{"rounding", "nearest-even"}, {"overflowed", 0}});
+  const TableRow* const longest = largest(all, "tokens");
+  if (!longest) return {};
+  const auto rows = tables.rows("collisions",
+                                {{"rounding", "nearest-even"}, {"overflowed", 0}, {"tokens", (*longest)["tokens"]}});
+  const TableRow* const fewest = smallest(rows, "distinct");
+  if (!fewest || !(*fewest)["first_clash"].is_number()) return {};
+  return fmt::format("{} has {} positions for {} tokens: from token {} on they share.", fewest->text("format"),
+                     fewest->whole("distinct"), fewest->whole("tokens"), fewest->whole("first_clash"));
+}
+
+}  // namespace
+
 Experiment position_ids_experiment() {
   return {"position_ids",
           "Position ids in low precision",
-          "From which token on do positions collide, and how wrong do rotary angles and ALiBi biases become?",
+          "When do positions collide, and what becomes of rotary angles?",
           positions::parameters,
           positions::run_position_ids,
+          position_ids_finding,
           {"collisions",
            {"format", "rounding", "tokens", "distinct", "first_clash", "overflowed"},
            {},

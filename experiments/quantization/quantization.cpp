@@ -202,7 +202,7 @@ std::vector<Parameter> parameters() {
        "calibration of quantization-aware training, and of the table layers; of weights too where it is mse, else max",
        -infinity, infinity, names},
       {"qat_lr", Type::real, "5e-4", "learning rate of quantization-aware training", 0, 100},
-      {"qat_epochs", Type::real, "1", "its epochs", 0, 1000},
+      {"qat_epochs", Type::real, "1", "its epochs, but at least one step", 0, 1000},
       {"qat_steps", Type::integer, "0",
        "its steps, instead of epochs; 0: qat_epochs says (of text, as many as of the first training)", 0, 1e8},
       {"threshold", Type::real, "6", "magnitude from which on LLM.int8() keeps a column of activations in FP16", 0,
@@ -257,13 +257,27 @@ void run_quantization(const Config& config, Run& run) {
 }  // namespace
 }  // namespace quantization
 
+namespace {
+
+/// The network that gains most by training on.
+std::string quantization_finding(const ReportTables& tables) {
+  const auto rows = tables.rows("qat");
+  const TableRow* const most = largest(rows, "recovered");
+  if (!most || !(most->number("recovered") > 0)) return {};
+  return fmt::format("{} falls from {} to {} in {} bits; training on in them gives {}.", most->text("network"),
+                     percent(most->number("fp32")), percent(most->number("ptq")), most->whole("bits"),
+                     percent(most->number("qat")));
+}
+
+}  // namespace
+
 Experiment quantization_experiment() {
   return {"quantization",
           "Trained networks in 8, 4 and 2 bits",
-          "Which calibration and scales does a network in INT8 and INT4 need, what do outlier columns cost, and what "
-          "brings it back?",
+          "What does a network lose in INT8, INT4 and INT2?",
           quantization::parameters,
           quantization::run_quantization,
+          quantization_finding,
           {"qat", {"network", "bits", "granularity", "fp32", "ptq", "qat", "to_continued", "doubt"}},
           false,
           &publications::integer_formats};

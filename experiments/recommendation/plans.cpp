@@ -188,6 +188,13 @@ std::vector<Storage> parse_formats(const Config& config) {
   std::vector<Storage> all;
   for (const std::string& name : name_list(config.text("formats"), ',', "formats"))
     all.push_back(training::parse_storage(name, "formats"));
+  for (const training::Storage& one : all)
+    if (one.plain() && *one.plain() == fp32)
+      throw std::invalid_argument("formats: fp32 is always offered; accepted: others");
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (text_of(all[i]) == text_of(all[j]))
+        throw std::invalid_argument(fmt::format("formats: {} is there twice", text_of(all[i])));
   if (all.empty()) throw std::invalid_argument("formats is empty; accepted: names of formats, separated by commas");
   return all;
 }
@@ -202,7 +209,10 @@ std::string reason(const Subject& subject, std::size_t chosen) {
                ? error < 1 ? fmt::format("{:.2g} %", 100 * error) : fmt::format("{:.0f} %", 100 * error)
                : "all there is";
   };
-  if (subject.options.size() == 1) return "not made narrower: by it everything else is judged";
+  if (subject.options.size() == 1)
+    return subject.place.kind == training::OperatorKind::cross_entropy && subject.place.part == Part::activation
+               ? "not made narrower: by it everything else is judged"
+               : "none of the formats is for it: block formats are for weights and moments";
   if (!narrower) return fmt::format("the narrowest; alone it errs by {}", percent(option.error));
   if (!std::isfinite(narrower->error))
     return fmt::format("in each narrower format numbers become Inf or NaN; this one errs by {}", percent(option.error));

@@ -21,7 +21,7 @@ using trainings::Job;
 using trainings::Spread;
 using trainings::Standing;
 
-/// Plans that are trained at most, each with half the error of the one before it.
+/// Plans that are trained at most, each with half the error of the one before it, or less.
 constexpr int most_attempts = 8;
 /// The share of the test examples by which verdicts go where the budget is one of bytes.
 constexpr double usual_loss = 0.01;
@@ -51,6 +51,14 @@ std::vector<Parameter> parameters() {
   return all;
 }
 
+/// With a folder of tensors nothing is trained: what only a training would read must be as it is by default.
+void refuse_what_trains(const Config& config) {
+  const Json given = config.to_json(), usual = Config(parameters()).to_json();
+  for (const auto& [name, value] : given.items())
+    if (name != "tensors" && name != "budget" && name != "formats" && value != usual.at(name))
+      throw std::invalid_argument(fmt::format("{}: with tensors nothing is trained; accepted: one of the two", name));
+}
+
 constexpr const char* doubt_help =
     "Half the width of that difference's 95 % confidence interval, by seeds and by test examples.";
 constexpr const char* verdict_help =
@@ -71,6 +79,23 @@ struct AgainstFp32 {
         loss(trainings::standing(of, fp32, trainings::Measure::loss)),
         verdict(trainings::verdict(of, fp32, margin)),
         loss_verdict(trainings::verdict(of, fp32, loss_margin, trainings::Measure::loss)) {}
+  bool kept() const { return verdict == "within" && loss_verdict == "within"; }
+  /// Not kept, and not broken either: more trainings may tell.
+  bool undecided() const {
+    const auto open = [](std::string_view v) { return v == "within" || v == "cannot tell"; };
+    return !kept() && open(verdict) && open(loss_verdict);
+  }
+};
+
+/// A network for which a plan is sought.
+struct Search {
+  const std::string& name;
+  const std::vector<Subject>& subjects;
+  const std::vector<Plan>& plans;
+  const Sensitivity& sensitivity;
+  const training::Examples& examples;
+  Spread fp32;                                     ///< with the seeds that choose
+  std::optional<Spread> fp32_more = std::nullopt;  ///< with those that decide where these cannot tell, too
 };
 
 class Recommendation {
@@ -102,12 +127,13 @@ class Recommendation {
             "attempts", "Plans that were trained, the boldest first, until one took half of the budget or less",
             {{"network", "", "Network."},
              {"allowed", "1",
-              "Error that the plan may have: first the noise or that of the narrowest plan, then half as much until "
-              "another plan has it; null for a budget of bytes."},
+              "Error that the plan may have: first the noise or that of the narrowest plan, then half of what the plan "
+              "before it has; null for a budget of bytes."},
              {"noise", "1", "Relative difference of the gradients of two batches, the larger of two states."},
              {"error", "1",
               "Root of the sum of the squared errors of its places, but for what became narrower free of charge."},
              {"bytes", "byte", "Of everything that one step stores."},
+             {"seeds", "run", "Trainings it was judged by: three times as many where few cannot tell."},
              {"to_fp32", "1", "Its accuracy minus that of FP32."},
              {"doubt", "1", doubt_help},
              {"verdict", "", half_verdict_help},
@@ -155,13 +181,17 @@ class Recommendation {
     jobs.front().finish = [&](training::Trainer& trainer) { learned = trainer.values(); };
     const Spread reference = train(jobs, at(0), at(0.1));
     jobs.front().finish = {};
+    if (reference.failed())
+      return claim_missing(name,
+                           fmt::format("{} of {} trainings in FP32 failed: nothing narrower can be judged by them",
+                                       reference.failed(), reference.count()));
     const Sensitivity sensitivity(config_, data_, jobs.front(), std::move(learned));
     const std::vector<Subject> subjects = sensitivity.measure(parse_formats(config_), run_, at(0.1), at(0.5));
     const std::vector<Plan> all = plans(subjects);
     free_.assign(subjects.size(), false);
-    const Plan plan = budget_.bytes
-                          ? within_bytes(name, subjects, all, sensitivity, reference, *examples, at(0.5), at(0.7))
-                          : within_accuracy(name, subjects, all, sensitivity, reference, *examples, at(0.5), at(0.7));
+    Search search{name, subjects, all, sensitivity, *examples, reference};
+    const Plan plan = budget_.bytes ? within_bytes(search, at(0.5), at(0.7))
+                                    : within_accuracy(search, at(0.5), at(0.7));
     report_plan(name, subjects, plan);
     compare(name, subjects, policy_of(subjects, plan, "recommended", "recommended for " + name), *examples, at(0.7),
             at(1));
@@ -170,15 +200,18 @@ class Recommendation {
   void claim_missing(const std::string& name, const std::string& why) { claim(name, why, nullptr, nullptr, 0, 0); }
 
  private:
-  /// A training for each seed: to choose by, or others, twice as many, that have chosen nothing.
-  enum class Purpose : std::uint8_t { choose, confirm };
+  /// A training for each seed: to choose by; others, twice as many, that have chosen nothing; as many again that decide
+  /// where the first cannot tell.
+  enum class Purpose : std::uint8_t { choose, confirm, decide };
   std::vector<Job> jobs_of(const std::string& network, const Policy& policy, const std::string& variant,
                            Purpose purpose, const training::Examples& examples) const {
     const auto seeds = static_cast<std::uint64_t>(config_.integer("seeds"));
-    const std::uint64_t first = static_cast<std::uint64_t>(config_.integer("seed")) +
-                                (purpose == Purpose::confirm ? seeds : 0);
+    const std::uint64_t first = static_cast<std::uint64_t>(config_.integer("seed")) + (purpose == Purpose::choose ? 0
+                                                                                       : purpose == Purpose::confirm
+                                                                                           ? seeds
+                                                                                           : 3 * seeds);
     std::vector<Job> jobs;
-    for (std::uint64_t i = 0; i < (purpose == Purpose::confirm ? 2 * seeds : seeds); ++i)
+    for (std::uint64_t i = 0; i < (purpose == Purpose::choose ? seeds : 2 * seeds); ++i)
       jobs.push_back(trainings::make_job(config_, network, policy, variant, first + i, data_, examples));
     return jobs;
   }
@@ -194,55 +227,61 @@ class Recommendation {
   }
 
   /// Trains a plan with what it has free of charge. Nothing if that does not keep the budget of accuracy.
-  std::optional<Plan> attempt(const std::string& name, const std::vector<Subject>& subjects, const Plan& paid,
-                              Json allowed, const Sensitivity& sensitivity, const Spread& reference,
-                              const training::Examples& examples, double from, double to) {
+  std::optional<Plan> attempt(Search& search, const Plan& paid, Json allowed, double from, double to) {
+    const auto& [name, subjects, all, sensitivity, examples, fp32, fp32_more] = search;
     const Plan plan = sensitivity.narrowed_for_free(subjects, paid);
     for (std::size_t i = 0; i < plan.size(); ++i) free_[i] = plan[i] != paid[i];
     const std::string variant = fmt::format("attempt {}", ++attempt_);
     policies_.push_back(policy_of(subjects, plan, fmt::format("attempt-{}", attempt_), "a plan for " + name));
-    const Spread spread = train(jobs_of(name, policies_.back(), variant, Purpose::choose, examples), from, to);
-    const AgainstFp32 s(spread, reference, share_to_choose * allowed_loss(),
-                        share_to_choose * config_.real("loss_margin"));
+    Spread spread = train(jobs_of(name, policies_.back(), variant, Purpose::choose, examples), from, to);
+    const auto judged = [&](const Spread& reference) {
+      return AgainstFp32(spread, reference, share_to_choose * allowed_loss(),
+                         share_to_choose * config_.real("loss_margin"));
+    };
+    AgainstFp32 s = judged(fp32);
+    if (!budget_.bytes && s.undecided()) {
+      const auto more = [&](const Policy& policy, const std::string& of) {
+        return train(jobs_of(name, policy, of + ", more seeds", Purpose::decide, examples), to, to);
+      };
+      if (!search.fp32_more) (search.fp32_more = fp32)->add(more(fp32_, "fp32"));
+      spread.add(more(policies_.back(), variant));
+      s = judged(*search.fp32_more);
+    }
     attempts_.row({name, std::move(allowed), number(sensitivity.noise()), number(error_of(subjects, paid)),
-                   whole(bytes_of(subjects, plan)), number(s.accuracy.difference), number(s.accuracy.doubt), s.verdict,
-                   number(s.loss.difference), number(s.loss.doubt), s.loss_verdict, policies_.back().json.dump()});
-    if (budget_.bytes || (s.verdict == "within" && s.loss_verdict == "within")) return plan;
+                   whole(bytes_of(subjects, plan)), spread.count(), number(s.accuracy.difference),
+                   number(s.accuracy.doubt), s.verdict, number(s.loss.difference), number(s.loss.doubt), s.loss_verdict,
+                   policies_.back().json.dump()});
+    if (budget_.bytes || s.kept()) return plan;
     return {};
   }
 
-  Plan within_accuracy(const std::string& name, const std::vector<Subject>& subjects, const std::vector<Plan>& all,
-                       const Sensitivity& sensitivity, const Spread& reference, const training::Examples& examples,
-                       double from, double to) {
-    const Plan* tried = nullptr;
+  Plan within_accuracy(Search& search, double from, double to) {
+    const auto error = [&](const Plan& plan) { return error_of(search.subjects, plan); };
     attempt_ = 0;
-    double allowed = std::min(error_of(subjects, all.back()), sensitivity.noise());
-    for (int i = 0; i < most_attempts; ++i, allowed /= 2) {
-      const Plan* last = &all.front();
-      for (const Plan& plan : all)
-        if (error_of(subjects, plan) <= allowed) last = &plan;
-      if (last == tried) continue;
-      tried = last;
+    double allowed = std::min(error(search.plans.back()), search.sensitivity.noise());
+    for (int i = 0; i < most_attempts; ++i) {
+      const Plan* last = &search.plans.front();
+      for (const Plan& plan : search.plans)
+        if (error(plan) <= allowed) last = &plan;
       const auto at = [&](int n) { return from + (to - from) * n / most_attempts; };
-      if (const auto plan = attempt(name, subjects, *last, number(allowed), sensitivity, reference, examples, at(i),
-                                    at(i + 1)))
-        return *plan;
+      if (const auto plan = attempt(search, *last, number(allowed), at(i), at(i + 1))) return *plan;
+      if (last == &search.plans.front()) break;
+      allowed = error(*last) / 2;
     }
-    free_.assign(subjects.size(), false);
-    return all.front();
+    free_.assign(search.subjects.size(), false);
+    return search.plans.front();
   }
 
-  Plan within_bytes(const std::string& name, const std::vector<Subject>& subjects, const std::vector<Plan>& all,
-                    const Sensitivity& sensitivity, const Spread& reference, const training::Examples& examples,
-                    double from, double to) {
-    const auto fits = std::find_if(all.begin(), all.end(),
-                                   [&](const Plan& plan) { return bytes_of(subjects, plan) <= *budget_.bytes; });
-    if (fits == all.end())
+  Plan within_bytes(Search& search, double from, double to) {
+    const auto bytes = [&](const Plan& plan) { return bytes_of(search.subjects, plan); };
+    const auto fits = std::find_if(search.plans.begin(), search.plans.end(),
+                                   [&](const Plan& p) { return bytes(p) <= *budget_.bytes; });
+    if (fits == search.plans.end())
       throw std::invalid_argument(
           fmt::format("budget: {} takes {:.0f} bytes with the narrowest of these formats; accepted: at least that",
-                      name, std::ceil(bytes_of(subjects, all.back()))));
+                      search.name, std::ceil(bytes(search.plans.back()))));
     attempt_ = 0;
-    return attempt(name, subjects, *fits, {}, sensitivity, reference, examples, from, to).value();
+    return attempt(search, *fits, {}, from, to).value();
   }
 
   void report_plan(const std::string& name, const std::vector<Subject>& subjects, const Plan& plan) {
@@ -324,8 +363,8 @@ class Recommendation {
                          : "",
         [&] {
           return at_most(o1 - 1, bytes,
-                         {"oracle", Verdict::differs,
-                          "no narrower plan kept the budget; a larger budget or more formats may have one"});
+                         {"oracle", Verdict::skipped,
+                          "no plan with fewer bytes than O1 kept the budget, or these formats have none"});
         });
   }
 
@@ -348,7 +387,10 @@ class Recommendation {
 void run_recommendation(const Config& config, Run& run) {
   const Budget budget = parse_budget(config.text("budget"));
   parse_formats(config);
-  if (!config.text("tensors").empty()) return recommend_for_tensors(config, budget, run);
+  if (!config.text("tensors").empty()) {
+    refuse_what_trains(config);
+    return recommend_for_tensors(config, budget, run);
+  }
   if (!config.text("save_gradients").empty())
     throw std::invalid_argument(
         "save_gradients: many trainings of the same name would write the same files; accepted: nothing here, and "
@@ -376,12 +418,28 @@ void run_recommendation(const Config& config, Run& run) {
 }  // namespace
 }  // namespace recommendation
 
+namespace {
+
+/// The first recommended policy beside O1.
+std::string recommendation_finding(const ReportTables& tables) {
+  for (const TableRow& row : tables.rows("comparison", {{"policy", "recommended"}})) {
+    const auto o1 = tables.rows("comparison", {{"policy", "O1"}, {"network", row["network"]}});
+    return fmt::format("{} trains with {} of fp32's bytes at a cost of {} points", row.text("network"),
+                       percent(row.number("bytes_to_fp32")), in_words(-100 * row.number("to_fp32"))) +
+           (o1.empty() ? "." : fmt::format("; O1 takes {}.", percent(o1.front().number("bytes_to_fp32"))));
+  }
+  return {};
+}
+
+}  // namespace
+
 Experiment recommendation_experiment() {
   return {"recommendation",
           "The narrowest policy that keeps a budget",
-          "Which tensors of a training may be narrow, and which policy keeps a budget of accuracy or of bytes?",
+          "Which tensors of a training may be narrow?",
           recommendation::parameters,
           recommendation::run_recommendation,
+          recommendation_finding,
           {"comparison", {"network", "policy", "bytes", "to_fp32", "doubt", "verdict", "loss_verdict"}}};
 }
 

@@ -86,6 +86,10 @@ void recommend_for_tensors(const Config& config, const Budget& budget, Run& run)
     FileTensor tensor = read_tensor(gradient.path);
     if (tensor.values.empty())
       throw std::invalid_argument(fmt::format("{}: no elements; accepted: at least one", gradient.path));
+    if (gradient.scale == 0)
+      throw std::invalid_argument(fmt::format(
+          "{}: gradients.json gives {} the loss scale 0, which nothing can be divided by; accepted: above 0", folder,
+          gradient.name));
     for (double& v : tensor.values) {
       v /= gradient.scale;
       if (!std::isfinite(v))

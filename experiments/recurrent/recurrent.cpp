@@ -106,13 +106,32 @@ void memory(const Config& config, Run& run) {
 
 }  // namespace recurrent
 
+namespace {
+
+/// The first cell that stops counting, and the same with an fp32 state.
+std::string recurrent_finding(const ReportTables& tables) {
+  for (const TableRow& row : tables.rows("memory", {{"state", "format"}})) {
+    if (!row["stopped_at"].is_number()) continue;
+    const auto repaired = tables.rows(
+        "memory", {{"state", "fp32"}, {"format", row["format"]}, {"increments", row["increments"]}});
+    if (repaired.empty()) continue;
+    return fmt::format("An LSTM cell in {} counts to {} of {}; with an fp32 state to {}.", row.text("format"),
+                       in_words(row.number("cell_state"), 6), in_words(row.number("exact"), 6),
+                       in_words(repaired.front().number("cell_state"), 6));
+  }
+  return {};
+}
+
+}  // namespace
+
 Experiment recurrent_experiment() {
   return {"recurrent",
           "Recurrent cells in low precision",
-          "What does rounding the state of an RNN, a GRU and an LSTM do over many time steps, forwards and backwards?",
+          "What does a rounded state do to an RNN, a GRU and an LSTM?",
           recurrent::parameters,
           recurrent::run_recurrent,
-          {"forward", {"cell", "format", "rounded", "steps", "error", "cell_error", "growth"}, {"rounded"}, {}}};
+          recurrent_finding,
+          {"memory", {"format", "state", "increments", "exact", "cell_state", "stopped_at"}, {}, {"format", "state"}}};
 }
 
 }  // namespace halfulp

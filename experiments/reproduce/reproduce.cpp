@@ -128,12 +128,31 @@ void run_reproduce(const Config& config, Run& run) {
 }  // namespace
 }  // namespace reproduce
 
+namespace {
+
+/// Figures by how they came out.
+std::string reproduce_finding(const ReportTables& tables) {
+  const auto lines = tables.rows("lines");
+  if (lines.empty()) return {};
+  double held = 0, differ = 0, skipped = 0;
+  for (const TableRow& row : lines) {
+    held += row.number("held");
+    differ += row.number("differ");
+    skipped += row.number("skipped");
+  }
+  return fmt::format("{:.0f} published figures come out, {:.0f} do not, {:.0f} cannot be tested here.", held, differ,
+                     skipped);
+}
+
+}  // namespace
+
 Experiment reproduce_experiment() {
   return {reproduce::own_name,
           "Published results, reproduced",
-          "Which published figures of low precision come out here, and which do not?",
+          "Which published figures come out here, and which do not?",
           reproduce::parameters,
           reproduce::run_reproduce,
+          reproduce_finding,
           {"lines", {"line", "held", "differ", "failed", "skipped", "verdict"}},
           true};
 }

@@ -68,24 +68,39 @@ void report_granularity(const ScalingSettings& s, const std::vector<TensorSample
         "Share of elements beyond the largest value that their block can hold: often by the rounding of an fp32 scale "
         "alone."},
        {"not_finite", "1", "Share of elements that became NaN or infinite."}});
+  Table& block = run.report.table("block", "The first values of a tensor's first row, before and after",
+                                  {{"tensor", "", "The one with an outlier channel, if there is one, else the first."},
+                                   {"format", "", "Its format."},
+                                   {"index", "", "Place in the row, from 0."},
+                                   {"value", "1", "Before."},
+                                   {"stored", "1", "After: what the format keeps."}});
   struct OutlierCell {
     Loss loss;
     double bits = 0, others = NAN;
+    std::vector<double> first = {};  ///< of the row, as they are stored
   };
+  const auto outlier = std::find_if(samples.begin(), samples.end(), [](const TensorSample& t) { return t.outlier; });
+  const TensorSample& shown = outlier == samples.end() ? samples.front() : *outlier;
+  const std::size_t width = std::min<std::size_t>(
+      32, shown.tensor.shape.empty() ? shown.tensor.values.size() : shown.tensor.shape.back());
   const std::size_t n = s.formats.size();
   for (const TensorSample& sample : samples) {
     const auto cells = parallel_map(n, [&](std::size_t i) {
       const Quantized q = quantized(sample, s.formats[i], s);
       return OutlierCell{
-          q.loss, q.bits_per_element,
-          sample.outlier ? column_loss(sample.tensor.values, q.values, sample.tensor.shape[1], 0).others : NAN};
+          q.loss,
+          q.bits_per_element,
+          sample.outlier ? column_loss(sample.tensor.values, q.values, sample.tensor.shape[1], 0).others : NAN,
+          {q.values.begin(), q.values.begin() + static_cast<std::ptrdiff_t>(&sample == &shown ? width : 0)}};
     });
     for (std::size_t i = 0; i < n; ++i) {
-      const auto& [loss, bits, others] = cells[i];
+      const auto& [loss, bits, others, first] = cells[i];
       table.row({sample.name, s.formats[i].name, s.formats[i].block() ? shape_name(*s.formats[i].block()) : "none",
                  number(bits), relative_error(loss), or_null(others), sqnr(loss),
                  loss.compared ? number(loss.largest_error) : Json(), share(loss.to_zero, loss.elements),
                  share(loss.saturated, loss.elements), share(loss.became_infinite + loss.became_nan, loss.elements)});
+      for (std::size_t k = 0; k < first.size(); ++k)
+        block.row({sample.name, s.formats[i].name, k, number(sample.tensor.values[k]), number(first[k])});
     }
   }
   for (const ScaledFormat& format : s.formats)

@@ -219,14 +219,28 @@ Json sqnr(const Loss& loss) { return has_error(loss) ? sqnr(loss.relative_error(
 
 }  // namespace scaling
 
+namespace {
+
+/// The worst and the best format beside an outlier channel.
+std::string scaling_finding(const ReportTables& tables) {
+  const auto rows = tables.rows("granularity", {{"tensor", "outlier-channel"}});
+  const TableRow *const worst = largest(rows, "others_error"), *const best = smallest(rows, "others_error");
+  if (!worst || worst == best) return {};
+  return fmt::format("Beside outliers the other values err by {} in {}, by {} in {}.",
+                     percent(worst->number("others_error")), worst->text("format"),
+                     percent(best->number("others_error")), best->text("format"));
+}
+
+}  // namespace
+
 Experiment scaling_experiment() {
-  return {
-      "scaling",
-      "Scales: granularity, rules and age",
-      "What do the granularity of scales, their rule and their age do to Gaussian, heavy-tailed and outlier tensors?",
-      scaling::parameters,
-      scaling::run_scaling,
-      {"granularity", {"tensor", "format", "bits", "relative_error", "others_error", "zeros"}, {"tensor"}, {}}};
+  return {"scaling",
+          "Scales: granularity, rules and age",
+          "Which scales keep a tensor with outliers accurate?",
+          scaling::parameters,
+          scaling::run_scaling,
+          scaling_finding,
+          {"granularity", {"tensor", "format", "bits", "relative_error", "others_error", "zeros"}, {"tensor"}, {}}};
 }
 
 }  // namespace halfulp

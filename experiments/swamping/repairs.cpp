@@ -46,34 +46,67 @@ Drift make_drift(const FormatChoice& choice, const Config& config) {
   return drift;
 }
 
-std::uint64_t plain_sum(const Drift& drift, Arithmetic& in) {
+/// Steps whose weights the table `course` shows.
+constexpr std::int64_t shown_steps = 32;
+
+/// What the weight is after each of the first steps.
+class Course {
+ public:
+  explicit Course(Run& run)
+      : table_(run.report.table("course", "The weight after each of the first steps",
+                                {{"format", "", "Format of weight and update."},
+                                 {"method", "", "As in `repairs`; stochastic: one seed; exact: without rounding."},
+                                 {"step", "step", "Steps done."},
+                                 {"weight", "1", "The weight then, from 1 on."}})) {}
+  void add(const Drift& drift, std::string_view method, std::int64_t step, double weight) {
+    if (step <= shown_steps) table_.row({drift.choice.name, method, step, number(weight)});
+  }
+
+ private:
+  Table& table_;
+};
+
+/// Calls after(step, weight) at the beginning and after each step. So do the next ones.
+template <class After>
+std::uint64_t plain_sum(const Drift& drift, Arithmetic& in, After&& after) {
   std::uint64_t w = drift.one;
-  for (std::int64_t i = 0; i < drift.steps; ++i) w = in.add(w, drift.update);
+  after(0, w);
+  for (std::int64_t i = 0; i < drift.steps; ++i) after(i + 1, w = in.add(w, drift.update));
   return w;
 }
 
 /// Kahan 1965: what a sum lost is subtracted from the next update. Everything is kept in the format itself.
-std::uint64_t kahan_sum(const Drift& drift, Arithmetic& in) {
+template <class After>
+std::uint64_t kahan_sum(const Drift& drift, Arithmetic& in, After&& after) {
   std::uint64_t w = drift.one, c = in.format().zero();
+  after(0, w);
   for (std::int64_t i = 0; i < drift.steps; ++i) {
     const std::uint64_t y = in.sub(drift.update, c), t = in.add(w, y);
     c = in.sub(in.sub(t, w), y);
-    w = t;
+    after(i + 1, w = t);
   }
   return w;
 }
 
-/// The weights of `runs` seeds after stochastically rounded steps.
-std::vector<double> stochastic_sums(const Drift& drift, int random_bits, std::size_t runs, std::uint64_t seed) {
+/// The weight of run r after stochastically rounded steps.
+template <class After>
+std::uint64_t stochastic_sum(const Drift& drift, int random_bits, std::size_t r, std::uint64_t seed, After&& after) {
   Rounding rounding;
   rounding.mode = RoundingMode::stochastic;
   rounding.random_bits = random_bits;
+  Arithmetic in(drift.choice.format, rounding);
+  std::uint64_t w = drift.one;
+  after(0, w);
+  for (std::int64_t i = 0; i < drift.steps; ++i)
+    after(i + 1,
+          w = in.add(w, drift.update, rounding_bits(seed, stochastic_stream + r, static_cast<std::uint64_t>(i))));
+  return w;
+}
+
+/// The weights of `runs` seeds.
+std::vector<double> stochastic_sums(const Drift& drift, int random_bits, std::size_t runs, std::uint64_t seed) {
   return parallel_map(runs, [&](std::size_t r) {
-    Arithmetic in(drift.choice.format, rounding);
-    std::uint64_t w = drift.one;
-    for (std::int64_t i = 0; i < drift.steps; ++i)
-      w = in.add(w, drift.update, rounding_bits(seed, stochastic_stream + r, static_cast<std::uint64_t>(i)));
-    return in.value(w);
+    return drift.choice.format.value(stochastic_sum(drift, random_bits, r, seed, [](std::int64_t, std::uint64_t) {}));
   });
 }
 
@@ -119,7 +152,8 @@ Moments stochastic_moments(const Drift& drift, int random_bits) {
 /// A weight's error in units of the last place of numbers from 1 to 2.
 double ulps(const Drift& drift, double w) { return (w - 1 - drift.way) / drift.choice.format.epsilon(); }
 
-void report_stochastic(const Drift& drift, const Config& config, Table& table, Table& repairs, Run& run) {
+void report_stochastic(const Drift& drift, const Config& config, Table& table, Table& repairs, Course& course,
+                       Run& run) {
   const FloatFormat& f = drift.choice.format;
   const std::string name = format_name(f);
   const auto runs = static_cast<std::size_t>(config.integer("seeds"));
@@ -150,6 +184,8 @@ void report_stochastic(const Drift& drift, const Config& config, Table& table, T
     run.report.claim({chain_id, chain, chain_source},
                      in_range ? within(predicted.mean, tolerance, interval.mean, "oracle") : skipped(out_of_range));
     if (r != most) continue;
+    stochastic_sum(drift, static_cast<int>(r), 0, static_cast<std::uint64_t>(config.integer("seed")),
+                   [&](std::int64_t step, std::uint64_t w) { course.add(drift, "stochastic", step, f.value(w)); });
     repairs.row({drift.choice.name, "stochastic", f.storage_bits(), drift.steps, number(drift.u), number(interval.mean),
                  number(drift.exact), number(ulps(drift, interval.mean)), number((interval.mean - 1) / drift.way)});
     const std::string unbiased = fmt::format(
@@ -199,6 +235,7 @@ void report_repairs(const Config& config, Run& run) {
           {"predicted_mean", "1", "Expectation of one run, from the exact probabilities."},
           {"predicted_deviation", "1", "Standard deviation of one run, from the exact probabilities."},
       });
+  Course course(run);
   for (const FormatChoice& choice : formats_around_one(config)) {
     const FloatFormat& f = choice.format;
     const std::string name = format_name(f);
@@ -215,7 +252,12 @@ void report_repairs(const Config& config, Run& run) {
                    number(ulps(drift, w)), number((w - 1) / drift.way)});
     };
     Arithmetic in(f, {}, &run.trace);
-    const double plain = in.value(plain_sum(drift, in));
+    const auto show = [&](const char* method) {
+      return [&, method](std::int64_t step, std::uint64_t w) { course.add(drift, method, step, f.value(w)); };
+    };
+    for (std::int64_t step = 0; step <= std::min(drift.steps, shown_steps); ++step)
+      course.add(drift, "exact", step, 1 + static_cast<double>(step) * drift.u);
+    const double plain = in.value(plain_sum(drift, in, show("nearest-even")));
     row("nearest-even", f.storage_bits(), plain);
     run.report.claim({"plain-" + name, lost, "derived: 1 + u = 1 for u of at most half an ulp"},
                      exactly(1.0, number(plain), "oracle"));
@@ -228,8 +270,12 @@ void report_repairs(const Config& config, Run& run) {
       Arithmetic wide(fp32, {}, &run.trace);
       std::uint64_t master = wide.encode(1);
       const std::uint64_t update = wide.convert_from(f, drift.update);
-      for (std::int64_t i = 0; i < drift.steps; ++i) master = wide.add(master, update);
+      for (std::int64_t i = 0; i < drift.steps; ++i) {
+        if (i <= shown_steps) course.add(drift, "fp32-master", i, f.value(convert(fp32, f, {}, master).code));
+        master = wide.add(master, update);
+      }
       const double w = in.value(in.convert_from(fp32, master));
+      course.add(drift, "fp32-master", drift.steps, w);
       row("fp32-master", f.storage_bits() + fp32.storage_bits(), w);
       run.report.claim({"master-" + name, master_text, master_source},
                        at_most(0.5 + n * fp32.epsilon() / 2 / f.epsilon(), std::fabs(ulps(drift, w)), "oracle"));
@@ -237,7 +283,7 @@ void report_repairs(const Config& config, Run& run) {
       run.report.claim({"master-" + name, master_text, master_source}, skipped("FP32 is no wider than this format"));
     }
 
-    const double compensated = in.value(kahan_sum(drift, in));
+    const double compensated = in.value(kahan_sum(drift, in, show("kahan")));
     row("kahan", 2 * f.storage_bits(), compensated);
     run.report.claim(
         {"kahan-" + name,
@@ -249,7 +295,7 @@ void report_repairs(const Config& config, Run& run) {
          "Stability "
          "of Numerical Algorithms, section 4.3"},
         at_most(0.5 + n * f.epsilon() / 2, std::fabs(ulps(drift, compensated)), "oracle"));
-    report_stochastic(drift, config, stochastic, repairs, run);
+    report_stochastic(drift, config, stochastic, repairs, course, run);
     run.progress(0.8);
   }
 }

@@ -405,12 +405,31 @@ void run(const Config& config, Run& run) {
 }  // namespace
 }  // namespace swamping
 
+namespace {
+
+/// The first format whose weight stays where it was, and how far from the right weight the repairs end.
+std::string swamping_finding(const ReportTables& tables) {
+  for (const TableRow& plain : tables.rows("repairs", {{"method", "nearest-even"}})) {
+    if (plain.number("arrived") != 0) continue;
+    double worst = 0;
+    for (const TableRow& other : tables.rows("repairs", {{"format", plain["format"]}}))
+      if (other.text("method") != "nearest-even") worst = std::max(worst, std::abs(other.number("arrived") - 1));
+    return fmt::format("{} updates leave a weight in {} at {}, not {}; repairs end within {}.", plain.whole("steps"),
+                       plain.text("format"), in_words(plain.number("weight")), in_words(plain.number("exact"), 4),
+                       percent(worst));
+  }
+  return {};
+}
+
+}  // namespace
+
 Experiment swamping_experiment() {
   return {"swamping",
           "Updates swamped by their weights, and what repairs it",
-          "When does w + lr*g give w again, and how do master weights, Kahan and stochastic rounding repair it?",
+          "When is w + lr*g just w again, and what repairs it?",
           swamping::parameters,
           swamping::run,
+          swamping_finding,
           {"repairs", {"format", "method", "bits_per_weight", "exact", "weight", "error", "arrived"}}};
 }
 

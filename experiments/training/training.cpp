@@ -115,7 +115,9 @@ Table& summary_table(Report& report) {
        {"test_loss", "nat", "Mean test loss of those that did not fail."},
        {"loss_to_fp32", "nat", "Test loss minus that of fp32; NaN if one failed; null without fp32."},
        {"loss_doubt", "nat", "Half the width of its 95 % confidence interval."},
-       {"loss_verdict", "", "The same verdict of losses, which are above where accuracies are below."},
+       {"loss_verdict", "",
+        "The same verdict of losses, which are above where accuracies are below, and where they are ten times as large "
+        "in every seed."},
        {"swamped", "1", "Share of updates that left their weight as it was, of the first seed."},
        {"underflowed", "1", "Share of gradients, as they arise, that rounding made zero, of the first seed."},
        {"operands_lost", "1", "Share of what enters products that rounding made zero, of the first seed."},
@@ -199,12 +201,46 @@ void run_training(const Config& config, Run& run) {
 
 }  // namespace
 
+namespace {
+
+/// "; at lr 1e-5 ...": what the smallest steps do to plain weights of the first format that they hurt, and the most
+/// that repaired ones lose there.
+std::string small_steps_finding(const ReportTables& tables) {
+  const auto plain = tables.rows("learning_rates", {{"weights", "plain"}, {"rest", "fp32"}});
+  for (const TableRow& first : plain) {
+    const auto hurt = tables.rows("learning_rates", {{"weights", "plain"},
+                                                     {"rest", "fp32"},
+                                                     {"verdict", "below"},
+                                                     {"network", first["network"]},
+                                                     {"format", first["format"]}});
+    const TableRow* const worst = smallest(hurt, "to_fp32");
+    if (!worst) continue;
+    double left = 0;
+    for (const TableRow& other : tables.rows(
+             "learning_rates",
+             {{"rest", "fp32"}, {"network", first["network"]}, {"format", first["format"]}, {"lr", (*worst)["lr"]}}))
+      if (other.text("weights") != "plain") left = std::max(left, -other.number("to_fp32"));
+    return fmt::format("; at lr {} {} weights lose {} points, repaired ones {}.", in_words(worst->number("lr")),
+                       worst->text("format"), in_words(-100 * worst->number("to_fp32")), in_words(100 * left));
+  }
+  return ".";
+}
+
+/// How many policies train well, and what small steps do to narrow weights.
+std::string training_finding(const ReportTables& tables) {
+  const std::string verdicts = verdicts_finding(tables);
+  return verdicts.empty() ? verdicts : verdicts + small_steps_finding(tables);
+}
+
+}  // namespace
+
 Experiment training_experiment() {
   return {"training",
           "Training under precision policies",
-          "Which precision policies train as well as FP32, which fail, when and why, and what repairs them?",
+          "Which precision policies train as well as FP32?",
           parameters,
           run_training,
+          training_finding,
           {"summary", {"network", "policy", "accuracy", "to_fp32", "verdict"}}};
 }
 

@@ -164,8 +164,14 @@ void report_limits(const std::vector<FormatChoice>& formats, Run& run) {
       });
   Json expected_zero = Json::object(), measured_zero = expected_zero, expected_overflow = expected_zero,
        measured_overflow = expected_zero;
+  Table& line = run.report.table("number_line", "The numbers that small formats have, from 0 on",
+                                 {{"format", "", "A format of at most 8 bits."},
+                                  {"place", "", "Of the number among those that are not negative, from 0."},
+                                  {"value", "1", "A number that it has, with its code."}});
   for (const FormatChoice& choice : formats) {
     const FloatFormat& f = choice.format;
+    for (std::uint64_t code = 0; f.storage_bits() <= 8 && code <= f.max_finite(); ++code)
+      line.row({choice.name, code, emulated(f, code)});
     Arithmetic narrow(f, {}, &run.trace);
     const double above_zero = smallest_double([&](double x) { return !f.is_zero(narrow.encode(x)); });
     const double largest_zero = std::nextafter(above_zero, 0);

@@ -60,7 +60,9 @@ std::vector<GradientSource> synthetic_sources(const Config& config) {
     d.degrees = static_cast<int>(config.integer("degrees"));
     d.log2_low = config.real("log2_low");
     d.log2_high = config.real("log2_high");
-    if (d.log2_low >= d.log2_high) throw std::invalid_argument("log2_low must be less than log2_high");
+    if (d.log2_low >= d.log2_high)
+      throw std::invalid_argument(
+          fmt::format("log2_low is {} and log2_high {}; accepted: a lower one first", d.log2_low, d.log2_high));
     // FP32 first: that is what a framework computes gradients in when it can afford to.
     const auto read = [d, seed, count, next = std::uint64_t{0}](std::span<std::uint64_t> codes) mutable {
       std::size_t n = 0;
@@ -283,12 +285,29 @@ void run(const Config& config, Run& run) {
 }  // namespace
 }  // namespace underflow
 
+namespace {
+
+/// The first format that loses gradients, and what its best scale does about it.
+std::string underflow_finding(const ReportTables& tables) {
+  for (const TableRow& row : tables.rows("best_scale")) {
+    if (!(row.number("zero_unscaled") > 0) || !row["best_k"].is_number()) continue;
+    const double left = row.number("zero_at_best");
+    return fmt::format("{} loses {} of these gradients to zero; a loss scale of 2^{} {}.", row.text("format"),
+                       percent(row.number("zero_unscaled")), row.whole("best_k"),
+                       left == 0 ? "saves all" : "saves all but " + percent(left));
+  }
+  return {};
+}
+
+}  // namespace
+
 Experiment underflow_experiment() {
   return {"underflow",
           "Gradient underflow and loss scaling",
-          "Which gradients become zero, subnormal or infinite in each format, and which loss scale brings them back?",
+          "Which gradients vanish, and which loss scale brings them back?",
           underflow::parameters,
           underflow::run,
+          underflow_finding,
           {"best_scale", {"source", "format", "best_k", "from_k", "to_k", "zero_unscaled", "zero_at_best"}}};
 }
 

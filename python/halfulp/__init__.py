@@ -24,7 +24,7 @@ from ._core import BlockFormat, Format, ProductModel, Rounding, set_threads
 from .arithmetic import decode, encode
 from .blocks import Blocks, quantize_blocks
 from .casts import cast
-from .commands import (backends, check, diff, diff_profiles, eval, explain, formats, list, mma, page, policies, probe, profiles, recommend, record, run, show, units, validate, verify,
+from .commands import (backends, calc, check, diff, diff_profiles, eval, explain, formats, list, mma, page, policies, probe, profiles, recommend, record, run, sample, show, units, validate, verify,
                        witness)
 from .operations import *  # every operation of emulation/operation.hpp, and FLAGS
 from .operations import _FUNCTIONS
@@ -34,9 +34,9 @@ from .report import Report, load_report
 __version__ = _core.version()
 # What `from halfulp import *` brings: nothing that hides a builtin.
 __all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text",
-           "backends", "cast", "check", "decode", "diff", "diff_profiles", "dot", "encode", "explain", "formats",
+           "backends", "calc", "cast", "check", "decode", "diff", "diff_profiles", "dot", "encode", "explain", "formats",
            "gemm", "load_report", "mma", "page", "policies", "probe", "profiles", "quantize", "quantize_blocks",
-           "recommend", "record", "run", "set_threads", "show", "units", "validate", "verify", "witness"]
+           "recommend", "record", "run", "sample", "set_threads", "show", "units", "validate", "verify", "witness"]
 __all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 
 

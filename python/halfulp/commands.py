@@ -55,6 +55,19 @@ def explain(value: Any, format: Any, *, as_text: bool = False, **rounding: Any) 
     return answer(["explain", *options(format=format, **rounding), "--", _typed(value, "value")], as_text)
 
 
+def calc(expression: str, format: Any = None, *, as_text: bool = False, trace: bool = False, **rounding: Any) -> Any:
+    """Arithmetic as people write it, every number and every step rounded to each of the formats (a name, or a list;
+    default: fp32, bf16, fp16, e4m3). trace=True: the text has every step. Options as for `explain`.
+
+    >>> calc("0.1 + 0.2", "fp16")["formats"][0]["result"]
+    {'code': '0x34cc', 'value': 0.2998046875}
+    >>> [step["error"] for step in calc("(1 + 2^-8) - 1", "bf16")["formats"][0]["steps"]]
+    [0.0, 0.0, -0.00390625, 0.0]
+    """
+    chosen = None if format is None else format if isinstance(format, str) else ",".join(str(f) for f in format)
+    return answer(["calc", *options(format=chosen, trace=trace, **rounding), "--", word(expression, "expression")], as_text)
+
+
 def eval(operation: str, *operands: int | str, format: str, to: str | None = None, lines: Sequence[str] | str | None = None, check: bool = False, strict_nan: bool = False,
          exact: bool = False, int_overflow: str | None = None, **rounding: Any) -> Any:
     """One operation on code words (integers, or hexadecimal text), in TestFloat's line format: "3C00 3C00 4000 00",
@@ -309,6 +322,11 @@ def witness(a: str, b: str, *, cases: int | None = None, longest: int | None = N
     """The smallest operands on which two configurations differ. A configuration: "fma:fp16", "convert:fp32:e4m3", a
     matrix unit, "dot:MODEL"."""
     return answer(["witness", *options(cases=cases, longest=longest, seed=seed, strict_nan=strict_nan, quiet=not progress), "--", word(a, "a"), word(b, "b")], as_text)
+
+
+def sample(out: Any, *, shape: Any = None, distribution: str | None = None, median: Number | None = None, sigma: Number | None = None, seed: int | None = None) -> Text:
+    """Writes made-up gradients as a .npy file of float32, for those who have none. shape: sizes, (256, 64) if none."""
+    return text(["sample", *options(out=path(out, "out"), shape=shape, distribution=distribution, median=median, sigma=sigma, seed=seed)])
 
 
 def quantize_file(file: Any, format: Any, *, rule: str | None = None, axis: int | None = None, out: Any = None, codes: Any = None, scales: Any = None, zeros: Any = None,

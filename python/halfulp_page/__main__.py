@@ -7,10 +7,10 @@ import json
 import os
 import sys
 import tempfile
-from typing import NoReturn, Sequence
+from typing import Any, NoReturn, Sequence
 
 from .inputs import BadInput, read_all
-from .page import ROWS, render
+from .page import ROWS, render, render_folder
 from .sections import About
 
 NEEDED = ("matplotlib", "jinja2")
@@ -25,7 +25,8 @@ def arguments(given: Sequence[str]) -> argparse.Namespace:
     parser = _Parser(prog="halfulp_page", description="Reports of halfulp as one HTML page. Two reports of the same experiment stand beside each other.",
                      epilog="Example: python3 -m halfulp_page reports/ --out reports/index.html")
     parser.add_argument("reports", nargs="+", metavar="REPORT", help="reports, or folders of them")
-    parser.add_argument("--out", required=True, metavar="FILE", help="the page; - is standard output")
+    parser.add_argument("--out", required=True, metavar="FILE|DIR", help="the page, or a folder of pages with every picture as a file; - is standard output")
+    parser.add_argument("--folder", action="store_true", help="with --out -: a folder's files, as a JSON object of their names and texts")
     parser.add_argument("--title", default="", help="its title")
     parser.add_argument("--rows", type=int, default=ROWS, metavar="N", help=f"most rows of a table, 0 for all (default {ROWS})")
     parser.add_argument("--about", metavar="FILE", help="questions and order of experiments, as `halfulp list --json` prints them; - is standard input")
@@ -52,13 +53,13 @@ def about_of(file: str | None) -> dict[str, About]:
 def write(path: str, text: str) -> None:
     """Writes the whole file or none: writes a temporary file in the same folder, then renames it."""
     if path == "-":
-        sys.stdout.buffer.write(text.encode())
+        sys.stdout.buffer.write(text.encode(errors="replace"))  # names of files need not be UTF-8
         return
     target = os.path.realpath(path)
     try:
         handle, part = tempfile.mkstemp(prefix=os.path.basename(target) + ".", suffix=".part", dir=os.path.dirname(target))
         try:
-            with os.fdopen(handle, "w", encoding="utf-8", newline="\n") as file:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="replace", newline="\n") as file:
                 file.write(text)
             mask = os.umask(0)
             os.umask(mask)
@@ -71,6 +72,16 @@ def write(path: str, text: str) -> None:
         raise BadInput(f"{path}: {why.strerror}") from None
 
 
+def write_all(folder: str, files: dict[str, str]) -> None:
+    for name, text in files.items():
+        path = os.path.join(folder, name)
+        try:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        except OSError as why:
+            raise BadInput(f"{path}: {why.strerror}") from None
+        write(path, text)
+
+
 def main(given: Sequence[str] | None = None) -> int:
     missing = [name for name in NEEDED if importlib.util.find_spec(name) is None]
     try:
@@ -78,7 +89,13 @@ def main(given: Sequence[str] | None = None) -> int:
         if missing:
             print(f"halfulp_page: {' and '.join(missing)} missing; apt-get install {' '.join('python3-' + name for name in missing)}, or pip install {' '.join(missing)}", file=sys.stderr)
             return 3
-        write(options.out, render(read_all(options.reports), title=options.title, about=about_of(options.about), rows=options.rows))
+        shown: dict[str, Any] = {"title": options.title, "about": about_of(options.about), "rows": options.rows}
+        if options.folder and options.out == "-":
+            write("-", json.dumps(render_folder(read_all(options.reports), **shown), ensure_ascii=False))
+        elif options.folder or options.out.endswith("/") or os.path.isdir(options.out):
+            write_all(options.out, render_folder(read_all(options.reports), **shown))
+        else:
+            write(options.out, render(read_all(options.reports), **shown))
     except BadInput as why:
         print(f"halfulp_page: {' '.join(str(why).split())}", file=sys.stderr)
         return 2

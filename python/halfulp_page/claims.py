@@ -19,8 +19,8 @@ class Verdict:
 VERDICTS = {v.name: v for v in (
     Verdict("pass", "held", "✓", "the measurement confirms it"),
     Verdict("fail", "failed", "✗", "it follows from format or model, and does not come out"),
-    Verdict("differs", "differs", "≠", "a published figure that the measurement does not reproduce"),
-    Verdict("skipped", "skipped", "○", "this configuration or machine cannot test it"))}
+    Verdict("differs", "differs", "≠", "a published or expected figure that the measurement does not reproduce"),
+    Verdict("skipped", "skipped", "○", "not decided: this configuration or machine cannot test it, there was nothing to repair, or the difference is in doubt"))}
 
 
 def verdict(name: Any) -> Verdict:

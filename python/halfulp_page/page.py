@@ -6,6 +6,7 @@ from typing import Any, Mapping, Sequence
 
 from .claims import VERDICTS, counts
 from .inputs import Source, grouped
+from .plots.svg import class_rules, standalone
 from .sections import About, Section, section
 from .text import count, counted, plain, sentence
 
@@ -16,16 +17,31 @@ def render(sources: Sequence[Source], *, title: str = "", about: Mapping[str, Ab
     """One page of the reports, with two of the same experiment side by side. `about`: experiments in the order of the
     page. rows: the largest number of rows per table, 0 for all. The same reports give the same bytes. Raises BadInput
     for three reports of an experiment, ImportError without jinja2 or matplotlib."""
+    environment, shown = _prepared(sources, title, about or {}, rows)
+    return environment.get_template("page.html").render(shown, files=False)
+
+
+def render_folder(sources: Sequence[Source], *, title: str = "", about: Mapping[str, About] | None = None, rows: int = ROWS) -> dict[str, str]:
+    """The same as files by name: index.html with the pictures that say most, EXPERIMENT.html with everything of each
+    experiment, and figures/NAME.svg, every picture."""
+    environment, shown = _prepared(sources, title, about or {}, rows)
+    files = {"index.html": environment.get_template("overview.html").render(shown, files=True)}
+    for i, s in enumerate(shown["sections"]):
+        files[f"{s.name}.html"] = environment.get_template("experiment.html").render(shown, files=True, s=s, i=i)
+        files |= {f"figures/{panel.id[2:]}.svg": standalone(panel.svg) for p in s.pictures for part in p.parts for panel in part.panels}
+    return files
+
+
+def _prepared(sources: Sequence[Source], title: str, about: Mapping[str, About], rows: int) -> tuple[Any, dict[str, Any]]:
+    """The templates, and what they show."""
     import jinja2
-    about = about or {}
     sections = [section(group, about.get(group[0].experiment, About()), rows) for group in grouped(sources, list(about))]
     folder = Path(__file__).parent
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(folder / "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
     environment.filters.update(count=count, plain=plain, sentence=sentence)
     environment.globals.update(counted=counted, verdicts=VERDICTS, limit=rows)
-    style = (folder / "templates" / "style.css").read_text(encoding="utf-8")
-    return environment.get_template("page.html").render(title=title or _title(sections), style=style, sections=sections, figures=_figures(sources, sections),
-                                                        totals=_totals(sources, about))
+    style = (folder / "templates" / "style.css").read_text(encoding="utf-8") + class_rules()
+    return environment, {"title": title or _title(sections), "style": style, "sections": sections, "figures": _figures(sources, sections), "totals": _totals(sources, about)}
 
 
 def _title(sections: Sequence[Section]) -> str:

@@ -28,6 +28,7 @@ class Side:
     label: str  # A or B; empty if the section has only one
     file: str   # its name, with the folder where both have the same name
     title: str
+    finding: str  # empty if the report has none
     status: str
     counts: dict[str, int]
     claims: list[Claim]
@@ -91,7 +92,7 @@ def section(sources: Sequence[Source], about: About, limit: int) -> Section:
 
 def _side(source: Source, file: str, label: str) -> Side:
     r = source.report
-    return Side(label, file, str(r["title"]), str(r["status"]), counts([r]), claims_of(r), backends_of(r), environment(r["environment"]),
+    return Side(label, file, str(r["title"]), str(r.get("finding") or ""), str(r["status"]), counts([r]), claims_of(r), backends_of(r), environment(r["environment"]),
                 [(str(name), plain(value)) for name, value in r["config"].items()], command(r))
 
 

@@ -45,7 +45,7 @@ void make(Rounding* self, const std::string& mode, const std::string& overflow, 
   if (random_bits < 1 || random_bits > max_random_bits)
     throw std::invalid_argument("random_bits is " + std::to_string(random_bits) + "; accepted: 1 to " +
                                 std::to_string(max_random_bits));
-  new (self) Rounding{value_named(rounding_modes, "rounding mode", mode),
+  new (self) Rounding{parse_rounding_mode(mode),
                       value_named(overflow_rules, "overflow rule", overflow),
                       flush_inputs,
                       flush_outputs,

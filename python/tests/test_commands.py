@@ -165,6 +165,9 @@ def test_files(tmp_path):
     summary = halfulp.quantize(tmp_path / "x.npy", "mxfp4", out=tmp_path / "v.npy", rule="rceil")
     assert summary["elements"] == 256 and np.array_equal(np.load(tmp_path / "v.npy"), halfulp.quantize(x, "mxfp4/rceil"))
     assert halfulp.quantize(str(tmp_path / "x.npy"), "e4m3", rounding="toward-zero")["rounding"] == "toward-zero"
+    halfulp.sample(tmp_path / "s.npy", shape=(2, 3), distribution="uniform", median=0)
+    sample = np.load(tmp_path / "s.npy")
+    assert sample.shape == (2, 3) and sample.dtype == np.float32 and 0 < np.abs(sample).max() <= 1
 
 
 @pytest.mark.parametrize("call, error, message", [

@@ -275,6 +275,21 @@ TEST(EvalCommand, BadInputIsOneLine) {
   expect_error(eval({"add", "--format", "fp16", ""}), "empty");
 }
 
+TEST(EvalCommand, SaysHowToComputeWithNumbers) {
+  const auto eval = [](std::vector<std::string> operands) {
+    operands.insert(operands.begin(), {"eval", "add", "--format", "fp16"});
+    return run_halfulp(operands);
+  };
+  const char* const calc = "halfulp calc '0.1 + 2' --format fp16";
+  expect_error(eval({"0.1", "2"}), calc);
+  const Outcome small = eval({"1", "2"});
+  EXPECT_EQ(small.out, "0001 0002 0003 00\n");
+  EXPECT_EQ(small.err, "halfulp: the operands are code words; of numbers: halfulp calc '1 + 2' --format fp16\n");
+  EXPECT_EQ(run_halfulp({"calc", "1 + 2", "--format", "fp16"}).status, 0) << "what the hint says works";
+  EXPECT_EQ(eval({"3C00", "1000"}).err, "");
+  EXPECT_EQ(eval({"0001", "1000"}).err, "");
+}
+
 TEST(EvalCommand, UnwritableOutputIsAnError) {
   const Outcome full = run_halfulp({"eval", "add", "--format", "fp16"}, "3C00 1000\n", "/dev/full");
   expect_error(full, "standard output");

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
@@ -57,7 +58,7 @@ TEST_F(PageCommand, WritesWhatPythonDraws) {
   EXPECT_EQ(content(out_), "<html>ü");
   EXPECT_EQ(content(kept("arguments")),
             "-m\nhalfulp_page\n--out=-\n--about=-\n--rows=7\n--title=-a title\n--\n" + report_ + "\n");
-  EXPECT_NE(content(kept("input")).find("From which token on do positions collide"), std::string::npos);
+  EXPECT_NE(content(kept("input")).find("When do positions collide"), std::string::npos);
   const std::string path = content(kept("path"));
   EXPECT_TRUE(fs::exists(fs::path(path.substr(0, path.find_first_of(":\n"))) / "halfulp_page" / "__main__.py")) << path;
   EXPECT_EQ(run_halfulp({"page", report_, "--out", "-", python(0, "<p>")}).out, "<p>");
@@ -69,6 +70,21 @@ TEST_F(PageCommand, TakesFoldersAndPassesOverOtherJson) {
   fs::copy_file(report_, folder_ / "reports" / "b.json");
   EXPECT_EQ(run_halfulp({"page", (folder_ / "reports").string(), "--out", out_, python(0)}).status, 0);
   EXPECT_TRUE(content(kept("arguments")).ends_with("a.json\n" + (folder_ / "reports" / "b.json").string() + "\n"));
+}
+
+TEST_F(PageCommand, WritesAFolderOfPages) {
+  const fs::path pages = folder_ / "pages";
+  const std::string files = R"({"index.html": "<first>", "a.html": "<a>", "figures/a-0.svg": "<svg>"})";
+  const Outcome run = run_halfulp({"page", report_, "--out", pages.string() + "/", python(0, files)});
+  EXPECT_EQ(run.status, 0) << run.err;
+  EXPECT_EQ(run.out, "page: " + (pages / "index.html").string() + " (1 report)\n");
+  EXPECT_EQ(content(pages / "index.html"), "<first>");
+  EXPECT_EQ(content(pages / "a.html"), "<a>");
+  EXPECT_EQ(content(pages / "figures" / "a-0.svg"), "<svg>");
+  EXPECT_NE(content(kept("arguments")).find("--folder"), std::string::npos);
+  EXPECT_EQ(run_halfulp({"page", report_, "--out", pages.string(), python(0, files)}).status, 0) << "a folder is there";
+  write(folder_ / "file", "x");
+  expect_refused({"page", report_, "--out", (folder_ / "file").string() + "/", python(0, files)}, "--out");
 }
 
 TEST_F(PageCommand, RefusesInOneLineAndWritesNothing) {
@@ -105,7 +121,7 @@ TEST_F(PageCommand, PythonsAnswersKeepTheirMeaning) {
     const char *error, *said;
   };
   for (const Case& each : {Case{2, 2, "halfulp_page: a.json: odd\\n", "halfulp: a.json: odd\n"},
-                           Case{1, 70, "Traceback\\nTypeError: odd\\n", "TypeError: odd"},
+                           Case{1, 70, "Traceback\\nTypeError: odd\\n", "TypeError: odd"}, Case{1, 2, "", "--python: "},
                            Case{3, 3, "halfulp_page: jinja2 missing; apt-get install python3-jinja2\\n",
                                 "jinja2 missing; apt-get install python3-jinja2"},
                            Case{127, 3, "", "python3-matplotlib"}, Case{130, 130, "", "interrupted"}}) {
@@ -116,6 +132,23 @@ TEST_F(PageCommand, PythonsAnswersKeepTheirMeaning) {
   EXPECT_EQ(none.status, 3);
   EXPECT_NE(none.err.find("apt-get install python3 python3-matplotlib python3-jinja2"), std::string::npos) << none.err;
   EXPECT_EQ(content(out_), "before");
+}
+
+TEST_F(PageCommand, RefusesWhatItWasGivenTwiceOrNot) {
+  expect_refused({"page", report_, report_, "--out", out_, python(0)}, report_ + " is given twice; accepted: once");
+  expect_refused({"page", report_, folder_ / "reports", "--out", out_, python(0)}, "is given twice");
+  expect_refused({"page", report_, "--out", "", python(0)}, "--out: a file, a folder or - is missing");
+}
+
+/// A signal that reaches `halfulp` alone, as `kill` sends it, ends the Python that draws, too.
+TEST_F(PageCommand, StopsThePythonItStarted) {
+  const std::string fake = python(0), id = kept("id");
+  write(folder_ / "python", "#!/bin/sh\necho $$ > " + id + ".new\nmv " + id + ".new " + id + "\nexec sleep 60\n");
+  const Outcome stopped = halfulp::tests::run_interrupted(
+      {HALFULP_COMMAND, "page", report_, "--out", out_, fake}, [&] { return fs::exists(id); }, SIGTERM);
+  expect_error(stopped, "interrupted", 130);
+  EXPECT_FALSE(fs::exists(out_));
+  EXPECT_NE(::kill(std::stoi(content(id)), 0), 0) << "the program that draws still runs";
 }
 
 /// More than a pipe holds, in both directions.

@@ -8,6 +8,7 @@
 
 #include <halfulp_test_paths.hpp>
 
+#include <algorithm>
 #include <filesystem>
 
 namespace recommend_command_test {
@@ -21,9 +22,11 @@ class RecommendCommand : public ::testing::Test {
   /// On golden images, in trainings of a few steps.
   Outcome recommend(std::vector<std::string> words) const {
     std::vector<std::string> all{HALFULP_COMMAND, "recommend", "--backend", "emulated", "--quiet"};
+    const bool trains = std::find(words.begin(), words.end(), "--tensors") == words.end();
     for (const std::string& setting :
-         std::vector<std::string>{"data=" + std::string(HALFULP_GOLDEN) + "/images", "width=8", "batch=4", "steps=4",
-                                  "seeds=1", "train_examples=20", "test_examples=20"})
+         !trains ? std::vector<std::string>{}
+                 : std::vector<std::string>{"data=" + std::string(HALFULP_GOLDEN) + "/images", "width=8", "batch=4",
+                                            "steps=4", "seeds=1", "train_examples=20", "test_examples=20"})
       all.insert(all.end(), {"--set", setting});
     all.insert(all.end(), {"--out", report.string()});
     all.insert(all.end(), words.begin(), words.end());

@@ -57,7 +57,8 @@ TEST(Part, has_the_columns_and_rows_asked_for) {
   EXPECT_EQ(table_csv(whole), "format,error,why\nfp16,0.3333333333333333,\"a, \"\"b\"\"\"\nbf16,1.0,\n");
   EXPECT_EQ(table_csv(part_of(whole, {{"error", "format"}, {{"format", "bf16"}}})), "error,format\n1.0,bf16\n");
   EXPECT_EQ(part_of(whole, {{}, {{"error", "0.333333"}}})["rows"].size(), 1u);  // as the table shows it
-  EXPECT_EQ(part_of(whole, {{}, {{"error", "1"}, {"format", "fp16"}}})["rows"].size(), 0u);
+  EXPECT_EQ(part_of(whole, {{}, {{"error", "1e0"}}})["rows"].size(), 1u);       // the number, however it is written
+  EXPECT_THROW((void)part_of(whole, {{}, {{"error", "1"}, {"format", "fp16"}}}), std::invalid_argument);
   EXPECT_EQ(part_of(whole, {})["rows"], whole["rows"]);
   EXPECT_THROW((void)part_of(whole, {{"formt"}, {}}), std::invalid_argument);
   EXPECT_THROW((void)part_of(whole, {{"format", "format"}, {}}), std::invalid_argument);
@@ -86,21 +87,43 @@ TEST(Summary, lists_what_did_not_hold_and_counts_the_rest) {
   const Experiment experiment = toy::experiment();
   const std::vector<Finished> runs{{&experiment, report, 1.0, "toy.json"}};
 
-  for (const std::string& text : {summary(runs.front(), false, {}), summary_table(runs, false, {})}) {
+  for (const bool one : {true, false}) {
+    const std::string text = one ? summary(runs.front(), false, {}) : summary_table(runs, false, {});
     EXPECT_FALSE(has(text, "One is one.")) << text;
     EXPECT_TRUE(has(text, "\n           beyond eighty columns. [failed: expected 2, exact; measured 1]\n")) << text;
-    EXPECT_TRUE(has(text, "  differs  A published figure. [measured 4 where the source has 3]\n")) << text;
-    EXPECT_TRUE(has(text, "  skipped  Something else. [it needs a network]\n")) << text;
+    // Of several runs only what failed is told.
+    EXPECT_EQ(has(text, "  differs  A published figure. [measured 4 where the source has 3]\n"), one) << text;
+    EXPECT_EQ(has(text, "  skipped  Something else. [it needs a network]\n"), one) << text;
     EXPECT_TRUE(has(text, "2 of 3,000,000 code words differ")) << text;
-    EXPECT_TRUE(has(text, "x86: 3,000,000 results of 1 operations compared, 2 differ")) << text;
+    EXPECT_TRUE(has(text, "x86: 3,000,000 results of 1 operation compared, 2 differ")) << text;
   }
   EXPECT_TRUE(has(summary(runs.front(), false, {}), "claims: 1 held, 1 failed, 1 differ, 1 skipped"));
-  EXPECT_TRUE(has(summary_table(runs, false, {}), "toy            1       1       1        1  1.0 s  toy.json\n"))
+  EXPECT_TRUE(
+      has(summary_table(runs, false, {}), "claims  held  fail  differ  skip\ntoy        1     1       1     1\n"))
       << summary_table(runs, false, {});
+  const std::vector<Finished> three(3, runs.front());
+  EXPECT_TRUE(has(summary_table(three, false, {}),
+                  "claims  held  fail  differ  skip  claims  held  fail  differ  skip\n"
+                  "toy        1     1       1     1  toy        1     1       1     1\n"
+                  "toy        1     1       1     1\n"))
+      << summary_table(three, false, {});
+  EXPECT_TRUE(has(summary_table(three, false, {}), "3 reports in 3 s. The tables of one: halfulp show toy.json\n"));
   EXPECT_TRUE(has(summary(runs.front(), true, {}), "  pass     One is one.\n"));
   EXPECT_TRUE(has(summary_table(runs, true, {}), "  pass     One is one.\n"));
   EXPECT_TRUE(has(summary(runs.front(), false, {false, true}), "\033[1;31mFAIL   \033[0m  One is two"))
       << "colour keeps the margin";
+}
+
+TEST(Summary, tells_one_reason_once) {
+  Report report("toy", "A toy", Config(toy::parameters()));
+  for (const char* id : {"first", "second", "third"}) report.claim({id, id, "derived: x"}, skipped("no pictures here"));
+  report.claim({"other", "Of another kind.", "derived: x"}, skipped("no text here"));
+  const Experiment experiment = toy::experiment();
+  const Finished run{&experiment, report, 1.0, "toy.json"};
+  EXPECT_TRUE(has(summary(run, false, {}),
+                  "  skipped  3 claims [no pictures here]\n  skipped  Of another kind. [no text here]\n"))
+      << summary(run, false, {});
+  EXPECT_TRUE(has(summary(run, true, {}), "  skipped  second [no pictures here]\n")) << "all of them, if asked";
 }
 
 TEST(Wrapped, breaks_between_words) {
@@ -146,6 +169,12 @@ TEST(Style, TablesColourTheVerdictsInThem) {
   EXPECT_NE(table_text(table.to_json(), {false, true}).find("b      \x1b[33mdiffers\x1b[0m\n"), std::string::npos)
       << table_text(table.to_json(), {false, true});
   EXPECT_EQ(table_text(table.to_json()).find('\x1b'), std::string::npos);
+  Table policies("p", "Policies", {{"json", "", "j"}});
+  policies.row({std::string(160, 'a')});
+  EXPECT_EQ(table_text(policies.to_json()).find("cut"), std::string::npos);
+  policies.row({std::string(161, 'b')});
+  EXPECT_NE(table_text(policies.to_json()).find("b...\n"), std::string::npos);
+  EXPECT_NE(table_text(policies.to_json()).find("Long cells are cut; --csv and --json have all"), std::string::npos);
 }
 
 /// `halfulp explain` on a terminal that script(1) of util-linux makes.

@@ -9,6 +9,7 @@
 
 #include <halfulp_test_paths.hpp>
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 
@@ -60,13 +61,15 @@ class TrainingCommand : public ::testing::Test {
     write(data / (part + "-images-idx3-ubyte.gz"), gzip(idx({count, 28, 28}, images.pixels)));
     write(data / (part + "-labels-idx1-ubyte"), idx({count}, images.labels));
   }
+  /// These settings, and small ones for the rest.
   std::vector<std::string> words(const std::vector<std::string>& settings) const {
     std::vector<std::string> all{HALFULP_COMMAND,       "run", "training", "--backend", "emulated", "--out",
                                  reports.string() + "/"};
+    const auto name = [](const std::string& setting) { return setting.substr(0, setting.find('=')); };
     for (const std::string& setting :
          std::vector<std::string>{"data=" + data.string(), "text=" + text.string(), "width=8", "batch=8", "steps=6",
                                   "seeds=1", "intervals=2", "weight_formats="})
-      all.insert(all.end(), {"--set", setting});
+      if (std::ranges::find(settings, name(setting), name) == settings.end()) all.insert(all.end(), {"--set", setting});
     for (const std::string& setting : settings) all.insert(all.end(), {"--set", setting});
     return all;
   }

@@ -115,6 +115,8 @@ TEST_F(AccumulationReport, HarmonicSeriesByRounding) {
     EXPECT_EQ(by.at("toward-negative")[2], by.at("toward-zero")[2]) << format;
     EXPECT_LT(sum("toward-zero"), sum("nearest-even")) << format;
     EXPECT_LE(sum("nearest-even"), sum("nearest-away")) << format;
+    EXPECT_LE(sum("nearest-to-zero"), sum("nearest-even")) << format;
+    EXPECT_LT(sum("toward-zero"), sum("nearest-to-zero")) << format;
     EXPECT_GT(sum("toward-positive"), 8 * sum("nearest-even")) << format;
     EXPECT_GT(sum("stochastic"), sum("nearest-even")) << format;
   }

@@ -79,6 +79,28 @@ TEST(NodeTree, ChainsInsideNodes) {
   EXPECT_EQ(reduce(Algorithm::node_tree, bf16, x, 0, 8), chain);
 }
 
+/// Ranks that only do what the messages say come to the bits of the collective.
+TEST(Messages, GiveTheSum) {
+  for (const Algorithm a : {Algorithm::ring, Algorithm::tree, Algorithm::node_tree, Algorithm::one_shot})
+    for (const std::uint32_t ranks : {2u, 3u, 7u, 8u, 16u, 21u}) {
+      const std::size_t node = 4;
+      Arithmetic in(bf16, {});
+      std::vector<std::uint64_t> held, met;
+      for (std::uint32_t r = 0; r < ranks; ++r) held.push_back(in.encode(1 / (3.0 + r)));
+      for (const std::uint32_t r : order_of(a, ranks, 0)) met.push_back(held[r]);
+      const std::vector<Message> messages = messages_of(a, ranks, node);
+      ASSERT_EQ(messages.size(), ranks - 1) << "each rank's number goes in once";
+      std::uint32_t round = 0;
+      for (const Message& m : messages) {
+        EXPECT_GE(m.round, round);
+        round = m.round;
+        held[m.to] = in.add(held[m.to], held[m.from]);
+      }
+      EXPECT_EQ(held[messages.back().to], Collective(a, bf16, node, 1, nullptr)(met).code)
+          << name_of(a) << ' ' << ranks;
+    }
+}
+
 TEST(OneShot, Fp32RoundsOnceAndExactRoundsOnce) {
   for (std::uint64_t stream = 0; stream < 200; ++stream) {
     const Codes x = numbers(bf16, 24, stream);

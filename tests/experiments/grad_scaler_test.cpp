@@ -185,6 +185,8 @@ TEST(GradScaler, what_cannot_be_seen_is_skipped) {
     EXPECT_EQ(verdict(one, id), "skipped") << id << ": the scale has not come down";
   EXPECT_EQ(verdict(report_of("grad_scaler", {"steps=900"}), "resume-falls-on"), "skipped")
       << "nothing is left to learn";
+  EXPECT_EQ(verdict(report_of("grad_scaler", {"learning_rate=1e-6", "largest=0.001"}), "resume-loss"), "pass")
+      << "weights that round to zero in FP16";
   EXPECT_EQ(refusal_of("grad_scaler", {"micro_batches=3"}),
             "micro_batches has 3, which does not divide 16; accepted: 1, 2, 4, 8, 16");
   for (const char* setting : {"steps=0", "learning_rate=2", "scales=40", "largest=1e9", "max_norm=0"})

@@ -132,6 +132,11 @@ TEST(OptimizerExperiment, InstabilityCountsWhatItsTablesSay) {
   EXPECT_TRUE(any) << "a learning rate of 4 is too large";
 }
 
+TEST(OptimizerExperiment, RefusesGroupsThatNoNetworkShows) {
+  EXPECT_NE(refused("optimizer", {"networks=mlp", "groups=spikes"}).find("transformer or lstm"), std::string::npos);
+  EXPECT_NE(refused("optimizer", {"networks=transformer", "groups=eps"}).find("mlp or cnn"), std::string::npos);
+}
+
 TEST(OptimizerExperiment, BatchesSeeAsManyExamples) {
   if (!no_images().empty()) GTEST_SKIP() << no_images();
   const std::vector<std::string> own{"networks=mlp",        "groups=batch", "seeds=1",

@@ -258,6 +258,25 @@ TEST(Recommendation, TriesLessBoldPlans) {
   }
 }
 
+/// An attempt that two trainings can neither take nor drop is judged by four more, against FP32 with the same seeds.
+TEST(Recommendation, TrainsMoreSeedsWhereFewCannotTell) {
+  const Json report = recommendation({"seeds=2", "budget=0.02", "test_examples=200"});
+  std::map<std::string, std::uint64_t> trainings;
+  for (const Json& row : rows_of(report, "runs")) ++trainings[row["policy"]];
+  const std::vector<Json> attempts = rows_of(report, "attempts");
+  bool more = false;
+  for (std::size_t i = 0; i < attempts.size(); ++i) {
+    const std::string name = "attempt " + std::to_string(i + 1);
+    const bool longer = attempts[i]["seeds"] == 6;
+    more = more || longer;
+    EXPECT_EQ(trainings[name], 2u);
+    EXPECT_EQ(trainings[name + ", more seeds"], longer ? 4u : 0u) << name;
+  }
+  EXPECT_TRUE(more);
+  EXPECT_EQ(trainings["fp32, more seeds"], 4u);
+  EXPECT_EQ(trainings["fp32"], 4u) << "those that confirm have chosen nothing";
+}
+
 TEST(Recommendation, NarrowsWhatCostsNothing) {
   // The hidden layer's results are narrow in every plan but FP32's, so what ReLU hands on is narrow without a loss.
   const Json report = recommendation({"budget=60kB", "formats=bf16"});
@@ -270,8 +289,18 @@ TEST(Recommendation, NarrowsWhatCostsNothing) {
 
 TEST(Recommendation, RefusesInOneLine) {
   for (const char* const setting : {"budget=2", "budget=x", "save_gradients=/tmp/none", "formats=", "formats=bf17",
-                                    "formats=bf16,bf16", "policies=O7"})
+                                    "formats=bf16,bf16", "formats=e4m3,E4M3", "formats=bf16,fp32", "policies=O7"})
     EXPECT_NE(refused("recommendation", {setting, "steps=2"}), "accepted") << setting;
+  EXPECT_NE(refused("recommendation", {"tensors=/tmp", "steps=2"}).find("nothing is trained"), std::string::npos);
+}
+
+TEST(Recommendation, JudgesNothingByAFailedReference) {
+  if (!no_images().empty()) GTEST_SKIP() << no_images();
+  const Json report = report_of("recommendation",
+                                {"eps=0", "steps=3", "seeds=1", "test_examples=50", "width=8", "train_examples=200"});
+  for (const Json& claim : report["claims"]) EXPECT_EQ(claim["verdict"], "skipped") << claim;
+  EXPECT_NE(report["claims"][0]["reason"].get<std::string>().find("trainings in FP32 failed"), std::string::npos)
+      << report["claims"][0];
 }
 
 /// A folder with two tensors: powers of two, which every format holds, and thirds.

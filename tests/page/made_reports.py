@@ -37,7 +37,7 @@ def comparison(operation: str, differing: int = 0) -> dict[str, Any]:
 def report(experiment: str, results: dict[str, Any], **more: Any) -> dict[str, Any]:
     claims = [claim("first-" + experiment.replace("_", "-"), "pass"), claim("second", "differs"), claim("third", "skipped")]
     skipped = {"backend": "cuda", "independence": "silicon", "tasks": ["convert fp32 to fp16"], "skipped": "built without CUDA"}
-    return {"schema_version": 1, "experiment": experiment, "title": f"Title of {experiment}", "status": "pass", "config": {"seed": 1, "formats": ["fp16", "bf16"], "text": "a b>c", "empty": ""},
+    return {"schema_version": 2, "experiment": experiment, "title": f"Title of {experiment}", "finding": f"{experiment} found 12 %.", "status": "pass", "config": {"seed": 1, "formats": ["fp16", "bf16"], "text": "a b>c", "empty": ""},
             "environment": copy.deepcopy(ENVIRONMENT), "claims": claims, "results": results, "comparisons": [comparison("convert"), comparison("rcp", 3), skipped], **more}
 
 

@@ -13,14 +13,17 @@ import tempfile
 import unittest
 import warnings
 from pathlib import Path
+from xml.etree import ElementTree
 
 import made_reports as made
-from parsed_page import page_of, text_of
+from parsed_page import Page, page_of, text_of
 
 from halfulp_page import About, BadInput
 from halfulp_page import inputs
 from halfulp_page.__main__ import main
 from halfulp_page.plots import PLOTS
+from halfulp_page.plots.select import NoPicture, chart
+from halfulp_page.plots.spec import Plot
 
 
 class Structure(unittest.TestCase):
@@ -46,6 +49,7 @@ class Structure(unittest.TestCase):
                 if report["results"][table]["rows"]:
                     self.assertIn(f"e-{name}-t-{table}", ids)
         self.assertIn("What is the question?", text_of(self.page))
+        self.assertIn("underflow found 12 %.", text_of(self.page))
 
     def test_every_experiment_of_ours_has_pictures(self):
         for report in self.reports:
@@ -160,10 +164,42 @@ class OddReports(unittest.TestCase):
     def test_places_of_points(self):
         """Equal ratios have equal distances on the logarithmic axis, equal differences on the linear one."""
         rows = [["fp16", "nearest-even", "separate", along, share] for along, share in ((2.0, 0.0), (8.0, 0.5), (32.0, 1.0), (64.0, 0.75))]
-        line = next(a["d"] for a, _ in page_of(made.swamping_with(rows)).all("path") if "stroke: var(--s0)" in (a.get("style") or "") and (a.get("d") or "").count("L") == 3)
-        x, y = zip(*(map(float, pair) for pair in re.findall(r"[ML] ([-\d.]+) ([-\d.]+)", line)))
+        line = next(a["d"] for a, _ in page_of(made.swamping_with(rows)).all("path") if "stroke:var(--s0)" in (a.get("style") or "") and (a.get("d") or "").count("L") == 3)
+        x, y = zip(*(map(float, pair) for pair in re.findall(r"[ML]([-\d.]+) ([-\d.]+)", line)))
         self.assertTrue(abs((x[1] - x[0]) - (x[2] - x[1])) < 0.05 and abs((x[2] - x[1]) - 2 * (x[3] - x[2])) < 0.05 and x[1] > x[0], x)
         self.assertTrue(abs((y[0] - y[1]) - (y[1] - y[2])) < 0.05 and abs((y[3] - y[2]) - (y[0] - y[2]) / 4) < 0.05 and y[0] > y[1], y)
+
+    def test_differences_from_a_reference(self):
+        """The mean over seeds of the differences of the same seed, and their ends."""
+        rows = [[policy, "mlp", seed, step, loss] for policy, losses in (("fp32", (2.0, 1.0)), ("pure-bf16", (2.5, 1.75))) for seed in (1, 2) for step, loss in ((1, losses[0] * seed), (9, losses[1]))]
+        rows += [["mxfp4", "mlp", 1, 1, 2.125], ["mxfp4", "mlp", 1, 9, "NaN"], ["mxfp4", "mlp", 3, 9, 1.0]]
+        columns = [("policy", ""), ("network", ""), ("seed", ""), ("step", "step"), ("test_loss", "nat")]
+        plot = next(p for p in PLOTS["training"] if isinstance(p, Plot) and p.table == "curves")
+        drawn = chart(plot, {"curves": made.table(columns, rows)})
+        found = {s.name: [(p.along, p.value, p.low, p.high) for p in s.points] for s in drawn.panels[0].series}
+        self.assertEqual(found, {"pure-bf16": [(1.0, 0.75, 0.5, 1.0), (9.0, 0.75, 0.75, 0.75)], "mxfp4": [(1.0, 0.125, 0.125, 0.125)]})
+        with self.assertRaisesRegex(NoPicture, "policy fp32"):
+            chart(plot, {"curves": made.table(columns, [r for r in rows if r[0] != "fp32"])})
+
+    def test_guides_are_drawn_once(self):
+        rows = [["fp16", "nearest-even", order, n, 2.0**-10, n / 2048, n**0.5 / 2048] for order in ("sequential", "blocked") for n in (16, 4096)]
+        columns = [(name, "") for name in ("accumulator", "rounding", "order", "terms", "mean_error", "n_u", "sqrt_n_u")]
+        plot = next(p for p in PLOTS["accumulation"] if isinstance(p, Plot) and p.guides)
+        (panel,) = chart(plot, {"sums": made.table(columns, rows)}).panels
+        self.assertEqual([(name, [(p.along, p.value) for p in points]) for name, points in panel.guides],
+                         [("n u", [(16.0, 16 / 2048), (4096.0, 2.0)]), ("sqrt n u", [(16.0, 4 / 2048), (4096.0, 64 / 2048)])])
+
+    def test_scenes_say_what_they_draw(self):
+        """In words, from the tables; what cannot be drawn says so."""
+        messages = made.table([(name, "") for name in ("algorithm", "ranks", "round", "from", "to")], [["tree", 4, 1, 1, 0], ["tree", 4, 1, 3, 2], ["tree", 4, 2, 2, 0]])
+        sources = made.table([(name, "") for name in ("formats", "accumulator", "source", "error", "share")],
+                             [["int8", "exact", "input", 0.5, 1.25], ["int8", "exact", "output", 0.25, -0.25], ["int8", "exact", "total", 0.5, 1.0]])
+        page = page_of(made.report("collectives", {"messages": messages}), made.report("attribution", {"sources": sources}))
+        words = [text for _, text in page.all("desc")]
+        self.assertIn("3 messages among 4 ranks in 2 rounds; rank 0 has the sum.", words)
+        self.assertIn("Waterfall of the error of a product with int8, summed in exact: input 0.62, output -0.12; in all 0.5.", words)
+        odd = page_of(made.report("collectives", {"messages": made.table([("algorithm", "")], [["tree"]])}))
+        self.assertIn("No picture: the table messages cannot be drawn.", text_of(odd))
 
     def test_names_in_pictures_are_names(self):
         """Texts that look like formulas or markup stay text."""
@@ -252,6 +288,35 @@ class CommandLine(unittest.TestCase):
         self.assertIn("<!DOCTYPE html>", out.read_text(encoding="utf-8"))
         self.assertEqual(sorted(os.listdir(self.folder)), ["a.json", "benchmarks.json", "index.html"])
 
+    def test_a_folder_of_pages(self):
+        """An overview, a page for each experiment, every picture as a file; links go to what is there."""
+        (self.folder / "b.json").write_text(json.dumps(made.golden()[1]), encoding="utf-8")
+        pages = self.folder / "pages"
+        self.assertEqual(self.run_main(self.folder, "--out", str(pages) + "/"), (0, ""))
+        names = [made.golden()[i]["experiment"] for i in (0, 1)]
+        self.assertEqual(sorted(p.name for p in pages.iterdir()), sorted(["figures", "index.html", *(f"{name}.html" for name in names)]))
+        linked = set()
+        for path in pages.glob("*.html"):
+            page = Page(path.read_text(encoding="utf-8"))
+            self.assertEqual(page.wrong, [], path.name)
+            self.assertEqual(len(page.ids), len(set(page.ids)), path.name)
+            for _, attributes, _ in page.elements:
+                target = attributes.get("href") or ""
+                if target.startswith("#"):
+                    self.assertIn(target[1:], page.ids, path.name)
+                elif target and target != "data:,":
+                    self.assertTrue((pages / target).is_file(), f"{path.name}: {target}")
+                    linked.add(target)
+        figures = {f"figures/{p.name}" for p in (pages / "figures").iterdir()}
+        self.assertGreater(len(figures), 5)
+        self.assertLessEqual(figures, linked)
+        for name in figures:
+            root = ElementTree.parse(pages / name).getroot()
+            self.assertEqual(root.tag, "{http://www.w3.org/2000/svg}svg")
+            self.assertNotIn("var(", ElementTree.tostring(root, encoding="unicode"))
+            used = {e.get("{http://www.w3.org/1999/xlink}href", "#")[1:] for e in root.iter()} - {""}
+            self.assertLessEqual(used, {e.get("id") for e in root.iter()}, name)
+
     def test_bad_input_is_one_line_and_leaves_the_page_alone(self):
         out = self.folder / "index.html"
         out.write_text("before", encoding="utf-8")
@@ -263,7 +328,7 @@ class CommandLine(unittest.TestCase):
             self.assertEqual(status, 2)
             self.assertRegex(error, rf"^halfulp_page: [^\n]*{message}[^\n]*\n$")
             self.assertEqual(out.read_text(encoding="utf-8"), "before")
-        for place in (self.folder / "absent" / "x.html", self.folder / "empty"):
+        for place in (self.folder / "absent" / "x.html", str(out) + "/"):
             self.assertEqual(self.run_main(self.folder / "a.json", "--out", place)[0], 2)
         self.assertEqual([f for f in os.listdir(self.folder) if f.endswith(".part")], [])
 

@@ -28,6 +28,7 @@ BLOCK = 2**16  # terms that are rounded at once
 AWAY: dict[str, Callable[[int, float, int], bool]] = {  # whether whole + share of a spacing becomes whole + 1
     "nearest-even": lambda whole, share, _: share > 0.5 or (share == 0.5 and whole % 2 == 1),
     "nearest-away": lambda whole, share, _: share >= 0.5,
+    "nearest-to-zero": lambda whole, share, _: share > 0.5,
     "toward-zero": lambda whole, share, _: False,
     "toward-negative": lambda whole, share, _: False,
     "toward-positive": lambda whole, share, _: share > 0,
@@ -68,11 +69,9 @@ def harmonic(report: Report, row: Row) -> Row:
         with np.errstate(invalid="ignore"):
             terms = on.rounded(1 / on.rounded(index[:, None], 0.0, bits[0]), 0.0, bits[1])[:, 0]
         last = float(terms[-1])
-        if math.isnan(total) and not (terms == 0).any():
-            continue
         for n, term, draw in zip(index.tolist(), terms.tolist(), bits[2][:, 0].tolist()):
             following = add(total, term, draw)
-            if term == 0 if random else following == total or math.isnan(total):
+            if math.isnan(total) or (term == 0 if random else following == total):
                 return {"sum": total, "stops_at": n, "last_term": term}
             total = following
     return {"sum": total, "stops_at": None, "last_term": last}

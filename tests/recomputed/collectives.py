@@ -297,3 +297,39 @@ def orders(report: Report, row: Row) -> Row:
             "largest_spread": spread.max() / ulp(math.sqrt(np.mean(exact**2)), row["format"]),
             "results_by_place": np.mean(places), "same_in_all_places": alike,
             "ranks_disagree": 1 - alike if row["algorithm"] == "one-shot-rotated" else 0.0}
+
+
+# Who sends to whom.
+
+columns.given("messages", "ranks from")
+
+
+def sends(algorithm: str, ranks: int, node: int) -> list[tuple[int, int, int]]:
+    """Rounds, senders and receivers: chains by counting, a tree by joining the holders of halves."""
+    if algorithm.startswith("ring"):
+        return [(i, i, (i + 1) % ranks) for i in range(1, ranks)]
+    if algorithm not in ("tree", "node-tree"):
+        return [(1, i, 0) for i in range(1, ranks)]
+    node = 1 if algorithm == "tree" else min(node, ranks)
+    found: list[tuple[int, int, int]] = []
+    holders: list[tuple[int, int]] = []  # rank and round
+    for begin in range(0, ranks, node):
+        end = min(begin + node, ranks)
+        found += [(r - begin, r - 1, r) for r in range(begin + 1, end)]
+        holders.append((end - 1, end - 1 - begin))
+
+    def join(some: list[tuple[int, int]]) -> tuple[int, int]:
+        if len(some) == 1:
+            return some[0]
+        left, right = join(some[:(len(some) + 1) // 2]), join(some[(len(some) + 1) // 2:])
+        found.append((max(left[1], right[1]) + 1, right[0], left[0]))
+        return left[0], max(left[1], right[1]) + 1
+
+    join(holders)
+    return found
+
+
+@columns.recompute("messages", "round to", "chains by counting, trees by joining halves")
+def messages(report: Report, row: Row) -> Row:
+    by_sender = {sender: (when, to) for when, sender, to in sends(row["algorithm"], row["ranks"], report.config["node"])}
+    return {"round": by_sender[row["from"]][0], "to": by_sender[row["from"]][1]}

@@ -38,12 +38,12 @@ def steps_per_epoch(report: Report) -> int:
 
 
 def usual_plan(report: Report, network: str, **changes: Any) -> Plan:
-    """Two epochs of images or 40 steps of text, at 0.001, in `intervals` of equal length but for the last."""
+    """Two epochs of images at 0.001 or 100 steps of text at 0.003, in `intervals` of equal length but for the last."""
     config = report.config
-    steps = changes.get("steps") or config["steps"] or (40 if is_text(network) else 2 * steps_per_epoch(report))
-    intervals = config["intervals"]
-    return Plan(**{"steps": steps, "interval": math.ceil(steps / intervals), "learning_rate": config["lr"] or 1e-3,
-                   "test_every": math.ceil(intervals / 4), "abnormal": config["skip_abnormal"], **changes})
+    steps = changes.get("steps") or config["steps"] or (100 if is_text(network) else 2 * steps_per_epoch(report))
+    intervals, usual_rate = config["intervals"], 0.003 if is_text(network) else 1e-3
+    return Plan(**{"steps": steps, "interval": math.ceil(steps / intervals),
+                   "learning_rate": config["lr"] or usual_rate, "test_every": math.ceil(intervals / 4), "abnormal": config["skip_abnormal"], **changes})
 
 
 def scaling_of(policy: str) -> dict[str, Any]:

@@ -48,6 +48,12 @@ def groups(report: Report, row: Row) -> Row:
 
 
 columns.given("groups", "first_position")
+columns.given("ids", "token")
+
+
+@columns.recompute("ids", "id", "the token rounded by the list of values")
+def ids(report: Report, row: Row) -> Row:
+    return {"id": float(naive.rounded(row["token"], row["format"]))}
 
 
 @functools.cache

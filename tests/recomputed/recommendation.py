@@ -21,6 +21,7 @@ from shapes import elements, is_text, shapes
 columns = Columns()
 VARIANT = "policy"
 CHOOSING = "fp32, choosing"
+MORE = ", more seeds"
 BITS = {"fp32": 32.0, "bf16": 16.0, "e4m3": 8.0, "e5m2": 8.0, "fp8-1x128": 8 + 32 / 128}
 STATES = ("weights", "first-moments", "second-moments")
 
@@ -29,7 +30,7 @@ def policy(report: Report, row: Row) -> str:
     """The JSON of a policy that this experiment made."""
     if row["policy"] == "recommended":
         return str(of_network(report, "recommended", row)[0]["policy"])
-    return str(of_network(report, "attempts", row)[int(row["policy"].removeprefix("attempt ")) - 1]["policy"])
+    return str(of_network(report, "attempts", row)[int(row["policy"].split(",")[0].removeprefix("attempt ")) - 1]["policy"])
 
 
 def plan(report: Report, row: Row) -> Plan:
@@ -139,16 +140,17 @@ def comparison(report: Report, row: Row) -> Row:
     return standing.means(*compared(report, row))
 
 
-def verdicts_of(report: Report, row: Row, runs: list[Row], part: float) -> Row:
+def verdicts_of(report: Report, row: Row, runs: list[Row], than: list[Row], part: float) -> Row:
     """With a part of the margins."""
-    return {"verdict": standing.verdict(runs, row["to_fp32"], row["doubt"], part * float(report.config["budget"])),
-            "loss_verdict": standing.verdict(runs, real(row["loss_to_fp32"]), real(row["loss_doubt"]),
-                                             part * report.config["loss_margin"], "above")}
+    margins = float(report.config["budget"]), report.config["loss_margin"]
+    return {"verdict": standing.verdict(runs, than, row["to_fp32"], row["doubt"], part * margins[0]),
+            "loss_verdict": standing.verdict(runs, than, real(row["loss_to_fp32"]), real(row["loss_doubt"]),
+                                             part * margins[1], "above")}
 
 
 @columns.recompute("comparison", "verdict loss_verdict", "differences, doubts and the margins")
 def comparison_verdicts(report: Report, row: Row) -> Row:
-    return verdicts_of(report, row, compared(report, row)[0], 1)
+    return verdicts_of(report, row, *compared(report, row), 1)
 
 
 for table in ("comparison", "attempts"):
@@ -161,17 +163,29 @@ def attempt(report: Report, row: Row) -> int:
     return 1 + [a["policy"] for a in of_network(report, "attempts", row)].index(row["policy"])
 
 
+def judged_by(report: Report, row: Row, name: str) -> list[Row]:
+    """The trainings of an attempt, or of FP32, by which the attempt was judged."""
+    few = runs_of(report, row, VARIANT, CHOOSING if name == "fp32" else name)
+    return few + (runs_of(report, row, VARIANT, name + MORE) if row["seeds"] > len(few) else [])
+
+
 @columns.recompute("attempts", "to_fp32 loss_to_fp32", "sums over the table runs")
 def attempts(report: Report, row: Row) -> Row:
-    runs = runs_of(report, row, VARIANT, f"attempt {attempt(report, row)}")
-    found = standing.means(runs, runs_of(report, row, VARIANT, CHOOSING))
+    found = standing.means(judged_by(report, row, f"attempt {attempt(report, row)}"), judged_by(report, row, "fp32"))
     return {name: found[name] for name in ("to_fp32", "loss_to_fp32")}
 
 
 @columns.recompute("attempts", "verdict loss_verdict", "differences, doubts and half of the margins")
 def verdicts(report: Report, row: Row) -> Row:
-    runs = runs_of(report, row, VARIANT, f"attempt {attempt(report, row)}")
-    return verdicts_of(report, row, runs, 0.5)
+    runs, than = (judged_by(report, row, name) for name in (f"attempt {attempt(report, row)}", "fp32"))
+    return verdicts_of(report, row, runs, than, 0.5)
+
+
+@columns.recompute("attempts", "seeds", "the table runs")
+def seeds(report: Report, row: Row) -> Row:
+    few = runs_of(report, row, VARIANT, f"attempt {attempt(report, row)}")
+    more = runs_of(report, row, VARIANT, f"attempt {attempt(report, row)}{MORE}")
+    return {"seeds": len(few) + len(more)}
 
 
 @columns.recompute("attempts", "error bytes", "of the last attempt, sums over the table choices")
@@ -184,8 +198,10 @@ def of_plan(report: Report, row: Row) -> Row | None:
     return {"error": Near(math.sqrt(sum(error**2 for error in paid)), 1e-12), "bytes": sum(c["bytes"] for c in chosen)}
 
 
-@columns.recompute("attempts", "allowed", "the noise or the narrowest plan's error, halved until the plan before is not allowed")
+@columns.recompute("attempts", "allowed", "the noise or the narrowest plan's error, then half of the error of the attempt before")
 def allowed(report: Report, row: Row) -> Row:
+    if (number := attempt(report, row)) > 1:
+        return {"allowed": Near(of_network(report, "attempts", row)[number - 2]["error"] / 2, 1e-12)}
     places: dict[tuple[str, ...], list[Row]] = {}
     for s in of_network(report, "sensitivity", row):
         places.setdefault((s["layer"], s["operator"], s["part"]), []).append(s)
@@ -193,11 +209,7 @@ def allowed(report: Report, row: Row) -> Row:
     for options in places.values():
         finite = [(o["bytes"], o["error"]) for o in options if isinstance(o["error"], (int, float))]
         squares += min(finite)[1] ** 2
-    first, halvings = min(row["noise"], math.sqrt(squares)), 0
-    if (number := attempt(report, row)) > 1:
-        before = of_network(report, "attempts", row)[number - 2]["error"]  # no longer allowed
-        halvings = math.floor(math.log2(first / before)) + 1
-    return {"allowed": Near(first / 2**halvings, 1e-12)}
+    return {"allowed": Near(min(row["noise"], math.sqrt(squares)), 1e-12)}
 
 
 # Errors of the gradients of one batch.

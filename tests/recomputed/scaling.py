@@ -165,6 +165,15 @@ def granularity(report: Report, row: Row) -> Row:
                 "saturated", "not_finite")
 
 
+columns.given("block", "index")
+
+
+@columns.recompute("block", "value stored", "NumPy over all elements")
+def block(report: Report, row: Row) -> Row:
+    x = tensor_of(report, row["tensor"])
+    return {"value": float(x[0, row["index"]]), "stored": float(quantized(x, FORMATS[row["format"]])[0][0, row["index"]])}
+
+
 TOKENS, CHANNELS = 32, 1024  # of the tables of outliers
 
 

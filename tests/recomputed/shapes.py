@@ -66,14 +66,14 @@ def linear_elements(name: str, rows: int, inputs: int, outputs: int, to_input: b
 
 @functools.cache
 def elements(network: str, context: int) -> Sizes:
-    """Numbers that one step rounds of each tensor in each role: 64 images, or 8 windows of text."""
+    """Numbers that one step rounds of each tensor in each role: 64 images, or 16 windows of text."""
     found = {(name, "communication"): size for name, size in shapes(network).items()}
     if network == "mlp":
         relu = {("relu1", role): 64 * 256 for role in ("activation", "gradient-of-activation")}
         return found | relu | linear_elements("fc1", 64, 784, 256, False) | linear_elements("fc2", 64, 256, 10) \
             | {("loss", "activation"): 64 * 10 + 1, ("loss", "gradient-of-activation"): 64 * 10}
-    rows, width, letters = 8 * context, 64, licence_characters()[2]
-    states, scores = rows * width, 8 * 4 * context**2  # four heads
+    rows, width, letters = 16 * context, 64, licence_characters()[2]
+    states, scores = rows * width, 16 * 4 * context**2  # four heads
     found |= {("embedding", "activation"): states, ("embedding.table", "gradient-of-weight"): letters * width}
     for block in ("block1", "block2"):
         at = f"{block}.attention"

@@ -62,12 +62,24 @@ def means(runs: list[Row], than: list[Row]) -> Row:
             "loss_to_fp32": Near(mean([a - b for a, b in zip(losses, others)]), 1e-12, 1e-12)}
 
 
-def verdict(runs: list[Row], difference: float, doubt: float, margin: float, worse: str = "below") -> str:
+def exploded(runs: list[Row], than: list[Row]) -> bool:
+    """Whether every seed's loss is more than ten times as large; a failed training's is none."""
+    if failed(runs):
+        return False
+    return all(real(a["test_loss"]) > 10 * real(b["test_loss"]) for a, b in zip(runs, than))
+
+
+def failed(runs: list[Row]) -> bool:
+    return any(r["failed_at"] is not None for r in runs)
+
+
+def verdict(runs: list[Row], than: list[Row], difference: float, doubt: float, margin: float,
+            worse: str = "below") -> str:
     """Of accuracies, or of losses, where more is worse."""
-    if any(r["failed_at"] is not None for r in runs):
+    if failed(runs):
         return "failed"
-    if math.isnan(difference):
-        return "failed" if any(math.isnan(real(r["test_loss"])) for r in runs) else "cannot tell"
+    if math.isnan(difference):  # weights that are no numbers have such a loss; a reference that failed judges nothing
+        return "cannot tell" if failed(than) else "failed"
     above = difference if worse == "below" else -difference
     if above - doubt >= -margin:
         return "within"

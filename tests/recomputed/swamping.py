@@ -120,6 +120,31 @@ def stochastic_weights(report: Report, name: str) -> dict[int, Any]:
     return dict(zip(counts, weights.reshape(len(counts), runs)))
 
 
+@functools.cache
+def stochastic_course(report: Report, name: str) -> list[float]:
+    """The first run, with the most random bits."""
+    config, (u, steps) = report.config, drift(report, name)
+    bits = streams.first_rounding_bits(config["seed"], [RUN_STREAM], steps)
+    on = lanes.Lanes([name], ["stochastic"], [max(config["random_bits"])])
+    weights = [np.ones(1)]
+    for step in range(steps):
+        weights.append(on.add(weights[-1], u, bits[step]))
+    return [float(w[0]) for w in weights]
+
+
+columns.given("course", "step")
+
+
+@columns.recompute("course", "weight", "every step rounded by itself")
+def course(report: Report, row: Row) -> Row:
+    name, step = row["format"], row["step"]
+    u, _ = drift(report, name)
+    way = {"exact": lambda: float(1 + step * Fraction(u)), "nearest-even": lambda: plain(name, u, step),
+           "fp32-master": lambda: float(naive.rounded(plain("fp32", u, step), name)),
+           "kahan": lambda: kahan(name, u, step), "stochastic": lambda: stochastic_course(report, name)[step]}
+    return {"weight": way[row["method"]]()}
+
+
 def average(weights: Any) -> Fraction:
     return sum(map(Fraction, weights), Fraction()) / len(weights)
 

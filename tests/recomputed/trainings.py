@@ -63,7 +63,7 @@ def add_runs(columns: Columns, variant: str, plan_of: PlanOf) -> None:
         config, text, plan = report.config, is_text(row["network"]), plan_of(report, row)
         shape = {"parameters": sum(shapes(row["network"]).values())} if plan.usual_shape else {}
         return shape | {"steps": plan.steps, "learning_rate": plan.learning_rate,
-                "batch": plan.batch or config["batch"] or (8 if text else 64),
+                "batch": plan.batch or config["batch"] or (16 if text else 64),
                 "train": licence_characters()[0] if text else config["train_examples"] or 6000,
                 "test": 64 if text else config["test_examples"] or 2000}
 
@@ -128,9 +128,11 @@ def add_curves(columns: Columns, variant: str, plan_of: PlanOf, training_of: Tra
         is_test = last or math.ceil(end / plan.interval) % plan.test_every == 0
         if not is_test:
             expected |= {"test_loss": None, "test_accuracy": None}
-        norms = [s["value"] for s in of.spikes(row, "gradient-norm") or [] if begin < s["step"] <= end]
-        if norms:
-            expected["largest_norm"] = max(norms)
+        spikes = [s for s in of.spikes(row, "gradient-norm") or [] if begin < s["step"] <= end]
+        # Behind a spike the usual norm is larger: a norm up to 4 times of that may exceed the spike and be none.
+        shown = next(point["largest_norm"] for point in of.of("curves", row) if point["step"] == row["step"])
+        if spikes and shown > 5 * max(s["usual"] for s in spikes):
+            expected["largest_norm"] = max(s["value"] for s in spikes)
         training = training_of(report, row)
         if training is None or not reliable(training, end):
             return expected
@@ -199,7 +201,7 @@ def add_microscope(columns: Columns, variant: str, plan_of: PlanOf, training_of:
             return None
         bad, known = tables_of(report, variant).left_out(row)
         taken = steps_counted(report, row) - bad
-        return {"elements": shapes(row["network"])[row["parameter"]] * len(taken)} if max(taken) <= known else None
+        return {"elements": shapes(row["network"])[row["parameter"]] * len(taken)} if max(taken, default=0) <= known else None
 
     @columns.recompute("updates", "with_update swamped zero_gradients second_underflowed zero_denominators weight_norm "
                        "gradient_to_weight update_to_weight", NUMPY)
@@ -258,8 +260,8 @@ def answers(training: perceptron.Training | None, run: Row) -> perceptron.Test |
         return perceptron.failed_test(run["test"])
     if training is None or not exact(training):
         return None
-    test = perceptron.course(training).tests[training.steps]
-    return test if test.accuracy == run["test_accuracy"] else None
+    test = perceptron.course(training).tests.get(training.steps)
+    return test if test is not None and test.accuracy == run["test_accuracy"] else None
 
 
 def doubts(runs: list[Row], than: list[Row], training: Callable[[Row], perceptron.Training | None]
@@ -295,12 +297,14 @@ def add_standing(columns: Columns, table: str, margins: dict[str, str], compared
 
     @columns.recompute(table, " ".join(margins), "differences, doubts and the configuration's margins; the table runs")
     def verdicts(report: Report, row: Row) -> Row:
-        runs, _ = compared(report, row)
+        runs, than = compared(report, row)
         margin = {name: float(report.config[of]) for name, of in margins.items()}
-        found = {"verdict": standing.verdict(runs, row["to_fp32"], row["doubt"], margin["verdict"])}
-        if "loss_verdict" in margins:
-            found["loss_verdict"] = standing.verdict(runs, real(row["loss_to_fp32"]), real(row["loss_doubt"]),
-                                                     margin["loss_verdict"], "above")
+        found = {"verdict": standing.verdict(runs, than, row["to_fp32"], row["doubt"], margin["verdict"])}
+        if "loss_verdict" in margins and standing.exploded(runs, than):
+            found["loss_verdict"] = "above"
+        elif "loss_verdict" in margins:
+            found["loss_verdict"] = standing.verdict(runs, than, real(row["loss_to_fp32"]),
+                                                     real(row["loss_doubt"]), margin["loss_verdict"], "above")
         return found
 
 
@@ -341,6 +345,8 @@ def add_spikes_by_neighbours(columns: Columns, variant: str) -> None:
             return None
         for point in of.of("curves", row):
             begin, end = of.interval(point)
-            if begin < row["step"] <= end and sum(begin < s["step"] <= end for s in norms) == 1:
+            # Near the limit of 4 times the usual a larger norm may be no spike: its usual is larger.
+            if (begin < row["step"] <= end and sum(begin < s["step"] <= end for s in norms) == 1
+                    and point["largest_norm"] > 5 * row["usual"]):
                 return {"value": point["largest_norm"]}
         return None

@@ -12,6 +12,7 @@ from checks import Columns, Near, Report, Row
 
 columns = Columns()
 columns.given("histogram", "binade")
+columns.given("number_line", "place")
 columns.given("scale_sweep", "k")
 Gradients = Any
 MODES = {"toward-positive": "upward", "toward-negative": "downward"}  # naive.py's names
@@ -28,6 +29,11 @@ def limits(report: Report, row: Row) -> Row:
     return {"min_subnormal": values[1], "min_normal": naive.smallest_normal(name), "max_finite": values[-1],
             "largest_zero": float(values[1]) / 2, "smallest_overflow": overflow,
             "overflow_result": {"ieee": math.inf, "fn": math.nan}[naive.FORMATS[name][3]]}
+
+
+@columns.recompute("number_line", "value", "the list of values")
+def number_line(report: Report, row: Row) -> Row:
+    return {"value": float(naive.values(row["format"])[row["place"]])}
 
 
 @functools.cache

@@ -67,6 +67,14 @@ TEST(Config, defaults_and_getters) {
   EXPECT_EQ(config.choices("orders"), std::vector<std::string>{"sequential"});
 }
 
+TEST(Config, reads_short_names_of_modes) {
+  Config config(parameters());
+  config.set("modes=rtz,SR");
+  EXPECT_EQ(config.roundings("modes"), (std::vector{RoundingMode::toward_zero, RoundingMode::stochastic}));
+  EXPECT_EQ(config.to_json()["modes"], Json({"toward-zero", "stochastic"})) << "reports have the names";
+  EXPECT_THROW(config.set("modes=rtz,toward-zero"), std::invalid_argument) << "the same twice";
+}
+
 TEST(Config, accepts_what_people_write) {
   Config config(parameters());
   for (const char* assignment :
@@ -171,7 +179,9 @@ TEST(Config, json_types_are_strict) {
                            R"([])",
                            R"(3)",
                            R"({"schema_version": 1})",
-                           R"({"schema_version": 2, "config": {}})",
+                           R"({"schema_version": 3, "config": {}})",
+                           R"({"schema_version": 0, "config": {}})",
+                           R"({"schema_version": 1.5, "config": {}})",
                            R"({"schema_version": "1", "config": {}})",
                            R"({"schema_version": 1, "config": []})",
                            R"({"schema_version": 1, "config": {"schema_version": 1, "config": {}}})"})
@@ -186,12 +196,14 @@ TEST(Config, round_trips_through_json_and_reports) {
   Config copy(parameters()), from_report(parameters());
   copy.set(parse_json(pretty(config.to_json()), "copy"));
   EXPECT_EQ(copy.to_json(), config.to_json());
-  Json report;
-  report["schema_version"] = 1;
-  report["experiment"] = "toy";
-  report["config"] = config.to_json();
-  from_report.set(report);
-  EXPECT_EQ(from_report.to_json(), config.to_json());
+  for (const int version : {1, 2}) {
+    Json report;
+    report["schema_version"] = version;
+    report["experiment"] = "toy";
+    report["config"] = config.to_json();
+    from_report.set(report);
+    EXPECT_EQ(from_report.to_json(), config.to_json());
+  }
   EXPECT_EQ(config.to_json().size(), parameters().size());
 }
 

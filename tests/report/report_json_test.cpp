@@ -28,7 +28,12 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
   ASSERT_EQ(joined(toy_errors(report)), "");
   const std::vector<std::pair<const char*, std::function<void(Json&)>>> mutilations{
       {"no schema_version", [](Json& r) { r.erase("schema_version"); }},
-      {"other schema_version", [](Json& r) { r["schema_version"] = 2; }},
+      {"other schema_version", [](Json& r) { r["schema_version"] = 3; }},
+      {"no finding", [](Json& r) { r.erase("finding"); }},
+      {"a finding in version 1", [](Json& r) { r["schema_version"] = 1; }},
+      {"an empty finding", [](Json& r) { r["finding"] = ""; }},
+      {"a finding that the tables do not give", [](Json& r) { r["finding"] = "1 + 1/2 is 1.6."; }},
+      {"no finding where the tables give one", [](Json& r) { r["finding"] = nullptr; }},
       {"no config", [](Json& r) { r.erase("config"); }},
       {"no environment", [](Json& r) { r.erase("environment"); }},
       {"no date", [](Json& r) { r["environment"].erase("date"); }},
@@ -111,6 +116,11 @@ TEST(Schema, accepts_a_report_and_catches_each_mutilation) {
 TEST(Schema, accepts_what_is_right_in_another_way) {
   const Json report = toy_report();
   const std::vector<std::pair<const char*, std::function<void(Json&)>>> variations{
+      {"version 1, which had no finding",
+       [](Json& r) {
+         r["schema_version"] = 1;
+         r.erase("finding");
+       }},
       {"Infinity in a cell", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "-Infinity"; }},
       {"NaN in a cell", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "NaN"; }},
       {"words that only begin like one", [](Json& r) { r["results"]["sums"]["rows"][3][1] = "info"; }},

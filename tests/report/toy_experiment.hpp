@@ -39,6 +39,11 @@ inline void run(const Config& config, Run& run) {
   run.report.claim({"other", "something else", "derived: nothing"}, skipped("this configuration does not test it"));
 }
 
-inline Experiment experiment() { return {"toy", "A toy", "What does a toy show?", parameters, run}; }
+inline std::string finding(const ReportTables& tables) {
+  const auto rows = tables.rows("sums", {{"n", 2}});
+  return rows.empty() ? "" : "1 + 1/2 is " + in_words(rows.front().number("sum")) + ".";
+}
+
+inline Experiment experiment() { return {"toy", "A toy", "What does a toy show?", parameters, run, finding}; }
 
 }  // namespace halfulp::toy

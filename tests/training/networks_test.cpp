@@ -27,6 +27,8 @@ TEST(Networks, HaveTheirParameters) {
   deep.depth = 3;
   EXPECT_EQ(parameter_count(*make_network<double>("mlp", deep)), 784u * 8 + 8 + 2 * (64 + 8) + 80 + 10);
   EXPECT_THROW(make_network<float>("mpl"), std::invalid_argument);
+  deep.width = 1;
+  EXPECT_THROW(make_network<float>("lstm", deep), std::invalid_argument) << "nothing would be embedded";
   std::set<std::string> names;
   for (const NetworkInfo& info : networks()) {
     const auto net = make_network<float>(info.name);

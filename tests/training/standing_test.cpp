@@ -70,6 +70,42 @@ TEST(Standing, Verdicts) {
   EXPECT_EQ(verdict(failed, good, 1), "failed");
   EXPECT_EQ(failed.failed(), 1u);
   EXPECT_TRUE(std::isnan(standing(failed, good, Measure::loss).difference));
+  // By a failed reference nothing is judged.
+  for (const Judgement& j :
+       {judge_no_worse(good, failed, 1, "it"), judge_worse(good, failed, 1, "it"), judge_loss(good, failed, 1, "it"),
+        judge_repair(good, good, failed, 1, "it"), judge_as_good(failed, failed, 1, 1, "it")})
+    EXPECT_EQ(j.verdict, Verdict::skipped) << j.reason;
+  EXPECT_EQ(judge_no_worse(good, failed, 1, "it").reason,
+            "1 of 3 trainings of it failed: there is nothing to compare with");
+}
+
+/// Losses of 10^3, 10^9 and 10^12 scatter so much that an interval about their mean holds 0.
+TEST(Standing, LossesThatExplodeAreAbove) {
+  Spread good, exploded;
+  for (const double loss : {0.5, 0.6, 0.4}) good.trials.push_back({0.8, loss, false, {}});
+  for (const double loss : {1e3, 1e9, 1e12}) exploded.trials.push_back({0.8, loss, false, {}});
+  EXPECT_GT(standing(exploded, good, Measure::loss).doubt, standing(exploded, good, Measure::loss).difference);
+  EXPECT_EQ(verdict(exploded, good, 0.02, Measure::loss), "above");
+  EXPECT_EQ(verdict(good, exploded, 0.02, Measure::loss), "cannot tell");
+  exploded.trials[1].loss = 0.6;
+  EXPECT_EQ(verdict(exploded, good, 0.02, Measure::loss), "cannot tell") << "one seed has not";
+}
+
+TEST(Standing, VerdictsAreCountedWithoutReferences) {
+  Json table = Json::parse(R"({"columns": [{"name": "to_fp32"}, {"name": "doubt"}, {"name": "verdict"}], "rows": []})");
+  const auto words = [&] {
+    const Json results{{"summary", table}};
+    return verdicts_finding(ReportTables(results));
+  };
+  EXPECT_EQ(verdicts_finding(ReportTables(Json::object())), "");
+  table["rows"].push_back({0, 0, "within"});
+  EXPECT_EQ(words(), "") << "a reference alone";
+  table["rows"].push_back({0.01, 0.02, "within"});
+  table["rows"].push_back({-0.9, 0.02, "failed"});
+  EXPECT_EQ(words(), "1 of 2 match fp32, 1 fails");
+  table["rows"].push_back({-0.9, 0.02, "failed"});
+  table["rows"].push_back({-0.3, 0.02, "below"});
+  EXPECT_EQ(words(), "1 of 4 match fp32, 2 fail");
 }
 
 /// Of intervals for a difference that is known, 95 of 100 hold it: seeds and examples have effects of their own.

@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <optional>
 
 namespace halfulp::trainings {
 namespace {
@@ -84,6 +85,11 @@ void Spread::add(const training::TestResult& result) {
   trials.push_back({result.accuracy, result.loss, false, result.examples});
 }
 
+void Spread::add(const Spread& more) {
+  trials.insert(trials.end(), more.trials.begin(), more.trials.end());
+  skipped += more.skipped;
+}
+
 std::uint64_t Spread::failed() const {
   return static_cast<std::uint64_t>(
       std::count_if(trials.begin(), trials.end(), [](const Trial& t) { return t.failed; }));
@@ -126,8 +132,33 @@ Standing standing(const Spread& of, const Spread& than, Measure measure) {
   return {difference(differences.mean(), 0), std::round(differences.doubt() * 1e7) / 1e7};
 }
 
+std::string verdicts_finding(const ReportTables& tables) {
+  std::size_t all = 0, within = 0, failed = 0;
+  for (const TableRow& row : tables.rows("summary")) {
+    if (row.number("to_fp32") == 0 && row.number("doubt") == 0) continue;
+    ++all;
+    within += row.text("verdict") == "within";
+    failed += row.text("verdict") == "failed";
+  }
+  return all == 0 ? std::string()
+                  : fmt::format("{} of {} match fp32, {} fail{}", within, all, failed, failed == 1 ? "s" : "");
+}
+
+namespace {
+
+/// Losses of another order of magnitude in every seed: their spread says nothing of whether they are above.
+bool exploded(const Spread& of, const Spread& than) {
+  const std::size_t seeds = std::min(of.trials.size(), than.trials.size());
+  for (std::size_t s = 0; s < seeds; ++s)
+    if (!(of.trials[s].loss > 10 * than.trials[s].loss)) return false;
+  return seeds != 0;
+}
+
+}  // namespace
+
 std::string_view verdict(const Spread& of, const Spread& than, double margin, Measure measure) {
   if (of.failed() > 0) return "failed";
+  if (measure == Measure::loss && exploded(of, than)) return "above";
   Standing s = standing(of, than, measure);
   if (std::isnan(s.difference)) return than.failed() ? "cannot tell" : "failed";  // or no number, of weights that are
   if (measure == Measure::loss) s.difference = -s.difference;                     // more is worse
@@ -145,6 +176,13 @@ std::string in_words(const Spread& of, const Spread& than, const Standing& s, co
   return words;
 }
 
+/// Why nothing can be compared; nothing if it can.
+std::optional<Judgement> without_reference(const Spread& than, const std::string& name) {
+  if (than.failed() == 0) return {};
+  return skipped(fmt::format("{} of {} trainings of {} failed: there is nothing to compare with", than.failed(),
+                             than.count(), name));
+}
+
 Judgement cannot_tell(const std::string& words) {
   return skipped("cannot tell: " + words + "; more seeds or test examples tell");
 }
@@ -152,6 +190,7 @@ Judgement cannot_tell(const std::string& words) {
 }  // namespace
 
 Judgement judge_no_worse(const Spread& of, const Spread& than, double margin, const std::string& name) {
+  if (const auto nothing = without_reference(than, name)) return *nothing;
   const Standing s = standing(of, than);
   const std::string words = in_words(of, than, s, name);
   if (verdict(of, than, margin) == "cannot tell") return cannot_tell(words);
@@ -165,6 +204,7 @@ Judgement judge_as_good(const Spread& of, const Spread& than, double margin, dou
 }
 
 Judgement judge_loss(const Spread& of, const Spread& than, double loss_margin, const std::string& name) {
+  if (const auto nothing = without_reference(than, name)) return *nothing;
   const Standing loss = standing(of, than, Measure::loss);
   const std::string words = fmt::format("accuracy {:.4f}, of {} {:.4f}; the test loss differs by {:+.4f} +- {:.4f}",
                                         of.mean(), name, than.mean(), loss.difference, loss.doubt);
@@ -173,6 +213,7 @@ Judgement judge_loss(const Spread& of, const Spread& than, double loss_margin, c
 }
 
 Judgement judge_worse(const Spread& of, const Spread& than, double margin, const std::string& name) {
+  if (const auto nothing = without_reference(than, name)) return *nothing;
   const Standing s = standing(of, than);
   const std::string words = in_words(of, than, s, name);
   if (verdict(of, than, margin) == "cannot tell") return cannot_tell(words);

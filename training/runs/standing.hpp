@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/report/claim.hpp>
+#include <halfulp/report/finding.hpp>
 #include <halfulp/training/trainer.hpp>
 
 #include <cstdint>
@@ -24,6 +25,8 @@ struct Spread {
   void add(const training::TrainingRecord& record);
   /// A test of a network that was not trained any more.
   void add(const training::TestResult& result);
+  /// The same variant's trials with other seeds.
+  void add(const Spread& more);
 
   std::uint64_t count() const { return trials.size(); }
   std::uint64_t failed() const;
@@ -64,8 +67,13 @@ Standing standing(const Spread& of, const Spread& than, Measure measure = Measur
 
 /// "failed" if a trial of `of` did; "within" if it is no worse than margin allows; "below" if it is worse beyond doubt;
 /// else "cannot tell", as where losses are compared with those of a failed one. Of losses: the mirror image, "above"
-/// where it is worse.
+/// where it is worse, and where every seed's loss is more than ten times that of `than`: such losses scatter so much
+/// that no interval is above anything.
 std::string_view verdict(const Spread& of, const Spread& than, double margin, Measure measure = Measure::accuracy);
+
+/// "12 of 17 match fp32, 2 fail": the rows of the table `summary` but for references, by their verdicts; empty if there
+/// are none. A reference is at no distance from itself, and not in doubt.
+std::string verdicts_finding(const ReportTables& tables);
 
 // Published statements about accuracies. What cannot be told is skipped, and says so.
 

@@ -43,7 +43,7 @@ Evidence evidence_of(const training::TrainingRecord& record) {
   return e;
 }
 
-Diagnosis diagnose(const training::TrainingRecord& record, bool worse) {
+Diagnosis diagnose(const training::TrainingRecord& record, bool worse, bool narrow) {
   const Evidence e = evidence_of(record);
   const auto place = [](const std::optional<training::FirstNonFinite>& first) {
     return fmt::format("{} ({}) at step {}", first->name, name_of(first->role), first->step + 1);
@@ -87,6 +87,7 @@ Diagnosis diagnose(const training::TrainingRecord& record, bool worse) {
   if (record.skipped() * 10 > record.curve.back().step)
     return {fmt::format("{} of {} steps were skipped", record.skipped(), record.curve.back().step),
             "a smaller first scale"};
+  if (!narrow) return {"nothing is narrower than FP32: the settings alone do it", "other settings"};
   return {"no single loss of the microscope's: rounding noise in products and activations",
           "more bits in the sensitive layers"};
 }

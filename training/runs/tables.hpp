@@ -35,8 +35,8 @@ struct Diagnosis {
   std::string why;     ///< in a few words; empty if nothing is to be told
   std::string repair;  ///< what is known to help
 };
-/// `worse`: whether it ended below the reference.
-Diagnosis diagnose(const training::TrainingRecord& record, bool worse);
+/// `worse`: whether it ended below the reference. `narrow`: whether anything in it is narrower than FP32.
+Diagnosis diagnose(const training::TrainingRecord& record, bool worse, bool narrow = true);
 
 // The tables that every experiment with trainings has: runs, curves, and what the microscope saw.
 

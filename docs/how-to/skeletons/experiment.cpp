@@ -41,11 +41,26 @@ void run(const Config& config, Run& run) {
                    exactly(derived, counted, "oracle"));
 }
 
+/// The last power that the first format holds.
+std::string finding(const ReportTables& tables) {
+  const auto all = tables.rows("powers");
+  if (all.empty()) return {};
+  const auto exact = tables.rows("powers", {{"format", all.front()["format"]}, {"exact", true}});
+  const TableRow* const last = largest(exact, "power");
+  return last ? "The largest power of ten in " + last->text("format") + " is 10^" + last->whole("power") + "."
+              : std::string();
+}
+
 }  // namespace powers_of_ten
 
 Experiment powers_of_ten_experiment() {
-  return {"powers_of_ten",           "Powers of ten",    "Up to which n is 10^n a number of the format?",
-          powers_of_ten::parameters, powers_of_ten::run, {"powers", {"format", "power", "rounded", "exact"}}};
+  return {"powers_of_ten",
+          "Powers of ten",
+          "Up to which n is 10^n a number of the format?",
+          powers_of_ten::parameters,
+          powers_of_ten::run,
+          powers_of_ten::finding,
+          {"powers", {"format", "power", "rounded", "exact"}}};
 }
 
 }  // namespace halfulp

@@ -3,11 +3,13 @@ phone."""
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import dataclass
 from typing import Any, Sequence
 
 from .axes import Extent, extent
-from .select import Chart, Panel, Series, described
-from .style import DASHES, bar_style, drawing, line_style
+from .select import Chart, Panel, Point, Series, described
+from .spec import Frame
+from .style import DASHES, INK, bar_style, drawing, line_style
 from .svg import inline_svg
 
 WIDTH, HEIGHT = 4.0, 2.7     # inches, which CSS stretches to the column's width
@@ -16,16 +18,36 @@ MARKER = 0.07                # between the markers of a row
 LONGEST_NAME = 26
 
 
-def panels(chart: Chart, prefix: str, beside: Sequence[Chart] = ()) -> list[tuple[str, str]]:
-    """Each panel's title and its <svg>. `beside`: charts shown next to this one, with the same axes."""
+@dataclass(frozen=True)
+class Drawing:
+    """A panel as it is drawn."""
+    id: str
+    title: str
+    svg: str
+
+
+def panels(chart: Chart, prefix: str, beside: Sequence[Chart] = ()) -> list[Drawing]:
+    """Each panel. `beside`: charts shown next to this one, with the same axes."""
     with drawing():
         drawn = []
         for i, panel in enumerate(chart.panels):
             along, values = _extents(chart, panel, beside)
             figure = _draw(chart, panel, along, values)
             title = chart.plot.title + (f": {panel.title}" if panel.title else "")
-            drawn.append((panel.title, inline_svg(figure, f"{prefix}-{i}", title, described(panel, chart))))
+            drawn.append(Drawing(f"{prefix}-{i}", panel.title, inline_svg(figure, f"{prefix}-{i}", title, described(panel, chart))))
         return drawn
+
+
+def frames(drawn: Sequence[Frame], prefix: str, of: str) -> list[Drawing]:
+    """The same of a scene."""
+    with drawing():
+        found = []
+        for i, frame in enumerate(drawn):
+            figure = _figure(*frame.size)
+            frame.draw(figure.add_subplot())
+            title = of + (f": {frame.title}" if frame.title else "")
+            found.append(Drawing(f"{prefix}-{i}", frame.title, inline_svg(figure, f"{prefix}-{i}", title, frame.description)))
+        return found
 
 
 def legend(chart: Chart, prefix: str) -> list[tuple[str, str]]:
@@ -57,18 +79,23 @@ def _figure(width: float, height: float) -> Any:
 
 def _marks(i: int, chart: Chart) -> dict[str, Any]:
     style = line_style(i)
-    return {**style, "linestyle": "none"} if chart.plot.kind == "dots" else style
+    if chart.plot.marks and i == 0:  # a ring around what comes on top of it
+        style |= {"fillstyle": "none", "markeredgewidth": 1.2, "markersize": 7}
+    return {**style, "linestyle": "none"} if chart.plot.kind == "dots" or chart.plot.marks else style
 
 
 def _extents(chart: Chart, panel: Panel, beside: Sequence[Chart]) -> tuple[Extent, Extent]:
     plot = chart.plot
     everywhere = [p for c in (chart, *beside) for p in c.panels]
     alike = everywhere if plot.same_values else [p for p in everywhere if p.title == panel.title]
-    along = extent([pt.along for p in everywhere for s in p.series for pt in s.points], plot.along_scale)
+    along_alike = everywhere if plot.same_along else [p for p in everywhere if p.title == panel.title]
+    along = extent([pt.along for p in along_alike for s in p.series for pt in s.points], plot.along_scale)
     if plot.kind == "stacked":
         totals = [sum(pt.value for s in p.series for pt in s.points if pt.along == row) for p in alike for row in range(len(chart.rows))]
         return along, extent([0.0, *totals], "linear", from_zero=True)
     values = [v for p in alike for s in p.series for pt in s.points for v in (pt.value, pt.low, pt.high) if v is not None]
+    if values and plot.value_scale != "linear":  # guides may leave the axis, and do not stretch it
+        values += [pt.value for p in alike for _, guide in p.guides for pt in guide if min(values) <= pt.value <= max(values)]
     return along, extent(values, plot.value_scale, limits=plot.value_limits)
 
 
@@ -77,8 +104,12 @@ def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent) -> Any:
     figure = _figure(WIDTH, AROUND + _row_height(chart, panel) * len(rows) if chart.rows else HEIGHT)
     axes = figure.add_subplot()
     if chart.plot.kind == "lines":
+        for name, points in panel.guides:
+            _guide(axes, name, points, along, values)
         for series in panel.series:
             _line(axes, series, chart, along, values)
+        if chart.plot.against:
+            axes.axhline(0, color=INK, linewidth=0.8)
         along.apply(axes.xaxis, axes.set_xlim)
         values.apply(axes.yaxis, axes.set_ylim)
         axes.set_xlabel(chart.along_label)
@@ -109,8 +140,19 @@ def _line(axes: Any, series: Series, chart: Chart, along: Extent, values: Extent
     places = [(x, y) for p in series.points if (x := along.place(p.along)) is not None and (y := values.place(p.value)) is not None]
     if not places:
         return
-    every = max(1, len(places) // 8)
+    every = 1 if chart.plot.marks else max(1, len(places) // 8)
+    band = [(x, low, high) for p in series.points if p.low is not None and p.high is not None and (x := along.place(p.along)) is not None
+            and (low := values.place(p.low)) is not None and (high := values.place(p.high)) is not None]
+    if band:
+        axes.fill_between(*zip(*band), color=line_style(series.style)["color"], alpha=0.18, linewidth=0)
     axes.plot(*zip(*places), drawstyle="steps-post" if chart.plot.steps else "default", markevery=(series.style % every, every), clip_on=False, **_marks(series.style, chart))
+
+
+def _guide(axes: Any, name: str, points: Sequence[Point], along: Extent, values: Extent) -> None:
+    places = [(x, y) for p in points if (x := along.place(p.along)) is not None and (y := values.place(p.value)) is not None and values.low <= y <= values.high]
+    if places:
+        axes.plot(*zip(*places), color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
+        axes.annotate(name.replace("sqrt ", "√"), places[len(places) // 2], xytext=(0, 3), textcoords="offset points", ha="right", fontsize=8)
 
 
 def _dots(axes: Any, panel: Panel, chart: Chart, values: Extent, place: dict[float, int]) -> None:

@@ -1,8 +1,12 @@
 """Pictures of single roundings and of recurrences: underflow, conversions, swamping, position_ids, recurrent."""
-from .spec import Plot
+from .scenes import gradients_over_ranges, number_lines
+from .spec import Plot, Scene
 
 PLOTS = {
     "underflow": (
+        Scene(("number_line",), "The numbers of two 8-bit formats", number_lines, reading="A stroke is a number. Between powers of two they are equally far apart, and twice as far in each next interval."),
+        Scene(("histogram", "limits", "best_scale"), "Gradients over the ranges of formats", gradients_over_ranges,
+              reading="Thick: numbers that the format holds in full; dotted: subnormal ones. The arrow is the loss scale that loses fewest in the first format."),
         Plot("scale_sweep", "Gradients that become zero, by loss scale", "lines", "k", ("gradient_zero",), series="format", panels="source", value_label="share of gradients that vanish",
              along_label="log2 of the loss scale", reading="A larger loss scale moves gradients up, away from zero."),
         Plot("scale_sweep", "Gradients that overflow, by loss scale", "lines", "k", ("gradient_overflow",), series="format", panels="source", value_label="share of gradients that overflow",
@@ -11,21 +15,30 @@ PLOTS = {
              where={"rounding": "nearest-even", "quantity": "gradient"}, value_label="share of gradients")),
     "conversions": (
         Plot("chains", "Conversions that a format on the way changes", "dots", "chain", ("share",), series="rounding", value_scale="log", value_label="share of inputs that differ",
-             reading="0: the chain gives what the direct conversion gives, always."),
+             reading="0: the chain gives what the direct conversion gives, always.", first=True),
         Plot("libraries", "Library casts that round on the way", "dots", "chain", ("share",), series="library", value_scale="log", value_label="share of inputs that differ")),
     "swamping": (
+        Plot("course", "A weight, step by step, and what repairs it", "lines", "step", ("weight",), series="method", panels="format", steps=True, value_label="weight", same_values=False,
+             reading="Every step adds the same update, less than half the distance to the next number.", first=True),
         Plot("ratios", "How much of an update arrives, by the ratio of weight to update", "lines", "asked_ratio", ("arrived",), series="rounding", panels="format", where={"form": "separate"},
              along_scale="log2", along_label="w / (lr·g)", value_label="share of the way", value_limits=(-0.1, 2.0),
              reading="1: the weight is where exact arithmetic would have it; 0: it has not moved."),
         Plot("repairs", "What repairs a swamped update", "dots", "method", ("arrived",), series="format", value_label="share of the way after all steps")),
     "position_ids": (
+        Plot("ids", "Tokens and their ids around the first clash", "lines", "token", ("id",), panels="format", steps=True, same_values=False, same_along=False, value_label="position id",
+             reading="Where the stair is flat, neighbouring tokens have the same id.", first=True),
         Plot("groups", "Tokens that share one position id", "lines", "first_position", ("mean_tokens",), series="format", along_scale="log2", value_scale="log2", steps=True,
              along_label="position", value_label="tokens an id stands for, mean", reading="1: every token has an id of its own."),
         Plot("rope", "Errors of rotary embeddings from rounded position ids", "lines", "tokens", ("mean_cos_error",), series="format", where={"setup": "ids"}, along_scale="log2", value_scale="log",
-             along_label="context length", value_label="mean error of cosines")),
+             along_label="context length", value_label="mean error of cosines"),
+        Plot("rope", "Errors of rotary embeddings, by what is rounded", "lines", "tokens", ("mean_cos_error",), series="setup", panels="format", along_scale="log2", value_scale="log",
+             along_label="context length", value_label="mean error of cosines", reading="Angles that are wrapped, or cosines alone, cost a rounding; ids and frequencies cost more the longer the context."),
+        Plot("scores", "Errors of attention scores after rotation, by what is rounded", "lines", "tokens", ("rms_error",), series="setup", panels="format", along_scale="log2", value_scale="log",
+             along_label="context length", value_label="rms error of scores"),
+        Plot("images", "Positions of a vision transformer's tokens", "dots", "format", ("tokens", "distinct"), panels="pixels", value_label="tokens", reading="Two markers apart: tokens share positions.")),
     "recurrent": (
         Plot("forward", "Errors of a recurrent cell's state, by time", "lines", "steps", ("error",), series="format", panels="cell", where={"rounded": "state"}, along_scale="log2", value_scale="log",
-             along_label="time steps", value_label="relative error of h", reading="A flat line: what was off is forgotten as fast as steps add to it."),
+             along_label="time steps", value_label="relative error of h", reading="A flat line: what was off is forgotten as fast as steps add to it.", first=True),
         Plot("gradient", "Gradients of the last state, by distance", "lines", "distance", ("rounded_norm",), series="cell", panels="format", along_scale="log2", value_scale="log",
              along_label="steps back", value_label="norm of the gradient", reading="A line that ends has reached zero; a flat one below the others is stuck there."),
         Plot("memory", "A cell that counts", "lines", "increments", ("cell_state",), series="format", panels="state", along_scale="log2", value_scale="log2", along_label="increments of 1/2",

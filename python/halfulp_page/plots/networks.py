@@ -4,7 +4,7 @@ from .spec import Plot
 PLOTS = {
     "operators": (
         Plot("autocast", "Error of each operator: all in the format, and with FP32 inside", "dots", "operator", ("all", "tensors"), panels="format", value_scale="log",
-             value_label="largest error in unit roundoffs", reading="Near 1: as good as rounding the result once. ∞: some result overflows."),
+             value_label="largest error in unit roundoffs", reading="Near 1: as good as rounding the result once. ∞: some result overflows.", first=True),
         Plot("models", "Models under a list of precisions", "dots", "precisions", ("error",), series="format", panels="model", value_scale="log", value_label="relative error of the outputs"),
         Plot("cancellation", "Error of a difference that cancels, and of the form that does not", "lines", "k", ("naive_error", "stable_error"), panels="naive_form", where={"format": "bf16"},
              value_scale="log", along_label="k, for x near 2^-k", value_label="relative error", reading="1: nothing is left. x - y is rounded before it is formed; its subtraction is exact."),
@@ -14,20 +14,24 @@ PLOTS = {
              along_label="positions of the token", value_label="sum / one gradient", reading="A line that turns flat: further gradients are lost.")),
     "quantization": (
         Plot("accuracy", "Accuracy after quantization, by calibration of activations", "dots", "activations", ("accuracy",), series="bits", panels="granularity", where={"network": "mlp", "weights": "max"},
-             value_label="test accuracy", reading="The series is the number of bits; a panel says what has a scale of its own."),
+             value_label="test accuracy", reading="The series is the number of bits; a panel says what has a scale of its own.", first=True),
         Plot("qat", "What training on with quantization brings back", "dots", "bits", ("fp32", "ptq", "qat"), panels="granularity", where={"network": "mlp"}, value_label="test accuracy"),
         Plot("planted", "What outlier columns cost each method", "dots", "method", ("accuracy",), series="ratio", where={"network": "mlp"}, value_label="test accuracy",
              reading="The series is how many times larger the outliers are than all other values.")),
     "memory": (
         Plot("bytes_per_parameter", "Bytes a parameter takes", "stacked", "policy", ("parameters", "gradients", "master", "first", "second", "compensation", "copies"), panels="model",
-             value_label="bytes a parameter"),
+             value_label="bytes a parameter", first=True),
         Plot("ranks", "Memory of a rank, by ZeRO stage and number of ranks", "lines", "ranks", ("gb",), series="stage", panels="model", where={"policy": "amp-bf16"}, along_scale="log2",
              value_scale="log", value_label="memory of a rank, without activations", same_values=False),
         Plot("batch", "Share of activations in a training's memory, by the micro-batch", "lines", "batch", ("share",), series="recomputation", panels="model", where={"policy": "O2"},
              along_scale="log2", value_limits=(0, 1), along_label="sequences of a micro-batch", value_label="share, nothing sharded",
              reading="Above one half, the batch decides how much memory a training needs; below, the parameters do."),
         Plot("inference", "Bytes at inference, by the format of the weights", "stacked", "weights", ("weight_bytes", "cache_bytes"), panels="model", where={"cache": "bf16"},
-             value_label="bytes", same_values=False)),
+             value_label="bytes", same_values=False),
+        Plot("training_devices", "Devices that a training needs, by their memory", "lines", "device_gb", ("devices",), series="policy", panels="model", where={"recomputation": "none"},
+             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False),
+        Plot("inference_devices", "Devices that inference needs, by their memory", "lines", "device_gb", ("devices",), series="weights", panels="model", where={"cache": "bf16"},
+             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False)),
     "reproduce": (
-        Plot("lines", "Published results, and how many of their figures come out", "stacked", "line", ("held", "differ", "failed", "skipped"), value_label="figures"),),
+        Plot("lines", "Published results, and how many of their figures come out", "stacked", "line", ("held", "differ", "failed", "skipped"), value_label="figures", first=True),),
 }

@@ -2,7 +2,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, Sequence
 
 from ..text import counted, numeric, plain
@@ -37,6 +37,7 @@ class Series:
 class Panel:
     title: str
     series: list[Series]
+    guides: list[tuple[str, list[Point]]] = field(default_factory=list)  # by name
 
 
 @dataclass
@@ -53,18 +54,36 @@ class Chart:
 
 def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
     """Raises NoPicture where the report lacks what it needs."""
-    table = results.get(plot.table)
-    if not isinstance(table, Mapping):
-        raise NoPicture(f"this report has no table {plot.table}")
+    table = _table(results, plot.table)
     columns = {str(c.get("name")): i for i, c in enumerate(table["columns"])}
-    needed = [plot.along, *plot.values, *(c for c in (plot.series, plot.panels) if c), *(plot.whiskers or ())]
+    needed = [plot.along, *plot.values, *(c for c in (plot.series, plot.panels, plot.over) if c), *(plot.whiskers or ()), *plot.guides]
     if missing := [name for name in needed if name not in columns]:
         raise NoPicture(f"the table {plot.table} has no column {', '.join(dict.fromkeys(missing))}")
-    rows = [{name: row[i] if i < len(row) else None for name, i in columns.items()} for row in table["rows"]]
-    if not rows:
-        raise NoPicture(f"the table {plot.table} is empty")
+    rows = rows_of(results, plot.table)
     rows, selected = _where(plot, rows)
+    for column, names in ((plot.series, plot.only), (plot.panels, plot.only_panels)):
+        rows = [row for name in names for row in rows if name_of(row[column or ""]) == name] or rows
+    if plot.against:
+        rows, plot = _compared(plot, rows)
+        selected.append(f"difference from {plot.against[1]}, mean over {plot.over}s" if plot.against else "")
     return _Builder(plot, rows, selected, {str(c.get("name")): plain(c.get("unit", "")) for c in table["columns"]}).build()
+
+
+def _table(results: Mapping[str, Any], name: str) -> Mapping[str, Any]:
+    table = results.get(name)
+    if not isinstance(table, Mapping):
+        raise NoPicture(f"this report has no table {name}")
+    return table
+
+
+def rows_of(results: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+    """A table's rows, cells by the names of their columns. Raises NoPicture where it is missing or empty."""
+    table = _table(results, name)
+    columns = {str(c.get("name")): i for i, c in enumerate(table["columns"])}
+    rows = [{column: row[i] if i < len(row) else None for column, i in columns.items()} for row in table["rows"]]
+    if not rows:
+        raise NoPicture(f"the table {name} is empty")
+    return rows
 
 
 def _where(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
@@ -79,6 +98,29 @@ def _where(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
         if len(values) > 1:
             selected.append(f"{column.replace('_', ' ')} {value}")
     return rows, selected
+
+
+LOW, HIGH = "least of the differences", "largest of the differences"
+
+
+def _compared(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], Plot]:
+    """Rows of mean differences from the reference, paired by `over`, with their ends."""
+    column, reference = plot.against or ("", "")
+    (value,) = plot.values
+    shared = [c for c in (plot.along, plot.panels, plot.over) if c]
+    base = {tuple(name_of(row[c]) for c in shared): numeric(row[value]) for row in rows if name_of(row[column]) == reference}
+    found: dict[tuple[str, ...], list[float]] = {}
+    first: dict[tuple[str, ...], dict[str, Any]] = {}
+    for row in rows:
+        at, own = base.get(tuple(name_of(row[c]) for c in shared)), numeric(row[value])
+        if name_of(row[column]) == reference or at is None or own is None or not math.isfinite(own - at):
+            continue
+        key = tuple(name_of(row[c]) for c in (plot.series or column, plot.along, *([plot.panels] if plot.panels else [])))
+        found.setdefault(key, []).append(own - at)
+        first.setdefault(key, row)
+    if not found:
+        raise NoPicture(f"the table {plot.table} has no {column} {reference} to compare with")
+    return [{**first[key], value: sum(d) / len(d), LOW: min(d), HIGH: max(d)} for key, d in found.items()], replace(plot, whiskers=(LOW, HIGH))
 
 
 class _Builder:
@@ -113,6 +155,8 @@ class _Builder:
                     left["beyond"] += plot.value_limits is not None and not plot.value_limits[0] <= y <= plot.value_limits[1]
                     low, high = (numeric(row[c]) for c in plot.whiskers) if plot.whiskers else (None, None)
                     built[title].series[names.index(name)].points.append(Point(at, y, low, high))
+        for title, panel in built.items():
+            panel.guides = [(self._words(guide), self._guide(guide, title)) for guide in plot.guides]
         return self._chart(list(built.values()), names, categories, left)
 
     def _chart(self, panels: list[Panel], names: list[str], categories: list[str], left: Mapping[str, int]) -> Chart:
@@ -139,6 +183,15 @@ class _Builder:
         units = {self.units.get(v, "") for v in plot.values}
         return Chart(plot, panels, names, categories, self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
                      self._with_unit(value_label, units), self.selected, self.notes)
+
+    def _guide(self, guide: str, title: str) -> list[Point]:
+        """The same for all series: of each place, the first row of the panel that has it."""
+        points: dict[float, Point] = {}
+        for row in self.rows:
+            at, value = self._place(row[self.plot.along], []), numeric(row[guide])
+            if at is not None and value is not None and math.isfinite(value) and title in ("", name_of(row[self.plot.panels or self.plot.along])):
+                points.setdefault(at, Point(at, value))
+        return sorted(points.values(), key=lambda p: p.along)
 
     def _place(self, value: Any, categories: list[str]) -> float | None:
         if self.plot.kind != "lines":

@@ -1,8 +1,9 @@
-"""A picture's description as data: a row of the tables in gradients.py, sums.py, trainings.py, networks.py."""
+"""A picture's description as data: a row of the tables in gradients.py, sums.py, trainings.py, networks.py. What no
+such row can say is drawn by a function of scenes.py."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Mapping
+from typing import Any, Callable, Mapping
 
 
 @dataclass(frozen=True)
@@ -22,12 +23,42 @@ class Plot:
     along_scale: str = "linear"      # linear, log or log2
     value_scale: str = "linear"
     value_limits: tuple[float, float] | None = None  # of a linear axis; values beyond them are drawn at its ends, with a note
-    whiskers: tuple[str, str] | None = None  # columns of the smallest and the largest value
+    only: tuple[str, ...] = ()       # values of `series`, in this order; default: the first ones
+    only_panels: tuple[str, ...] = ()  # values of `panels`, likewise
+    against: tuple[str, str] | None = None  # column and its value: drawn is the difference from the rows with this value,
+    over: str = ""                   # from the row with the same value of this column: the mean over it, and a band from the least to the largest
+    guides: tuple[str, ...] = ()     # of lines: columns drawn as lines of their own, the same for all series
+    whiskers: tuple[str, str] | None = None  # columns of the smallest and the largest value; of lines: a band
+    marks: bool = False              # of lines: markers without lines
     steps: bool = False              # a value stays until the next one
     value_label: str = ""            # what `values` are; default: the column's name
     along_label: str = ""
     same_values: bool = True         # all panels share the axis of values
+    same_along: bool = True          # all panels share the other axis
     reading: str = ""                # how to read it, one sentence
+    first: bool = False              # it stands on the overview of a folder
+
+
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """One panel of a scene."""
+    title: str
+    description: str  # in words, for readers who cannot see it
+    draw: Callable[[Any], None]  # into matplotlib's axes
+    size: tuple[float, float] = (4.0, 2.7)  # inches
+
+
+@dataclass(frozen=True)
+class Scene:
+    """A picture with a drawing of its own. `frames` gets the rows of `tables`, in this order."""
+    tables: tuple[str, ...]
+    title: str
+    frames: Callable[..., list[Frame]]
+    reading: str = ""
+    first: bool = True
 
 
 MOST_PANELS, MOST_SERIES, MOST_ROWS = 8, 12, 40

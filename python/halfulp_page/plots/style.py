@@ -8,14 +8,20 @@ from __future__ import annotations
 
 from typing import Any
 
-INK, GRID = "#010203", "#030201"  # stand-ins for the text's colour and for background lines
+INK, GRID, PAPER = "#010203", "#030201", "#fefdfc"  # stand-ins for the text's colour, background lines, the background
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#010204", "#cc79a7", "#e69f00", "#56b4e9")
 MARKERS = ("o", "s", "^", "D", "v", "P", "X", "<", ">", "h", "*", "p")
 DASHES = ("-", (0, (5, 2)), (0, (1, 1.5)), (0, (5, 2, 1, 2)), (0, (8, 2)), (0, (3, 1.5, 1, 1.5, 1, 1.5)), (0, (2, 2)))
 HATCHES = ("", "//", "xx", "\\\\", "--", "||", "++", "/")
 
 # What replaces a stand-in in the page.
-VARIABLES = {INK: "currentColor", GRID: "var(--grid)", **{colour: f"var(--s{i})" for i, colour in enumerate(COLOURS)}}
+VARIABLES = {INK: "currentColor", GRID: "var(--grid)", PAPER: "var(--panel)", **{colour: f"var(--s{i})" for i, colour in enumerate(COLOURS)}}
+# Styles that are everywhere, and their names.
+CLASSES = {"fill:none;stroke:var(--grid);stroke-width:0.8": "pg", "fill:currentColor;stroke:currentColor;stroke-width:0.8": "pt",
+           **{f"fill:currentColor;font-size:9px;text-anchor:{anchor}": f"p{anchor[0]}" for anchor in ("start", "middle", "end")}}
+
+# What replaces those in a file of its own.
+PRINTED = {"currentColor": "#1b1f24", "var(--grid)": "#e3e7eb", "var(--panel)": "#ffffff", **{f"var(--s{i})": colour if colour != "#010204" else "#1b1f24" for i, colour in enumerate(COLOURS)}}
 
 SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "halfulp", "text.parse_math": False, "axes.unicode_minus": True, "path.simplify": True, "font.family": "sans-serif",

@@ -3,13 +3,15 @@ and a description."""
 from __future__ import annotations
 
 import io
+import itertools
 import re
 from typing import Any
 from xml.etree import ElementTree
 
-from .style import VARIABLES
+from .style import CLASSES, PRINTED, VARIABLES
 
 _XLINK = "{http://www.w3.org/1999/xlink}href"
+_DEFAULT = re.compile(r"stroke-line(cap|join): \w+;?")  # the style sheet has them
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 
 
@@ -23,9 +25,11 @@ def inline_svg(figure: Any, prefix: str, title: str, description: str) -> str:
         for child in list(parent):
             if _local(child.tag) in ("metadata", "style"):
                 parent.remove(child)
-    used = {value for element in root.iter() for value in _references(element)}
+    used = {value: str(i) for i, value in enumerate(dict.fromkeys(value for element in root.iter() for value in _references(element)))}
     for element in root.iter():
         _rewrite(element, prefix, used)
+    _unwrap(root)
+    _with_classes(root)
     box = root.get("viewBox", "")
     root.attrib.clear()
     root.set("viewBox", box)
@@ -43,6 +47,26 @@ def inline_svg(figure: Any, prefix: str, title: str, description: str) -> str:
     return ElementTree.tostring(root, encoding="unicode")
 
 
+def class_rules() -> str:
+    """What pictures need of a style sheet."""
+    return "".join(f".{name}{{{style}}}" for style, name in CLASSES.items())
+
+
+def standalone(svg: str) -> str:
+    """An inline <svg> as a file: with colours for paper, a background, and the names of its parts spelled out."""
+    for variable, colour in PRINTED.items():
+        svg = svg.replace(variable, colour)
+    _, _, width, height = re.findall(r"[-\d.]+", re.findall(r'viewBox="([^"]*)"', svg)[0])
+    svg = svg.replace(' href="#', ' xlink:href="#')
+    head = f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{width}pt" height="{height}pt" font-family="DejaVu Sans, sans-serif" stroke-linejoin="round" '
+    svg = svg.replace("<svg ", head, 1)
+    end = svg.index("</desc>") + len("</desc>")
+    style = class_rules()
+    for variable, colour in PRINTED.items():
+        style = style.replace(variable, colour)
+    return svg[:end] + f'<style>{style}</style><rect width="{width}" height="{height}" fill="#ffffff"/>' + svg[end:] + "\n"
+
+
 def _local(tag: Any) -> str:
     return str(tag).rsplit("}", 1)[-1]
 
@@ -54,7 +78,44 @@ def _references(element: Any) -> list[str]:
     return [name for name in found if name]
 
 
-def _rewrite(element: Any, prefix: str, used: set[str]) -> None:
+def _unwrap(parent: Any) -> None:
+    """Puts what groups without attributes hold in their place, and drops definitions of nothing."""
+    children = []
+    for child in list(parent):
+        _unwrap(child)
+        if child.tag in ("g", "defs") and not child.attrib and (child.tag == "g" or not len(child)):
+            children += list(child)
+        else:
+            children.append(child)
+    parent[:] = _shared(children)
+
+
+def _shared(children: list[Any]) -> list[Any]:
+    """Puts neighbours that look alike into a group that says so once."""
+    found: list[Any] = []
+    for style, run in itertools.groupby(children, key=lambda c: (c.get("style"), c.get("clip-path"))):
+        alike = list(run)
+        if len(alike) < 3 or not style[0]:
+            found += alike
+            continue
+        group = ElementTree.Element("g", {name: value for name, value in zip(("style", "clip-path"), style) if value})
+        for child in alike:
+            for name in group.attrib:
+                del child.attrib[name]
+        group[:] = alike
+        found.append(group)
+    return found
+
+
+def _with_classes(root: Any) -> None:
+    """Frequent styles by name; class_rules() has them for the page, and a file of its own gets them."""
+    for element in root.iter():
+        if name := CLASSES.get(element.get("style", "")):
+            del element.attrib["style"]
+            element.set("class", name)
+
+
+def _rewrite(element: Any, prefix: str, used: dict[str, str]) -> None:
     element.tag = _local(element.tag)
     if element.tag != "text":
         element.text = element.text if (element.text or "").strip() else None
@@ -64,17 +125,19 @@ def _rewrite(element: Any, prefix: str, used: set[str]) -> None:
     for name, value in attributes.items():
         if name == "id":
             if value in used:
-                element.set("id", f"{prefix}-{value}")
+                element.set("id", f"{prefix}-{used[value]}")
         elif name == _XLINK:
-            element.set("href", f"#{prefix}-{value[1:]}")
-        else:
-            element.set(_local(name), _value(name, value, prefix))
+            element.set("href", f"#{prefix}-{used[value[1:]]}")
+        elif not value.startswith("rotate(-0 "):
+            element.set(_local(name), _value(name, value, prefix, used))
 
 
-def _value(name: str, value: str, prefix: str) -> str:
-    value = re.sub(r"url\(#([^)]+)\)", rf"url(#{prefix}-\1)", value)
+def _value(name: str, value: str, prefix: str, used: dict[str, str]) -> str:
+    value = re.sub(r"url\(#([^)]+)\)", lambda m: f"url(#{prefix}-{used[m[1]]})", value)
     if name == "style":
         for stand_in, variable in VARIABLES.items():
             value = value.replace(stand_in, variable)
-        return re.sub(r"font: [^;]*px [^;]*;?", lambda m: "font-size: " + re.findall(r"[\d.]+px", m[0])[0] + ";", value)
-    return _LONG_NUMBER.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value)
+        value = re.sub(r"font: [^;]*px [^;]*;?", lambda m: "font-size: " + re.findall(r"[\d.]+px", m[0])[0] + ";", value)
+        return re.sub(r"\s*([:;])\s*", r"\1", _DEFAULT.sub("", value)).strip("; ")
+    value = _LONG_NUMBER.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value)
+    return re.sub(r"\s*([A-Za-z])\s*", r"\1", value.strip()) if name == "d" else value

@@ -3,6 +3,8 @@ from .spec import Plot
 
 PLOTS = {
     "training": (
+        Plot("curves", "Test loss against FP32's, by policy", "lines", "step", ("test_loss",), series="policy", panels="network", against=("policy", "fp32"), over="seed",
+             only=("fp32", "amp-fp16", "pure-bf16", "strict-bf16", "bf16-sr", "fp8-hybrid", "mxfp4"), value_label="loss minus FP32's", reading="0: as FP32. The band is from the least to the largest difference of a seed.", first=True),
         Plot("learning_rates", "Small steps: narrow weights against FP32, by how they are kept", "dots", "weights", ("to_fp32",), series="format", panels="lr",
              where={"network": "mlp", "rest": "fp32"}, value_label="accuracy minus FP32's", reading="The series is the format of the weights, a panel the learning rate. All else is FP32."),
         Plot("summary", "Accuracy under each precision policy", "dots", "policy", ("accuracy",), series="network", whiskers=("lowest", "highest"), value_label="test accuracy",
@@ -10,9 +12,10 @@ PLOTS = {
         Plot("summary", "What rounding took away under each policy", "dots", "policy", ("swamped", "underflowed", "operands_lost"), panels="network", value_scale="log", value_label="share")),
     "loss_scaling": (
         Plot("recovery", "Gradients of a real training that a loss scale loses, at either end", "lines", "k", ("lost", "overflowed"), panels="format", where={"kind": "both"}, value_scale="log",
-             along_label="log2 of the loss scale", value_label="share of gradients"),
+             along_label="log2 of the loss scale", value_label="share of gradients", first=True),
         Plot("scale_course", "The course of dynamic loss scales", "lines", "step", ("scale",), series="variant", value_scale="log2", steps=True, value_label="loss scale")),
     "grad_scaler": (
+        Plot("several", "One scaler for two networks: the scale after each step", "lines", "step", ("scale_after",), series="way", value_scale="log2", steps=True, value_label="loss scale", first=True),
         Plot("clipping", "How long a step is if gradients are clipped before and after they are unscaled", "lines", "k", ("to_fp32",), series="when", value_scale="log",
              along_label="log2 of the loss scale", value_label="norm of the gradient that is taken, FP32: 1"),
         Plot("accumulation", "What a step takes of the gradient of its micro-batches", "lines", "micro_batches", ("part",), series="way", along_scale="log2", value_scale="log",
@@ -21,18 +24,20 @@ PLOTS = {
              reading="The checkpoint is in the middle; where a loss stays, steps are left out.")),
     "finetune": (
         Plot("learning_rates", "Small steps: narrow weights against FP32, by how they are kept", "dots", "weights", ("to_fp32",), series="format", panels="lr",
-             where={"network": "mlp", "rest": "fp32"}, value_label="accuracy minus FP32's", reading="The series is the format of the weights, a panel the learning rate. All else is FP32."),
+             where={"network": "mlp", "rest": "fp32"}, value_label="accuracy minus FP32's", reading="The series is the format of the weights, a panel the learning rate. All else is FP32.", first=True),
         Plot("summary", "What fine-tuning gains on its classes, and forgets of the others", "dots", "policy", ("tuned_before", "tuned", "other_before", "other"), panels="network",
              value_label="test accuracy", reading="Before and after; a training that ended in NaN counts as 0."),
         Plot("summary", "Weights that never move, and updates that are swamped", "dots", "policy", ("unmoved", "swamped"), panels="network", value_label="share")),
     "optimizer": (
-        Plot("summary", "Accuracy of each variant of Adam", "dots", "variant", ("accuracy",), series="network", panels="group", value_label="test accuracy"),
+        Plot("summary", "Accuracy of each variant of Adam", "dots", "variant", ("accuracy",), series="network", panels="group", value_label="test accuracy", first=True),
         Plot("summary", "Second moments that vanish, and updates that are swamped", "dots", "variant", ("second_underflowed", "swamped"), panels="group", where={"network": "mlp"}, value_label="share"),
+        Plot("summary", "Norms of the weights, with and without weight decay", "dots", "variant", ("weight_norm",), panels="network", where={"group": "decay"}, value_label="norm of all weights",
+             reading="Where decay is rounded away, the norm is that without it."),
         Plot("instability", "Learning rates that are too large, and what repairs them", "dots", "variant", ("norm_spikes", "loss_spikes"), panels="network", value_label="steps with a spike"),
         Plot("batches", "Updates that are swamped, by the size of the batch", "lines", "batch", ("swamped",), series="policy", panels="network", along_scale="log2",
              along_label="examples a step", value_label="share of updates", reading="As many examples in all: larger batches have fewer and earlier steps, whose updates are larger next to their weights.")),
     "recommendation": (
         Plot("sensitivity", "What each format costs, alone in its place", "dots", "layer", ("error",), series="format", panels="part", where={"network": "mlp"}, value_scale="log",
              value_label="relative error of a step", reading="All else is FP32. Weights and moments are those of all layers."),
-        Plot("comparison", "What a step stores under the recommended policy and under others", "dots", "policy", ("bytes_to_fp32",), series="network", value_label="bytes, FP32: 1")),
+        Plot("comparison", "What a step stores under the recommended policy and under others", "dots", "policy", ("bytes_to_fp32",), series="network", value_label="bytes, FP32: 1", first=True)),
 }

@@ -1,0 +1,47 @@
+// Arithmetic as people write it: numbers, + - * / ^, parentheses and the functions of `halfulp eval`.
+#pragma once
+
+#include <halfulp/commands/rational.hpp>
+#include <halfulp/emulation/operation.hpp>
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace halfulp::cli {
+
+/// A number, or an operation and its operands.
+struct Expression {
+  enum class Kind : std::uint8_t { number, code_word, operation, negation, absolute };
+  Kind kind = Kind::number;
+  std::string text;                      ///< as written, without outer parentheses
+  std::optional<Rational> value;         ///< of a finite number, exactly: 0.1, 2^-25
+  std::uint64_t code = 0;                ///< of a code word such as 0x3C00
+  Operation operation = Operation::add;  ///< one whose result is of its operands' format
+  std::vector<Expression> operands;
+};
+
+/// Reads an expression. By falling precedence: ^ (also **; of numbers by whole numbers), signs, * and /, + and -. A
+/// sign before a number belongs to it. A hexadecimal word without point and exponent is a code word of whatever format
+/// the expression is computed in. Throws std::invalid_argument in one line that says what is accepted where.
+Expression parse_expression(std::string_view text);
+
+/// Whether text is more than one number or code word: it has an operator or a function.
+bool is_compound(const Expression& expression);
+
+/// A value without any rounding: exactly `value` if `doubt` is zero, else within `doubt` of it.
+struct Known {
+  Rational value, doubt = 0;
+  bool is_exact() const { return doubt.is_zero(); }
+};
+
+/// The value of an expression, or none for code words, what is not finite, and where `rational` asks for an exact one
+/// and it is not rational. Irrational ones are known to 100 decimal digits and more; where so many digits are those of
+/// a number with at most 60, as in sqrt(2) * sqrt(2), that number is taken.
+std::optional<Known> value_of(const Expression& expression, bool rational);
+
+/// What an operation gives of such operands, likewise.
+std::optional<Known> exact_result(Operation operation, const std::vector<Known>& operands, bool rational);
+
+}  // namespace halfulp::cli

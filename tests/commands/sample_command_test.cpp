@@ -1,0 +1,68 @@
+// `halfulp sample` as a user runs it.
+#include "command.hpp"
+#include "temporary_folder.hpp"
+
+#include <halfulp/data/distributions.hpp>
+#include <halfulp/data/npy.hpp>
+
+#include <gtest/gtest.h>
+
+#include <filesystem>
+
+namespace sample_command_test {
+
+using namespace halfulp;
+using halfulp::tests::expect_refused, halfulp::tests::run_halfulp;
+
+class Sample : public ::testing::Test {
+ protected:
+  std::string path(const std::string& name) const { return (folder_ / name).string(); }
+  std::vector<double> load(const std::string& name, const std::vector<std::uint64_t>& shape) const {
+    NpyReader npy(path(name));
+    EXPECT_EQ(npy.header().shape, shape);
+    EXPECT_EQ(npy.header().format, fp32);
+    std::vector<std::uint64_t> codes(npy.header().count);
+    EXPECT_EQ(npy.read(codes), codes.size());
+    std::vector<double> values;
+    for (const auto c : codes) values.push_back(static_cast<double>(fp32.value(c)));
+    return values;
+  }
+
+  halfulp::tests::TemporaryFolder folder_;
+};
+
+TEST_F(Sample, WritesWhatTheDistributionGivesPlaceByPlace) {
+  ASSERT_EQ(run_halfulp({"sample", "--out", path("usual.npy")}).out,
+            path("usual.npy") + ": 256 x 64 elements, fp32, log-normal: median 2^-17.5, sigma 4 binades, seed 1\n");
+  const Distribution usual{Shape::log_normal, -17.5, 4};
+  const std::vector<double> values = load("usual.npy", {256, 64});
+  for (std::size_t i = 0; i < values.size(); ++i)
+    ASSERT_EQ(values[i], static_cast<double>(static_cast<float>(usual.sample(1, i)))) << i;
+
+  ASSERT_EQ(run_halfulp({"sample", "--out", path("wide.npy"), "--shape", "3,5,7", "--distribution", "log-uniform",
+                         "--median", "-10", "--sigma", "2", "--seed", "9"})
+                .status,
+            0);
+  const Distribution wide{.shape = Shape::log_uniform, .log2_low = -14, .log2_high = -6};
+  const std::vector<double> other = load("wide.npy", {3, 5, 7});
+  for (std::size_t i = 0; i < other.size(); ++i) {
+    EXPECT_EQ(other[i], static_cast<double>(static_cast<float>(wide.sample(9, i)))) << i;
+    EXPECT_TRUE(std::abs(other[i]) >= 0x1p-14 && std::abs(other[i]) <= 0x1p-6) << other[i];
+  }
+}
+
+TEST_F(Sample, RefusesInOneLine) {
+  const std::string out = path("x.npy");
+  expect_refused({"sample"}, "--out");
+  expect_refused({"sample", "--out", out, "--shape", "3,0"}, "--shape is 3,0; accepted: sizes of at least 1");
+  expect_refused({"sample", "--out", out, "--shape", "70000,70000"}, "at most 268435456 elements");
+  expect_refused({"sample", "--out", out, "--shape", "3,x"}, "--shape");
+  expect_refused({"sample", "--out", out, "--distribution", "norml"}, "normal");
+  expect_refused({"sample", "--out", out, "--median", "1000"}, "--median");
+  expect_refused({"sample", "--out", out, "--sigma", "nan"}, "--sigma is 'nan'; accepted: a number from 0.01 to 16");
+  expect_refused({"sample", "--out", out, "--seed", "-1"}, "--seed is '-1'; accepted: an integer from 0");
+  expect_refused({"sample", "--out", path("no/such/x.npy")}, "no/such");
+  EXPECT_FALSE(std::filesystem::exists(out));
+}
+
+}  // namespace sample_command_test
