@@ -146,7 +146,7 @@ void check_command(const CheckArguments& options, int& status) {
 void add_check_command(CLI::App& app, int& status) {
   auto options = std::make_shared<CheckArguments>();
   auto* command = app.add_subcommand("check",
-                                     "hold everything that a backend computes against the emulation, in one table");
+                                     "compare everything that a backend computes with the emulation, in one table");
   command
       ->add_option("--backend", options->backend,
                    "x86 (this CPU), cuda (a GPU), recorded:NAME, rehearsal (cuda's host code with the emulation in a "
@@ -164,7 +164,7 @@ void add_check_command(CLI::App& app, int& status) {
       "Operations are asked on the operands of the recording suite, matrix units on random and adversarial tiles; of "
       "GPUs also sums in "
       "several orders, small programs (softmax, layer norm, weight updates), and halfulp's own kernels.\n"
-      "Exit status: 0 all agree but for functions that need not be correctly rounded, 1 something fails, 2 bad usage, "
+      "Exit status: 0 all agree, except functions that need not be correctly rounded, 1 something fails, 2 bad usage, "
       "3 the device is "
       "not here or broke down, 130 interrupted.");
   command->callback([options, &status] {

@@ -188,7 +188,7 @@ void page(const Arguments& arguments) {
 
 void add_page_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand(
-      "page", "reports as one HTML page, with pictures; needs Python, matplotlib and Jinja2");
+      "page", "reports as HTML, one page or a folder, with pictures; needs Python, matplotlib and Jinja2");
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("REPORT", arguments->reports,
@@ -202,7 +202,7 @@ void add_page_command(CLI::App& app) {
       ->type_name("FILE|DIR|-");
   command->add_option("--title", arguments->title, "its title")->type_name("TEXT");
   add_number_option(*command, "--rows", arguments->rows, 0, 1'000'000'000,
-                    "most rows of a table, 0 for all; 50 unless told");
+                    "maximum number of rows per table, 0 for all (default 50)");
   command->add_option("--python", arguments->python, "the Python that draws; else that of PATH, else /usr/bin/python3")
       ->type_name("PROGRAM")
       ->envname("HALFULP_PYTHON");

@@ -208,8 +208,8 @@ void probe_command(const ProbeArguments& options) {
 
 void add_probe_command(CLI::App& app, int&) {
   const auto options = std::make_shared<ProbeArguments>();
-  CLI::App* command = app.add_subcommand(
-      "probe", "which matrix unit is this? its parameters, by what it answers to chosen operands");
+  CLI::App* command = app.add_subcommand("probe",
+                                         "find out how a matrix unit adds, from its answers to chosen operands");
   command
       ->add_option("--backend", options->backend,
                    "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; behind each but the first :UNIT picks one of "

@@ -120,7 +120,7 @@ void add_diff_profiles_command(CLI::App& app, int&) {
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(
-      "All inputs are looked at, 2^16 or 2^32 of them; of fp64 a sample. A range is maximal: its inputs are all "
+      "All 2^16 or 2^32 inputs are compared; for fp64, a sample is. A range is maximal: its inputs are all "
       "finite, all "
       "infinite or all NaN, and so are the results of either profile.\n"
       "Exit status: 0 also where they differ, for that is the answer; 2 bad usage, 130 interrupted.");

@@ -291,11 +291,12 @@ void add_quantize_command(CLI::App& app, int&) {
       ->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
   command->add_flag("--json", options->json, "the summary as JSON");
   command->footer(
-      "Errors are of the elements that stay finite; how many do not is said first. All files are written, or none.\n"
-      "Saturated are elements beyond the largest value of the format, times their block's scale: with a scale that was "
-      "rounded down, the "
-      "largest of a block is just beyond. An infinity, where the format's scale can hold it, leaves zeros beside it.\n"
-      "Scales come in the order of their blocks, NVFP4's tensor scale with --json.");
+      "Errors are those of the elements that stay finite; the summary first says how many do not. Either all files are "
+      "written, or none.\n"
+      "An element is saturated if it is beyond the format's largest value times its block's scale; if the scale was "
+      "rounded down, the largest element of a block is just beyond. If the format's scale can hold an infinity, an "
+      "infinite element makes the others of its block zero.\n"
+      "Scales come in the order of their blocks; --json also prints NVFP4's tensor scale.");
   command->callback([options, command] { quantize_command(*options, *command); });
 }
 

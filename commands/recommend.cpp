@@ -119,8 +119,8 @@ void add_recommend_command(CLI::App& app, int& status, std::string command) {
       ->type_name("FOLDER");
   recommend
       ->add_option("--budget", options->budget,
-                   "what may be lost: a share of the test examples such as 0.01 (of tensors: a relative error); or the "
-                   "bytes that there are, such as 400kB (default: 0.01)")
+                   "what may be lost: a share of the test examples such as 0.01 (of tensors: a relative error); or a "
+                   "number of bytes, such as 400kB (default: 0.01)")
       ->type_name("LOSS|BYTES");
   recommend->add_option("--formats", options->formats, "formats besides fp32 (default: bf16,e4m3,e5m2,fp8-1x128)")
       ->type_name("F[,F]");

@@ -180,7 +180,7 @@ void add_record_command(CLI::App& app, int& status) {
       });
   command->add_flag(
       "--quick", options->quick,
-      "seconds: without operands from the experiments, of which a replayed experiment then compares next to none");
+      "takes seconds: leaves out the experiments' operands, so that a replayed experiment compares almost nothing");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(
       "It takes about a minute, nearly all of which goes into running every experiment once, to learn what they ask.\n"

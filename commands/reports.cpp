@@ -66,7 +66,7 @@ void show(const Arguments& arguments) {
     throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
   if (!name) {
     if (csv || !columns.empty() || !where.empty())
-      throw std::invalid_argument("show: --columns, --where and --csv want a TABLE");
+      throw std::invalid_argument("show: --columns, --where and --csv need a TABLE");
     return write_output(contents_text(report, path, Style::of_output()));
   }
   const Json tables = tables_with_claims(report);
@@ -93,10 +93,10 @@ void add_show_command(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("REPORT", arguments->path, "a report; - is standard input")->required();
   command->add_option("TABLE", arguments->table, "a table of its results, or claims; without, they are listed");
-  command->add_option("--columns", arguments->columns, "these columns alone, in this order")
+  command->add_option("--columns", arguments->columns, "only these columns, in this order")
       ->type_name("NAME[,NAME...]")
       ->delimiter(',');
-  command->add_option("--where", arguments->where, "rows alone whose column reads so; may be repeated")
+  command->add_option("--where", arguments->where, "only rows whose column has this value; may be repeated")
       ->type_name("COLUMN=VALUE")
       ->expected(1)
       ->take_all()

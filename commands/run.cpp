@@ -141,7 +141,7 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
       ->take_all()
       ->allow_extra_args(false);
   app.add_option("--backend", arguments.backends,
-                 "backends to hold the results against (default: all; see halfulp backends)")
+                 "backends to compare the results with (default: all; see halfulp backends)")
       ->type_name("B[,B]");
   app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")
       ->type_name("FILE|DIR|-");

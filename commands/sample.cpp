@@ -78,7 +78,7 @@ void add_sample_command(CLI::App& app, int&) {
       ->type_name("BINADES");
   add_number_option(*command, "--seed", arguments->seed, 0, UINT64_MAX, "the same seed gives the same bits everywhere")
       ->default_str("1");
-  command->footer("Each element depends on the seed and its place alone. Exit status: 0 written, 2 bad usage.");
+  command->footer("Each element depends only on the seed and its place. Exit status: 0 written, 2 bad usage.");
   command->callback([arguments] { sample(*arguments); });
 }
 

@@ -239,8 +239,8 @@ void add_verify_command(CLI::App& app, int& status) {
   };
   std::string names;  // of what arrays have
   for (const Operation operation : array_operations) names += std::string(info(operation).name) + ", ";
-  auto* command = app.add_subcommand("verify",
-                                     "hold array functions against an independent reference, every input or a sample");
+  auto* command = app.add_subcommand(
+      "verify", "compare array functions with an independent reference, on every input or a sample");
   command
       ->add_option("OP", options->operation,
                    names + "convert; others (rem, min, rsqrt, exp, ...) by their scalar functions")
@@ -274,7 +274,7 @@ void add_verify_command(CLI::App& app, int& status) {
       ->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")
       ->type_name("FILE")
       ->check(file_name);
-  command->add_option("--ledger", options->ledger, "puts an entry a rounding mode into this file")
+  command->add_option("--ledger", options->ledger, "puts one entry per rounding mode into this file")
       ->type_name("FILE")
       ->check(file_name);
   add_number_option(*command, "--threads", options->threads, 1, 1024,

@@ -47,7 +47,7 @@ void add_witness_command(CLI::App& app, int&) {
       ->required();
   command->add_option("B", options->b, "another with the same operands and result")->required();
   add_number_option(*command, "--cases", options->search.cases, 1, 1'000'000'000,
-                    "of a guided search at most, and again to make what it found smaller (default 4000000)");
+                    "at most in a guided search, and as many again to make its find smaller (default 4000000)");
   add_number_option(*command, "--longest", options->search.longest, 1, 4096, "terms of a vector (default 40)");
   add_number_option(*command, "--seed", options->search.seed, 0, UINT64_MAX, "of a guided search (default 1)");
   command->add_flag("--strict-nan", options->strict_nan, "a NaN equals only the same NaN");

@@ -1,7 +1,10 @@
 """The site of the documentation: Sphinx with MyST over docs/, Breathe over what Doxygen says of the headers, autodoc over the Python package.
 
-docs/make_site.sh runs it; HALFULP_XML is Doxygen's folder, HALFULP_PACKAGE the folder that has the package halfulp, where it was built.
+docs/make_site.sh runs it; HALFULP_XML is Doxygen's folder, HALFULP_PACKAGE the folder that has the package halfulp, where it was built;
+HALFULP_NOTEBOOKS a folder with the pages that notebooks/publish.py made, where it could.
 """
+import html
+import json
 import logging
 import os
 import pathlib
@@ -34,6 +37,20 @@ if package:
     autodoc_typehints = "none"
 
 
+notebooks = os.environ.get("HALFULP_NOTEBOOKS")
+html_extra_path = [notebooks] if notebooks else []
+
+
+def notebooks_section():
+    """Links to the notebooks' pages, by their titles."""
+    lines = []
+    for page in sorted(pathlib.Path(notebooks).glob("notebooks/*.html")):
+        cells = json.loads((ROOT / "notebooks" / f"{page.stem}.ipynb").read_text(encoding="utf-8"))["cells"]
+        title = "".join(cells[0]["source"]).splitlines()[0].removeprefix("# ")
+        lines.append(f'<li><a href="notebooks/{page.name}">{html.escape(title)}</a></li>')
+    return "\n## Notebooks\n\nEach one with its outputs and pictures:\n\n<ol>\n" + "\n".join(lines) + "\n</ol>\n"
+
+
 def pages_linked(text):
     """The pages of the same folder and below that a page links to, in its order: its table of contents."""
     return dict.fromkeys(target[:-3] for target in re.findall(r"\]\(((?!\.\./)[\w/-]+\.md)\)", text))
@@ -61,6 +78,8 @@ def complete(app, name, source):
     if name.endswith("index"):
         pages = list(pages_linked(text)) + (["casts", "training"] if name == "index" else [])
         text += "\n```{toctree}\n:hidden:\n\n" + "\n".join(pages) + "\n```\n"
+    if name == "index" and notebooks:
+        text += notebooks_section()
     if name == "reference/cpp":
         for header in headers():
             text += f"\n## {header}\n\n```{{eval-rst}}\n.. doxygenfile:: {header}\n```\n"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # make_site.sh SOURCE BUILD OUT [VENV]: the documentation as a site, OUT/html, from docs/, the headers, and the package of the build
-# tree with what its virtual environment has. Warnings, links that lead nowhere within the site and public names without documentation
+# tree with what its virtual environment has; the notebooks with their outputs, where that environment can run them. Warnings, links that lead nowhere within the site and public names without documentation
 # are errors. Links to other sites are not followed. "skipped: REASON" where it cannot be made.
 set -euo pipefail
 source=$1
@@ -31,6 +31,13 @@ if compgen -G "$build/python/halfulp/_core*.so" >/dev/null; then
   fi
 else
   echo "the Python functions are left out: the package was not built"
+fi
+if [ -n "${HALFULP_PACKAGE:-}" ] && "$venv/bin/python" -c "import nbconvert, nbclient, ipykernel, pandas, matplotlib, latex2mathml" 2>/dev/null; then
+  rm -rf "$out/notebooks"
+  PYTHONPATH=$build/python "$venv/bin/python" notebooks/publish.py "$out/notebooks/notebooks" >"$out/notebooks.log" 2>&1 || { cat "$out/notebooks.log" && exit 1; }
+  export HALFULP_NOTEBOOKS=$out/notebooks
+else
+  echo "the notebooks are left out: $venv cannot run them"
 fi
 PYTHONDONTWRITEBYTECODE=1 $python -m sphinx -q -E -a -W --keep-going -b html -d "$out/doctrees" docs "$out/html"
 echo "$out/html/index.html"

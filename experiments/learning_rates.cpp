@@ -44,7 +44,7 @@ std::string words_of(Keeping keeping) {
 std::vector<Parameter> learning_rate_parameters(const std::string& rates, const std::string& formats) {
   using Type = ParameterType;
   constexpr double infinity = std::numeric_limits<double>::infinity();
-  return {{"learning_rates", Type::reals, rates, "learning rates of the table learning_rates, in which lr says nothing",
+  return {{"learning_rates", Type::reals, rates, "learning rates of the table learning_rates; lr does not apply there",
            0, 100},
           {"weight_formats", Type::text, formats, "formats of its weights, separated by commas; empty: no such table"},
           {"lr_format",

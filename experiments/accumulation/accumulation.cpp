@@ -34,9 +34,9 @@ void write_curves(const AccumulationSettings& s, const std::vector<ErrorCurve>& 
          "The same with the root of that number: the typical size if rounding errors are independent with mean zero "
          "(Higham & Mary 2019)."},
         {"proven_bound", "1",
-         "No error of a run without overflow is larger, but for what products lose to underflow: (n - 1) u and its "
-         "relatives; Kahan: "
-         "6 u + 8 n u^2; Neumaier: u + gamma_(n-1)^2; null where no theorem applies."},
+         "Proven bound for the error of a run without overflow, except for what products lose to underflow: (n - 1) u, "
+         "or the bound of the order; Kahan: 6 u + 8 n u^2; Neumaier: u + gamma_(n-1)^2; null where no theorem "
+         "applies."},
         {"overflowed", "run",
          "Runs in which an operation overflowed, whether to Infinity or NaN or to the largest finite value."}};
   };
@@ -484,9 +484,9 @@ std::string accumulation_finding(const ReportTables& tables) {
       {{"rounding", "nearest-even"}, {"accumulator", (*longest)["accumulator"]}, {"terms", (*longest)["terms"]}});
   const TableRow* const best = smallest(orders, "mean_error");
   if (!best) return {};
-  return fmt::format("{} terms one by one in {} err by {}, at best ({}) by {}.", longest->whole("terms"),
-                     longest->text("accumulator"), percent(longest->number("mean_error")), best->text("order"),
-                     percent(best->number("mean_error")));
+  return fmt::format("{} terms added one by one in {} have an error of {}; the best order ({}) has {}.",
+                     longest->whole("terms"), longest->text("accumulator"), percent(longest->number("mean_error")),
+                     best->text("order"), percent(best->number("mean_error")));
 }
 
 }  // namespace

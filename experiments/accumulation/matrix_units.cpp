@@ -203,8 +203,8 @@ void claims(const Choices& c, const std::vector<UnitCurve>& curves, Report& repo
                                        "is that of the output nearest 0, and changes tenfold from draw to draw",
                                        curve->plain[i].largest))
                  : within(0.02, 0.005, curve->plain[i].largest,
-                          may_differ("the paper names no distribution; of positive terms the error grows with the "
-                                     "sum, and of N(0, 1) factors it is another: the claim after this")));
+                          may_differ("the paper names no distribution; with positive terms the error grows with the "
+                                     "sum; for N(0, 1) factors see the next claim")));
   }
 
   // A sum of 32 positive products and an addend loses less than 2^(emax - 13) a term, and the result 2^-13 of itself.
@@ -218,8 +218,8 @@ void claims(const Choices& c, const std::vector<UnitCurve>& curves, Report& repo
                                "derived: truncation of every term and result, and FP32 additions; the repair is "
                                "DeepSeek-V3's, section 3.3.2"};
   const std::string repair = fmt::format(
-      "Moved into FP32 every {} products, sums of positive products lose no more than {} products may, and what FP32 "
-      "additions lose, at any length.",
+      "If partial sums move into FP32 every {} products, sums of positive products lose, at any length, no more than "
+      "{} products can lose plus what FP32 additions lose.",
       c.promote_every, c.promote_every);
   if (h) {
     double largest = 0;

@@ -28,15 +28,15 @@ std::string row_name(const ChoiceResult& r, std::size_t source) {
 
 Choices choose(const Settings& s, Report& report) {
   Choices choices;
-  Table& table = report.table(
-      "configurations", "Which formats meet which accumulators",
-      {{"formats", "", "Of A and B: one name for both, or A+B."},
-       {"a", "", "How A is stored, in full."},
-       {"b", "", "How B is stored, along k too."},
-       {"accumulator", "",
-        "What sums products inside a segment of k in which no scale changes; @N: every N products an fp32 takes over."},
-       {"not_measured", "", "Why there is no such product; empty if it is measured."},
-       {"no_reverse", "", "Why the reverse order has no meaning for it; empty if it has."}});
+  Table& table = report.table("configurations", "Which formats meet which accumulators",
+                              {{"formats", "", "Of A and B: one name for both, or A+B."},
+                               {"a", "", "How A is stored, in full."},
+                               {"b", "", "How B is stored, along k too."},
+                               {"accumulator", "",
+                                "What sums the products of a segment of k in which no scale changes; @N: after every N "
+                                "products, the sum moves into fp32."},
+                               {"not_measured", "", "Why there is no such product; empty if it is measured."},
+                               {"no_reverse", "", "Why the reverse order has no meaning for it; empty if it has."}});
   const auto full = [](const OperandFormat& f) { return f.block ? description(*f.block) : format_name(f.grid); };
   for (std::size_t f = 0; f < s.formats.size(); ++f)
     for (std::size_t i = 0; i < s.accumulators.size(); ++i) {
@@ -81,8 +81,8 @@ void report_sources(const Settings& s, const Choices& choices, const Curves& cur
        {"reverse_bias", "1", "As `bias`, in that order."},
        {"alone_error", "1", "As `error`, with this source alone."},
        {"overflowed", "output",
-        "Outputs that are not finite in some state, in no part and no norm; where these are all, there is nothing to "
-        "measure: null."}});
+        "Outputs that are not finite in some state, which all parts and norms leave out; if no output is left, these "
+        "are null."}});
   for (std::size_t c = 0; c < choices.size(); ++c) {
     const ChoiceResult& r = curves.main[c];
     const auto row = [&](const std::string& name, const Measure& m, const Measure* reverse, const Measure* alone) {
@@ -405,7 +405,7 @@ std::string attribution_finding(const ReportTables& tables) {
         if (row.text("source") == source) return percent(row.number("error"));
       return std::string("-");
     };
-    return fmt::format("A product in {} errs by {}: inputs {}, sums {}.", total.text("formats"),
+    return fmt::format("A product in {} has an error of {}: inputs {}, sums {}.", total.text("formats"),
                        percent(total.number("error")), part("input"), part("accumulation"));
   }
   return {};

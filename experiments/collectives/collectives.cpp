@@ -232,15 +232,15 @@ void averages(const CollectiveSettings& s, Run& run) {
        {"log2_scale", "binade", "Power of two that the gradients are multiplied by: small ones, large ones."},
        {"ranks", "rank", "Number of ranks N, each with its own batch: its gradient is G + noise of equal size."},
        {"division", "",
-        "By N after the sum, before it, or split: a power of two near the root of N before and the rest after (in "
-        "FP32, rounded to the format)."},
+        "Where N divides: after the sum, before it, or split into a power of two near the root of N before and the "
+        "rest after (in FP32, rounded to the format)."},
        {"rounding_error", "1",
         "Root mean square of average - exact average of the ranks' numbers, divided by that of the exact averages; "
         "null if all overflowed."},
        {"sampling_error", "1",
         "Root mean square of exact average - G, divided by that of G: what larger batches are for."},
        {"to_zero", "1", "Share of averages that are zero, though the exact one is not."},
-       {"overflowed", "1", "Share of elements that overflowed on the way, in no error."}});
+       {"overflowed", "1", "Share of elements that overflowed on the way; all errors leave them out."}});
   constexpr std::size_t wave = 64;
   for (std::size_t begin = 0; begin < cases.size(); begin += wave) {
     auto pieces = parallel_map(std::min(wave, cases.size() - begin), [&](std::size_t i) {
@@ -406,10 +406,10 @@ std::string collectives_finding(const ReportTables& tables) {
                                              {"ranks", (*most)["ranks"]}});
     return rows.empty() ? std::string() : percent(rows.front().number("rms_error"));
   };
-  std::string text = fmt::format("{} ranks in {}: a ring errs by {}", most->whole("ranks"), most->text("format"),
-                                 like("ring"));
-  if (const std::string tree = like("tree"); !tree.empty()) text += ", a tree by " + tree;
-  if (const std::string wide = like("ring-fp32"); !wide.empty()) text += ", fp32 by " + wide;
+  std::string text = fmt::format("{} ranks in {}: a ring has an error of {}", most->whole("ranks"),
+                                 most->text("format"), like("ring"));
+  if (const std::string tree = like("tree"); !tree.empty()) text += ", a tree " + tree;
+  if (const std::string wide = like("ring-fp32"); !wide.empty()) text += ", fp32 " + wide;
   return text + ".";
 }
 

@@ -318,7 +318,8 @@ void reduction_errors(const CollectiveSettings& s, Run& run) {
         "- k u), or (N - 1) u where that is less; u is twice as large if rounding is stochastic; null where no theorem "
         "applies."},
        {"correctly_rounded", "1", "Share of results that are the exact sum rounded once, to nearest even."},
-       {"overflowed", "value", "Elements whose sum overflowed on the way, or whose gradients do: in no error."}});
+       {"overflowed", "value",
+        "Elements whose sum overflowed on the way, or whose gradients do; all errors leave them out."}});
   Table& grown = run.report.table(
       "growth", "By which power of N errors grow",
       {{"algorithm", "", "How ranks add: see the parameter `algorithms`."},

@@ -408,11 +408,11 @@ std::string finetune_finding(const ReportTables& tables) {
     const auto well = tables.rows("summary", {{"network", row["network"]}, {"verdict", "within"}});
     const auto repair = std::find_if(well.begin(), well.end(),
                                      [](const TableRow& other) { return other.text("policy").starts_with("bf16-"); });
-    return fmt::format("{} leaves {} of weights unmoved and ends {} points low", row.text("policy"),
+    return fmt::format("{} leaves {} of weights unmoved and ends {} points below fp32", row.text("policy"),
                        percent(row.number("unmoved")), in_words(-100 * row.number("to_fp32"))) +
-           (repair == well.end()
-                ? "."
-                : fmt::format("; {} {}.", repair->text("policy"), in_words(-100 * repair->number("to_fp32"))));
+           (repair == well.end() ? "."
+                                 : fmt::format("; {} ends {} below.", repair->text("policy"),
+                                               in_words(-100 * repair->number("to_fp32"))));
   }
   return {};
 }

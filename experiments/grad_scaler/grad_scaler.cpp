@@ -38,7 +38,7 @@ std::string grad_scaler_finding(const ReportTables& tables) {
              after = tables.rows("clipping", {{"when", "after"}});
   const TableRow *const wrong = smallest(before, "to_fp32"), *const right = smallest(after, "to_fp32");
   if (!wrong || !right) return {};
-  return fmt::format("Clipping before unscale_ shrinks a step to {}, after it to {}.",
+  return fmt::format("Clipping before unscale_ shrinks a step to {}; clipping after it leaves {}.",
                      percent(wrong->number("to_fp32")), percent(right->number("to_fp32")));
 }
 

@@ -179,12 +179,13 @@ void resuming(const Config& config, Report& report) {
        "the largest jump, in parts of that.",
        {recipe}},
       at_most(1, jump, "published"));
-  report.claim({"resume-falls-on",
-                "After each checkpoint the loss falls on: the largest last loss, in parts of the resumed run's first.",
-                {recipe}},
-               learns ? at_most(1, falls, "published")
-                      : skipped("too few steps are taken, or nothing is left to learn but rounding; accepted: more or "
-                                "fewer steps"));
+  report.claim(
+      {"resume-falls-on",
+       "After each checkpoint the loss keeps falling: the largest last loss, as a fraction of the resumed run's first.",
+       {recipe}},
+      learns ? at_most(1, falls, "published")
+             : skipped("too few steps are taken, or nothing is left to learn but rounding; accepted: more or "
+                       "fewer steps"));
 }
 
 }  // namespace halfulp::grad_scaler

@@ -35,7 +35,7 @@ ScalingTables::ScalingTables(Report& report)
                 "first seed."},
                {"overflowed", "1", "Share that overflowed."},
                {"skipped", "step", "Steps left out, over all seeds."},
-               {"failed", "run", "Trainings that ended with parameters that are no numbers."},
+               {"failed", "run", "Trainings that ended with Inf or NaN in a parameter."},
                {"first_infinite", "", "The first tensor with an Inf: step, layer, role; null if there was none."}}))),
       ends_(report.table(
           "ends",

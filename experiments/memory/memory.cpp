@@ -25,7 +25,8 @@ std::vector<Parameter> parameters() {
       {"models", Type::text, "gpt2,llama-7b,bloom-176b",
        "models, separated by commas: " + known + "; may be empty where `model` is a file"},
       {"model", Type::path, "",
-       "a JSON file with a model of your own: layers, hidden, heads, vocabulary, or parameters; more in README"},
+       "a JSON file with a model of your own: layers, hidden, heads, vocabulary, or parameters; more in "
+       "docs/explanation/memory.md"},
       {"policies", Type::text, "fp32,amp-bf16,O2,pure-bf16,bf16-kahan,fp8-deepseek",
        "precision policies: names (halfulp policies), files that end in .json, or all"},
       {"optimizer",
@@ -55,7 +56,8 @@ std::vector<Parameter> parameters() {
        {recomputation_names.begin(), recomputation_names.end()}},
       {"batches", Type::integers, "1,2,4,8,16,32,64", "the same as `batch` in the table `batch`", 1, 65536},
       {"weights", Type::text, "fp32,bf16,e4m3-tensor,int8,int4,mxfp4",
-       "formats of weights at inference; those with scales are of the layers' matrices alone, all else is bf16 then"},
+       "formats of weights at inference; a format with scales applies only to the layers' matrices, and all else is "
+       "bf16"},
       {"caches", Type::text, "bf16,e4m3-tensor", "formats of keys and values at inference, for `batch` sequences"},
       {"device_gb", Type::integers, "40,80,141", "memory of a device, in 10^9 bytes", 1, 1e6},
       {"usable", Type::real, "0.9",

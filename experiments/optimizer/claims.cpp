@@ -202,7 +202,7 @@ void claim_embedding(const std::string& network, const std::string& of, const Ge
         spikes(plain) == 0
             ? skipped("nothing to repair: no loss and no norm spikes without it")
             : at_most(spikes(plain) - 1, spikes(shrunk),
-                      may_differ("Adam divides a constant factor out again, but for eps and for what the norm is "
+                      may_differ("Adam divides a constant factor out again, except for eps and for what the norm is "
                                  "compared with")));
   }
 }

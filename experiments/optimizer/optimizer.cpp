@@ -47,7 +47,7 @@ constexpr OptimizerVariant rows[] = {
   {"betas", "fp16-rounded", "pure FP16; beta1, beta2, eps 1e-4 and 1 - beta rounded to FP16: beta2 1023/1024", "pure-fp16", R"({"optimizer": {"rounded_constants": true}})", 1e-4, 0.999},
   {"betas", "bf16-float", "pure BF16; betas and eps stay FP32 numbers", "pure-bf16", "{}", 1e-8, 0.999},
   {"betas", "bf16-rounded", "pure BF16; betas, eps and 1 - beta rounded to BF16: beta2 0.999 is 1", "pure-bf16", R"({"optimizer": {"rounded_constants": true}})", 1e-8, 0.999},
-  {"betas", "bf16-rounded-0.99", "pure BF16; the same with beta2 0.99, which BF16 has but for 0.2 %", "pure-bf16", R"({"optimizer": {"rounded_constants": true}})", 1e-8, 0.99},
+  {"betas", "bf16-rounded-0.99", "pure BF16; the same with beta2 0.99, which BF16 holds to within 0.2 %", "pure-bf16", R"({"optimizer": {"rounded_constants": true}})", 1e-8, 0.99},
 
   {"master", "small-steps", "FP32 with the learning rate 1e-5: the reference of this group", "fp32", "{}", -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
   {"master", "fp16-master", "FP16 weights of FP32 master weights, dynamic loss scaling (apex O2), learning rate 1e-5", "O2", "{}", -1, -1, -1, -1, -1, false, small_lr, "small-steps"},
@@ -63,8 +63,8 @@ constexpr OptimizerVariant rows[] = {
   {.group = "master", .name = "sgd-bf16-kahan", .what = "BF16 weights with Kahan summation of updates", .base = "fp32", .changes = bf16_kahan, .lr = small_sgd_lr, .reference = "sgd-small-steps", .sgd = true},
   {.group = "master", .name = "sgd-bf16-stochastic", .what = "BF16 weights whose updates are rounded stochastically", .base = "fp32", .changes = bf16_stochastic, .lr = small_sgd_lr, .reference = "sgd-small-steps", .sgd = true},
 
-  {"states", "bf16-states", "FP32 but for both moments in BF16", "fp32", R"({"optimizer": {"state": "bf16"}})"},
-  {"states", "fp16-states", "FP32 but for both moments in FP16", "fp32", R"({"optimizer": {"state": "fp16"}})"},
+  {"states", "bf16-states", "FP32 except for both moments, which are in BF16", "fp32", R"({"optimizer": {"state": "bf16"}})"},
+  {"states", "fp16-states", "FP32 except for both moments, which are in FP16", "fp32", R"({"optimizer": {"state": "fp16"}})"},
   {"states", "e4m3-states", "both moments in E4M3, an FP32 scale for 256 of a row", "fp32", R"({"optimizer": {"state": "e4m3/1x256/fp32"}})"},
   {"states", "e5m2-states", "both moments in E5M2, an FP32 scale for 256 of a row", "fp32", R"({"optimizer": {"state": "e5m2/1x256/fp32"}})"},
   {"states", "int8-states", "both moments in INT8, an FP32 scale for 256 of a row: steps of equal size", "fp32", R"({"optimizer": {"state": "int8/1x256/fp32"}})"},
@@ -383,7 +383,7 @@ std::string optimizer_finding(const ReportTables& tables) {
   const auto below = tables.rows("summary", {{"verdict", "below"}});
   const TableRow* const worst = smallest(below, "to_fp32");
   if (verdicts.empty() || !worst) return {};
-  return fmt::format("{}; {} ends {} points below.", verdicts, worst->text("variant"),
+  return fmt::format("{}; {} ends {} points below fp32.", verdicts, worst->text("variant"),
                      in_words(-100 * worst->number("to_fp32")));
 }
 

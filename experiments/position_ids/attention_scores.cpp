@@ -129,7 +129,7 @@ void attention_scores(const Config& config, Run& run) {
   Table& table = run.report.table(
       "scores",
       fmt::format("Attention scores after rotation: {} random pairs of query and key, {} dimensions", count, dim),
-      {{"format", "", "Low-precision format; FP32 alone appears once, as the repair."},
+      {{"format", "", "Low-precision format; plain FP32 appears once, as the repair."},
        {"setup", "", "What is rounded to it, as in table rope."},
        {"tokens", "token",
         fmt::format("Context length N: queries stand in its second half, keys fewer than {} tokens before them.",
@@ -185,8 +185,8 @@ void attention_scores(const Config& config, Run& run) {
   }
   run.report.claim(
       {"scores-by-chance",
-       "With rounded ids, scores are off as chance has it: by a variance of 4 sin^2(frequency e / 2), e "
-       "being the error of the distance, averaged over frequencies. Relative difference at most 20 %.",
+       "With rounded ids, the errors of scores are random: their variance is 4 sin^2(frequency e / 2), averaged over "
+       "frequencies, where e is the error of the distance. Relative difference at most 20 %.",
        "derived: random queries and keys are independent of the angles"},
       by_chance ? at_most(0.2, worst_by_chance, "oracle")
                 : skipped("no 200 pairs of 64 dimensions or more have scores here that are off by more than a tenth"));

@@ -265,7 +265,7 @@ class ErrorClaims {
           "derived: ids from the largest value and half a unit on overflow", !lost_.empty(),
           exactly(lost_, lost_measured_, "oracle"));
     claim("ids-mean-cosine-error",
-          "The mean error of cosines is what chance makes of it: an angle off by e at a random phase changes its "
+          "The mean error of cosines is that of random phases: an angle that is off by e at a random phase changes its "
           "cosine by 4/pi |sin(e/2)| on average. Relative difference at most 2 %.",
           "derived: the mean of |cos(x + e) - cos x| over x; contexts of 2048 tokens or more, 256 ids within the range",
           mean_.count > 0, at_most(0.02, mean_.worst, "oracle"));

@@ -311,7 +311,7 @@ std::string position_ids_finding(const ReportTables& tables) {
                                 {{"rounding", "nearest-even"}, {"overflowed", 0}, {"tokens", (*longest)["tokens"]}});
   const TableRow* const fewest = smallest(rows, "distinct");
   if (!fewest || !(*fewest)["first_clash"].is_number()) return {};
-  return fmt::format("{} has {} positions for {} tokens: from token {} on they share.", fewest->text("format"),
+  return fmt::format("{} has only {} ids for {} tokens: from token {} on, tokens share ids.", fewest->text("format"),
                      fewest->whole("distinct"), fewest->whole("tokens"), fewest->whole("first_clash"));
 }
 

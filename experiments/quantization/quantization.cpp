@@ -55,7 +55,7 @@ CalibrationTable::CalibrationTable(const Config& config, Report& report)
                            {"method", "", "How the magnitude of the largest integer was chosen."},
                            {"values", "value", "Numbers that were looked at."},
                            {"amax", "1", "That magnitude; 0 if all numbers are 0."},
-                           {"to_max", "1", "It over the largest magnitude."},
+                           {"to_max", "1", "That magnitude divided by the largest magnitude of the numbers."},
                            {"clipped", "1", "Share of numbers whose magnitude is above it."},
                            {"mse", "1", "Mean squared error of the quantized numbers."},
                            {"sqnr", "dB", "Signal to quantization noise; Infinity if all numbers are exact."}})) {}
@@ -139,16 +139,16 @@ void CalibrationTable::claim(Report& report) const {
        "derived: (a^2 / 3) / (s^2 / 12) with a = (2^(b-1) - 1) s"},
       within(0, 0.1, farthest_sqnr_, "oracle"));
   report.claim({"error-is-half-a-step",
-                "A number within the range is off by at most half a scale, but for the roundings of the "
+                "A number within the range is off by at most half a scale, except for the roundings of the "
                 "division and the product in FP32.",
                 "derived: rounding to nearest; 2^7 steps times a few 2^-24"},
                at_most(1 + 0x1p-14, half_steps_, "oracle"));
-  const std::string mse =
-                        "The magnitude chosen by squared error has no larger one than the largest magnitude, on every "
-                        "tensor and in every width.",
-                    tail =
-                        "Counting magnitudes above entropy's choice gives what lies in the histogram's bins behind it.",
-                    percent = "A method percentile-P clips at most 100 - P percent of a tensor's numbers.";
+  const std::string
+      mse =
+          "The magnitude chosen by squared error has no larger squared error than the largest magnitude has, on every "
+          "tensor and in every width.",
+      tail = "Counting magnitudes above entropy's choice gives what lies in the histogram's bins behind it.",
+      percent = "A method percentile-P clips at most 100 - P percent of a tensor's numbers.";
   report.claim({"mse-no-larger-than-max", mse, "derived: the largest magnitude is among what is tried"},
                has(Method::mse) ? at_most(1.0, mse_ratio_, "oracle") : skipped(without(Method::mse)));
   report.claim({"entropy-clips-its-tail", tail, "derived: edges of bins"},
@@ -187,7 +187,13 @@ std::vector<Parameter> parameters() {
       {"methods", Type::choices, "max,percentile,mse,entropy",
        "how the range of activations is calibrated; percentile once for each of percentiles", -infinity, infinity,
        names},
-      {"weight_methods", Type::choices, "max,mse", "how that of weights is", -infinity, infinity, {"max", "mse"}},
+      {"weight_methods",
+       Type::choices,
+       "max,mse",
+       "how the range of weights is calibrated",
+       -infinity,
+       infinity,
+       {"max", "mse"}},
       {"granularity",
        Type::choices,
        "tensor,channel",
@@ -264,7 +270,7 @@ std::string quantization_finding(const ReportTables& tables) {
   const auto rows = tables.rows("qat");
   const TableRow* const most = largest(rows, "recovered");
   if (!most || !(most->number("recovered") > 0)) return {};
-  return fmt::format("{} falls from {} to {} in {} bits; training on in them gives {}.", most->text("network"),
+  return fmt::format("{} falls from {} to {} in {} bits; further training in them gives {}.", most->text("network"),
                      percent(most->number("fp32")), percent(most->number("ptq")), most->whole("bits"),
                      percent(most->number("qat")));
 }

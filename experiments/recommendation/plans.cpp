@@ -211,12 +211,13 @@ std::string reason(const Subject& subject, std::size_t chosen) {
   };
   if (subject.options.size() == 1)
     return subject.place.kind == training::OperatorKind::cross_entropy && subject.place.part == Part::activation
-               ? "not made narrower: by it everything else is judged"
+               ? "not made narrower, because everything else is judged by it"
                : "none of the formats is for it: block formats are for weights and moments";
-  if (!narrower) return fmt::format("the narrowest; alone it errs by {}", percent(option.error));
+  if (!narrower) return fmt::format("the narrowest; its own error is {}", percent(option.error));
   if (!std::isfinite(narrower->error))
-    return fmt::format("in each narrower format numbers become Inf or NaN; this one errs by {}", percent(option.error));
-  return fmt::format("{} would save {:.0f} bytes more and err by {} instead of {}", text_of(narrower->storage),
+    return fmt::format("in each narrower format numbers become Inf or NaN; the error of this one is {}",
+                       percent(option.error));
+  return fmt::format("{} would save {:.0f} bytes more, with an error of {} instead of {}", text_of(narrower->storage),
                      option.bytes - narrower->bytes, percent(narrower->error), percent(option.error));
 }
 

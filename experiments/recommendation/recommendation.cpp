@@ -36,7 +36,7 @@ std::vector<Parameter> parameters() {
       all.end(),
       {{"budget", Type::text, "0.01",
         "what may be lost against fp32, as a share of the test examples (beside loss_margin; of tensors: the relative "
-        "error of each); or the bytes that there are, such as 400kB or 1.5MB"},
+        "error of each); or a number of bytes, such as 400kB or 1.5MB"},
        {"formats", Type::text, "bf16,e4m3,e5m2,fp8-1x128",
         "formats besides fp32 (halfulp formats lists them), separated by commas; block formats are for weights, "
         "moments "
@@ -131,7 +131,7 @@ class Recommendation {
               "before it has; null for a budget of bytes."},
              {"noise", "1", "Relative difference of the gradients of two batches, the larger of two states."},
              {"error", "1",
-              "Root of the sum of the squared errors of its places, but for what became narrower free of charge."},
+              "Root of the sum of the squared errors of its places, without what became narrower free of charge."},
              {"bytes", "byte", "Of everything that one step stores."},
              {"seeds", "run", "Trainings it was judged by: three times as many where few cannot tell."},
              {"to_fp32", "1", "Its accuracy minus that of FP32."},

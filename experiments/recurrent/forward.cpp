@@ -129,8 +129,9 @@ void forward_errors(const Config& config, Run& run) {
     if (cell == Cell::rnn && settings.radius < 1) over_bound = std::max(over_bound, e.over_bound), ++bounded;
   }
   run.report.claim({"rnn-errors-stay-bounded",
-                    "Where the recurrent matrix has the norm r < 1, rounding the RNN's state adds at most half a unit "
-                    "a step, and of what was off the share r remains: the error stays below half a unit / (1 - r).",
+                    "Where the recurrent matrix has the norm r < 1, rounding the RNN's state adds an error of at most "
+                    "half a unit in each step, and the share r of earlier errors remains: the error stays below half a "
+                    "unit / (1 - r).",
                     "derived: |tanh(x) - tanh(y)| <= |x - y|, and a geometric series"},
                    bounded ? at_most(1.0, over_bound, "oracle")
                            : skipped("radius is 1 or more, or formats contains nothing but FP32 itself"));

@@ -165,8 +165,8 @@ void gradients(const Config& config, Run& run) {
                    by_formula.empty() ? skipped(reason("no format's smallest number is reached within these steps"))
                                       : exactly(by_formula, last, "oracle"));
   run.report.claim({"rounded-gradients-stick",
-                    "Rounded in every step, this gradient does not reach zero: it stays at n of the smallest number, n "
-                    "the largest with n (1 - r) at most 1/2 (a tie goes to the even n).",
+                    "Rounded in every step, this gradient does not reach zero: it stays at n times the smallest "
+                    "number, where n is the largest with n (1 - r) at most 1/2 (a tie goes to the even n).",
                     "derived: n r rounds to n if n - n r is less than half of the spacing 1"},
                    derived.empty() ? skipped(reason("no format gets so far within these steps"))
                                    : exactly(derived, stuck, "oracle"));

@@ -63,16 +63,16 @@ Judgement judgement_of(const Reproduction& r) {
 
 void run_reproduce(const Config& config, Run& run) {
   Table& summary = run.report.table(
-      "lines", "Published results, and how many of their figures come out",
+      "lines", "Published results, and how many of their figures are reproduced",
       {{"line", "", "What was published."},
        {"held", "claim", "Figures that the measurement confirms."},
        {"differ", "claim", "Published figures that it does not reproduce."},
-       {"failed", "claim", "Figures that follow from a format or model and do not come out."},
+       {"failed", "claim", "Figures that follow from a format or model and are not reproduced."},
        {"skipped", "claim", "Figures that this machine or the defaults cannot test."},
        {"verdict", "",
         "Pass: all that were measured hold; differs: some published figure does not; skipped: none could be measured."},
        {"source", "", "Where it was published."},
-       {"set_up", "", "What was computed, and what is said to come out."}});
+       {"set_up", "", "What was computed, and what its result should be."}});
   Table& figures = run.report.table(
       "figures", "Every figure, with the claim that measures it",
       {{"line", "", "The published result that it belongs to."},
@@ -140,8 +140,8 @@ std::string reproduce_finding(const ReportTables& tables) {
     differ += row.number("differ");
     skipped += row.number("skipped");
   }
-  return fmt::format("{:.0f} published figures come out, {:.0f} do not, {:.0f} cannot be tested here.", held, differ,
-                     skipped);
+  return fmt::format("{:.0f} published figures are reproduced, {:.0f} are not, {:.0f} cannot be tested here.", held,
+                     differ, skipped);
 }
 
 }  // namespace
@@ -149,7 +149,7 @@ std::string reproduce_finding(const ReportTables& tables) {
 Experiment reproduce_experiment() {
   return {reproduce::own_name,
           "Published results, reproduced",
-          "Which published figures come out here, and which do not?",
+          "Which published figures are reproduced here, and which are not?",
           reproduce::parameters,
           reproduce::run_reproduce,
           reproduce_finding,

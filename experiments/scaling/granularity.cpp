@@ -60,7 +60,7 @@ void report_granularity(const ScalingSettings& s, const std::vector<TensorSample
        {"relative_error", "1",
         "Frobenius norm of the errors over that of the values, of elements that stay finite; null if none does."},
        {"others_error", "1",
-        "The same of all channels but the outlier, which otherwise decides; null for tensors without one."},
+        "The same for all channels except the outlier, which would otherwise decide; null for tensors without one."},
        {"sqnr", "dB", "Signal to quantization noise: -20 log10 of the relative error; null where nothing was lost."},
        {"largest_error", "1", "Largest magnitude of an error."},
        {"zeros", "1", "Share of elements that became zero."},

@@ -84,7 +84,7 @@ void report_rules(const ScalingSettings& s, const std::vector<TensorSample>& sam
        {"rule", "", "How the scale follows from the block's largest magnitude."},
        {"relative_error", "1", "Frobenius norm of the errors over that of the values; null if none stays finite."},
        {"others_error", "1",
-        "The same of all channels but the outlier, which otherwise decides; null for tensors without one."},
+        "The same for all channels except the outlier, which would otherwise decide; null for tensors without one."},
        {"sqnr", "dB", "Signal to quantization noise: -20 log10 of the relative error; null where nothing was lost."},
        {"largest_error", "1", "Largest magnitude of an error."},
        {"saturated", "value",
@@ -354,17 +354,16 @@ void report_delayed(const Config& config, const ScalingSettings& s, Run& run) {
        {"first_saturated", "step", "The first of them, from 0; null if there is none."},
        {"saturated", "1", "Share of all values that lie beyond the largest."},
        {"zeros", "1", "Share of all values that became zero."}});
-  Table& steps = run.report.table(
-      "delayed_course", "The same step by step",
-      {{"course", "", "How sigma goes."},
-       {"history", "step", "Steps that are remembered; null for current scaling."},
-       {"margin", "binade", "Binades that are left free; null for current scaling."},
-       {"step", "step", "Step of the sequence, from 0."},
-       {"amax", "1", "The tensor's largest magnitude."},
-       {"scaled_by", "1", "What the scale goes by: this magnitude becomes the largest element."},
-       {"error", "1", "Relative error of the step."},
-       {"saturated", "value", "Values that lie beyond the largest."},
-       {"zeros", "value", "Values that became zero."}});
+  Table& steps = run.report.table("delayed_course", "The same step by step",
+                                  {{"course", "", "How sigma goes."},
+                                   {"history", "step", "Steps that are remembered; null for current scaling."},
+                                   {"margin", "binade", "Binades that are left free; null for current scaling."},
+                                   {"step", "step", "Step of the sequence, from 0."},
+                                   {"amax", "1", "The tensor's largest magnitude."},
+                                   {"scaled_by", "1", "The magnitude that the scale turns into the largest element."},
+                                   {"error", "1", "Relative error of the step."},
+                                   {"saturated", "value", "Values that lie beyond the largest."},
+                                   {"zeros", "value", "Values that became zero."}});
   std::size_t wrong = 0, current_cut = 0;
   Json lasts = Json::object(), expected_lasts = Json::object();
   for (std::size_t c = 0; c < sequences.size(); ++c) {

@@ -226,7 +226,7 @@ std::string scaling_finding(const ReportTables& tables) {
   const auto rows = tables.rows("granularity", {{"tensor", "outlier-channel"}});
   const TableRow *const worst = largest(rows, "others_error"), *const best = smallest(rows, "others_error");
   if (!worst || worst == best) return {};
-  return fmt::format("Beside outliers the other values err by {} in {}, by {} in {}.",
+  return fmt::format("Next to outliers, the other values have an error of {} in {} and of {} in {}.",
                      percent(worst->number("others_error")), worst->text("format"),
                      percent(best->number("others_error")), best->text("format"));
 }

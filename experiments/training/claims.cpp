@@ -62,13 +62,12 @@ const Worse worse[] = {
     {"pure-fp16",
      "pure-fp16",
      "fp32",
-     "Everything in FP16 fails or loses accuracy; with Adam's usual eps that is enough of a cause, for FP16 makes it "
-     "0.",
+     "Everything in FP16 fails or loses accuracy; Adam's usual eps is cause enough, because FP16 makes it 0.",
      {publications::adam_constants, "derived: numbers of at most 2^-25 round to 0; g^2 and eps are both 0"}},
     {"pure-fp16-eps-1e-4",
      "pure-fp16, eps 1e-4",
      "fp32",
-     "Everything in FP16 but with an eps that FP16 has, without master weights and loss scaling, loses accuracy.",
+     "Everything in FP16, even with an eps that FP16 can hold, loses accuracy without master weights and loss scaling.",
      {publications::fp16_updates, "Micikevicius et al. 2018, Mixed Precision Training, section 3.1: 80 % relative"}},
 };
 

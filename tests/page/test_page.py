@@ -250,7 +250,7 @@ class SideBySide(unittest.TestCase):
         changed = [" ".join(text.split()) for a, text in page.all("td") if "changed" in (a.get("class") or "")]
         self.assertEqual(changed, ["A: 0.5≠ differs, B: 0.625"])
         self.assertIn("1 of 3 rows differ", text_of(page))
-        self.assertIn("of 1 the verdict, the expected or the measured value differs", text_of(page))
+        self.assertIn("in 1 of them, the verdict, the expected or the measured value differs", text_of(page))
         self.assertIn("Parameters that differ", text_of(page))
 
     def test_rows_meet_by_their_names(self):

@@ -141,7 +141,7 @@ std::string verdicts_finding(const ReportTables& tables) {
     failed += row.text("verdict") == "failed";
   }
   return all == 0 ? std::string()
-                  : fmt::format("{} of {} match fp32, {} fail{}", within, all, failed, failed == 1 ? "s" : "");
+                  : fmt::format("{} of {} variants match fp32, {} fail{}", within, all, failed, failed == 1 ? "s" : "");
 }
 
 namespace {

@@ -33,5 +33,5 @@ PLOTS = {
         Plot("inference_devices", "Devices that inference needs, by their memory", "lines", "device_gb", ("devices",), series="weights", panels="model", where={"cache": "bf16"},
              value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False)),
     "reproduce": (
-        Plot("lines", "Published results, and how many of their figures come out", "stacked", "line", ("held", "differ", "failed", "skipped"), value_label="figures", first=True),),
+        Plot("lines", "Published results, and how many of their figures are reproduced", "stacked", "line", ("held", "differ", "failed", "skipped"), value_label="figures", first=True),),
 }

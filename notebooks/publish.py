@@ -1,0 +1,51 @@
+"""publish.py OUT: runs every notebook and writes OUT/*.html with outputs and pictures. Formulas are MathML: the pages
+have no script and ask no other machine for anything. Needs nbconvert, nbclient, latex2mathml and the package halfulp."""
+import concurrent.futures
+import re
+import sys
+from pathlib import Path
+
+import nbclient
+import nbconvert
+import nbformat
+from latex2mathml.converter import convert
+
+FOLDER = Path(__file__).resolve().parent
+FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", re.DOTALL)
+SCRIPT = re.compile(r"<script\b.*?</script>\s*", re.DOTALL)
+OTHER_NOTEBOOK = re.compile(r'href="([1-9]-[a-z]+)\.ipynb"')
+REQUEST = re.compile(r"<(?:script|iframe|object|embed)\b|<(?:link|img|source)\b[^>]*\bhttps?:|@import|url\(\s*['\"]?https?:")
+
+
+def with_mathml(text):
+    """Markdown with its formulas as MathML."""
+    return FORMULA.sub(lambda f: convert(f[1] or f[2], display="block" if f[1] else "inline"), text)
+
+
+def published(path):
+    """The notebook's page, after a run from top to bottom."""
+    notebook = nbformat.read(path, as_version=4)
+    nbclient.NotebookClient(notebook, timeout=300, startup_timeout=300, kernel_name="python3", resources={"metadata": {"path": str(FOLDER)}}).execute()
+    for cell in notebook.cells:
+        if cell.cell_type == "markdown":
+            cell.source = with_mathml(cell.source)
+    page, _ = nbconvert.HTMLExporter(template_name="lab").from_notebook_node(notebook, resources={"metadata": {"name": path.stem}})
+    page = OTHER_NOTEBOOK.sub(r'href="\1.html"', SCRIPT.sub("", page))
+    if found := REQUEST.search(page):
+        raise RuntimeError(f"{path.name}: the page would ask for {page[found.start():found.start() + 80]!r}")
+    return page
+
+
+def main(out):
+    out.mkdir(parents=True, exist_ok=True)
+    paths = sorted(FOLDER.glob("*.ipynb"))
+    with concurrent.futures.ProcessPoolExecutor(2) as pool:
+        for path, page in zip(paths, pool.map(published, paths), strict=True):
+            (out / f"{path.stem}.html").write_text(page, encoding="utf-8")
+            print(out / f"{path.stem}.html")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit(__doc__)
+    main(Path(sys.argv[1]))
