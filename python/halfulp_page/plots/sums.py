@@ -6,7 +6,7 @@ PLOTS = {
     "accumulation": (
         Plot("sums", "Error of a sum, by its length", "lines", "terms", ("mean_error",), series="order", panels="accumulator", where={"rounding": "nearest-even"}, along_scale="log2",
              value_scale="log", along_label="length n", value_label="mean error / sum of |terms|", guides=("n_u", "sqrt_n_u"),
-             reading="A line of slope 1 loses a digit for each tenfold length; a flat one loses none. Dashed: n u bounds the sequential sum, √n u is its size if roundings are like chance.", first=True),
+             reading="A line of slope 1 loses a digit for each tenfold length; a flat one loses none. Dotted guides: n u bounds the sequential sum; √n u is its size if rounding errors are random.", first=True),
         Plot("harmonic", "Where the harmonic series stops growing", "dots", "rounding", ("sum",), series="format", value_scale="log", value_label="sum of 1/n",
              reading="The exact sum has no limit. ∞: rounded upwards it overflows."),
         Plot("matrix_units", "Dot products on matrix units, without and with promotion to FP32", "lines", "terms", ("rms_error", "promoted_rms_error"), series="unit",
@@ -26,7 +26,7 @@ PLOTS = {
     "scaling": (
         Plot("block", "Values of a row beside an outlier, before and after", "lines", "index", ("value", "stored"), panels="format", only_panels=("e4m3-tensor", "fp8-1x128", "mxfp8e4m3", "int8", "mxfp4", "nvfp4"),
              marks=True, value_limits=(-3.0, 3.0), value_label="value", along_label="place in the row",
-             reading="The first value is the outlier, far beyond the axis. Where a scale is shared with it, the others fall to 0.", first=True),
+             reading="The first value is the outlier, far beyond the axis. In INT8 and FP4 the others that share its scale fall to 0; FP8 reaches further down.", first=True),
         Plot("outliers", "What one outlier channel costs all others", "lines", "outlier", ("others_error",), series="format", along_scale="log", value_scale="log",
              along_label="factor of the outlier channel", value_label="relative error of the others", reading="1: nothing is left of the other channels."),
         Plot("delayed_course", "Scales that go by earlier steps", "lines", "step", ("error",), series="history", panels="course", where={"margin": 0}, value_scale="log",
