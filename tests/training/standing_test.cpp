@@ -102,10 +102,10 @@ TEST(Standing, VerdictsAreCountedWithoutReferences) {
   EXPECT_EQ(words(), "") << "a reference alone";
   table["rows"].push_back({0.01, 0.02, "within"});
   table["rows"].push_back({-0.9, 0.02, "failed"});
-  EXPECT_EQ(words(), "1 of 2 match fp32, 1 fails");
+  EXPECT_EQ(words(), "1 of 2 variants match fp32, 1 fails");
   table["rows"].push_back({-0.9, 0.02, "failed"});
   table["rows"].push_back({-0.3, 0.02, "below"});
-  EXPECT_EQ(words(), "1 of 4 match fp32, 2 fail");
+  EXPECT_EQ(words(), "1 of 4 variants match fp32, 2 fail");
 }
 
 /// Of intervals for a difference that is known, 95 of 100 hold it: seeds and examples have effects of their own.
