@@ -6,9 +6,9 @@ from typing import Any, Mapping, Sequence
 
 from .claims import VERDICTS, counts
 from .inputs import Source, grouped
-from .plots.svg import class_rules, standalone
+from .plots.svg import class_rules
 from .sections import About, Section, section
-from .text import count, counted, plain, sentence
+from .text import count, counted, plain
 
 ROWS = 50  # rows of a table, before the page says that there are more
 
@@ -28,7 +28,7 @@ def render_folder(sources: Sequence[Source], *, title: str = "", about: Mapping[
     files = {"index.html": environment.get_template("overview.html").render(shown, files=True)}
     for i, s in enumerate(shown["sections"]):
         files[f"{s.name}.html"] = environment.get_template("experiment.html").render(shown, files=True, s=s, i=i)
-        files |= {f"figures/{panel.id[2:]}.svg": standalone(panel.svg) for p in s.pictures for part in p.parts for panel in part.panels}
+        files |= {f"figures/{panel.id[2:]}.svg": p.file(part, panel) for p in s.pictures for part in p.parts for panel in part.panels}
     return files
 
 
@@ -38,7 +38,7 @@ def _prepared(sources: Sequence[Source], title: str, about: Mapping[str, About],
     sections = [section(group, about.get(group[0].experiment, About()), rows) for group in grouped(sources, list(about))]
     folder = Path(__file__).parent
     environment = jinja2.Environment(loader=jinja2.FileSystemLoader(folder / "templates"), autoescape=True, trim_blocks=True, lstrip_blocks=True, undefined=jinja2.StrictUndefined)
-    environment.filters.update(count=count, plain=plain, sentence=sentence)
+    environment.filters.update(count=count, plain=plain)
     environment.globals.update(counted=counted, verdicts=VERDICTS, limit=rows)
     style = (folder / "templates" / "style.css").read_text(encoding="utf-8") + class_rules()
     return environment, {"title": title or _title(sections), "style": style, "sections": sections, "figures": _figures(sources, sections), "totals": _totals(sources, about)}

@@ -84,7 +84,7 @@ def section(sources: Sequence[Source], about: About, limit: int) -> Section:
     name = sources[0].experiment
     tables = [r["results"] for r in reports]
     pair = len(sources) == 2
-    return Section(f"e-{name}", name, about, sides, pictures(name, tables, labels), [] if pair else [table_of(n, t, limit) for n, t in tables[0].items()],
+    return Section(f"e-{name}", name, about, sides, pictures(name, tables, [r["config"] for r in reports], labels), [] if pair else [table_of(n, t, limit) for n, t in tables[0].items()],
                    [difference(n, tables[0].get(n), tables[1].get(n), limit) for n in dict.fromkeys([*tables[0], *tables[1]])] if pair else [],
                    beside(sides[0].claims, sides[1].claims) if pair else [],
                    _changed(sides[0].config, sides[1].config) if pair else [], _changed(sides[0].environment, sides[1].environment) if pair else [])

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.parse
 import warnings
 from pathlib import Path
 from xml.etree import ElementTree
@@ -18,7 +19,7 @@ from xml.etree import ElementTree
 import made_reports as made
 from parsed_page import Page, page_of, text_of
 
-from halfulp_page import About, BadInput
+from halfulp_page import About, BadInput, Source, render_folder
 from halfulp_page import inputs
 from halfulp_page.__main__ import main
 from halfulp_page.plots import PLOTS
@@ -77,7 +78,7 @@ class Structure(unittest.TestCase):
             for name, value in attributes.items():
                 self.assertFalse(name.startswith("on"), name)
                 if name in ("src", "href", "srcset", "data", "action"):
-                    self.assertTrue((value or "").startswith("#") or value == "data:,", f"{tag} {name}={value}")
+                    self.assertTrue((value or "").startswith(("#", "data:image/svg+xml;")) or value == "data:,", f"{tag} {name}={value}")
         style = "".join(text for _, text in self.page.all("style"))
         self.assertNotIn("@import", style)
         self.assertNotIn("http", style)
@@ -228,6 +229,59 @@ class OddReports(unittest.TestCase):
         pages = [subprocess.run([sys.executable, "-c", code.format(str(Path(__file__).parent))], capture_output=True, check=True, env={**os.environ, "PYTHONHASHSEED": seed}).stdout for seed in ("1", "2")]
         self.assertGreater(len(pages[0]), 10000)
         self.assertEqual(pages[0], pages[1])
+
+
+class SavedPictures(unittest.TestCase):
+    """A picture's file stands alone: it has what the page has around it."""
+
+    ROWS = [["fp16", rounding, "separate", 2.0 ** k, share] for rounding, share in (("nearest-even", 0.25), ("toward-zero", 0.75)) for k in (1, 3, 11)]
+
+    @staticmethod
+    def texts(root):
+        return ["".join(e.itertext()) for e in root.iter("{http://www.w3.org/2000/svg}text")]
+
+    def test_a_file_has_title_panel_legend_axes_notes_size_and_paper(self):
+        report = made.swamping_with(self.ROWS)
+        report["config"]["steps"] = 1000
+        files = render_folder([Source("r.json", report)])
+        (name,) = (name for name in files if name.endswith(".svg"))
+        root = ElementTree.fromstring(files[name])
+        self.assertEqual((root.get("width"), root.get("viewBox").split()[2], root.get("role")), ("960", "960", "img"))
+        self.assertLess(int(root.get("height")), 800)  # it fits a slide
+        texts = self.texts(root)
+        for word in ("fp16", "rounding:", "nearest-even", "toward-zero", "w / (lr·g)", "share of the way"):
+            self.assertIn(word, texts)
+        said = " ".join(texts)
+        self.assertIn("How much of an update has arrived after 1000 steps", said)
+        self.assertIn("halfulp, experiment swamping, table ratios.", said)
+        paper = root.find("{http://www.w3.org/2000/svg}rect")
+        self.assertEqual((paper.get("width"), paper.get("height"), paper.get("fill")), ("960", root.get("height"), "#ffffff"))
+        self.assertRegex("".join(root.find("{http://www.w3.org/2000/svg}desc").itertext()), "nearest-even: 0.25")
+        self.assertNotIn("var(", files[name])
+        self.assertNotIn("currentColor", files[name])
+
+    def test_all_letters_of_every_file_are_on_it(self):
+        """By the width of a letter, no line is longer than the file."""
+        for name, file in render_folder([Source(f"{r['experiment']}.json", r) for r in made.golden()]).items():
+            if name.endswith(".svg"):
+                root = ElementTree.fromstring(file)
+                for text in root.findall("{http://www.w3.org/2000/svg}text"):
+                    self.assertLess(float(text.get("x")) + 0.57 * float(text.get("font-size")) * len("".join(text.itertext())), 960, name)
+                    self.assertLess(float(text.get("y")), int(root.get("height")), name)
+
+    def test_a_long_legend_takes_more_lines(self):
+        rows = [["fp16", f"a rounding with a long name {i}", "separate", 2.0, 0.5] for i in range(12)]
+        files = render_folder([Source("r.json", made.swamping_with(rows))])
+        root = ElementTree.fromstring(next(file for name, file in files.items() if name.endswith(".svg")))
+        lines = {t.get("y") for t in root.findall("{http://www.w3.org/2000/svg}text") if "".join(t.itertext()).startswith("a rounding")}
+        self.assertGreaterEqual(len(lines), 4)
+
+    def test_one_page_holds_the_same_files(self):
+        report = made.swamping_with(self.ROWS)
+        (link,) = (a for a, _ in page_of(report).all("a") if a.get("class") == "save")
+        kind, _, data = link["href"].partition(",")
+        self.assertEqual((kind, link["download"]), ("data:image/svg+xml;charset=utf-8", "swamping-1-0-0.svg"))
+        self.assertEqual(urllib.parse.unquote(data), render_folder([Source("r.json", report)])["figures/swamping-1-0-0.svg"].strip())
 
 
 class SideBySide(unittest.TestCase):

@@ -2,10 +2,13 @@
 scenes.py draws what these descriptions cannot say."""
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any, Mapping, Sequence
 
+from ..text import plain, sentence
 from . import draw, gradients, networks, sums, trainings
+from .saved import data_uri, standalone
 from .select import Chart, NoPicture, chart, rows_of
 from .spec import Plot, Scene
 
@@ -21,9 +24,15 @@ class Drawn:
     notes: list[str]
     why_not: str                      # why there is no picture; empty if there is one
 
+    def said(self, table: str) -> str:
+        """What of the table is drawn, and what is not, in sentences."""
+        selected = f"Drawn of the table {table}: {', '.join(self.selected)}. " if self.selected else ""
+        return (selected + (f"{sentence('; '.join(self.notes))}." if self.notes else "")).strip()
+
 
 @dataclass(frozen=True)
 class Picture:
+    experiment: str
     title: str
     table: str
     reading: str
@@ -32,41 +41,71 @@ class Picture:
     parts: list[Drawn]
     first: bool  # it stands on the overview of a folder
 
+    def file(self, part: Drawn, panel: draw.Drawing) -> str:
+        """A panel as a file of its own, with all that the page has around it."""
+        name = ", ".join(word for word in (panel.title, f"report {part.label}" if part.label else "") if word)
+        source = f"halfulp, experiment {self.experiment}, table {self.table}."
+        return standalone(panel.svg, self.title, name, self.legend, self.series, " ".join(word for word in (self.reading, part.said(self.table), source) if word))
 
-def pictures(experiment: str, results: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[Picture]:
+    def link(self, part: Drawn, panel: draw.Drawing) -> str:
+        """The same as a link that holds it, for a page without files beside it."""
+        return data_uri(self.file(part, panel))
+
+
+@dataclass(frozen=True)
+class _Reports:
+    """The reports of an experiment, one or two, as pictures need them."""
+    experiment: str
+    results: Sequence[Mapping[str, Any]]
+    configs: Sequence[Mapping[str, Any]]
+    labels: Sequence[str]
+
+    def title(self, of: str) -> str:
+        """A title with parameters of the reports in place of their {names}; one that no report has is `all`."""
+        def value(name: str) -> str:
+            return " and ".join(dict.fromkeys(plain(config[name]) for config in self.configs if name in config)) or "all"
+        return re.sub(r"{(\w+)}", lambda m: value(m[1]), of)
+
+
+def pictures(experiment: str, results: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[Picture]:
     """An experiment's pictures, of one report or of two with the same axes."""
-    return [(_scene if isinstance(plot, Scene) else _picture)(plot, results, labels, f"p-{experiment}-{i}")  # type: ignore[operator]
+    reports = _Reports(experiment, results, configs, labels)
+    return [(_scene if isinstance(plot, Scene) else _picture)(plot, reports, f"p-{experiment}-{i}")  # type: ignore[operator]
             for i, plot in enumerate(PLOTS.get(experiment, ()))]
 
 
-def _scene(scene: Scene, results: Sequence[Mapping[str, Any]], labels: Sequence[str], prefix: str) -> Picture:
+def _scene(scene: Scene, reports: _Reports, prefix: str) -> Picture:
     parts = []
-    for i, (tables, label) in enumerate(zip(results, labels)):
+    title = reports.title(scene.title)
+    for i, (tables, label) in enumerate(zip(reports.results, reports.labels)):
         try:
             frames = scene.frames(*(rows_of(tables, name) for name in scene.tables))
-            parts.append(Drawn(label, draw.frames(frames, f"{prefix}-{i}", scene.title), [], [], ""))
+            notes = list(dict.fromkeys(note for frame in frames for note in frame.notes))
+            parts.append(Drawn(label, draw.frames(frames, f"{prefix}-{i}", title), [], notes, ""))
         except NoPicture as why:
             parts.append(Drawn(label, [], [], [], str(why)))
         except (KeyError, IndexError, TypeError, ValueError, OverflowError):  # a table of another program or revision
             parts.append(Drawn(label, [], [], [], f"the table{'' if len(scene.tables) == 1 else 's'} {', '.join(scene.tables)} cannot be drawn"))
-    return Picture(scene.title, scene.tables[0], scene.reading, "", [], parts, scene.first)
+    legend = draw.marks(scene.legend, prefix) if any(part.panels for part in parts) else []
+    return Picture(reports.experiment, title, scene.tables[0], scene.reading, "", legend, parts, scene.first)
 
 
-def _picture(plot: Plot, results: Sequence[Mapping[str, Any]], labels: Sequence[str], prefix: str) -> Picture:
+def _picture(plot: Plot, reports: _Reports, prefix: str) -> Picture:
     charts: list[Chart | NoPicture] = []
-    for tables in results:
+    title = reports.title(plot.title)
+    for tables in reports.results:
         try:
             charts.append(chart(plot, tables))
         except NoPicture as why:
             charts.append(why)
     there = [c for c in charts if isinstance(c, Chart)]
     _same_styles(there)
-    parts = [Drawn(label, draw.panels(c, f"{prefix}-{i}", there), c.selected, c.notes, "") if isinstance(c, Chart) else Drawn(label, [], [], [], str(c))
-             for i, (c, label) in enumerate(zip(charts, labels))]
+    parts = [Drawn(label, draw.panels(c, f"{prefix}-{i}", title, there), c.selected, c.notes, "") if isinstance(c, Chart) else Drawn(label, [], [], [], str(c))
+             for i, (c, label) in enumerate(zip(charts, reports.labels))]
     legend = draw.legend(there[0], prefix) if there else []
     if len(there) == 2:
         legend += [entry for entry in draw.legend(there[1], f"{prefix}-b") if entry[0] not in dict(legend)]
-    return Picture(plot.title, plot.table, plot.reading, (plot.series or "").replace("_", " "), legend if len(legend) > 1 or plot.series else [], parts, plot.first)
+    return Picture(reports.experiment, title, plot.table, plot.reading, (plot.series or "").replace("_", " "), legend if len(legend) > 1 or plot.series else [], parts, plot.first)
 
 
 def _same_styles(charts: Sequence[Chart]) -> None:

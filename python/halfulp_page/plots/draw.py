@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Sequence
+from typing import Any, Iterable, Mapping, Sequence
 
 from .axes import Extent, extent
 from .select import Chart, Panel, Point, Series, described
@@ -26,14 +26,14 @@ class Drawing:
     svg: str
 
 
-def panels(chart: Chart, prefix: str, beside: Sequence[Chart] = ()) -> list[Drawing]:
-    """Each panel. `beside`: charts shown next to this one, with the same axes."""
+def panels(chart: Chart, prefix: str, of: str, beside: Sequence[Chart] = ()) -> list[Drawing]:
+    """Each panel of the picture `of`. `beside`: charts shown next to this one, with the same axes."""
     with drawing():
         drawn = []
         for i, panel in enumerate(chart.panels):
             along, values = _extents(chart, panel, beside)
             figure = _draw(chart, panel, along, values)
-            title = chart.plot.title + (f": {panel.title}" if panel.title else "")
+            title = of + (f": {panel.title}" if panel.title else "")
             drawn.append(Drawing(f"{prefix}-{i}", panel.title, inline_svg(figure, f"{prefix}-{i}", title, described(panel, chart))))
         return drawn
 
@@ -52,21 +52,25 @@ def frames(drawn: Sequence[Frame], prefix: str, of: str) -> list[Drawing]:
 
 def legend(chart: Chart, prefix: str) -> list[tuple[str, str]]:
     """The name of each series that is drawn somewhere, with a small picture of its line, marker or hatch."""
+    there = {s.style for panel in chart.panels for s in panel.series}
+    stacked = chart.plot.kind == "stacked"
+    return marks([(name, bar_style(i) if stacked else _marks(i, chart)) for i, name in enumerate(chart.names) if i in there], prefix)
+
+
+def marks(entries: Iterable[tuple[str, Mapping[str, Any]]], prefix: str) -> list[tuple[str, str]]:
+    """Names with small pictures of bars, which have a facecolor, or of lines."""
     from matplotlib.lines import Line2D
     from matplotlib.patches import Rectangle
-    there = {s.style for panel in chart.panels for s in panel.series}
-    entries = []
+    found = []
     with drawing():
-        for i, name in enumerate(chart.names):
-            if i not in there:
-                continue
+        for i, (name, style) in enumerate(entries):
             figure = _figure(0.42, 0.15)
-            if chart.plot.kind == "stacked":
-                figure.add_artist(Rectangle((0.02, 0.06), 0.96, 0.88, **bar_style(i)))
+            if "facecolor" in style:
+                figure.add_artist(Rectangle((0.02, 0.06), 0.96, 0.88, **style))
             else:
-                figure.add_artist(Line2D([0.02, 0.5, 0.98], [0.5] * 3, markevery=[1], **_marks(i, chart)))
-            entries.append((name, inline_svg(figure, f"{prefix}-k{i}", "", "")))
-    return entries
+                figure.add_artist(Line2D([0.02, 0.5, 0.98], [0.5] * 3, markevery=[1], **style))
+            found.append((name, inline_svg(figure, f"{prefix}-k{i}", "", "")))
+    return found
 
 
 def _figure(width: float, height: float) -> Any:

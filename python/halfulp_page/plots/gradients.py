@@ -20,7 +20,7 @@ PLOTS = {
     "swamping": (
         Plot("course", "A weight, step by step, and what repairs it", "lines", "step", ("weight",), series="method", panels="format", steps=True, value_label="weight", same_values=False,
              reading="Every step adds the same update, less than half the distance to the next number. Stochastic rounding is shown with one seed.", first=True),
-        Plot("ratios", "How much of an update arrives, by the ratio of weight to update", "lines", "asked_ratio", ("arrived",), series="rounding", panels="format", where={"form": "separate"},
+        Plot("ratios", "How much of an update has arrived after {steps} steps, by the ratio of weight to update", "lines", "asked_ratio", ("arrived",), series="rounding", panels="format", where={"form": "separate"},
              along_scale="log2", along_label="w / (lr·g)", value_label="share of the way", value_limits=(-0.1, 2.0),
              reading="1: the weight is where exact arithmetic would have it; 0: it has not moved."),
         Plot("repairs", "What repairs a swamped update", "dots", "method", ("arrived",), series="format", value_label="share of the way after all steps")),

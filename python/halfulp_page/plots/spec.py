@@ -49,6 +49,7 @@ class Frame:
     description: str  # in words, for readers who cannot see it
     draw: Callable[[Any], None]  # into matplotlib's axes
     size: tuple[float, float] = (4.0, 2.7)  # inches
+    notes: tuple[str, ...] = ()  # what is left out, and why
 
 
 @dataclass(frozen=True)
@@ -58,6 +59,7 @@ class Scene:
     title: str
     frames: Callable[..., list[Frame]]
     reading: str = ""
+    legend: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # names, with matplotlib's properties of a line, or of a bar: those with a facecolor
     first: bool = True
 
 

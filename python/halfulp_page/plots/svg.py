@@ -8,7 +8,7 @@ import re
 from typing import Any
 from xml.etree import ElementTree
 
-from .style import CLASSES, PRINTED, VARIABLES
+from .style import CLASSES, VARIABLES
 
 _XLINK = "{http://www.w3.org/1999/xlink}href"
 _DEFAULT = re.compile(r"stroke-line(cap|join): \w+;?")  # the style sheet has them
@@ -50,21 +50,6 @@ def inline_svg(figure: Any, prefix: str, title: str, description: str) -> str:
 def class_rules() -> str:
     """What pictures need of a style sheet."""
     return "".join(f".{name}{{{style}}}" for style, name in CLASSES.items())
-
-
-def standalone(svg: str) -> str:
-    """An inline <svg> as a file: with colours for paper, a background, and the names of its parts spelled out."""
-    for variable, colour in PRINTED.items():
-        svg = svg.replace(variable, colour)
-    _, _, width, height = re.findall(r"[-\d.]+", re.findall(r'viewBox="([^"]*)"', svg)[0])
-    svg = svg.replace(' href="#', ' xlink:href="#')
-    head = f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{width}pt" height="{height}pt" font-family="DejaVu Sans, sans-serif" stroke-linejoin="round" '
-    svg = svg.replace("<svg ", head, 1)
-    end = svg.index("</desc>") + len("</desc>")
-    style = class_rules()
-    for variable, colour in PRINTED.items():
-        style = style.replace(variable, colour)
-    return svg[:end] + f'<style>{style}</style><rect width="{width}" height="{height}" fill="#ffffff"/>' + svg[end:] + "\n"
 
 
 def _local(tag: Any) -> str:
