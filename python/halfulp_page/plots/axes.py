@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, Iterable
 
 from ..text import number
+from .style import INK
 
 _RAISED = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 _MOST = 1e300  # for linear axes, whose ends are subtracted
@@ -28,6 +29,7 @@ class Extent:
     high: float
     zero_at: float | None = None
     infinity_at: float | None = None
+    breaks: tuple[float, ...] = ()  # between the numbers and 0 or infinity
     is_limited: bool = False  # values beyond it are drawn at its ends
 
     def place(self, value: float) -> float | None:
@@ -40,23 +42,36 @@ class Extent:
             return min(max(value, -_MOST), _MOST)
         return math.log(value, self.base) if value > 0 else self.zero_at if value == 0 else None
 
-    def apply(self, axis: Any, set_limits: Any) -> None:
+    def apply(self, axis: Any, set_limits: Any, most: int = 7) -> None:
+        """Sets an axis' ends and ticks, of powers at most so many."""
         from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator
         set_limits(self.low, self.high)
         if not self.base:
             axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
             axis.set_major_formatter(FuncFormatter(lambda v, _: number(float(f"{v:.12g}"))))
             return
-        ticks = self._ticks()
+        ticks = self._ticks(most)
         axis.set_major_locator(FixedLocator([at for at, _ in ticks]))
         axis.set_major_formatter(FixedFormatter([text for _, text in ticks]))
+        for at in self.breaks:
+            self._break(axis, at)
 
-    def _ticks(self) -> list[tuple[float, str]]:
-        """At most seven powers of the base between the ends, on a short decimal axis also twos and fives; 0 and
+    def _break(self, axis: Any, at: float) -> None:
+        """Two strokes across the axis: what is beyond has no place on its scale."""
+        axes, slant = axis.axes, 0.006 * (self.high - self.low)
+        for middle in (at - slant, at + slant):
+            along, across = (middle - slant, middle + slant), (-0.025, 0.025)
+            if axis.axis_name == "x":
+                axes.plot(along, across, transform=axes.get_xaxis_transform(), color=INK, linewidth=0.8, clip_on=False)
+            else:
+                axes.plot(across, along, transform=axes.get_yaxis_transform(), color=INK, linewidth=0.8, clip_on=False)
+
+    def _ticks(self, most: int) -> list[tuple[float, str]]:
+        """At most so many powers of the base between the ends, on a short decimal axis also twos and fives; 0 and
         infinity."""
         first = math.ceil(self.low - 1e-9 if self.zero_at is None else self.zero_at + self._room)
         last = math.floor(self.high + 1e-9 if self.infinity_at is None else self.infinity_at - self._room)
-        step = max(1, math.ceil((last - first + 1) / 7))
+        step = max(1, math.ceil((last - first + 1) / most))
         ticks = [(float(e), power(e, self.base)) for e in range(first, last + 1) if e % step == 0]
         if len(ticks) < 3 and self.base == 10:
             between = [(e + math.log10(m), number(float(f"{m}e{e}"))) for e in range(first - 1, last + 1) for m in (1, 2, 5)]
@@ -87,6 +102,7 @@ def extent(values: Iterable[float], scale: str, from_zero: bool = False, limits:
     gap = max((high - low) * 0.12, 0.5)
     zero_at = low - gap if 0 in values else None
     infinity_at = high + gap if math.inf in values else None
+    breaks = tuple(at for at, there in ((low - gap / 2, zero_at), (high + gap / 2, infinity_at)) if there is not None)
     low, high = low if zero_at is None else zero_at, high if infinity_at is None else infinity_at
     pad = max((high - low) * margin, 0.08)
-    return Extent(base, low - pad, high + pad, zero_at, infinity_at)
+    return Extent(base, low - pad, high + pad, zero_at, infinity_at, breaks)

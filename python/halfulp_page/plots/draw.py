@@ -2,6 +2,7 @@
 phone."""
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Iterable, Mapping, Sequence
@@ -16,6 +17,8 @@ WIDTH, HEIGHT = 4.0, 2.7     # inches, which CSS stretches to the column's width
 ROW, AROUND = 0.205, 0.75    # the height of a row, and of the margins above and below all rows
 MARKER = 0.07                # between the markers of a row
 LONGEST_NAME = 26
+NAME_ON_TOP = 13             # points: for the names of guides that leave the axes there
+LINE, UNDER = 1.6, 2.6        # points: a line's width, and how much wider one is for each that runs over it
 
 
 @dataclass(frozen=True)
@@ -44,7 +47,7 @@ def frames(drawn: Sequence[Frame], prefix: str, of: str) -> list[Drawing]:
         found = []
         for i, frame in enumerate(drawn):
             figure = _figure(*frame.size)
-            frame.draw(figure.add_subplot())
+            frame.draw(*figure.subplots(1, frame.axes, sharey=True, squeeze=False)[0])
             title = of + (f": {frame.title}" if frame.title else "")
             found.append(Drawing(f"{prefix}-{i}", frame.title, inline_svg(figure, f"{prefix}-{i}", title, frame.description)))
         return found
@@ -83,9 +86,7 @@ def _figure(width: float, height: float) -> Any:
 
 def _marks(i: int, chart: Chart) -> dict[str, Any]:
     style = line_style(i)
-    if chart.plot.marks and i == 0:  # a ring around what comes on top of it
-        style |= {"fillstyle": "none", "markeredgewidth": 1.2, "markersize": 7}
-    return {**style, "linestyle": "none"} if chart.plot.kind == "dots" or chart.plot.marks else style
+    return {**style, "linestyle": "none"} if chart.plot.kind == "dots" else style
 
 
 def _extents(chart: Chart, panel: Panel, beside: Sequence[Chart]) -> tuple[Extent, Extent]:
@@ -108,16 +109,17 @@ def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent) -> Any:
     figure = _figure(WIDTH, AROUND + _row_height(chart, panel) * len(rows) if chart.rows else HEIGHT)
     axes = figure.add_subplot()
     if chart.plot.kind == "lines":
-        for name, points in panel.guides:
-            _guide(axes, name, points, along, values)
-        for series in panel.series:
-            _line(axes, series, chart, along, values)
+        on_top = [_guide(axes, name, points, along, values) for name, points in panel.guides]
+        for series, above in zip(panel.series, _covers(panel)):
+            _line(axes, series, chart, along, values, above)
+        if panel.end is not None and (x := along.place(panel.end)) is not None:
+            _end(axes, x, chart.plot.ends)
         if chart.plot.against:
             axes.axhline(0, color=INK, linewidth=0.8)
         along.apply(axes.xaxis, axes.set_xlim)
         values.apply(axes.yaxis, axes.set_ylim)
         axes.set_xlabel(chart.along_label)
-        axes.set_title(chart.value_label)
+        axes.set_title(chart.value_label, pad=NAME_ON_TOP if any(on_top) else None)
         return figure
     place = {row: i for i, row in enumerate(rows)}
     if chart.plot.kind == "dots":
@@ -140,23 +142,51 @@ def _row_height(chart: Chart, panel: Panel) -> float:
     return max(ROW, MARKER * (fullest[0][1] + 1))
 
 
-def _line(axes: Any, series: Series, chart: Chart, along: Extent, values: Extent) -> None:
+def _covers(panel: Panel) -> list[int]:
+    """For each line, how many later ones run over it: over half of its pieces, or more."""
+    courses = [{p.along: p.value for p in series.points} for series in panel.series]
+
+    def covered(course: dict[float, float], other: dict[float, float]) -> bool:
+        same = [other.get(at) == value for at, value in course.items()]
+        return len(same) > 1 and 2 * sum(a and b for a, b in zip(same, same[1:])) >= len(same) - 1
+
+    return [sum(covered(course, other) for other in courses[i + 1:]) for i, course in enumerate(courses)]
+
+
+def _line(axes: Any, series: Series, chart: Chart, along: Extent, values: Extent, above: int) -> None:
+    """Draws a line, wider and paler if others run over it, so that it is seen on both sides of them."""
     places = [(x, y) for p in series.points if (x := along.place(p.along)) is not None and (y := values.place(p.value)) is not None]
     if not places:
         return
-    every = 1 if chart.plot.marks else max(1, len(places) // 8)
+    every = max(1, len(places) // 8)
     band = [(x, low, high) for p in series.points if p.low is not None and p.high is not None and (x := along.place(p.along)) is not None
             and (low := values.place(p.low)) is not None and (high := values.place(p.high)) is not None]
     if band:
-        axes.fill_between(*zip(*band), color=line_style(series.style)["color"], alpha=0.18, linewidth=0)
-    axes.plot(*zip(*places), drawstyle="steps-post" if chart.plot.steps else "default", markevery=(series.style % every, every), clip_on=False, **_marks(series.style, chart))
+        axes.fill_between(*zip(*band), color=line_style(series.style)["color"], alpha=0.18, linewidth=0, step="post" if chart.plot.steps else None)
+    wider = {"linewidth": LINE + UNDER * min(above, 2), "linestyle": DASHES[0], "alpha": 0.4} if above else {}
+    style = line_style(series.style)
+    stairs = "steps-post" if chart.plot.steps else "default"
+    axes.plot(*zip(*places), drawstyle=stairs, clip_on=False, **{**style, **wider, "marker": ""})
+    axes.plot(*zip(*places), clip_on=False, markevery=(series.style % every, every), **{**style, "linestyle": "none"})
 
 
-def _guide(axes: Any, name: str, points: Sequence[Point], along: Extent, values: Extent) -> None:
-    places = [(x, y) for p in points if (x := along.place(p.along)) is not None and (y := values.place(p.value)) is not None and values.low <= y <= values.high]
-    if places:
-        axes.plot(*zip(*places), color=INK, linewidth=0.8, linestyle=(0, (2, 2)))
-        axes.annotate(name.replace("sqrt ", "√"), places[len(places) // 2], xytext=(0, 3), textcoords="offset points", ha="right", fontsize=8)
+def _guide(axes: Any, name: str, points: Sequence[Point], along: Extent, values: Extent) -> bool:
+    """A dotted line with its name at its end, outside the axes. Whether that is on top of them."""
+    places = [(x, y) for p in points if (x := along.place(p.along)) is not None and (y := values.place(p.value)) is not None]
+    inside = [(x, y) for x, y in places if values.low <= y <= values.high]
+    if not inside:
+        return False
+    axes.plot(*zip(*places), color=INK, linewidth=0.8, linestyle=DASHES[6])
+    leaves = next(((x + (right - x) * (values.high - y) / (above - y)) for (x, y), (right, above) in zip(places, places[1:]) if y <= values.high < above), None)
+    at, offset, sides = (inside[-1], (3, 0), ("left", "center")) if leaves is None else ((leaves, values.high), (0, 1), ("center", "bottom"))
+    axes.annotate(name.replace("sqrt ", "√"), at, xytext=offset, textcoords="offset points", ha=sides[0], va=sides[1], fontsize=8, annotation_clip=False)
+    return leaves is not None
+
+
+def _end(axes: Any, x: float, why: str) -> None:
+    """Why nothing follows, right of where the lines end."""
+    axes.axvline(x, color=INK, linewidth=0.8, linestyle=DASHES[2])
+    axes.annotate("\n".join(textwrap.wrap(why, 14)), (x, 0.04), xycoords=("data", "axes fraction"), xytext=(4, 0), textcoords="offset points", fontsize=8, va="bottom")
 
 
 def _dots(axes: Any, panel: Panel, chart: Chart, values: Extent, place: dict[float, int]) -> None:

@@ -1,12 +1,13 @@
 """Pictures of single roundings and of recurrences: underflow, conversions, swamping, position_ids, recurrent."""
-from .scenes import gradients_over_ranges, number_lines
+from .scenes import ID_MARKS, NUMBER_LINE_MARKS, RANGE_MARKS, gradients_over_ranges, number_lines, token_ids
 from .spec import Plot, Scene
 
 PLOTS = {
     "underflow": (
-        Scene(("number_line",), "The numbers of two 8-bit formats", number_lines, reading="A stroke is a number. Between powers of two they are equally far apart, and twice as far in each next interval."),
-        Scene(("histogram", "limits", "best_scale"), "Gradients over the ranges of formats", gradients_over_ranges,
-              reading="Thick: numbers that the format holds in full; dotted: subnormal ones. The arrow is the loss scale that loses fewest in the first format."),
+        Scene(("number_line", "limits"), "The numbers of two 8-bit formats", number_lines, legend=NUMBER_LINE_MARKS,
+              reading="A stroke is a number. Between powers of two they are equally far apart, and twice as far in each next interval; subnormal ones are as far apart as those after them. 0 is no power of two: it stands beyond the break."),
+        Scene(("histogram", "limits", "best_scale"), "Gradients over the ranges of formats", gradients_over_ranges, legend=RANGE_MARKS,
+              reading="The arrow is the loss scale that loses fewest gradients in the first format: it moves them that far to the right."),
         Plot("scale_sweep", "Gradients that become zero, by loss scale", "lines", "k", ("gradient_zero",), series="format", panels="source", value_label="share of gradients that vanish",
              along_label="log2 of the loss scale", reading="A larger loss scale moves gradients up, away from zero."),
         Plot("scale_sweep", "Gradients that overflow, by loss scale", "lines", "k", ("gradient_overflow",), series="format", panels="source", value_label="share of gradients that overflow",
@@ -19,14 +20,13 @@ PLOTS = {
         Plot("libraries", "Library casts that round on the way", "dots", "chain", ("share",), series="library", value_scale="log", value_label="share of inputs that differ")),
     "swamping": (
         Plot("course", "A weight, step by step, and what repairs it", "lines", "step", ("weight",), series="method", panels="format", steps=True, value_label="weight", same_values=False,
-             reading="Every step adds the same update, less than half the distance to the next number. Stochastic rounding is shown with one seed.", first=True),
+             ends="one more step would take the exact weight beyond 1.5", reading="Every step adds the same update, less than half the distance to the next number. Stochastic rounding is shown with one seed.", first=True),
         Plot("ratios", "How much of an update has arrived after {steps} steps, by the ratio of weight to update", "lines", "asked_ratio", ("arrived",), series="rounding", panels="format", where={"form": "separate"},
              along_scale="log2", along_label="w / (lr·g)", value_label="share of the way", value_limits=(-0.1, 2.0),
              reading="1: the weight is where exact arithmetic would have it; 0: it has not moved."),
         Plot("repairs", "What repairs a swamped update", "dots", "method", ("arrived",), series="format", value_label="share of the way after all steps")),
     "position_ids": (
-        Plot("ids", "Tokens and their ids around the first clash", "lines", "token", ("id",), panels="format", steps=True, same_values=False, same_along=False, value_label="position id",
-             reading="Where the stair is flat, neighbouring tokens have the same id.", first=True),
+        Scene(("ids",), "Tokens and their ids around the first clash", token_ids, legend=ID_MARKS, reading="Where the stair is flat, neighbouring tokens have the same id."),
         Plot("groups", "Tokens that share one position id", "lines", "first_position", ("mean_tokens",), series="format", along_scale="log2", value_scale="log2", steps=True,
              along_label="position", value_label="tokens an id stands for, mean", reading="1: every token has an id of its own."),
         Plot("rope", "Errors of rotary embeddings from rounded position ids", "lines", "tokens", ("mean_cos_error",), series="format", where={"setup": "ids"}, along_scale="log2", value_scale="log",

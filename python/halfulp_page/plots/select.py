@@ -38,6 +38,7 @@ class Panel:
     title: str
     series: list[Series]
     guides: list[tuple[str, list[Point]]] = field(default_factory=list)  # by name
+    end: float | None = None  # where its lines end, if before those of other panels and the description says why
 
 
 @dataclass
@@ -61,12 +62,11 @@ def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
         raise NoPicture(f"the table {plot.table} has no column {', '.join(dict.fromkeys(missing))}")
     rows = rows_of(results, plot.table)
     rows, selected = _where(plot, rows)
-    for column, names in ((plot.series, plot.only), (plot.panels, plot.only_panels)):
-        rows = [row for name in names for row in rows if name_of(row[column or ""]) == name] or rows
+    rows, absent = _only(plot, rows)
     if plot.against:
         rows, plot = _compared(plot, rows)
         selected.append(f"difference from {plot.against[1]}, mean over {plot.over}s" if plot.against else "")
-    return _Builder(plot, rows, selected, {str(c.get("name")): plain(c.get("unit", "")) for c in table["columns"]}).build()
+    return _Builder(plot, rows, selected, absent, {str(c.get("name")): plain(c.get("unit", "")) for c in table["columns"]}).build()
 
 
 def _table(results: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -100,6 +100,19 @@ def _where(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]]
     return rows, selected
 
 
+def _only(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """The rows of the chosen series, in their order, and which of these are not there. All rows where none is."""
+    if not plot.only or not plot.series:
+        return rows, []
+    there = {name_of(row[plot.series]) for row in rows}
+    absent = [name for name in plot.only if name not in there]
+    return [row for name in plot.only for row in rows if name_of(row[plot.series]) == name] or rows, [absent_note(plot.series, absent)] if absent else []
+
+
+def absent_note(column: str, names: Sequence[str]) -> str:
+    return f"not in this report: {column.replace('_', ' ')} {', '.join(names)}"
+
+
 LOW, HIGH = "least of the differences", "largest of the differences"
 
 
@@ -124,9 +137,9 @@ def _compared(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, An
 
 
 class _Builder:
-    def __init__(self, plot: Plot, rows: list[dict[str, Any]], selected: list[str], units: Mapping[str, str]) -> None:
-        self.plot, self.rows, self.selected, self.units = plot, rows, selected, units
-        self.notes: list[str] = []
+    def __init__(self, plot: Plot, rows: list[dict[str, Any]], selected: list[str], notes: list[str], units: Mapping[str, str]) -> None:
+        self.plot, self.rows, self.selected, self.notes, self.units = plot, rows, selected, notes, units
+        self.empty: dict[str, list[str]] = {}          # cells without a number: the series of a panel
         self.by_value = plot.series is None            # each column of values is a series
         self.value_panels = plot.series is not None and plot.panels is None and len(plot.values) > 1
 
@@ -137,7 +150,7 @@ class _Builder:
         categories = [] if plot.kind == "lines" else self._distinct(plot.along, MOST_ROWS)
         built = {title: Panel(title, [Series(name, i) for i, name in enumerate(names)]) for title in panels}
         seen: set[tuple[str, str, float]] = set()
-        left = {"empty": 0, "NaN": 0, "again": 0, "beyond": 0}
+        left = {"NaN": 0, "again": 0, "beyond": 0}
         for row in self.rows:
             for value in plot.values:
                 title = self._words(value) if self.value_panels else name_of(row[plot.panels]) if plot.panels else ""
@@ -146,8 +159,10 @@ class _Builder:
                 if title not in built or name not in names or at is None:
                     continue
                 y = numeric(row[value])
-                if y is None or math.isnan(y):
-                    left["empty" if y is None else "NaN"] += 1
+                if y is None:
+                    self.empty.setdefault(title, []).append(name)
+                elif math.isnan(y):
+                    left["NaN"] += 1
                 elif (title, name, at) in seen:
                     left["again"] += 1
                 else:
@@ -166,13 +181,14 @@ class _Builder:
             for series in panel.series:
                 series.points.sort(key=lambda p: p.along)
         panels = [panel for panel in panels if panel.series]
+        self._mark_ends(panels)
         if not any(math.isfinite(p.value) and (p.value >= 0 or plot.value_scale == "linear") for panel in panels for s in panel.series for p in s.points):
             raise NoPicture(f"the table {plot.table} has no finite number that can be drawn" + (f" for {', '.join(self.selected)}" if self.selected else ""))
         unseen = sum(p.value == -math.inf or p.value < 0 and plot.value_scale != "linear" for panel in panels for s in panel.series for p in s.points)
         if unseen:
             self.notes.append(f"{counted(unseen, 'value')} not drawn: no place on this axis")
-        if left["empty"]:
-            self.notes.append(f"{counted(left['empty'], 'cell')} without a number left out")
+        if self.empty:
+            self.notes.append(self._empty_note())
         if left["NaN"]:
             self.notes.append(f"{counted(left['NaN'], 'value')} not drawn: NaN")
         if left["beyond"]:
@@ -183,6 +199,20 @@ class _Builder:
         units = {self.units.get(v, "") for v in plot.values}
         return Chart(plot, panels, names, categories, self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
                      self._with_unit(value_label, units), self.selected, self.notes)
+
+    def _mark_ends(self, panels: Sequence[Panel]) -> None:
+        """Says why the lines of a panel end before those of others."""
+        lasts = [max(p.along for s in panel.series for p in s.points) for panel in panels] if self.plot.ends else []
+        for panel, last in zip(panels, lasts):
+            if last < max(lasts):
+                panel.end = last
+                self.notes.append(f"at {self._words(self.plot.along)} {plain(last)} {panel.title} ends: {self.plot.ends}")
+
+    def _empty_note(self) -> str:
+        """How many cells have no number, whose they are, and why."""
+        number = sum(len(names) for names in self.empty.values())
+        whose = "; ".join(f"{title + ': ' if title else ''}{', '.join(dict.fromkeys(names))}" for title, names in self.empty.items())
+        return f"{counted(number, 'cell')} without a number left out ({whose})" + (f": {self.plot.empty}" if self.plot.empty else "")
 
     def _guide(self, guide: str, title: str) -> list[Point]:
         """The same for all series: of each place, the first row of the panel that has it."""
@@ -212,7 +242,7 @@ class _Builder:
     @staticmethod
     def _with_unit(label: str, units: set[str]) -> str:
         unit = next(iter(units)) if len(units) == 1 else ""
-        return label if unit in ("", "1") or not label or label in (unit, unit + "s") else f"{label} ({unit})"
+        return label if unit in ("", "1") or not label or label in (unit, unit + "s") or label.endswith(")") else f"{label} ({unit})"
 
 
 def described(panel: Panel, chart: Chart) -> str:

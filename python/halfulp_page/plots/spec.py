@@ -1,5 +1,5 @@
 """A picture's description as data: a row of the tables in gradients.py, sums.py, trainings.py, networks.py. What no
-such row can say is drawn by a function of scenes.py."""
+such row can say is drawn by a function of scenes.py or scenes_of_sums.py."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -24,13 +24,13 @@ class Plot:
     value_scale: str = "linear"
     value_limits: tuple[float, float] | None = None  # of a linear axis; values beyond them are drawn at its ends, with a note
     only: tuple[str, ...] = ()       # values of `series`, in this order; default: the first ones
-    only_panels: tuple[str, ...] = ()  # values of `panels`, likewise
     against: tuple[str, str] | None = None  # column and its value: drawn is the difference from the rows with this value,
     over: str = ""                   # from the row with the same value of this column: the mean over it, and a band from the least to the largest
     guides: tuple[str, ...] = ()     # of lines: columns drawn as lines of their own, the same for all series
     whiskers: tuple[str, str] | None = None  # columns of the smallest and the largest value; of lines: a band
-    marks: bool = False              # of lines: markers without lines
     steps: bool = False              # a value stays until the next one
+    empty: str = ""                  # why a cell of `values` may have no number
+    ends: str = ""                   # of lines: why those of a panel may end before those of others
     value_label: str = ""            # what `values` are; default: the column's name
     along_label: str = ""
     same_values: bool = True         # all panels share the axis of values
@@ -47,8 +47,9 @@ class Frame:
     """One panel of a scene."""
     title: str
     description: str  # in words, for readers who cannot see it
-    draw: Callable[[Any], None]  # into matplotlib's axes
+    draw: Callable[..., None]  # into matplotlib's axes
     size: tuple[float, float] = (4.0, 2.7)  # inches
+    axes: int = 1  # beside each other, with the same rows
     notes: tuple[str, ...] = ()  # what is left out, and why
 
 

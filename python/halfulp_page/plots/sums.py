@@ -1,11 +1,11 @@
 """Pictures of sums, products and scales: accumulation, collectives, attribution, scaling."""
-from .scenes import message_courses, waterfalls
+from .scenes_of_sums import BLOCK_MARKS, WATERFALL_MARKS, blocks, message_courses, waterfalls
 from .spec import Plot, Scene
 
 PLOTS = {
     "accumulation": (
         Plot("sums", "Error of a sum, by its length", "lines", "terms", ("mean_error",), series="order", panels="accumulator", where={"rounding": "nearest-even"}, along_scale="log2",
-             value_scale="log", along_label="length n", value_label="mean error / sum of |terms|", guides=("n_u", "sqrt_n_u"),
+             value_scale="log", along_label="length n (terms)", value_label="mean error / sum of |terms|", guides=("n_u", "sqrt_n_u"), empty="every run overflowed",
              reading="A line of slope 1 loses a digit for each tenfold length; a flat one loses none. Dotted guides: n u bounds the sequential sum; √n u is its size if rounding errors are random.", first=True),
         Plot("harmonic", "Where the harmonic series stops growing", "dots", "rounding", ("sum",), series="format", value_scale="log", value_label="sum of 1/n",
              reading="The exact sum has no limit. ∞: rounded upwards it overflows."),
@@ -18,15 +18,15 @@ PLOTS = {
         Plot("orders", "How many results the same gradients have in other orders of the ranks", "dots", "algorithm", ("mean_results",), series="format",
              value_label="distinct results of an element, mean", reading="1: the order of ranks does not matter.")),
     "attribution": (
-        Scene(("sources",), "The error of a product, part by part", waterfalls, reading="Each part begins where the last one ended; parts to the left cancel. One scale for all formats."),
+        Scene(("sources",), "The error of a product, part by part", waterfalls, legend=WATERFALL_MARKS,
+              reading="Left: each part begins where the last one ended. Right: the same parts by powers of ten, with their numbers. Either side has one scale for all formats; what is too short for it is magnified."),
         Plot("sources", "Where the error of a product comes from", "dots", "source", ("error",), series="formats", panels="accumulator", value_scale="log",
              value_label="norm of the part / norm of the product", reading="The farthest to the right decides the total; parts are no shares, and may cancel."),
         Plot("promotion", "The accumulator's part, by the length of the product", "lines", "terms", ("error",), series="accumulator", panels="factors", along_scale="log2", value_scale="log",
              along_label="length k", value_label="relative error")),
     "scaling": (
-        Plot("block", "Values of a row beside an outlier, before and after", "lines", "index", ("value", "stored"), panels="format", only_panels=("e4m3-tensor", "fp8-1x128", "mxfp8e4m3", "int8", "mxfp4", "nvfp4"),
-             marks=True, value_limits=(-3.0, 3.0), value_label="value", along_label="place in the row",
-             reading="The first value is the outlier, far beyond the axis. In INT8 and FP4 the others that share its scale fall to 0; FP8 reaches further down.", first=True),
+        Scene(("block", "granularity"), "Values of a row beside an outlier, before and after", blocks, legend=BLOCK_MARKS,
+              reading="The arrow is the outlier, far beyond the axis, with its value before and after. In INT8 and FP4 the others that share its scale fall to 0; FP8 reaches further down."),
         Plot("outliers", "What one outlier channel costs all others", "lines", "outlier", ("others_error",), series="format", along_scale="log", value_scale="log",
              along_label="factor of the outlier channel", value_label="relative error of the others", reading="1: nothing is left of the other channels."),
         Plot("delayed_course", "Scales that go by earlier steps", "lines", "step", ("error",), series="history", panels="course", where={"margin": 0}, value_scale="log",

@@ -4,7 +4,7 @@ from .spec import Plot
 PLOTS = {
     "training": (
         Plot("curves", "Test loss against FP32's, by policy", "lines", "step", ("test_loss",), series="policy", panels="network", against=("policy", "fp32"), over="seed",
-             only=("fp32", "O1", "O2", "pure-bf16", "bf16-sr", "fp8-hybrid", "mxfp4"), value_label="loss minus FP32's", reading="0: as FP32. The band is from the least to the largest difference of a seed.", first=True),
+             only=("fp32", "O1", "O2", "pure-bf16", "strict-bf16", "bf16-sr", "fp8-hybrid", "mxfp4"), value_label="loss minus FP32's", reading="0: as FP32. The band is from the least to the largest difference of a seed.", first=True),
         Plot("learning_rates", "Small steps: narrow weights against FP32, by how they are kept", "dots", "weights", ("to_fp32",), series="format", panels="lr",
              where={"network": "mlp", "rest": "fp32"}, value_label="accuracy minus FP32's", reading="The series is the format of the weights, a panel the learning rate. All else is FP32."),
         Plot("summary", "Accuracy under each precision policy", "dots", "policy", ("accuracy",), series="network", whiskers=("lowest", "highest"), value_label="test accuracy",
