@@ -55,11 +55,22 @@ class Course {
   explicit Course(Run& run)
       : table_(run.report.table("course", "The weight after each of the first steps",
                                 {{"format", "", "Format of weight and update."},
-                                 {"method", "", "As in `repairs`; stochastic: one seed; exact: without rounding."},
+                                 {"method", "",
+                                  "As in `repairs`; stochastic-seed: stochastic rounding with the first seed alone; "
+                                  "exact: without rounding."},
                                  {"step", "step", "Steps done."},
-                                 {"weight", "1", "The weight then, from 1 on."}})) {}
+                                 {"weight", "1", "The weight then, from 1 on; of stochastic the mean over seeds."},
+                                 {"low", "1", "Of stochastic: the mean less the seeds' standard deviation."},
+                                 {"high", "1", "Of stochastic: the mean and the seeds' standard deviation."}})) {}
   void add(const Drift& drift, std::string_view method, std::int64_t step, double weight) {
-    if (step <= shown_steps) table_.row({drift.choice.name, method, step, number(weight)});
+    if (step <= shown_steps) table_.row({drift.choice.name, method, step, number(weight), Json(), Json()});
+  }
+  void add(const Drift& drift, std::string_view method, std::int64_t step, const std::vector<double>& weights) {
+    const double mean = mean_interval(weights).mean;
+    double squares = 0;
+    for (const double w : weights) squares += (w - mean) * (w - mean);
+    const double deviation = std::sqrt(squares / static_cast<double>(weights.size() - 1));
+    table_.row({drift.choice.name, method, step, number(mean), number(mean - deviation), number(mean + deviation)});
   }
 
  private:
@@ -108,6 +119,24 @@ std::vector<double> stochastic_sums(const Drift& drift, int random_bits, std::si
   return parallel_map(runs, [&](std::size_t r) {
     return drift.choice.format.value(stochastic_sum(drift, random_bits, r, seed, [](std::int64_t, std::uint64_t) {}));
   });
+}
+
+/// The first steps of `runs` seeds: their mean with its deviation, and the first seed alone.
+void show_stochastic(Drift drift, int random_bits, std::size_t runs, std::uint64_t seed, Course& course) {
+  drift.steps = std::min(drift.steps, shown_steps);
+  const auto courses = parallel_map(runs, [&](std::size_t r) {
+    std::vector<double> weights;
+    stochastic_sum(drift, random_bits, r, seed,
+                   [&](std::int64_t, std::uint64_t w) { weights.push_back(drift.choice.format.value(w)); });
+    return weights;
+  });
+  for (std::int64_t step = 0; step <= drift.steps; ++step) {
+    std::vector<double> weights;
+    for (const auto& one : courses) weights.push_back(one[static_cast<std::size_t>(step)]);
+    course.add(drift, "stochastic", step, weights);
+  }
+  for (std::int64_t step = 0; step <= drift.steps; ++step)
+    course.add(drift, "stochastic-seed", step, courses.front()[static_cast<std::size_t>(step)]);
 }
 
 struct Moments {
@@ -184,8 +213,7 @@ void report_stochastic(const Drift& drift, const Config& config, Table& table, T
     run.report.claim({chain_id, chain, chain_source},
                      in_range ? within(predicted.mean, tolerance, interval.mean, "oracle") : skipped(out_of_range));
     if (r != most) continue;
-    stochastic_sum(drift, static_cast<int>(r), 0, static_cast<std::uint64_t>(config.integer("seed")),
-                   [&](std::int64_t step, std::uint64_t w) { course.add(drift, "stochastic", step, f.value(w)); });
+    show_stochastic(drift, static_cast<int>(r), runs, static_cast<std::uint64_t>(config.integer("seed")), course);
     repairs.row({drift.choice.name, "stochastic", f.storage_bits(), drift.steps, number(drift.u), number(interval.mean),
                  number(drift.exact), number(ulps(drift, interval.mean)), number((interval.mean - 1) / drift.way)});
     const std::string unbiased = fmt::format(

@@ -120,29 +120,37 @@ def stochastic_weights(report: Report, name: str) -> dict[int, Any]:
     return dict(zip(counts, weights.reshape(len(counts), runs)))
 
 
+SHOWN_STEPS = 32  # of the table course
+
+
 @functools.cache
-def stochastic_course(report: Report, name: str) -> list[float]:
-    """The first run, with the most random bits."""
+def stochastic_courses(report: Report, name: str) -> list[Any]:
+    """After each of the first steps the weights of all runs, with the most random bits."""
     config, (u, steps) = report.config, drift(report, name)
-    bits = streams.first_rounding_bits(config["seed"], [RUN_STREAM], steps)
-    on = lanes.Lanes([name], ["stochastic"], [max(config["random_bits"])])
-    weights = [np.ones(1)]
+    runs, steps = config["seeds"], min(steps, SHOWN_STEPS)
+    bits = streams.first_rounding_bits(config["seed"], list(range(RUN_STREAM, RUN_STREAM + runs)), steps)
+    on = lanes.Lanes([name] * runs, ["stochastic"] * runs, [max(config["random_bits"])] * runs)
+    weights = [np.ones(runs)]
     for step in range(steps):
         weights.append(on.add(weights[-1], u, bits[step]))
-    return [float(w[0]) for w in weights]
+    return weights
 
 
 columns.given("course", "step")
 
 
-@columns.recompute("course", "weight", "every step rounded by itself")
+@columns.recompute("course", "weight low high", "every step rounded by itself")
 def course(report: Report, row: Row) -> Row:
     name, step = row["format"], row["step"]
     u, _ = drift(report, name)
+    if row["method"] == "stochastic":
+        weights = stochastic_courses(report, name)[step]
+        mean, deviation = float(average(weights)), float(np.std(weights, ddof=1))
+        return {"weight": mean, "low": Near(mean - deviation, 1e-14), "high": Near(mean + deviation, 1e-14)}
     way = {"exact": lambda: float(1 + step * Fraction(u)), "nearest-even": lambda: plain(name, u, step),
            "fp32-master": lambda: float(naive.rounded(plain("fp32", u, step), name)),
-           "kahan": lambda: kahan(name, u, step), "stochastic": lambda: stochastic_course(report, name)[step]}
-    return {"weight": way[row["method"]]()}
+           "kahan": lambda: kahan(name, u, step), "stochastic-seed": lambda: float(stochastic_courses(report, name)[step][0])}
+    return {"weight": way[row["method"]](), "low": None, "high": None}
 
 
 def average(weights: Any) -> Fraction:

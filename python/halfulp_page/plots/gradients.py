@@ -19,8 +19,9 @@ PLOTS = {
              reading="0: the chain gives what the direct conversion gives, always.", first=True),
         Plot("libraries", "Library casts that round on the way", "dots", "chain", ("share",), series="library", value_scale="log", value_label="share of inputs that differ")),
     "swamping": (
-        Plot("course", "A weight, step by step, and what repairs it", "lines", "step", ("weight",), series="method", panels="format", steps=True, value_label="weight", same_values=False,
-             ends="one more step would take the exact weight beyond 1.5", reading="Every step adds the same update, less than half the distance to the next number. Stochastic rounding is shown with one seed.", first=True),
+        Plot("course", "A weight, step by step, and what repairs it", "lines", "step", ("weight",), series="method", panels="format", steps=True, value_label="weight", same_values=False, whiskers=("low", "high"),
+             ends="one more step would take the exact weight beyond 1.5",
+             reading="Every step adds the same update, less than half the distance to the next number. Stochastic rounding: the mean over seeds with a band of one standard deviation, and one seed alone.", first=True),
         Plot("ratios", "How much of an update has arrived after {steps} steps, by the ratio of weight to update", "lines", "asked_ratio", ("arrived",), series="rounding", panels="format", where={"form": "separate"},
              along_scale="log2", along_label="w / (lr·g)", value_label="share of the way", value_limits=(-0.1, 2.0),
              reading="1: the weight is where exact arithmetic would have it; 0: it has not moved."),

@@ -57,7 +57,7 @@ def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
     """Raises NoPicture where the report lacks what it needs."""
     table = _table(results, plot.table)
     columns = {str(c.get("name")): i for i, c in enumerate(table["columns"])}
-    needed = [plot.along, *plot.values, *(c for c in (plot.series, plot.panels, plot.over) if c), *(plot.whiskers or ()), *plot.guides]
+    needed = [plot.along, *plot.values, *(c for c in (plot.series, plot.panels, plot.over) if c), *plot.guides]
     if missing := [name for name in needed if name not in columns]:
         raise NoPicture(f"the table {plot.table} has no column {', '.join(dict.fromkeys(missing))}")
     rows = rows_of(results, plot.table)
@@ -168,7 +168,7 @@ class _Builder:
                 else:
                     seen.add((title, name, at))
                     left["beyond"] += plot.value_limits is not None and not plot.value_limits[0] <= y <= plot.value_limits[1]
-                    low, high = (numeric(row[c]) for c in plot.whiskers) if plot.whiskers else (None, None)
+                    low, high = (numeric(row.get(c)) for c in plot.whiskers) if plot.whiskers else (None, None)
                     built[title].series[names.index(name)].points.append(Point(at, y, low, high))
         for title, panel in built.items():
             panel.guides = [(self._words(guide), self._guide(guide, title)) for guide in plot.guides]

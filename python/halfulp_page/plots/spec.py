@@ -27,7 +27,7 @@ class Plot:
     against: tuple[str, str] | None = None  # column and its value: drawn is the difference from the rows with this value,
     over: str = ""                   # from the row with the same value of this column: the mean over it, and a band from the least to the largest
     guides: tuple[str, ...] = ()     # of lines: columns drawn as lines of their own, the same for all series
-    whiskers: tuple[str, str] | None = None  # columns of the smallest and the largest value; of lines: a band
+    whiskers: tuple[str, str] | None = None  # columns of the smallest and the largest value, drawn where they are there; of lines: a band
     steps: bool = False              # a value stays until the next one
     empty: str = ""                  # why a cell of `values` may have no number
     ends: str = ""                   # of lines: why those of a panel may end before those of others
