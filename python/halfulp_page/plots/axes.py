@@ -73,7 +73,7 @@ class Extent:
         last = math.floor(self.high + 1e-9 if self.infinity_at is None else self.infinity_at - self._room)
         step = max(1, math.ceil((last - first + 1) / most))
         ticks = [(float(e), power(e, self.base)) for e in range(first, last + 1) if e % step == 0]
-        if len(ticks) < 3 and self.base == 10:
+        if last - first < 2 and self.base == 10:
             between = [(e + math.log10(m), number(float(f"{m}e{e}"))) for e in range(first - 1, last + 1) for m in (1, 2, 5)]
             ticks = [(at, text) for at, text in between if first - 1 < at <= last + 1 and self.low <= at <= self.high]
         return ticks + [(at, text) for at, text in ((self.zero_at, "0"), (self.infinity_at, "∞")) if at is not None]

@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from .style import CLASSES, VARIABLES
 
 _XLINK = "{http://www.w3.org/1999/xlink}href"
-_DEFAULT = re.compile(r"stroke-line(cap|join): \w+;?")  # the style sheet has them
+_DEFAULT = ("stroke-linecap", "stroke-linejoin", "font-family")  # the style sheet has them
 _LONG_NUMBER = re.compile(r"-?\d+\.\d{3,}")
 
 
@@ -23,7 +23,7 @@ def inline_svg(figure: Any, prefix: str, title: str, description: str) -> str:
     root = ElementTree.fromstring(buffer.getvalue())
     for parent in list(root.iter()):
         for child in list(parent):
-            if _local(child.tag) in ("metadata", "style"):
+            if _local(child.tag) in ("metadata", "style") or (child.get("style") or "").replace(" ", "") == "fill:none":  # nothing is seen of it
                 parent.remove(child)
     used = {value: str(i) for i, value in enumerate(dict.fromkeys(value for element in root.iter() for value in _references(element)))}
     for element in root.iter():
@@ -122,7 +122,29 @@ def _value(name: str, value: str, prefix: str, used: dict[str, str]) -> str:
     if name == "style":
         for stand_in, variable in VARIABLES.items():
             value = value.replace(stand_in, variable)
-        value = re.sub(r"font: [^;]*px [^;]*;?", lambda m: "font-size: " + re.findall(r"[\d.]+px", m[0])[0] + ";", value)
-        return re.sub(r"\s*([:;])\s*", r"\1", _DEFAULT.sub("", value)).strip("; ")
+        return _style(value)
     value = _LONG_NUMBER.sub(lambda m: f"{float(m[0]):.2f}".rstrip("0").rstrip("."), value)
-    return re.sub(r"\s*([A-Za-z])\s*", r"\1", value.strip()) if name == "d" else value
+    return _path(re.sub(r"\s*([A-Za-z])\s*", r"\1", value.strip())) if name == "d" else value
+
+
+def _style(value: str) -> str:
+    """Properties in the order of their names, whatever matplotlib's version orders them by."""
+    value = re.sub(r"font: [^;]*?([\d.]+px) [^;]*", r"font-size: \1", value)
+    properties = (part.split(":", 1) for part in value.split(";") if part.strip())
+    return ";".join(sorted(f"{name.strip()}:{of.strip()}" for name, of in properties if name.strip() not in _DEFAULT))
+
+
+def _path(d: str) -> str:
+    """A path with the shorter commands for lines along an axis, and without those of no length."""
+    if not re.fullmatch(r"(?:[ML][^A-Za-z]+|z)*", d):
+        return d
+    found: list[str] = []
+    here = ["", ""]
+    for command, numbers in re.findall(r"([MLz])([^MLz]*)", d):
+        to = numbers.split()
+        if command == "L" and to == here:
+            continue
+        along = [i for i in (0, 1) if command == "L" and to[1 - i] == here[1 - i]]
+        found.append("HV"[along[0]] + to[along[0]] if along else command + " ".join(to))
+        here = to or here
+    return "".join(found)
