@@ -47,7 +47,7 @@ def frames(drawn: Sequence[Frame], prefix: str, of: str) -> list[Drawing]:
         found = []
         for i, frame in enumerate(drawn):
             figure = _figure(*frame.size)
-            frame.draw(*figure.subplots(1, frame.axes, sharey=True, squeeze=False)[0])
+            frame.draw(*figure.subplots(1, len(frame.axes), sharey=True, squeeze=False, width_ratios=frame.axes)[0])
             title = of + (f": {frame.title}" if frame.title else "")
             found.append(Drawing(f"{prefix}-{i}", frame.title, inline_svg(figure, f"{prefix}-{i}", title, frame.description)))
         return found

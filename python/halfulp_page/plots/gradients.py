@@ -35,7 +35,7 @@ PLOTS = {
         Plot("rope", "Errors of rotary embeddings, by what is rounded", "lines", "tokens", ("mean_cos_error",), series="setup", panels="format", along_scale="log2", value_scale="log",
              along_label="context length", value_label="mean error of cosines", reading="Angles that are wrapped, or cosines alone, cost a rounding; ids and frequencies cost more the longer the context."),
         Plot("scores", "Errors of attention scores after rotation, by what is rounded", "lines", "tokens", ("rms_error",), series="setup", panels="format", along_scale="log2", value_scale="log",
-             along_label="context length", value_label="rms error of scores"),
+             along_label="context length", value_label="rms error of scores", empty="no score is a finite number"),
         Plot("images", "Positions of a vision transformer's tokens", "dots", "format", ("tokens", "distinct"), panels="pixels", value_label="tokens", reading="Two markers apart: tokens share positions.")),
     "recurrent": (
         Plot("forward", "Errors of a recurrent cell's state, by time", "lines", "steps", ("error",), series="format", panels="cell", where={"rounded": "state"}, along_scale="log2", value_scale="log",

@@ -29,7 +29,7 @@ PLOTS = {
         Plot("inference", "Bytes at inference, by the format of the weights", "stacked", "weights", ("weight_bytes", "cache_bytes"), panels="model", where={"cache": "bf16"},
              value_label="bytes", same_values=False),
         Plot("training_devices", "Devices that a training needs, by their memory", "lines", "device_gb", ("devices",), series="policy", panels="model", where={"recomputation": "none"},
-             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False),
+             value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False, empty="activations and what is gathered alone are too much for a device"),
         Plot("inference_devices", "Devices that inference needs, by their memory", "lines", "device_gb", ("devices",), series="weights", panels="model", where={"cache": "bf16"},
              value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False)),
     "reproduce": (

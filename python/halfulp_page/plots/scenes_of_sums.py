@@ -36,10 +36,12 @@ def waterfalls(sources: Rows) -> list[Frame]:
     sizes = extent([abs(v) for some in parts.values() for _, v in some if v] + [most], "log")
     frames = []
     for formats, some in parts.items():
-        def draw(left: Any, right: Any, some: list[tuple[str, float]] = some) -> None:
-            total = sum(v for _, v in some)
+        total = sum(v for _, v in some)
+        is_short = 0 < total < MAGNIFIED * most
+
+        def draw(left: Any, right: Any, some: list[tuple[str, float]] = some, total: float = total, is_short: bool = is_short) -> None:
             _end_to_end(left, some, most)
-            if 0 < total < MAGNIFIED * most:
+            if is_short:
                 inset = left.inset_axes((0.3, 0, 0.7, 1), facecolor=PAPER, sharey=left)
                 _end_to_end(inset, some, max(sum(v for _, v in some[:i + 1]) for i in range(len(some))))
                 inset.tick_params(labelleft=False, left=False)
@@ -52,8 +54,8 @@ def waterfalls(sources: Rows) -> list[Frame]:
             rows_of_names(left, [name for name, _ in some] + ["total"])
 
         words = ", ".join(f"{name} {number(float(f'{value:.2g}'))}" for name, value in some)
-        said = f"Waterfall of the error of a product with {formats}, summed in {first}: {words}; in all {number(float(f'{sum(v for _, v in some):.2g}'))}."
-        frames.append(Frame(formats, said, draw, (4.0, 2.3), axes=2))
+        said = f"Waterfall of the error of a product with {formats}, summed in {first}: {words}; in all {number(float(f'{total:.2g}'))}."
+        frames.append(Frame(formats, said, draw, (4.0, 2.3), axes=(1, 1.3), notes=("magnified: a waterfall that is short on the common scale, with a scale of its own",) if is_short else ()))
     return frames
 
 
@@ -73,14 +75,15 @@ def _end_to_end(axes: Any, some: list[tuple[str, float]], most: float) -> None:
 
 def _by_tens(axes: Any, some: list[tuple[str, float]], sizes: Any) -> None:
     """A bar for the size of each part, and its number."""
-    room = 0.7 * (sizes.high - sizes.low)
+    room = 0.6 * (sizes.high - sizes.low)
     for i, (name, value) in enumerate(some):
         end = sizes.place(abs(value)) if value else None
         if end is not None:
             axes.barh(i, end - sizes.low, left=sizes.low, height=0.7, color=TOTAL if name == "total" else ADDS if value > 0 else CANCELS, edgecolor="none")
         axes.annotate(f"{'−' if value < 0 else ''}{number(float(f'{abs(value):.2g}'))}", (sizes.low if end is None else end, i), xytext=(2, 0), textcoords="offset points", va="center", fontsize=8)
-    sizes.apply(axes.xaxis, axes.set_xlim, 2)
+    sizes.apply(axes.xaxis, axes.set_xlim, 3)
     axes.set_xlim(sizes.low, sizes.high + room)
+    axes.tick_params(axis="x", labelsize=8)
     axes.grid(False, axis="y")
 
 

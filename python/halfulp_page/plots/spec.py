@@ -49,7 +49,7 @@ class Frame:
     description: str  # in words, for readers who cannot see it
     draw: Callable[..., None]  # into matplotlib's axes
     size: tuple[float, float] = (4.0, 2.7)  # inches
-    axes: int = 1  # beside each other, with the same rows
+    axes: tuple[float, ...] = (1,)  # relative widths of axes beside each other, with the same rows
     notes: tuple[str, ...] = ()  # what is left out, and why
 
 

@@ -19,7 +19,7 @@ PLOTS = {
              value_label="distinct results of an element, mean", reading="1: the order of ranks does not matter.")),
     "attribution": (
         Scene(("sources",), "The error of a product, part by part", waterfalls, legend=WATERFALL_MARKS,
-              reading="Left: each part begins where the last one ended. Right: the same parts by powers of ten, with their numbers. Either side has one scale for all formats; what is too short for it is magnified."),
+              reading="Left: each part begins where the last one ended. Right: the same parts by powers of ten, with their numbers. Either side has one scale for all formats."),
         Plot("sources", "Where the error of a product comes from", "dots", "source", ("error",), series="formats", panels="accumulator", value_scale="log",
              value_label="norm of the part / norm of the product", reading="The farthest to the right decides the total; parts are no shares, and may cancel."),
         Plot("promotion", "The accumulator's part, by the length of the product", "lines", "terms", ("error",), series="accumulator", panels="factors", along_scale="log2", value_scale="log",

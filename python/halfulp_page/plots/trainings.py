@@ -19,7 +19,7 @@ PLOTS = {
         Plot("clipping", "How long a step is if gradients are clipped before and after they are unscaled", "lines", "k", ("to_fp32",), series="when", value_scale="log",
              along_label="log2 of the loss scale", value_label="norm of the gradient that is taken, FP32: 1"),
         Plot("accumulation", "What a step takes of the gradient of its micro-batches", "lines", "micro_batches", ("part",), series="way", along_scale="log2", value_scale="log",
-             along_label="micro-batches of a step", value_label="part of the true gradient", reading="1: all of it, once."),
+             along_label="micro-batches of a step", value_label="part of the true gradient", empty="a gradient is Inf, and the step is not taken", reading="1: all of it, once."),
         Plot("resuming_course", "Trainings that go on from a checkpoint", "lines", "step", ("loss", "scale"), series="way", value_scale="log2", steps=True, same_values=False,
              reading="The checkpoint is in the middle; where a loss stays, steps are left out.")),
     "finetune": (
