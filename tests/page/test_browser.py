@@ -9,6 +9,7 @@ import base64
 import itertools
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -57,6 +58,8 @@ class InABrowser(unittest.TestCase):
         cls.page = Path(folder.name) / "index.html"
         subprocess.run([os.environ["HALFULP"], "page", os.environ["HALFULP_REPORTS"], "--out", str(cls.page), "--python", sys.executable], check=True, stdout=subprocess.DEVNULL)
         cls.pair = cls.write_pair(Path(folder.name))
+        cls.pages = Path(folder.name) / "pages"
+        subprocess.run([os.environ["HALFULP"], "page", os.environ["HALFULP_REPORTS"], "--out", f"{cls.pages}/", "--python", sys.executable], check=True, stdout=subprocess.DEVNULL)
 
     @classmethod
     def write_pair(cls, folder: Path) -> Path:
@@ -163,6 +166,48 @@ class InABrowser(unittest.TestCase):
         self.assertFalse(self.browser.find_element(By.TAG_NAME, "nav").is_displayed())
         pdf = base64.b64decode(self.browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
         self.assertGreater(pdf.count(b"/Type /Page"), len(self.reports))
+
+    def test_on_paper_no_page_is_left_nearly_empty(self):
+        """The first experiment of a page begins under what precedes it; those of the overview follow each other."""
+        breaks = "return [...document.querySelectorAll('section.experiment')].map(s => getComputedStyle(s).breakBefore)"
+        for page, wanted in ((self.pages / "index.html", {"auto"}), (self.pages / "swamping.html", {"auto"}), (self.page, {"auto", "page"})):
+            self.show(media="print", page=page)
+            found = self.browser.execute_script(breaks)
+            self.assertEqual((found[0], set(found)), ("auto", wanted), page.name)
+        self.show(media="print", page=self.pages / "index.html")
+        pdf = base64.b64decode(self.browser.execute_cdp_cmd("Page.printToPDF", {})["data"])
+        self.assertLess(len(re.findall(rb"/Type /Page\b", pdf)), 1.3 * len(self.reports))
+
+    def test_legends_stay_in_sight(self):
+        """Where a figure is scrolled, on a phone or a screen."""
+        for width in WIDTHS:
+            self.show(width)
+            top, bottom, right = self.browser.execute_script("""
+              const panels = [...document.querySelectorAll('figure')].find(f => f.querySelector('.legend') && f.querySelectorAll('.panel').length >= 4).querySelectorAll('.panel');
+              panels[panels.length - 2].scrollIntoView({block: 'center'});
+              const r = panels[0].closest('figure').querySelector('.legend').getBoundingClientRect();
+              return [r.top, r.bottom, r.right];""")
+            self.assertGreaterEqual(top, -1)
+            self.assertLess(bottom, 450)
+            self.assertLessEqual(right, width)
+
+    def test_saved_pictures_hold_all_that_is_drawn(self):
+        """Letters and marks lie on the file's paper."""
+        outside = """
+          const [width, height] = document.documentElement.getAttribute('viewBox').split(' ').slice(2).map(Number);
+          return [...document.querySelectorAll('text')].filter(t => t.textContent.trim()).map(t => [t.getBoundingClientRect(), t.textContent])
+            .filter(([r]) => r.left < 0 || r.top < 0 || r.right > width || r.bottom > height).map(([r, text]) => text);"""
+        figures = sorted((self.pages / "figures").glob("*.svg"))
+        self.assertGreater(len(figures), 100)
+        for figure in figures:
+            self.browser.get(figure.as_uri())
+            self.assertEqual(self.browser.execute_script("return document.documentElement.getAttribute('width')"), "960")
+            self.assertEqual(self.browser.execute_script(outside), [], figure.name)
+
+    def test_no_chosen_name_is_missing(self):
+        """The demo's reports have every series and panel that a picture chooses."""
+        for page in self.pages.glob("*.html"):
+            self.assertNotIn("ot in this report:", page.read_text(encoding="utf-8"), page.name)
 
 
 if __name__ == "__main__":

@@ -19,10 +19,11 @@ from xml.etree import ElementTree
 import made_reports as made
 from parsed_page import Page, page_of, text_of
 
-from halfulp_page import About, BadInput, Source, render_folder
+from halfulp_page import About, BadInput, Source, render, render_folder
 from halfulp_page import inputs
 from halfulp_page.__main__ import main
 from halfulp_page.plots import PLOTS
+from halfulp_page.plots.scenes_of_sums import BLOCKS, SHOWN
 from halfulp_page.plots.select import NoPicture, chart
 from halfulp_page.plots.spec import Plot
 
@@ -190,6 +191,91 @@ class OddReports(unittest.TestCase):
         self.assertEqual([(name, [(p.along, p.value) for p in points]) for name, points in panel.guides],
                          [("n u", [(16.0, 16 / 2048), (4096.0, 2.0)]), ("sqrt n u", [(16.0, 4 / 2048), (4096.0, 64 / 2048)])])
 
+    def test_lines_that_are_run_over_are_wider_and_paler(self):
+        """A line that a later one has the values of, over half of it or more, stays visible beside it."""
+        def width(shares):
+            rows = [["fp16", rounding, "separate", 2.0 ** (i + 1), share] for rounding, course in zip(("nearest-even", "toward-zero"), shares) for i, share in enumerate(course)]
+            styles = [a["style"] for a, _ in page_of(made.swamping_with(rows)).all("path") if "stroke:var(--s0)" in (a.get("style") or "") and (a.get("d") or "").count("L") + (a.get("d") or "").count("H") > 1]
+            return float(re.search(r"stroke-width:([\d.]+)", styles[-1])[1]), "stroke-opacity:0.4" in styles[-1]  # before it is that of the legend
+        self.assertEqual(width(((0.1, 0.2, 0.4, 0.3), (0.1, 0.2, 0.4, 0.9))), (4.2, True))
+        self.assertEqual(width(((0.1, 0.2, 0.4, 0.3), (0.1, 0.7, 0.4, 0.9))), (1.6, False))
+
+    def test_what_is_missing_is_named(self):
+        """Chosen series that a report lacks, and whose cells are empty, and why."""
+        columns = [(name, "") for name in ("accumulator", "rounding", "order", "terms", "mean_error", "n_u", "sqrt_n_u")]
+        rows = [["e4m3", "nearest-even", order, n, None if order == "pairwise" and n > 16 else 0.5, 1.0, 1.0] for order in ("sequential", "pairwise") for n in (16, 64, 256)]
+        text = text_of(page_of(made.report("accumulation", {"sums": made.table(columns, rows)})))
+        self.assertIn("2 cells without a number left out (e4m3: pairwise): every run overflowed.", text)
+        curves = made.table([(name, "") for name in ("policy", "network", "seed", "step", "test_loss")], [[policy, "mlp", 1, 1, 0.5] for policy in ("fp32", "O2", "mxfp4")])
+        self.assertIn("Not in this report: policy O1, pure-bf16, strict-bf16, bf16-sr, fp8-hybrid.", text_of(page_of(made.report("training", {"curves": curves}))))
+        messages = made.table([(name, "") for name in ("algorithm", "ranks", "round", "from", "to")], [["tree", 2, 1, 1, 0]])
+        self.assertIn("Not in this report: algorithm ring, node-tree, one-shot.", text_of(page_of(made.report("collectives", {"messages": messages}))))
+
+    def test_lists_of_names_are_those_of_tables(self):
+        """A name that no experiment has would be missing from every picture."""
+        names = {cell for r in made.golden() for t in r["results"].values() for row in t["rows"] for cell in row if isinstance(cell, str)}
+        policies = {p["name"] for p in json.loads((made.ROOT / "training" / "policies.json").read_text(encoding="utf-8"))}
+        for wanted in (SHOWN, BLOCKS, *(getattr(plot, "only", ()) for plots in PLOTS.values() for plot in plots)):
+            self.assertLessEqual(set(wanted), names | policies)
+
+    def test_a_weight_step_by_step(self):
+        """Why a format's lines end before those of others; the band of the mean; reports without one."""
+        rows = [[name, method, step, 1 + step / 64, low, high] for name, steps in (("fp16", 8), ("e5m2", 5))
+                for method, low, high in (("exact", None, None), ("stochastic", 0.875, 1.25)) for step in range(steps + 1)]
+        columns = [(name, "") for name in ("format", "method", "step", "weight", "low", "high")]
+        page = page_of(made.report("swamping", {"course": made.table(columns, rows)}))
+        self.assertIn("At step 5 e5m2 ends: one more step would take the exact weight beyond 1.5.", text_of(page))
+        self.assertEqual(sum("one more step" in text for _, text in page.all("text")), 1)
+        bands = [a for a, _ in page.all("use") if "fill-opacity:0.18" in (a.get("style") or "")]
+        self.assertEqual(len(bands), 2)
+        older = page_of(made.report("swamping", {"course": made.table(columns[:4], [row[:4] for row in rows])}))
+        self.assertIn("Line chart of weight against step.", " ".join(text for _, text in older.all("desc")))
+
+    def test_tokens_and_their_first_clash(self):
+        rows = [[name, token, float(token // step * step)] for name, step in (("bf16", 2), ("fp32", 1)) for token in range(256, 264)]
+        page = page_of(made.report("position_ids", {"ids": made.table([("format", ""), ("token", ""), ("id", "")], rows)}))
+        words = [text for _, text in page.all("desc")]
+        self.assertIn("First clash: tokens 256 and 257 share the id 256.", words[0])
+        self.assertIn("No two tokens share an id.", words[1])
+        said = [text for _, text in page.all("text")]
+        self.assertIn("tokens 256 and 257", said)
+        self.assertIn("ideal: every token has its own id", text_of(page))
+
+    def test_a_block_beside_its_outlier(self):
+        """The outlier is an arrow with both its numbers; the axis is that of all others; a border where a block ends."""
+        rows = [["t", name, i, -17550.7 if i == 0 else (-1) ** i * (1 + i / 32), -17550.7 if i == 0 else 0.0 if i < 16 else 1.0] for name in ("nvfp4", "int8") for i in range(32)]
+        granularity = made.table([("tensor", ""), ("format", ""), ("scale_for", "")], [["t", "nvfp4", "1x16"], ["t", "int8", "row"]])
+        report = made.report("scaling", {"block": made.table([(name, "") for name in ("tensor", "format", "index", "value", "stored")], rows), "granularity": granularity})
+        page = page_of(report)
+        words = [text for _, text in page.all("desc")]
+        self.assertEqual(words[0], "32 values before and after int8, one scale for the row: 15 became 0. At 0 the outlier −17,550 became −17,550.")
+        self.assertIn("one scale for 16 values", words[1])
+        said = [text for _, text in page.all("text")]
+        self.assertEqual(said.count("−17,550 → −17,550"), 2)
+        self.assertNotIn("-15,000", said)
+        borders = [svg for svg in re.findall(r"<svg.*?</svg>", render([Source("r", report)]), re.DOTALL) if "stroke-dasharray:5" in svg and "role=" in svg]
+        self.assertEqual(len(borders), 1)
+        self.assertIn("nvfp4", borders[0])
+        self.assertIn("Not in this report: format e4m3-tensor, fp8-1x128, mxfp8e4m3, mxfp4.", text_of(page))
+
+    def test_number_lines_tell_subnormal_numbers(self):
+        limits = made.table([(name, "") for name in ("format", "min_subnormal", "min_normal", "max_finite")], [["e4m3", 0.125, 0.5, 2.0]])
+        lines = made.table([("format", ""), ("place", ""), ("value", "1")], [["e4m3", i, v] for i, v in enumerate((0.0, 0.125, 0.25, 0.375, 0.5, 1.0, 2.0))])
+        page = page_of(made.report("underflow", {"number_line": lines, "limits": limits}))
+        words = [text for _, text in page.all("desc")]
+        self.assertIn("e4m3 has 6, 3 of them subnormal, densest near 0.", words[0])
+        self.assertIn("subnormal below 0.5. 0 stands apart.", words[1])
+        self.assertIn("subnormal number", [text.strip() for a, text in page.all("li")])
+        self.assertIn("0 is no power of two: it stands beyond the break.", text_of(page))
+
+    def test_gradients_have_shares_and_the_best_scale(self):
+        tables = {"histogram": made.table([("source", ""), ("binade", ""), ("values", "")], [["normal", -20, 30], ["normal", -19, 70]]),
+                  "limits": made.table([(name, "") for name in ("format", "min_subnormal", "min_normal", "max_finite")], [["fp16", 2.0 ** -24, 2.0 ** -14, 65504.0]]),
+                  "best_scale": made.table([("source", ""), ("format", ""), ("best_k", "")], [["normal", "fp16", 17]])}
+        said = [text for _, text in page_of(made.report("underflow", tables)).all("text")]
+        for word in ("best loss scale for fp16: 2¹⁷", "share of gradients in a binade", "0 %", "20 %", "60 %"):
+            self.assertIn(word, said)
+
     def test_scenes_say_what_they_draw(self):
         """In words, from the tables; what cannot be drawn says so."""
         messages = made.table([(name, "") for name in ("algorithm", "ranks", "round", "from", "to")], [["tree", 4, 1, 1, 0], ["tree", 4, 1, 3, 2], ["tree", 4, 2, 2, 0]])
@@ -199,6 +285,14 @@ class OddReports(unittest.TestCase):
         words = [text for _, text in page.all("desc")]
         self.assertIn("3 messages among 4 ranks in 2 rounds; rank 0 has the sum.", words)
         self.assertIn("Waterfall of the error of a product with int8, summed in exact: input 0.62, output -0.12; in all 0.5.", words)
+        said = [text for _, text in page.all("text")]
+        for number in ("0.62", "−0.12", "0.5"):  # on every bar
+            self.assertIn(number, said)
+        small = made.table([(name, "") for name in ("formats", "accumulator", "source", "error", "share")],
+                           [[name, "exact", source, error, 1.0] for name, error in (("int8", 0.5), ("fp16", 0.005)) for source in ("input", "total")])
+        page = page_of(made.report("attribution", {"sources": small}))
+        self.assertEqual([text for _, text in page.all("text")].count("magnified"), 1)
+        self.assertIn("Magnified: a waterfall that is short on the common scale, with a scale of its own.", text_of(page))
         odd = page_of(made.report("collectives", {"messages": made.table([("algorithm", "")], [["tree"]])}))
         self.assertIn("No picture: the table messages cannot be drawn.", text_of(odd))
 

@@ -58,13 +58,11 @@ class Extent:
 
     def _break(self, axis: Any, at: float) -> None:
         """Two strokes across the axis: what is beyond has no place on its scale."""
-        axes, slant = axis.axes, 0.006 * (self.high - self.low)
-        for middle in (at - slant, at + slant):
-            along, across = (middle - slant, middle + slant), (-0.025, 0.025)
-            if axis.axis_name == "x":
-                axes.plot(along, across, transform=axes.get_xaxis_transform(), color=INK, linewidth=0.8, clip_on=False)
-            else:
-                axes.plot(across, along, transform=axes.get_yaxis_transform(), color=INK, linewidth=0.8, clip_on=False)
+        axes, is_x, apart = axis.axes, axis.axis_name == "x", 0.006 * (self.high - self.low)
+        along, on_it = (at - apart, at + apart), (0, 0)
+        stroke = [(-0.4, -1), (0.4, 1)] if is_x else [(-1, -0.4), (1, 0.4)]
+        axes.plot(*((along, on_it) if is_x else (on_it, along)), transform=axes.get_xaxis_transform() if is_x else axes.get_yaxis_transform(),
+                  marker=stroke, markersize=7, markeredgewidth=0.8, color=INK, linestyle="none", clip_on=False)
 
     def _ticks(self, most: int) -> list[tuple[float, str]]:
         """At most so many powers of the base between the ends, on a short decimal axis also twos and fives; 0 and

@@ -242,7 +242,7 @@ class _Builder:
     @staticmethod
     def _with_unit(label: str, units: set[str]) -> str:
         unit = next(iter(units)) if len(units) == 1 else ""
-        return label if unit in ("", "1") or not label or label in (unit, unit + "s") or label.endswith(")") else f"{label} ({unit})"
+        return label if unit in ("", "1") or not label or {unit, unit + "s"} & set(label.lower().split()) or label.endswith(")") else f"{label} ({unit})"
 
 
 def described(panel: Panel, chart: Chart) -> str:
