@@ -54,7 +54,7 @@ def number_lines(rows: Rows, limits: Rows) -> list[Frame]:
         for i, name in enumerate(names):
             least = normal.get(name, 0.0)
             for colour, some in ((NORMAL, [v for v in numbers[name] if v >= least and v > 0]), (SUBNORMAL, [v for v in numbers[name] if 0 < v < least]), (INK, [v for v in numbers[name] if v == 0])):
-                axes.vlines([place(v) for v in some], i - 0.32, i + 0.32, color=colour, linewidth=0.8)
+                axes.vlines([at for v in some if (at := place(v)) is not None], i - 0.32, i + 0.32, color=colour, linewidth=0.8)
         rows_of_names(axes, names)
 
     def linear(axes: Any) -> None:
