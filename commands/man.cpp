@@ -78,7 +78,7 @@ void add_man_command(CLI::App& app, int&) {
   };
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("man", "manual pages, as man(7) source");
-  command->add_option("NAME", options->name, "a command or an experiment; absent: halfulp itself");
+  command->add_option("NAME", options->name, "a command or an experiment; without it, halfulp itself");
   command->add_option("--out", options->out, "every page into this folder: halfulp.1, halfulp-explain.1, ...")
       ->type_name("DIR");
   command->footer("To read one: halfulp man explain | man -l -");

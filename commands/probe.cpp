@@ -212,8 +212,8 @@ void add_probe_command(CLI::App& app, int&) {
                                          "find out how a matrix unit adds, from its answers to chosen operands");
   command
       ->add_option("--backend", options->backend,
-                   "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; behind each but the first :UNIT picks one of "
-                   "its units")
+                   "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; x86 and those after it may be followed by "
+                   ":UNIT, which picks one of their units")
       ->type_name("BACKEND");
   command->add_option("--unit-file", options->file, "a unit of your own, as mma takes it")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON, with all operands");
