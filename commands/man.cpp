@@ -52,7 +52,7 @@ std::vector<std::pair<std::string, std::string>> pages_of(const CLI::App& app) {
 void man_command(const CLI::App& app, const std::string& name, const std::optional<std::string>& out) {
   const auto pages = pages_of(app);
   if (out) {
-    if (!name.empty()) throw std::invalid_argument("man --out writes every page; accepted: no NAME beside it");
+    if (!name.empty()) throw std::invalid_argument("man --out writes every page; accepted: --out without a NAME");
     std::error_code error;
     std::filesystem::create_directories(*out, error);
     if (error) throw std::invalid_argument("cannot make the folder " + *out + ": " + error.message());

@@ -139,7 +139,7 @@ std::string probe_text(const Device& device, const MatrixTask& task, const Matri
   for (const std::string& row : found.rows) rows += (rows.empty() ? "" : ", ") + row;
   if (!rows.empty()) return out + wrapped("answers as " + rows, 0, width);
   if (found.nearest.empty()) return out + "no unit of the table has this shape\n";
-  return out + fmt::format("no unit of the table answers so; {} differs least, in {}\n", found.nearest,
+  return out + fmt::format("no unit of the table gives these answers; {} differs least, in {}\n", found.nearest,
                            number_of(found.nearest_differs, "answer"));
 }
 

@@ -243,7 +243,7 @@ std::string diff_text(const ProfileDiff& diff, std::size_t most) {
   if (answer.ranges.size() > most)
     text += fmt::format("  and {} more ranges (--all shows them)\n", counted(answer.ranges.size() - most));
   if (!answer.exhaustive)
-    text += "\nThe ends of ranges are inputs of the sample; what lies between them was not all looked at.\n";
+    text += "\nThe ends of ranges are inputs of the sample; not every input between them was compared.\n";
   return text;
 }
 

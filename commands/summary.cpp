@@ -202,7 +202,7 @@ std::string summary_table(const std::vector<Finished>& runs, bool verbose, const
          backend_lines(totals, false) +
          fmt::format("{} report{} in {:.0f} s. The tables of one: halfulp show {}\n", runs.size(),
                      runs.size() == 1 ? "" : "s", seconds, file) +
-         "Its claims that differ: the same with claims --where verdict=differs\n";
+         "To see its claims that differ, add: claims --where verdict=differs\n";
 }
 
 }  // namespace halfulp::cli

@@ -40,8 +40,8 @@ with 465:
 So there are two camps: NaN (ml_dtypes, ONNX with `saturate=0`, CUDA with `__NV_NOSAT`, PyTorch up to 2.11) and 448 (ONNX's default,
 CUDA's types, PyTorch since pull request 178817 of April 2026). The same line of PyTorch code changed camps between releases.
 
-In E5M2 the largest number is 57344, and the next would be 65536. 61440 between them is a tie, which goes to the even code,
-infinity's: there overflow begins *at* the middle. PyTorch saturates E4M3, but not E5M2:
+In E5M2 the largest number is 57344, and the next would be 65536. 61440 between them is a tie, which goes to the even code.
+That is the code of infinity, so in E5M2 overflow begins *at* the middle. PyTorch saturates E4M3, but not E5M2:
 
 {table_e5m2}
 
@@ -51,7 +51,7 @@ ml_dtypes gives 0x7e, and PyTorch and CUDA give 0x7f. `--any-nan` ignores that.
 The casts from float64 differ more: PyTorch, ml_dtypes and ONNX go through float32 and round twice; CUDA and TensorFlow do not
 (`halfulp diff-profiles ml_dtypes cuda-nosat --from fp64 --to e4m3`). The casts to E8M0 have hardly anything in common: PyTorch, ONNX and
 CUDA ignore the sign, and ml_dtypes makes zero and negative numbers NaN; ONNX and CUDA round up, and PyTorch and ml_dtypes round to
-nearest, ties up.
+nearest, with ties up.
 """
 
 

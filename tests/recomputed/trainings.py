@@ -119,7 +119,7 @@ def add_curves(columns: Columns, variant: str, plan_of: PlanOf, training_of: Tra
         return expected
 
     @columns.recompute("curves", "train_loss gradient_norm largest_norm test_loss test_accuracy",
-                       f"{NUMPY}; no value between tests; norms from the table spikes")
+                       f"{NUMPY}; cells without a test are null; norms that are spikes come from the table spikes")
     def losses(report: Report, row: Row) -> Row:
         of, plan = tables_of(report, variant), plan_of(report, row)
         expected: Row = {}
