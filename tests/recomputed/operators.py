@@ -113,7 +113,7 @@ def autocast(report: Report, row: Row) -> Row:
 
 
 @columns.recompute("inside", "all tensors bound fp32",
-                   "NumPy on rounded inputs, every operation rounded, against 64-bit significands", 48)
+                   "NumPy on rounded inputs: every operation is rounded, and compared with the same in 64-bit significands", 48)
 def inside(report: Report, row: Row) -> Row:
     n, seed, count, _ = settings(report)
     name = row["format"]

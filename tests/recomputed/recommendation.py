@@ -154,8 +154,8 @@ def comparison_verdicts(report: Report, row: Row) -> Row:
 
 
 for table in ("comparison", "attempts"):
-    columns.without(table, "doubt loss_doubt", "not every one of these trainings is NumPy's to the end; those of "
-                    "`training` come from the same code")
+    columns.without(table, "doubt loss_doubt", "the NumPy route does not reach the end of all these trainings; the same code "
+                    "computes the doubts of `training`, which have a route")
 
 
 def attempt(report: Report, row: Row) -> int:
