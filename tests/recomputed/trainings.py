@@ -277,8 +277,8 @@ def doubts(runs: list[Row], than: list[Row], training: Callable[[Row], perceptro
             standing.doubt(*(np.array([test.losses for test in of]) for of in known)))
 
 
-ANSWERS = ("intervals from NumPy's answers one by one: trainings in FP32, small steps of narrow weights, failed ones; "
-           "answers of others are not in the report")
+ANSWERS = ("confidence intervals from the answers of trainings in NumPy, one by one: those in FP32, those with small steps "
+           "of narrow weights, and those that fail; the report does not have the answers of others")
 
 
 def add_standing(columns: Columns, table: str, margins: dict[str, str], compared: Callable[[Report, Row], Compared],
