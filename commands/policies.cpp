@@ -97,8 +97,8 @@ std::string described(const Policy& policy) {
 }  // namespace
 
 void add_policies_command(CLI::App& app, int&) {
-  CLI::App* command = app.add_subcommand(
-      "policies", "precision policies of trainings, and what one of them says about each operator");
+  CLI::App* command = app.add_subcommand("policies",
+                                         "precision policies of trainings, and what one says of each operator");
   struct Arguments {
     std::string name;
     bool json = false;
