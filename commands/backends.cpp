@@ -150,7 +150,8 @@ std::string matrix_text() {
                              "{} modes. Stochastic rounding cannot be compared: no backend shares our random bits.",
                              catalogue().size(), number_types().size() - catalogue().size(), rounding_modes.size()),
                  0) +
-         "halfulp backends --routes: which formats, by which instructions, and why not.\n";
+         "halfulp backends --routes says which formats each backend supports, by which instructions, and why not "
+         "others.\n";
 }
 
 /// "every mode", "every mode but stochastic", or the names.
@@ -277,7 +278,7 @@ void add_backends_command(CLI::App& app, int&) {
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("backends", "which silicon is here, and what each backend supports");
   command->add_flag("--routes", options->routes,
-                    "every format, by which instructions, and why something is not supported");
+                    "for every format: which instructions compute it, or why it is not supported");
   command->add_flag("--json", options->json, "everything, as JSON");
   command->callback([options] {
     if (!options->json && !options->routes) return write_output(matrix_text());

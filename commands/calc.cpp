@@ -57,13 +57,13 @@ void add_calc_command(CLI::App& app, int&) {
       ->type_name("F[,F]")
       ->capture_default_str();
   options->rounding.add_to(*command);
-  command->add_flag("--trace", options->trace, "every step, also of several formats");
+  command->add_flag("--trace", options->trace, "shows every step, for several formats too");
   command->add_flag("--json", options->json, "the same as JSON, with every step");
   command->allow_extras();
   command->footer(
-      "Numbers are rounded to the format, then each operation's result; 2^-25 is a number. Errors are "
-      "differences from what is right without rounding. Quote expressions: a shell gives * and ( a meaning of its "
-      "own.");
+      "Every number is rounded to the format, and so is the result of every operation; 2^-25 counts as one number. An "
+      "error is the difference from the result without any rounding. Quote the expression, because * and ( mean "
+      "something to a shell.");
   command->callback([command, options] { calc(*command, *options); });
 }
 

@@ -154,19 +154,17 @@ void add_check_command(CLI::App& app, int& status) {
       ->type_name("BACKEND")
       ->required();
   add_number_option(*command, "--tiles", options->tiles, 1, 1'000'000,
-                    "cases of a matrix unit, of each of twelve kinds (default 256)");
+                    "number of cases per matrix unit and kind of operands; there are twelve kinds (default 256)");
   add_number_option(*command, "--floats", options->floats, 16, std::uint64_t{1} << 26,
-                    "floats that each of halfulp's own kernels on a GPU rounds (default 2^20)");
-  command->add_flag("--all", options->all, "what agrees line by line, too");
+                    "number of floats that each of halfulp's own kernels rounds on a GPU (default 2^20)");
+  command->add_flag("--all", options->all, "also lists what agrees, line by line");
   command->add_flag("--json", options->json, "JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(
-      "Operations are asked on the operands of the recording suite, matrix units on random and adversarial tiles; of "
-      "GPUs also sums in "
-      "several orders, small programs (softmax, layer norm, weight updates), and halfulp's own kernels.\n"
-      "Exit status: 0 all agree, except functions that need not be correctly rounded, 1 something fails, 2 bad usage, "
-      "3 the device is "
-      "not here or broke down, 130 interrupted.");
+      "Operations take the operands of the recording suite; matrix units take random and adversarial tiles. GPUs also "
+      "compute sums in several orders, small programs (softmax, layer norm, weight updates), and halfulp's own "
+      "kernels.\nExit status: 0 all agree, except functions that need not be correctly rounded, 1 something fails, 2 "
+      "bad usage, 3 the device is not here or broke down, 130 interrupted.");
   command->callback([options, &status] {
     try {
       check_command(*options, status);

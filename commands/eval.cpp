@@ -4,6 +4,9 @@
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/commands/options.hpp>
 
+#include <halfulp/hardware/operands.hpp>
+#include <halfulp/support/work.hpp>
+
 #include <CLI/CLI.hpp>
 #include <fmt/core.h>
 
@@ -19,11 +22,13 @@ struct EvalArguments {
   std::string operation, format, to;
   std::vector<std::string> operands;
   RoundingOptions rounding;
-  bool check = false, strict_nan = false;
+  CheckOptions check;
+  bool exhaustive = false;
+  std::uint64_t sample = 0;  ///< 0: none
 };
 
 EvalOptions eval_options(const EvalArguments& options) {
-  EvalOptions result;
+  EvalOptions result{options.check, {}};
   Task& task = result.task;
   task.operation = parse_operation(options.operation);
   task.from = parse_number_type(options.format);
@@ -35,8 +40,6 @@ EvalOptions eval_options(const EvalArguments& options) {
   task.to = converts ? parse_number_type(options.to) : task.from;
   task.rounding = options.rounding.rounding();
   result.seed = options.rounding.seed;
-  result.check = options.check;
-  result.strict_nan = options.strict_nan;
   return result;
 }
 
@@ -64,27 +67,62 @@ bool look_like_numbers(const std::vector<std::string>& operands, std::size_t dig
   });
 }
 
-void eval(const EvalArguments& options, int& status) {
-  LineEvaluator evaluator(eval_options(options));
-  if (options.operands.empty()) {
-    answer_input(evaluator);
-  } else {
-    const Task task = eval_options(options).task;
-    const bool numbers = info(task.operation).result == ResultKind::format && !options.check &&
-                         look_like_numbers(options.operands, static_cast<std::size_t>(hex_digits(task.from)));
-    std::string line, out;
-    for (const std::string& operand : options.operands) line += operand + ' ';
-    try {
-      evaluator.line(line, out);
-    } catch (const std::invalid_argument& error) {
-      if (!numbers) throw;
-      throw std::invalid_argument(error.what() + hint(options));
-    }
-    if (evaluator.cases() == 0) throw std::invalid_argument("the operands are empty");
-    if (numbers) print_error("the operands are code words" + hint(options));
+/// The cases that --exhaustive or --sample asks for: those of `halfulp verify`.
+OperandSet operands_to_write(const EvalArguments& options, const Task& task) {
+  const char* one = "accepted: one of operands, --check, --exhaustive and --sample N";
+  if (!options.operands.empty() || options.check.check || (options.exhaustive && options.sample != 0))
+    throw std::invalid_argument(fmt::format("--{} makes the operands itself; {}",
+                                            options.exhaustive ? "exhaustive" : "sample", one));
+  if (!std::holds_alternative<FloatFormat>(task.from))
+    throw std::invalid_argument("operands are made of floating-point formats only; accepted: operands of integers");
+  if (options.sample != 0) return sampled_operands(task, options.sample, options.rounding.seed);
+  const auto count = number_of_operands(task);
+  if (!count || *count > most_operands)
+    throw std::invalid_argument(fmt::format("{} of {} has more than 2^32 cases; accepted: --sample N",
+                                            options.operation, options.format));
+  return all_operands(task);
+}
+
+void write_cases(LineEvaluator& evaluator, const OperandSet& operands) {
+  constexpr std::uint64_t block = 1 << 14;
+  std::vector<std::uint64_t> a(block), b(block), c(block);
+  std::string out;
+  note_interrupts();
+  for (std::uint64_t begin = 0; begin < operands.count; begin += block) {
+    stop_if_interrupted();
+    const auto size = static_cast<std::size_t>(std::min(block, operands.count - begin));
+    operands.fill(begin, std::span(a).first(size), std::span(b).first(size), std::span(c).first(size));
+    for (std::size_t i = 0; i < size; ++i) evaluator.answer({a[i], b[i], c[i]}, out);
     write_output(out);
+    out.clear();
   }
-  if (options.check) conclude_check(evaluator.cases(), evaluator.differing(), status);
+}
+
+/// The one case of the command line.
+void answer_arguments(LineEvaluator& evaluator, const EvalArguments& options, const Task& task) {
+  const bool numbers = info(task.operation).result == ResultKind::format && !options.check.check &&
+                       look_like_numbers(options.operands, static_cast<std::size_t>(hex_digits(task.from)));
+  std::string line, out;
+  for (const std::string& operand : options.operands) line += operand + ' ';
+  try {
+    evaluator.numbered_line(1, line, out);
+  } catch (const std::invalid_argument& error) {
+    if (!numbers) throw;
+    throw std::invalid_argument(error.what() + hint(options));
+  }
+  if (evaluator.cases() == 0) throw std::invalid_argument("the operands are empty");
+  if (numbers) print_error("the operands are code words" + hint(options));
+  write_output(out);
+}
+
+void eval(const EvalArguments& options, int& status) {
+  const EvalOptions lines = eval_options(options);
+  LineEvaluator evaluator(lines);
+  if (options.exhaustive || options.sample != 0)
+    return write_cases(evaluator, operands_to_write(options, lines.task));
+  if (options.operands.empty()) return answer_cases(evaluator, options.check, status);
+  answer_arguments(evaluator, options, lines.task);
+  if (options.check.check) conclude_check(evaluator, status);
 }
 
 }  // namespace
@@ -96,19 +134,24 @@ void add_eval_command(CLI::App& app, int& status) {
   for (const OperationInfo& row : operations) names += (names.empty() ? "" : ", ") + std::string(row.name);
   command->add_option("OP", options->operation, names)->required();
   command->add_option("OPERAND", options->operands,
-                      "one case: hexadecimal code words; without any, one case a line is read from standard input");
+                      "code words of one case, in hexadecimal; without operands, standard input has one case per line");
   command
       ->add_option("--format", options->format,
                    "the operands' format, such as fp16 or e5m3 (see halfulp formats), or i32, i64, u32, u64")
       ->type_name("FORMAT")
       ->required();
-  command->add_option("--to", options->to, "the result's format, of convert: a format or i32, i64, u32, u64")
+  command->add_option("--to", options->to, "only for convert: the format of the result, or i32, i64, u32, u64")
       ->type_name("FORMAT");
   options->rounding.add_to(*command);
   options->rounding.add_integer_options_to(*command);
-  command->add_flag("--check", options->check,
-                    "the columns after the operands are the expected result and flags: print the lines that differ");
-  command->add_flag("--strict-nan", options->strict_nan, "in a check, a NaN equals only the same NaN");
+  command->add_flag("--exhaustive", options->exhaustive,
+                    "writes every case, at most 2^32, instead of reading cases: test vectors for hardware");
+  add_number_option(*command, "--sample", options->sample, 1, most_operands,
+                    "writes N cases, or all if there are no more: boundary cases first, then random ones by --seed, "
+                    "many of which are ties and cancellations");
+  add_check_options(*command, options->check,
+                    "the columns after the operands are the result and flags of your hardware or simulation: writes "
+                    "the lines that differ");
   command->footer(
       "Writes operands, result and flags: 10 invalid, 08 divide by zero, 04 overflow, 02 underflow, 01 inexact.\n"
       "Exit status: 0 done, 1 in a check something differs, 2 bad usage or bad input.");

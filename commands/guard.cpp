@@ -87,8 +87,7 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
     const std::string& word = unknown.front();
     if (word.size() > 1 && word[0] == '-')
       return unknown_name("option", word.substr(0, word.find('=')), option_names(command)) +
-             (command.get_option_no_throw("--set") ? "; parameters of an experiment stand behind --set: --set KEY=VALUE"
-                                                   : "");
+             (command.get_option_no_throw("--set") ? "; --set sets parameters of an experiment: --set KEY=VALUE" : "");
     if (!command_names(command).empty()) return unknown_name("command", word, command_names(command));
     return "unexpected argument '" + word + "'; " + help;
   }

@@ -1,6 +1,7 @@
 #include <halfulp/commands/lines.hpp>
 
 #include <halfulp/commands/guard.hpp>
+#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/emulation/text.hpp>
@@ -130,10 +131,24 @@ void answer_input(LineHandler& handler) {
   step([&] { stream.finish(out); });
 }
 
-void conclude_check(std::uint64_t cases, std::uint64_t differing, int& status) {
-  if (cases == 0) throw std::invalid_argument("nothing to check: no case on standard input");
-  write_output(fmt::format("{} checked, {} differ\n", cases, differing));
-  if (differing != 0) status = exit_status::failed;
+void add_check_options(CLI::App& app, CheckOptions& options, std::string what_check_reads) {
+  app.add_flag("--check", options.check, std::move(what_check_reads));
+  app.add_flag("--strict-nan", options.strict_nan, "in a check, a NaN equals only the same NaN");
+  add_number_option(app, "--show", options.show, 0, UINT64_MAX,
+                    "in a check, writes at most N of the lines that differ (default: all)");
+}
+
+void answer_cases(CaseHandler& handler, const CheckOptions& options, int& status) {
+  if (!options.check && options.strict_nan) throw std::invalid_argument("--strict-nan belongs to --check");
+  if (!options.check && options.show != UINT64_MAX) throw std::invalid_argument("--show belongs to --check");
+  answer_input(handler);
+  if (options.check) conclude_check(handler, status);
+}
+
+void conclude_check(const CaseHandler& handler, int& status) {
+  if (handler.cases() == 0) throw std::invalid_argument("nothing to check: no case on standard input");
+  write_output(fmt::format("{} checked, {} differ\n", handler.cases(), handler.differing()));
+  if (handler.differing() != 0) status = exit_status::failed;
 }
 
 namespace {
@@ -151,19 +166,47 @@ LineEvaluator::LineEvaluator(const EvalOptions& options)
   };
   for (int i = 0; i < arity_; ++i) column(fmt::format("operand {}", i + 1), storage_bits(task.from));
   const bool truth = info(task.operation).result == ResultKind::truth;
-  column("the expected result", truth ? 1 : storage_bits(task.to));
-  column("the expected flags", flag_bits);
+  column("the line's result", truth ? 1 : storage_bits(task.to));
+  column("the line's flags", flag_bits);
   if (!options.check) columns_ = arity_;
 }
 
-bool LineEvaluator::same_result(std::uint64_t expected, std::uint64_t result) const {
-  if (expected == result) return true;
+bool LineEvaluator::same_result(std::uint64_t given, std::uint64_t result) const {
+  if (given == result) return true;
   const auto* format = std::get_if<FloatFormat>(&options_.task.to);
   return format && !options_.strict_nan && info(options_.task.operation).result != ResultKind::truth &&
-         format->is_nan(expected) && format->is_nan(result);
+         format->is_nan(given) && format->is_nan(result);
 }
 
-void LineEvaluator::line(std::string_view text, std::string& out) {
+Rounded LineEvaluator::evaluated(const std::uint64_t* operands) {
+  const bool stochastic = options_.task.rounding.mode == RoundingMode::stochastic;
+  const std::uint64_t random = stochastic ? rounding_bits(options_.seed, 0, cases_) : 0;
+  ++cases_;
+  return evaluate(options_.task, operands[0], arity_ > 1 ? operands[1] : 0, arity_ > 2 ? operands[2] : 0, random);
+}
+
+void LineEvaluator::write_operands(const std::uint64_t* operands, std::string& out) const {
+  for (int i = 0; i < arity_; ++i) {
+    append_hex_word(out, operands[i], column_[static_cast<std::size_t>(i)].bits);
+    out += ' ';
+  }
+}
+
+void LineEvaluator::write_result(const Rounded& result, bool flags, std::string& out) const {
+  append_hex_word(out, result.code, 4 * options_.task.result_hex_digits());
+  if (!flags) return;
+  out += ' ';
+  append_hex_word(out, result.flags, flag_bits);
+}
+
+void LineEvaluator::answer(const std::array<std::uint64_t, 3>& operands, std::string& out) {
+  const Rounded result = evaluated(operands.data());
+  write_operands(operands.data(), out);
+  write_result(result, true, out);
+  out += '\n';
+}
+
+void LineEvaluator::numbered_line(std::uint64_t number, std::string_view text, std::string& out) {
   std::array<std::uint64_t, 5> word{};
   int count = 0;
   for (std::string_view rest = text;; ++count) {
@@ -184,40 +227,23 @@ void LineEvaluator::line(std::string_view text, std::string& out) {
         "{} {} code word{}; accepted: {}", info(options_.task.operation).name,
         count > columns_ ? fmt::format("got more than {}", columns_) : fmt::format("got {}", count),
         count == 1 ? "" : "s",
-        options_.check ? operands + ", the expected result and, optionally, the expected flags" : operands));
+        options_.check ? operands + ", your result and, optionally, your flags" : operands));
   }
 
-  const bool stochastic = options_.task.rounding.mode == RoundingMode::stochastic;
-  const std::uint64_t random = stochastic ? rounding_bits(options_.seed, 0, cases_) : 0;
-  const Rounded result = evaluate(options_.task, word[0], arity_ > 1 ? word[1] : 0, arity_ > 2 ? word[2] : 0, random);
-  ++cases_;
+  if (!options_.check) return answer({word[0], word[1], word[2]}, out);
 
-  const std::uint64_t expected = word[static_cast<std::size_t>(arity_)];
-  const std::uint64_t expected_flags = word[static_cast<std::size_t>(arity_) + 1];
+  const Rounded result = evaluated(word.data());
   const bool has_flags = count == arity_ + 2;
-  if (options_.check) {
-    if (same_result(expected, result.code) && (!has_flags || expected_flags == result.flags)) return;
-    ++differing_;
-  }
-  for (int i = 0; i < arity_; ++i) {
-    append_hex_word(out, word[static_cast<std::size_t>(i)], column_[static_cast<std::size_t>(i)].bits);
-    out += ' ';
-  }
-  const int bits = 4 * options_.task.result_hex_digits();
-  if (options_.check) {
-    out += " expected ";
-    append_hex_word(out, expected, bits);
-    if (has_flags) {
-      out += ' ';
-      append_hex_word(out, expected_flags, flag_bits);
-    }
-    out += "  got ";
-  }
-  append_hex_word(out, result.code, bits);
-  if (has_flags || !options_.check) {
-    out += ' ';
-    append_hex_word(out, result.flags, flag_bits);
-  }
+  const Rounded given{word[static_cast<std::size_t>(arity_)],
+                      static_cast<Flags>(has_flags ? word[static_cast<std::size_t>(arity_) + 1] : 0)};
+  if (same_result(given.code, result.code) && (!has_flags || given.flags == result.flags)) return;
+  if (!shows_difference(options_)) return;
+  out += fmt::format("line {}: ", number);
+  write_operands(word.data(), out);
+  out += " your result ";
+  write_result(given, has_flags, out);
+  out += ", halfulp's ";
+  write_result(result, has_flags, out);
   out += '\n';
 }
 
@@ -238,7 +264,7 @@ MmaEvaluator::MmaEvaluator(const MatrixUnit& unit, const MmaOptions& options) : 
   groups_ = {{"A", unit.a, false}, {"B", unit.b, false}, {"C", unit.accumulator, true}};
   if (unit.scaled())
     groups_.insert(groups_.end(), {{"scales of A", unit.scale, false, true}, {"scales of B", unit.scale, false, true}});
-  if (options.check) groups_.push_back({"the expected D", unit.accumulator, true});
+  if (options.check) groups_.push_back({"your D", unit.accumulator, true});
 }
 
 std::string MmaEvaluator::accepted() const {
@@ -270,16 +296,16 @@ void MmaEvaluator::write(const FloatFormat& format, std::uint64_t word, std::str
   else append_hex_word(out, word, word_bits(format));
 }
 
-void MmaEvaluator::write_difference(std::uint64_t number, std::uint64_t d, std::uint64_t expected,
+void MmaEvaluator::write_difference(std::uint64_t number, std::uint64_t given, std::uint64_t d,
                                     std::string& out) const {
   const FloatFormat& format = unit_.accumulator;
-  out += fmt::format("line {}: got ", number);
+  out += fmt::format("line {}: your D ", number);
+  write(format, given, out);
+  out += ", halfulp's ";
   write(format, d, out);
-  out += ", expected ";
-  write(format, expected, out);
-  const std::uint64_t got_code = word_code(format, d), expected_code = word_code(format, expected);
-  if (format.is_finite(got_code) && format.is_finite(expected_code)) {
-    const std::uint64_t apart = distance(format, got_code, expected_code);
+  const std::uint64_t given_code = word_code(format, given), code = word_code(format, d);
+  if (format.is_finite(given_code) && format.is_finite(code)) {
+    const std::uint64_t apart = distance(format, given_code, code);
     out += fmt::format(", {} code word{} apart", apart, apart == 1 ? "" : "s");
   }
   std::size_t words = 0;
@@ -293,6 +319,20 @@ void MmaEvaluator::write_difference(std::uint64_t number, std::uint64_t d, std::
     for (const std::uint64_t word : groups_[g].words) out += ' ', write(groups_[g].format, word, out);
   }
   out += '\n';
+}
+
+void MmaEvaluator::answer(const DotOperands& products, std::uint64_t c, std::string& out) {
+  const auto group = [&](const FloatFormat& format, std::span<const std::uint64_t> words) {
+    for (const std::uint64_t word : words) write(format, word, out), out += ' ';
+    out += "| ";
+  };
+  group(unit_.a, products.a);
+  group(unit_.b, products.b);
+  group(unit_.accumulator, {&c, 1});
+  if (unit_.scaled()) group(unit_.scale, products.scale_a), group(unit_.scale, products.scale_b);
+  write(unit_.accumulator, mma(unit_, products, c), out);
+  out += '\n';
+  ++cases_;
 }
 
 void MmaEvaluator::numbered_line(std::uint64_t number, std::string_view text, std::string& out) {
@@ -320,10 +360,10 @@ void MmaEvaluator::numbered_line(std::uint64_t number, std::string_view text, st
 
   const FloatFormat& format = unit_.accumulator;
   if (options_.check) {
-    const std::uint64_t expected = groups_.back().words[0];
-    if (d == expected || (!options_.strict_nan && format.is_nan(d) && format.is_nan(expected))) return;
-    ++differing_;
-    return write_difference(number, d, expected, out);
+    const std::uint64_t given = groups_.back().words[0];
+    if (d == given || (!options_.strict_nan && format.is_nan(d) && format.is_nan(given))) return;
+    if (shows_difference(options_)) write_difference(number, given, d, out);
+    return;
   }
   write(format, d, out);
   out += '\n';

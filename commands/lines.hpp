@@ -4,6 +4,8 @@
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/unit/unit.hpp>
 
+#include <CLI/CLI.hpp>
+
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -62,73 +64,99 @@ class LineStream {
 /// so that two programs can talk through pipes; an error leaves the answers to the lines before it written.
 void answer_input(LineHandler& handler);
 
-/// The end of a check: writes "N checked, N differ" and sets `status` to 1 if any did. Throws std::invalid_argument if
-/// nothing was checked.
-void conclude_check(std::uint64_t cases, std::uint64_t differing, int& status);
+/// What `--check` compares and shows.
+struct CheckOptions {
+  bool check = false;                ///< lines end with the answer of a device or a simulation, to compare with ours
+  bool strict_nan = false;           ///< a NaN equals only the same NaN
+  std::uint64_t show = UINT64_MAX;  ///< at most so many of the lines that differ are written
+};
+
+/// Adds --check, --strict-nan and --show.
+void add_check_options(CLI::App& app, CheckOptions& options, std::string what_check_reads);
+
+/// A line is one case, and a check counts them.
+class CaseHandler : public LineHandler {
+ public:
+  std::uint64_t cases() const { return cases_; }
+  std::uint64_t differing() const { return differing_; }
+
+ protected:
+  /// Counts a case that differs. False where its line is not to be written.
+  bool shows_difference(const CheckOptions& options) { return ++differing_ <= options.show; }
+  std::uint64_t cases_ = 0;
+
+ private:
+  std::uint64_t differing_ = 0;
+};
+
+/// Answers standard input. In a check it then writes "N checked, N differ", and sets `status` to 1 if any did. Throws
+/// std::invalid_argument for check options without a check, and if nothing was checked.
+void answer_cases(CaseHandler& handler, const CheckOptions& options, int& status);
+/// The end of that, for cases that were answered otherwise.
+void conclude_check(const CaseHandler& handler, int& status);
 
 // `halfulp eval` one line at a time: Berkeley TestFloat's line format in, results or differences out.
 
-struct EvalOptions {
+struct EvalOptions : CheckOptions {
   Task task;
-  std::uint64_t seed = 1;   ///< of stochastic rounding: case i takes rounding_bits(seed, 0, i)
-  bool check = false;       ///< the columns after the operands are the expected result and, optionally, flags
-  bool strict_nan = false;  ///< in a check, a NaN equals only the same NaN
+  std::uint64_t seed = 1;  ///< of stochastic rounding: case i takes rounding_bits(seed, 0, i)
 };
 
 /// Evaluates cases one after the other. Their operands, results and flags are hexadecimal code words ("3C00", "0x3c00")
 /// separated by blanks; blank lines and lines that begin with # are skipped.
-class LineEvaluator : public LineHandler {
+class LineEvaluator : public CaseHandler {
  public:
   /// Throws std::invalid_argument if the task is refused (`refusal`).
   explicit LineEvaluator(const EvalOptions& options);
 
   /// One line without its newline. Appends to `out` the operands, the result and the flags ("3C00 1000 3C00 01"); in a
-  /// check only what differs, with what was expected and what came out. Throws std::invalid_argument saying what is
-  /// wrong with the line and what is accepted, and leaves `out` as it was.
-  void line(std::string_view text, std::string& out) override;
+  /// check only what differs: the line's number, the operands, the line's result and ours. Throws std::invalid_argument
+  /// saying what is wrong with the line and what is accepted, and leaves `out` as it was.
+  void numbered_line(std::uint64_t number, std::string_view text, std::string& out) override;
+  void line(std::string_view text, std::string& out) override { numbered_line(0, text, out); }
 
-  std::uint64_t cases() const { return cases_; }
-  std::uint64_t differing() const { return differing_; }
+  /// Appends the answer to a case of these operands; those that the operation does not take are ignored.
+  void answer(const std::array<std::uint64_t, 3>& operands, std::string& out);
 
  private:
   struct Column {
-    std::string name;  ///< "operand 1", "the expected result"
+    std::string name;  ///< "operand 1", "the line's result"
     int bits;
   };
 
-  bool same_result(std::uint64_t expected, std::uint64_t result) const;
+  Rounded evaluated(const std::uint64_t* operands);
+  bool same_result(std::uint64_t given, std::uint64_t result) const;
+  void write_operands(const std::uint64_t* operands, std::string& out) const;
+  void write_result(const Rounded& result, bool flags, std::string& out) const;
 
   EvalOptions options_;
   int arity_;
   int columns_ = 0;
-  std::array<Column, 5> column_;  ///< operands, expected result, expected flags
-  std::uint64_t cases_ = 0, differing_ = 0;
+  std::array<Column, 5> column_;  ///< operands, the line's result and flags
 };
 
 // `halfulp mma` one line at a time: operands of one output in, its code word or a difference out.
 
-struct MmaOptions {
-  bool check = false;       ///< a last group is the expected word of D
-  bool strict_nan = false;  ///< in a check, a NaN equals only the same NaN
+struct MmaOptions : CheckOptions {
   bool values = false;      ///< words are numbers, rounded to nearest even to the unit's formats; D is written as one
 };
 
 /// Outputs of a matrix unit, one per line. Bars separate a line's groups, blanks their hexadecimal code words: K words
 /// of a row of A | K of a column of B | one of C, for scaled units | scales of A | scales of B, in a check | D. Blank
 /// lines and lines that begin with # are skipped.
-class MmaEvaluator : public LineHandler {
+class MmaEvaluator : public CaseHandler {
  public:
   /// Keeps a reference to the unit.
   MmaEvaluator(const MatrixUnit& unit, const MmaOptions& options);
 
-  /// Appends the word of D; in a check only what differs: the line's number, the word that came out, the one expected,
-  /// how far apart they are, in code words, where both are finite, and the operands where they are few.
+  /// Appends the word of D; in a check only what differs: the line's number, its word, ours, how far apart they are, in
+  /// code words, where both are finite, and the operands where they are few.
   void numbered_line(std::uint64_t number, std::string_view text, std::string& out) override;
   void line(std::string_view text, std::string& out) override { numbered_line(0, text, out); }
   std::size_t longest_line() const override { return std::size_t{1} << 20; }
 
-  std::uint64_t cases() const { return cases_; }
-  std::uint64_t differing() const { return differing_; }
+  /// Appends the whole line of a case whose groups are these words: operands, scales, D.
+  void answer(const DotOperands& products, std::uint64_t c, std::string& out);
 
  private:
   struct Group {
@@ -142,12 +170,11 @@ class MmaEvaluator : public LineHandler {
   std::string accepted() const;
   std::uint64_t read(const Group& group, std::string_view word) const;
   void write(const FloatFormat& format, std::uint64_t word, std::string& out) const;
-  void write_difference(std::uint64_t number, std::uint64_t d, std::uint64_t expected, std::string& out) const;
+  void write_difference(std::uint64_t number, std::uint64_t given, std::uint64_t d, std::string& out) const;
 
   const MatrixUnit& unit_;
   MmaOptions options_;
   std::vector<Group> groups_;
-  std::uint64_t cases_ = 0, differing_ = 0;
 };
 
 }  // namespace halfulp::cli

@@ -52,7 +52,7 @@ std::vector<std::pair<std::string, std::string>> pages_of(const CLI::App& app) {
 void man_command(const CLI::App& app, const std::string& name, const std::optional<std::string>& out) {
   const auto pages = pages_of(app);
   if (out) {
-    if (!name.empty()) throw std::invalid_argument("man --out writes every page; accepted: no NAME beside it");
+    if (!name.empty()) throw std::invalid_argument("man --out writes every page; accepted: --out without a NAME");
     std::error_code error;
     std::filesystem::create_directories(*out, error);
     if (error) throw std::invalid_argument("cannot make the folder " + *out + ": " + error.message());
@@ -78,7 +78,7 @@ void add_man_command(CLI::App& app, int&) {
   };
   auto options = std::make_shared<Options>();
   auto* command = app.add_subcommand("man", "manual pages, as man(7) source");
-  command->add_option("NAME", options->name, "a command or an experiment; absent: halfulp itself");
+  command->add_option("NAME", options->name, "a command or an experiment; without it, halfulp itself");
   command->add_option("--out", options->out, "every page into this folder: halfulp.1, halfulp-explain.1, ...")
       ->type_name("DIR");
   command->footer("To read one: halfulp man explain | man -l -");

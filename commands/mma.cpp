@@ -1,8 +1,12 @@
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/lines.hpp>
+#include <halfulp/commands/options.hpp>
+#include <halfulp/commands/terminal.hpp>
 
 #include <halfulp/support/json.hpp>
+#include <halfulp/hardware/operands.hpp>
 #include <halfulp/hardware/unit_file.hpp>
+#include <halfulp/support/work.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -15,6 +19,7 @@ namespace {
 struct MmaArguments {
   std::string unit, file;
   MmaOptions lines;
+  std::uint64_t sample = 0, length = 0, seed = 1;  ///< 0: none; the unit's own
 };
 
 MatrixUnit chosen_unit(const MmaArguments& options) {
@@ -24,14 +29,36 @@ MatrixUnit chosen_unit(const MmaArguments& options) {
   return read_unit_file(options.file);
 }
 
+/// Cases of every kind in turn, as lines that --check reads.
+void write_cases(MmaEvaluator& evaluator, const MatrixUnit& unit, const MmaArguments& options) {
+  const auto length = static_cast<std::size_t>(options.length != 0 ? options.length : unit.depth());
+  const std::size_t kinds = tile_kinds.size(), block = 64;  // of each kind, so that memory stays small
+  std::string out;
+  note_interrupts();
+  for (std::uint64_t done = 0; done < options.sample;) {
+    stop_if_interrupted();
+    std::vector<MatrixCases> cases;
+    for (const auto& kind : tile_kinds)
+      cases.push_back(tiles(kind.value, shape_of(unit), length, block, options.seed + done / (block * kinds)));
+    for (std::size_t i = 0; i < block * kinds && done < options.sample; ++i, ++done) {
+      const MatrixCases& of_kind = cases[i % kinds];
+      evaluator.answer(of_kind.products(i / kinds), of_kind.c[i / kinds], out);
+    }
+    write_output(out);
+    out.clear();
+  }
+}
+
 void mma_command(const MmaArguments& options, int& status) {
-  if (options.file == "-")
+  if (options.file == "-" && options.sample == 0)
     throw std::invalid_argument("--unit-file is -, but standard input holds the operands; accepted: a file");
-  if (options.lines.strict_nan && !options.lines.check) throw std::invalid_argument("--strict-nan belongs to --check");
+  if (options.sample == 0 && options.length != 0) throw std::invalid_argument("--length belongs to --sample");
+  if (options.sample != 0 && options.lines.check)
+    throw std::invalid_argument("--sample makes the operands itself; accepted: one of --check and --sample N");
   const MatrixUnit unit = chosen_unit(options);
   MmaEvaluator evaluator(unit, options.lines);
-  answer_input(evaluator);
-  if (options.lines.check) conclude_check(evaluator.cases(), evaluator.differing(), status);
+  if (options.sample != 0) return write_cases(evaluator, unit, options);
+  answer_cases(evaluator, options.lines, status);
 }
 
 }  // namespace
@@ -46,15 +73,21 @@ void add_mma_command(CLI::App& app, int& status) {
   command->add_flag(
       "--values", options->lines.values,
       "operands are numbers, rounded to nearest even to the unit's formats; D is written exactly, in decimal");
-  command->add_flag("--check", options->lines.check,
-                    "a last group is the expected D: name the lines that differ, and by how many code words");
-  command->add_flag("--strict-nan", options->lines.strict_nan, "in a check, a NaN equals only the same NaN");
+  add_number_option(*command, "--sample", options->sample, 1, most_operands,
+                    "writes N cases as lines that --check reads: random words, terms that cancel, terms that lose "
+                    "digits, subnormals and special values in turn");
+  add_number_option(*command, "--length", options->length, 1, 65536,
+                    "with --sample: products of a case (default: as many as one step of the unit adds)");
+  add_number_option(*command, "--seed", options->seed, 0, UINT64_MAX, "with --sample: the seed (default 1)");
+  add_check_options(*command, options->lines,
+                    "the last group of each line is the D of your hardware or simulation: writes the lines that differ, "
+                    "and by how many code words");
   command->footer(
-      "A line is one output: K code words of a row of A | K of a column of B | one of C, for scaled units also "
-      "| scales of A | scales of B (unsigned: the sign bit of an e4m3 scale is ignored). Words are hexadecimal, in "
-      "the unit's formats; TF32 comes in 32-bit words.\n"
-      "Writes the code word of D. Any K: the last chunk is padded with zeros. The fourth and fifth group of the "
-      "example with scales are 1 (38) and 2 (40).\n"
+      "Each line is one output: K code words of a row of A | K of a column of B | one of C. Scaled units take two more "
+      "groups: | scales of A | scales of B (the sign bit of an e4m3 scale is ignored). Words are hexadecimal, in the "
+      "unit's formats; TF32 has 32-bit words.\n"
+      "The output is the code word of D. K may be any number: the last chunk is padded with zeros. In the example with "
+      "scales, the fourth and fifth groups are 1 (38) and 2 (40).\n"
       "Exit status: 0 done, 1 in a check something differs, 2 bad usage or bad input.");
   command->callback([options, &status] { mma_command(*options, status); });
 }

@@ -40,7 +40,7 @@ struct Arguments {
 /// The folder that holds the Python package halfulp_page.
 fs::path package_folder() {
   const fs::path found = find_own({"../halfulp_page", HALFULP_INSTALLED_PAGE, HALFULP_PAGE});
-  if (found.empty()) throw BackendMissing("no page: the Python package halfulp_page is not beside this program");
+  if (found.empty()) throw BackendMissing("no page: the Python package halfulp_page is not next to this program");
   return found.parent_path();
 }
 
@@ -192,12 +192,12 @@ void add_page_command(CLI::App& app) {
   const auto arguments = std::make_shared<Arguments>();
   command
       ->add_option("REPORT", arguments->reports,
-                   "reports, or folders of them; two of the same experiment stand beside each other")
+                   "reports, or folders of them; two of the same experiment are shown side by side")
       ->required();
   command
       ->add_option("--out", arguments->out,
-                   "the page; a folder (DIR/): the overview, a page for each experiment, every picture as a "
-                   "file; - is standard output")
+                   "the file of the page; or a folder (DIR/), which gets an overview, a page for each experiment, and "
+                   "every picture as a file; - is standard output")
       ->required()
       ->type_name("FILE|DIR|-");
   command->add_option("--title", arguments->title, "its title")->type_name("TEXT");

@@ -104,9 +104,10 @@ void add_policies_command(CLI::App& app, int&) {
     bool json = false;
   };
   const auto arguments = std::make_shared<Arguments>();
-  command->add_option("NAME", arguments->name, "a policy's name, or a file that ends in .json; absent: the list");
+  command->add_option("NAME", arguments->name,
+                      "a policy's name, or a file that ends in .json; without it, the list of policies");
   command->add_flag("--json", arguments->json,
-                    "as JSON: saved to a file and changed, it is a policy of one's own (--set policies=FILE.json)");
+                    "as JSON; save it to a file and change it to get a policy of your own (--set policies=FILE.json)");
   command->callback([arguments] {
     if (!arguments->name.empty()) {
       const Policy policy = find_policy(arguments->name);

@@ -139,7 +139,7 @@ std::string probe_text(const Device& device, const MatrixTask& task, const Matri
   for (const std::string& row : found.rows) rows += (rows.empty() ? "" : ", ") + row;
   if (!rows.empty()) return out + wrapped("answers as " + rows, 0, width);
   if (found.nearest.empty()) return out + "no unit of the table has this shape\n";
-  return out + fmt::format("no unit of the table answers so; {} differs least, in {}\n", found.nearest,
+  return out + fmt::format("no unit of the table gives these answers; {} differs least, in {}\n", found.nearest,
                            number_of(found.nearest_differs, "answer"));
 }
 
@@ -212,8 +212,8 @@ void add_probe_command(CLI::App& app, int&) {
                                          "find out how a matrix unit adds, from its answers to chosen operands");
   command
       ->add_option("--backend", options->backend,
-                   "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; behind each but the first :UNIT picks one of "
-                   "its units")
+                   "emulated:UNIT, x86, cuda, recorded:NAME or rehearsal; x86 and those after it may be followed by "
+                   ":UNIT, which picks one of their units")
       ->type_name("BACKEND");
   command->add_option("--unit-file", options->file, "a unit of your own, as mma takes it")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON, with all operands");

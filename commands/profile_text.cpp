@@ -32,8 +32,8 @@ std::string joined(const std::vector<FloatFormat>& formats) {
 std::string_view payload_text(NanPayload payload) {
   switch (payload) {
     case NanPayload::dropped: return "";
-    case NanPayload::quieted: return "; leading payload bits kept, made quiet";
-    case NanPayload::kept: return "; leading payload bits kept, signalling stays signalling";
+    case NanPayload::quieted: return "; the leading bits of the payload are kept, and the NaN becomes quiet";
+    case NanPayload::kept: return "; the leading bits of the payload are kept, and a signalling NaN stays signalling";
   }
   return "";
 }
@@ -45,11 +45,11 @@ std::string_view name_of(NanPayload payload) {
 std::string_view evidence_text(CastEvidence evidence) {
   switch (evidence) {
     case CastEvidence::compared:
-      return "held against what it answers, no difference (tests/peers/casts: on which inputs)";
+      return "compared with its answers: no difference (tests/peers/casts says on which inputs)";
     case CastEvidence::rederived:
-      return "held against its algorithm, written anew from the source, no difference (tests/peers/casts)";
-    case CastEvidence::source_read: return "read in the source, not run";
-    case CastEvidence::specification: return "after the document that is cited; nothing was run";
+      return "compared with its algorithm, which was written anew from the source: no difference (tests/peers/casts)";
+    case CastEvidence::source_read: return "read in the source code; nothing was run";
+    case CastEvidence::specification: return "read in the cited document; nothing was run";
   }
   return "";
 }
@@ -243,7 +243,7 @@ std::string diff_text(const ProfileDiff& diff, std::size_t most) {
   if (answer.ranges.size() > most)
     text += fmt::format("  and {} more ranges (--all shows them)\n", counted(answer.ranges.size() - most));
   if (!answer.exhaustive)
-    text += "\nThe ends of ranges are inputs of the sample; what lies between them was not all looked at.\n";
+    text += "\nThe ends of ranges are inputs of the sample; not every input between them was compared.\n";
   return text;
 }
 

@@ -97,7 +97,7 @@ void add_profiles_command(CLI::App& app, int&) {
   command->add_option("--from", options->from, "with --of: the format of the numbers")
       ->type_name("FORMAT")
       ->capture_default_str();
-  command->add_option("--to", options->to, "with --of: the format they are converted to")
+  command->add_option("--to", options->to, "with --of: the format to which they are converted")
       ->type_name("FORMAT")
       ->capture_default_str();
   command->add_flag("--json", options->json, "as JSON");
@@ -112,18 +112,17 @@ void add_diff_profiles_command(CLI::App& app, int&) {
   command->add_option("--from", options->from, "the format that is converted: fp32, fp16, bf16, fp64")
       ->type_name("FORMAT")
       ->capture_default_str();
-  command->add_option("--to", options->to, "the format it is converted to")->type_name("FORMAT")->required();
+  command->add_option("--to", options->to, "the format to which it is converted")->type_name("FORMAT")->required();
   command->add_flag("--any-nan", options->any_nan, "a NaN equals every NaN; otherwise signs and payloads count");
   command->add_flag("--all", options->all, "every range, not the first 40");
   add_number_option(*command, "--threads", options->threads, 1, 1024,
-                    "default: one a core; the results do not depend on it");
+                    "number of threads (default: one per core; the results do not depend on it)");
   command->add_flag("--json", options->json, "as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(
-      "All 2^16 or 2^32 inputs are compared; for fp64, a sample is. A range is maximal: its inputs are all "
-      "finite, all "
-      "infinite or all NaN, and so are the results of either profile.\n"
-      "Exit status: 0 also where they differ, for that is the answer; 2 bad usage, 130 interrupted.");
+      "The command compares all 2^16 or 2^32 inputs; for fp64 it compares a sample. The inputs of one range are all "
+      "finite, all infinite or all NaN, and so are the results of each profile; ranges are as long as possible.\nExit "
+      "status: 0, whether they differ or not; 2 bad usage, 130 interrupted.");
   command->callback([options] { diff_command(*options); });
 }
 

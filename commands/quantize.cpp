@@ -274,9 +274,10 @@ void add_quantize_command(CLI::App& app, int&) {
       ->required();
   command
       ->add_option("--rule", options->rule,
-                   "how scales follow from blocks: amax, floor, ceil, even, rceil; absent: the format's own")
+                   "how scales follow from blocks: amax, floor, ceil, even, rceil; without it, the rule of the format")
       ->type_name("RULE");
-  command->add_option("--axis", options->axis, "the axis along which blocks 1xN run; absent: the last")->type_name("N");
+  command->add_option("--axis", options->axis, "the axis along which blocks 1xN run; without it, the last axis")
+      ->type_name("N");
   command
       ->add_option(
           "--out", options->out,
@@ -291,12 +292,11 @@ void add_quantize_command(CLI::App& app, int&) {
       ->description("what overflow becomes in a plain format (elements of block formats saturate): ieee, saturate");
   command->add_flag("--json", options->json, "the summary as JSON");
   command->footer(
-      "Errors are those of the elements that stay finite; the summary first says how many do not. Either all files are "
-      "written, or none.\n"
-      "An element is saturated if it is beyond the format's largest value times its block's scale; if the scale was "
-      "rounded down, the largest element of a block is just beyond. If the format's scale can hold an infinity, an "
-      "infinite element makes the others of its block zero.\n"
-      "Scales come in the order of their blocks; --json also prints NVFP4's tensor scale.");
+      "Errors are those of the elements that stay finite; if some do not, the summary first says how many. Either all "
+      "files are written, or none.\nAn element is saturated if it is beyond the format's largest value times its "
+      "block's scale; if the scale was rounded down, the largest element of a block is just beyond that, and counts "
+      "too. If the format's scale can hold an infinity, an infinite element makes the others of its block "
+      "zero.\nScales come in the order of their blocks; --json also prints NVFP4's tensor scale.");
   command->callback([options, command] { quantize_command(*options, *command); });
 }
 

@@ -111,16 +111,18 @@ void add_recommend_command(CLI::App& app, int& status, std::string command) {
   const auto options = std::make_shared<RecommendArguments>();
   options->command = std::move(command);
   CLI::App* recommend = app.add_subcommand("recommend", "the narrowest precision policy that keeps a budget");
-  recommend->add_option("--network", options->networks, "what is trained: mlp, cnn, transformer, lstm (default: mlp)")
+  recommend
+      ->add_option("--network", options->networks,
+                   "the network that is trained: mlp, cnn, transformer or lstm (default: mlp)")
       ->type_name("N[,N]");
   recommend
       ->add_option("--tensors", options->tensors,
-                   "instead of a network: a folder of .npy files, each of which gets a format")
+                   "a folder of .npy files instead of a network; each file gets a format")
       ->type_name("FOLDER");
   recommend
       ->add_option("--budget", options->budget,
-                   "what may be lost: a share of the test examples such as 0.01 (of tensors: a relative error); or a "
-                   "number of bytes, such as 400kB (default: 0.01)")
+                   "how much accuracy may be lost, such as 0.01, which is one point (with --tensors: a relative "
+                   "error); or a number of bytes, such as 400kB (default: 0.01)")
       ->type_name("LOSS|BYTES");
   recommend->add_option("--formats", options->formats, "formats besides fp32 (default: bf16,e4m3,e5m2,fp8-1x128)")
       ->type_name("F[,F]");

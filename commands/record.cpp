@@ -178,15 +178,15 @@ void add_record_command(CLI::App& app, int& status) {
       ->check([](const std::string& name) {
         return name.empty() ? std::string("an empty name is no folder; accepted: a new folder") : std::string();
       });
-  command->add_flag(
-      "--quick", options->quick,
-      "takes seconds: leaves out the experiments' operands, so that a replayed experiment compares almost nothing");
+  command->add_flag("--quick", options->quick,
+                    "takes only seconds, because it leaves out the operands of experiments; a replayed experiment then "
+                    "has almost nothing to compare");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(
-      "It takes about a minute, nearly all of which goes into running every experiment once, to learn what they ask.\n"
-      "Replay it: --backend recorded:DIR, such as recorded:./NAME; a name without a slash is first looked for in "
-      "evidence/recordings/.\n"
-      "Exit status: 0 recorded, 2 bad usage, 3 the device is not here, 130 interrupted.");
+      "Recording takes about a minute, most of it for running every experiment once to learn which operations it "
+      "computes.\nTo replay the recording, use --backend recorded:DIR, such as recorded:./NAME. A name without a slash "
+      "is first looked up in evidence/recordings/.\nExit status: 0 recorded, 2 bad usage, 3 the device is not here, "
+      "130 interrupted.");
   command->callback([options, &status] {
     try {
       record_command(*options);

@@ -92,7 +92,8 @@ void add_show_command(CLI::App& app) {
   CLI::App* command = app.add_subcommand("show", "a report's tables as text");
   const auto arguments = std::make_shared<Arguments>();
   command->add_option("REPORT", arguments->path, "a report; - is standard input")->required();
-  command->add_option("TABLE", arguments->table, "a table of its results, or claims; without, they are listed");
+  command->add_option("TABLE", arguments->table,
+                      "a table of its results, or claims; without it, the tables are listed");
   command->add_option("--columns", arguments->columns, "only these columns, in this order")
       ->type_name("NAME[,NAME...]")
       ->delimiter(',');
@@ -101,7 +102,7 @@ void add_show_command(CLI::App& app) {
       ->expected(1)
       ->take_all()
       ->allow_extra_args(false);
-  command->add_flag("--csv", arguments->csv, "comma-separated values, numbers in full");
+  command->add_flag("--csv", arguments->csv, "prints comma-separated values, with all digits of the numbers");
   command->callback([arguments] { show(*arguments); });
 }
 

@@ -146,7 +146,7 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
   app.add_option("--out", arguments.out, "the report's file or folder, or - for standard output (default: reports/)")
       ->type_name("FILE|DIR|-");
   add_number_option(app, "--threads", arguments.threads, 1, 1024,
-                    "how many threads (default: one a core; the results do not depend on it)");
+                    "number of threads (default: one per core; the results do not depend on it)");
   app.add_flag("--quiet", arguments.quiet, "no progress bar and no summary");
   app.add_flag("--verbose", arguments.verbose, "every claim, and every row of the table that is shown");
   app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");

@@ -71,10 +71,11 @@ void add_sample_command(CLI::App& app, int&) {
       ->type_name("DISTRIBUTION")
       ->capture_default_str();
   add_real_option(*command, "--median", arguments->median, -100, 30,
-                  "log2 of the median magnitude (log-normal, log-uniform), or of the scale")
+                  "log2 of the median magnitude (log-normal, log-uniform) or of the scale (other distributions)")
       ->type_name("EXPONENT");
-  add_real_option(*command, "--sigma", arguments->sigma, 0.01, 16,
-                  "binades: standard deviation of log2|x| (log-normal), a quarter of the range (log-uniform)")
+  add_real_option(
+      *command, "--sigma", arguments->sigma, 0.01, 16,
+      "width in binades: the standard deviation of log2|x| (log-normal), or a quarter of the range (log-uniform)")
       ->type_name("BINADES");
   add_number_option(*command, "--seed", arguments->seed, 0, UINT64_MAX, "the same seed gives the same bits everywhere")
       ->default_str("1");

@@ -62,7 +62,7 @@ std::string backend_lines(const std::vector<BackendTotal>& totals, bool with_rea
                          total.tasks, total.tasks == 1 ? "" : "s", grouped(total.differing));
     if (total.unanswered) text += fmt::format("; {} operands are not recorded", grouped(total.unanswered));
     if (total.unanswered_tasks)
-      text += fmt::format("; {}{} operation{} not compared, for none of their operands is recorded",
+      text += fmt::format("; {}{} operation{} not compared, because none of their operands is recorded",
                           total.unanswered_tasks, total.tasks ? " more" : "",
                           total.unanswered_tasks == 1 ? " is" : "s are");
     if (total.tasks && total.skipped_tasks) text += fmt::format("; {} operations skipped", total.skipped_tasks);
@@ -202,7 +202,7 @@ std::string summary_table(const std::vector<Finished>& runs, bool verbose, const
          backend_lines(totals, false) +
          fmt::format("{} report{} in {:.0f} s. The tables of one: halfulp show {}\n", runs.size(),
                      runs.size() == 1 ? "" : "s", seconds, file) +
-         "Its claims that differ: the same with claims --where verdict=differs\n";
+         "To see its claims that differ, add: claims --where verdict=differs\n";
 }
 
 }  // namespace halfulp::cli

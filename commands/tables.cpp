@@ -19,18 +19,18 @@ namespace {
 Json claims_table(const Json& claims) {
   static constexpr std::pair<const char*, const char*> members[] = {
       {"verdict",
-       "Whether it holds: pass, fail (follows from a format or model, and does not), differs (a published figure that "
-       "did not come out), skipped."},
+       "Whether the claim holds: pass, fail (it must follow from a format or model, and does not), differs (a "
+       "published figure that is not reproduced), skipped."},
       {"id", "The claim's name."},
       {"expected", "What was expected."},
       {"measured", "What was measured."},
-      {"tolerance", "How near they must be."},
+      {"tolerance", "How near the two must be."},
       {"independence",
        "What the expected value was obtained from: oracle (rationals, a formula), silicon, recorded, third-party, "
        "published, emulation (none)."},
       {"source", "Who says so."},
       {"statement", "What is claimed."},
-      {"reason", "Why it differs or was skipped."}};
+      {"reason", "Why the claim differs or was skipped."}};
   Json table{{"title", "Claims, and what was measured"}, {"columns", Json::array()}, {"rows", Json::array()}};
   for (const auto& [name, description] : members)
     table["columns"].push_back({{"name", name}, {"unit", ""}, {"description", description}});

@@ -176,10 +176,23 @@ std::string details(const MatrixUnit& u) {
   return u.name + "\n\n" + aligned(rows, 2);
 }
 
-/// Whether a word in lower case is part of a unit's name, or names a device with such units.
+bool contains(const MatrixUnit& u, const std::string& word) { return u.name.find(word) != std::string::npos; }
+
+/// Whether a part of the name, between dots and dashes, begins with the word: "mx" is not part of "amx".
+bool begins_a_part(const MatrixUnit& u, const std::string& word) {
+  for (std::size_t at = u.name.find(word); at != std::string::npos; at = u.name.find(word, at + 1))
+    if (at == 0 || u.name[at - 1] == '.' || u.name[at - 1] == '-') return true;
+  return false;
+}
+
+/// Whether a word in lower case fits a unit: names a device that has it, or begins a part of its name. A word that
+/// begins no part of any name may be anywhere in one.
 bool fits(const MatrixUnit& u, const std::string& word) {
-  const std::string_view of_device = architecture_of(word);
-  return of_device.empty() ? u.name.find(word) != std::string::npos : architecture(u) == of_device;
+  if (const std::string_view of_device = architecture_of(word); !of_device.empty())
+    return architecture(u) == of_device;
+  const auto all = matrix_units();
+  const bool begins = std::any_of(all.begin(), all.end(), [&](const MatrixUnit& v) { return begins_a_part(v, word); });
+  return begins ? begins_a_part(u, word) : contains(u, word);
 }
 
 /// Words that people look for: beginnings of names ("hopper", "hopper.mma", ...), parts between dots, devices.
@@ -225,7 +238,7 @@ void units_command(const UnitsArguments& options) {
     return show_one(read_unit_file(options.file), options.json);
   }
   std::vector<std::string> words;
-  for (const std::string& word : options.words) words.push_back(lowered(word));
+  for (const std::string& word : options.words) words.push_back(spelled_as_in_units(word));
   Units chosen;
   for (const MatrixUnit& u : matrix_units()) {
     if (words.size() == 1 && u.name == words.front()) return show_one(u, options.json);
@@ -245,10 +258,10 @@ void add_units_command(CLI::App& app, int&) {
   auto options = std::make_shared<UnitsArguments>();
   auto* command = app.add_subcommand("units", "matrix units: instruction, shape, model, evidence");
   command->add_option("WORD", options->words,
-                      "a unit's name, which shows it in full, or words that names contain, such as hopper e4m3; a "
+                      "a unit's name, to show it in full; or words that its name contains, such as hopper e4m3; a "
                       "device, such as H100, stands for its architecture");
   command->add_option("--unit-file", options->file, "a unit of your own instead: JSON, as for mma")->type_name("FILE");
-  command->add_flag("--json", options->json, "as JSON; of one unit, what `mma --unit-file` reads");
+  command->add_flag("--json", options->json, "as JSON; for one unit, this is the JSON that `mma --unit-file` reads");
   command->footer(
       "m and n are the instruction's shape and do not affect results: an output depends on its row of A, its column of "
       "B and C.");

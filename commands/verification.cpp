@@ -337,7 +337,7 @@ std::string text_of(const Verification& v, const Style& style) {
           : "",
       v.seconds, static_cast<double>(found.compared) / std::max(v.seconds, 1e-9) * 1e-9);
   if (found.differing && v.approximate)
-    text += "  this route need not be correctly rounded: differences are a finding, and no failure\n";
+    text += "  this route need not be correctly rounded, so differences are no failure\n";
   for (const Mismatch& w : found.witnesses) text += mismatch_text(v.task, w);
   if (v.nans) {
     text += fmt::format(

@@ -248,8 +248,8 @@ void add_verify_command(CLI::App& app, int& status) {
   command->add_option("--format", options->format, "format of the operands: see `halfulp formats`")
       ->type_name("FORMAT")
       ->required();
-  command->add_option("--to", options->to, "of the result of convert")->type_name("FORMAT");
-  command->add_option("--round", options->round, "rounding mode, or all: every deterministic one")
+  command->add_option("--to", options->to, "format of the result; only for convert")->type_name("FORMAT");
+  command->add_option("--round", options->round, "a rounding mode, or all for every deterministic mode")
       ->type_name("MODE")
       ->capture_default_str();
   command->add_option("--overflow", options->overflow, "what overflow becomes: ieee, saturate")
@@ -263,23 +263,24 @@ void add_verify_command(CLI::App& app, int& status) {
       ->required();
   auto* exhaustive = command->add_flag(
       "--exhaustive", options->exhaustive,
-      "every input, 2^32 at most; of fp16 and bf16 fma to nearest even, on a GPU, all 2^48");
-  add_number_option(
-      *command, "--sample", options->sample, 1, std::uint64_t{1} << 40,
-      "this many inputs, or all if there are no more: boundary cases, half of them at most, then random ones")
+      "every input, if there are at most 2^32; on a GPU, also all 2^48 of fma in fp16 and bf16 to nearest even");
+  add_number_option(*command, "--sample", options->sample, 1, std::uint64_t{1} << 40,
+                    "number of inputs (all of them if there are fewer): first boundary cases, at most half of the "
+                    "number, then random ones")
       ->default_str(std::to_string(options->sample))
       ->excludes(exhaustive);
   add_number_option(*command, "--seed", options->seed, 0, UINT64_MAX, "of the sample")->default_str("1");
   command
-      ->add_option("--state", options->state, "keeps what is done; with the same arguments the run goes on from there")
+      ->add_option("--state", options->state,
+                   "a file that keeps what is done; the same command then goes on from there")
       ->type_name("FILE")
       ->check(file_name);
-  command->add_option("--ledger", options->ledger, "puts one entry per rounding mode into this file")
+  command->add_option("--ledger", options->ledger, "a file that gets one entry per rounding mode")
       ->type_name("FILE")
       ->check(file_name);
   add_number_option(*command, "--threads", options->threads, 1, 1024,
-                    "default: one a core; the results do not depend on it");
-  command->add_flag("--json", options->json, "the same as an object");
+                    "number of threads (default: one per core; the results do not depend on it)");
+  command->add_flag("--json", options->json, "the summary as JSON");
   command->add_flag("--quiet", options->quiet, "no progress bar");
   command->footer(
       "Exit status: 0 no difference, 1 differences, 2 bad usage, 3 the reference is not here or breaks down, 130 "

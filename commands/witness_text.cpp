@@ -32,6 +32,7 @@ std::string counted(std::uint64_t n) {
 
 std::string operand_name(const witness::OperandShape& shape, std::size_t i, std::size_t operands) {
   const std::size_t vector = operands - shape.fixed.size();
+  if (!shape.repeated.empty() && i > vector) return i == vector + 1 ? "scale of a" : "scale of b";
   if (i >= vector)
     return std::string(1, static_cast<char>('a' + (shape.repeated.empty() ? i : shape.repeated.size() + i - vector)));
   return fmt::format("{}[{}]", static_cast<char>('a' + i % shape.repeated.size()), i / shape.repeated.size());
@@ -55,8 +56,9 @@ std::optional<Rational> exactly(const Subject& subject, const Codes& x) {
       for (std::size_t i = 1; i < each; ++i) term *= value(t * each + i);
       sum += term;
     }
-    for (std::size_t i = terms * each; i < x.size(); ++i) sum += value(i);
-    return sum;
+    const auto* unit = std::get_if<UnitSubject>(&subject.what);
+    if (unit && unit->unit->scaled()) sum *= abs(value(x.size() - 2) * value(x.size() - 1));
+    return unit ? sum + value(terms * each) : sum;
   }
   if (std::holds_alternative<CastSubject>(subject.what)) return value(0);
   switch (std::get<OperationSubject>(subject.what).operation) {
@@ -75,7 +77,9 @@ std::string formula(const Subject& subject) {
   if (const auto* operation = std::get_if<OperationSubject>(&subject.what))
     return std::string(info(operation->operation).summary);
   if (const auto* dot = std::get_if<DotSubject>(&subject.what)) return dot->products ? "sum of products" : "sum";
-  return std::holds_alternative<CastSubject>(subject.what) ? "a" : "sum of products and c";
+  const auto* unit = std::get_if<UnitSubject>(&subject.what);
+  if (!unit) return "a";
+  return unit->unit->scaled() ? "sum of products, scaled, and c" : "sum of products and c";
 }
 
 /// "= 3/2 * 2^-4" is no help where the decimal is short.
@@ -166,6 +170,15 @@ std::string searched(const Subject& a, const Found& found, const witness::Option
   return text;
 }
 
+/// A path as a shell reads it.
+std::string quoted(const std::string& path) {
+  std::string text = "'";
+  for (const char c : path) text += c == '\'' ? "'\\''" : std::string(1, c);
+  return path.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._/-") == path.npos
+             ? path
+             : text + "'";
+}
+
 }  // namespace
 
 TestVector test_vector(const Subject& subject, const Codes& x) {
@@ -188,17 +201,26 @@ TestVector test_vector(const Subject& subject, const Codes& x) {
         operation->operation == Operation::convert ? " --to " + format_name(operation->to) : "", name_of(r.mode),
         r.overflow == Overflow::saturate ? " --overflow saturate" : "", r.flush_inputs ? " --flush-inputs" : "",
         r.flush_outputs ? " --flush-outputs" : "");
-  } else if (const auto* unit = std::get_if<UnitSubject>(&subject.what)) {
+  } else if (const auto* of_unit = std::get_if<UnitSubject>(&subject.what)) {
+    const MatrixUnit& unit = *of_unit->unit;
+    const std::size_t pairs = x.size() - subject.shape.fixed.size();
     for (std::size_t side = 0; side < 2; ++side) {
-      const FloatFormat& f = side == 0 ? unit->unit->a : unit->unit->b;
-      for (std::size_t i = side; i + 1 < x.size(); i += 2)
+      const FloatFormat& f = side == 0 ? unit.a : unit.b;
+      for (std::size_t i = side; i < pairs; i += 2)
         append_hex_word(vector.line, code_word(f, x[i]), word_bits(f)), vector.line += ' ';
       vector.line += "| ";
     }
-    word(x.back(), subject.result);
+    word(x[pairs], subject.result);
+    const std::size_t terms = pairs / 2, block = static_cast<std::size_t>(unit.scale_block);
+    for (std::size_t scale = pairs + 1; scale < x.size(); ++scale) {
+      vector.line += " |";
+      for (std::size_t first = 0; first < terms; first += block) vector.line += ' ', word(x[scale], unit.scale);
+    }
     vector.line += " | ";
     word(subject.evaluate(x), subject.result);
-    vector.command = fmt::format("halfulp mma --unit {} --check", unit->unit->name);
+    // The table's units are subjects by their names, units of files by the files' paths.
+    vector.command = fmt::format("halfulp mma --unit{} {} --check", subject.name == unit.name ? "" : "-file",
+                                 quoted(subject.name));
   } else if (const auto* dot = std::get_if<DotSubject>(
                  &subject.what)) {  // no command reads these: A | B | sum, or the terms | sum
     const std::size_t each = subject.shape.repeated.size();
@@ -231,8 +253,11 @@ std::string witness_text(const Subject& a, const Subject& b, const witness::Opti
   text += "\n" + aligned(rows, 2);
   for (const Subject* subject : {&a, &b}) {
     const TestVector vector = test_vector(*subject, x);
-    if (!vector.line.empty())
-      text += fmt::format("{}  {}\n    {}\n", subject == &a ? "\n" : "", vector.command, vector.line);
+    if (vector.line.empty()) continue;
+    if (subject == &a) text += "\n";
+    text += std::holds_alternative<DotSubject>(subject->what)
+                ? fmt::format("  {}\n    {}\n", vector.command, vector.line)
+                : fmt::format("  echo '{}' | {}\n", vector.line, vector.command);
   }
   return text;
 }

@@ -19,8 +19,8 @@ SHOWN = ["ml_dtypes", "pytorch", "pytorch-legacy", "onnx", "onnx-nosaturate", "c
 
 INTRODUCTION = """# float32 to FP8, library by library
 
-PyTorch, ml_dtypes (numpy, JAX), ONNX and the CUDA headers round float32 to FP8 alike: to nearest, ties to even, subnormals kept.
-They differ at the edges: what becomes of numbers beyond the range, of infinities, of NaN. For each pair below, this page
+PyTorch, ml_dtypes (numpy, JAX), ONNX and the CUDA headers round float32 to FP8 in the same way: to nearest, ties to even, and they keep subnormals.
+They differ at the edges: in what they do with numbers beyond the range, infinities and NaN. For each pair below, this page
 has every input on which the two differ, out of all 2^32. `docs/make_casts.py` writes it from the program's output.
 `tests/peers/profiles.py` checks the rules behind it against the libraries; their answers are committed in
 `tests/peers/casts`.
@@ -29,9 +29,9 @@ Versions: {versions}.
 
 ## The question of 449
 
-"449 is larger than E4M3's largest number, 448, and no NaN comes out. Does the library saturate?" (ml_dtypes issue 147; issues 260
-and 400 ask from the other side, pytorch/ao issue 1912 for PyTorch, onnx issue 6220 for FNUZ formats, universal issue 1302.)
-449 does not tell. Overflow begins where the *rounded* number is beyond the range. The next number after 448 would be 480, if
+"449 is larger than E4M3's largest number, 448, and no NaN comes out. Does the library saturate?" (ml_dtypes issue 147. Issues
+260 and 400 of ml_dtypes, pytorch/ao issue 1912, onnx issue 6220 and universal issue 1302 ask related questions.)
+449 cannot answer that. Overflow begins where the *rounded* number is beyond the range. The next number after 448 would be 480, if
 its code 0x7f were not NaN, so everything up to the middle, 464, rounds to 448 (464 itself is a tie, and 0x7e is even). Ask
 with 465:
 
@@ -40,18 +40,18 @@ with 465:
 So there are two camps: NaN (ml_dtypes, ONNX with `saturate=0`, CUDA with `__NV_NOSAT`, PyTorch up to 2.11) and 448 (ONNX's default,
 CUDA's types, PyTorch since pull request 178817 of April 2026). The same line of PyTorch code changed camps between releases.
 
-In E5M2 the largest number is 57344, and the next would be 65536. 61440 between them is a tie, which goes to the even code,
-infinity's: there overflow begins *at* the middle. PyTorch saturates E4M3, but not E5M2:
+In E5M2 the largest number is 57344, and the next would be 65536. 61440 between them is a tie, which goes to the even code.
+That is the code of infinity, so in E5M2 overflow begins *at* the middle. PyTorch saturates E4M3, but not E5M2:
 
 {table_e5m2}
 
-NaN differs too. E4M3 has one of each sign, and CUDA's host code always gives the positive one. E5M2 has three of each sign,
-of which ml_dtypes takes 0x7e, PyTorch and CUDA 0x7f. `--any-nan` ignores that.
+NaN differs too. E4M3 has one of each sign, and CUDA's host code always gives the positive one. E5M2 has three of each sign:
+ml_dtypes gives 0x7e, and PyTorch and CUDA give 0x7f. `--any-nan` ignores that.
 
-From float64 more differs: PyTorch, ml_dtypes and ONNX go through float32 and round twice; CUDA and TensorFlow do not
-(`halfulp diff-profiles ml_dtypes cuda-nosat --from fp64 --to e4m3`). To E8M0 they agree on hardly anything: PyTorch, ONNX and
-CUDA ignore the sign, ml_dtypes makes zero and negative numbers NaN; ONNX and CUDA round up, PyTorch and ml_dtypes to nearest,
-ties up.
+The casts from float64 differ more: PyTorch, ml_dtypes and ONNX go through float32 and round twice; CUDA and TensorFlow do not
+(`halfulp diff-profiles ml_dtypes cuda-nosat --from fp64 --to e4m3`). The casts to E8M0 have hardly anything in common: PyTorch, ONNX and
+CUDA ignore the sign, and ml_dtypes makes zero and negative numbers NaN; ONNX and CUDA round up, and PyTorch and ml_dtypes round to
+nearest, with ties up.
 """
 
 
@@ -92,8 +92,8 @@ def comparison(program, to, a, b):
     if answer["differing"] == 0:
         return text + "No difference on any of the 2^32 inputs.\n"
     witness = answer["witness"]
-    text += (f"They differ on {answer['differing']:,} of 2^32 inputs. The smallest: {witness['code']} = {value(witness)}, of which {a} makes {result(witness['a'])}, "
-             f"{b} {result(witness['b'])}.\n\n")
+    text += (f"They differ on {answer['differing']:,} of 2^32 inputs. The smallest is {witness['code']} = {value(witness)}: {a} makes {result(witness['a'])} of it, "
+             f"and {b} makes {result(witness['b'])}.\n\n")
     rows = [["inputs", "values", "count", a, b]]
     for r in answer["ranges"]:
         sides = [span(r[f"{s}_first"], r[f"{s}_last"], result) for s in "ab"]

@@ -80,8 +80,8 @@ def page(report):
         if told:
             text += "\nWhat the microscope saw in those that failed or fell behind, and what is known to help:\n\n"
             for row in told:
-                text += f"- `{row['policy']}`: {row['why']}. Helps: {row['repair']}.\n"
-    text += "\n## What is published, and what came out\n\nDifferences of test accuracies: the end of the 95 % confidence interval that a claim must hold at.\n\n| claim | source | expected | measured | verdict |\n|---|---|---|---|---|\n"
+                text += f"- `{row['policy']}`: {row['why']}. Repair: {row['repair']}.\n"
+    text += "\n## What is published, and what came out\n\nExpected and measured are differences of test accuracies. Measured is the less favourable end of the 95 % confidence interval: the claim must hold even there.\n\n| claim | source | expected | measured | verdict |\n|---|---|---|---|---|\n"
     for claim in report["claims"]:
         if claim["verdict"] != "skipped":
             bound = {"at least": "≥ ", "at most": "≤ "}.get(claim["tolerance"], "")

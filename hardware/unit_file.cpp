@@ -6,6 +6,7 @@
 #include <halfulp/support/record.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <charconv>
 #include <stdexcept>
 #include <vector>
@@ -119,8 +120,9 @@ MatrixUnit beginning(const Json& object, const std::string& file) {
   MatrixUnit unit;
   if (const auto base = object.find("based_on"); base != object.end()) {
     unit = JsonValue(*base, "based_on").parsed([](const std::string& name) { return find_unit(name); });
-    unit.evidence = file + ", after " + unit.name;
+    unit.evidence = "described in " + file + ", after " + unit.name;
     unit.name += "*";
+    unit.instruction = "none: a unit of your own", unit.source = file;
     return unit;
   }
   for (const char* needed : {"name", "a", "b", "accumulator", "k"})
@@ -128,8 +130,29 @@ MatrixUnit beginning(const Json& object, const std::string& file) {
       throw std::invalid_argument(std::string(needed) +
                                   " is missing; accepted: a unit with name, a, b, accumulator and k, or with based_on");
   unit.rule = &rules::fused;
-  unit.evidence = file;
+  unit.evidence = "described in " + file;
+  unit.instruction = "none: a unit of your own", unit.source = file;
   return unit;
+}
+
+/// Names go into tables, reports and command lines, and a unit of the table is what the table says.
+void check_name(const MatrixUnit& unit) {
+  constexpr std::size_t longest = 80;
+  const std::string& name = unit.name;
+  const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
+    return c < 0x80 && (std::isalnum(c) || std::string_view("._-+*").find(static_cast<char>(c)) != std::string::npos);
+  });
+  if (name.empty() || name.size() > longest || !plain)
+    throw std::invalid_argument("name is '" + shown(name) + "'; accepted: 1 to " + std::to_string(longest) +
+                                " letters, digits and ._-+*");
+  const auto known = std::find_if(matrix_units().begin(), matrix_units().end(),
+                                  [&](const MatrixUnit& u) { return u.name == name; });
+  if (known == matrix_units().end()) return;
+  MatrixUnit same = unit;  // what computes nothing may differ
+  same.instruction = known->instruction, same.evidence = known->evidence, same.source = known->source;
+  if (same != *known)
+    throw std::invalid_argument("name is '" + name + "', a unit of the table that computes something else; accepted: "
+                                "another name");
 }
 
 MatrixUnit read_unit(const Json& object, const std::string& file) {
@@ -164,6 +187,7 @@ MatrixUnit read_unit(const Json& object, const std::string& file) {
       throw std::invalid_argument(p.name + ": the rule " + std::string(unit.rule->name) +
                                   " does not look at it; accepted: " + taken);
   if (std::string why = refusal(unit); !why.empty()) throw std::invalid_argument(why);
+  check_name(unit);
   return unit;
 }
 

@@ -46,7 +46,8 @@ struct ExampleResult {
 };
 
 struct TestResult {
-  double loss = 0, accuracy = 0;             ///< mean over labels; share of labels with the largest logit
+  double loss = 0, accuracy = 0;             ///< mean over labels, of the logits in double; share of labels with the
+                                             ///< largest logit
   std::vector<ExampleResult> examples = {};  ///< in the order of the test
 };
 

@@ -17,6 +17,7 @@ constexpr std::uint64_t nvidia_nan32 = 0x7fff'ffff, nvidia_nan16 = 0x7fff, ieee_
 constexpr std::string_view KM = "Khattak & Mikaitis, arXiv 2512.07004";
 constexpr std::string_view MS = "Xie et al., MMA-Sim, arXiv 2511.10909";
 constexpr std::string_view both = "arXiv 2512.07004 and arXiv 2511.10909";
+constexpr std::string_view dumps = "arXiv 2512.07004 and arXiv 2511.10909; dumps: MATLAB-tensor-core, 5000 rows a format";
 
 /// A fused sum that truncates, with an FP32 accumulator.
 FusedSum f32(int length, int bits, int least) {
@@ -114,32 +115,34 @@ void add_nvidia(Table& t) {
   for (const std::string_view prefix : {"ampere.mma", "ada.mma"}) {
     const bool ampere = prefix == "ampere.mma";
     const std::string evidence = ampere ? std::string(published) + "e0 by two sources, untested" : "matches published L40S results (paper)";
-    t.add({prefix, mma, 16, 8, 16, &rules::fused, f32(8, 24, -132), evidence, both}, half_input, fp32);
-    t.add({prefix, mma, 16, 8, 16, &rules::fused, f16(8, 24, -21), ampere ? std::string(published) + "e0 disputed: -20 or -21" : "e0 disputed: -20 or -21", both}, half_input, fp16);
-    t.add({prefix, mma, 16, 8, 16, &rules::fused, f32(8, 24, -132), evidence, both}, bfloat_input, fp32);
-    t.add({prefix, mma_tf32, 16, 8, 8, &rules::fused, f32(4, 24, -132), evidence, both}, tf32_input, fp32);
+    const std::string_view source = ampere ? dumps : both;
+    t.add({prefix, mma, 16, 8, 16, &rules::fused, f32(8, 24, -132), evidence, source}, half_input, fp32);
+    t.add({prefix, mma, 16, 8, 16, &rules::fused, f16(8, 24, -21), ampere ? std::string(published) + "e0 disputed: -20 or -21" : "e0 disputed: -20 or -21", source}, half_input, fp16);
+    t.add({prefix, mma, 16, 8, 16, &rules::fused, f32(8, 24, -132), evidence, source}, bfloat_input, fp32);
+    t.add({prefix, mma_tf32, 16, 8, 8, &rules::fused, f32(4, 24, -132), evidence, source}, tf32_input, fp32);
     t.add({prefix, mma_fp64, 8, 8, 4, &rules::fma_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
   }
   t.add_pairs({"ada.mma", mma_fp8, 16, 8, 32, &rules::fused, e8m13_sum(16, -132), "matches published L40S results (paper)", both}, fp8_inputs, fp32);
   t.add_pairs({"ada.mma", mma_fp8, 16, 8, 32, &rules::fused, f16(16, 13, -21), "matches published L40S results (paper)", both}, fp8_inputs, fp16);
 
   const std::string hopper_dumps = std::string(published) + "e0 by two sources, untested";
-  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f32(16, 25, -133), hopper_dumps, both}, half_input, fp32);
-  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f16(16, 25, -22), std::string(published) + "e0 disputed: -21 or -22", both}, half_input, fp16);
-  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f32(16, 25, -133), hopper_dumps, both}, bfloat_input, fp32);
-  t.add({"hopper.mma", mma_tf32, 16, 8, 8, &rules::fused, f32(8, 25, -133), std::string(published) + "of K = 4; L by one source", both}, tf32_input, fp32);
+  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f32(16, 25, -133), hopper_dumps, dumps}, half_input, fp32);
+  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f16(16, 25, -22), std::string(published) + "e0 disputed: -21 or -22", dumps}, half_input, fp16);
+  t.add({"hopper.mma", mma, 16, 8, 16, &rules::fused, f32(16, 25, -133), hopper_dumps, dumps}, bfloat_input, fp32);
+  t.add({"hopper.mma", mma_tf32, 16, 8, 8, &rules::fused, f32(8, 25, -133), std::string(published) + "of K = 4; L by one source", dumps}, tf32_input, fp32);
   t.add({"hopper.mma", mma_fp64, 8, 8, 4, &rules::fma_chain, dmma, unprobed_fp64, MS}, fp64_input, fp64);
   t.add({"hopper.mma-m8n8k4", "mma.sync.aligned.m8n8k4.row.col.{d}.{a}.{b}.{d}", 8, 8, 4, &rules::product_chain, nan_is(nvidia_nan32, 4), "decoded from machine code", "ptxas 13.0"}, half_input, fp32);
   const std::string_view halves = "decoded from machine code; f16 results match published dumps in every row";
   t.add_pairs({"hopper.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f32(16, 25, -133), halves, "ptxas 13.0"}, fp8_inputs, fp32);
   t.add_pairs({"hopper.mma", mma_fp8, 16, 8, 32, &rules::halves_apart, f16(16, 25, -22), halves, "ptxas 13.0"}, fp8_inputs, fp16);
+  const std::string_view as_mma = "as mma.sync by two sources; the published dumps of these formats are of mma.sync";
   const auto wgmma = "wgmma.mma_async.sync.aligned.m64n256k16.{d}.{a}.{b}", wgmma_tf32 = "wgmma.mma_async.sync.aligned.m64n256k8.{d}.{a}.{b}",
              wgmma_fp8 = "wgmma.mma_async.sync.aligned.m64n256k32.{d}.{a}.{b}";
-  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f32(16, 25, -133), hopper_dumps, both}, half_input, fp32);
+  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f32(16, 25, -133), as_mma, both}, half_input, fp32);
   t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f16(16, 25, -133), "uncertain: e0 assumed", MS}, half_input, fp16);
-  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f32(16, 25, -133), hopper_dumps, both}, bfloat_input, fp32);
-  t.add({"hopper.wgmma", wgmma_tf32, 64, 256, 8, &rules::fused, f32(8, 25, -133), hopper_dumps, both}, tf32_input, fp32);
-  t.add_pairs({"hopper.wgmma", wgmma_fp8, 64, 256, 32, &rules::fused, e8m13_sum(32, FusedSum::no_least_exponent), std::string(published) + "of C = 0; C inside the sum by one source", both}, fp8_inputs, fp32);
+  t.add({"hopper.wgmma", wgmma, 64, 256, 16, &rules::fused, f32(16, 25, -133), as_mma, both}, bfloat_input, fp32);
+  t.add({"hopper.wgmma", wgmma_tf32, 64, 256, 8, &rules::fused, f32(8, 25, -133), as_mma, both}, tf32_input, fp32);
+  t.add_pairs({"hopper.wgmma", wgmma_fp8, 64, 256, 32, &rules::fused, e8m13_sum(32, FusedSum::no_least_exponent), std::string(published) + "of C = 0; C inside the sum by one source", dumps}, fp8_inputs, fp32);
   t.add_pairs({"hopper.wgmma", wgmma_fp8, 64, 256, 32, &rules::fused, f16(32, 13, FusedSum::no_least_exponent), one_source, MS}, fp8_inputs, fp16);
 
   for (const std::string_view prefix : {"blackwell.mma", "blackwell.tcgen05"}) {
@@ -205,10 +208,22 @@ std::span<const MatrixUnit> matrix_units() {
   return units;
 }
 
+std::string spelled_as_in_units(std::string_view name) {
+  std::string text = lowered(name);
+  for (const std::string_view mx : {"mxfp8", "mxfp6", "mxfp4"}) {
+    const std::size_t at = text.find(mx);
+    if (at == std::string::npos) continue;
+    if (at + mx.size() < text.size() && text[at + mx.size()] == 'e') text.replace(at, mx.size(), "mx");
+    else if (mx != "mxfp4") text.replace(at, mx.size(), mx == "mxfp8" ? "mxe4m3" : "mxe3m2");  // as `halfulp formats`
+  }
+  return text;
+}
+
 const MatrixUnit& find_unit(std::string_view name) {
   std::vector<std::string> names;
+  const std::string spelled = spelled_as_in_units(name);
   for (const MatrixUnit& unit : matrix_units()) {
-    if (unit.name == name) return unit;
+    if (unit.name == spelled) return unit;
     names.push_back(unit.name);
   }
   throw std::invalid_argument(unknown_name("unit", name, std::move(names), 6));

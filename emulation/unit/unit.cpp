@@ -38,10 +38,12 @@ std::string sum_refusal(const MatrixUnit& unit) {
   FloatFormat longer = kept;
   longer.fraction_bits = d.fraction_bits;
   if (longer != d || kept.fraction_bits > d.fraction_bits || kept.fraction_bits < 1)
-    return "kept " + format_name(kept) + " is not " + format_name(d) + " with fewer fraction bits";
+    return "kept " + format_name(kept) + " is no " + format_name(d) + " with fewer fraction bits; accepted: " +
+           format_name(d) + " or a format with its exponent bits and 1 to " + std::to_string(d.fraction_bits) +
+           " fraction bits, such as " + format_name({d.exponent_bits, d.fraction_bits / 2, d.bias, d.nonfinite});
   // Only in IEEE formats do Inf and NaN stay the same when zeros are appended.
   if (kept != d && d.nonfinite != NonFinite::ieee)
-    return "kept " + format_name(kept) + " has another Inf than " + format_name(d);
+    return "kept " + format_name(kept) + " has another Inf than " + format_name(d) + "; accepted: " + format_name(d);
   return {};
 }
 
@@ -74,9 +76,9 @@ std::string refusal(const MatrixUnit& unit) {
   if (unit.scaled()) {
     if (unit.rule->takes == RuleTakes::length)
       return "scale: the rule " + std::string(unit.rule->name) + " takes no scales";
-    if (unit.scale_block < 1 || unit.depth() % unit.scale_block != 0)
-      return "scale_block: " + std::to_string(unit.depth()) +
-             " products that are added in one step are not made of blocks of " + std::to_string(unit.scale_block);
+    if (unit.scale_block < 1 || (unit.depth() % unit.scale_block != 0 && unit.scale_block % unit.depth() != 0))
+      return "scale_block: " + std::to_string(unit.scale_block) + " products share a scale, and a step adds " +
+             std::to_string(unit.depth()) + "; accepted: a divisor or a multiple of that";
     if (unit.scale == FloatFormat{}) return "scale_block is there without scale";
   }
   if (unit.rule->takes != RuleTakes::length)
@@ -110,8 +112,9 @@ std::uint64_t mma(const MatrixUnit& unit, const DotOperands& x, std::uint64_t c)
   for (std::size_t k = 0; k < length; k += depth) {
     DotOperands step{part(0, x.a, k, depth), part(1, x.b, k, depth), {}, {}};
     if (unit.scaled()) {
-      step.scale_a = part(2, x.scale_a, k / per_scale, depth / per_scale);
-      step.scale_b = part(3, x.scale_b, k / per_scale, depth / per_scale);
+      const std::size_t here = std::max<std::size_t>(1, depth / per_scale);  // a block may be longer than a step
+      step.scale_a = part(2, x.scale_a, k / per_scale, here);
+      step.scale_b = part(3, x.scale_b, k / per_scale, here);
     }
     c = unit.rule->step(unit, step, c);
   }

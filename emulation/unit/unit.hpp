@@ -115,7 +115,12 @@ constexpr std::uint64_t code_word(const FloatFormat& f, std::uint64_t code) { re
 /// Every unit known, architecture by architecture.
 std::span<const MatrixUnit> matrix_units();
 
-/// The unit of that name. Throws std::invalid_argument with the nearest names.
+/// A unit's name, or a part of one, in which block formats may have the names of `halfulp formats --blocks`: units say
+/// mxe4m3 where formats say mxfp8e4m3.
+std::string spelled_as_in_units(std::string_view name);
+
+/// The unit of that name, or of one that spelled_as_in_units turns into it. Throws std::invalid_argument with the
+/// nearest names.
 const MatrixUnit& find_unit(std::string_view name);
 
 /// Why a description cannot be computed, in one line; empty if it can.

@@ -98,23 +98,6 @@ Subject cast_subject(std::string_view text, const std::vector<std::string>& word
   return subject;
 }
 
-Subject unit_subject(std::string_view text) {
-  const MatrixUnit& unit = find_unit(text);
-  if (unit.scaled())
-    throw std::invalid_argument("unit " + unit.name +
-                                " takes scales, for which no witness is looked for; accepted: a unit without");
-  // tf32 fills the upper bits of a 32-bit word: operands are code words here.
-  Subject subject{
-      std::string(text), UnitSubject{&unit}, {{unit.a, unit.b}, {unit.accumulator}}, unit.accumulator, {}, {}};
-  subject.evaluate = [&unit](std::span<const std::uint64_t> x) {
-    std::vector<std::uint64_t> a, b;
-    for (std::size_t i = 0; i + 1 < x.size(); i += 2)
-      a.push_back(code_word(unit.a, x[i])), b.push_back(code_word(unit.b, x[i + 1]));
-    return mma(unit, {a, b, {}, {}}, x.back());
-  };
-  return subject;
-}
-
 bool is_stochastic(const DotModel& model) {
   for (const auto& stage : {model.product, std::optional(model.accumulator), model.promoted, model.output})
     if (stage && stage->rounding.mode == RoundingMode::stochastic) return true;
@@ -125,9 +108,12 @@ Subject dot_subject(std::string_view text) {
   const bool products = text.starts_with("dot:");
   const ProductModel model = parse_product_model(text.substr(text.find(':') + 1));
   if (const auto* unit = std::get_if<MatrixUnit>(&model)) {
+    if (unit->scaled())
+      throw std::invalid_argument("dot products by " + unit->name + " need scales; accepted: " + unit->name +
+                                  ", whose scales are operands");
     if (!products)
       throw std::invalid_argument("unit " + unit->name + " adds products, not numbers; accepted: dot:" + unit->name);
-    Subject subject = unit_subject(unit->name);
+    Subject subject = unit_subject(unit->name, *unit);
     subject.evaluate = [sum = subject.evaluate, zero = unit->accumulator.zero()](std::span<const std::uint64_t> x) {
       std::vector<std::uint64_t> operands(x.begin(), x.end());
       operands.push_back(zero);
@@ -153,13 +139,34 @@ Subject dot_subject(std::string_view text) {
 
 }  // namespace
 
+Subject unit_subject(std::string name, MatrixUnit described) {
+  const auto unit = std::make_shared<const MatrixUnit>(std::move(described));
+  Subject subject{std::move(name), UnitSubject{unit}, {{unit->a, unit->b}, {unit->accumulator}}, unit->accumulator, {},
+                  {}};
+  if (unit->scaled()) subject.shape.fixed.insert(subject.shape.fixed.end(), 2, unit->scale);
+  subject.evaluate = [unit](std::span<const std::uint64_t> x) {
+    // tf32 fills the upper bits of a 32-bit word: operands are code words here.
+    std::vector<std::uint64_t> a, b, scales_a, scales_b;
+    const std::size_t vector = x.size() - (unit->scaled() ? 3 : 1);
+    for (std::size_t i = 0; i < vector; i += 2)
+      a.push_back(code_word(unit->a, x[i])), b.push_back(code_word(unit->b, x[i + 1]));
+    if (unit->scaled()) {
+      const std::size_t block = static_cast<std::size_t>(unit->scale_block), blocks = (a.size() + block - 1) / block;
+      scales_a.assign(blocks, x[vector + 1]), scales_b.assign(blocks, x[vector + 2]);
+    }
+    return mma(*unit, {a, b, scales_a, scales_b}, x[vector]);
+  };
+  return subject;
+}
+
 Subject parse_subject(std::string_view text) {
   const std::vector<std::string> words = split(text);
   if (is_operation(words[0])) return operation_subject(text, words);
   for (const Profile& profile : profiles())
     if (profile.name == words[0]) return cast_subject(text, words);
   if (words.size() > 1 && (words[0] == "dot" || words[0] == "sum")) return dot_subject(text);
-  if (words.size() == 1 && text.find('.') != std::string_view::npos) return unit_subject(text);
+  if (words.size() == 1 && text.find('.') != std::string_view::npos)
+    return unit_subject(std::string(text), find_unit(text));
   std::vector<std::string> names{"dot", "sum"};
   for (const OperationInfo& row : operations)
     if (row.result != ResultKind::truth) names.emplace_back(row.name);

@@ -6,6 +6,7 @@
 #include <halfulp/emulation/cast/profile.hpp>
 
 #include <functional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
@@ -41,9 +42,10 @@ struct CastSubject {
   const CastRule* rule;
   FloatFormat from;
 };
-/// A matrix unit without scales: terms are pairs of A and B, and C is the fixed operand.
+/// A matrix unit: terms are pairs of A and B, and C is a fixed operand. A unit with scales has two more, the scale of
+/// all of A and that of all of B.
 struct UnitSubject {
-  const MatrixUnit* unit;
+  std::shared_ptr<const MatrixUnit> unit;
 };
 /// Dot products by a model, nothing added: terms are pairs of A and B. Or sums by a model: terms are numbers of its
 /// input format.
@@ -62,16 +64,21 @@ struct Subject {
   std::function<void(std::span<const std::uint16_t>, std::span<const std::uint16_t>, std::span<std::uint16_t>)> pairs;
 };
 
-/// Reads
-///   OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs]           add:fp16:nearest-even,
-///   fma:e4m3:toward-zero:saturate convert:FROM:TO[:MODE]... convert:fp32:bf16:toward-zero PROFILE:FROM:TO
-///   ml_dtypes:fp32:e4m3 UNIT                                                                 hopper.mma.fp16.fp32
-///   dot:MODEL                                                            dot:fp16,order=pairwise,
-///   dot:hopper.mma.fp16.fp32 sum:MODEL                                                            sum:fp16,comp=kahan
-/// where MODEL is a text of parse_product_model; sums take no matrix unit.
-/// Throws std::invalid_argument in one line for anything else, for comparisons and for integers, stochastic rounding,
-/// and units with scales.
+/// Reads one of these texts, where MODEL is a text of parse_product_model; sums take no matrix unit.
+///
+///     OP:FORMAT[:MODE][:saturate][:flush-inputs][:flush-outputs]   add:fp16, fma:e4m3:toward-zero:saturate
+///     convert:FROM:TO[:MODE]...                                    convert:fp32:bf16:toward-zero
+///     PROFILE:FROM:TO                                              ml_dtypes:fp32:e4m3
+///     UNIT                                                         hopper.mma.fp16.fp32
+///     dot:MODEL                                                    dot:fp16,order=pairwise, dot:hopper.mma.fp16.fp32
+///     sum:MODEL                                                    sum:fp16,comp=kahan
+///
+/// Throws std::invalid_argument in one line for anything else, for comparisons, for integers, for stochastic rounding,
+/// and for the dot products of a unit with scales.
 Subject parse_subject(std::string_view text);
+
+/// The subject that a unit is, of the table or not, under a name.
+Subject unit_subject(std::string name, MatrixUnit unit);
 
 /// Why two subjects have no common operands, in one line; empty if they do.
 std::string refusal(const Subject& a, const Subject& b);

@@ -363,7 +363,7 @@ inline std::uint64_t mma(const MatrixUnit& u, const DotOperands& x, std::uint64_
     for (std::size_t k = first; k < first + depth; ++k) {
       chunk.a.push_back(k < x.a.size() ? x.a[k] : 0);
       chunk.b.push_back(k < x.b.size() ? x.b[k] : 0);
-      if (per_scale == 0 || k % per_scale != 0) continue;
+      if (per_scale == 0 || (k != first && k % per_scale != 0)) continue;
       chunk.scale_a.push_back(k < x.a.size() ? x.scale_a[k / per_scale] : 0);
       chunk.scale_b.push_back(k < x.a.size() ? x.scale_b[k / per_scale] : 0);
     }

@@ -68,18 +68,21 @@ def calc(expression: str, format: Any = None, *, as_text: bool = False, trace: b
     return answer(["calc", *options(format=chosen, trace=trace, **rounding), "--", word(expression, "expression")], as_text)
 
 
-def eval(operation: str, *operands: int | str, format: str, to: str | None = None, lines: Sequence[str] | str | None = None, check: bool = False, strict_nan: bool = False,
-         exact: bool = False, int_overflow: str | None = None, **rounding: Any) -> Any:
+def eval(operation: str, *operands: int | str, format: str, to: str | None = None, lines: Sequence[str] | str | None = None, check: bool = False, strict_nan: bool = False, show: int | None = None,
+         exhaustive: bool = False, sample: int | None = None, exact: bool = False, int_overflow: str | None = None, **rounding: Any) -> Any:
     """One operation on code words (integers, or hexadecimal text), in TestFloat's line format: "3C00 3C00 4000 00",
-    operands, result, flags. `lines`: text with many cases, one per line. check=True: each line ends in the expected
-    result and flags, and the status says whether any differs.
+    operands, result, flags. `lines`: text with many cases, one per line. check=True: each line ends in the result and
+    flags of your hardware or simulation, and the status says whether any differs; show: write at most so many that do.
+    exhaustive=True writes every case, sample=N boundary cases and random ones, by the rounding's seed.
 
     >>> eval("add", 0x3C00, "3C00", format="fp16")
     3C00 3C00 4000 00
     """
-    arguments = ["eval", *options(format=format, to=to, check=check, strict_nan=strict_nan, exact=exact, int_overflow=int_overflow, **rounding), "--", word(operation, "operation")]
-    if (lines is None) == (not operands):
-        raise ValueError("operands or lines: accepted: one of them")
+    arguments = ["eval", *options(format=format, to=to, check=check, strict_nan=strict_nan, show=show, exhaustive=exhaustive, sample=sample, exact=exact, int_overflow=int_overflow, **rounding), "--", word(operation, "operation")]
+    if (lines is not None) + bool(operands) + exhaustive + (sample is not None) != 1:
+        raise ValueError("operands, lines, exhaustive or sample: accepted: one of them")
+    if exhaustive or sample is not None:
+        return text(arguments)
     if lines is not None:
         return text(arguments, _lines(lines))
     return _stripped(text([*arguments, *(_code_word(w) for w in operands)]))
@@ -261,25 +264,29 @@ def units(*words: str, unit_file: Any = None, as_text: bool = False) -> Any:
 
 
 def mma(unit: Any, a: Any = None, b: Any = None, c: Any = None, *, scale_a: Any = None, scale_b: Any = None, codes: bool = False, lines: Sequence[str] | str | None = None,
-        values: bool = False, check: bool = False, strict_nan: bool = False) -> Any:
+        values: bool = False, check: bool = False, strict_nan: bool = False, show: int | None = None, sample: int | None = None, length: int | None = None,
+        seed: int | None = None) -> Any:
     """D = A B + C by a matrix unit: on arrays, as in halfulp.gemm(), or on `lines` of the command's format, one case per
     line: a row of A, a column of B, an element of C (and scales), "3C00 3C00 | 3C00 3C00 | 0". unit: a name, or a
-    description as halfulp.units(NAME) returns it. values=True: lines hold numbers. check=True: the last group is the
-    expected D.
+    description as halfulp.units(NAME) returns it. values=True: lines hold numbers. check=True: the last group is the D of
+    your hardware or simulation; show: write at most so many lines that differ. sample=N writes N cases of `length`
+    products, by `seed`, as lines that check=True reads.
 
     >>> mma("hopper.mma.fp16.fp32", [[1, 2]], [[3], [4]], [[100]])
     array([[111.]], dtype=float32)
     >>> mma("hopper.mma.fp16.fp32", lines=["3C00 | 3C00 | 3F800000"])
     40000000
     """
-    if (lines is None) == (a is None or b is None):
-        raise ValueError("a and b, or lines: accepted: one of them")
-    if lines is None:
+    arrays = a is not None and b is not None
+    if (lines is not None) + (sample is not None) + arrays != 1 or (a is None) != (b is None):
+        raise ValueError("a and b, lines or sample: accepted: one of them")
+    if arrays:
         from .products import multiply_with_unit
         return multiply_with_unit(unit, a, b, c, scale_a, scale_b, codes)
     with file_of(unit, "unit") if isinstance(unit, Mapping) else contextlib.nullcontext(None) as file:
-        answer = text(["mma", *(options(unit=unit) if file is None else options(unit_file=file)), *options(values=values, check=check, strict_nan=strict_nan)], _lines(lines))
-    return _stripped(answer)
+        answer = text(["mma", *(options(unit=unit) if file is None else options(unit_file=file)), *options(values=values, check=check, strict_nan=strict_nan, show=show, sample=sample, length=length, seed=seed)],
+                      _lines(lines or ""))
+    return answer if sample is not None else _stripped(answer)
 
 
 def record(backend: str, out: Any, *, quick: bool = False, progress: bool = False) -> Text:

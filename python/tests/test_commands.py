@@ -147,6 +147,15 @@ def test_answers():
     assert halfulp.eval("add", 0x3C00, 0x1000, format="fp16") == "3C00 1000 3C00 01"
     assert halfulp.eval("add", lines=["3C00 1000", "3C00 3C00"], format="fp16").split("\n")[1] == "3C00 3C00 4000 00"
     assert halfulp.eval("add", lines="3C00 1000 3C01 01\n", format="fp16", check=True).status == 1
+    assert len(halfulp.eval("mul", format="e2m1", exhaustive=True).splitlines()) == 256
+    cases = halfulp.eval("fma", format="fp32", sample=100, seed=3)
+    assert halfulp.eval("fma", lines=cases, format="fp32", check=True) == "100 checked, 0 differ"
+    unit = "hopper.mma.fp16.fp32"
+    assert halfulp.mma(unit, lines=halfulp.mma(unit, sample=10, length=4, seed=2), check=True, show=0) == "10 checked, 0 differ"
+    with pytest.raises(ValueError, match="accepted: one of them"):
+        halfulp.eval("add", 1, 2, format="fp16", sample=3)
+    with pytest.raises(ValueError, match="accepted: one of them"):
+        halfulp.mma(unit, [[1]], sample=3)
     assert halfulp.eval("convert", 0x3C00, format="fp16", to="bf16") == "3C00 3F80 00"
     assert {b["name"] for b in halfulp.backends()} >= {"emulated", "x86"} and len(halfulp.list()) >= 9
     assert len(halfulp.units("hopper", "fp16")) > 1 and halfulp.units("hopper.mma.fp16.fp32")["k"] == 16

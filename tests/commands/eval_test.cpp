@@ -7,6 +7,13 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <iterator>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
 namespace eval_test {
 
 using namespace halfulp;
@@ -135,9 +142,9 @@ TEST(EvalLines, StochasticRoundingTakesOneWordACase) {
 TEST(EvalLines, ChecksResultsAndFlags) {
   const auto add = options(Operation::add, fp16, true);
   EXPECT_EQ(evaluated(add, "3C00 1000 3C00 01\n3C00 1000 3C00\n"), "");
-  EXPECT_EQ(evaluated(add, "3C00 1000 3C01 01\n"), "3C00 1000  expected 3C01 01  got 3C00 01\n");
-  EXPECT_EQ(evaluated(add, "3C00 1000 3C00 00\n"), "3C00 1000  expected 3C00 00  got 3C00 01\n");
-  EXPECT_EQ(evaluated(add, "3C00 1000 3C01\n"), "3C00 1000  expected 3C01  got 3C00\n");
+  EXPECT_EQ(evaluated(add, "3C00 1000 3C01 01\n"), "line 1: 3C00 1000  your result 3C01 01, halfulp's 3C00 01\n");
+  EXPECT_EQ(evaluated(add, "3C00 1000 3C00 00\n"), "line 1: 3C00 1000  your result 3C00 00, halfulp's 3C00 01\n");
+  EXPECT_EQ(evaluated(add, "# why\n3C00 1000 3C01\n"), "line 2: 3C00 1000  your result 3C01, halfulp's 3C00\n");
   LineEvaluator evaluator(add);
   std::string out;
   evaluator.line("3C00 1000 3C00 01", out);
@@ -150,9 +157,9 @@ TEST(EvalLines, ChecksResultsAndFlags) {
 TEST(EvalLines, AnyNanIsAnyNanUnlessStrict) {
   auto add = options(Operation::add, fp16, true);
   const std::string lines = "7E00 3C00 FE01 00\n7E00 3C00 7C00 00\n";
-  EXPECT_EQ(evaluated(add, lines), "7E00 3C00  expected 7C00 00  got 7E00 00\n");
+  EXPECT_EQ(evaluated(add, lines), "line 2: 7E00 3C00  your result 7C00 00, halfulp's 7E00 00\n");
   add.strict_nan = true;
-  EXPECT_EQ(evaluated(add, lines).find("7E00 3C00  expected FE01 00  got 7E00 00\n"), 0u);
+  EXPECT_EQ(evaluated(add, lines).find("line 1: 7E00 3C00  your result FE01 00, halfulp's 7E00 00\n"), 0u);
   // The bits of an integer are never a NaN.
   EXPECT_NE(evaluated(options(Operation::convert, fp16, u32, true), "7E00 00007E00 10\n"), "");
 }
@@ -206,13 +213,15 @@ TEST(EvalCommand, OperandsAsArgumentsAndLines) {
   }
 }
 
+/// What `halfulp eval` writes for these arguments, without a complaint.
+std::string out(std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), "eval");
+  const Outcome outcome = run_halfulp(std::move(arguments));
+  EXPECT_EQ(outcome.err, "");
+  return outcome.out;
+}
+
 TEST(EvalCommand, OptionsReachTheRounding) {
-  const auto out = [](std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(), "eval");
-    const Outcome outcome = run_halfulp(std::move(arguments));
-    EXPECT_EQ(outcome.err, "");
-    return outcome.out;
-  };
   EXPECT_EQ(out({"add", "--format", "fp16", "--round", "toward-positive", "3C00", "1000"}), "3C00 1000 3C01 01\n");
   EXPECT_EQ(out({"add", "--format", "fp16", "7BFF", "7BFF"}), "7BFF 7BFF 7C00 05\n");
   EXPECT_EQ(out({"add", "--format", "fp16", "--overflow", "saturate", "7BFF", "7BFF"}), "7BFF 7BFF 7BFF 05\n");
@@ -240,7 +249,70 @@ TEST(EvalCommand, CheckEndsWithItsSumAndItsStatus) {
   const Outcome differs = run_halfulp({"eval", "add", "--format", "fp16", "--check"},
                                       "3C00 1000 3C00 01\n3C00 1000 3C01 01\n");
   EXPECT_EQ(differs.status, 1);
-  EXPECT_EQ(differs.out, "3C00 1000  expected 3C01 01  got 3C00 01\n2 checked, 1 differ\n");
+  EXPECT_EQ(differs.out, "line 2: 3C00 1000  your result 3C01 01, halfulp's 3C00 01\n2 checked, 1 differ\n");
+}
+
+TEST(EvalCommand, ShowsSomeOfTheDifferencesAndCountsAll) {
+  const Outcome two = run_halfulp({"eval", "add", "--format", "fp16", "--check", "--show", "2"},
+                                  "3C00 1000 1\n3C00 1000 2\n3C00 1000 3\n3C00 1000 3C00\n");
+  EXPECT_EQ(two.status, 1);
+  EXPECT_EQ(std::count(two.out.begin(), two.out.end(), '\n'), 3) << two.out;
+  EXPECT_NE(two.out.find("4 checked, 3 differ\n"), std::string::npos) << two.out;
+  expect_error(run_halfulp({"eval", "add", "--format", "fp16", "--show", "2"}, ""), "--show belongs to --check");
+}
+
+/// The lines of a text, split into words.
+std::vector<std::vector<std::string>> rows_of(const std::string& text) {
+  std::vector<std::vector<std::string>> rows;
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);) {
+    std::istringstream words(line);
+    rows.emplace_back(std::istream_iterator<std::string>(words), std::istream_iterator<std::string>());
+  }
+  return rows;
+}
+
+TEST(EvalCommand, MakesEveryCaseOfASmallFormat) {
+  const std::string all = out({"mul", "--format", "e2m1", "--exhaustive", "--round", "to-odd"});
+  const auto rows = rows_of(all);
+  ASSERT_EQ(rows.size(), 256u);
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    ASSERT_EQ(rows[i].size(), 4u);
+    EXPECT_EQ(std::stoul(rows[i][0], nullptr, 16) * 16 + std::stoul(rows[i][1], nullptr, 16), i);
+  }
+  const Outcome checked = run_halfulp({"eval", "mul", "--format", "e2m1", "--round", "to-odd", "--check"}, all);
+  EXPECT_EQ(checked.out, "256 checked, 0 differ\n");
+  const Outcome other = run_halfulp({"eval", "mul", "--format", "e2m1", "--check", "--show", "0"}, all);
+  EXPECT_EQ(other.status, 1) << "another mode has other results";
+  EXPECT_EQ(rows_of(out({"convert", "--format", "fp16", "--to", "i32", "--exhaustive"})).size(), 65536u);
+}
+
+TEST(EvalCommand, MakesASampleThatASeedRepeats) {
+  const std::vector<std::string> fma{"fma", "--format", "fp32", "--sample", "20000", "--seed", "7"};
+  const std::string sample = out(fma);
+  EXPECT_EQ(rows_of(sample).size(), 20000u);
+  EXPECT_EQ(out(fma), sample);
+  EXPECT_NE(out({"fma", "--format", "fp32", "--sample", "20000", "--seed", "8"}), sample);
+  EXPECT_EQ(run_halfulp({"eval", "fma", "--format", "fp32", "--check"}, sample).out, "20000 checked, 0 differ\n");
+  // Every flag, NaN and infinities are in it.
+  std::set<std::string> flags;
+  for (const auto& row : rows_of(sample)) flags.insert(row.back());
+  for (const char* flag : {"00", "01", "03", "05", "10"}) EXPECT_TRUE(flags.contains(flag)) << flag;
+  // A sample of a small format is all of it.
+  EXPECT_EQ(out({"add", "--format", "e2m1", "--sample", "1000"}), out({"add", "--format", "e2m1", "--exhaustive"}));
+}
+
+TEST(EvalCommand, OperandsComeFromOneSource) {
+  const auto refused = [](std::vector<std::string> arguments, const std::string& why) {
+    arguments.insert(arguments.begin(), "eval");
+    expect_error(run_halfulp(std::move(arguments), ""), why);
+  };
+  refused({"add", "--format", "fp16", "--exhaustive", "3C00", "3C00"}, "accepted: one of operands, --check");
+  refused({"add", "--format", "fp16", "--exhaustive", "--sample", "4"}, "accepted: one of operands, --check");
+  refused({"add", "--format", "fp16", "--sample", "4", "--check"}, "accepted: one of operands, --check");
+  refused({"add", "--format", "fp32", "--exhaustive"}, "more than 2^32 cases; accepted: --sample N");
+  refused({"convert", "--format", "i32", "--to", "fp16", "--sample", "4"}, "floating-point formats only");
+  refused({"add", "--format", "fp16", "--sample", "0"}, "accepted: an integer from 1 to 4294967296");
 }
 
 TEST(EvalCommand, BadInputIsOneLine) {

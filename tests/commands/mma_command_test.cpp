@@ -112,12 +112,12 @@ TEST(MmaCommand, CheckEndsWithItsSumAndItsStatus) {
             "2 checked, 0 differ\n");
   const Outcome strict = run_mma(half, "7E00 | 3C00 | 0 | 7FC00000\n", {"--check", "--strict-nan"});
   EXPECT_EQ(strict.status, 1);
-  EXPECT_EQ(strict.out, "line 1: got 7FFFFFFF, expected 7FC00000; 7E00 | 3C00 | 00000000\n1 checked, 1 differ\n");
+  EXPECT_EQ(strict.out, "line 1: your D 7FC00000, halfulp's 7FFFFFFF; 7E00 | 3C00 | 00000000\n1 checked, 1 differ\n");
   const Outcome scaled = run_mma(nvfp4, "2 3 | 4 5 | 0 | 38 | 38 | 40D00000\n2 3 | 4 5 | 0 | 38 | 38 | 0\n",
                                  {"--check"});
   EXPECT_EQ(scaled.status, 1);
   EXPECT_EQ(scaled.out,
-            "line 2: got 40D00000, expected 00000000, 1087373312 code words apart; 2 3 | 4 5 | 00000000 | 38 | 38\n2 "
+            "line 2: your D 00000000, halfulp's 40D00000, 1087373312 code words apart; 2 3 | 4 5 | 00000000 | 38 | 38\n2 "
             "checked, 1 differ\n");
 }
 
@@ -126,19 +126,39 @@ TEST(MmaCommand, DifferencesAreCounted) {
   // 1 is 3F800000. Blank lines and remarks count as lines too.
   EXPECT_EQ(
       said("# why\n\n3C00 | 3C00 | 0 | 3F800001\n"),
-      "line 3: got 3F800000, expected 3F800001, 1 code word apart; 3C00 | 3C00 | 00000000\n1 checked, 1 differ\n");
+      "line 3: your D 3F800001, halfulp's 3F800000, 1 code word apart; 3C00 | 3C00 | 00000000\n1 checked, 1 differ\n");
   EXPECT_EQ(
-      said("3C00 | 3C00 | 0 | 3F7FFFFE\n").rfind("line 1: got 3F800000, expected 3F7FFFFE, 2 code words apart; ", 0),
+      said("3C00 | 3C00 | 0 | 3F7FFFFE\n").rfind("line 1: your D 3F7FFFFE, halfulp's 3F800000, 2 code words apart; ", 0),
       0u);
   EXPECT_EQ(said("8000 | 3C00 | 80000003 | 00000002\n")
-                .rfind("line 1: got 80000003, expected 00000002, 5 code words apart; ", 0),
+                .rfind("line 1: your D 00000002, halfulp's 80000003, 5 code words apart; ", 0),
             0u);  // across zero
-  EXPECT_EQ(said("3C00 | 3C00 | 0 | 7F800000\n").rfind("line 1: got 3F800000, expected 7F800000; 3C00", 0), 0u);
+  EXPECT_EQ(said("3C00 | 3C00 | 0 | 7F800000\n").rfind("line 1: your D 7F800000, halfulp's 3F800000; 3C00", 0), 0u);
   // Operands of more than 8 words are counted, others are shown.
   EXPECT_EQ(said("3C00 0 0 0 | 3C00 0 0 0 | 0 | 0\n"),
-            "line 1: got 3F800000, expected 00000000, 1065353216 code words apart; 9 operands\n1 checked, 1 differ\n");
+            "line 1: your D 00000000, halfulp's 3F800000, 1065353216 code words apart; 9 operands\n1 checked, 1 differ\n");
   EXPECT_NE(said("3C00 0 0 | 3C00 0 0 | 0 | 0\n").find("; 3C00 0000 0000 | 3C00 0000 0000 | 00000000\n"),
             std::string::npos);
+}
+
+TEST(MmaCommand, MakesCasesThatItsCheckReads) {
+  for (const std::string& unit : std::vector<std::string>{half, nvfp4, "hopper.mma.tf32.fp32"}) {
+    const std::string sample = answered(unit, "", {"--sample", "100", "--seed", "5"});
+    EXPECT_EQ(std::count(sample.begin(), sample.end(), '\n'), 100);
+    EXPECT_EQ(answered(unit, "", {"--sample", "100", "--seed", "5"}), sample);
+    EXPECT_NE(answered(unit, "", {"--sample", "100", "--seed", "6"}), sample);
+    EXPECT_EQ(answered(unit, sample, {"--check", "--strict-nan"}), "100 checked, 0 differ\n");
+    std::string wrong = sample;  // the last digit of the first D
+    char& digit = wrong[wrong.find('\n') - 1];
+    digit = digit == '0' ? '1' : '0';
+    EXPECT_NE(run_mma(unit, wrong, {"--check"}).out.find("100 checked, 1 differ\n"), std::string::npos);
+  }
+  // 600 cases are more than a block of every kind, and begin with the cases of fewer.
+  const std::string many = answered(half, "", {"--sample", "600", "--length", "3"});
+  EXPECT_EQ(many.rfind(answered(half, "", {"--sample", "3", "--length", "3"}), 0), 0u);
+  EXPECT_EQ(answered(half, many, {"--check"}), "600 checked, 0 differ\n");
+  expect_error(run_mma(half, "", {"--sample", "3", "--check"}), "accepted: one of --check and --sample N");
+  expect_error(run_mma(half, "", {"--length", "3"}), "--length belongs to --sample");
 }
 
 TEST(MmaCommand, BadLinesAreNamed) {
@@ -280,6 +300,10 @@ TEST(UnitsCommand, WordsChooseUnits) {
     std::istringstream lines(run_halfulp(words).out);
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
   }
+  // A word begins a part of a name, so "mx" is not in "amx"; one that begins none may be anywhere.
+  EXPECT_EQ(run_halfulp({"units", "mx"}).out.find("amx"), std::string::npos);
+  EXPECT_NE(run_halfulp({"units", "gmma"}).out.find("hopper.wgmma"), std::string::npos);
+  EXPECT_EQ(run_halfulp({"units", "mxfp8e4m3"}).out, run_halfulp({"units", "mxe4m3"}).out);
   expect_error(run_halfulp({"units", "volta", "nvfp4"}),
                "no unit fits all of 'volta', 'nvfp4', though each fits some; `halfulp units` lists all " +
                    std::to_string(matrix_units().size()) + " units\n");

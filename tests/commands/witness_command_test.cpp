@@ -1,9 +1,11 @@
 // `halfulp witness` as a user runs it. eval and mma compute its test vectors.
 #include "command.hpp"
+#include "temporary_folder.hpp"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <fstream>
 #include <sstream>
 
 namespace witness_command_test {
@@ -49,6 +51,28 @@ TEST(WitnessCommand, ProfilesAndUnits) {
   const json unit = json::parse(run_halfulp({"witness", "volta.mma.fp16.fp32", "hopper.mma.fp16.fp32", "--json"}).out);
   EXPECT_FALSE(unit["exhaustive"].get<bool>());
   check_vectors(unit);
+}
+
+TEST(WitnessCommand, UnitsOfFilesAndUnitsWithScales) {
+  const halfulp::tests::TemporaryFolder folder;
+  const std::string file = (folder.path() / "my unit.json").string();
+  std::ofstream(file) << R"({"based_on": "hopper.mma.fp16.fp32", "alignment_bits": 20})";
+  const auto text = run_halfulp({"witness", file, "hopper.mma.fp16.fp32"});
+  EXPECT_EQ(text.status, 0) << text.err;
+  EXPECT_NE(text.out.find("' | halfulp mma --unit-file '" + file + "' --check\n"), std::string::npos) << text.out;
+  EXPECT_NE(text.out.find("' | halfulp mma --unit hopper.mma.fp16.fp32 --check\n"), std::string::npos) << text.out;
+  std::ofstream(file) << R"({"based_on": "blackwell.tcgen05.nvfp4.fp32", "alignment_bits": 20})";
+  const auto scaled = run_halfulp({"witness", file, "blackwell.tcgen05.nvfp4.fp32", "--json"});
+  const json answer = json::parse(scaled.out);
+  EXPECT_EQ(answer["witness"]["operands"].back()["name"], "scale of b");
+  for (const char* side : {"a", "b"}) {
+    const bool own = std::string(side) == "a";
+    const std::string line = answer["witness"][side]["test_vector"].get<std::string>() + "\n";
+    EXPECT_EQ(run_halfulp({"mma", own ? "--unit-file" : "--unit", own ? file : "blackwell.tcgen05.nvfp4.fp32", "--check"},
+                          line).out,
+              "1 checked, 0 differ\n");
+  }
+  expect_refused({"witness", (folder.path() / "none.json").string(), "hopper.mma.fp16.fp32"});
 }
 
 TEST(WitnessCommand, SumsShowWhatTheyAreAfterEachTerm) {

@@ -45,7 +45,7 @@ TEST(UnitFile, EveryUnitReadsBack) {
 
 TEST(UnitFile, EveryParameterReadsBack) {
   MatrixUnit unit = find_unit("blackwell.tcgen05.mxe4m3.fp32");
-  unit.name = "all \"changed\"", unit.m = 3, unit.n = 5, unit.k = 96;
+  unit.name = "all+changed", unit.m = 3, unit.n = 5, unit.k = 96;
   unit.sum = {.length = 48,
               .alignment_bits = 11,
               .least_exponent = -77,
@@ -73,7 +73,8 @@ TEST(UnitFile, WhatIsNotSaidHasDefaults) {
   const MatrixUnit unit = unit_of_json(Json::parse(own), "unit.json");
   MatrixUnit expected;
   expected.name = "mine", expected.a = e4m3, expected.b = e5m2, expected.accumulator = fp32, expected.k = 32;
-  expected.rule = &rules::fused, expected.sum = {.length = 32, .alignment_bits = 13}, expected.evidence = "unit.json";
+  expected.rule = &rules::fused, expected.sum = {.length = 32, .alignment_bits = 13}, expected.evidence = "described in unit.json";
+  expected.instruction = "none: a unit of your own", expected.source = "unit.json";
   EXPECT_EQ(unit, expected);
   Json half = Json::parse(own);
   half["accumulator"] = "fp16";
@@ -85,7 +86,8 @@ TEST(UnitFile, AUnitOfTheTableIsChanged) {
   const MatrixUnit unit = unit_of_json(Json::parse(R"({"based_on": "hopper.mma.fp16.fp16", "least_exponent": -21})"),
                                        "unit.json");
   MatrixUnit expected = find_unit("hopper.mma.fp16.fp16");
-  expected.name += "*", expected.sum.least_exponent = -21, expected.evidence = "unit.json, after hopper.mma.fp16.fp16";
+  expected.name += "*", expected.sum.least_exponent = -21, expected.evidence = "described in unit.json, after hopper.mma.fp16.fp16";
+  expected.instruction = "none: a unit of your own", expected.source = "unit.json";
   EXPECT_EQ(unit, expected);
   // Without scales, with another accumulator: the parameters that hang on these follow.
   const MatrixUnit plain = unit_of_json(
@@ -111,7 +113,12 @@ TEST(UnitFile, WhatIsWrongIsNamed) {
   expect_in(refused(own, "least_exponent", -20000), "-16384 to 16384");
   expect_in(refused(own, "alignment", "truncate"), "alignment: unknown name 'truncate'");
   expect_in(refused(own, "rounding", "stochastic"), "random bits");
-  expect_in(refused(own, "kept", "fp16"), "kept fp16 is not fp32");
+  expect_in(refused(own, "kept", "fp16"), "kept fp16 is no fp32 with fewer fraction bits; accepted: fp32 or a format");
+  expect_in(refused(own, "kept", "fp64"), "and 1 to 23 fraction bits, such as e8m11");
+  for (const char* name : {"", "a b", "x\n", "caf\u00e9", "\"x\""})
+    expect_in(refused(own, "name", name), "; accepted: 1 to 80 letters, digits and ._-+*");
+  expect_in(refused(own, "name", std::string(81, 'x')), "accepted: 1 to 80");
+  expect_in(refused(own, "name", "hopper.mma.fp16.fp32"), "a unit of the table that computes something else");
   expect_in(refused(own, "normalized_products", 1), "accepted: true or false");
   expect_in(refused(own, "order", "upwards"), "\"ascending\", \"descending\"");
   expect_in(refused(own, "grouping", "strided "), "did you mean strided?");
@@ -160,7 +167,7 @@ TEST(UnitFile, RulesRefuseWhatTheyCannotCompute) {
   expect_in(with("arm.bfdot.bf16.fp32", "length", 1), "takes 2, not 1");
   expect_in(with("blackwell.tcgen05.nvfp4.fp32", "a", "e3m2"), "operands of e2m1");
   expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale_block", 8), "multiples of 16");
-  expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale_block", 48), "not made of blocks of 48");
+  expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale_block", 48), "48 products share a scale, and a step adds 64; accepted: a divisor or a multiple");
   expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale", "fp16"), "8 significant bits");
   expect_in(with("blackwell.tcgen05.mxe4m3.fp32", "scale", "e4m3"), "powers of two, such as e8m0");
   expect_in(refused(Json{{"based_on", "hopper.mma.fp16.fp32"}, {"grouping", "strided"}, {"length", 12}}),

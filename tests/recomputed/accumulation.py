@@ -57,7 +57,7 @@ def adder(name: str, mode: str) -> Callable[[float, float, int], float]:
     return add
 
 
-@columns.recompute("harmonic", "sum stops_at last_term", "the loop over n, every operation rounded by itself")
+@columns.recompute("harmonic", "sum stops_at last_term", "the loop over n, in which every operation is rounded")
 def harmonic(report: Report, row: Row) -> Row:
     """A quotient is never so near a number or a middle of the format, other than being one, that a double misses it."""
     config, name, random = report.config, row["format"], row["rounding"] == "stochastic"
@@ -77,7 +77,7 @@ def harmonic(report: Report, row: Row) -> Row:
     return {"sum": total, "stops_at": None, "last_term": last}
 
 
-@columns.recompute("ones", "sum exact_up_to", "a list of all numbers and which one follows each when 1 is added")
+@columns.recompute("ones", "sum exact_up_to", "a list of all numbers of the format, with the one that each becomes when 1 is added")
 def ones(report: Report, row: Row) -> Row:
     name, count = row["format"], report.config["ones"]
     exact = 2.0 ** naive.precision(name)
@@ -293,7 +293,7 @@ def bounds(report: Report, row: Row) -> Row:
 
 for table in ("sums", "dots"):
     columns.recompute(table, "mean_error max_error bias overflowed",
-                      "every operation rounded by itself, exact sums in whole numbers, for up to "
+                      "every operation rounded, compared with exact sums in integers, for up to "
                       f"{max(LONGEST.values())} terms ({LONGEST['kahan']} if compensated)")(errors)
     columns.recompute(table, "n_u sqrt_n_u proven_bound", "the formulas in rationals")(bounds)
 
@@ -309,7 +309,7 @@ def conditions(report: Report, row: Row) -> Row:
 
 
 @columns.recompute("matrix_units", "rms_error max_error promoted_rms_error promoted_max_error overflowed",
-                   "the unit's rule in doubles, exact products in whole numbers")
+                   "the unit's rule in doubles, exact products in integers")
 def units(report: Report, row: Row) -> Row:
     exact, *both = matrix_units.outputs(report, row["unit"])[row["factors"], row["terms"]]
     found: Row = {"overflowed": sum(int((~np.isfinite(d)).sum()) for d in both)}

@@ -177,7 +177,7 @@ def settings(report: Report) -> tuple[int, tuple[int, int]]:
 
 
 @columns.recompute("sources", "error largest relative share bias reverse_error reverse_largest reverse_share "
-                   "reverse_bias alone_error overflowed", "every state in NumPy, exact sums in 64 bits")
+                   "reverse_bias alone_error overflowed", "the product in every state in NumPy, with exact sums in 64 bits")
 def sources(report: Report, row: Row) -> Row:
     seed, shape = settings(report)
     p = product(row["formats"], row["accumulator"], seed, shape, max(shape), report.config["terms"],
@@ -193,7 +193,7 @@ def sources(report: Report, row: Row) -> Row:
 
 
 @columns.recompute("lengths", "scaling input products accumulation output total reverse_scaling reverse_input "
-                   "reverse_accumulation overflowed", "every state in NumPy, exact sums in 64 bits")
+                   "reverse_accumulation overflowed", "the product in every state in NumPy, with exact sums in 64 bits")
 def lengths(report: Report, row: Row) -> Row:
     seed, shape = settings(report)
     p = product(row["formats"], row["accumulator"], seed, shape, 8, row["terms"], report.config["output"])
@@ -228,7 +228,7 @@ def channels(report: Report, row: Row) -> Row:
             "scaling_by_outlier": share(outlier, scaled, none), "input_by_outlier": share(outlier, both, scaled)}
 
 
-@columns.recompute("promotion", "error relative bias", "sums in NumPy, exact ones in integers")
+@columns.recompute("promotion", "error relative bias", "sums in NumPy, compared with exact sums in integers")
 def promotion(report: Report, row: Row) -> Row:
     a, b = (naive.rounded(drawn(row["factors"], report.config["seed"], which, 16, row["terms"]), "e4m3")
             for which in (0, 1))

@@ -1,4 +1,4 @@
-"""collectives: every sum of the report again, in NumPy, beside exact sums in whole numbers."""
+"""collectives: every sum of the report again, in NumPy, compared with exact sums in integers."""
 from __future__ import annotations
 
 import functools
@@ -137,7 +137,7 @@ def reductions(report: Report, name: str) -> tuple[dict[tuple[str, int], Doubles
 
 
 @columns.recompute("errors", "rms_error largest_error backward_error correctly_rounded overflowed",
-                   "NumPy, beside exact sums in whole numbers")
+                   "NumPy, compared with exact sums in integers")
 def errors(report: Report, row: Row) -> Row:
     results, sums, magnitudes = reductions(report, row["format"])
     which = report.config["signals"].index(row["signal"])
@@ -239,7 +239,7 @@ def averages(report: Report, name: str) -> dict[tuple[int, str], tuple[Doubles, 
     return {(n, d): (mean, exact[n].reshape(mean.shape)) for (n, d), mean in zip(jobs, means)}
 
 
-@columns.recompute("batch", "rounding_error sampling_error to_zero overflowed", "NumPy, beside exact sums (fsum)")
+@columns.recompute("batch", "rounding_error sampling_error to_zero overflowed", "NumPy, compared with exact sums (fsum)")
 def batch(report: Report, row: Row) -> Row:
     scale = report.config["batch_scales"].index(row["log2_scale"])
     mean, exact = (x[scale] for x in averages(report, row["format"])[row["ranks"], row["division"]])
@@ -286,7 +286,7 @@ def distinct(results: Doubles) -> NDArray[np.int64]:
 
 
 @columns.recompute("orders", "mean_results same_in_all median_spread largest_spread results_by_place "
-                   "same_in_all_places ranks_disagree", "NumPy over all orders and places")
+                   "same_in_all_places ranks_disagree", "NumPy, for every order of the ranks and every place in it")
 def orders(report: Report, row: Row) -> Row:
     by_order, by_place, exact = results_by_order(report, row["algorithm"], row["format"])
     spread = by_order.max(0) - by_order.min(0)
@@ -329,7 +329,7 @@ def sends(algorithm: str, ranks: int, node: int) -> list[tuple[int, int, int]]:
     return found
 
 
-@columns.recompute("messages", "round to", "chains by counting, trees by joining halves")
+@columns.recompute("messages", "round to", "chains by counting their steps, trees by joining halves")
 def messages(report: Report, row: Row) -> Row:
     by_sender = {sender: (when, to) for when, sender, to in sends(row["algorithm"], row["ranks"], report.config["node"])}
     return {"round": by_sender[row["from"]][0], "to": by_sender[row["from"]][1]}

@@ -86,7 +86,7 @@ def converted(source: str, found: tuple[int, bool] | None, negative: bool) -> in
 
 @columns.recompute("chains", "inputs differ expected share differ_subnormal differ_overflow smallest example "
                    "example_code on_the_way direct chained one_by_one",
-                   "borders of the target's values as real numbers, counted among the source's")
+                   "the intervals that round to each value of the target; the numbers of the source in each are counted")
 def chains(report: Report, row: Row) -> Row:
     chain, mode = row["chain"], row["rounding"]
     source, *via, target = chain.split(">")
@@ -101,7 +101,7 @@ def chains(report: Report, row: Row) -> Row:
 
 
 @columns.recompute("modes", "extra_bits odd_suffices differ expected share example example_code on_the_way direct "
-                   "chained", "borders of the target's values as real numbers, counted among the source's")
+                   "chained", "the intervals that round to each value of the target; the numbers of the source in each are counted")
 def modes(report: Report, row: Row) -> Row:
     source, *via, target = row["chain"].split(">")
     signs = both_signs(row["chain"], row["way_rounding"], "nearest-even")
@@ -120,7 +120,7 @@ columns.given("binades", "first_exponent last_exponent")
 
 
 @columns.recompute("binades", "result inputs differ share expected_share",
-                   "the same borders, between powers of two; every binade of a row")
+                   "the same intervals, cut at powers of two; every binade of a row")
 def binades(report: Report, row: Row) -> Row:
     source, *via, target = row["chain"].split(">")
     mode = report.config["roundings"][0]
@@ -137,7 +137,7 @@ def binades(report: Report, row: Row) -> Row:
 
 
 @columns.recompute("libraries", "differ share example example_code on_the_way direct chained",
-                   "borders of the target's values as real numbers, counted among the source's")
+                   "the intervals that round to each value of the target; the numbers of the source in each are counted")
 def libraries(report: Report, row: Row) -> Row:
     saturating = "saturate=1" in row["cast"] or row["cast"] == "Tensor.to(torch.float8_e4m3fn)"
     flushed = row["cast"] == "tf.cast(x, tf.bfloat16)"
@@ -185,7 +185,7 @@ def computed(operation: str, x: list[Doubles]) -> Doubles:
 
 
 @columns.recompute("operations", "compared exhaustive differ a b c direct twice",
-                   "results in 53 bits rounded to odd or exact, on the same random words")
+                   "results in 53 bits, exact or rounded to odd, for the same random words")
 def operations(report: Report, row: Row) -> Row:
     with np.errstate(all="ignore"):
         x, every = operands(row["format"], row["operation"], report)

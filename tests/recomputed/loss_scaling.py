@@ -206,7 +206,7 @@ def dynamic_run(report: Report, row: Row) -> Row:
 
 
 @columns.recompute("dynamic", "accuracy grew skipped first_good lowest highest settled k_settled k_to",
-                   "GradScaler's rule, replayed from the steps that were left out; the tables runs and ranges")
+                   "GradScaler's rule, replayed from the skipped steps; the tables runs and ranges")
 def dynamic(report: Report, row: Row) -> Row:
     run = dynamic_run(report, row)
     bad, _ = tables_of(report, VARIANT).left_out(run)
@@ -234,7 +234,7 @@ def moves(report: Report, row: Row) -> list[tuple[int, str, float, float]]:
     return plans.replay(plan(report, run), bad)[1]
 
 
-@columns.recompute("scale_course", "step", "GradScaler's rule, replayed; of rows that are alike in all else none")
+@columns.recompute("scale_course", "step", "GradScaler's rule, replayed; rows that differ in nothing else are left out")
 def course(report: Report, row: Row) -> Row | None:
     if row["event"] == "began":
         return {"step": 0}

@@ -157,7 +157,7 @@ def activation_total(report: Report, row: Row, recomputation: str) -> dict[str, 
                        recomputation)
 
 
-@columns.recompute("models", "parameters published context", "closed form in h, f and the vocabulary")
+@columns.recompute("models", "parameters published context", "a closed form in h, f and the size of the vocabulary")
 def models(_: Report, row: Row) -> Row:
     m = MODELS[row["model"]]
     return {"parameters": count(m), "published": count(m), "context": m.context}
@@ -172,7 +172,7 @@ def parameters(_: Report, row: Row) -> Row:
 
 
 @columns.recompute("bytes", "gb gib parameters gradients master states copies gathered activations total",
-                   "bytes a parameter by policy, shards by stage")
+                   "bytes per parameter for each policy, shards for each stage")
 def rank_bytes(report: Report, row: Row) -> Row:
     m, p = MODELS[row["model"]], POLICIES[row["policy"]]
     part = on_a_rank(m, p, row["stage"], report.config["data_parallel"])
@@ -184,20 +184,20 @@ def rank_bytes(report: Report, row: Row) -> Row:
 
 
 @columns.recompute("bytes_per_parameter", "parameters gradients master first second compensation copies total",
-                   "bytes a parameter by policy")
+                   "bytes per parameter for each policy")
 def bytes_per_parameter(_: Report, row: Row) -> Row:
     m = MODELS[row["model"]]
     parts = kept(m, POLICIES[row["policy"]])
     return {name: Near(n / count(m), 1e-15) for name, n in (parts | {"total": sum(parts.values())}).items()}
 
 
-@columns.recompute("ranks", "bytes gb gib", "bytes a parameter by policy, shards by stage")
+@columns.recompute("ranks", "bytes gb gib", "bytes per parameter for each policy, shards for each stage")
 def ranks(_: Report, row: Row) -> Row:
     total = sum(on_a_rank(MODELS[row["model"]], POLICIES[row["policy"]], row["stage"], row["ranks"]).values())
     return {"bytes": total, "gb": Near(total / 1e9, 1e-15), "gib": total / 2**30}
 
 
-@columns.recompute("activations", "layer layers outside formula gb", "tensors by hand; Korthikanti's formulas")
+@columns.recompute("activations", "layer layers outside formula gb", "sizes of the tensors, written out; Korthikanti's formulas")
 def activation_sums(report: Report, row: Row) -> Row:
     m = MODELS[row["model"]]
     tensors = activation_total(report, row, row["recomputation"])
@@ -209,7 +209,7 @@ def activation_sums(report: Report, row: Row) -> Row:
             "formula": formula[row["recomputation"]] * m.layers, "gb": Near((layer * m.layers + outside) / 1e9, 1e-15)}
 
 
-@columns.recompute("activation_tensors", "bytes layers total", "tensors by hand")
+@columns.recompute("activation_tensors", "bytes layers total", "sizes of the tensors, written out")
 def activation_tensors(report: Report, row: Row) -> Row:
     n, layers = activation_total(report, row, report.config["recomputation"])[row["tensor"]]
     return {"bytes": n, "layers": layers, "total": n * layers}
@@ -259,7 +259,7 @@ columns.given("training_devices", "device_gb")
 columns.given("batch", "batch")
 
 
-@columns.recompute("inference_devices", "devices power_of_two", "the same, divided by what a device holds")
+@columns.recompute("inference_devices", "devices power_of_two", "the same, divided by the memory of a device")
 def inference_devices(report: Report, row: Row) -> Row:
     n = -(-sum(served(report, row)) // int(row["device_gb"] * 1e9 * report.config["usable"]))
     return {"devices": n, "power_of_two": next(2**k for k in range(64) if 2**k >= n)}
@@ -287,13 +287,13 @@ def others(report: Report, row: Row) -> tuple[int, int]:
     return sum(kept(m, p).values()), sum(on_a_rank(m, p, 3, report.config["data_parallel"]).values())
 
 
-@columns.recompute("batch", "activations share sharded", "tensors by hand, bytes a parameter by policy")
+@columns.recompute("batch", "activations share sharded", "sizes of the tensors, written out, bytes per parameter for each policy")
 def batch(report: Report, row: Row) -> Row:
     n, (whole, shard) = left(report, row, row["batch"]), others(report, row)
     return {"activations": n, "share": Near(n / (n + whole), 1e-15), "sharded": Near(n / (n + shard), 1e-15)}
 
 
-@columns.recompute("batch_half", "states sequence from sharded_from", "the same; activations grow with the batch")
+@columns.recompute("batch_half", "states sequence from sharded_from", "the same; activations in proportion to the batch")
 def batch_half(report: Report, row: Row) -> Row:
     one, (whole, shard) = left(report, row, 1), others(report, row)
     return {"states": whole, "sequence": one, "from": whole // one + 1, "sharded_from": shard // one + 1}

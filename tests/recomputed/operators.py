@@ -82,7 +82,7 @@ def settings(report: Report) -> tuple[Any, ...]:
 
 
 @columns.recompute("operators", "error error_u worst outputs non_finite vanished beyond_fp32",
-                   "NumPy, every operation rounded, against 64-bit significands")
+                   "NumPy: every operation is rounded, and compared with the same in 64-bit significands")
 def operators(report: Report, row: Row) -> Row:
     found = errors(row["operator"], precision(row["format"], row["where"]), *settings(report))
     k = report.config["scales"].index(row["scale"])
@@ -99,7 +99,7 @@ def derived(narrow: float, inside: float, budget: float) -> str:
 
 
 @columns.recompute("autocast", "all all_least tensors derived agree verdict",
-                   "NumPy, every operation rounded, against 64-bit significands")
+                   "NumPy: every operation is rounded, and compared with the same in 64-bit significands")
 def autocast(report: Report, row: Row) -> Row:
     narrow, inside = (errors(row["operator"], precision(row["format"], where), *settings(report)).relative().max(1)
                       / unit(row["format"]) for where in ("all", "tensors"))
@@ -113,7 +113,7 @@ def autocast(report: Report, row: Row) -> Row:
 
 
 @columns.recompute("inside", "all tensors bound fp32",
-                   "NumPy on rounded inputs, every operation rounded, against 64-bit significands", 48)
+                   "NumPy on rounded inputs: every operation is rounded, and compared with the same in 64-bit significands", 48)
 def inside(report: Report, row: Row) -> Row:
     n, seed, count, _ = settings(report)
     name = row["format"]
@@ -241,7 +241,7 @@ def gradient_errors(name: str, how: str, operator: str, n: int, seed: int, scale
 
 
 @columns.recompute("backward", "error error_u outputs non_finite vanished",
-                   "NumPy, every operation rounded, against 64-bit significands")
+                   "NumPy: every operation is rounded, and compared with the same in 64-bit significands")
 def backward(report: Report, row: Row) -> Row:
     n, seed, _, _ = settings(report)
     found = gradient_errors(row["format"], row["how"], row["operator"], n, seed, row["scale"])
@@ -291,7 +291,7 @@ def decided(report: Report, model: str, before: str | None) -> dict[str, network
 
 
 @columns.recompute("graph", "operations format where error",
-                   "every choice up to the one that keeps the budget, in NumPy, after the decisions before it")
+                   "every choice in NumPy, given the earlier decisions, until one keeps the budget")
 def graph(report: Report, row: Row) -> Row:
     stage = next(s for s in networks.MODELS[row["model"]] if s.name == row["operator"])
     stages = decided(report, row["model"], row["operator"])

@@ -135,7 +135,7 @@ def instability(report: Report, row: Row) -> Row:
     return found if None in spikes else found | {"norm_spikes": sum(map(len, spikes))}
 
 
-@columns.recompute("instability", "diverged last_loss", "the runs' ends and the last points of their curves")
+@columns.recompute("instability", "diverged last_loss", "the last steps of the runs, and the last points of their curves")
 def ends(report: Report, row: Row) -> Row:
     of, runs = tables_of(report, VARIANT), runs_of(report, row, VARIANT, row["variant"])
     last = [real(of.of("curves", run)[-1]["train_loss"]) for run in runs]
@@ -143,7 +143,7 @@ def ends(report: Report, row: Row) -> Row:
     return {"diverged": len(lost), "last_loss": Near(sum(last) / len(last), 1e-12)}
 
 
-columns.without("instability", "lead", "a mean over pairs in the table spikes, which keeps the first 50 of a training")
+columns.without("instability", "lead", "a mean over pairs in the table spikes, which keeps only the first 50 spikes of a training")
 columns.without("instability", "embedding_update",
                 "no second route trains a transformer; `updates` has ratios to weights")
 columns.given("batches", "batch")
@@ -162,10 +162,10 @@ def batches(report: Report, row: Row) -> Row:
             "gradient_norm": Near(sum(norms) / len(norms), 1e-12)}
 
 
-@columns.recompute("batches", "swamped", "the table summary's, which the same routes recompute")
+@columns.recompute("batches", "swamped", "the column of the table summary, which the same routes recompute")
 def batch_swamped(report: Report, row: Row) -> Row:
     found = next(r for r in report.tables["summary"] if r["variant"] == batch_variant(row))
     return {"swamped": Near(found["swamped"], 1e-12)}
 
 
-columns.without("batches", "gradients_underflowed", "as evidence of the summary's reasons: no second route trains these")
+columns.without("batches", "gradients_underflowed", "these numbers give the reasons in the table summary, and no second route trains these networks")

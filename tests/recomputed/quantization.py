@@ -192,7 +192,7 @@ def aware(report: Report, row: Row) -> Row:
             "to_continued": Near(mean(after) - mean(on), 1e-12, 1e-12), "steps": after[0]["steps"]}
 
 
-columns.without("qat", "doubt", "answers one by one of trainings that know of the roundings are not reported")
+columns.without("qat", "doubt", "the report does not have the answers, one by one, of trainings with roundings")
 
 
 # Outlier columns.
@@ -311,7 +311,7 @@ def outliers(report: Report, row: Row) -> Row:
 columns.given("outliers", "threshold")
 
 
-@columns.recompute("shares", "outliers in_int8 in_block", "drawn activations; 7 of 12 weights of a block meet them")
+@columns.recompute("shares", "outliers in_int8 in_block", "activations drawn at random; the share of a block's weights that they multiply, 7 of 12")
 def shares(report: Report, row: Row) -> Row:
     wide = int(integers.outlier_columns(drawn(report, row["features"]), report.config["threshold"]).sum())
     part = wide / row["features"]

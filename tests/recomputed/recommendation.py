@@ -148,14 +148,14 @@ def verdicts_of(report: Report, row: Row, runs: list[Row], than: list[Row], part
                                              part * margins[1], "above")}
 
 
-@columns.recompute("comparison", "verdict loss_verdict", "differences, doubts and the margins")
+@columns.recompute("comparison", "verdict loss_verdict", "the differences and doubts, compared with the margins")
 def comparison_verdicts(report: Report, row: Row) -> Row:
     return verdicts_of(report, row, *compared(report, row), 1)
 
 
 for table in ("comparison", "attempts"):
-    columns.without(table, "doubt loss_doubt", "not every one of these trainings is NumPy's to the end; those of "
-                    "`training` come from the same code")
+    columns.without(table, "doubt loss_doubt", "the NumPy route does not reach the end of all these trainings; the same code "
+                    "computes the doubts of `training`, which have a route")
 
 
 def attempt(report: Report, row: Row) -> int:
@@ -175,7 +175,7 @@ def attempts(report: Report, row: Row) -> Row:
     return {name: found[name] for name in ("to_fp32", "loss_to_fp32")}
 
 
-@columns.recompute("attempts", "verdict loss_verdict", "differences, doubts and half of the margins")
+@columns.recompute("attempts", "verdict loss_verdict", "the differences and doubts, compared with half of the margins")
 def verdicts(report: Report, row: Row) -> Row:
     runs, than = (judged_by(report, row, name) for name in (f"attempt {attempt(report, row)}", "fp32"))
     return verdicts_of(report, row, runs, than, 0.5)
@@ -188,7 +188,7 @@ def seeds(report: Report, row: Row) -> Row:
     return {"seeds": len(few) + len(more)}
 
 
-@columns.recompute("attempts", "error bytes", "of the last attempt, sums over the table choices")
+@columns.recompute("attempts", "error bytes", "sums over the table choices, for the last attempt")
 def of_plan(report: Report, row: Row) -> Row | None:
     if row["policy"] != of_network(report, "recommended", row)[0]["policy"].replace('"recommended"', f'"attempt-{attempt(report, row)}"') \
             .replace("recommended for", "a plan for"):
@@ -198,7 +198,7 @@ def of_plan(report: Report, row: Row) -> Row | None:
     return {"error": Near(math.sqrt(sum(error**2 for error in paid)), 1e-12), "bytes": sum(c["bytes"] for c in chosen)}
 
 
-@columns.recompute("attempts", "allowed", "the noise or the narrowest plan's error, then half of the error of the attempt before")
+@columns.recompute("attempts", "allowed", "first the smaller one of noise and error of the narrowest plan, then half of the error of the previous attempt")
 def allowed(report: Report, row: Row) -> Row:
     if (number := attempt(report, row)) > 1:
         return {"allowed": Near(of_network(report, "attempts", row)[number - 2]["error"] / 2, 1e-12)}
@@ -254,7 +254,7 @@ def noise(report: Report, row: Row) -> Row | None:
     return {"noise": Near(max(relative(gradients(v, seed + 1), gradients(v, seed)) for v in states(seed)), 1e-3)}
 
 
-@columns.recompute("sensitivity", "error", "NumPy's perceptron, gradients of weights and of the loss; the others' errors "
+@columns.recompute("sensitivity", "error", "NumPy's perceptron, gradients of weights and of the loss; other errors "
                    "have no second route")
 def error(report: Report, row: Row) -> Row | None:
     if row["format"] == "fp32":

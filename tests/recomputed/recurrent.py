@@ -187,7 +187,7 @@ def gradients(of: Key, name: str) -> Array:
     return back(of, name)
 
 
-@columns.recompute("gradient", "norm below", "reverse mode by hand in NumPy, in double")
+@columns.recompute("gradient", "norm below", "the backward pass, written out in NumPy, in double")
 def exact_gradient(report: Report, row: Row) -> Row:
     g = gradients(key(report, row["cell"]), "fp64")[row["distance"]]
     smallest = 2.0**-149 if row["format"] == "fp32" else naive.values(row["format"])[1]

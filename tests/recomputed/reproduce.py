@@ -37,7 +37,7 @@ def holds(expected: float, measured: float, tolerance: str) -> bool:
     return same or abs(measured - expected) <= allowed
 
 
-@columns.recompute("figures", "verdict", "whether measured is as near to expected as the tolerance says")
+@columns.recompute("figures", "verdict", "the difference of measured and expected, compared with the tolerance")
 def verdict(report: Report, row: Row) -> Row:
     if row["tolerance"] is None:
         return {"verdict": "skipped"}
@@ -151,8 +151,8 @@ FACTS: dict[tuple[str, str], Callable[[], Any]] = {
 }
 
 
-@columns.recompute("figures", "expected measured", "values of the formats, listed; sums in them, written out; for the "
-                   "figures that follow from formats alone")
+@columns.recompute("figures", "expected measured", "lists of all values of a format, and sums written out; only figures that "
+                   "follow from formats")
 def facts(report: Report, row: Row) -> Row | None:
     known = FACTS.get((row["experiment"], row["claim"]))
     if known is None:

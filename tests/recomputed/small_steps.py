@@ -48,7 +48,7 @@ def add(columns: Columns, variant: str, training_of: trainings.TrainingOf) -> No
     def small_steps(report: Report, row: Row) -> Row:
         return standing.means(*compared(report, row))
 
-    @columns.recompute("learning_rates", "used_lr", "the configuration; the nearest of all values of the format")
+    @columns.recompute("learning_rates", "used_lr", "the configuration, and the nearest one in a list of all values of the format")
     def used(report: Report, row: Row) -> Row:
         asked = report.config["lr_format"] == "fp32"
         return {"used_lr": row["lr"] if asked else float(naive.rounded(row["lr"], row["format"]))}

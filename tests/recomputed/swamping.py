@@ -212,7 +212,7 @@ def chain(name: str, u: float, steps: int, bits: int) -> tuple[float, float]:
 
 
 @columns.recompute("stochastic", "mean low high exact exact_inside predicted_mean predicted_deviation",
-                   "every run again, Student's density integrated, the binomial distribution or powers of a matrix")
+                   "every run again, the integral of Student's density, the binomial distribution or powers of a matrix")
 def stochastic(report: Report, row: Row) -> Row:
     name, (u, steps) = row["format"], drift(report, row["format"])
     weights = stochastic_weights(report, name)[row["random_bits"]]

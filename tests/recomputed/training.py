@@ -49,10 +49,10 @@ def training(report: Report, row: Row) -> perceptron.Training | None:
 
 
 trainings.add(columns, VARIANT, plan, training)
-columns.without("spikes", "step value usual", "spikes here are MXFP4's, whose losses step by step are not reported")
+columns.without("spikes", "step value usual", "all spikes here are those of MXFP4, and its losses are not reported step by step")
 
 
-@columns.recompute("constants", "value in_format", "the configuration; the nearest of all values of the format")
+@columns.recompute("constants", "value in_format", "the configuration, and the nearest one in a list of all values of the format")
 def constants(report: Report, row: Row) -> Row:
     config = report.config
     value = 1 - config["beta2"] if row["constant"] == "1 - beta2" else config[row["constant"]]

@@ -19,7 +19,7 @@ from perceptron import reliable, tolerance
 from plans import Plan, replay, tables_of, weighted
 from shapes import counted_loss, elements, is_text, licence_characters, shapes
 
-NUMPY = "NumPy's perceptron, in FP32 to the end, in FP16 and BF16 for its first steps"
+NUMPY = "a perceptron in NumPy: the whole training in FP32, the first steps in FP16 and BF16"
 FEWEST = 1000  # smaller counts are not compared in FP16 and BF16: there every rounding that turns is a large part
 
 PlanOf = Callable[[Report, Row], Plan]
@@ -38,7 +38,7 @@ def add(columns: Columns, variant: str, plan_of: PlanOf, training_of: TrainingOf
 
 
 def add_data(columns: Columns) -> None:
-    @columns.recompute("data", "train test", "headers of the IDX files; lengths of the texts")
+    @columns.recompute("data", "train test", "the headers of the IDX files, the lengths of the texts")
     def data(report: Report, row: Row) -> Row:
         if row["data"] == "text":
             return dict(zip(("train", "test"), licence_characters()))
@@ -48,7 +48,7 @@ def add_data(columns: Columns) -> None:
 
 def add_text_models(columns: Columns) -> None:
     """Of reports in which a network reads text."""
-    @columns.recompute("text_models", "loss bits", "pairs counted in Python")
+    @columns.recompute("text_models", "loss bits", "pairs, counted in Python")
     def text_models(report: Report, row: Row) -> Row | None:
         if report.config["text"]:
             return None
@@ -58,7 +58,7 @@ def add_text_models(columns: Columns) -> None:
 
 def add_runs(columns: Columns, variant: str, plan_of: PlanOf) -> None:
     @columns.recompute("runs", "parameters steps batch train test learning_rate",
-                       "shapes of the layers; configuration and the preset small")
+                       "shapes of the layers, the configuration, the preset `small`")
     def asked(report: Report, row: Row) -> Row:
         config, text, plan = report.config, is_text(row["network"]), plan_of(report, row)
         shape = {"parameters": sum(shapes(row["network"]).values())} if plan.usual_shape else {}
@@ -76,7 +76,7 @@ def add_runs(columns: Columns, variant: str, plan_of: PlanOf) -> None:
                 "test_accuracy": last["test_accuracy"], "skipped": sum(p["skipped"] for p in points),
                 "scale": last["scale"], "failed_at": last["step"] if failed else None}
 
-    @columns.recompute("runs", "loss_spikes announced", "the table spikes, where it has all of a training")
+    @columns.recompute("runs", "loss_spikes announced", "the table spikes, if it lists every spike of the training")
     def spikes(report: Report, row: Row) -> Row | None:
         of = tables_of(report, variant)
         losses, norms = of.spikes(row, "loss"), of.spikes(row, "gradient-norm")
@@ -95,7 +95,7 @@ def cell(value: Any) -> Any:
 
 def add_curves(columns: Columns, variant: str, plan_of: PlanOf, training_of: TrainingOf) -> None:
     @columns.recompute("curves", "step scale skipped abnormal clipped",
-                       "equal intervals; GradScaler's rule replayed; the tables scaler_events and spikes")
+                       "intervals of equal length, GradScaler's rule replayed, the tables scaler_events and spikes")
     def course(report: Report, row: Row) -> Row | None:
         of, plan = tables_of(report, variant), plan_of(report, row)
         same = [p for p in of.of("curves", row) if all(p[name] == value for name, value in row.items())]
@@ -119,7 +119,7 @@ def add_curves(columns: Columns, variant: str, plan_of: PlanOf, training_of: Tra
         return expected
 
     @columns.recompute("curves", "train_loss gradient_norm largest_norm test_loss test_accuracy",
-                       f"{NUMPY}; nulls between tests; norms that are spikes")
+                       f"{NUMPY}; cells without a test are null; norms that are spikes come from the table spikes")
     def losses(report: Report, row: Row) -> Row:
         of, plan = tables_of(report, variant), plan_of(report, row)
         expected: Row = {}
@@ -172,7 +172,7 @@ def add_microscope(columns: Columns, variant: str, plan_of: PlanOf, training_of:
         plan = plan_of(report, row)
         return {step for step in (1, end) if begin < step and (step in (1, plan.steps) or step % plan.interval == 0)}
 
-    @columns.recompute("tensors", "elements", "shapes of the layers, times one or, with the first step, two steps")
+    @columns.recompute("tensors", "elements", "shapes of the layers, times the counted steps (two if the first step is among them, otherwise one)")
     def sizes(report: Report, row: Row) -> Row | None:
         if plan_of(report, row).batch:
             return None  # the shapes are those of the usual batch
@@ -195,7 +195,7 @@ def add_microscope(columns: Columns, variant: str, plan_of: PlanOf, training_of:
                  for name in ("zero", "underflowed", "subnormal", "overflowed")}
         return {name: value for name, value in found.items() if value is not None} | {"nan": sums["nan"]}
 
-    @columns.recompute("updates", "elements", "shapes of the layers, times the counted steps that were taken")
+    @columns.recompute("updates", "elements", "shapes of the layers, times the number of counted steps that were not skipped")
     def parameters(report: Report, row: Row) -> Row | None:
         if not plan_of(report, row).usual_shape:
             return None
@@ -229,7 +229,7 @@ def add_microscope(columns: Columns, variant: str, plan_of: PlanOf, training_of:
 
 
 def add_scaler(columns: Columns, variant: str, plan_of: PlanOf) -> None:
-    @columns.recompute("scaler_events", "before after", "GradScaler's rule, replayed from the steps that were left out")
+    @columns.recompute("scaler_events", "before after", "GradScaler's rule, replayed from the skipped steps")
     def scales(report: Report, row: Row) -> Row | None:
         of, plan = tables_of(report, variant), plan_of(report, row)
         bad, known = of.left_out(row)
@@ -239,7 +239,7 @@ def add_scaler(columns: Columns, variant: str, plan_of: PlanOf) -> None:
         before = scales[row["update"]]
         return {"before": before, "after": before if row["event"] == "skipped" else scales[row["update"] + 1]}
 
-    @columns.recompute("scaler_events", "update", "the same; of rows that are alike in all else none")
+    @columns.recompute("scaler_events", "update", "the same; rows that differ in nothing else are left out")
     def moves(report: Report, row: Row) -> Row | None:
         of, plan = tables_of(report, variant), plan_of(report, row)
         events = [e for e in replay(plan, of.left_out(row)[0])[1]
@@ -277,8 +277,8 @@ def doubts(runs: list[Row], than: list[Row], training: Callable[[Row], perceptro
             standing.doubt(*(np.array([test.losses for test in of]) for of in known)))
 
 
-ANSWERS = ("intervals from NumPy's answers one by one: trainings in FP32, small steps of narrow weights, failed ones; "
-           "answers of others are not in the report")
+ANSWERS = ("confidence intervals from the answers of trainings in NumPy, one by one: those in FP32, those with small steps "
+           "of narrow weights, and those that fail; the report does not have the answers of others")
 
 
 def add_standing(columns: Columns, table: str, margins: dict[str, str], compared: Callable[[Report, Row], Compared],
@@ -295,7 +295,7 @@ def add_standing(columns: Columns, table: str, margins: dict[str, str], compared
         known = of_losses and not 0 < found[1] < 1e-4  # a loss differs by as much as 1e-6 here
         return of_answers | ({"loss_doubt": Near(found[1], 5e-3, 1e-6)} if known else {})
 
-    @columns.recompute(table, " ".join(margins), "differences, doubts and the configuration's margins; the table runs")
+    @columns.recompute(table, " ".join(margins), "the differences and doubts, compared with the margins of the configuration; the table runs")
     def verdicts(report: Report, row: Row) -> Row:
         runs, than = compared(report, row)
         margin = {name: float(report.config[of]) for name, of in margins.items()}
@@ -309,7 +309,7 @@ def add_standing(columns: Columns, table: str, margins: dict[str, str], compared
 
 
 def add_swamped(columns: Columns, variant: str) -> None:
-    @columns.recompute("summary", "swamped", "the table updates: counts of the first seed")
+    @columns.recompute("summary", "swamped", "counts of the first seed in the table updates")
     def swamped(report: Report, row: Row) -> Row:
         rows = tables_of(report, variant).rows["updates"].get((row[variant], row["network"], report.config["seed"]), [])
         return {"swamped": Near(weighted([(u["swamped"], u["with_update"]) for u in rows]), 1e-12)}
@@ -317,7 +317,7 @@ def add_swamped(columns: Columns, variant: str) -> None:
 
 def add_spikes_by_numpy(columns: Columns, variant: str, training_of: TrainingOf) -> None:
     @columns.recompute("spikes", "step value usual",
-                       f"{NUMPY}; the rule of a spike, where a training has only one")
+                       f"{NUMPY}; the definition of a spike, for trainings that have only one")
     def spikes(report: Report, row: Row) -> Row | None:
         training = training_of(report, row)
         found = perceptron.spikes(perceptron.course(training), row["of"]) if training else []
@@ -331,13 +331,13 @@ def add_spikes_by_numpy(columns: Columns, variant: str, training_of: TrainingOf)
 def add_spikes_by_neighbours(columns: Columns, variant: str) -> None:
     columns.given("spikes", "step")
 
-    @columns.recompute("spikes", "usual", "what it was at the spike of the step before, which changes no mean")
+    @columns.recompute("spikes", "usual", "the same value as at a spike one step earlier, because a spike does not change the mean")
     def unchanged(report: Report, row: Row) -> Row | None:
         before = [s for s in tables_of(report, variant).of("spikes", row)
                   if s["of"] == row["of"] and s["step"] == row["step"] - 1]
         return {"usual": before[0]["usual"]} if before else None
 
-    @columns.recompute("spikes", "value", "the largest norm of its interval of the curve, if no other spike is there")
+    @columns.recompute("spikes", "value", "the largest norm in the same interval of the table curves, if the interval has no other spike")
     def largest(report: Report, row: Row) -> Row | None:
         of = tables_of(report, variant)
         norms = of.spikes(row, "gradient-norm")

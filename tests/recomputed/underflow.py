@@ -140,7 +140,7 @@ def counts(report: Report, source: str, name: str) -> dict[int, tuple[int, int, 
 
 
 @columns.recompute("best_scale", "best_k from_k to_k zero_unscaled zero_at_best subnormal_at_best grad_scaler_k",
-                   "thresholds between sorted magnitudes")
+                   "thresholds found in the sorted magnitudes")
 def best_scale(report: Report, row: Row) -> Row:
     found = counts(report, row["source"], row["format"])
     inside = [k for k, (_, _, overflow) in found.items() if overflow == 0]

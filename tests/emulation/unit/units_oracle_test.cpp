@@ -224,7 +224,7 @@ MatrixUnit random_unit(check::Random& random) {
   s.descending = below(2);
   s.nan = u.accumulator.canonical_nan();
   u.k = s.length * (1 + below(4));
-  if (below(3) == 0) u.scale = e8m0, u.scale_block = s.length;
+  if (below(3) == 0) u.scale = e8m0, u.scale_block = below(2) ? s.length : u.k * (1 + below(3));
   return u;
 }
 

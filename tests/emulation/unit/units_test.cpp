@@ -40,6 +40,28 @@ TEST(Units, OneSumOnEveryArchitecture) {
   for (const auto* unit : {"hopper.mma.fp64.fp64", "cdna1.mfma.fp16.fp32"}) EXPECT_EQ(d(unit), -.875) << unit;
 }
 
+TEST(Units, NamesOfBlockFormatsAreUnderstood) {
+  for (const auto& [said, meant] : {std::pair("blackwell.tcgen05.mxfp8e4m3.fp32", "blackwell.tcgen05.mxe4m3.fp32"),
+                                    std::pair("blackwell.tcgen05.mxfp8.fp32", "blackwell.tcgen05.mxe4m3.fp32"),
+                                    std::pair("blackwell.tcgen05.mxfp6e2m3.fp32", "blackwell.tcgen05.mxe2m3.fp32"),
+                                    std::pair("blackwell.tcgen05.mxfp4e2m1.fp32", "blackwell.tcgen05.mxe2m1.fp32"),
+                                    std::pair("blackwell.tcgen05.mxfp4.fp32", "blackwell.tcgen05.mxfp4.fp32"),
+                                    std::pair("Hopper.mma.FP16.fp32", "hopper.mma.fp16.fp32")})
+    EXPECT_EQ(find_unit(said).name, meant);
+}
+
+/// A block of scales may be longer than a step: two steps of 8 products share the scale of 16.
+TEST(Units, AScaleMayCoverManySteps) {
+  MatrixUnit wide = find_unit("blackwell.tcgen05.mxe4m3.fp32"), narrow = wide;
+  wide.sum.length = wide.k = 8, wide.scale_block = 16;
+  ASSERT_EQ(refusal(wide), "");
+  const std::vector<std::uint64_t> ones = words(e4m3, std::vector<double>(20, 1.0)), scales{127, 129}, one{127, 127};
+  // 16 products of scale 1 and four of scale 4.
+  EXPECT_EQ(fp32.value(mma(wide, {ones, ones, scales, one}, 0)), 32);
+  narrow.scale_block = 12;
+  EXPECT_NE(refusal(narrow), "");
+}
+
 TEST(Units, ProductsAreNotNormalised) {
   const double c = std::ldexp(1, -25);
   EXPECT_EQ(result("hopper.mma.fp16.fp32", {1.5, -1.5}, {1.5, 1.5}, c), c);  // exponents 0: c is the last bit kept
