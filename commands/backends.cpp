@@ -150,8 +150,7 @@ std::string matrix_text() {
                              "{} modes. Stochastic rounding cannot be compared: no backend shares our random bits.",
                              catalogue().size(), number_types().size() - catalogue().size(), rounding_modes.size()),
                  0) +
-         "halfulp backends --routes says which formats each backend supports, by which instructions, and why not "
-         "others.\n";
+         "halfulp backends --routes names each format's instructions, or says why none.\n";
 }
 
 /// "every mode", "every mode but stochastic", or the names.

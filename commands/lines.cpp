@@ -249,7 +249,7 @@ void LineEvaluator::numbered_line(std::uint64_t number, std::string_view text, s
 
 namespace {
 
-constexpr std::size_t most_operands = 8;  ///< words of a case that a difference shows; more are counted
+constexpr std::size_t most_shown = 8;  ///< words of a case that a difference shows; more are counted
 
 /// How many code words lie from one finite value to another, in the order of their values; both zeros are one.
 std::uint64_t distance(const FloatFormat& f, std::uint64_t x, std::uint64_t y) {
@@ -310,7 +310,7 @@ void MmaEvaluator::write_difference(std::uint64_t number, std::uint64_t given, s
   }
   std::size_t words = 0;
   for (std::size_t g = 0; g + 1 < groups_.size(); ++g) words += groups_[g].words.size();
-  if (words > most_operands) {
+  if (words > most_shown) {
     out += fmt::format("; {} operands\n", words);
     return;
   }

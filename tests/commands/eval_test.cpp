@@ -177,9 +177,9 @@ TEST(EvalLines, RefusesBadLines) {
             std::string::npos);
   EXPECT_NE(refused(check, "3C00 3C00").find("got 2"), std::string::npos);
   EXPECT_NE(refused(check, "3C00 3C00 4000 00 00").find("more than 4"), std::string::npos);
-  EXPECT_NE(refused(check, "3C00 3C00 4000 20").find("the expected flags"), std::string::npos);
+  EXPECT_NE(refused(check, "3C00 3C00 4000 20").find("the line's flags"), std::string::npos);
   EXPECT_NE(
-      refused(options(Operation::eq, fp16, true), "3C00 3C00 2").find("the expected result is '2', wider than 1 bit"),
+      refused(options(Operation::eq, fp16, true), "3C00 3C00 2").find("the line's result is '2', wider than 1 bit"),
       std::string::npos);
   EXPECT_NE(refused(add, std::string("3C00 3C\0 0", 10)).find("'3C?'"), std::string::npos);
   EXPECT_THROW(LineEvaluator(options(Operation::add, e8m0)), std::invalid_argument);
