@@ -4,17 +4,24 @@
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/data/npy.hpp>
+#include <halfulp/report/config.hpp>
 #include <halfulp/support/files.hpp>
+#include <halfulp/support/spelling.hpp>
 #include <halfulp/support/work.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <numeric>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace halfulp::cli {
@@ -23,22 +30,36 @@ namespace {
 constexpr std::uint64_t most_elements = 1 << 28;  // a file of a gigabyte
 
 struct SampleArguments {
-  std::string out, distribution = "log-normal";
-  std::vector<std::uint64_t> shape{256, 64};
+  std::string out, shape = "256,64", distribution = "log-normal";
   double median = -17.5, sigma = 4;  // those of the experiment underflow
   std::uint64_t seed = 1;
 };
 
-std::uint64_t elements(const std::vector<std::uint64_t>& shape) {
+/// "256,64" as the size of each dimension. Throws std::invalid_argument in one line that names the size that is none.
+std::vector<std::uint64_t> read_sizes(std::string_view text) {
+  const std::string accepted = fmt::format(
+      "accepted: integers of at least 1, separated by commas, such as 256,64, at most {} elements in all",
+      most_elements);
+  const auto refuse = [&](const std::string& what) {
+    throw std::invalid_argument(fmt::format("--shape is '{}': {}; {}", shown(text), what, accepted));
+  };
+  std::vector<std::uint64_t> sizes;
   std::uint64_t count = 1;
-  for (const std::uint64_t size : shape) {
-    if (size == 0 || size > most_elements / count)
-      throw std::invalid_argument(
-          fmt::format("--shape is {}; accepted: sizes of at least 1, at most {} elements in all", fmt::join(shape, ","),
-                      most_elements));
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view word = trimmed(text.substr(begin, end - begin));
+    std::uint64_t size = 0;
+    const auto [last, error] = std::from_chars(word.data(), word.data() + word.size(), size);
+    const bool digits = last == word.data() + word.size() && error != std::errc::invalid_argument;
+    if (word.empty()) refuse(fmt::format("size {} is empty", sizes.size() + 1));
+    if (!digits) refuse(fmt::format("size {}, '{}', is no such integer", sizes.size() + 1, shown(word)));
+    if (error == std::errc{} && size == 0) refuse(fmt::format("size {} is 0", sizes.size() + 1));
+    if (error != std::errc{} || size > most_elements / count) refuse("too many elements");
     count *= size;
+    sizes.push_back(size);
+    begin = end + 1;
   }
-  return count;
+  return sizes;
 }
 
 void sample(const SampleArguments& arguments) {
@@ -48,12 +69,13 @@ void sample(const SampleArguments& arguments) {
   d.log2_sigma = arguments.sigma;
   d.log2_low = arguments.median - 2 * arguments.sigma;
   d.log2_high = arguments.median + 2 * arguments.sigma;
-  const std::uint64_t count = elements(arguments.shape);
+  const std::vector<std::uint64_t> shape = read_sizes(arguments.shape);
+  const std::uint64_t count = std::accumulate(shape.begin(), shape.end(), std::uint64_t{1}, std::multiplies<>());
   check_writable(arguments.out);
   const std::vector<float> values = parallel_map(
       count, [&](std::size_t i) { return static_cast<float>(d.sample(arguments.seed, i)); });
-  write_npy(arguments.out, arguments.shape, values);
-  write_output(fmt::format("{}: {} elements, fp32, {}: {}, seed {}\n", arguments.out, fmt::join(arguments.shape, " x "),
+  write_npy(arguments.out, shape, values);
+  write_output(fmt::format("{}: {} elements, fp32, {}: {}, seed {}\n", arguments.out, fmt::join(shape, " x "),
                            arguments.distribution, d.description(), arguments.seed));
 }
 
@@ -64,9 +86,8 @@ void add_sample_command(CLI::App& app, int&) {
   auto* command = app.add_subcommand("sample", "made-up gradients as a tensor (.npy), for those who have none");
   command->add_option("--out", arguments->out, "file to write")->required()->type_name("FILE");
   command->add_option("--shape", arguments->shape, "size of each dimension, separated by commas")
-      ->delimiter(',')
       ->type_name("SIZE[,SIZE]")
-      ->default_str("256,64");
+      ->capture_default_str();
   command->add_option("--distribution", arguments->distribution, fmt::format("{}", fmt::join(shape_names(), ", ")))
       ->type_name("DISTRIBUTION")
       ->capture_default_str();

@@ -54,9 +54,21 @@ TEST_F(Sample, WritesWhatTheDistributionGivesPlaceByPlace) {
 TEST_F(Sample, RefusesInOneLine) {
   const std::string out = path("x.npy");
   expect_refused({"sample"}, "--out");
-  expect_refused({"sample", "--out", out, "--shape", "3,0"}, "--shape is 3,0; accepted: sizes of at least 1");
-  expect_refused({"sample", "--out", out, "--shape", "70000,70000"}, "at most 268435456 elements");
-  expect_refused({"sample", "--out", out, "--shape", "3,x"}, "--shape");
+  const std::string accepted =
+      "; accepted: integers of at least 1, separated by commas, such as 256,64, at most 268435456 elements in all\n";
+  for (const auto& [shape, what] : {std::pair{"3,0", "size 2 is 0"},
+                                    {"70000,70000", "too many elements"},
+                                    {"99999999999999999999", "too many elements"},
+                                    {"3,x", "size 2, 'x', is no such integer"},
+                                    {"3x4", "size 1, '3x4', is no such integer"},
+                                    {"2.5", "size 1, '2.5', is no such integer"},
+                                    {"-1", "size 1, '-1', is no such integer"},
+                                    {"2,,3", "size 2 is empty"},
+                                    {"2,", "size 2 is empty"},
+                                    {"", "size 1 is empty"}})
+    expect_refused({"sample", "--out", out, "--shape", shape},
+                   "--shape is '" + std::string(shape) + "': " + what + accepted);
+  expect_refused({"sample", "--out", out, "--shape", "3", "--shape", "4"}, "--shape is there 2 times; accepted: once");
   expect_refused({"sample", "--out", out, "--distribution", "norml"}, "normal");
   expect_refused({"sample", "--out", out, "--median", "1000"}, "--median");
   expect_refused({"sample", "--out", out, "--sigma", "nan"}, "--sigma is 'nan'; accepted: a number from 0.01 to 16");
