@@ -4,6 +4,9 @@
 
 #include <CLI/CLI.hpp>
 
+#include <string_view>
+#include <vector>
+
 namespace halfulp::cli {
 namespace {
 
@@ -16,8 +19,15 @@ void group(CLI::App& app, const std::string& title, std::size_t& grouped) {
 }  // namespace
 
 int run_command_line(int argc, char** argv) {
-  return guarded_main(argc, argv, "halfulp: a laboratory for low-precision floating point",
-                      [&](CLI::App& app, int& status) {
+  // `halfulp help explain` is `halfulp explain --help`, and `halfulp help` is `halfulp --help`.
+  char help[] = "--help";
+  std::vector<char*> words(argv, argv + argc);
+  if (argc > 1 && std::string_view(argv[1]) == "help") {
+    words.erase(words.begin() + 1);
+    words.push_back(help);
+  }
+  return guarded_main(static_cast<int>(words.size()), words.data(),
+                      "halfulp: a laboratory for low-precision floating point", [&](CLI::App& app, int& status) {
                         app.require_subcommand(1);
                         std::size_t grouped = 0;
                         add_formats_command(app, status);

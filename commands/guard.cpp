@@ -46,6 +46,12 @@ std::vector<std::string> option_names(const CLI::App& app) {
   return names;
 }
 
+/// What an option takes, in a few words: its description as far as the first semicolon.
+std::string accepted_by(const CLI::Option& option) {
+  const std::string& text = option.get_description();
+  return text.substr(0, text.find(';'));
+}
+
 bool is_flag(const CLI::Option& option) { return option.get_expected_max() == 0; }
 
 /// Flags take no value: CLI11 would accept --json=3.
@@ -67,7 +73,7 @@ std::string explained_mismatch(const CLI::App& command, const CLI::ArgumentMisma
     if (bare(name) != first) continue;
     if (is_flag(*option)) return name + " takes no value";
     if (option->count() > 1) return name + " is there " + std::to_string(option->count()) + " times; accepted: once";
-    return name + ": a value is missing; accepted: " + option->get_description();
+    return name + ": a value is missing; accepted: " + accepted_by(*option);
   }
   return error.what();
 }
@@ -76,7 +82,7 @@ std::string explained_mismatch(const CLI::App& command, const CLI::ArgumentMisma
 std::string explained(const CLI::App& app, const CLI::ParseError& error) {
   const CLI::App& command = selected(app);
   const std::string help = "see " + app.get_name() + (&command == &app ? "" : " " + command.get_name()) + " --help";
-  // A word before the command: `halfulp fromats explain`, `halfulp help explain`.
+  // A word before the command: `halfulp fromats explain`.
   for (const std::string& word : app.remaining())
     if (&command != &app && !word.empty() && word[0] != '-') return unknown_name("command", word, command_names(app));
   if (const auto* mismatch = dynamic_cast<const CLI::ArgumentMismatch*>(&error))
@@ -96,7 +102,7 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
            " run swamping, " + app.get_name() + " list; " + help;
   for (const CLI::Option* option : command.get_options())
     if (option->get_required() && option->count() == 0)
-      return option->get_name() + " is missing; accepted: " + option->get_description() +
+      return option->get_name() + " is missing; accepted: " + accepted_by(*option) +
              (unknown.empty() ? "" : "; options stand before --");
   return std::string(error.what()) + "; " + help;
 }
@@ -105,7 +111,13 @@ std::string explained(const CLI::App& app, const CLI::ParseError& error) {
 void parse(CLI::App& app, int argc, char** argv) {
   try {
     app.parse(argc, argv);
-  } catch (const CLI::CallForHelp&) { write_output(app.help()); } catch (const CLI::CallForVersion& version) {
+  } catch (const CLI::CallForHelp&) {
+    // The help of a command that is not there: `halfulp help explian`.
+    if (const std::vector<std::string> names = command_names(app); !names.empty() && app.get_subcommands().empty())
+      for (const std::string& word : app.remaining())
+        if (!word.empty() && word[0] != '-') throw std::invalid_argument(unknown_name("command", word, names));
+    write_output(app.help());
+  } catch (const CLI::CallForVersion& version) {
     write_output("halfulp " + std::string(version.what()) + "\n" + build_text());
   }
 }

@@ -12,6 +12,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <memory>
@@ -111,6 +112,14 @@ Json model_json(const MatrixShape& shape, const MatrixCases& cases, const Inferr
   return json;
 }
 
+/// Which units of the table answer so.
+std::string verdict_text(const Identification& found) {
+  if (!found.rows.empty()) return fmt::format("answers as {}", fmt::join(found.rows, ", "));
+  if (found.nearest.empty()) return "no unit of the table has this shape";
+  return fmt::format("no unit of the table gives these answers; {} differs least, in {}", found.nearest,
+                     number_of(found.nearest_differs, "answer"));
+}
+
 /// A short explained list, lines of about a hundred characters.
 std::string probe_text(const Device& device, const MatrixTask& task, const MatrixCases& cases,
                        const Identification& found) {
@@ -134,13 +143,7 @@ std::string probe_text(const Device& device, const MatrixTask& task, const Matri
     out += "none of the rules known gives these answers\n";
     for (const std::string& line : found.observed) out += wrapped(line, 2, width);
   }
-  out += "\n";
-  std::string rows;
-  for (const std::string& row : found.rows) rows += (rows.empty() ? "" : ", ") + row;
-  if (!rows.empty()) return out + wrapped("answers as " + rows, 0, width);
-  if (found.nearest.empty()) return out + "no unit of the table has this shape\n";
-  return out + fmt::format("no unit of the table gives these answers; {} differs least, in {}\n", found.nearest,
-                           number_of(found.nearest_differs, "answer"));
+  return out + "\n" + wrapped(verdict_text(found), 0, width);
 }
 
 /// The same for programs: code words in hexadecimal text, ranges as pairs.
@@ -165,7 +168,7 @@ Json probe_json(const Device& device, const MatrixTask& task, const MatrixCases&
 
 struct ProbeArguments {
   std::string backend, file;
-  bool json = false;
+  bool json = false, quiet = false;
 };
 
 MatrixTasks asked_for(const ProbeArguments& options) {
@@ -198,6 +201,7 @@ void probe_command(const ProbeArguments& options) {
     device.multiply(task, cases, answers);
     const probe::Identification found = probe::infer(task.shape, cases, answers);
     if (options.json) list.push_back(probe_json(device, task, cases, found));
+    else if (options.quiet) text += matrix_name(device, task) + ": " + verdict_text(found) + "\n";
     else text += (text.empty() ? "" : "\n") + probe_text(device, task, cases, found);
   }
   if (text.empty() && list.empty()) throw BackendMissing("backend '" + options.backend + "' is not here: " + reason);
@@ -217,6 +221,8 @@ void add_probe_command(CLI::App& app, int&) {
       ->type_name("BACKEND");
   command->add_option("--unit-file", options->file, "a unit of your own, as mma takes it")->type_name("FILE");
   command->add_flag("--json", options->json, "as JSON, with all operands");
+  command->add_flag("--quiet", options->quiet,
+                    "only which units of the table answer so, one line for each that is asked");
   command->callback([options] { probe_command(*options); });
 }
 

@@ -2,6 +2,7 @@
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/spelling.hpp>
 
+#include <array>
 #include <stdexcept>
 #include <type_traits>
 #include <vector>
@@ -21,13 +22,30 @@ Rounded evaluate_in(Operation operation, const FloatFormat& f, const FloatFormat
 
 }  // namespace
 
+namespace {
+
+/// What IEEE 754, Berkeley TestFloat and C call them.
+constexpr auto other_names = std::to_array<Synonym>({{"muladd", "fma"},
+                                                     {"fusedmultiplyadd", "fma"},
+                                                     {"mad", "fma"},
+                                                     {"roundtoint", "round-to-integral"},
+                                                     {"rint", "round-to-integral"},
+                                                     {"nearbyint", "round-to-integral"},
+                                                     {"cvt", "convert"},
+                                                     {"remainder", "rem"},
+                                                     {"squareroot", "sqrt"},
+                                                     {"minimumnumber", "min"},
+                                                     {"maximumnumber", "max"}});
+
+}  // namespace
+
 Operation parse_operation(std::string_view name) {
   std::vector<std::string> names;
   for (const OperationInfo& row : operations) {
     if (row.name == name) return row.operation;
     names.emplace_back(row.name);
   }
-  throw std::invalid_argument(unknown_name("operation", name, std::move(names)));
+  throw std::invalid_argument(unknown_name("operation", name, names, names.size(), name_for(other_names, name)));
 }
 
 NumberType parse_number_type(std::string_view name) {

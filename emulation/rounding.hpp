@@ -5,8 +5,12 @@
 
 #include <array>
 #include <cstdint>
+#include <stdexcept>
+#include <string>
 #include <string_view>
 #include <type_traits>
+#include <utility>
+#include <vector>
 
 namespace halfulp {
 
@@ -134,11 +138,17 @@ inline constexpr std::array<Named<RoundingMode>, 6> short_rounding_modes{{
   {"ru", RoundingMode::toward_positive}, {"rd", RoundingMode::toward_negative}, {"sr", RoundingMode::stochastic}}};
 // clang-format on
 
-/// The mode of that name, or of that short name in either case. Throws std::invalid_argument naming the nearest ones.
+/// The mode of that name, or of that short name in either case. Throws std::invalid_argument naming the nearest one and
+/// all that are accepted.
 inline RoundingMode parse_rounding_mode(std::string_view name) {
-  for (const auto& row : short_rounding_modes)
+  std::vector<std::string> names = names_of(rounding_modes);
+  for (const auto& row : short_rounding_modes) {
     if (row.name == lowered(name)) return row.value;
-  return value_named(rounding_modes, "rounding mode", name);
+    names.emplace_back(row.name);
+  }
+  for (const auto& row : rounding_modes)
+    if (row.name == name) return row.value;
+  throw std::invalid_argument(unknown_name("rounding mode", name, std::move(names)));
 }
 
 /// As on the command line.

@@ -5,6 +5,7 @@
 #include <halfulp/hardware/x86/x86.hpp>
 #include <halfulp/support/spelling.hpp>
 
+#include <array>
 #include <stdexcept>
 
 namespace halfulp {
@@ -13,6 +14,18 @@ std::span<const Device* const> devices() {
   static const Device* const all[] = {&emulated_device(), &x86_device(), &cuda_device()};
   return all;
 }
+
+namespace {
+
+/// What people call a device by its kind.
+constexpr auto kinds = std::to_array<Synonym>({{"gpu", "cuda"},
+                                               {"nvidia", "cuda"},
+                                               {"cpu", "x86"},
+                                               {"intel", "x86"},
+                                               {"native", "x86"},
+                                               {"emulation", "emulated"}});
+
+}  // namespace
 
 const Device& find_device(std::string_view name) {
   if (name.starts_with(recording::prefix))
@@ -25,7 +38,7 @@ const Device& find_device(std::string_view name) {
   if (name == rehearsal_device().name()) return rehearsal_device();
   for (const std::string& recorded : recording::recording_names())
     names.push_back(std::string(recording::prefix) + recorded);
-  throw std::invalid_argument(unknown_name("backend", name, std::move(names)));
+  throw std::invalid_argument(unknown_name("backend", name, names, names.size(), name_for(kinds, name)));
 }
 
 std::string matrix_name(const Device& device, const MatrixTask& task) {
@@ -43,8 +56,9 @@ MatrixTasks find_matrix_tasks(std::string_view name) {
   const std::size_t colon = name.find(':', recorded ? recording::prefix.size() : 0);
   const std::string_view device_name = name.substr(0, colon);
   if (!recorded && device_name != "x86" && device_name != "cuda" && device_name != "rehearsal")
-    throw std::invalid_argument(
-        unknown_name("backend", device_name, {"x86", "cuda", "rehearsal", "emulated:UNIT", "recorded:NAME"}));
+    throw std::invalid_argument(unknown_name("backend", device_name,
+                                             {"x86", "cuda", "rehearsal", "emulated:UNIT", "recorded:NAME"}, 5,
+                                             name_for(kinds, device_name)));
   // It lives as long as the program.
   const std::shared_ptr<const Device> device(std::shared_ptr<const Device>(), &find_device(device_name));
   MatrixTasks found{device, device->matrix_tasks(), ""};

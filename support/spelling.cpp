@@ -86,18 +86,18 @@ std::vector<std::string> nearest_names(std::string_view word, std::vector<std::s
   return names;
 }
 
-std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names,
-                         std::size_t most) {
+std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names, std::size_t most,
+                         std::string_view meant) {
   std::string message = "unknown " + std::string(kind) + " '" + shown(word) + "'";
   if (names.empty()) return message;
   const std::string_view start = word.substr(0, longest_word);
-  const std::string* nearest = nullptr;
+  const bool known = !meant.empty();
   int least = std::max<int>(2, static_cast<int>(start.size()) / 3);
   for (const std::string& name : names)
-    if (const int d = distance(start, name); d < least + (nearest ? 0 : 1)) nearest = &name, least = d;
-  message += nearest && !word.empty() ? "; did you mean " + *nearest + "? accepted: " : "; accepted: ";
+    if (const int d = distance(start, name); !known && d < least + (meant.empty() ? 1 : 0)) meant = name, least = d;
+  message += meant.empty() || word.empty() ? "; accepted: " : "; did you mean " + std::string(meant) + "? accepted: ";
   const std::size_t others = names.size() > most ? names.size() - most : 0;
-  if (others > 0) names = nearest_names(word, std::move(names), most);
+  if (others > 0) names = nearest_names(known ? meant : word, std::move(names), most);
   for (const std::string& name : names) message += (&name == &names.front() ? "" : ", ") + name;
   if (others > 0) message += ", and " + std::to_string(others) + " more";
   return message;

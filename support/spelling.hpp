@@ -28,9 +28,9 @@ std::vector<std::string> nearest_names(std::string_view word, std::vector<std::s
 /// "unknown format 'fp17'; did you mean fp16? accepted: fp16, bf16, ..." in one line. The name meant is the nearest by
 /// edit distance (case ignored, prefixes favoured; the first of several), if it is near at all; `names` keep their
 /// order. Of more than `most` names the nearest come, nearest first, and the others are counted: "accepted: fp16, bf16,
-/// and 229 more".
+/// and 229 more". `meant` is the name meant where the caller knows what others call it: "gpu" is cuda.
 std::string unknown_name(std::string_view kind, std::string_view word, std::vector<std::string> names,
-                         std::size_t most = 100);
+                         std::size_t most = 100, std::string_view meant = {});
 
 // Tables of names: what the command line and reports call a value, and the value that a user's word stands for.
 
@@ -54,6 +54,18 @@ std::vector<std::string> names_of(const std::array<Named<T>, N>& table) {
   std::vector<std::string> names;
   for (const auto& row : table) names.emplace_back(row.name);
   return names;
+}
+
+/// Another program's word, and the name that stands for it here.
+struct Synonym {
+  std::string_view word, name;
+};
+/// The name for another program's word in a table of them, case ignored; empty if it is not there.
+template <std::size_t N>
+std::string_view name_for(const std::array<Synonym, N>& table, std::string_view word) {
+  for (const Synonym& row : table)
+    if (row.word == lowered(word)) return row.name;
+  return {};
 }
 
 /// The value of that name in a table such as `rounding_modes`. Throws std::invalid_argument naming the nearest ones:

@@ -141,26 +141,17 @@ struct ArchitectureDevice {
 
 /// Devices that have an architecture's units.
 inline constexpr ArchitectureDevice architecture_devices[] = {
-    {"V100", "volta"},
-    {"T4", "turing"},
-    {"A100", "ampere"},
-    {"A30", "ampere"},
-    {"A2", "ampere"},
-    {"L40S", "ada"},
-    {"RTX40", "ada"},
-    {"H100", "hopper"},
-    {"H200", "hopper"},
-    {"B200", "blackwell"},
-    {"GB200", "blackwell"},
-    {"RTX50", "rtx-blackwell"},
-    {"RTX-PRO-6000", "rtx-blackwell"},
-    {"MI100", "cdna1"},
-    {"MI210", "cdna2"},
-    {"MI250", "cdna2"},
-    {"MI250X", "cdna2"},
-    {"MI300", "cdna3"},
-    {"MI300A", "cdna3"},
-    {"MI300X", "cdna3"},
+    {"V100", "volta"},          {"T4", "turing"},
+    {"A100", "ampere"},         {"A30", "ampere"},
+    {"A2", "ampere"},           {"L40S", "ada"},
+    {"RTX40", "ada"},           {"H100", "hopper"},
+    {"H200", "hopper"},         {"GH200", "hopper"},
+    {"B200", "blackwell"},      {"GB200", "blackwell"},
+    {"RTX50", "rtx-blackwell"}, {"RTX-PRO-6000", "rtx-blackwell"},
+    {"MI100", "cdna1"},         {"MI210", "cdna2"},
+    {"MI250", "cdna2"},         {"MI250X", "cdna2"},
+    {"MI300", "cdna3"},         {"MI300A", "cdna3"},
+    {"MI300X", "cdna3"},        {"MI325X", "cdna3"},
 };
 
 /// The architecture of a device ("h100", "RTX4090"; case is ignored); empty for an unknown word.

@@ -104,6 +104,17 @@ TEST(ProbeCommand, BadInputIsOneLine) {
        {std::vector<std::string>{"probe"}, {"probe", "--backend", "gpu"}, {"probe", "--backend", "recorded:nothing"}})
     expect_refused(arguments);
   expect_refused({"probe", "--backend", "emulated:hopper.mma.fp16.fp23"}, "did you mean hopper.mma.fp16.fp");
+  for (const char* command : {"probe", "check", "record"}) {
+    std::vector<std::string> arguments{command, "--backend", "GPU"};
+    if (std::string_view(command) == "record") arguments.insert(arguments.end(), {"--out", "never-made"});
+    expect_refused(arguments, "unknown backend 'GPU'; did you mean cuda? accepted: ");
+  }
+  expect_refused({"probe", "--backend", "cpu"}, "did you mean x86?");
+}
+
+TEST(ProbeCommand, QuietSaysWhichUnitsAnswerSo) {
+  EXPECT_EQ(run_halfulp({"probe", "--backend", "emulated:volta.mma.fp16.fp32", "--quiet"}).out,
+            "emulated:volta.mma.fp16.fp32: answers as volta.mma.fp16.fp32\n");
 }
 
 TEST(ProbeCommand, AMissingDeviceIsNoBadInput) {

@@ -323,6 +323,9 @@ TEST(EvalCommand, BadInputIsOneLine) {
   expect_error(eval({"add"}), "--format is missing; accepted: the operands' format");
   expect_error(eval({"--format", "fp16"}), "OP is missing; accepted: add, sub");
   expect_error(eval({"ad", "--format", "fp16"}), "did you mean add");
+  expect_error(eval({"mulAdd", "--format", "fp16"}),
+               "unknown operation 'mulAdd'; did you mean fma? accepted: add, sub");
+  expect_error(eval({"roundToInt", "--format", "fp16"}), "did you mean round-to-integral?");
   expect_error(eval({"add", "--format", "fp17"}), "did you mean fp16");
   expect_error(eval({"add", "--format", "i32"}), "integers only convert");
   expect_error(eval({"add", "--format", "e8m0"}), "conversions only");

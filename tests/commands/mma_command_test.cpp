@@ -290,7 +290,7 @@ TEST(UnitsCommand, WordsChooseUnits) {
     for (const auto& name : names) EXPECT_EQ(name.rfind(architecture, 0), 0u) << device << ": " << name;
   }
   const std::string all = run_halfulp({"units"}).out;
-  for (const char* needle : {"hopper = H100, H200;", "cdna2 = MI210, MI250, MI250X;", "turing = T4;"})
+  for (const char* needle : {"hopper = H100, H200, GH200;", "cdna2 = MI210, MI250, MI250X;", "turing = T4;"})
     EXPECT_NE(all.find(needle), std::string::npos) << needle;
   for (const auto& words : {std::vector<std::string>{"units"},
                             {"units", "rtx-blackwell"},
@@ -298,6 +298,8 @@ TEST(UnitsCommand, WordsChooseUnits) {
                             {"units", "e4m3-e"},
                             {"units", "cdna3"}}) {
     std::istringstream lines(run_halfulp(words).out);
+                                             {"MI325X", "cdna3."},
+                                             {"gh200", "hopper."},
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
   }
   // A word begins a part of a name, so "mx" is not in "amx"; one that begins none may be anywhere.

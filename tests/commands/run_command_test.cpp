@@ -316,3 +316,23 @@ TEST_F(RunCommand, lists_and_helps) {
 
 }  // namespace run_command_test
 }  // namespace halfulp
+TEST(Help, AsAWordBeforeACommand) {
+  EXPECT_EQ(run_halfulp({"help", "explain"}).out, run_halfulp({"explain", "--help"}).out);
+  EXPECT_EQ(run_halfulp({"help", "run", "underflow"}).out, run_halfulp({"run", "underflow", "--help"}).out);
+  EXPECT_EQ(run_halfulp({"help"}).out, run_halfulp({"--help"}).out);
+  tests::expect_refused({"help", "explian"}, "unknown command 'explian'; did you mean explain?");
+}
+
+TEST(RunScript, SuggestsACommand) {
+  const auto said = [](const std::string& word) {
+    const Outcome outcome = tests::run_program({"/bin/bash", std::string(HALFULP_GOLDEN) + "/../../run", word});
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(outcome.out, "");
+    return outcome.err.substr(0, outcome.err.find(" accepted: "));
+  };
+  EXPECT_EQ(said("tset"), "run: unknown command 'tset'; did you mean test?");
+  EXPECT_EQ(said("bild"), "run: unknown command 'bild'; did you mean build?");
+  EXPECT_EQ(said("note"), "run: unknown command 'note'; did you mean notebooks?");
+  EXPECT_EQ(said("clean"), "run: unknown command 'clean';");
+}
+

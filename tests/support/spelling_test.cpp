@@ -35,5 +35,15 @@ TEST(Spelling, TheNearestNameComesFirst) {
   EXPECT_EQ(unknown_name("format", "\033", {"bf16"}).substr(0, 18), "unknown format '?'");
 }
 
+TEST(Spelling, AKnownSynonymComesBeforeTheNearestName) {
+  constexpr auto others = std::to_array<Synonym>({{"gpu", "cuda"}});
+  EXPECT_EQ(name_for(others, "GPU"), "cuda");
+  EXPECT_EQ(name_for(others, "gpus"), "");
+  EXPECT_EQ(unknown_name("backend", "gpu", {"cpu", "cuda"}, 2, "cuda"),
+            "unknown backend 'gpu'; did you mean cuda? accepted: cpu, cuda");
+  EXPECT_EQ(unknown_name("backend", "gpu", {"cpu", "cuda"}, 1, "cuda"),
+            "unknown backend 'gpu'; did you mean cuda? accepted: cuda, and 1 more");
+}
+
 }  // namespace spelling_test
 }  // namespace halfulp
