@@ -32,13 +32,8 @@ void calc(const CLI::App& command, const CalcArguments& options) {
   const Expression expression = parse_expression(text);
   const Rounding rounding = options.rounding.rounding();
   std::vector<Calculation> all;
-  for (const std::string& name : name_list(options.formats, ',', "--format")) {
-    const FloatFormat format = parse_format(name);
-    if (std::ranges::any_of(all, [&](const Calculation& one) { return one.format == format; }))
-      throw std::invalid_argument("--format: " + format_name(format) + " is there twice");
+  for (const FloatFormat& format : formats_named(options.formats))
     all.push_back(calculate(expression, format, rounding, options.rounding.seed));
-  }
-  if (all.empty()) throw std::invalid_argument("--format is empty; accepted: names of formats, separated by commas");
   write_output(options.json ? pretty(to_json(expression, all)) + "\n"
                             : calculation_text(expression, all, options.trace));
 }
@@ -51,7 +46,8 @@ void add_calc_command(CLI::App& app, int&) {
   command
       ->add_option("EXPRESSION", options->words,
                    "numbers (0.1, 1e-8, 0x1.8p-3, 2^-25), code words (0x3C00), + - * / ( ) and functions: abs, exp, "
-                   "fma(a, b, c), log2, max(a, b), min(a, b), rcp, rem(a, b), round_to_integral, rsqrt, sqrt")
+                   "fma(a, b, c), log2, max(a, b), min(a, b), rcp, rem(a, b), round_to_integral, rsqrt, sqrt, "
+                   "sum(x, n), which adds up n times x")
       ->option_text("EXPRESSION");
   command->add_option("--format", options->formats, "formats, separated by commas (see halfulp formats)")
       ->type_name("F[,F]")
@@ -61,9 +57,9 @@ void add_calc_command(CLI::App& app, int&) {
   command->add_flag("--json", options->json, "the same as JSON, with every step");
   command->allow_extras();
   command->footer(
-      "Every number is rounded to the format, and so is the result of every operation; 2^-25 counts as one number. An "
-      "error is the difference from the result without any rounding. Quote the expression, because * and ( mean "
-      "something to a shell.");
+      "Every number is rounded to the format, and so is the result of every operation; 2^-25 counts as one number. "
+      "sum(x, n) adds x up n times from left to right, and rounds each step. An error is the difference from the result "
+      "without any rounding. Quote the expression, because * and ( mean something to a shell.");
   command->callback([command, options] { calc(*command, *options); });
 }
 

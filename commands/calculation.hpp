@@ -17,6 +17,7 @@ struct CalculationStep {
   std::string text;  ///< as written: "0.1", "0.1 + 0.2"
   Rounded result;
   std::optional<Known> error;  ///< result minus what it is of these operands without rounding, where both are finite
+  std::uint64_t left_out = 0;  ///< not a step: stands for so many of a long sum that are not kept
 };
 
 /// What became of an expression in a format.
@@ -29,6 +30,8 @@ struct Calculation {
   std::optional<Known> exactly;        ///< the whole without any rounding, code words and infinities apart
   /// The result minus that; none where either is not finite.
   std::optional<Known> error() const;
+  /// Whether the result is right although steps on the way were not.
+  bool errors_cancel() const;
 };
 
 /// Computes it, with a random number for each step of a stochastic rounding. Throws std::invalid_argument in one line

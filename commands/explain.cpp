@@ -16,7 +16,7 @@ namespace {
 
 struct ExplainArguments {
   std::vector<std::string> values;
-  std::string format;
+  std::string formats;
   RoundingOptions rounding;
   bool json = false;
 };
@@ -27,10 +27,16 @@ void explain_command(const CLI::App& command, const ExplainArguments& options) {
     throw std::invalid_argument(
         "explain takes one VALUE, not " + std::to_string(values.size()) +
         "; accepted: a number such as 0.1, 1/3, 2^-25 or 0x1.8p-3, inf, nan, or a code word such as 0x3C00");
-  const FloatFormat format = parse_format(options.format);
-  const Explanation explanation = explain(format, options.rounding.rounding(), values.front(),
-                                          rounding_bits(options.rounding.seed, 0, 0));
-  write_output(options.json ? pretty(to_json(explanation)) + "\n" : render(explanation, Style::of_output()));
+  const std::vector<FloatFormat> formats = formats_named(options.formats);
+  std::string text;
+  Json json = Json::array();
+  for (const FloatFormat& format : formats) {
+    const Explanation explanation = explain(format, options.rounding.rounding(), values.front(),
+                                            rounding_bits(options.rounding.seed, 0, 0));
+    if (options.json) json.push_back(to_json(explanation));
+    else text += (text.empty() ? "" : "\n") + render(explanation, Style::of_output());
+  }
+  write_output(options.json ? pretty(formats.size() == 1 ? json.front() : json) + "\n" : text);
 }
 
 }  // namespace
@@ -42,11 +48,13 @@ void add_explain_command(CLI::App& app, int&) {
       ->add_option("VALUE", options->values,
                    "a number (0.1, -6.5e4, 1/3, 2^-25, 0x1.8p-3, inf, nan) or a code word (0x3C00)")
       ->option_text("VALUE");
-  command->add_option("--format", options->format, "a format such as fp16 or e5m3 (see halfulp formats)")
-      ->type_name("FORMAT")
+  command
+      ->add_option("--format", options->formats,
+                   "a format such as fp16 or e5m3 (see halfulp formats), or several, separated by commas")
+      ->type_name("F[,F]")
       ->required();
   options->rounding.add_to(*command);
-  command->add_flag("--json", options->json, "the same as JSON");
+  command->add_flag("--json", options->json, "the same as JSON; of several formats, a list");
   command->allow_extras();
   command->callback([command, options] { explain_command(*command, *options); });
 }

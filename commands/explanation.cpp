@@ -150,7 +150,8 @@ std::optional<Rational> Explanation::error() const {
   return Rational(exact_value(format, code) - *value);
 }
 
-Explanation explain(const FloatFormat& format, const Rounding& rounding, std::string_view text, std::uint64_t random) {
+Explanation explain(const FloatFormat& format, const Rounding& rounding, std::string_view asked, std::uint64_t random) {
+  const std::string text = with_typed_signs(asked);
   Explanation e;
   e.format = format;
   e.rounding = rounding;
@@ -247,6 +248,10 @@ std::string nearest(const Explanation& e, const ModeOutcome& outcome) {
   // have.
   if (*e.value - e.below->value != e.above->value - *e.value)
     return e.format.is_finite(outcome.result.code) ? "nearer" : "beyond max";
+  if (!e.format.is_finite(outcome.result.code)) {
+    const std::string largest = decimal_text(*e.value > 0 ? e.below->value : e.above->value, 6);
+    return "tie, beyond " + (largest.size() <= 5 ? largest : "max");
+  }
   const RoundingMode mode = outcome.mode;
   return mode == RoundingMode::nearest_even   ? "tie: even"
          : mode == RoundingMode::nearest_away ? "tie: away"

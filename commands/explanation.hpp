@@ -19,7 +19,7 @@ struct ModeOutcome {
   Rounded result;
   Rational probability = 1;
   std::optional<Rational> error;  ///< result - asked, where both are finite
-  std::string reason;             ///< why, in a dozen characters: "nearer", "tie: even", "+inf is up"
+  std::string reason;             ///< why, in a few words: "nearer", "tie: even", "tie, beyond 65504", "+inf is up"
 };
 
 /// A value next to the asked one on the format's number line.

@@ -53,7 +53,7 @@ class Drawing {
  private:
   std::string_view times() const { return style_.unicode ? "\u00d7" : "*"; }
   std::string code(std::uint64_t code) const { return print_code(f_, code); }
-  std::string in_ulp(const Rational& x) const { return signed_text(rounded(x / e_.ulp, 4)); }
+  std::string in_ulp(const Rational& x) const { return signed_text(ulps_text(x / e_.ulp, 4)); }
   void labelled(std::string_view label, const std::string& text) { out_ += fmt::format("  {:<9}  {}\n", label, text); }
   void continued(const std::string& text) { out_ += fmt::format("           = {}\n", text); }
 
@@ -218,7 +218,7 @@ class Drawing {
       std::string error;
       if (outcome.error) {
         const Rational ulps = *outcome.error / e_.ulp;
-        error = signed_text(rounded(ulps, 1000 * abs(ulps) < 1 || abs(ulps) > 100000 ? 1 : 3));
+        error = signed_text(abs(ulps) > 100000 ? rounded(ulps, 1) : ulps_text(ulps, 1000 * abs(ulps) < 1 ? 1 : 3));
       } else if (e_.value) {
         error = f_.is_infinite(result.code) ? "inf" : "-";
       }

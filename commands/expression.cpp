@@ -51,8 +51,19 @@ class Parser {
     std::size_t end = at_ + 1;  // of the character, which may have several bytes
     while (end < text_.size() && (static_cast<unsigned char>(text_[end]) & 0xc0) == 0x80) ++end;
     const std::string here = at_ < text_.size() ? fmt::format("'{}'", shown(text_.substr(at_, end - at_))) : "the end";
-    throw std::invalid_argument(
-        fmt::format("'{}', character {}, {}; accepted: {}", shown(text_), at_ + 1, here, accepted));
+    throw std::invalid_argument(fmt::format("'{}', character {}, {}; accepted: {}{}", shown(text_), at_ + 1, here,
+                                            accepted, decimal_hint(at_)));
+  }
+  /// "; decimals have a point: 0.1" where a comma stands between two digits, else nothing.
+  std::string decimal_hint(std::size_t comma) const {
+    if (comma == 0 || comma + 1 >= text_.size() || text_[comma] != ',' || !is_digit(text_[comma - 1]) ||
+        !is_digit(text_[comma + 1]))
+      return {};
+    std::size_t begin = comma, end = comma + 1;
+    while (begin > 0 && is_digit(text_[begin - 1])) --begin;
+    while (end < text_.size() && is_digit(text_[end])) ++end;
+    return fmt::format("; decimals have a point: {}", shown(fmt::format("{}.{}", text_.substr(begin, comma - begin),
+                                                                        text_.substr(comma + 1, end - comma - 1))));
   }
   void skip_blanks() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\t')) ++at_;
@@ -132,7 +143,7 @@ class Parser {
     const bool unit = abs(*base.value) == 1 || base.value->is_zero();
     if (!unit && size * std::abs(static_cast<double>(exponent)) > 2.0 * most_bits) {
       at_ = first;
-      refuse(fmt::format("powers below 2^{}", most_bits));
+      refuse(fmt::format("powers from 2^-{0} to 2^{0}", most_bits));
     }
     const auto magnitude = static_cast<unsigned>(unit ? exponent & 1 : std::abs(exponent));
     const cpp_int n = pow(numerator(*base.value), magnitude), d = pow(denominator(*base.value), magnitude);
@@ -188,6 +199,9 @@ class Parser {
     if (hexadecimal && word.find_first_of(".pP") == word.npos) {
       std::uint64_t code = 0;
       const auto [end, error] = std::from_chars(word.data() + 2, word.data() + word.size(), code, 16);
+      if (error == std::errc::result_out_of_range && end == word.data() + word.size())
+        throw std::invalid_argument(fmt::format(
+            "'{}' is wider than 64 bits, and so than any format; accepted: the code word of a format", shown(word)));
       if (word.size() == 2 || error != std::errc{} || end != word.data() + word.size())
         throw std::invalid_argument(
             fmt::format("'{}' is not a code word; accepted: 0x and hexadecimal digits, or a "
@@ -203,35 +217,66 @@ class Parser {
     while (at_ < text_.size() && (is_letter(text_[at_]) || is_digit(text_[at_]))) ++at_;
     const std::string word = written(begin), name = lowered(word);
     if (name == "inf" || name == "infinity" || name == "nan") return {Expression::Kind::number, word, {}, 0, {}, {}};
-    std::vector<std::string> names{"abs"};
+    std::vector<std::string> names{"abs", "sum"};
     const OperationInfo* found = nullptr;
     for (const OperationInfo& row : operations) {
       if (row.result != ResultKind::format) continue;
       names.emplace_back(row.python);
       if (row.python == name) found = &row;
     }
-    const bool absolute = name == "abs";
-    if (!found && !absolute) throw std::invalid_argument(unknown_name("function", word, std::move(names)));
-    const std::size_t arity = absolute ? 1 : static_cast<std::size_t>(found->arity);
+    const bool absolute = name == "abs", sum = name == "sum";
+    if (!found && !absolute && !sum) {
+      if (peek() == '(') throw std::invalid_argument(unknown_name("function", word, std::move(names)));
+      throw std::invalid_argument(
+          fmt::format("'{}', character {}, '{}': there are no variables; accepted: numbers such as 0.1, code words "
+                      "such as 0x3C00, functions such as sqrt(2)",
+                      shown(text_), begin + 1, shown(word)));
+    }
+    const std::size_t arity = absolute ? 1 : sum ? 2 : static_cast<std::size_t>(found->arity);
     if (!take('(')) refuse(fmt::format("'(' behind {}", word));
-    Expression call{absolute ? Expression::Kind::absolute : Expression::Kind::operation,
+    Expression call{absolute ? Expression::Kind::absolute
+                    : sum    ? Expression::Kind::sum
+                             : Expression::Kind::operation,
                     {},
                     {},
                     0,
                     found ? found->operation : Operation::add,
                     {}};
-    do call.operands.push_back(expression(Binding::none));
-    while (take(','));
+    std::string hint;  // a decimal comma makes two operands of one
+    do {
+      call.operands.push_back(expression(Binding::none));
+      if (hint.empty()) hint = decimal_hint(at_);
+    } while (take(','));
     if (call.operands.size() != arity)
-      throw std::invalid_argument(fmt::format("{} of {} operand{}; accepted: {}", word, call.operands.size(),
-                                              call.operands.size() == 1 ? "" : "s", arity));
+      throw std::invalid_argument(fmt::format("{} of {} operand{}; accepted: {}{}", word, call.operands.size(),
+                                              call.operands.size() == 1 ? "" : "s", arity, hint));
     if (!take(')')) refuse("',' or ')'");
+    if (sum) {
+      call.count = terms(call.operands[1]);
+      call.operands.pop_back();
+    }
     call.text = written(begin);
     return call;
   }
 
+  /// How many terms a sum has.
+  std::uint64_t terms(const Expression& written) {
+    const auto& value = written.value;
+    const std::string accepted = fmt::format("a whole number from 1 to {}", most_terms);
+    if (written.kind != Expression::Kind::number || !value || denominator(*value) != 1 || *value < 1 ||
+        *value > most_terms)
+      throw std::invalid_argument(
+          fmt::format("sum of '{}' terms; accepted: {}, as in sum(0.1, 1000)", shown(written.text), accepted));
+    const auto count = static_cast<std::uint64_t>(numerator(*value));
+    terms_ += count;
+    if (terms_ > most_terms)
+      throw std::invalid_argument(fmt::format("sums of more than {0} terms; accepted: {0} in all", most_terms));
+    return count;
+  }
+
   std::string_view text_;
   std::size_t at_ = 0;
+  std::uint64_t terms_ = 0;
   int depth_ = 0;
 };
 
@@ -293,7 +338,23 @@ std::optional<Known> inverse(const Known& x) {
 
 }  // namespace
 
-Expression parse_expression(std::string_view text) { return Parser(text).whole(); }
+std::string with_typed_signs(std::string_view text) {
+  constexpr std::pair<std::string_view, char> signs[] = {
+      {"\u2212", '-'}, {"\u00d7", '*'}, {"\u00f7", '/'}, {"\u00b7", '*'}, {"\u22c5", '*'}};
+  std::string typed;
+  for (std::size_t i = 0; i < text.size();) {
+    const auto sign = std::find_if(std::begin(signs), std::end(signs),
+                                   [&](const auto& row) { return text.substr(i).starts_with(row.first); });
+    typed += sign == std::end(signs) ? text[i] : sign->second;
+    i += sign == std::end(signs) ? 1 : sign->first.size();
+  }
+  return typed;
+}
+
+Expression parse_expression(std::string_view text) {
+  const std::string typed = with_typed_signs(text);
+  return Parser(typed).whole();
+}
 
 bool is_compound(const Expression& expression) {
   return !expression.operands.empty() || expression.text.find('^') != std::string::npos ||
@@ -380,6 +441,7 @@ std::optional<Known> value_of(const Expression& expression, bool rational) {
   }
   if (expression.kind == Expression::Kind::negation) return Known{-operands[0].value, operands[0].doubt};
   if (expression.kind == Expression::Kind::absolute) return Known{abs(operands[0].value), operands[0].doubt};
+  if (expression.kind == Expression::Kind::sum) return product(operands[0], Known{Rational(expression.count)});
   return exact_result(expression.operation, operands, rational);
 }
 

@@ -1,4 +1,4 @@
-// Arithmetic as people write it: numbers, + - * / ^, parentheses and the functions of `halfulp eval`.
+// Arithmetic as people write it: numbers, + - * / ^, parentheses, the functions of `halfulp eval`, and sums.
 #pragma once
 
 #include <halfulp/commands/rational.hpp>
@@ -13,18 +13,26 @@ namespace halfulp::cli {
 
 /// A number, or an operation and its operands.
 struct Expression {
-  enum class Kind : std::uint8_t { number, code_word, operation, negation, absolute };
+  enum class Kind : std::uint8_t { number, code_word, operation, negation, absolute, sum };
   Kind kind = Kind::number;
   std::string text;                      ///< as written, without outer parentheses
   std::optional<Rational> value;         ///< of a finite number, exactly: 0.1, 2^-25
   std::uint64_t code = 0;                ///< of a code word such as 0x3C00
   Operation operation = Operation::add;  ///< one whose result is of its operands' format
   std::vector<Expression> operands;
+  std::uint64_t count = 0;  ///< of a sum: how many times its operand is added up
 };
+
+/// The most terms of an expression's sums, all together: each is added up one by one.
+inline constexpr std::uint64_t most_terms = 1'000'000;
+
+/// Text with the signs that are typeset, U+2212, U+00D7, U+00F7, U+00B7 and U+22C5, as - * / * *.
+std::string with_typed_signs(std::string_view text);
 
 /// Reads an expression. By falling precedence: ^ (also **; of numbers by whole numbers), signs, * and /, + and -. A
 /// sign before a number belongs to it. A hexadecimal word without point and exponent is a code word of whatever format
-/// the expression is computed in. Throws std::invalid_argument in one line that says what is accepted where.
+/// the expression is computed in. sum(x, n) is x + x + ..., n terms, from left to right. Typeset signs are taken too.
+/// Throws std::invalid_argument in one line that says what is accepted where.
 Expression parse_expression(std::string_view text);
 
 /// Whether text is more than one number or code word: it has an operator or a function.

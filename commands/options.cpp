@@ -1,10 +1,13 @@
 #include <halfulp/commands/options.hpp>
 
+#include <halfulp/formats/catalogue.hpp>
+#include <halfulp/report/config.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <charconv>
 #include <limits>
 #include <stdexcept>
@@ -45,12 +48,30 @@ std::vector<std::string> with_negative_numbers(const CLI::App& command, std::vec
       words.push_back(word);
       continue;
     }
+    if (word.size() > 2 && word.starts_with("--") &&
+        std::string_view(".(0123456789").find(word[2]) != std::string_view::npos)
+      throw std::invalid_argument(fmt::format(
+          "'{}' begins with two signs, as an option does; accepted: one sign, -(-1), or the word -- before it",
+          shown(word)));
     std::vector<std::string> names;
     for (const CLI::Option* option : command.get_options())
       for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     throw std::invalid_argument(unknown_name("option", word, std::move(names)));
   }
   return words;
+}
+
+std::vector<FloatFormat> formats_named(const std::string& names) {
+  std::vector<FloatFormat> formats;
+  for (const std::string& name : name_list(names, ',', "--format")) {
+    const FloatFormat format = parse_format(name);
+    if (std::ranges::find(formats, format) != formats.end())
+      throw std::invalid_argument("--format: " + format_name(format) + " is there twice");
+    formats.push_back(format);
+  }
+  if (formats.empty())
+    throw std::invalid_argument("--format is empty; accepted: names of formats, separated by commas");
+  return formats;
 }
 
 namespace {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/emulation/rounding.hpp>
+#include <halfulp/formats/format.hpp>
 
 #include <CLI/CLI.hpp>
 
@@ -37,6 +38,10 @@ CLI::Option* add_real_option(CLI::App& app, std::string name, double& value, dou
 /// The positional words of a command that allows extras: -inf, -.5 and -(1/3) look like options to the command line's
 /// parser, which hands them over as extras. Throws std::invalid_argument naming the nearest option for any other extra.
 std::vector<std::string> with_negative_numbers(const CLI::App& command, std::vector<std::string> words);
+
+/// The formats of a --format that takes several: "fp16,bf16". Throws std::invalid_argument in one line for an unknown
+/// one, for one that is there twice, and for none.
+std::vector<FloatFormat> formats_named(const std::string& names);
 
 // The options of `calc`, `eval` and `explain` that decide how a result is rounded.
 

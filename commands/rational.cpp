@@ -129,6 +129,12 @@ Rational rounded_to(const Rational& x, int digits) {
 
 std::string rounded(const Rational& x, int digits) { return decimal_text(rounded_to(x, digits), digits); }
 
+std::string ulps_text(const Rational& x, int digits) {
+  constexpr int most = 7;
+  const int whole = x.is_zero() ? 0 : decimal_exponent(abs(x)) + 1;
+  return rounded(x, whole <= most ? std::max(digits, whole) : digits);
+}
+
 std::string binary_text(const Rational& x, int exponent, int kept, int dropped) {
   const Rational rest = abs(x) * power_of_two(-exponent);
   bool exact;

@@ -37,6 +37,10 @@ Rational rounded_to(const Rational& x, int digits);
 /// The same as text, without "...".
 std::string rounded(const Rational& x, int digits);
 
+/// A number of units in the last place: `digits` significant digits, or all before the point, where these are at most
+/// seven: -1024, not -1020.
+std::string ulps_text(const Rational& x, int digits);
+
 /// |x| / 2^exponent in binary: the integer part, a point, `kept` digits, "|", and up to `dropped` more digits, with
 /// "..." if that is not all; "1.100|1100..." for 1/10, exponent -4.
 std::string binary_text(const Rational& x, int exponent, int kept, int dropped);

@@ -79,6 +79,16 @@ bool read_digits(std::string_view text, Literal& number) {
   return any && text.empty();
 }
 
+/// "0.1" for "0,1": a decimal number with a comma for its point. Empty for anything else.
+std::string with_point(std::string text) {
+  const std::size_t comma = text.find(',');
+  if (comma == std::string::npos || text.find('.') != std::string::npos) return {};
+  text[comma] = '.';
+  const std::string_view digits = std::string_view(text).substr(text[0] == '-' || text[0] == '+' ? 1 : 0);
+  Literal number;
+  return read_digits(digits, number) ? text : std::string();
+}
+
 cpp_int power(int base, long long exponent) {
   return boost::multiprecision::pow(cpp_int(base), static_cast<unsigned>(exponent));
 }
@@ -159,9 +169,13 @@ Literal read_literal(std::string_view text) {
     return number;
   }
   number.hexadecimal = word.size() > 2 && word[0] == '0' && word[1] == 'x';
-  if (!read_digits(text.substr(number.hexadecimal ? 2 : 0), number))
+  if (!read_digits(text.substr(number.hexadecimal ? 2 : 0), number)) {
+    if (const std::string point = with_point(whole); !point.empty())
+      throw std::invalid_argument("'" + shown(whole) + "' has a decimal comma; accepted: a decimal point (" + point +
+                                  ")");
     throw std::invalid_argument("'" + shown(whole) +
                                 "' is not a number; accepted: decimal (0.1, -6.5e4), hex-float (0x1.8p-3), inf, nan");
+  }
   number.kind = number.digits.empty() ? Kind::zero : Kind::finite;
   return number;
 }

@@ -9,6 +9,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <sstream>
+
 namespace calc_test {
 
 using namespace halfulp;
@@ -56,6 +59,11 @@ TEST(Expression, ValuesByPrecedence) {
       {"1e1-1", fraction(9)},
       {"0x1p1-1", fraction(1)},
       {"5 - 2^2 * 3", fraction(-7)},
+      {"sum(1/3, 3)", fraction(1)},
+      {"2 * sum(0.5, 1e3)", fraction(1000)},
+      {"sum(-1, 2^4) + SUM(2, 1)", fraction(-14)},
+      {"8 \u2212 \u22122", fraction(10)},
+      {"3 \u00d7 4 \u00f7 6 \u00b7 5 \u22c5 2", fraction(20)},
   };
   for (const auto& [text, expected] : cases) {
     const std::optional<Known> value = value_of(parse_expression(text), true);
@@ -133,6 +141,42 @@ TEST(Calculation, EveryStepIsTheOperationOnWhatBecameOfItsOperands) {
               exact_value(f, sum) - exact_value(f, rounded("0.1")) - exact_value(f, rounded("0.2")));
     EXPECT_EQ(c.error()->value, exact_value(f, c.result.code) - fraction(-7, 100));
   }
+}
+
+/// The sum term by term, and which terms are shown.
+TEST(Calculation, ASumIsAddedUpFromLeftToRight) {
+  const FloatFormat f = parse_format("fp16");
+  const std::uint64_t tenth = parse(f, {}, "0.1").code;
+  for (const std::uint64_t n : {1u, 2u, 3u, 8u, 9u, 100u, 5000u}) {
+    std::uint64_t sum = tenth;
+    for (std::uint64_t i = 1; i < n; ++i) sum = evaluate(Operation::add, f, {}, sum, tenth).code;
+    const Calculation c = calculate(parse_expression("sum(0.1, " + std::to_string(n) + ")"), f, {}, 1);
+    EXPECT_EQ(c.result.code, sum) << n;
+    EXPECT_EQ(c.exactly->value, fraction(static_cast<long long>(n), 10));
+    std::uint64_t steps = 0;
+    for (const CalculationStep& step : c.steps) steps += step.left_out ? step.left_out : 1;
+    EXPECT_EQ(steps, n) << "0.1, and n - 1 additions";
+    EXPECT_LE(c.steps.size(), 9u);
+    EXPECT_EQ(c.steps.back().result.code, sum);
+  }
+  // Stochastic sums go on where others have settled, and differ by their seeds.
+  Rounding stochastic;
+  stochastic.mode = RoundingMode::stochastic;
+  const Expression long_sum = parse_expression("sum(0.1, 10000)");
+  const double up = f.value(calculate(long_sum, f, stochastic, 1).result.code);
+  EXPECT_NEAR(up, 1000, 60);
+  EXPECT_LT(f.value(calculate(long_sum, f, {}, 1).result.code), 300);
+}
+
+TEST(Calculation, RightByLuckIsNotExact) {
+  const auto cancels = [](const char* text, const char* format) {
+    return calculate(parse_expression(text), parse_format(format), {}, 1).errors_cancel();
+  };
+  EXPECT_TRUE(cancels("0.1 - 0.1", "fp16"));
+  EXPECT_TRUE(cancels("1/3 * 3", "fp32"));
+  EXPECT_FALSE(cancels("0.5 + 0.25", "fp16")) << "nothing was rounded";
+  EXPECT_FALSE(cancels("0.1 + 0.2", "fp16")) << "not right";
+  EXPECT_FALSE(cancels("sqrt(2) - sqrt(2)", "fp16")) << "what is right is known to many digits only";
 }
 
 TEST(Calculation, NumbersAreRoundedOnceFromTheirFractions) {
@@ -218,6 +262,63 @@ TEST(CalcCommand, Text) {
   EXPECT_EQ(json["formats"][0]["steps"].size(), 3u);
 }
 
+TEST(CalcCommand, LongSumsShowTheirEnds) {
+  EXPECT_EQ(run_halfulp({"calc", "sum(1, 1e6)", "--format", "bf16"}).out,
+            "sum(1, 1e6) is 1000000\n\n"
+            "  format  result  code    error   in ulp\n"
+            "  bf16    256     0x4380  -1e+06  -244\n\n"
+            "  step by step in bf16  result  code    its error  in ulp\n"
+            "  1                     1       0x3f80  exact\n"
+            "  sum(1, 2)             2       0x4000  exact\n"
+            "  sum(1, 3)             3       0x4040  exact\n"
+            "  ... 253 more\n"
+            "  sum(1, 257)           256     0x4380  -1         -0.5\n"
+            "  ... 999742 more\n"
+            "  sum(1, 1e6)           256     0x4380  -1         -0.5\n");
+}
+
+TEST(CalcCommand, WhatCancelsIsSaid) {
+  EXPECT_EQ(run_halfulp({"calc", "0.1 - 0.1", "--format", "fp16,fp32"}).out,
+            "0.1 - 0.1 is 0\n\n"
+            "  format  result  code        error\n"
+            "  fp16    0       0x0000      cancelled\n"
+            "  fp32    0       0x00000000  cancelled\n"
+            "  cancelled: right, though steps were rounded; their errors cancel or are lost\n");
+  EXPECT_EQ(run_halfulp({"calc", "0.5 - 0.5", "--format", "fp16,fp32"}).out.find("cancel"), std::string::npos);
+}
+
+TEST(CalcCommand, UlpsHaveAllTheirDigits) {
+  const std::string out = run_halfulp({"calc", "(1 + 2^-12) - 1", "--format", "bf16"}).out;
+  EXPECT_NE(out.find("  -128\n"), std::string::npos) << out;
+  EXPECT_NE(run_halfulp({"calc", "1 + 2^-8 + 8 - 8 - 1", "--format", "bf16"}).out.find("-128"), std::string::npos);
+  EXPECT_EQ(ulps_text(Rational(-1024), 3), "-1024");
+  EXPECT_EQ(ulps_text(Rational(1234567), 3), "1234567");
+  EXPECT_EQ(ulps_text(Rational(12345678), 3), "1.23e+07");
+  EXPECT_EQ(ulps_text(Rational(-2, 3), 3), "-0.667");
+  EXPECT_EQ(ulps_text(Rational(10245, 10), 3), "1025");
+  EXPECT_EQ(ulps_text(Rational(0), 3), "0");
+}
+
+/// Two steps that differ behind their 26th character, and two that differ in their middle.
+TEST(CalcCommand, StepsAreToldApart) {
+  const auto steps = [](const std::string& expression) {
+    const std::string out = run_halfulp({"calc", expression, "--format", "fp16"}).out;
+    std::istringstream lines(out.substr(out.find("step by step")));
+    std::vector<std::string> names;
+    for (std::string line; std::getline(lines, line);)
+      if (line.starts_with("  ")) names.push_back(line.substr(2, 26));
+    return names;
+  };
+  for (const char* expression :
+       {"(1.000000001 + 2.000000002 + 3.000000003) * (1.000000001 + 2.000000002 + 3.000000004)",
+        "(1.00000000100000000000000000000001 + 5) / (1.00000000100000000010000000000001 + 5)"}) {
+    std::vector<std::string> names = steps(expression);
+    ASSERT_GT(names.size(), 4u);
+    std::ranges::sort(names);
+    EXPECT_EQ(std::ranges::adjacent_find(names), names.end()) << *std::ranges::adjacent_find(names);
+  }
+}
+
 TEST(CalcCommand, RefusesInOneLine) {
   const std::pair<std::vector<std::string>, const char*> cases[] = {
       {{"calc", "0.1 +"}, "'0.1 +', character 6, the end; accepted: a number, a function or '('"},
@@ -232,7 +333,25 @@ TEST(CalcCommand, RefusesInOneLine) {
       {{"calc", "2^0.5"}, "a whole number behind ^"},
       {{"calc", "sqrt(2)^2"}, "^ on numbers only"},
       {{"calc", "0^-1"}, "another base than 0"},
-      {{"calc", "10^99999"}, "powers below 2^16000"},
+      {{"calc", "10^99999"}, "character 4, '9'; accepted: powers from 2^-16000 to 2^16000"},
+      {{"calc", "2^-99999"}, "character 3, '-'; accepted: powers from 2^-16000 to 2^16000"},
+      {{"calc", "0,1"}, "'0,1', character 2, ','; accepted: an operator or the end; decimals have a point: 0.1"},
+      {{"calc", "(12,5) * 2"}, "accepted: an operator or ')'; decimals have a point: 12.5"},
+      {{"calc", "sqrt(2,5)"}, "sqrt of 2 operands; accepted: 1; decimals have a point: 2.5"},
+      {{"calc", "sqrt(2, 5)"}, "sqrt of 2 operands; accepted: 1\n"},
+      {{"calc", "1 + x"}, "'1 + x', character 5, 'x': there are no variables; accepted: numbers such as 0.1, code "},
+      {{"calc", "pi"}, "there are no variables"},
+      {{"calc", "--5"}, "'--5' begins with two signs, as an option does; accepted: one sign, -(-1), or the word -- "},
+      {{"calc", "--fromat"}, "unknown option '--fromat'; did you mean --format?"},
+      {{"calc", "sum(0.1)"}, "sum of 1 operand; accepted: 2"},
+      {{"calc", "sum(0.1, 0)"}, "sum of '0' terms; accepted: a whole number from 1 to 1000000, as in sum(0.1, 1000)"},
+      {{"calc", "sum(0.1, 2.5)"}, "sum of '2.5' terms"},
+      {{"calc", "sum(0.1, 1000001)"}, "sum of '1000001' terms"},
+      {{"calc", "sum(0.1, 2 + 1)"}, "sum of '2 + 1' terms"},
+      {{"calc", "sum(sum(1, 600000), 600000)"}, "sums of more than 1000000 terms; accepted: 1000000 in all"},
+      {{"calc", "0x3F800000"},
+       "wider than the 16 bits of bf16; accepted: 0x and 4 hexadecimal digits, or another --for"},
+      {{"calc", "0x1ffffffffffffffff"}, "'0x1ffffffffffffffff' is wider than 64 bits, and so than any format"},
       {{"calc", "1e99999"}, "out of range"},
       {{"calc", "0x3C000", "--format", "fp16"}, "wider than the 16 bits of fp16"},
       {{"calc", "0xZZ"}, "is not a code word"},
@@ -261,6 +380,8 @@ TEST(ExplainCommand, ReadsExpressions) {
   EXPECT_EQ(code("-(1/3)"), "0xb555");
   EXPECT_EQ(code("2^-25 + 2^-60"), "0x0001") << "just above a tie, which binary64 does not see";
   EXPECT_EQ(code("2^-25"), "0x0000");
+  EXPECT_EQ(code("\u22121 \u00f7 3"), "0xb555");
+  EXPECT_EQ(code("\u22120.1"), "0xae66");
   EXPECT_EQ(code("(1 + 2^-11) * 3"), "0x4201") << "rounded once: 3 + 3 * 2^-11";
 }
 

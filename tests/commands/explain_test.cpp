@@ -138,8 +138,9 @@ TEST(Explain, ReasonsAreTrue) {
           for (const ModeOutcome& o : e.outcomes) {
             const auto mode = std::string(name_of(o.mode));
             SCOPED_TRACE(std::string(row.name) + " " + text + " " + mode + ": " + o.reason);
-            seen.insert(o.reason.substr(0, 4) == "p = " ? "p" : o.reason);
-            EXPECT_LE(o.reason.size(), 12u);
+            const bool beyond = o.reason.starts_with("tie, beyond ");
+            seen.insert(o.reason.substr(0, 4) == "p = " ? "p" : beyond ? "tie, beyond" : o.reason);
+            EXPECT_LE(o.reason.size(), 17u);
             const bool finite = row.format.is_finite(o.result.code);
             const auto away = [&](const std::optional<Neighbour>& x) {
               return x ? Rational(abs(Rational(x->value - *e.value))) : Rational(-1);
@@ -152,6 +153,7 @@ TEST(Explain, ReasonsAreTrue) {
               EXPECT_EQ(mode.rfind("nearest", 0), 0u);
             } else if (o.reason.rfind("tie", 0) == 0) {
               EXPECT_EQ(least, most);
+              EXPECT_EQ(beyond, !finite) << "a tie with a neighbour that the format does not have";
               EXPECT_TRUE(!finite || o.reason != "tie: even" || o.result.code % 2 == 0);
               EXPECT_TRUE(!finite || o.reason != "tie: away" || *o.error * *e.value > 0);
               EXPECT_TRUE(o.reason != "tie: to 0" || (finite && *o.error * *e.value < 0));
@@ -187,10 +189,10 @@ TEST(Explain, ReasonsAreTrue) {
             }
           }
         }
-  for (const char* reason :
-       {"nearer",       "tie: even",   "tie: away", "tie: to 0", "exact",        "odd last bit", "+inf is up",
-        "-inf is down", "0 is down",   "0 is up",   "flushed",   "saturates",    "beyond max",   "stays finite",
-        "infinite",     "no infinity", "NaN",       "no NaN",    "no negatives", "smallest",     "p"})
+  for (const char* reason : {"nearer",     "tie: even",    "tie: away",    "tie: to 0", "exact",       "odd last bit",
+                             "+inf is up", "tie, beyond",  "-inf is down", "0 is down", "0 is up",     "flushed",
+                             "saturates",  "beyond max",   "stays finite", "infinite",  "no infinity", "NaN",
+                             "no NaN",     "no negatives", "smallest",     "p"})
     EXPECT_TRUE(seen.count(reason)) << reason;
 }
 
@@ -314,7 +316,16 @@ TEST(ExplainCommand, BadInputIsOneLine) {
   expect_refused({"explain", "1e5001", "--format", "fp16"}, "out of range");
   expect_refused({"explain", "1e-99999999999", "--format", "fp16"}, "out of range");
   expect_refused({"explain", "1", "--format", "fp99"}, "unknown format");
-  expect_refused({"explain", "1", "--format", "fp16", "--round", "up"}, "unknown rounding mode");
+  expect_refused({"explain", "1", "--format", "fp16", "--round", "up"},
+                 "unknown rounding mode 'up'; did you mean ru? accepted: nearest-even, nearest-away, nearest-to-zero, "
+                 "toward-zero, toward-positive, toward-negative, to-odd, stochastic, rne, rna, rtz, ru, rd, sr\n");
+  expect_refused({"explain", "0,1", "--format", "fp16"},
+                 "'0,1' has a decimal comma; accepted: a decimal point (0.1), or a code word");
+  expect_refused({"explain", "1,000,000", "--format", "fp16"}, "'1,000,000' is not a number");
+  expect_refused({"explain", "2^-99999", "--format", "fp16"}, "accepted: powers from 2^-16000 to 2^16000");
+  expect_refused({"explain", "--5", "--format", "fp16"}, "'--5' begins with two signs, as an option does");
+  expect_refused({"explain", "1", "--format", "fp16,half"}, "--format: fp16 is there twice");
+  expect_refused({"explain", "1", "--format", "fp16,fp99"}, "unknown format 'fp99'");
   expect_refused({"explain", "1", "--fromat", "fp16"}, "--format");
   for (const char* seed : {"x", "-1", "18446744073709551616", "1e3", ""})
     expect_refused({"explain", "1", "--format", "fp16", "--seed", seed},
@@ -327,7 +338,8 @@ TEST(ExplainCommand, BadInputIsOneLine) {
   expect_refused({"explain", "1", "--format", "fp16", "--format", "bf16"}, "--format is there 2 times; accepted: once");
   expect_refused(
       {"explain", "--", "-0.1", "--format", "bf16"},
-      "--format is missing; accepted: a format such as fp16 or e5m3 (see halfulp formats); options stand before --");
+      "--format is missing; accepted: a format such as fp16 or e5m3 (see halfulp formats), or several, separated by "
+      "commas; options stand before --");
   expect_refused({"--", "list"}, "a command is missing");
   expect_refused({"formats", ""}, "unknown format ''; accepted: fp16");
   expect_refused({"explain", "1", "--format", "fp16", "-x"}, "unknown option '-x'");
@@ -341,6 +353,27 @@ TEST(Output, AFullDiskIsOneLine) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"formats"}, {"explain", "1", "--format", "fp16"}, {"backends"}})
     expect_error(run_halfulp(arguments, "", "/dev/full"));
+}
+
+TEST(ExplainCommand, SeveralFormatsStandBelowEachOther) {
+  const auto of = [](const char* formats) { return run_halfulp({"explain", "0.1", "--format", formats}).out; };
+  EXPECT_EQ(of("fp16,e4m3"), of("fp16") + "\n" + of("e4m3"));
+  const auto json = nlohmann::json::parse(run_halfulp({"explain", "0.1", "--format", "fp16,e4m3", "--json"}).out);
+  ASSERT_EQ(json.size(), 2u);
+  EXPECT_EQ(json[1], nlohmann::json::parse(run_halfulp({"explain", "0.1", "--format", "e4m3", "--json"}).out));
+}
+
+/// 65520 lies halfway between 65504 and 65536, which FP16 does not have.
+TEST(ExplainCommand, ATieBeyondTheLargestValueIsCalledSo) {
+  const auto reason = [](const char* value, const char* format, std::size_t mode) {
+    return explain(parse_format(format), {}, value, 0).outcomes.at(mode).reason;
+  };
+  EXPECT_EQ(reason("65520", "fp16", 0), "tie, beyond 65504");
+  EXPECT_EQ(reason("65520", "fp16", 1), "tie, beyond 65504");
+  EXPECT_EQ(reason("65520", "fp16", 2), "tie: to 0");
+  EXPECT_EQ(reason("-65520", "fp16", 0), "tie, beyond max");
+  EXPECT_EQ(reason("464", "e4m3", 0), "tie: even");
+  EXPECT_EQ(reason("464", "e4m3", 1), "tie, beyond 448");
 }
 
 TEST(ExplainCommand, JsonSaysTheSame) {
