@@ -273,7 +273,14 @@ std::string MmaEvaluator::accepted() const {
   return text;
 }
 
-std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) const {
+std::string MmaEvaluator::overflows() const {
+  if (overflows_ == 0) return {};
+  return fmt::format("{} beyond {} format's range, the first in {}",
+                     overflows_ == 1 ? "1 value is" : fmt::format("{} values are", overflows_),
+                     overflows_ == 1 ? "its" : "their", first_overflow_);
+}
+
+std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) {
   const auto name = [&] {
     return group.one ? group.name : fmt::format("word {} of {}", group.words.size() + 1, group.name);
   };
@@ -283,6 +290,12 @@ std::uint64_t MmaEvaluator::read(const Group& group, std::string_view word) cons
         throw std::invalid_argument(fmt::format("'{}' is no value of {}", shown(word), format_name(group.format)));
       if (group.is_scale && group.format.sign(value.code))
         throw std::invalid_argument(fmt::format("'{}': scales are not negative", shown(word)));
+      if ((value.flags & flag::overflow) && read_literal(word).kind != Kind::infinite && ++overflows_ == 1) {
+        const std::string all = print_exact(group.format, group.format.max_finite());
+        first_overflow_ = fmt::format("line {}: {}, {} ({} ends at {})", line_, name(), shown(word),
+                                      format_name(group.format),
+                                      all.size() <= 8 ? all : print(group.format, group.format.max_finite()));
+      }
       return code_word(group.format, value.code);
     } catch (const std::invalid_argument& error) { throw std::invalid_argument(name() + ": " + error.what()); }
   std::uint64_t code = 0;
@@ -338,6 +351,7 @@ void MmaEvaluator::answer(const DotOperands& products, std::uint64_t c, std::str
 void MmaEvaluator::numbered_line(std::uint64_t number, std::string_view text, std::string& out) {
   std::string_view rest = text;
   if (const std::string_view first = take_word(rest); first.empty() || first[0] == '#') return;
+  line_ = number;
 
   const auto count = static_cast<std::size_t>(std::count(text.begin(), text.end(), '|')) + 1;
   if (count != groups_.size())

@@ -157,6 +157,9 @@ class MmaEvaluator : public CaseHandler {
 
   /// Appends the whole line of a case whose groups are these words: operands, scales, D.
   void answer(const DotOperands& products, std::uint64_t c, std::string& out);
+  /// What of `values` was beyond its format's range, in one line: "2 values are beyond their format's range, the first
+  /// in line 3: word 1 of A, 500 (e4m3 ends at 448)". Empty if none was; an infinity that is written so is meant.
+  std::string overflows() const;
 
  private:
   struct Group {
@@ -168,13 +171,15 @@ class MmaEvaluator : public CaseHandler {
   };
 
   std::string accepted() const;
-  std::uint64_t read(const Group& group, std::string_view word) const;
+  std::uint64_t read(const Group& group, std::string_view word);
   void write(const FloatFormat& format, std::uint64_t word, std::string& out) const;
   void write_difference(std::uint64_t number, std::uint64_t given, std::uint64_t d, std::string& out) const;
 
   const MatrixUnit& unit_;
   MmaOptions options_;
   std::vector<Group> groups_;
+  std::uint64_t line_ = 0, overflows_ = 0;
+  std::string first_overflow_;
 };
 
 }  // namespace halfulp::cli

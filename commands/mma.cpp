@@ -59,6 +59,7 @@ void mma_command(const MmaArguments& options, int& status) {
   MmaEvaluator evaluator(unit, options.lines);
   if (options.sample != 0) return write_cases(evaluator, unit, options);
   answer_cases(evaluator, options.lines, status);
+  if (const std::string text = evaluator.overflows(); !text.empty()) write_error("halfulp: " + text + "\n");
 }
 
 }  // namespace
@@ -72,7 +73,8 @@ void add_mma_command(CLI::App& app, int& status) {
       ->type_name("FILE");
   command->add_flag(
       "--values", options->lines.values,
-      "operands are numbers, rounded to nearest even to the unit's formats; D is written exactly, in decimal");
+      "operands are numbers, rounded to nearest even to the unit's formats; D is written exactly, in decimal; "
+      "standard error says how many overflow");
   add_number_option(*command, "--sample", options->sample, 1, most_operands,
                     "writes N cases as lines that --check reads: random words, terms that cancel, terms that lose "
                     "digits, subnormals and special values in turn");

@@ -107,6 +107,21 @@ TEST(MmaCommand, ValuesAreRoundedToTheFormats) {
   expect_error(run_mma(half, "1 one | 1 1 | 0\n", {"--values"}), "standard input, line 1: word 2 of A: ");
 }
 
+TEST(MmaCommand, ValuesBeyondAFormatAreCounted) {
+  const auto said = [](const std::string& unit, const std::string& input) {
+    const Outcome outcome = run_mma(unit, input, {"--values"});
+    EXPECT_EQ(outcome.status, 0);
+    return outcome.err;
+  };
+  EXPECT_EQ(said("hopper.wgmma.e4m3.fp32", "1 | 1 | 0\n# why\n1 500 | 1 1 | 0\n-1e9 | 1 | 0\n"),
+            "halfulp: 2 values are beyond their format's range, the first in line 3: word 2 of A, 500 (e4m3 ends at "
+            "448)\n");
+  EXPECT_EQ(said(half, "1 | 1 | 1e39\n"),
+            "halfulp: 1 value is beyond its format's range, the first in line 1: C, 1e39 (fp32 ends at "
+            "3.4028235e+38)\n");
+  EXPECT_EQ(said(half, "65504 | 1 | 0\ninf | -Infinity | 0\n65519.9 | 1 | 0\n"), "") << "an infinity is meant";
+}
+
 TEST(MmaCommand, CheckEndsWithItsSumAndItsStatus) {
   EXPECT_EQ(answered(half, "3C00 | 3C00 | 0 | 3F800000\n7E00 | 3C00 | 0 | 7FC00000\n", {"--check"}),
             "2 checked, 0 differ\n");
@@ -283,6 +298,8 @@ TEST(UnitsCommand, WordsChooseUnits) {
                                              {"RTX4090", "ada."},
                                              {"rtx5070ti", "rtx-blackwell."},
                                              {"MI250X", "cdna2."},
+                                             {"MI325X", "cdna3."},
+                                             {"gh200", "hopper."},
                                              {"MI300A", "cdna3."}}) {
     const auto names = chosen({device});
     EXPECT_EQ(names.size(), count([&, a = architecture](const MatrixUnit& u) { return u.name.rfind(a, 0) == 0; }))
@@ -298,8 +315,6 @@ TEST(UnitsCommand, WordsChooseUnits) {
                             {"units", "e4m3-e"},
                             {"units", "cdna3"}}) {
     std::istringstream lines(run_halfulp(words).out);
-                                             {"MI325X", "cdna3."},
-                                             {"gh200", "hopper."},
     for (std::string line; std::getline(lines, line);) EXPECT_LE(line.size(), 140u) << line;
   }
   // A word begins a part of a name, so "mx" is not in "amx"; one that begins none may be anywhere.
