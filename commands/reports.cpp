@@ -61,9 +61,7 @@ std::pair<std::string, std::string> condition(const std::string& text) {
 
 void show(const Arguments& arguments) {
   const auto& [path, name, columns, where, csv] = arguments;
-  const Json report = read_json(path);
-  if (const auto errors = report_errors(report); !errors.empty())
-    throw std::invalid_argument(fmt::format("{}: not a valid report: {}", path, errors.front()));
+  const Json report = read_report(path);
   if (!name) {
     if (csv || !columns.empty() || !where.empty())
       throw std::invalid_argument("show: --columns, --where and --csv need a TABLE");
@@ -94,10 +92,10 @@ void add_show_command(CLI::App& app) {
   command->add_option("REPORT", arguments->path, "a report; - is standard input")->required();
   command->add_option("TABLE", arguments->table,
                       "a table of its results, or claims; without it, the tables are listed");
-  command->add_option("--columns", arguments->columns, "only these columns, in this order")
+  command->add_option("--columns", arguments->columns, "columns to show, in this order (default: all)")
       ->type_name("NAME[,NAME...]")
       ->delimiter(',');
-  command->add_option("--where", arguments->where, "only rows whose column has this value; may be repeated")
+  command->add_option("--where", arguments->where, "a column and the value of the rows to show; may be repeated")
       ->type_name("COLUMN=VALUE")
       ->expected(1)
       ->take_all()
@@ -145,17 +143,6 @@ void add_validate_command(CLI::App& app, int& status) {
   });
 }
 
-namespace {
-
-Json valid_report(const std::string& path) {
-  Json report = read_json(path);
-  const auto errors = report_errors(report);
-  if (!errors.empty()) throw std::invalid_argument(path + " is not a valid report: " + errors.front());
-  return report;
-}
-
-}  // namespace
-
 void add_diff_command(CLI::App& app, int& status) {
   CLI::App* command = app.add_subcommand("diff",
                                          "where the results of two reports differ: code words first, then numbers");
@@ -166,7 +153,7 @@ void add_diff_command(CLI::App& app, int& status) {
   command->add_option("FIRST", options->first, "a report")->required()->type_name("REPORT");
   command->add_option("SECOND", options->second, "a report of the same experiment")->required()->type_name("REPORT");
   command->callback([options, &status] {
-    const ReportDiff diff = diff_reports(valid_report(options->first), valid_report(options->second));
+    const ReportDiff diff = diff_reports(read_report(options->first), read_report(options->second));
     write_output(diff.text);
     status = diff.results_differ ? exit_status::failed : exit_status::done;
   });

@@ -19,6 +19,7 @@
 #include <optional>
 #include <set>
 #include <sstream>
+#include <stdexcept>
 
 namespace halfulp {
 namespace {
@@ -118,14 +119,33 @@ void check_lengths(const Json& value, const std::string& where, std::vector<std:
   }
 }
 
+constexpr std::string_view foreign = "no report of halfulp";
+
+/// "no report of halfulp (its members: a, b, ...)" for an object that lacks most of what a report must have, else
+/// nothing. To list all that it lacks would not help.
+std::string foreign_object(const nlohmann::json& schema, const Json& object) {
+  constexpr std::size_t most_members = 6;
+  std::size_t present = 0;
+  for (const auto& name : schema.at("required")) present += object.contains(name.get<std::string>());
+  if (2 * present >= schema.at("required").size()) return {};
+  std::string members;
+  std::size_t count = 0;
+  for (const auto& [name, value] : object.items())
+    if (count++ < most_members) members += (members.empty() ? "" : ", ") + shown(name);
+  if (count > most_members) members += fmt::format(" and {} more", count - most_members);
+  return count == 0 ? fmt::format("{} (an object without members)", foreign)
+                    : fmt::format("{} (its members: {})", foreign, members);
+}
+
 std::vector<std::string> schema_errors(const Json& report) {
   if (!report.is_object()) return {fmt::format("{}; accepted: a report, an object", report.type_name())};
+  const nlohmann::json schema_json = nlohmann::json::parse(report_schema());
+  if (std::string other = foreign_object(schema_json, report); !other.empty()) return {std::move(other)};
   std::vector<std::string> long_ones;
   check_lengths(report, "", long_ones);
   if (!long_ones.empty()) return long_ones;
 
   using Adapter = valijson::adapters::NlohmannJsonAdapter;
-  const nlohmann::json schema_json = nlohmann::json::parse(report_schema());
   valijson::Schema schema;
   valijson::SchemaParser(valijson::SchemaParser::kDraft7).populateSchema(Adapter(schema_json), schema);
 
@@ -389,6 +409,14 @@ std::string_view report_schema() { return report_schema_text; }
 std::vector<std::string> report_errors(const Json& report, std::span<const Experiment> known) {
   std::vector<std::string> errors = schema_errors(report);
   return errors.empty() ? contradictions(report, known) : errors;
+}
+
+Json read_report(const std::string& path) {
+  Json report = read_json(path);
+  if (const std::vector<std::string> errors = report_errors(report); !errors.empty())
+    throw std::invalid_argument(fmt::format(
+        "{}: {}{}", path, errors.front().starts_with(foreign) ? "" : "not a valid report: ", errors.front()));
+  return report;
 }
 
 std::vector<std::string> contradictions(const Json& report, std::span<const Experiment> known) {

@@ -111,7 +111,7 @@ def test_reports_that_differ_or_are_none(report):
     table["rows"].pop()
     assert halfulp.diff(report, other).status == 1
     assert halfulp.validate({"schema_version": 2}).status == 1
-    with pytest.raises(ValueError, match="not a valid report"):
+    with pytest.raises(ValueError, match="no report of halfulp"):
         halfulp.show({})
 
 

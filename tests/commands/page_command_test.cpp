@@ -93,21 +93,23 @@ TEST_F(PageCommand, RefusesInOneLineAndWritesNothing) {
   fs::create_directories(folder_ / "empty");
   const auto file = [&](const char* name) { return (folder_ / name).string(); };
   const std::string fine = python(0);
-  for (const auto& [words, why] :
-       std::vector<std::pair<std::vector<std::string>, std::string>>{{{file("bad.json")}, "not a valid report"},
-                                                                     {{file("no.json")}, "no.json"},
-                                                                     {{file("absent.json")}, "absent.json"},
-                                                                     {{report_, file("bad.json")}, "bad.json"},
-                                                                     {{file("empty")}, "no report in this folder"},
-                                                                     {{"-"}, "accepted: files"},
-                                                                     {{report_, "--rows=x"}, "--rows is 'x'"},
-                                                                     {{}, "REPORT is missing"}}) {
+  for (const auto& [words, why] : std::vector<std::pair<std::vector<std::string>, std::string>>{
+           {{file("bad.json")}, "no report of halfulp (its members: "},
+           {{file("no.json")}, "no.json"},
+           {{file("absent.json")}, "absent.json"},
+           {{report_, file("bad.json")}, "bad.json"},
+           {{file("empty")}, "no report in this folder"},
+           {{"-"}, "accepted: files"},
+           {{report_, "--rows=x"}, "--rows is 'x'"},
+           {{}, "REPORT is missing"}}) {
     std::vector<std::string> all{"page", "--out", out_, fine};
     all.insert(all.end(), words.begin(), words.end());
     expect_refused(all, why);
     EXPECT_FALSE(fs::exists(out_));
   }
-  EXPECT_EQ(run_halfulp({"page", report_, fine}).status, 2);
+  expect_refused(
+      {"page", report_, fine},
+      "--out is missing; accepted: a file for one page, a folder (DIR/) for many, or - for standard output\n");
   EXPECT_EQ(run_halfulp({"page", report_, "--out", file("absent/page.html"), fine}).status, 2);
   const std::string before = content(report_);
   EXPECT_EQ(run_halfulp({"page", report_, "--out", report_, fine}).status, 2);

@@ -290,7 +290,33 @@ TEST_F(RunCommand, shows_tables) {
   expect_bad_input({"show", report, ""}, "unknown table ''; accepted: ");
   expect_bad_input({"show", path("missing.json")}, "cannot read");
   write("toy.json", "{}");
-  expect_bad_input({"show", path("toy.json")}, "not a valid report");
+  expect_bad_input({"show", path("toy.json")}, "toy.json: no report of halfulp (an object without members)\n");
+}
+
+TEST_F(RunCommand, other_programs_json_is_no_report) {
+  write("other.json", R"({"context": {"date": 1}, "benchmarks": [], "schema_version": 1})");
+  const std::string why = ": no report of halfulp (its members: context, benchmarks, schema_version)\n",
+                    other = path("other.json");
+  expect_bad_input({"show", other}, other + why);
+  expect_bad_input({"show", other, "claims"}, other + why);
+  expect_bad_input({"diff", other, other}, other + why);
+  expect_bad_input({"page", other, "--out", path("page.html")}, other + why);
+  const Outcome judged = run_halfulp({"validate", other});
+  EXPECT_EQ(judged.status, 1);
+  EXPECT_EQ(judged.out, other + why);
+  write("many.json", R"({"a": 1, "b": 2, "c": 3, "d": 4, "e": 5, "f": 6, "g": 7, "h": 8})");
+  expect_bad_input({"show", path("many.json")}, "(its members: a, b, c, d, e, f and 2 more)");
+
+  // What is nearly a report is told what is wrong with it.
+  const std::string report = path("report.json");
+  ASSERT_EQ(run_halfulp({"run", "position_ids", "--set", "formats=bf16", "--set", "lengths=512", "--backend",
+                         "emulated", "--out", report})
+                .status,
+            0);
+  Json near = read_json(report);
+  near.erase("title"), near.erase("claims"), near.erase("status");
+  write("near.json", near.dump());
+  expect_bad_input({"show", path("near.json")}, "near.json: not a valid report: /");
 }
 
 TEST_F(RunCommand, lists_and_helps) {
