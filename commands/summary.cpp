@@ -1,13 +1,16 @@
 #include <halfulp/commands/tables.hpp>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <cstdint>
 #include <limits>
 #include <map>
 #include <string>
+#include <string_view>
 #include <utility>
+#include <vector>
 
 namespace halfulp::cli {
 namespace {
@@ -104,21 +107,65 @@ std::string verdict_line(Verdict verdict, const std::string& text, const Style& 
 /// Which claims are shown.
 enum class Claims : std::uint8_t { all, that_did_not_hold, that_failed };
 
+/// Claims that were skipped for one reason: without a data set they are many. Those that want other elements of a list
+/// ("policies does not name O1", "policies does not name mxfp8") have one, too.
+class Skipped {
+ public:
+  void add(const std::string& reason) {
+    auto [head, missing] = parted(reason);
+    Group& group = groups_[head];
+    ++group.count;
+    for (std::size_t end = 0; !missing.empty(); missing.erase(0, end + both.size())) {
+      end = std::min(missing.find(both), missing.size());
+      if (std::string name = missing.substr(0, end);
+          std::find(group.missing.begin(), group.missing.end(), name) == group.missing.end())
+        group.missing.push_back(std::move(name));
+      if (end == missing.size()) break;
+    }
+  }
+  /// "9 claims [policies does not name O1, mxfp8]" the first time a reason is asked for, then nothing. Of a single
+  /// claim nothing too, and `single` is true.
+  std::string text(const std::string& reason, bool& single) {
+    const std::string head = parted(reason).first;
+    Group& group = groups_[head];
+    single = group.count == 1;
+    if (single || std::exchange(group.told, true)) return {};
+    return fmt::format("{} claims [{}{}]", group.count, head, fmt::join(group.missing, ", "));
+  }
+
+ private:
+  static constexpr std::string_view both = " and ";  ///< between two elements that a reason misses
+  struct Group {
+    std::size_t count = 0;
+    std::vector<std::string> missing;
+    bool told = false;
+  };
+  /// "policies does not name " and "O1"; another reason as it is, and "".
+  static std::pair<std::string, std::string> parted(const std::string& reason) {
+    for (const std::string_view verb : {" does not name ", " does not contain "})
+      if (const std::size_t at = reason.find(verb); at != reason.npos)
+        if (const std::size_t end = at + verb.size(); reason.find(',', end) == reason.npos)
+          return {reason.substr(0, end), reason.substr(end)};
+    return {reason, ""};
+  }
+
+  std::map<std::string, Group> groups_;
+};
+
 /// Claims, then the comparisons that differ, or those that fail.
 std::string claim_lines(const Finished& run, Claims which, const Style& style) {
   std::string lines;
-  std::map<std::string, std::size_t> skipped;  // by reason: without a data set many claims have the same one
+  Skipped skipped;
   for (const Claim& claim : run.report.claims())
-    if (claim.verdict == Verdict::skipped && which == Claims::that_did_not_hold) ++skipped[claim.reason];
+    if (claim.verdict == Verdict::skipped && which == Claims::that_did_not_hold) skipped.add(claim.reason);
   for (const Claim& claim : run.report.claims()) {
     if (claim.verdict == Verdict::pass && which != Claims::all) continue;
     if (claim.verdict != Verdict::fail && which == Claims::that_failed) continue;
     if (claim.verdict == Verdict::skipped && which == Claims::that_did_not_hold) {
-      const std::size_t count = std::exchange(skipped[claim.reason], 0);
-      if (count != 1) {
-        if (count != 0) lines += verdict_line(claim.verdict, fmt::format("{} claims [{}]", count, claim.reason), style);
-        continue;
-      }
+      bool single = false;
+      if (const std::string text = skipped.text(claim.reason, single); !text.empty())
+        lines += verdict_line(claim.verdict, text, style);
+      if (!single) continue;
     }
     std::string text = claim.statement;
     if (claim.verdict == Verdict::fail)

@@ -81,12 +81,19 @@ void claim_policies(const Config& config, const Data& data, const Outcomes& outc
                                        seeds == 1 ? "" : "s");
     const auto claim = [&](const char* row, const std::string& id, const std::string& statement, const Citation& source,
                            const char* policy, const char* than, auto&& judge) {
-      const bool ran = outcomes.contains({network, policy}) && outcomes.contains({network, than});
+      std::string absent;
+      for (const std::string one : {policy, than}) {
+        if (outcomes.contains({network, one})) continue;
+        const std::string name = one.substr(0, one.find(','));  // "pure-fp16, eps 1e-4" is a run of pure-fp16
+        absent = outcomes.contains({network, name}) ? one + " is not run with this optimizer and eps"
+                 : absent.empty()                   ? "policies does not name " + name
+                                                    : absent + " and " + name;
+      }
       const std::string& missing = data.missing(network);
       report.claim({fmt::format("{}-{}-{}", network, row, id), network + ": " + statement + of, source},
-                   !missing.empty() ? skipped(missing)
-                   : !ran           ? skipped(fmt::format("policies does not name {} and {}", policy, than))
-                                    : judge(outcomes.at({network, policy}), outcomes.at({network, than})));
+                   !missing.empty()  ? skipped(missing)
+                   : !absent.empty() ? skipped(absent)
+                                     : judge(outcomes.at({network, policy}), outcomes.at({network, than})));
     };
     for (const AsGood& row : as_good)
       claim(row.id, "as-fp32", row.statement, row.source, row.policy, "fp32",

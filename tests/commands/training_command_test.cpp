@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
+#include <sstream>
 
 namespace training_command_test {
 
@@ -148,6 +149,23 @@ TEST_F(TrainingCommand, RefusesInOneLineAndWritesNothing) {
 TEST_F(TrainingCommand, RefusesCheckpointsOfOtherRuns) {
   const std::string with = "checkpoints=" + checkpoints.string();
   const std::string first = results(halfulp::tests::run_program(words({"policies=amp-fp16", with})));
+/// Claims that want other policies than those that were named share a line, which names only what is missing.
+TEST_F(TrainingCommand, SkippedClaimsNameWhatIsMissing) {
+  const Outcome outcome = halfulp::tests::run_program(words({"policies=fp32,pure-bf16"}));
+  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  std::string text;
+  std::istringstream lines(outcome.out);
+  for (std::string word; lines >> word;) text += word + " ";
+  EXPECT_NE(text.find("skipped 10 claims [policies does not name amp-fp16, O2, amp-bf16, bf16-sr, bf16-kahan, "
+                      "fp8-hybrid, fp8-deepseek, mxfp8, pure-fp16] "),
+            std::string::npos)
+      << outcome.out;
+  EXPECT_EQ(text.find("does not name", text.find("does not name") + 1), std::string::npos) << outcome.out;
+  EXPECT_EQ(text.find("and fp32]"), std::string::npos) << outcome.out;
+  const Outcome none = halfulp::tests::run_program(words({"policies=pure-bf16"}));
+  EXPECT_NE(none.out.find("[policies does not name amp-fp16, fp32, O2, "), std::string::npos) << none.out;
+}
+
   const fs::path file = checkpoints / "mlp-amp-fp16-1.checkpoint";
   ASSERT_TRUE(fs::exists(file));
   const std::string saved = content(file);
