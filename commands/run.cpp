@@ -14,6 +14,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <chrono>
@@ -21,6 +22,7 @@
 #include <memory>
 #include <set>
 #include <stdexcept>
+#include <string_view>
 #include <utility>
 
 namespace halfulp::cli {
@@ -87,9 +89,48 @@ std::vector<Config> configurations(const std::vector<const Experiment*>& chosen,
   return configs;
 }
 
+/// With several experiments: which of them each setting changes, for a key such as count means something else in each.
+void say_what_changes(const std::vector<const Experiment*>& chosen, const std::vector<Config>& configs,
+                      const std::vector<std::string>& settings) {
+  std::string text;
+  for (const std::string& setting : settings) {
+    std::vector<std::string_view> names;
+    for (std::size_t i = 0; i < chosen.size(); ++i)
+      if (declares(configs[i], setting.substr(0, setting.find('=')))) names.push_back(chosen[i]->name);
+    text += fmt::format("{}--set {} changes {}", text.empty() ? "" : "; ", shown(setting),
+                        names.size() == chosen.size() ? "all" : fmt::format("{}", fmt::join(names, ", ")));
+  }
+  if (!text.empty()) write_error(fmt::format("halfulp: {} (of {} experiments)\n", text, chosen.size()));
+}
+
+/// A folder for reports. What of it and of the folders above it had to be made is gone again if nothing was written
+/// there: experiments refuse some values only as they begin.
+class ReportFolder {
+ public:
+  ReportFolder() = default;
+  ReportFolder(const ReportFolder&) = delete;
+  ReportFolder& operator=(const ReportFolder&) = delete;
+  ~ReportFolder() {
+    std::error_code ignored;
+    for (const fs::path& folder : made_) fs::remove(folder, ignored);  // only an empty one
+  }
+  void make(const fs::path& folder) {
+    std::error_code error;
+    for (fs::path at = folder; !at.empty() && !fs::exists(at, error); at = at.parent_path())
+      if (at.has_filename()) made_.push_back(at);
+    fs::create_directories(folder, error);
+    if (error)
+      throw std::invalid_argument(fmt::format("cannot make the folder {}: {}", folder.string(), error.message()));
+  }
+
+ private:
+  std::vector<fs::path> made_;  ///< the innermost first
+};
+
 /// Where each report goes: a folder, made if it ends in a slash or several reports go there, takes EXPERIMENT.json; "-"
 /// is standard output.
-std::vector<std::string> output_files(const std::vector<const Experiment*>& chosen, const std::string& out) {
+std::vector<std::string> output_files(const std::vector<const Experiment*>& chosen, const std::string& out,
+                                      ReportFolder& reports) {
   const bool several = chosen.size() > 1;
   if (out.empty()) throw std::invalid_argument("--out: a file, a folder or - is missing");
   if (out == "-" && !several) return {out};
@@ -103,8 +144,7 @@ std::vector<std::string> output_files(const std::vector<const Experiment*>& chos
     check_writable(out);
     return {out};
   }
-  fs::create_directories(out, error);
-  if (error) throw std::invalid_argument(fmt::format("cannot make the folder {}: {}", out, error.message()));
+  reports.make(out);
   std::vector<std::string> files;
   for (const Experiment* experiment : chosen) {
     files.push_back(fs::path(out) / (std::string(experiment->name) + ".json"));
@@ -147,7 +187,7 @@ void add_run_options(CLI::App& app, RunArguments& arguments) {
       ->type_name("FILE|DIR|-");
   add_number_option(app, "--threads", arguments.threads, 1, 1024,
                     "number of threads (default: one per core; the results do not depend on it)");
-  app.add_flag("--quiet", arguments.quiet, "no progress bar and no summary");
+  app.add_flag("--quiet", arguments.quiet, "no progress bar, no notes and no summary");
   app.add_flag("--verbose", arguments.verbose, "every claim, and every row of the table that is shown");
   app.add_flag("--parameters", arguments.parameters, "show the parameters and run nothing");
 }
@@ -165,9 +205,12 @@ int run_experiments(const std::vector<const Experiment*>& chosen, const RunArgum
   options.command = arguments.command;
   options.backends = choose_backends(arguments.backends);
   const std::vector<Config> configs = configurations(chosen, arguments);
-  const std::vector<std::string> files = output_files(chosen, arguments.out);
+  ReportFolder folder;
+  const std::vector<std::string> files = output_files(chosen, arguments.out, folder);
   if (hooks.check)
     for (std::size_t i = 0; i < chosen.size(); ++i) hooks.check(configs[i], files[i]);
+
+  if (chosen.size() > 1 && !arguments.quiet) say_what_changes(chosen, configs, arguments.settings);
 
   note_interrupts();
   std::vector<Finished> finished;

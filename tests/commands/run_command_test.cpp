@@ -120,6 +120,42 @@ TEST_F(RunCommand, bad_parameters_are_one_line_and_no_file) {
   expect_bad_input({"run", "all", "--config", path("wrong.json"), "--out", path("all/")}, "one experiment");
 }
 
+/// What an experiment itself refuses as it begins leaves no folder either.
+TEST_F(RunCommand, a_refused_run_leaves_no_folder) {
+  expect_bad_input({"run", name, "--set", "count=0", "--out", path("new/")}, "count");
+  expect_bad_input({"run", name, "--set", "input=" + path("none.npy"), "--out", path("new/deeper/")}, "none.npy");
+  expect_bad_input({"run", "training", "--set", "policies=nothing", "--out", path("new/deeper/")}, "policies");
+  fs::create_directories(folder / "old");
+  expect_bad_input({"run", name, "--set", "input=" + path("none.npy"), "--out", path("old/")}, "none.npy");
+  expect_bad_input({"run", name, "--set", "input=" + path("none.npy"), "--out", path("old/new/")}, "none.npy");
+}
+
+TEST_F(RunCommand, a_setting_of_several_experiments_says_which_it_changes) {
+  // The first experiment ends the run: there is no such input.
+  const auto said = [&](const std::vector<std::string>& more) {
+    std::vector<std::string> all{"run", "all", "--set", "count=4096", "--set", "input=none.npy", "--out", path("all/")};
+    all.insert(all.end(), more.begin(), more.end());
+    const Outcome outcome = run_halfulp(all);
+    EXPECT_EQ(outcome.status, 2);
+    EXPECT_EQ(files(), 0u);
+    return outcome.err;
+  };
+  const std::string note = said({}), rest = said({"--quiet"});
+  EXPECT_TRUE(is_one_line(rest)) << rest;
+  ASSERT_TRUE(note.ends_with(rest)) << note;
+  std::string counted;
+  std::size_t number = 0;
+  for (const Experiment& experiment : experiments()) {
+    ++number;
+    for (const Parameter& parameter : experiment.parameters())
+      if (parameter.name == "count") counted += (counted.empty() ? "" : ", ") + std::string(experiment.name);
+  }
+  EXPECT_TRUE(note.starts_with("halfulp: --set count=4096 changes " + counted + "; --set input=none.npy changes "))
+      << note;
+  EXPECT_TRUE(note.ends_with(" (of " + std::to_string(number) + " experiments)\n" + rest)) << note;
+  EXPECT_EQ(said({"--set", "formats=bf16"}).find("changes all"), std::string::npos);
+}
+
 TEST_F(RunCommand, unwritable_output_is_refused_before_the_experiment_runs) {
   write("file", "");
   expect_bad_input({"run", name, "--out", path("missing/r.json")}, "cannot write");
@@ -306,6 +342,10 @@ TEST_F(RunCommand, shows_tables) {
   expect_bad_input({"show", report, "collision"}, "did you mean collisions?");
   expect_bad_input({"show", report, ""}, "unknown table ''; accepted: ");
   expect_bad_input({"show", path("missing.json")}, "cannot read");
+  expect_bad_input({"show", report, "collisions", "--columns"},
+                   "--columns: a value is missing; accepted: columns to show, in this order\n");
+  expect_bad_input({"show", report, "collisions", "--where"},
+                   "--where: a value is missing; accepted: a column and the value of the rows to show\n");
   write("toy.json", "{}");
   expect_bad_input({"show", path("toy.json")}, "toy.json: no report of halfulp (an object without members)\n");
 }
@@ -357,8 +397,6 @@ TEST_F(RunCommand, lists_and_helps) {
   EXPECT_EQ(run_halfulp({"--help"}).status, 0);
 }
 
-}  // namespace run_command_test
-}  // namespace halfulp
 TEST(Help, AsAWordBeforeACommand) {
   EXPECT_EQ(run_halfulp({"help", "explain"}).out, run_halfulp({"explain", "--help"}).out);
   EXPECT_EQ(run_halfulp({"help", "run", "underflow"}).out, run_halfulp({"run", "underflow", "--help"}).out);
@@ -379,3 +417,5 @@ TEST(RunScript, SuggestsACommand) {
   EXPECT_EQ(said("clean"), "run: unknown command 'clean';");
 }
 
+}  // namespace run_command_test
+}  // namespace halfulp

@@ -129,6 +129,9 @@ TEST_F(TrainingCommand, RefusesInOneLineAndWritesNothing) {
   refused({"networks=transformer", "width=6"}, "networks: transformer: ");
   refused({"data=" + (folder / "nowhere").string()}, "nowhere");
   refused({"networks=lstm", "text=" + (folder / "nowhere.txt").string()}, "nowhere.txt");
+  refused({"networks=mlp", "text=" + (folder / "nowhere.txt").string()}, "nowhere.txt: no such file");
+  refused({"networks=mlp", "text=" + folder.string()}, "a directory, not a text");
+  refused({"networks=lstm", "data=" + (folder / "nowhere").string()}, "nowhere: no such folder");
   write(checkpoints, "a file");
   refused({"policies=fp32", "checkpoints=" + checkpoints.string()}, "checkpoints: cannot make the folder");
   fs::remove(checkpoints);
@@ -146,9 +149,6 @@ TEST_F(TrainingCommand, RefusesInOneLineAndWritesNothing) {
   refused({"policies=fp32"}, "no t10k-labels-idx1-ubyte");
 }
 
-TEST_F(TrainingCommand, RefusesCheckpointsOfOtherRuns) {
-  const std::string with = "checkpoints=" + checkpoints.string();
-  const std::string first = results(halfulp::tests::run_program(words({"policies=amp-fp16", with})));
 /// Claims that want other policies than those that were named share a line, which names only what is missing.
 TEST_F(TrainingCommand, SkippedClaimsNameWhatIsMissing) {
   const Outcome outcome = halfulp::tests::run_program(words({"policies=fp32,pure-bf16"}));
@@ -166,6 +166,9 @@ TEST_F(TrainingCommand, SkippedClaimsNameWhatIsMissing) {
   EXPECT_NE(none.out.find("[policies does not name amp-fp16, fp32, O2, "), std::string::npos) << none.out;
 }
 
+TEST_F(TrainingCommand, RefusesCheckpointsOfOtherRuns) {
+  const std::string with = "checkpoints=" + checkpoints.string();
+  const std::string first = results(halfulp::tests::run_program(words({"policies=amp-fp16", with})));
   const fs::path file = checkpoints / "mlp-amp-fp16-1.checkpoint";
   ASSERT_TRUE(fs::exists(file));
   const std::string saved = content(file);

@@ -3,6 +3,7 @@
 #include <halfulp/data/distributions.hpp>
 #include <halfulp/report/config.hpp>
 #include <halfulp/training/runs/tables.hpp>
+#include <halfulp/support/files.hpp>
 #include <halfulp/support/spelling.hpp>
 
 #include <fmt/format.h>
@@ -10,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <filesystem>
 #include <limits>
 
 namespace halfulp::trainings {
@@ -144,6 +146,10 @@ Data::Data(const Config& config, const std::vector<std::string>& networks) {
       throw std::invalid_argument(fmt::format("{}: images of {} x {}; accepted: 28 x 28", config.text("data"),
                                               images_->train.rows, images_->train.columns));
   }
+  // What no network of these reads must be there all the same: it is in the report's configuration.
+  if (std::error_code error; !images && !users_folder_.empty() && !std::filesystem::is_directory(users_folder_, error))
+    throw std::invalid_argument(users_folder_ + ": no such folder");
+  if (!text && !users_text_.empty()) (void)open_input(users_text_, "a text");
   if (text) {
     auto loaded = load_text(static_cast<std::size_t>(config.integer("context")), config.text("text"));
     if (auto* const missing = std::get_if<NotInstalled>(&loaded)) no_text_ = missing->reason;
