@@ -158,6 +158,7 @@ TEST(Calculation, ASumIsAddedUpFromLeftToRight) {
     EXPECT_EQ(steps, n) << "0.1, and n - 1 additions";
     EXPECT_LE(c.steps.size(), 9u);
     EXPECT_EQ(c.steps.back().result.code, sum);
+    if (n == 100) { EXPECT_EQ(c.steps.at(c.steps.size() - 2).text, "sum(0.1, 99)"); }
   }
   // Stochastic sums go on where others have settled, and differ by their seeds.
   Rounding stochastic;

@@ -120,6 +120,7 @@ TEST(MmaCommand, ValuesBeyondAFormatAreCounted) {
             "halfulp: 1 value is beyond its format's range, the first in line 1: C, 1e39 (fp32 ends at "
             "3.4028235e+38)\n");
   EXPECT_EQ(said(half, "65504 | 1 | 0\ninf | -Infinity | 0\n65519.9 | 1 | 0\n"), "") << "an infinity is meant";
+  EXPECT_EQ(said("hopper.wgmma.e4m3.fp32", "inf | 1 | 0\n"), "") << "also where it becomes a NaN";
 }
 
 TEST(MmaCommand, CheckEndsWithItsSumAndItsStatus) {
