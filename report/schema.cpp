@@ -411,9 +411,9 @@ std::vector<std::string> report_errors(const Json& report, std::span<const Exper
   return errors.empty() ? contradictions(report, known) : errors;
 }
 
-Json read_report(const std::string& path) {
+Json read_report(const std::string& path, std::span<const Experiment> known) {
   Json report = read_json(path);
-  if (const std::vector<std::string> errors = report_errors(report); !errors.empty())
+  if (const std::vector<std::string> errors = report_errors(report, known); !errors.empty())
     throw std::invalid_argument(fmt::format(
         "{}: {}{}", path, errors.front().starts_with(foreign) ? "" : "not a valid report: ", errors.front()));
   return report;

@@ -21,7 +21,7 @@ std::vector<std::string> report_errors(const Json& report, std::span<const Exper
 /// Reads a valid report from a file, or from standard input where the path is "-". Throws std::invalid_argument in one
 /// line that begins with the path: "x.json: no report of halfulp (its members: a, b)", "x.json: not a valid report:
 /// /claims/0: ...".
-Json read_report(const std::string& path);
+Json read_report(const std::string& path, std::span<const Experiment> known = experiments());
 
 // What a schema cannot say about a report: whether its parts contradict each other.
 
