@@ -71,15 +71,15 @@ bool look_like_numbers(const std::vector<std::string>& operands, std::size_t dig
 OperandSet operands_to_write(const EvalArguments& options, const Task& task) {
   const char* one = "accepted: one of operands, --check, --exhaustive and --sample N";
   if (!options.operands.empty() || options.check.check || (options.exhaustive && options.sample != 0))
-    throw std::invalid_argument(fmt::format("--{} makes the operands itself; {}",
-                                            options.exhaustive ? "exhaustive" : "sample", one));
+    throw std::invalid_argument(
+        fmt::format("--{} makes the operands itself; {}", options.exhaustive ? "exhaustive" : "sample", one));
   if (!std::holds_alternative<FloatFormat>(task.from))
     throw std::invalid_argument("operands are made of floating-point formats only; accepted: operands of integers");
   if (options.sample != 0) return sampled_operands(task, options.sample, options.rounding.seed);
   const auto count = number_of_operands(task);
   if (!count || *count > most_operands)
-    throw std::invalid_argument(fmt::format("{} of {} has more than 2^32 cases; accepted: --sample N",
-                                            options.operation, options.format));
+    throw std::invalid_argument(
+        fmt::format("{} of {} has more than 2^32 cases; accepted: --sample N", options.operation, options.format));
   return all_operands(task);
 }
 
@@ -118,8 +118,7 @@ void answer_arguments(LineEvaluator& evaluator, const EvalArguments& options, co
 void eval(const EvalArguments& options, int& status) {
   const EvalOptions lines = eval_options(options);
   LineEvaluator evaluator(lines);
-  if (options.exhaustive || options.sample != 0)
-    return write_cases(evaluator, operands_to_write(options, lines.task));
+  if (options.exhaustive || options.sample != 0) return write_cases(evaluator, operands_to_write(options, lines.task));
   if (options.operands.empty()) return answer_cases(evaluator, options.check, status);
   answer_arguments(evaluator, options, lines.task);
   if (options.check.check) conclude_check(evaluator, status);

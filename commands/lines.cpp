@@ -226,8 +226,7 @@ void LineEvaluator::numbered_line(std::uint64_t number, std::string_view text, s
     throw std::invalid_argument(fmt::format(
         "{} {} code word{}; accepted: {}", info(options_.task.operation).name,
         count > columns_ ? fmt::format("got more than {}", columns_) : fmt::format("got {}", count),
-        count == 1 ? "" : "s",
-        options_.check ? operands + ", your result and, optionally, your flags" : operands));
+        count == 1 ? "" : "s", options_.check ? operands + ", your result and, optionally, your flags" : operands));
   }
 
   if (!options_.check) return answer({word[0], word[1], word[2]}, out);

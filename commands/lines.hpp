@@ -66,8 +66,8 @@ void answer_input(LineHandler& handler);
 
 /// What `--check` compares and shows.
 struct CheckOptions {
-  bool check = false;                ///< lines end with the answer of a device or a simulation, to compare with ours
-  bool strict_nan = false;           ///< a NaN equals only the same NaN
+  bool check = false;               ///< lines end with the answer of a device or a simulation, to compare with ours
+  bool strict_nan = false;          ///< a NaN equals only the same NaN
   std::uint64_t show = UINT64_MAX;  ///< at most so many of the lines that differ are written
 };
 
@@ -138,7 +138,7 @@ class LineEvaluator : public CaseHandler {
 // `halfulp mma` one line at a time: operands of one output in, its code word or a difference out.
 
 struct MmaOptions : CheckOptions {
-  bool values = false;      ///< words are numbers, rounded to nearest even to the unit's formats; D is written as one
+  bool values = false;  ///< words are numbers, rounded to nearest even to the unit's formats; D is written as one
 };
 
 /// Outputs of a matrix unit, one per line. Bars separate a line's groups, blanks their hexadecimal code words: K words

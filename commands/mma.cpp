@@ -81,9 +81,10 @@ void add_mma_command(CLI::App& app, int& status) {
   add_number_option(*command, "--length", options->length, 1, 65536,
                     "with --sample: products of a case (default: as many as one step of the unit adds)");
   add_number_option(*command, "--seed", options->seed, 0, UINT64_MAX, "with --sample: the seed (default 1)");
-  add_check_options(*command, options->lines,
-                    "the last group of each line is the D of your hardware or simulation: writes the lines that differ, "
-                    "and by how many code words");
+  add_check_options(
+      *command, options->lines,
+      "the last group of each line is the D of your hardware or simulation: writes the lines that differ, "
+      "and by how many code words");
   command->footer(
       "Each line is one output: K code words of a row of A | K of a column of B | one of C. Scaled units take two more "
       "groups: | scales of A | scales of B (the sign bit of an e4m3 scale is ignored). Words are hexadecimal, in the "

@@ -190,9 +190,10 @@ void add_page_command(CLI::App& app) {
                    "reports, or folders of them; two of the same experiment are shown side by side")
       ->required();
   command
-      ->add_option("--out", arguments->out,
-                   "a file for one page, a folder (DIR/) for many, or - for standard output; a folder gets an overview, a "
-                   "page for each experiment, and every picture as a file")
+      ->add_option(
+          "--out", arguments->out,
+          "a file for one page, a folder (DIR/) for many, or - for standard output; a folder gets an overview, a "
+          "page for each experiment, and every picture as a file")
       ->required()
       ->type_name("FILE|DIR|-");
   command->add_option("--title", arguments->title, "its title")->type_name("TEXT");

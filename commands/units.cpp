@@ -188,8 +188,7 @@ bool begins_a_part(const MatrixUnit& u, const std::string& word) {
 /// Whether a word in lower case fits a unit: names a device that has it, or begins a part of its name. A word that
 /// begins no part of any name may be anywhere in one.
 bool fits(const MatrixUnit& u, const std::string& word) {
-  if (const std::string_view of_device = architecture_of(word); !of_device.empty())
-    return architecture(u) == of_device;
+  if (const std::string_view of_device = architecture_of(word); !of_device.empty()) return architecture(u) == of_device;
   const auto all = matrix_units();
   const bool begins = std::any_of(all.begin(), all.end(), [&](const MatrixUnit& v) { return begins_a_part(v, word); });
   return begins ? begins_a_part(u, word) : contains(u, word);

@@ -151,7 +151,8 @@ void check_name(const MatrixUnit& unit) {
   MatrixUnit same = unit;  // what computes nothing may differ
   same.instruction = known->instruction, same.evidence = known->evidence, same.source = known->source;
   if (same != *known)
-    throw std::invalid_argument("name is '" + name + "', a unit of the table that computes something else; accepted: "
+    throw std::invalid_argument("name is '" + name +
+                                "', a unit of the table that computes something else; accepted: "
                                 "another name");
 }
 

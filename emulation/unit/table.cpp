@@ -17,7 +17,8 @@ constexpr std::uint64_t nvidia_nan32 = 0x7fff'ffff, nvidia_nan16 = 0x7fff, ieee_
 constexpr std::string_view KM = "Khattak & Mikaitis, arXiv 2512.07004";
 constexpr std::string_view MS = "Xie et al., MMA-Sim, arXiv 2511.10909";
 constexpr std::string_view both = "arXiv 2512.07004 and arXiv 2511.10909";
-constexpr std::string_view dumps = "arXiv 2512.07004 and arXiv 2511.10909; dumps: MATLAB-tensor-core, 5000 rows a format";
+constexpr std::string_view dumps =
+    "arXiv 2512.07004 and arXiv 2511.10909; dumps: MATLAB-tensor-core, 5000 rows a format";
 
 /// A fused sum that truncates, with an FP32 accumulator.
 FusedSum f32(int length, int bits, int least) {

@@ -38,9 +38,10 @@ std::string sum_refusal(const MatrixUnit& unit) {
   FloatFormat longer = kept;
   longer.fraction_bits = d.fraction_bits;
   if (longer != d || kept.fraction_bits > d.fraction_bits || kept.fraction_bits < 1)
-    return "kept " + format_name(kept) + " is no " + format_name(d) + " with fewer fraction bits; accepted: " +
-           format_name(d) + " or a format with its exponent bits and 1 to " + std::to_string(d.fraction_bits) +
-           " fraction bits, such as " + format_name({d.exponent_bits, d.fraction_bits / 2, d.bias, d.nonfinite});
+    return "kept " + format_name(kept) + " is no " + format_name(d) +
+           " with fewer fraction bits; accepted: " + format_name(d) + " or a format with its exponent bits and 1 to " +
+           std::to_string(d.fraction_bits) + " fraction bits, such as " +
+           format_name({d.exponent_bits, d.fraction_bits / 2, d.bias, d.nonfinite});
   // Only in IEEE formats do Inf and NaN stay the same when zeros are appended.
   if (kept != d && d.nonfinite != NonFinite::ieee)
     return "kept " + format_name(kept) + " has another Inf than " + format_name(d) + "; accepted: " + format_name(d);

@@ -141,8 +141,8 @@ Subject dot_subject(std::string_view text) {
 
 Subject unit_subject(std::string name, MatrixUnit described) {
   const auto unit = std::make_shared<const MatrixUnit>(std::move(described));
-  Subject subject{std::move(name), UnitSubject{unit}, {{unit->a, unit->b}, {unit->accumulator}}, unit->accumulator, {},
-                  {}};
+  Subject subject{
+      std::move(name), UnitSubject{unit}, {{unit->a, unit->b}, {unit->accumulator}}, unit->accumulator, {}, {}};
   if (unit->scaled()) subject.shape.fixed.insert(subject.shape.fixed.end(), 2, unit->scale);
   subject.evaluate = [unit](std::span<const std::uint64_t> x) {
     // tf32 fills the upper bits of a 32-bit word: operands are code words here.

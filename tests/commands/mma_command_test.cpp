@@ -132,9 +132,10 @@ TEST(MmaCommand, CheckEndsWithItsSumAndItsStatus) {
   const Outcome scaled = run_mma(nvfp4, "2 3 | 4 5 | 0 | 38 | 38 | 40D00000\n2 3 | 4 5 | 0 | 38 | 38 | 0\n",
                                  {"--check"});
   EXPECT_EQ(scaled.status, 1);
-  EXPECT_EQ(scaled.out,
-            "line 2: your D 00000000, halfulp's 40D00000, 1087373312 code words apart; 2 3 | 4 5 | 00000000 | 38 | 38\n2 "
-            "checked, 1 differ\n");
+  EXPECT_EQ(
+      scaled.out,
+      "line 2: your D 00000000, halfulp's 40D00000, 1087373312 code words apart; 2 3 | 4 5 | 00000000 | 38 | 38\n2 "
+      "checked, 1 differ\n");
 }
 
 TEST(MmaCommand, DifferencesAreCounted) {
@@ -143,16 +144,17 @@ TEST(MmaCommand, DifferencesAreCounted) {
   EXPECT_EQ(
       said("# why\n\n3C00 | 3C00 | 0 | 3F800001\n"),
       "line 3: your D 3F800001, halfulp's 3F800000, 1 code word apart; 3C00 | 3C00 | 00000000\n1 checked, 1 differ\n");
-  EXPECT_EQ(
-      said("3C00 | 3C00 | 0 | 3F7FFFFE\n").rfind("line 1: your D 3F7FFFFE, halfulp's 3F800000, 2 code words apart; ", 0),
-      0u);
+  EXPECT_EQ(said("3C00 | 3C00 | 0 | 3F7FFFFE\n")
+                .rfind("line 1: your D 3F7FFFFE, halfulp's 3F800000, 2 code words apart; ", 0),
+            0u);
   EXPECT_EQ(said("8000 | 3C00 | 80000003 | 00000002\n")
                 .rfind("line 1: your D 00000002, halfulp's 80000003, 5 code words apart; ", 0),
             0u);  // across zero
   EXPECT_EQ(said("3C00 | 3C00 | 0 | 7F800000\n").rfind("line 1: your D 7F800000, halfulp's 3F800000; 3C00", 0), 0u);
   // Operands of more than 8 words are counted, others are shown.
-  EXPECT_EQ(said("3C00 0 0 0 | 3C00 0 0 0 | 0 | 0\n"),
-            "line 1: your D 00000000, halfulp's 3F800000, 1065353216 code words apart; 9 operands\n1 checked, 1 differ\n");
+  EXPECT_EQ(
+      said("3C00 0 0 0 | 3C00 0 0 0 | 0 | 0\n"),
+      "line 1: your D 00000000, halfulp's 3F800000, 1065353216 code words apart; 9 operands\n1 checked, 1 differ\n");
   EXPECT_NE(said("3C00 0 0 | 3C00 0 0 | 0 | 0\n").find("; 3C00 0000 0000 | 3C00 0000 0000 | 00000000\n"),
             std::string::npos);
 }

@@ -343,7 +343,7 @@ TEST_F(RunCommand, shows_tables) {
   expect_bad_input({"show", report, ""}, "unknown table ''; accepted: ");
   expect_bad_input({"show", path("missing.json")}, "cannot read");
   expect_bad_input({"show", report, "collisions", "--columns"},
-                   "--columns: a value is missing; accepted: columns to show, in this order\n");
+                   "--columns: a value is missing; accepted: columns to show, in this order (default: all)\n");
   expect_bad_input({"show", report, "collisions", "--where"},
                    "--where: a value is missing; accepted: a column and the value of the rows to show\n");
   write("toy.json", "{}");

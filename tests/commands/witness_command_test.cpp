@@ -68,8 +68,9 @@ TEST(WitnessCommand, UnitsOfFilesAndUnitsWithScales) {
   for (const char* side : {"a", "b"}) {
     const bool own = std::string(side) == "a";
     const std::string line = answer["witness"][side]["test_vector"].get<std::string>() + "\n";
-    EXPECT_EQ(run_halfulp({"mma", own ? "--unit-file" : "--unit", own ? file : "blackwell.tcgen05.nvfp4.fp32", "--check"},
-                          line).out,
+    EXPECT_EQ(run_halfulp(
+                  {"mma", own ? "--unit-file" : "--unit", own ? file : "blackwell.tcgen05.nvfp4.fp32", "--check"}, line)
+                  .out,
               "1 checked, 0 differ\n");
   }
   expect_refused({"witness", (folder.path() / "none.json").string(), "hopper.mma.fp16.fp32"});

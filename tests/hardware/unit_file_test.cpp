@@ -73,7 +73,8 @@ TEST(UnitFile, WhatIsNotSaidHasDefaults) {
   const MatrixUnit unit = unit_of_json(Json::parse(own), "unit.json");
   MatrixUnit expected;
   expected.name = "mine", expected.a = e4m3, expected.b = e5m2, expected.accumulator = fp32, expected.k = 32;
-  expected.rule = &rules::fused, expected.sum = {.length = 32, .alignment_bits = 13}, expected.evidence = "described in unit.json";
+  expected.rule = &rules::fused, expected.sum = {.length = 32, .alignment_bits = 13},
+  expected.evidence = "described in unit.json";
   expected.instruction = "none: a unit of your own", expected.source = "unit.json";
   EXPECT_EQ(unit, expected);
   Json half = Json::parse(own);
@@ -86,7 +87,8 @@ TEST(UnitFile, AUnitOfTheTableIsChanged) {
   const MatrixUnit unit = unit_of_json(Json::parse(R"({"based_on": "hopper.mma.fp16.fp16", "least_exponent": -21})"),
                                        "unit.json");
   MatrixUnit expected = find_unit("hopper.mma.fp16.fp16");
-  expected.name += "*", expected.sum.least_exponent = -21, expected.evidence = "described in unit.json, after hopper.mma.fp16.fp16";
+  expected.name += "*", expected.sum.least_exponent = -21,
+                        expected.evidence = "described in unit.json, after hopper.mma.fp16.fp16";
   expected.instruction = "none: a unit of your own", expected.source = "unit.json";
   EXPECT_EQ(unit, expected);
   // Without scales, with another accumulator: the parameters that hang on these follow.
@@ -167,7 +169,8 @@ TEST(UnitFile, RulesRefuseWhatTheyCannotCompute) {
   expect_in(with("arm.bfdot.bf16.fp32", "length", 1), "takes 2, not 1");
   expect_in(with("blackwell.tcgen05.nvfp4.fp32", "a", "e3m2"), "operands of e2m1");
   expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale_block", 8), "multiples of 16");
-  expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale_block", 48), "48 products share a scale, and a step adds 64; accepted: a divisor or a multiple");
+  expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale_block", 48),
+            "48 products share a scale, and a step adds 64; accepted: a divisor or a multiple");
   expect_in(with("blackwell.tcgen05.nvfp4.fp32", "scale", "fp16"), "8 significant bits");
   expect_in(with("blackwell.tcgen05.mxe4m3.fp32", "scale", "e4m3"), "powers of two, such as e8m0");
   expect_in(refused(Json{{"based_on", "hopper.mma.fp16.fp32"}, {"grouping", "strided"}, {"length", 12}}),

@@ -227,8 +227,8 @@ TEST(Witness, RefusesInOneLine) {
   EXPECT_NE(refused("add:fp16:toward-zeros").find("did you mean toward-zero?"), std::string::npos);
   for (const char* bad :
        {"add", "add:fp17", "add:fp16:stochastic", "convert:fp16", "ml_dtypes:fp32", "ml_dtypes:fp32:p3109k8p3",
-        "hopper.mma.fp16", "eq:fp16", "", "add:e8m0", "sum:fp17",
-        "dot:fp16,round=stochastic", "sum:hopper.mma.fp16.fp32", "dot:blackwell.tcgen05.nvfp4.fp32", "sum", "dot:"}) {
+        "hopper.mma.fp16", "eq:fp16", "", "add:e8m0", "sum:fp17", "dot:fp16,round=stochastic",
+        "sum:hopper.mma.fp16.fp32", "dot:blackwell.tcgen05.nvfp4.fp32", "sum", "dot:"}) {
     const std::string why = refused(bad);
     EXPECT_NE(why, "") << bad;
     EXPECT_EQ(why.find('\n'), std::string::npos);
