@@ -75,9 +75,10 @@ class Calculator {
     const FloatFormat& f = into_.format;
     const std::uint64_t x = code(e.operands[0]);
     std::uint64_t sum = x, kept = 1;
-    const auto keep = [&](std::uint64_t terms, const Rounded& next) {
+    const auto keep = [&](std::uint64_t terms, const Rounded& next, bool changes_nothing = false) {
       if (const std::uint64_t left_out = terms - kept - 1; left_out > 0)
-        into_.steps.push_back({fmt::format("... {} more", left_out), {}, {}, left_out});
+        into_.steps.push_back(
+            {fmt::format("... {} {}", left_out, changes_nothing ? "the same" : "more"), {}, {}, left_out});
       kept = terms;
       const bool finite = f.is_finite(sum) && f.is_finite(x);
       step(terms == e.count ? e.text : fmt::format("sum({}, {})", e.operands[0].text, terms), next,
@@ -88,7 +89,7 @@ class Calculator {
       into_.result.flags |= next.flags;
       const bool settled = next.code == sum && into_.rounding.mode != RoundingMode::stochastic;
       if (settled || e.count <= few || terms <= 3 || terms + 1 >= e.count) keep(terms, next);
-      if (settled && terms < e.count) keep(e.count, next);
+      if (settled && terms < e.count) keep(e.count, next, true);
       if (settled) break;
       sum = next.code;
     }

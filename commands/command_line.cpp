@@ -1,9 +1,12 @@
 #include <halfulp/commands/command_line.hpp>
 
 #include <halfulp/commands/guard.hpp>
+#include <halfulp/support/spelling.hpp>
 
 #include <CLI/CLI.hpp>
 
+#include <cctype>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -25,6 +28,19 @@ int run_command_line(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "help") {
     words.erase(words.begin() + 1);
     words.push_back(help);
+  }
+  // Text editors make one dash of two, or a longer one of one.
+  for (std::size_t i = 1; i < words.size(); ++i) {
+    const std::string_view word = words[i];
+    for (const std::string_view dash : {"\u2013", "\u2014", "\u2212"})
+      if (word.size() > dash.size() && word.starts_with(dash) &&
+          (word.substr(dash.size()).starts_with(dash) ||  // -sqrt(2) may begin with a minus sign
+           (dash != "\u2212" && std::isalpha(static_cast<unsigned char>(word[dash.size()]))))) {
+        std::string name(word);
+        while (name.starts_with(dash)) name.erase(0, dash.size());
+        print_error("'" + shown(word) + "' begins with a typographic dash; accepted: --" + shown(name));
+        return exit_status::bad_input;
+      }
   }
   return guarded_main(static_cast<int>(words.size()), words.data(),
                       "halfulp: a laboratory for low-precision floating point", [&](CLI::App& app, int& status) {

@@ -1,5 +1,6 @@
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/explanation.hpp>
+#include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/options.hpp>
 
 #include <halfulp/emulation/random.hpp>
@@ -36,6 +37,13 @@ void explain_command(const CLI::App& command, const ExplainArguments& options) {
     if (options.json) json.push_back(to_json(explanation));
     else text += (text.empty() ? "" : "\n") + render(explanation, Style::of_output());
   }
+  // A sum or product, other than the plus of an exponent, is no single number.
+  const std::string& value = values.front();
+  std::size_t plus = value.find('+', 1);
+  while (plus != value.npos && std::string_view("eEpP^").find(value[plus - 1]) != std::string_view::npos)
+    plus = value.find('+', plus + 1);
+  if (plus != value.npos || value.find_first_of("*(") != value.npos)
+    print_error("rounded once, at the end; step by step: halfulp calc '" + value + "' --format " + options.formats);
   write_output(options.json ? pretty(formats.size() == 1 ? json.front() : json) + "\n" : text);
 }
 

@@ -31,7 +31,9 @@ MatrixUnit chosen_unit(const MmaArguments& options) {
 
 /// Cases of every kind in turn, as lines that --check reads.
 void write_cases(MmaEvaluator& evaluator, const MatrixUnit& unit, const MmaArguments& options) {
-  const auto length = static_cast<std::size_t>(options.length != 0 ? options.length : unit.depth());
+  // Two steps and two blocks of scales, by default: shorter ones do not show the length of a step.
+  const std::uint64_t usual = 2 * static_cast<std::uint64_t>(std::max(unit.depth(), unit.scale_block));
+  const auto length = static_cast<std::size_t>(options.length != 0 ? options.length : usual);
   const std::size_t kinds = tile_kinds.size(), block = 64;  // of each kind, so that memory stays small
   std::string out;
   note_interrupts();
@@ -79,7 +81,7 @@ void add_mma_command(CLI::App& app, int& status) {
                     "writes N cases as lines that --check reads: random words, terms that cancel, terms that lose "
                     "digits, subnormals and special values in turn");
   add_number_option(*command, "--length", options->length, 1, 65536,
-                    "with --sample: products of a case (default: as many as one step of the unit adds)");
+                    "with --sample: products of a case (default: two steps of the unit, and two blocks of scales)");
   add_number_option(*command, "--seed", options->seed, 0, UINT64_MAX, "with --sample: the seed (default 1)");
   add_check_options(
       *command, options->lines,

@@ -294,7 +294,8 @@ void add_quantize_command(CLI::App& app, int&) {
   command->footer(
       "Errors are those of the elements that stay finite; if some do not, the summary first says how many. Either all "
       "files are written, or none.\nAn element is saturated if it is beyond the format's largest value times its "
-      "block's scale; if the scale was rounded down, the largest element of a block is just beyond that, and counts "
+      "block's scale and became that; if the scale was rounded down, the largest element of a block is just beyond "
+      "that, and counts "
       "too. If the format's scale can hold an infinity, an infinite element makes the others of its block "
       "zero.\nScales come in the order of their blocks; --json also prints NVFP4's tensor scale.");
   command->callback([options, command] { quantize_command(*options, *command); });

@@ -62,9 +62,15 @@ std::vector<std::uint64_t> read_sizes(std::string_view text) {
   return sizes;
 }
 
-void sample(const SampleArguments& arguments) {
+void sample(const CLI::App& command, const SampleArguments& arguments) {
+  if (arguments.out == "-")
+    throw std::invalid_argument(
+        "--out is '-', and standard output is for the summary; accepted: a file's name, ./- for one of that name");
   Distribution d;
   d.shape = parse_shape(arguments.distribution);
+  if (command.count("--sigma") != 0 && d.shape != Shape::log_normal && d.shape != Shape::log_uniform)
+    throw std::invalid_argument("--sigma belongs to log-normal and log-uniform; the scale of " +
+                                arguments.distribution + " is --median, its binary logarithm");
   d.log2_scale = arguments.median;
   d.log2_sigma = arguments.sigma;
   d.log2_low = arguments.median - 2 * arguments.sigma;
@@ -101,7 +107,7 @@ void add_sample_command(CLI::App& app, int&) {
   add_number_option(*command, "--seed", arguments->seed, 0, UINT64_MAX, "the same seed gives the same bits everywhere")
       ->default_str("1");
   command->footer("Each element depends only on the seed and its place. Exit status: 0 written, 2 bad usage.");
-  command->callback([arguments] { sample(*arguments); });
+  command->callback([arguments, command] { sample(*command, *arguments); });
 }
 
 }  // namespace halfulp::cli

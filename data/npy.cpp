@@ -155,9 +155,12 @@ NpyHeader read_header(std::istream& stream, const std::string& name) {
   stream.read(start.data(), static_cast<std::streamsize>(start.size()));
   if (stream.gcount() == 0) refuse_file(name, "an empty file, not a .npy file");
   if (start != magic) {
-    const bool zip = start.starts_with("PK");
-    refuse_file(name, zip ? "a .npz archive: extract one array of it as a .npy file"
-                          : "not a .npy file (its first bytes are not \\x93NUMPY)");
+    std::string more(256, '\0');  // in an archive, the name of its first file
+    stream.read(more.data(), static_cast<std::streamsize>(more.size()));
+    const bool zip = start.starts_with("PK"), of_torch = zip && more.find("data.pkl") != std::string::npos;
+    refuse_file(name, of_torch ? "a file of PyTorch: save each tensor by numpy.save(file, tensor.float().numpy())"
+                      : zip    ? "a .npz archive: extract one array of it as a .npy file"
+                               : "not a .npy file (its first bytes are not \\x93NUMPY)");
   }
   const std::string version = take(stream, 2, name);
   const int major = static_cast<unsigned char>(version[0]), minor = static_cast<unsigned char>(version[1]);

@@ -42,7 +42,7 @@ class Counter {
     ++l.elements;
     l.nan_before += std::isnan(before), l.nan_after += std::isnan(after);
     l.infinite_before += std::isinf(before), l.infinite_after += std::isinf(after);
-    l.saturated += before > high || before < low;
+    l.saturated += (before > high || before < low) && std::isfinite(after);
     l.to_zero += before != 0 && after == 0;
     if (!std::isfinite(before)) return;
     l.became_infinite += std::isinf(after), l.became_nan += std::isnan(after);

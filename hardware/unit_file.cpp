@@ -135,8 +135,9 @@ MatrixUnit beginning(const Json& object, const std::string& file) {
   return unit;
 }
 
-/// Names go into tables, reports and command lines, and a unit of the table is what the table says.
-void check_name(const MatrixUnit& unit) {
+/// Names go into tables, reports and command lines. A unit of the table is what the table says: one that was changed
+/// and kept its name gets a *.
+void check_name(MatrixUnit& unit) {
   constexpr std::size_t longest = 80;
   const std::string& name = unit.name;
   const bool plain = std::all_of(name.begin(), name.end(), [](unsigned char c) {
@@ -150,10 +151,7 @@ void check_name(const MatrixUnit& unit) {
   if (known == matrix_units().end()) return;
   MatrixUnit same = unit;  // what computes nothing may differ
   same.instruction = known->instruction, same.evidence = known->evidence, same.source = known->source;
-  if (same != *known)
-    throw std::invalid_argument("name is '" + name +
-                                "', a unit of the table that computes something else; accepted: "
-                                "another name");
+  if (same != *known) unit.name += "*";
 }
 
 MatrixUnit read_unit(const Json& object, const std::string& file) {

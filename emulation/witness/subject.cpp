@@ -184,6 +184,10 @@ std::string refusal(const Subject& a, const Subject& b) {
     return formats + " to " + format_name(s.result);
   };
   if (a.shape == b.shape && a.result == b.result) return {};
+  const auto scaled = [](const Subject& s) { return !s.shape.repeated.empty() && s.shape.fixed.size() == 3; };
+  if (scaled(a) != scaled(b) && a.shape.repeated == b.shape.repeated && a.result == b.result)
+    return (scaled(a) ? a.name + " takes scales, " + b.name : b.name + " takes scales, " + a.name) +
+           " does not; accepted: two with scales, or a file {\"based_on\": ..., \"scale\": null} for the first";
   return a.name + " takes " + text(a) + ", " + b.name + " takes " + text(b) +
          "; accepted: two with the same operands and result";
 }

@@ -241,7 +241,7 @@ Experiment training_experiment() {
           parameters,
           run_training,
           training_finding,
-          {"summary", {"network", "policy", "accuracy", "to_fp32", "verdict"}}};
+          {"summary", {"network", "policy", "accuracy", "verdict", "loss_verdict", "swamped"}}};
 }
 
 }  // namespace halfulp

@@ -292,8 +292,13 @@ std::string underflow_finding(const ReportTables& tables) {
   for (const TableRow& row : tables.rows("best_scale")) {
     if (!(row.number("zero_unscaled") > 0) || !row["best_k"].is_number()) continue;
     const double left = row.number("zero_at_best");
-    return fmt::format("{} loses {} of these gradients to zero; a loss scale of 2^{} {}.", row.text("format"),
+    double largest = row.number("best_k");  // of the sweep
+    for (const TableRow& tried : tables.rows("scale_sweep", {{"source", row["source"]}, {"format", row["format"]}}))
+      largest = std::max(largest, tried.number("k"));
+    const bool at_end = left > 0 && row.number("to_k") >= largest;
+    return fmt::format("{} loses {} of these gradients to zero; a loss scale of 2^{}{} {}.", row.text("format"),
                        percent(row.number("zero_unscaled")), row.whole("best_k"),
+                       at_end ? ", the largest that was tried," : "",
                        left == 0 ? "saves all" : "saves all but " + percent(left));
   }
   return {};

@@ -274,7 +274,7 @@ TEST(CalcCommand, LongSumsShowTheirEnds) {
             "  sum(1, 3)             3       0x4040  exact\n"
             "  ... 253 more\n"
             "  sum(1, 257)           256     0x4380  -1         -0.5\n"
-            "  ... 999742 more\n"
+            "  ... 999742 the same\n"
             "  sum(1, 1e6)           256     0x4380  -1         -0.5\n");
 }
 

@@ -51,9 +51,26 @@ TEST_F(Sample, WritesWhatTheDistributionGivesPlaceByPlace) {
   }
 }
 
+/// Gradients so small that the sweep of loss scales ends before the best one.
+TEST_F(Sample, AScaleAtTheEndOfASweepIsCalledSo) {
+  ASSERT_EQ(run_halfulp({"sample", "--out", path("tiny.npy"), "--median", "-55"}).status, 0);
+  const auto underflow = [&](const std::string& to) {
+    const auto run = run_halfulp({"run", "underflow", "--set", "input=" + path("tiny.npy"), "--set", "formats=fp16",
+                                  "--set", "scale_to=" + to, "--backend", "emulated", "--out", path("r.json")});
+    EXPECT_EQ(run.status, 0) << run.err;
+    return run.out;
+  };
+  EXPECT_NE(underflow("32").find("a loss scale of 2^32, the largest"), std::string::npos);
+  EXPECT_EQ(underflow("60").find(", the largest"), std::string::npos);
+}
+
 TEST_F(Sample, RefusesInOneLine) {
   const std::string out = path("x.npy");
   expect_refused({"sample"}, "--out");
+  expect_refused({"sample", "--out", "-"}, "standard output is for the summary");
+  expect_refused({"sample", "--out", out, "--distribution", "normal", "--sigma", "2"}, "--sigma belongs to log-normal");
+  expect_refused({"sample", "\u2014out", out}, "begins with a typographic dash; accepted: --out");
+  expect_refused({"sample", "\u2212\u2212out", out}, "begins with a typographic dash; accepted: --out");
   const std::string accepted =
       "; accepted: integers of at least 1, separated by commas, such as 256,64, at most 268435456 elements in all\n";
   for (const auto& [shape, what] : {std::pair{"3,0", "size 2 is 0"},

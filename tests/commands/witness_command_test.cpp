@@ -74,6 +74,10 @@ TEST(WitnessCommand, UnitsOfFilesAndUnitsWithScales) {
               "1 checked, 0 differ\n");
   }
   expect_refused({"witness", (folder.path() / "none.json").string(), "hopper.mma.fp16.fp32"});
+  const auto unlike = run_halfulp({"witness", "blackwell.tcgen05.mxe4m3.fp32", "hopper.wgmma.e4m3.fp32"});
+  EXPECT_NE(unlike.err.find("mxe4m3.fp32 takes scales, hopper.wgmma.e4m3.fp32 does not; accepted: two with"),
+            std::string::npos)
+      << unlike.err;
 }
 
 TEST(WitnessCommand, SumsShowWhatTheyAreAfterEachTerm) {

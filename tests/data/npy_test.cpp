@@ -139,6 +139,7 @@ TEST(Npy, BadMagicVersionAndHeader) {
   EXPECT_NE(refusal("\x93NUM").find("not a .npy file"), std::string::npos);
   expect_refused({.magic = "\x93NUMPX"}, "not a .npy file");
   expect_refused({.magic = "PK\x03\x04zz"}, ".npz");
+  expect_refused({.magic = "PK\x03\x04zz, the name of whose first file is archive/data.pkl"}, "of PyTorch");
   expect_refused({.major = 4}, "version 4.0");
   expect_refused({.minor = 1}, "version 1.1");
   expect_refused({.header = ""}, "malformed");

@@ -100,6 +100,15 @@ TEST(UnitFile, AUnitOfTheTableIsChanged) {
   EXPECT_EQ(plain.sum.nan, 0x7fffu);
 }
 
+/// `halfulp units NAME --json`, changed.
+TEST(UnitFile, AChangedUnitLosesItsName) {
+  Json json = unit_to_json(find_unit("hopper.mma.fp16.fp32"));
+  json["evidence"] = "mine";
+  EXPECT_EQ(unit_of_json(json, "unit.json").name, "hopper.mma.fp16.fp32");
+  json["alignment_bits"] = 20;
+  EXPECT_EQ(unit_of_json(json, "unit.json").name, "hopper.mma.fp16.fp32*");
+}
+
 TEST(UnitFile, WhatIsWrongIsNamed) {
   expect_in(refused(own, "lenght", 8), "unknown member 'lenght'; did you mean length?");
   expect_in(refused(own, "L", 8), "unknown member 'L'; it is called length");
@@ -120,7 +129,6 @@ TEST(UnitFile, WhatIsWrongIsNamed) {
   for (const char* name : {"", "a b", "x\n", "caf\u00e9", "\"x\""})
     expect_in(refused(own, "name", name), "; accepted: 1 to 80 letters, digits and ._-+*");
   expect_in(refused(own, "name", std::string(81, 'x')), "accepted: 1 to 80");
-  expect_in(refused(own, "name", "hopper.mma.fp16.fp32"), "a unit of the table that computes something else");
   expect_in(refused(own, "normalized_products", 1), "accepted: true or false");
   expect_in(refused(own, "order", "upwards"), "\"ascending\", \"descending\"");
   expect_in(refused(own, "grouping", "strided "), "did you mean strided?");
