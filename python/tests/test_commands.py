@@ -149,7 +149,7 @@ def test_answers():
     assert halfulp.eval("add", lines="3C00 1000 3C01 01\n", format="fp16", check=True).status == 1
     assert len(halfulp.eval("mul", format="e2m1", exhaustive=True).splitlines()) == 256
     cases = halfulp.eval("fma", format="fp32", sample=100, seed=3)
-    assert halfulp.eval("fma", lines=cases, format="fp32", check=True) == "100 checked, 0 differ"
+    assert halfulp.eval("fma", lines=cases, format="fp32", check=True) == "100 checked, 0 differ\n"
     unit = "hopper.mma.fp16.fp32"
     assert halfulp.mma(unit, lines=halfulp.mma(unit, sample=10, length=4, seed=2), check=True, show=0) == "10 checked, 0 differ"
     with pytest.raises(ValueError, match="accepted: one of them"):
