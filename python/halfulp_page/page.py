@@ -28,7 +28,7 @@ def render_folder(sources: Sequence[Source], *, title: str = "", about: Mapping[
     files = {"index.html": environment.get_template("overview.html").render(shown, files=True)}
     for i, s in enumerate(shown["sections"]):
         files[f"{s.name}.html"] = environment.get_template("experiment.html").render(shown, files=True, s=s, i=i)
-        files |= {f"figures/{panel.id[2:]}.svg": p.file(part, panel) for p in s.pictures for part in p.parts for panel in part.panels}
+        files |= {f"figures/{name}.svg": p.file(part, panel) for p in s.pictures for part in p.parts for name, panel in zip(part.files, part.panels)}
     return files
 
 

@@ -3,7 +3,7 @@ scenes.py draws what these descriptions cannot say."""
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Mapping, Sequence
 
 from ..text import plain, sentence
@@ -21,13 +21,30 @@ class Drawn:
     label: str                        # which report; empty if there is one
     panels: list[draw.Drawing]
     selected: list[str]
-    notes: list[str]
+    notes: list[str]                  # on all panels
     why_not: str                      # why there is no picture; empty if there is one
+    files: list[str] = field(default_factory=list)  # names of the panels' files, without an ending
 
-    def said(self, table: str) -> str:
-        """What of the table is drawn, and what is not, in sentences."""
+    def said(self, table: str, panel: draw.Drawing | None = None) -> str:
+        """What of the table is drawn, and what is not, in sentences: of all panels, or of one."""
         selected = f"Drawn of the table {table}: {', '.join(self.selected)}. " if self.selected else ""
-        return (selected + (f"{sentence('; '.join(self.notes))}." if self.notes else "")).strip()
+        pale = RIBBONS if (panel.has_ribbon if panel else any(p.has_ribbon for p in self.panels)) else ""
+        return (selected + _sentence([*self.notes, *(self.own(panel) if panel else self.own(self.panels[0]) if len(self.panels) == 1 else [])]) + pale).strip()
+
+    def own(self, panel: draw.Drawing) -> list[str]:
+        """Notes on one panel alone."""
+        return [note for note in panel.notes if note not in self.notes]
+
+    def below(self, panel: draw.Drawing) -> str:
+        """The same in sentences, where the panel is one of several."""
+        return _sentence(self.own(panel)).strip() if len(self.panels) > 1 else ""
+
+
+RIBBONS = "A pale wide line: another runs over it, with the same values. "
+
+
+def _sentence(notes: Sequence[str]) -> str:
+    return f"{sentence('; '.join(notes))}. " if notes else ""
 
 
 @dataclass(frozen=True)
@@ -45,7 +62,7 @@ class Picture:
         """A panel as a file of its own, with all that the page has around it."""
         name = ", ".join(word for word in (panel.title, f"report {part.label}" if part.label else "") if word)
         source = f"halfulp, experiment {self.experiment}, table {self.table}."
-        return standalone(panel.svg, self.title, name, self.legend, self.series, " ".join(word for word in (self.reading, part.said(self.table), source) if word))
+        return standalone(panel.wide, self.title, name, panel.legend if self.legend else [], self.series, " ".join(word for word in (self.reading, part.said(self.table, panel), source) if word))
 
     def link(self, part: Drawn, panel: draw.Drawing) -> str:
         """The same as a link that holds it, for a page without files beside it."""
@@ -70,23 +87,40 @@ class _Reports:
 def pictures(experiment: str, results: Sequence[Mapping[str, Any]], configs: Sequence[Mapping[str, Any]], labels: Sequence[str]) -> list[Picture]:
     """An experiment's pictures, of one report or of two with the same axes."""
     reports = _Reports(experiment, results, configs, labels)
-    return [(_scene if isinstance(plot, Scene) else _picture)(plot, reports, f"p-{experiment}-{i}")  # type: ignore[operator]
-            for i, plot in enumerate(PLOTS.get(experiment, ()))]
+    found: list[Picture] = []
+    used: set[str] = set()
+    for i, plot in enumerate(PLOTS.get(experiment, ())):
+        found.append((_scene if isinstance(plot, Scene) else _picture)(plot, reports, f"p-{experiment}-{i}"))  # type: ignore[operator]
+        for part in found[-1].parts:
+            part.files.extend(_file_name(used, experiment, plot.file or found[-1].table, panel.key, part.label) for panel in part.panels)
+    return found
+
+
+def _file_name(used: set[str], *words: str) -> str:
+    """Words as a name that every file system takes, and that no other has, not even in capitals."""
+    cut = (re.sub(r"[^a-z0-9._]+", "-", word.lower()).strip("-.")[:60] for word in words)
+    name = "-".join(word for word in cut if word)
+    name = next(n for i in range(len(used) + 1) if (n := f"{name}-{i + 1}" if i else name) not in used)
+    used.add(name)
+    return name
 
 
 def _scene(scene: Scene, reports: _Reports, prefix: str) -> Picture:
     parts = []
+    shown: list[tuple[str, Mapping[str, Any]]] = []
     title = reports.title(scene.title)
     for i, (tables, label) in enumerate(zip(reports.results, reports.labels)):
         try:
             frames = scene.frames(*(rows_of(tables, name) for name in scene.tables))
-            notes = list(dict.fromkeys(note for frame in frames for note in frame.notes))
-            parts.append(Drawn(label, draw.frames(frames, f"{prefix}-{i}", title), [], notes, ""))
+            notes = [note for note in dict.fromkeys(note for frame in frames for note in frame.notes) if all(note in frame.notes for frame in frames)]
+            entries = [entry for entry in scene.legend if any(entry[0] not in frame.without for frame in frames)]
+            shown += [entry for entry in entries if entry not in shown]
+            parts.append(Drawn(label, draw.frames(frames, f"{prefix}-{i}", title, entries), [], notes, ""))
         except NoPicture as why:
             parts.append(Drawn(label, [], [], [], str(why)))
         except (KeyError, IndexError, TypeError, ValueError, OverflowError):  # a table of another program or revision
             parts.append(Drawn(label, [], [], [], f"the table{'' if len(scene.tables) == 1 else 's'} {', '.join(scene.tables)} cannot be drawn"))
-    legend = draw.marks(scene.legend, prefix) if any(part.panels for part in parts) else []
+    legend = draw.marks(shown, prefix) if any(part.panels for part in parts) else []
     return Picture(reports.experiment, title, scene.tables[0], scene.reading, "", legend, parts, scene.first)
 
 

@@ -30,6 +30,7 @@ class Extent:
     zero_at: float | None = None
     infinity_at: float | None = None
     breaks: tuple[float, ...] = ()  # between the numbers and 0 or infinity
+    linear_to: float = 0.0  # of a linear axis that is logarithmic beyond this on both sides of 0; 0: linear
     is_limited: bool = False  # values beyond it are drawn at its ends
 
     def place(self, value: float) -> float | None:
@@ -38,6 +39,8 @@ class Extent:
             return min(max(value, self.low), self.high)
         if math.isinf(value):
             return self.infinity_at if value > 0 else None
+        if self.linear_to:
+            return _signed(value, self.linear_to)
         if not self.base:
             return min(max(value, -_MOST), _MOST)
         return math.log(value, self.base) if value > 0 else self.zero_at if value == 0 else None
@@ -46,6 +49,11 @@ class Extent:
         """Sets an axis' ends and ticks, of powers at most so many."""
         from matplotlib.ticker import FixedFormatter, FixedLocator, FuncFormatter, MaxNLocator
         set_limits(self.low, self.high)
+        if self.linear_to:
+            ticks = self._signed_ticks(most)
+            axis.set_major_locator(FixedLocator([at for at, _ in ticks]))
+            axis.set_major_formatter(FixedFormatter([text for _, text in ticks]))
+            return
         if not self.base:
             axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
             axis.set_major_formatter(FuncFormatter(lambda v, _: number(float(f"{v:.12g}"))))
@@ -76,18 +84,39 @@ class Extent:
             ticks = [(at, text) for at, text in between if first - 1 < at <= last + 1 and self.low <= at <= self.high]
         return ticks + [(at, text) for at, text in ((self.zero_at, "0"), (self.infinity_at, "∞")) if at is not None]
 
+    def _signed_ticks(self, most: int) -> list[tuple[float, str]]:
+        """0, the ends of the linear part, and powers of ten beyond, on both sides."""
+        found = [0.0]
+        step = 1 + int((self.high - self.low) / most)
+        for sign, end in ((1, self.high), (-1, self.low)):
+            found += [sign * self.linear_to * 10.0 ** e for e in range(0, 300, step) if sign * (_signed(sign * self.linear_to * 10.0 ** e, self.linear_to) - end) <= 0]
+        return [(_signed(v, self.linear_to), number(float(f"{v:.6g}")).replace("-", "−", 1)) for v in sorted(found)]
+
     @property
     def _room(self) -> float:
         """The places between 0, or infinity, and the next power."""
         return (self.high - self.low) * 0.07
 
 
-def extent(values: Iterable[float], scale: str, from_zero: bool = False, limits: tuple[float, float] | None = None, margin: float = 0.04) -> Extent:
+def _signed(value: float, linear_to: float) -> float:
+    """A place that is linear up to `linear_to` on both sides of 0, and logarithmic beyond: a decade there is as long as
+    that part on one side."""
+    size = min(abs(value), _MOST) / linear_to
+    return math.copysign(size if size <= 1 else 1 + math.log10(size), value)
+
+
+def extent(values: Iterable[float], scale: str, from_zero: bool = False, limits: tuple[float, float] | None = None, margin: float = 0.04, linear_to: float = 0.0) -> Extent:
     """An axis that holds all of the values. With `limits`, an axis with these ends if some value lies outside them."""
     values = list(values)
     finite = [v for v in values if math.isfinite(v)]
     if limits and any(not limits[0] <= v <= limits[1] for v in values):
         return Extent(0, *limits, is_limited=True)
+    if scale == "symlog":
+        places = [_signed(v, linear_to) for v in finite] or [0.0, 1.0]
+        infinity_at = max(places) + 0.5 if math.inf in values else None
+        low, high = min(*places, 0.0), infinity_at or max(*places, 0.0)
+        pad = max((high - low) * margin, 0.08)
+        return Extent(0, low - pad, high + pad, infinity_at=infinity_at, linear_to=linear_to)
     if scale == "linear":
         low, high = (min(max(v, -_MOST), _MOST) for v in (min(finite, default=0.0), max(finite, default=1.0)))
         low = min(low, 0.0) if from_zero else low

@@ -2,23 +2,30 @@
 phone."""
 from __future__ import annotations
 
+import math
 import textwrap
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Iterable, Mapping, Sequence
+from typing import Any, Callable, Iterable, Mapping, Sequence
 
-from .axes import Extent, extent
+from .axes import Extent, extent, power
 from .select import Chart, Panel, Point, Series, described
 from .spec import Frame
 from .style import DASHES, INK, bar_style, drawing, line_style
 from .svg import inline_svg
 
 WIDTH, HEIGHT = 4.0, 2.7     # inches, which CSS stretches to the column's width
+SLIDE = 6.3                  # inches: the width of a panel in a file of its own
+LEAST_ROW = 0.15             # where rows are many there
+SPLIT = 6                    # rows that stay in one column
 ROW, AROUND = 0.205, 0.75    # the height of a row, and of the margins above and below all rows
 MARKER = 0.07                # between the markers of a row
 LONGEST_NAME = 26
+SAMPLE = 40                  # points: the line of a legend, of two periods of the longest dashes
 NAME_ON_TOP = 13             # points: for the names of guides that leave the axes there
 LINE, UNDER = 1.6, 2.6        # points: a line's width, and how much wider one is for each that runs over it
+PALE, BAND = 0.4, 0.18        # opacities
+RIBBON, MIXED = "ribbon", "ribbon in part"  # of marks: lines that others run over, always or in some panels
 
 
 @dataclass(frozen=True)
@@ -27,6 +34,11 @@ class Drawing:
     id: str
     title: str
     svg: str
+    key: str  # its part of a file's name
+    notes: Sequence[str]
+    legend: list[tuple[str, str]]  # of what this panel has
+    has_ribbon: bool
+    wide: Callable[[float, float], str]  # the same for a file of its own: at least and at most so many inches high
 
 
 def panels(chart: Chart, prefix: str, of: str, beside: Sequence[Chart] = ()) -> list[Drawing]:
@@ -35,29 +47,66 @@ def panels(chart: Chart, prefix: str, of: str, beside: Sequence[Chart] = ()) -> 
         drawn = []
         for i, panel in enumerate(chart.panels):
             along, values = _extents(chart, panel, beside)
-            figure = _draw(chart, panel, along, values)
             title = of + (f": {panel.title}" if panel.title else "")
-            drawn.append(Drawing(f"{prefix}-{i}", panel.title, inline_svg(figure, f"{prefix}-{i}", title, described(panel, chart))))
+
+            def svg(figure: Any, name: str = f"{prefix}-{i}", title: str = title, panel: Panel = panel) -> str:
+                return inline_svg(figure, name, title, described(panel, chart))
+
+            def wide(least: float, most: float, panel: Panel = panel, along: Extent = along, values: Extent = values, svg: Any = svg) -> str:
+                with drawing():
+                    return svg(_draw(chart, panel, along, values, (SLIDE, least, most)))
+
+            drawn.append(Drawing(f"{prefix}-{i}", panel.title, svg(_draw(chart, panel, along, values)), panel.title, panel.notes, _legend([panel], chart, f"{prefix}-{i}"),
+                                 chart.plot.kind == "lines" and any(_covers(panel)), wide))
         return drawn
 
 
-def frames(drawn: Sequence[Frame], prefix: str, of: str) -> list[Drawing]:
-    """The same of a scene."""
+def frames(drawn: Sequence[Frame], prefix: str, of: str, entries: Sequence[tuple[str, Mapping[str, Any]]]) -> list[Drawing]:
+    """The same of a scene, whose legend has these entries."""
     with drawing():
         found = []
         for i, frame in enumerate(drawn):
-            figure = _figure(*frame.size)
-            frame.draw(*figure.subplots(1, len(frame.axes), sharey=True, squeeze=False, width_ratios=frame.axes)[0])
             title = of + (f": {frame.title}" if frame.title else "")
-            found.append(Drawing(f"{prefix}-{i}", frame.title, inline_svg(figure, f"{prefix}-{i}", title, frame.description)))
+
+            def svg(width: float, height: float, frame: Frame = frame, title: str = title, name: str = f"{prefix}-{i}") -> str:
+                figure = _figure(width, height)
+                frame.draw(*figure.subplots(1, len(frame.axes), sharey=True, squeeze=False, width_ratios=frame.axes)[0])
+                return inline_svg(figure, name, title, frame.description)
+
+            def wide(least: float, most: float, svg: Any = svg) -> str:
+                with drawing():
+                    return str(svg(SLIDE, least))
+
+            found.append(Drawing(f"{prefix}-{i}", frame.title, svg(*frame.size), frame.file or frame.title, frame.notes,
+                                 marks([entry for entry in entries if entry[0] not in frame.without], f"{prefix}-{i}"), False, wide))
         return found
 
 
 def legend(chart: Chart, prefix: str) -> list[tuple[str, str]]:
     """The name of each series that is drawn somewhere, with a small picture of its line, marker or hatch."""
-    there = {s.style for panel in chart.panels for s in panel.series}
-    stacked = chart.plot.kind == "stacked"
-    return marks([(name, bar_style(i) if stacked else _marks(i, chart)) for i, name in enumerate(chart.names) if i in there], prefix)
+    return _legend(chart.panels, chart, prefix)
+
+
+def _legend(panels: Sequence[Panel], chart: Chart, prefix: str) -> list[tuple[str, str]]:
+    """Lines that others run over look as they do in these panels."""
+    there = {s.style for panel in panels for s in panel.series}
+    if chart.plot.kind == "stacked":
+        return marks([(name, bar_style(i)) for i, name in enumerate(chart.names) if i in there], prefix)
+    covers: dict[int, list[int]] = {}
+    for panel in panels:
+        for series, above in zip(panel.series, _covers(panel) if chart.plot.kind == "lines" else []):
+            covers.setdefault(series.style, []).append(above)
+
+    def kind(i: int) -> dict[str, Any]:
+        above = covers.get(i, [0])
+        return {(RIBBON if all(above) else MIXED): max(above)} if any(above) else {}
+
+    entries = [(name, {**_marks(i, chart), **kind(i)}) for i, name in enumerate(chart.names) if i in there]
+    banded = {s.style for panel in panels for s in panel.series if any(p.low is not None and p.high is not None for p in s.points)}
+    if chart.plot.band and banded:
+        colour = line_style(next(iter(banded)))["color"] if len(banded) == 1 else INK
+        entries.append((chart.plot.band, {"facecolor": colour, "edgecolor": "none", "alpha": BAND}))
+    return marks(entries, prefix)
 
 
 def marks(entries: Iterable[tuple[str, Mapping[str, Any]]], prefix: str) -> list[tuple[str, str]]:
@@ -67,13 +116,37 @@ def marks(entries: Iterable[tuple[str, Mapping[str, Any]]], prefix: str) -> list
     found = []
     with drawing():
         for i, (name, style) in enumerate(entries):
-            figure = _figure(0.42, 0.15)
             if "facecolor" in style:
+                figure = _figure(0.42, 0.15)
                 figure.add_artist(Rectangle((0.02, 0.06), 0.96, 0.88, **style))
+            elif style.get("linestyle") == "none":
+                figure = _figure(0.2, 0.15)
+                figure.add_artist(Line2D([0.5], [0.5], **style))
             else:
-                figure.add_artist(Line2D([0.02, 0.5, 0.98], [0.5] * 3, markevery=[1], **style))
+                figure = _figure(SAMPLE / 72, 0.15)
+                line = {name: value for name, value in style.items() if name not in (RIBBON, MIXED)}
+                dash = _dash_middle(line.get("linestyle", "-"), line.get("linewidth", LINE)) / SAMPLE
+                above = style.get(RIBBON, style.get(MIXED, 0))
+                if above:
+                    figure.add_artist(Line2D([0, 1 if RIBBON in style else 0.5], [0.5] * 2, **{**line, **_ribbon(above), "marker": ""}))
+                if not above or MIXED in style:
+                    figure.add_artist(Line2D([0.5 if above else 0, 1], [0.5] * 2, **{**line, "marker": ""}))
+                figure.add_artist(Line2D([0.25 if MIXED in style else 0.5 if above else dash], [0.5], **{**line, "linestyle": "none"}))
             found.append((name, inline_svg(figure, f"{prefix}-k{i}", "", "")))
     return found
+
+
+def _dash_middle(dashes: Any, width: float) -> float:
+    """Points from a line's start to the middle of the dash that is nearest to a sample's middle."""
+    if not isinstance(dashes, tuple):
+        return SAMPLE / 2
+    period, first = sum(dashes[1]) * width, dashes[1][0] * width
+    return round((SAMPLE / 2 - first / 2) / period) * period + first / 2
+
+
+def _ribbon(above: int) -> dict[str, Any]:
+    """How a line is drawn that others run over: so many."""
+    return {"linewidth": LINE + UNDER * min(above, 2), "linestyle": DASHES[0], "alpha": PALE}
 
 
 def _figure(width: float, height: float) -> Any:
@@ -99,39 +172,53 @@ def _extents(chart: Chart, panel: Panel, beside: Sequence[Chart]) -> tuple[Exten
         totals = [sum(pt.value for s in p.series for pt in s.points if pt.along == row) for p in alike for row in range(len(chart.rows))]
         return along, extent([0.0, *totals], "linear", from_zero=True)
     values = [v for p in alike for s in p.series for pt in s.points for v in (pt.value, pt.low, pt.high) if v is not None]
-    if values and plot.value_scale != "linear":  # guides may leave the axis, and do not stretch it
+    if values and plot.value_scale in ("log", "log2"):  # guides may leave the axis, and do not stretch it
         values += [pt.value for p in alike for _, guide in p.guides for pt in guide if min(values) <= pt.value <= max(values)]
-    return along, extent(values, plot.value_scale, limits=plot.value_limits)
+    return along, extent(values, plot.value_scale, limits=plot.value_limits, linear_to=plot.linear_to)
 
 
-def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent) -> Any:
+def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent, slide: tuple[float, float, float] | None = None) -> Any:
+    """With `slide`, for a file of its own: its width, its least and its largest height."""
     rows = sorted({pt.along for s in panel.series for pt in s.points}) if chart.rows else []
-    figure = _figure(WIDTH, AROUND + _row_height(chart, panel) * len(rows) if chart.rows else HEIGHT)
-    axes = figure.add_subplot()
-    if chart.plot.kind == "lines":
-        on_top = [_guide(axes, name, points, along, values) for name, points in panel.guides]
-        for series, above in zip(panel.series, _covers(panel)):
-            _line(axes, series, chart, along, values, above)
-        if panel.end is not None and (x := along.place(panel.end)) is not None:
-            _end(axes, x, chart.plot.ends)
-        if chart.plot.against:
-            axes.axhline(0, color=INK, linewidth=0.8)
-        along.apply(axes.xaxis, axes.set_xlim)
-        values.apply(axes.yaxis, axes.set_ylim)
-        axes.set_xlabel(chart.along_label)
-        axes.set_title(chart.value_label, pad=NAME_ON_TOP if any(on_top) else None)
+    columns = 1
+    width, height = WIDTH, AROUND + _row_height(chart, panel) * len(rows) if chart.rows else HEIGHT
+    if slide:
+        width, least, most = slide
+        columns = 2 if chart.rows and len(rows) > SPLIT and AROUND + max(LEAST_ROW, 0.8 * _row_height(chart, panel)) * len(rows) > most else 1
+        height = min(max(AROUND + _row_height(chart, panel) * -(-len(rows) // columns), least), most) if chart.rows else least
+    figure = _figure(width, height)
+    if chart.rows:
+        each = -(-len(rows) // columns)
+        for axes, some in zip(figure.subplots(1, columns, squeeze=False)[0], (rows[i:i + each] for i in range(0, len(rows), each))):
+            _rows(axes, chart, panel, values, some, 4 if columns > 1 else 7)
         return figure
+    axes = figure.add_subplot()
+    on_top = [_guide(axes, name, points, along, values) for name, points in panel.guides]
+    for series, above in zip(panel.series, _covers(panel)):
+        _line(axes, series, chart, along, values, above)
+    if panel.end is not None and (x := along.place(panel.end)) is not None:
+        _end(axes, x, chart.plot.ends)
+    if chart.plot.against:
+        axes.axhline(0, color=INK, linewidth=0.8)
+    along.apply(axes.xaxis, axes.set_xlim)
+    values.apply(axes.yaxis, axes.set_ylim)
+    axes.set_xlabel(chart.along_label)
+    axes.set_title(chart.value_label, pad=NAME_ON_TOP if any(on_top) else None)
+    return figure
+
+
+def _rows(axes: Any, chart: Chart, panel: Panel, values: Extent, rows: Sequence[float], most: int) -> None:
+    """The rows of a panel, or of its column; at most so many powers as ticks."""
     place = {row: i for i, row in enumerate(rows)}
     if chart.plot.kind == "dots":
         _dots(axes, panel, chart, values, place)
     else:
         _stack(axes, panel, values, place)
-    values.apply(axes.xaxis, axes.set_xlim)
+    values.apply(axes.xaxis, axes.set_xlim, most)
     axes.set_yticks(range(len(rows)), [_short(chart.rows[int(row)]) for row in rows])
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(chart.value_label)
-    return figure
 
 
 def _row_height(chart: Chart, panel: Panel) -> float:
@@ -162,8 +249,8 @@ def _line(axes: Any, series: Series, chart: Chart, along: Extent, values: Extent
     band = [(x, low, high) for p in series.points if p.low is not None and p.high is not None and (x := along.place(p.along)) is not None
             and (low := values.place(p.low)) is not None and (high := values.place(p.high)) is not None]
     if band:
-        axes.fill_between(*zip(*band), color=line_style(series.style)["color"], alpha=0.18, linewidth=0, step="post" if chart.plot.steps else None)
-    wider = {"linewidth": LINE + UNDER * min(above, 2), "linestyle": DASHES[0], "alpha": 0.4} if above else {}
+        axes.fill_between(*zip(*band), color=line_style(series.style)["color"], alpha=BAND, linewidth=0, step="post" if chart.plot.steps else None)
+    wider = _ribbon(above) if above else {}
     style = line_style(series.style)
     stairs = "steps-post" if chart.plot.steps else "default"
     axes.plot(*zip(*places), drawstyle=stairs, clip_on=False, **{**style, **wider, "marker": ""})
@@ -179,8 +266,18 @@ def _guide(axes: Any, name: str, points: Sequence[Point], along: Extent, values:
     axes.plot(*zip(*places), color=INK, linewidth=0.8, linestyle=DASHES[6])
     leaves = next(((x + (right - x) * (values.high - y) / (above - y)) for (x, y), (right, above) in zip(places, places[1:]) if y <= values.high < above), None)
     at, offset, sides = (inside[-1], (3, 0), ("left", "center")) if leaves is None else ((leaves, values.high), (0, 1), ("center", "bottom"))
-    axes.annotate(name.replace("sqrt ", "√"), at, xytext=offset, textcoords="offset points", ha=sides[0], va=sides[1], fontsize=8, annotation_clip=False)
+    axes.annotate(name.replace("sqrt ", "√") + _unit(name, points), at, xytext=offset, textcoords="offset points", ha=sides[0], va=sides[1], fontsize=8, annotation_clip=False)
     return leaves is not None
+
+
+def _unit(name: str, points: Sequence[Point]) -> str:
+    """What u is in a guide that is n u, or (n - 1) u."""
+    last = points[-1]
+    if name != "n u" or last.along <= 1 or not 0 < last.value < math.inf:
+        return ""
+    exponents = [math.log2(last.value / n) for n in (last.along, last.along - 1)]
+    whole = next((round(e) for e in exponents if abs(e - round(e)) < 1e-6), None)
+    return "" if whole is None else f", u = {power(whole, 2)}: unit roundoff"
 
 
 def _end(axes: Any, x: float, why: str) -> None:
@@ -207,7 +304,7 @@ def _stack(axes: Any, panel: Panel, values: Extent, place: dict[float, int]) -> 
     left = dict.fromkeys(place, 0.0)
     for series in panel.series:
         for point in series.points:
-            if 0 < point.value < float("inf") and left[point.along] < values.high:
+            if point.along in place and 0 < point.value < float("inf") and left[point.along] < values.high:
                 axes.barh(place[point.along], min(point.value, values.high), left=left[point.along], height=0.7, **bar_style(series.style))
                 left[point.along] += point.value
 

@@ -5,13 +5,14 @@ from .spec import Plot, Scene
 PLOTS = {
     "underflow": (
         Scene(("number_line", "limits"), "The numbers of two 8-bit formats", number_lines, legend=NUMBER_LINE_MARKS,
-              reading="A stroke is a number. Between powers of two they are equally far apart, and twice as far in each next interval; subnormal ones are as far apart as those after them. 0 is no power of two: it stands beyond the break."),
+              reading="A stroke is a number. Between powers of two they are equally far apart, and twice as far in each next interval; subnormal ones are as far apart as those after them.", file="numbers"),
         Scene(("histogram", "limits", "best_scale"), "Gradients over the ranges of formats", gradients_over_ranges, legend=RANGE_MARKS,
-              reading="The arrow is the loss scale that loses fewest gradients in the first format: it moves them that far to the right."),
+              file="ranges",
+              reading="Dashed: the same gradients after the loss scale that loses fewest of them in the first format. Shaded: what becomes zero in it."),
         Plot("scale_sweep", "Gradients that become zero, by loss scale", "lines", "k", ("gradient_zero",), series="format", panels="source", value_label="share of gradients that vanish",
-             along_label="log2 of the loss scale", reading="A larger loss scale moves gradients up, away from zero."),
+             along_label="log2 of the loss scale", file="vanish", reading="A larger loss scale moves gradients up, away from zero."),
         Plot("scale_sweep", "Gradients that overflow, by loss scale", "lines", "k", ("gradient_overflow",), series="format", panels="source", value_label="share of gradients that overflow",
-             along_label="log2 of the loss scale", reading="A scale is of use only where this is still 0; the table best_scale has the best one."),
+             along_label="log2 of the loss scale", file="overflow", reading="A scale is of use only where this is still 0; the table best_scale has the best one."),
         Plot("fates", "What becomes of gradients without a loss scale", "stacked", "format", ("zero", "subnormal", "normal", "overflow"), panels="source",
              where={"rounding": "nearest-even", "quantity": "gradient"}, value_label="share of gradients")),
     "conversions": (
@@ -20,7 +21,7 @@ PLOTS = {
         Plot("libraries", "Library casts that round on the way", "dots", "chain", ("share",), series="library", value_scale="log", value_label="share of inputs that differ")),
     "swamping": (
         Plot("course", "A weight, step by step, and what repairs it", "lines", "step", ("weight",), series="method", panels="format", steps=True, value_label="weight", same_values=False, whiskers=("low", "high"),
-             ends="one more step would take the exact weight beyond 1.5",
+             band="one standard deviation of stochastic", ends="one more step would take the exact weight beyond 1.5",
              reading="Every step adds the same update, less than half the distance to the next number. Stochastic rounding: the mean over seeds with a band of one standard deviation, and one seed alone.", first=True),
         Plot("ratios", "How much of an update has arrived after {steps} steps, by the ratio of weight to update", "lines", "asked_ratio", ("arrived",), series="rounding", panels="format", where={"form": "separate"},
              along_scale="log2", along_label="w / (lr·g)", value_label="share of the way", value_limits=(-0.1, 2.0),
@@ -31,7 +32,7 @@ PLOTS = {
         Plot("groups", "Tokens that share one position id", "lines", "first_position", ("mean_tokens",), series="format", along_scale="log2", value_scale="log2", steps=True,
              along_label="position", value_label="tokens an id stands for, mean", reading="1: every token has an id of its own."),
         Plot("rope", "Errors of rotary embeddings from rounded position ids", "lines", "tokens", ("mean_cos_error",), series="format", where={"setup": "ids"}, along_scale="log2", value_scale="log",
-             along_label="context length", value_label="mean error of cosines"),
+             along_label="context length", value_label="mean error of cosines", file="rope-ids"),
         Plot("rope", "Errors of rotary embeddings, by what is rounded", "lines", "tokens", ("mean_cos_error",), series="setup", panels="format", along_scale="log2", value_scale="log",
              along_label="context length", value_label="mean error of cosines", reading="Angles that are wrapped, or cosines alone, cost a rounding; ids and frequencies cost more the longer the context."),
         Plot("scores", "Errors of attention scores after rotation, by what is rounded", "lines", "tokens", ("rms_error",), series="setup", panels="format", along_scale="log2", value_scale="log",

@@ -5,36 +5,48 @@ from __future__ import annotations
 import re
 import unicodedata
 import urllib.parse
-from typing import Sequence
+from typing import Callable, Sequence
 from xml.sax.saxutils import escape
 
 from .style import PRINTED
 from .svg import class_rules
 
-WIDTH, MARGIN = 960, 24          # pixels
-TALLEST = 480                    # of a panel, for slides; one with many rows is taller, lest its letters become small
-TITLE, NAME, LEGEND, NOTE = 30, 24, 20, 16  # sizes of letters
+WIDTH, HEIGHT, MOST = 960, 540, 720  # pixels: a slide, and where rows are many or words long
+MARGIN, ABOVE = 24, 14
+SCALE = 2.0                      # pixels a point of the panel, whose smallest letters have 8
+LEAST = 280                      # a panel's height
+TITLE, LEGEND, NOTE = 28, 18, 14  # sizes of letters
 LINE = 1.3                       # a line's height, in letters
 INK, SOFT, PAPER = PRINTED["currentColor"], "#57606a", "#ffffff"
 EM = 0.57                        # a letter's mean width in DejaVu Sans, a little more; bold ones are a tenth wider
 
 
-def standalone(panel: str, title: str, name: str, legend: Sequence[tuple[str, str]], series: str, notes: str) -> str:
-    """A file of an inline <svg>. `legend`: names and inline pictures of their marks, after a heading, `series`."""
-    _, head, body, width, height = _parts(panel)
-    parts, y = [], float(MARGIN)
-    for text, size, weight in ((title, TITLE, ' font-weight="bold"'), (name, NAME, "")):
-        for line in _lines(text, size * (1.1 if weight else 1.0)):
-            y += size * LINE
-            parts.append(_text(line, MARGIN, y - 0.3 * size, size, INK, weight))
-    entries, y = _legend(legend, series, y + 0.4 * LEGEND)
-    scale = min((WIDTH - 2 * MARGIN) / width, max(TALLEST / height, 1.6))
-    parts += [*entries, f'<g transform="translate({(WIDTH - width * scale) / 2:.2f} {y:.2f}) scale({scale:.4f})">{body}</g>']
-    y += height * scale
-    for line in _lines(notes, NOTE):
+def standalone(panel: Callable[[float, float], str], title: str, name: str, legend: Sequence[tuple[str, str]], series: str, notes: str) -> str:
+    """A file of what draws an inline <svg> of at least and at most so many inches. `legend`: names and inline pictures
+    of their marks, after a heading, `series`."""
+    parts, y = [], float(ABOVE)
+    x = 0.0
+    for line in _lines(title, TITLE * 1.1):
+        y += TITLE * LINE
+        x = MARGIN + _width(line, TITLE * 1.1) + 0.1 * TITLE
+        parts.append(_text(line, MARGIN, y - 0.3 * TITLE, TITLE, INK, ' font-weight="bold"'))
+    if name and x + _width(name, TITLE) <= WIDTH - MARGIN:  # beside the title
+        parts.append(_text(name, x, y - 0.3 * TITLE, TITLE, INK))
+    else:
+        for line in _lines(name, TITLE):
+            y += TITLE * LINE
+            parts.append(_text(line, MARGIN, y - 0.3 * TITLE, TITLE, INK))
+    entries, y = _legend(legend, series, y + 0.3 * LEGEND)
+    below = _lines(notes, NOTE)
+    around = y + len(below) * NOTE * LINE + ABOVE
+    least = max(HEIGHT - around, LEAST)
+    _, head, body, width, height = _parts(panel(least / SCALE / 72, max(MOST - around, least) / SCALE / 72))
+    parts += [*entries, f'<g transform="translate({(WIDTH - width * SCALE) / 2:.2f} {y:.2f}) scale({SCALE:g})">{body}</g>']
+    y += height * SCALE
+    for line in below:
         y += NOTE * LINE
         parts.append(_text(line, MARGIN, y, NOTE, SOFT))
-    tall = round(y + MARGIN)
+    tall = round(y + ABOVE)
     file = (f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" width="{WIDTH}" height="{tall}" viewBox="0 0 {WIDTH} {tall}" '
             f'font-family="DejaVu Sans, sans-serif" stroke-linejoin="round" {head}<style>{class_rules()}</style><rect width="{WIDTH}" height="{tall}" fill="{PAPER}"/>{"".join(parts)}</svg>\n')
     for variable, colour in PRINTED.items():
@@ -66,13 +78,13 @@ def _legend(legend: Sequence[tuple[str, str]], series: str, y: float) -> tuple[l
         x += _width(f"{series}:", LEGEND) + 0.8 * LEGEND
     for name, mark in legend:
         _, _, body, width, height = _parts(mark)
-        scale = LEGEND * 0.75 / height
+        scale = SCALE  # as the panel
         for i, line in enumerate(_lines(name, LEGEND, WIDTH - 2 * MARGIN - width * scale - LEGEND)):
             needed = width * scale + 0.4 * LEGEND + _width(line, LEGEND)
             if i or x + needed > WIDTH - MARGIN:
                 x, y = float(MARGIN), y + LEGEND * LINE
             if not i:
-                parts.append(f'<g transform="translate({x:.2f} {y + 0.25 * LEGEND:.2f}) scale({scale:.4f})">{body}</g>')
+                parts.append(f'<g transform="translate({x:.2f} {y + 0.65 * LEGEND - height * scale / 2:.2f}) scale({scale:.4f})">{body}</g>')
             parts.append(_text(line, x + width * scale + 0.4 * LEGEND, y + LEGEND, LEGEND, INK))
             x += needed + LEGEND
     return parts, y + LEGEND * LINE * 1.2

@@ -8,13 +8,12 @@ from ..text import count, number, numeric
 from .axes import extent, power
 from .select import NoPicture, name_of
 from .spec import MOST_PANELS, Frame, Rows
-from .style import COLOURS, DASHES, INK, PAPER
+from .style import COLOURS, DASHES, INK
 
 FEW = 2      # formats on a number line
 HIGH = 1.0   # where the linear number line ends
 FAR = 30     # binades beyond the gradients that are still shown
 LARGEST = 1e15  # number that a drawing of its own takes
-ROOM = 7     # binades that a format's name takes
 NORMAL, SUBNORMAL = COLOURS[0], COLOURS[1]
 
 
@@ -71,10 +70,14 @@ def number_lines(rows: Rows, limits: Rows) -> list[Frame]:
     inside = "; ".join(f"{name} has {count(sum(v <= HIGH for v in numbers[name]))}, {count(few[name])} of them subnormal" for name in names)
     ends = "; ".join(f"{name} from {number(min(v for v in numbers[name] if v > 0))} to {number(max(numbers[name]))}, subnormal below {number(normal.get(name, 0.0))}" for name in names)
     return [Frame(f"from 0 to {number(HIGH)}", f"Number line with a stroke for each number from 0 to {number(HIGH)}: {inside}, densest near 0.", linear, (4.0, 1.5)),
-            Frame("all of them", f"The same by powers of two: {ends}. 0 stands apart.", logarithmic, (4.0, 1.5))]
+            Frame("all of them", f"The same by powers of two: {ends}. 0 stands apart.", logarithmic, (4.0, 1.5), notes=("0 is no power of two: it stands beyond the break",))]
 
 
-RANGE_MARKS = (("gradients", {"facecolor": COLOURS[0], "edgecolor": "none"}), ("range of a format", {"color": COLOURS[1], "linewidth": 3.5, "solid_capstyle": "butt"}),
+MADE_UP = ("log-normal", "normal", "student-t", "log-uniform")  # sources that are distributions
+SCALED = {"color": INK, "linewidth": 1.6, "linestyle": DASHES[1]}
+VANISHING = {"facecolor": COLOURS[1], "edgecolor": "none", "alpha": 0.15}
+SCALED_NAME, VANISHING_NAME = "with the loss scale", "becomes zero"
+RANGE_MARKS = (("gradients", {"facecolor": COLOURS[0], "edgecolor": "none"}), (SCALED_NAME, SCALED), (VANISHING_NAME, VANISHING), ("range of a format", {"color": COLOURS[1], "linewidth": 3.5, "solid_capstyle": "butt"}),
                ("its subnormal numbers", {"color": COLOURS[1], "linewidth": 1.4, "linestyle": DASHES[2]}))
 
 
@@ -90,23 +93,35 @@ def gradients_over_ranges(histogram: Rows, limits: Rows, best: Rows) -> list[Fra
         counts = {int(row["binade"]): float(row["values"]) for row in rows}
         check([*counts, *(c for c in counts.values())], LARGEST, "binades and their counts")
         total, peak = sum(counts.values()) or 1.0, max(counts, key=lambda b: counts[b])
-        scale = next((numeric(row["best_k"]) for row in best if name_of(row["source"]) == source and name_of(row["format"]) == spans[0][0]), None)
+        own = next((row for row in best if name_of(row["source"]) == source and name_of(row["format"]) == spans[0][0]), {})
+        scale, before, after = (numeric(own.get(c)) for c in ("best_k", "zero_unscaled", "zero_at_best"))
+        lost = "" if before is None or after is None else f"{number(float(f'{100 * before:.2g}'))} % lost → {number(float(f'{100 * after:.2g}'))} %"
+        zero = next((math.log2(v) for row in limits if name_of(row["format"]) == spans[0][0] and (v := numeric(row.get("largest_zero"))) and 0 < v < math.inf), None)
 
-        def draw(axes: Any, counts: dict[int, float] = counts, total: float = total, peak: int = peak, scale: float | None = scale) -> None:
+        def draw(axes: Any, counts: dict[int, float] = counts, total: float = total, peak: int = peak, scale: float | None = scale, lost: str = lost, zero: float | None = zero) -> None:
             axes.bar(list(counts), [c / total for c in counts.values()], width=1.0, align="edge", color=COLOURS[0], edgecolor="none")
             top = max(counts.values()) / total
             step = 0.13 * top
-            low, high = _window(counts, spans)
+            low, high = _window(counts, spans, scale or 0.0)
             for i, (name, least, normal, most) in enumerate(spans):
                 y = -(i + 1) * step
                 axes.plot([least, normal], [y, y], color=COLOURS[1], linewidth=1.4, linestyle=DASHES[2])
                 axes.plot([normal, most], [y, y], color=COLOURS[1], linewidth=3.5, solid_capstyle="butt")
-                axes.annotate(name, (min(most, high - ROOM), y), xytext=(3, 0), textcoords="offset points", va="center", fontsize=8, bbox={"facecolor": PAPER, "edgecolor": "none", "pad": 1.0})
+                axes.annotate(name, (high, y), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8, annotation_clip=False)
+            if zero is not None:
+                axes.axvspan(low, zero, zorder=0, **VANISHING)
+                axes.annotate(f"0 in {spans[0][0]}", (low, 0.8 * top), xytext=(4, 0), textcoords="offset points", va="center", fontsize=8)
             if scale:
+                ends = sorted(counts)
+                steps = [ends[0], *(b + 1 for b in range(ends[0], ends[-1] + 1))]
+                heights = [counts.get(b, 0.0) / total for b in range(ends[0], ends[-1] + 1)]
+                axes.stairs(heights, [b + scale for b in steps], baseline=None, **SCALED)
                 axes.annotate("", (peak + 0.5 + scale, 1.06 * top), (peak + 0.5, 1.06 * top), arrowprops={"arrowstyle": "->", "color": INK, "shrinkA": 0, "shrinkB": 0}, annotation_clip=False)
-                axes.annotate(f"best loss scale for {spans[0][0]}: {power(int(scale), 2)}", (peak + 0.5 + scale / 2, 1.11 * top), ha="center", fontsize=8)
+                axes.annotate(f"best loss scale for {spans[0][0]}: {power(int(scale), 2)}", (peak + 0.5 + scale / 2, (1.24 if lost else 1.11) * top), ha="center", fontsize=8)
+            if lost:
+                axes.annotate(lost, (peak + 0.5 + (scale or 0.0) / 2, 1.11 * top), ha="center", fontsize=8)
             axes.axhline(0, color=INK, linewidth=0.8)
-            axes.set_ylim(-(len(spans) + 0.8) * step, 1.28 * top)
+            axes.set_ylim(-(len(spans) + 0.8) * step, (1.42 if lost else 1.28) * top)
             axes.set_yticks(*_ticks(top))
             axes.set_xlim(low, high)
             axes.set_xlabel("log2 of the magnitude")
@@ -114,16 +129,18 @@ def gradients_over_ranges(histogram: Rows, limits: Rows, best: Rows) -> list[Fra
 
         ranges = "; ".join(f"{name} holds 2^{normal:.0f} to 2^{most:.0f}, subnormal from 2^{least:.0f}" for name, least, normal, most in spans)
         words = f"Histogram of gradients by binade, most of them at 2^{peak}, over the ranges of formats: {ranges}."
-        frames.append(Frame(source, words + (f" The best loss scale for {spans[0][0]}, 2^{scale:.0f}, moves them to the right." if scale else ""), draw, (4.0, 3.1)))
+        words += f" The best loss scale for {spans[0][0]}, 2^{scale:.0f}, moves them to the right{': ' + lost if lost else ''}." if scale else ""
+        without = (() if scale else (SCALED_NAME,)) + (() if zero is not None else (VANISHING_NAME,))
+        frames.append(Frame(f"{source} gradients (made up)" if source in MADE_UP else source, words, draw, (4.0, 3.1), file=source, without=without))
     return frames
 
 
-def _window(counts: dict[int, float], spans: list[tuple[str, float, float, float]]) -> tuple[float, float]:
-    """Of log2: all gradients and formats, but for the ends of formats that reach far beyond."""
-    low, high = min(counts), max(counts) + 1
+def _window(counts: dict[int, float], spans: list[tuple[str, float, float, float]], scale: float) -> tuple[float, float]:
+    """Of log2: all gradients, without and with a scale, and formats, but for the ends of formats that reach far beyond."""
+    low, high = min(counts), max(counts) + 1 + max(scale, 0.0)
     low, high = low - FAR, high + FAR
     ends = [s[1] for s in spans if s[1] > low], [s[3] for s in spans if s[3] < high]
-    return min([*ends[0], min(counts)]) - 2, max([*ends[1], max(counts) + 1]) + ROOM + 2
+    return min([*ends[0], min(counts)]) - 2, max([*ends[1], max(counts) + 1 + max(scale, 0.0)]) + 2
 
 
 def _ticks(top: float) -> tuple[list[float], list[str]]:

@@ -15,6 +15,7 @@ from .style import COLOURS, DASHES, GRID, INK, PAPER
 MOST_RANKS = 64
 ADDS, CANCELS, TOTAL = COLOURS[1], COLOURS[0], COLOURS[2]
 WATERFALL_MARKS = tuple((name, {"facecolor": colour, "edgecolor": "none"}) for name, colour in (("adds to the error", ADDS), ("cancels", CANCELS), ("total", TOTAL)))
+SUMS = ("unit", "accumulation")  # sources that are the accumulator's
 MAGNIFIED = 0.2   # of the axis: a shorter total is also drawn magnified
 
 
@@ -23,19 +24,23 @@ def waterfalls(sources: Rows) -> list[Frame]:
     powers of ten, with its number. One scale for all formats, on either side."""
     configurations = groups(sources, "formats", "accumulator")
     first = next(iter(configurations), ("", ""))[1]
-    parts: dict[str, list[tuple[str, float]]] = {}
-    for formats, rows in list({formats: rows for (formats, accumulator), rows in configurations.items() if accumulator == first}.items())[:MOST_PANELS]:
+    chosen = [key for key in configurations if key[1] == first][:MOST_PANELS - 1]
+    if where := _matters_most(configurations, first):
+        chosen.insert(1, where)
+    parts: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for key in chosen:
+        rows = configurations[key]
         total = next((numeric(row["error"]) for row in rows if row["source"] == "total"), None)
         shares = [(name_of(row["source"]), numeric(row["share"])) for row in rows if row["source"] != "total"]
         if total is not None and all(share is not None for _, share in shares):
-            parts[formats] = [(name, total * (share or 0.0)) for name, share in shares]
+            parts[key] = [(name, total * (share or 0.0)) for name, share in shares]
     if not parts:
         raise NoPicture("the table sources has no shares")
     check((v for some in parts.values() for _, v in some), LARGEST, "errors")
     most = max(max(sum(v for _, v in some[:i + 1]) for i in range(len(some))) for some in parts.values()) or 1.0
     sizes = extent([abs(v) for some in parts.values() for _, v in some if v] + [most], "log")
     frames = []
-    for formats, some in parts.items():
+    for (formats, accumulator), some in parts.items():
         total = sum(v for _, v in some)
         is_short = 0 < total < MAGNIFIED * most
 
@@ -48,15 +53,30 @@ def waterfalls(sources: Rows) -> list[Frame]:
                 inset.xaxis.tick_top()
                 inset.set_title("magnified", fontsize=8)
             _by_tens(right, [*some, ("total", total)], sizes)
-            left.set_xlabel("error / norm")
-            right.set_xlabel("by powers of ten")
+            left.figure.supxlabel("contribution to the total error", fontsize=9)
+            left.set_xlabel("one after another", fontsize=8)
+            right.set_xlabel("by powers of ten", fontsize=8)
             right.tick_params(axis="y", length=0)
             rows_of_names(left, [name for name, _ in some] + ["total"])
 
         words = ", ".join(f"{name} {number(float(f'{value:.2g}'))}" for name, value in some)
-        said = f"Waterfall of the error of a product with {formats}, summed in {first}: {words}; in all {number(float(f'{total:.2g}'))}."
-        frames.append(Frame(formats, said, draw, (4.0, 2.3), axes=(1, 1.3), notes=("magnified: a waterfall that is short on the common scale, with a scale of its own",) if is_short else ()))
+        said = f"Waterfall of the error of a product with {formats}, summed in {accumulator}: {words}; in all {number(float(f'{total:.2g}'))}."
+        title = formats if accumulator == first else f"{formats} on {accumulator}"
+        notes = ("magnified: a waterfall that is short on the common scale, with a scale of its own",) if is_short else ()
+        own = max(((numeric(row["error"]) or 0.0, name_of(row["source"])) for row in configurations[formats, accumulator] if row["source"] in SUMS), default=None)
+        if own and accumulator != first:
+            notes += (f"the accumulator matters most here: by itself, {own[1]} has an error of {number(float(f'{own[0]:.2g}'))}",)
+        frames.append(Frame(title, said, draw, (4.0, 2.5), axes=(1, 1), notes=notes))
     return frames
+
+
+def _matters_most(configurations: dict[tuple[str, ...], Rows], first: str) -> tuple[str, ...] | None:
+    """The formats on a unit other than the first whose sums have the largest error, if larger than on the first."""
+    def error(key: tuple[str, ...]) -> float:
+        return max((v for row in configurations.get(key, []) if row["source"] in SUMS and (v := numeric(row["error"])) is not None and math.isfinite(v)), default=0.0)
+
+    found = max((key for key in configurations if key[1] != first), key=error, default=None)
+    return found if found and error(found) > error((found[0], first)) else None
 
 
 def _end_to_end(axes: Any, some: list[tuple[str, float]], most: float) -> None:
@@ -64,11 +84,12 @@ def _end_to_end(axes: Any, some: list[tuple[str, float]], most: float) -> None:
     at = 0.0
     for i, (_, value) in enumerate(some):
         axes.barh(i, value, left=at, height=0.7, color=ADDS if value > 0 else CANCELS, edgecolor="none")
-        axes.plot([at + value] * 2, [i, i + 1], color=INK, linewidth=0.7)
+        axes.plot([at + value] * 2, [i, i + 1], color=INK, alpha=0.5, linewidth=0.8, linestyle=DASHES[1])
         at += value
     axes.barh(len(some), at, height=0.7, color=TOTAL, edgecolor="none")
     axes.set_xlim(min(0.0, -0.03 * most), 1.08 * most)
-    axes.xaxis.set_major_locator(MaxNLocator(2))
+    axes.xaxis.set_major_locator(MaxNLocator(3, min_n_ticks=4))
+    axes.tick_params(axis="x", labelsize=8)
     axes.xaxis.set_major_formatter(FuncFormatter(lambda v, _: number(float(f"{v:.12g}"))))
     axes.grid(False, axis="y")
 
@@ -87,13 +108,14 @@ def _by_tens(axes: Any, some: list[tuple[str, float]], sizes: Any) -> None:
     axes.grid(False, axis="y")
 
 
-BLOCKS = ("e4m3-tensor", "fp8-1x128", "mxfp8e4m3", "int8", "mxfp4", "nvfp4")  # formats whose blocks are drawn
+BLOCKS = ("int8", "mxfp4", "nvfp4", "e4m3-tensor", "fp8-1x128", "mxfp8e4m3")  # formats whose blocks are drawn, those first that lose values
 FAR_OUT = 8  # medians: a value farther from 0 is an outlier
 MOST_ARROWS = 4
 BEFORE = {"color": COLOURS[0], "marker": "o", "markersize": 7, "fillstyle": "none", "markeredgewidth": 1.2, "linestyle": "none"}
 AFTER = {"color": COLOURS[1], "marker": "s", "markersize": 4.5, "markeredgewidth": 0, "linestyle": "none"}
 BORDER = {"color": INK, "linewidth": 1.0, "linestyle": DASHES[1]}
-BLOCK_MARKS = (("before", BEFORE), ("after", AFTER), ("border between blocks", BORDER))
+BORDER_NAME = "border between blocks"
+BLOCK_MARKS = (("before", BEFORE), ("after", AFTER), (BORDER_NAME, BORDER))
 
 
 def blocks(values: Rows, granularity: Rows) -> list[Frame]:
@@ -116,7 +138,7 @@ def blocks(values: Rows, granularity: Rows) -> list[Frame]:
         scale = f"one scale for {length} values" if length else f"one scale for the {shared.get(name, 'whole')}"
         out = [(at, value, stored) for at, value, stored in some if value is not None and abs(value) > high]
 
-        def draw(axes: Any, some: Any = some, out: Any = out, length: int = length, scale: str = scale) -> None:
+        def draw(axes: Any, some: Any = some, out: Any = out, length: int = length) -> None:
             from matplotlib.ticker import MaxNLocator
             for column, style in ((1, BEFORE), (2, AFTER)):
                 there = [(p[0], p[column]) for p in some if p[column] is not None and abs(p[column]) <= high]
@@ -135,12 +157,14 @@ def blocks(values: Rows, granularity: Rows) -> list[Frame]:
             axes.set_yticks([tick for tick in MaxNLocator(5).tick_values(-high, high) if abs(tick) <= high])
             axes.set_xticks(range(0, int(width) + 1, 8))
             axes.set_xlabel("place in the row")
-            axes.set_title(f"value; {scale}")
+            axes.set_title("value")
 
         zeros = sum(1 for _, value, stored in some if value and stored == 0)
         words = f"{count(len(some))} values before and after {name}, {scale}: {count(zeros)} became 0."
-        frames.append(Frame(name, words + "".join(f" At {number(at)} the outlier {_brief(value)} became {_brief(stored)}." for at, value, stored in out[:MOST_ARROWS]), draw,
-                            notes=(absent_note("format", absent),) if absent else ()))
+        notes = ((absent_note("format", absent),) if absent else ()) + ((f"{count(zeros)} of {count(len(some))} values fell to 0",) if zeros else ())
+        borders = length and any(at >= length for at, _, _ in some)
+        frames.append(Frame(f"{name}, {scale}", words + "".join(f" At {number(at)} the outlier {_brief(value)} became {_brief(stored)}." for at, value, stored in out[:MOST_ARROWS]), draw,
+                            notes=notes, file=name, without=() if borders else (BORDER_NAME,)))
     return frames
 
 

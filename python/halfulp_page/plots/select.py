@@ -2,6 +2,8 @@
 from __future__ import annotations
 
 import math
+import re
+from collections import Counter
 from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, Sequence
 
@@ -9,9 +11,13 @@ from ..text import counted, numeric, plain
 from .spec import MOST_PANELS, MOST_ROWS, MOST_SERIES, Plot
 
 
+NO_NAME = "(no name)"
+SIGNED = ("linear", "symlog")  # scales that have places for negative numbers
+
+
 def name_of(value: Any) -> str:
     """The name of a row, a series or a panel."""
-    return "none" if value is None else plain(value) or "(no name)"
+    return "none" if value is None else plain(value) or NO_NAME
 
 
 class NoPicture(Exception):
@@ -38,6 +44,7 @@ class Panel:
     title: str
     series: list[Series]
     guides: list[tuple[str, list[Point]]] = field(default_factory=list)  # by name
+    notes: list[str] = field(default_factory=list)  # what is left out of it, and why
     end: float | None = None  # where its lines end, if before those of other panels and the description says why
 
 
@@ -50,7 +57,7 @@ class Chart:
     along_label: str
     value_label: str
     selected: list[str]    # "rounding nearest-even": what of the table is drawn
-    notes: list[str]       # what is left out, and why
+    notes: list[str]       # what is left out, and why, of all panels
 
 
 def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
@@ -150,7 +157,7 @@ class _Builder:
         categories = [] if plot.kind == "lines" else self._distinct(plot.along, MOST_ROWS)
         built = {title: Panel(title, [Series(name, i) for i, name in enumerate(names)]) for title in panels}
         seen: set[tuple[str, str, float]] = set()
-        left = {"NaN": 0, "again": 0, "beyond": 0}
+        left = {title: Counter[str]() for title in panels}
         for row in self.rows:
             for value in plot.values:
                 title = self._words(value) if self.value_panels else name_of(row[plot.panels]) if plot.panels else ""
@@ -162,19 +169,19 @@ class _Builder:
                 if y is None:
                     self.empty.setdefault(title, []).append(name)
                 elif math.isnan(y):
-                    left["NaN"] += 1
+                    left[title]["NaN"] += 1
                 elif (title, name, at) in seen:
-                    left["again"] += 1
+                    left[title]["again"] += 1
                 else:
                     seen.add((title, name, at))
-                    left["beyond"] += plot.value_limits is not None and not plot.value_limits[0] <= y <= plot.value_limits[1]
+                    left[title]["beyond"] += plot.value_limits is not None and not plot.value_limits[0] <= y <= plot.value_limits[1]
                     low, high = (numeric(row.get(c)) for c in plot.whiskers) if plot.whiskers else (None, None)
                     built[title].series[names.index(name)].points.append(Point(at, y, low, high))
         for title, panel in built.items():
             panel.guides = [(self._words(guide), self._guide(guide, title)) for guide in plot.guides]
         return self._chart(list(built.values()), names, categories, left)
 
-    def _chart(self, panels: list[Panel], names: list[str], categories: list[str], left: Mapping[str, int]) -> Chart:
+    def _chart(self, panels: list[Panel], names: list[str], categories: list[str], left: Mapping[str, Counter[str]]) -> Chart:
         plot = self.plot
         for panel in panels:
             panel.series = [s for s in panel.series if s.points]
@@ -182,19 +189,16 @@ class _Builder:
                 series.points.sort(key=lambda p: p.along)
         panels = [panel for panel in panels if panel.series]
         self._mark_ends(panels)
-        if not any(math.isfinite(p.value) and (p.value >= 0 or plot.value_scale == "linear") for panel in panels for s in panel.series for p in s.points):
+        if not any(math.isfinite(p.value) and (p.value >= 0 or plot.value_scale in SIGNED) for panel in panels for s in panel.series for p in s.points):
             raise NoPicture(f"the table {plot.table} has no finite number that can be drawn" + (f" for {', '.join(self.selected)}" if self.selected else ""))
-        unseen = sum(p.value == -math.inf or p.value < 0 and plot.value_scale != "linear" for panel in panels for s in panel.series for p in s.points)
-        if unseen:
-            self.notes.append(f"{counted(unseen, 'value')} not drawn: no place on this axis")
-        if self.empty:
-            self.notes.append(self._empty_note())
-        if left["NaN"]:
-            self.notes.append(f"{counted(left['NaN'], 'value')} not drawn: NaN")
-        if left["beyond"]:
-            self.notes.append(f"{counted(left['beyond'], 'value')} beyond the axis, drawn at its end")
-        if left["again"]:
-            self.notes.append(f"{counted(left['again'], 'row')} with the same place left out: the first is drawn")
+        for panel in panels:
+            panel.notes += self._left_out(panel, left[panel.title])
+        if gone := {title: names for title, names in self.empty.items() if title not in {panel.title for panel in panels}}:
+            self.notes.append(self._empty_note(gone))
+        if plot.value_scale == "symlog":
+            self.notes.append(f"the axis of values is linear up to ±{plain(plot.linear_to)} and logarithmic beyond")
+        for panel in panels:
+            panel.title = self._panel_title(panel.title)
         value_label = plot.value_label or (self._words(plot.values[0]) if len(plot.values) == 1 else "")
         units = {self.units.get(v, "") for v in plot.values}
         return Chart(plot, panels, names, categories, self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
@@ -206,12 +210,34 @@ class _Builder:
         for panel, last in zip(panels, lasts):
             if last < max(lasts):
                 panel.end = last
-                self.notes.append(f"at {self._words(self.plot.along)} {plain(last)} {panel.title} ends: {self.plot.ends}")
+                panel.notes.append(f"at {self._words(self.plot.along)} {plain(last)} {panel.title} ends: {self.plot.ends}")
 
-    def _empty_note(self) -> str:
+    def _left_out(self, panel: Panel, left: Counter[str]) -> list[str]:
+        """What of its rows a panel does not show."""
+        notes = []
+        if unseen := sum(p.value == -math.inf or p.value < 0 and self.plot.value_scale not in SIGNED for s in panel.series for p in s.points):
+            notes.append(f"{counted(unseen, 'value')} not drawn: no place on this axis")
+        if panel.title in self.empty:
+            notes.append(self._empty_note({"": self.empty[panel.title]}))
+        if left["NaN"]:
+            notes.append(f"{counted(left['NaN'], 'value')} not drawn: NaN")
+        if left["beyond"]:
+            notes.append(f"{counted(left['beyond'], 'value')} beyond the axis, drawn at its end")
+        if left["again"]:
+            notes.append(f"{counted(left['again'], 'row')} with the same place left out: the first is drawn")
+        return notes
+
+    def _panel_title(self, title: str) -> str:
+        """A number alone, or nothing, says what of."""
+        if not self.plot.panels or not title:
+            return title
+        word = self.plot.panel_label or self._words(self.plot.panels)
+        return self.plot.unnamed or f"no {word}" if title == NO_NAME else f"{word} {title}" if re.fullmatch(r"[\d.,e+-]*\d[\d.,e+-]*", title) else title
+
+    def _empty_note(self, empty: Mapping[str, Sequence[str]]) -> str:
         """How many cells have no number, whose they are, and why."""
-        number = sum(len(names) for names in self.empty.values())
-        whose = "; ".join(f"{title + ': ' if title else ''}{', '.join(dict.fromkeys(names))}" for title, names in self.empty.items())
+        number = sum(len(names) for names in empty.values())
+        whose = "; ".join(f"{title + ': ' if title else ''}{', '.join(dict.fromkeys(names))}" for title, names in empty.items())
         return f"{counted(number, 'cell')} without a number left out ({whose})" + (f": {self.plot.empty}" if self.plot.empty else "")
 
     def _guide(self, guide: str, title: str) -> list[Point]:

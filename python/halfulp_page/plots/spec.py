@@ -37,6 +37,11 @@ class Plot:
     same_along: bool = True          # all panels share the other axis
     reading: str = ""                # how to read it, one sentence
     first: bool = False              # it stands on the overview of a folder
+    file: str = ""                   # its part of a file's name; default: the table. No two of an experiment have the same
+    panel_label: str = ""            # before panels that are numbers; default: the column's name
+    unnamed: str = ""                # the panel of an empty cell; default: that there is none
+    band: str = ""                   # of lines: what the band between whiskers is
+    linear_to: float = 0.0           # of the scale symlog: linear up to here on both sides of 0, logarithmic beyond
 
 
 Rows = list[dict[str, Any]]
@@ -51,6 +56,8 @@ class Frame:
     size: tuple[float, float] = (4.0, 2.7)  # inches
     axes: tuple[float, ...] = (1,)  # relative widths of axes beside each other, with the same rows
     notes: tuple[str, ...] = ()  # what is left out, and why
+    file: str = ""  # its part of a file's name; default: the title
+    without: tuple[str, ...] = ()  # names of the scene's legend that it does not draw
 
 
 @dataclass(frozen=True)
@@ -62,6 +69,7 @@ class Scene:
     reading: str = ""
     legend: tuple[tuple[str, Mapping[str, Any]], ...] = ()  # names, with matplotlib's properties of a line, or of a bar: those with a facecolor
     first: bool = True
+    file: str = ""  # as of a Plot
 
 
 MOST_PANELS, MOST_SERIES, MOST_ROWS = 8, 12, 40

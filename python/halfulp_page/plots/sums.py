@@ -4,7 +4,7 @@ from .spec import Plot, Scene
 
 PLOTS = {
     "accumulation": (
-        Plot("sums", "Error of a sum, by its length", "lines", "terms", ("mean_error",), series="order", panels="accumulator", where={"rounding": "nearest-even"}, along_scale="log2",
+        Plot("sums", "Error of a sum, by its length", "lines", "terms", ("mean_error",), series="order", panels="accumulator", where={"rounding": "nearest-even"}, along_scale="log", same_values=False,
              value_scale="log", along_label="length n (terms)", value_label="mean error / sum of |terms|", guides=("n_u", "sqrt_n_u"), empty="every run overflowed",
              reading="A line of slope 1 loses a digit for each tenfold length; a flat one loses none. Dotted guides: n u bounds the sequential sum; √n u is its size if rounding errors are random.", first=True),
         Plot("harmonic", "Where the harmonic series stops growing", "dots", "rounding", ("sum",), series="format", value_scale="log", value_label="sum of 1/n",
@@ -19,14 +19,14 @@ PLOTS = {
              value_label="distinct results of an element, mean", reading="1: the order of ranks does not matter.")),
     "attribution": (
         Scene(("sources",), "The error of a product, part by part", waterfalls, legend=WATERFALL_MARKS,
-              reading="Left: each part begins where the last one ended. Right: the same parts by powers of ten, with their numbers. Either side has one scale for all formats."),
+              reading="Left: each part begins where the last one ended. Right: the same parts by powers of ten, with their numbers. Either side has one scale for all formats. Contributions add up to the total; a part's own error can be larger, because parts cancel.", file="waterfall"),
         Plot("sources", "Where the error of a product comes from", "dots", "source", ("error",), series="formats", panels="accumulator", value_scale="log",
              value_label="norm of the part / norm of the product", reading="The farthest to the right decides the total; parts are no shares, and may cancel."),
         Plot("promotion", "The accumulator's part, by the length of the product", "lines", "terms", ("error",), series="accumulator", panels="factors", along_scale="log2", value_scale="log",
              along_label="length k", value_label="relative error")),
     "scaling": (
         Scene(("block", "granularity"), "Values of a row beside an outlier, before and after", blocks, legend=BLOCK_MARKS,
-              reading="The arrow is the outlier, far beyond the axis, with its value before and after. In INT8 and FP4 the others that share its scale fall to 0; FP8 reaches further down."),
+              reading="The arrow is the outlier, far beyond the axis, with its value before and after. What shares its scale may fall to 0."),
         Plot("outliers", "What one outlier channel costs all others", "lines", "outlier", ("others_error",), series="format", along_scale="log", value_scale="log",
              along_label="factor of the outlier channel", value_label="relative error of the others", reading="1: nothing is left of the other channels."),
         Plot("delayed_course", "Scales that go by earlier steps", "lines", "step", ("error",), series="history", panels="course", where={"margin": 0}, value_scale="log",
