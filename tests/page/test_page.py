@@ -23,6 +23,7 @@ from halfulp_page import About, BadInput, Source, render, render_folder
 from halfulp_page import inputs
 from halfulp_page.__main__ import main
 from halfulp_page.plots import PLOTS
+from halfulp_page.plots.axes import extent
 from halfulp_page.plots.scenes_of_sums import BLOCKS, SHOWN
 from halfulp_page.plots.select import NoPicture, chart
 from halfulp_page.plots.spec import Plot
@@ -191,6 +192,23 @@ class OddReports(unittest.TestCase):
         self.assertEqual([(name, [(p.along, p.value) for p in points]) for name, points in panel.guides],
                          [("n u", [(16.0, 16 / 2048), (4096.0, 2.0)]), ("sqrt n u", [(16.0, 4 / 2048), (4096.0, 64 / 2048)])])
 
+    def test_a_guide_says_what_its_unit_is(self):
+        columns = [(name, "") for name in ("accumulator", "rounding", "order", "terms", "mean_error", "n_u", "sqrt_n_u")]
+        for u, said in ((2.0**-11, ["n u, u = 2⁻¹¹: unit roundoff"]), (0.0003, ["n u"])):
+            rows = [["fp16", "nearest-even", "sequential", n, n / 8192, (n - 1) * u, 0.001] for n in (16, 256, 4096)]
+            page = page_of(made.report("accumulation", {"sums": made.table(columns, rows)}))
+            self.assertEqual([text for _, text in page.all("text") if text.startswith("n u")], said)
+
+    def test_an_axis_that_is_linear_near_zero(self):
+        axis = extent([-0.01, 0.0, 0.0005, 0.1], "symlog", linear_to=0.001)
+        self.assertEqual([axis.place(v) for v in (-0.01, 0.0, 0.0005, 0.001)], [-2.0, 0.0, 0.5, 1.0])
+        self.assertAlmostEqual(axis.place(0.1), 3.0)
+
+    def test_panels_that_are_numbers_say_of_what(self):
+        rows = [["mlp", "fp32", name, kept, lr, -0.5] for name in ("fp16", "bf16") for kept in ("plain", "master") for lr in (0.001, 1e-5)]
+        page = page_of(made.report("training", {"learning_rates": made.table([(name, "") for name in ("network", "rest", "format", "weights", "lr", "to_fp32")], rows)}))
+        self.assertEqual([text.split(" SVG")[0].strip() for a, text in page.all("p") if a.get("class") == "panel-title"], ["learning rate 0.001", "learning rate 1e-5"])
+
     def test_lines_that_are_run_over_are_wider_and_paler(self):
         """A line that a later one has the values of, over half of it or more, stays visible beside it."""
         def width(shares):
@@ -205,9 +223,9 @@ class OddReports(unittest.TestCase):
         columns = [(name, "") for name in ("accumulator", "rounding", "order", "terms", "mean_error", "n_u", "sqrt_n_u")]
         rows = [["e4m3", "nearest-even", order, n, None if order == "pairwise" and n > 16 else 0.5, 1.0, 1.0] for order in ("sequential", "pairwise") for n in (16, 64, 256)]
         text = text_of(page_of(made.report("accumulation", {"sums": made.table(columns, rows)})))
-        self.assertIn("2 cells without a number left out (e4m3: pairwise): every run overflowed.", text)
+        self.assertIn("2 cells without a number left out (pairwise): every run overflowed.", text)
         curves = made.table([(name, "") for name in ("policy", "network", "seed", "step", "test_loss")], [[policy, "mlp", 1, 1, 0.5] for policy in ("fp32", "O2", "mxfp4")])
-        self.assertIn("Not in this report: policy O1, pure-bf16, strict-bf16, bf16-sr, fp8-hybrid.", text_of(page_of(made.report("training", {"curves": curves}))))
+        self.assertIn("Not in this report: policy O1, pure-bf16, strict-bf16, bf16-sr, fp8-hybrid; the axis of values is linear up to ±0.001", text_of(page_of(made.report("training", {"curves": curves}))))
         messages = made.table([(name, "") for name in ("algorithm", "ranks", "round", "from", "to")], [["tree", 2, 1, 1, 0]])
         self.assertIn("Not in this report: algorithm ring, node-tree, one-shot.", text_of(page_of(made.report("collectives", {"messages": messages}))))
 
@@ -253,10 +271,11 @@ class OddReports(unittest.TestCase):
         said = [text for _, text in page.all("text")]
         self.assertEqual(said.count("−17,550 → −17,550"), 2)
         self.assertNotIn("-15,000", said)
+        self.assertIn("In int8 15 of 32 values fell to 0.", text_of(page))
         borders = [svg for svg in re.findall(r"<svg.*?</svg>", render([Source("r", report)]), re.DOTALL) if "stroke-dasharray:5" in svg and "role=" in svg]
         self.assertEqual(len(borders), 1)
         self.assertIn("nvfp4", borders[0])
-        self.assertIn("Not in this report: format e4m3-tensor, fp8-1x128, mxfp8e4m3, mxfp4.", text_of(page))
+        self.assertIn("Not in this report: format mxfp4, e4m3-tensor, fp8-1x128, mxfp8e4m3.", text_of(page))
 
     def test_number_lines_tell_subnormal_numbers(self):
         limits = made.table([(name, "") for name in ("format", "min_subnormal", "min_normal", "max_finite")], [["e4m3", 0.125, 0.5, 2.0]])
@@ -270,10 +289,10 @@ class OddReports(unittest.TestCase):
 
     def test_gradients_have_shares_and_the_best_scale(self):
         tables = {"histogram": made.table([("source", ""), ("binade", ""), ("values", "")], [["normal", -20, 30], ["normal", -19, 70]]),
-                  "limits": made.table([(name, "") for name in ("format", "min_subnormal", "min_normal", "max_finite")], [["fp16", 2.0 ** -24, 2.0 ** -14, 65504.0]]),
-                  "best_scale": made.table([("source", ""), ("format", ""), ("best_k", "")], [["normal", "fp16", 17]])}
+                  "limits": made.table([(name, "") for name in ("format", "min_subnormal", "min_normal", "max_finite", "largest_zero")], [["fp16", 2.0 ** -24, 2.0 ** -14, 65504.0, 2.0 ** -25]]),
+                  "best_scale": made.table([("source", ""), ("format", ""), ("best_k", ""), ("zero_unscaled", ""), ("zero_at_best", "")], [["normal", "fp16", 17, 0.0306, 0.0]])}
         said = [text for _, text in page_of(made.report("underflow", tables)).all("text")]
-        for word in ("best loss scale for fp16: 2¹⁷", "share of gradients in a binade", "0 %", "20 %", "60 %"):
+        for word in ("3.1 % lost → 0 %", "0 in fp16", "best loss scale for fp16: 2¹⁷", "share of gradients in a binade", "0 %", "20 %", "60 %"):
             self.assertIn(word, said)
 
     def test_scenes_say_what_they_draw(self):
@@ -293,6 +312,12 @@ class OddReports(unittest.TestCase):
         page = page_of(made.report("attribution", {"sources": small}))
         self.assertEqual([text for _, text in page.all("text")].count("magnified"), 1)
         self.assertIn("Magnified: a waterfall that is short on the common scale, with a scale of its own.", text_of(page))
+        units = made.table([(name, "") for name in ("formats", "accumulator", "source", "error", "share")],
+                           [["e4m3", accumulator, source, error, share] for accumulator, unit in (("fp32", 1e-7), ("exact", 1e-8), ("hopper", 0.25), ("other", 0.125))
+                            for source, error, share in (("input", 0.5, 1.125), ("unit", unit, -0.125), ("total", 0.5, 1.0))])
+        page = page_of(made.report("attribution", {"sources": units}))
+        self.assertEqual([text.split(" SVG")[0].strip() for a, text in page.all("p") if a.get("class") == "panel-title"][:2], ["e4m3", "e4m3 on hopper"])
+        self.assertIn("by itself, unit has an error of 0.25.", text_of(page))
         odd = page_of(made.report("collectives", {"messages": made.table([("algorithm", "")], [["tree"]])}))
         self.assertIn("No picture: the table messages cannot be drawn.", text_of(odd))
 
@@ -341,7 +366,7 @@ class SavedPictures(unittest.TestCase):
         (name,) = (name for name in files if name.endswith(".svg"))
         root = ElementTree.fromstring(files[name])
         self.assertEqual((root.get("width"), root.get("viewBox").split()[2], root.get("role")), ("960", "960", "img"))
-        self.assertLess(int(root.get("height")), 800)  # it fits a slide
+        self.assertEqual(root.get("height"), "540")  # it is a slide
         texts = self.texts(root)
         for word in ("fp16", "rounding:", "nearest-even", "toward-zero", "w / (lr·g)", "share of the way"):
             self.assertIn(word, texts)
@@ -363,6 +388,42 @@ class SavedPictures(unittest.TestCase):
                     self.assertLess(float(text.get("x")) + 0.57 * float(text.get("font-size")) * len("".join(text.itertext())), 960, name)
                     self.assertLess(float(text.get("y")), int(root.get("height")), name)
 
+    def test_many_rows_stand_in_two_columns_and_stay_on_a_slide(self):
+        rows = [[f"format {i % 2}", f"method {i // 2}", i / 80] for i in range(80)]
+        files = render_folder([Source("r.json", made.report("swamping", {"repairs": made.table([("format", ""), ("method", ""), ("arrived", "1")], rows)}))])
+        root = ElementTree.fromstring(files["figures/swamping-repairs.svg"])
+        self.assertLessEqual(int(root.get("height")), 720)
+        texts = self.texts(root)
+        self.assertEqual(texts.count("share of the way after all steps"), 2)
+        self.assertLessEqual({f"method {i}" for i in range(40)}, set(texts))
+
+    def test_files_have_names_of_their_own(self):
+        """What they show, once each, whatever the names in the report are."""
+        rows = [[name, "nearest-even", "separate", along, 0.5] for name in ("fp16", "FP16", "a/../b", "ü") for along in (2.0, 4.0)]
+        names = sorted(name for name in render_folder([Source("r.json", made.swamping_with(rows))]) if name.endswith(".svg"))
+        self.assertEqual(names, sorted(f"figures/swamping-ratios{end}.svg" for end in ("", "-a-..-b", "-fp16", "-fp16-2")))
+        for report in made.golden():
+            for name in render_folder([Source("r.json", report)]):
+                self.assertNotRegex(name, r"-\d+-\d+-\d+\.svg$|-2\.svg$")
+
+    def test_notes_and_legend_are_those_of_the_panel(self):
+        rows = [["fp16", "nearest-even", "separate", 2.0, 0.5], ["fp16", "nearest-even", "separate", 4.0, 0.5], ["bf16", "toward-zero", "separate", 2.0, 0.5], ["bf16", "toward-zero", "separate", 4.0, "NaN"]]
+        report = made.swamping_with(rows)
+        files = render_folder([Source("r.json", report)])
+        said = {name: " ".join(self.texts(ElementTree.fromstring(files[f"figures/swamping-ratios-{name}.svg"]))) for name in ("fp16", "bf16")}
+        self.assertNotIn("NaN", said["fp16"])
+        self.assertIn("1 value not drawn: NaN.", said["bf16"])
+        self.assertNotIn("toward-zero", said["fp16"])
+        self.assertIn("toward-zero", said["bf16"])
+        below = [text for a, text in page_of(report).all("p") if a.get("class") == "notes"]
+        self.assertEqual(below, ["1 value not drawn: NaN."])
+
+    def test_a_pale_line_is_pale_in_the_legend(self):
+        rows = [["fp16", rounding, "separate", along, 0.5 * along] for rounding in ("nearest-even", "toward-zero") for along in (1.0, 2.0, 4.0)]
+        file = render_folder([Source("r.json", made.swamping_with(rows))])["figures/swamping-ratios-fp16.svg"]
+        self.assertEqual(file.count("stroke-opacity:0.4"), 2)
+        self.assertIn("A pale wide line: another runs over it", " ".join(self.texts(ElementTree.fromstring(file))))
+
     def test_a_long_legend_takes_more_lines(self):
         rows = [["fp16", f"a rounding with a long name {i}", "separate", 2.0, 0.5] for i in range(12)]
         files = render_folder([Source("r.json", made.swamping_with(rows))])
@@ -374,8 +435,8 @@ class SavedPictures(unittest.TestCase):
         report = made.swamping_with(self.ROWS)
         (link,) = (a for a, _ in page_of(report).all("a") if a.get("class") == "save")
         kind, _, data = link["href"].partition(",")
-        self.assertEqual((kind, link["download"]), ("data:image/svg+xml;charset=utf-8", "swamping-1-0-0.svg"))
-        self.assertEqual(urllib.parse.unquote(data), render_folder([Source("r.json", report)])["figures/swamping-1-0-0.svg"].strip())
+        self.assertEqual((kind, link["download"]), ("data:image/svg+xml;charset=utf-8", "swamping-ratios-fp16.svg"))
+        self.assertEqual(urllib.parse.unquote(data), render_folder([Source("r.json", report)])["figures/swamping-ratios-fp16.svg"].strip())
 
 
 class SideBySide(unittest.TestCase):

@@ -161,7 +161,7 @@ def blocks(values: Rows, granularity: Rows) -> list[Frame]:
 
         zeros = sum(1 for _, value, stored in some if value and stored == 0)
         words = f"{count(len(some))} values before and after {name}, {scale}: {count(zeros)} became 0."
-        notes = ((absent_note("format", absent),) if absent else ()) + ((f"{count(zeros)} of {count(len(some))} values fell to 0",) if zeros else ())
+        notes = ((absent_note("format", absent),) if absent else ()) + ((f"in {name} {count(zeros)} of {count(len(some))} values fell to 0",) if zeros else ())
         borders = length and any(at >= length for at, _, _ in some)
         frames.append(Frame(f"{name}, {scale}", words + "".join(f" At {number(at)} the outlier {_brief(value)} became {_brief(stored)}." for at, value, stored in out[:MOST_ARROWS]), draw,
                             notes=notes, file=name, without=() if borders else (BORDER_NAME,)))
