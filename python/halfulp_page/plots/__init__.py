@@ -90,7 +90,8 @@ def pictures(experiment: str, results: Sequence[Mapping[str, Any]], configs: Seq
     found: list[Picture] = []
     used: set[str] = set()
     for i, plot in enumerate(PLOTS.get(experiment, ())):
-        found.append((_scene if isinstance(plot, Scene) else _picture)(plot, reports, f"p-{experiment}-{i}"))  # type: ignore[operator]
+        prefix = f"p-{experiment}-{i}"
+        found.append(_scene(plot, reports, prefix) if isinstance(plot, Scene) else _picture(plot, reports, prefix))
         for part in found[-1].parts:
             part.files.extend(_file_name(used, experiment, plot.file or found[-1].table, panel.key, part.label) for panel in part.panels)
     return found

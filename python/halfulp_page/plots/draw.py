@@ -54,7 +54,7 @@ def panels(chart: Chart, prefix: str, of: str, beside: Sequence[Chart] = ()) -> 
 
             def wide(least: float, most: float, panel: Panel = panel, along: Extent = along, values: Extent = values, svg: Any = svg) -> str:
                 with drawing():
-                    return svg(_draw(chart, panel, along, values, (SLIDE, least, most)))
+                    return str(svg(_draw(chart, panel, along, values, (SLIDE, least, most))))
 
             drawn.append(Drawing(f"{prefix}-{i}", panel.title, svg(_draw(chart, panel, along, values)), panel.title, panel.notes, _legend([panel], chart, f"{prefix}-{i}"),
                                  chart.plot.kind == "lines" and any(_covers(panel)), wide))
@@ -140,7 +140,7 @@ def _dash_middle(dashes: Any, width: float) -> float:
     """Points from a line's start to the middle of the dash that is nearest to a sample's middle."""
     if not isinstance(dashes, tuple):
         return SAMPLE / 2
-    period, first = sum(dashes[1]) * width, dashes[1][0] * width
+    period, first = float(sum(dashes[1])) * width, float(dashes[1][0]) * width
     return round((SAMPLE / 2 - first / 2) / period) * period + first / 2
 
 

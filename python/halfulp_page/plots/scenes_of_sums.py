@@ -27,7 +27,7 @@ def waterfalls(sources: Rows) -> list[Frame]:
     chosen = [key for key in configurations if key[1] == first][:MOST_PANELS - 1]
     if where := _matters_most(configurations, first):
         chosen.insert(1, where)
-    parts: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    parts: dict[tuple[str, ...], list[tuple[str, float]]] = {}
     for key in chosen:
         rows = configurations[key]
         total = next((numeric(row["error"]) for row in rows if row["source"] == "total"), None)
@@ -62,7 +62,7 @@ def waterfalls(sources: Rows) -> list[Frame]:
         words = ", ".join(f"{name} {number(float(f'{value:.2g}'))}" for name, value in some)
         said = f"Waterfall of the error of a product with {formats}, summed in {accumulator}: {words}; in all {number(float(f'{total:.2g}'))}."
         title = formats if accumulator == first else f"{formats} on {accumulator}"
-        notes = ("magnified: a waterfall that is short on the common scale, with a scale of its own",) if is_short else ()
+        notes: tuple[str, ...] = ("magnified: a waterfall that is short on the common scale, with a scale of its own",) if is_short else ()
         own = max(((numeric(row["error"]) or 0.0, name_of(row["source"])) for row in configurations[formats, accumulator] if row["source"] in SUMS), default=None)
         if own and accumulator != first:
             notes += (f"the accumulator matters most here: by itself, {own[1]} has an error of {number(float(f'{own[0]:.2g}'))}",)
@@ -161,7 +161,7 @@ def blocks(values: Rows, granularity: Rows) -> list[Frame]:
 
         zeros = sum(1 for _, value, stored in some if value and stored == 0)
         words = f"{count(len(some))} values before and after {name}, {scale}: {count(zeros)} became 0."
-        notes = ((absent_note("format", absent),) if absent else ()) + ((f"in {name} {count(zeros)} of {count(len(some))} values fell to 0",) if zeros else ())
+        notes: tuple[str, ...] = ((absent_note("format", absent),) if absent else ()) + ((f"in {name} {count(zeros)} of {count(len(some))} values fell to 0",) if zeros else ())
         borders = length and any(at >= length for at, _, _ in some)
         frames.append(Frame(f"{name}, {scale}", words + "".join(f" At {number(at)} the outlier {_brief(value)} became {_brief(stored)}." for at, value, stored in out[:MOST_ARROWS]), draw,
                             notes=notes, file=name, without=() if borders else (BORDER_NAME,)))
