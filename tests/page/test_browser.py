@@ -191,6 +191,17 @@ class InABrowser(unittest.TestCase):
             self.assertLess(bottom, 450)
             self.assertLessEqual(right, width)
 
+    def test_on_a_phone_contents_are_folded_and_captions_are_seen(self):
+        page = self.pages / "attribution.html"
+        for width, shown in ((390, False), (1280, True)):
+            self.show(width, page=page)
+            self.assertEqual(self.browser.execute_script("return document.querySelector('nav ol').checkVisibility({contentVisibilityAuto: true})"), shown)
+        self.show(390, page=page)
+        self.assertLess(self.browser.execute_script("return document.querySelector('section h2').getBoundingClientRect().top"), 300)
+        self.browser.execute_script("for (const d of document.querySelectorAll('main details')) d.open = true")
+        wide = self.browser.execute_script("return [...document.querySelectorAll('caption')].filter(c => c.getBoundingClientRect().width > c.closest('.scroll').clientWidth + 1).map(c => c.textContent)")
+        self.assertEqual(wide, [])
+
     def test_saved_pictures_hold_all_that_is_drawn(self):
         """Letters and marks lie on the file's paper."""
         outside = """
