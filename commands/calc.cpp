@@ -59,8 +59,7 @@ void add_calc_command(CLI::App& app, int&) {
   command->footer(
       "Every number is rounded to the format, and so is the result of every operation; 2^-25 counts as one number. "
       "sum(x, n) adds x up n times from left to right, and rounds each step. An error is the difference from the "
-      "result "
-      "without any rounding. Quote the expression, because * and ( mean something to a shell.");
+      "result without any rounding. Quote the expression, because * and ( mean something to a shell.");
   command->callback([command, options] { calc(*command, *options); });
 }
 

@@ -69,12 +69,13 @@ bool look_like_numbers(const std::vector<std::string>& operands, std::size_t dig
 
 /// The cases that --exhaustive or --sample asks for: those of `halfulp verify`.
 OperandSet operands_to_write(const EvalArguments& options, const Task& task) {
-  const char* one = "accepted: one of operands, --check, --exhaustive and --sample N";
+  const char *asked = options.exhaustive ? "exhaustive" : "sample",
+             *one = "accepted: one of operands, --check, --exhaustive and --sample N";
   if (!options.operands.empty() || options.check.check || (options.exhaustive && options.sample != 0))
-    throw std::invalid_argument(
-        fmt::format("--{} makes the operands itself; {}", options.exhaustive ? "exhaustive" : "sample", one));
+    throw std::invalid_argument(fmt::format("--{} makes the operands itself; {}", asked, one));
   if (!std::holds_alternative<FloatFormat>(task.from))
-    throw std::invalid_argument("operands are made of floating-point formats only; accepted: operands of integers");
+    throw std::invalid_argument(fmt::format(
+        "--{} makes operands of floating-point formats only; for {}, write the operands", asked, options.format));
   if (options.sample != 0) return sampled_operands(task, options.sample, options.rounding.seed);
   const auto count = number_of_operands(task);
   if (!count || *count > most_operands)
@@ -116,6 +117,7 @@ void answer_arguments(LineEvaluator& evaluator, const EvalArguments& options, co
 }
 
 void eval(const EvalArguments& options, int& status) {
+  require_check(options.check);
   const EvalOptions lines = eval_options(options);
   LineEvaluator evaluator(lines);
   if (options.exhaustive || options.sample != 0) return write_cases(evaluator, operands_to_write(options, lines.task));

@@ -1,7 +1,6 @@
 #include <halfulp/commands/lines.hpp>
 
 #include <halfulp/commands/guard.hpp>
-#include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
 #include <halfulp/emulation/random.hpp>
 #include <halfulp/emulation/text.hpp>
@@ -131,16 +130,7 @@ void answer_input(LineHandler& handler) {
   step([&] { stream.finish(out); });
 }
 
-void add_check_options(CLI::App& app, CheckOptions& options, std::string what_check_reads) {
-  app.add_flag("--check", options.check, std::move(what_check_reads));
-  app.add_flag("--strict-nan", options.strict_nan, "in a check, a NaN equals only the same NaN");
-  add_number_option(app, "--show", options.show, 0, UINT64_MAX,
-                    "in a check, writes at most N of the lines that differ (default: all)");
-}
-
 void answer_cases(CaseHandler& handler, const CheckOptions& options, int& status) {
-  if (!options.check && options.strict_nan) throw std::invalid_argument("--strict-nan belongs to --check");
-  if (!options.check && options.show != UINT64_MAX) throw std::invalid_argument("--show belongs to --check");
   answer_input(handler);
   if (options.check) conclude_check(handler, status);
 }

@@ -4,8 +4,6 @@
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/unit/unit.hpp>
 
-#include <CLI/CLI.hpp>
-
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -71,9 +69,6 @@ struct CheckOptions {
   std::uint64_t show = UINT64_MAX;  ///< at most so many of the lines that differ are written
 };
 
-/// Adds --check, --strict-nan and --show.
-void add_check_options(CLI::App& app, CheckOptions& options, std::string what_check_reads);
-
 /// A line is one case, and a check counts them.
 class CaseHandler : public LineHandler {
  public:
@@ -90,7 +85,7 @@ class CaseHandler : public LineHandler {
 };
 
 /// Answers standard input. In a check it then writes "N checked, N differ", and sets `status` to 1 if any did. Throws
-/// std::invalid_argument for check options without a check, and if nothing was checked.
+/// std::invalid_argument if nothing was checked.
 void answer_cases(CaseHandler& handler, const CheckOptions& options, int& status);
 /// The end of that, for cases that were answered otherwise.
 void conclude_check(const CaseHandler& handler, int& status);

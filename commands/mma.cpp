@@ -1,4 +1,5 @@
 #include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/guard.hpp>
 #include <halfulp/commands/lines.hpp>
 #include <halfulp/commands/options.hpp>
 #include <halfulp/commands/terminal.hpp>
@@ -54,6 +55,7 @@ void write_cases(MmaEvaluator& evaluator, const MatrixUnit& unit, const MmaArgum
 void mma_command(const MmaArguments& options, int& status) {
   if (options.file == "-" && options.sample == 0)
     throw std::invalid_argument("--unit-file is -, but standard input holds the operands; accepted: a file");
+  require_check(options.lines);
   if (options.sample == 0 && options.length != 0) throw std::invalid_argument("--length belongs to --sample");
   if (options.sample != 0 && options.lines.check)
     throw std::invalid_argument("--sample makes the operands itself; accepted: one of --check and --sample N");
@@ -61,7 +63,7 @@ void mma_command(const MmaArguments& options, int& status) {
   MmaEvaluator evaluator(unit, options.lines);
   if (options.sample != 0) return write_cases(evaluator, unit, options);
   answer_cases(evaluator, options.lines, status);
-  if (const std::string text = evaluator.overflows(); !text.empty()) write_error("halfulp: " + text + "\n");
+  if (const std::string text = evaluator.overflows(); !text.empty()) print_error(text);
 }
 
 }  // namespace

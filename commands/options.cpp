@@ -41,6 +41,25 @@ CLI::Option* add_real_option(CLI::App& app, std::string name, double& value, dou
       ->default_str(fmt::format("{}", value));
 }
 
+void require_file(const std::string& option, const std::string& path) {
+  if (path == "-")
+    throw std::invalid_argument(
+        option + " is '-', and standard output is for the summary; accepted: a file's name, ./- for one of that name");
+}
+
+void add_check_options(CLI::App& app, CheckOptions& options, const std::string& what_check_reads) {
+  app.add_flag("--check", options.check, what_check_reads);
+  app.add_flag("--strict-nan", options.strict_nan, "in a check, a NaN equals only the same NaN");
+  add_number_option(app, "--show", options.show, 0, UINT64_MAX,
+                    "in a check, writes at most N of the lines that differ (default: all)");
+}
+
+void require_check(const CheckOptions& options) {
+  if (options.check) return;
+  if (options.strict_nan) throw std::invalid_argument("--strict-nan belongs to --check");
+  if (options.show != UINT64_MAX) throw std::invalid_argument("--show belongs to --check");
+}
+
 std::vector<std::string> with_negative_numbers(const CLI::App& command, std::vector<std::string> words) {
   for (const std::string& word : command.remaining()) {
     if (word == "--") continue;

@@ -1,6 +1,7 @@
-// Options that take a number.
+// Options that several commands share: numbers, files, checks, roundings.
 #pragma once
 
+#include <halfulp/commands/lines.hpp>
 #include <halfulp/emulation/rounding.hpp>
 #include <halfulp/formats/format.hpp>
 
@@ -34,6 +35,14 @@ double real_number(std::string_view option, std::string_view text, double least,
 /// The same with real_number.
 CLI::Option* add_real_option(CLI::App& app, std::string name, double& value, double least, double most,
                              std::string description);
+
+/// Throws std::invalid_argument in one line if the file of an option is "-", where standard output is for a summary.
+void require_file(const std::string& option, const std::string& path);
+
+/// Adds --check, --strict-nan and --show.
+void add_check_options(CLI::App& app, CheckOptions& options, const std::string& what_check_reads);
+/// Throws std::invalid_argument in one line for --strict-nan or --show without --check.
+void require_check(const CheckOptions& options);
 
 /// The positional words of a command that allows extras: -inf, -.5 and -(1/3) look like options to the command line's
 /// parser, which hands them over as extras. Throws std::invalid_argument naming the nearest option for any other extra.

@@ -204,9 +204,7 @@ void check_rounding(const QuantizeArguments& options, const CLI::App& command) {
 void check_files(const std::string& input, const std::vector<std::pair<std::string, std::string>>& files) {
   for (std::size_t i = 0; i < files.size(); ++i) {
     const auto& [name, path] = files[i];
-    if (path == "-")
-      throw std::invalid_argument(
-          name + " is '-', and standard output is for the summary; accepted: a file's name, ./- for one of that name");
+    require_file(name, path);
     std::error_code absent;
     if (std::filesystem::equivalent(input, path, absent))
       throw std::invalid_argument(name + " is the input file: " + shown(path));

@@ -100,7 +100,7 @@ void say_what_changes(const std::vector<const Experiment*>& chosen, const std::v
     text += fmt::format("{}--set {} changes {}", text.empty() ? "" : "; ", shown(setting),
                         names.size() == chosen.size() ? "all" : fmt::format("{}", fmt::join(names, ", ")));
   }
-  if (!text.empty()) write_error(fmt::format("halfulp: {} (of {} experiments)\n", text, chosen.size()));
+  if (!text.empty()) print_error(fmt::format("{} (of {} experiments)", text, chosen.size()));
 }
 
 /// A folder for reports. What of it and of the folders above it had to be made is gone again if nothing was written

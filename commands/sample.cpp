@@ -63,9 +63,7 @@ std::vector<std::uint64_t> read_sizes(std::string_view text) {
 }
 
 void sample(const CLI::App& command, const SampleArguments& arguments) {
-  if (arguments.out == "-")
-    throw std::invalid_argument(
-        "--out is '-', and standard output is for the summary; accepted: a file's name, ./- for one of that name");
+  require_file("--out", arguments.out);
   Distribution d;
   d.shape = parse_shape(arguments.distribution);
   if (command.count("--sigma") != 0 && d.shape != Shape::log_normal && d.shape != Shape::log_uniform)

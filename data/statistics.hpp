@@ -81,15 +81,27 @@ inline double student_975(double degrees) {
          (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * degrees * degrees * degrees);
 }
 
-/// Precondition: at least 10 values. Sums run from the first to the last.
-inline MeanInterval mean_interval(std::span<const double> values) {
+/// Mean and variance of a sample.
+struct SampleMoments {
+  double mean = 0, variance = 0;
+};
+
+/// Precondition: at least 2 values. Sums run from the first to the last.
+inline SampleMoments sample_moments(std::span<const double> values) {
   const auto n = static_cast<double>(values.size());
   double sum = 0, squares = 0;
   for (const double x : values) sum += x;
   const double mean = sum / n;
   for (const double x : values) squares += (x - mean) * (x - mean);
-  const double half = student_975(n - 1) * std::sqrt(squares / (n - 1) / n);
-  return {mean, mean - half, mean + half};
+  return {mean, squares / (n - 1)};
+}
+
+/// Precondition: at least 10 values.
+inline MeanInterval mean_interval(std::span<const double> values) {
+  const auto n = static_cast<double>(values.size());
+  const SampleMoments sample = sample_moments(values);
+  const double half = student_975(n - 1) * std::sqrt(sample.variance / n);
+  return {sample.mean, sample.mean - half, sample.mean + half};
 }
 
 }  // namespace halfulp

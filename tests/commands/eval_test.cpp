@@ -307,6 +307,8 @@ TEST(EvalCommand, OperandsComeFromOneSource) {
     arguments.insert(arguments.begin(), "eval");
     expect_error(run_halfulp(std::move(arguments), ""), why);
   };
+  refused({"add", "--format", "fp16", "--show", "1", "3C00", "3C00"}, "--show belongs to --check");
+  refused({"add", "--format", "fp16", "--exhaustive", "--strict-nan"}, "--strict-nan belongs to --check");
   refused({"add", "--format", "fp16", "--exhaustive", "3C00", "3C00"}, "accepted: one of operands, --check");
   refused({"add", "--format", "fp16", "--exhaustive", "--sample", "4"}, "accepted: one of operands, --check");
   refused({"add", "--format", "fp16", "--sample", "4", "--check"}, "accepted: one of operands, --check");

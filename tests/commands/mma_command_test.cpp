@@ -176,6 +176,7 @@ TEST(MmaCommand, MakesCasesThatItsCheckReads) {
   EXPECT_EQ(many.rfind(answered(half, "", {"--sample", "3", "--length", "3"}), 0), 0u);
   EXPECT_EQ(answered(half, many, {"--check"}), "600 checked, 0 differ\n");
   expect_error(run_mma(half, "", {"--sample", "3", "--check"}), "accepted: one of --check and --sample N");
+  expect_error(run_mma(half, "", {"--sample", "3", "--strict-nan"}), "--strict-nan belongs to --check");
   expect_error(run_mma(half, "", {"--length", "3"}), "--length belongs to --sample");
 }
 

@@ -40,7 +40,7 @@ def standalone(panel: Callable[[float, float], str], title: str, name: str, lege
     below = _lines(notes, NOTE)
     around = y + len(below) * NOTE * LINE + ABOVE
     least = max(HEIGHT - around, LEAST)
-    _, head, body, width, height = _parts(panel(least / SCALE / 72, max(MOST - around, least) / SCALE / 72))
+    head, body, width, height = _parts(panel(least / SCALE / 72, max(MOST - around, least) / SCALE / 72))
     parts += [*entries, f'<g transform="translate({(WIDTH - width * SCALE) / 2:.2f} {y:.2f}) scale({SCALE:g})">{body}</g>']
     y += height * SCALE
     for line in below:
@@ -59,13 +59,13 @@ def data_uri(file: str) -> str:
     return "data:image/svg+xml;charset=utf-8," + urllib.parse.quote(file.strip(), safe=" !$'()*+,-./:;<=>?@[]^_`{|}~")
 
 
-def _parts(svg: str) -> tuple[str, str, str, float, float]:
-    """An inline <svg> of ours: its tag, its role with title and description, what it draws, its width and height."""
+def _parts(svg: str) -> tuple[str, str, float, float]:
+    """An inline <svg> of ours: its role with title and description, what it draws, its width and height."""
     found = re.fullmatch(r'(<svg [^>]*>)(<title.*?</desc>)?(.*)</svg>', svg, re.DOTALL)
     assert found, svg[:200]
     box = re.findall(r'viewBox="0 0 ([\d.]+) ([\d.]+)"', found[1])[0]
     role = " ".join(re.findall(r'(?:role|aria-labelledby)="[^"]*"', found[1]))
-    return found[1], f"{role}>{found[2] or ''}", found[3], float(box[0]), float(box[1])
+    return f"{role}>{found[2] or ''}", found[3], float(box[0]), float(box[1])
 
 
 def _legend(legend: Sequence[tuple[str, str]], series: str, y: float) -> tuple[list[str], float]:
@@ -77,7 +77,7 @@ def _legend(legend: Sequence[tuple[str, str]], series: str, y: float) -> tuple[l
         parts.append(_text(f"{series}:", x, y + LEGEND, LEGEND, SOFT))
         x += _width(f"{series}:", LEGEND) + 0.8 * LEGEND
     for name, mark in legend:
-        _, _, body, width, height = _parts(mark)
+        _, body, width, height = _parts(mark)
         scale = SCALE  # as the panel
         for i, line in enumerate(_lines(name, LEGEND, WIDTH - 2 * MARGIN - width * scale - LEGEND)):
             needed = width * scale + 0.4 * LEGEND + _width(line, LEGEND)
