@@ -14,6 +14,7 @@
 #include <span>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
 namespace halfulp {
 
@@ -103,9 +104,26 @@ std::string dot_refusal(const DotModel& model);
 
 /// Computes by a model with arithmetic objects of type A. These compute (and may record) single operations on code
 /// words of one format: add, sub, mul, fma (operands, random bits), convert_from(format, code, random bits).
+///
+/// An A with a type Word computes many sums in step, a Word being a code word of each. Instead of random bits it is
+/// given random(k), what the k-th operation draws, or nullptr; and it has zero() and by_magnitude(x, y), the larger of x
+/// and y, or x, then the other.
 template <class A>
 class DotEngine {
+  template <class B>
+  struct WordOf {
+    using Type = std::uint64_t;
+  };
+  template <class B>
+    requires requires { typename B::Word; }
+  struct WordOf<B> {
+    using Type = typename B::Word;
+  };
+  static constexpr bool in_step = requires { typename A::Word; };
+
  public:
+  using Word = typename WordOf<A>::Type;
+
   /// make(format, rounding) gives the A of a stage. Throws std::invalid_argument if the model is refused.
   template <class Make>
   DotEngine(const DotModel& model, Make&& make)
@@ -133,12 +151,18 @@ class DotEngine {
   /// The same plus c, a code word of model.result(), if there is one.
   std::uint64_t dot_add(std::span<const std::uint64_t> a, std::span<const std::uint64_t> b,
                         std::optional<std::uint64_t> c, std::uint64_t stream = 0) {
-    if (!dot_refusal_.empty()) throw std::invalid_argument(dot_refusal_);
     if (a.size() != b.size())
       throw std::invalid_argument("dot: vectors of " + std::to_string(a.size()) + " and " + std::to_string(b.size()) +
                                   " terms");
-    return total(a.size(), c, stream, [&](Running& s, std::size_t i) {
-      const std::uint64_t x = convert(product_, model_.input, a[i]), y = convert(product_, model_.second(), b[i]);
+    return dot_of(a.size(), [&](std::size_t i) { return a[i]; }, [&](std::size_t i) { return b[i]; }, c, stream);
+  }
+
+  /// The same of n products of a(i) and b(i), which are Words.
+  template <class First, class Second>
+  Word dot_of(std::size_t n, First&& a, Second&& b, std::optional<Word> c, std::uint64_t stream = 0) {
+    if (!dot_refusal_.empty()) throw std::invalid_argument(dot_refusal_);
+    return total(n, c, stream, [&](Running& s, std::size_t i) {
+      const Word x = convert(product_, model_.input, a(i)), y = convert(product_, model_.second(), b(i));
       if (model_.product)
         return enter(s, accumulator_, convert(accumulator_, product_.format, product_.on.mul(x, y, bits(product_))));
       s.sum = s.empty ? accumulator_.on.mul(x, y, bits(accumulator_))
@@ -154,7 +178,7 @@ class DotEngine {
     A on;
   };
   struct Running {
-    std::uint64_t sum = 0, correction = 0;
+    Word sum{}, correction{};
     bool empty = true;
   };
 
@@ -162,54 +186,64 @@ class DotEngine {
   static Unit stage(const Stage& s, Make&& make) {
     return {s.format, s.rounding.mode == RoundingMode::stochastic, make(s.format, s.rounding)};
   }
-  std::uint64_t bits(const Unit& u) { return u.stochastic ? rounding_bits(model_.seed, stream_, drawn_++) : 0; }
-  std::uint64_t convert(Unit& to, const FloatFormat& from, std::uint64_t code) {
+  auto bits(Unit& u) {
+    if constexpr (in_step) return u.stochastic ? u.on.random(drawn_++) : nullptr;
+    else return u.stochastic ? std::uint64_t{rounding_bits(model_.seed, stream_, drawn_++)} : 0;
+  }
+  static Word zero(Unit& u) {
+    if constexpr (in_step) return u.on.zero();
+    else return u.format.zero();
+  }
+  Word convert(Unit& to, const FloatFormat& from, const Word& code) {
     return from == to.format ? code : to.on.convert_from(from, code, bits(to));
   }
 
-  void enter(Running& s, Unit& u, std::uint64_t x) {
-    const auto add = [&](std::uint64_t a, std::uint64_t b) { return u.on.add(a, b, bits(u)); };
-    const auto sub = [&](std::uint64_t a, std::uint64_t b) { return u.on.sub(a, b, bits(u)); };
+  void enter(Running& s, Unit& u, const Word& x) {
+    const auto add = [&](const Word& a, const Word& b) { return u.on.add(a, b, bits(u)); };
+    const auto sub = [&](const Word& a, const Word& b) { return u.on.sub(a, b, bits(u)); };
+    const auto by_magnitude = [&](const Word& a, const Word& b) {
+      if constexpr (in_step) return u.on.by_magnitude(a, b);
+      else return u.format.magnitude(a) >= u.format.magnitude(b) ? std::pair(a, b) : std::pair(b, a);
+    };
     if (s.empty) {
-      s = {x, u.format.zero(), false};
+      s = {x, zero(u), false};
       return;
     }
     switch (model_.compensation) {
       case Compensation::none: s.sum = add(s.sum, x); break;
       case Compensation::kahan: {
-        const std::uint64_t y = sub(x, s.correction), t = add(s.sum, y);
+        const Word y = sub(x, s.correction), t = add(s.sum, y);
         s.correction = sub(sub(t, s.sum), y);
         s.sum = t;
         break;
       }
       case Compensation::neumaier: {
-        const std::uint64_t t = add(s.sum, x);
-        const bool sum_leads = u.format.magnitude(s.sum) >= u.format.magnitude(x);
-        const std::uint64_t leader = sum_leads ? s.sum : x, other = sum_leads ? x : s.sum;
+        const Word t = add(s.sum, x);
+        const auto [leader, other] = by_magnitude(s.sum, x);
         s.correction = add(s.correction, add(sub(leader, t), other));
         s.sum = t;
         break;
       }
     }
   }
-  std::uint64_t result(const Running& s, Unit& u) {
+  Word result(const Running& s, Unit& u) {
     return model_.compensation == Compensation::neumaier ? u.on.add(s.sum, s.correction, bits(u)) : s.sum;
   }
 
   template <class Term>
-  std::uint64_t total(std::size_t n, std::optional<std::uint64_t> addend, std::uint64_t stream, Term&& term) {
+  Word total(std::size_t n, const std::optional<Word>& addend, std::uint64_t stream, Term&& term) {
     stream_ = stream;
     drawn_ = 0;
-    if (n == 0) return addend.value_or(model_.result().zero());
-    std::uint64_t sum = of_parts(n, term);
+    if (n == 0) return addend ? *addend : zero(output_);
+    Word sum = of_parts(n, term);
     if (addend) {
-      const std::uint64_t c = convert(outer_, model_.result(), *addend);
+      const Word c = convert(outer_, model_.result(), *addend);
       sum = outer_.on.add(sum, c, bits(outer_));
     }
     return convert(output_, outer_.format, sum);
   }
   template <class Term>
-  std::uint64_t of_parts(std::size_t n, Term& term) {
+  Word of_parts(std::size_t n, Term& term) {
     const auto part = [&](std::size_t begin, std::size_t end, std::size_t step) {
       Running s;
       for (std::size_t i = begin; i < end; i += std::min(step, end - i)) term(s, i);
@@ -230,15 +264,15 @@ class DotEngine {
     return result(s, outer_);
   }
   template <class Partial>
-  std::uint64_t halves(std::size_t begin, std::size_t end, const Partial& partial) {
+  Word halves(std::size_t begin, std::size_t end, const Partial& partial) {
     if (end - begin == 1) return partial(begin);
     const std::size_t middle = begin + (end - begin + 1) / 2;
-    const std::uint64_t left = halves(begin, middle, partial), right = halves(middle, end, partial);
+    const Word left = halves(begin, middle, partial), right = halves(middle, end, partial);
     return outer_.on.add(left, right, bits(outer_));
   }
   /// Adds from the top: up to w subtrees, each of a power of w parts.
   template <class Partial>
-  std::uint64_t tree(std::size_t begin, std::size_t end, const Partial& partial) {
+  Word tree(std::size_t begin, std::size_t end, const Partial& partial) {
     const std::size_t count = end - begin;
     if (count == 1) return partial(begin);
     std::size_t below = 1;

@@ -1,5 +1,6 @@
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/array/pieces.hpp>
+#include <halfulp/emulation/array/steps.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 #include <algorithm>
@@ -147,7 +148,7 @@ struct Application {
   const Rounding& rounding;
   const ArithmeticPlan& plan;
   std::span<const Code> a, b, c;
-  RandomStream random;
+  RandomWords random;
 
   Rounded scalar(std::size_t i) const {
     return evaluate(operation, f, rounding, a[i], b.empty() ? 0 : b[i], c.empty() ? 0 : c[i],
@@ -284,6 +285,68 @@ HALFULP_CODE(std::uint8_t)
 HALFULP_CODE(std::uint16_t)
 HALFULP_CODE(std::uint32_t)
 #undef HALFULP_CODE
+
+namespace array {
+
+template <class Code>
+struct Steps<Code>::Plans {
+  static constexpr Operation operations[] = {Operation::add, Operation::sub, Operation::mul, Operation::fma};
+  FloatFormat f;
+  Rounding rounding;
+  ArithmeticPlan arithmetic[std::size(operations)];
+  std::optional<NarrowPlan<std::uint32_t>> conversion;
+
+  Plans(const FloatFormat& format, const Rounding& r) : f(format), rounding(r) {
+    for (std::size_t i = 0; i < std::size(operations); ++i) arithmetic[i] = arithmetic_plan(operations[i], f, r, false);
+    // What is subnormal elsewhere need not be as a float, and floats made of NaNs have lost their payloads.
+    if (!r.flush_inputs && r.nan != NanRule::propagate) conversion = narrow_plan<float>(f, r, Source::conversion);
+  }
+};
+
+template <class Code>
+Steps<Code>::Steps(const FloatFormat& f, const Rounding& rounding) : plans_(new Plans(f, rounding)) {}
+template <class Code>
+Steps<Code>::~Steps() = default;
+template <class Code>
+Steps<Code>::Steps(Steps&&) noexcept = default;
+
+template <class Code>
+void Steps<Code>::operator()(Operation operation, const Code* a, const Code* b, const Code* c, Code* out,
+                             std::size_t count, const std::uint32_t* words) const {
+  const Plans& p = *plans_;
+  const auto at = std::find(std::begin(Plans::operations), std::end(Plans::operations), operation);
+  const std::span<const Code> none;
+  const Application<Code> application{operation,
+                                      p.f,
+                                      p.rounding,
+                                      p.arithmetic[at - std::begin(Plans::operations)],
+                                      {a, count},
+                                      {b, count},
+                                      operation == Operation::fma ? std::span(c, count) : none,
+                                      words ? RandomWords(words) : RandomWords(RandomStream{})};
+  Tally unused;
+  application(0, count, out, unused, false);
+}
+
+template <class Code>
+void Steps<Code>::convert_from(const FloatFormat& from, const Code* in, Code* out, std::size_t count,
+                               const std::uint32_t* words) const {
+  const Plans& p = *plans_;
+  const RandomWords random = words ? RandomWords(words) : RandomWords(RandomStream{});
+  if (const auto widen = p.conversion ? widen_plan(from, false) : std::nullopt) {
+    float values[longest + lane_padding];
+    decode_lanes(*widen, in, values, count);
+    return encode_codes(*p.conversion, random, values, out, count);
+  }
+  for (std::size_t i = 0; i < count; ++i)
+    out[i] = static_cast<Code>(convert(from, p.f, p.rounding, in[i], random_at(p.rounding, random, i)).code);
+}
+
+template class Steps<std::uint8_t>;
+template class Steps<std::uint16_t>;
+template class Steps<std::uint32_t>;
+
+}  // namespace array
 
 bool applies_in_vectors(Operation operation, const FloatFormat& f, const Rounding& rounding) {
   return arithmetic_plan(operation, f, rounding, false).in_vectors();

@@ -18,7 +18,7 @@ struct Bytes : InLanes<Bytes<W>> {
   using Code = std::uint8_t;
   using Key = typename W::VI;
   template <RoundingMode mode>
-  using N = Narrow<float, mode, false, false, Domain::codes>;
+  using N = Narrow<float, mode, Cut::by_adder, false, Domain::codes>;
 
   WidenPlan from;
   NarrowPlan<std::uint32_t> to;
@@ -64,7 +64,7 @@ struct Halves : InLanes<Halves> {
   using Code = std::uint16_t;
   struct Key {};  // VCVTPH2PS knows all operands
   template <RoundingMode mode>
-  using N = Narrow<float, mode, false, false, Domain::values>;
+  using N = Narrow<float, mode, Cut::by_adder, false, Domain::values>;
   static constexpr hn::Rebind<std::uint16_t, decltype(df)> d16{};
   using VH = hn::Vec<decltype(d16)>;
 

@@ -12,23 +12,37 @@
 
 namespace halfulp::array {
 
+/// The random words of a call's elements: those of a stream, or given ones, one each.
+struct RandomWords {
+  RandomStream stream;
+  const std::uint32_t* given = nullptr;
+  RandomWords(RandomStream of) : stream(of) {}  // NOLINT(google-explicit-constructor): a stream is the usual case
+  explicit RandomWords(const std::uint32_t* words) : given(words) {}
+  RandomWords from(std::size_t i) const { return given ? RandomWords(given + i) : RandomWords(stream.from(i)); }
+};
+
+/// words[w * count + i] = word w of Philox block `block` of stream first_stream + i: what the roundings 4 * block + w of
+/// `count` streams draw, side by side.
+void stream_words(std::uint64_t seed, std::uint64_t first_stream, std::uint64_t block, std::size_t count,
+                  std::uint32_t* words);
+
 /// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it. With `streams` most results go past
 /// the caches; wait_for_streams() (stream.hpp) before another thread may look.
-void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out,
+void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, float* out,
                     std::size_t count, bool streams = false);
-void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out,
+void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in, double* out,
                     std::size_t count, bool streams = false);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint8_t* out,
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, std::uint8_t* out,
                   std::size_t count);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint16_t* out,
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, std::uint16_t* out,
                   std::size_t count);
-void encode_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, std::uint32_t* out,
+void encode_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, std::uint32_t* out,
                   std::size_t count);
 void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count, bool streams = false);
 void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count, bool streams = false);
 void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count, bool streams = false);
 
-void encode_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, std::uint32_t* out,
+void encode_lanes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in, std::uint32_t* out,
                   std::size_t count);
 
 /// Called for the elements that a kernel leaves to its caller.

@@ -77,8 +77,24 @@ HWY_INLINE V fma_toward(D, V a, V b, V c) {
 }
 #endif
 
-template <class T, RoundingMode mode, bool linear, bool flushes, Domain domain>
+/// Where the bits that a rounding drops are found.
+enum class Cut {
+  by_adder,      ///< the adder aligns
+  below_tail,    ///< the last bits of the carrier: `linear` plans
+  at_half,       ///< the lower half of a float: plans of `upper_half`
+  by_converter,  ///< the CPU's converter to fp16 drops them: plans of `converter`
+};
+#undef HALFULP_CONVERTER
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define HALFULP_CONVERTER 1
+#else
+#define HALFULP_CONVERTER 0
+#endif
+
+template <class T, RoundingMode mode, Cut cut, bool flushes, Domain domain>
 class Narrow {
+  static constexpr bool linear = cut == Cut::below_tail || cut == Cut::at_half;
+
  public:
   using D = hn::ScalableTag<T>;
   using Bits = typename Carrier<T>::Bits;
@@ -93,6 +109,16 @@ class Narrow {
   /// A vector of carrier bits, rounded; right where no lane is special(). `random`: a fraction of 2^32 in each lane,
   /// for the stochastic mode only.
   HWY_INLINE VU regular(VU x, VU random) const {
+    if constexpr (cut == Cut::at_half) return round_linear(x, x, random);
+#if HALFULP_CONVERTER
+    if constexpr (cut == Cut::by_converter && domain == Domain::values) {
+#if HWY_TARGET <= HWY_AVX3
+      return as_bits(VF{_mm512_cvtph_ps(half_codes(x))});
+#else
+      return as_bits(VF{_mm256_cvtph_ps(half_codes(x))});
+#endif
+    }
+#endif
     if constexpr (linear && !flushes && domain == Domain::values) {  // the sign stays where it is
       const VU rounded = round_linear(x, x, random);
       if (!plan_.unsigned_zero) return rounded;
@@ -109,6 +135,22 @@ class Narrow {
     return hn::Or(rounded, result_sign(rounded, sign));
   }
 
+#if HALFULP_CONVERTER
+  /// The code words of a vector's fp16 values.
+  HWY_INLINE auto half_codes(VU x) const {
+    constexpr int direction = (mode == RoundingMode::nearest_even       ? _MM_FROUND_TO_NEAREST_INT
+                               : mode == RoundingMode::toward_zero      ? _MM_FROUND_TO_ZERO
+                               : mode == RoundingMode::toward_positive ? _MM_FROUND_TO_POS_INF
+                                                                        : _MM_FROUND_TO_NEG_INF) |
+                              _MM_FROUND_NO_EXC;
+#if HWY_TARGET <= HWY_AVX3
+    return _mm512_cvtps_ph(as_float(x).raw, direction);
+#else
+    return _mm256_cvtps_ph(as_float(x).raw, direction);
+#endif
+  }
+#endif
+
   /// The same without splitting off the sign: code words are the upper bits of the carrier's.
   HWY_INLINE VU regular_upper(VU x) const {
     static_assert(linear && !flushes && domain == Domain::codes && mode != RoundingMode::stochastic);
@@ -119,6 +161,23 @@ class Narrow {
   static HWY_INLINE VI key(VU x) { return hn::BitCast(di, hn::AndNot(set(sign_bit), x)); }
   HWY_INLINE bool special(VI key) const {
     return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.special_from - 1))));
+  }
+
+  /// Whether a lane of four vectors is special.
+  HWY_INLINE bool special(VU x0, VU x1, VU x2, VU x3) const {
+    if constexpr (cut == Cut::at_half || cut == Cut::by_converter) {  // NaN
+#if HALFULP_EMBEDDED_ROUNDING
+      const auto nan = [](VU x, VU y) HWY_ATTR {
+        return _mm512_cmp_ps_mask(as_float(x).raw, as_float(y).raw, _CMP_UNORD_Q);
+      };
+      return _kortestz_mask16_u8(nan(x0, x1), nan(x2, x3)) == 0;
+#else
+      const auto nan = [](VU x) HWY_ATTR { return hn::IsNaN(as_float(x)); };
+      return !hn::AllFalse(d, hn::Or(hn::Or(nan(x0), nan(x1)), hn::Or(nan(x2), nan(x3))));
+#endif
+    } else {
+      return special(hn::Max(hn::Max(key(x0), key(x1)), hn::Max(key(x2), key(x3))));
+    }
   }
 
   /// The same for any lanes: overflow, infinities and NaN too.
@@ -195,10 +254,10 @@ class Narrow {
   // --- the dropped bits are the last bits of the carrier ---
 
   HWY_INLINE VU round_linear(VU u, VU sign, VU random) const {
-    const Bits unit = Bits{1} << plan_.tail, mask = unit - 1;
+    const Bits unit = Bits{1} << tail(), mask = unit - 1;
     VU sum = u;
     if constexpr (mode == RoundingMode::nearest_even)
-      sum = hn::Add(hn::Add(u, set(unit / 2 - 1)), hn::And(hn::ShiftRightSame(u, plan_.tail), set(1)));
+      sum = hn::Add(hn::Add(u, set(unit / 2 - 1)), hn::And(above_tail(u), set(1)));
     else if constexpr (mode == RoundingMode::nearest_away) sum = hn::Add(u, set(unit / 2));
     else if constexpr (mode == RoundingMode::nearest_to_zero) sum = hn::Add(u, set(unit / 2 - 1));
     else if constexpr (directed)
@@ -206,11 +265,17 @@ class Narrow {
     else if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly if something is dropped
       sum = hn::Or(u, hn::Add(hn::And(u, set(mask)), set(mask)));
     else if constexpr (mode == RoundingMode::stochastic)
-      sum = hn::Add(u, plan_.tail <= 32 ? hn::ShiftRightSame(random, 32 - plan_.tail)
-                                        : hn::ShiftLeftSame(random, plan_.tail - 32));
+      sum = hn::Add(u, cut == Cut::at_half ? hn::ShiftRight<16>(random)
+                       : plan_.tail <= 32  ? hn::ShiftRightSame(random, 32 - plan_.tail)
+                                           : hn::ShiftLeftSame(random, plan_.tail - 32));
     else static_assert(mode == RoundingMode::toward_zero || handled<mode>, "no linear rounding in vectors");
-    if constexpr (domain == Domain::codes) return hn::ShiftRightSame(sum, plan_.tail);
+    if constexpr (domain == Domain::codes) return above_tail(sum);
     else return hn::AndNot(set(mask), sum);
+  }
+  HWY_INLINE int tail() const { return cut == Cut::at_half ? 16 : plan_.tail; }
+  HWY_INLINE VU above_tail(VU v) const {
+    if constexpr (cut == Cut::at_half) return hn::ShiftRight<16>(v);
+    else return hn::ShiftRightSame(v, plan_.tail);
   }
 
   // --- the adder aligns ---

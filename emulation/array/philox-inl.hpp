@@ -117,6 +117,49 @@ inline HWY_ATTR void philox_words(std::uint64_t seed, std::uint64_t stream, std:
 #endif
 }
 
+/// stream_words() of kernels.hpp. Vectors of streams, two or four at a time, as above.
+inline HWY_ATTR void words_of_streams(std::uint64_t seed, std::uint64_t first_stream, std::uint64_t block,
+                                      std::size_t count, std::uint32_t* words) {
+  std::size_t i = 0;
+#if HWY_TARGET != HWY_SCALAR
+  const hn::ScalableTag<std::uint64_t> d;
+  const hn::Repartition<std::uint32_t, decltype(d)> d32;
+  const hn::Rebind<std::uint32_t, decltype(d)> halves;
+  const std::size_t lanes = hn::Lanes(d);
+  const auto m0 = hn::BitCast(d32, hn::Set(d, 0xD251'1F53u)), m1 = hn::BitCast(d32, hn::Set(d, 0xCD9E'8D57u));
+  struct Blocks {
+    hn::Vec<decltype(d)> c0, c1, c2, c3;
+  };
+  const auto upper = [&](hn::Vec<decltype(d)> product)
+                         HWY_ATTR { return hn::BitCast(d, hn::DupOdd(hn::BitCast(d32, product))); };
+  const auto mix = [&](Blocks& b, hn::Vec<decltype(d)> key0, hn::Vec<decltype(d)> key1) HWY_ATTR {
+    const auto p0 = hn::MulEven(hn::BitCast(d32, b.c0), m0), p1 = hn::MulEven(hn::BitCast(d32, b.c2), m1);
+    b = {hn::Xor3(upper(p1), b.c1, key0), p1, hn::Xor3(upper(p0), b.c3, key1), p0};
+  };
+  const auto start = [&](std::size_t at) HWY_ATTR {
+    const auto stream = hn::Add(hn::Set(d, first_stream + at), hn::Iota(d, 0));
+    return Blocks{hn::Set(d, block), hn::Set(d, block >> 32), stream, hn::ShiftRight<32>(stream)};
+  };
+  const auto finish = [&](const Blocks& b, std::size_t at) HWY_ATTR {
+    const hn::Vec<decltype(d)> c[] = {b.c0, b.c1, b.c2, b.c3};
+    for (std::size_t w = 0; w < 4; ++w) hn::StoreU(hn::TruncateTo(halves, c[w]), halves, words + w * count + at);
+  };
+  for (; i + 2 * lanes <= count; i += 2 * lanes) {
+    Blocks a = start(i), b = start(i + lanes);
+    for (std::uint32_t round = 0; round < 10; ++round) {
+      const auto key0 = hn::Set(d, static_cast<std::uint32_t>(seed) + round * 0x9E37'79B9u),
+                 key1 = hn::Set(d, static_cast<std::uint32_t>(seed >> 32) + round * 0xBB67'AE85u);
+      mix(a, key0, key1), mix(b, key0, key1);
+    }
+    finish(a, i), finish(b, i + lanes);
+  }
+#endif
+  for (; i < count; ++i) {
+    const auto last = philox(seed, first_stream + i, block);
+    for (std::size_t w = 0; w < 4; ++w) words[w * count + i] = last[w];
+  }
+}
+
 }  // namespace halfulp::array::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 #endif

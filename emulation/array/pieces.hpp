@@ -110,13 +110,15 @@ inline void count_result(Tally& tally, const FloatFormat& f, const Rounded& resu
   tally.subnormal += f.is_subnormal(result.code);
 }
 
-inline std::uint64_t random_at(const Rounding& rounding, const RandomStream& random, std::size_t i) {
-  return rounding.mode == RoundingMode::stochastic ? rounding_bits(random.seed, random.stream, random.first + i) : 0;
+inline std::uint64_t random_at(const Rounding& rounding, const RandomWords& random, std::size_t i) {
+  if (rounding.mode != RoundingMode::stochastic) return 0;
+  return random.given ? random.given[i]
+                      : rounding_bits(random.stream.seed, random.stream.stream, random.stream.first + i);
 }
 
 /// The kernels know doubles to code words of 32 bits; narrower ones go through a block.
 template <class Code>
-void encode_codes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, Code* out,
+void encode_codes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in, Code* out,
                   std::size_t count) {
   std::uint32_t codes[block_size];
   for (std::size_t i = 0; i < count; i += block_size) {
@@ -126,7 +128,7 @@ void encode_codes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, co
   }
 }
 template <class Code>
-void encode_codes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, Code* out,
+void encode_codes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, Code* out,
                   std::size_t count) {
   encode_lanes(plan, random, in, out, count);
 }

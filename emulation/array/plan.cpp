@@ -1,4 +1,6 @@
 #include <halfulp/emulation/array/plan.hpp>
+
+#include <halfulp/formats/catalogue.hpp>
 #include <halfulp/emulation/conversion.hpp>
 
 #include <algorithm>
@@ -51,6 +53,11 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const Floa
   plan.random_bits = rounding.random_bits;
   plan.linear = f.emin() == carrier.emin();
   plan.saturates = rounding.overflow == Overflow::saturate;
+  const bool plain_floats = sizeof(Bits) == 4 && !plan.saturates && !rounding.flush_inputs && !rounding.flush_outputs;
+  plan.upper_half = plain_floats && f == bf16;
+  plan.converter = plain_floats && f == fp16 &&
+                   (rounding.mode == RoundingMode::nearest_even || rounding.mode == RoundingMode::toward_zero ||
+                    rounding.mode == RoundingMode::toward_positive || rounding.mode == RoundingMode::toward_negative);
   plan.unsigned_zero = !f.has_negative_zero();
   plan.tail = carrier.fraction_bits - f.fraction_bits;
   const auto field = [&](int exponent) { return static_cast<Bits>(exponent + carrier.bias) << carrier.fraction_bits; };

@@ -30,11 +30,17 @@ enum class Source : std::uint8_t { conversion, arithmetic };
 /// Linear formats share the carrier's smallest normal exponent: what is dropped are the `tail` last bits of the
 /// carrier, subnormals included. In the others the weight of the last kept bit is q = 2^(max(e, emin) - fraction_bits),
 /// and the sum of the magnitude and C = 2^(max(e, emin) + tail) has exactly this last bit: the adder aligns.
+///
+/// In bf16 without saturation, what the addition of a mode carries out of the largest value is the infinity, and
+/// infinities stay as they are (`upper_half`): only NaN is special. The same holds where x86's converter rounds to fp16
+/// (`converter`), in the four modes that it knows.
 template <class Bits>
 struct NarrowPlan {
   RoundingMode mode;
   int random_bits;
   bool linear;
+  bool upper_half;                 ///< kept is the upper half of a float, overflow included
+  bool converter;                  ///< VCVTPS2PH gives the results, overflow included
   bool flushes;                    ///< zero_below matters
   bool saturates;                  ///< the overflow rule
   bool unsigned_zero;              ///< the format has no -0

@@ -11,7 +11,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // Dispatch works on plain functions.
 #define HALFULP_KERNEL(name, T, Out, domain)                                                               \
-  HWY_ATTR void name(const NarrowPlan<Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out, \
+  HWY_ATTR void name(const NarrowPlan<Carrier<T>::Bits>& plan, const RandomWords& random, const T* in, Out* out, \
                      std::size_t count, bool streams) {                                                    \
     narrow_any<T, Out, domain>(plan, random, in, out, count, streams);                                     \
   }
@@ -28,11 +28,11 @@ namespace halfulp::array {
 HWY_EXPORT(quantize_floats);
 HWY_EXPORT(quantize_doubles);
 
-void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, RandomStream random, const float* in, float* out,
+void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, float* out,
                     std::size_t count, bool streams) {
   HWY_DYNAMIC_DISPATCH(quantize_floats)(plan, random, in, out, count, streams);
 }
-void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, RandomStream random, const double* in, double* out,
+void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in, double* out,
                     std::size_t count, bool streams) {
   HWY_DYNAMIC_DISPATCH(quantize_doubles)(plan, random, in, out, count, streams);
 }

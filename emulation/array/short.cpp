@@ -16,7 +16,7 @@ template <class C>
 struct Short {
   using Code = C;
   template <RoundingMode mode>
-  using N = Narrow<float, mode, true, false, Domain::codes>;
+  using N = Narrow<float, mode, Cut::below_tail, false, Domain::codes>;
 #if HALFULP_EMBEDDED_ROUNDING
   struct Key {};  // nothing is lost
   static HWY_INLINE Key no_key() { return {}; }

@@ -28,27 +28,35 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include <hwy/cache_control.h>
 
+#include <algorithm>
+
 #include <fstream>
 #include <string>
 
 namespace halfulp::array {
 namespace {
 
-/// That of one processor, as Linux tells it ("32768K"); where it does not, a common size. (sysconf multiplies it by
+/// A cache of one processor, as Linux tells it ("32768K"); where it does not, `usual`. (sysconf multiplies it by
 /// processors that share none.)
-std::size_t last_level_cache() {
-  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index3/size");
+std::size_t cache(int level, std::size_t usual) {
+  std::ifstream file("/sys/devices/system/cpu/cpu0/cache/index" + std::to_string(level) + "/size");
   std::size_t kibibytes = 0;
   std::string unit;
-  if (file >> kibibytes >> unit && unit == "K" && kibibytes > 0) return kibibytes << 10;
-  return std::size_t{32} << 20;
+  return file >> kibibytes >> unit && unit == "K" && kibibytes > 0 ? kibibytes << 10 : usual;
+}
+
+/// What one core can keep. The last level is shared: with other cores, and on a virtual machine, which may be told of
+/// 480 MB, with the whole host. Eight times the second level is a core's share of it on the CPUs that we know.
+std::size_t kept_by_a_core() {
+  constexpr std::size_t mebibyte = std::size_t{1} << 20;
+  return std::min(8 * cache(2, mebibyte), cache(3, 32 * mebibyte));
 }
 
 }  // namespace
 
 bool leaves_caches(std::size_t bytes) {
-  static const std::size_t cache = last_level_cache();
-  return bytes >= cache;
+  static const std::size_t kept = kept_by_a_core();
+  return bytes >= kept;
 }
 
 HWY_EXPORT(stream_bytes);

@@ -22,9 +22,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr std::size_t random_block = 512;
 
 /// One rounding over arrays; `words` are the random words of the elements, in the stochastic mode.
-template <class T, class Out, RoundingMode mode, bool linear, bool flushes, Domain domain>
+template <class T, class Out, RoundingMode mode, Cut cut, bool flushes, Domain domain>
 struct Sweep {
-  using N = Narrow<T, mode, linear, flushes, domain>;
+  using N = Narrow<T, mode, cut, flushes, domain>;
   using VU = typename N::VU;
   static constexpr typename N::D d{};
   static constexpr typename N::DU du{};
@@ -39,6 +39,17 @@ struct Sweep {
   static HWY_INLINE void stream(VU bits, Out* to) {
     if constexpr (domain == Domain::values) hn::Stream(hn::BitCast(d, bits), d, to);
     else store(bits, to);
+  }
+  /// Rounds a vector without special values.
+  static HWY_INLINE void put(const N& round, VU x, VU random, Out* to) {
+#if HALFULP_CONVERTER
+    if constexpr (cut == Cut::by_converter && domain == Domain::codes) {
+      const auto codes = round.half_codes(x);
+      std::memcpy(to, &codes, sizeof codes);
+      return;
+    }
+#endif
+    store(round.regular(x, random), to);
   }
   static HWY_INLINE VU random(const std::uint32_t* words) {
     if constexpr (!draws) return hn::Zero(du);
@@ -73,39 +84,41 @@ struct Sweep {
       const std::uint32_t* word = words + (draws ? i : 0);
       const VU x0 = load(in + i), x1 = load(in + i + lanes), x2 = load(in + i + 2 * lanes),
                x3 = load(in + i + 3 * lanes);
-      if (HWY_UNLIKELY(round.special(hn::Max(hn::Max(N::key(x0), N::key(x1)), hn::Max(N::key(x2), N::key(x3)))))) {
+      if (HWY_UNLIKELY(round.special(x0, x1, x2, x3))) {
         any(plan, in + i, out + i, 4 * lanes, word);
         continue;
       }
-      const VU r0 = round.regular(x0, random(word)), r1 = round.regular(x1, random(word + (draws ? lanes : 0)));
-      const VU r2 = round.regular(x2, random(word + (draws ? 2 * lanes : 0))),
-               r3 = round.regular(x3, random(word + (draws ? 3 * lanes : 0)));
+      const VU random0 = random(word), random1 = random(word + (draws ? lanes : 0)),
+               random2 = random(word + (draws ? 2 * lanes : 0)), random3 = random(word + (draws ? 3 * lanes : 0));
       if (domain == Domain::values && streams) {
-        stream(r0, out + i), stream(r1, out + i + lanes), stream(r2, out + i + 2 * lanes),
-            stream(r3, out + i + 3 * lanes);
+        stream(round.regular(x0, random0), out + i), stream(round.regular(x1, random1), out + i + lanes);
+        stream(round.regular(x2, random2), out + i + 2 * lanes), stream(round.regular(x3, random3), out + i + 3 * lanes);
       } else {
-        store(r0, out + i), store(r1, out + i + lanes), store(r2, out + i + 2 * lanes), store(r3, out + i + 3 * lanes);
+        put(round, x0, random0, out + i), put(round, x1, random1, out + i + lanes);
+        put(round, x2, random2, out + i + 2 * lanes), put(round, x3, random3, out + i + 3 * lanes);
       }
     }
     any(plan, in + i, out + i, count - i, words + (draws ? i : 0));
   }
 };
 
-template <class T, class Out, RoundingMode mode, bool linear, bool flushes, Domain domain>
-HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, RandomStream random, const T* in, Out* out,
+template <class T, class Out, RoundingMode mode, Cut cut, bool flushes, Domain domain>
+HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, const RandomWords& random, const T* in, Out* out,
                      std::size_t count, bool streams) {
-  using S = Sweep<T, Out, mode, linear, flushes, domain>;
+  using S = Sweep<T, Out, mode, cut, flushes, domain>;
   const auto plan = given;  // a local copy: stores to `out` cannot change it
   if constexpr (mode != RoundingMode::stochastic) {
     S::all(plan, in, out, count, nullptr, streams);
   } else {
     HWY_ALIGN std::uint32_t words[random_block + 128 + HWY_MAX_BYTES / 4];
     for (std::size_t begin = 0, size = 0; begin < count; begin += size) {
-      const std::uint64_t first = random.first + begin;
+      const RandomStream& stream = random.stream;
+      const std::uint64_t first = random.given ? 0 : stream.first + begin;
       const std::size_t skip = first % 4, step = philox_step();
       size = std::min(random_block - skip, count - begin);
       const std::size_t needed = skip + size;
-      philox_words(random.seed, random.stream, first / 4, words, (needed + step - 1) / step * step);
+      if (random.given) std::copy_n(random.given + begin, size, words);
+      else philox_words(stream.seed, stream.stream, first / 4, words, (needed + step - 1) / step * step);
       if (plan.random_bits < 32)  // random_bits of them, as fractions of 2^32
         for (std::size_t i = 0; i < size; ++i) words[skip + i] <<= 32 - plan.random_bits;
       S::all(plan, in + begin, out + begin, size, words + skip, streams);
@@ -114,21 +127,31 @@ HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, RandomS
 }
 
 template <class T, class Out, RoundingMode mode, Domain domain>
-HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in,
+HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in,
                              Out* out, std::size_t count, bool streams) {
+  const auto with = [&]<Cut cut, bool flushes>() HWY_ATTR {
+    narrow<T, Out, mode, cut, flushes, domain>(plan, random, in, out, count, streams);
+  };
   // Linear formats have all of the carrier's exponents: none fits into a byte.
   constexpr bool may_be_linear = domain == Domain::values || sizeof(Out) > 1;
-  if constexpr (may_be_linear) {
-    if (plan.linear && plan.flushes)
-      return narrow<T, Out, mode, true, true, domain>(plan, random, in, out, count, streams);
-    if (plan.linear) return narrow<T, Out, mode, true, false, domain>(plan, random, in, out, count, streams);
+  if constexpr (may_be_linear && sizeof(T) == 4 && (domain == Domain::values || sizeof(Out) == 2)) {
+    if (plan.upper_half) return with.template operator()<Cut::at_half, false>();
+#if HALFULP_CONVERTER
+    if constexpr (mode == RoundingMode::nearest_even || mode == RoundingMode::toward_zero ||
+                  mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative)
+      if (plan.converter) return with.template operator()<Cut::by_converter, false>();
+#endif
   }
-  if (plan.flushes) narrow<T, Out, mode, false, true, domain>(plan, random, in, out, count, streams);
-  else narrow<T, Out, mode, false, false, domain>(plan, random, in, out, count, streams);
+  if constexpr (may_be_linear) {
+    if (plan.linear && plan.flushes) return with.template operator()<Cut::below_tail, true>();
+    if (plan.linear) return with.template operator()<Cut::below_tail, false>();
+  }
+  if (plan.flushes) with.template operator()<Cut::by_adder, true>();
+  else with.template operator()<Cut::by_adder, false>();
 }
 
 template <class T, class Out, Domain domain>
-HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, RandomStream random, const T* in, Out* out,
+HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in, Out* out,
                          std::size_t count, bool streams) {
   with_mode(plan.mode, [&]<RoundingMode mode>(std::integral_constant<RoundingMode, mode>)
                            HWY_ATTR { narrow_in_mode<T, Out, mode, domain>(plan, random, in, out, count, streams); });
