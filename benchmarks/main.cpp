@@ -49,7 +49,7 @@ int main(int argc, char** argv) {
   }
   const std::vector<bench::Peer> peers{bench::eigen(), bench::float16(), bench::cuda_headers()};
   describe(quick, peers);
-  bench::register_rows(bench::rows(quick), peers);
+  bench::register_rows(bench::rows(quick), peers, bench::yardsticks());
   bench::register_matrices(quick);
   bench::register_products(quick);
   benchmark::RunSpecifiedBenchmarks();

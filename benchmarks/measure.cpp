@@ -35,11 +35,19 @@ void add_ours(const Row& row, const std::string& who, const Run& run, std::int64
   });
 }
 
-void add_peer(const Row& row, const std::string& who, const Kernel& kernel) {
+/// f(kernel) for the kernels that do a row.
+template <class F>
+void each_kernel(const Peer& peer, const Row& row, F f) {
+  for (const Kernel& kernel : peer.kernels)
+    if (kernel.work == row.work && kernel.format == row.format && kernel.mode == row.mode) f(kernel);
+}
+
+/// `compared`: the results are to be ours.
+void add_other(const Row& row, const std::string& who, const Kernel& kernel, bool compared) {
   const Run run = [f = kernel.run](const Operands& o) { f(o.in.data(), o.out, o.count); };
   add(row.name() + "/" + who, [=, ours = array_function(row)](benchmark::State& state) {
     const Operands operands = prepare(row);
-    const std::size_t differ = differing(row, operands, run, ours);
+    const std::size_t differ = compared ? differing(row, operands, run, ours) : 0;
     run(operands);
     time(state, row, operands, run);
     state.counters["differ"] = static_cast<double>(differ);
@@ -81,7 +89,7 @@ bool with_scalars(const Row& row) {
 
 }  // namespace
 
-void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers) {
+void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers, const Peer& yardsticks) {
   std::set<std::tuple<int, std::size_t, int>> moved;
   for (const Row& row : rows) {
     if (moved.emplace(row.bytes(), row.size.count, row.threads).second) {
@@ -92,10 +100,10 @@ void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers)
       add_ours(row, "ours " + name_of_set(target), array_function(row), target);
     if (with_scalars(row)) add_ours(row, "scalar", scalar_function(row), 0);
     if (row.threads > 1) continue;
+    if (row.size.name == "L1" && row.data == "normal")
+      each_kernel(yardsticks, row, [&](const Kernel& kernel) { add_other(row, yardsticks.name, kernel, false); });
     for (const Peer& peer : peers)
-      for (const Kernel& kernel : peer.kernels)
-        if (kernel.work == row.work && kernel.format == row.format && kernel.mode == row.mode)
-          add_peer(row, peer.name, kernel);
+      each_kernel(peer, row, [&](const Kernel& kernel) { add_other(row, peer.name, kernel, true); });
   }
 }
 

@@ -9,7 +9,7 @@
 namespace halfulp::bench {
 
 /// Registers all rows: ours with the CPU's best instruction set and with AVX2, the scalar functions, those of the
-/// peers, and the copies of as many bytes as the rows move.
-void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers);
+/// peers, and what limits them: copies of as many bytes, and in the first-level cache the yardsticks.
+void register_rows(const std::vector<Row>& rows, const std::vector<Peer>& peers, const Peer& yardsticks);
 
 }  // namespace halfulp::bench

@@ -37,7 +37,7 @@ struct NarrowNumber {
     const std::uint32_t magnitude = plan.linear ? linear(plan, sign, u, random) : aligned(plan, sign, u, random);
     if (mode == RoundingMode::stochastic && magnitude > special.max) return by_sign(special.over, sign);
     const std::uint32_t negative = plan.unsigned_zero && magnitude == 0 ? 0
-                                   : kind == NarrowResult::code         ? plan.code_sign
+                                   : kind == NarrowResult::code         ? plan.code_magnitude + 1
                                                                         : sign_bit;
     return magnitude | (sign ? negative : 0);
   }

@@ -26,6 +26,9 @@ Peer eigen();
 Peer cuda_headers();
 Peer float16();
 
+/// Not a peer: what a row costs at least (yardsticks.cpp).
+Peer yardsticks();
+
 /// out[i] = f(in[i]), or f(a[i], b[i]); F is a lambda without captures.
 template <class In, class Out, class F>
 constexpr Kernel unary(std::string_view work, std::string_view format, std::string_view mode, F) {

@@ -33,7 +33,7 @@ struct ArithmeticPlan {
   }
 };
 
-ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
+ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
   ArithmeticPlan plan;
   if (!info(operation).arrays) return plan;
   const int p = f.precision(), low = f.emin() - f.fraction_bits, high = f.emax() + 1;
@@ -59,6 +59,21 @@ ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const 
   if (plan.in_double && short_float(f) && !flushes && !draws)
     plan.as_short_floats = narrow_plan<float>(f, results, Source::arithmetic);
   return tally ? plan.with_tally() : plan;
+}
+
+/// A plan takes as long as two thousand elements: the last one of this thread is kept for the next call.
+ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
+  struct Last {
+    Operation operation;
+    FloatFormat f;
+    Rounding rounding;
+    bool tally;
+    ArithmeticPlan plan;
+  };
+  static thread_local std::optional<Last> last;
+  if (!last || last->operation != operation || last->f != f || last->rounding != rounding || last->tally != tally)
+    last = Last{operation, f, rounding, tally, make_plan(operation, f, rounding, tally)};
+  return last->plan;
 }
 
 /// A block of operands, as values.
@@ -206,7 +221,7 @@ struct Application {
         return true;
       }
     }
-    if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes) return false;
+    if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes || plan.in_float->unsigned_zero) return false;
     if constexpr (sizeof(Code) == 1) {
       combine_byte_lanes(operation, *plan.widen, *plan.in_float, from(a), from(b), from(c), to, count);
       return true;
@@ -223,15 +238,12 @@ struct Application {
   }
 };
 
-/// Arrays that are worth a table of all results: a look-up takes two thirds of the time of the best kernel, whatever
-/// the mode, and making the table as long as its 65536 elements. Without kernels, any array that is longer.
+/// Arrays that are worth a table of all results: what no kernel computes, if there is more of it than the table has.
 template <class Code>
 bool by_table(const Application<Code>& application, std::size_t count) {
-  if (sizeof(Code) > 1 || info(application.operation).arity != 2 ||
-      application.rounding.mode == RoundingMode::stochastic)
-    return false;
-  const std::size_t entries = ByteTable{}.size();
-  return application.plan.in_vectors() ? count >= 4 * entries : count > entries;
+  return sizeof(Code) == 1 && info(application.operation).arity == 2 &&
+         application.rounding.mode != RoundingMode::stochastic && !application.plan.in_vectors() &&
+         count > ByteTable{}.size();
 }
 
 std::shared_ptr<const ByteTable> table_of(const Application<std::uint8_t>& application) {

@@ -109,7 +109,7 @@ HWY_INLINE V combine_short(D d, V a, V b, V c) {
 
 /// Lanes of combine_short() whose product is rounded before it can be rounded to odd.
 template <Operation op, class D, class V = hn::Vec<D>>
-HWY_INLINE hn::Mask<D> lost(D d, V a, V b) {
+HWY_INLINE hn::Mask<D> loses(D d, V a, V b) {
   if constexpr (HALFULP_EMBEDDED_ROUNDING || (op != Operation::mul && op != Operation::fma)) return hn::FirstN(d, 0);
   const auto nonzero = hn::Gt(hn::Min(hn::Abs(a), hn::Abs(b)), hn::Zero(d));
   return hn::And(nonzero, hn::Lt(hn::Abs(hn::Mul(a, b)), hn::Set(d, std::numeric_limits<hn::TFromD<D>>::min())));

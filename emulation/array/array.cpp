@@ -48,9 +48,9 @@ struct Conversion {
 
   template <class Plan>
   void in_vectors(const Plan& plan, std::size_t begin, std::size_t size, Out* to, bool streams) const {
-    if constexpr (to_values) return quantize_lanes(plan, random.from(begin), in.data() + begin, to, size, streams);
     by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Out* block) {
-      if constexpr (!to_values) encode_codes(plan, random.from(at), in.data() + at, block, n);
+      if constexpr (to_values) quantize_lanes(plan, random.from(at), in.data() + at, block, n);
+      else encode_codes(plan, random.from(at), in.data() + at, block, n);
     });
   }
 
@@ -83,7 +83,7 @@ struct Conversion {
 template <class T>
 void quantize_any(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<T> out,
                   RandomStream random, Tally* tally) {
-  require_task({Operation::convert, Carrier<T>::format, f, rounding});
+  require_conversion(Carrier<T>::format, f, rounding);
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
   Conversion<T, T>{f, rounding, in, random}(out, tally);
@@ -115,7 +115,7 @@ void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const do
 template <class T, class Code>
 void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<Code> out,
             RandomStream random, Tally* tally) {
-  require_task({Operation::convert, Carrier<T>::format, f, rounding});
+  require_conversion(Carrier<T>::format, f, rounding);
   require_width<Code>(f);
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
@@ -124,14 +124,17 @@ void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> i
 
 template <class Code>
 void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out) {
-  require_task({Operation::convert, f, fp32, {}});
+  require_conversion(f, fp32, {});
   require_width<Code>(f);
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
   const auto plan = widen_plan(f, false);
   in_pieces(out, same_array(in, out), nullptr,
             [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
-              if (plan) return decode_lanes(*plan, in.data() + begin, to, size, streams);
+              if (plan)
+                return by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, float* block) {
+                  decode_lanes(*plan, in.data() + at, block, n);
+                });
               for (std::size_t i = 0; i < size; ++i)
                 to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(convert(f, fp32, {}, in[begin + i]).code));
             });

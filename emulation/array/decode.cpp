@@ -4,8 +4,7 @@
 #include <hwy/foreach_target.h>
 
 #include <halfulp/emulation/array/kernels.hpp>
-#include <halfulp/emulation/array/stream.hpp>
-#include <halfulp/emulation/array/widen-inl.hpp>
+#include <halfulp/emulation/array/four-inl.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -32,62 +31,68 @@ HWY_NOINLINE HWY_ATTR void widen_any(const WidenPlan& plan, const Code* in, floa
   }
 }
 
-/// W: WidenHalves or Widen<linear, flushes>.
-template <class W, bool linear, bool flushes, class Code>
-HWY_ATTR void widen(const WidenPlan& given, const Code* in, float* out, std::size_t count, bool streams) {
-  const WidenPlan plan = given;
-  const W value(plan);
-  const typename W::DU du;
-  const typename W::D d;
-  const std::size_t lanes = hn::Lanes(d);
-  std::size_t i = streams ? std::min(count, before_vector(lanes, out)) : 0;
-  if (i) widen_any<linear, flushes>(plan, in, out, i);
+/// `given`: how four vectors of finite code words are done; others are left to widen_any().
+template <bool linear, bool flushes, class Four, class Code>
+HWY_ATTR void widen(const WidenPlan& plan, const Four& given, const Code* in, float* out, std::size_t count) {
+  const Finite<Code> finite(plan);
+  const Four four = given;  // widen_any() sees neither: no call can change them
+  const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>{});
+  std::size_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    const auto c0 = load_codes(du, in + i), c1 = load_codes(du, in + i + lanes);
-    const auto c2 = load_codes(du, in + i + 2 * lanes), c3 = load_codes(du, in + i + 3 * lanes);
-    if (HWY_UNLIKELY(
-            value.special(hn::Max(hn::Max(value.key(c0), value.key(c1)), hn::Max(value.key(c2), value.key(c3)))))) {
-      widen_any<linear, flushes>(plan, in + i, out + i, 4 * lanes);
-      continue;
-    }
-    const auto v0 = value.regular(c0), v1 = value.regular(c1), v2 = value.regular(c2), v3 = value.regular(c3);
-    if (streams) {
-      hn::Stream(v0, d, out + i), hn::Stream(v1, d, out + i + lanes), hn::Stream(v2, d, out + i + 2 * lanes),
-          hn::Stream(v3, d, out + i + 3 * lanes);
+    if (HWY_LIKELY(finite(in + i))) {
+      VF v[4];
+      four(in + i, v);
+      hn::StoreU(v[0], df, out + i), hn::StoreU(v[1], df, out + i + lanes);
+      hn::StoreU(v[2], df, out + i + 2 * lanes), hn::StoreU(v[3], df, out + i + 3 * lanes);
     } else {
-      hn::StoreU(v0, d, out + i), hn::StoreU(v1, d, out + i + lanes), hn::StoreU(v2, d, out + i + 2 * lanes),
-          hn::StoreU(v3, d, out + i + 3 * lanes);
+      widen_any<linear, flushes>(plan, in + i, out + i, 4 * lanes);
     }
   }
-  widen_any<linear, flushes>(plan, in + i, out + i, count - i);
+  if (i < count) widen_any<linear, flushes>(plan, in + i, out + i, count - i);
 }
 
 template <class Code>
-HWY_ATTR void widen_code(const WidenPlan& plan, const Code* in, float* out, std::size_t count, bool streams) {
+HWY_ATTR void widen_code(const WidenPlan& plan, const Code* in, float* out, std::size_t count) {
 #if HALFULP_F16C
-  if constexpr (sizeof(Code) <= 2)
-    if (plan.halves) return widen<WidenHalves, false, false>(plan, in, out, count, streams);
-#endif
-  if constexpr (sizeof(Code) > 1) {  // formats with all exponents of a float do not fit into a byte
-    if (plan.linear && plan.flushes) return widen<Widen<true, true>, true, true>(plan, in, out, count, streams);
-    if (plan.linear) return widen<Widen<true, false>, true, false>(plan, in, out, count, streams);
+  if constexpr (sizeof(Code) == 1) {
+    if (plan.halves && plan.magnitude_mask < 8) {
+      FourByTable table{plan, {}};
+      std::uint8_t magnitudes[std::size(table.values)];
+      for (std::size_t i = 0; i < std::size(magnitudes); ++i) magnitudes[i] = static_cast<std::uint8_t>(i % 8);
+      widen_any<false, false>(plan, magnitudes, table.values, std::size(magnitudes));
+      return widen<false, false>(plan, table, in, out, count);
+    }
   }
-  if (plan.flushes) widen<Widen<false, true>, false, true>(plan, in, out, count, streams);
-  else widen<Widen<false, false>, false, false>(plan, in, out, count, streams);
+  if constexpr (sizeof(Code) <= 2) {
+    if (plan.halves)
+      return with_disguise<Code>(plan, [&]<Disguise disguise, bool scaled>() HWY_ATTR {
+        widen<false, false>(plan, FourByHalves<disguise, scaled, Code>{plan}, in, out, count);
+      });
+  }
+#endif
+  const auto by_lanes = [&]<bool linear, bool flushes>() HWY_ATTR {
+    widen<linear, flushes>(plan, FourByLanes<Widen<linear, flushes>, Code>{plan}, in, out, count);
+  };
+  if constexpr (sizeof(Code) > 1) {  // formats with all exponents of a float do not fit into a byte
+    if constexpr (sizeof(Code) == 2)
+      if (plan.linear && !plan.flushes && plan.tail == 16 && plan.sign_shift == 16)
+        return widen<true, false>(plan, FourByShift<Code>{plan}, in, out, count);
+    if (plan.linear && plan.flushes) return by_lanes.template operator()<true, true>();
+    if (plan.linear) return by_lanes.template operator()<true, false>();
+  }
+  if (plan.flushes) by_lanes.template operator()<false, true>();
+  else by_lanes.template operator()<false, false>();
 }
 
 // Dispatch works on plain functions.
-HWY_ATTR void decode_floats_8(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count,
-                              bool streams) {
-  widen_code(plan, in, out, count, streams);
+HWY_ATTR void decode_floats_8(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count) {
+  widen_code(plan, in, out, count);
 }
-HWY_ATTR void decode_floats_16(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count,
-                               bool streams) {
-  widen_code(plan, in, out, count, streams);
+HWY_ATTR void decode_floats_16(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count) {
+  widen_code(plan, in, out, count);
 }
-HWY_ATTR void decode_floats_32(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count,
-                               bool streams) {
-  widen_code(plan, in, out, count, streams);
+HWY_ATTR void decode_floats_32(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count) {
+  widen_code(plan, in, out, count);
 }
 
 }  // namespace halfulp::array::HWY_NAMESPACE
@@ -100,14 +105,14 @@ HWY_EXPORT(decode_floats_8);
 HWY_EXPORT(decode_floats_16);
 HWY_EXPORT(decode_floats_32);
 
-void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count, bool streams) {
-  HWY_DYNAMIC_DISPATCH(decode_floats_8)(plan, in, out, count, streams);
+void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(decode_floats_8)(plan, in, out, count);
 }
-void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count, bool streams) {
-  HWY_DYNAMIC_DISPATCH(decode_floats_16)(plan, in, out, count, streams);
+void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(decode_floats_16)(plan, in, out, count);
 }
-void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count, bool streams) {
-  HWY_DYNAMIC_DISPATCH(decode_floats_32)(plan, in, out, count, streams);
+void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(decode_floats_32)(plan, in, out, count);
 }
 
 std::string_view instruction_set() {

@@ -8,6 +8,7 @@
 #endif
 
 #include <halfulp/emulation/array/arithmetic-inl.hpp>
+#include <halfulp/emulation/array/four-inl.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -15,10 +16,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-inline constexpr hn::ScalableTag<float> df;
-inline constexpr hn::RebindToUnsigned<decltype(df)> du32;
-using VF = hn::Vec<decltype(df)>;
 
 /// Operands, as many as an operation takes, and the result.
 template <class Code, int arity>
@@ -31,7 +28,11 @@ struct Pointers {
 /// Words of which any vector has a result: words.any_value() and store_any(), one vector after the other.
 template <class Words>
 struct InLanes {
-  template <Operation op, RoundingMode mode, class Key>
+  struct Key {};  // no result is lost
+  static HWY_INLINE Key no_key() { return {}; }
+  static HWY_INLINE bool lost(Key) { return false; }
+
+  template <Operation op, RoundingMode mode>
   static HWY_INLINE VF result(VF a, VF b, VF c, Key&) {
     return combine<op, sums_before(mode, op)>(df, a, b, c);
   }
@@ -53,15 +54,15 @@ struct InLanes {
       }
       const VF a = words.any_value(q.a), b = arity > 1 ? words.any_value(q.b) : a,
                c = arity > 2 ? words.any_value(q.c) : a;
-      int no_key = 0;
+      Key no_key;
       words.template store_any<mode>(result<op, mode>(a, b, c, no_key), q.out);
       if (size < lanes) std::memcpy(p.out + i, last, size * sizeof(Code));
     }
   }
 };
 
-/// One operation in one mode. Words are one kind of code words: how they become floats, how operations on these are
-/// done and rounded, what is too special for that, and how that is done.
+/// One operation in one mode. Words are one kind of code words: whether they are ordinary, how they become four vectors
+/// of floats, how operations on these are done and rounded, what is too special for that, and how that is done.
 template <class Words, Operation op, RoundingMode mode>
 struct Fused {
   using Code = typename Words::Code;
@@ -71,36 +72,35 @@ struct Fused {
   /// Four vectors at a time; those without special operands or results, nearly all, take the short way. The others wait
   /// until their run ends.
   static HWY_ATTR void all(const Words& given, P p, std::size_t count) {
-    const Words words = given;  // a local copy: stores cannot change it
+    const Words words = given;  // any() does not see this copy: neither it nor stores can change it
     const std::size_t lanes = hn::Lanes(df);
     std::size_t i = 0, begin = 0, end = 0;  // the run
     const auto postpone = [&](std::size_t size) HWY_ATTR {
       if (i != end) {
-        words.template any<op, mode>(p.at(begin), begin, end - begin);
+        given.template any<op, mode>(p.at(begin), begin, end - begin);
         begin = i;
       }
       end = i + size;
     };
     for (; i + 4 * lanes <= count; i += 4 * lanes) {
-      auto key = Words::no_key();
-      const auto at = [&](std::size_t k) HWY_ATTR {
-        const P q = p.at(i + k * lanes);
-        const VF a = words.value(q.a, key), b = arity > 1 ? words.value(q.b, key) : a,
-                 c = arity > 2 ? words.value(q.c, key) : a;
-        return words.template result<op, mode>(a, b, c, key);
-      };
-      const VF r0 = at(0), r1 = at(1), r2 = at(2), r3 = at(3);
-      if (HWY_UNLIKELY(words.special_operands(key) || words.template special_results<mode>(r0, r1, r2, r3))) {
+      const P q = p.at(i);
+      if (HWY_UNLIKELY(!words.finite(q.a) || (arity > 1 && !words.finite(q.b)) || (arity > 2 && !words.finite(q.c)))) {
         postpone(4 * lanes);
         continue;
       }
-      words.template store<mode>(r0, p.out + i);
-      words.template store<mode>(r1, p.out + i + lanes);
-      words.template store<mode>(r2, p.out + i + 2 * lanes);
-      words.template store<mode>(r3, p.out + i + 3 * lanes);
+      VF a[4], b[4], c[4];
+      words.load(q.a, a), words.load(arity > 1 ? q.b : q.a, b), words.load(arity > 2 ? q.c : q.a, c);
+      auto key = Words::no_key();
+      const auto result = [&](int k) HWY_ATTR { return words.template result<op, mode>(a[k], b[k], c[k], key); };
+      const VF r[] = {result(0), result(1), result(2), result(3)};  // (gcc keeps the arrays of a loop in memory)
+      if (HWY_UNLIKELY(words.lost(key) || (words.template special<op, mode>(r)))) {
+        postpone(4 * lanes);
+        continue;
+      }
+      words.template store<mode>(r, q.out);
     }
     if (i < count) postpone(count - i);
-    if (begin < end) words.template any<op, mode>(p.at(begin), begin, end - begin);
+    if (begin < end) given.template any<op, mode>(p.at(begin), begin, end - begin);
   }
 };
 

@@ -12,35 +12,30 @@ namespace hn = hwy::HWY_NAMESPACE;
 
 // --- formats of up to 8 bits ----------------------------------------------------------------------------------------
 
-/// W: WidenHalves or Widen<false, false>.
-template <class W>
-struct Bytes : InLanes<Bytes<W>> {
+/// Four: a way of four-inl.hpp.
+template <class Four>
+struct Bytes : InLanes<Bytes<Four>> {
   using Code = std::uint8_t;
-  using Key = typename W::VI;
   template <RoundingMode mode>
   using N = Narrow<float, mode, Cut::by_adder, false, Domain::codes>;
 
   WidenPlan from;
   NarrowPlan<std::uint32_t> to;
 
-  static HWY_INLINE Key no_key() { return hn::Zero(typename W::DI{}); }
-  HWY_INLINE VF value(const Code* codes, Key& key) const {
-    const W widen(from);
-    const auto lanes = load_codes(typename W::DU{}, codes);
-    key = hn::Max(key, widen.key(lanes));
-    return widen.regular(lanes);
-  }
+  HWY_INLINE bool finite(const Code* codes) const { return Finite<Code>(from)(codes); }
+  HWY_INLINE void load(const Code* codes, VF (&v)[4]) const { Four{from}(codes, v); }
   HWY_INLINE VF any_value(const Code* codes) const { return Widen<false, false>(from)(load_codes(du32, codes)); }
-  HWY_INLINE bool special_operands(Key key) const { return W(from).special(key); }
 
-  template <RoundingMode mode>
-  HWY_INLINE bool special_results(VF r0, VF r1, VF r2, VF r3) const {
-    const auto key = [](VF v) HWY_ATTR { return N<mode>::key(hn::BitCast(du32, v)); };
-    return N<mode>(to).special(hn::Max(hn::Max(key(r0), key(r1)), hn::Max(key(r2), key(r3))));
+  template <Operation, RoundingMode mode>
+  HWY_INLINE bool special(const VF (&r)[4]) const {
+    const auto bits = [](VF v) HWY_ATTR { return hn::BitCast(du32, v); };
+    return N<mode>(to).special(bits(r[0]), bits(r[1]), bits(r[2]), bits(r[3]));
   }
   template <RoundingMode mode>
-  HWY_INLINE void store(VF v, Code* out) const {
-    store_codes(du32, N<mode>(to).regular(hn::BitCast(du32, v), hn::Zero(du32)), out);
+  HWY_INLINE void store(const VF (&r)[4], Code* out) const {
+    const N<mode> round(to);
+    const auto code = [&](VF v) HWY_ATTR { return round.regular(hn::BitCast(du32, v), hn::Zero(du32)); };
+    store_codes(du32, code(r[0]), code(r[1]), code(r[2]), code(r[3]), out);
   }
   template <RoundingMode mode>
   HWY_INLINE void store_any(VF v, Code* out) const {
@@ -52,9 +47,11 @@ HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<
                           const std::uint8_t* a, const std::uint8_t* b, const std::uint8_t* c, std::uint8_t* out,
                           std::size_t count) {
 #if HALFULP_F16C
-  if (from.halves) return fused(op, to.mode, Bytes<WidenHalves>{{}, from, to}, a, b, c, out, count);
+  if (from.halves)
+    return fused(op, to.mode, Bytes<FourByHalves<Disguise::any, true, std::uint8_t>>{{}, from, to}, a, b, c, out,
+                 count);
 #endif
-  fused(op, to.mode, Bytes<Widen<false, false>>{{}, from, to}, a, b, c, out, count);
+  fused(op, to.mode, Bytes<FourByLanes<Widen<false, false>, std::uint8_t>>{{}, from, to}, a, b, c, out, count);
 }
 
 // --- fp16 by F16C ---
@@ -62,9 +59,9 @@ HWY_ATTR void fused_bytes(Operation op, const WidenPlan& from, const NarrowPlan<
 #if HALFULP_F16C
 struct Halves : InLanes<Halves> {
   using Code = std::uint16_t;
-  struct Key {};  // VCVTPH2PS knows all operands
   template <RoundingMode mode>
   using N = Narrow<float, mode, Cut::by_adder, false, Domain::values>;
+  using HoldsNan = Narrow<float, RoundingMode::nearest_even, Cut::by_converter, false, Domain::values>;
   static constexpr hn::Rebind<std::uint16_t, decltype(df)> d16{};
   using VH = hn::Vec<decltype(d16)>;
 
@@ -74,24 +71,23 @@ struct Halves : InLanes<Halves> {
   HWY_INLINE VF any_value(const Code* codes) const {
     return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, decltype(df)>{}, hn::LoadU(d16, codes)));
   }
-  static HWY_INLINE Key no_key() { return {}; }
-  HWY_INLINE VF value(const Code* codes, Key&) const { return any_value(codes); }
-  HWY_INLINE bool special_operands(Key) const { return false; }
-
-  template <RoundingMode mode>
-  HWY_INLINE bool special_results(VF r0, VF r1, VF r2, VF r3) const {
-    if (ieee) return false;
-    const auto key = [](VF v) HWY_ATTR { return N<mode>::key(hn::BitCast(du32, v)); };
-    return N<mode>(to).special(hn::Max(hn::Max(key(r0), key(r1)), hn::Max(key(r2), key(r3))));
+  static HWY_INLINE bool finite(const Code*) { return true; }  // VCVTPH2PS knows all operands
+  HWY_INLINE void load(const Code* codes, VF (&v)[4]) const {
+    const std::size_t lanes = hn::Lanes(df);
+    v[0] = any_value(codes), v[1] = any_value(codes + lanes);
+    v[2] = any_value(codes + 2 * lanes), v[3] = any_value(codes + 3 * lanes);
   }
-  /// VCVTPS2PH in a direction. It keeps payloads of NaN.
+
+  /// NaN, and what a plan without infinities does not leave to the converter.
+  template <Operation, RoundingMode mode>
+  HWY_INLINE bool special(const VF (&r)[4]) const {
+    const auto bits = [](VF v) HWY_ATTR { return hn::BitCast(du32, v); };
+    if (ieee) return HoldsNan(to).special(bits(r[0]), bits(r[1]), bits(r[2]), bits(r[3]));
+    return N<mode>(to).special(bits(r[0]), bits(r[1]), bits(r[2]), bits(r[3]));
+  }
   template <int direction>
   static HWY_INLINE VH convert(VF v) {
-#if HWY_TARGET <= HWY_AVX3
-    return hn::Vec256<std::uint16_t>{_mm512_maskz_cvtps_ph(0xffff, v.raw, direction | _MM_FROUND_NO_EXC)};
-#else
-    return hn::Vec128<std::uint16_t>{_mm256_cvtps_ph(v.raw, direction)};
-#endif
+    return half_codes<direction>(df, v);
   }
   /// The float with its last bit set: it stays on its side of all midpoints of fp16 and equals none of them.
   static HWY_INLINE VF off_midpoints(VF v) {
@@ -123,8 +119,10 @@ struct Halves : InLanes<Halves> {
     }
   }
   template <RoundingMode mode>
-  HWY_INLINE void store(VF v, Code* out) const {
-    hn::StoreU(rounded<mode>(hn::IfThenElse(hn::Eq(v, v), v, hn::BitCast(df, hn::Set(du32, to.values.nan)))), d16, out);
+  HWY_INLINE void store(const VF (&r)[4], Code* out) const {
+    const std::size_t lanes = hn::Lanes(df);
+    hn::StoreU(rounded<mode>(r[0]), d16, out), hn::StoreU(rounded<mode>(r[1]), d16, out + lanes);
+    hn::StoreU(rounded<mode>(r[2]), d16, out + 2 * lanes), hn::StoreU(rounded<mode>(r[3]), d16, out + 3 * lanes);
   }
   template <RoundingMode mode>
   HWY_INLINE void store_any(VF v, Code* out) const {

@@ -21,29 +21,28 @@ struct RandomWords {
   RandomWords from(std::size_t i) const { return given ? RandomWords(given + i) : RandomWords(stream.from(i)); }
 };
 
-/// words[w * count + i] = word w of Philox block `block` of stream first_stream + i: what the roundings 4 * block + w of
-/// `count` streams draw, side by side.
+/// words[w * count + i] = word w of Philox block `block` of stream first_stream + i: what the roundings 4 * block + w
+/// of `count` streams draw, side by side.
 void stream_words(std::uint64_t seed, std::uint64_t first_stream, std::uint64_t block, std::size_t count,
                   std::uint32_t* words);
 
-/// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it. With `streams` most results go past
-/// the caches; wait_for_streams() (stream.hpp) before another thread may look.
+/// Any lengths and alignments. `out` may be `in` itself, not a shifted part of it.
 void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, float* out,
-                    std::size_t count, bool streams = false);
+                    std::size_t count);
 void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in, double* out,
-                    std::size_t count, bool streams = false);
+                    std::size_t count);
 void encode_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, std::uint8_t* out,
                   std::size_t count);
 void encode_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, std::uint16_t* out,
                   std::size_t count);
 void encode_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, std::uint32_t* out,
                   std::size_t count);
-void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count, bool streams = false);
-void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count, bool streams = false);
-void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count, bool streams = false);
+void decode_lanes(const WidenPlan& plan, const std::uint8_t* in, float* out, std::size_t count);
+void decode_lanes(const WidenPlan& plan, const std::uint16_t* in, float* out, std::size_t count);
+void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, std::size_t count);
 
-void encode_lanes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in, std::uint32_t* out,
-                  std::size_t count);
+void encode_lanes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in,
+                  std::uint32_t* out, std::size_t count);
 
 /// Called for the elements that a kernel leaves to its caller.
 using Rest = std::function<void(std::size_t begin, std::size_t count)>;
@@ -116,8 +115,14 @@ namespace halfulp::array {
 class DefaultEnvironment {
  public:
 #if defined(__SSE2__)
-  DefaultEnvironment() : saved_(_mm_getcsr()) { _mm_setcsr(0x1f80); }
-  ~DefaultEnvironment() { _mm_setcsr(saved_); }
+  // Loading the register takes as long as rounding a few hundred elements. Most callers have the default, and its
+  // exception flags, which kernels may raise, as they were.
+  DefaultEnvironment() : saved_(_mm_getcsr()) {
+    if ((saved_ & ~flags) != usual) _mm_setcsr(usual);
+  }
+  ~DefaultEnvironment() {
+    if (_mm_getcsr() != saved_) _mm_setcsr(saved_);
+  }
 #else
   DefaultEnvironment() {
     std::feholdexcept(&saved_);
@@ -130,6 +135,7 @@ class DefaultEnvironment {
 
  private:
 #if defined(__SSE2__)
+  static constexpr unsigned usual = 0x1f80, flags = 0x3f;
   unsigned saved_;
 #else
   std::fenv_t saved_;

@@ -19,15 +19,25 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Results as values of the carrier, or as code words in the low bits of its lanes.
-enum class Domain { values, codes };
+/// Results as values of the carrier, or as code words in the low bits of its lanes; those of at most 16 bits in fewer
+/// steps.
+enum class Domain { values, codes, wide_codes };
 
-/// v + 1 and v - 1 in the lanes of a mask, v elsewhere.
+/// v + x in the lanes of a mask, v elsewhere; likewise v + 1 and v - 1.
+template <class D, class V = hn::Vec<D>, class M>
+HWY_INLINE V add_if(D d, M mask, V v, V x) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_mask_add_epi32(v.raw, mask.raw, v.raw, x.raw)};
+  else return V{_mm512_mask_add_epi64(v.raw, mask.raw, v.raw, x.raw)};
+#else
+  (void)d;
+  return hn::Add(v, hn::IfThenElseZero(mask, x));
+#endif
+}
 template <class D, class V = hn::Vec<D>, class M>
 HWY_INLINE V add_one_if(D d, M mask, V v) {
 #if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_mask_add_epi32(v.raw, mask.raw, v.raw, hn::Set(d, 1).raw)};
-  else return V{_mm512_mask_add_epi64(v.raw, mask.raw, v.raw, hn::Set(d, 1).raw)};
+  return add_if(d, mask, v, hn::Set(d, 1));
 #else
   return hn::Sub(v, hn::VecFromMask(d, mask));
 #endif
@@ -77,13 +87,6 @@ HWY_INLINE V fma_toward(D, V a, V b, V c) {
 }
 #endif
 
-/// Where the bits that a rounding drops are found.
-enum class Cut {
-  by_adder,      ///< the adder aligns
-  below_tail,    ///< the last bits of the carrier: `linear` plans
-  at_half,       ///< the lower half of a float: plans of `upper_half`
-  by_converter,  ///< the CPU's converter to fp16 drops them: plans of `converter`
-};
 #undef HALFULP_CONVERTER
 #if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
 #define HALFULP_CONVERTER 1
@@ -91,7 +94,28 @@ enum class Cut {
 #define HALFULP_CONVERTER 0
 #endif
 
-template <class T, RoundingMode mode, Cut cut, bool flushes, Domain domain>
+#if HALFULP_CONVERTER
+/// Floats as code words of fp16, by VCVTPS2PH in a direction. It keeps payloads of NaN.
+template <int direction, class D>
+HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, D>> half_codes(D, hn::Vec<D> v) {
+#if HWY_TARGET <= HWY_AVX3
+  return {_mm512_maskz_cvtps_ph(0xffff, v.raw, direction | _MM_FROUND_NO_EXC)};
+#else
+  return {_mm256_cvtps_ph(v.raw, direction)};
+#endif
+}
+#endif
+
+/// Where the bits that a rounding drops are found.
+enum class Cut {
+  by_adder,      ///< the adder aligns
+  below_tail,    ///< the last bits of the carrier: `linear` plans
+  at_half,       ///< the lower half of a float: plans of `upper_half`
+  by_converter,  ///< the CPU's converter to fp16 drops them: plans of `converter`
+};
+
+/// `careful`: something is flushed, or zeros have no sign.
+template <class T, RoundingMode mode, Cut cut, bool careful, Domain domain>
 class Narrow {
   static constexpr bool linear = cut == Cut::below_tail || cut == Cut::at_half;
 
@@ -111,65 +135,51 @@ class Narrow {
   HWY_INLINE VU regular(VU x, VU random) const {
     if constexpr (cut == Cut::at_half) return round_linear(x, x, random);
 #if HALFULP_CONVERTER
-    if constexpr (cut == Cut::by_converter && domain == Domain::values) {
-#if HWY_TARGET <= HWY_AVX3
-      return as_bits(VF{_mm512_cvtph_ps(half_codes(x))});
-#else
-      return as_bits(VF{_mm256_cvtph_ps(half_codes(x))});
+    if constexpr (cut == Cut::by_converter)
+      return as_bits(hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>{}, halves(x))));
 #endif
-    }
-#endif
-    if constexpr (linear && !flushes && domain == Domain::values) {  // the sign stays where it is
-      const VU rounded = round_linear(x, x, random);
-      if (!plan_.unsigned_zero) return rounded;
-      const auto zero = hn::Eq(hn::BitCast(di, hn::AndNot(set(sign_bit), rounded)), hn::Zero(di));
-      return hn::BitCast(du, hn::IfThenZeroElse(zero, hn::BitCast(di, rounded)));
-    }
+    if constexpr (linear && !careful && domain == Domain::values) return round_linear(x, x, random);
     const VU sign = hn::And(x, set(sign_bit));
     const VU u = magnitude_of(x);
     const VU rounded = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
-    if (!plan_.unsigned_zero) {
-      if constexpr (domain == Domain::values) return hn::OrAnd(rounded, x, set(sign_bit));
-      else return hn::OrAnd(rounded, hn::ShiftRightSame(x, plan_.sign_shift), set(plan_.code_sign));
-    }
-    return hn::Or(rounded, result_sign(rounded, sign));
+    if constexpr (careful) return with_sign(rounded, sign);
+    if constexpr (domain == Domain::values) return hn::OrAnd(rounded, x, set(sign_bit));
+    else return pick_bits(set(plan_.code_magnitude), rounded, hn::ShiftRightSame(x, plan_.sign_shift));
   }
 
 #if HALFULP_CONVERTER
   /// The code words of a vector's fp16 values.
-  HWY_INLINE auto half_codes(VU x) const {
-    constexpr int direction = (mode == RoundingMode::nearest_even       ? _MM_FROUND_TO_NEAREST_INT
-                               : mode == RoundingMode::toward_zero      ? _MM_FROUND_TO_ZERO
-                               : mode == RoundingMode::toward_positive ? _MM_FROUND_TO_POS_INF
-                                                                        : _MM_FROUND_TO_NEG_INF) |
-                              _MM_FROUND_NO_EXC;
-#if HWY_TARGET <= HWY_AVX3
-    return _mm512_cvtps_ph(as_float(x).raw, direction);
-#else
-    return _mm256_cvtps_ph(as_float(x).raw, direction);
-#endif
+  static HWY_INLINE auto halves(VU x) {
+    return half_codes < mode == RoundingMode::nearest_even ? _MM_FROUND_TO_NEAREST_INT
+           : mode == RoundingMode::toward_zero             ? _MM_FROUND_TO_ZERO
+           : mode == RoundingMode::toward_positive         ? _MM_FROUND_TO_POS_INF
+                                                           : _MM_FROUND_TO_NEG_INF > (d, as_float(x));
   }
 #endif
 
   /// The same without splitting off the sign: code words are the upper bits of the carrier's.
   HWY_INLINE VU regular_upper(VU x) const {
-    static_assert(linear && !flushes && domain == Domain::codes && mode != RoundingMode::stochastic);
+    static_assert(linear && !careful && domain != Domain::values && mode != RoundingMode::stochastic);
     return round_linear(x, x, hn::Zero(du));
   }
 
   /// What special() compares: the largest of several of these stands for all of them.
   static HWY_INLINE VI key(VU x) { return hn::BitCast(di, hn::AndNot(set(sign_bit), x)); }
-  HWY_INLINE bool special(VI key) const {
-    return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.special_from - 1))));
-  }
+  HWY_INLINE bool special(VI key) const { return !none(hn::Gt(key, hn::BitCast(di, set(plan_.special_from - 1)))); }
 
-  /// Whether a lane of four vectors is special.
+  /// Whether a lane of four vectors is special. Where the adder aligns, powers of two are at hand: most vectors are all
+  /// below the one that special lanes have.
   HWY_INLINE bool special(VU x0, VU x1, VU x2, VU x3) const {
+    if constexpr (cut == Cut::by_adder && !careful) {
+      const auto binade = [this](VU x) HWY_ATTR { return hn::BitCast(di, binade_of(x)); };
+      const VI largest = hn::Max(hn::Max(binade(x0), binade(x1)), hn::Max(binade(x2), binade(x3)));
+      const VI below = hn::BitCast(di, set((plan_.special_from & infinity) - 1));
+      if (HWY_LIKELY(none(hn::Gt(largest, below)))) return false;
+    }
     if constexpr (cut == Cut::at_half || cut == Cut::by_converter) {  // NaN
 #if HALFULP_EMBEDDED_ROUNDING
-      const auto nan = [](VU x, VU y) HWY_ATTR {
-        return _mm512_cmp_ps_mask(as_float(x).raw, as_float(y).raw, _CMP_UNORD_Q);
-      };
+      const auto nan = [](VU x, VU y)
+                           HWY_ATTR { return _mm512_cmp_ps_mask(as_float(x).raw, as_float(y).raw, _CMP_UNORD_Q); };
       return _kortestz_mask16_u8(nan(x0, x1), nan(x2, x3)) == 0;
 #else
       const auto nan = [](VU x) HWY_ATTR { return hn::IsNaN(as_float(x)); };
@@ -185,7 +195,8 @@ class Narrow {
     const VU sign = hn::And(x, set(sign_bit));
     const VU u = magnitude_of(x);
     VU magnitude = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
-    VU result = hn::Or(magnitude, result_sign(magnitude, sign));
+    if constexpr (domain == Domain::codes) magnitude = hn::And(magnitude, set(plan_.code_magnitude));
+    VU result = with_sign(magnitude, sign);
     auto over = hn::Not(less(u, choose(x, plan_.over_from)));
     if constexpr (mode == RoundingMode::stochastic) over = hn::Or(over, less(set(specials().max), magnitude));
     result = select(over, choose(x, specials().over), result);
@@ -226,6 +237,12 @@ class Narrow {
   static HWY_INLINE VU one_less_if(hn::Mask<DI> mask, VU v) {
     return hn::BitCast(du, sub_one_if(di, mask, hn::BitCast(di, v)));
   }
+  static HWY_INLINE bool none(hn::Mask<DI> mask) {
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (sizeof(T) == 4) return _kortestz_mask16_u8(mask.raw, mask.raw);
+#endif
+    return hn::AllFalse(di, mask);
+  }
   static HWY_INLINE hn::Mask<DI> as_int(hn::Mask<D> mask) { return hn::RebindMask(di, mask); }
   static HWY_INLINE hn::Mask<DI> negative(VU x) { return hn::Lt(hn::BitCast(di, x), hn::Zero(di)); }
   /// One of two constants by the sign of x.
@@ -239,16 +256,26 @@ class Narrow {
 
   HWY_INLINE VU magnitude_of(VU x) const {
     const VU u = hn::AndNot(set(sign_bit), x);
-    if constexpr (!flushes) return u;
+    if constexpr (!careful) return u;
     return hn::BitCast(du, hn::IfThenZeroElse(less(u, choose(x, plan_.zero_below)), hn::BitCast(di, u)));
   }
 
-  /// The sign bit of the result, where it goes; none where a zero has none.
-  HWY_INLINE VU result_sign(VU rounded, VU sign) const {
-    if constexpr (domain == Domain::codes) sign = hn::ShiftRightSame(sign, plan_.sign_shift);
-    if (!plan_.unsigned_zero) return sign;
+  /// The bits of one vector or of another, bit by bit.
+  static HWY_INLINE VU pick_bits(VU mask, VU yes, VU no) {
+#if HALFULP_EMBEDDED_ROUNDING
+    return VU{_mm512_ternarylogic_epi32(mask.raw, yes.raw, no.raw, 0xca)};
+#else
+    return hn::Or(hn::And(mask, yes), hn::AndNot(mask, no));
+#endif
+  }
+
+  /// The result with its sign bit where it goes; a zero that has none gets none.
+  HWY_INLINE VU with_sign(VU rounded, VU sign) const {
+    if constexpr (domain == Domain::codes) rounded = hn::And(rounded, set(plan_.code_magnitude));
+    if constexpr (domain != Domain::values) sign = hn::ShiftRightSame(sign, plan_.sign_shift);
+    if (!careful || !plan_.unsigned_zero) return hn::Or(rounded, sign);
     const auto zero = hn::Eq(hn::BitCast(di, hn::AndNot(set(sign_bit), rounded)), hn::Zero(di));
-    return hn::BitCast(du, hn::IfThenZeroElse(zero, hn::BitCast(di, sign)));
+    return hn::Or(rounded, hn::BitCast(du, hn::IfThenZeroElse(zero, hn::BitCast(di, sign))));
   }
 
   // --- the dropped bits are the last bits of the carrier ---
@@ -257,11 +284,15 @@ class Narrow {
     const Bits unit = Bits{1} << tail(), mask = unit - 1;
     VU sum = u;
     if constexpr (mode == RoundingMode::nearest_even)
+#if HALFULP_EMBEDDED_ROUNDING  // masks cost less than shifts
+      sum = one_if(hn::RebindMask(di, hn::TestBit(u, set(unit))), hn::Add(u, set(unit / 2 - 1)));
+#else
       sum = hn::Add(hn::Add(u, set(unit / 2 - 1)), hn::And(above_tail(u), set(1)));
+#endif
     else if constexpr (mode == RoundingMode::nearest_away) sum = hn::Add(u, set(unit / 2));
     else if constexpr (mode == RoundingMode::nearest_to_zero) sum = hn::Add(u, set(unit / 2 - 1));
     else if constexpr (directed)
-      sum = hn::Add(u, hn::BitCast(du, hn::IfThenElseZero(away(sign), hn::BitCast(di, set(mask)))));
+      sum = hn::BitCast(du, add_if(di, away(sign), hn::BitCast(di, u), hn::BitCast(di, set(mask))));
     else if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly if something is dropped
       sum = hn::Or(u, hn::Add(hn::And(u, set(mask)), set(mask)));
     else if constexpr (mode == RoundingMode::stochastic)
@@ -269,7 +300,7 @@ class Narrow {
                        : plan_.tail <= 32  ? hn::ShiftRightSame(random, 32 - plan_.tail)
                                            : hn::ShiftLeftSame(random, plan_.tail - 32));
     else static_assert(mode == RoundingMode::toward_zero || handled<mode>, "no linear rounding in vectors");
-    if constexpr (domain == Domain::codes) return above_tail(sum);
+    if constexpr (domain != Domain::values) return above_tail(sum);
     else return hn::AndNot(set(mask), sum);
   }
   HWY_INLINE int tail() const { return cut == Cut::at_half ? 16 : plan_.tail; }
@@ -280,32 +311,42 @@ class Narrow {
 
   // --- the adder aligns ---
 
-  /// In the domain of values a result may come with its sign.
-  HWY_INLINE VU round_aligned(VU u, VU x, VU sign, VU random) const {
-    const VU exponent = hn::And(u, set(infinity));
-    const VU binade = hn::BitCast(du, hn::Max(hn::BitCast(di, exponent), hn::BitCast(di, set(plan_.emin))));
-    if constexpr (domain == Domain::values && directed)
-      return as_bits(directed_value(as_float(flushes ? hn::Or(u, sign) : x), binade));
-    (void)x;
-    const VU sum = aligned_sum(u, binade, sign, random);
-    if constexpr (domain == Domain::codes) {
-      const VU kept = hn::And(sum, set(fraction_mask));
-      return hn::Add(hn::ShiftRightSame(binade, plan_.tail), hn::Sub(kept, set(plan_.code_offset)));
-    } else {
-      return as_bits(minus_aligner(as_float(sum), binade));
-    }
+  /// 2^max(e, emin) of x, whose sign does not matter.
+  HWY_INLINE VU binade_of(VU x) const {
+    return hn::BitCast(du, hn::Max(hn::BitCast(di, hn::And(x, set(infinity))), hn::BitCast(di, set(plan_.emin))));
   }
 
-  /// x rounded up or down, but for the sign of zeros. With 1.5 C instead of C the sum stays in its binade whatever the
-  /// sign of x: two bits at least are dropped.
-  HWY_INLINE VF directed_value(VF x, VU binade) const {
+  /// In the domain of values a result may come with its sign. Code words of at most 16 bits come with more bits above
+  /// them: the aligner's own last bits are such that the sum's lack nothing but e << fraction_bits.
+  HWY_INLINE VU round_aligned(VU u, VU x, VU sign, VU random) const {
+    if constexpr (careful) x = hn::Or(u, sign);
+    const VU binade = binade_of(x);  // as special() has it
+    if constexpr (domain == Domain::values && (directed || mode == RoundingMode::nearest_even))
+      return as_bits(signed_value(as_float(x), binade));
+    const VU sum = aligned_sum(u, x, binade, random);
+    if constexpr (domain == Domain::values) {
+      return as_bits(minus_aligner(as_float(sum), binade));
+    } else {
+      const VU exponent = hn::ShiftRightSame(binade, plan_.tail);
+      if constexpr (domain == Domain::codes) return hn::Add(exponent, sum);
+      return hn::Add(exponent, hn::Sub(hn::And(sum, set(fraction_mask)), set(plan_.code_offset)));
+    }
+  }
+  HWY_INLINE Bits align() const { return domain == Domain::codes ? plan_.align_codes : plan_.align; }
+
+  /// x rounded to nearest, up or down, but for the sign of zeros. With 1.5 C instead of C the sum stays in its binade
+  /// whatever the sign of x: two bits at least are dropped.
+  HWY_INLINE VF signed_value(VF x, VU binade) const {
 #if HALFULP_EMBEDDED_ROUNDING
     const VF factor = as_float(
         set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits) + (fraction_mask + 1) / 2));
-    return hn::NegMulAdd(as_float(binade), factor, fma_toward<direction>(d, as_float(binade), factor, x));
+    if constexpr (mode == RoundingMode::nearest_even)
+      return hn::NegMulAdd(as_float(binade), factor, hn::MulAdd(as_float(binade), factor, x));
+    else return hn::NegMulAdd(as_float(binade), factor, fma_toward<direction>(d, as_float(binade), factor, x));
 #else
     const VF aligner = as_float(hn::Add(binade, set(plan_.align + (fraction_mask + 1) / 2)));
     const VF nearest = hn::Sub(hn::Add(x, aligner), aligner);
+    if constexpr (mode == RoundingMode::nearest_even) return nearest;
     const VF unit = as_float(hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail) << fraction_bits)));
     if constexpr (mode == RoundingMode::toward_positive)
       return hn::Add(nearest, hn::IfThenElseZero(hn::Lt(nearest, x), unit));
@@ -316,7 +357,7 @@ class Narrow {
   // C = binade * 2^tail, of which fused multiplications need no instruction: the product is exact.
 #if HALFULP_EMBEDDED_ROUNDING
   HWY_INLINE VF scale() const {
-    return as_float(set(plan_.align + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits)));
+    return as_float(set(align() + (static_cast<Bits>(Carrier<T>::format.bias) << fraction_bits)));
   }
   template <int direction>
   HWY_INLINE VF plus_aligner(VF v, VU binade) const {
@@ -325,31 +366,32 @@ class Narrow {
   HWY_INLINE VF plus_aligner(VF v, VU binade) const { return hn::MulAdd(as_float(binade), scale(), v); }
   HWY_INLINE VF minus_aligner(VF v, VU binade) const { return hn::NegMulAdd(as_float(binade), scale(), v); }
 #else
-  HWY_INLINE VF aligner(VU binade) const { return as_float(hn::Add(binade, set(plan_.align))); }
+  HWY_INLINE VF aligner(VU binade) const { return as_float(hn::Add(binade, set(align()))); }
   HWY_INLINE VF plus_aligner(VF v, VU binade) const { return hn::Add(v, aligner(binade)); }
   HWY_INLINE VF minus_aligner(VF v, VU binade) const { return hn::Sub(v, aligner(binade)); }
 #endif
 
   /// Bits of aligner + u rounded by the mode to the aligner's last bit, which weighs as much as the last bit kept of u.
   /// The bits are consecutive integers: one more is one unit more.
-  HWY_INLINE VU aligned_sum(VU u, VU binade, VU sign, VU random) const {
+  HWY_INLINE VU aligned_sum(VU u, VU with_sign, VU binade, VU random) const {
     const VF x = as_float(u);
     if constexpr (mode == RoundingMode::nearest_even) {
       return as_bits(plus_aligner(x, binade));
     } else if constexpr (mode == RoundingMode::toward_zero) {
       return truncated_sum(x, binade);
     } else if constexpr (directed) {
-      return directed_sum(x, binade, sign);
+      return directed_sum(u, with_sign, binade);
     } else if constexpr (mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero) {
+#if HALFULP_EMBEDDED_ROUNDING
+      // Half a unit more, truncated. Where ties go toward zero it is a little less than half a unit, and less than what
+      // the last bit of x weighs wherever x is half a unit or more.
+      const Bits less = mode == RoundingMode::nearest_to_zero ? 1 : 0;
+      const VF half = as_float(
+          set((static_cast<Bits>(Carrier<T>::format.bias - fraction_bits + plan_.tail - 1) << fraction_bits) - less));
+      return truncated_sum(fma_toward<_MM_FROUND_TO_ZERO>(d, as_float(binade), half, x), binade);
+#else
       const VF half_unit = as_float(
           hn::Sub(binade, set(static_cast<Bits>(fraction_bits - plan_.tail + 1) << fraction_bits)));
-#if HALFULP_EMBEDDED_ROUNDING
-      // Half a unit more, truncated; just below it where ties go toward zero: x * (1 - epsilon / 2) is x's predecessor.
-      VF from = x;
-      if constexpr (mode == RoundingMode::nearest_to_zero)
-        from = mul_toward<_MM_FROUND_TO_ZERO>(d, x, hn::Set(d, 1 - std::numeric_limits<T>::epsilon() / 2));
-      return truncated_sum(add_toward<_MM_FROUND_TO_ZERO>(d, from, half_unit), binade);
-#else
       // The adder's nearest-even goes one unit too low, or too high, on half of the ties.
       const VF sum = plus_aligner(x, binade), rounded = minus_aligner(sum, binade);
       if constexpr (mode == RoundingMode::nearest_away)
@@ -358,9 +400,9 @@ class Narrow {
 #endif
     } else if constexpr (mode == RoundingMode::to_odd) {
       const VU sum = truncated_sum(x, binade);
-#if HALFULP_EMBEDDED_ROUNDING  // the same, or neighbours: one of these is odd
+#if HALFULP_EMBEDDED_ROUNDING  // the same, or neighbours, whose last bits differ
       const VU above = as_bits(plus_aligner<_MM_FROUND_TO_POS_INF>(x, binade));
-      return select(hn::RebindMask(di, hn::TestBit(sum, set(1))), sum, above);
+      return hn::OrAnd(sum, above, set(1));
 #else
       const VF rounded = minus_aligner(as_float(sum), binade);
       return select(as_int(hn::Eq(rounded, x)), sum, hn::Or(sum, set(1)));
@@ -384,14 +426,16 @@ class Narrow {
 #endif
   }
 
-  HWY_INLINE VU directed_sum(VF x, VU binade, VU sign) const {
+  /// The sum's sign bit is that of x, for those whom it disturbs to take off.
+  HWY_INLINE VU directed_sum(VU u, VU x, VU binade) const {
 #if HALFULP_EMBEDDED_ROUNDING
-    return hn::Xor(as_bits(plus_aligner<direction>(as_float(hn::Or(as_bits(x), sign)), hn::Or(binade, sign))), sign);
+    (void)u;
+    return as_bits(plus_aligner<direction>(as_float(x), hn::OrAnd(binade, x, set(sign_bit))));
 #else
-    const VF sum = plus_aligner(x, binade), rounded = minus_aligner(sum, binade);
-    const auto outward = away(sign);
-    const auto up = hn::And(outward, as_int(hn::Lt(rounded, x)));
-    const auto down = hn::AndNot(outward, as_int(hn::Gt(rounded, x)));
+    const VF sum = plus_aligner(as_float(u), binade), rounded = minus_aligner(sum, binade);
+    const auto outward = away(x);
+    const auto up = hn::And(outward, as_int(hn::Lt(rounded, as_float(u))));
+    const auto down = hn::AndNot(outward, as_int(hn::Gt(rounded, as_float(u))));
     return one_less_if(down, one_if(up, as_bits(sum)));
 #endif
   }
@@ -448,6 +492,28 @@ template <class DU, class Code>
 HWY_INLINE void store_codes(DU du, hn::Vec<DU> codes, Code* to) {
   if constexpr (sizeof(Code) == sizeof(hn::TFromD<DU>)) hn::StoreU(codes, du, to);
   else hn::StoreU(hn::TruncateTo(hn::Rebind<Code, DU>{}, codes), hn::Rebind<Code, DU>{}, to);
+}
+/// The same of four vectors, one after the other.
+template <class DU, class Code, class V = hn::Vec<DU>>
+HWY_INLINE void store_codes(DU du, V c0, V c1, V c2, V c3, Code* to) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  // Packs take two vectors each, but 128 bits of them at a time.
+  if constexpr (sizeof(hn::TFromD<DU>) == 4 && sizeof(Code) < 4) {
+    const __m512i low = _mm512_packus_epi32(c0.raw, c1.raw), high = _mm512_packus_epi32(c2.raw, c3.raw);
+    if constexpr (sizeof(Code) == 1) {
+      const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+      _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi32(0xffff, order, _mm512_packus_epi16(low, high)));
+    } else {
+      const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+      _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi64(0xff, order, low));
+      _mm512_storeu_si512(to + 32, _mm512_maskz_permutexvar_epi64(0xff, order, high));
+    }
+    return;
+  }
+#endif
+  const std::size_t lanes = hn::Lanes(du);
+  store_codes(du, c0, to), store_codes(du, c1, to + lanes);
+  store_codes(du, c2, to + 2 * lanes), store_codes(du, c3, to + 3 * lanes);
 }
 
 }  // namespace halfulp::array::HWY_NAMESPACE

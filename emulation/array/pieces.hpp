@@ -7,10 +7,12 @@
 #include <halfulp/formats/catalogue.hpp>
 
 #include <tbb/blocked_range.h>
+#include <tbb/global_control.h>
 #include <tbb/parallel_for.h>
 
 #include <algorithm>
 #include <mutex>
+#include <optional>
 #include <stdexcept>
 #include <string>
 
@@ -61,6 +63,20 @@ inline void require_width(const FloatFormat& f) {
 inline void require_task(const Task& task) {
   if (const std::string why = refusal(task); !why.empty()) refuse(why);
 }
+/// The same for conversions between a carrier and a format. What passed last in this thread passes again: for short
+/// arrays the check takes as long as the work.
+inline void require_conversion(const FloatFormat& from, const FloatFormat& to, const Rounding& rounding) {
+  struct Passed {
+    FloatFormat from, to;
+    Rounding rounding;
+    bool operator==(const Passed&) const = default;
+  };
+  static thread_local std::optional<Passed> last;
+  const Passed now{from, to, rounding};
+  if (last == now) return;
+  require_task({Operation::convert, from, to, rounding});
+  last = now;
+}
 
 // --- threads ---
 
@@ -81,7 +97,8 @@ void in_pieces(std::span<Out> out, bool in_place, Tally* tally, F f) {
     const std::scoped_lock lock(mutex);
     *tally += part;
   };
-  if (out.size() <= grain) return piece(0, out.size());
+  const bool alone = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism) == 1;
+  if (out.size() <= grain || alone) return piece(0, out.size());
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, out.size(), grain),
                     [&](const auto& r) { piece(r.begin(), r.size()); });
 }

@@ -64,8 +64,9 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const Floa
   plan.emin = field(f.emin());
   plan.align = static_cast<Bits>(plan.tail) << carrier.fraction_bits;
   plan.code_offset = plan.linear ? 0 : static_cast<Bits>(f.emin() + carrier.bias) << f.fraction_bits;
+  plan.align_codes = plan.align + ((0 - plan.code_offset) & static_cast<Bits>(f.code_mask()));
   plan.sign_shift = carrier.storage_bits() - f.storage_bits();
-  plan.code_sign = static_cast<Bits>(f.sign_mask());
+  plan.code_magnitude = static_cast<Bits>(f.magnitude_mask());
 
   // What the scalar functions make of Inf and NaN, and where they begin to overflow, in both domains.
   Rounding plain = rounding;

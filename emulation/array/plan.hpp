@@ -47,6 +47,7 @@ struct NarrowPlan {
   int tail;                        ///< fraction bits of the carrier - those of the format
   Bits emin;                       ///< bits of 2^emin
   Bits align;                      ///< added to the bits of 2^e they give those of C
+  Bits align_codes;                ///< the same and units: the low bits of sums lack only e to be those of code words
   Bits special_from;               ///< from here on magnitudes need the tables below: overflow, Inf, NaN
   std::array<Bits, 2> zero_below;  ///< smaller magnitudes become zero; by sign, as the following
   std::array<Bits, 2> over_from;   ///< finite magnitudes from here on overflow
@@ -58,9 +59,9 @@ struct NarrowPlan {
     Bits nan;
     Bits max;  ///< the largest finite magnitude
   } values, codes;
-  Bits code_offset;  ///< ((exponent field of 2^emin) << fraction_bits), taken off the code word
-  int sign_shift;    ///< from the carrier's sign bit down to that of the code word
-  Bits code_sign;    ///< the code word's sign bit
+  Bits code_offset;     ///< ((exponent field of 2^emin) << fraction_bits), taken off the code word
+  int sign_shift;       ///< from the carrier's sign bit down to that of the code word
+  Bits code_magnitude;  ///< the other bits of the code word
 };
 
 /// The plan, or nothing where the kernels do not apply (and the scalar functions of conversion.hpp do the work):

@@ -10,10 +10,10 @@ namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
 // Dispatch works on plain functions.
-#define HALFULP_KERNEL(name, T, Out, domain)                                                               \
+#define HALFULP_KERNEL(name, T, Out, domain)                                                                     \
   HWY_ATTR void name(const NarrowPlan<Carrier<T>::Bits>& plan, const RandomWords& random, const T* in, Out* out, \
-                     std::size_t count, bool streams) {                                                    \
-    narrow_any<T, Out, domain>(plan, random, in, out, count, streams);                                     \
+                     std::size_t count) {                                                                        \
+    narrow_any<T, Out, domain>(plan, random, in, out, count);                                                    \
   }
 HALFULP_KERNEL(quantize_floats, float, float, Domain::values)
 HALFULP_KERNEL(quantize_doubles, double, double, Domain::values)
@@ -29,12 +29,12 @@ HWY_EXPORT(quantize_floats);
 HWY_EXPORT(quantize_doubles);
 
 void quantize_lanes(const NarrowPlan<std::uint32_t>& plan, const RandomWords& random, const float* in, float* out,
-                    std::size_t count, bool streams) {
-  HWY_DYNAMIC_DISPATCH(quantize_floats)(plan, random, in, out, count, streams);
+                    std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(quantize_floats)(plan, random, in, out, count);
 }
 void quantize_lanes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in, double* out,
-                    std::size_t count, bool streams) {
-  HWY_DYNAMIC_DISPATCH(quantize_doubles)(plan, random, in, out, count, streams);
+                    std::size_t count) {
+  HWY_DYNAMIC_DISPATCH(quantize_doubles)(plan, random, in, out, count);
 }
 
 }  // namespace halfulp::array

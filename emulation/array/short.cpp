@@ -11,33 +11,48 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Code words are the upper bits of floats, those of Inf and NaN too.
-template <class C>
+/// Code words are the upper bits of floats, those of Inf and NaN too. cut: at_half for the upper halves (bf16).
+template <class C, Cut cut>
 struct Short {
   using Code = C;
   template <RoundingMode mode>
-  using N = Narrow<float, mode, Cut::below_tail, false, Domain::codes>;
+  using N = Narrow<float, mode, cut, false, Domain::codes>;
 #if HALFULP_EMBEDDED_ROUNDING
   struct Key {};  // nothing is lost
   static HWY_INLINE Key no_key() { return {}; }
-  HWY_INLINE bool special_operands(Key) const { return false; }
+  static HWY_INLINE bool lost(Key) { return false; }
   template <Operation op>
   static HWY_INLINE void note_lost(VF, VF, Key&) {}
 #else
   using Key = VF;
   static HWY_INLINE Key no_key() { return hn::Zero(df); }
-  HWY_INLINE bool special_operands(Key key) const { return !hn::AllTrue(df, hn::Eq(key, hn::Zero(df))); }
+  static HWY_INLINE bool lost(Key key) { return !hn::AllTrue(df, hn::Eq(key, hn::Zero(df))); }
   template <Operation op>
   static HWY_INLINE void note_lost(VF a, VF b, Key& key) {
-    key = hn::Or(key, hn::IfThenElseZero(lost<op>(df, a, b), hn::Set(df, 1)));
+    key = hn::Or(key, hn::IfThenElseZero(loses<op>(df, a, b), hn::Set(df, 1)));
   }
 #endif
 
   NarrowPlan<std::uint32_t> to;
   const Rest* rest;
 
-  HWY_INLINE VF value(const Code* codes, Key&) const {
-    return hn::BitCast(df, hn::ShiftLeftSame(load_codes(du32, codes), to.tail));
+  static HWY_INLINE bool finite(const Code*) { return true; }  // floats know all operands
+
+  /// Upper halves come as they lie: of two neighbours one is a float but for what the other leaves in its lower half,
+  /// and the other takes a shift.
+  HWY_INLINE void load(const Code* codes, VF (&v)[4]) const {
+    if constexpr (cut == Cut::at_half) {
+      const auto both = [&](std::size_t k) HWY_ATTR {
+        return hn::LoadU(du32, reinterpret_cast<const std::uint32_t*>(codes) + k * hn::Lanes(du32));
+      };
+      const auto low = both(0), high = both(1);
+      v[0] = hn::BitCast(df, hn::ShiftLeft<16>(low)), v[1] = hn::BitCast(df, hn::And(low, hn::Set(du32, upper)));
+      v[2] = hn::BitCast(df, hn::ShiftLeft<16>(high)), v[3] = hn::BitCast(df, hn::And(high, hn::Set(du32, upper)));
+    } else {
+      const std::size_t lanes = hn::Lanes(df);
+      v[0] = value(codes), v[1] = value(codes + lanes), v[2] = value(codes + 2 * lanes),
+      v[3] = value(codes + 3 * lanes);
+    }
   }
 
   template <Operation op, RoundingMode mode>
@@ -45,19 +60,39 @@ struct Short {
     note_lost<op>(a, b, key);
     return combine_short<op, sums_before_short(mode, op)>(df, a, b, c);
   }
-  template <RoundingMode mode>
-  HWY_INLINE bool special_results(VF r0, VF r1, VF r2, VF r3) const {
-    const auto key = [](VF v) HWY_ATTR { return N<mode>::key(hn::BitCast(du32, v)); };
-    return N<mode>(to).special(hn::Max(hn::Max(key(r0), key(r1)), hn::Max(key(r2), key(r3))));
+  /// To nearest NaN alone is: what overflows becomes the infinity, as a float already or by a carry. In other modes,
+  /// and where the product of an fma overflows by itself, an infinity may have been a number that does not.
+  template <Operation op, RoundingMode mode>
+  HWY_INLINE bool special(const VF (&r)[4]) const {
+    using Finder = std::conditional_t<is_nearest(mode) && (op != Operation::fma || HALFULP_EMBEDDED_ROUNDING), N<mode>,
+                                      Narrow<float, mode, Cut::below_tail, false, Domain::codes>>;
+    const auto bits = [](VF v) HWY_ATTR { return hn::BitCast(du32, v); };
+    return Finder(to).special(bits(r[0]), bits(r[1]), bits(r[2]), bits(r[3]));
   }
   template <RoundingMode mode>
-  HWY_INLINE void store(VF v, Code* out) const {
-    store_codes(du32, N<mode>(to).regular_upper(hn::BitCast(du32, v)), out);
+  HWY_INLINE void store(const VF (&r)[4], Code* out) const {
+    const auto code = [round = N<mode>(to)](VF v) HWY_ATTR { return round.regular_upper(hn::BitCast(du32, v)); };
+    if constexpr (cut == Cut::at_half) {
+      const Narrow<float, mode, cut, false, Domain::values> round(to);
+      const auto pair = [&](VF low, VF high) HWY_ATTR {
+        return hn::Or(code(low), round.regular(hn::BitCast(du32, high), hn::Zero(du32)));
+      };
+      auto* const pairs = reinterpret_cast<std::uint32_t*>(out);
+      hn::StoreU(pair(r[0], r[1]), du32, pairs), hn::StoreU(pair(r[2], r[3]), du32, pairs + hn::Lanes(du32));
+    } else {
+      store_codes(du32, code(r[0]), code(r[1]), code(r[2]), code(r[3]), out);
+    }
   }
 
   template <Operation, RoundingMode, int arity>
   void any(Pointers<Code, arity>, std::size_t begin, std::size_t count) const {
     (*rest)(begin, count);
+  }
+
+ private:
+  static constexpr std::uint32_t upper = 0xffff'0000u;
+  HWY_INLINE VF value(const Code* codes) const {
+    return hn::BitCast(df, hn::ShiftLeftSame(load_codes(du32, codes), to.tail));
   }
 };
 
@@ -65,12 +100,13 @@ struct Short {
 HWY_ATTR void short_16(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint16_t* a,
                        const std::uint16_t* b, const std::uint16_t* c, std::uint16_t* out, std::size_t count,
                        const Rest& rest) {
-  fused(op, to.mode, Short<std::uint16_t>{to, &rest}, a, b, c, out, count);
+  if (to.upper_half) fused(op, to.mode, Short<std::uint16_t, Cut::at_half>{to, &rest}, a, b, c, out, count);
+  else fused(op, to.mode, Short<std::uint16_t, Cut::below_tail>{to, &rest}, a, b, c, out, count);
 }
 HWY_ATTR void short_32(Operation op, const NarrowPlan<std::uint32_t>& to, const std::uint32_t* a,
                        const std::uint32_t* b, const std::uint32_t* c, std::uint32_t* out, std::size_t count,
                        const Rest& rest) {
-  fused(op, to.mode, Short<std::uint32_t>{to, &rest}, a, b, c, out, count);
+  fused(op, to.mode, Short<std::uint32_t, Cut::below_tail>{to, &rest}, a, b, c, out, count);
 }
 
 }  // namespace halfulp::array::HWY_NAMESPACE

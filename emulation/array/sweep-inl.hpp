@@ -9,7 +9,6 @@
 #include <halfulp/emulation/array/kernels.hpp>
 #include <halfulp/emulation/array/narrow-inl.hpp>
 #include <halfulp/emulation/array/philox-inl.hpp>
-#include <halfulp/emulation/array/stream.hpp>
 
 #include <algorithm>
 #include <cstring>
@@ -22,9 +21,9 @@ namespace hn = hwy::HWY_NAMESPACE;
 inline constexpr std::size_t random_block = 512;
 
 /// One rounding over arrays; `words` are the random words of the elements, in the stochastic mode.
-template <class T, class Out, RoundingMode mode, Cut cut, bool flushes, Domain domain>
+template <class T, class Out, RoundingMode mode, Cut cut, bool careful, Domain domain>
 struct Sweep {
-  using N = Narrow<T, mode, cut, flushes, domain>;
+  using N = Narrow<T, mode, cut, careful, domain>;
   using VU = typename N::VU;
   static constexpr typename N::D d{};
   static constexpr typename N::DU du{};
@@ -35,21 +34,21 @@ struct Sweep {
     if constexpr (domain == Domain::values) hn::StoreU(hn::BitCast(d, bits), d, to);
     else store_codes(du, bits, to);
   }
-  /// Past the caches, to a place that is a vector's.
-  static HWY_INLINE void stream(VU bits, Out* to) {
-    if constexpr (domain == Domain::values) hn::Stream(hn::BitCast(d, bits), d, to);
-    else store(bits, to);
-  }
-  /// Rounds a vector without special values.
-  static HWY_INLINE void put(const N& round, VU x, VU random, Out* to) {
+  /// Rounds four vectors without special values.
+  static HWY_INLINE void put(const N& round, const VU (&x)[4], const VU (&random)[4], Out* to) {
+    const std::size_t lanes = hn::Lanes(d);
 #if HALFULP_CONVERTER
     if constexpr (cut == Cut::by_converter && domain == Domain::codes) {
-      const auto codes = round.half_codes(x);
-      std::memcpy(to, &codes, sizeof codes);
+      const hn::Rebind<std::uint16_t, typename N::D> d16;
+      hn::StoreU(N::halves(x[0]), d16, to), hn::StoreU(N::halves(x[1]), d16, to + lanes);
+      hn::StoreU(N::halves(x[2]), d16, to + 2 * lanes), hn::StoreU(N::halves(x[3]), d16, to + 3 * lanes);
       return;
     }
 #endif
-    store(round.regular(x, random), to);
+    const VU r0 = round.regular(x[0], random[0]), r1 = round.regular(x[1], random[1]),
+             r2 = round.regular(x[2], random[2]), r3 = round.regular(x[3], random[3]);
+    if constexpr (domain != Domain::values) return store_codes(du, r0, r1, r2, r3, to);
+    else store(r0, to), store(r1, to + lanes), store(r2, to + 2 * lanes), store(r3, to + 3 * lanes);
   }
   static HWY_INLINE VU random(const std::uint32_t* words) {
     if constexpr (!draws) return hn::Zero(du);
@@ -75,11 +74,11 @@ struct Sweep {
 
   /// Blocks of four vectors; those without special values, nearly all, take the short way.
   static HWY_INLINE void all(const NarrowPlan<typename N::Bits>& plan, const T* in, Out* out, std::size_t count,
-                             const std::uint32_t* words, bool streams) {
-    const N round(plan);
+                             const std::uint32_t* words) {
+    const auto own = plan;  // any() does not see it: no call can change it, and its vectors stay in registers
+    const N round(own);
     const std::size_t lanes = hn::Lanes(d);
-    std::size_t i = streams ? std::min(count, before_vector(lanes, out)) : 0;
-    if (i) any(plan, in, out, i, words);
+    std::size_t i = 0;
     for (; i + 4 * lanes <= count; i += 4 * lanes) {
       const std::uint32_t* word = words + (draws ? i : 0);
       const VU x0 = load(in + i), x1 = load(in + i + lanes), x2 = load(in + i + 2 * lanes),
@@ -90,25 +89,18 @@ struct Sweep {
       }
       const VU random0 = random(word), random1 = random(word + (draws ? lanes : 0)),
                random2 = random(word + (draws ? 2 * lanes : 0)), random3 = random(word + (draws ? 3 * lanes : 0));
-      if (domain == Domain::values && streams) {
-        stream(round.regular(x0, random0), out + i), stream(round.regular(x1, random1), out + i + lanes);
-        stream(round.regular(x2, random2), out + i + 2 * lanes), stream(round.regular(x3, random3), out + i + 3 * lanes);
-      } else {
-        put(round, x0, random0, out + i), put(round, x1, random1, out + i + lanes);
-        put(round, x2, random2, out + i + 2 * lanes), put(round, x3, random3, out + i + 3 * lanes);
-      }
+      put(round, {x0, x1, x2, x3}, {random0, random1, random2, random3}, out + i);
     }
-    any(plan, in + i, out + i, count - i, words + (draws ? i : 0));
+    if (i < count) any(plan, in + i, out + i, count - i, words + (draws ? i : 0));
   }
 };
 
-template <class T, class Out, RoundingMode mode, Cut cut, bool flushes, Domain domain>
-HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, const RandomWords& random, const T* in, Out* out,
-                     std::size_t count, bool streams) {
-  using S = Sweep<T, Out, mode, cut, flushes, domain>;
-  const auto plan = given;  // a local copy: stores to `out` cannot change it
+template <class T, class Out, RoundingMode mode, Cut cut, bool careful, Domain domain>
+HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in,
+                     Out* out, std::size_t count) {
+  using S = Sweep<T, Out, mode, cut, careful, domain>;
   if constexpr (mode != RoundingMode::stochastic) {
-    S::all(plan, in, out, count, nullptr, streams);
+    S::all(plan, in, out, count, nullptr);
   } else {
     HWY_ALIGN std::uint32_t words[random_block + 128 + HWY_MAX_BYTES / 4];
     for (std::size_t begin = 0, size = 0; begin < count; begin += size) {
@@ -121,17 +113,17 @@ HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& given, const R
       else philox_words(stream.seed, stream.stream, first / 4, words, (needed + step - 1) / step * step);
       if (plan.random_bits < 32)  // random_bits of them, as fractions of 2^32
         for (std::size_t i = 0; i < size; ++i) words[skip + i] <<= 32 - plan.random_bits;
-      S::all(plan, in + begin, out + begin, size, words + skip, streams);
+      S::all(plan, in + begin, out + begin, size, words + skip);
     }
   }
 }
 
 template <class T, class Out, RoundingMode mode, Domain domain>
 HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in,
-                             Out* out, std::size_t count, bool streams) {
-  const auto with = [&]<Cut cut, bool flushes>() HWY_ATTR {
-    narrow<T, Out, mode, cut, flushes, domain>(plan, random, in, out, count, streams);
-  };
+                             Out* out, std::size_t count) {
+  const auto with = [&]<Cut cut, bool careful>()
+                        HWY_ATTR { narrow<T, Out, mode, cut, careful, domain>(plan, random, in, out, count); };
+  const bool careful = plan.flushes || plan.unsigned_zero;
   // Linear formats have all of the carrier's exponents: none fits into a byte.
   constexpr bool may_be_linear = domain == Domain::values || sizeof(Out) > 1;
   if constexpr (may_be_linear && sizeof(T) == 4 && (domain == Domain::values || sizeof(Out) == 2)) {
@@ -143,18 +135,18 @@ HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, 
 #endif
   }
   if constexpr (may_be_linear) {
-    if (plan.linear && plan.flushes) return with.template operator()<Cut::below_tail, true>();
+    if (plan.linear && careful) return with.template operator()<Cut::below_tail, true>();
     if (plan.linear) return with.template operator()<Cut::below_tail, false>();
   }
-  if (plan.flushes) with.template operator()<Cut::by_adder, true>();
+  if (careful) with.template operator()<Cut::by_adder, true>();
   else with.template operator()<Cut::by_adder, false>();
 }
 
 template <class T, class Out, Domain domain>
-HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in, Out* out,
-                         std::size_t count, bool streams) {
+HWY_ATTR void narrow_any(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in,
+                         Out* out, std::size_t count) {
   with_mode(plan.mode, [&]<RoundingMode mode>(std::integral_constant<RoundingMode, mode>)
-                           HWY_ATTR { narrow_in_mode<T, Out, mode, domain>(plan, random, in, out, count, streams); });
+                           HWY_ATTR { narrow_in_mode<T, Out, mode, domain>(plan, random, in, out, count); });
 }
 
 }  // namespace halfulp::array::HWY_NAMESPACE

@@ -67,11 +67,30 @@ class WidenHalves : public CodeLanes<std::uint16_t> {
  public:
   explicit HWY_INLINE WidenHalves(const WidenPlan& plan) : CodeLanes(plan) {}
 
-  HWY_INLINE hn::Vec<D> regular(VU code) const {
-    const VU magnitude = hn::ShiftLeftSame(magnitude_of(code), plan_.half_shift);
-    const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.half_sign_shift), set(0x8000));
-    const auto half = hn::BitCast(hn::Rebind<hwy::float16_t, D>{}, hn::Or(magnitude, sign));
-    return hn::Mul(hn::PromoteTo(d, half), hn::Set(d, plan_.half_scale));
+  HWY_INLINE hn::Vec<D> regular(VU code) const { return hn::Mul(value(half(du, code)), hn::Set(d, plan_.half_scale)); }
+
+  /// Code words in 16-bit lanes as those of fp16: to the top of the lane, then down to where fp16's fields are; the
+  /// sign's copies go.
+  template <class D16, class V = hn::Vec<D16>>
+  HWY_INLINE V half(D16 d16, V code) const {
+    const hn::RebindToSigned<D16> di16;
+    const auto top = hn::BitCast(di16, hn::ShiftLeftSame(code, plan_.half_sign_shift));
+    return fields(d16, hn::BitCast(d16, hn::ShiftRightSame(top, plan_.half_sign_shift - plan_.half_shift)));
+  }
+  /// The same from code words of 8 bits with copies of the sign above.
+  template <class D16, class V = hn::Vec<D16>>
+  HWY_INLINE V half_of_signed(D16 d16, V code) const {
+    return fields(d16, hn::ShiftLeftSame(code, plan_.half_shift));
+  }
+  /// Code words of fp16 as floats.
+  static HWY_INLINE hn::Vec<D> value(VU half) {
+    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>{}, half));
+  }
+
+ private:
+  template <class D16, class V = hn::Vec<D16>>
+  HWY_INLINE V fields(D16 d16, V half) const {
+    return hn::And(half, hn::Set(d16, static_cast<std::uint16_t>(0x8000 | plan_.magnitude_mask << plan_.half_shift)));
   }
 };
 

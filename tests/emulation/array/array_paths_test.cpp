@@ -2,7 +2,7 @@
 // give what the scalar functions give, count what these count, and write nothing else.
 #include "array_cases.hpp"
 
-#include <halfulp/emulation/array/kernels.hpp>
+#include <halfulp/emulation/array/pieces.hpp>
 #include <halfulp/emulation/array/stream.hpp>
 
 #include <tbb/global_control.h>
@@ -204,8 +204,12 @@ TEST_P(Arrays, streamed_results_are_stored_ones) {
       for (const std::size_t n : {0, 1, 15, 16, 17, 64, 79, 129, 600, 1100, 4900}) {
         const auto each = [&](bool streams, std::vector<float>& out, std::vector<double>& wide_out) {
           std::ranges::fill(out, -1.0f), std::ranges::fill(wide_out, -1.0);
-          array::quantize_lanes(plan, stream, in.data() + 3, out.data() + offset, n, streams);
-          array::quantize_lanes(wide_plan, stream, wide.data() + 3, wide_out.data() + offset, n, streams);
+          array::by_blocks(streams, 3, n, out.data() + offset, [&](std::size_t at, std::size_t size, float* to) {
+            array::quantize_lanes(plan, stream.from(at), in.data() + at, to, size);
+          });
+          array::by_blocks(streams, 3, n, wide_out.data() + offset, [&](std::size_t at, std::size_t size, double* to) {
+            array::quantize_lanes(wide_plan, stream.from(at), wide.data() + at, to, size);
+          });
           array::wait_for_streams();
         };
         each(false, stored, wide_stored), each(true, streamed, wide_streamed);
@@ -213,7 +217,9 @@ TEST_P(Arrays, streamed_results_are_stored_ones) {
         ASSERT_TRUE(equal(wide_stored, wide_streamed)) << offset << " " << n;
         std::ranges::fill(stored, -1.0f), std::ranges::fill(streamed, -1.0f);
         array::decode_lanes(widen, codes.data() + 1, stored.data() + offset, n);
-        array::decode_lanes(widen, codes.data() + 1, streamed.data() + offset, n, true);
+        array::by_blocks(true, 1, n, streamed.data() + offset, [&](std::size_t at, std::size_t size, float* to) {
+          array::decode_lanes(widen, codes.data() + at, to, size);
+        });
         array::wait_for_streams();
         ASSERT_TRUE(equal(stored, streamed)) << offset << " " << n;
       }
