@@ -47,7 +47,7 @@ int main(int argc, char** argv) {
               << "'; accepted: --quick and Google Benchmark's options (--help)\n";
     return 2;
   }
-  const std::vector<bench::Peer> peers{bench::eigen(), bench::float16(), bench::cuda_headers()};
+  const std::vector<bench::Peer> peers{bench::eigen(), bench::float16(), bench::cuda_headers(), bench::cpfloat()};
   describe(quick, peers);
   bench::register_rows(bench::rows(quick), peers, bench::yardsticks());
   bench::register_matrices(quick);

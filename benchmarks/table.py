@@ -3,15 +3,40 @@
 
 usage: table.py FILE.json...
 
-It computes only medians per element and their ratios: the table shows nothing that is not in the files. Exit status 2,
-with one line, for files that cannot be read.
+It computes only medians per element, their ratios, and which of these are within their goals: the table shows nothing
+that is not in the files. Exit status 2, with one line, for files that cannot be read.
 """
 import json
 import signal
 import sys
 
-COLUMNS = ("", "set", "ours", "G/s", "limit", "x limit", "peer", "x peer", "best peer", "scalar")
+COLUMNS = ("", "set", "ours", "G/s", "least", "x least", "limit", "x limit", "peer", "x peer", "best peer", "scalar")
 NOISY = 0.1  # coefficient of variation
+ALIKE = 0.03  # medians of two runs differ by as much
+YARDSTICK = "yardstick"
+
+
+def goal(work, number, mode, size):
+    """(what a row is held to, the ratio that it may have at most), or None."""
+    if work == "mma":
+        return "limit", 5
+    if work == "product":
+        return "limit", 4
+    if work.startswith("block-"):
+        return None
+    if size != "L1":
+        if work in ("quantize", "encode", "decode"):
+            return ("limit", 1.05) if mode != "stochastic" else None
+        return ("limit", 1.1) if number in ("fp16", "bf16") and mode != "stochastic" and work != "sqrt" else None
+    if work == "decode":
+        return "least", 1.3
+    if mode == "stochastic":
+        return ("least", 1.15) if work == "quantize" else None
+    if work != "quantize":
+        return None  # goals_missed() compares encoding with quantizing
+    if number == "bf16":
+        return "least", 1.2
+    return "least", 1.6 if mode in ("nearest-away", "nearest-to-zero", "to-odd") else 1.15
 
 
 class Time:
@@ -53,10 +78,6 @@ def fastest(times):
     return min(measured, key=lambda pair: pair[1].ns, default=None)
 
 
-def ratio(ours, other):
-    return f"{ours.ns / other.ns:.2f}" if other else "-"
-
-
 def row_text(row):
     work, number, mode, size, data, threads = row.split("/")
     words = [number] + ([mode] if mode != "exact" else []) + [size]
@@ -67,49 +88,108 @@ def row_text(row):
     return work, " ".join(words)
 
 
-def lines_of(row, whos, limits):
-    """The table's lines for one row, one per instruction set."""
-    label = row_text(row)[1]
-    size, threads = row.split("/")[3], row.split("/")[5]
-    peers = {who: time for who, time in whos.items() if who != "scalar" and not who.startswith("ours ")}
-    best = fastest(peers)
-    scalar = whos.get("scalar")
-    for who, ours in whos.items():
-        if not who.startswith("ours "):
-            continue
-        instruction_set = who.removeprefix("ours ")
-        if not isinstance(ours, Time):
-            yield [label, instruction_set, ours]
-            continue
-        limit = fastest(limits.get(f"limit/{ours.bytes}/{size}/{threads}", {}))
-        limit = limit and limit[1]
-        peer = best and best[1]
-        named = best[0] + (f" *{peer.differ}" if peer.differ else "") if best else "-"
-        yield [label, instruction_set, ours.text(), f"{1 / ours.ns:.2f}", limit.text() if limit else "-", ratio(ours, limit),
-               peer.text() if peer else "-", ratio(ours, peer), named, scalar.text() if isinstance(scalar, Time) else "-"]
+class Line:
+    """One row of the table with one instruction set."""
+
+    def __init__(self, row, who, whos, limits):
+        self.work, self.label = row_text(row)
+        self.parts = row.split("/")
+        size, threads = self.parts[3], self.parts[5]
+        self.set, self.ours, self.scalar = who.removeprefix("ours "), whos[who], whos.get("scalar")
+        others = {w: t for w, t in whos.items() if w not in ("scalar", YARDSTICK) and not w.startswith("ours ")}
+        self.peer = fastest(others)
+        if not isinstance(self.ours, Time):
+            return
+        limit = fastest(limits.get(f"limit/{self.ours.bytes}/{size}/{threads}", {}))
+        least = whos.get(YARDSTICK)
+        self.against = {"limit": limit and limit[1], "least": least if isinstance(least, Time) else None,
+                        "peer": self.peer and self.peer[1]}
+
+    def ratio(self, what):
+        other = self.against[what]
+        return self.ours.ns / other.ns if other else None
+
+    def cells(self):
+        if not isinstance(self.ours, Time):
+            return [self.label, self.set, self.ours]
+        both = []
+        for what in ("least", "limit", "peer"):
+            other, ratio = self.against[what], self.ratio(what)
+            both += [other.text(), f"{ratio:.2f}"] if other else ["-", "-"]
+        name = self.peer[0] + (f" *{self.peer[1].differ}" if self.peer[1].differ else "") if self.peer else "-"
+        return [self.label, self.set, self.ours.text(), f"{1 / self.ours.ns:.2f}", *both, name,
+                self.scalar.text() if isinstance(self.scalar, Time) else "-"]
 
 
 def table(entries):
-    """{work: lines}"""
+    """{work: [Line]}, the best instruction set of a row first"""
     rows, limits, works = {}, {}, {}
     for (row, who), time in entries.items():
         (limits if row.startswith("limit/") else rows).setdefault(row, {})[who] = time
     for row, whos in rows.items():
-        works.setdefault(row_text(row)[0], []).extend(lines_of(row, whos, limits))
+        works.setdefault(row_text(row)[0], []).extend(
+            Line(row, who, whos, limits) for who in whos if who.startswith("ours "))
     return works
 
 
+def best_lines(works):
+    """Measured rows with the CPU's best instruction set, on one thread."""
+    seen = set()
+    for line in (line for lines in works.values() for line in lines):
+        row = "/".join(line.parts)
+        if row not in seen and isinstance(line.ours, Time) and line.set != "Python" and line.parts[5] == "1":
+            yield line
+        seen.add(row)
+
+
+def listed(names, most=12):
+    return "; ".join(names[:most]) + (f"; and {len(names) - most} more" if len(names) > most else "")
+
+
+def print_peers_verdict(works):
+    lines = [line for line in best_lines(works) if line.peer]
+    faster = [f"{line.work} {line.label}: {line.peer[0]}, {line.ratio('peer'):.2f}"
+              for line in lines if line.ratio("peer") > 1 + ALIKE]
+    if not lines:
+        print("no row has a peer that was measured")
+    elif faster:
+        print(f"a peer is faster on {len(faster)} of {len(lines)} rows: {listed(faster)}")
+    else:
+        print(f"no peer is faster on any of the {len(lines)} rows that one was measured on (ratios up to {1 + ALIKE} count as alike)")
+
+
+def print_goals_verdict(works):
+    quantized = {tuple(line.parts[1:]): line.ours.ns for line in best_lines(works) if line.work == "quantize"}
+    within, beyond = 0, []
+    for line in best_lines(works):
+        work, number, mode, size, data = line.parts[:5]
+        wanted = goal(work, number, mode, size)
+        if work == "encode" and size == "L1" and tuple(line.parts[1:]) in quantized:
+            ratio, most, what = line.ours.ns / quantized[tuple(line.parts[1:])], 1.5, "quantize"
+        elif wanted and data == "normal" and line.against[wanted[0]]:
+            ratio, most, what = line.ratio(wanted[0]), wanted[1], wanted[0]
+        else:
+            continue
+        if ratio <= most * (1 + ALIKE):
+            within += 1
+        else:
+            beyond.append(f"{line.work} {line.label}: {ratio:.2f} x {what}, not {most}")
+    if within or beyond:
+        print(f"goals: {within} of {within + len(beyond)} rows are within theirs" + (f"; beyond: {listed(beyond, 60)}" if beyond else ""))
+
+
 def print_table(works):
-    widths = [max([len(c)] + [len(line[i]) for lines in works.values() for line in lines if len(line) == len(COLUMNS)])
+    cells = {work: [line.cells() for line in lines] for work, lines in works.items()}
+    widths = [max([len(c)] + [len(line[i]) for lines in cells.values() for line in lines if len(line) == len(COLUMNS)])
               for i, c in enumerate(COLUMNS)]
-    widths[0] = max([widths[0]] + [len(line[0]) for lines in works.values() for line in lines])
+    widths[0] = max([widths[0]] + [len(line[0]) for lines in cells.values() for line in lines])
 
     def text(cells):
-        left = (0, 1, 8)  # words; the rest are numbers
+        left = (0, 1, 10)  # words; the rest are numbers
         return "  ".join(c.ljust(w) if i in left or len(cells) < len(COLUMNS) else c.rjust(w)
                          for i, (c, w) in enumerate(zip(cells, widths))).rstrip()
 
-    for work, lines in works.items():
+    for work, lines in cells.items():
         header = text((work,) + COLUMNS[1:])
         print(header, "-" * len(header), *map(text, lines), "", sep="\n")
 
@@ -121,11 +201,12 @@ def print_context(context, entries):
     print(f"halfulp {context.get('version', 'unknown')} (git {context.get('revision', 'unknown')}{dirty}), {context.get('date', 'no date')}"
           + (", a quick run: short, without the arrays of 64 M" if context.get("quick") == "true" else ""))
     print()
-    print("ns an element, medians. L1: arrays of 4096 elements. limit: the faster of two copies of as many bytes, read and")
-    print("written: memcpy and a plain loop. x: ours divided by it; below 1 ours is the faster. scalar: convert() or evaluate()")
-    print("in a loop. mma, product: ns a multiply-add of square matrices; their limit is a plain FP32 product by Eigen, their scalar")
-    print(f"the interpreter, or the scalar definition. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's results differ")
-    print("from ours on these operands (those of Python packages were not compared).")
+    print("ns an element, medians. L1: arrays of 4096 elements. least: a loop by hand that is right for ordinary operands alone")
+    print("(benchmarks/yardsticks.cpp). limit: the faster of two copies of as many bytes, read and written: memcpy and a plain loop.")
+    print("x: ours divided by it; below 1 ours is the faster. scalar: convert() or evaluate() in a loop. mma, product: ns a")
+    print("multiply-add of square matrices; their limit is a plain FP32 product by Eigen, their scalar the interpreter, or the")
+    print(f"scalar definition. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's results differ from")
+    print("ours on these operands (those of Python packages were not compared).")
     print()
 
 
@@ -152,6 +233,9 @@ def main(paths):
     print_context(context, entries)
     print_table(works)
     print_peers(context, entries)
+    print()
+    print_peers_verdict(works)
+    print_goals_verdict(works)
     return 0
 
 

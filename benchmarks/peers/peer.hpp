@@ -25,6 +25,7 @@ struct Peer {
 Peer eigen();
 Peer cuda_headers();
 Peer float16();
+Peer cpfloat();
 
 /// Not a peer: what a row costs at least (yardsticks.cpp).
 Peer yardsticks();

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times halfulp's Python package, numpy, ml_dtypes, torch, gfloat and pychop on the rows that the program `bench` measured.
+"""Times halfulp's Python package, numpy, ml_dtypes, torch, torchao, qtorch, gfloat and pychop on the rows that the program `bench` measured.
 
 usage: python_peers.py MEASURED.json OUT.json [--quick] [--trouble TEXT]
 
@@ -100,6 +100,19 @@ class FunctionPeer:
         return lambda: function(operands[0])
 
 
+class BlocksPeer:
+    """A package that makes MX blocks of 32; make(format) returns its function of an array of rows."""
+
+    def __init__(self, version, formats, make):
+        self.version, self.dtypes, self.make = version, formats, make
+
+    def call(self, work, format, operands):
+        if work != "block-encode":
+            return None
+        function, rows = self.make(format), operands[0].reshape(-1, 1024 if len(operands[0]) >= 1 << 20 else 128)
+        return lambda: function(rows)
+
+
 class AbsentPeer:
     dtypes = {}
 
@@ -137,17 +150,31 @@ def import_peers(trouble):
         import pychop as p
         return FunctionPeer(p.__version__, {"fp16": (5, 10), "bf16": (8, 7), "e5m2": (5, 2)}, lambda bits: p.Chop(*bits))
 
+    def qtorch():
+        import torch
+        from importlib.metadata import version
+        from qtorch.quant import float_quantize
+        return FunctionPeer(version("qtorch"), {"fp16": (5, 10), "bf16": (8, 7), "e4m3": (4, 3), "e5m2": (5, 2)},
+                            lambda bits: lambda x: float_quantize(torch.from_numpy(x), *bits, rounding="nearest"))
+
+    def torchao():
+        import torch
+        from importlib.metadata import version
+        from torchao.prototype.mx_formats.mx_tensor import to_mx
+        return BlocksPeer(version("torchao"), {"mxfp8e4m3": torch.float8_e4m3fn},
+                          lambda dtype: lambda rows: to_mx(torch.from_numpy(rows), dtype, 32))
+
     def halfulp():
         import halfulp as h
         return OurPackage(h)
 
     peers = {}
-    for load in (halfulp, numpy, ml_dtypes, torch, gfloat, pychop):
+    for load in (halfulp, numpy, ml_dtypes, torch, torchao, qtorch, gfloat, pychop):
         who = "ours Python" if load is halfulp else load.__name__
         try:
             peers[who] = load()
-        except (ImportError, AttributeError) as why:
-            peers[who] = AbsentPeer(why, trouble if load in (numpy, ml_dtypes) else "")
+        except (ImportError, AttributeError, OSError, RuntimeError) as why:
+            peers[who] = AbsentPeer(" ".join(str(why).split())[:200], trouble if load in (numpy, ml_dtypes) else "")
     return peers
 
 

@@ -285,6 +285,7 @@ void apply(Operation operation, const FloatFormat& f, const Rounding& rounding, 
     }
   }
   in_pieces(out, in_place, tally, [&](std::size_t begin, std::size_t size, Code* to, Tally& part, bool streams) {
+    const DefaultEnvironment environment;
     by_blocks(streams, begin, size, to,
               [&](std::size_t at, std::size_t n, Code* block) { application(at, n, block, part, tally != nullptr); });
   });

@@ -73,6 +73,7 @@ struct Conversion {
     const auto plan = conversion_plan<T>(f, rounding, tally);
     in_pieces(out, same_array(in, out), tally,
               [&](std::size_t begin, std::size_t size, Out* to, Tally& part, bool streams) {
+                const DefaultEnvironment environment;
                 if (!plan) by_scalars(begin, size, to, part);
                 else if (tally) tallied(*plan, begin, size, to, part);
                 else in_vectors(*plan, begin, size, to, streams);
@@ -129,6 +130,7 @@ void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
   const auto plan = widen_plan(f, false);
+  // The kernels compute with normal floats and exactly: no environment disturbs them.
   in_pieces(out, same_array(in, out), nullptr,
             [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
               if (plan)

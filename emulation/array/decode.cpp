@@ -39,7 +39,7 @@ HWY_ATTR void widen(const WidenPlan& plan, const Four& given, const Code* in, fl
   const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>{});
   std::size_t i = 0;
   for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    if (HWY_LIKELY(finite(in + i))) {
+    if (Four::any_code || HWY_LIKELY(finite(in + i))) {
       VF v[4];
       four(in + i, v);
       hn::StoreU(v[0], df, out + i), hn::StoreU(v[1], df, out + i + lanes);
@@ -56,10 +56,12 @@ HWY_ATTR void widen_code(const WidenPlan& plan, const Code* in, float* out, std:
 #if HALFULP_F16C
   if constexpr (sizeof(Code) == 1) {
     if (plan.halves && plan.magnitude_mask < 8) {
-      FourByTable table{plan, {}};
-      std::uint8_t magnitudes[std::size(table.values)];
-      for (std::size_t i = 0; i < std::size(magnitudes); ++i) magnitudes[i] = static_cast<std::uint8_t>(i % 8);
-      widen_any<false, false>(plan, magnitudes, table.values, std::size(magnitudes));
+      std::uint8_t codes[FourByTable::lanes];
+      float values[FourByTable::lanes];
+      const std::uint32_t mask = plan.magnitude_mask, bits = FourByTable::any_code ? 2 * mask + 1 : mask;
+      for (std::size_t i = 0; i < FourByTable::lanes; ++i) codes[i] = static_cast<std::uint8_t>(i & bits);
+      widen_any<false, false>(plan, codes, values, FourByTable::lanes);
+      const FourByTable table(plan, values);
       return widen<false, false>(plan, table, in, out, count);
     }
   }

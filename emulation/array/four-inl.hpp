@@ -21,18 +21,23 @@ using VF = hn::Vec<decltype(df)>;
 template <class Code>
 class Finite {
  public:
-  explicit HWY_INLINE Finite(const WidenPlan& plan) : plan_(plan) {}
+  explicit HWY_INLINE Finite(const WidenPlan& plan)
+      : nan_negative_zero_(plan.nan_negative_zero),
+        magnitude_(set(plan.magnitude_mask)),
+        max_(set(plan.max_finite)),
+        all_(set(2 * plan.magnitude_mask + 1)),
+        negative_zero_(set(plan.magnitude_mask + 1)) {}
 
   HWY_INLINE bool operator()(const Code* from) const {
     const std::size_t lanes = hn::Lanes(du), count = 4 * hn::Lanes(df) / lanes;
-    if (plan_.nan_negative_zero) {
+    if (nan_negative_zero_) {
       auto nan = is_nan(from);
       for (std::size_t k = 1; k < count; ++k) nan = hn::Or(nan, is_nan(from + k * lanes));
       if (!hn::AllFalse(di, nan)) return false;
     }
-    VI largest = magnitude(from);
-    for (std::size_t k = 1; k < count; ++k) largest = hn::Max(largest, magnitude(from + k * lanes));
-    return hn::AllFalse(di, hn::Gt(largest, set(plan_.max_finite)));
+    VI largest = hn::And(load(from), magnitude_);
+    for (std::size_t k = 1; k < count; ++k) largest = hn::Max(largest, hn::And(load(from + k * lanes), magnitude_));
+    return hn::AllFalse(di, hn::Gt(largest, max_));
   }
 
  private:
@@ -43,17 +48,17 @@ class Finite {
   static constexpr DI di{};
   static HWY_INLINE VI set(std::uint32_t code) { return hn::BitCast(di, hn::Set(du, static_cast<Code>(code))); }
   static HWY_INLINE VI load(const Code* from) { return hn::BitCast(di, hn::LoadU(du, from)); }
-  HWY_INLINE VI magnitude(const Code* from) const { return hn::And(load(from), set(plan_.magnitude_mask)); }
-  /// The code word of -0.
   HWY_INLINE hn::Mask<DI> is_nan(const Code* from) const {
-    return hn::Eq(hn::And(load(from), set(2 * plan_.magnitude_mask + 1)), set(plan_.magnitude_mask + 1));
+    return hn::Eq(hn::And(load(from), all_), negative_zero_);
   }
-  WidenPlan plan_;
+  bool nan_negative_zero_;  ///< formats that keep their NaN there
+  VI magnitude_, max_, all_, negative_zero_;
 };
 
 /// Four vectors of finite code words, by a Widen.
 template <class W, class Code>
 struct FourByLanes {
+  static constexpr bool any_code = false;
   WidenPlan plan;
   HWY_INLINE void operator()(const Code* from, VF (&v)[4]) const {
     const W value(plan);
@@ -66,6 +71,7 @@ struct FourByLanes {
 /// The same where code words are the upper halves of floats.
 template <class Code>
 struct FourByShift {
+  static constexpr bool any_code = false;
   WidenPlan plan;
   HWY_INLINE void operator()(const Code* from, VF (&v)[4]) const {
     const auto get = [&](std::size_t k) HWY_ATTR {
@@ -81,6 +87,7 @@ enum class Disguise { none, bytes, any };
 /// The same through fp16, in whole vectors of its code words.
 template <Disguise disguise, bool scaled, class Code>
 struct FourByHalves {
+  static constexpr bool any_code = false;
   WidenPlan plan;
   HWY_INLINE void operator()(const Code* from, VF (&v)[4]) const {
     const WidenHalves widen(plan);
@@ -115,20 +122,32 @@ HWY_INLINE void with_disguise(const WidenPlan& plan, F f) {
   f.template operator()<Disguise::any, true>();
 }
 
-/// The same for formats of up to four bits: all values are in one register.
-struct FourByTable {
-  WidenPlan plan;
-  HWY_ALIGN float values[HWY_MAX_BYTES / 4];  ///< by magnitude, again and again
+/// The same for formats of up to four bits: all values are in one register, or all magnitudes where it has eight lanes.
+class FourByTable {
+ public:
+  static constexpr std::size_t lanes = HWY_MAX_BYTES / 4;
+  static constexpr bool any_code = lanes >= 16;  ///< not finite ones alone
+
+  /// values[i]: that of code word i modulo their number, or of magnitude i.
+  FourByTable(const WidenPlan& plan, const float (&values)[lanes])
+      : sign_shift_(plan.sign_shift), magnitude_(plan.magnitude_mask), values_(hn::LoadU(df, values)) {}
+
   HWY_INLINE void operator()(const std::uint8_t* from, VF (&v)[4]) const {
-    const auto table = hn::Load(df, values);
     const auto get = [&](std::size_t k) HWY_ATTR {
-      const auto code = load_codes(du32, from + k * hn::Lanes(df));
-      const auto magnitude = hn::And(code, hn::Set(du32, plan.magnitude_mask));
-      const auto value = hn::TableLookupLanes(table, hn::IndicesFromVec(df, magnitude));
-      return hn::Or(value, hn::And(hn::BitCast(df, hn::ShiftLeftSame(code, plan.sign_shift)), hn::SignBit(df)));
+      const auto code = load_codes(du32, from + k * lanes);
+      // Indices have no more bits than there are lanes.
+      if constexpr (any_code) return hn::TableLookupLanes(values_, hn::IndicesFromVec(df, code));
+      const auto magnitude = hn::And(code, hn::Set(du32, magnitude_));
+      const auto value = hn::TableLookupLanes(values_, hn::IndicesFromVec(df, magnitude));
+      return hn::Or(value, hn::And(hn::BitCast(df, hn::ShiftLeftSame(code, sign_shift_)), hn::SignBit(df)));
     };
     v[0] = get(0), v[1] = get(1), v[2] = get(2), v[3] = get(3);
   }
+
+ private:
+  int sign_shift_;
+  std::uint32_t magnitude_;
+  VF values_;
 };
 #endif
 

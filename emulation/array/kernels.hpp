@@ -44,6 +44,10 @@ void decode_lanes(const WidenPlan& plan, const std::uint32_t* in, float* out, st
 void encode_lanes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& random, const double* in,
                   std::uint32_t* out, std::size_t count);
 
+/// Code words of at most 8 or 16 bits in shorter words.
+void shorten_lanes(const std::uint32_t* in, std::uint8_t* out, std::size_t count);
+void shorten_lanes(const std::uint32_t* in, std::uint16_t* out, std::size_t count);
+
 /// Called for the elements that a kernel leaves to its caller.
 using Rest = std::function<void(std::size_t begin, std::size_t count)>;
 

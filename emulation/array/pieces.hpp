@@ -80,15 +80,14 @@ inline void require_conversion(const FloatFormat& from, const FloatFormat& to, c
 
 // --- threads ---
 
-/// f(begin, size, to, tally, streams) over pieces of an array, on all cores: results of elements from `begin` on go to
-/// `to`, past the caches where `streams` says so: to large arrays, unless operands are there.
+/// f(begin, size, to, tally, streams) over pieces of an array, on all cores, in whatever environment: results of elements
+/// from `begin` on go to `to`, past the caches where `streams` says so: to large arrays, unless operands are there.
 template <class Out, class F>
 void in_pieces(std::span<Out> out, bool in_place, Tally* tally, F f) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(out.data()) % sizeof(Out) == 0;
   const bool streams = !in_place && aligned && leaves_caches(out.size_bytes());
   std::mutex mutex;
   const auto piece = [&](std::size_t begin, std::size_t size) {
-    const DefaultEnvironment environment;
     Tally part;
     Out* const first = out.data() + begin;
     f(begin, size, first, part, streams);
@@ -141,7 +140,8 @@ void encode_codes(const NarrowPlan<std::uint64_t>& plan, const RandomWords& rand
   for (std::size_t i = 0; i < count; i += block_size) {
     const std::size_t size = std::min(block_size, count - i);
     encode_lanes(plan, random.from(i), in + i, codes, size);
-    std::copy_n(codes, size, out + i);
+    if constexpr (sizeof(Code) < 4) shorten_lanes(codes, out + i, size);
+    else std::copy_n(codes, size, out + i);
   }
 }
 template <class Code>

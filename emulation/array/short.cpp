@@ -57,6 +57,7 @@ struct Short {
 
   template <Operation op, RoundingMode mode>
   static HWY_INLINE VF result(VF a, VF b, VF c, Key& key) {
+    if constexpr (exact_products<op, mode>) return hn::Mul(a, b);
     note_lost<op>(a, b, key);
     return combine_short<op, sums_before_short(mode, op)>(df, a, b, c);
   }
@@ -67,6 +68,16 @@ struct Short {
     using Finder = std::conditional_t<is_nearest(mode) && (op != Operation::fma || HALFULP_EMBEDDED_ROUNDING), N<mode>,
                                       Narrow<float, mode, Cut::below_tail, false, Domain::codes>>;
     const auto bits = [](VF v) HWY_ATTR { return hn::BitCast(du32, v); };
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (exact_products<op, mode>) {
+      constexpr int quiet = 0x01, denormal = 0x20, signalling = 0x80;  // what VFPCLASSPS looks for
+      const auto found = [](VF v) HWY_ATTR {
+        return _mm512_fpclass_ps_mask(v.raw, quiet | denormal | signalling);
+      };
+      const auto any = static_cast<__mmask16>(found(r[0]) | found(r[1]) | found(r[2]) | found(r[3]));
+      if (any != 0 || cut == Cut::at_half) return any != 0;
+    }
+#endif
     return Finder(to).special(bits(r[0]), bits(r[1]), bits(r[2]), bits(r[3]));
   }
   template <RoundingMode mode>
@@ -90,6 +101,10 @@ struct Short {
   }
 
  private:
+  /// Products are exact as normal floats, so that to nearest only those that are not normal need rounding to odd. (What
+  /// is rounded to zero or to the smallest normal float is so in the format as well.) One instruction finds them.
+  template <Operation op, RoundingMode mode>
+  static constexpr bool exact_products = HALFULP_EMBEDDED_ROUNDING && op == Operation::mul && is_nearest(mode);
   static constexpr std::uint32_t upper = 0xffff'0000u;
   HWY_INLINE VF value(const Code* codes) const {
     return hn::BitCast(df, hn::ShiftLeftSame(load_codes(du32, codes), to.tail));
