@@ -78,10 +78,19 @@ struct Halves : InLanes<Halves> {
     v[2] = any_value(codes + 2 * lanes), v[3] = any_value(codes + 3 * lanes);
   }
 
-  /// NaN, and what a plan without infinities does not leave to the converter.
+  template <RoundingMode mode>
+  static constexpr bool moves_off_midpoints =
+      mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero;
+  /// NaN, infinities where off_midpoints() would disturb them, and what a plan without infinities does not leave to the
+  /// converter.
   template <Operation, RoundingMode mode>
   HWY_INLINE bool special(const VF (&r)[4]) const {
     const auto bits = [](VF v) HWY_ATTR { return hn::BitCast(du32, v); };
+    if constexpr (moves_off_midpoints<mode>)
+      if (ieee) {
+        const auto finite = [](VF x, VF y) HWY_ATTR { return hn::And(hn::IsFinite(x), hn::IsFinite(y)); };
+        return !hn::AllTrue(df, hn::And(finite(r[0], r[1]), finite(r[2], r[3])));
+      }
     if (ieee) return HoldsNan(to).special(bits(r[0]), bits(r[1]), bits(r[2]), bits(r[3]));
     return N<mode>(to).special(bits(r[0]), bits(r[1]), bits(r[2]), bits(r[3]));
   }
@@ -89,12 +98,9 @@ struct Halves : InLanes<Halves> {
   static HWY_INLINE VH convert(VF v) {
     return half_codes<direction>(df, v);
   }
-  /// The float with its last bit set: it stays on its side of all midpoints of fp16 and equals none of them.
-  static HWY_INLINE VF off_midpoints(VF v) {
-    const auto bit = hn::BitCast(df, hn::Set(du32, 1));
-    return hn::Or(v, hn::IfThenElseZero(hn::IsFinite(v), bit));
-  }
-  /// v, no NaN, rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and square
+  /// A finite float with its last bit set: it stays on its side of all midpoints of fp16 and equals none of them.
+  static HWY_INLINE VF off_midpoints(VF v) { return hn::Or(v, hn::BitCast(df, hn::Set(du32, 1))); }
+  /// v, not special(), rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and square
   /// roots) are midpoints only if they are exact.
   template <RoundingMode mode>
   static HWY_INLINE VH rounded(VF v) {
