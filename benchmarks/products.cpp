@@ -22,6 +22,9 @@ struct Kind {
 constexpr Kind kinds[] = {{"fp16", "nearest-even"},
                           {"fp16", "toward-zero"},
                           {"fp16", "toward-positive"},
+                          {"fp16", "nearest-away"},
+                          {"fp16", "to-odd"},
+                          {"fp16", "stochastic"},
                           {"bf16", "nearest-even"},
                           {"bf16", "toward-positive"},
                           {"e4m3", "nearest-even"},
@@ -34,7 +37,8 @@ constexpr Kind kinds[] = {{"fp16", "nearest-even"},
                           {"in=e4m3,acc=fp32", "nearest-even"},
                           {"fp16,promote=fp32,order=blocked:128", "nearest-even"},
                           {"fp16,order=interleaved:8", "nearest-even"},
-                          {"fp16,comp=kahan", "nearest-even"}};
+                          {"fp16,comp=kahan", "nearest-even"},
+                          {"fp16,comp=neumaier", "nearest-even"}};
 
 /// Normally distributed numbers rounded to the operands' formats.
 struct Factors {

@@ -53,7 +53,12 @@ ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Roundi
   Rounding results = rounding;
   results.flush_inputs = false;  // that was for the operands
   const bool safe = 2 * low >= -126 && 2 * high <= 127 && low - high >= -126 && high - low <= 127;
-  if (2 * p + 2 <= 24 && safe && !draws) plan.in_float = narrow_plan<float>(f, results, Source::arithmetic);
+  // Stochastic rounding takes results that are exact as floats.
+  const bool product = operation == Operation::mul && 2 * p <= 24 && 2 * low >= -149 && 2 * high <= 127;
+  const bool sum = (operation == Operation::add || operation == Operation::sub) && high + 1 - low <= 24;
+  if (draws ? product || sum : 2 * p + 2 <= 24 && safe)
+    plan.in_float = narrow_plan<float>(f, results, Source::arithmetic);
+  if (draws && plan.in_float) plan.sums = Sums::nearest;
   if (!plan.in_float) plan.in_double = narrow_plan<double>(f, results, Source::arithmetic);
   const bool flushes = rounding.flush_inputs || rounding.flush_outputs;
   if (plan.in_double && short_float(f) && !flushes && !draws)
@@ -221,7 +226,9 @@ struct Application {
         return true;
       }
     }
-    if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes || plan.in_float->unsigned_zero) return false;
+    const bool draws = rounding.mode == RoundingMode::stochastic;
+    if (!plan.in_float || plan.widen->flushes || plan.in_float->flushes || plan.in_float->unsigned_zero || draws)
+      return false;
     if constexpr (sizeof(Code) == 1) {
       combine_byte_lanes(operation, *plan.widen, *plan.in_float, from(a), from(b), from(c), to, count);
       return true;

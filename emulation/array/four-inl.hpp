@@ -48,9 +48,7 @@ class Finite {
   static constexpr DI di{};
   static HWY_INLINE VI set(std::uint32_t code) { return hn::BitCast(di, hn::Set(du, static_cast<Code>(code))); }
   static HWY_INLINE VI load(const Code* from) { return hn::BitCast(di, hn::LoadU(du, from)); }
-  HWY_INLINE hn::Mask<DI> is_nan(const Code* from) const {
-    return hn::Eq(hn::And(load(from), all_), negative_zero_);
-  }
+  HWY_INLINE hn::Mask<DI> is_nan(const Code* from) const { return hn::Eq(hn::And(load(from), all_), negative_zero_); }
   bool nan_negative_zero_;  ///< formats that keep their NaN there
   VI magnitude_, max_, all_, negative_zero_;
 };

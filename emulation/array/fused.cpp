@@ -79,8 +79,8 @@ struct Halves : InLanes<Halves> {
   }
 
   template <RoundingMode mode>
-  static constexpr bool moves_off_midpoints =
-      mode == RoundingMode::nearest_away || mode == RoundingMode::nearest_to_zero;
+  static constexpr bool moves_off_midpoints = mode == RoundingMode::nearest_away ||
+                                              mode == RoundingMode::nearest_to_zero;
   /// NaN, infinities where off_midpoints() would disturb them, and what a plan without infinities does not leave to the
   /// converter.
   template <Operation, RoundingMode mode>
@@ -100,8 +100,8 @@ struct Halves : InLanes<Halves> {
   }
   /// A finite float with its last bit set: it stays on its side of all midpoints of fp16 and equals none of them.
   static HWY_INLINE VF off_midpoints(VF v) { return hn::Or(v, hn::BitCast(df, hn::Set(du32, 1))); }
-  /// v, not special(), rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and square
-  /// roots) are midpoints only if they are exact.
+  /// v, not special(), rounded by VCVTPS2PH. Results of operations are given exactly, or to odd, or (quotients and
+  /// square roots) are midpoints only if they are exact.
   template <RoundingMode mode>
   static HWY_INLINE VH rounded(VF v) {
     if constexpr (mode == RoundingMode::nearest_even) {

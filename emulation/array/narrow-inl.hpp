@@ -195,10 +195,12 @@ class Narrow {
     const VU sign = hn::And(x, set(sign_bit));
     const VU u = magnitude_of(x);
     VU magnitude = linear ? round_linear(u, sign, random) : round_aligned(u, x, sign, random);
-    if constexpr (domain == Domain::codes) magnitude = hn::And(magnitude, set(plan_.code_magnitude));
     VU result = with_sign(magnitude, sign);
     auto over = hn::Not(less(u, choose(x, plan_.over_from)));
-    if constexpr (mode == RoundingMode::stochastic) over = hn::Or(over, less(set(specials().max), magnitude));
+    if constexpr (mode == RoundingMode::stochastic) {  // a carry may reach the place of the sign
+      if constexpr (domain == Domain::codes) magnitude = hn::And(magnitude, set(2 * plan_.code_magnitude + 1));
+      over = hn::Or(over, less(set(specials().max), magnitude));
+    }
     result = select(over, choose(x, specials().over), result);
     result = select(hn::Eq(hn::BitCast(di, u), hn::BitCast(di, set(infinity))), choose(x, specials().infinite), result);
     return select(less(set(infinity), u), set(specials().nan), result);

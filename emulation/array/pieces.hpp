@@ -80,8 +80,9 @@ inline void require_conversion(const FloatFormat& from, const FloatFormat& to, c
 
 // --- threads ---
 
-/// f(begin, size, to, tally, streams) over pieces of an array, on all cores, in whatever environment: results of elements
-/// from `begin` on go to `to`, past the caches where `streams` says so: to large arrays, unless operands are there.
+/// f(begin, size, to, tally, streams) over pieces of an array, on all cores, in whatever environment: results of
+/// elements from `begin` on go to `to`, past the caches where `streams` says so: to large arrays, unless operands are
+/// there.
 template <class Out, class F>
 void in_pieces(std::span<Out> out, bool in_place, Tally* tally, F f) {
   const bool aligned = reinterpret_cast<std::uintptr_t>(out.data()) % sizeof(Out) == 0;

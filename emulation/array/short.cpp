@@ -71,9 +71,7 @@ struct Short {
 #if HALFULP_EMBEDDED_ROUNDING
     if constexpr (exact_products<op, mode>) {
       constexpr int quiet = 0x01, denormal = 0x20, signalling = 0x80;  // what VFPCLASSPS looks for
-      const auto found = [](VF v) HWY_ATTR {
-        return _mm512_fpclass_ps_mask(v.raw, quiet | denormal | signalling);
-      };
+      const auto found = [](VF v) HWY_ATTR { return _mm512_fpclass_ps_mask(v.raw, quiet | denormal | signalling); };
       const auto any = static_cast<__mmask16>(found(r[0]) | found(r[1]) | found(r[2]) | found(r[3]));
       if (any != 0 || cut == Cut::at_half) return any != 0;
     }
@@ -104,7 +102,7 @@ struct Short {
   /// Products are exact as normal floats, so that to nearest only those that are not normal need rounding to odd. (What
   /// is rounded to zero or to the smallest normal float is so in the format as well.) One instruction finds them.
   template <Operation op, RoundingMode mode>
-  static constexpr bool exact_products = HALFULP_EMBEDDED_ROUNDING && op == Operation::mul && is_nearest(mode);
+  static constexpr bool exact_products = HALFULP_EMBEDDED_ROUNDING&& op == Operation::mul&& is_nearest(mode);
   static constexpr std::uint32_t upper = 0xffff'0000u;
   HWY_INLINE VF value(const Code* codes) const {
     return hn::BitCast(df, hn::ShiftLeftSame(load_codes(du32, codes), to.tail));
