@@ -37,7 +37,7 @@ struct Sweep {
   /// Rounds four vectors without special values.
   static HWY_INLINE void put(const N& round, const VU (&x)[4], const VU (&random)[4], Out* to) {
     const std::size_t lanes = hn::Lanes(d);
-#if HALFULP_CONVERTER
+#if HALFULP_F16C
     if constexpr (cut == Cut::by_converter && domain == Domain::codes) {
       const hn::Rebind<std::uint16_t, typename N::D> d16;
       hn::StoreU(N::halves(x[0]), d16, to), hn::StoreU(N::halves(x[1]), d16, to + lanes);
@@ -128,7 +128,7 @@ HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, 
   constexpr bool may_be_linear = domain == Domain::values || sizeof(Out) > 1;
   if constexpr (may_be_linear && sizeof(T) == 4 && (domain == Domain::values || sizeof(Out) == 2)) {
     if (plan.upper_half) return with.template operator()<Cut::at_half, false>();
-#if HALFULP_CONVERTER
+#if HALFULP_F16C
     if constexpr (mode == RoundingMode::nearest_even || mode == RoundingMode::toward_zero ||
                   mode == RoundingMode::toward_positive || mode == RoundingMode::toward_negative)
       if (plan.converter) return with.template operator()<Cut::by_converter, false>();

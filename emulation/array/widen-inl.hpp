@@ -6,28 +6,12 @@
 #define HALFULP_ARRAY_WIDEN_INL
 #endif
 
+#include <halfulp/emulation/array/lanes-inl.hpp>
 #include <halfulp/emulation/array/plan.hpp>
-
-#include <hwy/highway.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
-
-/// Whether the CPU converts fp16.
-#undef HALFULP_F16C
-#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
-#define HALFULP_F16C 1
-#else
-#define HALFULP_F16C 0
-#endif
-
-/// Loads of code words of 1, 2 or 4 bytes as wider lanes.
-template <class DU, class Code>
-HWY_INLINE hn::Vec<DU> load_codes(DU du, const Code* from) {
-  if constexpr (sizeof(Code) == sizeof(hn::TFromD<DU>)) return hn::LoadU(du, from);
-  else return hn::PromoteTo(du, hn::LoadU(hn::Rebind<Code, DU>{}, from));
-}
 
 /// Code words in lanes of their own type, and which of them are not finite.
 template <class Word>

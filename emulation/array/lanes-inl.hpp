@@ -1,0 +1,140 @@
+// What lanes lack a common name for: masked additions, operations rounded in a direction, fp16, code words in memory.
+// Included once for each instruction set.
+#if defined(HALFULP_ARRAY_LANES_INL) == defined(HWY_TARGET_TOGGLE)
+#ifdef HALFULP_ARRAY_LANES_INL
+#undef HALFULP_ARRAY_LANES_INL
+#else
+#define HALFULP_ARRAY_LANES_INL
+#endif
+
+#include <hwy/highway.h>
+
+#include <cstdint>
+
+HWY_BEFORE_NAMESPACE();
+namespace halfulp::array::HWY_NAMESPACE {
+namespace hn = hwy::HWY_NAMESPACE;
+
+/// v + x in the lanes of a mask, v elsewhere; likewise v + 1 and v - 1.
+template <class D, class V = hn::Vec<D>, class M>
+HWY_INLINE V add_if(D d, M mask, V v, V x) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_mask_add_epi32(v.raw, mask.raw, v.raw, x.raw)};
+  else return V{_mm512_mask_add_epi64(v.raw, mask.raw, v.raw, x.raw)};
+#else
+  (void)d;
+  return hn::Add(v, hn::IfThenElseZero(mask, x));
+#endif
+}
+template <class D, class V = hn::Vec<D>, class M>
+HWY_INLINE V add_one_if(D d, M mask, V v) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  return add_if(d, mask, v, hn::Set(d, 1));
+#else
+  return hn::Sub(v, hn::VecFromMask(d, mask));
+#endif
+}
+template <class D, class V = hn::Vec<D>, class M>
+HWY_INLINE V sub_one_if(D d, M mask, V v) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  if constexpr (sizeof(hn::TFromD<D>) == 4) return V{_mm512_mask_sub_epi32(v.raw, mask.raw, v.raw, hn::Set(d, 1).raw)};
+  else return V{_mm512_mask_sub_epi64(v.raw, mask.raw, v.raw, hn::Set(d, 1).raw)};
+#else
+  return hn::Add(v, hn::VecFromMask(d, mask));
+#endif
+}
+
+#undef HALFULP_EMBEDDED_ROUNDING
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+#define HALFULP_EMBEDDED_ROUNDING 1
+#else
+#define HALFULP_EMBEDDED_ROUNDING 0
+#endif
+
+#if HALFULP_EMBEDDED_ROUNDING
+/// a + b, a * b, a / b and a * b + c rounded in a direction (_MM_FROUND_TO_...), whatever the environment says.
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V add_toward(D, V a, V b) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return V{_mm512_maskz_add_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_maskz_add_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+}
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V mul_toward(D, V a, V b) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return V{_mm512_maskz_mul_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_maskz_mul_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+}
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V div_toward(D, V a, V b) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return V{_mm512_maskz_div_round_ps(0xffff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_maskz_div_round_pd(0xff, a.raw, b.raw, direction | _MM_FROUND_NO_EXC)};
+}
+template <int direction, class D, class V = hn::Vec<D>>
+HWY_INLINE V fma_toward(D, V a, V b, V c) {
+  if constexpr (sizeof(hn::TFromD<D>) == 4)
+    return V{_mm512_fmadd_round_ps(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
+  else return V{_mm512_fmadd_round_pd(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
+}
+#endif
+
+/// Whether the CPU converts fp16.
+#undef HALFULP_F16C
+#if HWY_ARCH_X86 && HWY_TARGET <= HWY_AVX2
+#define HALFULP_F16C 1
+#else
+#define HALFULP_F16C 0
+#endif
+
+#if HALFULP_F16C
+/// Floats as code words of fp16, by VCVTPS2PH in a direction. It keeps payloads of NaN.
+template <int direction, class D>
+HWY_INLINE hn::Vec<hn::Rebind<std::uint16_t, D>> half_codes(D, hn::Vec<D> v) {
+#if HWY_TARGET <= HWY_AVX3
+  return {_mm512_maskz_cvtps_ph(0xffff, v.raw, direction | _MM_FROUND_NO_EXC)};
+#else
+  return {_mm256_cvtps_ph(v.raw, direction)};
+#endif
+}
+#endif
+
+/// Loads of code words of 1, 2 or 4 bytes as wider lanes.
+template <class DU, class Code>
+HWY_INLINE hn::Vec<DU> load_codes(DU du, const Code* from) {
+  if constexpr (sizeof(Code) == sizeof(hn::TFromD<DU>)) return hn::LoadU(du, from);
+  else return hn::PromoteTo(du, hn::LoadU(hn::Rebind<Code, DU>{}, from));
+}
+
+/// Stores code words of 1, 2 or 4 bytes from wider lanes.
+template <class DU, class Code>
+HWY_INLINE void store_codes(DU du, hn::Vec<DU> codes, Code* to) {
+  if constexpr (sizeof(Code) == sizeof(hn::TFromD<DU>)) hn::StoreU(codes, du, to);
+  else hn::StoreU(hn::TruncateTo(hn::Rebind<Code, DU>{}, codes), hn::Rebind<Code, DU>{}, to);
+}
+/// The same of four vectors, one after the other.
+template <class DU, class Code, class V = hn::Vec<DU>>
+HWY_INLINE void store_codes(DU du, V c0, V c1, V c2, V c3, Code* to) {
+#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
+  // Packs take two vectors each, but 128 bits of them at a time.
+  if constexpr (sizeof(hn::TFromD<DU>) == 4 && sizeof(Code) < 4) {
+    const __m512i low = _mm512_packus_epi32(c0.raw, c1.raw), high = _mm512_packus_epi32(c2.raw, c3.raw);
+    if constexpr (sizeof(Code) == 1) {
+      const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
+      _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi32(0xffff, order, _mm512_packus_epi16(low, high)));
+    } else {
+      const __m512i order = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
+      _mm512_storeu_si512(to, _mm512_maskz_permutexvar_epi64(0xff, order, low));
+      _mm512_storeu_si512(to + 32, _mm512_maskz_permutexvar_epi64(0xff, order, high));
+    }
+    return;
+  }
+#endif
+  const std::size_t lanes = hn::Lanes(du);
+  store_codes(du, c0, to), store_codes(du, c1, to + lanes);
+  store_codes(du, c2, to + 2 * lanes), store_codes(du, c3, to + 3 * lanes);
+}
+
+}  // namespace halfulp::array::HWY_NAMESPACE
+HWY_AFTER_NAMESPACE();
+#endif
