@@ -32,6 +32,8 @@ struct Run {
   std::function<void(const Experiment&, const Config&, double from, double to,
                      const std::function<void(const Report&)>& use)>
       with_report = {};
+  /// Nobody reads the report (operands_of): an experiment may leave out what adds nothing to the trace.
+  bool only_operands = false;
 };
 
 /// What a run shows of its report on the terminal: some columns of one table, its first rows.

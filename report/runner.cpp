@@ -35,6 +35,14 @@ void Trace::append(const Trace& other) {
   }
 }
 
+bool Trace::has_room_for(const Trace& other) const {
+  return std::any_of(other.channels_.begin(), other.channels_.end(), [&](const Channel& theirs) {
+    const auto ours = std::find_if(channels_.begin(), channels_.end(),
+                                   [&](const Channel& c) { return recording::same(c.task, theirs.task); });
+    return ours == channels_.end() || ours->a.size() < limit_;
+  });
+}
+
 Arithmetic::Arithmetic(const FloatFormat& format, const Rounding& rounding, Trace* trace, Flags* raised)
     : format_(format),
       rounding_(rounding),
@@ -131,7 +139,7 @@ namespace {
 
 /// Runs the experiment and hands its trace to `then`, on as many threads as asked for.
 Report run_traced(
-    const Experiment& experiment, const Config& config, const RunOptions& options,
+    const Experiment& experiment, const Config& config, const RunOptions& options, bool only_operands,
     const std::function<void(const std::function<void(double)>& progress, Trace& trace, Report& report)>& then) {
   const tbb::global_control limit(tbb::global_control::max_allowed_parallelism,
                                   static_cast<std::size_t>(threads_of(options)));
@@ -147,6 +155,7 @@ Report run_traced(
     Trace trace;
     Run run{report, trace, [&](double fraction) { progress(experiment_share * std::clamp(fraction, 0.0, 1.0)); },
             options.note};
+    run.only_operands = only_operands;
     run.with_report = [&](const Experiment& other, const Config& its, double from, double to,
                           const std::function<void(const Report&)>& use) {
       if (const Report* const made = options.made_before ? options.made_before(other.name, its.to_json()) : nullptr)
@@ -159,7 +168,6 @@ Report run_traced(
       use(now);
     };
     experiment.run(config, run);
-    report.finding(finding_of(experiment, report.results()));
     then(progress, trace, report);
     progress(1);
   });
@@ -170,12 +178,13 @@ Report run_traced(
 
 Trace operands_of(const Experiment& experiment, const Config& config, const RunOptions& options) {
   Trace kept;
-  run_traced(experiment, config, options, [&](const auto&, Trace& trace, Report&) { kept = std::move(trace); });
+  run_traced(experiment, config, options, true, [&](const auto&, Trace& trace, Report&) { kept = std::move(trace); });
   return kept;
 }
 
 Report run_experiment(const Experiment& experiment, const Config& config, const RunOptions& options) {
-  Report report = run_traced(experiment, config, options, [&](const auto& progress, Trace& trace, Report& r) {
+  Report report = run_traced(experiment, config, options, false, [&](const auto& progress, Trace& trace, Report& r) {
+    r.finding(finding_of(experiment, r.results()));
     replay(trace, options, progress, r);
   });
   report.environment(describe_environment(threads_of(options), options.command, options.backends));

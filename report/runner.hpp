@@ -35,7 +35,8 @@ void require_available(const Device& device);
 /// skipped).
 std::vector<const Device*> choose_backends(const std::optional<std::string>& given);
 
-/// The operands that the experiment meets: a run of it without backends. Throws as run_experiment does.
+/// The operands that the experiment meets: a run of it without backends, and without what adds nothing to them
+/// (Run::only_operands). Throws as run_experiment does.
 Trace operands_of(const Experiment& experiment, const Config& config, const RunOptions& options);
 
 /// Runs the experiment, replays its trace on every backend but the emulation, and describes the environment.

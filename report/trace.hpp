@@ -31,6 +31,8 @@ class Trace {
   Channel& channel(const Task& task);
   /// Adds another trace's operands behind this one's, channel by channel, within the limit.
   void append(const Trace& other);
+  /// Whether `append` would add anything of such channels: one of them is new here, or not full.
+  bool has_room_for(const Trace& other) const;
   const std::deque<Channel>& channels() const { return channels_; }
   std::size_t limit() const { return limit_; }
 

@@ -353,6 +353,7 @@ void run_finetune(const Config& config, Run& run) {
   const double part = before.empty() ? 0 : steps(before) / (steps(before) + steps(after));
   require_layers(after, data, config);
   const std::vector<training::TrainingRecord> first_records = train(before, data, config, run, 0, part);
+  if (run.only_operands) return record_operands(after, data, config, run);
   const std::vector<training::TrainingRecord> records = train(after, data, config, run, part, 1);
 
   for (std::size_t i = 0; i < before.size(); ++i) tables.add(before[i], first_records[i], false);

@@ -314,6 +314,7 @@ void run_optimizer(const Config& config, Run& run) {
       }
     }
   }
+  if (run.only_operands) return record_operands(jobs, data, config, run);
   const std::vector<training::TrainingRecord> records = train(jobs, data, config, run);
 
   VariantOutcomes outcomes;

@@ -247,6 +247,7 @@ void run_quantization(const Config& config, Run& run) {
                          "weights, calibration of weights and of activations).");
   calibration.add_samples(static_cast<std::uint64_t>(config.integer("seed")));
   outliers.add_samples(run);
+  if (run.only_operands) return;  // networks are trained in FP32 and in integers, for which devices have no conversions
   constexpr double samples = 0.1;
   run.progress(samples);
   for (std::size_t i = 0; i < networks.size(); ++i) {

@@ -62,6 +62,7 @@ Judgement judgement_of(const Reproduction& r) {
 }
 
 void run_reproduce(const Config& config, Run& run) {
+  if (run.only_operands) return;  // those of the others are theirs
   Table& summary = run.report.table(
       "lines", "Published results, and how many of their figures are reproduced",
       {{"line", "", "What was published."},

@@ -155,6 +155,7 @@ void run_training(const Config& config, Run& run) {
   }
   const std::size_t of_policies = jobs.size();
   rates.plan(data, jobs, make);
+  if (run.only_operands) return record_operands(jobs, data, config, run);
   const std::vector<training::TrainingRecord> records = train(jobs, data, config, run);
 
   // The first of those that went the same way shows what all of them do.

@@ -154,6 +154,12 @@ void make_folder(const Config& config) {
     throw std::invalid_argument(fmt::format("checkpoints: cannot make the folder {}: {}", folder, error.message()));
 }
 
+/// Whether this training shows backends what it rounds: one of each policy does.
+bool records_operands(const std::vector<Job>& jobs, std::size_t i) {
+  return std::none_of(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i),
+                      [&](const Job& before) { return before.policy == jobs[i].policy; });
+}
+
 }  // namespace
 
 Job make_job(const Config& config, const std::string& network, const training::Policy& policy,
@@ -182,12 +188,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
   for (const Job& job : jobs) all_steps += job.settings.steps;
   std::atomic<std::uint64_t> done{0};
   std::mutex telling;
-  // Of each policy one training shows backends what it rounds.
   std::vector<Trace> traces(jobs.size(), Trace(run.trace.limit()));
-  const auto sampled = [&](std::size_t i) {
-    return std::none_of(jobs.begin(), jobs.begin() + static_cast<std::ptrdiff_t>(i),
-                        [&](const Job& before) { return before.policy == jobs[i].policy; });
-  };
   // An exception that left the loop would cancel the loops inside the other trainings, which then leave their results
   // as they are: it waits until these have ended.
   std::exception_ptr failure;
@@ -197,7 +198,7 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
     const auto examples = data.examples(config, job.settings.network, job.classes, job.batch);
     training::Trainer trainer(job.settings, *job.policy, *examples);
     if (job.attend) job.attend(trainer);
-    if (sampled(i)) trainer.microscope().sample_into(&traces[i]);
+    if (records_operands(jobs, i)) trainer.microscope().sample_into(&traces[i]);
     const std::string file = checkpoint_path(config, job);
     if (!file.empty() && fs::exists(file))
       trainer.restore(training::read_checkpoint(file, with_data(trainer.identity(), config, data, job)));
@@ -251,6 +252,22 @@ std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const 
   if (failure) std::rethrow_exception(failure);
   for (const Trace& trace : traces) run.trace.append(trace);
   return records;
+}
+
+void record_operands(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run) {
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    if (!records_operands(jobs, i)) continue;
+    const Job& job = jobs[i];
+    const auto examples = data.examples(config, job.settings.network, job.classes, job.batch);
+    training::Trainer trainer(job.settings, *job.policy, *examples);
+    if (job.attend) job.attend(trainer);
+    if (job.prepare) job.prepare(trainer);
+    Trace own(run.trace.limit());
+    trainer.microscope().sample_into(&own);
+    while (trainer.run_interval() && run.trace.has_room_for(own)) {}
+    run.trace.append(own);
+    run.progress(static_cast<double>(i + 1) / static_cast<double>(jobs.size()));
+  }
 }
 
 }  // namespace halfulp::trainings

@@ -40,6 +40,11 @@ Job make_job(const Config& config, const std::string& network, const training::P
 std::vector<training::TrainingRecord> train(const std::vector<Job>& jobs, const Data& data, const Config& config,
                                             Run& run, double from = 0, double to = 1);
 
+/// Where nobody reads the records (Run::only_operands): adds to the run's trace what `train` would, and trains only
+/// what that needs: no training that records nothing, and none further than the trace has room for what it rounds,
+/// which its first interval shows.
+void record_operands(const std::vector<Job>& jobs, const Data& data, const Config& config, Run& run);
+
 // Gradients of a training's steps into a folder that `underflow` reads.
 
 /// From now on the trainer's counted steps are saved: gradients of weights as "fc1.weight.gradient", of activations as
