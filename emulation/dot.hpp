@@ -186,9 +186,16 @@ class DotEngine {
   static Unit stage(const Stage& s, Make&& make) {
     return {s.format, s.rounding.mode == RoundingMode::stochastic, make(s.format, s.rounding)};
   }
+  /// The next rounding_bits, whose blocks serve four roundings each.
   auto bits(Unit& u) {
-    if constexpr (in_step) return u.stochastic ? u.on.random(drawn_++) : nullptr;
-    else return u.stochastic ? std::uint64_t{rounding_bits(model_.seed, stream_, drawn_++)} : 0;
+    if constexpr (in_step) {
+      return u.stochastic ? u.on.random(drawn_++) : nullptr;
+    } else {
+      if (!u.stochastic) return std::uint64_t{0};
+      const std::size_t word = drawn_++ % words_.size();
+      if (word == 0) words_ = philox(model_.seed, stream_, drawn_ / words_.size());
+      return std::uint64_t{words_[word]};
+    }
   }
   static Word zero(Unit& u) {
     if constexpr (in_step) return u.on.zero();
@@ -287,6 +294,7 @@ class DotEngine {
   Unit product_, accumulator_, outer_, output_;
   std::string dot_refusal_;
   std::uint64_t stream_ = 0, drawn_ = 0;
+  decltype(philox(0, 0, 0)) words_{};
 };
 
 /// DotEngine on plain emulation: nothing is recorded.

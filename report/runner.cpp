@@ -57,18 +57,21 @@ std::uint64_t Arithmetic::run(Operation operation, std::uint64_t a, std::uint64_
     if (!channel) channel = &trace_->channel({operation, format_, format_, rounding_});
     channel->record(a, b, c);
   }
-  return noted(evaluate(operation, format_, rounding_, a, b, c, random));
+  FoundOperation& found = found_[static_cast<std::size_t>(operation)];
+  if (!found) found = find_operation(operation, format_);
+  return noted(found(format_, rounding_, a, b, c, random));
 }
 
 std::uint64_t Arithmetic::convert_from(const NumberType& from, std::uint64_t code, std::uint64_t random) {
   stop_if_interrupted();
-  const Task task{Operation::convert, from, format_, rounding_};
-  if (trace_) {
-    Channel*& channel = channels_[static_cast<std::size_t>(Operation::convert)];
-    if (!channel || channel->task.from != from) channel = &trace_->channel(task);
-    channel->record(code);
+  Channel*& channel = channels_[static_cast<std::size_t>(Operation::convert)];
+  if (!conversion_ || from_ != from) {
+    from_ = from;
+    conversion_ = find_conversion(from, format_);
+    if (trace_) channel = &trace_->channel({Operation::convert, from, format_, rounding_});
   }
-  return noted(evaluate(task, code, 0, 0, random));
+  if (channel) channel->record(code);
+  return noted(conversion_(from_, format_, rounding_, code, random));
 }
 
 std::uint64_t Arithmetic::encode(double value, std::uint64_t random) {

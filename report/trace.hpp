@@ -1,7 +1,7 @@
 // Arithmetic that records its operands, so that the same operations can be replayed on devices.
 #pragma once
 
-#include <halfulp/emulation/operation.hpp>
+#include <halfulp/emulation/found.hpp>
 
 #include <deque>
 #include <vector>
@@ -85,7 +85,11 @@ class Arithmetic {
   Rounding rounding_;
   Trace* trace_;
   Flags* raised_;
-  std::array<Channel*, operations.size()> channels_{};  ///< found once, not at each operation
+  // Found once, not at each operation.
+  std::array<Channel*, operations.size()> channels_{};
+  std::array<FoundOperation, operations.size()> found_{};
+  NumberType from_;  ///< of the last conversion
+  FoundConversion conversion_ = nullptr;
 };
 
 }  // namespace halfulp
