@@ -97,15 +97,38 @@ void OperandSet::fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span
     }
     return;
   }
-  const int bits = from.storage_bits();
-  const std::uint64_t mask = from.code_mask();
-  const auto put = [&](std::span<std::uint64_t> to, int shift) {
-    for (std::size_t i = 0; i < size; ++i) to[i] = (begin + i) >> shift & mask;
-  };
-  put(a, (arity - 1) * bits);
-  if (arity > 1) put(b, (arity - 2) * bits);
-  if (arity > 2) put(c, 0);
+  fill_words(begin, a, b, c);
 }
+
+template <class Word>
+void OperandSet::fill_words(std::uint64_t begin, std::span<Word> a, std::span<Word> b, std::span<Word> c) const {
+  const int bits = from.storage_bits();
+  const std::uint64_t mask = from.code_mask(), end = begin + a.size();
+  /// Every code word stays for 2^shift cases.
+  const auto put = [&](std::span<Word> to, int shift) {
+    for (std::uint64_t i = begin; i < end;) {
+      const std::uint64_t next = std::min(end, ((i >> shift) + 1) << shift);
+      std::fill(to.begin() + static_cast<std::ptrdiff_t>(i - begin),
+                to.begin() + static_cast<std::ptrdiff_t>(next - begin), static_cast<Word>(i >> shift & mask));
+      i = next;
+    }
+  };
+  const auto count_up = [&](std::span<Word> to) {
+    const Word first = static_cast<Word>(begin), kept = static_cast<Word>(mask);
+    for (std::size_t i = 0; i < to.size(); ++i) to[i] = static_cast<Word>(first + i) & kept;
+  };
+  if (arity == 1) return count_up(a);
+  put(a, (arity - 1) * bits);
+  if (arity == 2) return count_up(b);
+  put(b, bits);
+  count_up(c);
+}
+template void OperandSet::fill_words(std::uint64_t, std::span<std::uint8_t>, std::span<std::uint8_t>,
+                                     std::span<std::uint8_t>) const;
+template void OperandSet::fill_words(std::uint64_t, std::span<std::uint16_t>, std::span<std::uint16_t>,
+                                     std::span<std::uint16_t>) const;
+template void OperandSet::fill_words(std::uint64_t, std::span<std::uint32_t>, std::span<std::uint32_t>,
+                                     std::span<std::uint32_t>) const;
 
 std::optional<std::uint64_t> number_of_operands(const Task& task) {
   const int bits = std::get<FloatFormat>(task.from).storage_bits() * info(task.operation).arity;

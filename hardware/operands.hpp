@@ -27,6 +27,9 @@ struct OperandSet {
   /// Writes the cases from `begin` on, as many as `a` holds. Leaves operands alone that the operation does not take.
   void fill(std::uint64_t begin, std::span<std::uint64_t> a, std::span<std::uint64_t> b,
             std::span<std::uint64_t> c) const;
+  /// The same of exhaustive operands, in words as wide as theirs: 8, 16 or 32 bits.
+  template <class Word>
+  void fill_words(std::uint64_t begin, std::span<Word> a, std::span<Word> b, std::span<Word> c) const;
 };
 
 /// The most cases that a host goes through, and the most that any device does.

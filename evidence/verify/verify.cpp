@@ -4,13 +4,16 @@
 #include <halfulp/formats/catalogue.hpp>
 #include <halfulp/support/files.hpp>
 
+#include <tbb/enumerable_thread_specific.h>
 #include <tbb/parallel_for.h>
 #include <tbb/parallel_pipeline.h>
 #include <tbb/task_arena.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 #include <mutex>
+#include <utility>
 
 namespace halfulp::verify {
 namespace {
@@ -32,9 +35,10 @@ bool VerifiedFunctions::is_array() const { return array_has(task_); }
 
 std::string VerifiedFunctions::description() const { return computed_by(task_); }
 
-void VerifiedFunctions::run(const Operands& x, std::span<std::byte> results) const {
+void VerifiedFunctions::run(const CodeWords& a, const CodeWords& b, const CodeWords& c,
+                            std::span<std::byte> results) const {
   const auto as = [&]<class Code>(Code) {
-    compute(task_, x.a, x.b, x.c, std::span<Code>(reinterpret_cast<Code*>(results.data()), x.size()));
+    compute(task_, a, b, c, std::span<Code>(reinterpret_cast<Code*>(results.data()), a.size()));
   };
   switch (bytes_) {
     case 1: return as(std::uint8_t{});
@@ -48,10 +52,10 @@ void VerifiedFunctions::run(const Operands& x, std::span<std::byte> results) con
 
 namespace {
 
-/// One part of a chunk.
-class Part {
+/// One part of a chunk after the other. Its buffers are kept, as freeing them returns their pages each time.
+class Parts {
  public:
-  Part(const Task& task, const VerifiedFunctions& subject, const Reference* reference)
+  Parts(const Task& task, const VerifiedFunctions& subject, const Reference* reference)
       : task_(task), subject_(subject), reference_(reference) {}
 
   Comparison run(const OperandSet& set, std::uint64_t begin, std::span<std::byte> results) {
@@ -64,13 +68,25 @@ class Part {
       const auto a = operand(a_, 0), b = operand(b_, 1), c = operand(c_, 2);
       set.fill(begin + done, a, b, c);
       const auto out = results.subspan(done * bytes, size * bytes);
-      subject_.run({a, b, c}, out);
+      if (!set.exhaustive || set.from.storage_bytes() == 8) subject_.run(a, b, c, out);
+      else if (set.from.storage_bytes() == 4) run_words<std::uint32_t>(set, begin + done, size, out);
+      else if (set.from.storage_bytes() == 2) run_words<std::uint16_t>(set, begin + done, size, out);
+      else run_words<std::uint8_t>(set, begin + done, size, out);
       if (reference_) compare({a, b, c}, out);
     }
-    return std::move(found_);
+    return std::exchange(found_, {});
   }
 
  private:
+  /// All operands are made in words of their own width, which is faster than to narrow 64 bits.
+  template <class Word>
+  void run_words(const OperandSet& set, std::uint64_t begin, std::size_t size, std::span<std::byte> out) const {
+    std::array<Word, block_size> words[3];
+    const auto operand = [&](int k) { return std::span<Word>(words[k]).first(k < set.arity ? size : 0); };
+    set.fill_words(begin, operand(0), operand(1), operand(2));
+    subject_.run(operand(0), operand(1), operand(2), out);
+  }
+
   void compare(const Operands& x, std::span<const std::byte> results) {
     const auto codes = std::span(right_).first(x.size());
     const auto flags = std::span(flags_).first(reference_->knows_flags() ? x.size() : 0);
@@ -138,12 +154,13 @@ Chunk chunk_in(std::vector<std::byte>& results, const Task& task, const OperandS
   std::map<std::uint64_t, Comparison> parts;  // by position: those with differences
   Chunk chunk{index, 0, {}};
   std::mutex mutex;
+  tbb::enumerable_thread_specific<Parts> own([&] { return Parts(task, subject, reference); });
   // Isolated: a thread that waits here must not start on another chunk.
   tbb::this_task_arena::isolate([&] {
     tbb::parallel_for(std::uint64_t{0}, (count + part_size - 1) / part_size, [&](std::uint64_t part) {
       const std::uint64_t first = part * part_size, size = std::min<std::uint64_t>(part_size, count - first);
       const auto out = std::span(results).subspan(first * subject.result_bytes(), size * subject.result_bytes());
-      Comparison found = Part(task, subject, reference).run(operands, begin + first, out);
+      Comparison found = own.local().run(operands, begin + first, out);
       {
         const std::scoped_lock lock(mutex);
         if (found.differing != 0) parts.emplace(first, std::move(found));
@@ -204,7 +221,7 @@ TaskComparison compare_nans(const Task& task, const OperandSet& operands, const 
     const std::size_t size = std::min<std::uint64_t>(block_size, some.count - begin);
     const auto operand = [&](int k) { return std::span(x[k]).first(k < some.arity ? size : 0); };
     some.fill(begin, operand(0), operand(1), operand(2));
-    subject.run({operand(0), operand(1), operand(2)}, std::span(results).first(size * bytes));
+    subject.run(operand(0), operand(1), operand(2), std::span(results).first(size * bytes));
     for (std::size_t i = 0; i < size; ++i) {
       std::uint64_t code = 0;
       std::memcpy(&code, results.data() + i * bytes, bytes);

@@ -1,6 +1,7 @@
 // What `halfulp verify` does: array functions held against a reference, chunk by chunk, on all cores.
 #pragma once
 
+#include <halfulp/emulation/matrix.hpp>
 #include <halfulp/evidence/verify/reference.hpp>
 #include <halfulp/support/files.hpp>
 
@@ -22,7 +23,7 @@ class VerifiedFunctions {
   /// Bytes of a result: the storage width of the format, 1 for truth values.
   std::size_t result_bytes() const { return bytes_; }
   /// Writes the results' code words, result_bytes() each.
-  void run(const Operands& operands, std::span<std::byte> results) const;
+  void run(const CodeWords& a, const CodeWords& b, const CodeWords& c, std::span<std::byte> results) const;
 
  private:
   Task task_;
