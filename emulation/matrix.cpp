@@ -49,11 +49,14 @@ void Checker::words(const std::string& name, const CodeWords& words, std::size_t
   if (bits == 8 * words.bytes() || bits >= 64) return;
   const std::size_t step = leading ? leading : columns;
   words.visit([&](const auto* w) {
-    for (std::size_t i = 0; i < rows; ++i)
-      for (std::size_t j = 0; j < columns; ++j)
+    for (std::size_t i = 0; i < rows; ++i) {
+      std::uint64_t all = 0;
+      for (std::size_t j = 0; j < columns; ++j) all |= w[i * step + j];
+      for (std::size_t j = 0; all >> bits != 0 && j < columns; ++j)
         if (std::uint64_t{w[i * step + j]} >> bits != 0)
           refuse(name + '[' + std::to_string(i * step + j) + "] has more than the " + std::to_string(bits) +
                  " bits of " + format);
+    }
   });
 }
 

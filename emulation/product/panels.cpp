@@ -54,7 +54,7 @@ void pack_vectors(const Reader& read, const Lines& x, Panels& p) {
   const std::size_t grain = std::max<std::size_t>(1,
                                                   (std::size_t{1} << 14) / std::max<std::size_t>(1, width * p.depth));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, p.extents.size(), grain), [&](const auto& range) {
-    Scratch room((width + 1) * components_at_once);
+    array::Scratch<float> room((width + 1) * components_at_once);
     float* zeros = room.data() + width * components_at_once;
     std::fill_n(zeros, components_at_once, 0.0f);
     for (std::size_t panel = range.begin(); panel != range.end(); ++panel)
@@ -77,7 +77,7 @@ void pack_components(const Reader& read, const Lines& x, Panels& p) {
   const std::size_t blocks = (x.lines + lines_at_once - 1) / lines_at_once,
                     grain = std::max<std::size_t>(1, (std::size_t{1} << 14) / (lines_at_once * x.length));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, blocks, grain), [&](const auto& range) {
-    Scratch room(lines_at_once * x.length);
+    array::Scratch<float> room(lines_at_once * x.length);
     for (std::size_t block = range.begin(); block != range.end(); ++block) {
       const std::size_t first = block * lines_at_once, count = std::min(lines_at_once, x.lines - first);
       const float* from[lines_at_once];
@@ -103,7 +103,7 @@ template <std::size_t width>
 Panels packed(const Reader& read, const Lines& x) {
   const std::size_t vectors = x.are_vectors ? x.lines : x.length, depth = x.are_vectors ? x.length : x.lines,
                     panels = (vectors + width - 1) / width;
-  Panels p{width, depth, Scratch(panels * width * depth), std::vector<MagnitudeRange>(panels)};
+  Panels p{width, depth, array::Scratch<float>(panels * width * depth), std::vector<MagnitudeRange>(panels)};
   x.are_vectors ? pack_vectors<width>(read, x, p) : pack_components<width>(read, x, p);
   const std::size_t grain = std::max<std::size_t>(1, (std::size_t{1} << 16) / std::max<std::size_t>(1, width * depth));
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, panels, grain), [&](const auto& range) {

@@ -269,9 +269,9 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
   };
   const Panels a = pack(x.a, model.input, lines(x.transpose_a, x.m, x.k, x.place_a(), true), panel_rows);
   const Panels b = pack(x.b, model.second(), lines(x.transpose_b, x.k, x.n, x.place_b(), false), panel_columns);
-  Scratch c, values;
+  array::Scratch<float> c, values;
   if (x.c.size() != 0) {
-    c = Scratch(x.m * x.n);
+    c = array::Scratch<float>(x.m * x.n);
     copy_rows(x.c, model.result(), x.m, x.n, x.place_c().row, c.data());
     const std::span<float> all(c.data(), x.m * x.n);
     if (output_rounds(model)) quantize(model.outer().format, model.outer().rounding, std::span<const float>(all), all);
@@ -281,7 +281,7 @@ void gemm_by_vectors(const DotModel& model, const Plan& plan, const MatrixOperan
   Work<Words> work{model, plan, x, first_stream, rules, a, b, c.data(), nullptr, x.n};
   if constexpr (std::is_same_v<D, float>) work.d = d.data(), work.ldd = x.place_d().row;
   if (!direct) {
-    values = Scratch(x.m * x.n);
+    values = array::Scratch<float>(x.m * x.n);
     work.d = values.data(), work.ldd = x.n;
   }
   const std::vector<Redone> redone = run_tiles(work);

@@ -45,10 +45,6 @@ void check(const MatrixUnit& unit, const GemmOperands& x, std::span<const D> d) 
   checker.extent("D", d.size(), x.m, x.n, x.ldd);
 }
 
-std::uint64_t addend(const GemmOperands& x, std::size_t i, std::size_t j) {
-  return x.c.size() == 0 ? 0 : x.c[x.place_c()(i, j)];
-}
-
 /// Computes single outputs by the interpreter, and gathers the operands of each.
 class Interpreter {
  public:
@@ -67,7 +63,7 @@ class Interpreter {
     for (std::size_t k = 0; k < x_.k; ++k) a_[k] = x_.a[place_a_(i, k)], b_[k] = x_.b[place_b_(k, j)];
     for (std::size_t s = 0; s < blocks_; ++s)
       scale_a_[s] = x_.scale_a[i * blocks_ + s], scale_b_[s] = x_.scale_b[s * x_.n + j];
-    return mma(unit_, {a_, b_, scale_a_, scale_b_}, addend(x_, i, j));
+    return mma(unit_, {a_, b_, scale_a_, scale_b_}, x_.c.empty() ? 0 : x_.c[x_.place_c()(i, j)]);
   }
 
  private:
@@ -81,37 +77,62 @@ class Interpreter {
 /// Converts words of the accumulator to floats and back, exactly. A NaN becomes the unit's.
 class Accumulators {
  public:
-  explicit Accumulators(const MatrixUnit& unit) : f_(unit.accumulator), nan_(unit.sum.nan) {}
-  float value(std::uint64_t code) const {
-    return f_ == fp32 ? std::bit_cast<float>(static_cast<std::uint32_t>(code)) : static_cast<float>(f_.value(code));
+  explicit Accumulators(const MatrixUnit& unit)
+      : is_float_(unit.accumulator == fp32),
+        cut_(23 - unit.accumulator.fraction_bits),
+        sign_shift_(32 - unit.accumulator.storage_bits()),
+        sign_(static_cast<std::uint32_t>(unit.accumulator.sign_mask())),
+        infinity_(static_cast<std::uint32_t>(unit.accumulator.infinity())),
+        nan_(static_cast<std::uint32_t>(unit.sum.nan)),
+        offset_(static_cast<std::uint32_t>(127 - unit.accumulator.bias) << 23),
+        min_normal_(static_cast<std::uint32_t>(unit.accumulator.min_normal())),
+        unit_(static_cast<float>(FloatFormat::power_of_two(unit.accumulator.emin() - unit.accumulator.fraction_bits))),
+        aligner_(static_cast<float>(FloatFormat::power_of_two(unit.accumulator.emin() + cut_))) {}
+
+  template <class Code>
+  void values(const Code* codes, std::size_t count, float* out) const {
+    if (is_float_)
+      for (std::size_t i = 0; i < count; ++i) out[i] = std::bit_cast<float>(static_cast<std::uint32_t>(codes[i]));
+    else
+      for (std::size_t i = 0; i < count; ++i) out[i] = value(static_cast<std::uint32_t>(codes[i]));
   }
-  std::uint64_t code(float value) const {
-    if (value != value) return nan_;
-    const auto bits = std::bit_cast<std::uint32_t>(value);
-    if (f_ == fp32) return bits;
-    const std::uint64_t sign = bits >> 31 ? f_.sign_mask() : 0;
-    const std::uint32_t magnitude = bits & 0x7fff'ffff;
-    if (magnitude == 0x7f80'0000) return sign | f_.infinity();
-    const int exponent = static_cast<int>(magnitude >> 23) - 127, cut = 23 - f_.fraction_bits;
-    if (exponent >= f_.emin())
-      return sign | ((magnitude >> cut) - (static_cast<std::uint64_t>(127 - f_.bias) << f_.fraction_bits));
-    return sign | static_cast<std::uint64_t>(std::bit_cast<float>(magnitude) *
-                                             FloatFormat::power_of_two(f_.fraction_bits - f_.emin()));
+  template <class Code>
+  void codes(const float* values, std::size_t count, Code* out) const {
+    if (is_float_)
+      for (std::size_t i = 0; i < count; ++i) {
+        const auto bits = std::bit_cast<std::uint32_t>(values[i]);
+        out[i] = static_cast<Code>(values[i] == values[i] ? bits : nan_);
+      }
+    else
+      for (std::size_t i = 0; i < count; ++i) out[i] = static_cast<Code>(code(values[i]));
   }
 
  private:
-  FloatFormat f_;
-  std::uint64_t nan_;
-};
+  // Both of two results are computed, so that these loops run on vectors.
+  float value(std::uint32_t code) const {
+    const std::uint32_t magnitude = code & (sign_ - 1), sign = (code ^ magnitude) << sign_shift_;
+    const auto small = std::bit_cast<std::uint32_t>(static_cast<float>(static_cast<std::int32_t>(magnitude)) * unit_);
+    const std::uint32_t normal = (magnitude << cut_) + offset_, special = 0x7f80'0000 + (magnitude - infinity_);
+    const std::uint32_t large = magnitude < infinity_ ? normal : special;
+    return std::bit_cast<float>((magnitude < min_normal_ ? small : large) | sign);
+  }
+  std::uint32_t code(float value) const {
+    const auto bits = std::bit_cast<std::uint32_t>(value);
+    const std::uint32_t magnitude = bits & 0x7fff'ffff, sign = (bits >> sign_shift_) & sign_;
+    // Beside the aligner a subnormal's last place is the float's.
+    const auto small = std::bit_cast<std::uint32_t>(std::bit_cast<float>(magnitude) + aligner_) -
+                       std::bit_cast<std::uint32_t>(aligner_);
+    const std::uint32_t normal = (magnitude - offset_) >> cut_;
+    const std::uint32_t finite = magnitude < (min_normal_ << cut_) + offset_ ? small : normal;
+    const std::uint32_t number = (magnitude < 0x7f80'0000 ? finite : infinity_) | sign;
+    return magnitude > 0x7f80'0000 ? nan_ : number;
+  }
 
-/// The sum to nearest in a format of at most 11 bits of precision: rounding the float sum again is then harmless (24 >=
-/// 2 * 11 + 2).
-float nearest_sum(const FloatFormat& f, float a, float b) {
-  const float sum = a + b;
-  if (f == fp32) return sum;
-  return static_cast<float>(
-      f.value(evaluate({Operation::convert, fp32, f, {}}, std::bit_cast<std::uint32_t>(sum)).code));
-}
+  bool is_float_;
+  int cut_, sign_shift_;
+  std::uint32_t sign_, infinity_, nan_, offset_, min_normal_;
+  float unit_, aligner_;
+};
 
 template <class D>
 void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const GemmOperands& x, std::span<D> d) {
@@ -121,44 +142,30 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
   const units::Prepared a = units::prepare_rows(unit, body, x, order), b = units::prepare_columns(unit, body, x, order);
   const std::size_t depth = order.size(), panels = (x.n + panel_columns - 1) / panel_columns;
   const Accumulators accumulators(unit);
-  // The sums of each of Hopper's FP8 mma.sync start from 0, and C is added to them.
-  const bool apart = unit.rule == &rules::halves_apart;
-  const std::size_t steps = apart ? depth / static_cast<std::size_t>(unit.depth()) : 1;
+  const auto has_special = [](const units::Prepared& p) {
+    return std::find(p.special.begin(), p.special.end(), 1) != p.special.end();
+  };
+  const bool any_special = has_special(a) || has_special(b);
 
   const auto tile = [&](std::size_t first, std::size_t rows, std::size_t panel, Interpreter& interpret) {
     const std::size_t left = panel * panel_columns, columns = std::min(panel_columns, x.n - left);
-    alignas(64) float out[panel_rows * panel_columns] = {}, sums[panel_rows * panel_columns];
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t j = 0; j < columns; ++j)
-        out[r * panel_columns + j] = accumulators.value(addend(x, first + r, left + j));
-    const std::size_t b_at = panel * panel_columns * depth;
-    for (std::size_t s = 0; s < steps; ++s) {
-      const std::size_t begin = s * (depth / steps), count = depth / steps;
-      const std::size_t from_a = first * depth + begin, from_b = b_at + begin * panel_columns;
-      if (apart) std::fill(std::begin(sums), std::end(sums), 0.0f);
-      float* to = apart ? sums : out;
-      switch (body.body) {
-        case Body::parts:
-          units::fused_panel(rule, rows, count, depth, a.parts(from_a), b.parts(from_b), to, panel_columns);
-          break;
-        case Body::powers:
-          units::fused_panel(rule, rows, count, depth, a.powers(from_a), b.powers(from_b), to, panel_columns);
-          break;
-        case Body::groups:
-          units::grouped_panel(rule, rows, count, depth, a.groups(from_a, rule.group), b.groups(from_b, rule.group), to,
-                               panel_columns);
-          break;
-      }
-      if (apart)
-        for (std::size_t i = 0; i < rows * panel_columns; ++i) out[i] = nearest_sum(unit.accumulator, out[i], sums[i]);
+    alignas(64) float out[panel_rows * panel_columns] = {};
+    if (!x.c.empty())
+      x.c.visit([&](const auto* c) {
+        for (std::size_t r = 0; r < rows; ++r)
+          accumulators.values(c + x.place_c()(first + r, left), columns, out + r * panel_columns);
+      });
+    const std::size_t a_at = first * depth, b_at = left * depth;
+    if (body.body == Body::terms)
+      units::fused_panel(rule, rows, depth, a.terms(a_at, rule.span), b.terms(b_at, rule.span), out);
+    else units::grouped_panel(rule, rows, depth, a.groups(a_at, rule.span), b.groups(b_at, rule.span), out);
+    for (std::size_t r = 0; r < rows; ++r) {
+      D codes[panel_columns];  // D may be C, which the interpreter reads
+      accumulators.codes(out + r * panel_columns, columns, codes);
+      for (std::size_t j = 0; any_special && j < columns; ++j)
+        if (a.special[first + r] || b.special[left + j]) codes[j] = static_cast<D>(interpret(first + r, left + j));
+      std::copy_n(codes, columns, d.data() + x.place_d()(first + r, left));
     }
-    for (std::size_t r = 0; r < rows; ++r)
-      for (std::size_t j = 0; j < columns; ++j) {
-        const std::size_t at = x.place_d()(first + r, left + j);
-        const bool special = a.special[first + r] || b.special[left + j];
-        d[at] = static_cast<D>(special ? interpret(first + r, left + j)
-                                       : accumulators.code(out[r * panel_columns + j]));
-      }
   };
   const std::size_t row_tiles = (x.m + panel_rows - 1) / panel_rows;
   tbb::parallel_for(tbb::blocked_range2d<std::size_t>(0, panels, 1, 0, row_tiles, 16), [&](const auto& range) {

@@ -1,13 +1,11 @@
 // Fused sums on vectors: one panel of columns at a time, from operands taken apart into significands and exponents.
 #pragma once
 
+#include <halfulp/emulation/array/scratch.hpp>
 #include <halfulp/emulation/unit/gemm.hpp>
-
-#include <hwy/aligned_allocator.h>
 
 #include <cstddef>
 #include <cstdint>
-#include <limits>
 #include <optional>
 #include <vector>
 
@@ -15,37 +13,46 @@ namespace halfulp::units {
 
 /// Columns of a panel: one vector of floats with AVX-512, two with AVX2.
 inline constexpr std::size_t panel_columns = 16;
-/// Rows of outputs that share the loads of a panel.
-inline constexpr std::size_t panel_rows = 4;
-
-/// The exponent of a zero, far below every other (sums of two included).
-inline constexpr std::int32_t zero_exponent = -(1 << 12);
+/// Rows that are computed together, and those that share the loads of a panel.
+inline constexpr std::size_t rows_together = 4, panel_rows = 16;
 
 /// A fused sum for the vector kernels: truncation to 2^(emax - F), one rounding at the end.
 struct PanelRule {
-  std::size_t length;  ///< products of one sum
-  std::size_t group;   ///< products whose integers have a sum of 32 bits, or that share a scale; divides length
-  std::int32_t alignment_bits;   ///< at most 28, of groups 38
-  std::int32_t least_exponent;   ///< of emax; below the exponents of all non-zero terms if the unit has none
-  std::int32_t addend_emin;      ///< the smallest exponent of an addend: that of its subnormals
-  std::int32_t kept_bits;        ///< fraction bits of the result
-  std::int32_t least_quantum;    ///< log2 of the smallest subnormal of what is kept
-  double infinity_from;          ///< results of this magnitude and above are Inf
-  float min_normal, max_finite;  ///< of what is kept
-  bool to_nearest;               ///< of the result; else toward zero
+  std::size_t length;                 ///< products of one sum
+  std::size_t span;                   ///< products that share their scales; all of a sum if there are none
+  std::size_t run;                    ///< products whose integers have a sum of 32 bits; divides span
+  std::int32_t alignment_bits;        ///< at most 28, of groups 38
+  std::int32_t least_exponent;        ///< of emax; below the exponents of all non-zero terms if the unit has none
+  std::int32_t addend_emin;           ///< the smallest exponent of an addend: that of its subnormals
+  std::int32_t kept_bits;             ///< fraction bits of the result
+  std::int32_t kept_mask;             ///< of the bits of a float: those that are kept
+  std::int32_t least_quantum;         ///< log2 of the smallest subnormal of what is kept
+  double infinity_from;               ///< results of this magnitude and above are Inf
+  float min_normal, max_finite;       ///< of what is kept
+  bool narrow;                        ///< what is kept has a smaller range than fp32
+  bool to_nearest;                    ///< of the result; else toward zero
+  bool scaled;                        ///< products have scales
+  std::int32_t quick_from, quick_to;  ///< values of emax for which floats and 32-bit integers serve
+  std::int32_t quick_least;      ///< the least exponent if it is among these (of unscaled products), else that of zeros
+  bool apart;                    ///< pairs of sums that start from 0 are added to d, to nearest in the following format
+  std::int32_t addend_bits;      ///< its fraction bits
+  float addend_min, addend_max;  ///< its smallest normal and largest number
 };
 
-/// (-1)^sign * significand * 2^exponent with a significand in (0, 2). Subnormals have the format's smallest exponent. A
-/// zero has the significand 0 and the exponent zero_exponent.
-struct Parts {
-  const float* significand;
-  const std::int32_t* exponent;
-};
+/// Exponents of products are sums of two keys, integers of 16 bits. The key of a zero is so far below the others,
+/// scales included, that such a sum is below no_exponent.
+inline constexpr std::int32_t zero_key = -(1 << 12), no_exponent = -(1 << 11);
 
-/// The same for formats whose products are normal floats: the value, and 2^exponent (0 for zeros).
-struct Powers {
+/// The keys of two products of a span, the first one's in the lower half. An odd last product has the key of a zero
+/// beside it.
+using KeyPair = std::uint32_t;
+constexpr std::size_t pairs_of(std::size_t span) { return (span + 1) / 2; }
+
+/// Values, their exponents (of subnormals the format's smallest) as keys, and the exponents of the scales of each span.
+struct Terms {
   const float* value;
-  const float* power;
+  const KeyPair* pair;
+  const std::int32_t* scale;  ///< if there are any
 };
 
 /// Operands whose products are added in groups before they are scaled: values, and for each group the scale's
@@ -57,21 +64,18 @@ struct Groups {
 };
 inline constexpr std::size_t max_groups = 4;  ///< of a sum
 
-/// d[r * stride + j] += the first `depth` products of `rows` rows (1 to panel_rows, a_stride apart) and the columns of
-/// a panel (panel_columns words per product), one sum after the other. depth is a multiple of rule.length. d holds
-/// values of the accumulator's format; Inf and NaN stay unchanged. All operands are finite.
-void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Parts a, Parts b,
-                 float* d, std::size_t stride);
-void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Powers a, Powers b,
-                 float* d, std::size_t stride);
-/// The same for groups of rule.group products; results are truncated.
-void grouped_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, std::size_t a_stride, Groups a, Groups b,
-                   float* d, std::size_t stride);
+/// d[r * panel_columns + j] += the products of `rows` rows (rounded up to a multiple of rows_together, at most
+/// panel_rows) and the columns of a panel, one sum after the other. depth is a multiple of rule.length. d holds values
+/// of the accumulator's format; Inf and NaN stay unchanged. All operands are finite. The environment is the default
+/// one.
+void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, Terms a, Terms b, float* d);
+/// The same for groups of rule.span products; results are truncated.
+void grouped_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, Groups a, Groups b, float* d);
 
 // Operands for the kernels, and the units that these serve.
 
 /// Which operands the kernel of a unit takes.
-enum class Body { parts, powers, groups };
+enum class Body { terms, groups };
 
 /// A unit's kernel and its rule; none where only the interpreter serves.
 struct VectorBody {
@@ -84,26 +88,28 @@ std::optional<VectorBody> vector_body(const MatrixUnit& unit);
 inline constexpr std::size_t padding = static_cast<std::size_t>(-1);
 std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k);
 
-/// Rows (or columns) of one operand, taken apart. A vector with a NaN, an infinity or a NaN scale is marked `special`
-/// and filled with zeros.
+/// Rows (or columns) of one operand, taken apart: panels of `width` vectors side by side, rows_together rows or
+/// panel_columns columns. The values of vector v begin at [v / width * width * depth + v % width], `width` apart; pairs
+/// of keys and scales lie in the same way, with their number instead of depth. Missing vectors are zeros. A vector with
+/// a NaN, an infinity or a NaN scale is marked `special` and filled with zeros.
 struct Prepared {
-  hwy::AlignedFreeUniquePtr<float[]> factor;           ///< significands of Parts, else values
-  hwy::AlignedFreeUniquePtr<std::int32_t[]> exponent;  ///< of Parts and Groups
-  hwy::AlignedFreeUniquePtr<float[]> power;            ///< of Powers; the scales of Groups
+  array::Scratch<float> value;
+  array::Scratch<KeyPair> pair;        ///< of Terms
+  array::Scratch<float> scale;         ///< significands of the scales of Groups
+  array::Scratch<std::int32_t> power;  ///< exponents of scales
   std::vector<std::uint8_t> special;
 
-  Parts parts(std::size_t at) const { return {factor.get() + at, exponent.get() + at}; }
-  Powers powers(std::size_t at) const { return {factor.get() + at, power.get() + at}; }
-  Groups groups(std::size_t at, std::size_t group) const {
-    return {factor.get() + at, power.get() + at / group, exponent.get() + at / group};
+  /// From a value on, which is the first of a panel.
+  Terms terms(std::size_t at, std::size_t span) const {
+    return {value.data() + at, pair.data() + at / span * pairs_of(span), power.data() + at / span};
+  }
+  Groups groups(std::size_t at, std::size_t span) const {
+    return {value.data() + at, scale.data() + at / span, power.data() + at / span};
   }
 };
 
-/// Rows of A: row i begins at [i * depth]. Scales of groups have that index divided by the group's length.
 Prepared prepare_rows(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x,
                       std::span<const std::size_t> order);
-/// Columns of B: column j of panel p = j / panel_columns lies at [p * panel_columns * depth + position * panel_columns
-/// + j % panel_columns].
 Prepared prepare_columns(const MatrixUnit& unit, const VectorBody& body, const GemmOperands& x,
                          std::span<const std::size_t> order);
 

@@ -13,9 +13,11 @@ namespace gemm_test {
 
 using check::Random;
 
-enum class Kind { bits, near_one, near_some, subnormal, edges, count };
+enum class Kind { bits, near_one, near_some, subnormal, full, faint, huge, edges, count };
 
-/// A code word: arbitrary, around 1, around one of a few exponents, small, or at an edge of the format.
+/// A code word: arbitrary, around 1, around one of a few exponents, small, with most fractions full and most signs
+/// equal (sums that exceed 31 bits), of exponents where products or addends come near 2^-110 or 2^110 (the ends of what
+/// floats scale exactly), or at an edge of the format.
 std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
   const std::uint64_t r = random(), sign = f.is_signed && (r & 1) ? f.sign_mask() : 0;
   const auto fraction = [&] { return (r >> 8) & f.fraction_mask(); };
@@ -27,6 +29,10 @@ std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
     case Kind::bits: return r & f.code_mask();
     case Kind::near_one: return with_exponent(static_cast<int>(r >> 40 & 7) - 4);
     case Kind::near_some: return (r >> 50 & 3) == 0 ? sign : with_exponent(static_cast<int>(r >> 40 & 1) * 26 - 13);
+    case Kind::full:
+      return (with_exponent(0) & ~sign) | ((r >> 40 & 3) ? f.fraction_mask() : 0) | (r >> 48 & 15 ? 0 : sign);
+    case Kind::faint: return with_exponent((f.precision() > 16 ? -96 : -48) - static_cast<int>(r >> 40 & 15));
+    case Kind::huge: return with_exponent((f.precision() > 16 ? 112 : 48) + static_cast<int>(r >> 40 & 15));
     case Kind::subnormal: return ((r >> 8) & (f.fraction_mask() | 3 << f.fraction_bits)) | sign;
     default: break;
   }
@@ -132,7 +138,8 @@ TEST(Gemm, EqualsTheInterpreterForRandomRules) {
       u.sum.descending = random() & 1;
       if (u.scaled() && u.depth() % u.scale_block != 0) continue;
       on_vectors += has_vector_body(u);
-      compare(u, 4, 16, static_cast<std::size_t>(u.k + 3), static_cast<Kind>(random() % 5), random, compared);
+      compare(u, 4, 16, static_cast<std::size_t>(u.k + 3),
+              static_cast<Kind>(random() % static_cast<std::uint64_t>(Kind::count)), random, compared);
     }
   });
   EXPECT_GT(on_vectors, 100u);
