@@ -22,35 +22,44 @@ struct CompensatedSteps {
   static HWY_INLINE V minus(const StepRule& rule, V x, V y) {
     return rounded<sum_way, direction, false, sum_fix>(rule.sum, hn::Sub(x, y));
   }
-  static HWY_INLINE void enter(const StepRule& rule, V x, V& s, V& c) {
+  /// One step of R sums, operation by operation: those of one sum wait for each other.
+  template <std::size_t R>
+  static HWY_INLINE void enter(const StepRule& rule, const V (&x)[R], V (&s)[R], V (&c)[R]) {
+    V y[R], t[R], e[R];
     if constexpr (compensation == Compensation::kahan) {
-      const V y = minus(rule, x, c), t = plus(rule, s, y);
-      c = minus(rule, minus(rule, t, s), y);
-      s = t;
+      for (std::size_t r = 0; r < R; ++r) y[r] = minus(rule, x[r], c[r]);
+      for (std::size_t r = 0; r < R; ++r) t[r] = plus(rule, s[r], y[r]);
+      for (std::size_t r = 0; r < R; ++r) e[r] = minus(rule, t[r], s[r]);
+      for (std::size_t r = 0; r < R; ++r) c[r] = minus(rule, e[r], y[r]), s[r] = t[r];
     } else {
-      const V t = plus(rule, s, x);
-      const auto sum_leads = hn::Ge(hn::Abs(s), hn::Abs(x));
-      const V leader = hn::IfThenElse(sum_leads, s, x), other = hn::IfThenElse(sum_leads, x, s);
-      c = plus(rule, c, plus(rule, minus(rule, leader, t), other));
-      s = t;
+      for (std::size_t r = 0; r < R; ++r) t[r] = plus(rule, s[r], x[r]);
+      for (std::size_t r = 0; r < R; ++r) {
+        const auto sum_leads = hn::Ge(hn::Abs(s[r]), hn::Abs(x[r]));
+        y[r] = hn::IfThenElse(sum_leads, x[r], s[r]);
+        e[r] = minus(rule, hn::IfThenElse(sum_leads, s[r], x[r]), t[r]);
+      }
+      for (std::size_t r = 0; r < R; ++r) e[r] = plus(rule, e[r], y[r]), s[r] = t[r];
+      for (std::size_t r = 0; r < R; ++r) c[r] = plus(rule, c[r], e[r]);
     }
   }
 
   static HWY_ATTR HWY_NOINLINE void tile(const StepRule& rule, std::size_t count, const float* a, std::size_t a_step,
                                          const float* b, std::size_t b_step, float* out) {
-    constexpr std::size_t R = 4;
+    constexpr std::size_t R = hn::MaxLanes(d) == panel_columns ? panel_rows : 4;
     const StepRule constants = rule;
     const std::size_t lanes = hn::Lanes(d);
     for (std::size_t row = 0; row < panel_rows; row += R)
       for (std::size_t column = 0; column < panel_columns; column += lanes) {
-        V s[R], c[R];
-        const V first = hn::LoadU(d, b + column);
-        for (std::size_t r = 0; r < R; ++r)
-          s[r] = product(constants, hn::Set(d, a[row + r]), first), c[r] = hn::Zero(d);
-        for (std::size_t i = 1; i < count; ++i) {
+        V x[R], s[R], c[R];
+        const auto multiply = [&](std::size_t i, V(&to)[R]) HWY_ATTR {
           const V values = hn::LoadU(d, b + i * b_step + column);
-          for (std::size_t r = 0; r < R; ++r)
-            enter(constants, product(constants, hn::Set(d, a[i * a_step + row + r]), values), s[r], c[r]);
+          for (std::size_t r = 0; r < R; ++r) to[r] = product(constants, hn::Set(d, a[i * a_step + row + r]), values);
+        };
+        multiply(0, s);
+        for (std::size_t r = 0; r < R; ++r) c[r] = hn::Zero(d);
+        for (std::size_t i = 1; i < count; ++i) {
+          multiply(i, x);
+          enter(constants, x, s, c);
         }
         for (std::size_t r = 0; r < R; ++r) {
           if constexpr (compensation == Compensation::neumaier) s[r] = plus(constants, s[r], c[r]);
@@ -68,6 +77,7 @@ HWY_INLINE void with_compensated(const StepRule& rule, F f) {
                          HWY_ATTR { f(CompensatedSteps<product, sum, direction, fix, fix, compensation>{}); };
     if constexpr (product != Way::aligned && sum != Way::aligned) return fix(Is<Fix::none>{});
     const Fix wanted = sum == Way::aligned ? rule.sum.fix : rule.product.fix;
+    if (wanted == Fix::none) return fix(Is<Fix::none>{});
     if (wanted == Fix::clamp_keep) return fix(Is<Fix::clamp_keep>{});
     if constexpr (direction != Direction::zero) {
       if (wanted == Fix::over) return fix(Is<Fix::over>{});

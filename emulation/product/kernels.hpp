@@ -51,8 +51,8 @@ struct StepRule {
   /// To nearest only: the multiplication, or the addition (or fma), rounds to odd before the stage rounds. This needs
   /// embedded rounding.
   bool odd_product = false, odd_sum = false;
-  /// Of running sums. Compensated sums take no fma and nothing to odd. Their products and sums have the same fix, one
-  /// of clamp_keep, over, over_up and over_down, because operands do not bound the differences that they compute.
+  /// Of running sums. Compensated sums take no fma and nothing to odd. Their products have the fix of their sums, if
+  /// these have a way `aligned`; clamp is not among them, because differences can be NaN where operands are finite.
   Compensation compensation = Compensation::none;
 };
 

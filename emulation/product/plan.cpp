@@ -87,6 +87,23 @@ double largest_sum(const FloatFormat& f, Direction direction, const DotModel& mo
   return terms * p * std::pow(1 + 2 / whole, terms);  // every addition rounds up by one place at most
 }
 
+/// How many times as large as its products a compensated sum of k terms and every number on its way can be. A sum is
+/// rounded by at most u of itself. In each step, with |x| <= 1, |s| <= S, |c| <= C and |t - (s + y)| <= u (S + Y), the
+/// differences are bounded by what they would be without rounding, and by u of each rounding.
+double compensated_growth(const FloatFormat& f, Direction direction, Compensation compensation, std::size_t k) {
+  const double u = std::exp2((direction == Direction::nearest ? 0 : 1) - f.precision()), up = 1 + u;
+  double s = 1, c = 0, largest = 1;
+  for (std::size_t i = 1; i < k && largest < 1e30; ++i) {
+    const bool kahan = compensation == Compensation::kahan;
+    const double y = kahan ? (1 + c) * up : 1, t = (s + y) * up, e = (y + u * (s + y)) * up;
+    const double rest = (u * (s + y) + u * (y + u * (s + y))) * up;  // e - y, or e + y
+    c = kahan ? rest : (c + rest) * up;
+    s = t;
+    largest = std::max({largest, t, e, y, (s + c) * up});
+  }
+  return largest * 1.01;  // for the rounding of these numbers themselves
+}
+
 }  // namespace
 
 std::optional<Plan> make_plan(const DotModel& m) {
@@ -182,9 +199,17 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
     const std::size_t terms = outer_apart && model.order == Order::blocked ? std::min(k, model.block) : k;
     // Powers of two, from the top: the search takes a few hundred steps at most.
     int e = plan.accumulator.format.emax() + 1;
+    const bool compensated = model.compensation != Compensation::none;
+    const double growth = !compensated ? 1
+                          : model.order == Order::sequential
+                              ? compensated_growth(plan.accumulator.format, plan.accumulator.direction,
+                                                   model.compensation, terms)
+                              : any;
     const auto fits = [&](int exponent) {
-      return largest_sum(plan.accumulator.format, plan.accumulator.direction, model, terms,
-                         std::ldexp(1.0, exponent)) <= base_.running.sum.max;
+      const double products = std::ldexp(1.0, exponent);
+      return (compensated ? growth * products
+                          : largest_sum(plan.accumulator.format, plan.accumulator.direction, model, terms, products)) <=
+             base_.running.sum.max;
     };
     while (e >= lowest(plan.accumulator.format) && !fits(e)) --e;
     sums_to_ = fits(e) ? std::ldexp(1.0, e) : -1;
@@ -199,12 +224,11 @@ std::optional<TileRules> RulesOfTiles::operator()(const MagnitudeRange& a, const
   TileRules rules = base_;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
-  const bool compensated = rules.running.compensation != Compensation::none,
-             finite = a.finite && b.finite && !compensated;
+  const bool compensated = rules.running.compensation != Compensation::none, finite = a.finite && b.finite;
   const bool products_fit = of_products.way != Way::aligned || (finite && largest <= products_to_);
   const bool sums_fit = of_sums.way != Way::aligned || (finite && products_fit && largest <= sums_to_);
   const auto choose = [&](Fix& fix, bool fit) {
-    fix = fit ? Fix::none : fix == Fix::clamp && !finite ? Fix::clamp_keep : fix;
+    fix = fit ? Fix::none : fix == Fix::clamp && (!finite || compensated) ? Fix::clamp_keep : fix;
   };
   if (of_products.way == Way::aligned) {
     choose(of_products.fix, products_fit);

@@ -154,5 +154,28 @@ TEST(Products, CompensatedSums) {
   EXPECT_GT(count.by_vectors, count.compared / 2);
 }
 
+// Tiles whose sums cannot overflow are computed without looking for it: sums from well below the largest number to
+// above.
+TEST(Products, CompensatedSumsAroundTheLargest) {
+  Count count;
+  Random random{8};
+  for (const char* format : {"fp16", "e4m11", "e5m10fn"})
+    for (const char* mode : modes)
+      for (const char* more : {",comp=kahan", ",comp=neumaier", ",comp=kahan,overflow=saturate"})
+        for (int eighths = 1; eighths <= 12; ++eighths) {
+          const auto model = std::get<DotModel>(parse_product_model(std::string(format) + ",round=" + mode + more));
+          const std::size_t k = 20;
+          Matrices x(model, 8, 16, k, Kind::normal, false, random);
+          const FloatFormat& f = model.input;
+          for (std::uint64_t& code : x.a)
+            code = check::rounded(
+                f, f.value(f.max_finite()) / k * eighths / 8 * (1 - static_cast<double>(random() % 64) / 512));
+          for (std::uint64_t& code : x.b) code = check::rounded(f, 1);
+          compare(model, x, count, std::to_string(eighths) + " eighths of the largest");
+          if (HasFatalFailure()) return;
+        }
+  EXPECT_GT(count.by_vectors, count.compared * 3 / 4);
+}
+
 }  // namespace products_test
 }  // namespace halfulp
