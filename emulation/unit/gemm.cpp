@@ -145,7 +145,8 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
   const auto has_special = [](const units::Prepared& p) {
     return std::find(p.special.begin(), p.special.end(), 1) != p.special.end();
   };
-  const bool any_special = has_special(a) || has_special(b);
+  const bool any_special = has_special(a) || has_special(b),
+             stepped = body.body != Body::terms && body.body != Body::groups;
 
   const auto tile = [&](std::size_t first, std::size_t rows, std::size_t panel, Interpreter& interpret) {
     const std::size_t left = panel * panel_columns, columns = std::min(panel_columns, x.n - left);
@@ -156,14 +157,18 @@ void by_panels(const MatrixUnit& unit, const units::VectorBody& body, const Gemm
           accumulators.values(c + x.place_c()(first + r, left), columns, out + r * panel_columns);
       });
     const std::size_t a_at = first * depth, b_at = left * depth;
-    if (body.body == Body::terms)
-      units::fused_panel(rule, rows, depth, a.terms(a_at, rule.span), b.terms(b_at, rule.span), out);
-    else units::grouped_panel(rule, rows, depth, a.groups(a_at, rule.span), b.groups(b_at, rule.span), out);
+    const units::Terms rows_of_a = a.terms(a_at, rule.span), columns_of_b = b.terms(b_at, rule.span);
+    if (body.body == Body::terms) units::fused_panel(rule, rows, depth, rows_of_a, columns_of_b, out);
+    else if (body.body == Body::groups)
+      units::grouped_panel(rule, rows, depth, a.groups(a_at, rule.span), b.groups(b_at, rule.span), out);
+    else units::stepped_panel(body.body, rule, rows, depth, rows_of_a, columns_of_b, out);
     for (std::size_t r = 0; r < rows; ++r) {
+      const float* values = out + r * panel_columns;
       D codes[panel_columns];  // D may be C, which the interpreter reads
-      accumulators.codes(out + r * panel_columns, columns, codes);
-      for (std::size_t j = 0; any_special && j < columns; ++j)
-        if (a.special[first + r] || b.special[left + j]) codes[j] = static_cast<D>(interpret(first + r, left + j));
+      accumulators.codes(values, columns, codes);
+      for (std::size_t j = 0; (any_special || stepped) && j < columns; ++j)
+        if (a.special[first + r] || b.special[left + j] || (stepped && values[j] != values[j]))
+          codes[j] = static_cast<D>(interpret(first + r, left + j));
       std::copy_n(codes, columns, d.data() + x.place_d()(first + r, left));
     }
   };

@@ -7,7 +7,7 @@
 namespace halfulp {
 
 /// d = A B + C (without C: + 0), m x n words of unit.accumulator. Every output equals mma() of its row and column, bit
-/// for bit, on any number of threads and with any instruction set. Fused sums that truncate run on vectors. Throws
+/// for bit, on any number of threads and with any instruction set. NVIDIA's and AMD's rules run on vectors. Throws
 /// std::invalid_argument, before it writes anything, for sizes that do not match, words wider than the unit's, types
 /// too narrow for them, a D that overlaps operands but is not C itself, k = 0, and a unit that refusal() refuses.
 void mma_gemm(const MatrixUnit& unit, const GemmOperands& operands, std::span<std::uint16_t> d);

@@ -8,19 +8,12 @@
 #define HWY_TARGET_INCLUDE "emulation/unit/panel.cpp"
 #include <hwy/foreach_target.h>
 
-#include <halfulp/emulation/unit/ending-inl.hpp>
+#include <halfulp/emulation/unit/terms-inl.hpp>
 
 #include <algorithm>
 
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::units::HWY_NAMESPACE {
-
-#if HWY_TARGET != HWY_SCALAR
-using DS = hn::Repartition<std::int16_t, DI>;
-constexpr DS ds{};
-#endif
-constexpr hn::RebindToUnsigned<DI> du{};
-constexpr std::size_t R = rows_together;
 
 /// How the products of a sum are divided.
 enum class Shape {
@@ -28,15 +21,6 @@ enum class Shape {
   runs,    ///< several without scales
   scaled,  ///< each run has its scales
 };
-
-/// f(i) for begin <= i < end, several at once.
-template <std::size_t together, class F>
-HWY_INLINE void unrolled(std::size_t begin, std::size_t end, F f) {
-  std::size_t i = begin;
-  for (; i + together <= end; i += together)
-    for (std::size_t j = 0; j < together; ++j) f(i + j);
-  for (; i < end; ++i) f(i);
-}
 
 /// The scale exponents of span s of row r and the columns.
 HWY_INLINE VI scale_of(const Terms& a, const Terms& b, std::size_t r, std::size_t s) {
@@ -48,47 +32,15 @@ HWY_INLINE VI scale_of(const Terms& a, const Terms& b, std::size_t r, std::size_
 template <Shape shape>
 HWY_INLINE void largest_exponents(const PanelRule& rule, const Terms& a, const Terms& b, std::int32_t least,
                                   VI (&largest)[R]) {
-  const std::size_t pairs = pairs_of(rule.span), spans = shape == Shape::scaled ? rule.length / rule.span : 1;
-  for (std::size_t s = 0; s < spans; ++s) {
-    VI here[R];
-#if HWY_TARGET == HWY_SCALAR
-    for (std::size_t r = 0; r < R; ++r) here[r] = hn::Set(di, least);
-    for (std::size_t i = s * pairs; i < (s + 1) * pairs; ++i)
-      for (std::size_t r = 0; r < R; ++r)
-        for (const int half : {0, 16}) {
-          const auto key = [&](KeyPair x) { return static_cast<std::int16_t>(x >> half); };
-          here[r] = hn::Max(here[r], hn::Set(di, key(a.pair[i * R + r]) + key(b.pair[i * panel_columns])));
-        }
-#else
-    hn::Vec<DS> most[R];
-    for (std::size_t r = 0; r < R; ++r) most[r] = hn::Set(ds, static_cast<std::int16_t>(least));
-    unrolled<2>(s * pairs, (s + 1) * pairs, [&](std::size_t i) HWY_ATTR {
-      const auto column = hn::BitCast(ds, hn::Load(du, b.pair + i * panel_columns));
-      for (std::size_t r = 0; r < R; ++r)
-        most[r] = hn::Max(most[r], hn::Add(column, hn::BitCast(ds, hn::Set(du, a.pair[i * R + r]))));
-    });
-    for (std::size_t r = 0; r < R; ++r)
-      here[r] = hn::ShiftRight<16>(hn::BitCast(di, hn::Max(most[r], hn::Reverse2(ds, most[r]))));
-#endif
-    for (std::size_t r = 0; r < R; ++r) {
-      if constexpr (shape == Shape::scaled) here[r] = hn::Add(here[r], scale_of(a, b, r, s));
-      largest[r] = s == 0 ? here[r] : hn::Max(largest[r], here[r]);
+  largest_of_span(rule, a, b, 0, least, largest);
+  if constexpr (shape == Shape::scaled) {
+    for (std::size_t r = 0; r < R; ++r) largest[r] = hn::Add(largest[r], scale_of(a, b, r, 0));
+    for (std::size_t s = 1; s < rule.length / rule.span; ++s) {
+      VI here[R];
+      largest_of_span(rule, a, b, s, least, here);
+      for (std::size_t r = 0; r < R; ++r) largest[r] = hn::Max(largest[r], hn::Add(here[r], scale_of(a, b, r, s)));
     }
   }
-}
-
-/// Truncates to integers that fit. (Highway's ConvertTo looks after those that do not, which takes longer than the
-/// sum.)
-HWY_INLINE VI truncated(VF x) {
-#if HWY_TARGET <= HWY_AVX3 && HWY_ARCH_X86
-  return VI{_mm512_maskz_cvttps_epi32(0xffff, x.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return VI{_mm256_cvttps_epi32(x.raw)};
-#elif HWY_TARGET == HWY_SSE4
-  return VI{_mm_cvttps_epi32(x.raw)};
-#else
-  return hn::ConvertTo(di, x);
-#endif
 }
 
 /// total * from_units, which is a normal float or 0, rounded once.
@@ -156,20 +108,16 @@ HWY_INLINE bool quick_sum(const PanelRule& rule, const Terms& a, const Terms& b,
   }
   const auto add_run = [&](std::size_t begin, std::size_t count) HWY_ATTR {
     VI sum[R];
-    VF here[R];
-    for (std::size_t r = 0; r < R; ++r) {
-      sum[r] = hn::Zero(di), here[r] = units[r];
-      // 2^-100 will do for all products that vanish, 2^127 for zeros.
-      if constexpr (shape == Shape::scaled)
+    if constexpr (shape == Shape::scaled) {
+      VF here[R];
+      for (std::size_t r = 0; r < R; ++r)  // 2^-100 will do for all products that vanish, 2^127 for zeros
         here[r] = power(
             hn::Min(hn::Max(hn::Add(hn::Sub(bits, emax[r]), scale_of(a, b, r, begin / count)), hn::Set(di, -100)),
                     hn::Set(di, 127)));
+      sum_products(a, b, begin, count, here, sum);
+    } else {
+      sum_products(a, b, begin, count, units, sum);
     }
-    unrolled<4>(begin, begin + count, [&](std::size_t k) HWY_ATTR {
-      const VF factor = hn::Load(df, b.value + k * panel_columns);
-      for (std::size_t r = 0; r < R; ++r)
-        sum[r] = hn::Add(sum[r], truncated(hn::Mul(hn::Mul(factor, hn::Set(df, a.value[k * R + r])), here[r])));
-    });
     for (std::size_t r = 0; r < R; ++r) {
       const VI before = total[r];
       total[r] = hn::Add(before, sum[r]);
@@ -251,19 +199,15 @@ HWY_INLINE VF nearest_sum(const PanelRule& rule, VF x, VF y) {
 template <bool nearest, Shape shape>
 HWY_ATTR void sum_all(const PanelRule& shared, std::size_t rows, std::size_t depth, Terms a, Terms b, float* d) {
   const PanelRule rule = shared;  // a copy that no store can change: its vectors stay in registers
-  const std::size_t pairs = pairs_of(rule.span), spans = rule.length / rule.span, all = depth / rule.span;
   for (std::size_t column = 0; column < panel_columns; column += hn::Lanes(df)) {
     alignas(64) float sums[panel_rows * panel_columns];
     float* to = rule.apart ? sums + column : d + column;
-    for (std::size_t k = 0, s = 0; k < depth; k += rule.length, s += spans) {
+    for (std::size_t k = 0; k < depth; k += rule.length) {
       const bool second = k / rule.length % 2 != 0;
       if (rule.apart && !second) std::fill(std::begin(sums), std::end(sums), 0.0f);
-      const Terms y{b.value + k * panel_columns + column, b.pair + s * pairs * panel_columns + column,
-                    b.scale + s * panel_columns + column};
+      const Terms y = column_at(rule, b, column, k);
       for (std::size_t r = 0; r < rows; r += R)
-        sum_rows<nearest, shape>(
-            rule, {a.value + r * depth + k * R, a.pair + (r * all + s * R) * pairs, a.scale + r * all + s * R}, y,
-            to + r * panel_columns);
+        sum_rows<nearest, shape>(rule, row_at(rule, depth, a, r, k), y, to + r * panel_columns);
       for (std::size_t r = 0; rule.apart && second && r < rows; ++r) {
         float* out = d + r * panel_columns + column;
         hn::StoreU(nearest_sum(rule, hn::LoadU(df, out), hn::Load(df, to + r * panel_columns)), df, out);

@@ -11,6 +11,16 @@
 
 namespace halfulp::units {
 
+/// What computes a unit's sums.
+enum class Body {
+  terms,     ///< fused_panel
+  groups,    ///< grouped_panel
+  chain,     ///< fma(a, b, d); with rule.apart d + a chain from +0 of rule.length products
+  tree,      ///< d + a binary tree of 2 or 4 products, every result flushed
+  exact,     ///< d + all products, rounded once to nearest
+  products,  ///< products cut and added in spans, then d; rules::sum_then_addend and even_odd_then_addend
+};
+
 /// Columns of a panel: one vector of floats with AVX-512, two with AVX2.
 inline constexpr std::size_t panel_columns = 16;
 /// Rows that are computed together, and those that share the loads of a panel.
@@ -48,10 +58,16 @@ inline constexpr std::int32_t zero_key = -(1 << 12), no_exponent = -(1 << 11);
 using KeyPair = std::uint32_t;
 constexpr std::size_t pairs_of(std::size_t span) { return (span + 1) / 2; }
 
+/// Part of an array, or of none.
+template <class T>
+constexpr T* moved(T* from, std::size_t by) {
+  return from ? from + by : nullptr;
+}
+
 /// Values, their exponents (of subnormals the format's smallest) as keys, and the exponents of the scales of each span.
 struct Terms {
   const float* value;
-  const KeyPair* pair;
+  const KeyPair* pair;        ///< for kernels that need them
   const std::int32_t* scale;  ///< if there are any
 };
 
@@ -69,13 +85,14 @@ inline constexpr std::size_t max_groups = 4;  ///< of a sum
 /// of the accumulator's format; Inf and NaN stay unchanged. All operands are finite. The environment is the default
 /// one.
 void fused_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, Terms a, Terms b, float* d);
+/// The same by the rules of the other bodies, for fp32. Outputs that a kernel cannot compute become NaN.
+void stepped_panel(Body body, const PanelRule& rule, std::size_t rows, std::size_t depth, Terms a, Terms b, float* d);
+/// Whether Body::chain runs on this CPU.
+bool has_fma();
 /// The same for groups of rule.span products; results are truncated.
 void grouped_panel(const PanelRule& rule, std::size_t rows, std::size_t depth, Groups a, Groups b, float* d);
 
 // Operands for the kernels, and the units that these serve.
-
-/// Which operands the kernel of a unit takes.
-enum class Body { terms, groups };
 
 /// A unit's kernel and its rule; none where only the interpreter serves.
 struct VectorBody {
@@ -101,7 +118,7 @@ struct Prepared {
 
   /// From a value on, which is the first of a panel.
   Terms terms(std::size_t at, std::size_t span) const {
-    return {value.data() + at, pair.data() + at / span * pairs_of(span), power.data() + at / span};
+    return {value.data() + at, moved(pair.data(), at / span * pairs_of(span)), moved(power.data(), at / span)};
   }
   Groups groups(std::size_t at, std::size_t span) const {
     return {value.data() + at, scale.data() + at / span, power.data() + at / span};

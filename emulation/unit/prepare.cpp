@@ -9,6 +9,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <cmath>
 #include <cstring>
 #include <limits>
 
@@ -83,6 +84,12 @@ void gather(const float* from, Placement step, std::size_t here, std::span<const
   }
 }
 
+/// Subnormals become +0.
+void flush(float* values, std::size_t count, float min_normal) {
+  for (std::size_t i = 0; i < count; ++i)
+    if (values[i] != 0 && std::abs(values[i]) < min_normal) values[i] = 0;
+}
+
 /// Marks the vectors of a panel that hold an infinity or a NaN.
 template <std::size_t width>
 void mark_special(const float* value, std::size_t depth, std::uint8_t* special) {
@@ -99,16 +106,18 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
                  std::span<const std::size_t> order, const float* values, Placement step, Scale scale) {
   Prepared p;
   const PanelRule& rule = body.rule;
-  const bool terms = body.body == Body::terms;
+  const bool groups = body.body == Body::groups, keyed = body.body == Body::terms || body.body == Body::products;
   const std::size_t depth = order.size(), spans = depth / rule.span, pairs = pairs_of(rule.span),
                     panels = (vectors + width - 1) / width, room = panels * width;
   p.special.assign(room, 0);
   p.value = array::Scratch<float>(room * depth);
-  if (terms) p.pair = array::Scratch<KeyPair>(room * spans * pairs);
+  if (keyed) p.pair = array::Scratch<KeyPair>(room * spans * pairs);
   if (unit.scaled()) p.power = array::Scratch<std::int32_t>(room * spans);
-  if (!terms) p.scale = array::Scratch<float>(room * spans);
+  if (groups) p.scale = array::Scratch<float>(room * spans);
   // fp16 holds some of the values that are subnormal in the operand's format as normal ones.
   const std::int32_t least = unit.rule == &rules::halves_apart ? fp16.emin() : format.emin();
+
+  const auto smallest = static_cast<float>(FloatFormat::power_of_two(format.emin()));
 
   const auto put_scales = [&](std::size_t first) {
     for (std::size_t s = 0; s < spans; ++s)
@@ -120,7 +129,7 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
                                        : 0;
         if (!unit.scale.is_finite(code)) p.special[first + v] = 1;
         p.power.data()[at] = unit.scale.exponent(code) + unit.scale.fraction_bits;
-        if (!terms)
+        if (groups)
           p.scale.data()[at] = static_cast<float>(static_cast<double>(unit.scale.significand(code)) *
                                                   FloatFormat::power_of_two(-unit.scale.fraction_bits));
       }
@@ -131,11 +140,12 @@ Prepared prepare(const MatrixUnit& unit, const FloatFormat& format, const Vector
       const std::size_t first = index * width;
       float* value = p.value.data() + first * depth;
       gather<width>(values + first * step.row, step, std::min(width, vectors - first), order, value);
+      if (body.body == Body::tree) flush(value, width * depth, smallest);
       mark_special<width>(value, depth, p.special.data() + first);
       if (unit.scaled()) put_scales(first);
       for (std::size_t v = 0; v < width; ++v)  // the interpreter computes these; here they must be finite
         for (std::size_t i = 0; p.special[first + v] && i < depth; ++i) value[i * width + v] = 0;
-      for (std::size_t s = 0; terms && s < spans; ++s)
+      for (std::size_t s = 0; keyed && s < spans; ++s)
         put_pairs<width>(value + s * rule.span * width, rule.span, least,
                          p.pair.data() + (first * spans + s * width) * pairs);
     }
@@ -187,7 +197,7 @@ PanelRule rule_of(const MatrixUnit& unit, std::size_t span, std::size_t run) {
   rule.quick_from = quick ? s.alignment_bits - 125 : 1,
   rule.quick_to = quick ? s.alignment_bits + 96 - 24 * nearest : 0;
   rule.quick_least = rule.least_exponent > rule.quick_from && !unit.scaled() ? rule.least_exponent : 2 * zero_key;
-  rule.apart = unit.rule == &rules::halves_apart;
+  rule.apart = unit.rule == &rules::halves_apart || unit.rule == &rules::product_chain;
   rule.addend_bits = d.fraction_bits, rule.addend_min = min_normal(d), rule.addend_max = max_finite(d);
   return rule;
 }
@@ -203,7 +213,35 @@ bool share_scales(const MatrixUnit& unit, std::size_t run) {
 
 }  // namespace
 
+namespace {
+
+constexpr int partial_sum_bits = 24;  ///< below emax that products keep on CDNA3
+
+/// The body of a rule that is not made of fused sums.
+std::optional<VectorBody> stepped_body(const MatrixUnit& unit) {
+  const auto length = static_cast<std::size_t>(unit.sum.length);
+  if (unit.accumulator != fp32 || !is_carried(unit.a) || !is_carried(unit.b)) return {};
+  const auto with = [&](Body body, std::size_t span) { return VectorBody{body, rule_of(unit, span, span)}; };
+  if (unit.rule == &rules::fma_chain || unit.rule == &rules::product_chain) {
+    if (!has_fma()) return {};
+    return with(Body::chain, length);
+  }
+  if (unit.rule == &rules::flushed_tree && (length == 2 || length == 4)) return with(Body::tree, length);
+  if (unit.rule == &rules::exact_sum) return with(Body::exact, length);
+  const bool even_odd = unit.rule == &rules::even_odd_then_addend;
+  if (!even_odd && unit.rule != &rules::sum_then_addend) return {};
+  // Products are exact in float, and up to 32 integers below 4 * 2^24 have a sum of 32 bits.
+  if (unit.a.precision() + unit.b.precision() > carrier_bits || length > 32 || (even_odd && length % 2 != 0)) return {};
+  MatrixUnit cut = unit;
+  cut.sum.alignment_bits = partial_sum_bits;
+  const std::size_t span = even_odd ? length / 2 : length;
+  return VectorBody{Body::products, rule_of(cut, span, span)};
+}
+
+}  // namespace
+
 std::optional<VectorBody> vector_body(const MatrixUnit& unit) {
+  if (const auto body = stepped_body(unit)) return body;
   const FusedSum& s = unit.sum;
   const FloatFormat& d = unit.accumulator;
   if (!is_plain(s) || !is_carried(unit.a) || !is_carried(unit.b) || !is_carried(d) || d.nonfinite != NonFinite::ieee)
@@ -241,7 +279,10 @@ std::vector<std::size_t> order_of(const MatrixUnit& unit, std::size_t k) {
   for (std::size_t begin = 0; begin < k; begin += depth)
     for (std::size_t s = 0; s < sums; ++s)
       for (std::size_t i = 0; i < length; ++i) {
-        const std::size_t at = begin + product_of(unit, sums, s, i);
+        // The even products of a sum come first where they are added apart.
+        const std::size_t at = begin + (unit.rule == &rules::even_odd_then_addend && length > 1
+                                            ? i % (length / 2) * 2 + i / (length / 2)
+                                            : product_of(unit, sums, s, i));
         order.push_back(at < k ? at : padding);
       }
   return order;

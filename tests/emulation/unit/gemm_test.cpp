@@ -8,16 +8,18 @@
 #include <hwy/targets.h>
 #include <tbb/global_control.h>
 
+#include <cmath>
+
 namespace halfulp {
 namespace gemm_test {
 
 using check::Random;
 
-enum class Kind { bits, near_one, near_some, subnormal, full, faint, huge, edges, count };
+enum class Kind { bits, near_one, near_some, wide, subnormal, full, faint, huge, edges, count };
 
-/// A code word: arbitrary, around 1, around one of a few exponents, small, with most fractions full and most signs
-/// equal (sums that exceed 31 bits), of exponents where products or addends come near 2^-110 or 2^110 (the ends of what
-/// floats scale exactly), or at an edge of the format.
+/// A code word: arbitrary, around 1, around one of a few exponents, of many exponents, small, with most fractions full
+/// and most signs equal (sums that exceed 31 bits), of exponents where products or addends come near 2^-110 or 2^110
+/// (the ends of what floats scale exactly), or at an edge of the format.
 std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
   const std::uint64_t r = random(), sign = f.is_signed && (r & 1) ? f.sign_mask() : 0;
   const auto fraction = [&] { return (r >> 8) & f.fraction_mask(); };
@@ -29,6 +31,7 @@ std::uint64_t draw(const FloatFormat& f, Kind kind, Random& random) {
     case Kind::bits: return r & f.code_mask();
     case Kind::near_one: return with_exponent(static_cast<int>(r >> 40 & 7) - 4);
     case Kind::near_some: return (r >> 50 & 3) == 0 ? sign : with_exponent(static_cast<int>(r >> 40 & 1) * 26 - 13);
+    case Kind::wide: return with_exponent(static_cast<int>(r >> 40 & 63) - 32);
     case Kind::full:
       return (with_exponent(0) & ~sign) | ((r >> 40 & 3) ? f.fraction_mask() : 0) | (r >> 48 & 15 ? 0 : sign);
     case Kind::faint: return with_exponent((f.precision() > 16 ? -96 : -48) - static_cast<int>(r >> 40 & 15));
@@ -61,7 +64,10 @@ struct Matrices {
         to.push_back(code_word(f, draw(f, how, random)) | (f == tf32 ? random() & 0x1fff : 0));
     };
     fill(a, m * k, u.a, kind), fill(b, k * n, u.b, kind),
-        fill(c, m * n, u.accumulator, random() & 1 ? kind : Kind::near_some);
+        fill(c, m * n, u.accumulator,
+             random() & 1   ? kind
+             : random() & 1 ? Kind::near_some
+                            : Kind::wide);
     const Kind scales = kind == Kind::edges ? Kind::edges : kind == Kind::bits ? Kind::bits : Kind::near_one;
     fill(scale_a, m * blocks, u.scale, scales), fill(scale_b, blocks * n, u.scale, scales);
     operands = {m, n, k, std::span(a), std::span(b), std::span(c), std::span(scale_a), std::span(scale_b)};
@@ -195,6 +201,38 @@ TEST(Gemm, IsTheSameOnAnyNumberOfThreadsAndOfAnyWidthOfWords) {
   std::vector<std::uint32_t> narrow(70 * 70);
   mma_gemm(u, {70, 70, 96, std::span(a), std::span(b), std::span(c)}, std::span(narrow));
   EXPECT_TRUE(std::equal(narrow.begin(), narrow.end(), one.begin(), one.end()));
+}
+
+// CDNA3's FP8 drops an addend below 2^-25 of the largest product. What it keeps is seen where products cancel.
+TEST(Gemm, EqualsTheInterpreterForSmallAddends) {
+  const MatrixUnit& u = find_unit("cdna3.mfma.e4m3fnuz.fp32");
+  const auto code = [](const FloatFormat& f, double x) {
+    return evaluate({Operation::convert, fp64, f, {}}, std::bit_cast<std::uint64_t>(x)).code;
+  };
+  Random random{9};
+  Matrices x(u, 1, 24, 3, Kind::near_one, random);
+  x.a = {code(u.a, 1), code(u.a, -1), code(u.a, 0.5)};
+  std::fill(x.b.begin(), x.b.end(), code(u.b, 1));
+  for (int i = 0; i < 24; ++i)
+    x.c[static_cast<std::size_t>(i)] = code(u.accumulator, (i % 2 ? 1.5 : -1.5) * std::ldexp(1.0, -20 - i / 2));
+  x.operands = {1, 24, 3, std::span(x.a), std::span(x.b), std::span(x.c)};
+  std::vector<std::uint64_t> d(24);
+  mma_gemm(u, x.operands, std::span(d));
+  EXPECT_EQ(d, expected(u, x));
+}
+
+// The interpreter computes rows and columns with NaN, and reads C, when D already holds other results.
+TEST(Gemm, WritesDOverC) {
+  Random random{5};
+  for (const char* name : {"hopper.mma.fp16.fp32", "blackwell.tcgen05.nvfp4.fp32", "cdna1.mfma.fp16.fp32"}) {
+    const MatrixUnit& u = find_unit(name);
+    for (const Kind kind : {Kind::near_some, Kind::edges}) {
+      Matrices x(u, 20, 20, static_cast<std::size_t>(u.k), kind, random);
+      const auto want = expected(u, x);
+      mma_gemm(u, x.operands, std::span(x.c));
+      EXPECT_EQ(x.c, want) << name;
+    }
+  }
 }
 
 TEST(Gemm, RefusesWhatDoesNotFit) {
