@@ -130,6 +130,39 @@ HWY_ATTR void to_twos_complement(std::uint8_t* codes, std::size_t count, int bit
   }
 }
 
+template <std::size_t R>
+HWY_INLINE void sums_of_rows(const double* a, std::size_t a_step, std::size_t count, const double* b, std::size_t n,
+                             double* sums) {
+  constexpr hn::ScalableTag<double> d;
+  constexpr std::size_t together = hn::MaxLanes(d) == 8 ? 4 : 2;  // 32 registers, or 16
+  const std::size_t lanes = hn::Lanes(d);
+  std::size_t j = 0;
+  for (; j + together * lanes <= n; j += together * lanes) {
+    hn::Vec<decltype(d)> sum[R][together];
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t v = 0; v < together; ++v) sum[r][v] = hn::Zero(d);
+    for (std::size_t k = 0; k < count; ++k)
+      for (std::size_t v = 0; v < together; ++v) {
+        const auto column = hn::LoadU(d, b + k * n + j + v * lanes);
+        for (std::size_t r = 0; r < R; ++r) sum[r][v] = hn::MulAdd(hn::Set(d, a[r * a_step + k]), column, sum[r][v]);
+      }
+    for (std::size_t r = 0; r < R; ++r)
+      for (std::size_t v = 0; v < together; ++v) hn::StoreU(sum[r][v], d, sums + r * n + j + v * lanes);
+  }
+  for (; j < n; ++j)
+    for (std::size_t r = 0; r < R; ++r) {
+      double sum = 0;
+      for (std::size_t k = 0; k < count; ++k) sum += a[r * a_step + k] * b[k * n + j];
+      sums[r * n + j] = sum;
+    }
+}
+HWY_ATTR void sums_of(const double* a, std::size_t rows, std::size_t a_step, std::size_t count, const double* b,
+                      std::size_t n, double* sums) {
+  std::size_t r = 0;
+  for (; r + 4 <= rows; r += 4) sums_of_rows<4>(a + r * a_step, a_step, count, b, n, sums + r * n);
+  for (; r < rows; ++r) sums_of_rows<1>(a + r * a_step, a_step, count, b, n, sums + r * n);
+}
+
 }  // namespace halfulp::block::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -140,6 +173,7 @@ HWY_EXPORT(magnitudes_of);
 HWY_EXPORT(extremes_of);
 HWY_EXPORT(scaled_any);
 HWY_EXPORT(to_twos_complement);
+HWY_EXPORT(sums_of);
 
 void magnitudes(const float* in, std::size_t block, std::size_t count, std::uint32_t* out) {
   HWY_DYNAMIC_DISPATCH(magnitudes_of)(in, block, count, out);
@@ -153,6 +187,10 @@ void scaled(const float* in, std::size_t block, std::size_t count, const float* 
 }
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits) {
   HWY_DYNAMIC_DISPATCH(to_twos_complement)(codes, count, bits);
+}
+void sums_of_products(const double* a, std::size_t rows, std::size_t a_step, std::size_t count, const double* b,
+                      std::size_t n, double* sums) {
+  HWY_DYNAMIC_DISPATCH(sums_of)(a, rows, a_step, count, b, n, sums);
 }
 
 }  // namespace halfulp::block

@@ -21,4 +21,9 @@ void scaled(const float* in, std::size_t block, std::size_t count, const float* 
 /// Converts codes of sign and magnitude to two's complement of `bits` bits, in place.
 void twos_complement(std::uint8_t* codes, std::size_t count, int bits);
 
+/// sums[r * n + j] = the sum over k < count of a[r * a_step + k] * b[k * n + j], for r < rows and j < n, where doubles
+/// hold every partial sum in any order.
+void sums_of_products(const double* a, std::size_t rows, std::size_t a_step, std::size_t count, const double* b,
+                      std::size_t n, double* sums);
+
 }  // namespace halfulp::block

@@ -1,4 +1,6 @@
 #include <halfulp/emulation/array/kernels.hpp>
+#include <halfulp/emulation/array/scratch.hpp>
+#include <halfulp/emulation/block/lanes.hpp>
 #include <halfulp/emulation/block/product.hpp>
 #include <halfulp/emulation/operation.hpp>
 #include <halfulp/emulation/round_pack.hpp>
@@ -160,9 +162,12 @@ class ExactSums {
     exponent_ = lowest(x) + lowest(y);
     bits_of_product_ = width(x) + width(y);
     a_ = elements(a), b_ = elements(b);
-    columns_.resize(b_.size());
-    for (std::size_t j = 0; j < n_; ++j)
-      for (std::size_t k = 0; k < k_; ++k) columns_[k * n_ + j] = b_[j * k_ + k];
+    columns_ = array::Scratch<double>(n_ * k_);
+    constexpr std::size_t tile = 16;  // lines of the cache, read and written
+    for (std::size_t first = 0; first < n_; first += tile)
+      for (std::size_t k = 0; k < k_; ++k)
+        for (std::size_t j = first; j < std::min(n_, first + tile); ++j)
+          columns_.data()[k * n_ + j] = b_.data()[j * k_ + k];
   }
 
   template <class Outside>
@@ -170,15 +175,21 @@ class ExactSums {
     const std::size_t length = s.end - s.begin;
     // Doubles hold every sum, and the values that these stand for.
     const bool in_doubles = bits_of_product_ + std::bit_width(length) <= 53 && std::abs(exponent_) < 900;
+    if (in_doubles) {
+      constexpr std::size_t together = 16;
+      const double unit = FloatFormat::power_of_two(exponent_);
+      each_row((m_ + together - 1) / together, together * n_ * length, [&](std::size_t group) {
+        const std::size_t first = group * together, rows = std::min(together, m_ - first), outputs = rows * n_;
+        array::Scratch<double> sums(outputs);
+        block::sums_of_products(a_.data() + first * k_ + s.begin, rows, k_, length, columns_.data() + s.begin * n_, n_,
+                                sums.data());
+        for (std::size_t o = 0; o < outputs; ++o)
+          to[first * n_ + o] = outside.number(sums.data()[o], exponent_, unit, first * n_ + o);
+      });
+      return;
+    }
     each_row(m_, n_ * length, [&](std::size_t i) {
       const double* const a = a_.data() + i * k_;
-      if (in_doubles) {
-        const double unit = FloatFormat::power_of_two(exponent_);
-        std::vector<double> sums(n_);
-        for (std::size_t k = s.begin; k < s.end; ++k) add_products(a[k], columns_.data() + k * n_, sums);
-        for (std::size_t j = 0; j < n_; ++j) to[i * n_ + j] = outside.number(sums[j], exponent_, unit, i * n_ + j);
-        return;
-      }
       for (std::size_t j = 0; j < n_; ++j) {
         const double* const b = b_.data() + j * k_;
         int128 sum = 0;
@@ -196,27 +207,24 @@ class ExactSums {
 
  private:
   /// As multiples of the lowest bit, the zero points taken off; Inf and NaN as they are.
-  static std::vector<double> elements(const Rows& x) {
+  static array::Scratch<double> elements(const Rows& x) {
     const BlockElement& e = x.array.format.element;
     double table[256];
     for (unsigned code = 0; code < 256; ++code) {
       const double value = e.value(code & ((1u << e.bits()) - 1));
       table[code] = std::isfinite(value) ? std::ldexp(value, -lowest(e)) : value;
     }
-    std::vector<double> all;
-    for (const std::uint8_t code : x.codes()) all.push_back(table[code]);
-    for (std::size_t i = 0; i < all.size() && !x.array.zeros.empty(); ++i)
-      all[i] -= x.array.zeros[x.block(i / x.grid.columns, i % x.grid.columns)];
+    const std::span<const std::uint8_t> codes = x.codes();
+    array::Scratch<double> all(codes.size());
+    for (std::size_t i = 0; i < codes.size(); ++i) all.data()[i] = table[codes[i]];
+    for (std::size_t i = 0; i < codes.size() && !x.array.zeros.empty(); ++i)
+      all.data()[i] -= x.array.zeros[x.block(i / x.grid.columns, i % x.grid.columns)];
     return all;
-  }
-  static void add_products(double a, const double* b, std::vector<double>& sums) {
-    double* const to = sums.data();
-    for (std::size_t j = 0; j < sums.size(); ++j) to[j] += a * b[j];
   }
 
   std::size_t m_, n_, k_;
   int exponent_, bits_of_product_;
-  std::vector<double> a_, b_, columns_;  ///< columns_: B with columns side by side
+  array::Scratch<double> a_, b_, columns_;  ///< columns_: B with columns side by side
 };
 
 /// Sums of elements by a product model.
@@ -302,7 +310,7 @@ bool is_plain_fp32(const Stage& s) {
 }
 
 template <class Sums>
-void multiply_in_fp32(const BlockDot& dot, const Rows& a, const Rows& b, Sums sums, std::span<std::uint64_t> c) {
+void multiply_in_fp32(const BlockDot& dot, const Rows& a, const Rows& b, Sums&& sums, std::span<std::uint64_t> c) {
   const std::vector<float> of_a = fp32_scales(a), of_b = fp32_scales(b);
   const auto scales = [](const Rows& x, std::span<const float> of_blocks) {
     return OperandScales{x.grid, of_blocks, x.array.format.tensor_scale ? x.array.tensor_scale : 1};
@@ -315,7 +323,7 @@ void multiply_in_fp32(const BlockDot& dot, const Rows& a, const Rows& b, Sums su
 }
 
 template <class Sums>
-void multiply_in_stage(const BlockDot& dot, const Rows& a, const Rows& b, std::uint64_t stream, Sums sums,
+void multiply_in_stage(const BlockDot& dot, const Rows& a, const Rows& b, std::uint64_t stream, Sums&& sums,
                        std::span<std::uint64_t> c) {
   const std::size_t n = b.count;
   InStage outside(dot, c.size(), stream);
@@ -342,7 +350,7 @@ void multiply_in_stage(const BlockDot& dot, const Rows& a, const Rows& b, std::u
 
 /// `stream` is that of the first output.
 void multiply(const BlockDot& dot, const Rows& a, const Rows& b, std::uint64_t stream, std::span<std::uint64_t> c) {
-  const auto with = [&](auto sums) {
+  const auto with = [&](auto&& sums) {
     if (is_plain_fp32(dot.outer)) multiply_in_fp32(dot, a, b, sums, c);
     else multiply_in_stage(dot, a, b, stream, sums, c);
   };
