@@ -206,11 +206,6 @@ template <class T>
 inline T smooth_exp(T x) {
   return static_cast<T>(smooth::exp<smooth::exp_terms<T>>(x));
 }
-/// e^x of every element; to and from may be the same memory.
-template <class T>
-inline void smooth_exponentials(std::span<const T> from, std::span<T> to) {
-  for (std::size_t i = 0; i < to.size(); ++i) to[i] = smooth_exp<T>(from[i]);
-}
 
 /// Within 2^-51 relative in double.
 template <class T>

@@ -25,6 +25,25 @@ struct StepNumbers {
 /// `steps` counts the steps of this tensor, including this one.
 StepNumbers numbers_of(const OptimizerSettings& settings, const UpdatePrecision& precision, std::uint64_t steps);
 
+namespace update_steps {
+/// The operations whose results are rounded, in the order of the steps.
+enum Step : std::size_t {
+  decayed_gradient,
+  scaled_first,
+  first,
+  lookahead,
+  scaled_second,
+  second,
+  root,
+  corrected,
+  denominator,
+  update,
+  decayed_update,
+  shrunk,
+  step_count
+};
+}  // namespace update_steps
+
 /// Rounds results of operations to the stage, if there is one. Stochastic rounding takes one stream per operation.
 class OperationRounding {
  public:
@@ -38,7 +57,7 @@ class OperationRounding {
  private:
   const Stage* stage_;
   std::uint64_t seed_;
-  std::array<std::uint64_t, 13> streams_{};
+  std::array<std::uint64_t, update_steps::step_count> streams_{};
 };
 
 /// Elements [begin, begin + weights.size()) of a tensor. All spans have one length; `first` and `second` are empty

@@ -1,8 +1,8 @@
 // max(x, 0).
 #pragma once
 
-#include <halfulp/data/elementary.hpp>
 #include <halfulp/emulation/random.hpp>
+#include <halfulp/training/layers/curves.hpp>
 #include <halfulp/training/layers/initialisation.hpp>
 #include <halfulp/training/layers/module.hpp>
 
@@ -38,14 +38,7 @@ class Relu : public Module<T> {
   Tensor<T> y_, dx_;
 };
 
-// Gaussian error linear units (Hendrycks and Gimpel 2016).
-
-enum class GeluForm : std::uint8_t {
-  erf,   ///< x P(X <= x), X standard normal
-  tanh,  ///< x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), as torch.nn.GELU(approximate="tanh")
-};
-
-/// Any shape.
+/// Gaussian error linear units. Any shape.
 template <class T>
 class Gelu : public Module<T> {
  public:
@@ -78,7 +71,7 @@ RowSoftmax<T> exponentials_of_row(const Numerics<T>& numerics, const Site& site,
   if (largest == -std::numeric_limits<T>::infinity()) largest = 0;
   for (std::size_t j = 0; j < x.size(); ++j) exponentials[j] = x[j] - largest;
   numerics.inner(site, exponentials);
-  smooth_exponentials<T>(exponentials, exponentials);
+  training::exponentials(exponentials.data(), exponentials.data(), exponentials.size());
   numerics.inner(site, exponentials);
   return {largest, numerics.sum(site, exponentials)};
 }
