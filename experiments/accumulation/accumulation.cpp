@@ -462,6 +462,7 @@ void run_accumulation(const Config& config, Run& run) {
         run.trace.append(m.trace);
       });
 
+  if (run.only_operands) return;
   std::vector<Drawn> distributions{{s, std::move(inputs)}};
   for (const std::string& name : distribution_names)
     if (name != s.distribution) distributions.push_back(draw_inputs(s, name));

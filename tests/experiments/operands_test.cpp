@@ -44,6 +44,8 @@ TEST(OperandsOfExperiments, AreThoseOfWholeRuns) {
     expect_same_operands("optimizer", with({"networks=mlp", "groups=eps,master,states"}), limit);
     expect_same_operands("finetune", with({"policies=fp32,amp-fp16,pure-bf16", "tune_steps=8"}), limit);
   }
+  expect_same_operands("accumulation", {"lengths=16,64", "trials=1", "ones=100", "harmonic_limit=100"}, 1000);
+  expect_same_operands("operators", {"samples=1", "size=64"}, 1000);
   expect_same_operands("quantization", with({"networks=mlp", "rows=4", "outputs=4"}), 100'000);
 }
 
