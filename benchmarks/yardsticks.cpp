@@ -56,7 +56,8 @@ void philox(const void* const*, void* out, std::size_t count) {
   for (std::size_t done = 0; done + std::size_t{32} * together <= count; done += std::size_t{32} * together) {
     __m512i a[together], b[together], c[together], d[together];
     for (int k = 0; k < together; ++k, first += 8) {
-      a[k] = _mm512_add_epi64(_mm512_set1_epi64(static_cast<long long>(first)), _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
+      a[k] = _mm512_add_epi64(_mm512_set1_epi64(static_cast<long long>(first)),
+                              _mm512_setr_epi64(0, 1, 2, 3, 4, 5, 6, 7));
       b[k] = c[k] = d[k] = _mm512_setzero_si512();
     }
     Bits key0 = 1, key1 = 2;

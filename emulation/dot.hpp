@@ -106,8 +106,8 @@ std::string dot_refusal(const DotModel& model);
 /// words of one format: add, sub, mul, fma (operands, random bits), convert_from(format, code, random bits).
 ///
 /// An A with a type Word computes many sums in step, a Word being a code word of each. Instead of random bits it is
-/// given random(k), what the k-th operation draws, or nullptr; and it has zero() and by_magnitude(x, y), the larger of x
-/// and y, or x, then the other.
+/// given random(k), what the k-th operation draws, or nullptr; and it has zero() and by_magnitude(x, y), the larger of
+/// x and y, or x, then the other.
 template <class A>
 class DotEngine {
   template <class B>

@@ -41,7 +41,9 @@ Peer cpfloat() {
   return peer;
 }
 #else
-Peer cpfloat() { return {"CPFloat", "skipped: no registry has it; ./run bench --peer-source DIR takes its source", {}}; }
+Peer cpfloat() {
+  return {"CPFloat", "skipped: no registry has it; ./run bench --peer-source DIR takes its source", {}};
+}
 #endif
 
 }  // namespace halfulp::bench

@@ -102,7 +102,7 @@ struct Short {
   /// Products are exact as normal floats, so that to nearest only those that are not normal need rounding to odd. (What
   /// is rounded to zero or to the smallest normal float is so in the format as well.) One instruction finds them.
   template <Operation op, RoundingMode mode>
-  static constexpr bool exact_products = HALFULP_EMBEDDED_ROUNDING&& op == Operation::mul&& is_nearest(mode);
+  static constexpr bool exact_products = HALFULP_EMBEDDED_ROUNDING && op == Operation::mul && is_nearest(mode);
   static constexpr std::uint32_t upper = 0xffff'0000u;
   HWY_INLINE VF value(const Code* codes) const {
     return hn::BitCast(df, hn::ShiftLeftSame(load_codes(du32, codes), to.tail));

@@ -116,8 +116,7 @@ void gemm_of(const DotModel& model, const MatrixOperands<Words>& x, std::span<D>
                          const Placement& place) {
     std::vector<Code> codes(rows * columns);
     tbb::parallel_for(std::size_t{0}, rows, [&](std::size_t i) {
-      for (std::size_t j = 0; j < columns; ++j)
-        codes[i * columns + j] = static_cast<Code>(word(words, f, place(i, j)));
+      for (std::size_t j = 0; j < columns; ++j) codes[i * columns + j] = static_cast<Code>(word(words, f, place(i, j)));
     });
     return codes;
   };
@@ -152,8 +151,7 @@ void gemm_of(const DotModel& model, const MatrixOperands<Words>& x, std::span<D>
     if (x.c.size() != 0) {
       c.emplace();
       for (std::size_t o = 0; o < count; ++o)
-        c->at[o] = static_cast<Code>(
-            word(x.c, model.result(), x.place_c()((begin + o) / x.n, (begin + o) % x.n)));
+        c->at[o] = static_cast<Code>(word(x.c, model.result(), x.place_c()((begin + o) / x.n, (begin + o) % x.n)));
     }
     const Lanes<Code> results = engine.on.dot_of(x.k, first, second, c);
     for (std::size_t o = 0; o < count; ++o) {
@@ -193,8 +191,7 @@ void gemm_in_step(const DotModel& model, const MatrixOperands<Words>& x, std::sp
   else gemm_of<std::uint32_t>(model, x, d, first_stream);
 }
 
-#define HALFULP_WORDS(D) \
-  template void gemm_in_step(const DotModel&, const GemmOperands&, std::span<D>, std::uint64_t);
+#define HALFULP_WORDS(D) template void gemm_in_step(const DotModel&, const GemmOperands&, std::span<D>, std::uint64_t);
 HALFULP_WORDS(std::uint8_t)
 HALFULP_WORDS(std::uint16_t)
 HALFULP_WORDS(std::uint32_t)

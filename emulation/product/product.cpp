@@ -30,8 +30,7 @@ void gemm_by_dot_model(const DotModel& model, const MatrixOperands<Words>& x, st
   if (x.k > 0)
     if (const auto plan = products::make_plan(model))
       return products::gemm_by_vectors(model, *plan, x, d, first_stream);
-  if (x.k > 0 && products::goes_in_step(model, x.m, x.n, x.k))
-    return products::gemm_in_step(model, x, d, first_stream);
+  if (x.k > 0 && products::goes_in_step(model, x.m, x.n, x.k)) return products::gemm_in_step(model, x, d, first_stream);
   tbb::parallel_for(tbb::blocked_range2d<std::size_t>(0, x.m, 1, 0, x.n, 16), [&](const auto& range) {
     const array::DefaultEnvironment environment;
     ScalarOutputs<Words> scalar(model, x, first_stream);
