@@ -27,6 +27,11 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include <hwy/cache_control.h>
+#include <hwy/targets.h>
+
+#if HWY_ARCH_X86
+#include <cpuid.h>
+#endif
 
 #include <algorithm>
 
@@ -52,10 +57,25 @@ std::size_t kept_by_a_core() {
   return std::min(8 * cache(2, mebibyte), cache(3, 32 * mebibyte));
 }
 
+/// Whether ordinary stores of whole lines do not read them first: AMD's family 26 (Zen 5) with AVX-512, where 64 M numbers
+/// are encoded in 0.14 ns each by ordinary stores and in 0.25 ns past the caches.
+bool stores_whole_lines() {
+#if HWY_ARCH_X86
+  unsigned a = 0, b = 0, c = 0, d = 0;
+  __cpuid(0, a, b, c, d);
+  const bool amd = b == signature_AMD_ebx && c == signature_AMD_ecx && d == signature_AMD_edx;
+  if (!amd || (hwy::SupportedTargets() & HWY_AVX3) == 0) return false;
+  __cpuid(1, a, b, c, d);
+  return (a >> 8 & 0xf) + (a >> 20 & 0xff) >= 26;
+#else
+  return false;
+#endif
+}
+
 }  // namespace
 
 bool leaves_caches(std::size_t bytes) {
-  static const std::size_t kept = kept_by_a_core();
+  static const std::size_t kept = stores_whole_lines() ? ~std::size_t{0} : kept_by_a_core();
   return bytes >= kept;
 }
 
