@@ -122,7 +122,7 @@ class DotEngine {
   static constexpr bool in_step = requires { typename A::Word; };
 
  public:
-  using Word = typename WordOf<A>::Type;
+  using Word = typename WordOf<A>::Type;  ///< A code word, or one of each of the sums in step.
 
   /// make(format, rounding) gives the A of a stage. Throws std::invalid_argument if the model is refused.
   template <class Make>
