@@ -113,13 +113,15 @@ class DotEngine {
   template <class B>
   struct WordOf {
     using Type = std::uint64_t;
+    static constexpr bool of_many = false;
   };
   template <class B>
     requires requires { typename B::Word; }
   struct WordOf<B> {
     using Type = typename B::Word;
+    static constexpr bool of_many = true;
   };
-  static constexpr bool in_step = requires { typename A::Word; };
+  static constexpr bool in_step = WordOf<A>::of_many;
 
  public:
   using Word = typename WordOf<A>::Type;  ///< A code word, or one of each of the sums in step.
