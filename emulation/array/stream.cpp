@@ -57,8 +57,8 @@ std::size_t kept_by_a_core() {
   return std::min(8 * cache(2, mebibyte), cache(3, 32 * mebibyte));
 }
 
-/// Whether ordinary stores of whole lines do not read them first: AMD's family 26 (Zen 5) with AVX-512, where 64 M numbers
-/// are encoded in 0.14 ns each by ordinary stores and in 0.25 ns past the caches.
+/// Whether ordinary stores of whole lines do not read them first: AMD's family 26 (Zen 5) with AVX-512, where 64 M
+/// numbers are encoded in 0.14 ns each by ordinary stores and in 0.25 ns past the caches.
 bool stores_whole_lines() {
 #if HWY_ARCH_X86
   unsigned a = 0, b = 0, c = 0, d = 0;
