@@ -109,6 +109,9 @@ class Line:
         other = self.against[what]
         return self.ours.ns / other.ns if other else None
 
+    def peer_name(self):
+        return self.peer[0] + (f" *{self.peer[1].differ}" if self.peer[1].differ else "") if self.peer else "-"
+
     def cells(self):
         if not isinstance(self.ours, Time):
             return [self.label, self.set, self.ours]
@@ -116,8 +119,7 @@ class Line:
         for what in ("least", "limit", "peer"):
             other, ratio = self.against[what], self.ratio(what)
             both += [other.text(), f"{ratio:.2f}"] if other else ["-", "-"]
-        name = self.peer[0] + (f" *{self.peer[1].differ}" if self.peer[1].differ else "") if self.peer else "-"
-        return [self.label, self.set, self.ours.text(), f"{1 / self.ours.ns:.2f}", *both, name,
+        return [self.label, self.set, self.ours.text(), f"{1 / self.ours.ns:.2f}", *both, self.peer_name(),
                 self.scalar.text() if isinstance(self.scalar, Time) else "-"]
 
 
@@ -148,14 +150,15 @@ def listed(names, most=12):
 
 def print_peers_verdict(works):
     lines = [line for line in best_lines(works) if line.peer]
-    faster = [f"{line.work} {line.label}: {line.peer[0]}, {line.ratio('peer'):.2f}"
+    faster = [f"{line.work} {line.label}: {line.peer_name()}, {line.ratio('peer'):.2f}"
               for line in lines if line.ratio("peer") > 1 + ALIKE]
     if not lines:
         print("no row has a peer that was measured")
     elif faster:
         print(f"a peer is faster on {len(faster)} of {len(lines)} rows: {listed(faster)}")
     else:
-        print(f"no peer is faster on any of the {len(lines)} rows that one was measured on (ratios up to {1 + ALIKE} count as alike)")
+        print(f"no peer is faster on any of the {len(lines)} rows that one was measured on "
+              f"(ratios up to {1 + ALIKE} count as alike)")
 
 
 def print_goals_verdict(works):
@@ -175,7 +178,8 @@ def print_goals_verdict(works):
         else:
             beyond.append(f"{line.work} {line.label}: {ratio:.2f} x {what}, not {most}")
     if within or beyond:
-        print(f"goals: {within} of {within + len(beyond)} rows are within theirs" + (f"; beyond: {listed(beyond, 60)}" if beyond else ""))
+        print(f"goals: {within} of {within + len(beyond)} rows are within theirs"
+              + (f"; beyond: {listed(beyond, 60)}" if beyond else ""))
 
 
 def print_table(works):
@@ -201,12 +205,12 @@ def print_context(context, entries):
     print(f"halfulp {context.get('version', 'unknown')} (git {context.get('revision', 'unknown')}{dirty}), {context.get('date', 'no date')}"
           + (", a quick run: short, without the arrays of 64 M" if context.get("quick") == "true" else ""))
     print()
-    print("ns an element, medians. L1: arrays of 4096 elements. least: a loop by hand that is right for ordinary operands alone")
-    print("(benchmarks/yardsticks.cpp). limit: the faster of two copies of as many bytes, read and written: memcpy and a plain loop.")
-    print("x: ours divided by it; below 1 ours is the faster. scalar: convert() or evaluate() in a loop. mma, product: ns a")
-    print("multiply-add of square matrices; their limit is a plain FP32 product by Eigen, their scalar the interpreter, or the")
-    print(f"scalar definition. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's results differ from")
-    print("ours on these operands (those of Python packages were not compared).")
+    print("ns an element, medians. L1: arrays of 4096 elements. least: a loop by hand that is right only for ordinary operands")
+    print("(benchmarks/yardsticks.cpp). limit: the faster of two copies of as many bytes, read and written: memcpy and a plain")
+    print("loop. x: ours divided by it; below 1 ours is the faster. scalar: convert() or evaluate() in a loop. mma, product: ns")
+    print("a multiply-add of square matrices; their limit is a plain FP32 product by Eigen, their scalar the interpreter, or")
+    print(f"the scalar definition. -: not measured. ~: varied by more than {NOISY:.0%} between repetitions. *N: N of the peer's")
+    print("results differ from ours on these operands (those of Python packages were not compared).")
     print()
 
 

@@ -1,4 +1,4 @@
-// The least that a row can cost on this CPU: loops that are right for ordinary operands alone. They look after no
+// The least that a row can cost on this CPU: loops that are right only for ordinary operands. They look after no
 // overflow, infinity or NaN, know their format when they are compiled, and have nothing to do before they begin.
 #include "peers/peer.hpp"
 
@@ -44,7 +44,7 @@ struct Magic {
   }
 };
 
-/// The ten rounds of Philox4x32 alone. Its words are the results, in whatever order.
+/// Only the ten rounds of Philox4x32. The results are its words, in any order.
 #if defined(__AVX512F__)
 /// One block in each lane of 64 bits, whose upper halves do not matter; three vectors at once, for which there are
 /// registers.
@@ -166,7 +166,7 @@ void add_decode(Peer&) {}
 }  // namespace
 
 Peer yardsticks() {
-  Peer all{"yardstick", "loops for ordinary operands alone", {}};
+  Peer all{"yardstick", "loops for ordinary operands", {}};
   add_magic<-14, 10, 16, std::uint16_t>(all, "fp16");
   add_magic<-6, 3, 8, std::uint8_t>(all, "e4m3");
   add_magic<-14, 2, 8, std::uint8_t>(all, "e5m2");

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Times halfulp's Python package, numpy, ml_dtypes, torch, torchao, qtorch, gfloat and pychop on the rows that the program `bench` measured.
+"""Times halfulp's Python package, numpy, ml_dtypes, torch, torchao, qtorch, gfloat and pychop on the rows of `bench`.
 
 usage: python_peers.py MEASURED.json OUT.json [--quick] [--trouble TEXT]
 
@@ -258,7 +258,11 @@ def measure(peers, rows, quick):
             call = dtype and call_of(peer, row["work"], dtype, operands_of(row, count))
             if not call:
                 continue
-            times = seconds_a_call(call, least, repetitions)
+            try:
+                times = seconds_a_call(call, least, repetitions)
+            except Exception as why:  # whatever a package raises: e2m1 has no NaN, which gfloat refuses to round to it
+                print(f"{name}/{who}  cannot: {type(why).__name__} {why}", file=sys.stderr)
+                continue
             median, variation = statistics.median(times), statistics.stdev(times) / statistics.mean(times)
             print(f"{name}/{who}  {median / count * 1e9:.3f} ns an element", file=sys.stderr)
             shared = {"run_name": f"{name}/{who}", "run_type": "aggregate", "repetitions": repetitions, "elements": count} | ({"bytes": size} if size else {})

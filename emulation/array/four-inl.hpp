@@ -100,7 +100,10 @@ struct FourByHalves {
         const auto* bytes = reinterpret_cast<const std::int8_t*>(from + at);
         codes = widen.half_of_signed(d16, hn::BitCast(d16, load_codes(di16, bytes)));
       }
-      low = widen.value(hn::LowerHalf(half16, codes)), high = widen.value(hn::UpperHalf(half16, codes));
+      const auto value = [](auto halves) HWY_ATTR {
+        return hn::PromoteTo(df, hn::BitCast(hn::Rebind<hwy::float16_t, decltype(df)>{}, halves));
+      };
+      low = value(hn::LowerHalf(half16, codes)), high = value(hn::UpperHalf(half16, codes));
       if constexpr (scaled)
         low = hn::Mul(low, hn::Set(df, plan.half_scale)), high = hn::Mul(high, hn::Set(df, plan.half_scale));
     };
@@ -124,7 +127,7 @@ HWY_INLINE void with_disguise(const WidenPlan& plan, F f) {
 class FourByTable {
  public:
   static constexpr std::size_t lanes = HWY_MAX_BYTES / 4;
-  static constexpr bool any_code = lanes >= 16;  ///< not finite ones alone
+  static constexpr bool any_code = lanes >= 16;  ///< finite or not
 
   /// values[i]: that of code word i modulo their number, or of magnitude i.
   FourByTable(const WidenPlan& plan, const float (&values)[lanes])

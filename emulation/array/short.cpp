@@ -61,7 +61,7 @@ struct Short {
     note_lost<op>(a, b, key);
     return combine_short<op, sums_before_short(mode, op)>(df, a, b, c);
   }
-  /// To nearest NaN alone is: what overflows becomes the infinity, as a float already or by a carry. In other modes,
+  /// In the nearest modes only NaN is: what overflows becomes the infinity, as a float or by a carry. In other modes,
   /// and where the product of an fma overflows by itself, an infinity may have been a number that does not.
   template <Operation op, RoundingMode mode>
   HWY_INLINE bool special(const VF (&r)[4]) const {

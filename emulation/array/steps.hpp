@@ -10,8 +10,8 @@
 namespace halfulp::array {
 
 /// Arithmetic of one format and rounding on arrays of any length up to `longest`, in the caller's thread, which has a
-/// DefaultEnvironment. Results are those of apply() and encode(); element i draws words[i], which stochastic rounding
-/// alone looks at. `out` may be an operand.
+/// DefaultEnvironment. Results are those of apply() and encode(); element i draws words[i], which only
+/// stochastic rounding reads. `out` may be an operand.
 /// Instantiated for Code = std::uint8_t, std::uint16_t, std::uint32_t, which holds the code words.
 template <class Code>
 class Steps {
@@ -22,7 +22,7 @@ class Steps {
   ~Steps();
   Steps(Steps&&) noexcept;
 
-  /// add, sub, mul or fma; c belongs to fma alone.
+  /// add, sub, mul or fma. Only fma reads c.
   void operator()(Operation operation, const Code* a, const Code* b, const Code* c, Code* out, std::size_t count,
                   const std::uint32_t* words) const;
   /// Code words of another format, rounded to this one.

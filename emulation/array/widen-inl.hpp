@@ -13,45 +13,10 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Code words in lanes of their own type, and which of them are not finite.
-template <class Word>
-class CodeLanes {
+/// Code words that are fp16 ones in disguise (plan.halves), if they are finite.
+class WidenHalves {
  public:
-  using D = hn::ScalableTag<float>;
-  using DU = hn::Rebind<Word, D>;
-  using DI = hn::RebindToSigned<DU>;
-  using VU = hn::Vec<DU>;
-  using VI = hn::Vec<DI>;
-
-  explicit HWY_INLINE CodeLanes(const WidenPlan& plan) : plan_(plan) {}
-
-  /// What special() compares: the largest of several of these stands for all of them. Formats that keep their NaN where
-  /// others have -0 move it up to the top.
-  HWY_INLINE VI key(VU code) const {
-    const VI magnitude = hn::BitCast(di, magnitude_of(code));
-    if (!plan_.nan_negative_zero) return magnitude;
-    const auto nan = hn::Eq(hn::BitCast(di, code), hn::BitCast(di, set(plan_.magnitude_mask + 1)));
-    return hn::IfThenElse(nan, hn::Set(di, hwy::HighestValue<hn::TFromD<DI>>()), magnitude);
-  }
-  HWY_INLINE bool special(VI key) const {
-    return !hn::AllFalse(di, hn::Gt(key, hn::BitCast(di, set(plan_.max_finite))));
-  }
-
- protected:
-  static constexpr D d{};
-  static constexpr DU du{};
-  static constexpr DI di{};
-  static HWY_INLINE VU set(std::uint32_t bits) { return hn::Set(du, static_cast<Word>(bits)); }
-  HWY_INLINE VU magnitude_of(VU code) const { return hn::And(code, set(plan_.magnitude_mask)); }
-  const WidenPlan& plan_;
-};
-
-/// Code words that are fp16 ones in disguise (plan.halves), to floats; right where no lane is special().
-class WidenHalves : public CodeLanes<std::uint16_t> {
- public:
-  explicit HWY_INLINE WidenHalves(const WidenPlan& plan) : CodeLanes(plan) {}
-
-  HWY_INLINE hn::Vec<D> regular(VU code) const { return hn::Mul(value(half(du, code)), hn::Set(d, plan_.half_scale)); }
+  explicit HWY_INLINE WidenHalves(const WidenPlan& plan) : plan_(plan) {}
 
   /// Code words in 16-bit lanes as those of fp16: to the top of the lane, then down to where fp16's fields are; the
   /// sign's copies go.
@@ -66,26 +31,27 @@ class WidenHalves : public CodeLanes<std::uint16_t> {
   HWY_INLINE V half_of_signed(D16 d16, V code) const {
     return fields(d16, hn::ShiftLeftSame(code, plan_.half_shift));
   }
-  /// Code words of fp16 as floats.
-  static HWY_INLINE hn::Vec<D> value(VU half) {
-    return hn::PromoteTo(d, hn::BitCast(hn::Rebind<hwy::float16_t, D>{}, half));
-  }
 
  private:
   template <class D16, class V = hn::Vec<D16>>
   HWY_INLINE V fields(D16 d16, V half) const {
     return hn::And(half, hn::Set(d16, static_cast<std::uint16_t>(0x8000 | plan_.magnitude_mask << plan_.half_shift)));
   }
+  const WidenPlan& plan_;
 };
 
 /// Code words in the low bits of 32-bit lanes to floats.
 template <bool linear, bool flushes>
-class Widen : public CodeLanes<std::uint32_t> {
+class Widen {
  public:
+  using D = hn::ScalableTag<float>;
+  using DU = hn::RebindToUnsigned<D>;
+  using DI = hn::RebindToSigned<D>;
   using VF = hn::Vec<D>;
-  explicit HWY_INLINE Widen(const WidenPlan& plan) : CodeLanes(plan) {}
+  using VU = hn::Vec<DU>;
+  explicit HWY_INLINE Widen(const WidenPlan& plan) : plan_(plan) {}
 
-  /// Values, right where no lane is special().
+  /// Values of finite code words.
   HWY_INLINE VF regular(VU code) const { return hn::BitCast(d, regular_bits(code)); }
 
   /// Values of any code words.
@@ -104,6 +70,12 @@ class Widen : public CodeLanes<std::uint32_t> {
   }
 
  private:
+  static constexpr D d{};
+  static constexpr DU du{};
+  static constexpr DI di{};
+  static HWY_INLINE VU set(std::uint32_t bits) { return hn::Set(du, bits); }
+  HWY_INLINE VU magnitude_of(VU code) const { return hn::And(code, set(plan_.magnitude_mask)); }
+
   HWY_INLINE VU regular_bits(VU code) const {
     const VU sign = hn::And(hn::ShiftLeftSame(code, plan_.sign_shift), set(0x8000'0000u));
     VU magnitude = magnitude_of(code);
@@ -121,6 +93,7 @@ class Widen : public CodeLanes<std::uint32_t> {
   static HWY_INLINE VU pick(hn::Mask<DI> mask, VU yes, VU no) {
     return hn::BitCast(du, hn::IfThenElse(mask, hn::BitCast(di, yes), hn::BitCast(di, no)));
   }
+  const WidenPlan& plan_;
 };
 
 }  // namespace halfulp::array::HWY_NAMESPACE
