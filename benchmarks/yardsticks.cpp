@@ -46,10 +46,10 @@ struct Magic {
 
 /// Only the ten rounds of Philox4x32. The results are its words, in any order.
 #if defined(__AVX512F__)
-/// One block in each lane of 64 bits, whose upper halves do not matter; three vectors at once, for which there are
+/// One block in each lane of 64 bits, whose upper halves do not matter; six vectors at once, for which there are
 /// registers.
 void philox(const void* const*, void* out, std::size_t count) {
-  constexpr int together = 3;
+  constexpr int together = 6;
   const __m512i m0 = _mm512_set1_epi64(0xd251'1f53), m1 = _mm512_set1_epi64(0xcd9e'8d57);
   auto* words = static_cast<char*>(out);
   std::uint64_t first = 0;
@@ -64,7 +64,7 @@ void philox(const void* const*, void* out, std::size_t count) {
 #pragma GCC unroll 10
     for (int round = 0; round < 10; ++round, key0 += 0x9e37'79b9, key1 += 0xbb67'ae85) {
       const __m512i x = _mm512_set1_epi64(key0), y = _mm512_set1_epi64(key1);
-#pragma GCC unroll 3
+#pragma GCC unroll 6
       for (int k = 0; k < together; ++k) {
         const __m512i p = _mm512_mul_epu32(a[k], m0), q = _mm512_mul_epu32(c[k], m1);
         a[k] = _mm512_ternarylogic_epi64(_mm512_srli_epi64(q, 32), b[k], x, 0x96), b[k] = q;

@@ -1,5 +1,6 @@
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/array/pieces.hpp>
+#include <halfulp/emulation/array/scratch.hpp>
 #include <halfulp/emulation/array/steps.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
@@ -66,19 +67,8 @@ ArithmeticPlan make_plan(Operation operation, const FloatFormat& f, const Roundi
   return tally ? plan.with_tally() : plan;
 }
 
-/// A plan takes as long as two thousand elements: the last one of this thread is kept for the next call.
 ArithmeticPlan arithmetic_plan(Operation operation, const FloatFormat& f, const Rounding& rounding, bool tally) {
-  struct Last {
-    Operation operation;
-    FloatFormat f;
-    Rounding rounding;
-    bool tally;
-    ArithmeticPlan plan;
-  };
-  static thread_local std::optional<Last> last;
-  if (!last || last->operation != operation || last->f != f || last->rounding != rounding || last->tally != tally)
-    last = Last{operation, f, rounding, tally, make_plan(operation, f, rounding, tally)};
-  return last->plan;
+  return remembered([&] { return make_plan(operation, f, rounding, tally); }, operation, f, rounding, tally);
 }
 
 /// A block of operands, as values.

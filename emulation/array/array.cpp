@@ -1,5 +1,6 @@
 #include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/array/pieces.hpp>
+#include <halfulp/emulation/array/scratch.hpp>
 #include <halfulp/formats/catalogue.hpp>
 
 namespace halfulp {
@@ -12,12 +13,23 @@ auto bits_of(T value) {
   return std::bit_cast<typename Carrier<T>::Bits>(value);
 }
 
-/// The plan of encode and quantize; none where the scalar functions do the work.
+/// The plan of encode and quantize; none where the scalar functions do the work. Throws where there is no such
+/// conversion.
 template <class T>
-auto conversion_plan(const FloatFormat& f, const Rounding& rounding, const Tally* tally) {
-  auto plan = narrow_plan<T>(f, rounding, Source::conversion);
-  if (tally && plan && plan->flushes) plan.reset();
-  return plan;
+const auto& checked_plan(const FloatFormat& f, const Rounding& rounding) {
+  const auto make = [&] {
+    require_task({Operation::convert, Carrier<T>::format, f, rounding});
+    return narrow_plan<T>(f, rounding, Source::conversion);
+  };
+  return remembered(make, f, rounding);
+}
+/// The same of decode.
+const auto& checked_plan(const FloatFormat& f) {
+  const auto make = [&] {
+    require_task({Operation::convert, f, fp32, {}});
+    return widen_plan(f, false);
+  };
+  return remembered(make, f);
 }
 
 /// One conversion of an array: from T to T (quantize) or to code words.
@@ -25,6 +37,7 @@ template <class T, class Out>
 struct Conversion {
   static constexpr FloatFormat carrier = Carrier<T>::format;
   static constexpr bool to_values = std::is_same_v<T, Out>;
+  using Plan = NarrowPlan<typename Carrier<T>::Bits>;
   const FloatFormat& f;
   const Rounding& rounding;
   std::span<const T> in;
@@ -46,7 +59,6 @@ struct Conversion {
     }
   }
 
-  template <class Plan>
   void in_vectors(const Plan& plan, std::size_t begin, std::size_t size, Out* to, bool streams) const {
     by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, Out* block) {
       if constexpr (to_values) quantize_lanes(plan, random.from(at), in.data() + at, block, n);
@@ -55,7 +67,6 @@ struct Conversion {
   }
 
   /// The same, and what happened; blocks of values stay for that, since `to` may be where the operands are.
-  template <class Plan>
   void tallied(const Plan& plan, std::size_t begin, std::size_t size, Out* to, Tally& part) const {
     T values[block_size];
     for (std::size_t i = 0; i < size; i += block_size) {
@@ -70,11 +81,22 @@ struct Conversion {
   }
 
   void operator()(std::span<Out> out, Tally* tally) const {
-    const auto plan = conversion_plan<T>(f, rounding, tally);
+    const std::optional<Plan>& kept = checked_plan<T>(f, rounding);
+    if constexpr (!to_values) require_width<Out>(f);
+    require_length("the operand", in.size(), out.size());
+    require_apart("the operand", in, out);
+    if (one_piece(out.size())) by_plan(kept, out, tally);
+    else by_plan(std::optional(kept), out, tally);
+  }
+
+ private:
+  void by_plan(const std::optional<Plan>& plan, std::span<Out> out, Tally* tally) const {
     in_pieces(out, same_array(in, out), tally,
               [&](std::size_t begin, std::size_t size, Out* to, Tally& part, bool streams) {
+                // Integers compute: no environment disturbs them.
+                if (plan && plan->upper_half && !tally) return in_vectors(*plan, begin, size, to, streams);
                 const DefaultEnvironment environment;
-                if (!plan) by_scalars(begin, size, to, part);
+                if (!plan || (tally && plan->flushes)) by_scalars(begin, size, to, part);
                 else if (tally) tallied(*plan, begin, size, to, part);
                 else in_vectors(*plan, begin, size, to, streams);
               });
@@ -84,9 +106,6 @@ struct Conversion {
 template <class T>
 void quantize_any(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<T> out,
                   RandomStream random, Tally* tally) {
-  require_conversion(Carrier<T>::format, f, rounding);
-  require_length("the operand", in.size(), out.size());
-  require_apart("the operand", in, out);
   Conversion<T, T>{f, rounding, in, random}(out, tally);
 }
 
@@ -116,30 +135,29 @@ void quantize(const FloatFormat& f, const Rounding& rounding, std::span<const do
 template <class T, class Code>
 void encode(const FloatFormat& f, const Rounding& rounding, std::span<const T> in, std::span<Code> out,
             RandomStream random, Tally* tally) {
-  require_conversion(Carrier<T>::format, f, rounding);
-  require_width<Code>(f);
-  require_length("the operand", in.size(), out.size());
-  require_apart("the operand", in, out);
   Conversion<T, Code>{f, rounding, in, random}(out, tally);
 }
 
 template <class Code>
 void decode(const FloatFormat& f, std::span<const Code> in, std::span<float> out) {
-  require_conversion(f, fp32, {});
+  const std::optional<WidenPlan>& kept = checked_plan(f);
   require_width<Code>(f);
   require_length("the operand", in.size(), out.size());
   require_apart("the operand", in, out);
-  const auto plan = widen_plan(f, false);
-  // The kernels compute with normal floats and exactly: no environment disturbs them.
-  in_pieces(out, same_array(in, out), nullptr,
-            [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
-              if (plan)
-                return by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, float* block) {
-                  decode_lanes(*plan, in.data() + at, block, n);
-                });
-              for (std::size_t i = 0; i < size; ++i)
-                to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(convert(f, fp32, {}, in[begin + i]).code));
-            });
+  const auto by_plan = [&](const std::optional<WidenPlan>& plan) {
+    // The kernels compute with normal floats and exactly: no environment disturbs them.
+    in_pieces(out, same_array(in, out), nullptr,
+              [&](std::size_t begin, std::size_t size, float* to, Tally&, bool streams) {
+                if (plan)
+                  return by_blocks(streams, begin, size, to, [&](std::size_t at, std::size_t n, float* block) {
+                    decode_lanes(*plan, in.data() + at, block, n);
+                  });
+                for (std::size_t i = 0; i < size; ++i)
+                  to[i] = std::bit_cast<float>(static_cast<std::uint32_t>(convert(f, fp32, {}, in[begin + i]).code));
+              });
+  };
+  if (one_piece(out.size())) by_plan(kept);
+  else by_plan(std::optional(kept));
 }
 
 #define HALFULP_CODE(Code)                                                                                          \
@@ -157,7 +175,7 @@ std::string_view array_instruction_set() { return instruction_set(); }
 
 template <class T>
 bool encodes_in_vectors(const FloatFormat& f, const Rounding& rounding) {
-  return conversion_plan<T>(f, rounding, nullptr).has_value();
+  return narrow_plan<T>(f, rounding, Source::conversion).has_value();
 }
 template bool encodes_in_vectors<float>(const FloatFormat&, const Rounding&);
 template bool encodes_in_vectors<double>(const FloatFormat&, const Rounding&);

@@ -37,18 +37,17 @@ HWY_ATTR void widen(const WidenPlan& plan, const Four& given, const Code* in, fl
   const Finite<Code> finite(plan);
   const Four four = given;  // widen_any() sees neither: no call can change them
   const std::size_t lanes = hn::Lanes(hn::ScalableTag<float>{});
-  std::size_t i = 0;
-  for (; i + 4 * lanes <= count; i += 4 * lanes) {
-    if (Four::any_code || HWY_LIKELY(finite(in + i))) {
-      VF v[4];
-      four(in + i, v);
-      hn::StoreU(v[0], df, out + i), hn::StoreU(v[1], df, out + i + lanes);
-      hn::StoreU(v[2], df, out + i + 2 * lanes), hn::StoreU(v[3], df, out + i + 3 * lanes);
-    } else {
-      widen_any<linear, flushes>(plan, in + i, out + i, 4 * lanes);
-    }
-  }
-  if (i < count) widen_any<linear, flushes>(plan, in + i, out + i, count - i);
+  const auto ordinary = [&](std::size_t i) HALFULP_ATTR_INLINE {
+    if (!Four::any_code && HWY_UNLIKELY(!finite(in + i))) return false;
+    VF v[4];
+    four(in + i, v);
+    if (Four::but_nan && HWY_UNLIKELY(any_nan(df, v[0], v[1], v[2], v[3]))) return false;
+    hn::StoreU(v[0], df, out + i), hn::StoreU(v[1], df, out + i + lanes);
+    hn::StoreU(v[2], df, out + i + 2 * lanes), hn::StoreU(v[3], df, out + i + 3 * lanes);
+    return true;
+  };
+  in_runs(count, 4 * lanes, ordinary,
+          [&](std::size_t i, std::size_t size) HWY_ATTR { widen_any<linear, flushes>(plan, in + i, out + i, size); });
 }
 
 template <class Code>

@@ -56,7 +56,7 @@ class Finite {
 /// Four vectors of finite code words, by a Widen.
 template <class W, class Code>
 struct FourByLanes {
-  static constexpr bool any_code = false;
+  static constexpr bool any_code = false, but_nan = false;
   WidenPlan plan;
   HWY_INLINE void operator()(const Code* from, VF (&v)[4]) const {
     const W value(plan);
@@ -66,10 +66,10 @@ struct FourByLanes {
     v[2] = value.regular(load_codes(du, from + 2 * lanes)), v[3] = value.regular(load_codes(du, from + 3 * lanes));
   }
 };
-/// The same where code words are the upper halves of floats.
+/// The same where code words are the upper halves of floats, which know all of them but NaN.
 template <class Code>
 struct FourByShift {
-  static constexpr bool any_code = false;
+  static constexpr bool any_code = true, but_nan = true;
   WidenPlan plan;
   HWY_INLINE void operator()(const Code* from, VF (&v)[4]) const {
     const auto get = [&](std::size_t k) HWY_ATTR {
@@ -85,7 +85,7 @@ enum class Disguise { none, bytes, any };
 /// The same through fp16, in whole vectors of its code words.
 template <Disguise disguise, bool scaled, class Code>
 struct FourByHalves {
-  static constexpr bool any_code = false;
+  static constexpr bool any_code = false, but_nan = false;
   WidenPlan plan;
   HWY_INLINE void operator()(const Code* from, VF (&v)[4]) const {
     const WidenHalves widen(plan);
@@ -127,7 +127,7 @@ HWY_INLINE void with_disguise(const WidenPlan& plan, F f) {
 class FourByTable {
  public:
   static constexpr std::size_t lanes = HWY_MAX_BYTES / 4;
-  static constexpr bool any_code = lanes >= 16;  ///< finite or not
+  static constexpr bool any_code = lanes >= 16, but_nan = false;  ///< finite or not
 
   /// values[i]: that of code word i modulo their number, or of magnitude i.
   FourByTable(const WidenPlan& plan, const float (&values)[lanes])

@@ -69,38 +69,25 @@ struct Fused {
   static constexpr int arity = info(op).arity;
   using P = Pointers<Code, arity>;
 
-  /// Four vectors at a time; those without special operands or results, nearly all, take the short way. The others wait
-  /// until their run ends.
+  /// Four vectors at a time; those without special operands or results, nearly all, take the short way.
   static HWY_ATTR void all(const Words& given, P p, std::size_t count) {
     const Words words = given;  // any() does not see this copy: neither it nor stores can change it
     const std::size_t lanes = hn::Lanes(df);
-    std::size_t i = 0, begin = 0, end = 0;  // the run
-    const auto postpone = [&](std::size_t size) HWY_ATTR {
-      if (i != end) {
-        given.template any<op, mode>(p.at(begin), begin, end - begin);
-        begin = i;
-      }
-      end = i + size;
-    };
-    for (; i + 4 * lanes <= count; i += 4 * lanes) {
+    const auto ordinary = [&](std::size_t i) HALFULP_ATTR_INLINE {
       const P q = p.at(i);
-      if (HWY_UNLIKELY(!words.finite(q.a) || (arity > 1 && !words.finite(q.b)) || (arity > 2 && !words.finite(q.c)))) {
-        postpone(4 * lanes);
-        continue;
-      }
+      if (HWY_UNLIKELY(!words.finite(q.a) || (arity > 1 && !words.finite(q.b)) || (arity > 2 && !words.finite(q.c))))
+        return false;
       VF a[4], b[4], c[4];
       words.load(q.a, a), words.load(arity > 1 ? q.b : q.a, b), words.load(arity > 2 ? q.c : q.a, c);
       auto key = Words::no_key();
       const auto result = [&](int k) HWY_ATTR { return words.template result<op, mode>(a[k], b[k], c[k], key); };
       const VF r[] = {result(0), result(1), result(2), result(3)};  // (gcc keeps the arrays of a loop in memory)
-      if (HWY_UNLIKELY(words.lost(key) || (words.template special<op, mode>(r)))) {
-        postpone(4 * lanes);
-        continue;
-      }
+      if (HWY_UNLIKELY(words.lost(key) || (words.template special<op, mode>(r)))) return false;
       words.template store<mode>(r, q.out);
-    }
-    if (i < count) postpone(count - i);
-    if (begin < end) given.template any<op, mode>(p.at(begin), begin, end - begin);
+      return true;
+    };
+    in_runs(count, 4 * lanes, ordinary,
+            [&](std::size_t i, std::size_t size) HWY_ATTR { given.template any<op, mode>(p.at(i), i, size); });
   }
 };
 

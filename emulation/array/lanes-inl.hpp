@@ -9,11 +9,34 @@
 
 #include <hwy/highway.h>
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 
 HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
+
+/// What a lambda is that compilers must not leave out of line.
+#undef HALFULP_ATTR_INLINE
+#define HALFULP_ATTR_INLINE HWY_ATTR __attribute__((always_inline))
+
+/// Elements in steps of `step`: ordinary(i) does those from i on, or tells that it cannot; any(i, n) does any number of
+/// them: runs of what is left. Nothing is called in the inner loop, so that what it needs stays in registers.
+template <class Ordinary, class Any>
+HWY_INLINE void in_runs(std::size_t count, std::size_t step, const Ordinary& ordinary, const Any& any) {
+  std::size_t i = 0, begin = 0, end = 0;  // [begin, end) is left
+  do {
+    HWY_FENCE;  // or compilers make one loop of both
+    for (; i + step <= count && HWY_LIKELY(ordinary(i)); i += step) {}
+    if (i != end) {
+      if (begin < end) any(begin, end - begin);
+      begin = i;
+    }
+    i = end = std::min(i + step, count);
+  } while (i < count);
+  if (begin < end) any(begin, end - begin);
+}
 
 /// v + x in the lanes of a mask, v elsewhere; likewise v + 1 and v - 1.
 template <class D, class V = hn::Vec<D>, class M>
@@ -78,6 +101,19 @@ HWY_INLINE V fma_toward(D, V a, V b, V c) {
   else return V{_mm512_fmadd_round_pd(a.raw, b.raw, c.raw, direction | _MM_FROUND_NO_EXC)};
 }
 #endif
+
+/// Whether one of four vectors of floats or doubles has a NaN.
+template <class D, class V = hn::Vec<D>>
+HWY_INLINE bool any_nan(D d, V v0, V v1, V v2, V v3) {
+#if HALFULP_EMBEDDED_ROUNDING
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    const __mmask16 ordered = _mm512_cmp_ps_mask(v0.raw, v1.raw, _CMP_ORD_Q);
+    const __mmask16 all = _mm512_mask_cmp_ps_mask(ordered, v2.raw, v3.raw, _CMP_ORD_Q);
+    return _kortestc_mask16_u8(all, all) == 0;
+  }
+#endif
+  return !hn::AllFalse(d, hn::Or(hn::Or(hn::IsNaN(v0), hn::IsNaN(v1)), hn::Or(hn::IsNaN(v2), hn::IsNaN(v3))));
+}
 
 /// Whether the CPU converts fp16.
 #undef HALFULP_F16C

@@ -91,14 +91,7 @@ class Narrow {
       if (HWY_LIKELY(none(hn::Gt(largest, below)))) return false;
     }
     if constexpr (cut == Cut::at_half || cut == Cut::by_converter) {  // NaN
-#if HALFULP_EMBEDDED_ROUNDING
-      const auto nan = [](VU x, VU y)
-                           HWY_ATTR { return _mm512_cmp_ps_mask(as_float(x).raw, as_float(y).raw, _CMP_UNORD_Q); };
-      return _kortestz_mask16_u8(nan(x0, x1), nan(x2, x3)) == 0;
-#else
-      const auto nan = [](VU x) HWY_ATTR { return hn::IsNaN(as_float(x)); };
-      return !hn::AllFalse(d, hn::Or(hn::Or(nan(x0), nan(x1)), hn::Or(nan(x2), nan(x3))));
-#endif
+      return any_nan(d, as_float(x0), as_float(x1), as_float(x2), as_float(x3));
     } else {
       return special(hn::Max(hn::Max(key(x0), key(x1)), hn::Max(key(x2), key(x3))));
     }
@@ -161,6 +154,7 @@ class Narrow {
   }
   static HWY_INLINE hn::Mask<DI> as_int(hn::Mask<D> mask) { return hn::RebindMask(di, mask); }
   static HWY_INLINE hn::Mask<DI> negative(VU x) { return hn::Lt(hn::BitCast(di, x), hn::Zero(di)); }
+  static HWY_INLINE VU all_if_negative(VU x) { return hn::BitCast(du, hn::BroadcastSignBit(hn::BitCast(di, x))); }
   /// One of two constants by the sign of x.
   static HWY_INLINE VU choose(VU x, const std::array<Bits, 2>& by_sign) {
     return select(negative(x), set(by_sign[1]), set(by_sign[0]));
@@ -200,15 +194,13 @@ class Narrow {
     const Bits unit = Bits{1} << tail(), mask = unit - 1;
     VU sum = u;
     if constexpr (mode == RoundingMode::nearest_even)
-#if HALFULP_EMBEDDED_ROUNDING  // masks cost less than shifts
-      sum = one_if(hn::RebindMask(di, hn::TestBit(u, set(unit))), hn::Add(u, set(unit / 2 - 1)));
-#else
       sum = hn::Add(hn::Add(u, set(unit / 2 - 1)), hn::And(above_tail(u), set(1)));
-#endif
     else if constexpr (mode == RoundingMode::nearest_away) sum = hn::Add(u, set(unit / 2));
     else if constexpr (mode == RoundingMode::nearest_to_zero) sum = hn::Add(u, set(unit / 2 - 1));
-    else if constexpr (directed)
-      sum = hn::BitCast(du, add_if(di, away(sign), hn::BitCast(di, u), hn::BitCast(di, set(mask))));
+    else if constexpr (mode == RoundingMode::toward_positive)
+      sum = hn::Add(u, hn::AndNot(all_if_negative(sign), set(mask)));
+    else if constexpr (mode == RoundingMode::toward_negative)
+      sum = hn::Add(u, hn::And(all_if_negative(sign), set(mask)));
     else if constexpr (mode == RoundingMode::to_odd)  // carries into the last kept bit exactly if something is dropped
       sum = hn::Or(u, hn::Add(hn::And(u, set(mask)), set(mask)));
     else if constexpr (mode == RoundingMode::stochastic)
@@ -239,6 +231,15 @@ class Narrow {
     const VU binade = binade_of(x);  // as special() has it
     if constexpr (domain == Domain::values && (directed || mode == RoundingMode::nearest_even))
       return as_bits(signed_value(as_float(x), binade));
+#if HALFULP_EMBEDDED_ROUNDING
+    if constexpr (domain == Domain::values && mode == RoundingMode::stochastic && sizeof(T) == 4) {
+      const VF kept = minus_aligner(as_float(truncated_sum(as_float(u), binade)), binade);
+      const VF unit = as_float(
+          set(static_cast<Bits>(Carrier<T>::format.bias - fraction_bits + plan_.tail) << fraction_bits));
+      return VU{_mm512_castps_si512(
+          _mm512_mask3_fmadd_ps(as_float(binade).raw, unit.raw, kept.raw, carries(u, kept, binade, random).raw))};
+    }
+#endif
     const VU sum = aligned_sum(u, x, binade, random);
     if constexpr (domain == Domain::values) {
       return as_bits(minus_aligner(as_float(sum), binade));

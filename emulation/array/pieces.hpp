@@ -63,49 +63,43 @@ inline void require_width(const FloatFormat& f) {
 inline void require_task(const Task& task) {
   if (const std::string why = refusal(task); !why.empty()) refuse(why);
 }
-/// The same for conversions between a carrier and a format. What passed last in this thread passes again: for short
-/// arrays the check takes as long as the work.
-inline void require_conversion(const FloatFormat& from, const FloatFormat& to, const Rounding& rounding) {
-  struct Passed {
-    FloatFormat from, to;
-    Rounding rounding;
-    bool operator==(const Passed&) const = default;
-  };
-  static thread_local std::optional<Passed> last;
-  const Passed now{from, to, rounding};
-  if (last == now) return;
-  require_task({Operation::convert, from, to, rounding});
-  last = now;
-}
 
 // --- threads ---
+
+/// Whether an array of so many elements is left to the calling thread.
+inline bool one_piece(std::size_t size) { return size <= grain; }
 
 /// f(begin, size, to, tally, streams) over pieces of an array, on all cores, in whatever environment: results of
 /// elements from `begin` on go to `to`, past the caches where `streams` says so: to large arrays, unless operands are
 /// there.
 template <class Out, class F>
-void in_pieces(std::span<Out> out, bool in_place, Tally* tally, F f) {
+void in_pieces(std::span<Out> out, bool in_place, Tally* tally, const F& f) {
+  if (one_piece(out.size())) {
+    Tally all;
+    f(0, out.size(), out.data(), all, false);
+    if (tally) *tally += all;
+    return;
+  }
   const bool aligned = reinterpret_cast<std::uintptr_t>(out.data()) % sizeof(Out) == 0;
   const bool streams = !in_place && aligned && leaves_caches(out.size_bytes());
   std::mutex mutex;
   const auto piece = [&](std::size_t begin, std::size_t size) {
     Tally part;
-    Out* const first = out.data() + begin;
-    f(begin, size, first, part, streams);
+    f(begin, size, out.data() + begin, part, streams);
     if (streams) wait_for_streams();
     if (!tally) return;
     const std::scoped_lock lock(mutex);
     *tally += part;
   };
   const bool alone = tbb::global_control::active_value(tbb::global_control::max_allowed_parallelism) == 1;
-  if (out.size() <= grain || alone) return piece(0, out.size());
+  if (alone) return piece(0, out.size());
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, out.size(), grain),
                     [&](const auto& r) { piece(r.begin(), r.size()); });
 }
 
 /// f(begin, size, to) for a piece, whose results are streamed from blocks if that is asked for.
 template <class Out, class F>
-void by_blocks(bool streams, std::size_t begin, std::size_t size, Out* to, F f) {
+void by_blocks(bool streams, std::size_t begin, std::size_t size, Out* to, const F& f) {
   if (streams) through_streams(to, size, [&](std::size_t i, std::size_t n, Out* block) { f(begin + i, n, block); });
   else f(begin, size, to);
 }

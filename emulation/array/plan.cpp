@@ -32,9 +32,11 @@ Bits first_not(Bits low, Bits high, F below) {
   return low;
 }
 
+}  // namespace
+
 template <class T>
-std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const FloatFormat& f, const Rounding& rounding,
-                                                                      Source source) {
+std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding,
+                                                                 Source source) {
   using Bits = typename Carrier<T>::Bits;
   constexpr FloatFormat carrier = Carrier<T>::format;
   if (!fits(f, carrier)) return std::nullopt;
@@ -110,24 +112,6 @@ std::optional<NarrowPlan<typename Carrier<T>::Bits>> make_narrow_plan(const Floa
   plan.values.max = value_of(f.max_finite());
   if (rounding.mode == RoundingMode::stochastic) plan.special_from = plan.values.max + 1;  // it may be rounded up
   return plan;
-}
-
-}  // namespace
-
-/// A plan takes as long as two thousand elements: the last one is kept for the next call.
-template <class T>
-std::optional<NarrowPlan<typename Carrier<T>::Bits>> narrow_plan(const FloatFormat& f, const Rounding& rounding,
-                                                                 Source source) {
-  struct Last {
-    FloatFormat f;
-    Rounding rounding;
-    Source source;
-    std::optional<NarrowPlan<typename Carrier<T>::Bits>> plan;
-  };
-  static thread_local std::optional<Last> last;
-  if (!last || last->f != f || last->rounding != rounding || last->source != source)
-    last = Last{f, rounding, source, make_narrow_plan<T>(f, rounding, source)};
-  return last->plan;
 }
 
 template std::optional<NarrowPlan<std::uint32_t>> narrow_plan<float>(const FloatFormat&, const Rounding&, Source);

@@ -4,10 +4,27 @@
 #include <hwy/aligned_allocator.h>
 
 #include <cstddef>
+#include <optional>
+#include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 namespace halfulp::array {
+
+/// What `make()` gave for the last key that this thread came with here: for short arrays, to check what is asked for
+/// and to plan it takes longer than the work. It stays until this thread comes with another key, which it may do while
+/// it waits for others: what they share has to be a copy.
+template <class Make, class... Key>
+const auto& remembered(const Make& make, const Key&... key) {
+  struct Last {
+    std::tuple<Key...> key;
+    std::invoke_result_t<Make> value;
+  };
+  static thread_local std::optional<Last> last;
+  if (!last || last->key != std::tie(key...)) last = Last{{key...}, make()};
+  return last->value;
+}
 
 /// Blocks of memory that the destructor of Scratch gave back to this thread.
 class KeptBlocks {

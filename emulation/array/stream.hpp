@@ -27,7 +27,7 @@ void wait_for_streams();
 /// is then streamed to `out`. Blocks end where cache lines of `out` do. For results that kernels do not stream
 /// themselves.
 template <class Out, class F>
-void through_streams(Out* out, std::size_t count, F compute) {
+void through_streams(Out* out, std::size_t count, const F& compute) {
   constexpr std::size_t line = 64 / sizeof(Out), block = 4096 / sizeof(Out);
   alignas(64) std::remove_const_t<Out> results[block];
   const std::size_t misplaced = reinterpret_cast<std::uintptr_t>(out) % 64 / sizeof(Out);

@@ -17,9 +17,6 @@ HWY_BEFORE_NAMESPACE();
 namespace halfulp::array::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
 
-/// Elements of a block whose random words wait in the first-level cache.
-inline constexpr std::size_t random_block = 512;
-
 /// One rounding over arrays; `words` are the random words of the elements, in the stochastic mode.
 template <class T, class Out, RoundingMode mode, Cut cut, bool careful, Domain domain>
 struct Sweep {
@@ -72,26 +69,24 @@ struct Sweep {
     }
   }
 
-  /// Blocks of four vectors; those without special values, nearly all, take the short way.
+  /// Four vectors at a time; those without special values, nearly all, take the short way.
   static HWY_INLINE void all(const NarrowPlan<typename N::Bits>& plan, const T* in, Out* out, std::size_t count,
                              const std::uint32_t* words) {
     const auto own = plan;  // any() does not see it: no call can change it, and its vectors stay in registers
     const N round(own);
     const std::size_t lanes = hn::Lanes(d);
-    std::size_t i = 0;
-    for (; i + 4 * lanes <= count; i += 4 * lanes) {
-      const std::uint32_t* word = words + (draws ? i : 0);
+    const auto word = [words](std::size_t i) { return words + (draws ? i : 0); };
+    const auto ordinary = [&](std::size_t i) HALFULP_ATTR_INLINE {
       const VU x0 = load(in + i), x1 = load(in + i + lanes), x2 = load(in + i + 2 * lanes),
                x3 = load(in + i + 3 * lanes);
-      if (HWY_UNLIKELY(round.special(x0, x1, x2, x3))) {
-        any(plan, in + i, out + i, 4 * lanes, word);
-        continue;
-      }
-      const VU random0 = random(word), random1 = random(word + (draws ? lanes : 0)),
-               random2 = random(word + (draws ? 2 * lanes : 0)), random3 = random(word + (draws ? 3 * lanes : 0));
-      put(round, {x0, x1, x2, x3}, {random0, random1, random2, random3}, out + i);
-    }
-    if (i < count) any(plan, in + i, out + i, count - i, words + (draws ? i : 0));
+      if (HWY_UNLIKELY(round.special(x0, x1, x2, x3))) return false;
+      put(round, {x0, x1, x2, x3},
+          {random(word(i)), random(word(i + lanes)), random(word(i + 2 * lanes)), random(word(i + 3 * lanes))},
+          out + i);
+      return true;
+    };
+    in_runs(count, 4 * lanes, ordinary,
+            [&](std::size_t i, std::size_t size) HWY_ATTR { any(plan, in + i, out + i, size, word(i)); });
   }
 };
 
@@ -102,15 +97,16 @@ HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& plan, const Ra
   if constexpr (mode != RoundingMode::stochastic) {
     S::all(plan, in, out, count, nullptr);
   } else {
-    HWY_ALIGN std::uint32_t words[random_block + 128 + HWY_MAX_BYTES / 4];
+    // A few words at a time: while the CPU rounds with some, it begins to make the next ones.
+    PhiloxStream philox(random.stream.seed, random.stream.stream);
+    HWY_ALIGN std::uint32_t
+        words[PhiloxStream::most_words + HWY_MAX_BYTES / 4];  // a vector may begin with the last one
     for (std::size_t begin = 0, size = 0; begin < count; begin += size) {
-      const RandomStream& stream = random.stream;
-      const std::uint64_t first = random.given ? 0 : stream.first + begin;
-      const std::size_t skip = first % 4, step = philox_step();
-      size = std::min(random_block - skip, count - begin);
-      const std::size_t needed = skip + size;
+      const std::uint64_t first = random.given ? 0 : random.stream.first + begin;
+      const std::size_t skip = first % 4;
+      size = std::min(PhiloxStream::step() - skip, count - begin);
       if (random.given) std::copy_n(random.given + begin, size, words);
-      else philox_words(stream.seed, stream.stream, first / 4, words, (needed + step - 1) / step * step);
+      else philox(first / 4, words);
       if (plan.random_bits < 32)  // random_bits of them, as fractions of 2^32
         for (std::size_t i = 0; i < size; ++i) words[skip + i] <<= 32 - plan.random_bits;
       S::all(plan, in + begin, out + begin, size, words + skip);
@@ -121,8 +117,9 @@ HWY_ATTR void narrow(const NarrowPlan<typename Carrier<T>::Bits>& plan, const Ra
 template <class T, class Out, RoundingMode mode, Domain domain>
 HWY_ATTR void narrow_in_mode(const NarrowPlan<typename Carrier<T>::Bits>& plan, const RandomWords& random, const T* in,
                              Out* out, std::size_t count) {
-  const auto with = [&]<Cut cut, bool careful>()
-                        HWY_ATTR { narrow<T, Out, mode, cut, careful, domain>(plan, random, in, out, count); };
+  const auto with = [&]<Cut cut, bool careful>() HALFULP_ATTR_INLINE {
+    narrow<T, Out, mode, cut, careful, domain>(plan, random, in, out, count);
+  };
   const bool careful = plan.flushes || plan.unsigned_zero;
   // Linear formats have all of the carrier's exponents: none fits into a byte.
   constexpr bool may_be_linear = domain == Domain::values || sizeof(Out) > 1;
