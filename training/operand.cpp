@@ -114,22 +114,29 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
   std::vector<float> values(grid.count());
   std::vector<int> zeros(array.zeros.begin(), array.zeros.end());
   for (std::size_t i = 0; i < values.size(); ++i) values[i] = array.step(i).value;
-  float table[256];
-  for (unsigned code = 0; code < 256; ++code)
-    table[code] = format.element.is_affine()
-                      ? 0
-                      : static_cast<float>(format.element.value(code & ((1u << format.element.bits()) - 1)));
+  // Floats are decoded at once. Integers are few in kind: with a zero point, or from a table.
+  const BlockElement& element = format.element;
+  float table[256] = {};
+  if (!element.is_integer()) decode(element.format, std::span<const std::uint8_t>(array.codes), std::span(buffer));
+  else if (!element.is_affine())
+    for (unsigned code = 0; code < 256; ++code)
+      table[code] = static_cast<float>(element.value(code & ((1u << element.bits()) - 1)));
   const bool fold = folds(storage);
-  for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i)
-      for (std::size_t j = 0; j < k; ++j) {
-        const std::size_t at = i * k + j, block = grid.index(i, j);
-        const std::uint8_t code = array.codes[at];
-        const float v = format.element.is_affine() ? static_cast<float>(format.element.integer(code) - zeros[block])
-                                                   : table[code];
-        buffer[at] = fold ? v * values[block] : v;
-      }
-  });
+  if (fold || element.is_integer())
+    for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
+      for (std::size_t i = begin; i < end; ++i)
+        for (std::size_t first = 0; first < k; first += grid.block_columns) {
+          const std::size_t block = grid.index(i, first), last = std::min(k, first + grid.block_columns);
+          float* const row = buffer.data() + i * k;
+          const std::uint8_t* const codes = array.codes.data() + i * k;
+          for (std::size_t j = first; j < last; ++j) {
+            if (fold) row[j] *= values[block];
+            else
+              row[j] = element.is_affine() ? static_cast<float>(element.integer(codes[j]) - zeros[block])
+                                           : table[codes[j]];
+          }
+        }
+    });
   if (!fold) scales = std::move(values);
 }
 

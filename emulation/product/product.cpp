@@ -1,3 +1,4 @@
+#include <halfulp/emulation/array/array.hpp>
 #include <halfulp/emulation/array/kernels.hpp>
 #include <halfulp/emulation/matrix.hpp>
 #include <halfulp/emulation/product/lockstep.hpp>
@@ -8,15 +9,19 @@
 #include <tbb/blocked_range2d.h>
 #include <tbb/parallel_for.h>
 
+#include <algorithm>
+#include <bit>
+#include <limits>
 #include <stdexcept>
 #include <string>
 #include <type_traits>
+#include <utility>
 #include <vector>
 
 namespace halfulp {
 namespace {
 
-using products::ScalarOutputs, products::code_of, products::value_of, products::word;
+using products::ScalarOutputs, products::value_of, products::word;
 
 template <class D>
 void put(std::span<D> d, std::size_t at, const FloatFormat& f, std::uint64_t code) {
@@ -40,13 +45,23 @@ void gemm_by_dot_model(const DotModel& model, const MatrixOperands<Words>& x, st
   });
 }
 
+/// NaN has one value among floats.
+float usual_nan(float v) { return v == v ? v : std::numeric_limits<float>::quiet_NaN(); }
+
 /// The words of an operand of floats, in the order of its memory, without gaps.
 std::vector<std::uint32_t> words_of(std::span<const float> x, const FloatFormat& f, std::size_t rows,
                                     std::size_t columns, std::size_t leading) {
   std::vector<std::uint32_t> words(x.empty() ? 0 : rows * columns);
-  for (std::size_t i = 0; i < rows && !x.empty(); ++i)
-    for (std::size_t j = 0; j < columns; ++j)
-      words[i * columns + j] = static_cast<std::uint32_t>(code_word(f, code_of(f, x[i * leading + j])));
+  const std::size_t lines = leading == columns ? 1 : rows, length = words.size() / std::max<std::size_t>(1, lines);
+  for (std::size_t i = 0; i < lines && !words.empty(); ++i) {
+    const std::span<const float> from = x.subspan(i * leading, length);
+    const std::span<std::uint32_t> to = std::span(words).subspan(i * length, length);
+    if (f == fp32)
+      std::ranges::transform(from, to.begin(), [](float v) { return std::bit_cast<std::uint32_t>(usual_nan(v)); });
+    else encode(f, {}, from, to);
+  }
+  if (code_word(f, 1) != 1)
+    for (std::uint32_t& word : words) word = static_cast<std::uint32_t>(code_word(f, word));
   return words;
 }
 
@@ -66,8 +81,14 @@ void gemm_by_unit(const MatrixUnit& unit, const FloatOperands& x, std::span<floa
   GemmOperands with_words{x.m, x.n, x.k, std::span(a), std::span(b), std::span(c)};
   with_words.transpose_a = x.transpose_a, with_words.transpose_b = x.transpose_b;
   mma_gemm(unit, with_words, std::span(words));
-  for (std::size_t i = 0; i < x.m; ++i)
-    for (std::size_t j = 0; j < x.n; ++j) d[x.place_d()(i, j)] = value_of(unit.accumulator, words[i * x.n + j]);
+  for (std::size_t i = 0; i < x.m; ++i) {
+    const std::span<const std::uint32_t> from = std::span(std::as_const(words)).subspan(i * x.n, x.n);
+    const std::span<float> to = d.subspan(x.place_d()(i, 0), x.n);
+    if (unit.accumulator == fp32)
+      std::ranges::transform(from, to.begin(),
+                             [](std::uint32_t word) { return usual_nan(std::bit_cast<float>(word)); });
+    else decode(unit.accumulator, from, to);
+  }
 }
 
 const char* const where = "gemm";

@@ -21,6 +21,8 @@ import numpy as _numpy  # noqa: F401
 from . import _core
 from ._command import BackendMissing, Text
 from ._core import BlockFormat, Format, ProductModel, Rounding, set_threads
+from ._arrays import set_seed
+from ._outputs import tensors_stay as _tensors_stay
 from .arithmetic import decode, encode
 from .blocks import Blocks, quantize_blocks
 from .casts import cast
@@ -36,23 +38,25 @@ __version__ = _core.version()
 __all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text",
            "backends", "calc", "cast", "check", "decode", "diff", "diff_profiles", "dot", "encode", "explain", "formats",
            "gemm", "load_report", "mma", "page", "policies", "probe", "profiles", "quantize", "quantize_blocks",
-           "recommend", "record", "run", "sample", "set_threads", "show", "units", "validate", "verify", "witness"]
+           "recommend", "record", "run", "sample", "set_seed", "set_threads", "show", "units", "validate", "verify", "witness"]
 __all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 
 
-def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int = 1, stream: int = 0,
+@_tensors_stay
+def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None, seed: int | None = None, stream: int = 0,
              first: int = 0, axis: int | None = None, dtype: _Any = None, out: _Any = None, tally: bool = False, **files: _Any) -> _Any:
     """Rounds numbers to a format or a block format, and returns their values.
 
     x: numbers of any shape and strides: float16, float32, float64, integers, ml_dtypes' types, a torch tensor in the
     CPU's memory, anything with __dlpack__, lists, one number. Each is rounded once, from its exact value. format: a
     Format, a BlockFormat, a name of either ("e4m3", "e5m3", "mxfp4", "nvfp4"), or a dtype. rounding: a Rounding or the
-    name of a mode; overflow: "ieee" or "saturate"; random_bits (1 to 32) and seed are of stochastic rounding: element
-    i, in C order, takes word first + i of Philox4x32-10's stream `stream`. So parts of an array (of whole blocks,
-    without a scale of the tensor) are rounded like the whole array if `first` is the index of a part's first element.
+    name of a mode; overflow: "ieee" or "saturate"; random_bits (1 to 32) and seed are of stochastic rounding.
+    Without a seed every call draws fresh bits (set_seed() makes a program repeat). With one, element i, in C order,
+    takes word first + i of Philox4x32-10's stream `stream`: so parts of an array (of whole blocks, without a scale of
+    the tensor) are rounded like the whole array if `first` is the index of a part's first element.
     axis: the axis along which blocks 1 x N run.
 
-    Returns values of x's shape: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds
+    Returns values of x's shape, as a torch tensor if x is one: float64 of float64 and of integers of 32 and 64 bits, float16 of float16 where it holds
     the format, else float32; or of `dtype`, which must hold every value of the format, infinities and -0 too, and may
     be ml_dtypes'; or `out`, an array or torch tensor, which may be x. Block formats take float64 and wide integers
     through float32 rounded to odd, as quantize_blocks() says, and return float32. With tally=True a pair: values, and
@@ -71,15 +75,17 @@ def quantize(x: _Any, format: _Any, *, rounding: Rounding | str = "nearest-even"
     if isinstance(x, (str, _os.PathLike)):
         if dtype is not None or tally or stream or first:
             raise TypeError("dtype, tally, stream and first: for arrays, not for a file")
-        given = {"round": rounding if rounding != "nearest-even" else None, "overflow": overflow, "random_bits": random_bits, "seed": seed if seed != 1 else None}
+        given = {"round": rounding if rounding != "nearest-even" else None, "overflow": overflow, "random_bits": random_bits, "seed": seed}
         return commands.quantize_file(x, format, axis=axis, out=out, **{**{k: v for k, v in given.items() if v is not None}, **files})
     if files:
         raise TypeError(f"{next(iter(files))}: no argument of quantize() of an array")
-    tally, draws = bool(tally), _arrays.as_draws(seed, stream, first)
-    if isinstance(format, BlockFormat) or isinstance(format, str) and _core.names_block_format(format):
+    tally, block = bool(tally), isinstance(format, BlockFormat) or isinstance(format, str) and _core.names_block_format(format)
+    r = _arrays.as_rounding(rounding, None if block else overflow, random_bits)
+    draws = _arrays.as_draws(seed, stream, first, r)
+    if block:
         if overflow is not None or dtype is not None or tally:
             raise TypeError("overflow, dtype and tally: for plain formats; elements of block formats saturate and come as float32")
-        return blocks.block_values(x, blocks.as_block_format(format), _arrays.as_rounding(rounding, None, random_bits), draws, axis, out)
+        return blocks.block_values(x, blocks.as_block_format(format), r, draws, axis, out)
     if axis is not None:
         raise TypeError(f"axis: {axis}; accepted for block formats alone")
-    return arithmetic.quantize_values(x, _arrays.as_format(format), _arrays.as_rounding(rounding, overflow, random_bits), draws, dtype, out, tally)
+    return arithmetic.quantize_values(x, _arrays.as_format(format), r, draws, dtype, out, tally)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import operator
 import sys
+import threading
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -98,8 +99,29 @@ def as_integer(value: Any, argument: str, least: int, most: int) -> int:
     return number
 
 
-def as_seed(seed: Any) -> int:
-    return as_integer(seed, "seed", 0, 2**64 - 1)
+_fresh = np.random.default_rng()
+_fresh_lock = threading.Lock()
+
+
+def set_seed(seed: int) -> None:
+    """Fixes the bits of all later calls that round stochastically without a seed of their own: they take seeds from a
+    numpy.random.Generator, default_rng(seed). A program starts with one that nobody can foresee. Raises TypeError and
+    ValueError naming the argument."""
+    global _fresh
+    generator = np.random.default_rng(as_integer(seed, "seed", 0, 2**64 - 1))
+    with _fresh_lock:
+        _fresh = generator
+
+
+def as_seed(seed: Any, rounding: Rounding) -> int:
+    """The seed of a call; without one, a fresh one if the rounding draws, so that two calls never draw the same bits
+    unnoticed."""
+    if seed is not None:
+        return as_integer(seed, "seed", 0, 2**64 - 1)
+    if rounding.mode != "stochastic":
+        return 0
+    with _fresh_lock:
+        return int(_fresh.integers(2**64, dtype=np.uint64))
 
 
 class Draws(NamedTuple):
@@ -113,8 +135,8 @@ class Draws(NamedTuple):
         return self._replace(first=(self.first + index) % 2**64)
 
 
-def as_draws(seed: Any, stream: Any, first: Any) -> Draws:
-    return Draws(as_seed(seed), as_integer(stream, "stream", 0, 2**64 - 1), as_integer(first, "first", 0, 2**64 - 1))
+def as_draws(seed: Any, stream: Any, first: Any, rounding: Rounding) -> Draws:
+    return Draws(as_seed(seed, rounding), as_integer(stream, "stream", 0, 2**64 - 1), as_integer(first, "first", 0, 2**64 - 1))
 
 
 # --- arrays ---------------------------------------------------------------------------------------
@@ -125,6 +147,8 @@ def from_torch(x: Any, argument: str) -> Array:
         raise ValueError(f"{argument}: a tensor on {x.device}; accepted: tensors in the CPU's memory")
     if x.layout is not sys.modules["torch"].strided:
         raise TypeError(f"{argument}: a tensor of layout {x.layout}; accepted: strided ones")
+    if x.requires_grad and sys.modules["torch"].is_grad_enabled():
+        raise ValueError(f"{argument}: a tensor that requires a gradient, which would be lost; accepted: {argument}.detach(); halfulp.torch has functions with gradients")
     x = x.detach()
     if x.is_conj() or x.is_neg():
         x = x.resolve_conj().resolve_neg()

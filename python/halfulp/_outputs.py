@@ -1,14 +1,47 @@
 """Arrays that users pass for results, and the types of results. Errors name the argument."""
 from __future__ import annotations
 
+import functools
 import sys
-from typing import Any
+from typing import Any, Callable, TypeVar
 
 import numpy as np
 
 from . import _core
 from ._arrays import Array, dtype_of_format, format_of_dtype, from_torch, is_torch
 from ._core import Format
+
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+def tensors_stay(function: _Function) -> _Function:
+    """Gives results back as what the operands are: torch tensors where one of them is a tensor."""
+    @functools.wraps(function)
+    def wrapper(*args: Any, **kwargs: Any) -> Any:
+        result = function(*args, **kwargs)
+        if "torch" not in sys.modules or not any(map(_has_tensor, (*args, *kwargs.values()))):
+            return result
+        return tuple(_as_tensor(part) for part in result) if isinstance(result, tuple) else _as_tensor(result)
+    return wrapper  # type: ignore[return-value]
+
+
+def _has_tensor(x: Any) -> bool:
+    """Whether an argument is a tensor, or a list of named operands with one."""
+    return is_torch(x, "Tensor") or isinstance(x, list) and any(isinstance(part, tuple) and any(map(_has_tensor, part)) for part in x)
+
+
+def _as_tensor(x: Any) -> Any:
+    """A tensor in the memory of an array or of a NumPy number; everything else as it is."""
+    if not isinstance(x, (np.ndarray, np.generic)):
+        return x
+    torch, array = sys.modules["torch"], np.asarray(x)
+    format = format_of_dtype(array.dtype)
+    if format is None or array.dtype.name in ("float16", "float32", "float64"):
+        return torch.from_numpy(array)
+    dtype = getattr(torch, array.dtype.name, None)
+    words = torch.from_numpy(array.view(np.uint8 if array.dtype.itemsize == 1 else np.int16))
+    return words if dtype is None else words.view(dtype)
 
 
 def value_type(format: Format) -> np.dtype[Any]:

@@ -8,7 +8,7 @@ import numpy as np
 from . import _core
 from ._arrays import Array, ArrayLike, Draws, FormatLike, as_array, as_codes, as_draws, as_format, as_rounding, code_type, exact_values, format_of_dtype
 from ._core import Format, Rounding
-from ._outputs import as_dtype, as_output, decoded, finish, holds_or_raise, is_plain, same_memory, value_type, written
+from ._outputs import as_dtype, as_output, decoded, finish, holds_or_raise, is_plain, same_memory, tensors_stay, value_type, written
 
 
 def _result_type(x: Array, format: Format) -> np.dtype[Any]:
@@ -62,8 +62,9 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
     return (answer, counts) if tally else answer
 
 
+@tensors_stay
 def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-           seed: int = 1, stream: int = 0, first: int = 0) -> Any:
+           seed: int | None = None, stream: int = 0, first: int = 0) -> Any:
     """The code words of numbers rounded to a format.
 
     x: numbers of any shape and strides, of NumPy's or ml_dtypes' types, a torch tensor, or a number; each is rounded
@@ -78,10 +79,12 @@ def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "near
     array = as_array(x, "x")
     values = exact_values(array)
     codes = np.empty(values.shape, code_type(f))
-    _core.encode(f, as_rounding(rounding, overflow, random_bits), values, codes, *as_draws(seed, stream, first))
+    r = as_rounding(rounding, overflow, random_bits)
+    _core.encode(f, r, values, codes, *as_draws(seed, stream, first, r))
     return finish(codes, array.ndim == 0)
 
 
+@tensors_stay
 def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None) -> Any:
     """The values of code words, exactly.
 

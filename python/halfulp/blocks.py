@@ -14,7 +14,7 @@ from ._outputs import as_output, decoded, finish, is_plain, written
 
 
 @dataclass(frozen=True)
-class _Layout:
+class Layout:
     """An array as matrices whose blocks lie as the format requires."""
     format: BlockFormat
     matrices: int
@@ -22,7 +22,7 @@ class _Layout:
     columns: int
 
 
-def _layout(f: BlockFormat, shape: tuple[int, ...], axis: int | None) -> _Layout:
+def layout_of(f: BlockFormat, shape: tuple[int, ...], axis: int | None) -> Layout:
     """Blocks 1 x N run along an axis, by default the last. Blocks R x C lie in the last two axes, and every matrix has
     its own."""
     if axis is not None:
@@ -30,13 +30,13 @@ def _layout(f: BlockFormat, shape: tuple[int, ...], axis: int | None) -> _Layout
             raise ValueError(f"axis: {axis}, and blocks of {f} do not run along one axis")
         axis = as_integer(axis, "axis", -len(shape), len(shape) - 1) % len(shape) if shape else _no_axis(axis)
     if not shape or (f.rows == 0 and f.columns == 0):
-        return _Layout(f, 1, 1, math.prod(shape))
+        return Layout(f, 1, 1, math.prod(shape))
     last = len(shape) - 1
     if f.rows != 1:
-        return _Layout(f, math.prod(shape[:-2]), shape[-2] if last else 1, shape[-1])
+        return Layout(f, math.prod(shape[:-2]), shape[-2] if last else 1, shape[-1])
     if axis is None or axis == last:
-        return _Layout(f, 1, math.prod(shape[:-1]), shape[-1])
-    return _Layout(f.turned(), math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:]))
+        return Layout(f, 1, math.prod(shape[:-1]), shape[-1])
+    return Layout(f.turned(), math.prod(shape[:axis]), shape[axis], math.prod(shape[axis + 1:]))
 
 
 def _no_axis(axis: int) -> int:
@@ -68,7 +68,7 @@ class Blocks:
         name the field that does not fit the others."""
         f = as_block_format(self.format)
         codes = _field(self.codes, "codes", "u")
-        l = _layout(f, codes.shape, self.axis)
+        l = layout_of(f, codes.shape, self.axis)
         counts = _core.block_counts(l.format, l.rows, l.columns)
         shape = counts if l.matrices == 1 else (l.matrices, *counts)
         scales = as_codes(_field(self.scales, "scales", "iu", shape), f.scale, "scales").astype(np.uint32).reshape(l.matrices, math.prod(counts))
@@ -120,7 +120,7 @@ def as_block_format(format: BlockFormat | str) -> BlockFormat:
     raise TypeError(f"format: {format!r}; accepted: a BlockFormat or its name")
 
 
-def _tensor_amax(f: BlockFormat, x: Array, l: _Layout, amax: float | None) -> float | None:
+def _tensor_amax(f: BlockFormat, x: Array, l: Layout, amax: float | None) -> float | None:
     """One scale for all matrices of a tensor."""
     if amax is not None:
         limit = _number(amax, "amax")
@@ -132,7 +132,7 @@ def _tensor_amax(f: BlockFormat, x: Array, l: _Layout, amax: float | None) -> fl
     return float(np.nanmax(np.abs(x), initial=0.0)) if x.size else 0.0
 
 
-def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Rounding | str = "nearest-even", random_bits: int | None = None, seed: int = 1,
+def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Rounding | str = "nearest-even", random_bits: int | None = None, seed: int | None = None,
                     stream: int = 0, first: int = 0, axis: int | None = None, amax: float | None = None) -> Blocks:
     """An array in a block format: code words, scales, zero points.
 
@@ -149,9 +149,10 @@ def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Roundi
     (array([0, 0, 0, 7], dtype=uint8), array([[16.]], dtype=float32), array([ 0.,  0.,  0., 96.], dtype=float32))
     """
     f = as_block_format(format)
-    r, draws = as_rounding(rounding, None, random_bits), as_draws(seed, stream, first)
+    r = as_rounding(rounding, None, random_bits)
+    draws = as_draws(seed, stream, first, r)
     values = float32_to_odd(as_array(x, "x"))
-    l = _layout(f, values.shape, axis)
+    l = layout_of(f, values.shape, axis)
     limit = _tensor_amax(f, values, l, amax)
     down, across = _core.block_counts(l.format, l.rows, l.columns)
     codes = np.empty(values.shape, np.uint8)
@@ -170,7 +171,7 @@ def quantize_blocks(x: ArrayLike, format: BlockFormat | str, *, rounding: Roundi
 def block_values(x: ArrayLike, f: BlockFormat, rounding: Rounding, draws: Draws, axis: int | None, out: Any) -> Any:
     """quantize() of an array in a block format: only the values."""
     values = float32_to_odd(as_array(x, "x"))
-    l = _layout(f, values.shape, axis)
+    l = layout_of(f, values.shape, axis)
     limit = _tensor_amax(f, values, l, None)
     target = None if out is None else as_output(out, values.shape)
     if target is not None and target.dtype not in (np.float32, np.float64):

@@ -7,9 +7,10 @@ import numpy as np
 
 from . import _core
 from ._arrays import ArrayLike, FormatLike, as_array, as_codes, as_format, code_type, codes_of_dtype, format_of_dtype
-from ._outputs import decoded, finish
+from ._outputs import decoded, finish, tensors_stay
 
 
+@tensors_stay
 def cast(x: ArrayLike, profile: str, to: FormatLike, from_: FormatLike | None = None, *, codes: bool = False) -> Any:
     """Casts numbers by a profile, which decides NaNs, infinities and where overflow begins.
 

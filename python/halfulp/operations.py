@@ -7,7 +7,8 @@ else float32 (float64 for wider formats). Options, by keyword:
 
   rounding     a Rounding or the name of a mode; default nearest-even
   overflow     ieee (default) or saturate; like random_bits (1 to 32, of stochastic rounding), only with a mode's name
-  seed         of stochastic rounding: element i takes word i of Philox4x32-10, stream 0; default 1
+  seed         of stochastic rounding: element i takes word i of Philox4x32-10, stream 0; without one, fresh bits
+               in every call
   codes        True: operands and results are code words, unsigned integers
   flags        True: returns a pair, results and an array of uint8 with each element's flags (FLAGS names the bits)
 
@@ -23,7 +24,7 @@ from . import _core
 from ._arrays import (Array, ArrayLike, FormatLike, as_array, as_codes, as_format, as_rounding, as_seed, broadcast, code_type, codes_of_dtype, contiguous, dtype_of_format,
                       exact_values, format_of_dtype)
 from ._core import Format, Rounding
-from ._outputs import decoded, finish
+from ._outputs import decoded, finish, tensors_stay
 
 if TYPE_CHECKING:
     from typing_extensions import TypedDict, Unpack
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
         rounding: Rounding | str
         overflow: str | None
         random_bits: int | None
-        seed: int
+        seed: int | None
         codes: bool
         flags: bool
 
@@ -71,11 +72,11 @@ def _rounded_codes(x: Array, f: Format) -> Array:
     return codes
 
 
-def _compute(operation: str, from_: str, to: str, r: Rounding, words: list[Array], dtype: np.dtype[Any], flags: bool, seed: int) -> tuple[Array, Array | None]:
+def _compute(operation: str, from_: str, to: str, r: Rounding, words: list[Array], dtype: np.dtype[Any], flags: bool, seed: int | None) -> tuple[Array, Array | None]:
     result = np.empty(words[0].shape, dtype)
     raised = np.empty(words[0].shape, np.uint8) if flags else None
     b, c = words[1] if len(words) > 1 else None, words[2] if len(words) > 2 else None
-    _core.elementwise(operation, from_, to, r, words[0], b, c, result, raised, as_seed(seed))
+    _core.elementwise(operation, from_, to, r, words[0], b, c, result, raised, as_seed(seed, r))
     return result, raised
 
 
@@ -90,8 +91,9 @@ def _refuse(unknown: dict[str, Any], operation: str) -> None:
         raise TypeError(f"{operation.replace('-', '_')}() got an unexpected keyword argument {name!r}")
 
 
+@tensors_stay
 def _elementwise(operation: str, operands: list[tuple[str, ArrayLike]], format: FormatLike | None, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None,
-                 random_bits: int | None = None, seed: int = 1, codes: bool = False, flags: bool = False, **unknown: Any) -> Any:
+                 random_bits: int | None = None, seed: int | None = None, codes: bool = False, flags: bool = False, **unknown: Any) -> Any:
     _refuse(unknown, operation)
     arrays = [(name, as_array(x, name)) for name, x in operands]
     f = _format_of(arrays, format)
@@ -124,8 +126,9 @@ def convert(a: ArrayLike, to: FormatLike, format: FormatLike | None = None, **op
     return _convert(a, to, format, **options)
 
 
+@tensors_stay
 def _convert(a: ArrayLike, to: FormatLike, format: FormatLike | None, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-             seed: int = 1, codes: bool = False, flags: bool = False, **unknown: Any) -> Any:
+             seed: int | None = None, codes: bool = False, flags: bool = False, **unknown: Any) -> Any:
     _refuse(unknown, "convert")
     x = as_array(a, "a")
     r = as_rounding(rounding, overflow, random_bits)

@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import Array, ArrayLike, as_array, as_codes, as_integer, code_range, codes_of_dtype, exact_values, format_of_dtype
 from ._core import Format, ProductModel, Rounding
-from ._outputs import decoded, value_type
+from ._outputs import decoded, tensors_stay, value_type
 
 _WORDS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32), 64: np.dtype(np.uint64)}
 
@@ -23,6 +23,11 @@ def as_model(model: ProductModel | str | Mapping[str, Any], argument: str = "mod
     if isinstance(model, Mapping):
         return ProductModel.of_unit(json.dumps(model))
     raise TypeError(f"{argument}: {type(model).__name__}; accepted: a ProductModel, its text, a unit's name or description")
+
+
+def text_of_model(model: ProductModel | str | Mapping[str, Any]) -> str:
+    """What a ProductModel is made of: a text, or a unit's description as JSON."""
+    return model if isinstance(model, str) else str(as_model(model).__getstate__())
 
 
 def _word_type(model: ProductModel, format: Format) -> np.dtype[Any]:
@@ -70,6 +75,7 @@ def _matrix(x: ArrayLike, argument: str) -> Array:
     return array
 
 
+@tensors_stay
 def gemm(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: ProductModel | str | Mapping[str, Any] = "fp32", scale_a: ArrayLike | None = None,
          scale_b: ArrayLike | None = None, codes: bool = False, stream: int = 0) -> Any:
     """D = A B + C by a product model. Every bit of the output follows the model's definition.
@@ -122,6 +128,7 @@ def _scale(scale: ArrayLike | None, model: ProductModel, argument: str, shape: t
     return _words(matrix, model.scale, model, codes, argument)
 
 
+@tensors_stay
 def dot(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: ProductModel | str | Mapping[str, Any] = "fp32", codes: bool = False, stream: int = 0) -> Any:
     """One dot product by a product model, plus c if given; like gemm() of a row and a column.
 

@@ -8,6 +8,7 @@
 
 NB_MODULE(_core, m) {
   using namespace halfulp::python;
+  nb::set_leak_warnings(false);  // torch keeps the functions of its operators to the end, and what they refer to
   m.doc() =
       "What is native of halfulp: on contiguous arrays, without the GIL. Use the functions of halfulp, which check and "
       "convert.";
@@ -16,6 +17,8 @@ NB_MODULE(_core, m) {
   add_arrays(m);
   add_operations(m);
   add_products(m);
+  add_tensors(m);
+  add_training(m);
   add_blocks(m);
   add_profiles(m);
   add_command(m);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <halfulp/emulation/matrix.hpp>
+#include <halfulp/emulation/product/product.hpp>
 #include <halfulp/formats/format.hpp>
 
 #include <nanobind/nanobind.h>
@@ -14,6 +15,7 @@
 #include <nanobind/stl/string_view.h>
 
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -90,11 +92,18 @@ void check_codes(const char* name, std::span<const T> codes, std::uint64_t mask,
                                   format);
 }
 
+/// Product models are shared, because descriptions of units are large.
+using Model = std::shared_ptr<const ProductModel>;
+/// A model of its text: a name, items between commas, or a unit's description, which begins with a brace.
+Model model_of_text(const std::string& text);
+
 void add_formats(nb::module_& m);
 void add_rounding(nb::module_& m);
 void add_arrays(nb::module_& m);
 void add_operations(nb::module_& m);
 void add_products(nb::module_& m);
+void add_tensors(nb::module_& m);
+void add_training(nb::module_& m);
 void add_blocks(nb::module_& m);
 void add_profiles(nb::module_& m);
 void add_command(nb::module_& m);

@@ -92,11 +92,11 @@ std::string text_of(const ProductModel& model) {
   }
   return unit_to_json(*unit).dump();
 }
+}  // namespace
+
 Model model_of_text(const std::string& text) {
   return text.starts_with("{") ? unit_of_text(text) : std::make_shared<ProductModel>(parse_product_model(text));
 }
-
-}  // namespace
 
 void add_products(nb::module_& m) {
   struct Held {

@@ -2,6 +2,11 @@
 
 namespace halfulp::training {
 
+template class Relu<float>;
+template class Relu<double>;
+template class Dropout<float>;
+template class Dropout<double>;
+
 template <class T>
 const Tensor<T>& Gelu<T>::forward(Pass<T>& pass, const Tensor<T>& x) {
   x_ = &x;

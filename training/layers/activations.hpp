@@ -38,6 +38,9 @@ class Relu : public Module<T> {
   Tensor<T> y_, dx_;
 };
 
+extern template class Relu<float>;
+extern template class Relu<double>;
+
 /// Gaussian error linear units. Any shape.
 template <class T>
 class Gelu : public Module<T> {
@@ -145,5 +148,8 @@ class Dropout : public Module<T> {
   bool active_ = false;
   Tensor<T> y_, dx_, factors_;
 };
+
+extern template class Dropout<float>;
+extern template class Dropout<double>;
 
 }  // namespace halfulp::training

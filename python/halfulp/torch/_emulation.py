@@ -1,0 +1,172 @@
+"""A policy around whole models: what torch would compute in fp32 is computed as the policy says."""
+from __future__ import annotations
+
+import json
+import threading
+from collections import Counter
+from typing import Any, Callable, Iterator, Mapping
+
+import torch
+from torch.overrides import TorchFunctionMode, resolve_name
+
+from .. import _core
+from . import _covered
+from ._tensors import fresh_seed
+
+_NOTHING_TO_ROUND = {  # moves, views, comparisons, and what makes tensors
+    "__get__", "__set__", "__getitem__", "__setitem__", "__iter__", "__len__", "__bool__", "__int__", "__float__", "__index__", "__repr__", "__format__", "__hash__", "__contains__",
+    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__invert__", "__and__", "__or__", "__xor__", "__neg__", "__deepcopy__", "__reduce_ex__",
+    "view", "reshape", "permute", "transpose", "transpose_", "t", "contiguous", "expand", "expand_as", "unsqueeze", "squeeze", "flatten", "unflatten", "chunk", "split", "unbind", "cat",
+    "concat", "stack", "narrow", "select", "index_select", "gather", "repeat", "repeat_interleave", "roll", "flip", "movedim", "swapaxes", "clone", "detach", "detach_", "to", "float",
+    "type", "type_as", "cpu", "bool", "long", "int", "item", "tolist", "numpy", "size", "dim", "numel", "stride", "data_ptr", "is_contiguous", "storage_offset", "element_size",
+    "requires_grad_", "backward", "register_hook", "retain_grad", "is_floating_point", "is_complex", "masked_fill", "masked_fill_", "where", "tril", "triu", "argmax", "argmin", "max",
+    "min", "topk", "sort", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all", "allclose", "equal", "arange", "zeros", "zeros_like", "ones",
+    "ones_like", "empty", "empty_like", "full", "full_like", "tensor", "rand", "rand_like", "randn", "randint", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "pad", "abs",
+    "neg", "sign", "clamp", "clamp_min", "zero_", "fill_", "copy_", "get_device", "ndimension", "unfold", "diagonal", "index_put_", "scatter", "bitwise_and", "logical_and", "logical_not",
+    "logical_or", "broadcast_tensors", "meshgrid", "embedding_renorm_", "dropout_inactive", "set_grad_enabled", "result_type", "manual_seed", "vmap", "nonzero", "cumsum_int"}
+
+
+class emulate(TorchFunctionMode):
+    """A training step, or an evaluation, of a model under a precision policy.
+
+        run = halfulp.torch.emulate(model, "fp8-hybrid")
+        for batch in batches:
+            with run:
+                loss = loss_of(model(batch))
+                loss.backward()
+            optimizer.step()
+
+    model: any torch.nn.Module. policy: a name that halfulp.policies() lists, the path of a .json file, or a policy as a
+    dict. rules: changes by module name, {"lm_head": "bf16", "h.0.*": {"operators": ["linear"], "operands": {...}}}: a
+    pattern of names and a format for operands, or the members of a policy's rule. Each `with` is one step: it counts the
+    steps from which stochastic rounding and delayed scales follow. Bits are drawn under `seed`, or a seed of
+    `generator` (default: torch's own), which `run.seed` tells: with the same seed everything repeats.
+
+    Inside, calls of torch's functions go to the trainer's own operators (halfulp run training), forward and backward:
+    linear, matmul, conv2d, embedding, norms, softmax, gelu, relu, dropout, pooling, scaled_dot_product_attention
+    (decomposed), cross_entropy, LSTM, sums of activations; and modules of Hugging Face that write an operator out
+    (RMSNorm, NewGELUActivation). `run.not_covered` counts the calls that torch computed in
+    fp32 because no operator of policies is like them, by name and module: none is left out silently. Tensors stay
+    float32, with values of the policy's formats. Weights are rounded where operators take them; the policy's optimizer
+    is not applied.
+
+    Operators take all cores; what torch itself computes inside takes one. Not for two threads at once, nor inside each
+    other. Raises TypeError and ValueError naming the argument.
+    """
+
+    _active = threading.Lock()
+
+    def __init__(self, model: torch.nn.Module, policy: str | Mapping[str, Any], rules: Mapping[str, Any] | None = None, *,
+                 generator: torch.Generator | None = None, seed: int | None = None) -> None:
+        super().__init__()
+        if not isinstance(model, torch.nn.Module):
+            raise TypeError(f"model: {type(model).__name__}; accepted: a torch.nn.Module")
+        self.model = model
+        self.seed = int(fresh_seed(seed, generator))
+        self.precision = _core.Precision(_policy_text(policy, rules, model), self.seed)
+        self.step = 0
+        self.not_covered: Counter[tuple[str, str]] = Counter()
+        self.covered: Counter[tuple[str, str]] = Counter()
+        self.layers: dict[tuple[Any, ...], list[_core.Layer]] = {}  # of earlier passes
+        self._stack: list[str] = []
+        self._calls: list[Counter[str]] = []
+        self._names: dict[int, str] = {}
+
+    def __enter__(self) -> emulate:
+        if not emulate._active.acquire(blocking=False):
+            raise RuntimeError("halfulp.torch.emulate: another one is active; accepted: one at a time, in one thread")
+        self._names = {id(module): name for name, module in self.model.named_modules()}
+        self._stack, self._calls = [""], [Counter()]
+        self._handles = [torch.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
+                         torch.nn.modules.module.register_module_forward_hook(self._leave_module, always_call=True)]
+        self._replaced = [(module, forward) for module in self.model.modules() if "forward" not in vars(module) and (forward := _covered.written_out(module))]
+        for module, forward in self._replaced:
+            module.forward = forward
+        # After each of its own operations torch's threads wait by spinning, in the way of those that compute here.
+        self._threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        self.precision.begin_step(self.step)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        super().__exit__(*exception)
+        torch.set_num_threads(self._threads)
+        for handle in self._handles:
+            handle.remove()
+        for module, _ in self._replaced:
+            del module.forward
+        self.precision.end_step()
+        self.step += 1
+        emulate._active.release()
+
+    def _enter_module(self, module: torch.nn.Module, inputs: Any) -> None:
+        self._stack.append(self._names.get(id(module), self._stack[-1]))
+        self._calls.append(Counter())
+
+    def _leave_module(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
+        self._stack.pop()
+        self._calls.pop()
+
+    @property
+    def module(self) -> str:
+        """The name of the module that computes now."""
+        return self._stack[-1]
+
+    def site(self, kind: str) -> str:
+        """The name of an operator: its module's; a second one of the kind in a call of the module gets a number."""
+        calls = self._calls[-1]
+        calls[kind] += 1
+        return self.module if calls[kind] == 1 else f"{self.module}.{kind}{calls[kind]}"
+
+    def __torch_function__(self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
+        kwargs = kwargs or {}
+        handler = _covered.HANDLERS.get(function)
+        if handler is not None:
+            result = handler(self, *args, **kwargs)
+            if result is not NotImplemented:
+                self.covered[_name(function), self.module] += 1
+                return result
+        result = function(*args, **kwargs)
+        name = _name(function)
+        if name.removesuffix("_") not in _NOTHING_TO_ROUND and name not in _NOTHING_TO_ROUND and _computes(result):
+            self.not_covered[name, self.module] += 1
+        return result
+
+    def report(self) -> list[dict[str, Any]]:
+        """What was computed under the policy, and what was not, by function and module."""
+        return [{"function": function, "module": module, "calls": calls, "covered": covered}
+                for covered, counts in ((True, self.covered), (False, self.not_covered)) for (function, module), calls in sorted(counts.items())]
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return getattr(function, "__name__", None) or str(resolve_name(function)).rsplit(".", 1)[-1]
+
+
+def _computes(result: Any) -> bool:
+    """Whether a call gave floats."""
+    if isinstance(result, torch.Tensor):
+        return result.is_floating_point()
+    return isinstance(result, (tuple, list)) and any(_computes(part) for part in result)
+
+
+def _policy_text(policy: str | Mapping[str, Any], rules: Mapping[str, Any] | None, model: torch.nn.Module) -> str:
+    if not isinstance(policy, (str, Mapping)):
+        raise TypeError(f"policy: {type(policy).__name__}; accepted: a name that halfulp.policies() lists, a path or a dict")
+    if not rules:
+        return policy if isinstance(policy, str) else json.dumps(policy)
+    names = [name for name, _ in model.named_modules()]
+    changes: list[dict[str, Any]] = []
+    for pattern, change in rules.items():
+        if not any(_meant(pattern, name) for name in names):
+            raise ValueError(f"rules: {pattern!r} is the name of no module; there are " + ", ".join(name for name in names if name)[:300])
+        changes.append({"layers": [pattern], **(dict(change) if isinstance(change, Mapping) else {"operators": "all", "operands": change, "results": change})})
+    if isinstance(policy, str):
+        base = json.loads(_core.Precision(policy, 0).policy)
+        return json.dumps({**base, "name": f"{base['name']}+rules", "rules": base.get("rules", []) + changes})
+    return json.dumps({**policy, "rules": list(policy.get("rules", [])) + changes})
+
+
+def _meant(pattern: str, name: str) -> bool:
+    from fnmatch import fnmatchcase
+    return fnmatchcase(name, pattern) or name.startswith(pattern + ".")

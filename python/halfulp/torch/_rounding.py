@@ -1,0 +1,218 @@
+"""Rounding of tensors, code words and their values."""
+from __future__ import annotations
+
+import json
+from functools import lru_cache
+from typing import Any
+
+import torch
+
+from .. import _core
+from .._core import BlockFormat, Format, Rounding
+from .._outputs import written
+from ..blocks import layout_of
+from ._tensors import as_any_format, as_any_rounding, check, format_named, fresh_seed, holds, is_simple, result_dtype, widened
+
+
+def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
+             generator: torch.Generator | None = None, seed: int | None = None, stream: int = 0, first: int = 0, axis: int | None = None,
+             backward: Any = "ste", out: torch.Tensor | None = None) -> torch.Tensor:
+    """Rounds a tensor to a format or a block format, and returns its values.
+
+    x: floats of any shape and strides: float64, float32, float16, bfloat16, float8. Each is rounded once, from its
+    exact value (block formats take float64 through float32). format, rounding, overflow, random_bits, stream, first,
+    axis: as in halfulp.quantize(). Stochastic rounding draws from Philox under `seed`, or under a fresh seed of
+    `generator` (default: torch's own) in every call.
+
+    Returns x's dtype if it holds every value of the format, else float32; or `out`, of a dtype that holds them, which may
+    be x. backward says what the gradient by x is: "ste", the gradient by the result, unchanged, where x saturates too
+    (the straight-through estimator, Bengio et al. 2013); a format, the same rounded to that to nearest even; None: x gets
+    none, as if it had been detached. `out` takes no gradient.
+
+    Works under torch.compile(fullgraph=True), as torch.ops.halfulp.quantize. Raises TypeError and ValueError naming the
+    argument.
+
+    >>> quantize(torch.tensor([1.05, 1000.0]), "e4m3", overflow="saturate")
+    tensor([  1., 448.])
+    """
+    check(x, "x")
+    if out is None and not is_simple(x):
+        text, rounding_text, draws, rule = _arguments(format, rounding, overflow, random_bits, axis, backward)
+        return torch.ops.halfulp.quantize(x.detach() if rule == "none" else x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, axis, rule)
+    f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
+    if axis is not None or overflow is not None or backward != "ste":
+        _arguments(format, rounding, overflow, random_bits, axis, backward)  # says what is wrong with them
+    given = 0 if r.mode != "stochastic" else int(fresh_seed(seed, generator))
+    if out is None:
+        return _quantize(x, f, r, given, stream, first, axis)
+    return _into(x, f, r, given, stream, first, axis, out)
+
+
+@torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
+def _arguments(format: Any, rounding: Any, overflow: Any, random_bits: Any, axis: Any, backward: Any) -> tuple[str, str, bool, str]:
+    """The operator's format, rounding, whether it draws, and the rule of its gradient, from those of quantize()."""
+    f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
+    if isinstance(f, Format) and axis is not None:
+        raise TypeError(f"axis: {axis}; accepted for block formats alone")
+    if isinstance(f, BlockFormat) and overflow is not None:
+        raise TypeError("overflow: for plain formats; elements of block formats saturate")
+    return str(f), json.dumps(r.__getstate__()), r.mode == "stochastic", _backward_rule(backward)
+
+
+def _backward_rule(backward: Any) -> str:
+    if backward is None:
+        return "none"
+    if backward == "ste":
+        return "ste"
+    try:
+        return str(as_any_format(backward))
+    except (TypeError, ValueError) as why:
+        raise type(why)(f"backward: {backward!r}; accepted: 'ste', a format, None ({why})") from None
+
+
+@lru_cache(maxsize=1024)
+def _rounding_of(text: str) -> Rounding:
+    r = Rounding.__new__(Rounding)
+    r.__setstate__(tuple(json.loads(text)))
+    return r
+
+
+def _quantize(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None) -> torch.Tensor:
+    """Values of a checked tensor, without a gradient."""
+    if isinstance(f, BlockFormat):
+        return _quantize_blocks(x, f, r, seed, stream, first, axis)
+    dtype = result_dtype(x, f)
+    if dtype is x.dtype and (dtype is torch.float32 or dtype is torch.float64) and x.is_contiguous() and not x.is_neg():
+        values = x
+    else:
+        values = widened(x)
+    if values.dtype is torch.float32 and f.emax > 127 and f.fraction_bits < 23:  # may round up beyond float32
+        values = values.to(torch.float64)
+    result = torch.empty_like(values)
+    _core.quantize_at(f, r, values.dtype is torch.float64, values.data_ptr(), result.data_ptr(), values.numel(), seed, stream, first)
+    return result if result.dtype is dtype else result.to(dtype)
+
+
+def _quantize_blocks(x: torch.Tensor, f: BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None) -> torch.Tensor:
+    layout = layout_of(f, tuple(x.shape), axis)
+    if x.dtype is torch.float64:
+        import numpy as np
+
+        from .._arrays import float32_to_odd
+        values = torch.from_numpy(np.ascontiguousarray(float32_to_odd(x.detach().resolve_neg().numpy()))).reshape(x.shape)
+    else:
+        values = widened(x)
+    amax = float(values.abs().nan_to_num(0).max()) if f.tensor_scale and layout.matrices > 1 and values.numel() else None
+    result = torch.empty_like(values)
+    if values.numel():
+        _core.quantize_blocks_at(layout.format, r, layout.matrices, layout.rows, layout.columns, values.data_ptr(), result.data_ptr(), seed, stream, first, amax)
+    return result
+
+
+def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None, out: torch.Tensor) -> torch.Tensor:
+    check(out, "out")
+    if out.requires_grad:
+        raise ValueError("out: a tensor that requires a gradient; accepted: out.detach()")
+    if x.requires_grad and torch.is_grad_enabled():
+        raise ValueError("x: a tensor that requires a gradient, which would be lost in out; accepted: x.detach(), or no out")
+    if out.shape != x.shape:
+        raise ValueError(f"out: shape {tuple(out.shape)}; accepted: {tuple(x.shape)}")
+    if isinstance(f, Format) and not holds(out.dtype, f):
+        raise TypeError(f"out: {out.dtype} does not hold every value of {f}; accepted: {result_dtype(x, f)}")
+    if isinstance(f, BlockFormat) and out.dtype not in (torch.float32, torch.float64):
+        raise TypeError(f"out: {out.dtype}; accepted for block formats: torch.float32")
+    with torch.no_grad():
+        return out.copy_(_quantize(x, f, r, seed, stream, first, axis))
+
+
+@torch.library.custom_op("halfulp::quantize", mutates_args=(), schema="(Tensor x, Tensor? seed, str format, str rounding, int stream, int first, int? axis, str backward) -> Tensor")
+def _quantize_operator(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, axis: int | None, backward: str) -> torch.Tensor:
+    f = format_named(format)
+    result = _quantize(x, f, _rounding_of(rounding), 0 if seed is None else int(seed), stream, first, axis)
+    return result.clone() if result is x else result
+
+
+@_quantize_operator.register_fake
+def _(x: torch.Tensor, seed: torch.Tensor | None, format: str, rounding: str, stream: int, first: int, axis: int | None, backward: str) -> torch.Tensor:
+    return torch.empty(x.shape, dtype=result_dtype(x, format_named(format)), device=x.device)
+
+
+def _save_rule(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
+    ctx.rule, ctx.dtype = inputs[7], inputs[0].dtype
+
+
+def _gradient_of_quantize(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+    if ctx.rule != "ste":
+        gradient = quantize(gradient, ctx.rule)
+    return gradient.to(ctx.dtype), None, None, None, None, None, None, None
+
+
+_quantize_operator.register_autograd(_gradient_of_quantize, setup_context=_save_rule)
+
+
+# --- code words -----------------------------------------------------------------------------------
+
+_CODES = {1: torch.uint8, 2: torch.uint16, 4: torch.uint32}
+
+
+def _code_dtype(f: Format) -> torch.dtype:
+    if f.storage_bytes not in _CODES:
+        raise TypeError(f"format: {f} has code words of {f.bits} bits; accepted here: up to 32")
+    return _CODES[f.storage_bytes]
+
+
+def encode(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
+           generator: torch.Generator | None = None, seed: int | None = None, stream: int = 0, first: int = 0, out: torch.Tensor | None = None) -> torch.Tensor:
+    """The code words of a tensor rounded to a format of at most 32 bits: uint8, uint16 or uint32, the code word in the
+    low bits; or `out`, contiguous and of that dtype. Code words have no gradient: x.detach() says that you know. Other
+    arguments: as in quantize().
+
+    >>> encode(torch.tensor([0.1, 300.0, -0.0]), "e4m3")
+    tensor([ 29, 121, 128], dtype=torch.uint8)
+    """
+    f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
+    if isinstance(f, BlockFormat):
+        raise TypeError(f"format: {f} is a block format; accepted here: a Format; halfulp.quantize_blocks() has those code words")
+    check(x, "x")
+    if x.requires_grad and torch.is_grad_enabled():
+        raise ValueError("x: a tensor that requires a gradient, which code words do not have; accepted: x.detach()")
+    dtype, values, given = _code_dtype(f), widened(x), 0 if r.mode != "stochastic" else int(fresh_seed(seed, generator))
+    result = _contiguous_output(out, x.shape, dtype)
+    _core.encode_at(f, r, values.dtype is torch.float64, values.data_ptr(), f.storage_bytes, result.data_ptr(), values.numel(), given, stream, first)
+    return result if out is None else written(result)
+
+
+def decode(codes: torch.Tensor, format: Any, *, out: torch.Tensor | None = None) -> torch.Tensor:
+    """The values of code words as float32, exactly; or `out`, contiguous float32. codes: uint8, uint16, uint32, or a
+    signed integer dtype with numbers from 0 to 2^bits - 1.
+
+    >>> decode(torch.tensor([56, 121, 126, 127], dtype=torch.uint8), "e4m3")
+    tensor([  1., 288., 448.,  nan])
+    """
+    f = as_any_format(format)
+    if isinstance(f, BlockFormat) or not isinstance(codes, torch.Tensor):
+        raise TypeError(f"codes: {type(codes).__name__} of {f}; accepted: a tensor of integers and a Format")
+    if codes.dtype.is_floating_point or codes.dtype.is_complex or codes.dtype is torch.bool or codes.device.type != "cpu" or codes.layout is not torch.strided:
+        raise TypeError(f"codes: a tensor of {codes.dtype}, {codes.layout}, on {codes.device}; accepted: integers in the CPU's memory")
+    if not Format("fp32").holds(f):
+        raise TypeError(f"format: float32 does not hold the values of {f}; accepted here: formats within fp32; halfulp.decode() has float64")
+    wanted = _code_dtype(f)
+    if codes.dtype is not wanted:
+        wide = codes.to(torch.int64)
+        low, high = (int(wide.min()), int(wide.max())) if codes.numel() else (0, 0)
+        if low < 0 or high >= 2**f.bits:
+            raise ValueError(f"codes: {low if low < 0 else high} is no code word of {f}; accepted: 0 to {2**f.bits - 1}")
+        codes = wide.to(wanted)
+    codes = codes.contiguous()
+    result = _contiguous_output(out, codes.shape, torch.float32)
+    _core.decode_at(f, f.storage_bytes, codes.data_ptr(), result.data_ptr(), codes.numel())
+    return result if out is None else written(result)
+
+
+def _contiguous_output(out: torch.Tensor | None, shape: Any, dtype: torch.dtype) -> torch.Tensor:
+    if out is None:
+        return torch.empty(shape, dtype=dtype)
+    if not isinstance(out, torch.Tensor) or out.dtype is not dtype or out.shape != shape or not out.is_contiguous() or out.requires_grad or out.device.type != "cpu":
+        described = f"{out.dtype} of shape {tuple(out.shape)} on {out.device}" if isinstance(out, torch.Tensor) else type(out).__name__
+        raise TypeError(f"out: {described}; accepted: a contiguous tensor of {dtype} and shape {tuple(shape)}, without a gradient, in the CPU's memory")
+    return out

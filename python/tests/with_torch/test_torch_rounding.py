@@ -1,0 +1,222 @@
+"""halfulp.torch's quantize, encode and decode against those of NumPy's door."""
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", minversion="2.4")
+import halfulp  # noqa: E402
+import halfulp.torch as ht  # noqa: E402
+
+FORMATS = ("fp16", "bf16", "e4m3", "e5m2", "e2m1", "e4m3fnuz", "tf32", "e8m0")
+BLOCKS = ("mxfp8e4m3", "nvfp4", "fp8-1x128", "int8")
+
+
+def values(*shape):
+    x = torch.randn(*shape, generator=torch.Generator().manual_seed(1)) * 10
+    x.view(-1)[:6] = torch.tensor([0.0, -0.0, float("inf"), -float("inf"), float("nan"), 1e-42])[: x.numel()]
+    return x
+
+
+def same(a, b):
+    """Bit for bit, NaN with NaN."""
+    a, b = np.asarray(a), np.asarray(b)
+    assert a.shape == b.shape and a.dtype == b.dtype, (a.shape, b.shape, a.dtype, b.dtype)
+    np.testing.assert_array_equal(a, b)
+    assert np.array_equal(np.signbit(a)[~np.isnan(a)], np.signbit(b)[~np.isnan(b)])
+
+
+@pytest.mark.parametrize("format", FORMATS)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16, torch.bfloat16])
+def test_values_are_numpys(format, dtype):
+    x = values(7, 33).to(dtype)
+    wide = x.to(torch.float64 if dtype is torch.float64 else torch.float32)
+    expected = halfulp.quantize(wide.numpy(), format)
+    result = ht.quantize(x, format)
+    holds = dtype in (torch.float32, torch.float64) or (dtype is torch.float16) == (format not in ("bf16", "tf32", "e8m0")) and not (dtype is torch.bfloat16 and format in ("fp16", "tf32"))
+    if format in ("e4m3", "e5m2", "e2m1", "e4m3fnuz"):
+        holds = True
+    assert result.dtype is (dtype if holds or format == "bf16" and dtype is torch.bfloat16 else torch.float32)
+    same(result.to(wide.dtype), expected)
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_float8_comes_and_goes_without_ml_dtypes(format):
+    x = values(50).clamp(-100, 100).nan_to_num(0).to(torch.float8_e4m3fn)
+    same(ht.quantize(x, format).float(), ht.quantize(x.float(), format))
+
+
+@pytest.mark.parametrize("layout", [lambda x: x.mT, lambda x: x[::2], lambda x: x[:, ::3], lambda x: x.unsqueeze(0).expand(3, 8, 12), lambda x: x.flip(0), lambda x: x[0, 0], lambda x: x[:0]])
+def test_layouts(layout):
+    x = layout(values(8, 12))
+    same(ht.quantize(x, "e4m3"), halfulp.quantize(np.ascontiguousarray(x.numpy()), "e4m3") if x.dim() else np.asarray(halfulp.quantize(x.numpy(), "e4m3")))
+
+
+@pytest.mark.parametrize("format", BLOCKS)
+@pytest.mark.parametrize("axis", [None, 0, 1])
+def test_blocks(format, axis):
+    x = values(6, 40).nan_to_num(1, 5, -5)
+    if axis == 0 and halfulp.BlockFormat(format).rows != 1:
+        pytest.skip("its blocks do not run along an axis")
+    try:
+        expected = halfulp.quantize(x.numpy(), format, axis=axis)
+    except ValueError as why:
+        with pytest.raises(ValueError, match="axis"):
+            ht.quantize(x, format, axis=axis)
+        assert "axis" in str(why)
+        return
+    same(ht.quantize(x, format, axis=axis), expected)
+    same(ht.quantize(x.double(), format, axis=axis), halfulp.quantize(x.double().numpy(), format, axis=axis))
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_code_words(format):
+    x = values(40)
+    codes = ht.encode(x, format)
+    np.testing.assert_array_equal(codes.numpy(), halfulp.encode(x.numpy(), format))
+    same(ht.decode(codes, format), halfulp.decode(codes.numpy(), format))
+    same(ht.decode(codes.to(torch.int64), format), ht.decode(codes, format))
+    out = torch.empty_like(codes)
+    assert ht.encode(x, format, out=out) is out and torch.equal(out, codes)
+    with pytest.raises(TypeError, match="^out: "):
+        ht.encode(x, format, out=torch.empty(3, dtype=torch.int64))
+    with pytest.raises(ValueError, match="^codes: "):
+        ht.decode(torch.tensor([1 << 40]), format)
+
+
+def test_out_is_written_and_torch_learns_of_it():
+    x = values(20)
+    expected = ht.quantize(x, "e4m3")
+    out = torch.empty(20, dtype=torch.bfloat16)
+    assert ht.quantize(x, "e4m3", out=out) is out
+    same(out.float(), expected)
+    w = torch.ones(3, requires_grad=True)
+    y = w * 2
+    z = y * y
+    ht.quantize(y.detach(), "e4m3", out=y.detach())
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        z.sum().backward()
+    with pytest.raises(ValueError, match="^out: a tensor that requires"):
+        ht.quantize(x, "e4m3", out=torch.zeros(20, requires_grad=True))
+    with pytest.raises(ValueError, match="^x: a tensor that requires"):
+        ht.quantize(x.clone().requires_grad_(), "e4m3", out=out)
+    with pytest.raises(TypeError, match="^out: torch.float8_e4m3fn does not hold"):
+        ht.quantize(x, "fp16", out=torch.empty(20, dtype=torch.float8_e4m3fn))
+
+
+def test_gradients_follow_the_stated_rule():
+    dy = torch.tensor([1.05, -3.3, 1000.0])
+    for rule, expected in (("ste", dy), ("e4m3", ht.quantize(dy, "e4m3")), (None, None)):
+        x = torch.tensor([0.1, 500.0, -2.2], requires_grad=True)
+        y = ht.quantize(x, "e4m3", overflow="saturate", backward=rule)
+        if expected is None:
+            assert not y.requires_grad
+            continue
+        y.backward(dy)
+        assert torch.equal(x.grad.nan_to_num(7), expected.nan_to_num(7))
+    x = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
+    ht.quantize(x, "fp16").backward(torch.full((3,), 1.001))
+    assert x.grad.dtype is torch.bfloat16
+
+
+def test_numpys_door_loses_no_gradient_silently():
+    x = torch.ones(3, requires_grad=True)
+    for call in (lambda: halfulp.quantize(x, "e4m3"), lambda: halfulp.encode(x, "e4m3"), lambda: halfulp.add(x, x, "e4m3"), lambda: halfulp.gemm(x[None], x[:, None])):
+        with pytest.raises(ValueError, match="requires a gradient"):
+            call()
+    with torch.no_grad():
+        assert isinstance(halfulp.quantize(x, "e4m3"), torch.Tensor)
+
+
+def test_numpys_door_gives_tensors_back():
+    x = values(5)
+    assert torch.equal(halfulp.quantize(x, "e5m2").nan_to_num(3), ht.quantize(x, "e5m2").nan_to_num(3))
+    assert halfulp.encode(x, "fp16").dtype is torch.uint16
+    results, flags = halfulp.add(x, x, "fp16", flags=True)
+    assert isinstance(results, torch.Tensor) and isinstance(flags, torch.Tensor)
+    assert isinstance(halfulp.gemm(x[None], np.ones((5, 2), np.float32)), torch.Tensor)
+    assert isinstance(halfulp.quantize(x.numpy(), "e5m2"), np.ndarray)
+
+
+# --- stochastic rounding ---------------------------------------------------------------------------
+
+def test_two_calls_draw_different_bits():
+    x = torch.full((4096,), 1.03125)
+    for quantize in (ht.quantize, halfulp.quantize):
+        a, b = quantize(x, "e4m3", rounding="stochastic"), quantize(x, "e4m3", rounding="stochastic")
+        assert not torch.equal(a, b)
+        assert abs(float(a.mean()) - 1.03125) < 0.005
+        assert torch.equal(quantize(x, "e4m3", rounding="stochastic", seed=3), quantize(x, "e4m3", rounding="stochastic", seed=3))
+
+
+def test_generators_make_runs_repeat():
+    x = torch.full((512,), 1.03125)
+    def run(generator):
+        return torch.stack([ht.quantize(x, "e4m3", rounding="stochastic", generator=generator) for _ in range(3)])
+    a, b = (run(torch.Generator().manual_seed(5)) for _ in range(2))
+    assert torch.equal(a, b) and not torch.equal(a[0], a[1])
+    torch.manual_seed(1)
+    c = run(None)
+    torch.manual_seed(1)
+    assert torch.equal(c, run(None))
+    halfulp.set_seed(4)
+    d = halfulp.quantize(x.numpy(), "e4m3", rounding="stochastic")
+    halfulp.set_seed(4)
+    assert np.array_equal(d, halfulp.quantize(x.numpy(), "e4m3", rounding="stochastic"))
+    with pytest.raises(TypeError, match="seed and generator"):
+        ht.quantize(x, "e4m3", rounding="stochastic", seed=1, generator=torch.Generator())
+
+
+def test_a_thousand_small_updates_arrive_on_average():
+    """1 + 1000 * 10^-3 in bf16, whose spacing there is 2^-7: nearest stays at 1, a fixed seed would drift."""
+    w, stuck = torch.ones(2000), torch.ones(1)
+    generator = torch.Generator().manual_seed(0)
+    for _ in range(1000):
+        w = ht.quantize(w + 1e-3, "bf16", rounding="stochastic", generator=generator)
+        stuck = ht.quantize(stuck + 1e-3, "bf16")
+    assert float(stuck) == 1
+    spread = float(w.std()) / 2000**0.5
+    assert abs(float(w.double().mean()) - 2) < 5 * spread < 0.02
+
+
+# --- torch's own machinery --------------------------------------------------------------------------
+
+@pytest.mark.parametrize("options", [{}, {"rounding": "stochastic", "seed": 3}, {"backward": "e5m2"}])
+@pytest.mark.parametrize("format", ["e4m3", "mxfp8e4m3"])
+def test_opcheck(format, options):
+    x = values(4, 32).nan_to_num(1, 2, 3).requires_grad_()
+    seed = torch.tensor(3) if "seed" in options else None
+    from halfulp.torch._rounding import _arguments
+    r = _arguments(format, options.get("rounding", "nearest-even"), None, None, None, "ste")[1]
+    torch.library.opcheck(torch.ops.halfulp.quantize.default, (x, seed, format, r, 0, 0, None, options.get("backward", "ste")))
+
+
+@pytest.mark.parametrize("format", ["e4m3", "nvfp4"])
+def test_compiles_into_one_graph(format):
+    def f(x):
+        return (ht.quantize(x * 2, format, rounding="stochastic") + ht.quantize(x, format)).sum()
+    compiled = torch.compile(f, fullgraph=True, backend="aot_eager")
+    x = values(4, 32).nan_to_num(1, 2, 3).requires_grad_()
+    compiled(x).backward()
+    assert torch.equal(x.grad, torch.full_like(x, 3))
+
+
+def test_vmap_and_meta():
+    with pytest.raises(ValueError, match="^x: a tensor on meta"):
+        ht.quantize(torch.ones(3, device="meta"), "e4m3")
+    assert torch.ops.halfulp.quantize(torch.ones(3, device="meta"), None, "e4m3", "[]", 0, 0, None, "ste").shape == (3,)
+
+
+# --- bad input ---------------------------------------------------------------------------------------
+
+@pytest.mark.parametrize("x, why", [(torch.ones(3, dtype=torch.complex64), "complex64"), (torch.ones(3, dtype=torch.int32), "int32"), (torch.ones(3, 3).to_sparse(), "sparse"),
+                                    (torch.quantize_per_tensor(torch.ones(3), 0.1, 0, torch.qint8), "quantized"), ([1.0], "list"), (np.ones(3), "ndarray")])
+def test_refused_tensors(x, why):
+    with pytest.raises(TypeError, match=f"^x: .*{why}"):
+        ht.quantize(x, "e4m3")
+
+
+@pytest.mark.parametrize("arguments", [{"format": "e4m4x"}, {"rounding": "nearest"}, {"backward": "nothing"}, {"axis": 0}, {"overflow": "wrap"}, {"random_bits": 40}, {"seed": -1, "rounding": "stochastic"},
+                                       {"generator": 3, "rounding": "stochastic"}])
+def test_refused_arguments(arguments):
+    with pytest.raises((TypeError, ValueError)) as caught:
+        ht.quantize(torch.ones(3), **{"format": "e4m3", **arguments})
+    assert next(iter(arguments)) in str(caught.value) or str(next(iter(arguments.values()))) in str(caught.value)
