@@ -84,6 +84,7 @@ def test_torch():
     out = torch.empty_like(t)
     halfulp.quantize(t, "e4m3", out=out)
     same(out.numpy(), Q)
+    pytest.importorskip("ml_dtypes")
     for name, ours in (("bfloat16", "bf16"), ("float8_e4m3fn", "e4m3"), ("float8_e5m2", "e5m2"), ("float16", "fp16")):
         narrow = t.detach().to(getattr(torch, name))
         same(np.asarray(halfulp.quantize(narrow, "fp32"), np.float32), narrow.float().numpy())
