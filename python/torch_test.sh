@@ -13,5 +13,5 @@ elif ! trouble=$(PYTHONPATH=$build/python "$python" -c 'import pytest, halfulp.t
   echo "skipped: $python: $(tail -1 <<<"$trouble")"
 else
   PYTHONPATH=$build/python exec "$python" -m pytest -q -p no:cacheprovider --rootdir "$source/python" "$source/python/tests/with_torch" \
-    "$source"/python/tests/test_{arrays,bad_input,outputs}.py
+    "$source"/python/tests/test_{arrays,bad_input,calls,outputs}.py
 fi

@@ -83,12 +83,13 @@ PolicyNumerics::Layer& PolicyNumerics::layer(const Site& site) const {
   if (const auto found = layers_.find(key); found != layers_.end()) return *found->second;
   auto made = std::make_unique<Layer>();
   made->precision = policy_.at(site.kind, site.name);
+  const std::string where = policy_.name + (site.name.empty() ? "" : ", layer " + std::string(site.name));
   if (multiplies(site.kind))
     for (const Product which : {Product::forward, Product::to_input, Product::to_weight}) {
       const ProductRoles roles = roles_of(site.kind, which);
       made->models.push_back(operand_model(made->precision.accumulate[static_cast<std::size_t>(which)],
                                            made->precision.operand(which, roles.a),
-                                           made->precision.operand(which, roles.b), policy_.name));
+                                           made->precision.operand(which, roles.b), where));
     }
   // A sum is a product by ones.
   if (made->precision.inside)

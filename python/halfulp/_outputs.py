@@ -20,7 +20,7 @@ def tensors_stay(function: _Function) -> _Function:
     @functools.wraps(function)
     def wrapper(*args: Any, **kwargs: Any) -> Any:
         result = function(*args, **kwargs)
-        if "torch" not in sys.modules or not any(map(_has_tensor, (*args, *kwargs.values()))):
+        if "torch" not in sys.modules or kwargs.get("out") is not None or not any(map(_has_tensor, (*args, *kwargs.values()))):
             return result
         return tuple(_as_tensor(part) for part in result) if isinstance(result, tuple) else _as_tensor(result)
     return wrapper  # type: ignore[return-value]
@@ -109,6 +109,16 @@ def as_output(out: Any, shape: tuple[int, ...], argument: str = "out") -> Array:
     if _may_overlap_itself(out):
         raise ValueError(f"{argument}: elements share memory (strides {out.strides}); accepted: an array whose elements do not")
     return out
+
+
+def delivered(result: Any, out: Any) -> Any:
+    """Writes results to `out`, whose type has to hold those of the results, and returns it."""
+    values = np.asarray(result)
+    array = as_output(out, values.shape)
+    if not np.can_cast(values.dtype, array.dtype, "safe"):
+        raise TypeError(f"out: {array.dtype} does not hold every value of {values.dtype}; accepted: {values.dtype}")
+    array[...] = values
+    return written(out)
 
 
 def written(out: Any) -> Any:

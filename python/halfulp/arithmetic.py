@@ -8,7 +8,7 @@ import numpy as np
 from . import _core
 from ._arrays import Array, ArrayLike, Draws, FormatLike, as_array, as_codes, as_draws, as_format, as_rounding, code_type, exact_values, format_of_dtype
 from ._core import Format, Rounding
-from ._outputs import as_dtype, as_output, decoded, finish, holds_or_raise, is_plain, same_memory, tensors_stay, value_type, written
+from ._outputs import as_dtype, as_output, decoded, delivered, finish, holds_or_raise, is_plain, same_memory, tensors_stay, value_type, written
 
 
 def _result_type(x: Array, format: Format) -> np.dtype[Any]:
@@ -64,12 +64,12 @@ def quantize_values(x: ArrayLike, format: Format, rounding: Rounding, draws: Dra
 
 @tensors_stay
 def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
-           seed: int | None = None, stream: int = 0, first: int = 0) -> Any:
+           seed: int | None = None, stream: int = 0, first: int = 0, out: Any = None) -> Any:
     """The code words of numbers rounded to a format.
 
     x: numbers of any shape and strides, of NumPy's or ml_dtypes' types, a torch tensor, or a number; each is rounded
     once, from its exact value. format: a Format, its name, or a dtype. Returns unsigned integers of x's shape, of 8,
-    16, 32 or 64 bits, with the code word in the low bits. rounding, overflow, random_bits, seed, stream, first: as in
+    16, 32 or 64 bits, with the code word in the low bits; or `out`, an array or tensor of that type. rounding, overflow, random_bits, seed, stream, first: as in
     quantize(). Raises TypeError and ValueError naming the argument.
 
     >>> encode([0.1, 300, 448, -0.0], "e4m3")
@@ -81,21 +81,23 @@ def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "near
     codes = np.empty(values.shape, code_type(f))
     r = as_rounding(rounding, overflow, random_bits)
     _core.encode(f, r, values, codes, *as_draws(seed, stream, first, r))
-    return finish(codes, array.ndim == 0)
+    return finish(codes, array.ndim == 0) if out is None else delivered(codes, out)
 
 
 @tensors_stay
-def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None) -> Any:
+def decode(codes: ArrayLike, format: FormatLike, *, dtype: Any = None, out: Any = None) -> Any:
     """The values of code words, exactly.
 
     codes: integers of any shape from 0 to 2^bits - 1. Returns float32 if it holds every value of the format, else
-    float64; or `dtype`, which must hold all of them. NaN is canonical. Raises TypeError and ValueError naming the
+    float64; or `dtype`, which must hold all of them; or `out`, an array or tensor of such a type. NaN is canonical. Raises TypeError and ValueError naming the
     argument.
 
     >>> decode([56, 121, 126, 127], "e4m3")
     array([  1., 288., 448.,  nan], dtype=float32)
     """
     f = as_format(format)
+    if out is not None:
+        return delivered(decode(codes, f, dtype=dtype), out)
     words = as_codes(codes, f, "codes")
     wanted = value_type(f) if dtype is None else as_dtype(dtype)
     if dtype is not None:

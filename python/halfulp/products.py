@@ -9,7 +9,7 @@ import numpy as np
 from . import _core
 from ._arrays import Array, ArrayLike, as_array, as_codes, as_integer, code_range, codes_of_dtype, exact_values, format_of_dtype
 from ._core import Format, ProductModel, Rounding
-from ._outputs import decoded, tensors_stay, value_type
+from ._outputs import decoded, delivered, tensors_stay, value_type
 
 _WORDS: dict[int, np.dtype[Any]] = {8: np.dtype(np.uint8), 16: np.dtype(np.uint16), 32: np.dtype(np.uint32), 64: np.dtype(np.uint64)}
 
@@ -77,7 +77,7 @@ def _matrix(x: ArrayLike, argument: str) -> Array:
 
 @tensors_stay
 def gemm(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: ProductModel | str | Mapping[str, Any] = "fp32", scale_a: ArrayLike | None = None,
-         scale_b: ArrayLike | None = None, codes: bool = False, stream: int = 0) -> Any:
+         scale_b: ArrayLike | None = None, codes: bool = False, stream: int = 0, out: Any = None) -> Any:
     """D = A B + C by a product model. Every bit of the output follows the model's definition.
 
     a: m x k, b: k x n, c: m x n or absent; any types that quantize() takes. Numbers that the model's formats do not
@@ -86,11 +86,13 @@ def gemm(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: Produ
     scale_a, m x blocks, and scale_b, blocks x n, one scale per model.scale_block products. Returns m x n values of the
     result's format as float32 (float64 for wider formats). codes=True: operands, scales and result are code words;
     under a unit, tf32 takes 32-bit words. stream: output (i, j) draws its random bits from stream + i n + j. Ctrl-C
-    interrupts. Raises TypeError and ValueError naming the argument.
+    interrupts. out: an array or tensor of m x n for the result. Raises TypeError and ValueError naming the argument.
 
     >>> gemm([[1, 2**-12]], [[1], [1]], model="fp16"), gemm([[1, 2**-12]], [[1], [1]], model="fp32")
     (array([[1.]], dtype=float32), array([[1.0002441]], dtype=float32))
     """
+    if out is not None:
+        return delivered(gemm(a, b, c, model=model, scale_a=scale_a, scale_b=scale_b, codes=codes, stream=stream), out)
     m = as_model(model)
     x, y = _matrix(a, "a"), _matrix(b, "b")
     z = None if c is None else _matrix(c, "c")
@@ -104,9 +106,9 @@ def gemm(a: ArrayLike, b: ArrayLike, c: ArrayLike | None = None, *, model: Produ
     scales = [_scale(scale_a, m, "scale_a", (shape[0], blocks), codes), _scale(scale_b, m, "scale_b", (blocks, shape[1]), codes)]
     fp32 = Format("fp32")
     if not codes and m.scale is None and fp32.holds(m.a) and fp32.holds(m.b) and fp32.holds(m.result):
-        out = np.empty(shape, np.float32)
-        _core.gemm_values(m, _values(x, m.a), _values(y, m.b), None if z is None else _values(z, m.result), out, first)
-        return out
+        values = np.empty(shape, np.float32)
+        _core.gemm_values(m, _values(x, m.a), _values(y, m.b), None if z is None else _values(z, m.result), values, first)
+        return values
     words = np.empty(shape, _word_type(m, m.result))
     _core.gemm_codes(m, _words(x, m.a, m, codes, "a"), _words(y, m.b, m, codes, "b"), None if z is None else _words(z, m.result, m, codes, "c"), scales[0], scales[1], words, first)
     if codes:

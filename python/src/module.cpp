@@ -18,7 +18,8 @@ NB_MODULE(_core, m) {
   add_operations(m);
   add_products(m);
   add_tensors(m);
-  add_training(m);
+  add_layers(m);
+  add_updates(m);
   add_blocks(m);
   add_profiles(m);
   add_command(m);

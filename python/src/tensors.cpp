@@ -1,5 +1,5 @@
-// Arrays by their addresses. halfulp.torch knows type, layout and length of its tensors; to ask for them again through
-// DLPack takes as long as rounding ten thousand numbers.
+// Rounding and products of arrays by their addresses.
+#include "addresses.hpp"
 #include "module.hpp"
 
 #include <halfulp/emulation/array/array.hpp>
@@ -14,17 +14,6 @@
 
 namespace halfulp::python {
 namespace {
-
-using Address = std::uintptr_t;
-
-template <class T>
-std::span<const T> read(Address address, std::size_t count) {
-  return {reinterpret_cast<const T*>(address), count};  // NOLINT(performance-no-int-to-ptr): Python has no other
-}
-template <class T>
-std::span<T> write(Address address, std::size_t count) {
-  return {reinterpret_cast<T*>(address), count};  // NOLINT(performance-no-int-to-ptr)
-}
 
 /// f(Code{}) for the unsigned type of so many bytes.
 template <class F>
@@ -69,17 +58,17 @@ class Multiplication {
   void operator()(std::size_t count, std::size_t m, std::size_t n, std::size_t k, Address a, bool a_turned, Address b,
                   bool b_turned, Address bias, Address d, std::uint64_t seed, std::uint64_t stream) const {
     const nb::gil_scoped_release released;
-    const std::span<const float> row = read<float>(bias, bias ? n : 0);
+    const std::span<const float> row = read_at<float>(bias, bias ? n : 0);
     const RandomStream for_a{seed, stream_of("a", stream)}, for_b{seed, stream_of("b", stream)};
     // Sums draw under the model's own seed: the call's makes the streams.
     const std::uint64_t sums = stream_of("sums", seed) + stream_of("call", stream);
     training::PolicyOperand x, y;
     const auto some = [&](std::size_t first, std::size_t products) {
-      x.take(a_, read<float>(a, count * m * k).subspan(first * m * k, products * m * k), products * m, k, a_turned,
+      x.take(a_, read_at<float>(a, count * m * k).subspan(first * m * k, products * m * k), products * m, k, a_turned,
              for_a.from(first * m * k), a_.amax, nullptr);
-      y.take(b_, read<float>(b, count * k * n).subspan(first * k * n, products * k * n), products * n, k, !b_turned,
+      y.take(b_, read_at<float>(b, count * k * n).subspan(first * k * n, products * k * n), products * n, k, !b_turned,
              for_b.from(first * k * n), b_.amax, nullptr);
-      const std::span<float> to = write<float>(d, count * m * n).subspan(first * m * n, products * m * n);
+      const std::span<float> to = write_at<float>(d, count * m * n).subspan(first * m * n, products * m * n);
       if (!x.scaled() && !y.scaled())
         return training::multiply(model_, training::elements_of(x, y, m, n, k), row, to, products,
                                   sums + first * m * n);
@@ -109,8 +98,8 @@ void add_tensors(nb::module_& m) {
       [](const FloatFormat& f, const Rounding& r, bool doubles, Address in, Address out, std::size_t count,
          std::uint64_t seed, std::uint64_t stream, std::uint64_t first) {
         const nb::gil_scoped_release released;
-        if (doubles) quantize(f, r, read<double>(in, count), write<double>(out, count), {seed, stream, first});
-        else quantize(f, r, read<float>(in, count), write<float>(out, count), {seed, stream, first});
+        if (doubles) quantize(f, r, read_at<double>(in, count), write_at<double>(out, count), {seed, stream, first});
+        else quantize(f, r, read_at<float>(in, count), write_at<float>(out, count), {seed, stream, first});
       },
       nb::arg("format"), nb::arg("rounding"), nb::arg("doubles"), nb::arg("x"), nb::arg("out"), nb::arg("count"),
       nb::arg("seed"), nb::arg("stream"), nb::arg("first"), "quantize() by addresses of float32, or of float64.");
@@ -121,8 +110,8 @@ void add_tensors(nb::module_& m) {
         const nb::gil_scoped_release released;
         with_code(bytes, [&]<class Code>(Code) {
           const RandomStream random{seed, stream, first};
-          if (doubles) encode(f, r, read<double>(in, count), write<Code>(out, count), random);
-          else encode(f, r, read<float>(in, count), write<Code>(out, count), random);
+          if (doubles) encode(f, r, read_at<double>(in, count), write_at<Code>(out, count), random);
+          else encode(f, r, read_at<float>(in, count), write_at<Code>(out, count), random);
         });
       },
       nb::arg("format"), nb::arg("rounding"), nb::arg("doubles"), nb::arg("x"), nb::arg("bytes"), nb::arg("out"),
@@ -132,10 +121,10 @@ void add_tensors(nb::module_& m) {
       "decode_at",
       [](const FloatFormat& f, int bytes, Address in, Address out, std::size_t count) {
         with_code(bytes, [&]<class Code>(Code) {
-          const auto codes = read<Code>(in, count);
+          const auto codes = read_at<Code>(in, count);
           check_codes("codes", codes, f.code_mask(), format_name(f));
           const nb::gil_scoped_release released;
-          decode(f, codes, write<float>(out, count));
+          decode(f, codes, write_at<float>(out, count));
         });
       },
       nb::arg("format"), nb::arg("bytes"), nb::arg("codes"), nb::arg("out"), nb::arg("count"),
@@ -151,8 +140,8 @@ void add_tensors(nb::module_& m) {
           BlockOptions options;
           options.random = {seed, stream, first + i * size};
           options.amax = amax;
-          quantize_block_values(f, r, read<float>(in, matrices * size).subspan(i * size, size), rows, columns,
-                                write<float>(out, matrices * size).subspan(i * size, size), options);
+          quantize_block_values(f, r, read_at<float>(in, matrices * size).subspan(i * size, size), rows, columns,
+                                write_at<float>(out, matrices * size).subspan(i * size, size), options);
         }
       },
       nb::arg("format"), nb::arg("rounding"), nb::arg("matrices"), nb::arg("rows"), nb::arg("columns"), nb::arg("x"),

@@ -89,6 +89,8 @@ template <class T>
 class Lstm : public Module<T> {
  public:
   Lstm(std::string name, std::size_t inputs, std::size_t width);
+  /// The states c after the last time, batch x width, of the last forward.
+  std::span<const T> last_cells() const { return cells_.values().subspan(length_ * batch_ * width_, batch_ * width_); }
   const Tensor<T>& forward(Pass<T>& pass, const Tensor<T>& x) override;
   const Tensor<T>& backward(Pass<T>& pass, const Tensor<T>& dy) override;
   void collect(std::vector<TrainedParameter<T>*>& all) override;

@@ -4,6 +4,7 @@ quantize, encode, decode       rounding to a format or a block format; code word
 matmul, bmm, linear,           products by a product model or a matrix unit, with models of their own for the two
 conv2d, attention              products of the backward pass
 emulate, PolicyOptimizer       whole models and their updates under a precision policy
+communication_hook             gradients summed over processes in a stated order and format
 rotary                         rotary positions as the trainer computes them
 
 Needs torch 2.4 or newer, in the CPU's memory. Stochastic rounding draws fresh bits in every call, from a
@@ -16,9 +17,10 @@ tensor([1.0156e-01, 2.8800e+02, 0.0000e+00])
 from __future__ import annotations
 
 from ._covered import rotary
+from ._distributed import communication_hook
 from ._emulation import emulate
 from ._optimizer import PolicyOptimizer
 from ._products import attention, bmm, conv2d, linear, matmul
 from ._rounding import decode, encode, quantize
 
-__all__ = ["PolicyOptimizer", "attention", "bmm", "conv2d", "decode", "emulate", "encode", "linear", "matmul", "quantize", "rotary"]
+__all__ = ["PolicyOptimizer", "attention", "bmm", "communication_hook", "conv2d", "decode", "emulate", "encode", "linear", "matmul", "quantize", "rotary"]

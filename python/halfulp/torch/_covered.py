@@ -4,7 +4,9 @@ A handler takes the active `emulate` and the call's arguments, and returns NotIm
 like. Gradients are computed in the order of the trainer (training/layers), because roundings are counted."""
 from __future__ import annotations
 
+import functools
 import math
+import types
 from typing import Any, Callable
 
 import torch
@@ -26,7 +28,28 @@ def _handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def _is_float(x: Any) -> bool:
-    return isinstance(x, torch.Tensor) and x.dtype is torch.float32 and x.device.type == "cpu" and x.layout is torch.strided
+    """Whether a tensor is one whose memory can be handed on."""
+    return (type(x) in (torch.Tensor, torch.nn.Parameter) and x.dtype is torch.float32 and x.device.type == "cpu" and x.layout is torch.strided
+            and not x.is_nested and not x._is_zerotensor() and not torch._C._functorch.is_functorch_wrapped_tensor(x))
+
+
+def _empty(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
+
+
+def _sized(tensors: Any) -> list[tuple[int, int]]:
+    """Addresses and numbers of elements, which C++ compares with its own."""
+    return [(t.data_ptr(), t.numel()) for t in tensors]
+
+
+def _once(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuses to be differentiated: with create_graph torch lets gradients be recorded in a backward pass."""
+    @functools.wraps(backward)
+    def wrapper(ctx: Any, *gradients: torch.Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError("halfulp.torch.emulate: operators have no second derivative; accepted: no create_graph")
+        return backward(ctx, *gradients)
+    return wrapper
 
 
 def _dense(x: torch.Tensor) -> torch.Tensor:
@@ -44,11 +67,12 @@ class _Layer(torch.autograd.Function):
         layer = pool.pop() if pool else _core.Layer(kind, name, options)
         values, dense = _dense(x), [_dense(p) for p in parameters]
         if states:
-            layer.state([s.data_ptr() for s in states], True)
-        y = torch.empty(layer.forward(run.precision, list(values.shape), values.data_ptr(), [p.data_ptr() for p in dense], training))
+            layer.state(_sized(states), True)
+        y = _empty(*layer.forward(run.precision, list(values.shape), values.data_ptr(), _sized(dense), training))
         layer.take(y.data_ptr())
+        run.last_layer = layer
         if states and training:
-            layer.state([s.data_ptr() for s in states], False)
+            layer.state(_sized(states), False)
         if any(ctx.needs_input_grad):
             ctx.layer, ctx.pool, ctx.run, ctx.shape, ctx.training, ctx.shapes = layer, pool, run, x.shape, training, [p.shape for p in parameters]
         else:
@@ -56,14 +80,15 @@ class _Layer(torch.autograd.Function):
         return y
 
     @staticmethod
+    @_once
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
         if ctx.layer is None:
             raise RuntimeError("halfulp.torch.emulate: a second backward pass through the same graph; accepted: one")
         with torch._C.DisableTorchFunction():
             dense = _dense(dy)
-            dx = torch.empty(ctx.shape) if ctx.needs_input_grad[6] else None
-            gradients = [torch.empty(shape) for shape in ctx.shapes]
-            ctx.layer.backward(ctx.run.precision, dense.data_ptr(), 0 if dx is None else dx.data_ptr(), [g.data_ptr() for g in gradients], ctx.training)
+            dx = _empty(*ctx.shape) if ctx.needs_input_grad[6] else None
+            gradients = [_empty(*shape) for shape in ctx.shapes]
+            ctx.layer.backward(ctx.run.precision, dense.data_ptr(), 0 if dx is None else dx.data_ptr(), _sized(gradients), ctx.training)
         ctx.pool.append(ctx.layer)  # with its memory, for the next step
         ctx.layer = None
         return None, None, None, None, None, None, dx, *gradients
@@ -83,103 +108,142 @@ def _rows(x: torch.Tensor) -> tuple[int, int]:
 
 
 @_handles(F.relu, torch.relu, torch.Tensor.relu)
-def _relu(run: Run, x: torch.Tensor, inplace: bool = False) -> Any:
-    y = _layer(run, "relu", {}, x, shape=_rows(x))
-    return y if y is NotImplemented or not inplace else x.copy_(y)
+def _relu(run: Run, input: torch.Tensor, inplace: bool = False) -> Any:
+    y = _layer(run, "relu", {}, input, shape=_rows(input))
+    return y if y is NotImplemented or not inplace else input.copy_(y)
 
 
 @_handles(F.gelu)
-def _gelu(run: Run, x: torch.Tensor, approximate: str = "none") -> Any:
-    return _layer(run, "gelu", {"tanh": approximate == "tanh"}, x, shape=_rows(x))
-
-
-@_handles(F.softmax, torch.softmax, torch.Tensor.softmax)
-def _softmax(run: Run, x: torch.Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    if dim is None or not _is_float(x) or dtype not in (None, torch.float32):
+def _gelu(run: Run, input: torch.Tensor, approximate: str = "none") -> Any:
+    if approximate not in ("none", "tanh"):
         return NotImplemented
-    moved = x.movedim(dim, -1)
+    return _layer(run, "gelu", {"tanh": approximate == "tanh"}, input, shape=_rows(input))
+
+
+@_handles(F.softmax)
+def _softmax(run: Run, input: torch.Tensor, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
+    return _softmax_of(run, input, dim, dtype)
+
+
+@_handles(torch.softmax, torch.Tensor.softmax)
+def _softmax_of(run: Run, input: torch.Tensor, dim: int | None = None, dtype: Any = None) -> Any:
+    if not isinstance(dim, int) or not _is_float(input) or dtype not in (None, torch.float32) or not -input.dim() <= dim < input.dim():
+        return NotImplemented
+    moved = input.movedim(dim, -1)
     y = _layer(run, "softmax", {}, moved, shape=_rows(moved))
     return y if y is NotImplemented else y.movedim(-1, dim)
 
 
+def _normalised(input: torch.Tensor, normalized_shape: Any) -> tuple[int, ...] | None:
+    """The axes of a norm, where they are the last ones of x."""
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    return shape if shape and _is_float(input) and tuple(input.shape[-len(shape):]) == shape else None
+
+
 @_handles(F.layer_norm, torch.layer_norm)
-def _layer_norm(run: Run, x: torch.Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, *_: Any) -> Any:
-    width = math.prod(normalized_shape)
-    if weight is None or bias is None:
+def _layer_norm(run: Run, input: torch.Tensor, normalized_shape: Any, weight: Any = None, bias: Any = None, eps: float = 1e-5, cudnn_enable: bool = True) -> Any:
+    shape = _normalised(input, normalized_shape)
+    if shape is None or weight is None or bias is None or not tuple(weight.shape) == tuple(bias.shape) == shape:
         return NotImplemented
-    return _layer(run, "layer-norm", {"width": width, "eps": eps}, x, (weight.reshape(-1), bias.reshape(-1)), shape=(-1, width))
+    width = math.prod(shape)
+    return _layer(run, "layer-norm", {"width": width, "eps": eps}, input, (weight.reshape(-1), bias.reshape(-1)), shape=(-1, width))
 
 
 @_handles(getattr(F, "rms_norm", None), getattr(torch, "rms_norm", None))
-def _rms_norm(run: Run, x: torch.Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
-    width = math.prod(normalized_shape)
-    if weight is None:
+def _rms_norm(run: Run, input: torch.Tensor, normalized_shape: Any, weight: Any = None, eps: float | None = None) -> Any:
+    shape = _normalised(input, normalized_shape)
+    if shape is None or weight is None or tuple(weight.shape) != shape:
         return NotImplemented
-    return _layer(run, "rms-norm", {"width": width, "eps": torch.finfo(torch.float32).eps if eps is None else eps}, x, (weight.reshape(-1),), shape=(-1, width))
+    width = math.prod(shape)
+    return _layer(run, "rms-norm", {"width": width, "eps": torch.finfo(torch.float32).eps if eps is None else eps}, input, (weight.reshape(-1),), shape=(-1, width))
 
 
 @_handles(F.batch_norm)
-def _batch_norm(run: Run, x: torch.Tensor, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Any:
-    if weight is None or bias is None or running_mean is None or x.dim() not in (2, 4) or momentum is None:
+def _batch_norm(run: Run, input: torch.Tensor, running_mean: Any, running_var: Any, weight: Any = None, bias: Any = None, training: bool = False, momentum: float = 0.1, eps: float = 1e-5) -> Any:
+    if not _is_float(input) or input.dim() not in (2, 4) or momentum is None:
         return NotImplemented
-    return _layer(run, "batch-norm", {"width": weight.numel(), "eps": eps, "momentum": momentum}, x, (weight, bias), training, (running_mean, running_var))
+    own = (weight, bias, running_mean, running_var)
+    if not all(_is_float(t) and t.shape == input.shape[1:2] for t in own) or not (running_mean.is_contiguous() and running_var.is_contiguous()):
+        return NotImplemented
+    return _layer(run, "batch-norm", {"width": weight.numel(), "eps": eps, "momentum": momentum}, input, (weight, bias), training, (running_mean, running_var))
 
 
 @_handles(F.embedding)
-def _embedding(run: Run, indices: torch.Tensor, weight: torch.Tensor, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
-    if padding_idx is not None and padding_idx >= 0 or max_norm is not None or scale_grad_by_freq or sparse or not _is_float(weight) or weight.shape[0] > 1 << 24 or indices.numel() == 0:
+def _embedding(run: Run, input: torch.Tensor, weight: torch.Tensor, padding_idx: Any = None, max_norm: Any = None, norm_type: float = 2.0, scale_grad_by_freq: bool = False, sparse: bool = False) -> Any:
+    if padding_idx is not None or max_norm is not None or scale_grad_by_freq or sparse or not _is_float(weight) or weight.dim() != 2 or weight.shape[0] > 1 << 24 or input.numel() == 0:
         return NotImplemented
-    y = _layer(run, "embedding", {"rows": weight.shape[0], "width": weight.shape[1]}, indices.reshape(-1).to(torch.float32), (weight,))
-    return y if y is NotImplemented else y.reshape(*indices.shape, weight.shape[1])
+    if input.dtype not in (torch.int64, torch.int32) or input.device.type != "cpu" or int(input.min()) < 0 or int(input.max()) >= weight.shape[0]:
+        return NotImplemented
+    y = _layer(run, "embedding", {"rows": weight.shape[0], "width": weight.shape[1]}, input.reshape(-1).to(torch.float32), (weight,))
+    return y if y is NotImplemented else y.reshape(*input.shape, weight.shape[1])
 
 
-@_handles(F.dropout, torch.dropout)
-def _dropout(run: Run, x: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
+@_handles(F.dropout)
+def _dropout(run: Run, input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
     if not training or p == 0:
-        return x
-    return NotImplemented if inplace else _layer(run, "dropout", {"p": p}, x, shape=_rows(x))
+        return input
+    return NotImplemented if inplace or not 0 < p < 1 else _layer(run, "dropout", {"p": p}, input, shape=_rows(input))
+
+
+@_handles(torch.dropout)
+def _dropout_of(run: Run, input: torch.Tensor, p: float, train: bool) -> Any:
+    return _dropout(run, input, p, train)
+
+
+def _square(v: Any, least: int) -> int | None:
+    """One number for both axes."""
+    both = {v} if isinstance(v, int) else set(v) if isinstance(v, (tuple, list)) and v else set()
+    one = both.pop() if len(both) == 1 else None
+    return one if isinstance(one, int) and one >= least else None
 
 
 def _pool(run: Run, kind: str, x: torch.Tensor, size: Any, stride: Any, padding: Any) -> Any:
-    sizes = {size} if isinstance(size, int) else set(size)
-    steps = sizes if stride in (None, [], ()) else {stride} if isinstance(stride, int) else set(stride)
-    if len(sizes) != 1 or len(steps) != 1 or padding not in (0, (0, 0)) or x.dim() != 4:
+    side = _square(size, 1)
+    step = side if stride is None or stride == [] or stride == () else _square(stride, 1)
+    if side is None or step is None or _square(padding, 0) != 0 or x.dim() != 4 or min(x.shape[2:]) < side:
         return NotImplemented
-    return _layer(run, kind, {"size": sizes.pop(), "stride": set(steps).pop() if steps else 0} if steps is not sizes else {"size": next(iter(sizes))}, x)
+    return _layer(run, kind, {"size": side, "stride": step}, x)
 
 
 @_handles(F.max_pool2d, torch.max_pool2d)
-def _max_pool(run: Run, x: torch.Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    return NotImplemented if ceil_mode or return_indices or dilation not in (1, (1, 1)) else _pool(run, "max-pool", x, kernel_size, stride, padding)
+def _max_pool(run: Run, input: torch.Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
+    return NotImplemented if ceil_mode or return_indices or _square(dilation, 1) != 1 else _pool(run, "max-pool", input, kernel_size, stride, padding)
 
 
 @_handles(F.avg_pool2d)
-def _average_pool(run: Run, x: torch.Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None) -> Any:
-    return NotImplemented if ceil_mode or divisor_override else _pool(run, "average-pool", x, kernel_size, stride, padding)
+def _average_pool(run: Run, input: torch.Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None) -> Any:
+    return NotImplemented if ceil_mode or divisor_override else _pool(run, "average-pool", input, kernel_size, stride, padding)
 
 
 @_handles(F.conv2d, torch.conv2d)
-def _conv2d(run: Run, x: torch.Tensor, weight: torch.Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
-    def one(v: Any) -> int | None:
-        return v if isinstance(v, int) else v[0] if not isinstance(v, str) and len(set(v)) == 1 else None
-    step, edge, spread = one(stride), one(padding), one(dilation)
-    if groups != 1 or spread != 1 or step is None or edge is None or weight.shape[2] != weight.shape[3] or x.dim() != 4:
+def _conv2d(run: Run, input: torch.Tensor, weight: torch.Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    step, edge = _square(stride, 1), _square(padding, 0)
+    if groups != 1 or _square(dilation, 1) != 1 or step is None or edge is None or not _is_float(input) or not _is_float(weight) or input.dim() != 4 or weight.dim() != 4:
         return NotImplemented
-    options = {"inputs": weight.shape[1], "outputs": weight.shape[0], "kernel": weight.shape[2], "stride": step, "padding": edge, "bias": bias is not None}
-    return _layer(run, "conv2d", options, x, (weight,) if bias is None else (weight, bias))
+    side = weight.shape[2]
+    if weight.shape[3] != side or weight.shape[1] != input.shape[1] or min(input.shape[2:]) + 2 * edge < side or (bias is not None and bias.shape != weight.shape[:1]) or weight.numel() == 0:
+        return NotImplemented
+    options = {"inputs": weight.shape[1], "outputs": weight.shape[0], "kernel": side, "stride": step, "padding": edge, "bias": bias is not None}
+    return _layer(run, "conv2d", options, input, (weight,) if bias is None else (weight, bias))
 
 
 @_handles(torch.lstm, getattr(torch._VF, "lstm", None))
-def _lstm(run: Run, x: Any, hx: Any, weights: Any, has_biases: Any = True, num_layers: Any = 1, dropout: float = 0.0, training: bool = False, bidirectional: bool = False, batch_first: bool = False) -> Any:
-    if not isinstance(weights, (list, tuple)) or len(weights) != 4 or not has_biases or num_layers != 1 or bidirectional or x.dim() != 3 or any(bool(h.any()) for h in hx):
-        return NotImplemented  # packed sequences, stacks, two directions, states that are not zero
-    ordered = x if batch_first else x.transpose(0, 1)
-    h = _layer(run, "lstm-cell", {"inputs": x.shape[2], "width": weights[1].shape[1]}, ordered, tuple(weights), training)
+def _lstm(run: Run, input: Any, hx: Any, weights: Any, has_biases: Any = True, num_layers: Any = 1, dropout: float = 0.0, training: bool = False, bidirectional: bool = False, batch_first: bool = False) -> Any:
+    if not isinstance(weights, (list, tuple)) or len(weights) != 4 or not has_biases or num_layers != 1 or bidirectional or not _is_float(input) or input.dim() != 3:
+        return NotImplemented  # packed sequences, stacks, two directions
+    if any(h.requires_grad or bool(h.any()) for h in hx) or not all(_is_float(w) for w in weights):
+        return NotImplemented  # states that are not zero
+    width = weights[1].shape[-1]
+    if weights[0].shape != (4 * width, input.shape[2]) or weights[1].shape != (4 * width, width) or any(w.shape != (4 * width,) for w in weights[2:]):
+        return NotImplemented
+    ordered = input if batch_first else input.transpose(0, 1)
+    h = _layer(run, "lstm-cell", {"inputs": input.shape[2], "width": width}, ordered, tuple(weights), training)
     if h is NotImplemented:
         return h
-    last = h[:, -1].unsqueeze(0)
-    # The cell's last state is no result of the trainer's layer: who reads it gets NaN, not a wrong number.
-    return h if batch_first else h.transpose(0, 1), last, torch.full_like(last, math.nan)
+    # The last state of the cell has no gradient in the trainer's layer: it is given as a number.
+    cells = _empty(1, ordered.shape[0], width)
+    run.last_layer.take_cells(cells.data_ptr())
+    return h if batch_first else h.transpose(0, 1), h[:, -1].unsqueeze(0), cells
 
 
 # --- products --------------------------------------------------------------------------------------
@@ -191,7 +255,7 @@ class _Linear(torch.autograd.Function):
     def forward(ctx: Any, run: Run, name: str, turned: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         rows, w = _dense(x), _dense(weight)
         outputs = w.shape[1 if turned else 0]
-        y = torch.empty((rows.shape[0], outputs))
+        y = _empty(rows.shape[0], outputs)
         b = None if bias is None else _dense(bias)
         run.precision.product("linear", name, "forward", 1, rows.shape[0], outputs, rows.shape[1], rows.data_ptr(), False, w.data_ptr(), not turned, 0 if b is None else b.data_ptr(), y.data_ptr())
         ctx.save_for_backward(rows, w)
@@ -199,45 +263,49 @@ class _Linear(torch.autograd.Function):
         return y
 
     @staticmethod
+    @_once
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
+        (x, w), run, name = ctx.saved_tensors, ctx.run, ctx.name
         with torch._C.DisableTorchFunction():
-            (x, w), run, name = ctx.saved_tensors, ctx.run, ctx.name
             d = _dense(dy)
             (rows, inputs), outputs = x.shape, d.shape[1]
             dx = dw = db = None
             if ctx.needs_input_grad[4]:
-                dw = torch.empty((outputs, inputs))
+                dw = _empty(outputs, inputs)
                 run.precision.product("linear", name, "to-weight", 1, outputs, inputs, rows, d.data_ptr(), True, x.data_ptr(), False, 0, dw.data_ptr())
                 dw = dw.mT if ctx.turned else dw
             if ctx.needs_input_grad[5]:
-                db = torch.empty(outputs)
+                db = _empty(outputs)
                 site = f"{name}.bias" if name else "bias"
                 run.precision.column_sums("linear", site, rows, outputs, d.data_ptr(), db.data_ptr())
                 run.precision.cast("linear", site, "gradient-of-weight", db.data_ptr(), outputs)
             if ctx.needs_input_grad[3]:
-                dx = torch.empty((rows, inputs))
+                dx = _empty(rows, inputs)
                 run.precision.product("linear", name, "to-input", 1, rows, inputs, outputs, d.data_ptr(), False, w.data_ptr(), ctx.turned, 0, dx.data_ptr())
         return None, None, None, dx, dw, db
 
 
 def _linear_of(run: Run, x: torch.Tensor, weight: torch.Tensor, bias: Any, turned: bool) -> Any:
-    if not _is_float(x) or not _is_float(weight) or weight.dim() != 2 or (bias is not None and (not _is_float(bias) or bias.dim() != 1)) or x.numel() == 0 or x.dim() == 0:
+    if not _is_float(x) or not _is_float(weight) or weight.dim() != 2 or x.dim() == 0 or x.numel() == 0 or weight.numel() == 0:
+        return NotImplemented
+    inputs, outputs = weight.shape if turned else weight.shape[::-1]
+    if x.shape[-1] != inputs or (bias is not None and (not _is_float(bias) or bias.shape != (outputs,))):
         return NotImplemented
     y = _Linear.apply(run, run.site("linear"), turned, x.reshape(-1, x.shape[-1]), weight, bias)
     return y.reshape(*x.shape[:-1], y.shape[-1])
 
 
 @_handles(F.linear)
-def _linear(run: Run, x: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
-    return _linear_of(run, x, weight, bias, False)
+def _linear(run: Run, input: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
+    return _linear_of(run, input, weight, bias, False)
 
 
 @_handles(torch.addmm, torch.Tensor.addmm)
-def _addmm(run: Run, bias: Any, x: torch.Tensor, weight: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+def _addmm(run: Run, input: Any, mat1: torch.Tensor, mat2: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
     """Conv1D of GPT-2: its weight is inputs x outputs."""
-    if beta != 1 or alpha != 1 or not isinstance(bias, torch.Tensor) or bias.dim() != 1:
+    if beta != 1 or alpha != 1 or not isinstance(input, torch.Tensor):
         return NotImplemented
-    return _linear_of(run, x, weight, bias, True)
+    return _linear_of(run, mat1, mat2, input, True)
 
 
 class _Matmul(torch.autograd.Function):
@@ -248,16 +316,17 @@ class _Matmul(torch.autograd.Function):
         x, y = _dense(a), _dense(b)
         count, m, k = x.shape
         n = y.shape[1 if turned else 2]
-        d = torch.empty((count, m, n))
+        d = _empty(count, m, n)
         run.precision.product(kind, name, "forward", count, m, n, k, x.data_ptr(), False, y.data_ptr(), turned, 0, d.data_ptr())
         ctx.save_for_backward(x, y)
         ctx.run, ctx.kind, ctx.name, ctx.turned = run, kind, name, turned
         return d
 
     @staticmethod
+    @_once
     def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        (a, b), run = ctx.saved_tensors, ctx.run
         with torch._C.DisableTorchFunction():
-            (a, b), run = ctx.saved_tensors, ctx.run
             dy = _dense(gradient)
             (count, m, k), n = a.shape, dy.shape[2]
             da = db = None
@@ -273,6 +342,15 @@ class _Matmul(torch.autograd.Function):
         return None, None, None, da, db, None
 
 
+def _broadcast(*tensors: torch.Tensor) -> bool:
+    """Whether the stacks of matrices fit."""
+    try:
+        torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
+        return True
+    except RuntimeError:
+        return False
+
+
 def _matmul_of(run: Run, kind: str, name: str, a: torch.Tensor, b: torch.Tensor, turned: bool) -> torch.Tensor:
     stack = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
     x, y = (t.expand(*stack, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (a, b))
@@ -280,13 +358,19 @@ def _matmul_of(run: Run, kind: str, name: str, a: torch.Tensor, b: torch.Tensor,
     return d.reshape(*stack, *d.shape[-2:])
 
 
-@_handles(torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__, torch.mm, torch.Tensor.mm, torch.bmm, torch.Tensor.bmm)
-def _matmul(run: Run, a: torch.Tensor, b: torch.Tensor, **_: Any) -> Any:
+@_handles(torch.mm, torch.Tensor.mm, torch.bmm, torch.Tensor.bmm)
+def _mm(run: Run, input: torch.Tensor, mat2: torch.Tensor) -> Any:
+    return _matmul(run, input, mat2)
+
+
+@_handles(torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
+def _matmul(run: Run, input: torch.Tensor, other: torch.Tensor) -> Any:
+    a, b = input, other
     if not _is_float(a) or not _is_float(b) or a.numel() == 0 or b.numel() == 0:
         return NotImplemented
     if isinstance(b, torch.nn.Parameter) and b.dim() == 2:
         return _linear_of(run, a, b, None, True)
-    if a.dim() < 2 or b.dim() < 2:
+    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not _broadcast(a, b):
         return NotImplemented
     # Scores multiply by keys, which are rows in memory; values are columns.
     scores = b.mT.is_contiguous() and not b.is_contiguous()
@@ -297,10 +381,14 @@ def _matmul(run: Run, a: torch.Tensor, b: torch.Tensor, **_: Any) -> Any:
 @_handles(F.scaled_dot_product_attention)
 def _attention(run: Run, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
                enable_gqa: bool = False) -> Any:
-    if not all(_is_float(t) and t.dim() >= 2 and t.numel() for t in (query, key, value)):
+    if not all(_is_float(t) and t.dim() >= 2 and t.numel() for t in (query, key, value)) or (is_causal and attn_mask is not None):
         return NotImplemented
     if enable_gqa:
+        if query.dim() < 3 or query.shape[-3] % key.shape[-3] or query.shape[-3] % value.shape[-3]:
+            return NotImplemented
         key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2] or not _broadcast(query, key, value):
+        return NotImplemented
     base = run.module
     def named(what: str) -> str:
         return f"{base}.{what}" if base else what
@@ -309,7 +397,11 @@ def _attention(run: Run, query: torch.Tensor, key: torch.Tensor, value: torch.Te
         attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
     if attn_mask is not None:
         s = s.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype is torch.bool else s + attn_mask
+    unseen = (s.detach() == -math.inf).all(-1, keepdim=True)  # rows that see nothing are 0, as torch has it
+    masked = bool(unseen.any())
+    s = s.masked_fill(unseen, 0.0) if masked else s
     p = _Layer.apply(run, "softmax", named("softmax"), {}, True, [], s.reshape(-1, s.shape[-1])).reshape(s.shape)
+    p = p.masked_fill(unseen, 0.0) if masked else p
     if dropout_p:
         p = _dropout(run, p, dropout_p)
     return _matmul_of(run, "attention-values", named("values"), p, value, False)
@@ -327,21 +419,24 @@ class _Cast(torch.autograd.Function):
         return y
 
     @staticmethod
+    @_once
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
         return None, None, None, dy
 
 
 @_handles(torch.add, torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__)
-def _add(run: Run, a: Any, b: Any, *, alpha: Any = 1, out: Any = None) -> Any:
-    """A residual sum: two activations of one shape. The gradient of the one that was there first meets that of the
-    branch, and their sum is rounded."""
-    if not (_is_float(a) and _is_float(b)) or a.shape != b.shape or a.dim() < 2 or alpha != 1 or out is not None or not run._stack[-1:]:
+def _add(run: Run, input: Any, other: Any, *, alpha: Any = 1) -> Any:
+    """A residual sum: two activations of one shape, inside a module. The gradient of the one that was there first meets
+    that of the branch, and their sum is rounded."""
+    a, b = input, other
+    if not (_is_float(a) and _is_float(b)) or a.shape != b.shape or a.dim() < 2 or alpha != 1 or not run.in_a_module:
         return NotImplemented
     if isinstance(a, torch.nn.Parameter) or isinstance(b, torch.nn.Parameter):
         return NotImplemented
     name = run.site("residual")
-    earlier = min((t for t in (a, b) if t.grad_fn is not None), key=lambda t: t.grad_fn._sequence_nr(), default=None)
-    if earlier is not None and a.grad_fn is not None and b.grad_fn is not None:
+    if torch.is_grad_enabled() and a.grad_fn is not None and b.grad_fn is not None:
+        earlier = min((a, b), key=lambda t: t.grad_fn._sequence_nr())
+
         def rounded(gradient: torch.Tensor) -> torch.Tensor:
             with torch._C.DisableTorchFunction():
                 g = gradient.detach().clone(memory_format=torch.contiguous_format)
@@ -352,9 +447,9 @@ def _add(run: Run, a: Any, b: Any, *, alpha: Any = 1, out: Any = None) -> Any:
 
 
 @_handles(torch.Tensor.add_, torch.Tensor.__iadd__)
-def _add_in_place(run: Run, x: torch.Tensor, y: Any, *, alpha: Any = 1) -> Any:
-    z = _add(run, x, y, alpha=alpha)
-    return z if z is NotImplemented else x.copy_(z)
+def _add_in_place(run: Run, input: torch.Tensor, other: Any, *, alpha: Any = 1) -> Any:
+    z = _add(run, input, other, alpha=alpha)
+    return z if z is NotImplemented else input.copy_(z)
 
 
 class _Rotary(torch.autograd.Function):
@@ -364,6 +459,7 @@ class _Rotary(torch.autograd.Function):
         return _turned(x, base, False, run, name, "activation")
 
     @staticmethod
+    @_once
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
         return _turned(dy, ctx.base, True, ctx.run, ctx.name, "gradient-of-activation"), None, None, None
 
@@ -385,7 +481,7 @@ def rotary(x: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
     naming the argument."""
     if not _is_float(x) or x.dim() < 2:
         raise TypeError(f"x: a tensor of {x.dtype} with {x.dim()} axes on {x.device}; accepted: float32 in the CPU's memory, ... x length x width")
-    if x.shape[-1] % 2:
+    if x.shape[-1] % 2 or not x.shape[-1]:
         raise ValueError(f"x: width {x.shape[-1]}; accepted: an even one, because pairs turn")
     run = active()
     return _Rotary.apply(x, base, run, "" if run is None else f"{run.module}.position" if run.module else "position")
@@ -401,20 +497,22 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, run: Run, name: str, logits: torch.Tensor, labels: list[int]) -> torch.Tensor:
         ctx.loss, ctx.run, ctx.shape = _core.Loss(name), run, logits.shape
         values = _dense(logits)
-        return torch.tensor(ctx.loss.forward(run.precision, values.shape[0], values.shape[1], values.data_ptr(), labels))
+        return torch.tensor(ctx.loss.forward(run.precision, values.shape[0], values.shape[1], values.data_ptr(), labels), dtype=torch.float32, device="cpu")
 
     @staticmethod
+    @_once
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
         with torch._C.DisableTorchFunction():
-            gradient = torch.empty(ctx.shape)
+            gradient = _empty(*ctx.shape)
             ctx.loss.backward(ctx.run.precision, float(dy), gradient.data_ptr())
         return None, None, gradient, None
 
 
 @_handles(F.cross_entropy)
-def _cross_entropy(run: Run, logits: torch.Tensor, labels: torch.Tensor, weight: Any = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
+def _cross_entropy(run: Run, input: torch.Tensor, target: torch.Tensor, weight: Any = None, size_average: Any = None, ignore_index: int = -100, reduce: Any = None, reduction: str = "mean",
                    label_smoothing: float = 0.0) -> Any:
-    if not _is_float(logits) or logits.dim() != 2 or labels.dtype is not torch.int64 or labels.dim() != 1 or weight is not None or reduction != "mean" or label_smoothing:
+    logits, labels = input, target
+    if size_average is not None or reduce is not None or not _is_float(logits) or logits.dim() != 2 or labels.dtype is not torch.int64 or labels.dim() != 1 or weight is not None or reduction != "mean" or label_smoothing:
         return NotImplemented
     seen = labels != ignore_index
     if not bool(seen.all()):
@@ -427,13 +525,30 @@ def _cross_entropy(run: Run, logits: torch.Tensor, labels: torch.Tensor, weight:
 # --- modules that write an operator out -------------------------------------------------------------
 
 def written_out(module: torch.nn.Module) -> Callable[..., Any] | None:
-    """A forward for modules of other libraries that compute an operator of policies by simpler functions: the same
-    function, by its name."""
+    """A forward for modules of other libraries that write an operator of policies out: the same function by its name, if
+    it gives the same numbers on a vector. (Some norms multiply by 1 + weight.)"""
     kind = type(module).__name__
-    if kind.endswith("RMSNorm") and type(module) is not getattr(torch.nn, "RMSNorm", None):
-        eps, weight = getattr(module, "variance_epsilon", getattr(module, "eps", None)), getattr(module, "weight", None)
-        if isinstance(eps, float) and isinstance(weight, torch.Tensor) and hasattr(F, "rms_norm"):
-            return lambda x: F.rms_norm(x, weight.shape, weight, eps)
-    if kind in ("NewGELUActivation", "GELUTanh", "PytorchGELUTanh"):
-        return lambda x: F.gelu(x, approximate="tanh")
-    return None
+    function: Any = None
+    if kind.endswith("RMSNorm") and type(module) is not getattr(torch.nn, "RMSNorm", None) and hasattr(F, "rms_norm"):
+        function = _rms_forward
+    elif kind in ("NewGELUActivation", "GELUTanh", "PytorchGELUTanh"):
+        function = _gelu_forward
+    if function is None:
+        return None
+    forward = types.MethodType(function, module)  # copied with its module
+    weight = getattr(module, "weight", None)
+    width = weight.numel() if isinstance(weight, torch.Tensor) else 8
+    try:
+        with torch.no_grad():
+            x = torch.linspace(-2, 3, width, dtype=torch.float32, device="cpu").unsqueeze(0)
+            return forward if torch.allclose(module.forward(x), forward(x), rtol=1e-4, atol=1e-6) else None
+    except Exception:  # whatever another library's module does with a vector
+        return None
+
+
+def _rms_forward(module: Any, x: torch.Tensor) -> torch.Tensor:
+    return F.rms_norm(x, module.weight.shape, module.weight, getattr(module, "variance_epsilon", getattr(module, "eps", None)))
+
+
+def _gelu_forward(module: Any, x: torch.Tensor) -> torch.Tensor:
+    return F.gelu(x, approximate="tanh")

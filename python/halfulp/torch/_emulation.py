@@ -1,9 +1,13 @@
 """A policy around whole models: what torch would compute in fp32 is computed as the policy says."""
 from __future__ import annotations
 
+import inspect
 import json
 import threading
+import warnings
+import weakref
 from collections import Counter
+from functools import lru_cache
 from typing import Any, Callable, Iterator, Mapping
 
 import torch
@@ -38,8 +42,9 @@ class emulate(TorchFunctionMode):
 
     model: any torch.nn.Module. policy: a name that halfulp.policies() lists, the path of a .json file, or a policy as a
     dict. rules: changes by module name, {"lm_head": "bf16", "h.0.*": {"operators": ["linear"], "operands": {...}}}: a
-    pattern of names and a format for operands, or the members of a policy's rule. Each `with` is one step: it counts the
-    steps from which stochastic rounding and delayed scales follow. Bits are drawn under `seed`, or a seed of
+    pattern of names and a format (of operands and results, with sums in fp32), or the members of a policy's rule, for
+    all operators unless they say which. Each `with` is one step: it counts the steps from which stochastic rounding and
+    delayed scales follow. Inside torch.no_grad() it is an evaluation, which changes neither. Bits are drawn under `seed`, or a seed of
     `generator` (default: torch's own), which `run.seed` tells: with the same seed everything repeats.
 
     Inside, calls of torch's functions go to the trainer's own operators (halfulp run training), forward and backward:
@@ -50,7 +55,8 @@ class emulate(TorchFunctionMode):
     float32, with values of the policy's formats. Weights are rounded where operators take them; the policy's optimizer
     is not applied.
 
-    Operators take all cores; what torch itself computes inside takes one. Not for two threads at once, nor inside each
+    `run.state_dict()` and `run.load_state_dict()` let a later run go on with the same bits. Not together with
+    torch.compile(model) nor torch.utils.checkpoint. Operators take all cores; what torch itself computes inside takes one. Not for two threads at once, nor inside each
     other. Raises TypeError and ValueError naming the argument.
     """
 
@@ -68,45 +74,99 @@ class emulate(TorchFunctionMode):
         self.not_covered: Counter[tuple[str, str]] = Counter()
         self.covered: Counter[tuple[str, str]] = Counter()
         self.layers: dict[tuple[Any, ...], list[_core.Layer]] = {}  # of earlier passes
+        self.last_layer: Any = None
         self._stack: list[str] = []
         self._calls: list[Counter[str]] = []
         self._names: dict[int, str] = {}
+        self._written_out: weakref.WeakKeyDictionary[torch.nn.Module, Any] = weakref.WeakKeyDictionary()
 
     def __enter__(self) -> emulate:
         if not emulate._active.acquire(blocking=False):
             raise RuntimeError("halfulp.torch.emulate: another one is active; accepted: one at a time, in one thread")
-        self._names = {id(module): name for name, module in self.model.named_modules()}
-        self._stack, self._calls = [""], [Counter()]
-        self._handles = [torch.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
-                         torch.nn.modules.module.register_module_forward_hook(self._leave_module, always_call=True)]
-        self._replaced = [(module, forward) for module in self.model.modules() if "forward" not in vars(module) and (forward := _covered.written_out(module))]
-        for module, forward in self._replaced:
-            module.forward = forward
-        # After each of its own operations torch's threads wait by spinning, in the way of those that compute here.
-        self._threads = torch.get_num_threads()
-        torch.set_num_threads(1)
-        self.precision.begin_step(self.step)
-        super().__enter__()
+        self._handles: list[Any] = []
+        self._replaced: list[torch.nn.Module] = []
+        self._threads, self._thread = torch.get_num_threads(), threading.get_ident()
+        try:
+            self._names = {id(module): name for name, module in self.model.named_modules()}
+            self._stack, self._calls = [""], [Counter()]
+            self._met: set[bool] = set()  # whether modules that ran were those of the model
+            for module in self.model.modules():
+                if module not in self._written_out:
+                    self._written_out[module] = "forward" not in vars(module) and _covered.written_out(module)
+                if forward := self._written_out[module]:
+                    module.forward = forward
+                    self._replaced.append(module)
+            self._handles = [torch.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
+                             torch.nn.modules.module.register_module_forward_hook(self._leave_module, always_call=True)]
+            # After each of its own operations torch's threads wait by spinning, in the way of those that compute here.
+            torch.set_num_threads(1)
+            self._scales = None if torch.is_grad_enabled() else self.precision.state()
+            self.precision.begin_step(self.step)
+            super().__enter__()
+        except BaseException:
+            self._undo()
+            raise
         return self
 
     def __exit__(self, *exception: Any) -> None:
-        super().__exit__(*exception)
-        torch.set_num_threads(self._threads)
+        try:
+            super().__exit__(*exception)
+            if self._scales is None:
+                self.precision.end_step()
+                self.step += 1
+            else:
+                self.precision.restore(self._scales)
+        finally:
+            self._undo()
+        if self._met == {False}:
+            warnings.warn("halfulp.torch.emulate: modules with parameters ran, but none of the model that the run was made for", stacklevel=2)
+
+    def _undo(self) -> None:
+        """Leaves torch and the model as they were."""
         for handle in self._handles:
             handle.remove()
-        for module, _ in self._replaced:
-            del module.forward
-        self.precision.end_step()
-        self.step += 1
+        for module in self._replaced:
+            vars(module).pop("forward", None)
+        torch.set_num_threads(self._threads)
         emulate._active.release()
 
+    def state_dict(self) -> dict[str, Any]:
+        """Seed, step and delayed scales: what a run needs to go on with the same bits."""
+        return {"policy": self.precision.name, "seed": self.seed, "step": self.step, "scales": self.precision.state()}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Goes on where state_dict() was taken. ValueError for that of another policy or seed."""
+        if (state["policy"], state["seed"]) != (self.precision.name, self.seed):
+            raise ValueError(f"state: of policy {state['policy']} and seed {state['seed']}; accepted: {self.precision.name} and {self.seed}")
+        self.step = int(state["step"])
+        self.precision.restore(state["scales"])
+
     def _enter_module(self, module: torch.nn.Module, inputs: Any) -> None:
+        if threading.get_ident() != self._thread:
+            return
+        if torch._C._current_graph_task_id() != -1:
+            raise RuntimeError("halfulp.torch.emulate: a module runs again in the backward pass, as torch.utils.checkpoint has it, which would draw other bits; accepted: models without")
+        if len(self._stack) == 1 and next(module.parameters(), None) is not None:
+            self._met.add(id(module) in self._names)
         self._stack.append(self._names.get(id(module), self._stack[-1]))
         self._calls.append(Counter())
 
     def _leave_module(self, module: torch.nn.Module, inputs: Any, output: Any) -> None:
-        self._stack.pop()
-        self._calls.pop()
+        if threading.get_ident() == self._thread and len(self._stack) > 1:
+            self._stack.pop()
+            self._calls.pop()
+
+    def _fits(self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
+        """Whether a handler knows these arguments."""
+        try:
+            _signature(handler).bind(self, *args, **kwargs)
+            return True
+        except TypeError:
+            return False
+
+    @property
+    def in_a_module(self) -> bool:
+        return len(self._stack) > 1
 
     @property
     def module(self) -> str:
@@ -122,7 +182,7 @@ class emulate(TorchFunctionMode):
     def __torch_function__(self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         handler = _covered.HANDLERS.get(function)
-        if handler is not None:
+        if handler is not None and self._fits(handler, args, kwargs):
             result = handler(self, *args, **kwargs)
             if result is not NotImplemented:
                 self.covered[_name(function), self.module] += 1
@@ -137,6 +197,11 @@ class emulate(TorchFunctionMode):
         """What was computed under the policy, and what was not, by function and module."""
         return [{"function": function, "module": module, "calls": calls, "covered": covered}
                 for covered, counts in ((True, self.covered), (False, self.not_covered)) for (function, module), calls in sorted(counts.items())]
+
+
+@lru_cache(maxsize=None)
+def _signature(handler: Callable[..., Any]) -> inspect.Signature:
+    return inspect.signature(handler)
 
 
 def _name(function: Callable[..., Any]) -> str:
@@ -160,7 +225,7 @@ def _policy_text(policy: str | Mapping[str, Any], rules: Mapping[str, Any] | Non
     for pattern, change in rules.items():
         if not any(_meant(pattern, name) for name in names):
             raise ValueError(f"rules: {pattern!r} is the name of no module; there are " + ", ".join(name for name in names if name)[:300])
-        changes.append({"layers": [pattern], **(dict(change) if isinstance(change, Mapping) else {"operators": "all", "operands": change, "results": change})})
+        changes.append({"layers": [pattern], "operators": "all", **(change if isinstance(change, Mapping) else {"operands": change, "results": change, "accumulate": "fp32"})})
     if isinstance(policy, str):
         base = json.loads(_core.Precision(policy, 0).policy)
         return json.dumps({**base, "name": f"{base['name']}+rules", "rules": base.get("rules", []) + changes})

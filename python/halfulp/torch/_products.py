@@ -60,7 +60,7 @@ def _made_plan(model: Model, to_a: Model | None, to_b: Model | None, a: Any, b: 
     x, y, dy = _storage(a, "a"), _storage(b, "b"), _storage(gradient, "gradient")
     if x or y or dy:
         x, y, dy = (storage or '{"format": "fp32"}' for storage in (x, y, dy))
-    plan = json.dumps([forward, x, y, by_a, dy, y, by_b, x, dy])
+    plan = json.dumps([forward, x, y, by_a, dy, y, by_b, dy, x])
     _models(plan)  # says what is wrong with the product that is computed now
     return plan, "stochastic" in plan
 
@@ -91,9 +91,9 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, model: Model = "fp32", to_a: Mod
     policy's storage as a dict) operands are rounded to these, scales meet the sums as in emulation/block/product.hpp,
     and the model is one without operands ("acc=fp32"), or a unit that takes their elements.
 
-    The products of the backward pass are dy b^T, by `to_a`, and a^T dy, by `to_b` (default: `model`), with dy rounded to
-    gradient_format; operands are rounded anew, along the k of each product. The gradient passes these roundings
-    unchanged.
+    The products of the backward pass are dy b^T, by `to_a`, and dy^T a, by `to_b` (default: `model`): the gradient is the
+    first operand of both, rounded to gradient_format. Operands are rounded anew in each product, along its own k. The
+    gradient passes these roundings unchanged.
 
     Stochastic rounding of operands and sums draws from `seed`, or a fresh one of `generator` (default: torch's own).
     Returns float32, or `out`, contiguous float32. Works under torch.compile(fullgraph=True), as
@@ -175,11 +175,11 @@ def _matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, plan: t
         raise ValueError(f"a and b: shapes {tuple(a.shape)} and {tuple(b.shape)}, whose inner sizes differ")
     if y.dim() == 2:  # one matrix for all: rows of every stack lie below each other
         stack, rows = x.shape[:-2], x.shape[-2]
-        d = torch.ops.halfulp.product(x.reshape(1, -1, x.shape[-1]), y.unsqueeze(0), bias, seed, plan[0], stream)
+        d = torch.ops.halfulp.product(x.reshape(1, math.prod(x.shape[:-1]), x.shape[-1]), y.unsqueeze(0), bias, seed, plan[0], stream)
         d = d.reshape(*stack, rows, y.shape[-1])
     else:
         stack = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])
-        d = torch.ops.halfulp.product(x.expand(*stack, *x.shape[-2:]).reshape(-1, *x.shape[-2:]), y.expand(*stack, *y.shape[-2:]).reshape(-1, *y.shape[-2:]), bias, seed, plan[0], stream)
+        d = torch.ops.halfulp.product(x.expand(*stack, *x.shape[-2:]).reshape(math.prod(stack), *x.shape[-2:]), y.expand(*stack, *y.shape[-2:]).reshape(math.prod(stack), *y.shape[-2:]), bias, seed, plan[0], stream)
         d = d.reshape(*stack, x.shape[-2], y.shape[-1])
     if a.dim() == 1:
         d = d.squeeze(-2)
@@ -199,7 +199,7 @@ def _deliver(result: torch.Tensor, out: torch.Tensor | None, *operands: torch.Te
 
 def _laid_out(x: torch.Tensor) -> tuple[torch.Tensor, bool]:
     """A stack of matrices of float32 as memory has it: as it is, or each turned."""
-    if x.dtype is not torch.float32 or x.is_neg():
+    if x.dtype is not torch.float32 or x.is_neg() or x._is_zerotensor():
         x = widened(x).to(torch.float32)
     if x.is_contiguous():
         return x, False
@@ -214,7 +214,7 @@ def _product(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, seed: 
     x, a_turned = _laid_out(a.detach())
     y, b_turned = _laid_out(b.detach())
     row = None if bias is None else widened(bias).to(torch.float32)
-    d = torch.empty((count, m, n), dtype=torch.float32)
+    d = torch.empty((count, m, n), dtype=torch.float32, device="cpu")
     if d.numel():
         _models(plan)[0](count, m, n, k, x.data_ptr(), a_turned, y.data_ptr(), b_turned, 0 if row is None else row.data_ptr(), d.data_ptr(), 0 if seed is None else int(seed), stream)
     return d
@@ -241,7 +241,7 @@ def _gradients_of_product(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
     if ctx.needs_input_grad[0]:
         to_a = torch.ops.halfulp.product(dy, b.mT, None, seed, plan_a, ctx.stream + (1 << 61)).to(a.dtype)
     if ctx.needs_input_grad[1]:
-        to_b = torch.ops.halfulp.product(a.mT, dy, None, seed, plan_b, ctx.stream + (1 << 62)).to(b.dtype)
+        to_b = torch.ops.halfulp.product(dy.mT, a, None, seed, plan_b, ctx.stream + (1 << 62)).mT.to(b.dtype)
     if ctx.needs_input_grad[2]:
         db = dy.sum((0, 1)).to(ctx.bias_dtype)
     return to_a, to_b, db, None, None, None

@@ -11,7 +11,7 @@ from .. import _core
 from .._core import BlockFormat, Format, Rounding
 from .._outputs import written
 from ..blocks import layout_of
-from ._tensors import as_any_format, as_any_rounding, check, format_named, fresh_seed, holds, is_simple, result_dtype, widened
+from ._tensors import as_any_format, as_any_rounding, check, format_named, fresh_seed, holds, is_fake, is_simple, result_dtype, widened
 
 
 def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "nearest-even", overflow: str | None = None, random_bits: int | None = None,
@@ -82,7 +82,7 @@ def _quantize(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, 
     if isinstance(f, BlockFormat):
         return _quantize_blocks(x, f, r, seed, stream, first, axis)
     dtype = result_dtype(x, f)
-    if dtype is x.dtype and (dtype is torch.float32 or dtype is torch.float64) and x.is_contiguous() and not x.is_neg():
+    if dtype is x.dtype and (dtype is torch.float32 or dtype is torch.float64) and x.is_contiguous() and not x.is_neg() and not x._is_zerotensor():
         values = x
     else:
         values = widened(x)
@@ -111,6 +111,8 @@ def _quantize_blocks(x: torch.Tensor, f: BlockFormat, r: Rounding, seed: int, st
 
 def _into(x: torch.Tensor, f: Format | BlockFormat, r: Rounding, seed: int, stream: int, first: int, axis: int | None, out: torch.Tensor) -> torch.Tensor:
     check(out, "out")
+    if is_fake(out) or is_fake(x):
+        raise TypeError("out: while torch only asks for shapes there is none; accepted: no out")
     if out.requires_grad:
         raise ValueError("out: a tensor that requires a gradient; accepted: out.detach()")
     if x.requires_grad and torch.is_grad_enabled():
@@ -211,7 +213,7 @@ def decode(codes: torch.Tensor, format: Any, *, out: torch.Tensor | None = None)
 
 def _contiguous_output(out: torch.Tensor | None, shape: Any, dtype: torch.dtype) -> torch.Tensor:
     if out is None:
-        return torch.empty(shape, dtype=dtype)
+        return torch.empty(shape, dtype=dtype, device="cpu")
     if not isinstance(out, torch.Tensor) or out.dtype is not dtype or out.shape != shape or not out.is_contiguous() or out.requires_grad or out.device.type != "cpu":
         described = f"{out.dtype} of shape {tuple(out.shape)} on {out.device}" if isinstance(out, torch.Tensor) else type(out).__name__
         raise TypeError(f"out: {described}; accepted: a contiguous tensor of {dtype} and shape {tuple(shape)}, without a gradient, in the CPU's memory")

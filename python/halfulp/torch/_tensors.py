@@ -22,6 +22,8 @@ def check(x: Any, argument: str) -> torch.Tensor:
     """The tensor, if it is one that can be read. TypeError or ValueError otherwise."""
     if not isinstance(x, torch.Tensor):
         raise TypeError(f"{argument}: {type(x).__name__}; accepted: {ACCEPTED}")
+    if x.is_nested:
+        raise TypeError(f"{argument}: a nested tensor; accepted: {ACCEPTED}")
     if x.layout is not torch.strided:
         raise TypeError(f"{argument}: a tensor of layout {x.layout}; accepted: {ACCEPTED}")
     if x.is_quantized:
@@ -49,6 +51,8 @@ def is_simple(x: torch.Tensor) -> bool:
 def widened(x: torch.Tensor) -> torch.Tensor:
     """The same values as contiguous float32, or float64 if they are that; without a copy where they are so already."""
     x = x.detach()
+    if x._is_zerotensor():
+        x = torch.zeros(x.shape, dtype=x.dtype, device="cpu")
     if x.dtype is not torch.float32 and x.dtype is not torch.float64:
         x = x.to(torch.float32)
     return x.resolve_neg().contiguous()
@@ -104,7 +108,7 @@ def fresh_seed(seed: int | None, generator: torch.Generator | None) -> torch.Ten
             raise TypeError("seed and generator: one of them says which bits are drawn")
         if isinstance(seed, bool) or not isinstance(seed, int) or not 0 <= seed < 2**63:
             raise ValueError(f"seed: {seed!r}; accepted: an integer from 0 to 2^63 - 1")
-        return torch.tensor(seed, dtype=torch.int64)
+        return torch.tensor(seed, dtype=torch.int64, device="cpu")
     if generator is not None and not isinstance(generator, torch.Generator):
         raise TypeError(f"generator: {type(generator).__name__}; accepted: a torch.Generator")
-    return torch.randint(2**63 - 1, (), generator=generator, dtype=torch.int64)
+    return torch.randint(2**63 - 1, (), generator=generator, dtype=torch.int64, device="cpu")

@@ -120,6 +120,7 @@ def trained_both_ways(network, policy, steps, kind="adam", lr=1e-2, seed=5):
     optimizer = ht.PolicyOptimizer(run, ((trainers_name(name, network), p) for name, p in model.named_parameters()), kind, lr=lr)
     losses = []
     for x, labels in data[:reference.steps]:
+        optimizer.zero_grad()
         with run:
             inputs = torch.from_numpy(x)
             logits = model(inputs if network in ("mlp", "cnn") else inputs.long())

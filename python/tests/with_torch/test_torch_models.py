@@ -99,6 +99,7 @@ def test_no_leak_in_a_thousand_steps():
     optimizer = ht.PolicyOptimizer(run, model.named_parameters(), "sgd", lr=0.01)
     def steps(count):
         for _ in range(count):
+            optimizer.zero_grad()
             with run:
                 optimizer.backward(F.cross_entropy(model(x), labels))
             optimizer.step()
@@ -135,5 +136,61 @@ def test_evaluation_and_exceptions_leave_torch_as_it_was():
     with pytest.raises(ZeroDivisionError):
         with run:
             1 / 0
-    assert torch.get_num_threads() == threads and run.step == 2
+    assert torch.get_num_threads() == threads and run.step == 1  # evaluations do not count
     assert torch.equal(model(torch.ones(3, 4)), model(torch.ones(3, 4)))
+
+
+def test_evaluations_change_nothing_and_runs_go_on():
+    def train(evaluates, stops):
+        torch.manual_seed(0)
+        model = nn.Sequential(nn.Linear(8, 16), nn.ReLU(), nn.Linear(16, 4))
+        x, labels = torch.randn(12, 8), torch.randint(4, (12,))
+        run, optimizer = ht.emulate(model, "fp8-hybrid", seed=2), torch.optim.SGD(model.parameters(), lr=0.5)
+        for step in range(6):
+            if evaluates:
+                with torch.no_grad(), run:
+                    model(x * 100)
+            if stops and step == 3:
+                state = run.state_dict()
+                run = ht.emulate(model, "fp8-hybrid", seed=2)
+                run.load_state_dict(state)
+            with run:
+                optimizer.zero_grad()
+                loss = F.cross_entropy(model(x), labels)
+                loss.backward()
+            optimizer.step()
+        assert run.step == 6
+        return loss.item()
+    plain = train(False, False)
+    assert train(True, False) == plain and train(False, True) == plain
+    run = ht.emulate(nn.Linear(2, 2), "fp8-hybrid", seed=2)
+    with pytest.raises(ValueError, match="^state: "):
+        run.load_state_dict({"policy": "mxfp8", "seed": 2, "step": 0, "scales": "{}"})
+    with pytest.warns(UserWarning, match="none of the model"), run:
+        nn.Linear(3, 3)(torch.ones(1, 3))
+
+
+def test_optimizers_accumulate_clip_and_refuse():
+    torch.manual_seed(0)
+    model = nn.Linear(8, 4)
+    x, labels = torch.randn(12, 8), torch.randint(4, (12,))
+    run = ht.emulate(model, "O2", seed=2)
+    optimizer = ht.PolicyOptimizer(run, model.named_parameters(), "adam", lr=1e-3, betas=(0.9, 0.95))
+    def backward():
+        with run:
+            optimizer.backward(F.cross_entropy(model(x), labels))
+    backward()
+    once = model.weight.grad.clone()
+    backward()
+    assert torch.equal(model.weight.grad, 2 * once) and optimizer.scale > 1
+    optimizer.unscale_()
+    assert torch.equal(model.weight.grad, 2 * once / optimizer.scale)
+    before = model.weight.detach().clone()
+    assert float(torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)) < 100
+    assert optimizer.step() and not torch.equal(before, model.weight)
+    with pytest.raises(RuntimeError, match="accepted: optimizer.backward"):
+        optimizer.step()
+    for arguments, options, name in (((model.parameters(),), {}, "parameters"), ((model.named_parameters(), "adam"), {"lr": "x"}, "lr"), ((model.named_parameters(), "adam"), {"momentum": 0.9}, "momentum"),
+                                     ((model.named_parameters(), "adagrad"), {}, "adagrad"), (([{"params": []}],), {}, "parameters")):
+        with pytest.raises((TypeError, ValueError), match=name):
+            ht.PolicyOptimizer(run, *arguments, **options)
