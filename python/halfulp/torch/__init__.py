@@ -16,11 +16,11 @@ tensor([1.0156e-01, 2.8800e+02, 0.0000e+00])
 """
 from __future__ import annotations
 
-from ._covered import rotary
 from ._distributed import communication_hook
 from ._emulation import emulate
 from ._optimizer import PolicyOptimizer
 from ._products import attention, bmm, conv2d, linear, matmul
 from ._rounding import decode, encode, quantize
+from ._sums import rotary
 
 __all__ = ["PolicyOptimizer", "attention", "bmm", "communication_hook", "conv2d", "decode", "emulate", "encode", "linear", "matmul", "quantize", "rotary"]

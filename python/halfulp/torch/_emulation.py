@@ -5,29 +5,34 @@ import inspect
 import json
 import threading
 import warnings
-import weakref
 from collections import Counter
 from functools import lru_cache
-from typing import Any, Callable, Iterator, Mapping
+from typing import Any, Callable, Mapping
 
 import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from .. import _core
-from . import _covered
+from . import _matrices, _sums  # noqa: F401: they fill HANDLERS
+from ._handlers import HANDLERS
+from ._layers import written_out
 from ._tensors import fresh_seed
 
-_NOTHING_TO_ROUND = {  # moves, views, comparisons, and what makes tensors
-    "__get__", "__set__", "__getitem__", "__setitem__", "__iter__", "__len__", "__bool__", "__int__", "__float__", "__index__", "__repr__", "__format__", "__hash__", "__contains__",
-    "__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__", "__invert__", "__and__", "__or__", "__xor__", "__neg__", "__deepcopy__", "__reduce_ex__",
-    "view", "reshape", "permute", "transpose", "transpose_", "t", "contiguous", "expand", "expand_as", "unsqueeze", "squeeze", "flatten", "unflatten", "chunk", "split", "unbind", "cat",
-    "concat", "stack", "narrow", "select", "index_select", "gather", "repeat", "repeat_interleave", "roll", "flip", "movedim", "swapaxes", "clone", "detach", "detach_", "to", "float",
-    "type", "type_as", "cpu", "bool", "long", "int", "item", "tolist", "numpy", "size", "dim", "numel", "stride", "data_ptr", "is_contiguous", "storage_offset", "element_size",
-    "requires_grad_", "backward", "register_hook", "retain_grad", "is_floating_point", "is_complex", "masked_fill", "masked_fill_", "where", "tril", "triu", "argmax", "argmin", "max",
-    "min", "topk", "sort", "argsort", "eq", "ne", "lt", "le", "gt", "ge", "isnan", "isinf", "isfinite", "any", "all", "allclose", "equal", "arange", "zeros", "zeros_like", "ones",
-    "ones_like", "empty", "empty_like", "full", "full_like", "tensor", "rand", "rand_like", "randn", "randint", "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "pad", "abs",
-    "neg", "sign", "clamp", "clamp_min", "zero_", "fill_", "copy_", "get_device", "ndimension", "unfold", "diagonal", "index_put_", "scatter", "bitwise_and", "logical_and", "logical_not",
-    "logical_or", "broadcast_tensors", "meshgrid", "embedding_renorm_", "dropout_inactive", "set_grad_enabled", "result_type", "manual_seed", "vmap", "nonzero", "cumsum_int"}
+# Moves, views, comparisons, and what makes tensors.
+_NOTHING_TO_ROUND = set("""
+    __get__ __set__ __getitem__ __setitem__ __iter__ __len__ __bool__ __int__ __float__ __index__ __repr__
+    __format__ __hash__ __contains__ __eq__ __ne__ __lt__ __le__ __gt__ __ge__ __invert__ __and__ __or__ __xor__
+    __neg__ __deepcopy__ __reduce_ex__ view reshape permute transpose transpose_ t contiguous expand expand_as
+    unsqueeze squeeze flatten unflatten chunk split unbind cat concat stack narrow select index_select gather repeat
+    repeat_interleave roll flip movedim swapaxes clone detach detach_ to float type type_as cpu bool long int item
+    tolist numpy size dim numel stride data_ptr is_contiguous storage_offset element_size requires_grad_ backward
+    register_hook retain_grad is_floating_point is_complex masked_fill masked_fill_ where tril triu argmax argmin
+    max min topk sort argsort eq ne lt le gt ge isnan isinf isfinite any all allclose equal arange zeros zeros_like
+    ones ones_like empty empty_like full full_like tensor rand rand_like randn randint new_zeros new_ones new_full
+    new_empty new_tensor pad abs neg sign clamp clamp_min zero_ fill_ copy_ get_device ndimension unfold diagonal
+    index_put_ scatter bitwise_and logical_and logical_not logical_or broadcast_tensors meshgrid set_grad_enabled
+    result_type manual_seed nonzero
+""".split())
 
 
 class emulate(TorchFunctionMode):
@@ -78,7 +83,7 @@ class emulate(TorchFunctionMode):
         self._stack: list[str] = []
         self._calls: list[Counter[str]] = []
         self._names: dict[int, str] = {}
-        self._written_out: weakref.WeakKeyDictionary[torch.nn.Module, Any] = weakref.WeakKeyDictionary()
+        self._written_out: dict[torch.nn.Module, Any] = {}
 
     def __enter__(self) -> emulate:
         if not emulate._active.acquire(blocking=False):
@@ -92,7 +97,7 @@ class emulate(TorchFunctionMode):
             self._met: set[bool] = set()  # whether modules that ran were those of the model
             for module in self.model.modules():
                 if module not in self._written_out:
-                    self._written_out[module] = "forward" not in vars(module) and _covered.written_out(module)
+                    self._written_out[module] = "forward" not in vars(module) and written_out(module)
                 if forward := self._written_out[module]:
                     module.forward = forward
                     self._replaced.append(module)
@@ -181,7 +186,7 @@ class emulate(TorchFunctionMode):
 
     def __torch_function__(self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
-        handler = _covered.HANDLERS.get(function)
+        handler = HANDLERS.get(function)
         if handler is not None and self._fits(handler, args, kwargs):
             result = handler(self, *args, **kwargs)
             if result is not NotImplemented:

@@ -26,8 +26,8 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
 
     Returns x's dtype if it holds every value of the format, else float32; or `out`, of a dtype that holds them, which may
     be x. backward says what the gradient by x is: "ste", the gradient by the result, unchanged, where x saturates too
-    (the straight-through estimator, Bengio et al. 2013); a format, the same rounded to that to nearest even; None: x gets
-    none, as if it had been detached. `out` takes no gradient.
+    (the straight-through estimator, Bengio et al. 2013); a format, the same rounded to that to nearest even; a pair, a
+    format and a rounding (which draws from torch's generator); None: x gets none, as if it had been detached. `out` takes no gradient.
 
     Works under torch.compile(fullgraph=True), as torch.ops.halfulp.quantize. Raises TypeError and ValueError naming the
     argument.
@@ -62,12 +62,14 @@ def _arguments(format: Any, rounding: Any, overflow: Any, random_bits: Any, axis
 def _backward_rule(backward: Any) -> str:
     if backward is None:
         return "none"
-    if backward == "ste":
+    if isinstance(backward, str) and backward == "ste":
         return "ste"
     try:
+        if isinstance(backward, tuple) and len(backward) == 2:
+            return f"{as_any_format(backward[0])}|{json.dumps(as_any_rounding(backward[1], None, None).__getstate__())}"
         return str(as_any_format(backward))
     except (TypeError, ValueError) as why:
-        raise type(why)(f"backward: {backward!r}; accepted: 'ste', a format, None ({why})") from None
+        raise type(why)(f"backward: {backward!r}; accepted: 'ste', a format, a pair of a format and a rounding, None ({why})") from None
 
 
 @lru_cache(maxsize=1024)
@@ -145,7 +147,8 @@ def _save_rule(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
 
 def _gradient_of_quantize(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
     if ctx.rule != "ste":
-        gradient = quantize(gradient, ctx.rule)
+        format, _, rounding = ctx.rule.partition("|")
+        gradient = quantize(gradient, format, rounding=_rounding_of(rounding) if rounding else "nearest-even")
     return gradient.to(ctx.dtype), None, None, None, None, None, None, None
 
 

@@ -112,6 +112,9 @@ def test_gradients_follow_the_stated_rule():
             continue
         y.backward(dy)
         assert torch.equal(x.grad.nan_to_num(7), expected.nan_to_num(7))
+    x = torch.zeros(4096, requires_grad=True)
+    ht.quantize(x, "e4m3", backward=("e5m2", "stochastic")).backward(torch.full((4096,), 1.1))
+    assert set(x.grad.tolist()) == {1.0, 1.25} and abs(float(x.grad.mean()) - 1.1) < 0.02
     x = torch.ones(3, dtype=torch.bfloat16, requires_grad=True)
     ht.quantize(x, "fp16").backward(torch.full((3,), 1.001))
     assert x.grad.dtype is torch.bfloat16

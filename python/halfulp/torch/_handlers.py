@@ -1,0 +1,53 @@
+"""Which calls of torch go to operators of policies, and what a tensor has to be for that.
+
+A handler takes the active `emulate` and the call's arguments, by torch's names, and returns NotImplemented for calls that
+no operator is like: these stay torch's, whose errors are the right ones. Gradients are computed in the order of the
+trainer (training/layers), because roundings are counted."""
+from __future__ import annotations
+
+import functools
+from typing import Any, Callable
+
+import torch
+
+
+Run = Any  # the active `emulate`, which imports this file
+HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {}
+
+
+def handles(*functions: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    def note(handler: Callable[..., Any]) -> Callable[..., Any]:
+        for function in functions:
+            if function is not None:
+                HANDLERS[function] = handler
+        return handler
+    return note
+
+
+def is_float(x: Any) -> bool:
+    """Whether a tensor is one whose memory can be handed on."""
+    return (type(x) in (torch.Tensor, torch.nn.Parameter) and x.dtype is torch.float32 and x.device.type == "cpu" and x.layout is torch.strided
+            and not x.is_nested and not x._is_zerotensor() and not torch._C._functorch.is_functorch_wrapped_tensor(x))
+
+
+def empty(*shape: int) -> torch.Tensor:
+    return torch.empty(shape, dtype=torch.float32, device="cpu")
+
+
+def sized(tensors: Any) -> list[tuple[int, int]]:
+    """Addresses and numbers of elements, which C++ compares with its own."""
+    return [(t.data_ptr(), t.numel()) for t in tensors]
+
+
+def once(backward: Callable[..., Any]) -> Callable[..., Any]:
+    """Refuses to be differentiated: with create_graph torch lets gradients be recorded in a backward pass."""
+    @functools.wraps(backward)
+    def wrapper(ctx: Any, *gradients: torch.Tensor) -> Any:
+        if torch.is_grad_enabled():
+            raise RuntimeError("halfulp.torch.emulate: operators have no second derivative; accepted: no create_graph")
+        return backward(ctx, *gradients)
+    return wrapper
+
+
+def dense(x: torch.Tensor) -> torch.Tensor:
+    return x.detach().resolve_neg().contiguous()

@@ -1,0 +1,170 @@
+"""Products of the trainer as functions of torch: linear, matmul, attention."""
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+
+from ._handlers import Run, dense, empty, handles, is_float, once
+from ._layers import Layer, dropout
+
+
+class _Linear(torch.autograd.Function):
+    """y = x W^T + b, with W as outputs x inputs, or turned."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Run, name: str, turned: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+        rows, w = dense(x), dense(weight)
+        outputs = w.shape[1 if turned else 0]
+        y = empty(rows.shape[0], outputs)
+        b = None if bias is None else dense(bias)
+        run.precision.product("linear", name, "forward", 1, rows.shape[0], outputs, rows.shape[1], rows.data_ptr(), False, w.data_ptr(), not turned, 0 if b is None else b.data_ptr(), y.data_ptr())
+        ctx.save_for_backward(rows, w)
+        ctx.run, ctx.name, ctx.turned = run, name, turned
+        return y
+
+    @staticmethod
+    @once
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
+        (x, w), run, name = ctx.saved_tensors, ctx.run, ctx.name
+        with torch._C.DisableTorchFunction():
+            d = dense(dy)
+            (rows, inputs), outputs = x.shape, d.shape[1]
+            dx = dw = db = None
+            if ctx.needs_input_grad[4]:
+                dw = empty(outputs, inputs)
+                run.precision.product("linear", name, "to-weight", 1, outputs, inputs, rows, d.data_ptr(), True, x.data_ptr(), False, 0, dw.data_ptr())
+                dw = dw.mT if ctx.turned else dw
+            if ctx.needs_input_grad[5]:
+                db = empty(outputs)
+                site = f"{name}.bias" if name else "bias"
+                run.precision.column_sums("linear", site, rows, outputs, d.data_ptr(), db.data_ptr())
+                run.precision.cast("linear", site, "gradient-of-weight", db.data_ptr(), outputs)
+            if ctx.needs_input_grad[3]:
+                dx = empty(rows, inputs)
+                run.precision.product("linear", name, "to-input", 1, rows, inputs, outputs, d.data_ptr(), False, w.data_ptr(), ctx.turned, 0, dx.data_ptr())
+        return None, None, None, dx, dw, db
+
+
+def _linear_of(run: Run, x: torch.Tensor, weight: torch.Tensor, bias: Any, turned: bool) -> Any:
+    if not is_float(x) or not is_float(weight) or weight.dim() != 2 or x.dim() == 0 or x.numel() == 0 or weight.numel() == 0:
+        return NotImplemented
+    inputs, outputs = weight.shape if turned else weight.shape[::-1]
+    if x.shape[-1] != inputs or (bias is not None and (not is_float(bias) or bias.shape != (outputs,))):
+        return NotImplemented
+    y = _Linear.apply(run, run.site("linear"), turned, x.reshape(-1, x.shape[-1]), weight, bias)
+    return y.reshape(*x.shape[:-1], y.shape[-1])
+
+
+@handles(F.linear)
+def _linear(run: Run, input: torch.Tensor, weight: torch.Tensor, bias: Any = None) -> Any:
+    return _linear_of(run, input, weight, bias, False)
+
+
+@handles(torch.addmm, torch.Tensor.addmm)
+def _addmm(run: Run, input: Any, mat1: torch.Tensor, mat2: torch.Tensor, *, beta: float = 1, alpha: float = 1) -> Any:
+    """Conv1D of GPT-2: its weight is inputs x outputs."""
+    if beta != 1 or alpha != 1 or not isinstance(input, torch.Tensor):
+        return NotImplemented
+    return _linear_of(run, mat1, mat2, input, True)
+
+
+class _Matmul(torch.autograd.Function):
+    """Products of activations: y = a b of stacks of matrices. `scores`: b comes turned, as keys do."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Run, kind: str, name: str, a: torch.Tensor, b: torch.Tensor, turned: bool) -> torch.Tensor:
+        x, y = dense(a), dense(b)
+        count, m, k = x.shape
+        n = y.shape[1 if turned else 2]
+        d = empty(count, m, n)
+        run.precision.product(kind, name, "forward", count, m, n, k, x.data_ptr(), False, y.data_ptr(), turned, 0, d.data_ptr())
+        ctx.save_for_backward(x, y)
+        ctx.run, ctx.kind, ctx.name, ctx.turned = run, kind, name, turned
+        return d
+
+    @staticmethod
+    @once
+    def backward(ctx: Any, gradient: torch.Tensor) -> tuple[Any, ...]:
+        (a, b), run = ctx.saved_tensors, ctx.run
+        with torch._C.DisableTorchFunction():
+            dy = dense(gradient)
+            (count, m, k), n = a.shape, dy.shape[2]
+            da = db = None
+            if ctx.needs_input_grad[3]:
+                da = torch.empty_like(a)
+                run.precision.product(ctx.kind, ctx.name, "to-input", count, m, k, n, dy.data_ptr(), False, b.data_ptr(), not ctx.turned, 0, da.data_ptr())
+            if ctx.needs_input_grad[4]:
+                db = torch.empty_like(b)
+                if ctx.turned:  # dK = dy^T Q
+                    run.precision.product(ctx.kind, ctx.name, "to-weight", count, n, k, m, dy.data_ptr(), True, a.data_ptr(), False, 0, db.data_ptr())
+                else:  # dV = P^T dy
+                    run.precision.product(ctx.kind, ctx.name, "to-weight", count, k, n, m, a.data_ptr(), True, dy.data_ptr(), False, 0, db.data_ptr())
+        return None, None, None, da, db, None
+
+
+def _broadcast(*tensors: torch.Tensor) -> bool:
+    """Whether the stacks of matrices fit."""
+    try:
+        torch.broadcast_shapes(*(t.shape[:-2] for t in tensors))
+        return True
+    except RuntimeError:
+        return False
+
+
+def _matmul_of(run: Run, kind: str, name: str, a: torch.Tensor, b: torch.Tensor, turned: bool) -> torch.Tensor:
+    stack = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    x, y = (t.expand(*stack, *t.shape[-2:]).reshape(-1, *t.shape[-2:]) for t in (a, b))
+    d = _Matmul.apply(run, kind, name, x, y, turned)
+    return d.reshape(*stack, *d.shape[-2:])
+
+
+@handles(torch.mm, torch.Tensor.mm, torch.bmm, torch.Tensor.bmm)
+def _mm(run: Run, input: torch.Tensor, mat2: torch.Tensor) -> Any:
+    return _matmul(run, input, mat2)
+
+
+@handles(torch.matmul, torch.Tensor.matmul, torch.Tensor.__matmul__)
+def _matmul(run: Run, input: torch.Tensor, other: torch.Tensor) -> Any:
+    a, b = input, other
+    if not is_float(a) or not is_float(b) or a.numel() == 0 or b.numel() == 0:
+        return NotImplemented
+    if isinstance(b, torch.nn.Parameter) and b.dim() == 2:
+        return _linear_of(run, a, b, None, True)
+    if a.dim() < 2 or b.dim() < 2 or a.shape[-1] != b.shape[-2] or not _broadcast(a, b):
+        return NotImplemented
+    # Scores multiply by keys, which are rows in memory; values are columns.
+    scores = b.mT.is_contiguous() and not b.is_contiguous()
+    kind = "attention-scores" if scores else "attention-values"
+    return _matmul_of(run, kind, run.site(kind), a, b.mT if scores else b, scores)
+
+
+@handles(F.scaled_dot_product_attention)
+def _attention(run: Run, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
+               enable_gqa: bool = False) -> Any:
+    if not all(is_float(t) and t.dim() >= 2 and t.numel() for t in (query, key, value)) or (is_causal and attn_mask is not None):
+        return NotImplemented
+    if enable_gqa:
+        if query.dim() < 3 or query.shape[-3] % key.shape[-3] or query.shape[-3] % value.shape[-3]:
+            return NotImplemented
+        key, value = (t.repeat_interleave(query.shape[-3] // t.shape[-3], -3) for t in (key, value))
+    if query.shape[-1] != key.shape[-1] or key.shape[-2] != value.shape[-2] or not _broadcast(query, key, value):
+        return NotImplemented
+    base = run.module
+    def named(what: str) -> str:
+        return f"{base}.{what}" if base else what
+    s = _matmul_of(run, "attention-scores", named("scores"), query, key, True) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+    if attn_mask is not None:
+        s = s.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype is torch.bool else s + attn_mask
+    unseen = (s.detach() == -math.inf).all(-1, keepdim=True)  # rows that see nothing are 0, as torch has it
+    masked = bool(unseen.any())
+    s = s.masked_fill(unseen, 0.0) if masked else s
+    p = Layer.apply(run, "softmax", named("softmax"), {}, True, [], s.reshape(-1, s.shape[-1])).reshape(s.shape)
+    p = p.masked_fill(unseen, 0.0) if masked else p
+    if dropout_p:
+        p = dropout(run, p, dropout_p)
+    return _matmul_of(run, "attention-values", named("values"), p, value, False)
