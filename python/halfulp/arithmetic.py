@@ -69,8 +69,8 @@ def encode(x: ArrayLike, format: FormatLike, *, rounding: Rounding | str = "near
 
     x: numbers of any shape and strides, of NumPy's or ml_dtypes' types, a torch tensor, or a number; each is rounded
     once, from its exact value. format: a Format, its name, or a dtype. Returns unsigned integers of x's shape, of 8,
-    16, 32 or 64 bits, with the code word in the low bits; or `out`, an array or tensor of that type. rounding, overflow, random_bits, seed, stream, first: as in
-    quantize(). Raises TypeError and ValueError naming the argument.
+    16, 32 or 64 bits, with the code word in the low bits; or `out`, an array or tensor of that type. rounding,
+    overflow, random_bits, seed, stream, first: as in quantize(). Raises TypeError and ValueError naming the argument.
 
     >>> encode([0.1, 300, 448, -0.0], "e4m3")
     array([ 29, 121, 126, 128], dtype=uint8)

@@ -9,9 +9,6 @@
 #include <halfulp/training/operand.hpp>
 #include <halfulp/training/layers/initialisation.hpp>
 
-#include <memory>
-#include <vector>
-
 namespace halfulp::python {
 namespace {
 
@@ -59,9 +56,9 @@ class Multiplication {
                   bool b_turned, Address bias, Address d, std::uint64_t seed, std::uint64_t stream) const {
     const nb::gil_scoped_release released;
     const std::span<const float> row = read_at<float>(bias, bias ? n : 0);
-    const RandomStream for_a{seed, stream_of("a", stream)}, for_b{seed, stream_of("b", stream)};
+    const RandomStream for_a{seed, training::stream_of("a", stream)}, for_b{seed, training::stream_of("b", stream)};
     // Sums draw under the model's own seed: the call's makes the streams.
-    const std::uint64_t sums = stream_of("sums", seed) + stream_of("call", stream);
+    const std::uint64_t sums = training::stream_of("sums", seed) + training::stream_of("call", stream);
     training::PolicyOperand x, y;
     const auto some = [&](std::size_t first, std::size_t products) {
       x.take(a_, read_at<float>(a, count * m * k).subspan(first * m * k, products * m * k), products * m, k, a_turned,
@@ -83,9 +80,6 @@ class Multiplication {
   const ProductModel& model() const { return model_; }
 
  private:
-  static constexpr auto stream_of = [](std::string_view name, std::uint64_t step) {
-    return training::stream_of(name, step);
-  };
   ProductModel model_;
   training::Storage a_, b_;
 };

@@ -49,20 +49,21 @@ class emulate(TorchFunctionMode):
     dict. rules: changes by module name, {"lm_head": "bf16", "h.0.*": {"operators": ["linear"], "operands": {...}}}: a
     pattern of names and a format (of operands and results, with sums in fp32), or the members of a policy's rule, for
     all operators unless they say which. Each `with` is one step: it counts the steps from which stochastic rounding and
-    delayed scales follow. Inside torch.no_grad() it is an evaluation, which changes neither. Bits are drawn under `seed`, or a seed of
-    `generator` (default: torch's own), which `run.seed` tells: with the same seed everything repeats.
+    delayed scales follow. Inside torch.no_grad() it is an evaluation, which changes neither. Bits are drawn under
+    `seed`, or a seed of `generator` (default: torch's own), which `run.seed` tells: with the same seed everything
+    repeats.
 
     Inside, calls of torch's functions go to the trainer's own operators (halfulp run training), forward and backward:
     linear, matmul, conv2d, embedding, norms, softmax, gelu, relu, dropout, pooling, scaled_dot_product_attention
     (decomposed), cross_entropy, LSTM, sums of activations; and modules of Hugging Face that write an operator out
-    (RMSNorm, NewGELUActivation). `run.not_covered` counts the calls that torch computed in
-    fp32 because no operator of policies is like them, by name and module: none is left out silently. Tensors stay
+    (RMSNorm, NewGELUActivation). `run.not_covered` counts the calls that torch computed in fp32 because no operator of
+    policies is like them, by name and module; the calls inside a TorchScript function cannot be seen. Tensors stay
     float32, with values of the policy's formats. Weights are rounded where operators take them; the policy's optimizer
     is not applied.
 
     `run.state_dict()` and `run.load_state_dict()` let a later run go on with the same bits. Not together with
-    torch.compile(model) nor torch.utils.checkpoint. Operators take all cores; what torch itself computes inside takes one. Not for two threads at once, nor inside each
-    other. Raises TypeError and ValueError naming the argument.
+    torch.compile(model) nor torch.utils.checkpoint. Operators take all cores; what torch itself computes inside takes
+    one. Not for two threads at once, nor inside each other. Raises TypeError and ValueError naming the argument.
     """
 
     _active = threading.Lock()

@@ -10,7 +10,6 @@ from typing import Any, Callable
 
 import torch
 
-
 Run = Any  # the active `emulate`, which imports this file
 HANDLERS: dict[Callable[..., Any], Callable[..., Any]] = {}
 

@@ -21,7 +21,7 @@ def _multiplication(model: str, a: str, b: str) -> _core.Multiplication:
     return _core.Multiplication(model, a, b)
 
 
-def _storage(operand: Any, argument: str) -> str:
+def _storage(operand: Any) -> str:
     """What an operand is rounded to, as policies write it: a format or block format, a pair of it and a Rounding or a
     mode's name, or a policy's storage as a dict."""
     if operand is None:
@@ -57,7 +57,7 @@ def _models(plan: str) -> tuple[_core.Multiplication, str, str]:
 def _made_plan(model: Model, to_a: Model | None, to_b: Model | None, a: Any, b: Any, gradient: Any) -> tuple[str, bool]:
     """The models and the operands of the three products of y = a b."""
     forward, by_a, by_b = text_of_model(model), text_of_model(model if to_a is None else to_a), text_of_model(model if to_b is None else to_b)
-    x, y, dy = _storage(a, "a"), _storage(b, "b"), _storage(gradient, "gradient")
+    x, y, dy = _storage(a), _storage(b), _storage(gradient)
     if x or y or dy:
         x, y, dy = (storage or '{"format": "fp32"}' for storage in (x, y, dy))
     plan = json.dumps([forward, x, y, by_a, dy, y, by_b, dy, x])
@@ -104,7 +104,7 @@ def matmul(a: torch.Tensor, b: torch.Tensor, *, model: Model = "fp32", to_a: Mod
     """
     check(a, "a"), check(b, "b")
     plan = _plan(model, to_a, to_b, a_format, b_format, gradient_format)
-    return _deliver(_matmul(a, b, None, plan, _seed(plan, seed, generator), stream), out, a, b)
+    return _deliver(_matmul(a, b, None, plan, _seed(plan, seed, generator), stream), out)
 
 
 def bmm(a: torch.Tensor, b: torch.Tensor, **options: Any) -> torch.Tensor:
@@ -127,7 +127,7 @@ def linear(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = No
     if weight.dim() != 2:
         raise ValueError(f"weight: shape {tuple(weight.shape)}; accepted: a matrix")
     plan = _plan(model, to_input, to_weight, input_format, weight_format, gradient_format)
-    return _deliver(_matmul(x, weight.mT, bias, plan, _seed(plan, seed, generator), stream), out, x, weight, bias)
+    return _deliver(_matmul(x, weight.mT, bias, plan, _seed(plan, seed, generator), stream), out)
 
 
 def conv2d(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None = None, *, stride: Any = 1, padding: Any = 0, dilation: Any = 1, **options: Any) -> torch.Tensor:
@@ -186,7 +186,7 @@ def _matmul(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, plan: t
     return d.squeeze(-1) if b.dim() == 1 else d
 
 
-def _deliver(result: torch.Tensor, out: torch.Tensor | None, *operands: torch.Tensor | None) -> torch.Tensor:
+def _deliver(result: torch.Tensor, out: torch.Tensor | None) -> torch.Tensor:
     if out is None:
         return result
     if result.requires_grad:

@@ -27,7 +27,8 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
     Returns x's dtype if it holds every value of the format, else float32; or `out`, of a dtype that holds them, which may
     be x. backward says what the gradient by x is: "ste", the gradient by the result, unchanged, where x saturates too
     (the straight-through estimator, Bengio et al. 2013); a format, the same rounded to that to nearest even; a pair, a
-    format and a rounding (which draws from torch's generator); None: x gets none, as if it had been detached. `out` takes no gradient.
+    format and a rounding (which draws from torch's generator); None: x gets none, as if it had been detached. `out`
+    takes no gradient.
 
     Works under torch.compile(fullgraph=True), as torch.ops.halfulp.quantize. Raises TypeError and ValueError naming the
     argument.
