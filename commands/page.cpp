@@ -83,7 +83,7 @@ std::vector<std::string> report_files(const std::vector<std::string>& paths) {
 /// What the page says about experiments besides their reports, in the order of a lecture.
 std::string about_experiments() {
   Json list = Json::array();
-  for (const Experiment& experiment : experiments())
+  for (const Experiment& experiment : kinds_of_report())
     list.push_back({{"name", experiment.name}, {"question", experiment.question}, {"retells", experiment.retells}});
   return list.dump();
 }

@@ -2,6 +2,7 @@
 #include <halfulp/report/experiment.hpp>
 
 #include <halfulp/support/spelling.hpp>
+#include <halfulp/training/runs/model_report.hpp>
 
 #include <stdexcept>
 #include <vector>
@@ -18,6 +19,15 @@ std::span<const Experiment> experiments() {
 #include <halfulp/experiments/experiments.def>
 #undef HALFULP_EXPERIMENT
   };
+  return all;
+}
+
+std::span<const Experiment> kinds_of_report() {
+  static const std::vector<Experiment> all = [] {
+    std::vector<Experiment> kinds(experiments().begin(), experiments().end());
+    kinds.push_back(trainings::model_experiment());
+    return kinds;
+  }();
   return all;
 }
 

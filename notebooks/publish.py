@@ -1,6 +1,7 @@
 """publish.py OUT: runs every notebook and writes OUT/*.html with outputs and pictures. Formulas are MathML: the pages
 have no script and ask no other machine for anything. Needs nbconvert, nbclient, latex2mathml and the package halfulp."""
 import concurrent.futures
+import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -13,13 +14,22 @@ from latex2mathml.converter import convert
 FOLDER = Path(__file__).resolve().parent
 FORMULA = re.compile(r"\$\$(.+?)\$\$|\$([^$\n]+)\$", re.DOTALL)
 SCRIPT = re.compile(r"<script\b.*?</script>\s*", re.DOTALL)
-OTHER_NOTEBOOK = re.compile(r'href="([1-9]-[a-z]+)\.ipynb"')
+OTHER_NOTEBOOK = re.compile(r'href="([1-9][0-9]*-[a-z]+)\.ipynb"')
 REQUEST = re.compile(r"<(?:script|iframe|object|embed)\b|<(?:link|img|source)\b[^>]*\bhttps?:|@import|url\(\s*['\"]?https?:")
 
 
 def with_mathml(text):
     """Markdown with its formulas as MathML."""
     return FORMULA.sub(lambda f: convert(f[1] or f[2], display="block" if f[1] else "inline"), text)
+
+
+def runs_here(path):
+    """Whether what a notebook needs is there; says so where it is not."""
+    needs = nbformat.read(path, as_version=4).metadata.get("needs", [])
+    missing = [name for name in needs if importlib.util.find_spec(name) is None]
+    if missing:
+        print(f"left out: {path.name} needs {', '.join(missing)}", file=sys.stderr)
+    return not missing
 
 
 def published(path):
@@ -38,7 +48,7 @@ def published(path):
 
 def main(out):
     out.mkdir(parents=True, exist_ok=True)
-    paths = sorted(FOLDER.glob("*.ipynb"))
+    paths = [path for path in sorted(FOLDER.glob("*.ipynb")) if runs_here(path)]
     with concurrent.futures.ProcessPoolExecutor(2) as pool:
         for path, page in zip(paths, pool.map(published, paths), strict=True):
             (out / f"{path.stem}.html").write_text(page, encoding="utf-8")

@@ -29,6 +29,9 @@ SOLUTIONS = {
     "training-1": '"strict-fp16"',
     "training-2": '{"base": "pure-bf16", "weights": {"storage": "bf16", "kahan": True}}',
     "training-3": "1 - 2**-8",
+    "model-1": '{"head": "bf16"}',
+    "model-2": '"hopper.wgmma.e4m3.fp32"',
+    "model-3": "27.0",
 }
 
 ALSO = {
@@ -43,6 +46,8 @@ ALSO = {
     "stochastic-1": ["0.797", "4 / 5"],
     "stochastic-3": ["1.5 + 2**-12"],
     "blocks-3": ['"e2m1/1x16/e4m3/amax"', '"nvfp4"'],
+    "model-1": ['{"head": {"operands": "bf16", "accumulate": "fp32"}}', '{"hea?": "bfloat16"}'],
+    "model-3": ["26.99", "26.9897"],
 }
 
 WRONG = {
@@ -75,4 +80,7 @@ WRONG = {
     "training-1": ['"O2"', '"strict-bf16"', '"mixed_float16"', '"amp-fp16"', "1"],
     "training-2": ['{"base": "pure-bf16"}', '{"base": "fp32"}', '{"base": "pure-bf16", "weights": {"storage": "fp32"}}', '{"base": "pure-bf16", "colour": 1}', '"bf16-kahan"'],
     "training-3": ["0.999", "1 - 2**-7", "1", "0.5"],
+    "model-1": ['{"*": "bf16"}', '{"lm_head": "bf16"}', '{"head": "e4m3"}', '{"head": "bf16", "token": "bf16"}', '{"h*": "nonsense"}', '"head"', "{1: 2}"],
+    "model-2": ['"hopper.mma.fp16.fp32"', '"hopper.wgmma.fp16.fp32"', '"hopper"', '"hopper.wgmma.e4m3-e5m2.fp32"', '"nonsense"'],
+    "model-3": ["20", "36", "21", "13", "0.2"],
 }

@@ -67,6 +67,9 @@ struct Experiment {
 /// headline}.
 std::span<const Experiment> experiments();
 
+/// All of them, and what else has reports: the model of halfulp.torch, which no command runs.
+std::span<const Experiment> kinds_of_report();
+
 /// What `finding` says of a report's "results"; empty where it says nothing.
 std::string finding_of(const Experiment& experiment, const Json& results);
 

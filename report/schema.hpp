@@ -16,12 +16,12 @@ std::string_view report_schema();
 /// What is wrong with a report, one line each ("/claims/0: missing member 'source'"); empty if nothing is. An object
 /// that has few of a report's members gets one line with its own: it is some other program's. What satisfies the schema
 /// must not contradict itself either (`contradictions`), and be of one of the `known` experiments.
-std::vector<std::string> report_errors(const Json& report, std::span<const Experiment> known = experiments());
+std::vector<std::string> report_errors(const Json& report, std::span<const Experiment> known = kinds_of_report());
 
 /// Reads a valid report from a file, or from standard input where the path is "-". Throws std::invalid_argument in one
 /// line that begins with the path: "x.json: no report of halfulp (its members: a, b)", "x.json: not a valid report:
 /// /claims/0: ...".
-Json read_report(const std::string& path, std::span<const Experiment> known = experiments());
+Json read_report(const std::string& path, std::span<const Experiment> known = kinds_of_report());
 
 // What a schema cannot say about a report: whether its parts contradict each other.
 

@@ -8,7 +8,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <bit>
 #include <cstdlib>
+#include <span>
 #include <sstream>
 #include <vector>
 
@@ -18,6 +20,13 @@ using namespace halfulp;
 
 /// Full sweeps instead of samples (`./run test --exhaustive`).
 inline bool exhaustive() { return std::getenv("HALFULP_EXHAUSTIVE") != nullptr; }
+
+/// What floats are compared by, where NaN and -0 count.
+inline std::vector<std::uint32_t> bits(std::span<const float> values) {
+  std::vector<std::uint32_t> all;
+  for (const float v : values) all.push_back(std::bit_cast<std::uint32_t>(v));
+  return all;
+}
 
 /// SplitMix64 (Steele, Lea, Flood 2014): seeded test operands.
 struct Random {

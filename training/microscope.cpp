@@ -66,7 +66,7 @@ void Microscope::begin_step(std::uint64_t step, bool count) {
   counting_ = count;
 }
 
-void Microscope::before(const Storage& storage, std::span<const float> values) {
+void Microscope::before(const Site&, Role, const Storage& storage, std::span<const float> values) {
   const FloatFormat* const f = storage.plain();
   if (!trace_ || !counts() || !f || *f == fp32 || storage.rounding.mode == RoundingMode::stochastic) return;
   constexpr std::size_t each = 256;

@@ -70,7 +70,7 @@ struct FirstNonFinite {
 class Microscope : public Observer {
  public:
   bool counts() const override { return counting_ && !paused_; }
-  void before(const Storage& storage, std::span<const float> values) override;
+  void before(const Site& site, Role role, const Storage& storage, std::span<const float> values) override;
   void see(const Sighting& sighting) override;
 
   /// Called with every sighting of a counted step. May be empty.

@@ -354,6 +354,16 @@ const Storage& OperatorPrecision::operand(Product which, Role role) const {
 }
 const Storage& OperatorPrecision::result(Role role) const { return in(result_roles, results, role); }
 
+Json to_json(const OperatorPrecision& precision) {
+  Json json = {{"operands", Json::object()}, {"results", Json::object()}, {"accumulate", Json::object()}};
+  for (const Role role : operand_roles) json["operands"][name_of(role)] = to_json(precision.operand(role));
+  for (const Role role : result_roles) json["results"][name_of(role)] = to_json(precision.result(role));
+  for (std::size_t i = 0; i < product_names.size(); ++i) json["accumulate"][product_names[i]] = precision.accumulate[i];
+  json["inside"] = precision.inside ? Json(format_name(*precision.inside)) : Json();
+  json["straight_through"] = precision.straight_through;
+  return json;
+}
+
 bool Policy::Rule::speaks_of(OperatorKind kind) const {
   return operators.empty() || std::find(operators.begin(), operators.end(), kind) != operators.end();
 }

@@ -39,6 +39,10 @@ struct OperatorPrecision {
   const Storage& result(Role role) const;
 };
 
+/// {"operands": {ROLE: S}, "results": {ROLE: S}, "accumulate": {PRODUCT: MODEL}, "inside": FORMAT or null,
+/// "straight_through": BOOL}, with every member.
+Json to_json(const OperatorPrecision& precision);
+
 struct Policy {
   std::string name, title, source;
   UpdatePrecision update = {};

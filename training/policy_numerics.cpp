@@ -102,9 +102,18 @@ void PolicyNumerics::round(const Site& site, Role role, const Storage& storage, 
   if (storage.keeps_floats() && !observer_) return;
   Tally tally;
   const bool counts = observer_ && observer_->counts();
-  if (observer_) observer_->before(storage, values);
+  if (observer_) observer_->before(site, role, storage, values);
   store(storage, 0, values, random, counts ? &tally : nullptr);
   if (observer_) observer_->see({site, role, false, values, counts ? &tally : nullptr});
+}
+
+void PolicyNumerics::finish(const ProductSighting& product, Role role, const Storage& storage, std::span<float> d) {
+  if (!observer_ || !observer_->measures()) return round(product.site, role, storage, d);
+  const std::vector<float> sums(d.begin(), d.end());
+  round(product.site, role, storage, d);
+  ProductSighting seen = product;
+  seen.sums = sums, seen.result = d;
+  observer_->see_product(seen);
 }
 
 std::optional<float> PolicyNumerics::prepare(Layer& layer, const Site& site, Product which, Role role,
@@ -132,9 +141,9 @@ void PolicyNumerics::product(const Site& site, Product which, const Operands& x,
   const bool straight = at.precision.straight_through, forward = which == Product::forward;
   Layer::Taken& taken = which == Product::to_input ? at.weight : at.activation;  // of a backward product
   const std::optional<float> amax_a = prepare(at, site, which, roles.a, x.a, x.m, x.k, x.transpose_a, a_);
-  const std::optional<float> amax_b = prepare(at, site, which, roles.b,
-                                              straight && !forward ? std::span<const float>(taken.values) : x.b, x.n,
-                                              x.k, !x.transpose_b, b_);
+  FloatOperands came = x;
+  if (straight && !forward) came.b = taken.values;
+  const std::optional<float> amax_b = prepare(at, site, which, roles.b, came.b, x.n, x.k, !x.transpose_b, b_);
   if (straight && forward) {
     a_.values(x.m, x.k, at.activation.values), find_beyond(x.a, amax_a, at.activation.beyond);
     b_.values(x.n, x.k, at.weight.values), find_beyond(x.b, amax_b, at.weight.beyond);
@@ -159,7 +168,7 @@ void PolicyNumerics::product(const Site& site, Product which, const Operands& x,
     for (std::size_t i = 0; i < beyond.size(); ++i)
       if (beyond[i]) d[i] = 0;
   }
-  round(site, roles.d, at.precision.result(roles.d), d);
+  finish({site, which, 1, came, a_, b_, bias, {}, {}, model}, roles.d, at.precision.result(roles.d), d);
 }
 
 void PolicyNumerics::products(const Site& site, Product which, std::size_t count, const Operands& x,
@@ -172,9 +181,9 @@ void PolicyNumerics::products(const Site& site, Product which, std::size_t count
   // Values are rounded one by one, so all matrices are rounded at once.
   prepare(at, site, which, roles.a, x.a, x.m * count, x.k, x.transpose_a, a_);
   prepare(at, site, which, roles.b, x.b, x.n * count, x.k, !x.transpose_b, b_);
-  multiply(at.models[static_cast<std::size_t>(which)], elements_of(a_, b_, x.m, x.n, x.k), {}, d, count,
-           stream_of("sums", step_) + (roundings_++ << 40));
-  round(site, roles.d, at.precision.result(roles.d), d);
+  const ProductModel& model = at.models[static_cast<std::size_t>(which)];
+  multiply(model, elements_of(a_, b_, x.m, x.n, x.k), {}, d, count, stream_of("sums", step_) + (roundings_++ << 40));
+  finish({site, which, count, x, a_, b_, {}, {}, {}, model}, roles.d, at.precision.result(roles.d), d);
 }
 
 void PolicyNumerics::cast(const Site& site, Role role, std::span<float> values) {

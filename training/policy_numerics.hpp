@@ -24,14 +24,31 @@ struct Sighting {
   const Tally* tally;             ///< what rounding did; null unless counts() is true
 };
 
+/// Some products of one size, multiplied: what came in, what the model took, what came out.
+struct ProductSighting {
+  Site site;
+  Product which;
+  std::size_t count;              ///< products, one after the other
+  const FloatOperands& x;         ///< of the first product; A and B as they were before rounding
+  const PolicyOperand &a, &b;     ///< of all products, as the model takes them
+  std::span<const float> bias;    ///< a row, or empty
+  std::span<const float> sums;    ///< D before it is rounded for its role
+  std::span<const float> result;  ///< D
+  const ProductModel& model;
+};
+
 /// Sees every tensor that a training rounds.
 class Observer {
  public:
   virtual ~Observer() = default;
   /// Whether to count this step's roundings, which takes time.
   virtual bool counts() const = 0;
+  /// Whether to call see_product() in this step, which takes time and memory.
+  virtual bool measures() const { return false; }
   /// Called before a tensor is rounded.
-  virtual void before(const Storage&, std::span<const float>) {}
+  virtual void before(const Site&, Role, const Storage&, std::span<const float>) {}
+  /// Called after a product, if measures().
+  virtual void see_product(const ProductSighting&) {}
   /// Called for every tensor, in the order of the computation. The site's name is only valid during the call.
   virtual void see(const Sighting& sighting) = 0;
 };
@@ -82,6 +99,8 @@ class PolicyNumerics : public Numerics<float> {
   std::optional<float> prepare(Layer& layer, const Site& site, Product which, Role role, std::span<const float> memory,
                                std::size_t rows, std::size_t k, bool in_columns, PolicyOperand& operand);
   void round(const Site& site, Role role, const Storage& storage, std::span<float> values);
+  /// Rounds a product's result, and shows the product to an observer that measures.
+  void finish(const ProductSighting& seen, Role role, const Storage& storage, std::span<float> d);
   RandomStream next_random();
 
   const Policy& policy_;

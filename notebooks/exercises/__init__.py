@@ -5,7 +5,7 @@ Each notebook has a module with its judges and its exercises' data. notebooks/so
 """
 from __future__ import annotations
 
-from . import formats, underflow, swamping, positions, accumulation, units, stochastic, blocks, training  # in the notebooks' order
+from . import formats, underflow, swamping, positions, accumulation, units, stochastic, blocks, training, model  # in the notebooks' order
 from .judging import check, judge, names
 
-__all__ = ["check", "judge", "names", "formats", "underflow", "swamping", "positions", "accumulation", "units", "stochastic", "blocks", "training"]
+__all__ = ["check", "judge", "names", "formats", "underflow", "swamping", "positions", "accumulation", "units", "stochastic", "blocks", "training", "model"]

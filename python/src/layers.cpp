@@ -153,49 +153,6 @@ class Loss {
 }  // namespace
 
 void add_layers(nb::module_& m) {
-  nb::class_<Precision>(m, "Precision", "A policy, its seed, and what it keeps from step to step.")
-      .def(nb::init<const std::string&, std::uint64_t>(), nb::arg("policy"), nb::arg("seed"),
-           "policy: a name, the path of a .json file, or JSON text.")
-      .def_prop_ro("name", [](const Precision& p) { return p.policy.name; })
-      .def_prop_ro(
-          "policy", [](const Precision& p) { return p.policy.json.dump(); }, "As JSON.")
-      .def(
-          "begin_step",
-          [](Precision& p, std::uint64_t step) {
-            p.step = step;
-            p.numerics.begin_step(step);
-          },
-          nb::arg("step"))
-      .def("end_step", [](Precision& p) { p.numerics.end_step(); })
-      .def("product", &Precision::product, nb::arg("operator"), nb::arg("name"), nb::arg("which"), nb::arg("count"),
-           nb::arg("m"), nb::arg("n"), nb::arg("k"), nb::arg("a"), nb::arg("a_turned"), nb::arg("b"),
-           nb::arg("b_turned"), nb::arg("bias"), nb::arg("d"),
-           "d = a b + bias for an operator of that name, by addresses of float32; which: forward, to-input, to-weight.")
-      .def(
-          "cast",
-          [](Precision& p, const std::string& kind, const std::string& name, const std::string& role, Address values,
-             std::size_t count) {
-            const Site site{kind_named(kind), name};
-            const Role its = role_named(role);
-            const nb::gil_scoped_release released;
-            p.numerics.cast(site, its, write_at(values, count));
-          },
-          nb::arg("operator"), nb::arg("name"), nb::arg("role"), nb::arg("values"), nb::arg("count"),
-          "Rounds a tensor in place for its role.")
-      .def(
-          "column_sums",
-          [](Precision& p, const std::string& kind, const std::string& name, std::size_t rows, std::size_t columns,
-             Address values, Address sums) {
-            const Site site{kind_named(kind), name};
-            const nb::gil_scoped_release released;
-            p.numerics.column_sums(site, columns, read_at(values, rows * columns), write_at(sums, columns));
-          },
-          nb::arg("operator"), nb::arg("name"), nb::arg("rows"), nb::arg("columns"), nb::arg("values"), nb::arg("sums"))
-      .def(
-          "state", [](const Precision& p) { return p.numerics.state().dump(); }, "Delayed scales, as JSON.")
-      .def(
-          "restore", [](Precision& p, const std::string& state) { p.numerics.restore(Json::parse(state), "state"); },
-          nb::arg("state"));
   nb::class_<Layer>(m, "Layer", "A layer of the trainer between a forward and its backward pass.")
       .def(nb::init<const std::string&, const std::string&, std::map<std::string, double>>(), nb::arg("operator"),
            nb::arg("name"), nb::arg("options"))

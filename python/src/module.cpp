@@ -18,6 +18,7 @@ NB_MODULE(_core, m) {
   add_operations(m);
   add_products(m);
   add_tensors(m);
+  add_precision(m);
   add_layers(m);
   add_updates(m);
   add_blocks(m);

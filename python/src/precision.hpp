@@ -6,9 +6,12 @@
 
 #include <halfulp/support/json.hpp>
 #include <halfulp/training/policy_numerics.hpp>
+#include <halfulp/training/runs/model_report.hpp>
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <optional>
 #include <string>
 
 namespace halfulp::python {
@@ -39,11 +42,28 @@ inline Policy policy_of(const std::string& text) {
 /// A policy, and what it keeps from step to step.
 struct Precision {
   const Policy policy;
+  std::unique_ptr<trainings::ModelWatch> watch;  ///< null: nothing is watched
   PolicyNumerics numerics;
   std::uint64_t seed, step = 0;
+  std::optional<SavedGradients> saved = {};
+  double scale = 1;  ///< of the loss
 
-  Precision(const std::string& text, std::uint64_t its_seed)
-      : policy(policy_of(text)), numerics(policy, its_seed), seed(its_seed) {}
+  /// `every`: which steps are watched; 0: none.
+  Precision(const std::string& text, std::uint64_t its_seed, std::uint64_t every)
+      : policy(policy_of(text)),
+        watch(every ? std::make_unique<trainings::ModelWatch>(every) : nullptr),
+        numerics(policy, its_seed, watch.get()),
+        seed(its_seed) {}
+
+  void save_gradients(const std::string& folder, const std::string& about) {
+    if (!watch) throw std::invalid_argument("gradients: saved of steps that are watched, and none are");
+    saved.emplace(folder, Json::parse(about), step);
+    watch->save_into(&*saved, scale);
+  }
+  void set_scale(double its) {
+    scale = its;
+    if (saved) watch->save_into(&*saved, scale);
+  }
 
   Pass<float> pass(bool training) { return {numerics, training, seed, step}; }
 

@@ -141,6 +141,14 @@ void add_tensors(nb::module_& m) {
       nb::arg("format"), nb::arg("rounding"), nb::arg("matrices"), nb::arg("rows"), nb::arg("columns"), nb::arg("x"),
       nb::arg("out"), nb::arg("seed"), nb::arg("stream"), nb::arg("first"), nb::arg("amax").none(),
       "Values of matrices in a block format, by addresses of float32.");
+  m.def(
+      "column_sums_at",
+      [](std::size_t columns, Address values, std::size_t count, Address sums) {
+        const nb::gil_scoped_release released;
+        training::fixed_order_column_sums(columns, read_at<float>(values, count), write_at<float>(sums, columns));
+      },
+      nb::arg("columns"), nb::arg("values"), nb::arg("count"), nb::arg("sums"),
+      "Sums of the columns of a matrix of float32, in the trainer's order.");
   nb::class_<Multiplication>(m, "Multiplication",
                              "How matrices are multiplied: a product model, and what its operands are rounded to.")
       .def(nb::init<const std::string&, const std::string&, const std::string&>(), nb::arg("model"), nb::arg("a"),

@@ -1,6 +1,7 @@
 // The trainer's optimizer and loss scaler on parameters of others, and the trainer itself, to which both are held.
 #include "precision.hpp"
 
+#include <halfulp/training/checkpoint.hpp>
 #include <halfulp/training/optimizer.hpp>
 #include <halfulp/training/trainer.hpp>
 
@@ -29,25 +30,33 @@ OptimizerSettings settings_of(const std::string& kind, const std::map<std::strin
   return s;
 }
 
-/// The trainer's optimizer and loss scaler under a policy, for parameters whose memory somebody else owns.
+/// The trainer's optimizer and loss scaler under a policy, for parameters whose memory somebody else owns. Groups of
+/// parameters have settings of their own, and one scaler.
 class Updates {
  public:
   using Described = std::tuple<std::string, std::size_t, Address>;  ///< name, elements, values
+  using Event = std::tuple<std::int64_t, std::string, double, double, std::string>;
 
-  Updates(const Precision& precision, const std::string& kind, const std::map<std::string, double>& options,
-          const std::vector<Described>& parameters) {
-    for (const auto& [name, size, address] : parameters) {
-      owned_.push_back(std::make_unique<TrainedParameter<float>>(name, ParameterKind::weight, Extents{size}));
-      copy(read_at(address, size), owned_.back()->value.values());
+  Updates(const Precision& precision, const std::string& kind,
+          const std::vector<std::map<std::string, double>>& options,
+          const std::vector<std::vector<Described>>& groups) {
+    for (std::size_t g = 0; g < groups.size(); ++g) {
+      std::vector<TrainedParameter<float>*> pointers;
+      const std::size_t first = owned_.size();
+      for (const auto& [name, size, address] : groups[g]) {
+        owned_.push_back(std::make_unique<TrainedParameter<float>>(name, ParameterKind::weight, Extents{size}));
+        copy(read_at(address, size), owned_.back()->value.values());
+        pointers.push_back(owned_.back().get());
+      }
+      optimizers_.push_back(std::make_unique<Optimizer>(pointers, settings_of(kind, options.at(g)),
+                                                        precision.policy.update, precision.seed));
+      for (std::size_t i = 0; i < groups[g].size(); ++i)
+        copy(owned_[first + i]->value.values(), write_at(std::get<2>(groups[g][i]), std::get<1>(groups[g][i])));
     }
-    std::vector<TrainedParameter<float>*> pointers;
-    for (const auto& p : owned_) pointers.push_back(p.get());
-    optimizer_ = std::make_unique<Optimizer>(pointers, settings_of(kind, options), precision.policy.update,
-                                             precision.seed);
     if (precision.policy.loss_scaling) scaler_.emplace(*precision.policy.loss_scaling);
-    for (std::size_t i = 0; i < owned_.size(); ++i)
-      copy(owned_[i]->value.values(), write_at(std::get<2>(parameters[i]), owned_[i]->value.size()));
   }
+  Updates(const Updates&) = delete;
+  Updates& operator=(const Updates&) = delete;
 
   /// What the gradient of the loss begins with. Call it once before each step().
   float factor(float loss) {
@@ -67,26 +76,65 @@ class Updates {
     give_gradients(gradients);
   }
 
-  /// One step by gradients (0: none), which are unscaled in place unless they were; whether it was taken.
-  bool step(double lr, const std::vector<Memory>& values, const std::vector<Address>& gradients) {
+  /// One step by gradients (0: none), which are unscaled in place unless they were; whether it was taken. `lr`: of each
+  /// group.
+  bool step(const std::vector<double>& lr, const std::vector<Memory>& values, const std::vector<Address>& gradients) {
     const nb::gil_scoped_release released;
     for (std::size_t i = 0; i < owned_.size(); ++i)
       copy(memory_at(values.at(i), owned_[i]->value.size(), owned_[i]->name), owned_[i]->value.values());
     const std::vector<std::span<float>> given = taken(gradients);
-    optimizer_->set_lr(lr);
+    for (std::size_t g = 0; g < optimizers_.size(); ++g) optimizers_[g]->set_lr(lr.at(g));
+    const auto take = [&] {
+      for (const auto& optimizer : optimizers_) optimizer->step();
+    };
     bool took = true;
     if (scaler_) {
       if (!unscaled_) scaler_->unscale(0, given);
-      took = scaler_->step(0, given, [&] { optimizer_->step(); });
+      took = scaler_->step(0, given, take);
       scaler_->update();
     } else {
-      optimizer_->step();
+      take();
     }
     unscaled_ = false;
     give_gradients(gradients);
     for (std::size_t i = 0; i < owned_.size(); ++i)
       copy(owned_[i]->value.values(), write_at(values[i].first, owned_[i]->value.size()));
     return took;
+  }
+
+  /// What the loss scaler did since the last call: update, event, scale before and after, in words.
+  std::vector<Event> take_events() {
+    std::vector<Event> events;
+    if (scaler_)
+      for (const ScalerEvent& e : scaler_->take_events())
+        events.emplace_back(e.update, name_of(e.kind), e.before, e.after, description(e));
+    return events;
+  }
+
+  /// States of all groups, as checkpoints have them, and the scaler's as JSON.
+  std::pair<std::vector<nb::bytes>, std::string> state() const {
+    std::vector<nb::bytes> all;
+    for (const auto& optimizer : optimizers_) {
+      Checkpoint checkpoint;
+      checkpoint.identity = Json::object(), checkpoint.state = Json::object();
+      optimizer->save(checkpoint);
+      const std::string bytes = checkpoint.bytes();
+      all.emplace_back(bytes.data(), bytes.size());
+    }
+    return {all, scaler_ ? scaler_->state().dump() : ""};
+  }
+  /// Takes such a state, or changes nothing.
+  void restore(const std::vector<nb::bytes>& states, const std::string& scaler) {
+    if (states.size() != optimizers_.size())
+      throw std::invalid_argument("state: of " + std::to_string(states.size()) +
+                                  " groups of parameters; accepted: " + std::to_string(optimizers_.size()));
+    if (scaler.empty() == scaler_.has_value())
+      throw std::invalid_argument("state: of a policy with another loss scaling");
+    std::vector<Checkpoint> all;
+    for (const nb::bytes& bytes : states)
+      all.push_back(Checkpoint::from_bytes({static_cast<const char*>(bytes.data()), bytes.size()}, "state"));
+    if (scaler_) scaler_->restore(Json::parse(scaler), "state");
+    for (std::size_t g = 0; g < all.size(); ++g) optimizers_[g]->restore(all[g]);
   }
 
  private:
@@ -105,8 +153,8 @@ class Updates {
     for (std::size_t i = 0; i < owned_.size(); ++i)
       if (gradients[i]) copy(owned_[i]->gradient.values(), write_at(gradients[i], owned_[i]->value.size()));
   }
-  std::vector<std::unique_ptr<TrainedParameter<float>>> owned_;
-  std::unique_ptr<Optimizer> optimizer_;
+  std::vector<std::unique_ptr<TrainedParameter<float>>> owned_;  ///< of all groups, one after the other
+  std::vector<std::unique_ptr<Optimizer>> optimizers_;           ///< of groups
   std::optional<LossScaler> scaler_;
   bool unscaled_ = false;
 };
@@ -172,16 +220,20 @@ class Reference {
 
 void add_updates(nb::module_& m) {
   nb::class_<Updates>(m, "Updates", "The trainer's optimizer and loss scaler for parameters of others.")
-      .def(nb::init<const Precision&, const std::string&, const std::map<std::string, double>&,
-                    const std::vector<Updates::Described>&>(),
-           nb::arg("precision"), nb::arg("kind"), nb::arg("options"), nb::arg("parameters"),
-           "parameters: (name, elements, address of float32). They are rounded as the policy stores them.")
+      .def(nb::init<const Precision&, const std::string&, const std::vector<std::map<std::string, double>>&,
+                    const std::vector<std::vector<Updates::Described>>&>(),
+           nb::arg("precision"), nb::arg("kind"), nb::arg("options"), nb::arg("groups"),
+           "options: of each group. groups: of parameters, (name, elements, address of float32), which are rounded as "
+           "the policy stores them.")
       .def("factor", &Updates::factor, nb::arg("loss"))
       .def_prop_ro("scale", &Updates::scale)
       .def_prop_ro("scales", &Updates::scales)
       .def_prop_ro("unscaled", &Updates::unscaled)
       .def("unscale", &Updates::unscale, nb::arg("gradients"))
-      .def("step", &Updates::step, nb::arg("lr"), nb::arg("values"), nb::arg("gradients"));
+      .def("step", &Updates::step, nb::arg("lr"), nb::arg("values"), nb::arg("gradients"))
+      .def("take_events", &Updates::take_events)
+      .def("state", &Updates::state)
+      .def("restore", &Updates::restore, nb::arg("states"), nb::arg("scaler"));
   nb::class_<Reference>(m, "Reference", "The trainer on given batches: what halfulp.torch is held to.")
       .def(nb::init<const std::string&, const std::map<std::string, double>&, const std::string&, const std::string&,
                     const std::map<std::string, double>&, std::uint64_t,

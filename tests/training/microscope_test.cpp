@@ -126,7 +126,7 @@ struct Brute : Observer {
   std::map<std::string, std::array<std::uint64_t, 4>> all = {};  ///< elements, zeros, made zero, made infinite
   explicit Brute(Microscope& m) : microscope(m) {}
   bool counts() const override { return true; }
-  void before(const Storage&, std::span<const float> values) override {
+  void before(const Site&, Role, const Storage&, std::span<const float> values) override {
     before_it.assign(values.begin(), values.end());
   }
   void see(const Sighting& s) override {

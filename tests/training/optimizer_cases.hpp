@@ -14,6 +14,7 @@ namespace optimizer_cases {
 
 using namespace halfulp;
 using namespace halfulp::training;
+using check::bits;
 
 inline Storage in(const FloatFormat& f, RoundingMode mode = RoundingMode::nearest_even) {
   Storage s;
@@ -30,12 +31,6 @@ inline float rounded(const FloatFormat& f, double x) { return static_cast<float>
 
 using Values = std::vector<float>;
 inline Values values_of(std::span<const float> x) { return {x.begin(), x.end()}; }
-inline std::vector<std::uint32_t> bits(std::span<const float> x) {
-  std::vector<std::uint32_t> words;
-  for (const float v : x) words.push_back(std::bit_cast<std::uint32_t>(v));
-  return words;
-}
-
 /// Two parameters, with gradients that depend on the step.
 struct Model {
   TrainedParameter<float> w, b;

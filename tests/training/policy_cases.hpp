@@ -20,12 +20,6 @@ inline Policy policy_of(const std::string& members) {
   return parse_policy(parse_json(R"({"name": "mine", )" + members + "}", "test"), "mine");
 }
 
-inline std::vector<std::uint32_t> bits(std::span<const float> values) {
-  std::vector<std::uint32_t> all;
-  for (const float v : values) all.push_back(std::bit_cast<std::uint32_t>(v));
-  return all;
-}
-
 /// Magnitudes over eleven powers of two, and zeros.
 inline std::vector<float> numbers(std::size_t count, std::uint64_t seed, float size = 1) {
   Random random{seed};

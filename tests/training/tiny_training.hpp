@@ -77,12 +77,6 @@ struct Tiny {
   }
 };
 
-inline std::vector<std::uint32_t> bits(std::span<const float> values) {
-  std::vector<std::uint32_t> all;
-  for (const float v : values) all.push_back(std::bit_cast<std::uint32_t>(v));
-  return all;
-}
-
 /// A temporary file or folder.
 struct Place {
   std::filesystem::path path = std::filesystem::path(::testing::TempDir()) /

@@ -97,6 +97,33 @@ Json where(const std::optional<training::FirstNonFinite>& first) {
   return fmt::format("step {}: {}, {}", first->step + 1, first->name, name_of(first->role));
 }
 
+std::vector<Column> tensor_columns(const std::string& step) {
+  return {
+      {"step", "step", step},
+      {"tensor", "", "Layer or parameter."},
+      {"operator", "", "What the layer is."},
+      {"role", "", "Which of its tensors; operands are those on their way into a product."},
+      {"elements", "value", "Numbers that were rounded, step by step; operands once for each product that they enter."},
+      {"zero", "1", "Share that is zero afterwards."},
+      {"underflowed", "1", "Share that rounding made zero."},
+      {"subnormal", "1", "Share that is subnormal afterwards; of operands in blocks not counted."},
+      {"overflowed", "1", "Share that overflowed or was clipped to the largest value."},
+      {"nan", "value", "NaNs."}};
+}
+
+std::vector<Json> tensor_cells(std::uint64_t step, const training::Microscope::Row& t) {
+  return {step,
+          t.name,
+          name_of(t.kind),
+          std::string(name_of(t.role)) + (t.operand ? ", operand" : ""),
+          t.elements,
+          share(t.zeros, t.elements),
+          share(t.underflowed, t.elements),
+          share(t.subnormal, t.elements),
+          share(t.overflowed, t.elements),
+          t.nan};
+}
+
 namespace {
 
 std::vector<Column> with_run(const Column& variant, std::vector<Column> columns) {
@@ -148,18 +175,7 @@ Tables::Tables(Report& report, const std::string& variant, const std::string& de
           "tensors",
           "What rounding did to each tensor in the first step of all and the last one of each interval, of a variant's "
           "first training",
-          with_run({variant, "", description},
-                   {{"step", "step", "Steps done at the interval's end."},
-                    {"tensor", "", "Layer or parameter."},
-                    {"operator", "", "What the layer is."},
-                    {"role", "", "Which of its tensors; operands are those on their way into a product."},
-                    {"elements", "value",
-                     "Numbers that were rounded, step by step; operands once for each product that they enter."},
-                    {"zero", "1", "Share that is zero afterwards."},
-                    {"underflowed", "1", "Share that rounding made zero."},
-                    {"subnormal", "1", "Share that is subnormal afterwards; of operands in blocks not counted."},
-                    {"overflowed", "1", "Share that overflowed or was clipped to the largest value."},
-                    {"nan", "value", "NaNs."}}))),
+          with_run({variant, "", description}, tensor_columns("Steps done at the interval's end.")))),
       updates_(report.table(
           "updates",
           "What became of each parameter's updates in the first step of all and the last one of each interval, of a "
@@ -211,10 +227,7 @@ void Tables::add(const Job& job, const training::TrainingRecord& record, bool cl
         {p.step, number(p.loss), number(p.gradient_norm), number(p.largest_norm), number(p.scale), p.skipped,
          p.abnormal, p.clipped, p.test ? number(p.test->loss) : Json(), p.test ? number(p.test->accuracy) : Json()});
     if (!closely) continue;
-    for (const auto& t : p.tensors)
-      row(tensors_, {p.step, t.name, name_of(t.kind), std::string(name_of(t.role)) + (t.operand ? ", operand" : ""),
-                     t.elements, share(t.zeros, t.elements), share(t.underflowed, t.elements),
-                     share(t.subnormal, t.elements), share(t.overflowed, t.elements), t.nan});
+    for (const auto& t : p.tensors) row(tensors_, tensor_cells(p.step, t));
     for (const auto& u : p.updates)
       row(updates_, {p.step, u.name, u.sum.elements, u.sum.with_update, share(u.sum.swamped, u.sum.with_update),
                      share(u.sum.zero_gradients, u.sum.elements), share(u.sum.second_underflowed, u.sum.elements),

@@ -9,6 +9,7 @@
 #include <map>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace halfulp::trainings {
 
@@ -37,6 +38,11 @@ struct Diagnosis {
 };
 /// `worse`: whether it ended below the reference. `narrow`: whether anything in it is narrower than FP32.
 Diagnosis diagnose(const training::TrainingRecord& record, bool worse, bool narrow = true);
+
+/// Columns of what rounding did to tensors in a step, and the cells of one of them.
+/// `step`: what its column says.
+std::vector<Column> tensor_columns(const std::string& step);
+std::vector<Json> tensor_cells(std::uint64_t step, const training::Microscope::Row& row);
 
 // The tables that every experiment with trainings has: runs, curves, and what the microscope saw.
 

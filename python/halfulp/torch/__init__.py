@@ -4,6 +4,9 @@ quantize, encode, decode       rounding to a format or a block format; code word
 matmul, bmm, linear,           products by a product model or a matrix unit, with models of their own for the two
 conv2d, attention              products of the backward pass
 emulate, PolicyOptimizer       whole models and their updates under a precision policy
+microscope, ablate             what a policy would do to a training, layer by layer; which layers it harms
+optim                          any optimizer, whose weights and states are rounded
+convert                        linear layers that carry a policy with them, to be saved
 communication_hook             gradients summed over processes in a stated order and format
 rotary                         rotary positions as the trainer computes them
 
@@ -16,11 +19,14 @@ tensor([1.0156e-01, 2.8800e+02, 0.0000e+00])
 """
 from __future__ import annotations
 
+from ._convert import PolicyLinear, convert
 from ._distributed import communication_hook
 from ._emulation import emulate
-from ._optimizer import PolicyOptimizer
+from ._microscope import ablate, microscope
+from ._optimizer import PolicyOptimizer, optim
 from ._products import attention, bmm, conv2d, linear, matmul
 from ._rounding import decode, encode, quantize
 from ._sums import rotary
 
-__all__ = ["PolicyOptimizer", "attention", "bmm", "communication_hook", "conv2d", "decode", "emulate", "encode", "linear", "matmul", "quantize", "rotary"]
+__all__ = ["PolicyLinear", "PolicyOptimizer", "ablate", "attention", "bmm", "communication_hook", "conv2d", "convert", "decode", "emulate", "encode", "linear", "matmul",
+           "microscope", "optim", "quantize", "rotary"]

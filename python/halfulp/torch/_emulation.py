@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import os
 import threading
 import warnings
 from collections import Counter
@@ -13,10 +14,12 @@ import torch
 from torch.overrides import TorchFunctionMode, resolve_name
 
 from .. import _core
-from . import _matrices, _sums  # noqa: F401: they fill HANDLERS
+from ..report import Report
+from . import _elementwise, _matrices, _sums  # noqa: F401: they fill HANDLERS
 from ._handlers import HANDLERS
 from ._layers import written_out
 from ._tensors import fresh_seed
+from ._watch import Watch
 
 # Moves, views, comparisons, and what makes tensors.
 _NOTHING_TO_ROUND = set("""
@@ -31,7 +34,7 @@ _NOTHING_TO_ROUND = set("""
     ones ones_like empty empty_like full full_like tensor rand rand_like randn randint new_zeros new_ones new_full
     new_empty new_tensor pad abs neg sign clamp clamp_min zero_ fill_ copy_ get_device ndimension unfold diagonal
     index_put_ scatter bitwise_and logical_and logical_not logical_or broadcast_tensors meshgrid set_grad_enabled
-    result_type manual_seed nonzero
+    result_type manual_seed nonzero linspace eye scalar_tensor as_tensor
 """.split())
 
 
@@ -61,26 +64,41 @@ class emulate(TorchFunctionMode):
     float32, with values of the policy's formats. Weights are rounded where operators take them; the policy's optimizer
     is not applied.
 
+    every: each so many-th step is counted for `run.report()`: what every rounding and every product lost, in which
+    layer. save_gradients: a folder into which counted steps write their gradients, as `halfulp run underflow` reads
+    them. Neither changes a bit.
+
     `run.state_dict()` and `run.load_state_dict()` let a later run go on with the same bits. Not together with
     torch.compile(model) nor torch.utils.checkpoint. Operators take all cores; what torch itself computes inside takes
-    one. Not for two threads at once, nor inside each other. Raises TypeError and ValueError naming the argument.
+    one. Autocast is off inside, because the policy says which formats there are. Not for two threads at once, nor
+    inside each other. Raises TypeError and ValueError naming the argument.
     """
 
     _active = threading.Lock()
+    _replaces = True  # torch's results, by those of the policy
 
     def __init__(self, model: torch.nn.Module, policy: str | Mapping[str, Any], rules: Mapping[str, Any] | None = None, *,
-                 generator: torch.Generator | None = None, seed: int | None = None) -> None:
+                 generator: torch.Generator | None = None, seed: int | None = None, every: int = 0, save_gradients: str | os.PathLike[str] | None = None) -> None:
         super().__init__()
         if not isinstance(model, torch.nn.Module):
             raise TypeError(f"model: {type(model).__name__}; accepted: a torch.nn.Module")
+        _check_model(model)
+        if isinstance(every, bool) or not isinstance(every, int) or not 0 <= every < 2**62:
+            raise ValueError(f"every: {every!r}; accepted: a number of steps, or 0 for none")
         self.model = model
         self.seed = int(fresh_seed(seed, generator))
-        self.precision = _core.Precision(_policy_text(policy, rules, model), self.seed)
+        self.precision = _core.Precision(policy_text(policy, rules, model), self.seed, every)
+        _check_layers(self.precision, model)
+        self.watch = Watch(self) if every else None
+        self.counted = False  # whether this step is
+        self.active = False  # whether this is inside the `with`
         self.step = 0
         self.not_covered: Counter[tuple[str, str]] = Counter()
         self.covered: Counter[tuple[str, str]] = Counter()
         self.layers: dict[tuple[Any, ...], list[_core.Layer]] = {}  # of earlier passes
         self.last_layer: Any = None
+        if save_gradients is not None:
+            self.precision.save_gradients(os.fspath(save_gradients), json.dumps({"model": type(model).__name__, "policy": self.precision.name, "seed": self.seed}))
         self._stack: list[str] = []
         self._calls: list[Counter[str]] = []
         self._names: dict[int, str] = {}
@@ -96,7 +114,7 @@ class emulate(TorchFunctionMode):
             self._names = {id(module): name for name, module in self.model.named_modules()}
             self._stack, self._calls = [""], [Counter()]
             self._met: set[bool] = set()  # whether modules that ran were those of the model
-            for module in self.model.modules():
+            for module in self.model.modules() if self._replaces else ():
                 if module not in self._written_out:
                     self._written_out[module] = "forward" not in vars(module) and written_out(module)
                 if forward := self._written_out[module]:
@@ -105,10 +123,14 @@ class emulate(TorchFunctionMode):
             self._handles = [torch.nn.modules.module.register_module_forward_pre_hook(self._enter_module),
                              torch.nn.modules.module.register_module_forward_hook(self._leave_module, always_call=True)]
             # After each of its own operations torch's threads wait by spinning, in the way of those that compute here.
-            torch.set_num_threads(1)
+            if self._replaces:
+                torch.set_num_threads(1)
             self._scales = None if torch.is_grad_enabled() else self.precision.state()
-            self.precision.begin_step(self.step)
+            if self.watch:
+                self.watch.compare()
+            self.counted = self.precision.begin_step(self.step, self._scales is not None)
             super().__enter__()
+            self.active = True
         except BaseException:
             self._undo()
             raise
@@ -118,6 +140,8 @@ class emulate(TorchFunctionMode):
         try:
             super().__exit__(*exception)
             if self._scales is None:
+                if self.watch and self.counted:
+                    self.watch.take()
                 self.precision.end_step()
                 self.step += 1
             else:
@@ -129,6 +153,7 @@ class emulate(TorchFunctionMode):
 
     def _undo(self) -> None:
         """Leaves torch and the model as they were."""
+        self.active = False
         for handle in self._handles:
             handle.remove()
         for module in self._replaced:
@@ -142,15 +167,22 @@ class emulate(TorchFunctionMode):
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on where state_dict() was taken. ValueError for that of another policy or seed."""
+        if missing := [name for name in ("policy", "seed", "step", "scales") if name not in state]:
+            raise ValueError(f"state: no {missing[0]!r}; accepted: what state_dict() gave")
+        if isinstance(state["step"], bool) or not isinstance(state["step"], int) or state["step"] < 0:
+            raise ValueError(f"state: step {state['step']!r}; accepted: a number of steps")
         if (state["policy"], state["seed"]) != (self.precision.name, self.seed):
-            raise ValueError(f"state: of policy {state['policy']} and seed {state['seed']}; accepted: {self.precision.name} and {self.seed}")
-        self.step = int(state["step"])
-        self.precision.restore(state["scales"])
+            raise ValueError(f"state: of policy {state['policy']} and seed {state['seed']}, and this run has {self.precision.name} and {self.seed}; accepted: a run made with that policy and seed={state['seed']}")
+        try:
+            self.precision.restore(state["scales"])
+        except (RuntimeError, TypeError) as why:  # not JSON
+            raise ValueError(f"state: scales: {why}") from None
+        self.step = state["step"]
 
     def _enter_module(self, module: torch.nn.Module, inputs: Any) -> None:
         if threading.get_ident() != self._thread:
             return
-        if torch._C._current_graph_task_id() != -1:
+        if self._replaces and torch._C._current_graph_task_id() != -1:
             raise RuntimeError("halfulp.torch.emulate: a module runs again in the backward pass, as torch.utils.checkpoint has it, which would draw other bits; accepted: models without")
         if len(self._stack) == 1 and next(module.parameters(), None) is not None:
             self._met.add(id(module) in self._names)
@@ -193,16 +225,36 @@ class emulate(TorchFunctionMode):
             if result is not NotImplemented:
                 self.covered[_name(function), self.module] += 1
                 return result
-        result = function(*args, **kwargs)
+        result = _in_fp32(function, args, kwargs)
+        self.note_uncovered(function, result)
+        return result
+
+    def note_uncovered(self, function: Callable[..., Any], result: Any) -> None:
+        """Counts a call that torch computed, if it computed anything."""
         name = _name(function)
         if name.removesuffix("_") not in _NOTHING_TO_ROUND and name not in _NOTHING_TO_ROUND and _computes(result):
             self.not_covered[name, self.module] += 1
-        return result
+            if self.watch:
+                self.watch.look(name, result)
 
-    def report(self) -> list[dict[str, Any]]:
-        """What was computed under the policy, and what was not, by function and module."""
-        return [{"function": function, "module": module, "calls": calls, "covered": covered}
-                for covered, counts in ((True, self.covered), (False, self.not_covered)) for (function, module), calls in sorted(counts.items())]
+    def report(self) -> Report:
+        """What was computed under the policy and what torch computed in fp32, by function and module (table `calls`);
+        and with `every`, of the counted steps: where the error of each product comes from (`products`), what rounding
+        did to each tensor (`tensors`), magnitudes of gradients (`exponents`), updates that left weights as they were
+        (`updates`), the loss scaler's events, and the first Inf and NaN (`births`). A report as those of
+        halfulp.run(): save(), show(), halfulp.page()."""
+        calls = [[function, module, calls, covered] for covered, counts in ((True, self.covered), (False, self.not_covered)) for (function, module), calls in sorted(counts.items())]
+        watched = self.watch.facts(self.precision.every) if self.watch else dict.fromkeys(("losses", "updates", "births", "events"), [])
+        facts = {"model": type(self.model).__name__, "steps": self.step, "calls": calls, **watched}
+        return Report(json.loads(self.precision.report(json.dumps(facts), "halfulp.torch")))
+
+
+def _in_fp32(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
+    """torch's own function, without autocast."""
+    if not torch.is_autocast_enabled("cpu"):
+        return function(*args, **kwargs)
+    with torch.autocast("cpu", enabled=False):
+        return function(*args, **kwargs)
 
 
 @lru_cache(maxsize=None)
@@ -221,9 +273,11 @@ def _computes(result: Any) -> bool:
     return isinstance(result, (tuple, list)) and any(_computes(part) for part in result)
 
 
-def _policy_text(policy: str | Mapping[str, Any], rules: Mapping[str, Any] | None, model: torch.nn.Module) -> str:
+def policy_text(policy: str | Mapping[str, Any], rules: Mapping[str, Any] | None, model: torch.nn.Module) -> str:
     if not isinstance(policy, (str, Mapping)):
         raise TypeError(f"policy: {type(policy).__name__}; accepted: a name that halfulp.policies() lists, a path or a dict")
+    if rules is not None and not (isinstance(rules, Mapping) and all(isinstance(pattern, str) for pattern in rules)):
+        raise TypeError(f"rules: {rules!r}; accepted: a dict of patterns of module names and formats, or members of a policy's rule")
     if not rules:
         return policy if isinstance(policy, str) else json.dumps(policy)
     names = [name for name, _ in model.named_modules()]
@@ -231,11 +285,35 @@ def _policy_text(policy: str | Mapping[str, Any], rules: Mapping[str, Any] | Non
     for pattern, change in rules.items():
         if not any(_meant(pattern, name) for name in names):
             raise ValueError(f"rules: {pattern!r} is the name of no module; there are " + ", ".join(name for name in names if name)[:300])
-        changes.append({"layers": [pattern], "operators": "all", **(change if isinstance(change, Mapping) else {"operands": change, "results": change, "accumulate": "fp32"})})
+        # Sums by a unit, which takes certain operands, are those of linear layers unless the rule says more.
+        operators = ["linear"] if isinstance(change, Mapping) and set(change) == {"accumulate"} else "all"
+        changes.append({"layers": [pattern], "operators": operators, **(change if isinstance(change, Mapping) else {"operands": change, "results": change, "accumulate": "fp32"})})
     if isinstance(policy, str):
         base = json.loads(_core.Precision(policy, 0).policy)
         return json.dumps({**base, "name": f"{base['name']}+rules", "rules": base.get("rules", []) + changes})
     return json.dumps({**policy, "rules": list(policy.get("rules", [])) + changes})
+
+
+def _check_model(model: torch.nn.Module) -> None:
+    """Refuses what would go by a run unseen."""
+    for name, module in model.named_modules():
+        if type(module).__name__ == "OptimizedModule":
+            raise TypeError(f"model: {name or 'it'} is compiled by torch.compile, which hides its calls; accepted: the module that was compiled")
+        if type(module).__name__ == "PolicyLinear":
+            raise TypeError(f"model: {name or 'it'} carries a policy of its own, from halfulp.torch.convert; accepted: models without")
+    for name, p in model.named_parameters():
+        if p.is_floating_point() and (p.dtype is not torch.float32 or p.device.type != "cpu"):
+            raise TypeError(f"model: {name} is {p.dtype} on {p.device}; accepted: float32 in the CPU's memory, as model.float().cpu() has it; the policy says which formats values have")
+
+
+def _check_layers(precision: _core.Precision, model: torch.nn.Module) -> None:
+    """Refuses a policy whose rules name a layer that the model does not have: they would change nothing, silently."""
+    names = [name for name, _ in model.named_modules()]
+    for rule in json.loads(precision.policy).get("rules", []):
+        layers = rule.get("layers", [])
+        for pattern in [layers] if isinstance(layers, str) else layers:
+            if pattern != "all" and not any(_meant(pattern, name) or name and pattern.startswith(name + ".") for name in names):
+                raise ValueError(f"policy: {precision.name} has a rule for {pattern!r}, which is the name of no module; there are " + ", ".join(name for name in names if name)[:300])
 
 
 def _meant(pattern: str, name: str) -> bool:

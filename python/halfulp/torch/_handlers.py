@@ -39,11 +39,14 @@ def sized(tensors: Any) -> list[tuple[int, int]]:
 
 
 def once(backward: Callable[..., Any]) -> Callable[..., Any]:
-    """Refuses to be differentiated: with create_graph torch lets gradients be recorded in a backward pass."""
+    """Refuses to be differentiated, as with create_graph torch would record it, and to run after its step's `with`, where
+    roundings and delayed scales would be those of no step."""
     @functools.wraps(backward)
     def wrapper(ctx: Any, *gradients: torch.Tensor) -> Any:
         if torch.is_grad_enabled():
             raise RuntimeError("halfulp.torch.emulate: operators have no second derivative; accepted: no create_graph")
+        if not getattr(getattr(ctx, "run", None), "active", True):
+            raise RuntimeError("halfulp.torch.emulate: a backward pass after the `with` of its step; accepted: loss.backward() inside")
         return backward(ctx, *gradients)
     return wrapper
 

@@ -144,7 +144,7 @@ def _dropout_of(run: Run, input: torch.Tensor, p: float, train: bool) -> Any:
     return dropout(run, input, p, train)
 
 
-def _square(v: Any, least: int) -> int | None:
+def square(v: Any, least: int) -> int | None:
     """One number for both axes."""
     both = {v} if isinstance(v, int) else set(v) if isinstance(v, (tuple, list)) and v else set()
     one = both.pop() if len(both) == 1 else None
@@ -152,33 +152,21 @@ def _square(v: Any, least: int) -> int | None:
 
 
 def _pool(run: Run, kind: str, x: torch.Tensor, size: Any, stride: Any, padding: Any) -> Any:
-    side = _square(size, 1)
-    step = side if stride is None or stride == [] or stride == () else _square(stride, 1)
-    if side is None or step is None or _square(padding, 0) != 0 or x.dim() != 4 or min(x.shape[2:]) < side:
+    side = square(size, 1)
+    step = side if stride is None or stride == [] or stride == () else square(stride, 1)
+    if side is None or step is None or square(padding, 0) != 0 or x.dim() != 4 or min(x.shape[2:]) < side:
         return NotImplemented
     return layer(run, kind, {"size": side, "stride": step}, x)
 
 
 @handles(F.max_pool2d, torch.max_pool2d)
 def _max_pool(run: Run, input: torch.Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, dilation: Any = 1, ceil_mode: bool = False, return_indices: bool = False) -> Any:
-    return NotImplemented if ceil_mode or return_indices or _square(dilation, 1) != 1 else _pool(run, "max-pool", input, kernel_size, stride, padding)
+    return NotImplemented if ceil_mode or return_indices or square(dilation, 1) != 1 else _pool(run, "max-pool", input, kernel_size, stride, padding)
 
 
 @handles(F.avg_pool2d)
 def _average_pool(run: Run, input: torch.Tensor, kernel_size: Any, stride: Any = None, padding: Any = 0, ceil_mode: bool = False, count_include_pad: bool = True, divisor_override: Any = None) -> Any:
     return NotImplemented if ceil_mode or divisor_override else _pool(run, "average-pool", input, kernel_size, stride, padding)
-
-
-@handles(F.conv2d, torch.conv2d)
-def _conv2d(run: Run, input: torch.Tensor, weight: torch.Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
-    step, edge = _square(stride, 1), _square(padding, 0)
-    if groups != 1 or _square(dilation, 1) != 1 or step is None or edge is None or not is_float(input) or not is_float(weight) or input.dim() != 4 or weight.dim() != 4:
-        return NotImplemented
-    side = weight.shape[2]
-    if weight.shape[3] != side or weight.shape[1] != input.shape[1] or min(input.shape[2:]) + 2 * edge < side or (bias is not None and bias.shape != weight.shape[:1]) or weight.numel() == 0:
-        return NotImplemented
-    options = {"inputs": weight.shape[1], "outputs": weight.shape[0], "kernel": side, "stride": step, "padding": edge, "bias": bias is not None}
-    return layer(run, "conv2d", options, input, (weight,) if bias is None else (weight, bias))
 
 
 @handles(torch.lstm, getattr(torch._VF, "lstm", None))

@@ -1,4 +1,4 @@
-"""Products of the trainer as functions of torch: linear, matmul, attention."""
+"""Products of the trainer as functions of torch: linear, matmul, convolutions, attention."""
 from __future__ import annotations
 
 import math
@@ -8,44 +8,44 @@ import torch
 import torch.nn.functional as F
 
 from ._handlers import Run, dense, empty, handles, is_float, once
-from ._layers import Layer, dropout
+from ._layers import Layer, dropout, layer, square
 
 
 class _Linear(torch.autograd.Function):
     """y = x W^T + b, with W as outputs x inputs, or turned."""
 
     @staticmethod
-    def forward(ctx: Any, run: Run, name: str, turned: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
+    def forward(ctx: Any, run: Run, kind: str, name: str, turned: bool, x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         rows, w = dense(x), dense(weight)
         outputs = w.shape[1 if turned else 0]
         y = empty(rows.shape[0], outputs)
         b = None if bias is None else dense(bias)
-        run.precision.product("linear", name, "forward", 1, rows.shape[0], outputs, rows.shape[1], rows.data_ptr(), False, w.data_ptr(), not turned, 0 if b is None else b.data_ptr(), y.data_ptr())
+        run.precision.product(kind, name, "forward", 1, rows.shape[0], outputs, rows.shape[1], rows.data_ptr(), False, w.data_ptr(), not turned, 0 if b is None else b.data_ptr(), y.data_ptr())
         ctx.save_for_backward(rows, w)
-        ctx.run, ctx.name, ctx.turned = run, name, turned
+        ctx.run, ctx.kind, ctx.name, ctx.turned = run, kind, name, turned
         return y
 
     @staticmethod
     @once
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
-        (x, w), run, name = ctx.saved_tensors, ctx.run, ctx.name
+        (x, w), run, kind, name = ctx.saved_tensors, ctx.run, ctx.kind, ctx.name
         with torch._C.DisableTorchFunction():
             d = dense(dy)
             (rows, inputs), outputs = x.shape, d.shape[1]
             dx = dw = db = None
-            if ctx.needs_input_grad[4]:
-                dw = empty(outputs, inputs)
-                run.precision.product("linear", name, "to-weight", 1, outputs, inputs, rows, d.data_ptr(), True, x.data_ptr(), False, 0, dw.data_ptr())
-                dw = dw.mT if ctx.turned else dw
             if ctx.needs_input_grad[5]:
+                dw = empty(outputs, inputs)
+                run.precision.product(kind, name, "to-weight", 1, outputs, inputs, rows, d.data_ptr(), True, x.data_ptr(), False, 0, dw.data_ptr())
+                dw = dw.mT if ctx.turned else dw
+            if ctx.needs_input_grad[6]:
                 db = empty(outputs)
                 site = f"{name}.bias" if name else "bias"
-                run.precision.column_sums("linear", site, rows, outputs, d.data_ptr(), db.data_ptr())
-                run.precision.cast("linear", site, "gradient-of-weight", db.data_ptr(), outputs)
-            if ctx.needs_input_grad[3]:
+                run.precision.column_sums(kind, site, rows, outputs, d.data_ptr(), db.data_ptr())
+                run.precision.cast(kind, site, "gradient-of-weight", db.data_ptr(), outputs)
+            if ctx.needs_input_grad[4]:
                 dx = empty(rows, inputs)
-                run.precision.product("linear", name, "to-input", 1, rows, inputs, outputs, d.data_ptr(), False, w.data_ptr(), ctx.turned, 0, dx.data_ptr())
-        return None, None, None, dx, dw, db
+                run.precision.product(kind, name, "to-input", 1, rows, inputs, outputs, d.data_ptr(), False, w.data_ptr(), ctx.turned, 0, dx.data_ptr())
+        return None, None, None, None, dx, dw, db
 
 
 def _linear_of(run: Run, x: torch.Tensor, weight: torch.Tensor, bias: Any, turned: bool) -> Any:
@@ -54,7 +54,7 @@ def _linear_of(run: Run, x: torch.Tensor, weight: torch.Tensor, bias: Any, turne
     inputs, outputs = weight.shape if turned else weight.shape[::-1]
     if x.shape[-1] != inputs or (bias is not None and (not is_float(bias) or bias.shape != (outputs,))):
         return NotImplemented
-    y = _Linear.apply(run, run.site("linear"), turned, x.reshape(-1, x.shape[-1]), weight, bias)
+    y = _Linear.apply(run, "linear", run.site("linear"), turned, x.reshape(-1, x.shape[-1]), weight, bias)
     return y.reshape(*x.shape[:-1], y.shape[-1])
 
 
@@ -139,6 +139,84 @@ def _matmul(run: Run, input: torch.Tensor, other: torch.Tensor) -> Any:
     scores = b.mT.is_contiguous() and not b.is_contiguous()
     kind = "attention-scores" if scores else "attention-values"
     return _matmul_of(run, kind, run.site(kind), a, b.mT if scores else b, scores)
+
+
+@handles(torch.einsum, getattr(torch.functional, "einsum", None))
+def _einsum(run: Run, *arguments: Any) -> Any:
+    """A product of two operands, each letter of which is a batch, a row, a column or a term."""
+    equation, operands = arguments[0], arguments[1] if len(arguments) == 2 and isinstance(arguments[1], (list, tuple)) else arguments[1:]
+    if not isinstance(equation, str) or len(operands) != 2 or "." in equation or "->" not in equation or not all(map(is_float, operands)):
+        return NotImplemented
+    inputs, out = equation.replace(" ", "").split("->")
+    if inputs.count(",") != 1:
+        return NotImplemented
+    (left, right), (a, b) = inputs.split(","), operands
+    if isinstance(a, torch.nn.Parameter) and not isinstance(b, torch.nn.Parameter):
+        a, b, left, right = b, a, right, left
+    if any(len(set(letters)) != len(letters) for letters in (left, right, out)) or len(left) != a.dim() or len(right) != b.dim():
+        return NotImplemented  # diagonals
+    batch = [x for x in left if x in right and x in out]
+    terms = [x for x in left if x in right and x not in out]
+    rows, columns = [x for x in left if x not in right], [x for x in right if x not in left]
+    if not terms or set(rows + columns + batch) != set(out):
+        return NotImplemented  # outer products, sums over one operand
+    sizes = {**dict(zip(left, a.shape)), **dict(zip(right, b.shape))}
+    if any(sizes[x] != n for letters, shape in ((left, a.shape), (right, b.shape)) for x, n in zip(letters, shape)) or 0 in sizes.values():
+        return NotImplemented
+    def extent(letters: list[str]) -> int:
+        return math.prod(sizes[x] for x in letters)
+    x = a.permute([left.index(c) for c in batch + rows + terms]).reshape(extent(batch), extent(rows), extent(terms))
+    w = b.permute([right.index(c) for c in batch + columns + terms]).reshape(extent(batch), extent(columns), extent(terms))
+    if isinstance(b, torch.nn.Parameter) and not batch:
+        y = _Linear.apply(run, "linear", run.site("linear"), False, x[0], w[0], None)
+    else:
+        y = _Matmul.apply(run, "attention-scores", run.site("attention-scores"), x, w, True)
+    order = batch + rows + columns
+    return y.reshape([sizes[c] for c in order]).permute([order.index(c) for c in out])
+
+
+def convolution(run: Run, x: torch.Tensor, weight: torch.Tensor, bias: Any, stride: Any, padding: Any, dilation: Any, groups: int) -> Any:
+    """A convolution of one or two axes as a product of what each place sees, ordered (channel, row, column), for each
+    group. Of several, each has scales of its own."""
+    axes = weight.dim() - 2
+    if not is_float(x) or not is_float(weight) or axes not in (1, 2) or x.dim() != weight.dim() or weight.numel() == 0 or x.numel() == 0 or (bias is not None and (not is_float(bias) or bias.shape != weight.shape[:1])):
+        return NotImplemented
+    def pair(v: Any, alone: int) -> tuple[int, ...] | None:
+        both = (v,) * axes if isinstance(v, int) else tuple(v) if isinstance(v, (tuple, list)) else ()
+        both = both * axes if len(both) == 1 else both
+        return (alone, *both) if len(both) == axes == 1 else both if len(both) == axes else None
+    step, edge, apart = pair(stride, 1), pair(padding, 0), pair(dilation, 1)
+    if step is None or edge is None or apart is None or min(*step, *apart, groups) < 1 or min(edge) < 0 or x.shape[1] != weight.shape[1] * groups or weight.shape[0] % groups:
+        return NotImplemented
+    image, kernel = (t.unsqueeze(2) if axes == 1 else t for t in (x, weight))
+    size = [(image.shape[2 + i] + 2 * edge[i] - apart[i] * (kernel.shape[2 + i] - 1) - 1) // step[i] + 1 for i in (0, 1)]
+    if min(size) < 1:
+        return NotImplemented
+    seen = F.unfold(image, tuple(kernel.shape[2:]), dilation=apart, padding=edge, stride=step).mT.reshape(-1, groups, kernel[0].numel())
+    name, each, parts = run.site("conv2d"), weight.shape[0] // groups, []
+    for g in range(groups):
+        some = slice(g * each, (g + 1) * each)
+        parts.append(_Linear.apply(run, "conv2d", name if groups == 1 else f"{name}.group{g}".lstrip("."), False, seen[:, g], kernel[some].flatten(1), None if bias is None else bias[some]))
+    y = torch.cat(parts, 1).reshape(x.shape[0], -1, weight.shape[0]).mT
+    return y.reshape(x.shape[0], weight.shape[0], *(size[1:] if axes == 1 else size))
+
+
+@handles(F.conv1d, torch.conv1d)
+def _conv1d(run: Run, input: torch.Tensor, weight: torch.Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    return convolution(run, input, weight, bias, stride, padding, dilation, groups)
+
+
+@handles(F.conv2d, torch.conv2d)
+def _conv2d(run: Run, input: torch.Tensor, weight: torch.Tensor, bias: Any = None, stride: Any = 1, padding: Any = 0, dilation: Any = 1, groups: int = 1) -> Any:
+    """The trainer's layer where it is one: square, dense, of one group."""
+    step, edge, apart = square(stride, 1), square(padding, 0), square(dilation, 1)
+    if groups != 1 or apart != 1 or step is None or edge is None or not is_float(weight) or weight.dim() != 4 or weight.shape[2] != weight.shape[3]:
+        return convolution(run, input, weight, bias, stride, padding, dilation, groups)
+    side = weight.shape[2]
+    if not is_float(input) or input.dim() != 4 or weight.shape[1] != input.shape[1] or min(input.shape[2:]) + 2 * edge < side or (bias is not None and bias.shape != weight.shape[:1]) or weight.numel() == 0:
+        return NotImplemented
+    options = {"inputs": weight.shape[1], "outputs": weight.shape[0], "kernel": side, "stride": step, "padding": edge, "bias": bias is not None}
+    return layer(run, "conv2d", options, input, (weight,) if bias is None else (weight, bias))
 
 
 @handles(F.scaled_dot_product_attention)

@@ -225,6 +225,20 @@ def _(a: torch.Tensor, b: torch.Tensor, bias: torch.Tensor | None, seed: torch.T
     return torch.empty((a.shape[0], a.shape[1], b.shape[2]), dtype=torch.float32, device=a.device)
 
 
+@torch.library.custom_op("halfulp::column_sums", mutates_args=(), schema="(Tensor x) -> Tensor")
+def _column_sums(x: torch.Tensor) -> torch.Tensor:
+    """The gradient of a bias, in the trainer's order of sums."""
+    rows = widened(x).to(torch.float32).reshape(-1, x.shape[-1])
+    sums = torch.empty(rows.shape[1], dtype=torch.float32, device="cpu")
+    _core.column_sums_at(rows.shape[1], rows.data_ptr(), rows.numel(), sums.data_ptr())
+    return sums
+
+
+@_column_sums.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty((x.shape[-1],), dtype=torch.float32, device=x.device)
+
+
 def _save_operands(ctx: Any, inputs: tuple[Any, ...], output: torch.Tensor) -> None:
     a, b, bias, seed, plan, stream = inputs
     ctx.save_for_backward(a, b, seed)
@@ -243,7 +257,7 @@ def _gradients_of_product(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
     if ctx.needs_input_grad[1]:
         to_b = torch.ops.halfulp.product(dy.mT, a, None, seed, plan_b, ctx.stream + (1 << 62)).mT.to(b.dtype)
     if ctx.needs_input_grad[2]:
-        db = dy.sum((0, 1)).to(ctx.bias_dtype)
+        db = torch.ops.halfulp.column_sums(dy).to(ctx.bias_dtype)
     return to_a, to_b, db, None, None, None
 
 

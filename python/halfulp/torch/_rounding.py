@@ -38,11 +38,11 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
     """
     check(x, "x")
     if out is None and not is_simple(x):
-        text, rounding_text, draws, rule = _arguments(format, rounding, overflow, random_bits, axis, backward)
+        text, rounding_text, draws, rule = quantization(format, rounding, overflow, random_bits, axis, backward)
         return torch.ops.halfulp.quantize(x.detach() if rule == "none" else x, fresh_seed(seed, generator) if draws else None, text, rounding_text, stream, first, axis, rule)
     f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
     if axis is not None or overflow is not None or backward != "ste":
-        _arguments(format, rounding, overflow, random_bits, axis, backward)  # says what is wrong with them
+        quantization(format, rounding, overflow, random_bits, axis, backward)  # says what is wrong with them
     given = 0 if r.mode != "stochastic" else int(fresh_seed(seed, generator))
     if out is None:
         return _quantize(x, f, r, given, stream, first, axis)
@@ -50,8 +50,9 @@ def quantize(x: torch.Tensor, format: Any, *, rounding: Rounding | str = "neares
 
 
 @torch.compiler.assume_constant_result  # type: ignore[untyped-decorator]
-def _arguments(format: Any, rounding: Any, overflow: Any, random_bits: Any, axis: Any, backward: Any) -> tuple[str, str, bool, str]:
-    """The operator's format, rounding, whether it draws, and the rule of its gradient, from those of quantize()."""
+def quantization(format: Any, rounding: Any, overflow: Any, random_bits: Any, axis: Any, backward: Any) -> tuple[str, str, bool, str]:
+    """The operator's format, rounding, whether it draws, and the rule of its gradient, as texts, from those of
+    quantize()."""
     f, r = as_any_format(format), as_any_rounding(rounding, overflow, random_bits)
     if isinstance(f, Format) and axis is not None:
         raise TypeError(f"axis: {axis}; accepted for block formats alone")

@@ -10,7 +10,7 @@ from .. import _core
 from ._handlers import Run, dense, empty, handles, is_float, once
 
 
-class _Cast(torch.autograd.Function):
+class Cast(torch.autograd.Function):
     """Rounds an activation for an operator; its gradient passes."""
 
     @staticmethod
@@ -25,6 +25,28 @@ class _Cast(torch.autograd.Function):
         return None, None, None, dy
 
 
+class CastGradient(torch.autograd.Function):
+    """Rounds the gradient of an activation for an operator; the activation passes."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Run, kind: str, name: str, x: torch.Tensor) -> torch.Tensor:
+        ctx.run, ctx.kind, ctx.name = run, kind, name
+        return x.view_as(x)
+
+    @staticmethod
+    @once
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
+        return None, None, None, cast_gradient(ctx.run, ctx.kind, ctx.name, dy)
+
+
+def cast_gradient(run: Run, kind: str, name: str, gradient: torch.Tensor) -> torch.Tensor:
+    """A rounded copy."""
+    with torch._C.DisableTorchFunction():
+        g = gradient.detach().clone(memory_format=torch.contiguous_format)
+        run.precision.cast(kind, name, "gradient-of-activation", g.data_ptr(), g.numel())
+    return g
+
+
 @handles(torch.add, torch.Tensor.add, torch.Tensor.__add__, torch.Tensor.__radd__)
 def _add(run: Run, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     """A residual sum: two activations of one shape, inside a module. The gradient of the one that was there first meets
@@ -37,14 +59,8 @@ def _add(run: Run, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     name = run.site("residual")
     if torch.is_grad_enabled() and a.grad_fn is not None and b.grad_fn is not None:
         earlier = min((a, b), key=lambda t: t.grad_fn._sequence_nr())
-
-        def rounded(gradient: torch.Tensor) -> torch.Tensor:
-            with torch._C.DisableTorchFunction():
-                g = gradient.detach().clone(memory_format=torch.contiguous_format)
-                run.precision.cast("residual", name, "gradient-of-activation", g.data_ptr(), g.numel())
-            return g
-        earlier.register_hook(rounded)
-    return _Cast.apply(run, "residual", name, torch.add(a, b))
+        earlier.register_hook(lambda gradient: cast_gradient(run, "residual", name, gradient))
+    return Cast.apply(run, "residual", name, torch.add(a, b))
 
 
 @handles(torch.Tensor.add_, torch.Tensor.__iadd__)
@@ -98,7 +114,10 @@ class _CrossEntropy(torch.autograd.Function):
     def forward(ctx: Any, run: Run, name: str, logits: torch.Tensor, labels: list[int]) -> torch.Tensor:
         ctx.loss, ctx.run, ctx.shape = _core.Loss(name), run, logits.shape
         values = dense(logits)
-        return torch.tensor(ctx.loss.forward(run.precision, values.shape[0], values.shape[1], values.data_ptr(), labels), dtype=torch.float32, device="cpu")
+        loss = ctx.loss.forward(run.precision, values.shape[0], values.shape[1], values.data_ptr(), labels)
+        if run.watch:
+            run.watch.add_loss(loss)
+        return torch.tensor(loss, dtype=torch.float32, device="cpu")
 
     @staticmethod
     @once

@@ -41,4 +41,11 @@ PLOTS = {
         Plot("sensitivity", "What each format costs, alone in its place", "dots", "layer", ("error",), series="format", panels="part", where={"network": "mlp"}, value_scale="log",
              value_label="relative error of a step", reading="All else is FP32. Weights and moments are those of all layers."),
         Plot("comparison", "What a step stores under the recommended policy and under others", "dots", "policy", ("bytes_to_fp32",), series="network", value_label="bytes, FP32: 1", first=True)),
+    "model": (
+        Plot("products", "Signal over error of each product", "lines", "step", ("sqnr",), series="layer", panels="product", value_label="SQNR (dB)", first=True, file="sqnr",
+             empty="the product has no error, or no signal", reading="6 dB are one bit."),
+        Plot("products", "Where the error of each product comes from", "stacked", "layer", ("quantization", "accumulation", "rounding"), panels="product", where={"step": 0}, value_label="share of the error",
+             empty="the product has no error", reading="In the first counted step, by squares: rounding the operands, the sums, rounding the result.", file="shares"),
+        Plot("exponents", "Magnitudes of gradients before they are rounded", "lines", "exponent", ("count",), series="layer", panels="role", value_scale="log", along_label="binary exponent", value_label="gradients"),
+        Plot("updates", "Updates that left the weight as it was", "lines", "step", ("swamped",), series="parameter", value_label="share of updates")),
 }

@@ -10,7 +10,8 @@ torch = pytest.importorskip("torch", minversion="2.4")
 PAGE = Path(__file__).parents[3] / "docs/how-to/your-own-model.md"
 
 
-def test_the_page_runs(capsys):
+def test_the_page_runs(capsys, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)  # it writes a report
     blocks = re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.DOTALL)
     assert len(blocks) >= 4
     names = {}

@@ -88,6 +88,13 @@ def test_rules_change_what_they_name():
     assert not torch.equal(plain, narrow)
     with pytest.raises(ValueError, match="^rules: 'lm_head' is the name of no module"):
         ht.emulate(model, "fp32", rules={"lm_head": "bf16"})
+    for layers, right in ((["2"], True), (["2.bias"], True), (["?"], True), (["fc9"], False), (["2", "lm_head"], False)):
+        policy = {"name": "mine", "rules": [{"operators": ["linear"], "layers": layers, "operands": "e4m3"}]}
+        if right:
+            ht.emulate(model, policy)
+        else:
+            with pytest.raises(ValueError, match=f"^policy: mine has a rule for '{layers[-1]}', which is the name of no module; there are 0, 1, 2"):
+                ht.emulate(model, policy)
 
 
 def test_no_leak_in_a_thousand_steps():

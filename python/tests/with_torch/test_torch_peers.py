@@ -56,3 +56,35 @@ def test_float8_linear_of_torchao():
         torch.testing.assert_close(mine.to_original_precision(), ours, rtol=2**-23, atol=0)
     y = torch.mm(theirs[0].to_original_precision(), theirs[1].to_original_precision().t())
     torch.testing.assert_close(ht.linear(x, w, model="acc=fp32", input_format="e4m3-tensor", weight_format="e4m3-tensor"), y, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("recipe, most", [("tensorwise", 1e-6), ("rowwise", 0.0)])
+def test_recipes_of_torchao_in_a_training_step(recipe, most):
+    """A linear layer of torchao.float8 with emulate=True, whose sums are torch.mm's: rowwise scales are powers of two, and
+    the bits are the same; tensorwise ones have a reciprocal that torchao rounds. FP8's own error is 1e-2."""
+    float8 = pytest.importorskip("torchao.float8", exc_type=ImportError)
+    import dataclasses
+    import json
+
+    from halfulp import _core
+    torch.manual_seed(0)
+    layer, x, gradient = torch.nn.Linear(64, 48), torch.randn(32, 64), torch.randn(32, 48) * 1e-3
+    config = dataclasses.replace(float8.Float8LinearConfig.from_recipe_name(recipe), emulate=True)
+    theirs = float8.convert_to_float8_training(torch.nn.Sequential(torch.nn.Linear(64, 48)), config=config)
+    theirs.load_state_dict({f"0.{name}": value for name, value in layer.state_dict().items()})
+    operands = json.loads(_core.Precision(f"torchao-{recipe}", 0).policy)["rules"][-1]["operands"]
+    run = ht.emulate(layer, {"name": "operands-alone", "rules": [{"operators": ["linear"], "operands": operands}]}, seed=0)
+    results = []
+    for model, weight in ((theirs, theirs[0].weight), (layer, layer.weight)):
+        given = x.clone().requires_grad_()
+        if model is layer:
+            with run:
+                y = model(given)
+                y.backward(gradient)
+        else:
+            y = model(given)
+            y.backward(gradient)
+        results.append((y.detach(), given.grad, weight.grad))
+    for expected, ours in zip(*results):
+        assert float((expected - ours).norm() / expected.norm()) <= most
+    assert float((results[0][0] - torch.nn.functional.linear(x, layer.weight, layer.bias).detach()).norm() / results[0][0].norm()) > 1e-2

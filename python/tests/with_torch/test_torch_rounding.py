@@ -187,8 +187,8 @@ def test_a_thousand_small_updates_arrive_on_average():
 def test_opcheck(format, options):
     x = values(4, 32).nan_to_num(1, 2, 3).requires_grad_()
     seed = torch.tensor(3) if "seed" in options else None
-    from halfulp.torch._rounding import _arguments
-    r = _arguments(format, options.get("rounding", "nearest-even"), None, None, None, "ste")[1]
+    from halfulp.torch._rounding import quantization
+    r = quantization(format, options.get("rounding", "nearest-even"), None, None, None, "ste")[1]
     torch.library.opcheck(torch.ops.halfulp.quantize.default, (x, seed, format, r, 0, 0, None, options.get("backward", "ste")))
 
 
@@ -219,7 +219,7 @@ def test_refused_tensors(x, why):
 
 @pytest.mark.parametrize("arguments", [{"format": "e4m4x"}, {"rounding": "nearest"}, {"backward": "nothing"}, {"axis": 0}, {"overflow": "wrap"}, {"random_bits": 40}, {"seed": -1, "rounding": "stochastic"},
                                        {"generator": 3, "rounding": "stochastic"}])
-def test_refused_arguments(arguments):
+def test_refusedquantization(arguments):
     with pytest.raises((TypeError, ValueError)) as caught:
         ht.quantize(torch.ones(3), **{"format": "e4m3", **arguments})
     assert next(iter(arguments)) in str(caught.value) or str(next(iter(arguments.values()))) in str(caught.value)
