@@ -32,7 +32,7 @@ BUGS = [
     ("convolution: dilation is the stride", MATRICES, "dilation=apart, padding=edge, stride=step).mT", "dilation=step, padding=edge, stride=step).mT", "coverage", "torchs"),
     ("residual: the gradient is not rounded", SUMS, 'earlier.register_hook(lambda gradient: cast_gradient(run, "residual", name, gradient))', "pass", "emulation", "bits"),
     ("cross-entropy: ignored labels count", SUMS, "seen = labels != ignore_index", "seen = labels != -12345", "edges", ""),
-    ("activation: the result is not rounded", ELEMENTS, "y = Cast.apply(run, kind, name, function(CastGradient.apply(run, kind, name, input), *args, **kwargs))", "y = function(CastGradient.apply(run, kind, name, input), *args, **kwargs)", "coverage", "rounded_like"),
+    ("activation: the result is not rounded", ELEMENTS, "y = Cast.apply(run, kind, name, function(", "y = torch.clone(function(", "coverage", "rounded_like"),
     ("gate: a gradient is not rounded", ELEMENTS, "if t.requires_grad else t for t in (a, b))", "if t is a else t for t in (a, b))", "coverage", "rounded_like"),
     ("quantize: the same bits in every call", "torch/_tensors.py", "return torch.randint(2**63 - 1, (), generator=generator, dtype=torch.int64, device=\"cpu\")", "return torch.tensor(7, dtype=torch.int64)", "rounding", ""),
     ("quantize: backward=FORMAT is the straight-through rule", ROUNDING, 'if ctx.rule != "ste":', "if False:", "rounding", ""),
