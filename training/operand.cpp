@@ -6,7 +6,9 @@
 #include <halfulp/training/layers/tensor.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
+#include <limits>
 #include <stdexcept>
 
 namespace halfulp::training {
@@ -67,16 +69,25 @@ void count(std::span<const float> before, std::span<const float> after, const Bl
     largest = element.target() +
               (element.target() - element.value(static_cast<unsigned>(element.format.max_finite()) - 1)) / 2;
   tally.elements += before.size();
-  std::vector<float> steps(grid.count());
-  for (std::size_t i = 0; i < steps.size(); ++i) steps[i] = array.step(i).value;
-  for (std::size_t i = 0; i < grid.rows; ++i)
-    for (std::size_t j = 0; j < grid.columns; ++j) {
-      const std::size_t at = i * grid.columns + j;
-      const double limit = largest * static_cast<double>(steps[grid.index(i, j)]);
-      tally.nan += std::isnan(after[at]);
-      tally.to_zero += after[at] == 0 && before[at] != 0;
-      tally.overflow += limit > 0 && std::fabs(static_cast<double>(before[at])) > limit;
-    }
+  std::atomic<std::uint64_t> nan{0}, to_zero{0}, overflow{0};
+  for_rows(grid.rows, grid.columns, [&](std::size_t begin, std::size_t end) {
+    std::uint64_t nans = 0, zeros = 0, over = 0;
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t first = 0; first < grid.columns; first += grid.block_columns) {
+        const double limit = largest * static_cast<double>(array.step(grid.index(i, first)).value);
+        // Beyond this float is what is beyond the limit in double.
+        float most = limit > 0 ? static_cast<float>(limit) : std::numeric_limits<float>::infinity();
+        if (static_cast<double>(most) > limit && limit > 0) most = std::nextafter(most, 0.0f);
+        const std::size_t last = i * grid.columns + std::min(grid.columns, first + grid.block_columns);
+        for (std::size_t at = i * grid.columns + first; at < last; ++at) {
+          nans += after[at] != after[at];
+          zeros += (after[at] == 0) & (before[at] != 0);
+          over += std::fabs(before[at]) > most;
+        }
+      }
+    nan += nans, to_zero += zeros, overflow += over;
+  });
+  tally.nan += nan, tally.to_zero += to_zero, tally.overflow += overflow;
 }
 
 }  // namespace
