@@ -185,4 +185,39 @@ TEST(DelayedScales, GoOnFromACheckpoint) {
   }
 }
 
+/// What rounding an operand into blocks did, by the definition of MXFP8: scales 2^(floor(log2 amax) - 8), and an
+/// element overflows beyond 464 of them, half a place above 448.
+TEST(BlockOperands, AreCounted) {
+  const std::size_t rows = 37, k = 150;
+  std::vector<float> values = numbers(rows * k, 9);
+  for (std::size_t i = 0; i < values.size(); i += 7) values[i] = std::ldexp(values[i], -18);
+  values[3 * k + 40] = std::numeric_limits<float>::quiet_NaN();
+  Tally expected, tally;
+  PolicyOperand operand;
+  operand.take({BlockFormat(parse_block_format("mxfp8e4m3"))}, values, rows, k, false, {1, 2, 3}, {}, &tally);
+  std::vector<float> after;
+  operand.values(rows, k, after);
+  for (std::size_t i = 0; i < rows; ++i)
+    for (std::size_t first = 0; first < k; first += 32) {
+      float amax = 0;
+      bool nan = false;
+      const std::size_t last = std::min(k, first + 32);
+      for (std::size_t j = first; j < last; ++j)
+        nan |= std::isnan(values[i * k + j]), amax = std::max(amax, std::fabs(values[i * k + j]));
+      for (std::size_t j = first; j < last; ++j) {
+        const double v = static_cast<double>(values[i * k + j]);
+        expected.nan += nan;
+        expected.overflow += !nan && amax > 0 && std::fabs(v) > 464 * std::ldexp(1.0, std::ilogb(amax) - 8);
+        expected.to_zero += !nan && v != 0 && after[i * k + j] == 0;
+      }
+    }
+  EXPECT_EQ(tally.elements, values.size());
+  EXPECT_EQ(tally.nan, expected.nan);
+  EXPECT_EQ(tally.overflow, expected.overflow);
+  EXPECT_EQ(tally.to_zero, expected.to_zero);
+  EXPECT_EQ(tally.nan, 32u);
+  EXPECT_GT(tally.overflow, 20u);
+  EXPECT_GT(tally.to_zero, 20u);
+}
+
 }  // namespace policy_blocks_test
