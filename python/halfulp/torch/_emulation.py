@@ -223,7 +223,7 @@ class emulate(TorchFunctionMode):
         if handler is not None and self._fits(handler, args, kwargs):
             result = handler(self, *args, **kwargs)
             if result is not NotImplemented:
-                self.covered[_name(function), self.module] += 1
+                self.covered[name_of(function), self.module] += 1
                 return result
         result = _in_fp32(function, args, kwargs)
         self.note_uncovered(function, result)
@@ -231,7 +231,7 @@ class emulate(TorchFunctionMode):
 
     def note_uncovered(self, function: Callable[..., Any], result: Any) -> None:
         """Counts a call that torch computed, if it computed anything."""
-        name = _name(function)
+        name = name_of(function)
         if name.removesuffix("_") not in _NOTHING_TO_ROUND and name not in _NOTHING_TO_ROUND and _computes(result):
             self.not_covered[name, self.module] += 1
             if self.watch:
@@ -262,7 +262,7 @@ def _signature(handler: Callable[..., Any]) -> inspect.Signature:
     return inspect.signature(handler)
 
 
-def _name(function: Callable[..., Any]) -> str:
+def name_of(function: Callable[..., Any]) -> str:
     return getattr(function, "__name__", None) or str(resolve_name(function)).rsplit(".", 1)[-1]
 
 

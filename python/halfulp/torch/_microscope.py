@@ -1,12 +1,14 @@
 """Looking at a training without changing it, and finding the layers that precision harms."""
 from __future__ import annotations
 
+import dataclasses
 import functools
+from collections import Counter
 from typing import Any, Callable, Mapping
 
 import torch
 
-from ._emulation import emulate
+from ._emulation import emulate, name_of as _name
 from ._handlers import HANDLERS
 
 
@@ -20,8 +22,8 @@ class microscope(emulate):
             optimizer.step()
         scope.report()
 
-    In each `every`-th step each operator is computed a second time, under the policy, on the tensors that torch's own
-    gave it, forward and backward; its result is measured and thrown away. So the report, which is that of
+    In each `every`-th step each operator is computed a second time at the end of the `with`, under the policy, on the
+    tensors that torch's own gave it, forward and backward; its result is measured and thrown away. So the report, which is that of
     emulate(..., every=), shows what each operator would lose by itself. Training keeps its bits. Arguments: those of
     emulate()."""
 
@@ -31,60 +33,103 @@ class microscope(emulate):
         if isinstance(every, bool) or not isinstance(every, int) or every < 1:
             raise ValueError(f"every: {every!r}; accepted: a number of steps from 1 on")
         super().__init__(model, policy, rules, every=every, **options)
-        self._inside = False
+        self._seen: list[_Call] = []
 
     def __torch_function__(self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
-        handler = HANDLERS.get(function) if self.counted and not self._inside and torch._C._current_graph_task_id() == -1 else None
-        shadow: Any = NotImplemented
+        handler = HANDLERS.get(function) if self.counted and torch._C._current_graph_task_id() == -1 else None
+        call = None
         if handler is not None and not _in_place(function) and self._fits(handler, args, kwargs):
-            self._inside = True
-            given = tuple(False if x is True and "inplace" not in kwargs and i == len(args) - 1 and i > 0 and handler in _IN_PLACE else x for i, x in enumerate(args))
+            given = tuple(False if x is True and i and i == len(args) - 1 and handler in _IN_PLACE else x for i, x in enumerate(args))
             named = {**kwargs, "inplace": False} if "inplace" in kwargs else kwargs
-            try:
-                # What it keeps for its backward pass is not the model's: torch.utils.checkpoint counts that.
-                with torch.enable_grad(), torch.autograd.graph.saved_tensors_hooks(lambda x: x, lambda x: x):
-                    shadow = handler(self, *[_copied(x) for x in given], **{name: _copied(x) for name, x in named.items()})
-            finally:
-                self._inside = False
+            inplace = any(x is not y for x, y in zip(given, args)) or bool(kwargs.get("inplace"))
+            call = _Call(function, handler, [_kept(x, inplace) for x in given], {name: _kept(x, inplace) for name, x in named.items()}, self._stack[-1], len(self._stack), self._calls[-1])
+            call.versions = _versions([call.args, list(call.kwargs.values())])
         result = function(*args, **kwargs)
-        if shadow is NotImplemented:
-            if self.counted and not self._inside:
-                self.note_uncovered(function, result)
-            return result
-        self.covered[getattr(function, "__name__", str(function)), self.module] += 1
-        own, other = (r[0] if isinstance(r, tuple) else r for r in (result, shadow))
-        if own.requires_grad and other.requires_grad and not own.is_leaf and not any(own is x for x in args):
-            waiting = [other]
-            own.register_hook(lambda gradient: self._backward(waiting, gradient))
+        if call is not None:
+            self._seen.append(call)
+            own = result[0] if isinstance(result, tuple) else result
+            if own.requires_grad and not own.is_leaf and not any(own is x for x in args):
+                own.register_hook(lambda gradient: self._note(call, gradient))
+        elif self.counted:
+            self.note_uncovered(function, result)
         return result
 
-    def _backward(self, waiting: list[torch.Tensor], gradient: torch.Tensor) -> None:
-        """The shadow's own backward pass: once, inside the `with`, and not where torch records gradients of gradients."""
-        if not waiting or not self.active or torch.is_grad_enabled():
-            return
-        shadow = waiting.pop()
-        self._inside = True
+    def _note(self, call: _Call, gradient: torch.Tensor) -> None:
+        """The gradient of a call's result: of its first backward pass inside the `with`."""
+        if call.gradient is None and self.active and not torch.is_grad_enabled():
+            call.gradient = gradient.detach().clone()
+
+    def __exit__(self, *exception: Any) -> None:
+        seen, self._seen = self._seen, []
         try:
-            with torch._C.DisableTorchFunction():
-                torch.autograd.backward(shadow, gradient.to(shadow.dtype).reshape(shadow.shape))
+            if exception[0] is None and seen:
+                self._compute(seen)
         finally:
-            self._inside = False
+            super().__exit__(*exception)
+
+    def _compute(self, seen: list[_Call]) -> None:
+        """All operators under the policy, one after the other, when torch's threads, which wait by spinning, are idle."""
+        threads = torch.get_num_threads()
+        torch.set_num_threads(1)
+        stack, calls = self._stack, self._calls
+        try:
+            for call in seen:
+                if call.versions != _versions([call.args, list(call.kwargs.values())]):
+                    self.not_covered[_name(call.function), call.module] += 1  # the model has overwritten what it took
+                    continue
+                self._stack, self._calls = [""] * (call.depth - 1) + [call.module], [call.counter]
+                with torch._C.DisableTorchFunction(), torch.enable_grad():
+                    shadow = call.handler(self, *call.args, **call.kwargs)
+                    if shadow is NotImplemented:
+                        self.not_covered[_name(call.function), call.module] += 1
+                        continue
+                    self.covered[_name(call.function), call.module] += 1
+                    result = shadow[0] if isinstance(shadow, tuple) else shadow
+                if call.gradient is not None and result.requires_grad:
+                    with torch._C.DisableTorchFunction():
+                        torch.autograd.backward(result, call.gradient.to(result.dtype).reshape(result.shape))
+        finally:
+            self._stack, self._calls = stack, calls
+            torch.set_num_threads(threads)
+
+
+@dataclasses.dataclass(eq=False)
+class _Call:
+    """A call of torch's in a counted step, and what is needed to compute it again."""
+    function: Callable[..., Any]
+    handler: Callable[..., Any]
+    args: list[Any]
+    kwargs: dict[str, Any]
+    module: str
+    depth: int  # of modules
+    counter: Counter[str]  # of operators in this call of the module
+    versions: list[int] = dataclasses.field(default_factory=list)  # of tensors among the arguments
+    gradient: torch.Tensor | None = None
 
 
 # Those that take `inplace` as their last argument.
 _IN_PLACE = {handler for function, handler in HANDLERS.items() if function in (torch.relu, torch.nn.functional.relu) or isinstance(handler, functools.partial)}
 
 
-def _copied(x: Any) -> Any:
-    """The same numbers for a graph of their own; what an operator writes to is not the model's."""
+def _kept(x: Any, inplace: bool) -> Any:
+    """The numbers of now: shared with the model, which seldom overwrites what it has computed, or copied where it does,
+    as running means and what is written in place."""
     if isinstance(x, (list, tuple)):
-        return type(x)(_copied(part) for part in x) if type(x) in (list, tuple) else x
+        return type(x)(_kept(part, inplace) for part in x) if type(x) in (list, tuple) else x
     if not isinstance(x, torch.Tensor):
         return x
     if isinstance(x, torch.nn.Parameter):
         return torch.nn.Parameter(_float32(x.detach()), requires_grad=x.requires_grad)
-    return _float32(x.detach()).requires_grad_() if x.requires_grad else x.detach().clone()
+    copied = inplace or not x.requires_grad and x.dim() < 2
+    return _float32(x.detach().clone() if copied else x.detach()).requires_grad_(x.requires_grad)
+
+
+def _versions(x: Any) -> list[int]:
+    """How often the tensors among arguments were written."""
+    if isinstance(x, (list, tuple)):
+        return [version for part in x for version in _versions(part)]
+    return [x._version] if isinstance(x, torch.Tensor) and not x.is_inference() else []
 
 
 def _float32(x: torch.Tensor) -> torch.Tensor:
@@ -92,7 +137,7 @@ def _float32(x: torch.Tensor) -> torch.Tensor:
 
 
 def _in_place(function: Callable[..., Any]) -> bool:
-    name = getattr(function, "__name__", "")
+    name = _name(function)
     return name.endswith("_") and not name.endswith("__") or name.startswith("__i")
 
 
