@@ -208,6 +208,16 @@ void SavedGradients::add(std::uint64_t step, std::string_view name, GradientKind
   gradients_.push_back(std::move(g));
 }
 
+void SavedGradients::add_activation(std::uint64_t step, std::string_view layer, double scale,
+                                    std::span<const std::uint64_t> extents, std::span<const float> values) {
+  const std::string first = layer.empty() ? "activation-gradient" : std::string(layer) + ".activation-gradient";
+  std::string name = first;
+  const auto there = [&](const SavedGradient& g) { return *g.step == step && g.name == name; };
+  for (int times = 2; std::any_of(gradients_.rbegin(), gradients_.rend(), there); ++times)
+    name = fmt::format("{}-{}", first, times);
+  add(step, name, GradientKind::of_activation, scale, extents, values);
+}
+
 void SavedGradients::list() {
   if (listed_ == gradients_.size() && listed_ != 0) return;
   Json tensors = Json::array();

@@ -66,6 +66,10 @@ class SavedGradients {
   /// std::invalid_argument in one line where it cannot be written.
   void add(std::uint64_t step, std::string_view name, GradientKind kind, double scale,
            std::span<const std::uint64_t> extents, std::span<const float> values);
+  /// The gradient of a layer's activation, "fc1.activation-gradient"; a second one of the same layer and step is
+  /// "fc1.activation-gradient-2".
+  void add_activation(std::uint64_t step, std::string_view layer, double scale, std::span<const std::uint64_t> extents,
+                      std::span<const float> values);
   /// After the last step, which is listed by this.
   void finish() { list(); }
 

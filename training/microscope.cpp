@@ -88,10 +88,8 @@ void Microscope::see(const Sighting& s) {
     note(kinds.nan, first_nan_);
   }
   if (!s.tally) return;
-  const auto [place, made] = places_.try_emplace({s.site.kind, std::string(s.site.name), s.role, s.operand},
-                                                 rows_.size());
-  if (made) rows_.push_back({s.site.kind, std::string(s.site.name), s.role, s.operand});
-  Row& row = rows_[place->second];
+  Row& row = rows_.at({s.site.kind, std::string(s.site.name), s.role, s.operand},
+                      [&] { return Row{s.site.kind, std::string(s.site.name), s.role, s.operand}; });
   row.elements += s.values.size();
   row.zeros += static_cast<std::uint64_t>(std::count(s.values.begin(), s.values.end(), 0.0f));
   row.underflowed += s.tally->to_zero;
@@ -116,10 +114,7 @@ void Microscope::see_updates(const std::vector<TrainedParameter<float>*>& parame
   }
 }
 
-std::vector<Microscope::Row> Microscope::take_rows() {
-  places_.clear();
-  return std::exchange(rows_, {});
-}
+std::vector<Microscope::Row> Microscope::take_rows() { return rows_.take(); }
 std::vector<Microscope::UpdateRow> Microscope::take_updates() { return std::exchange(updates_, {}); }
 
 Json Microscope::state() const { return record_json(*this); }

@@ -7,10 +7,10 @@
 #include <halfulp/support/json_fwd.hpp>
 #include <halfulp/training/optimizer.hpp>
 #include <halfulp/training/policy_numerics.hpp>
+#include <halfulp/training/rows.hpp>
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -118,8 +118,7 @@ class Microscope : public Observer {
   bool counting_ = false, paused_ = false;
   std::optional<FirstNonFinite> first_infinite_, first_nan_;
   Trace* trace_ = nullptr;
-  std::map<std::tuple<OperatorKind, std::string, Role, bool>, std::size_t> places_;
-  std::vector<Row> rows_;
+  Rows<std::tuple<OperatorKind, std::string, Role, bool>, Row> rows_;
   std::vector<UpdateRow> updates_;
 };
 

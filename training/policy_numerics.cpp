@@ -107,13 +107,9 @@ void PolicyNumerics::round(const Site& site, Role role, const Storage& storage, 
   if (observer_) observer_->see({site, role, false, values, counts ? &tally : nullptr});
 }
 
-void PolicyNumerics::finish(const ProductSighting& product, Role role, const Storage& storage, std::span<float> d) {
-  if (!observer_ || !observer_->measures()) return round(product.site, role, storage, d);
-  const std::vector<float> sums(d.begin(), d.end());
-  round(product.site, role, storage, d);
-  ProductSighting seen = product;
-  seen.sums = sums, seen.result = d;
-  observer_->see_product(seen);
+std::vector<float> PolicyNumerics::sums_to_show(std::span<const float> d) const {
+  if (!observer_ || !observer_->measures()) return {};
+  return {d.begin(), d.end()};
 }
 
 std::optional<float> PolicyNumerics::prepare(Layer& layer, const Site& site, Product which, Role role,
@@ -163,12 +159,14 @@ void PolicyNumerics::product(const Site& site, Product which, const Operands& x,
           for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] += bias[j];
       });
   }
+  const std::vector<float> sums = sums_to_show(d);
   if (straight && !forward) {
     const std::vector<std::uint8_t>& beyond = (which == Product::to_input ? at.activation : at.weight).beyond;
     for (std::size_t i = 0; i < beyond.size(); ++i)
       if (beyond[i]) d[i] = 0;
   }
-  finish({site, which, 1, came, a_, b_, bias, {}, {}, model}, roles.d, at.precision.result(roles.d), d);
+  round(site, roles.d, at.precision.result(roles.d), d);
+  if (!sums.empty()) observer_->see_product({site, which, 1, came, a_, b_, bias, sums, d, model});
 }
 
 void PolicyNumerics::products(const Site& site, Product which, std::size_t count, const Operands& x,
@@ -183,7 +181,9 @@ void PolicyNumerics::products(const Site& site, Product which, std::size_t count
   prepare(at, site, which, roles.b, x.b, x.n * count, x.k, !x.transpose_b, b_);
   const ProductModel& model = at.models[static_cast<std::size_t>(which)];
   multiply(model, elements_of(a_, b_, x.m, x.n, x.k), {}, d, count, stream_of("sums", step_) + (roundings_++ << 40));
-  finish({site, which, count, x, a_, b_, {}, {}, {}, model}, roles.d, at.precision.result(roles.d), d);
+  const std::vector<float> sums = sums_to_show(d);
+  round(site, roles.d, at.precision.result(roles.d), d);
+  if (!sums.empty()) observer_->see_product({site, which, count, x, a_, b_, {}, sums, d, model});
 }
 
 void PolicyNumerics::cast(const Site& site, Role role, std::span<float> values) {

@@ -32,8 +32,8 @@ struct ProductSighting {
   const FloatOperands& x;         ///< of the first product; A and B as they were before rounding
   const PolicyOperand &a, &b;     ///< of all products, as the model takes them
   std::span<const float> bias;    ///< a row, or empty
-  std::span<const float> sums;    ///< D before it is rounded for its role
-  std::span<const float> result;  ///< D
+  std::span<const float> sums;    ///< D as the model and the bias made it
+  std::span<const float> result;  ///< D as it was rounded for its role; of straight-through gradients, cut before that
   const ProductModel& model;
 };
 
@@ -99,8 +99,8 @@ class PolicyNumerics : public Numerics<float> {
   std::optional<float> prepare(Layer& layer, const Site& site, Product which, Role role, std::span<const float> memory,
                                std::size_t rows, std::size_t k, bool in_columns, PolicyOperand& operand);
   void round(const Site& site, Role role, const Storage& storage, std::span<float> values);
-  /// Rounds a product's result, and shows the product to an observer that measures.
-  void finish(const ProductSighting& seen, Role role, const Storage& storage, std::span<float> d);
+  /// The sums of a product, for an observer that measures; else empty.
+  std::vector<float> sums_to_show(std::span<const float> d) const;
   RandomStream next_random();
 
   const Policy& policy_;

@@ -4,8 +4,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <utility>
 
 namespace halfulp::training {
 namespace {
@@ -62,9 +60,8 @@ double ProductErrors::share(double part) const { return part / (quantization + a
 void ProductMeter::see(const ProductSighting& p) {
   const std::size_t m = p.x.m, n = p.x.n, k = p.x.k;
   if (p.count == 0 || m == 0 || n == 0 || k == 0) return;
-  const auto [place, made] = places_.try_emplace({p.site.kind, std::string(p.site.name), p.which}, rows_.size());
-  if (made) rows_.push_back({p.site.kind, std::string(p.site.name), p.which});
-  ProductErrors& e = rows_[place->second];
+  ProductErrors& e = rows_.at({p.site.kind, std::string(p.site.name), p.which},
+                              [&] { return ProductErrors{p.site.kind, std::string(p.site.name), p.which}; });
   e.m = m, e.n = n, e.k = k, e.count = p.count;
   e.largest_a = std::max(e.largest_a, largest_magnitude(p.x.a));
   e.largest_b = std::max(e.largest_b, largest_magnitude(p.x.b));
@@ -120,9 +117,6 @@ void ProductMeter::see(const ProductSighting& p) {
   }
 }
 
-std::vector<ProductErrors> ProductMeter::take() {
-  places_.clear();
-  return std::exchange(rows_, {});
-}
+std::vector<ProductErrors> ProductMeter::take() { return rows_.take(); }
 
 }  // namespace halfulp::training

@@ -2,9 +2,9 @@
 #pragma once
 
 #include <halfulp/training/policy_numerics.hpp>
+#include <halfulp/training/rows.hpp>
 
 #include <cstdint>
-#include <map>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -42,8 +42,7 @@ class ProductMeter {
   std::vector<ProductErrors> take();
 
  private:
-  std::map<std::tuple<OperatorKind, std::string, Product>, std::size_t> places_;
-  std::vector<ProductErrors> rows_;
+  Rows<std::tuple<OperatorKind, std::string, Product>, ProductErrors> rows_;
 };
 
 }  // namespace halfulp::training

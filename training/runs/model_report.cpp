@@ -11,7 +11,6 @@
 #include <cmath>
 #include <limits>
 #include <thread>
-#include <utility>
 
 namespace halfulp::trainings {
 
@@ -23,7 +22,6 @@ constexpr std::size_t most_counted = 64;
 
 bool ModelWatch::begin_step(std::uint64_t step, bool evaluates) {
   step_ = step;
-  evaluates_ = evaluates;
   microscope_.pause(evaluates);
   microscope_.begin_step(step, step % every_ == 0);
   return counts();
@@ -31,9 +29,7 @@ bool ModelWatch::begin_step(std::uint64_t step, bool evaluates) {
 
 void ModelWatch::end_step() {
   if (!counts()) return;
-  counted_.push_back({step_, meter_.take(), microscope_.take_rows(), std::exchange(gradients_, {})});
-  places_.clear();
-  saved_names_.clear();
+  counted_.push_back({step_, meter_.take(), microscope_.take_rows(), gradients_.take()});
   if (counted_.size() <= most_counted) return;
   every_ *= 2;
   std::erase_if(counted_, [&](const Counted& c) { return c.step % every_ != 0; });
@@ -43,9 +39,8 @@ void ModelWatch::before(const training::Site& site, training::Role role, const t
                         std::span<const float> values) {
   const bool gradient = role == training::Role::gradient_of_activation || role == training::Role::gradient_of_weight;
   if (!counts() || !gradient) return;
-  const auto [place, made] = places_.try_emplace({site.kind, std::string(site.name), role}, gradients_.size());
-  if (made) gradients_.push_back({site.kind, std::string(site.name), role});
-  ExponentRow& row = gradients_[place->second];
+  ExponentRow& row = gradients_.at({site.kind, std::string(site.name), role},
+                                   [&] { return ExponentRow{site.kind, std::string(site.name), role}; });
   std::array<std::uint64_t, 256> counts{};
   for (const float value : values) {
     const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
@@ -63,10 +58,8 @@ void ModelWatch::before(const training::Site& site, training::Role role, const t
 void ModelWatch::see(const training::Sighting& s) {
   microscope_.see(s);
   if (!saved_ || !counts() || s.operand || s.role != training::Role::gradient_of_activation) return;
-  std::string name = std::string(s.site.name) + ".activation-gradient";
-  if (const int times = ++saved_names_[name]; times > 1) name += "-" + std::to_string(times);
   const std::uint64_t size = s.values.size();
-  saved_->add(step_, name, GradientKind::of_activation, saved_scale_, {&size, 1}, s.values);
+  saved_->add_activation(step_, s.site.name, saved_scale_, {&size, 1}, s.values);
 }
 
 namespace {
@@ -92,12 +85,7 @@ Config config_of(const ModelFacts& facts, std::uint64_t every) {
 }
 
 void add_rows(Table& table, const Json& rows) {
-  for (const Json& row : rows) {
-    std::vector<Json> cells(row.begin(), row.end());
-    for (Json& cell : cells)
-      if (cell.is_number_float()) cell = number(cell.get<double>());
-    table.row(std::move(cells));
-  }
+  for (const Json& row : rows) table.row({row.begin(), row.end()});
 }
 
 void add_products(Report& report, const ModelWatch& watch) {
@@ -145,20 +133,15 @@ void add_exponents(Report& report, const ModelWatch& watch) {
        {"role", "", "Gradient of an activation or of a weight."},
        {"exponent", "", "Binary exponent: magnitudes from 2^exponent up to twice that; null: zeros."},
        {"count", "value", "How many."}});
-  std::vector<ExponentRow> sums;
-  std::map<std::tuple<training::OperatorKind, std::string, training::Role>, std::size_t> places;
+  ExponentRows sums;
   for (const ModelWatch::Counted& at : watch.counted())
     for (const ExponentRow& row : at.gradients) {
-      const auto [place, made] = places.try_emplace({row.kind, row.name, row.role}, sums.size());
-      if (made) {
-        sums.push_back(row);
-        continue;
-      }
-      ExponentRow& sum = sums[place->second];
-      sum.zeros += row.zeros, sum.non_finite += row.non_finite;
+      ExponentRow& sum = sums.at({row.kind, row.name, row.role},
+                                 [&] { return ExponentRow{row.kind, row.name, row.role}; });
+      sum.zeros += row.zeros;
       for (std::size_t i = 0; i < row.counts.size(); ++i) sum.counts[i] += row.counts[i];
     }
-  for (const ExponentRow& row : sums) {
+  for (const ExponentRow& row : sums.take()) {
     if (row.zeros) table.row({row.name, name_of(row.kind), name_of(row.role), nullptr, row.zeros});
     for (std::size_t i = 0; i < row.counts.size(); ++i)
       if (row.counts[i])
@@ -199,14 +182,14 @@ void claim_bound(Report& report, const ModelWatch* watch) {
   if (watch)
     for (const ModelWatch::Counted& at : watch->counted())
       for (const ProductErrors& e : at.products) bounded += e.bounded, beyond += e.beyond_bound;
-  report.claim(
-      {"fp32-sums-within-bound",
-       "Sums in fp32 are within (2k + 8) u times the sum of magnitudes of the exact sum of k rounded operands.",
-       "derived: Higham 2002, Accuracy and Stability of Numerical Algorithms, section 3.1"},
-      !watch         ? "no step was watched"
-      : bounded == 0 ? "no product of a counted step sums in fp32"
-                     : "",
-      [&] { return exactly(0, beyond, "oracle"); });
+  report.claim({"fp32-sums-within-bound",
+                "Sums of k products in fp32 are within g times the sum of their magnitudes of the exact sum, with g = "
+                "n u / (1 - n u) and n = 2k + 8.",
+                "derived: Higham 2002, Accuracy and Stability of Numerical Algorithms, section 3.1"},
+               !watch         ? "no step was watched"
+               : bounded == 0 ? "no product of a counted step sums in fp32"
+                              : "",
+               [&] { return exactly(0, beyond, "oracle"); });
 }
 
 }  // namespace

@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <tuple>
@@ -25,6 +24,7 @@ struct ExponentRow {
   std::array<std::uint64_t, 277> counts = {};  ///< from exponent -149 on
 };
 inline constexpr int lowest_exponent = -149;
+using ExponentRows = training::Rows<std::tuple<training::OperatorKind, std::string, training::Role>, ExponentRow>;
 
 /// Watches steps of a training: every `every`-th is counted, from the first. It keeps at most 64 counted steps: with
 /// one more it forgets every second one, and counts half as often from then on. Of the steps between it only notes the
@@ -60,15 +60,12 @@ class ModelWatch : public training::Observer {
 
  private:
   std::uint64_t every_, step_ = 0;
-  bool evaluates_ = false;
   training::Microscope microscope_;
   training::ProductMeter meter_;
   std::vector<Counted> counted_;
-  std::vector<ExponentRow> gradients_;
-  std::map<std::tuple<training::OperatorKind, std::string, training::Role>, std::size_t> places_;
+  ExponentRows gradients_;
   SavedGradients* saved_ = nullptr;
   double saved_scale_ = 1;
-  std::map<std::string, int> saved_names_;
 };
 
 /// What the report says of itself. Nobody but halfulp.torch runs it: `run` is null.
@@ -88,7 +85,7 @@ struct ModelFacts {
 };
 
 /// The report "model": calls, and what was watched. `watch` may be null. `command`: for the environment. Throws
-/// std::invalid_argument for rows of another length.
+/// std::logic_error for rows of another length.
 Report model_report(const ModelWatch* watch, const ModelFacts& facts, const std::string& command);
 
 }  // namespace halfulp::trainings

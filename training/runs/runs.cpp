@@ -32,31 +32,22 @@ std::vector<std::uint64_t> by_rows(std::size_t count, std::size_t rows) {
   return {rows, count / rows};
 }
 
-/// What is waiting to be written with the next step.
-struct Keeper {
-  SavedGradients saved;
-  std::map<std::string, int> times;  ///< of each name in this step
-};
-
 }  // namespace
 
 void keep_gradients(training::Trainer& trainer, const std::string& folder, Json about) {
-  const auto keeper = std::make_shared<Keeper>(Keeper{SavedGradients(folder, std::move(about), trainer.steps()), {}});
-  trainer.microscope().spy = [keeper, &trainer](const training::Sighting& s) {
+  const auto saved = std::make_shared<SavedGradients>(folder, std::move(about), trainer.steps());
+  trainer.microscope().spy = [saved, &trainer](const training::Sighting& s) {
     if (s.operand || s.role != training::Role::gradient_of_activation) return;
-    std::string name = std::string(s.site.name) + ".activation-gradient";
-    if (const int times = ++keeper->times[name]; times > 1) name += "-" + std::to_string(times);
-    keeper->saved.add(trainer.steps(), name, GradientKind::of_activation, trainer.scale(),
-                      by_rows(s.values.size(), trainer.rows()), s.values);
+    saved->add_activation(trainer.steps(), s.site.name, trainer.scale(), by_rows(s.values.size(), trainer.rows()),
+                          s.values);
   };
-  trainer.after_backward = [keeper](training::Trainer& t) {
+  trainer.after_backward = [saved](training::Trainer& t) {
     if (!t.microscope().counts()) return;
     for (const auto* const p : t.parameters())
       if (p->has_gradient)
-        keeper->saved.add(t.steps(), p->name + ".gradient", GradientKind::of_weight, t.scale(),
-                          shape_of(p->gradient.extents()), p->gradient.values());
-    keeper->times.clear();
-    keeper->saved.finish();  // now, since the run may end at any step
+        saved->add(t.steps(), p->name + ".gradient", GradientKind::of_weight, t.scale(),
+                   shape_of(p->gradient.extents()), p->gradient.values());
+    saved->finish();  // now, since the run may end at any step
   };
 }
 

@@ -310,9 +310,8 @@ def _check_layers(precision: _core.Precision, model: torch.nn.Module) -> None:
     """Refuses a policy whose rules name a layer that the model does not have: they would change nothing, silently."""
     names = [name for name, _ in model.named_modules()]
     for rule in json.loads(precision.policy).get("rules", []):
-        layers = rule.get("layers", [])
-        for pattern in [layers] if isinstance(layers, str) else layers:
-            if pattern != "all" and not any(_meant(pattern, name) or name and pattern.startswith(name + ".") for name in names):
+        for pattern in rule.get("layers", []):
+            if not any(_meant(pattern, name) or name and pattern.startswith(name + ".") for name in names):
                 raise ValueError(f"policy: {precision.name} has a rule for {pattern!r}, which is the name of no module; there are " + ", ".join(name for name in names if name)[:300])
 
 

@@ -55,13 +55,13 @@ class PolicyOptimizer(torch.optim.Optimizer):
             if "params" not in group:
                 raise ValueError("parameters: a group without 'params'; accepted: {'params': pairs of a name and a tensor, 'lr': ...}")
             group["pairs"] = [_named(pair) for pair in group.pop("params") if not isinstance(pair, tuple) or getattr(pair[-1], "requires_grad", True)]
+        if not any(group["pairs"] for group in groups):
+            raise ValueError("parameters: none that require a gradient; accepted: pairs of a name and a tensor, as model.named_parameters() has them")
         if not {id(p) for group in groups for _, p in group["pairs"]} & {id(p) for p in run.model.parameters()}:
             raise ValueError("parameters: none of the model that the run was made for; accepted: that model's named_parameters()")
         self.run, self.kind, self._complete = run, kind, False
         self._master = bool(json.loads(run.precision.policy).get("weights", {}).get("master"))
         settings = [_settings(kind, {**options, **{name: value for name, value in group.items() if name != "pairs"}}) for group in groups]
-        if not any(group["pairs"] for group in groups):
-            raise ValueError("parameters: none that require a gradient; accepted: pairs of a name and a tensor, as model.named_parameters() has them")
         self._named = [pair for group in groups for pair in group["pairs"]]
         self._updates = _core.Updates(run.precision, kind, [_flat(s) for s in settings], [[(name, p.numel(), p.data_ptr()) for name, p in group["pairs"]] for group in groups])
         super().__init__([{"params": [p for _, p in group["pairs"]], **s} for group, s in zip(groups, settings)], _DEFAULTS[kind])
@@ -200,6 +200,18 @@ def _named(pair: Any) -> tuple[str, torch.Tensor]:
     return name, p
 
 
+def _storage(argument: str, storage: Any) -> tuple[Any, Any] | None:
+    """A format and a rounding, checked."""
+    if storage is None:
+        return None
+    format, rounding = storage if isinstance(storage, tuple) and len(storage) == 2 else (storage, "nearest-even")
+    try:
+        quantize(torch.zeros(1), format, rounding=rounding, seed=0)
+    except (TypeError, ValueError) as why:
+        raise type(why)(f"{argument}: {storage!r}: {why}") from None
+    return format, rounding
+
+
 def optim(optimizer: torch.optim.Optimizer, *, weights: Any = None, states: Any = None, master: bool = False, kahan: bool = False,
           generator: torch.Generator | None = None) -> torch.optim.Optimizer:
     """Rounds what any optimizer of torch writes, and returns it.
@@ -208,10 +220,11 @@ def optim(optimizer: torch.optim.Optimizer, *, weights: Any = None, states: Any 
 
     weights, states: a format, or a pair of one and a Rounding or a mode's name. Parameters are rounded to `weights` at
     once and after every step, and the tensors of the optimizer's state that are shaped as their parameter to `states`,
-    after every step. master: the optimizer works on float32 copies, of which parameters are rounded. kahan: what
-    rounding took from a weight is kept, rounded to `weights`, and added to the next update (Zamirai et al. 2021). The step itself is torch's, in float32. Both kinds of copies are entries of the optimizer's own state,
-    so that state_dict() has them. Stochastic rounding draws fresh bits from `generator` (default: torch's own). Raises
-    TypeError and ValueError naming the argument.
+    after every step. The step itself is torch's, in float32. master: the optimizer works on float32 copies, of which
+    parameters are rounded. kahan: what rounding took from a weight is kept, rounded to `weights`, and added to the next
+    update (Zamirai et al. 2021). Both kinds of copies are entries of the optimizer's own state, so that state_dict() has
+    them after a step. Stochastic rounding draws fresh bits from `generator` (default: torch's own). Raises TypeError and
+    ValueError naming the argument.
     """
     if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, PolicyOptimizer):
         raise TypeError(f"optimizer: {type(optimizer).__name__}; accepted: an optimizer of torch.optim")
@@ -226,18 +239,10 @@ def optim(optimizer: torch.optim.Optimizer, *, weights: Any = None, states: Any 
     kept: dict[torch.Tensor, torch.Tensor] = {}  # until the optimizer has made its state
     written: dict[torch.Tensor, tuple[torch.Tensor | None, int]] = {}  # the master and the version of a parameter after a step
 
-    def rounded(x: torch.Tensor, storage: Any) -> torch.Tensor:
-        format, rounding = storage if isinstance(storage, tuple) else (storage, "nearest-even")
-        return quantize(x.detach(), format, rounding=rounding, generator=generator)
+    weights_as, states_as = _storage("weights", weights), _storage("states", states)
 
-    for argument, storage in (("weights", weights), ("states", states)):
-        try:
-            if storage is not None:
-                quantize(torch.zeros(1), *(storage[:1] if isinstance(storage, tuple) else (storage,)), **({"rounding": storage[1]} if isinstance(storage, tuple) and len(storage) == 2 else {}), seed=0)
-            if isinstance(storage, tuple) and len(storage) != 2:
-                raise ValueError("accepted: a format, or a pair of one and a rounding")
-        except (TypeError, ValueError) as why:
-            raise type(why)(f"{argument}: {storage!r}: {why}") from None
+    def rounded(x: torch.Tensor, storage: tuple[Any, Any]) -> torch.Tensor:
+        return quantize(x.detach(), storage[0], rounding=storage[1], generator=generator)
 
     def parameters() -> Iterable[torch.Tensor]:
         return (p for group in optimizer.param_groups for p in group["params"])
@@ -262,22 +267,22 @@ def optim(optimizer: torch.optim.Optimizer, *, weights: Any = None, states: Any 
             if p.grad is None:
                 continue
             state = optimizer.state[p]
-            if states is not None:
+            if states_as:
                 for name, value in state.items():
                     if isinstance(value, torch.Tensor) and value.shape == p.shape and value.is_floating_point() and not name.startswith("halfulp_") and name != "step":
-                        value.copy_(rounded(value, states))
+                        value.copy_(rounded(value, states_as))
             if master:
                 state["halfulp_master"] = p.detach().clone()
-            if kahan:
+            if kahan and weights_as:
                 was = kept.pop(p)
                 update = p - was
                 if "halfulp_lost" in state:
                     update += state["halfulp_lost"]
-                now = rounded(was + update, weights)
-                state["halfulp_lost"] = rounded(update - (now - was), weights)
+                now = rounded(was + update, weights_as)
+                state["halfulp_lost"] = rounded(update - (now - was), weights_as)
                 p.copy_(now)
-            elif weights is not None:
-                p.copy_(rounded(p, weights))
+            elif weights_as:
+                p.copy_(rounded(p, weights_as))
             written[p] = state.get("halfulp_master"), p._version
             kept.pop(p, None)
 
@@ -287,8 +292,8 @@ def optim(optimizer: torch.optim.Optimizer, *, weights: Any = None, states: Any 
                 raise TypeError(f"optimizer: a parameter of {p.dtype} on {p.device}; accepted: float32 in the CPU's memory")
             if master:
                 kept[p] = p.detach().clone()
-            if weights is not None:
-                p.copy_(rounded(p, weights))
+            if weights_as:
+                p.copy_(rounded(p, weights_as))
             written[p] = kept.get(p), p._version
     optimizer.halfulp_rounds = True  # type: ignore[attr-defined]
     optimizer.register_step_pre_hook(before)
