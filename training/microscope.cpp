@@ -91,7 +91,10 @@ void Microscope::see(const Sighting& s) {
   Row& row = rows_.at({s.site.kind, std::string(s.site.name), s.role, s.operand},
                       [&] { return Row{s.site.kind, std::string(s.site.name), s.role, s.operand}; });
   row.elements += s.values.size();
-  row.zeros += static_cast<std::uint64_t>(std::count(s.values.begin(), s.values.end(), 0.0f));
+  count_rows(s.values.size(), 1, row.zeros,
+             [values = s.values](std::size_t begin, std::size_t end, std::uint64_t& own) {
+               for (std::size_t i = begin; i < end; ++i) own += values[i] == 0;
+             });
   row.underflowed += s.tally->to_zero;
   row.overflowed += s.tally->overflow;
   row.subnormal += s.tally->subnormal;

@@ -1,12 +1,12 @@
 #include <halfulp/training/operand.hpp>
 
+#include <halfulp/emulation/array/transpose.hpp>
 #include <halfulp/emulation/block/product.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/support/work.hpp>
 #include <halfulp/training/layers/tensor.hpp>
 
 #include <algorithm>
-#include <atomic>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -51,11 +51,26 @@ ProductModel operand_model(const std::string& accumulate, const Storage& a, cons
 namespace {
 
 void transpose(std::span<const float> from, std::size_t rows, std::size_t columns, std::span<float> to) {
-  constexpr std::size_t tile = 16;
-  for_rows((columns + tile - 1) / tile, tile * rows, [&](std::size_t begin, std::size_t end) {
-    for (std::size_t j0 = begin * tile; j0 < std::min(end * tile, columns); j0 += tile)
-      for (std::size_t i = 0; i < rows; ++i)
-        for (std::size_t j = j0; j < std::min(j0 + tile, columns); ++j) to[j * rows + i] = from[i * columns + j];
+  constexpr std::size_t side = 16;  // lines of a power of two apart are in each other's way in the cache
+  for_rows((columns + side - 1) / side, side * rows, [&](std::size_t begin, std::size_t end) {
+    float tile[side][side] = {};
+    for (std::size_t j0 = begin * side; j0 < std::min(end * side, columns); j0 += side)
+      for (std::size_t i0 = 0; i0 < rows; i0 += side) {
+        const std::size_t height = std::min(side, rows - i0), width = std::min(side, columns - j0);
+        const float* const corner = from.data() + i0 * columns + j0;
+        if (height == side && width == side) {
+          for (std::size_t i = 0; i < side; i += 4)
+            for (std::size_t j = 0; j < side; j += 4) {
+              const float* const at = corner + i * columns + j;
+              const float* const four[] = {at, at + columns, at + 2 * columns, at + 3 * columns};
+              array::transpose4(four, &tile[j][i], side);
+            }
+        } else {
+          for (std::size_t i = 0; i < height; ++i)
+            for (std::size_t j = 0; j < width; ++j) tile[j][i] = corner[i * columns + j];
+        }
+        for (std::size_t j = 0; j < width; ++j) std::copy_n(tile[j], height, to.begin() + (j0 + j) * rows + i0);
+      }
   });
 }
 
@@ -69,9 +84,7 @@ void count(std::span<const float> before, std::span<const float> after, const Bl
     largest = element.target() +
               (element.target() - element.value(static_cast<unsigned>(element.format.max_finite()) - 1)) / 2;
   tally.elements += before.size();
-  std::atomic<std::uint64_t> nan{0}, to_zero{0}, overflow{0};
-  for_rows(grid.rows, grid.columns, [&](std::size_t begin, std::size_t end) {
-    std::uint64_t nans = 0, zeros = 0, over = 0;
+  count_rows(grid.rows, grid.columns, tally, [&](std::size_t begin, std::size_t end, Tally& own) {
     for (std::size_t i = begin; i < end; ++i)
       for (std::size_t first = 0; first < grid.columns; first += grid.block_columns) {
         const double limit = largest * static_cast<double>(array.step(grid.index(i, first)).value);
@@ -80,14 +93,12 @@ void count(std::span<const float> before, std::span<const float> after, const Bl
         if (static_cast<double>(most) > limit && limit > 0) most = std::nextafter(most, 0.0f);
         const std::size_t last = i * grid.columns + std::min(grid.columns, first + grid.block_columns);
         for (std::size_t at = i * grid.columns + first; at < last; ++at) {
-          nans += after[at] != after[at];
-          zeros += (after[at] == 0) & (before[at] != 0);
-          over += std::fabs(before[at]) > most;
+          own.nan += after[at] != after[at];
+          own.to_zero += (after[at] == 0) & (before[at] != 0);
+          own.overflow += std::fabs(before[at]) > most;
         }
       }
-    nan += nans, to_zero += zeros, overflow += over;
   });
-  tally.nan += nan, tally.to_zero += to_zero, tally.overflow += overflow;
 }
 
 }  // namespace
@@ -99,56 +110,52 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
   transposed = in_columns;
   elements = memory;
   if (storage.keeps_floats()) return;
-  buffer.resize(memory.size());
-  elements = buffer;
+  if (buffer.size() < memory.size()) buffer.resize(memory.size());
+  const std::span<float> own = std::span(buffer).first(memory.size());
+  elements = own;
   if (const FloatFormat* const f = storage.plain()) {
-    quantize(*f, storage.rounding, memory, buffer, random, tally);
+    quantize(*f, storage.rounding, memory, own, random, tally);
     return;
   }
   const BlockFormat& format = *storage.block();
   std::span<const float> by_rows = memory;
   if (in_columns) {
-    transpose(memory, k, rows, buffer);
-    by_rows = buffer;
+    transpose(memory, k, rows, own);
+    by_rows = own;
     transposed = false;
   }
-  BlockArray array;
-  quantize_blocks(format, storage.rounding, by_rows, rows, k, array, {random, amax});
   grid = block_grid(format, rows, k);
+  const BlockElement& element = format.element;
+  BlockArray array;
+  if (tally || element.is_integer()) quantize_blocks(format, storage.rounding, by_rows, rows, k, array, {random, amax});
   if (tally) {
     std::vector<float> after(by_rows.size());
     dequantize_blocks(array, after);
     count(by_rows, after, array, grid, *tally);
   }
+  if (!element.is_integer()) {
+    ScalesApart apart{!folds(storage), std::move(scales)};
+    quantize_block_values(format, storage.rounding, by_rows, rows, k, own, {random, amax}, &apart);
+    scales = std::move(apart.blocks), outer = apart.tensor;
+    return;
+  }
   outer = array.tensor_scale;
   array.tensor_scale = 1;
-  std::vector<float> values(grid.count());
-  std::vector<int> zeros(array.zeros.begin(), array.zeros.end());
-  for (std::size_t i = 0; i < values.size(); ++i) values[i] = array.step(i).value;
-  // Floats are decoded at once. Integers are few in kind: with a zero point, or from a table.
-  const BlockElement& element = format.element;
+  scales.resize(grid.count());
+  for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = array.step(i).value;
+  // Integers are few in kind: with a zero point, or from a table.
   float table[256] = {};
-  if (!element.is_integer()) decode(element.format, std::span<const std::uint8_t>(array.codes), std::span(buffer));
-  else if (!element.is_affine())
-    for (unsigned code = 0; code < 256; ++code)
-      table[code] = static_cast<float>(element.value(code & ((1u << element.bits()) - 1)));
-  const bool fold = folds(storage);
-  if (fold || element.is_integer())
-    for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
-      for (std::size_t i = begin; i < end; ++i)
-        for (std::size_t first = 0; first < k; first += grid.block_columns) {
-          const std::size_t block = grid.index(i, first), last = std::min(k, first + grid.block_columns);
-          float* const row = buffer.data() + i * k;
-          const std::uint8_t* const codes = array.codes.data() + i * k;
-          for (std::size_t j = first; j < last; ++j) {
-            if (fold) row[j] *= values[block];
-            else
-              row[j] = element.is_affine() ? static_cast<float>(element.integer(codes[j]) - zeros[block])
-                                           : table[codes[j]];
-          }
-        }
-    });
-  if (!fold) scales = std::move(values);
+  for (unsigned code = 0; code < 256 && !element.is_affine(); ++code)
+    table[code] = static_cast<float>(element.value(code & ((1u << element.bits()) - 1)));
+  for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t first = 0; first < k; first += grid.block_columns) {
+        const int zero = element.is_affine() ? array.zeros[grid.index(i, first)] : 0;
+        for (std::size_t at = i * k + first; at < i * k + std::min(k, first + grid.block_columns); ++at)
+          own[at] = element.is_affine() ? static_cast<float>(element.integer(array.codes[at]) - zero)
+                                        : table[array.codes[at]];
+      }
+  });
 }
 
 void PolicyOperand::values(std::size_t rows, std::size_t k, std::vector<float>& to) const {

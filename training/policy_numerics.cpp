@@ -107,9 +107,10 @@ void PolicyNumerics::round(const Site& site, Role role, const Storage& storage, 
   if (observer_) observer_->see({site, role, false, values, counts ? &tally : nullptr});
 }
 
-std::vector<float> PolicyNumerics::sums_to_show(std::span<const float> d) const {
+std::span<const float> PolicyNumerics::sums_to_show(std::span<const float> d) {
   if (!observer_ || !observer_->measures()) return {};
-  return {d.begin(), d.end()};
+  sums_.assign(d.begin(), d.end());
+  return sums_;
 }
 
 std::optional<float> PolicyNumerics::prepare(Layer& layer, const Site& site, Product which, Role role,
@@ -159,7 +160,7 @@ void PolicyNumerics::product(const Site& site, Product which, const Operands& x,
           for (std::size_t j = 0; j < x.n; ++j) d[i * x.n + j] += bias[j];
       });
   }
-  const std::vector<float> sums = sums_to_show(d);
+  const std::span<const float> sums = sums_to_show(d);
   if (straight && !forward) {
     const std::vector<std::uint8_t>& beyond = (which == Product::to_input ? at.activation : at.weight).beyond;
     for (std::size_t i = 0; i < beyond.size(); ++i)
@@ -181,7 +182,7 @@ void PolicyNumerics::products(const Site& site, Product which, std::size_t count
   prepare(at, site, which, roles.b, x.b, x.n * count, x.k, !x.transpose_b, b_);
   const ProductModel& model = at.models[static_cast<std::size_t>(which)];
   multiply(model, elements_of(a_, b_, x.m, x.n, x.k), {}, d, count, stream_of("sums", step_) + (roundings_++ << 40));
-  const std::vector<float> sums = sums_to_show(d);
+  const std::span<const float> sums = sums_to_show(d);
   round(site, roles.d, at.precision.result(roles.d), d);
   if (!sums.empty()) observer_->see_product({site, which, count, x, a_, b_, {}, sums, d, model});
 }

@@ -99,8 +99,8 @@ class PolicyNumerics : public Numerics<float> {
   std::optional<float> prepare(Layer& layer, const Site& site, Product which, Role role, std::span<const float> memory,
                                std::size_t rows, std::size_t k, bool in_columns, PolicyOperand& operand);
   void round(const Site& site, Role role, const Storage& storage, std::span<float> values);
-  /// The sums of a product, for an observer that measures; else empty.
-  std::vector<float> sums_to_show(std::span<const float> d) const;
+  /// The sums of a product until the next one, for an observer that measures; else empty.
+  std::span<const float> sums_to_show(std::span<const float> d);
   RandomStream next_random();
 
   const Policy& policy_;
@@ -110,6 +110,7 @@ class PolicyNumerics : public Numerics<float> {
   mutable std::mutex mutex_;    ///< of layers_: `inner` and sums come from several threads
   mutable std::map<std::pair<OperatorKind, std::string>, std::unique_ptr<Layer>> layers_;
   PolicyOperand a_, b_;
+  std::vector<float> sums_;
 };
 
 }  // namespace halfulp::training

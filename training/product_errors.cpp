@@ -23,23 +23,46 @@ std::vector<std::size_t> spread(std::size_t size, std::size_t most) {
   return places;
 }
 
-/// Rows of an operand (of B: columns), each along k, in double: as they came, and as the model takes them.
-struct Lines {
+/// A row of an operand (of B: a column), along k, in double: as it came, and as the model takes it.
+struct Line {
   std::vector<double> came, taken;
 };
 
 /// Line `line` of product `product`. `place` says where element (line, l) of one product is.
-void append(Lines& lines, std::span<const float> memory, Placement place, const PolicyOperand& operand,
-            std::size_t product, std::size_t size, std::size_t line, std::size_t k) {
+Line line_of(std::span<const float> memory, Placement place, const PolicyOperand& operand, std::size_t product,
+             std::size_t size, std::size_t line, std::size_t k) {
   const std::size_t row = product * size + line;  // of the operand, which holds all products
+  Line values{std::vector<double>(k), std::vector<double>(k)};
   for (std::size_t l = 0; l < k; ++l) {
     const std::size_t at = product * size * k + place(line, l);
-    lines.came.push_back(static_cast<double>(memory[at]));
-    double value = operand.transposed ? static_cast<double>(operand.elements[at])
-                                      : static_cast<double>(operand.elements[row * k + l]);
+    values.came[l] = static_cast<double>(memory[at]);
+    double value = static_cast<double>(operand.elements[operand.transposed ? at : row * k + l]);
     if (!operand.scales.empty()) value *= static_cast<double>(operand.scales[operand.grid.index(row, l)]);
-    lines.taken.push_back(value * static_cast<double>(operand.outer));
+    values.taken[l] = value * static_cast<double>(operand.outer);
   }
+  return values;
+}
+
+/// An output in double: of the operands as they came, as they were taken, and of the magnitudes of the latter's terms.
+struct Sums {
+  double came, taken, size;
+};
+
+Sums sums_of(const Line& a, const Line& b, double bias) {
+  constexpr std::size_t lanes = 4;
+  double came[lanes] = {bias}, taken[lanes] = {bias}, size[lanes] = {std::fabs(bias)};
+  const auto add = [&](std::size_t l, std::size_t lane) {
+    const double product = a.taken[l] * b.taken[l];
+    came[lane] += a.came[l] * b.came[l];
+    taken[lane] += product;
+    size[lane] += std::fabs(product);
+  };
+  std::size_t l = 0;
+  for (; l + lanes <= a.came.size(); l += lanes)
+    for (std::size_t lane = 0; lane < lanes; ++lane) add(l + lane, lane);
+  for (std::size_t lane = 0; l + lane < a.came.size(); ++lane) add(l + lane, lane);
+  const auto sum = [](const double(&x)[lanes]) { return (x[0] + x[1]) + (x[2] + x[3]); };
+  return {sum(came), sum(taken), sum(size)};
 }
 
 /// Whether every operation of the model's sums is in fp32, to nearest.
@@ -71,39 +94,29 @@ void ProductMeter::see(const ProductSighting& p) {
   const double u = std::ldexp(1.0, -24), roundings = 2 * static_cast<double>(k) + 8;
   const double gamma = roundings * u / (1 - roundings * u), tiny = std::ldexp(roundings, -126);
 
-  const std::vector<std::size_t> columns = spread(n, most_columns);
+  const std::vector<std::size_t> columns = spread(n, most_columns), rows = spread(p.count * m, most_rows);
   const Placement place_a = p.x.place_a(), place_b = p.x.place_b();
   const Placement line_of_b{place_b.column, place_b.row};
-  std::size_t of_product = p.count;  // which product `b` is of
-  Lines b;
-  std::vector<double> exact(columns.size()), taken(columns.size()), magnitude(columns.size());
-  for (const std::size_t row : spread(p.count * m, most_rows)) {
-    const std::size_t product = row / m, i = row % m;
-    if (product != of_product) {
-      b.came.clear(), b.taken.clear();
-      for (const std::size_t j : columns) append(b, p.x.b, line_of_b, p.b, product, n, j, k);
-      of_product = product;
-    }
-    Lines a;
-    append(a, p.x.a, place_a, p.a, product, m, i, k);
-    for (std::size_t c = 0; c < columns.size(); ++c) {
-      const double* const y = b.came.data() + c * k;
-      const double* const z = b.taken.data() + c * k;
-      const double bias = p.bias.empty() ? 0 : static_cast<double>(p.bias[columns[c]]);
-      double by_came[4] = {bias}, by_taken[4] = {bias}, by_size[4] = {std::fabs(bias)};
-      for (std::size_t l = 0; l < k; ++l) {
-        const std::size_t lane = l % 4;
-        const double product_taken = a.taken[l] * z[l];
-        by_came[lane] += a.came[l] * y[l];
-        by_taken[lane] += product_taken;
-        by_size[lane] += std::fabs(product_taken);
+  std::vector<Line> a(rows.size());
+  for_rows(rows.size(), k, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t r = begin; r < end; ++r) a[r] = line_of(p.x.a, place_a, p.a, rows[r] / m, m, rows[r] % m, k);
+  });
+  std::vector<Sums> sums(rows.size() * columns.size());
+  for_rows(columns.size(), rows.size() * k, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t c = begin; c < end; ++c) {
+      const std::size_t column = columns[c];
+      const double bias = p.bias.empty() ? 0 : static_cast<double>(p.bias[column]);
+      Line b;
+      for (std::size_t r = 0; r < rows.size(); ++r) {
+        if (r == 0 || rows[r] / m != rows[r - 1] / m) b = line_of(p.x.b, line_of_b, p.b, rows[r] / m, n, column, k);
+        sums[r * columns.size() + c] = sums_of(a[r], b, bias);
       }
-      const auto sum = [](const double(&x)[4]) { return (x[0] + x[1]) + (x[2] + x[3]); };
-      exact[c] = sum(by_came), taken[c] = sum(by_taken), magnitude[c] = sum(by_size);
     }
+  });
+  for (std::size_t r = 0; r < rows.size(); ++r)
     for (std::size_t c = 0; c < columns.size(); ++c) {
-      const std::size_t at = row * n + columns[c];
-      const double y = exact[c], z = taken[c];
+      const std::size_t at = rows[r] * n + columns[c];
+      const auto& [y, z, size] = sums[r * columns.size() + c];
       const auto s = static_cast<double>(p.sums[at]), d = static_cast<double>(p.result[at]);
       if (!std::isfinite(y) || !std::isfinite(z) || !std::isfinite(s) || !std::isfinite(d)) {
         ++e.non_finite;
@@ -112,9 +125,8 @@ void ProductMeter::see(const ProductSighting& p) {
       ++e.elements;
       e.signal += y * y, e.error += (d - y) * (d - y);
       e.quantization += (z - y) * (z - y), e.accumulation += (s - z) * (s - z), e.rounding += (d - s) * (d - s);
-      if (bounds) ++e.bounded, e.beyond_bound += !(std::fabs(s - z) <= gamma * magnitude[c] + tiny);
+      if (bounds) ++e.bounded, e.beyond_bound += !(std::fabs(s - z) <= gamma * size + tiny);
     }
-  }
 }
 
 std::vector<ProductErrors> ProductMeter::take() { return rows_.take(); }

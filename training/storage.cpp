@@ -4,6 +4,7 @@
 #include <halfulp/support/json.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/support/spelling.hpp>
+#include <halfulp/training/layers/tensor.hpp>
 
 #include <cmath>
 #include <limits>
@@ -100,10 +101,11 @@ void store(const Storage& s, std::size_t columns, std::span<float> values, Rando
   if (const FloatFormat* const f = s.plain()) {
     if (!s.keeps_floats()) quantize(*f, s.rounding, values, values, random, tally);
     else if (tally)
-      for (const float v : values) {
-        ++tally->elements;
-        tally->nan += std::isnan(v), tally->subnormal += std::fpclassify(v) == FP_SUBNORMAL;
-      }
+      count_rows(values.size(), 1, *tally, [=](std::size_t begin, std::size_t end, Tally& own) {
+        own.elements = end - begin;
+        for (const float v : values.subspan(begin, end - begin))
+          own.nan += v != v, own.subnormal += (v != 0) & (std::fabs(v) < std::numeric_limits<float>::min());
+      });
     return;
   }
   if (values.empty()) return;
@@ -112,12 +114,14 @@ void store(const Storage& s, std::size_t columns, std::span<float> values, Rando
   if (tally) before.assign(values.begin(), values.end());
   quantize_block_values(*s.block(), s.rounding, values, values.size() / columns, columns, values, {random, amax});
   if (!tally) return;
-  tally->elements += values.size();
-  for (std::size_t i = 0; i < values.size(); ++i) {
-    tally->nan += std::isnan(values[i]);
-    tally->to_zero += values[i] == 0 && before[i] != 0;
-    tally->inexact += values[i] != before[i] && !std::isnan(values[i]);
-  }
+  count_rows(values.size(), 1, *tally, [&](std::size_t begin, std::size_t end, Tally& own) {
+    own.elements = end - begin;
+    for (std::size_t i = begin; i < end; ++i) {
+      own.nan += values[i] != values[i];
+      own.to_zero += (values[i] == 0) & (before[i] != 0);
+      own.inexact += (values[i] != before[i]) & (values[i] == values[i]);
+    }
+  });
 }
 
 }  // namespace halfulp::training

@@ -174,6 +174,35 @@ struct Tile {
   std::size_t width;          ///< of a block
 };
 
+/// Takes scales out of steps before values are made of them.
+class TakenApart {
+ public:
+  TakenApart(const BlockFormat& f, std::size_t blocks, ScalesApart* to) : f_(f), to_(to) {
+    if (!to) return;
+    to->blocks.resize(to->of_blocks ? blocks : 0);
+    if (f.scale.storage_bits() <= 8)
+      for (std::uint32_t code = 0; code <= f.scale.code_mask(); ++code)
+        values_.push_back(block::scale_value(f.scale, code));
+  }
+  void operator()(const Tile& t, Steps& steps) const {
+    for (std::size_t i = 0; to_ && i < steps.values.size(); ++i) {
+      steps.values[i] = to_->of_blocks ? 1 : value(steps.scales[i]);
+      if (to_->of_blocks && t.blocks) to_->blocks[t.block + i] = value(steps.scales[i]);
+    }
+  }
+  void all(std::uint32_t scale) const {
+    if (to_) std::fill(to_->blocks.begin(), to_->blocks.end(), value(scale));
+  }
+
+ private:
+  float value(std::uint32_t scale) const {
+    return values_.empty() ? block::scale_value(f_.scale, scale) : values_[scale];
+  }
+  const BlockFormat& f_;
+  ScalesApart* to_;
+  std::vector<float> values_;  ///< of all code words of a short format
+};
+
 /// Finds the steps of all blocks and calls use(tile, steps) for every tile. Returns the step if one serves all.
 template <class Use>
 std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std::span<const float> in,
@@ -190,10 +219,12 @@ std::optional<BlockStep> each_tile(const BlockFormat& f, const BlockGrid& g, std
     const std::uint32_t bits = options.amax && !f.tensor_scale ? block::bits_of(*options.amax) & 0x7fff'ffff
                                                                : largest_bits(in, true);
     block::find_steps(f, std::span(&bits, 1), tensor, known);
+    const BlockStep first = known[0];
     parallel(in.size(), tile_size, [&](std::size_t begin, std::size_t end) {
-      use(Tile{0, 1, begin, end - begin, 0, 0, end - begin}, known);
+      Steps own = known;
+      use(Tile{0, 1, begin, end - begin, 0, 0, end - begin}, own);
     });
-    return known[0];
+    return first;
   }
   const std::size_t height = std::min(g.block_rows, g.rows);
   const std::size_t wide = std::max<std::size_t>(1, tile_size / height / g.block_columns),
@@ -299,19 +330,24 @@ void quantize_blocks(const BlockFormat& f, const Rounding& rounding, std::span<c
 }
 
 void quantize_block_values(const BlockFormat& f, const Rounding& rounding, std::span<const float> in, std::size_t rows,
-                           std::size_t columns, std::span<float> out, const BlockOptions& options) {
+                           std::size_t columns, std::span<float> out, const BlockOptions& options, ScalesApart* apart) {
   const BlockGrid g = flattened(block_grid(f, rows, columns));
   require_size("the array", in.size(), rows, columns);
   require_size("the result", out.size(), rows, columns);
   if (in.data() != out.data() && in.data() < out.data() + out.size() && out.data() < in.data() + in.size())
     throw std::invalid_argument("the array and the result overlap: they must be the same array or apart");
   const Elements elements(f, rounding, options.random);
-  each_tile(f, g, in, options, find_tensor_scale(f, in, options), [&](const Tile& t, const Steps& steps) {
+  const float tensor = find_tensor_scale(f, in, options);
+  if (apart) apart->tensor = tensor;
+  const TakenApart take_apart(f, g.count(), apart);
+  const auto one = each_tile(f, g, in, options, tensor, [&](const Tile& t, Steps& steps) {
+    take_apart(t, steps);
     for (std::size_t row = t.row; row < t.row + t.rows; ++row) {
       const std::size_t at = row * g.columns + t.column;
       elements.round_values(in.data() + at, at, t.width, t.columns, steps, out.data() + at);
     }
   });
+  if (one) take_apart.all(one->scale);
 }
 
 void dequantize_blocks(const BlockArray& array, std::span<float> out) {

@@ -72,9 +72,17 @@ void quantize_blocks(const BlockFormat& format, const Rounding& rounding, std::s
 /// out = the values: block_value of every element.
 void dequantize_blocks(const BlockArray& array, std::span<float> out);
 
-/// Both at once, without code words: out = dequantize_blocks(quantize_blocks(in)). `out` may be `in`.
+/// Scales that values lack.
+struct ScalesApart {
+  bool of_blocks = false;     ///< whether blocks' scales are wanted too
+  std::vector<float> blocks;  ///< one per block, row by row of blocks; not for affine elements
+  float tensor = 1;
+};
+
+/// Both at once, without code words: out = dequantize_blocks(quantize_blocks(in)). `out` may be `in`. With `apart` it
+/// gets the tensor's scale, and if it wants them those of blocks, and the values are without.
 void quantize_block_values(const BlockFormat& format, const Rounding& rounding, std::span<const float> in,
                            std::size_t rows, std::size_t columns, std::span<float> out,
-                           const BlockOptions& options = {});
+                           const BlockOptions& options = {}, ScalesApart* apart = nullptr);
 
 }  // namespace halfulp

@@ -6,6 +6,8 @@
 #include <halfulp/emulation/product/rounder-inl.hpp>
 
 #include <bit>
+#include <functional>
+#include <numeric>
 #include <stdexcept>
 
 HWY_BEFORE_NAMESPACE();
@@ -53,8 +55,10 @@ struct RunningSums {
     constexpr std::size_t lanes = hn::MaxLanes(d);
     if constexpr (lanes == panel_columns) {
       rows<panel_rows, 1>(rule, count, a, a_step, b, b_step, out);
-    } else {  // 16 registers
-      constexpr std::size_t together = lanes == 1 ? 1 : 2, few = 4 / together;
+    } else {
+      // 16 registers. Eight sums at once hide an adder's latency; a stage that rounds has constants in registers too.
+      constexpr bool by_operations = product_way <= Way::plain && sum_way == Way::plain;
+      constexpr std::size_t together = lanes == 1 ? 1 : 2, few = (by_operations ? 8 : 4) / together;
       for (std::size_t r = 0; r < panel_rows; r += few)
         for (std::size_t j = 0; j < panel_columns; j += together * lanes)
           rows<few, together>(rule, count, a + r, a_step, b + j, b_step, out + r * panel_columns + j);
@@ -175,9 +179,10 @@ HWY_ATTR MagnitudeRange extent(const float* values, std::size_t count) {
   using VI = hn::Vec<decltype(di)>;
   const std::size_t lanes = hn::Lanes(d);
   const VI clear = hn::Set(di, 0x7fff'ffff), infinity = hn::Set(di, 0x7f80'0000);
-  VI most = hn::Zero(di), least = clear, largest_finite = hn::Zero(di);
+  VI most = hn::Zero(di), least = clear, largest_finite = hn::Zero(di), bits = hn::Zero(di);
   const auto take = [&](V v) HWY_ATTR {
     const VI magnitude = hn::And(hn::BitCast(di, v), clear);
+    bits = hn::Or(bits, magnitude);
     most = hn::Max(most, magnitude);
     largest_finite = hn::Max(largest_finite, hn::IfThenElseZero(hn::Lt(magnitude, infinity), magnitude));
     least = hn::Min(least, hn::And(hn::Sub(magnitude, hn::Set(di, 1)), clear));  // zeros go to the top
@@ -190,6 +195,9 @@ HWY_ATTR MagnitudeRange extent(const float* values, std::size_t count) {
   extent.finite = hn::GetLane(hn::MaxOfLanes(di, most)) < 0x7f80'0000;
   extent.max = std::bit_cast<float>(hn::GetLane(hn::MaxOfLanes(di, largest_finite)));
   if (above < 0x7f80'0000 - 1) extent.min = std::bit_cast<float>(above + 1);
+  alignas(64) std::uint32_t of_lanes[panel_columns];
+  hn::Store(hn::BitCast(du, bits), du, of_lanes);
+  extent.zeros = std::countr_zero(std::accumulate(of_lanes, of_lanes + lanes, 1u << 23, std::bit_or<>{}));
   return extent;
 }
 

@@ -74,6 +74,7 @@ struct MagnitudeRange {
   float max = 0;                                  ///< of finite numbers
   float min = std::numeric_limits<float>::max();  ///< of finite numbers other than 0
   bool finite = true;                             ///< whether all numbers are finite
+  int zeros = 23;                                 ///< of so many last bits of a fraction, none is set in any number
 };
 
 /// The extent of any number of floats.

@@ -1,4 +1,5 @@
 #include <halfulp/emulation/array/array.hpp>
+#include <halfulp/emulation/array/transpose.hpp>
 #include <halfulp/emulation/product/panels.hpp>
 
 #include <tbb/blocked_range.h>
@@ -44,7 +45,13 @@ class Reader {
 
 template <std::size_t width>
 void interleave(const float* const (&from)[width], std::size_t count, float* to) {
-  for (std::size_t i = 0; i < count; ++i)
+  std::size_t i = 0;
+  for (; i + 4 <= count; i += 4)
+    for (std::size_t v = 0; v < width; v += 4) {
+      const float* const rows[] = {from[v] + i, from[v + 1] + i, from[v + 2] + i, from[v + 3] + i};
+      array::transpose4(rows, to + i * width + v, width);
+    }
+  for (; i < count; ++i)
     for (std::size_t v = 0; v < width; ++v) to[i * width + v] = from[v][i];
 }
 

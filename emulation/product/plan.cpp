@@ -218,10 +218,26 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
     return 2 * (s.format.emax() + 1) + carrier_bits - s.format.precision() + 1 <= fp32.emax();
   };
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
+  StepRule fused = base_.running;
+  fused.product.way = Way::fused;
+  fuses_ = model.compensation == Compensation::none && plan.product.rounder.way == Way::plain &&
+           plan.accumulator.rounder.way == Way::plain && runs(fused);
+  always_ = plan.product.rounder.way != Way::aligned && plan.accumulator.rounder.way != Way::aligned &&
+            plan.outer.rounder.way != Way::aligned && !plan.odd_if_tiny;
+}
+
+bool RulesOfTiles::fused(const MagnitudeRange& a, const MagnitudeRange& b) const {
+  // Products of so few bits, neither tiny nor beyond the largest, are exact.
+  const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
+  return fuses_ && a.zeros + b.zeros >= carrier_bits && smallest >= std::numeric_limits<float>::min() &&
+         largest <= std::numeric_limits<float>::max();
 }
 
 std::optional<TileRules> RulesOfTiles::operator()(const MagnitudeRange& a, const MagnitudeRange& b) const {
-  TileRules rules = base_;
+  std::optional<TileRules> chosen = base_;
+  TileRules& rules = *chosen;
+  if (fused(a, b)) rules.running.product.way = Way::fused;
+  if (always_) return chosen;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
   const bool compensated = rules.running.compensation != Compensation::none, finite = a.finite && b.finite;
@@ -241,11 +257,11 @@ std::optional<TileRules> RulesOfTiles::operator()(const MagnitudeRange& a, const
     if (of_products.way != Way::aligned && !sums_fit && !(largest <= 0x1p60)) return {};
   }
   if (rules.outer.sum.way == Way::aligned) rules.outer.sum.fix = of_sums.fix;
-  if (odd_if_tiny_ && smallest < FloatFormat::power_of_two(fp32.emin())) {
+  if (odd_if_tiny_ && smallest < std::numeric_limits<float>::min()) {
     rules.running.odd_product = true;
     if (compensated || !runs(rules.running)) return {};
   }
-  return rules;
+  return chosen;
 }
 
 StepRule Plan::addend_rule() const {

@@ -9,6 +9,7 @@
 #include <array>
 #include <cstddef>
 #include <initializer_list>
+#include <mutex>
 #include <span>
 #include <string>
 #include <vector>
@@ -107,6 +108,18 @@ void for_rows(std::size_t rows, std::size_t cost, F&& f) {
   }
   tbb::parallel_for(tbb::blocked_range<std::size_t>(0, rows, grain),
                     [&](const auto& piece) { f(piece.begin(), piece.end()); });
+}
+
+/// The same for f(begin, end, counts), which counts in each piece from 0. Adds all to `to`.
+template <class Counts, class F>
+void count_rows(std::size_t rows, std::size_t cost, Counts& to, const F& f) {
+  std::mutex mutex;
+  for_rows(rows, cost, [&](std::size_t begin, std::size_t end) {
+    Counts own{};
+    f(begin, end, own);
+    const std::lock_guard lock(mutex);
+    to += own;
+  });
 }
 
 /// to[i] = f(i), where each i costs a step. f is copied, so that what it refers to stays in registers and the compiler

@@ -20,6 +20,12 @@ namespace {
 constexpr std::size_t most_counted = 64;
 }
 
+ExponentRow& ExponentRow::operator+=(const ExponentRow& other) {
+  zeros += other.zeros, non_finite += other.non_finite;
+  for (std::size_t i = 0; i < counts.size(); ++i) counts[i] += other.counts[i];
+  return *this;
+}
+
 bool ModelWatch::begin_step(std::uint64_t step, bool evaluates) {
   step_ = step;
   microscope_.pause(evaluates);
@@ -41,18 +47,20 @@ void ModelWatch::before(const training::Site& site, training::Role role, const t
   if (!counts() || !gradient) return;
   ExponentRow& row = gradients_.at({site.kind, std::string(site.name), role},
                                    [&] { return ExponentRow{site.kind, std::string(site.name), role}; });
-  std::array<std::uint64_t, 256> counts{};
-  for (const float value : values) {
-    const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
-    ++counts[magnitude >> 23];
-    if (magnitude < 0x00800000u) {
-      if (magnitude == 0) ++row.zeros;
-      else ++row.counts[static_cast<std::size_t>(std::bit_width(magnitude) - 1)];
+  training::count_rows(values.size(), 1, row, [=](std::size_t begin, std::size_t end, ExponentRow& own) {
+    std::array<std::uint64_t, 256> counts{};
+    for (const float value : values.subspan(begin, end - begin)) {
+      const std::uint32_t magnitude = std::bit_cast<std::uint32_t>(value) & 0x7fffffffu;
+      ++counts[magnitude >> 23];
+      if (magnitude < 0x00800000u) {
+        if (magnitude == 0) ++own.zeros;
+        else ++own.counts[static_cast<std::size_t>(std::bit_width(magnitude) - 1)];
+      }
     }
-  }
-  row.non_finite += counts[255];
-  for (std::size_t e = 1; e < 255; ++e)
-    row.counts[static_cast<std::size_t>(static_cast<int>(e) - 127 - lowest_exponent)] += counts[e];
+    own.non_finite += counts[255];
+    for (std::size_t e = 1; e < 255; ++e)
+      own.counts[static_cast<std::size_t>(static_cast<int>(e) - 127 - lowest_exponent)] += counts[e];
+  });
 }
 
 void ModelWatch::see(const training::Sighting& s) {
@@ -136,10 +144,7 @@ void add_exponents(Report& report, const ModelWatch& watch) {
   ExponentRows sums;
   for (const ModelWatch::Counted& at : watch.counted())
     for (const ExponentRow& row : at.gradients) {
-      ExponentRow& sum = sums.at({row.kind, row.name, row.role},
-                                 [&] { return ExponentRow{row.kind, row.name, row.role}; });
-      sum.zeros += row.zeros;
-      for (std::size_t i = 0; i < row.counts.size(); ++i) sum.counts[i] += row.counts[i];
+      sums.at({row.kind, row.name, row.role}, [&] { return ExponentRow{row.kind, row.name, row.role}; }) += row;
     }
   for (const ExponentRow& row : sums.take()) {
     if (row.zeros) table.row({row.name, name_of(row.kind), name_of(row.role), nullptr, row.zeros});

@@ -22,6 +22,8 @@ struct ExponentRow {
   training::Role role = training::Role::gradient_of_activation;
   std::uint64_t zeros = 0, non_finite = 0;
   std::array<std::uint64_t, 277> counts = {};  ///< from exponent -149 on
+
+  ExponentRow& operator+=(const ExponentRow& other);  ///< its counts
 };
 inline constexpr int lowest_exponent = -149;
 using ExponentRows = training::Rows<std::tuple<training::OperatorKind, std::string, training::Role>, ExponentRow>;

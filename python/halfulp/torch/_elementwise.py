@@ -44,7 +44,7 @@ def _gate(run: Run, input: Any, other: Any) -> Any:
         return NotImplemented
     name = run.site("residual")
     x, y = (CastGradient.apply(run, "residual", name, t) if t.requires_grad else t for t in (a, b))
-    return Cast.apply(run, "residual", name, torch.mul(x, y))
+    return Cast.apply(run, "residual", name, torch.mul(x, y), True)
 
 
 for _function in (torch.mul, torch.Tensor.mul, torch.Tensor.__mul__, torch.Tensor.__rmul__):

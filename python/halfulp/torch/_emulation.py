@@ -194,14 +194,6 @@ class emulate(TorchFunctionMode):
             self._stack.pop()
             self._calls.pop()
 
-    def _fits(self, handler: Callable[..., Any], args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> bool:
-        """Whether a handler knows these arguments."""
-        try:
-            _signature(handler).bind(self, *args, **kwargs)
-            return True
-        except TypeError:
-            return False
-
     @property
     def in_a_module(self) -> bool:
         return len(self._stack) > 1
@@ -220,7 +212,7 @@ class emulate(TorchFunctionMode):
     def __torch_function__(self, function: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: Mapping[str, Any] | None = None) -> Any:
         kwargs = kwargs or {}
         handler = HANDLERS.get(function)
-        if handler is not None and self._fits(handler, args, kwargs):
+        if handler is not None and fits(handler, len(args), tuple(kwargs)):
             result = handler(self, *args, **kwargs)
             if result is not NotImplemented:
                 self.covered[name_of(function), self.module] += 1
@@ -258,8 +250,13 @@ def _in_fp32(function: Callable[..., Any], args: tuple[Any, ...], kwargs: Mappin
 
 
 @lru_cache(maxsize=None)
-def _signature(handler: Callable[..., Any]) -> inspect.Signature:
-    return inspect.signature(handler)
+def fits(handler: Callable[..., Any], positions: int, names: tuple[str, ...]) -> bool:
+    """Whether a handler knows so many arguments, and those of these names."""
+    try:
+        inspect.signature(handler).bind(None, *(None,) * positions, **dict.fromkeys(names))
+        return True
+    except TypeError:
+        return False
 
 
 def name_of(function: Callable[..., Any]) -> str:

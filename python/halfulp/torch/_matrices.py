@@ -1,6 +1,7 @@
 """Products of the trainer as functions of torch: linear, matmul, convolutions, attention."""
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any
 
@@ -219,6 +220,27 @@ def _conv2d(run: Run, input: torch.Tensor, weight: torch.Tensor, bias: Any = Non
     return layer(run, "conv2d", options, input, (weight,) if bias is None else (weight, bias))
 
 
+class _Scaled(torch.autograd.Function):
+    """Scores times a factor, -inf where they are hidden."""
+
+    @staticmethod
+    def forward(ctx: Any, s: torch.Tensor, factor: float, hidden: torch.Tensor | None) -> torch.Tensor:
+        ctx.factor, ctx.hidden = factor, hidden
+        y = torch.mul(s, factor)
+        return y if hidden is None else y.masked_fill_(hidden, -math.inf)
+
+    @staticmethod
+    def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
+        with torch._C.DisableTorchFunction():
+            return (dy * ctx.factor if ctx.hidden is None else dy.masked_fill(ctx.hidden, 0.0).mul_(ctx.factor)), None, None
+
+
+@functools.lru_cache(maxsize=8)
+def _future(queries: int, keys: int) -> torch.Tensor:
+    """The keys that come after their query."""
+    return torch.ones(queries, keys, dtype=torch.bool, device="cpu").triu(1)
+
+
 @handles(F.scaled_dot_product_attention)
 def _attention(run: Run, query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, attn_mask: Any = None, dropout_p: float = 0.0, is_causal: bool = False, scale: float | None = None,
                enable_gqa: bool = False) -> Any:
@@ -233,12 +255,16 @@ def _attention(run: Run, query: torch.Tensor, key: torch.Tensor, value: torch.Te
     base = run.module
     def named(what: str) -> str:
         return f"{base}.{what}" if base else what
-    s = _matmul_of(run, "attention-scores", named("scores"), query, key, True) * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    s = _matmul_of(run, "attention-scores", named("scores"), query, key, True)
+    hidden = None
     if is_causal:
-        attn_mask = torch.ones(query.shape[-2], key.shape[-2], dtype=torch.bool).tril()
+        hidden = _future(*s.shape[-2:])
+    elif attn_mask is not None and attn_mask.dtype is torch.bool:
+        hidden, attn_mask = ~attn_mask, None
+    s = _Scaled.apply(s, 1 / math.sqrt(query.shape[-1]) if scale is None else scale, hidden)
     if attn_mask is not None:
-        s = s.masked_fill(~attn_mask, -math.inf) if attn_mask.dtype is torch.bool else s + attn_mask
-    unseen = (s.detach() == -math.inf).all(-1, keepdim=True)  # rows that see nothing are 0, as torch has it
+        s = s + attn_mask
+    unseen = s.detach().amax(-1, keepdim=True) == -math.inf  # rows that see nothing are 0, as torch has it
     masked = bool(unseen.any())
     s = s.masked_fill(unseen, 0.0) if masked else s
     p = Layer.apply(run, "softmax", named("softmax"), {}, True, [], s.reshape(-1, s.shape[-1])).reshape(s.shape)

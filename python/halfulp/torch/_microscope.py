@@ -8,7 +8,7 @@ from typing import Any, Callable, Mapping
 
 import torch
 
-from ._emulation import emulate, name_of as _name
+from ._emulation import emulate, fits, name_of as _name
 from ._handlers import HANDLERS
 
 
@@ -39,7 +39,7 @@ class microscope(emulate):
         kwargs = kwargs or {}
         handler = HANDLERS.get(function) if self.counted and torch._C._current_graph_task_id() == -1 else None
         call = None
-        if handler is not None and not _in_place(function) and self._fits(handler, args, kwargs):
+        if handler is not None and not _in_place(function) and fits(handler, len(args), tuple(kwargs)):
             given = tuple(False if x is True and i and i == len(args) - 1 and handler in _IN_PLACE else x for i, x in enumerate(args))
             named = {**kwargs, "inplace": False} if "inplace" in kwargs else kwargs
             inplace = any(x is not y for x, y in zip(given, args)) or bool(kwargs.get("inplace"))

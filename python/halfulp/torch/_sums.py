@@ -11,18 +11,18 @@ from ._handlers import Run, dense, empty, handles, is_float, once
 
 
 class Cast(torch.autograd.Function):
-    """Rounds an activation for an operator; its gradient passes."""
+    """Rounds an activation for an operator, in place where nobody else has it; its gradient passes."""
 
     @staticmethod
-    def forward(ctx: Any, run: Run, kind: str, name: str, x: torch.Tensor) -> torch.Tensor:
-        y = x.detach().clone(memory_format=torch.contiguous_format)
+    def forward(ctx: Any, run: Run, kind: str, name: str, x: torch.Tensor, own: bool = False) -> torch.Tensor:
+        y = x.detach() if own and x.is_contiguous() else x.detach().clone(memory_format=torch.contiguous_format)
         run.precision.cast(kind, name, "activation", y.data_ptr(), y.numel())
         return y
 
     @staticmethod
     @once
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
-        return None, None, None, dy
+        return None, None, None, dy, None
 
 
 class CastGradient(torch.autograd.Function):
@@ -60,7 +60,7 @@ def _add(run: Run, input: Any, other: Any, *, alpha: Any = 1) -> Any:
     if torch.is_grad_enabled() and a.grad_fn is not None and b.grad_fn is not None:
         earlier = min((a, b), key=lambda t: t.grad_fn._sequence_nr())
         earlier.register_hook(lambda gradient: cast_gradient(run, "residual", name, gradient))
-    return Cast.apply(run, "residual", name, torch.add(a, b))
+    return Cast.apply(run, "residual", name, torch.add(a, b), True)
 
 
 @handles(torch.Tensor.add_, torch.Tensor.__iadd__)

@@ -103,6 +103,24 @@ void expect_definition(const BlockFormat& f, const Rounding& r, const std::vecto
     ASSERT_TRUE(same_bits(fused[i], values[i]))
         << where() << ": fused value " << i << " is " << fused[i] << ", not " << values[i];
   }
+  if (f.element.is_affine()) return;
+  ScalesApart tensor, blocks{true, {}, 0};
+  std::vector<float> scaled(in.size()), elements(in.size());
+  quantize_block_values(f, r, in, rows, columns, scaled, options, &tensor);
+  quantize_block_values(f, r, in, rows, columns, elements, options, &blocks);
+  ASSERT_TRUE(tensor.blocks.empty() && blocks.blocks.size() == g.count()) << where();
+  ASSERT_TRUE(same_bits(tensor.tensor, got.tensor_scale) && same_bits(blocks.tensor, got.tensor_scale)) << where();
+  BlockArray without = got;
+  without.tensor_scale = 1;
+  for (std::size_t i = 0; i < in.size(); ++i) {
+    const std::size_t block = g.index(i / columns, i % columns);
+    const BlockStep step = without.step(block);
+    const auto element = static_cast<float>(f.element.value(got.codes[i]));
+    ASSERT_TRUE(same_bits(blocks.blocks[block], step.value)) << where() << ": scale " << block;
+    ASSERT_TRUE(same_bits(scaled[i], block_value(f, step, got.codes[i]))) << where() << ": " << scaled[i];
+    ASSERT_TRUE(same_bits(elements[i], element) || (std::isnan(step.value) && std::isnan(elements[i])))
+        << where() << ": element " << i << " is " << elements[i] << ", not " << element;
+  }
 }
 
 TEST_P(Arrays, BlocksAreTheDefinition) {

@@ -139,6 +139,33 @@ TEST(Products, StagesThatDiffer) {
   EXPECT_GT(count.compared, 150'000u * hwy::SupportedAndGeneratedTargets().size());
 }
 
+// Products of floats with few bits are added by fma where that is the same: not where they are tiny, beyond the largest
+// or not finite, nor where the bits of both operands are more than a float's.
+TEST(Products, FloatsOfFewBits) {
+  Count count;
+  Random random{9};
+  for (const char* mode : modes)
+    for (const auto& [bits_a, bits_b] : {std::pair{8, 8}, {4, 20}, {12, 12}, {12, 13}, {13, 12}, {24, 1}})
+      for (const double size : {1.0, 0x1p-60, 0x1p-64, 0x1p-73, 0x1p-76, 0x1p-130, 0x1p62, 0x1p63, 0x1p66})
+        for (const bool with_infinity : {false, true}) {
+          const auto model = std::get<DotModel>(parse_product_model(std::string("fp32,round=") + mode));
+          Matrices x(model, 9, 17, 12, Kind::normal, false, random);
+          const auto shorten = [&](std::vector<std::uint64_t>& codes, int bits) {
+            for (std::uint64_t& code : codes) {
+              const FloatFormat few{8, bits - 1, 127, NonFinite::ieee};
+              const double value = static_cast<double>(random() % (1 << 24) + (1 << 24)) *
+                                   (random() & 1 ? -0x1p-25 : 0x1p-25);
+              code = check::rounded(fp32, few.value(check::rounded(few, value)) * size);
+            }
+          };
+          shorten(x.a, bits_a), shorten(x.b, bits_b);
+          if (with_infinity) x.a[0] = fp32.infinity(), x.b[3] = fp32.zero(false);
+          compare(model, x, count, std::to_string(bits_a) + " and " + std::to_string(bits_b) + " bits");
+          if (HasFatalFailure()) return;
+        }
+  EXPECT_EQ(count.by_vectors, count.compared);
+}
+
 TEST(Products, CompensatedSums) {
   Count count;
   Random random{7};
