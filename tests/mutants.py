@@ -68,6 +68,8 @@ BUGS = [
      "b.zeros >= carrier_bits", "b.zeros >= carrier_bits - 1", "products"),
     ("blocks: values keep the tensor's scale", "emulation/block/block.cpp",
      "? 1 : value(steps.scales[i])", "? 1 : steps.values[i]", "block"),
+    ("operands: 9 bits count as bf16", "training/operand.cpp",
+     "range.zeros >= fp32.fraction_bits - f.fraction_bits;", "range.zeros >= fp32.fraction_bits - f.fraction_bits - 1;", "policy_numerics"),
     ("product errors: scales of blocks are forgotten", "training/product_errors.cpp",
      "if (!operand.scales.empty()) value *=", "if (false) value *=", "model_watch"),
     ("watching: an observer draws other random bits", "training/policy_numerics.cpp",

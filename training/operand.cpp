@@ -1,12 +1,15 @@
 #include <halfulp/training/operand.hpp>
 
+#include <halfulp/emulation/array/plan.hpp>
 #include <halfulp/emulation/array/transpose.hpp>
 #include <halfulp/emulation/block/product.hpp>
+#include <halfulp/emulation/product/kernels.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/support/work.hpp>
 #include <halfulp/training/layers/tensor.hpp>
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -74,6 +77,21 @@ void transpose(std::span<const float> from, std::size_t rows, std::size_t column
   });
 }
 
+/// Whether rounding leaves an array as it is, seen from its bits.
+bool is_rounded(const FloatFormat& f, const Rounding& rounding, std::span<const float> values) {
+  if (!array::short_float(f) || rounding.flush_inputs || rounding.flush_outputs) return false;
+  const auto piece = [&](std::size_t begin, std::size_t end) {
+    const products::MagnitudeRange range = products::extent_of(values.data() + begin, end - begin);
+    return range.finite && range.zeros >= fp32.fraction_bits - f.fraction_bits;
+  };
+  if (!piece(0, std::min<std::size_t>(values.size(), 256))) return false;
+  std::atomic<bool> all{true};
+  for_rows(values.size(), 1, [&](std::size_t begin, std::size_t end) {
+    if (all && !piece(begin, end)) all = false;
+  });
+  return all;
+}
+
 /// Adds to a tally what rounding a matrix into blocks did. An element has overflowed if it exceeds the largest value
 /// that its scale allows by more than half of the last place, whatever it was rounded to.
 void count(std::span<const float> before, std::span<const float> after, const BlockArray& array, const BlockGrid& grid,
@@ -110,6 +128,7 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
   transposed = in_columns;
   elements = memory;
   if (storage.keeps_floats()) return;
+  if (!tally && storage.plain() && is_rounded(*storage.plain(), storage.rounding, memory)) return;
   if (buffer.size() < memory.size()) buffer.resize(memory.size());
   const std::span<float> own = std::span(buffer).first(memory.size());
   elements = own;

@@ -218,26 +218,25 @@ RulesOfTiles::RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t 
     return 2 * (s.format.emax() + 1) + carrier_bits - s.format.precision() + 1 <= fp32.emax();
   };
   product_in_reach_ = in_reach(plan.product), sum_in_reach_ = in_reach(plan.accumulator);
-  StepRule fused = base_.running;
-  fused.product.way = Way::fused;
-  fuses_ = model.compensation == Compensation::none && plan.product.rounder.way == Way::plain &&
-           plan.accumulator.rounder.way == Way::plain && runs(fused);
+  fused_ = base_;
+  fused_.running.product.way = Way::fused;
+  may_fuse_ = model.compensation == Compensation::none && plan.product.rounder.way == Way::plain &&
+              plan.accumulator.rounder.way == Way::plain && runs(fused_.running);
   always_ = plan.product.rounder.way != Way::aligned && plan.accumulator.rounder.way != Way::aligned &&
             plan.outer.rounder.way != Way::aligned && !plan.odd_if_tiny;
 }
 
-bool RulesOfTiles::fused(const MagnitudeRange& a, const MagnitudeRange& b) const {
+bool RulesOfTiles::fuses(const MagnitudeRange& a, const MagnitudeRange& b) const {
   // Products of so few bits, neither tiny nor beyond the largest, are exact.
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
-  return fuses_ && a.zeros + b.zeros >= carrier_bits && smallest >= std::numeric_limits<float>::min() &&
+  return may_fuse_ && a.zeros + b.zeros >= carrier_bits && smallest >= std::numeric_limits<float>::min() &&
          largest <= std::numeric_limits<float>::max();
 }
 
 std::optional<TileRules> RulesOfTiles::operator()(const MagnitudeRange& a, const MagnitudeRange& b) const {
-  std::optional<TileRules> chosen = base_;
-  TileRules& rules = *chosen;
-  if (fused(a, b)) rules.running.product.way = Way::fused;
+  std::optional<TileRules> chosen = fuses(a, b) ? fused_ : base_;
   if (always_) return chosen;
+  TileRules& rules = *chosen;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
   const bool compensated = rules.running.compensation != Compensation::none, finite = a.finite && b.finite;

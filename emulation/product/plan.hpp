@@ -55,14 +55,15 @@ class RulesOfTiles {
   std::optional<TileRules> operator()(const MagnitudeRange& a, const MagnitudeRange& b) const;
 
  private:
-  bool fused(const MagnitudeRange& a, const MagnitudeRange& b) const;
+  bool fuses(const MagnitudeRange& a, const MagnitudeRange& b) const;
 
-  TileRules base_;  ///< with the fixes of values beyond the largest
+  TileRules base_;   ///< with the fixes of values beyond the largest
+  TileRules fused_;  ///< the same, but fma does what multiplying and adding do, where products are exact
   double products_to_,
       sums_to_;  ///< products up to this magnitude fit into their format, sums of such products into theirs
   bool product_in_reach_, sum_in_reach_;  ///< what does not fit is not beyond the floats
   bool odd_if_tiny_;
-  bool fuses_;   ///< fma does what multiplying and adding do, where products are exact
+  bool may_fuse_;
   bool always_;  ///< the rules of all tiles are the same but for that
 };
 

@@ -216,6 +216,31 @@ TEST(Products, AreTheSameOnAnyNumberOfThreads) {
 }
 
 /// Statistics of rounded operands, against brute force.
+// An array that bf16 holds is not copied; anything else is.
+TEST(Operands, ThatAreRoundedAlreadyStayWhereTheyAre) {
+  std::vector<float> values(50'000, 1.0f + 0x1p-7f);
+  Storage storage;
+  storage.format = bf16;
+  PolicyOperand operand;
+  const auto take = [&] { operand.take(storage, values, 50, 1000, false, {}, {}, nullptr); };
+  take();
+  EXPECT_EQ(operand.elements.data(), values.data());
+  for (const auto& [odd, rounded] :
+       {std::pair{1.0f + 0x1p-8f, 1.0f}, {0x1.fffp127f, INFINITY}, {-0x1p-149f, -0.0f}, {INFINITY, INFINITY}}) {
+    values[40'000] = odd;
+    take();
+    EXPECT_NE(operand.elements.data(), values.data()) << odd;
+    EXPECT_EQ(operand.elements[40'000], rounded);
+    EXPECT_EQ(operand.elements[39'999], values[39'999]);
+  }
+  values[40'000] = 0x1p-133f;
+  take();
+  EXPECT_EQ(operand.elements.data(), values.data());
+  storage.rounding.flush_outputs = true;
+  take();
+  EXPECT_EQ(operand.elements[40'000], 0);
+}
+
 TEST(Operands, AreCounted) {
   for (const char* const name : {"amp-fp16", "mxfp4", "nvfp4", "fp8-hybrid"}) {
     const Policy policy = find_policy(name);
