@@ -94,25 +94,26 @@ bool is_rounded(const FloatFormat& f, const Rounding& rounding, std::span<const 
 
 /// Adds to a tally what rounding a matrix into blocks did. An element has overflowed if it exceeds the largest value
 /// that its scale allows by more than half of the last place, whatever it was rounded to.
-void count(std::span<const float> before, std::span<const float> after, const BlockArray& array, const BlockGrid& grid,
-           Tally& tally) {
-  const BlockElement& element = array.format.element;
+void count(std::span<const float> before, const BlockElement& element, const PolicyOperand& x, Tally& tally) {
   double largest = 0;  // integers are not examined
   if (!element.is_integer())
     largest = element.target() +
               (element.target() - element.value(static_cast<unsigned>(element.format.max_finite()) - 1)) / 2;
   tally.elements += before.size();
+  const BlockGrid& grid = x.grid;
   count_rows(grid.rows, grid.columns, tally, [&](std::size_t begin, std::size_t end, Tally& own) {
     for (std::size_t i = begin; i < end; ++i)
       for (std::size_t first = 0; first < grid.columns; first += grid.block_columns) {
-        const double limit = largest * static_cast<double>(array.step(grid.index(i, first)).value);
+        const float scale = x.scales[grid.index(i, first)] * x.outer;
+        const double limit = largest * static_cast<double>(scale);
         // Beyond this float is what is beyond the limit in double.
         float most = limit > 0 ? static_cast<float>(limit) : std::numeric_limits<float>::infinity();
         if (static_cast<double>(most) > limit && limit > 0) most = std::nextafter(most, 0.0f);
         const std::size_t last = i * grid.columns + std::min(grid.columns, first + grid.block_columns);
         for (std::size_t at = i * grid.columns + first; at < last; ++at) {
-          own.nan += after[at] != after[at];
-          own.to_zero += (after[at] == 0) & (before[at] != 0);
+          const float after = x.elements[at];
+          own.nan += (after != after) | (scale != scale);
+          own.to_zero += (after == 0) & (before[at] != 0);
           own.overflow += std::fabs(before[at]) > most;
         }
       }
@@ -139,30 +140,45 @@ void PolicyOperand::take(const Storage& storage, std::span<const float> memory, 
   const BlockFormat& format = *storage.block();
   std::span<const float> by_rows = memory;
   if (in_columns) {
-    transpose(memory, k, rows, own);
-    by_rows = own;
+    if (tally) turned.resize(memory.size());  // to be counted, it has to stay
+    const std::span<float> to = tally ? std::span(turned) : own;
+    transpose(memory, k, rows, to);
+    by_rows = to;
     transposed = false;
   }
   grid = block_grid(format, rows, k);
-  const BlockElement& element = format.element;
-  BlockArray array;
-  if (tally || element.is_integer()) quantize_blocks(format, storage.rounding, by_rows, rows, k, array, {random, amax});
-  if (tally) {
-    std::vector<float> after(by_rows.size());
-    dequantize_blocks(array, after);
-    count(by_rows, after, array, grid, *tally);
-  }
-  if (!element.is_integer()) {
-    ScalesApart apart{!folds(storage), std::move(scales)};
-    quantize_block_values(format, storage.rounding, by_rows, rows, k, own, {random, amax}, &apart);
-    scales = std::move(apart.blocks), outer = apart.tensor;
+  if (format.element.is_integer()) {
+    take_integers(storage, by_rows, rows, k, {random, amax}, own);
+    if (tally) count(by_rows, format.element, *this, *tally);
     return;
   }
+  const bool fold = folds(storage);
+  ScalesApart apart{!fold || tally, std::move(scales)};
+  quantize_block_values(format, storage.rounding, by_rows, rows, k, own, {random, amax}, &apart);
+  scales = std::move(apart.blocks), outer = apart.tensor;
+  if (!tally) return;
+  count(by_rows, format.element, *this, *tally);
+  if (!fold) return;
+  for_rows(rows, k, [&](std::size_t begin, std::size_t end) {
+    for (std::size_t i = begin; i < end; ++i)
+      for (std::size_t first = 0; first < k; first += grid.block_columns) {
+        const float scale = scales[grid.index(i, first)];
+        for (std::size_t j = first; j < std::min(k, first + grid.block_columns); ++j) own[i * k + j] *= scale;
+      }
+  });
+  scales.clear();
+}
+
+void PolicyOperand::take_integers(const Storage& storage, std::span<const float> by_rows, std::size_t rows,
+                                  std::size_t k, const BlockOptions& options, std::span<float> own) {
+  BlockArray array;
+  quantize_blocks(*storage.block(), storage.rounding, by_rows, rows, k, array, options);
   outer = array.tensor_scale;
   array.tensor_scale = 1;
   scales.resize(grid.count());
   for (std::size_t i = 0; i < scales.size(); ++i) scales[i] = array.step(i).value;
-  // Integers are few in kind: with a zero point, or from a table.
+  // They are few in kind: with a zero point, or from a table.
+  const BlockElement& element = storage.block()->element;
   float table[256] = {};
   for (unsigned code = 0; code < 256 && !element.is_affine(); ++code)
     table[code] = static_cast<float>(element.value(code & ((1u << element.bits()) - 1)));

@@ -35,7 +35,7 @@ ProductModel operand_model(const std::string& accumulate, const Storage& a, cons
 /// One operand of a product as a policy stores it: elements that a model multiplies, and the scales that meet their
 /// sums afterwards. Its rows lie along k: a row of A, a column of B.
 struct PolicyOperand {
-  std::vector<float> buffer;
+  std::vector<float> buffer, turned;
   std::span<const float> elements;  ///< of the buffer, or the caller's memory where nothing is rounded
   bool transposed = false;          ///< memory has k rows instead
   std::vector<float> scales = {};   ///< those that are not in the elements, row by row of blocks; empty: none
@@ -50,6 +50,10 @@ struct PolicyOperand {
             RandomStream random, std::optional<float> amax, Tally* tally);
   /// What a product takes of a matrix of rows x k: elements times scales in fp32. Precondition: not transposed.
   void values(std::size_t rows, std::size_t k, std::vector<float>& to) const;
+
+ private:
+  void take_integers(const Storage& storage, std::span<const float> by_rows, std::size_t rows, std::size_t k,
+                     const BlockOptions& options, std::span<float> own);
 };
 
 /// The elements of both operands of a product, without their scales.
