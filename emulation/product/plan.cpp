@@ -233,10 +233,10 @@ bool RulesOfTiles::fuses(const MagnitudeRange& a, const MagnitudeRange& b) const
          largest <= std::numeric_limits<float>::max();
 }
 
-std::optional<TileRules> RulesOfTiles::operator()(const MagnitudeRange& a, const MagnitudeRange& b) const {
-  std::optional<TileRules> chosen = fuses(a, b) ? fused_ : base_;
-  if (always_) return chosen;
-  TileRules& rules = *chosen;
+const TileRules* RulesOfTiles::operator()(const MagnitudeRange& a, const MagnitudeRange& b, TileRules& room) const {
+  const TileRules& chosen = fuses(a, b) ? fused_ : base_;
+  if (always_) return &chosen;
+  TileRules& rules = room = chosen;
   Rounder &of_products = rules.running.product, &of_sums = rules.running.sum;
   const double largest = static_cast<double>(a.max) * b.max, smallest = static_cast<double>(a.min) * b.min;
   const bool compensated = rules.running.compensation != Compensation::none, finite = a.finite && b.finite;
@@ -260,7 +260,7 @@ std::optional<TileRules> RulesOfTiles::operator()(const MagnitudeRange& a, const
     rules.running.odd_product = true;
     if (compensated || !runs(rules.running)) return {};
   }
-  return chosen;
+  return &rules;
 }
 
 StepRule Plan::addend_rule() const {

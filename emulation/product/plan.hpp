@@ -51,8 +51,9 @@ struct TileRules {
 class RulesOfTiles {
  public:
   RulesOfTiles(const Plan& plan, const DotModel& model, std::size_t k);
-  /// None where the scalar definition must compute the tile.
-  std::optional<TileRules> operator()(const MagnitudeRange& a, const MagnitudeRange& b) const;
+  /// The rules of a tile, made in `room` where they are not those of all; null where the scalar definition must compute
+  /// the tile.
+  const TileRules* operator()(const MagnitudeRange& a, const MagnitudeRange& b, TileRules& room) const;
 
  private:
   bool fuses(const MagnitudeRange& a, const MagnitudeRange& b) const;

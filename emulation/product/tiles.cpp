@@ -143,7 +143,8 @@ void run_tile(const Work<Words>& w, std::size_t row_panel, std::size_t column_pa
     if (!scalar) scalar.emplace(w.model, w.x, w.first_stream);
     redone.push_back({top + r, left + j, (*scalar)(top + r, left + j)});
   };
-  const auto rules = w.rules(w.a.extents[row_panel], w.b.extents[column_panel]);
+  TileRules room;
+  const TileRules* const rules = w.rules(w.a.extents[row_panel], w.b.extents[column_panel], room);
   if (!rules) {
     for (std::size_t r = 0; r < rows; ++r)
       for (std::size_t j = 0; j < columns; ++j) {
