@@ -200,6 +200,11 @@ def _named(pair: Any) -> tuple[str, torch.Tensor]:
     return name, p
 
 
+def _refuse_to_copy(_: Any) -> Any:
+    """torch copies an optimizer without its hooks, which round."""
+    raise TypeError("optim(): the optimizer is not to be copied nor pickled; accepted: its state_dict()")
+
+
 def _storage(argument: str, storage: Any) -> tuple[Any, Any] | None:
     """A format and a rounding, checked."""
     if storage is None:
@@ -223,8 +228,8 @@ def optim(optimizer: torch.optim.Optimizer, *, weights: Any = None, states: Any 
     after every step. The step itself is torch's, in float32. master: the optimizer works on float32 copies, of which
     parameters are rounded. kahan: what rounding took from a weight is kept, rounded to `weights`, and added to the next
     update (Zamirai et al. 2021). Both kinds of copies are entries of the optimizer's own state, so that state_dict() has
-    them after a step. Stochastic rounding draws fresh bits from `generator` (default: torch's own). Raises TypeError and
-    ValueError naming the argument.
+    them after a step. The optimizer is not to be copied. Stochastic rounding draws fresh bits from `generator` (default:
+    torch's own). Raises TypeError and ValueError naming the argument.
     """
     if not isinstance(optimizer, torch.optim.Optimizer) or isinstance(optimizer, PolicyOptimizer):
         raise TypeError(f"optimizer: {type(optimizer).__name__}; accepted: an optimizer of torch.optim")
@@ -296,6 +301,7 @@ def optim(optimizer: torch.optim.Optimizer, *, weights: Any = None, states: Any 
                 p.copy_(rounded(p, weights_as))
             written[p] = kept.get(p), p._version
     optimizer.halfulp_rounds = True  # type: ignore[attr-defined]
+    optimizer.__deepcopy__ = optimizer.__reduce_ex__ = _refuse_to_copy  # type: ignore[attr-defined, method-assign, assignment]
     optimizer.register_step_pre_hook(before)
     optimizer.register_step_post_hook(after)
     return optimizer

@@ -33,6 +33,8 @@ X34, W54 = R(3, 4, generator=torch.Generator().manual_seed(1)), R(5, 4, generato
 @pytest.mark.parametrize("name", VALID)
 def test_valid_calls_are_torchs(name):
     expected = VALID[name]()
+    if name == "rows that see nothing":  # NaN before torch 2.5
+        expected = torch.nan_to_num(expected)
     with RUN:
         ours = VALID[name]()
     assert ours.dtype is expected.dtype

@@ -1,5 +1,7 @@
 """PolicyOptimizer as torch's: groups, schedulers, states; optim() around others; convert()."""
+import copy
 import io
+import pickle
 
 import pytest
 
@@ -116,6 +118,13 @@ def test_any_optimizer_with_rounded_weights_and_states():
                 p.copy_(p.to(torch.bfloat16))
                 optimizer.state[p]["sum"].copy_(optimizer.state[p]["sum"].to(torch.float16))
     assert all(map(torch.equal, ours, weights(model)))
+
+
+def test_a_copy_would_not_round_and_is_refused():
+    optimizer = ht.optim(torch.optim.Adam([nn.Parameter(torch.ones(4))]), weights="bf16")
+    for copied in (copy.deepcopy, pickle.dumps, lambda o: torch.save(o, io.BytesIO())):
+        with pytest.raises(TypeError, match="^optim\\(\\): the optimizer is not to be copied"):
+            copied(optimizer)
 
 
 def test_masters_kahan_and_stochastic_weights_keep_small_updates():
