@@ -35,7 +35,8 @@ ProductModel operand_model(const std::string& accumulate, const Storage& a, cons
 /// One operand of a product as a policy stores it: elements that a model multiplies, and the scales that meet their
 /// sums afterwards. Its rows lie along k: a row of A, a column of B.
 struct PolicyOperand {
-  std::vector<float> buffer, turned;
+  std::vector<float> buffer;
+  std::vector<float> turned;        ///< what came in columns, of blocks that are counted
   std::span<const float> elements;  ///< of the buffer, or the caller's memory where nothing is rounded
   bool transposed = false;          ///< memory has k rows instead
   std::vector<float> scales = {};   ///< those that are not in the elements, row by row of blocks; empty: none

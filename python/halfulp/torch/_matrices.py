@@ -238,7 +238,8 @@ class _Scaled(torch.autograd.Function):
 @functools.lru_cache(maxsize=8)
 def _future(queries: int, keys: int) -> torch.Tensor:
     """The keys that come after their query."""
-    return torch.ones(queries, keys, dtype=torch.bool, device="cpu").triu(1)
+    with torch.inference_mode(False):  # it outlives this call
+        return torch.ones(queries, keys, dtype=torch.bool, device="cpu").triu(1)
 
 
 @handles(F.scaled_dot_product_attention)
