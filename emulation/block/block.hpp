@@ -76,7 +76,7 @@ void dequantize_blocks(const BlockArray& array, std::span<float> out);
 struct ScalesApart {
   bool of_blocks = false;     ///< whether blocks' scales are wanted too
   std::vector<float> blocks;  ///< one per block, row by row of blocks; not for affine elements
-  float tensor = 1;
+  float tensor = 1;           ///< of the whole array; 1 for formats without one
 };
 
 /// Both at once, without code words: out = dequantize_blocks(quantize_blocks(in)). `out` may be `in`. With `apart` it
