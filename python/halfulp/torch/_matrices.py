@@ -232,7 +232,8 @@ class _Scaled(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, dy: torch.Tensor) -> tuple[Any, ...]:
         with torch._C.DisableTorchFunction():
-            return (dy * ctx.factor if ctx.hidden is None else dy.masked_fill(ctx.hidden, 0.0).mul_(ctx.factor)), None, None
+            seen = dy if ctx.hidden is None else dy.masked_fill(ctx.hidden, 0.0)
+            return seen * ctx.factor, None, None
 
 
 @functools.lru_cache(maxsize=8)
