@@ -19,38 +19,78 @@ namespace {
 constexpr std::size_t max_file_size = std::size_t{256} << 20;
 constexpr int max_depth = 64;
 
+/// Refuses what is no JSON here, event by event. (The library's own callback looks through all members of an object at
+/// the end of each of them.)
+class Watcher : public nlohmann::json_sax<nlohmann::json> {
+ public:
+  Watcher(const std::string& text, const std::string& name) : text_(text), name_(name) {}
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override {
+    members_.emplace_back();
+    return deeper();
+  }
+  bool end_object() override {
+    members_.pop_back();
+    return --depth_, true;
+  }
+  bool start_array(std::size_t) override { return deeper(); }
+  bool end_array() override { return --depth_, true; }
+  bool key(string_t& member) override {
+    latest_ = " of member " + nlohmann::json(member).dump();
+    if (!members_.back().insert(member).second)
+      throw std::invalid_argument(name_ + ": member " + nlohmann::json(member).dump() + " is there twice");
+    return true;
+  }
+  bool parse_error(std::size_t byte, const std::string&, const nlohmann::detail::exception& error) override {
+    if (dynamic_cast<const nlohmann::json::out_of_range*>(&error))
+      throw std::invalid_argument(name_ + ": a number" + latest_ +
+                                  " is too large; accepted: what fits a double, up to 1.79e308");
+    not_json(byte > 0 ? byte - 1 : 0);
+  }
+  [[noreturn]] void not_json(std::size_t at) const {
+    const std::string_view before = std::string_view(text_).substr(0, at);
+    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
+    throw std::invalid_argument(name_ + ": not JSON at line " +
+                                std::to_string(std::count(before.begin(), before.end(), '\n') + 1) + ", column " +
+                                std::to_string(before.size() - line_start + 1));
+  }
+
+ private:
+  bool deeper() {
+    if (++depth_ > max_depth)
+      throw std::invalid_argument(name_ + ": nested deeper than " + std::to_string(max_depth) + " levels");
+    return true;
+  }
+
+  const std::string& text_;
+  const std::string& name_;
+  std::vector<std::set<std::string>> members_;  ///< of each object that is open
+  std::string latest_;                          ///< the member that began last
+  int depth_ = 0;
+};
+
+template <class AnyJson>
+AnyJson parsed(const std::string& text, const std::string& name) {
+  Watcher watcher(text, name);
+  // The library takes a NUL for the end of the text.
+  if (const auto nul = text.find('\0'); nul != text.npos) watcher.not_json(nul);
+  nlohmann::json::sax_parse(text, &watcher);
+  return AnyJson::parse(text);
+}
+
 }  // namespace
 
-Json parse_json(const std::string& text, const std::string& name) {
-  const auto not_json = [&](std::size_t at) {
-    const std::string_view before = std::string_view(text).substr(0, at);
-    const std::size_t line_start = before.rfind('\n') + 1;  // npos + 1 is 0
-    return std::invalid_argument(name + ": not JSON at line " +
-                                 std::to_string(std::count(before.begin(), before.end(), '\n') + 1) + ", column " +
-                                 std::to_string(before.size() - line_start + 1));
-  };
-  // The library takes a NUL for the end of the text.
-  if (const auto nul = text.find('\0'); nul != text.npos) throw not_json(nul);
-  std::vector<std::set<std::string>> members;  // of each object that is open
-  std::string latest;                          // the member that began last
-  const auto watch = [&](int depth, Json::parse_event_t event, Json& parsed) {
-    if (depth > max_depth)
-      throw std::invalid_argument(name + ": nested deeper than " + std::to_string(max_depth) + " levels");
-    if (event == Json::parse_event_t::object_start) members.emplace_back();
-    if (event == Json::parse_event_t::object_end) members.pop_back();
-    if (event == Json::parse_event_t::key) latest = " of member " + parsed.dump();
-    if (event == Json::parse_event_t::key && !members.back().insert(parsed.get<std::string>()).second)
-      throw std::invalid_argument(name + ": member " + parsed.dump() + " is there twice");
-    return true;
-  };
-  try {
-    return Json::parse(text, watch);
-  } catch (const Json::parse_error& error) {
-    throw not_json(error.byte > 0 ? error.byte - 1 : 0);
-  } catch (const Json::out_of_range&) {
-    throw std::invalid_argument(name + ": a number" + latest +
-                                " is too large; accepted: what fits a double, up to 1.79e308");
-  }
+Json parse_json(const std::string& text, const std::string& name) { return parsed<Json>(text, name); }
+
+nlohmann::json parse_large_json(const std::string& text, const std::string& name) {
+  return parsed<nlohmann::json>(text, name);
 }
 
 Json read_json(const std::string& path) {

@@ -22,6 +22,8 @@ namespace halfulp {
 Json read_json(const std::string& path);
 /// The same for text; `name` stands for it in errors.
 Json parse_json(const std::string& text, const std::string& name);
+/// The same of objects with many members, which are sorted then: Json looks through all of them for each that it takes.
+nlohmann::json parse_large_json(const std::string& text, const std::string& name);
 
 /// JSON with two blanks of indentation. What fits on a line takes one line, and so does every row and column of a
 /// table. Two such texts can be compared byte by byte.
