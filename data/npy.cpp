@@ -198,6 +198,7 @@ void NpyReader::check_length() {
   stream_->clear();
   stream_->seekg(data);
   if (end < 0 || !*stream_) refuse_file(name_, "cannot be read");
+  data_ = static_cast<std::uint64_t>(data);
   const auto present = static_cast<std::uint64_t>(end - data);
   const std::uint64_t promised = header_.count * static_cast<std::uint64_t>(header_.format.storage_bytes());
   if (present < promised)

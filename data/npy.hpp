@@ -31,6 +31,8 @@ class NpyReader {
   NpyReader(std::unique_ptr<std::istream> stream, std::string name);
 
   const NpyHeader& header() const { return header_; }
+  /// Where the elements begin, in bytes; 0 in a pipe.
+  std::uint64_t data_offset() const { return data_; }
   /// Fills `codes` from the front with the next code words of header().format; returns how many, 0 at the end.
   std::size_t read(std::span<std::uint64_t> codes);
 
@@ -40,7 +42,7 @@ class NpyReader {
   std::unique_ptr<std::istream> stream_;
   std::string name_;
   NpyHeader header_;
-  std::uint64_t done_ = 0;
+  std::uint64_t done_ = 0, data_ = 0;
 };
 
 /// As Python writes a tuple: "()", "(3,)", "(2, 3)".

@@ -34,39 +34,13 @@ std::vector<double> in_c_order(const std::vector<double>& values, const std::vec
   return out;
 }
 
-/// Adds up what became of elements. `low` and `high`: the least and the largest value that its block can hold.
-class Counter {
- public:
-  void count(double before, double after, double low, double high) {
-    Loss& l = loss_;
-    ++l.elements;
-    l.nan_before += std::isnan(before), l.nan_after += std::isnan(after);
-    l.infinite_before += std::isinf(before), l.infinite_after += std::isinf(after);
-    l.saturated += (before > high || before < low) && std::isfinite(after);
-    l.to_zero += before != 0 && after == 0;
-    if (!std::isfinite(before)) return;
-    l.became_infinite += std::isinf(after), l.became_nan += std::isnan(after);
-    if (!std::isfinite(after)) return;
-    ++l.compared;
-    const double error = after - before;
-    l.errors.add(error), l.squares.add(before);
-    l.largest_error = std::max(l.largest_error, std::fabs(error));
-  }
-  const Loss& loss() const { return loss_; }
-
- private:
-  Loss loss_;
-};
-
 Quantized quantize_plain(const FileTensor& tensor, const FloatFormat& f, const Rounding& rounding, std::uint64_t seed) {
   Quantized q;
   q.values.resize(tensor.values.size());
   quantize(f, rounding, tensor.values, q.values, {seed, 0, 0});
-  Counter counter;
   const double most = f.value(f.max_finite());
   for (std::size_t i = 0; i < q.values.size(); ++i)
-    counter.count(tensor.values[i], q.values[i], f.is_signed ? -most : -INFINITY, most);
-  q.loss = counter.loss();
+    q.loss.count(tensor.values[i], q.values[i], {f.is_signed ? -most : -INFINITY, most});
   q.bits_per_element = f.storage_bits();
   return q;
 }
@@ -124,7 +98,6 @@ Quantized quantize_in_blocks(const FileTensor& tensor, const BlockFormat& f, con
   }
   Quantized q;
   q.values.reserve(in.size());
-  Counter counter;
   const std::uint64_t size = l.rows * l.columns;
   std::vector<float> values(size);
   for (std::uint64_t m = 0; m < l.matrices && size; ++m) {
@@ -135,16 +108,14 @@ Quantized quantize_in_blocks(const FileTensor& tensor, const BlockFormat& f, con
     const BlockGrid g = block_grid(l.format, l.rows, l.columns);
     const std::uint64_t width = std::min<std::uint64_t>(g.block_columns,
                                                         l.columns);  // blocks may be wider than the array
-    const BlockElement& e = f.element;
-    const double most = e.is_integer() ? e.most() * FloatFormat::power_of_two(-e.fraction_bits) : e.target();
-    const double least = e.is_integer() ? e.least() * FloatFormat::power_of_two(-e.fraction_bits) : -most;
+    const ValueRange range = range_of(f.element);
     for (std::uint64_t row = 0; row < l.rows; ++row)
       for (std::size_t b = 0; b < g.across; ++b) {
         const BlockStep step = a.step(row / g.block_rows * g.across + b);
-        const double low = (least - step.zero) * step.value, high = (most - step.zero) * step.value;
+        const ValueRange in_block{(range.low - step.zero) * step.value, (range.high - step.zero) * step.value};
         const std::uint64_t first = b * width, count = std::min(width, l.columns - first);
         for (std::uint64_t i = row * l.columns + first, end = i + count; i < end; ++i)
-          counter.count(tensor.values[m * size + i], values[i], low, high);
+          q.loss.count(tensor.values[m * size + i], values[i], in_block);
       }
     q.values.insert(q.values.end(), values.begin(), values.end());
     q.codes.insert(q.codes.end(), a.codes.begin(), a.codes.end());
@@ -155,7 +126,6 @@ Quantized quantize_in_blocks(const FileTensor& tensor, const BlockFormat& f, con
   }
   if (q.scales_shape.empty()) q.scales_shape = {0, 0};
   if (l.matrices != 1) q.scales_shape.insert(q.scales_shape.begin(), l.matrices);
-  q.loss = counter.loss();
   const double shared = static_cast<double>(q.scales.size()) *
                             (f.scale.storage_bits() + (f.element.is_affine() ? f.element.bits() : 0)) +
                         (f.tensor_scale ? 32 : 0);
@@ -164,20 +134,6 @@ Quantized quantize_in_blocks(const FileTensor& tensor, const BlockFormat& f, con
 }
 
 }  // namespace
-
-double Loss::relative_error() const {
-  if (squares.is_zero()) return errors.is_zero() ? 0 : INFINITY;  // zeros, in a format without
-  return errors.root_of_ratio(squares);
-}
-
-void Loss::add(const Loss& other) {
-  elements += other.elements, saturated += other.saturated, to_zero += other.to_zero;
-  nan_before += other.nan_before, nan_after += other.nan_after, infinite_before += other.infinite_before,
-      infinite_after += other.infinite_after;
-  became_infinite += other.became_infinite, became_nan += other.became_nan, compared += other.compared;
-  largest_error = std::max(largest_error, other.largest_error);
-  errors.add(other.errors), squares.add(other.squares);
-}
 
 ColumnLoss column_loss(std::span<const double> before, std::span<const double> after, std::size_t columns,
                        std::size_t column) {

@@ -2,7 +2,7 @@
 #pragma once
 
 #include <halfulp/emulation/block/block.hpp>
-#include <halfulp/data/statistics.hpp>
+#include <halfulp/data/loss.hpp>
 
 #include <cstdint>
 #include <optional>
@@ -27,23 +27,6 @@ using AnyFormat = std::variant<FloatFormat, BlockFormat>;
 
 /// A format or block format by name; the error names the nearest of both.
 AnyFormat parse_any_format(const std::string& name);
-
-/// What was lost. Errors are those of elements that are finite before and after.
-struct Loss {
-  std::uint64_t elements = 0;
-  std::uint64_t saturated = 0;  ///< beyond the largest value of the format, in its block
-  std::uint64_t to_zero = 0;    ///< not zero before
-  std::uint64_t nan_before = 0, nan_after = 0, infinite_before = 0, infinite_after = 0;
-  std::uint64_t became_infinite = 0, became_nan = 0;  ///< finite before
-  std::uint64_t compared = 0;                         ///< finite before and after
-  double largest_error = 0;                           ///< max |q - x|
-  SumOfSquares errors, squares;                       ///< of q - x and of x
-
-  /// sqrt(sum (q - x)^2 / sum x^2); 0 for nothing, infinite for zeros that became something.
-  double relative_error() const;
-  /// What was lost of another tensor, added: both as if they were one.
-  void add(const Loss& other);
-};
 
 /// Of a matrix by rows: Frobenius norm of what quantization changed over that of the values, in one column and in all
 /// others. Values that are not finite afterwards are left out; NaN where none is left.

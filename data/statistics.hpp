@@ -39,6 +39,17 @@ class SumOfSquares {
     if (std::fabs(x) >= limit_) rescale(std::ilogb(x));
     sum_ += x * factor_ * (x * factor_);
   }
+  /// The same so many times at once.
+  void add(double x, double times) {
+    if (std::fabs(x) >= limit_) rescale(std::ilogb(x));
+    sum_ += times * (x * factor_ * (x * factor_));
+  }
+  /// The sum of squares of floats, which neither overflow nor vanish in fp64.
+  void add_sum(double squares) {
+    if (squares == 0) return;
+    if (const double root = std::sqrt(squares); root >= limit_) rescale(std::ilogb(root));
+    sum_ += squares * factor_ * factor_;
+  }
   /// What another one has added up.
   void add(const SumOfSquares& other) {
     if (other.is_zero()) return;

@@ -1,0 +1,33 @@
+#include <halfulp/data/model_tensors.hpp>
+
+#include <map>
+#include <set>
+
+namespace halfulp {
+
+void ModelTensor::read(std::uint64_t first, std::span<float> values) const {
+  if (plain) return files->read(*plain, first, values);
+  const std::uint64_t columns = shape.empty() ? 1 : shape.back();
+  if (columns) read_rows(*files, *encoded, first / columns, values.size() / columns, values);
+}
+
+ModelTensors::ModelTensors(const std::string& path) : files_(path), encoded_(find_encoded(files_)) {
+  std::map<const StoredTensor*, const EncodedTensor*> by_codes;
+  std::set<const StoredTensor*> parts;
+  for (const EncodedTensor& encoded : encoded_) {
+    by_codes[encoded.parts.front()] = &encoded;
+    parts.insert(encoded.parts.begin(), encoded.parts.end());
+  }
+  for (const StoredTensor& tensor : files_.tensors()) {
+    if (const auto found = by_codes.find(&tensor); found != by_codes.end()) {
+      const EncodedTensor& e = *found->second;
+      tensors_.push_back({e.name, e.shape, e.count, e.bytes, nullptr, &e, &files_});
+    } else if (!parts.contains(&tensor)) {
+      if (tensor.type->format)
+        tensors_.push_back({tensor.name, tensor.shape, tensor.count, tensor.bytes, &tensor, nullptr, &files_});
+      else others_.push_back(&tensor);
+    }
+  }
+}
+
+}  // namespace halfulp
