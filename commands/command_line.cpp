@@ -51,6 +51,8 @@ int run_command_line(int argc, char** argv) {
                         add_calc_command(app, status);
                         add_eval_command(app, status);
                         add_quantize_command(app, status);
+                        add_inspect_command(app, status, command_text(argc, argv));
+                        add_choose_command(app, status, command_text(argc, argv));
                         add_sample_command(app, status);
                         group(app, "Numbers and tensors", grouped);
                         add_list_command(app, status);

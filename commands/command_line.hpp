@@ -36,6 +36,9 @@ void add_backends_command(CLI::App& app, int& status);
 void add_verify_command(CLI::App& app, int& status);
 void add_units_command(CLI::App& app, int& status);
 void add_quantize_command(CLI::App& app, int& status);
+/// `command` as for add_run_command, here and in the next.
+void add_inspect_command(CLI::App& app, int& status, std::string command);
+void add_choose_command(CLI::App& app, int& status, std::string command);
 void add_sample_command(CLI::App& app, int& status);
 void add_mma_command(CLI::App& app, int& status);
 void add_probe_command(CLI::App& app, int& status);

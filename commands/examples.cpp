@@ -32,6 +32,8 @@ constexpr auto of_commands = std::to_array<Example>({
     {"quantize", "halfulp quantize gradients.npy --format e5m2"},
     {"quantize",
      "halfulp quantize gradients.npy --format mxfp8e4m3 --out values.npy --codes codes.npy --scales scales.npy"},
+    {"inspect", "halfulp inspect gradients.npy --formats bf16,e4m3,mxfp8e4m3,nvfp4"},
+    {"choose", "halfulp choose gradients.npy --bits 7 --set axes=1 --mix mix.json"},
     {"sample", "halfulp sample --out sample.npy"},
     {"sample", "halfulp sample --out wide.npy --shape 64,32,3 --distribution student-t --median -10"},
     {"list", "halfulp list"},

@@ -12,6 +12,8 @@ namespace halfulp {
 #define HALFULP_EXPERIMENT(name) Experiment name##_experiment();
 #include <halfulp/experiments/experiments.def>
 #undef HALFULP_EXPERIMENT
+Experiment checkpoint_experiment();         // checkpoint/checkpoint.cpp
+Experiment checkpoint_choice_experiment();  // checkpoint/choose.cpp
 
 std::span<const Experiment> experiments() {
   static const std::vector<Experiment> all{
@@ -26,6 +28,8 @@ std::span<const Experiment> kinds_of_report() {
   static const std::vector<Experiment> all = [] {
     std::vector<Experiment> kinds(experiments().begin(), experiments().end());
     kinds.push_back(trainings::model_experiment());
+    kinds.push_back(checkpoint_experiment());
+    kinds.push_back(checkpoint_choice_experiment());
     return kinds;
   }();
   return all;

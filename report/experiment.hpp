@@ -67,7 +67,7 @@ struct Experiment {
 /// headline}.
 std::span<const Experiment> experiments();
 
-/// All of them, and what else has reports: the model of halfulp.torch, which no command runs.
+/// All of them, and what else has reports: the model of halfulp.torch, and the checkpoint of `halfulp inspect`.
 std::span<const Experiment> kinds_of_report();
 
 /// What `finding` says of a report's "results"; empty where it says nothing.

@@ -1,6 +1,7 @@
 // From the errors of single formats to plans, and from plans to policies.
 #include <halfulp/experiments/recommendation/recommendation.hpp>
 
+#include <halfulp/experiments/byte_count.hpp>
 #include <halfulp/emulation/block/block.hpp>
 #include <halfulp/formats/block_format.hpp>
 #include <halfulp/formats/catalogue.hpp>
@@ -161,27 +162,13 @@ training::Policy policy_of(const std::vector<Subject>& subjects, const Plan& pla
 }
 
 Budget parse_budget(const std::string& text) {
-  constexpr std::array<std::pair<std::string_view, double>, 7> units{
-      {{"kib", 1024}, {"mib", 0x1p20}, {"gib", 0x1p30}, {"kb", 1e3}, {"mb", 1e6}, {"gb", 1e9}, {"b", 1}}};
-  constexpr const char* accepted =
-      "; accepted: what may be lost, from 0 to 1 such as 0.005, or bytes such as 400kB, 1.5MB, 77B";
-  std::string lower = text;
-  for (char& c : lower) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  std::string_view number = lower;
-  std::optional<double> unit;
-  for (const auto& [name, factor] : units)
-    if (!unit && number.ends_with(name)) {
-      unit = factor;
-      number.remove_suffix(name.size());
-      if (number.ends_with(' ')) number.remove_suffix(1);
-    }
-  double value = 0;
-  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
-  if (error != std::errc{} || end != number.data() + number.size() || !(value >= 0) || !std::isfinite(value) ||
-      (!unit && value > 1))
-    throw std::invalid_argument("budget: " + shown(text) + accepted);
-  if (unit) return {0, value * *unit};
-  return {value, {}};
+  const auto written = parse_written_number(text);
+  if (!written || (!written->is_bytes && written->value > 1))
+    throw std::invalid_argument(
+        "budget: " + shown(text) +
+        "; accepted: what may be lost, from 0 to 1 such as 0.005, or bytes such as 400kB, 1.5MB, 77B");
+  if (written->is_bytes) return {0, written->value};
+  return {written->value, {}};
 }
 
 std::vector<Storage> parse_formats(const Config& config) {

@@ -15,7 +15,7 @@
 namespace halfulp::scaling {
 namespace {
 
-Quantized quantized(const TensorSample& sample, const ScaledFormat& format, const ScalingSettings& s) {
+Quantized quantized(const TensorSample& sample, const ChosenFormat& format, const ScalingSettings& s) {
   try {
     return quantize_tensor(sample.tensor, format.format, s.rounding, s.seed, {});
   } catch (const std::invalid_argument& error) {
@@ -103,7 +103,7 @@ void report_granularity(const ScalingSettings& s, const std::vector<TensorSample
         block.row({sample.name, s.formats[i].name, k, number(sample.tensor.values[k]), number(first[k])});
     }
   }
-  for (const ScaledFormat& format : s.formats)
+  for (const ChosenFormat& format : s.formats)
     for (const TensorSample& sample : samples)
       if (sample.ours && format.block()) {
         record(*format.block(), s, sample.tensor, run.trace);
@@ -113,7 +113,7 @@ void report_granularity(const ScalingSettings& s, const std::vector<TensorSample
   // What a power of two does to the tensor it does to its scales.
   constexpr double factor = 0x1p20;
   std::size_t moved = 0, asked = 0;
-  for (const ScaledFormat& format : s.formats) {
+  for (const ChosenFormat& format : s.formats) {
     if (!format.block() || !follows_powers_of_two(*format.block())) continue;
     if (format.block()->whole) continue;  // may not fit this shape
     TensorSample sample{"normal", as_tensor(32, 256, sample_matrix(Samples::normal, s.seed, 2, 32, 256).values)};

@@ -92,15 +92,7 @@ FileTensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> 
   return {fp32, {rows, columns}, std::move(values)};
 }
 
-Json sqnr(double error) {
-  if (!(error >= 0x1p-1000) || std::isinf(error)) return {};
-  constexpr double decibels = 8.685889638065036553;  // 20 / ln 10
-  return number(0.0 - decibels * deterministic_log(error));
-}
-
 namespace {
-
-bool has_error(const Loss& loss) { return loss.compared > 0 && std::isfinite(loss.relative_error()); }
 
 constexpr std::string_view outlier_channel = "outlier-channel";
 
@@ -132,22 +124,9 @@ std::vector<Parameter> parameters() {
   return all;
 }
 
-void require_arithmetic(const FloatFormat& f, const std::string& parameter, const std::string& name) {
-  if (!f.has_zero || !f.is_signed)
-    throw std::invalid_argument(parameter + ": " + name + " has no zero or no sign: no tensor is stored in it");
-}
-
 ScalingSettings read(const Config& config) {
   ScalingSettings s;
-  for (const std::string& name : name_list(config.text("formats"), ',', "formats")) {
-    try {
-      s.formats.push_back({name, parse_any_format(name)});
-    } catch (const std::invalid_argument& error) {
-      throw std::invalid_argument(std::string("formats: ") + error.what());
-    }
-    if (const auto* plain = std::get_if<FloatFormat>(&s.formats.back().format))
-      require_arithmetic(*plain, "formats", name);
-  }
+  s.formats = chosen_formats(config.text("formats"), "formats");
   s.outliers = config.reals("outliers");
   std::sort(s.outliers.begin(), s.outliers.end());
   s.outliers.erase(std::unique(s.outliers.begin(), s.outliers.end()), s.outliers.end());
@@ -213,9 +192,6 @@ void run_scaling(const Config& config, Run& run) {
 }
 
 }  // namespace
-
-Json relative_error(const Loss& loss) { return has_error(loss) ? number(loss.relative_error()) : Json(); }
-Json sqnr(const Loss& loss) { return has_error(loss) ? sqnr(loss.relative_error()) : Json(); }
 
 }  // namespace scaling
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <halfulp/data/quantized_tensor.hpp>
+#include <halfulp/experiments/losses.hpp>
 #include <halfulp/report/experiment.hpp>
 
 #include <cstdint>
@@ -9,12 +10,6 @@
 #include <vector>
 
 namespace halfulp::scaling {
-
-struct ScaledFormat {
-  std::string name;
-  AnyFormat format;
-  const BlockFormat* block() const { return std::get_if<BlockFormat>(&format); }
-};
 
 /// A tensor that is quantized, and what the tables call it.
 struct TensorSample {
@@ -25,7 +20,7 @@ struct TensorSample {
 };
 
 struct ScalingSettings {
-  std::vector<ScaledFormat> formats;
+  std::vector<ChosenFormat> formats;
   std::vector<double> outliers;        ///< ascending
   std::vector<FormatChoice> elements;  ///< of the table `rules`
   Rounding rounding;                   ///< of elements
@@ -34,13 +29,6 @@ struct ScalingSettings {
 
 /// A matrix of samples, by rows, as quantize_tensor takes it.
 FileTensor as_tensor(std::size_t rows, std::size_t columns, std::vector<double> values);
-
-/// Signal to quantization noise in decibels, -20 log10 of a relative error, the same bits on every machine; null where
-/// nothing was lost or nothing can be said.
-Json sqnr(double relative_error);
-/// Cells of a loss: relative error and SQNR; null where no value is finite before and after.
-Json relative_error(const Loss& loss);
-Json sqnr(const Loss& loss);
 
 /// Table `granularity`: every sample in every format.
 void report_granularity(const ScalingSettings& s, const std::vector<TensorSample>& samples, Run& run);

@@ -1,7 +1,8 @@
 """halfulp: a laboratory for low-precision floating point.
 
 Arrays: quantize, encode, decode, the operations of halfulp.operations (add, mul, fma, sqrt, exp, convert, ...),
-products dot, gemm, mma, block formats quantize_blocks, casts of other libraries cast. Objects: Format, BlockFormat, Rounding, ProductModel, Report.
+products dot, gemm, mma, block formats quantize_blocks, casts of other libraries cast. Tensors in files:
+open_checkpoint. Objects: Format, BlockFormat, Rounding, ProductModel, Checkpoint, Report.
 Commands: every command of `halfulp` is a function of its name, dashes as underscores.
 
 >>> import numpy as np
@@ -26,7 +27,8 @@ from ._outputs import tensors_stay as _tensors_stay
 from .arithmetic import decode, encode
 from .blocks import Blocks, quantize_blocks
 from .casts import cast
-from .commands import (backends, calc, check, diff, diff_profiles, eval, explain, formats, list, mma, page, policies, probe, profiles, recommend, record, run, sample, show, units, validate, verify,
+from .checkpoints import Checkpoint, open_checkpoint
+from .commands import (backends, calc, check, choose, diff, diff_profiles, eval, explain, formats, inspect, list, mma, page, policies, probe, profiles, recommend, record, run, sample, show, units, validate, verify,
                        witness)
 from .operations import *  # every operation of emulation/operation.hpp, and FLAGS
 from .operations import _FUNCTIONS
@@ -35,9 +37,9 @@ from .report import Report, load_report
 
 __version__ = _core.version()
 # What `from halfulp import *` brings: nothing that hides a builtin.
-__all__ = ["BackendMissing", "BlockFormat", "Blocks", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text",
-           "backends", "calc", "cast", "check", "decode", "diff", "diff_profiles", "dot", "encode", "explain", "formats",
-           "gemm", "load_report", "mma", "page", "policies", "probe", "profiles", "quantize", "quantize_blocks",
+__all__ = ["BackendMissing", "BlockFormat", "Blocks", "Checkpoint", "FLAGS", "Format", "ProductModel", "Report", "Rounding", "Text",
+           "backends", "calc", "cast", "check", "choose", "decode", "diff", "diff_profiles", "dot", "encode", "explain", "formats",
+           "gemm", "inspect", "load_report", "mma", "open_checkpoint", "page", "policies", "probe", "profiles", "quantize", "quantize_blocks",
            "recommend", "record", "run", "sample", "set_seed", "set_threads", "show", "units", "validate", "verify", "witness"]
 __all__ += [_name for _name in _FUNCTIONS if not hasattr(_builtins, _name)]
 

@@ -191,6 +191,69 @@ def recommend(*, network: str | Sequence[str] | None = None, tensors: str | os.P
         return _reported([*_run_arguments("recommend", given, backend, threads, progress, parameters, stack), *own, "--out=-"], target)
 
 
+def inspect(checkpoint: str | os.PathLike[str] | None = None, *, formats: str | Sequence[str] | None = None, layers: str | Sequence[str] | None = None,
+            roles: str | Mapping[str, str | Sequence[str]] | None = None, config: str | os.PathLike[str] | Mapping[str, Any] | None = None,
+            backend: str | Sequence[str] | None = None, out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False,
+            **parameters: Any) -> Report:
+    """Looks at a checkpoint of one's own, and at what formats would keep of it, and returns the Report.
+
+    checkpoint: a .safetensors file, an index of shards, a .npy file, or a folder of these (of a config, its own).
+    formats: formats and block formats to try, by default eight of 16 to 4 bits. layers: globs of the names of tensors to
+    look at. roles: globs of names by what tensors are for, {"attention": "*attn*", "mlp": ["*ffn*", "*mlp*"]} or the
+    command line's text, before those that are known. Everything else is as for run(): outliers=8, overflow="ieee".
+    open_checkpoint() gives the tensors themselves.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sample(folder + "/gradients.npy", shape=[64, 32])
+    ...     report = inspect(folder, formats=["bf16", "mxfp8e4m3"])
+    >>> [(row["format"], row["bits"], row["bytes"]) for row in report.rows("formats")]
+    [('bf16', 16.0, 4096), ('mxfp8e4m3', 8.25, 2112)]
+    """
+    given = _configuration(config)
+    target = None if out is None else writable(out, "out", False)
+    file = [] if checkpoint is None else ["--", path(checkpoint, "checkpoint")]
+    own = options(formats=formats, layers=layers, roles=roles if roles is None else _roles(roles))
+    with contextlib.ExitStack() as stack:
+        return _reported([*_run_arguments("inspect", given, backend, threads, progress, parameters, stack), *own, "--out=-", *file], target)
+
+
+def choose(checkpoint: str | os.PathLike[str] | None = None, *, bytes: str | float | None = None, bits: float | None = None, sqnr: float | None = None,
+           formats: str | Sequence[str] | None = None, layers: str | Sequence[str] | None = None, keep: str | Sequence[str] | None = None,
+           roles: str | Mapping[str, str | Sequence[str]] | None = None, mix: str | os.PathLike[str] | None = None,
+           config: str | os.PathLike[str] | Mapping[str, Any] | None = None, backend: str | Sequence[str] | None = None,
+           out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
+    """Chooses a format for each tensor of a checkpoint, so that a budget is kept and the least is lost; returns the Report.
+
+    checkpoint: as for inspect(). One budget: bytes, with a unit ("900MB") or as a share of what the tensors take (0.3);
+    bits, the most an element on average; or sqnr, the least signal to error in dB, for the fewest bytes. keep: globs of
+    tensors that stay as they are stored. mix: a JSON file for the choice. Everything else is as for inspect():
+    axes=1, measure="absolute".
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = sample(folder + "/gradients.npy", shape=[64, 32])
+    ...     report = choose(folder, bits=8.25, formats=["bf16", "mxfp8e4m3", "mxfp4"])
+    >>> [(row["format"], row["bytes"]) for row in report.rows("choice")]
+    [('mxfp8e4m3', 2112)]
+    """
+    given = _configuration(config)
+    target = None if out is None else writable(out, "out", False)
+    file = [] if checkpoint is None else ["--", path(checkpoint, "checkpoint")]
+    own = options(bytes=bytes, bits=bits, sqnr=sqnr, formats=formats, layers=layers, keep=keep, roles=roles if roles is None else _roles(roles),
+                  mix=None if mix is None else path(mix, "mix"))
+    with contextlib.ExitStack() as stack:
+        return _reported([*_run_arguments("choose", given, backend, threads, progress, parameters, stack), *own, "--out=-", *file], target)
+
+
+def _roles(roles: Any) -> str:
+    """Patterns of roles as the command line has them: ROLE=GLOB, separated by ';'."""
+    if not isinstance(roles, Mapping):
+        return word(roles, "roles")
+    globs = [(role, glob if isinstance(glob, Sequence) and not isinstance(glob, str) else [glob]) for role, glob in roles.items()]
+    return ";".join(f"{word(role, 'roles')}={word(glob, 'roles')}" for role, some in globs for glob in some)
+
+
 def _save(report: Report, name: str) -> None:
     folder = name.endswith("/") or os.path.isdir(name)
     try:

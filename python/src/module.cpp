@@ -23,6 +23,7 @@ NB_MODULE(_core, m) {
   add_updates(m);
   add_blocks(m);
   add_profiles(m);
+  add_checkpoints(m);
   add_command(m);
   m.def(
       "set_threads",

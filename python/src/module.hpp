@@ -108,6 +108,7 @@ void add_layers(nb::module_& m);
 void add_updates(nb::module_& m);
 void add_blocks(nb::module_& m);
 void add_profiles(nb::module_& m);
+void add_checkpoints(nb::module_& m);
 void add_command(nb::module_& m);
 
 }  // namespace halfulp::python

@@ -13,7 +13,7 @@ import halfulp
 from conftest import commands
 
 
-@pytest.mark.parametrize("module", ["", ".arithmetic", ".operations", ".products", ".blocks", ".casts", ".commands", ".report"])
+@pytest.mark.parametrize("module", ["", ".arithmetic", ".operations", ".products", ".blocks", ".casts", ".checkpoints", ".commands", ".report"])
 def test_examples(module):
     module = importlib.import_module("halfulp" + module)
     names = {name: getattr(halfulp, name) for name in dir(halfulp) if not name.startswith("_")}

@@ -1,0 +1,116 @@
+// halfulp inspect and halfulp choose: what is in a checkpoint, what formats would keep of it, and the mix that keeps a
+// budget, as reports.
+#include <halfulp/commands/command_line.hpp>
+#include <halfulp/commands/options.hpp>
+#include <halfulp/commands/run.hpp>
+#include <halfulp/experiments/checkpoint/checkpoint.hpp>
+#include <halfulp/support/files.hpp>
+#include <halfulp/support/json.hpp>
+#include <halfulp/support/spelling.hpp>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <stdexcept>
+
+namespace halfulp::cli {
+namespace {
+
+struct CheckpointArguments : RunArguments {
+  std::map<std::string, std::optional<std::string>> parameters_given;  ///< by the parameter's name
+  std::optional<std::string> mix;
+
+  /// An option that is a parameter of the report.
+  CLI::Option* add(CLI::App& app, const std::string& option, const std::string& parameter, const std::string& help) {
+    return app.add_option(option, parameters_given[parameter], help);
+  }
+};
+
+int run_checkpoint(const Experiment& experiment, CheckpointArguments options, const RunHooks& hooks = {}) {
+  std::vector<std::string> settings;
+  for (const auto& [name, value] : options.parameters_given)
+    if (value) settings.push_back(fmt::format("{}={}", name, *value));
+  options.settings.insert(options.settings.begin(), settings.begin(), settings.end());
+  if (!options.backends) options.backends = "emulated";  // nothing here is done by a device
+  return run_experiments({&experiment}, options, hooks);
+}
+
+/// What both commands take.
+void add_checkpoint_options(CLI::App& command, CheckpointArguments& options, const std::string& formats) {
+  options
+      .add(command, "CHECKPOINT", "checkpoint",
+           "a .safetensors file, an index of shards (NAME.safetensors.index.json), a .npy file, or a folder of these")
+      ->type_name("FILE|FOLDER")
+      ->option_text("CHECKPOINT");
+  options.add(command, "--formats", "formats", "formats and block formats (default: " + formats + ")")
+      ->type_name("F[,F]");
+  options.add(command, "--layers", "tensors", "tensors whose names match, such as 'model.layers.0.*' (default: *)")
+      ->type_name("GLOB[,GLOB]");
+  options.add(command, "--roles", "roles", "what tensors are for, by their names: attention=*attn*;mlp=*ffn*")
+      ->type_name("ROLE=GLOB[;...]");
+}
+
+}  // namespace
+
+void add_inspect_command(CLI::App& app, int& status, std::string command) {
+  const auto options = std::make_shared<CheckpointArguments>();
+  options->command = std::move(command);
+  CLI::App* inspect = app.add_subcommand("inspect", "a checkpoint (.safetensors), and what formats would keep of it");
+  add_checkpoint_options(*inspect, *options, "fp16,e4m3,e4m3-tensor,e4m3-row,mxfp8e4m3,nvfp4,int8,int4");
+  add_run_options(*inspect, *options);
+  inspect->footer(
+      "Tensors are rounded to nearest even; values beyond a format saturate (--set\n"
+      "overflow=ieee: they overflow). A tensor of two axes has its blocks along rows,\n"
+      "one of four or more (a convolution) is seen as rows of all but the first axis.\n"
+      "halfulp show REPORT losses lists every tensor, the worst first; halfulp page\n"
+      "draws the report.");
+  inspect->callback([options, &status] {
+    static const Experiment experiment = checkpoint_experiment();
+    status = run_checkpoint(experiment, *options);
+  });
+}
+
+void add_choose_command(CLI::App& app, int& status, std::string command) {
+  const auto options = std::make_shared<CheckpointArguments>();
+  options->command = std::move(command);
+  CLI::App* choose = app.add_subcommand("choose", "a format for each tensor of a checkpoint, within a budget");
+  add_checkpoint_options(*choose, *options, "e4m3-row,mxfp8e4m3,mxfp6e2m3,mxfp6e3m2,nvfp4,int8,int4");
+  options->add(*choose, "--bytes", "bytes", "the most bytes: 900MB, 1.5GiB, or a share of what the tensors take (0.3)")
+      ->type_name("BYTES|SHARE");
+  options->add(*choose, "--bits", "bits", "the most bits an element, on average over all tensors")->type_name("N");
+  options->add(*choose, "--sqnr", "sqnr", "the least ratio of signal to error, in dB; the fewest bytes are sought")
+      ->type_name("DB");
+  options->add(*choose, "--keep", "keep", "tensors that stay as they are stored, such as 'lm_head*'")
+      ->type_name("GLOB[,GLOB]");
+  choose->add_option("--mix", options->mix, "the choice as JSON: the format of each tensor that is rounded")
+      ->type_name("FILE.json");
+  add_run_options(*choose, *options);
+  choose->footer(
+      "Tensors of one axis (norms, biases) stay as they are (--set axes=1: they do not).\n"
+      "Errors add up relative to each tensor's own mean square, by its elements (--set\n"
+      "measure=absolute: as they are). The choice is the best there is, or the report\n"
+      "says how much better another could be.");
+  choose->callback([options, &status] {
+    static const Experiment experiment = checkpoint_choice_experiment();
+    RunHooks hooks;
+    if (options->mix) {
+      require_file("--mix", *options->mix);
+      check_writable(*options->mix);
+      hooks.check = [&](const Config&, const std::string& report) {
+        if (report != "-" && same_file(*options->mix, report))
+          throw std::invalid_argument(
+              fmt::format("--mix: {} is the report's file; accepted: another", shown(*options->mix)));
+      };
+      hooks.then = [&](const Report& report) {
+        const Json mix = report.find_table("mix")->to_json()["rows"][0][0];
+        write_file(*options->mix, pretty(Json::parse(mix.get<std::string>())) + "\n");
+      };
+    }
+    status = run_checkpoint(experiment, *options, hooks);
+  });
+}
+
+}  // namespace halfulp::cli
