@@ -45,7 +45,9 @@ void add_checkpoint_options(CLI::App& command, CheckpointArguments& options, con
            "a .safetensors file, an index of shards (NAME.safetensors.index.json), a .npy file, or a folder of these")
       ->type_name("FILE|FOLDER")
       ->option_text("CHECKPOINT");
-  options.add(command, "--formats", "formats", "formats and block formats (default: " + formats + ")")
+  options
+      .add(command, "--formats", "formats",
+           "formats and block formats (default: " + formats + "; --parameters lists them)")
       ->type_name("F[,F]");
   options.add(command, "--layers", "tensors", "tensors whose names match, such as 'model.layers.0.*' (default: *)")
       ->type_name("GLOB[,GLOB]");
@@ -59,7 +61,7 @@ void add_inspect_command(CLI::App& app, int& status, std::string command) {
   const auto options = std::make_shared<CheckpointArguments>();
   options->command = std::move(command);
   CLI::App* inspect = app.add_subcommand("inspect", "a checkpoint (.safetensors), and what formats would keep of it");
-  add_checkpoint_options(*inspect, *options, "fp16,e4m3,e4m3-tensor,e4m3-row,mxfp8e4m3,nvfp4,int8,int4");
+  add_checkpoint_options(*inspect, *options, "eight from fp16 to int4");
   add_run_options(*inspect, *options);
   inspect->footer(
       "Tensors are rounded to nearest even; values beyond a format saturate (--set\n"
@@ -77,7 +79,7 @@ void add_choose_command(CLI::App& app, int& status, std::string command) {
   const auto options = std::make_shared<CheckpointArguments>();
   options->command = std::move(command);
   CLI::App* choose = app.add_subcommand("choose", "a format for each tensor of a checkpoint, within a budget");
-  add_checkpoint_options(*choose, *options, "e4m3-row,mxfp8e4m3,mxfp6e2m3,mxfp6e3m2,nvfp4,int8,int4");
+  add_checkpoint_options(*choose, *options, "seven from e4m3-row to int4");
   options->add(*choose, "--bytes", "bytes", "the most bytes: 900MB, 1.5GiB, or a share of what the tensors take (0.3)")
       ->type_name("BYTES|SHARE");
   options->add(*choose, "--bits", "bits", "the most bits an element, on average over all tensors")->type_name("N");

@@ -185,7 +185,8 @@ class Inspection {
          {"elements", "value", "Their numbers."},
          {"bytes", "byte", "Of code words, scales and zero points."},
          {"relative_error", "1", "Norm of the errors over that of the values; null where nothing stays finite."},
-         {"sqnr", "dB", "Signal to quantization noise; null where nothing was lost."}});
+         {"sqnr", "dB", "Signal to quantization noise; null where nothing was lost."},
+         {"not_finite", "value", "Finite elements that became infinite or NaN."}});
     std::vector<std::string> names;
     std::map<std::string, std::vector<const Entry*>> groups;
     for (const Entry& e : entries_) {
@@ -198,7 +199,7 @@ class Inspection {
         Sum sum;
         for (const Entry* e : groups[of]) sum.add(e->survey.kept[f]);
         table.row({of, formats_[f].name, groups[of].size(), sum.loss.elements, sum.bytes, relative_error(sum.loss),
-                   sqnr(sum.loss)});
+                   sqnr(sum.loss), not_finite(sum.loss)});
       }
   }
 

@@ -279,7 +279,7 @@ def model(tmp_path_factory):
 
 def test_inspect(model, tmp_path):
     report = halfulp.inspect(model, formats=["fp32", "e4m3", halfulp.BlockFormat("mxfp4")])
-    assert report.status == "pass" and report["experiment"] == "checkpoint" and report.names == ["formats", "tensors", "losses", "layers", "roles", "exponents", "others"]
+    assert report.status == "pass" and report["experiment"] == "checkpoint" and report.names == ["formats", "tensors", "losses", "layers", "roles", "exponents", "layouts", "others"]
     assert [row["format"] for row in report.rows("formats")] == ["fp32", "e4m3", "mxfp4"] and report.rows("formats")[0]["lossless"] == 4
     assert [row["tensor"] for row in report.rows("tensors")] == [name for name in halfulp.open_checkpoint(model) if name != "ids"]
     assert [row["tensor"] for row in report.rows("others")] == ["ids"]

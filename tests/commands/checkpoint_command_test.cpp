@@ -92,20 +92,20 @@ TEST_F(CheckpointCommand, MistakesAreOneLine) {
 
 TEST_F(CheckpointCommand, ChoosesAMix) {
   const fs::path mix = temporary / "mix.json";
-  // 128 numbers of 8.25 or 4.5 bits and the tensor's scale, and 32 of fp32 that stay: 260 bytes, or 204.
-  ASSERT_EQ(choose({"--formats", "mxfp8e4m3,nvfp4", "--bytes", "260B", "--mix", mix.string()}).status, 0);
-  EXPECT_EQ(read_json(mix)["tensors"]["layers.0.attn.weight"], "mxfp8e4m3");
+  // 128 numbers of 8 bits and four scales, or of 4.5 bits and one more, and 32 of fp32 that stay: 272 bytes, or 204.
+  ASSERT_EQ(choose({"--formats", "e4m3-row,nvfp4", "--bytes", "272B", "--mix", mix.string()}).status, 0);
+  EXPECT_EQ(read_json(mix)["tensors"]["layers.0.attn.weight"], "e4m3-row");
   EXPECT_FALSE(read_json(mix)["tensors"].contains("layers.0.norm.weight"));
-  EXPECT_EQ(results()["totals"]["rows"][0][2], 260);
+  EXPECT_EQ(results()["totals"]["rows"][0][2], 272);
   const Outcome valid = halfulp::tests::run_program({HALFULP_COMMAND, "validate", report.string()});
   EXPECT_EQ(valid.status, 0) << valid.err;
   for (const Json& claim : read_json(report)["claims"]) EXPECT_EQ(claim["verdict"], "pass") << claim;
-  ASSERT_EQ(choose({"--formats", "mxfp8e4m3,nvfp4", "--bytes", "259B", "--mix", mix.string()}).status, 0);
+  ASSERT_EQ(choose({"--formats", "e4m3-row,nvfp4", "--bytes", "271B", "--mix", mix.string()}).status, 0);
   EXPECT_EQ(read_json(mix)["tensors"]["layers.0.attn.weight"], "nvfp4");
   EXPECT_EQ(results()["totals"]["rows"][0][2], 204);
-  ASSERT_EQ(choose({"--formats", "mxfp8e4m3,nvfp4", "--sqnr", "15"}).status, 0);
+  ASSERT_EQ(choose({"--formats", "e4m3-row,nvfp4", "--sqnr", "15"}).status, 0);
   EXPECT_EQ(results()["choice"]["rows"][0][3], "nvfp4");
-  ASSERT_EQ(choose({"--formats", "mxfp8e4m3,nvfp4", "--sqnr", "300"}).status, 0);
+  ASSERT_EQ(choose({"--formats", "e4m3-row,nvfp4", "--sqnr", "300"}).status, 0);
   EXPECT_EQ(results()["choice"]["rows"][0][3], "stored");
   ASSERT_EQ(choose({"--formats", "nvfp4", "--bits", "20", "--keep", "*attn*"}).status, 0);
   EXPECT_EQ(results()["choice"]["rows"][0][3], "stored");
