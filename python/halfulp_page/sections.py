@@ -36,6 +36,7 @@ class Side:
     environment: list[tuple[str, str]]
     config: list[tuple[str, str]]
     command: str
+    program: str
 
     @property
     def again(self) -> str:
@@ -93,13 +94,18 @@ def section(sources: Sequence[Source], about: About, limit: int) -> Section:
 def _side(source: Source, file: str, label: str) -> Side:
     r = source.report
     return Side(label, file, str(r["title"]), str(r.get("finding") or ""), str(r["status"]), counts([r]), claims_of(r), backends_of(r), environment(r["environment"]),
-                [(str(name), plain(value)) for name, value in r["config"].items()], command(r))
+                [(str(name), plain(value)) for name, value in r["config"].items()], command(r), program(r))
+
+
+def program(report: Mapping[str, Any]) -> str:
+    """The command of that kind of report."""
+    return {"checkpoint": "halfulp inspect", "checkpoint_choice": "halfulp choose"}.get(report["experiment"], f"halfulp run {report['experiment']}")
 
 
 def command(report: Mapping[str, Any]) -> str:
     """The command that makes the report's results again on any machine: every parameter as it was."""
     settings = [f"--set {shlex.quote(f'{name}={shell_word(value)}')}" for name, value in report["config"].items() if value != ""]
-    return " \\\n  ".join([f"halfulp run {report['experiment']}", *settings])
+    return " \\\n  ".join([program(report), *settings])
 
 
 def environment(entries: Mapping[str, Any]) -> list[tuple[str, str]]:

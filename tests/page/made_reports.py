@@ -46,8 +46,35 @@ def table(columns: list[tuple[str, str]], rows: list[list[Any]], title: str = "A
 
 
 def golden() -> list[dict[str, Any]]:
-    """A report of every experiment with a golden case."""
-    return [report(file.name.split(".")[0], json.loads((GOLDEN / f"{file.name.split('.')[0]}.json").read_text(encoding="utf-8"))) for file in sorted(GOLDEN.glob("*.config.json"))]
+    """A report of every experiment with a golden case, and one of a checkpoint."""
+    found = [report(file.name.split(".")[0], json.loads((GOLDEN / f"{file.name.split('.')[0]}.json").read_text(encoding="utf-8"))) for file in sorted(GOLDEN.glob("*.config.json"))]
+    return found if any(r["experiment"] == "checkpoint" for r in found) else found + [checkpoint()]
+
+
+QUALITY = {"fp16": (16.0, 73.5), "e4m3": (8.0, 31.5), "nvfp4": (4.5, 20.25), "int4": (4.25, 19.0)}  # bits, and SQNR of the first layer
+
+
+def checkpoint(layers: int = 5, formats: dict[str, tuple[float, float]] = QUALITY, exact: tuple[str, ...] = ()) -> dict[str, Any]:
+    """A model whose layers lose a little more each, in the order of files: layer 10 after layer 1. Formats in `exact` lose nothing."""
+    names = sorted(f"model.layers.{i}" for i in range(layers))
+    roles = ["attention", "mlp"][:layers]
+
+    def lost(name: str, place: int) -> tuple[float, float | None]:
+        sqnr = formats[name][1] - place / 16
+        return (0.0, None) if name in exact else (10 ** (-sqnr / 20), sqnr)
+
+    def sums(places: dict[str, int]) -> list[list[Any]]:
+        return [[of, name, 1, 64, 64 * formats[name][0] / 8, *lost(name, place)] for of, place in places.items() for name in formats]
+
+    columns = [("format", ""), ("tensors", "tensor"), ("elements", "value"), ("bytes", "byte"), ("relative_error", "1"), ("sqnr", "dB")]
+    worst = f"model.layers.{layers - 1}"
+    return report("checkpoint", {
+        "formats": table([("format", ""), ("bits", "bit"), ("bytes", "byte"), ("relative_error", "1"), ("sqnr", "dB"), ("worst_sqnr", "dB"), ("worst_tensor", ""), ("lossless", "tensor"), ("not_finite", "1")],
+                         [[name, bits, 8 * bits * layers, *lost(name, 0), *((None, None) if name in exact else (lost(name, layers - 1)[1], f"{worst}.weight")), 0, 0.0] for name, (bits, _) in formats.items()] if layers else []),
+        "layers": table([("layer", ""), *columns], sums({name: int(name.rsplit(".", 1)[1]) for name in names})),
+        "roles": table([("role", ""), *columns], sums({role: i for i, role in enumerate(roles)})),
+        "exponents": table([("tensor", ""), ("role", ""), ("exponent", "1"), ("elements", "value")],
+                           [[f"{name}.weight", role, exponent, count] for name, role in zip(names, roles * layers) for exponent, count in ((None, 1), (-20, 1), (-8, 30), (-7, 32))])})
 
 
 def short() -> list[dict[str, Any]]:

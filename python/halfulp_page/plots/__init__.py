@@ -140,7 +140,7 @@ def _picture(plot: Plot, reports: _Reports, prefix: str) -> Picture:
     legend = draw.legend(there[0], prefix) if there else []
     if len(there) == 2:
         legend += [entry for entry in draw.legend(there[1], f"{prefix}-b") if entry[0] not in dict(legend)]
-    return Picture(reports.experiment, title, plot.table, plot.reading, (plot.series or "").replace("_", " "), legend if len(legend) > 1 or plot.series else [], parts, plot.first)
+    return Picture(reports.experiment, title, plot.table, plot.reading, there[0].value_label if plot.kind == "heatmap" and there else (plot.series or "").replace("_", " "), legend if len(legend) > 1 or plot.series else [], parts, plot.first)
 
 
 def _same_styles(charts: Sequence[Chart]) -> None:

@@ -57,6 +57,8 @@ class Extent:
         if not self.base:
             axis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10]))
             axis.set_major_formatter(FuncFormatter(lambda v, _: number(float(f"{v:.12g}"))))
+            for at in self.breaks:
+                self._break(axis, at)
             return
         ticks = self._ticks(most)
         axis.set_major_locator(FixedLocator([at for at, _ in ticks]))

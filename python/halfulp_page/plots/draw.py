@@ -8,10 +8,11 @@ from collections import Counter
 from dataclasses import dataclass
 from typing import Any, Callable, Iterable, Mapping, Sequence
 
+from ..text import number
 from .axes import Extent, extent, power
-from .select import Chart, Panel, Point, Series, described
-from .spec import Frame
-from .style import DASHES, INK, bar_style, drawing, line_style
+from .select import Chart, Panel, Point, Series, described, rows_in
+from .spec import Frame, Plot
+from .style import DASHES, EXACT, INK, ON_LIGHT, PAPER, bar_style, drawing, heat, line_style, text_width
 from .svg import inline_svg
 
 WIDTH, HEIGHT = 4.0, 2.7     # inches, which CSS stretches to the column's width
@@ -20,7 +21,13 @@ LEAST_ROW = 0.15             # where rows are many there
 SPLIT = 6                    # rows that stay in one column
 ROW, AROUND = 0.205, 0.75    # the height of a row, and of the margins above and below all rows
 MARKER = 0.07                # between the markers of a row
-LONGEST_NAME = 26
+NUMBERED = 40                # rows of a heat map with numbers in its cells
+THIN_ROW, FLAT_ROW = 0.19, 0.125  # their height, and that of more rows
+NAME_LETTERS, CELL_LETTERS, EXACT_WORD = 8.0, 7.0, "exact"  # points: the height of letters beside cells and in them
+HEAT_STEPS = 6               # from one colour of a heat map's legend to the last
+STRIP = 0.15                 # the height of a format's range under lines
+NEAR = 20                    # how far beyond lines such a range's ends are still shown, in binades
+LONGEST_NAME, LONGEST_END = 26, 18
 SAMPLE = 40                  # points: the line of a legend, of two periods of the longest dashes
 NAME_ON_TOP = 13             # points: for the names of guides that leave the axes there
 LINE, UNDER = 1.6, 2.6        # points: a line's width, and how much wider one is for each that runs over it
@@ -92,6 +99,8 @@ def _legend(panels: Sequence[Panel], chart: Chart, prefix: str) -> list[tuple[st
     there = {s.style for panel in panels for s in panel.series}
     if chart.plot.kind == "stacked":
         return marks([(name, bar_style(i)) for i, name in enumerate(chart.names) if i in there], prefix)
+    if chart.plot.kind == "heatmap":
+        return marks(_heat_legend(panels, chart), prefix)
     covers: dict[int, list[int]] = {}
     for panel in panels:
         for series, above in zip(panel.series, _covers(panel) if chart.plot.kind == "lines" else []):
@@ -106,7 +115,27 @@ def _legend(panels: Sequence[Panel], chart: Chart, prefix: str) -> list[tuple[st
     if chart.plot.band and banded:
         colour = line_style(next(iter(banded)))["color"] if len(banded) == 1 else INK
         entries.append((chart.plot.band, {"facecolor": colour, "edgecolor": "none", "alpha": BAND}))
+    if chart.plot.ranges:
+        entries += RANGES
     return marks(entries, prefix)
+
+
+RANGES = [("normal numbers of a format", {"color": INK, "linewidth": 3.5, "solid_capstyle": "butt"}), ("its subnormal numbers", {"color": INK, "linewidth": 1.4, "linestyle": DASHES[2]})]
+
+
+def _heat_legend(panels: Sequence[Panel], chart: Chart) -> list[tuple[str, Mapping[str, Any]]]:
+    """Colours between the ends, and that of exact cells."""
+    values = [p.value for panel in panels for s in panel.series for p in s.points]
+    low, high = _heat_ends(chart.plot)
+    found: list[tuple[str, Mapping[str, Any]]] = []
+    for i in range(HEAT_STEPS + 1 if any(map(math.isfinite, values)) else 0):
+        beyond = " or less" if i == 0 and min(values) < low else " or more" if i == HEAT_STEPS and any(high < v < math.inf for v in values) else ""
+        found.append((f"{number(float(f'{low + (high - low) * i / HEAT_STEPS:.6g}'))}{beyond}", {"facecolor": heat(i / HEAT_STEPS)[0], "edgecolor": "none"}))
+    return found + ([("exact: nothing lost", {"facecolor": EXACT, "edgecolor": "none"})] if math.inf in values else [])
+
+
+def _heat_ends(plot: Plot) -> tuple[float, float]:
+    return plot.value_limits or (0.0, 1.0)
 
 
 def marks(entries: Iterable[tuple[str, Mapping[str, Any]]], prefix: str) -> list[tuple[str, str]]:
@@ -167,7 +196,11 @@ def _extents(chart: Chart, panel: Panel, beside: Sequence[Chart]) -> tuple[Exten
     everywhere = [p for c in (chart, *beside) for p in c.panels]
     alike = everywhere if plot.same_values else [p for p in everywhere if p.title == panel.title]
     along_alike = everywhere if plot.same_along else [p for p in everywhere if p.title == panel.title]
-    along = extent([pt.along for p in along_alike for s in p.series for pt in s.points], plot.along_scale)
+    places = [pt.along for p in along_alike for s in p.series for pt in s.points]
+    near = [end for _, *ends in plot.ranges for end in ends if min(places) - NEAR <= end <= max(places) + NEAR]
+    along = extent(places + near, plot.along_scale)
+    if plot.kind == "heatmap":  # which has no axis of values
+        return along, along
     if plot.kind == "stacked":
         totals = [sum(pt.value for s in p.series for pt in s.points if pt.along == row) for p in alike for row in range(len(chart.rows))]
         return along, extent([0.0, *totals], "linear", from_zero=True)
@@ -179,8 +212,10 @@ def _extents(chart: Chart, panel: Panel, beside: Sequence[Chart]) -> tuple[Exten
 
 def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent, slide: tuple[float, float, float] | None = None) -> Any:
     """With `slide`, for a file of its own: its width, its least and its largest height."""
-    rows = sorted({pt.along for s in panel.series for pt in s.points}) if chart.rows else []
+    rows = rows_in(panel) if chart.rows else []
     columns = 1
+    if chart.plot.kind == "heatmap":
+        return _heat_map(chart, panel, rows, slide)
     width, height = WIDTH, AROUND + _row_height(chart, panel) * len(rows) if chart.rows else HEIGHT
     if slide:
         width, least, most = slide
@@ -192,7 +227,14 @@ def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent, slide: tupl
         for axes, some in zip(figure.subplots(1, columns, squeeze=False)[0], (rows[i:i + each] for i in range(0, len(rows), each))):
             _rows(axes, chart, panel, values, some, 4 if columns > 1 else 7)
         return figure
-    axes = figure.add_subplot()
+    if chart.plot.ranges:
+        strip = STRIP * len(chart.plot.ranges)
+        if not slide:
+            figure.set_figheight(height + strip)
+        axes, below = figure.subplots(2, 1, sharex=True, height_ratios=(height - AROUND, strip))
+        _ranges(below, chart.plot, along)
+    else:
+        axes = below = figure.add_subplot()
     on_top = [_guide(axes, name, points, along, values) for name, points in panel.guides]
     for series, above in zip(panel.series, _covers(panel)):
         _line(axes, series, chart, along, values, above)
@@ -202,7 +244,7 @@ def _draw(chart: Chart, panel: Panel, along: Extent, values: Extent, slide: tupl
         axes.axhline(0, color=INK, linewidth=0.8)
     along.apply(axes.xaxis, axes.set_xlim)
     values.apply(axes.yaxis, axes.set_ylim)
-    axes.set_xlabel(chart.along_label)
+    below.set_xlabel(chart.along_label)
     axes.set_title(chart.value_label, pad=NAME_ON_TOP if any(on_top) else None)
     return figure
 
@@ -219,6 +261,87 @@ def _rows(axes: Any, chart: Chart, panel: Panel, values: Extent, rows: Sequence[
     axes.set_ylim(len(rows) - 0.4, -0.6)
     axes.tick_params(axis="y", length=0)
     axes.set_xlabel(chart.value_label)
+
+
+def _ranges(axes: Any, plot: Plot, along: Extent) -> None:
+    """A format's normal and subnormal numbers on a row for each."""
+    for i, (_, *ends) in enumerate(plot.ranges):
+        least, normal, most = (min(max(end, along.low), along.high) for end in ends)
+        axes.plot([least, normal], [i, i], **RANGES[1][1])
+        axes.plot([normal, most], [i, i], **RANGES[0][1])
+    axes.set_yticks(range(len(plot.ranges)), [name for name, *_ in plot.ranges], fontsize=8)
+    axes.set_ylim(len(plot.ranges) - 0.4, -0.6)
+    axes.tick_params(axis="y", length=0)
+    axes.grid(False, axis="y")
+    axes.spines["left"].set_visible(False)
+
+
+def _heat_map(chart: Chart, panel: Panel, rows: Sequence[float], slide: tuple[float, float, float] | None) -> Any:
+    """In one column, or in two where a slide is not high enough for one."""
+    names = _brief([chart.rows[int(row)] for row in rows])
+    heads = _brief([series.name for series in panel.series])
+    letters = NAME_LETTERS if len(rows) <= NUMBERED else CELL_LETTERS
+    label = max(text_width(name, letters) for name in names) / 72 + 0.15
+    longest = max(text_width(name, NAME_LETTERS) for name in heads) / 72
+
+    def cell(width: float, columns: int) -> float:
+        return max((width / columns - label) / len(heads), 0.05)
+
+    columns, width = 1, WIDTH
+    each = THIN_ROW if len(rows) <= NUMBERED else FLAT_ROW
+    if slide:
+        width, least, most = slide
+        columns = 2 if len(rows) > SPLIT and each * len(rows) > most - AROUND else 1
+    is_level = longest + 0.05 < cell(width, columns)
+    head = 0.35 if is_level else 0.3 + longest * math.sqrt(0.5)
+    height = head + each * -(-len(rows) // columns)
+    if slide:
+        height = min(max(height, min(least, head + 0.4 * -(-len(rows) // columns))), most)
+    figure = _figure(width, height)
+    part = -(-len(rows) // columns)
+    for axes, i in zip(figure.subplots(1, columns, squeeze=False)[0], range(0, len(rows), part)):
+        place = {row: n for n, row in enumerate(rows[i:i + part])}
+        _heat_cells(axes, chart.plot, panel, place, 72 * cell(width, columns) if len(rows) <= NUMBERED else 0.0)
+        axes.set_yticks(range(len(place)), names[i:i + part], fontsize=min(letters, 72 * (height - head) / part))
+        axes.set_ylim(part - 0.5, -0.5)
+        axes.set_xticks(range(len(heads)), heads, fontsize=NAME_LETTERS, **({} if is_level else {"rotation": 45, "ha": "left", "va": "bottom", "rotation_mode": "anchor"}))
+        axes.set_xlim(-0.5, len(heads) - 0.5)
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0, pad=2)
+        axes.grid(False)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+    return figure
+
+
+def _heat_cells(axes: Any, plot: Plot, panel: Panel, place: Mapping[float, int], width: float) -> None:
+    """With numbers as far as cells of so many points have room for them."""
+    from matplotlib.collections import PolyCollection
+    low, high = _heat_ends(plot)
+    cells, colours, texts = [], [], []
+    for x, series in enumerate(panel.series):
+        for point in series.points:
+            if point.along in place and point.value > -math.inf:
+                y = place[point.along]
+                colour, ink = (EXACT, ON_LIGHT) if point.value == math.inf else heat((min(max(point.value, low), high) - low) / (high - low))
+                cells.append([(x - 0.5, y - 0.5), (x + 0.5, y - 0.5), (x + 0.5, y + 0.5), (x - 0.5, y + 0.5)])
+                colours.append(colour)
+                texts.append((x, y, point.value, ink))
+    axes.add_collection(PolyCollection(cells, facecolors=colours, edgecolors=PAPER, linewidths=0.6))
+
+    def fits(words: list[str]) -> bool:
+        return all(text_width(word, CELL_LETTERS) + 1 <= width for word in words)
+
+    digits = next((n for n in (1, 0) if fits(sorted({_rounded(v, n) for *_, v, _ in texts if abs(v) < 99.95}))), None)
+    for x, y, value, ink in texts:
+        word = EXACT_WORD if value == math.inf else "" if digits is None else _rounded(value, digits)
+        if word and fits([word]):
+            axes.text(x, y, word, ha="center", va="center_baseline", fontsize=CELL_LETTERS, color=ink)
+
+
+def _rounded(value: float, digits: int) -> str:
+    """Whole from 100 on."""
+    return f"{value:.{digits if abs(value) < 99.95 else 0}f}".replace("-", "−") if abs(value) < 1e5 else f"{value:.0e}".replace("e+", "e").replace("-", "−")
 
 
 def _row_height(chart: Chart, panel: Panel) -> float:
@@ -307,6 +430,17 @@ def _stack(axes: Any, panel: Panel, values: Extent, place: dict[float, int]) -> 
             if point.along in place and 0 < point.value < float("inf") and left[point.along] < values.high:
                 axes.barh(place[point.along], min(point.value, values.high), left=left[point.along], height=0.7, **bar_style(series.style))
                 left[point.along] += point.value
+
+
+def _brief(names: Sequence[str]) -> list[str]:
+    """Long names without their beginnings, or without their middles where they differ in these alone: layers differ at
+    their ends."""
+    def end(name: str) -> str:
+        tail = name[1 - LONGEST_END:]
+        return name if len(name) <= LONGEST_END else "…" + (tail[tail.index(".") + 1:] if "." in tail[:LONGEST_END // 2] else tail)
+
+    brief = [end(name) for name in names]
+    return brief if len(set(brief)) == len(brief) else [name if len(name) <= LONGEST_NAME else f"{name[:10]}…{name[11 - LONGEST_NAME:]}" for name in names]
 
 
 def _short(name: str) -> str:

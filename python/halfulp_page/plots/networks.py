@@ -1,5 +1,9 @@
-"""Pictures of whole networks and of the literature: operators, quantization, memory, reproduce."""
-from .spec import Plot
+"""Pictures of whole networks and of the literature: operators, quantization, memory, checkpoint, reproduce."""
+from .scenes_of_networks import FORMAT_MARKS, bits_and_quality
+from .spec import Plot, Scene
+
+# Binary exponents of the least subnormal, the least normal and the largest number.
+RANGES = (("fp16", -24, -14, 15), ("bf16", -133, -126, 127), ("e4m3", -9, -6, 8), ("e5m2", -16, -14, 15))
 
 PLOTS = {
     "operators": (
@@ -32,6 +36,14 @@ PLOTS = {
              value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False, empty="activations and what is gathered alone are too much for a device"),
         Plot("inference_devices", "Devices that inference needs, by their memory", "lines", "device_gb", ("devices",), series="weights", panels="model", where={"cache": "bf16"},
              value_scale="log2", along_label="GB of a device", value_label="devices", same_values=False)),
+    "checkpoint": (
+        Scene(("formats",), "Bits against SQNR, by format", bits_and_quality, legend=FORMAT_MARKS, reading="Up: more is kept. Left: less memory. A long line: some tensor loses much more than the whole.", file="formats"),
+        Plot("exponents", "Magnitudes by role, over the ranges of formats", "lines", "exponent", ("elements",), series="role", added="zeros", value_scale="log", along_label="binary exponent",
+             value_label="share of the role's elements", ranges=RANGES, reading="Values left of a range become zero without a scale, values right of it saturate or overflow."),
+        Plot("layers", "What each layer keeps in each format", "heatmap", "layer", ("sqnr",), series="format", exact=("relative_error", "not_finite"), value_limits=(0, 60), value_label="SQNR (dB)",
+             empty="nothing in it stays finite", reading="Look for cells that are more orange than the rest of their column: such layers need a wider format. 6 dB are one bit."),
+        Plot("roles", "What each role keeps in each format", "heatmap", "role", ("sqnr",), series="format", exact=("relative_error", "not_finite"), value_limits=(0, 60), value_label="SQNR (dB)",
+             empty="nothing in it stays finite", reading="Look for cells that are more orange than the rest of their column: such tensors could stay in a wider format.")),
     "reproduce": (
         Plot("lines", "Published results, and how many of their figures are reproduced", "stacked", "line", ("held", "differ", "failed", "skipped"), value_label="figures", first=True),),
 }

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Mapping, Sequence
 
 from ..text import counted, numeric, plain
-from .spec import MOST_PANELS, MOST_ROWS, MOST_SERIES, Plot
+from .spec import MOST_CELLS, MOST_PANELS, MOST_ROWS, MOST_SERIES, Plot
 
 
 NO_NAME = "(no name)"
@@ -70,6 +70,9 @@ def chart(plot: Plot, results: Mapping[str, Any]) -> Chart:
     rows = rows_of(results, plot.table)
     rows, selected = _where(plot, rows)
     rows, absent = _only(plot, rows)
+    if plot.added:
+        rows, without = _added(plot, rows)
+        absent += without
     if plot.against:
         rows, plot = _compared(plot, rows)
         selected.append(f"difference from {plot.against[1]}, mean over {plot.over}s" if plot.against else "")
@@ -143,6 +146,37 @@ def _compared(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, An
     return [{**first[key], value: sum(d) / len(d), LOW: min(d), HIGH: max(d)} for key, d in found.items()], replace(plot, whiskers=(LOW, HIGH))
 
 
+def _added(plot: Plot, rows: list[dict[str, Any]]) -> tuple[list[dict[str, Any]], list[str]]:
+    """Rows of shares: what rows with the same place add up to, of all that their series has. And what has no place."""
+    (value,) = plot.values
+    sums: dict[str, dict[Any, float]] = {}
+    first: dict[tuple[str, Any], dict[str, Any]] = {}
+    for row in rows:
+        name, at, own = name_of(row[plot.series or ""]), numeric(row[plot.along]), numeric(row[value])
+        if own is None or not math.isfinite(own) or (at is None and row[plot.along] is not None):
+            continue
+        places = sums.setdefault(name, {})
+        places[at] = places.get(at, 0.0) + own
+        first.setdefault((name, at), row)
+    totals = {name: sum(places.values()) for name, places in sums.items()}
+    unplaced = [(places[None] / totals[name], name) for name, places in sums.items() if None in places and totals[name] > 0]
+    if unplaced and not any(set(places) - {None} for places in sums.values()):
+        raise NoPicture(f"the table {plot.table} has nothing but {plot.added}")
+    notes = [f"{plot.added} are not drawn: at most {plain(float(f'{100 * share:.2g}'))} % ({name})" for share, name in sorted(unplaced)[-1:]]
+    return [{**first[name, at], value: own / totals[name]} for name, places in sums.items() for at, own in places.items() if at is not None and 0 < totals[name] < math.inf], notes
+
+
+def in_order(names: Sequence[str]) -> list[str]:
+    """Names that differ in a number alone by this number, where the first of them stands."""
+    stems: dict[str, int] = {}
+
+    def key(name: str) -> tuple[int, list[tuple[int, str]]]:
+        numbers = [digits.lstrip("0") for digits in re.findall("[0-9]+", name)]
+        return stems.setdefault(re.sub("[0-9]+", "#", name), len(stems)), [(len(n), n) for n in numbers]
+
+    return [name for _, name in sorted((key(name), name) for name in names)]
+
+
 class _Builder:
     def __init__(self, plot: Plot, rows: list[dict[str, Any]], selected: list[str], notes: list[str], units: Mapping[str, str]) -> None:
         self.plot, self.rows, self.selected, self.notes, self.units = plot, rows, selected, notes, units
@@ -154,7 +188,7 @@ class _Builder:
         plot = self.plot
         names = [self._words(v) for v in plot.values] if self.by_value else self._distinct(plot.series or "", MOST_SERIES)
         panels = [self._words(v) for v in plot.values] if self.value_panels else self._distinct(plot.panels, MOST_PANELS) if plot.panels else [""]
-        categories = [] if plot.kind == "lines" else self._distinct(plot.along, MOST_ROWS)
+        categories = [] if plot.kind == "lines" else self._worst(MOST_CELLS) if plot.kind == "heatmap" else self._distinct(plot.along, MOST_ROWS)
         built = {title: Panel(title, [Series(name, i) for i, name in enumerate(names)]) for title in panels}
         seen: set[tuple[str, str, float]] = set()
         left = {title: Counter[str]() for title in panels}
@@ -165,7 +199,7 @@ class _Builder:
                 at = self._place(row[plot.along], categories)
                 if title not in built or name not in names or at is None:
                     continue
-                y = numeric(row[value])
+                y = self._value(row, value)
                 if y is None:
                     self.empty.setdefault(title, []).append(name)
                 elif math.isnan(y):
@@ -174,7 +208,7 @@ class _Builder:
                     left[title]["again"] += 1
                 else:
                     seen.add((title, name, at))
-                    left[title]["beyond"] += plot.value_limits is not None and not plot.value_limits[0] <= y <= plot.value_limits[1]
+                    left[title]["beyond"] += plot.value_limits is not None and plot.kind != "heatmap" and not plot.value_limits[0] <= y <= plot.value_limits[1]
                     low, high = (numeric(row.get(c)) for c in plot.whiskers) if plot.whiskers else (None, None)
                     built[title].series[names.index(name)].points.append(Point(at, y, low, high))
         for title, panel in built.items():
@@ -189,7 +223,7 @@ class _Builder:
                 series.points.sort(key=lambda p: p.along)
         panels = [panel for panel in panels if panel.series]
         self._mark_ends(panels)
-        if not any(math.isfinite(p.value) and (p.value >= 0 or plot.value_scale in SIGNED) for panel in panels for s in panel.series for p in s.points):
+        if not any((math.isfinite(p.value) or plot.exact and p.value > 0) and (p.value >= 0 or plot.value_scale in SIGNED) for panel in panels for s in panel.series for p in s.points):
             raise NoPicture(f"the table {plot.table} has no finite number that can be drawn" + (f" for {', '.join(self.selected)}" if self.selected else ""))
         for panel in panels:
             panel.notes += self._left_out(panel, left[panel.title])
@@ -202,7 +236,7 @@ class _Builder:
         value_label = plot.value_label or (self._words(plot.values[0]) if len(plot.values) == 1 else "")
         units = {self.units.get(v, "") for v in plot.values}
         return Chart(plot, panels, names, categories, self._with_unit(plot.along_label or self._words(plot.along), {self.units.get(plot.along, "")}),
-                     self._with_unit(value_label, units), self.selected, self.notes)
+                     self._with_unit(value_label, set() if plot.added else units), self.selected, self.notes)
 
     def _mark_ends(self, panels: Sequence[Panel]) -> None:
         """Says why the lines of a panel end before those of others."""
@@ -256,6 +290,24 @@ class _Builder:
         usable = at is not None and math.isfinite(at) and (self.plot.along_scale == "linear" or at > 0)
         return at if usable else None
 
+    def _value(self, row: Mapping[str, Any], column: str) -> float | None:
+        """A cell's number; infinity where the cell is empty because nothing was lost."""
+        value = numeric(row[column])
+        is_exact = self.plot.exact and row[column] is None and all(numeric(row[c]) == 0 for c in self.plot.exact if c in row)
+        return math.inf if is_exact else value
+
+    def _worst(self, most: int) -> list[str]:
+        """The rows of a heat map: if they are too many, those whose mean colour is lowest."""
+        (value,), (low, high) = self.plot.values, self.plot.value_limits or (-math.inf, math.inf)
+        found: dict[str, list[float]] = {}
+        for row in self.rows:
+            own = self._value(row, value)
+            found.setdefault(name_of(row[self.plot.along]), []).extend([] if own is None or math.isnan(own) else [min(max(own, low), high)])
+        means = {name: sum(values) / len(values) if values else math.inf for name, values in found.items()}
+        if len(means) > most:
+            self.notes.append(f"the {most} of {len(means)} {self._words(self.plot.along)}s that lose most; the table has all")
+        return in_order(sorted(means, key=lambda name: means[name])[:most] if len(means) > most else list(means))
+
     def _distinct(self, column: str, most: int) -> list[str]:
         values = list(dict.fromkeys(name_of(row[column]) for row in self.rows))
         if len(values) > most:
@@ -274,11 +326,31 @@ class _Builder:
 def described(panel: Panel, chart: Chart) -> str:
     """A panel in words, made from its points, for readers who cannot see it."""
     plot = chart.plot
+    if plot.kind == "heatmap":
+        rows, columns = (counted(n, (word or "column").replace("_", " ")) for n, word in ((len(rows_in(panel)), plot.along), (len(panel.series), plot.series)))
+        kind = f"Heat map of {chart.value_label or 'values'}: {rows} in {columns}."
+        return " ".join([kind, *(_cells(series, chart) for series in panel.series)])
     if plot.kind == "lines":
         kind = f"Line chart of {chart.value_label or 'values'} against {chart.along_label}."
     else:
         kind = f"{'Stacked bars' if plot.kind == 'stacked' else 'Dot plot'} of {chart.value_label or 'values'} for each {plot.along.replace('_', ' ')}."
-    return " ".join([kind, *(_course(series, chart) for series in panel.series)])
+    below = f" Below, the ranges of formats: {', '.join(f'{name} from {plain(normal)} to {plain(most)}, subnormal from {plain(least)}' for name, least, normal, most in plot.ranges)}." if plot.ranges else ""
+    return " ".join([kind, *(_course(series, chart) for series in panel.series)]) + below
+
+
+def rows_in(panel: Panel) -> list[float]:
+    """The rows that a panel draws."""
+    return sorted({p.along for s in panel.series for p in s.points})
+
+
+def _cells(series: Series, chart: Chart) -> str:
+    """A column of a heat map: how many cells are exact, and the ends of the others."""
+    found = sorted((p.value, p.along) for p in series.points if math.isfinite(p.value))
+    exact = sum(p.value == math.inf for p in series.points)
+    said = [f"exact in {exact} of {counted(len(series.points), 'row')}"] if exact else []
+    ends = (("least ", found[0]), ("most ", found[-1])) if len(found) > 1 else (("", found[0]),) if found else ()
+    said += [f"{word}{plain(float(f'{value:.4g}'))} at {chart.rows[int(along)]}" for word, (value, along) in ends]
+    return f"{series.name}: {', '.join(said)}."
 
 
 def _course(series: Series, chart: Chart) -> str:

@@ -1,5 +1,5 @@
 """A picture's description as data: a row of the tables in gradients.py, sums.py, trainings.py, networks.py. What no
-such row can say is drawn by a function of scenes.py or scenes_of_sums.py."""
+such row can say is drawn by a function of scenes.py, scenes_of_sums.py or scenes_of_networks.py."""
 from __future__ import annotations
 
 from dataclasses import dataclass, field
@@ -11,18 +11,19 @@ class Plot:
     """A picture of one table of a report.
 
     lines: `values` against the numbers in `along`. dots: `values` on a row for each name in `along`. stacked: the same, `values` are parts that add up.
+    heatmap: a cell for each name in `along` and each in `series`, coloured by `values`.
     """
     table: str
     title: str                       # what it shows, without stating a result
-    kind: str                        # lines, dots or stacked
-    along: str                       # column: the horizontal axis of lines, the rows of dots and stacked
+    kind: str                        # lines, dots, stacked or heatmap
+    along: str                       # column: the horizontal axis of lines, the rows of the others
     values: tuple[str, ...]          # columns of numbers
     series: str | None = None        # column: a line or a marker for each of its values; default: for each of `values`
     panels: str | None = None        # column: a picture for each of its values; default, with several values and a series: for each of `values`
     where: Mapping[str, object] = field(default_factory=dict)  # rows with this value of a column, or with its first value where the column lacks this one
     along_scale: str = "linear"      # linear, log or log2
     value_scale: str = "linear"
-    value_limits: tuple[float, float] | None = None  # of a linear axis; values beyond them are drawn at its ends, with a note
+    value_limits: tuple[float, float] | None = None  # of a linear axis; values beyond them are drawn at its ends, with a note; of a heatmap: the ends of its colours
     only: tuple[str, ...] = ()       # values of `series`, in this order; default: the first ones
     against: tuple[str, str] | None = None  # column and its value: drawn is the difference from the rows with this value,
     over: str = ""                   # from the row with the same value of this column: the mean over it, and a band from the least to the largest
@@ -42,6 +43,9 @@ class Plot:
     unnamed: str = ""                # the panel of an empty cell; default: that there is none
     band: str = ""                   # of lines: what the band between whiskers is
     linear_to: float = 0.0           # of the scale symlog: linear up to here on both sides of 0, logarithmic beyond
+    exact: tuple[str, ...] = ()      # of a heatmap: columns that are all 0, if they are there, where an empty cell means that nothing was lost
+    added: str = ""                  # of lines: rows with the same place are added up, and drawn is their share of the series; what rows without a place are
+    ranges: tuple[tuple[str, float, float, float], ...] = ()  # of lines: formats under them, with the least subnormal, the least normal and the largest place
 
 
 Rows = list[dict[str, Any]]
@@ -73,3 +77,4 @@ class Scene:
 
 
 MOST_PANELS, MOST_SERIES, MOST_ROWS = 8, 12, 40
+MOST_CELLS = 60  # rows of a heatmap

@@ -23,9 +23,14 @@ CLASSES = {"fill:none;stroke:var(--grid);stroke-width:0.8": "pg", "fill:currentC
 # What replaces those in a file of its own.
 PRINTED = {"currentColor": "#1b1f24", "var(--grid)": "#e3e7eb", "var(--panel)": "#ffffff", **{f"var(--s{i})": colour if colour != "#010204" else "#1b1f24" for i, colour in enumerate(COLOURS)}}
 
+# Colours of heat maps from the lowest value to the highest, the same in light and dark, and what is written on them.
+HEAT = ((163, 59, 0), (224, 123, 57), (244, 236, 223), (127, 176, 216), (27, 90, 150))
+EXACT, ON_LIGHT, ON_DARK = COLOURS[2], "#101418", "#ffffff"
+
+FONT = "DejaVu Sans"
 SETTINGS = {
     "svg.fonttype": "none", "svg.hashsalt": "halfulp", "text.parse_math": False, "axes.unicode_minus": True, "path.simplify": True, "font.family": "sans-serif",
-    "font.sans-serif": ["DejaVu Sans"], "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "axes.titlelocation": "left", "axes.edgecolor": INK, "axes.labelcolor": INK, "text.color": INK,
+    "font.sans-serif": [FONT], "font.size": 9, "axes.titlesize": 9, "axes.labelsize": 9, "axes.titlelocation": "left", "axes.edgecolor": INK, "axes.labelcolor": INK, "text.color": INK,
     "axes.titlecolor": INK, "xtick.color": INK, "ytick.color": INK, "axes.facecolor": "none", "figure.facecolor": "none", "savefig.facecolor": "none", "axes.grid": True,
     "grid.color": GRID, "grid.linewidth": 0.8, "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "axes.linewidth": 0.8, "lines.linewidth": 1.6,
     "lines.markersize": 4.5, "hatch.linewidth": 0.8, "figure.constrained_layout.use": True, "xtick.minor.size": 0, "ytick.minor.size": 0,
@@ -46,3 +51,18 @@ def line_style(i: int) -> dict[str, Any]:
 def bar_style(i: int) -> dict[str, Any]:
     colour = COLOURS[i % len(COLOURS)]
     return {"facecolor": colour if not HATCHES[i % len(HATCHES)] else "none", "edgecolor": colour, "hatch": HATCHES[i % len(HATCHES)], "linewidth": 0.8}
+
+
+def heat(share: float) -> tuple[str, str]:
+    """The colour of a value so far from the lowest, 0, to the highest, 1, and that of text on it."""
+    at = min(max(share, 0.0), 1.0) * (len(HEAT) - 1)
+    i = min(int(at), len(HEAT) - 2)
+    red, green, blue = (round(a + (b - a) * (at - i)) for a, b in zip(HEAT[i], HEAT[i + 1]))
+    return f"#{red:02x}{green:02x}{blue:02x}", ON_LIGHT if 0.299 * red + 0.587 * green + 0.114 * blue > 128 else ON_DARK
+
+
+def text_width(text: str, size: float) -> float:
+    """Points, in letters of so many points."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import text_to_path
+    return float(text_to_path.get_text_width_height_descent(text, FontProperties(family=FONT, size=size), False)[0])
