@@ -3,6 +3,7 @@
 #include <halfulp/commands/command_line.hpp>
 #include <halfulp/commands/options.hpp>
 #include <halfulp/commands/run.hpp>
+#include <halfulp/data/tensor_files.hpp>
 #include <halfulp/experiments/checkpoint/checkpoint.hpp>
 #include <halfulp/support/files.hpp>
 #include <halfulp/support/json.hpp>
@@ -29,7 +30,18 @@ struct CheckpointArguments : RunArguments {
   }
 };
 
-int run_checkpoint(const Experiment& experiment, CheckpointArguments options, const RunHooks& hooks = {}) {
+/// Throws if a file that would be written is one of the checkpoint's own.
+void keep_inputs(const Config& config, const std::vector<std::string>& written) {
+  if (config.text("checkpoint").empty()) return;  // which the experiment refuses
+  const TensorFiles files(config.text("checkpoint"));
+  for (const std::string& input : files.paths())
+    for (const std::string& file : written)
+      if (file != "-" && same_file(input, file))
+        throw std::invalid_argument(
+            fmt::format("{} is a file of the checkpoint, and would be overwritten; accepted: another", shown(file)));
+}
+
+int run_checkpoint(const Experiment& experiment, CheckpointArguments options, const RunHooks& hooks) {
   std::vector<std::string> settings;
   for (const auto& [name, value] : options.parameters_given)
     if (value) settings.push_back(fmt::format("{}={}", name, *value));
@@ -71,7 +83,9 @@ void add_inspect_command(CLI::App& app, int& status, std::string command) {
       "draws the report.");
   inspect->callback([options, &status] {
     static const Experiment experiment = checkpoint_experiment();
-    status = run_checkpoint(experiment, *options);
+    RunHooks hooks;
+    hooks.check = [](const Config& config, const std::string& report) { keep_inputs(config, {report}); };
+    status = run_checkpoint(experiment, *options, hooks);
   });
 }
 
@@ -98,10 +112,13 @@ void add_choose_command(CLI::App& app, int& status, std::string command) {
   choose->callback([options, &status] {
     static const Experiment experiment = checkpoint_choice_experiment();
     RunHooks hooks;
+    hooks.check = [](const Config& config, const std::string& report) { keep_inputs(config, {report}); };
     if (options->mix) {
+      if (options->mix->empty()) throw std::invalid_argument("--mix: a file is missing; accepted: the name of a file");
       require_file("--mix", *options->mix);
       check_writable(*options->mix);
-      hooks.check = [&](const Config&, const std::string& report) {
+      hooks.check = [&](const Config& config, const std::string& report) {
+        keep_inputs(config, {report, *options->mix});
         if (report != "-" && same_file(*options->mix, report))
           throw std::invalid_argument(
               fmt::format("--mix: {} is the report's file; accepted: another", shown(*options->mix)));

@@ -1,7 +1,10 @@
 #include <halfulp/data/model_tensors.hpp>
 
+#include <halfulp/support/files.hpp>
+
 #include <map>
 #include <set>
+#include <string_view>
 
 namespace halfulp {
 
@@ -28,6 +31,10 @@ ModelTensors::ModelTensors(const std::string& path) : files_(path), encoded_(fin
       else others_.push_back(&tensor);
     }
   }
+  std::set<std::string_view> names;
+  for (const ModelTensor& tensor : tensors_)
+    if (!names.insert(tensor.name).second)
+      refuse_file(path, "tensor " + shown_name(tensor.name) + " is there both as floats and as code words with scales");
 }
 
 }  // namespace halfulp

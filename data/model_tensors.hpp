@@ -32,7 +32,7 @@ struct ModelTensor {
 
 class ModelTensors {
  public:
-  /// Throws what TensorFiles and find_encoded throw.
+  /// Throws what TensorFiles and find_encoded throw, and for a name that two tensors would have.
   explicit ModelTensors(const std::string& path);
   ModelTensors(const ModelTensors&) = delete;
   ModelTensors& operator=(const ModelTensors&) = delete;

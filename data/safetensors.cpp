@@ -45,10 +45,6 @@ constexpr std::array<ElementType, 22> types{{
     {"C64", 64, {}},
 }};
 
-bool has_control(std::string_view text) {
-  return std::any_of(text.begin(), text.end(), [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); });
-}
-
 /// One tensor of a header; its errors name file and tensor.
 class TensorEntry {
  public:
@@ -166,6 +162,10 @@ std::optional<std::uint64_t> stored_bytes(const ElementType& type, std::uint64_t
   const auto bits = static_cast<std::uint64_t>(type.bits);
   if (count > most / bits || count * bits % 8 != 0) return {};
   return count * bits / 8;
+}
+
+bool has_control(std::string_view text) {
+  return std::any_of(text.begin(), text.end(), [](char c) { return std::iscntrl(static_cast<unsigned char>(c)); });
 }
 
 std::string shown_name(std::string_view name) {

@@ -72,6 +72,8 @@ std::optional<std::uint64_t> stored_bytes(const ElementType& type, std::uint64_t
 /// The product of a shape; nothing if that, or the product of its first extents, is no 64-bit number.
 std::optional<std::uint64_t> elements_of(std::span<const std::uint64_t> shape);
 
+/// Whether a name has a control character, such as the end of a line.
+bool has_control(std::string_view text);
 /// A tensor's name for a message: one line, bounded.
 std::string shown_name(std::string_view name);
 

@@ -35,7 +35,7 @@ void check_kind(const InputFile& file) {
                                  "safetensors.torch.save_file(torch.load(FILE, weights_only=True), OUT)");
   };
   if (first.starts_with("PK")) convert("a zip archive, as torch.save writes it around a pickle");
-  if (first.starts_with("\x80\x02")) convert("a pickle");
+  if (first.size() > 1 && first[0] == '\x80' && first[1] >= 2 && first[1] <= 5) convert("a pickle");
   if (first.starts_with("GGUF"))
     refuse_file(file.path(), "a GGUF file, whose formats are of its own; accepted: .safetensors, .npy");
 }
@@ -66,7 +66,7 @@ std::map<std::string, std::string> weight_map(const std::string& path) {
   std::map<std::string, std::string> map;
   for (const auto& [tensor, shard] : json["weight_map"].items()) {
     const std::string name = shard.is_string() ? shard.get<std::string>() : "";
-    if (name.empty() || name != fs::path(name).filename().string() || name == "." || name == "..")
+    if (name.empty() || name != fs::path(name).filename().string() || name == "." || name == ".." || has_control(name))
       refuse_file(path, fmt::format("tensor {}: its file is {}; accepted: the name of a file beside the index",
                                     shown_name(tensor), printable(shard.dump())));
     map[tensor] = name;
@@ -113,6 +113,7 @@ void TensorFiles::add_npy(const std::string& path) {
     refuse_file(path, "in Fortran order; accepted: C order, as numpy.save(FILE, numpy.ascontiguousarray(x)) writes it");
   StoredTensor tensor;
   tensor.name = fs::path(path).stem().string();
+  if (has_control(tensor.name)) refuse_file(shown_name(path), "its name has a control character");
   tensor.type = &element_type_of(header.format);
   tensor.shape = header.shape, tensor.count = header.count;
   tensor.offset = reader.data_offset();
@@ -123,6 +124,7 @@ void TensorFiles::add_npy(const std::string& path) {
 }
 
 void TensorFiles::add_index(const std::string& path) {
+  index_ = path;
   const std::map<std::string, std::string> map = weight_map(path);
   const fs::path folder = fs::path(path).parent_path();
   std::set<std::string> shards;
@@ -157,6 +159,13 @@ void TensorFiles::add_folder(const std::string& path) {
                                   models.size(), fs::path(models[0]).filename().string()));
   for (const std::string& file : files_in(path, ".npy")) add_npy(file);
   if (files_.empty()) refuse_file(path, "a folder without .safetensors and .npy files");
+}
+
+std::vector<std::string> TensorFiles::paths() const {
+  std::vector<std::string> all;
+  if (!index_.empty()) all.push_back(index_);
+  for (const InputFile& file : files_) all.push_back(file.path());
+  return all;
 }
 
 const StoredTensor* TensorFiles::find(std::string_view name) const {

@@ -36,6 +36,8 @@ class TensorFiles {
   /// In the order of files and of their bytes.
   const std::vector<StoredTensor>& tensors() const { return tensors_; }
   const std::vector<InputFile>& files() const { return files_; }
+  /// Every file that was read, the index among them.
+  std::vector<std::string> paths() const;
   /// Of the headers; of a member that several files have, the first.
   const std::map<std::string, std::string>& metadata() const { return metadata_; }
   /// The tensor of that name, or nullptr.
@@ -59,7 +61,7 @@ class TensorFiles {
   void add_folder(const std::string& path);
   void add_file(const std::string& path);
 
-  std::string path_;
+  std::string path_, index_;
   std::vector<InputFile> files_;
   std::vector<StoredTensor> tensors_;
   std::map<std::string, std::string> metadata_;

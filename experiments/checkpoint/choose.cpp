@@ -75,6 +75,7 @@ class Choice {
       : config_(config), run_(run), entries_(entries), relative_(config.text("measure") == "relative") {
     const std::vector<std::string> keep = config.text("keep").empty() ? std::vector<std::string>{}
                                                                       : name_list(config.text("keep"), ',', "keep");
+    entries.require_matches("keep", keep);
     const auto axes = static_cast<std::size_t>(config.integer("axes"));
     for (const Entry& e : entries.all()) {
       const ModelTensor& t = *e.survey.tensor;
@@ -115,8 +116,10 @@ class Choice {
                      return a.cost < b.cost;
                    })->cost;
         throw std::invalid_argument(fmt::format(
-            "bytes: the tensors take {:.0f} bytes in the narrowest of these formats, and {:.0f} are allowed", least,
-            budget_));
+            "{}: the tensors take {:.0f} bytes, {:.4g} bits an element, in the narrowest formats that they may have, "
+            "and "
+            "{:.0f} bytes are allowed",
+            config_.real("bits") > 0 ? "bits" : "bytes", least, 8 * least / static_cast<double>(elements_), budget_));
       }
     }
     report(by_sqnr);
@@ -174,9 +177,9 @@ class Choice {
       if (format < entries_.formats().size()) chosen[t.entry->name()] = format_name(format);
     }
     report_totals();
-    Table& mix = run_.report.table("mix", "The mix as `halfulp quantize` reads it",
+    Table& mix = run_.report.table("mix", "The mix, as a file has it",
                                    {{"mix", "", "JSON: the format of each tensor that is rounded."}});
-    mix.row({Json({{"version", 1}, {"tensors", chosen}}).dump()});
+    mix.row({Json({{"version", 1}, {"tensors", chosen}}).dump(-1, ' ', false, Json::error_handler_t::replace)});
     claim(by_sqnr);
   }
 
@@ -192,7 +195,8 @@ class Choice {
          {"sqnr", "dB", "By the measure of the choice; null where nothing is lost."},
          {"rounded", "tensor", "Tensors that are rounded."}});
     const auto row = [&](const std::string& name, double bytes, double error, std::size_t rounded) {
-      table.row({name, number(8 * bytes / static_cast<double>(elements_)), whole(bytes), decibels(error), rounded});
+      table.row({name, elements_ ? number(8 * bytes / static_cast<double>(elements_)) : Json(), whole(bytes),
+                 decibels(error), rounded});
     };
     std::size_t rounded = 0;
     for (std::size_t i = 0; i < tensors_.size(); ++i)
@@ -260,8 +264,8 @@ void run_choice(const Config& config, Run& run) {
   const int budgets = !config.text("bytes").empty() + (config.real("bits") > 0) + (config.real("sqnr") > 0);
   if (budgets != 1)
     throw std::invalid_argument(
-        fmt::format("{} budgets are given; accepted: one of bytes (900MB, 0.3), bits (5) and sqnr (30)",
-                    budgets == 0 ? "no" : "several"));
+        fmt::format("{} given; accepted: one of bytes (900MB, 0.3), bits (such as 5) and sqnr (such as 30), above 0",
+                    budgets == 0 ? "no budget is" : "several budgets are"));
   Entries entries(config, run);
   entries.look(4);
   Choice(config, run, entries).choose();

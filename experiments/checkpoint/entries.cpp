@@ -57,6 +57,7 @@ Entries::Entries(const Config& config, Run& run)
   const auto wanted = [&](const std::string& name) {
     return std::any_of(globs.begin(), globs.end(), [&](const std::string& g) { return matches(g, name); });
   };
+  require_matches("tensors", globs);
   for (const ModelTensor& tensor : model_.tensors()) {
     if (!wanted(tensor.name)) continue;
     entries_.push_back({{&tensor, {}, {}}, layer_of(tensor.name), role_of(tensor.name, tensor.shape.size(), roles)});
@@ -64,10 +65,17 @@ Entries::Entries(const Config& config, Run& run)
   }
   for (const StoredTensor* tensor : model_.others())
     if (wanted(tensor->name)) others_.push_back(tensor);
-  if (entries_.empty() && others_.empty())
-    throw std::invalid_argument(fmt::format("tensors: no tensor of {} matches {}; the first is {}",
-                                            model_.files().path(), shown(config.text("tensors")),
-                                            model_.tensors().empty() ? "none" : shown_name(model_.tensors()[0].name)));
+}
+
+void Entries::require_matches(std::string_view parameter, const std::vector<std::string>& globs) const {
+  for (const std::string& glob : globs) {
+    const auto is_one = [&](const std::string& name) { return matches(glob, name); };
+    if (std::none_of(model_.tensors().begin(), model_.tensors().end(), [&](const auto& t) { return is_one(t.name); }) &&
+        std::none_of(model_.others().begin(), model_.others().end(), [&](const auto* t) { return is_one(t->name); }))
+      throw std::invalid_argument(
+          fmt::format("{}: no tensor of {} matches {}; the first is {}", parameter, model_.files().path(), shown(glob),
+                      model_.tensors().empty() ? "none" : shown_name(model_.tensors()[0].name)));
+  }
 }
 
 bool Entries::are_whole() const {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <mutex>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace halfulp::checkpoint {
@@ -41,6 +42,8 @@ class Entries {
   /// What is no tensor of numbers.
   const std::vector<const StoredTensor*>& others() const { return others_; }
   std::uint64_t elements() const { return elements_; }  ///< Of all entries.
+  /// Throws std::invalid_argument in one line for a glob that matches no tensor: a typing error that nobody would see.
+  void require_matches(std::string_view parameter, const std::vector<std::string>& globs) const;
   /// Whether nothing of the checkpoint was left out.
   bool are_whole() const;
 

@@ -7,6 +7,7 @@
 
 #include <tbb/enumerable_thread_specific.h>
 #include <tbb/task_arena.h>
+#include <tbb/task_group.h>
 
 #include <algorithm>
 #include <atomic>
@@ -18,6 +19,13 @@
 
 namespace halfulp::checkpoint {
 namespace {
+
+/// To be called after a parallel loop that is part of another one: where that was cancelled, because another tensor
+/// threw, the inner loop returns without having done its work. What is thrown here is not the first, and nobody sees
+/// it.
+void stop_if_cancelled() {
+  if (tbb::is_current_task_group_canceling()) throw Interrupted{};
+}
 
 /// Elements that stay in the second-level cache while every format rounds them.
 constexpr std::uint64_t piece_size = std::uint64_t{1} << 16;
@@ -106,6 +114,7 @@ class FirstPass {
       done(parts[i].elements());
       return sum;
     });
+    stop_if_cancelled();
     Gathered sum;
     for (Gathered& g : all) add(sum, g);
     for (const double s : squares) facts_.squares += s;
@@ -424,6 +433,10 @@ Survey survey(const ModelTensor& tensor, const std::vector<ChosenFormat>& candid
               double outliers, const std::function<void(std::uint64_t)>& done) {
   Survey survey;
   survey.tensor = &tensor;
+  if (tensor.count == 0) {  // extents beside a 0 may be anything
+    for (const ChosenFormat& c : candidates) survey.kept.push_back(size_in(c.format, {0, 0, 0}));
+    return survey;
+  }
   const MatrixView view = view_of(tensor.shape);
   const std::vector<Part> parts = parts_of(view, candidates, tensor.plain != nullptr);
   FirstPass first(tensor, view);
@@ -437,6 +450,7 @@ Survey survey(const ModelTensor& tensor, const std::vector<ChosenFormat>& candid
       done(parts[i].elements());
       return of_part;
     });
+    stop_if_cancelled();
     for (const std::vector<Loss>& of_part : losses)
       for (std::size_t i = 0; i < candidates.size(); ++i) survey.kept[i].loss.add(of_part[i]);
   } else {

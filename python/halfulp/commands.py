@@ -185,7 +185,7 @@ def recommend(*, network: str | Sequence[str] | None = None, tensors: str | os.P
     """
     given = _configuration(config)
     target = None if out is None else writable(out, "out", False)
-    own = options(network=network, tensors=None if tensors is None else path(tensors, "tensors"), budget=budget, formats=formats, against=against,
+    own = _valued(network=network, tensors=None if tensors is None else path(tensors, "tensors"), budget=budget, formats=formats, against=against,
                   policy=None if policy is None else path(policy, "policy"))
     with contextlib.ExitStack() as stack:
         return _reported([*_run_arguments("recommend", given, backend, threads, progress, parameters, stack), *own, "--out=-"], target)
@@ -213,7 +213,7 @@ def inspect(checkpoint: str | os.PathLike[str] | None = None, *, formats: str | 
     given = _configuration(config)
     target = None if out is None else writable(out, "out", False)
     file = [] if checkpoint is None else ["--", path(checkpoint, "checkpoint")]
-    own = options(formats=formats, layers=layers, roles=roles if roles is None else _roles(roles))
+    own = _valued(formats=formats, layers=layers, roles=roles if roles is None else _roles(roles))
     with contextlib.ExitStack() as stack:
         return _reported([*_run_arguments("inspect", given, backend, threads, progress, parameters, stack), *own, "--out=-", *file], target)
 
@@ -225,7 +225,7 @@ def choose(checkpoint: str | os.PathLike[str] | None = None, *, bytes: str | flo
            out: str | os.PathLike[str] | None = None, threads: int | None = None, progress: bool = False, **parameters: Any) -> Report:
     """Chooses a format for each tensor of a checkpoint, so that a budget is kept and the least is lost; returns the Report.
 
-    checkpoint: as for inspect(). One budget: bytes, with a unit ("900MB") or as a share of what the tensors take (0.3);
+    checkpoint: as for inspect(). One budget: bytes ("900MB", 900_000_000), or a share of what the tensors take (0.3);
     bits, the most an element on average; or sqnr, the least signal to error in dB, for the fewest bytes. keep: globs of
     tensors that stay as they are stored. mix: a JSON file for the choice. Everything else is as for inspect():
     axes=1, measure="absolute".
@@ -240,10 +240,20 @@ def choose(checkpoint: str | os.PathLike[str] | None = None, *, bytes: str | flo
     given = _configuration(config)
     target = None if out is None else writable(out, "out", False)
     file = [] if checkpoint is None else ["--", path(checkpoint, "checkpoint")]
-    own = options(bytes=bytes, bits=bits, sqnr=sqnr, formats=formats, layers=layers, keep=keep, roles=roles if roles is None else _roles(roles),
+    if isinstance(bytes, int) and not isinstance(bytes, bool) and bytes > 1:
+        bytes = f"{bytes}B"
+    own = _valued(bytes=bytes, bits=bits, sqnr=sqnr, formats=formats, layers=layers, keep=keep, roles=roles if roles is None else _roles(roles),
                   mix=None if mix is None else path(mix, "mix"))
     with contextlib.ExitStack() as stack:
         return _reported([*_run_arguments("choose", given, backend, threads, progress, parameters, stack), *own, "--out=-", *file], target)
+
+
+def _valued(**given: Any) -> Sequence[str]:
+    """options() that take a value each. TypeError for True and False, which would be no value."""
+    for name, value in given.items():
+        if isinstance(value, bool):
+            raise TypeError(f"{name} is {value}; accepted: a value")
+    return options(**given)
 
 
 def _roles(roles: Any) -> str:

@@ -161,14 +161,20 @@ def test_names(tmp_path):
     assert halfulp.open_checkpoint(write(tmp_path / "none.safetensors", {})).keys() == set()
 
 
-def test_names_of_files_may_hold_any_byte(tmp_path):
+def test_names_of_files_have_no_control_characters(tmp_path):
+    np.save(tmp_path / "a\nb.npy", np.float32([1]))
+    with pytest.raises(ValueError, match="control character"):
+        halfulp.open_checkpoint(tmp_path)
+
+
+def test_names_of_files_may_be_no_utf_8(tmp_path):
     try:
-        file = os.path.join(os.fsencode(tmp_path), b"\xff\n.npy")
+        file = os.path.join(os.fsencode(tmp_path), b"\xff.npy")
         np.save(os.fsdecode(file), np.float32([1]))
     except OSError:
         pytest.skip("this file system has names in UTF-8 only")
     ckpt = halfulp.open_checkpoint(tmp_path)
-    assert list(ckpt) == ["\udcff\n"] and ckpt["\udcff\n"] == 1 and os.fsencode(ckpt.info("\udcff\n").file) == file
+    assert list(ckpt) == ["\udcff"] and ckpt["\udcff"] == 1 and os.fsencode(ckpt.info("\udcff").file) == file
     with pytest.raises(KeyError):
         ckpt["x"]
     np.save(os.fsdecode(file), np.asfortranarray(np.ones((2, 2), np.float32)))
@@ -312,3 +318,18 @@ def test_options_of_inspect(model, tmp_path):
         halfulp.inspect()
     with pytest.raises(TypeError, match="roles"):
         halfulp.inspect(model, roles={"a": object()})
+
+
+def test_choose(model, tmp_path):
+    mix = tmp_path / "mix.json"
+    report = halfulp.choose(model, bits=7, formats=["mxfp8e4m3", "nvfp4"], mix=mix)
+    total = report.rows("totals")[0]
+    assert report.status == "pass" and total["format"] == "mix" and total["bits"] <= 7
+    assert json.loads(mix.read_text())["tensors"] == {row["tensor"]: row["format"] for row in report.rows("choice") if row["format"] != "stored"}
+    assert halfulp.choose(model, bytes=total["bytes"], formats=["mxfp8e4m3", "nvfp4"])["results"]["choice"] == report["results"]["choice"]
+    assert halfulp.choose(config=report)["results"] == report["results"]
+    with pytest.raises(ValueError, match="no budget"):
+        halfulp.choose(model)
+    for given in ({"bits": True}, {"bits": 5, "keep": True}, {"sqnr": False}):
+        with pytest.raises(TypeError, match="accepted: a value"):
+            halfulp.choose(model, **given)

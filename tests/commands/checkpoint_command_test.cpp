@@ -90,6 +90,28 @@ TEST_F(CheckpointCommand, MistakesAreOneLine) {
                                "checkpoint: a file is missing");
 }
 
+TEST_F(CheckpointCommand, TheCheckpointItselfIsNotOverwritten) {
+  const auto size = fs::file_size(checkpoint);
+  const fs::path link = temporary / "link.safetensors";
+  fs::create_symlink(checkpoint, link);
+  for (const fs::path& out : {checkpoint, link}) {
+    halfulp::tests::expect_error(
+        halfulp::tests::run_program({HALFULP_COMMAND, "inspect", checkpoint.string(), "--out", out.string()}),
+        "would be overwritten");
+    halfulp::tests::expect_error(choose({"--bits", "8", "--mix", out.string()}), "would be overwritten");
+  }
+  halfulp::tests::expect_error(choose({"--bits", "8", "--mix", ""}), "--mix: a file is missing");
+  EXPECT_EQ(fs::file_size(checkpoint), size);
+}
+
+TEST_F(CheckpointCommand, InfinitiesThatSaturateBreakNoClaim) {
+  std::vector<StoredTensor> tensors{{"x", &element_type_of(fp16), {2}, 2, 0, 4, 0}};
+  const std::string header = safetensors_header(tensors, {});
+  std::ofstream(checkpoint, std::ios::binary) << header << std::string("\x00\x7c\x00\x3c", 4);
+  const Outcome outcome = inspect({});
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+}
+
 TEST_F(CheckpointCommand, ChoosesAMix) {
   const fs::path mix = temporary / "mix.json";
   // 128 numbers of 8 bits and four scales, or of 4.5 bits and one more, and 32 of fp32 that stay: 272 bytes, or 204.
@@ -119,11 +141,14 @@ TEST_F(CheckpointCommand, MistakesOfChoosingAreOneLine) {
     EXPECT_FALSE(fs::exists(report)) << part;
     EXPECT_FALSE(fs::exists(mix)) << part;
   };
-  refused({}, "no budgets are given");
+  refused({}, "no budget is given");
+  refused({"--bits", "0"}, "no budget is given");
+  refused({"--bits", "8", "--keep", "lm-head*"}, "keep: no tensor of");
+  refused({"--bits", "1"}, "bits: the tensors take");
   refused({"--bits", "5", "--sqnr", "30"}, "several budgets are given");
   refused({"--bytes", "2"}, "accepted: bytes with a unit");
   refused({"--bytes", "many"}, "accepted: bytes with a unit");
-  refused({"--bytes", "10B"}, "in the narrowest of these formats, and 10 are allowed");
+  refused({"--bytes", "10B"}, "and 10 bytes are allowed");
   halfulp::tests::expect_error(choose({"--bits", "8", "--mix", report.string()}), "is the report's file");
 }
 

@@ -193,7 +193,7 @@ TEST_F(Safetensors, EmptyObjectsAndNullMetadata) {
 TEST_F(Safetensors, OtherFilesSayWhatConvertsThem) {
   expect(refusal(write("a.pt", "PK\x03\x04 and so on")),
          "safetensors.torch.save_file(torch.load(FILE, weights_only=True), OUT)");
-  expect(refusal(write("a.bin", "\x80\x02}q\x00....")), "a pickle");
+  expect(refusal(write("a.bin", "\x80\x04}q\x00....")), "a pickle");
   expect(refusal(write("a.gguf", "GGUF....")), "a GGUF file");
 }
 

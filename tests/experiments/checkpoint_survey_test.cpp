@@ -7,9 +7,11 @@
 #include <halfulp/experiments/checkpoint/names.hpp>
 #include <halfulp/experiments/checkpoint/survey.hpp>
 #include <halfulp/formats/block_format.hpp>
+#include <halfulp/support/work.hpp>
 
 #include <atomic>
 #include <cmath>
+#include <filesystem>
 #include <fstream>
 #include <set>
 
@@ -125,8 +127,8 @@ TEST(CheckpointSurvey, EveryFormatOfEveryType) {
 }
 
 TEST(CheckpointSurvey, NothingThere) {
-  for (const std::vector<std::uint64_t>& shape :
-       std::vector<std::vector<std::uint64_t>>{{0}, {0, 8}, {8, 0}, {2, 0, 3}}) {
+  for (const std::vector<std::uint64_t>& shape : std::vector<std::vector<std::uint64_t>>{
+           {0}, {0, 8}, {8, 0}, {2, 0, 3}, {std::uint64_t{1} << 40, 0}, {0, ~std::uint64_t{0}, ~std::uint64_t{0}}}) {
     const OneTensor one(bf16, shape, {});
     const Survey s = survey(one.tensor(), all_formats(), Overflow::saturate, 4, [](std::uint64_t) {});
     for (const Kept& kept : s.kept) EXPECT_EQ(kept.loss.elements, 0u);
@@ -176,6 +178,29 @@ TEST(CheckpointSurvey, Facts) {
     const std::map<int, std::uint64_t> want{{-133, 1}, {0, 256 - 4 - 5}, {6, 4}};
     EXPECT_EQ(f.exponents, want);
     EXPECT_DOUBLE_EQ(f.squares, 4 * 1e4 + 247);
+  }
+}
+
+TEST(CheckpointSurvey, AFileThatIsCutMeanwhile) {
+  const tests::TemporaryFolder folder;
+  const std::string path = folder / "x.safetensors";
+  for (int round = 0; round < 10; ++round) {
+    std::vector<StoredTensor> tensors;
+    for (int i = 0; i < 64; ++i)
+      tensors.push_back({"t" + std::to_string(i), &element_type_of(bf16), {256, 512}, 131072, 0, 262144, 0});
+    const std::string header = safetensors_header(tensors, {});
+    std::ofstream(path, std::ios::binary) << header << std::string(64 * 262144, '\0');
+    const ModelTensors model(path);
+    std::filesystem::resize_file(path, std::filesystem::file_size(path) / 3);
+    const auto formats = chosen_formats("mxfp8e4m3,nvfp4", "formats");
+    // One tensor's error stops the loops within all others.
+    EXPECT_THROW(
+        (void)parallel_map(
+            64,
+            [&](std::size_t i) {
+              return survey(model.tensors()[i], formats, Overflow::saturate, 4, [](std::uint64_t) {}).kept.size();
+            }),
+        std::invalid_argument);
   }
 }
 
