@@ -200,13 +200,14 @@ void TensorFiles::read(const StoredTensor& tensor, std::uint64_t first, std::spa
 
 void TensorFiles::read_codes(const StoredTensor& tensor, std::uint64_t first, std::span<std::uint16_t> codes) const {
   const auto bits = static_cast<std::size_t>(tensor.type->bits);
-  const std::uint64_t begin = first * bits / 8;
   if (bits > 16) throw std::logic_error(tensor.name + ": more than 16 bits an element");
-  if (bits == 16) return read_bytes(tensor, begin, std::as_writable_bytes(codes));
-  std::vector<std::uint8_t> bytes((codes.size() * bits + 7) / 8);
-  read_bytes(tensor, begin, std::as_writable_bytes(std::span(bytes)));
-  if (bits < 8) bytes = unpack_codes(bytes, codes.size(), tensor.type->bits);
-  std::copy(bytes.begin(), bytes.end(), codes.begin());
+  if (bits == 16) return read_bytes(tensor, 2 * first, std::as_writable_bytes(codes));
+  const std::size_t before = bits < 8 ? first % 8 : 0,
+                    count = before + codes.size();  // eight elements fill whole bytes
+  std::vector<std::uint8_t> bytes((count * bits + 7) / 8);
+  read_bytes(tensor, (first - before) * bits / 8, std::as_writable_bytes(std::span(bytes)));
+  if (bits < 8) bytes = unpack_codes(bytes, count, tensor.type->bits);
+  std::copy(bytes.begin() + static_cast<std::ptrdiff_t>(before), bytes.end(), codes.begin());
 }
 
 }  // namespace halfulp

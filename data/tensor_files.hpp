@@ -44,10 +44,9 @@ class TensorFiles {
   const StoredTensor* find(std::string_view name) const;
 
   /// `values` = elements from `first` on, of a tensor whose type has a format: fp64 is rounded to nearest even, every
-  /// other format's values are floats. `first` is a multiple of 8 where elements have less than 8 bits. Throws what
-  /// InputFile::read throws.
+  /// other format's values are floats. Throws what InputFile::read throws.
   void read(const StoredTensor& tensor, std::uint64_t first, std::span<float> values) const;
-  /// The code words of a type of at most 16 bits, each in the low bits, from element `first` on as above.
+  /// The code words of a type of at most 16 bits, each in the low bits, from element `first` on.
   void read_codes(const StoredTensor& tensor, std::uint64_t first, std::span<std::uint16_t> codes) const;
   /// The bytes from `first` on.
   void read_bytes(const StoredTensor& tensor, std::uint64_t first, std::span<std::byte> bytes) const;

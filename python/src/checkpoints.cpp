@@ -89,7 +89,7 @@ class CheckpointFiles {
   /// Fills an array of `count` by `read(first, some of it)`, and notices Ctrl-C between pieces.
   template <class T, class Read>
   void fill(const StoredTensor& tensor, std::uint64_t count, const Out& out, Read read) const {
-    constexpr std::size_t piece = std::size_t{1} << 22;  // a multiple of 8, as TensorFiles wants
+    constexpr std::size_t piece = std::size_t{1} << 22;
     const std::span<T> all = write<T>(out);
     if (all.size() != count) throw std::invalid_argument("out: of another size than the tensor");
     with_clean_errors([&] {
