@@ -46,7 +46,7 @@ std::vector<Parameter> choice_parameters() {
   return all;
 }
 
-/// One tensor and what can be done with it; the last option is to leave it alone.
+/// A tensor and its options; the last one leaves it as it is stored.
 struct Tensor {
   const Entry* entry = nullptr;
   std::vector<MixOption> options = {};  ///< cost: bytes, loss: error
@@ -63,7 +63,7 @@ Measured measured(const Entry& entry, const Loss& loss, bool relative) {
   return relative ? Measured{part * elements, elements} : Measured{part * squares, squares};
 }
 
-/// A loss that cannot be told from others by its error alone is none that a mix may have.
+/// Whether a mix may contain a format with this loss: nothing becomes infinite or NaN, so that the error says it all.
 bool is_usable(const Loss& loss) {
   return loss.became_infinite == 0 && loss.became_nan == 0 && loss.nan_before == loss.nan_after &&
          loss.infinite_before == loss.infinite_after && std::isfinite(loss.relative_error());

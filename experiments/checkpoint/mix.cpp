@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
-#include <numeric>
 #include <stdexcept>
 
 namespace halfulp::checkpoint {
@@ -127,7 +126,7 @@ class Search {
       if (left[t].size() == 1) fixed += things_[t][chosen[t]].cost;
       else open.push_back(t);
     }
-    // Things of which the options differ most come first: they are pruned most.
+    // What the open things cost at least, from each one on.
     std::vector<double> cheapest_left(open.size() + 1, 0);
     for (std::size_t i = open.size(); i-- > 0;) {
       double least = std::numeric_limits<double>::infinity();
